@@ -1,1 +1,24 @@
-//! Placeholder for the crate's first commit.
+//! Packet memory, and everything in which it crosses from one CPU to another.
+//!
+//! Memory moves between threads here and nowhere else, so this is the crate to read with miri and loom:
+//!
+//! - [`Pkt`]: an owned, 8-byte handle of a packet buffer. It moves and is never cloned.
+//! - [`PktVec`]: up to 256 packets that travel together.
+//! - [`Pool`]: the free buffers of one CPU, last in first out, cut from an [`Arena`] that a device may share.
+//! - [`ring`], [`port`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
+//!
+//! # Which files need unsafe
+//!
+//! `slot`, `arena`, `pkt`, `vec`, `ring` and `port`, and each says in its first line what for.
+
+mod arena;
+mod pkt;
+mod pool;
+mod slot;
+mod vec;
+
+pub use arena::{Arena, ArenaError, PageKind};
+pub use pkt::{Fragments, NoRoom, Pkt};
+pub use pool::{Outgoing, Pool, PoolStats, RingId};
+pub use slot::{BUF_LEN, DATA_LEN, Flags, Gso, HEADROOM, META_LEN, Meta, STRIDE, WINDOW};
+pub use vec::{PktVec, VEC_MAX};

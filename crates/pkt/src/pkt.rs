@@ -1,0 +1,407 @@
+//! Unsafe: follows the handle to the slot that it owns.
+#![allow(unsafe_code, reason = "a handle is a pointer, so that it is eight bytes and data can be prefetched")]
+
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::slot::{BUF_LEN, Flags, Gso, HEADROOM, Holder, META_LEN, Meta, STRIDE, Slot, WINDOW};
+
+/// Where a packet starts in a buffer from which nothing is prepended.
+const START: u16 = 256;
+const _: () = assert!(START as usize == HEADROOM);
+
+/// An owned packet: eight bytes that move and are never cloned.
+///
+/// It derefs to its [`Meta`]. A packet longer than a buffer heads a chain. Whoever ends a packet gives it to a
+/// [`crate::Pool`]; a handle that is dropped is a leak, and is counted in its arena.
+pub struct Pkt {
+    slot: NonNull<Slot>,
+}
+
+/// There is not so much room in front of, or behind, the packet's bytes in this buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub wanted: usize,
+    /// Bytes that there are.
+    pub have: usize,
+}
+
+impl core::fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} bytes wanted in the buffer, {} are free", self.wanted, self.have)
+    }
+}
+
+impl core::error::Error for NoRoom {}
+
+// SAFETY: a `Pkt` is the only way to its slot, as a `Box` is to its contents.
+unsafe impl Send for Pkt {}
+
+impl Pkt {
+    pub(crate) const fn from_slot(slot: NonNull<Slot>) -> Self {
+        Self { slot }
+    }
+
+    const fn slot(&self) -> &Slot {
+        // SAFETY: the handle owns the slot, which lives as long as its arena's mapping, which waits for handles.
+        unsafe { self.slot.as_ref() }
+    }
+
+    const fn slot_mut(&mut self) -> &mut Slot {
+        // SAFETY: as in `slot`, and we have the handle exclusively.
+        unsafe { self.slot.as_mut() }
+    }
+
+    /// Bytes of the whole packet, all buffers of the chain.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.total as usize
+    }
+
+    /// Whether the packet has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The packet's bytes in its first buffer. Headers are always here.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        let slot = self.slot();
+        let (off, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
+        slot.buf.get(off..off + len).unwrap_or_default()
+    }
+
+    /// The packet's bytes in its first buffer, to change.
+    #[must_use]
+    pub fn head_mut(&mut self) -> &mut [u8] {
+        let slot = self.slot_mut();
+        let (off, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
+        slot.buf.get_mut(off..off + len).unwrap_or_default()
+    }
+
+    /// A fixed window on the 64 bytes that start `at` bytes into the packet.
+    ///
+    /// Always valid memory, so constant indices into it need no check; what lies beyond the packet's length is
+    /// stale. Compare the length before believing a field. A window that would leave the buffer is moved back.
+    #[must_use]
+    pub fn window(&self, at: usize) -> &[u8; WINDOW] {
+        let slot = self.slot();
+        let start = (usize::from(slot.meta.off) + at).min(BUF_LEN - WINDOW);
+        slot.buf[start..].first_chunk().unwrap_or(&[0; WINDOW])
+    }
+
+    /// [`Pkt::window`], to change.
+    #[must_use]
+    pub fn window_mut(&mut self, at: usize) -> &mut [u8; WINDOW] {
+        let slot = self.slot_mut();
+        let start = (usize::from(slot.meta.off) + at).min(BUF_LEN - WINDOW);
+        // SAFETY: `start + WINDOW <= BUF_LEN`.
+        let window = unsafe { slot.buf.as_mut_ptr().add(start) };
+        // SAFETY: an array of bytes has no alignment, and the slot is borrowed for as long as the window.
+        unsafe { &mut *window.cast() }
+    }
+
+    /// Adds `n` bytes in front and returns them; their contents are stale.
+    ///
+    /// Offsets that count from the start of the packet (`l3`, `l4`, `csum_start`) move along.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`], when the headroom is used up.
+    pub fn prepend(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let have = usize::from(self.off);
+        let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
+        self.off -= grown;
+        self.len += grown;
+        self.total += u32::from(grown);
+        self.l3 = self.l3.wrapping_add(grown);
+        self.l4 = self.l4.wrapping_add(grown);
+        self.csum_start = self.csum_start.wrapping_add(grown);
+        Ok(&mut self.head_mut()[..n])
+    }
+
+    /// Removes up to `n` bytes from the front of the first buffer; offsets into the packet move along.
+    pub fn trim_front(&mut self, n: usize) {
+        let cut = self.len.min(u16::try_from(n).unwrap_or(u16::MAX));
+        self.off += cut;
+        self.len -= cut;
+        self.total -= u32::from(cut);
+        self.l3 = self.l3.wrapping_sub(cut);
+        self.l4 = self.l4.wrapping_sub(cut);
+        self.csum_start = self.csum_start.wrapping_sub(cut);
+    }
+
+    /// Adds `n` bytes behind those of the first buffer and returns them; their contents are stale.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`], when the buffer is full, or the packet is a chain (then its end is not here).
+    pub fn append(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let have = if self.next.is_some() { 0 } else { self.tailroom() };
+        let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
+        let old = usize::from(self.len);
+        self.len += grown;
+        self.total += u32::from(grown);
+        Ok(&mut self.head_mut()[old..])
+    }
+
+    /// Shortens the packet to `len` bytes (its bytes in the first buffer, in an unchained packet).
+    ///
+    /// Returns the buffers that hold nothing any more, for a pool.
+    #[must_use = "the cut-off buffers belong in a pool"]
+    pub fn truncate(&mut self, len: usize) -> Option<Self> {
+        if len >= self.len() {
+            return None;
+        }
+        self.total = u32::try_from(len).unwrap_or(self.total);
+        let mut left = len;
+        let mut at = self;
+        while left > usize::from(at.len) && at.next.is_some() {
+            left -= usize::from(at.len);
+            at = match &mut at.slot_mut().meta.next {
+                Some(next) => next,
+                None => return None,
+            };
+        }
+        at.len = u16::try_from(left).unwrap_or(at.len).min(at.len);
+        at.next.take()
+    }
+
+    /// Bytes free in front of the packet.
+    #[must_use]
+    pub fn headroom(&self) -> usize {
+        usize::from(self.off)
+    }
+
+    /// Bytes free behind the packet's bytes in this buffer.
+    #[must_use]
+    pub fn tailroom(&self) -> usize {
+        BUF_LEN - usize::from(self.off) - usize::from(self.len)
+    }
+
+    /// Places `len` bytes of a frame at `off` in the buffer, as a device that wrote them says.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`], when that does not lie in the buffer; nothing is changed then.
+    pub fn place(&mut self, off: usize, len: usize) -> Result<(), NoRoom> {
+        let room = NoRoom { wanted: len, have: BUF_LEN.saturating_sub(off) };
+        if len > room.have || self.next.is_some() {
+            return Err(room);
+        }
+        self.off = u16::try_from(off).map_err(|_| room)?;
+        self.len = u16::try_from(len).map_err(|_| room)?;
+        self.total = u32::from(self.len);
+        Ok(())
+    }
+
+    /// All of the buffer, to be written by a device or a copy; follow with [`Pkt::place`].
+    #[must_use]
+    pub const fn buffer_mut(&mut self) -> &mut [u8; BUF_LEN] {
+        &mut self.slot_mut().buf
+    }
+
+    /// Links `tail` (with its own chain) behind this packet's last buffer.
+    pub fn chain(&mut self, tail: Self) {
+        self.total += tail.total;
+        let mut at = self;
+        while at.next.is_some() {
+            at = match &mut at.slot_mut().meta.next {
+                Some(next) => next,
+                None => return,
+            };
+        }
+        at.next = Some(tail);
+    }
+
+    /// Takes the first buffer's successors away; this packet keeps only its first buffer.
+    #[must_use = "the rest of the chain belongs in a pool"]
+    pub fn unchain(&mut self) -> Option<Self> {
+        let rest = self.next.take();
+        self.total = u32::from(self.len);
+        rest
+    }
+
+    /// Whether the packet is longer than one buffer.
+    #[must_use]
+    pub fn is_chained(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// The packet's bytes, buffer by buffer.
+    #[must_use]
+    pub const fn fragments(&self) -> Fragments<'_> {
+        Fragments { at: Some(self) }
+    }
+
+    /// Buffers in the chain.
+    #[must_use]
+    pub fn buffers(&self) -> usize {
+        self.fragments().count()
+    }
+
+    /// Copies bytes from `at` into `out`, across buffers; returns how many there were.
+    pub fn copy_out(&self, at: usize, out: &mut [u8]) -> usize {
+        let (mut skip, mut done) = (at, 0);
+        for part in self.fragments() {
+            let part = part.get(skip..).unwrap_or_else(|| {
+                skip -= part.len();
+                &[]
+            });
+            if part.is_empty() {
+                continue;
+            }
+            skip = 0;
+            let n = part.len().min(out.len() - done);
+            out[done..done + n].copy_from_slice(&part[..n]);
+            done += n;
+        }
+        done
+    }
+
+    /// Makes an empty packet of the buffer: no bytes, full headroom, nothing known.
+    pub fn reset(&mut self) {
+        let meta = &mut self.slot_mut().meta;
+        meta.off = START;
+        meta.len = 0;
+        meta.total = 0;
+        meta.forget();
+    }
+
+    /// The buffer's index in its arena.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Offset in the arena of the packet's first byte: what a transmit descriptor holds.
+    #[must_use]
+    pub fn data_addr(&self) -> u64 {
+        u64::from(self.index) * STRIDE as u64 + META_LEN as u64 + u64::from(self.off)
+    }
+
+    /// Gives the (unchained) buffer to a device and returns the arena offset of its data.
+    ///
+    /// The way back is [`crate::Arena::reclaim`].
+    #[must_use = "the device must be told, or the buffer is lost"]
+    pub fn into_frame(mut self) -> u64 {
+        debug_assert!(self.next.is_none(), "a device takes buffers one by one");
+        self.holder = Holder::Device;
+        let addr = self.data_addr();
+        core::mem::forget(self);
+        addr
+    }
+
+    /// Address of the metadata and of the usual start of the data, for prefetching.
+    pub(crate) const fn lines(&self) -> (*const u8, *const u8) {
+        let meta: *const u8 = self.slot.as_ptr().cast();
+        (meta, meta.wrapping_add(META_LEN + HEADROOM))
+    }
+}
+
+impl Deref for Pkt {
+    type Target = Meta;
+
+    fn deref(&self) -> &Meta {
+        &self.slot().meta
+    }
+}
+
+impl DerefMut for Pkt {
+    fn deref_mut(&mut self) -> &mut Meta {
+        &mut self.slot_mut().meta
+    }
+}
+
+impl core::fmt::Debug for Pkt {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pkt")
+            .field("slot", &self.index)
+            .field("home", &self.home)
+            .field("len", &self.total)
+            .field("rcvif", &self.rcvif)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Pkt {
+    /// A packet ends in a pool. One that is dropped is lost to its arena, and counted there.
+    #[cold]
+    fn drop(&mut self) {
+        let leaked = self.leaked;
+        // SAFETY: the counter stands in the arena, which is kept for as long as a slot has not come home.
+        let leaked: &AtomicU64 = unsafe { &*leaked };
+        leaked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Meta {
+    pub(crate) const fn new(index: u32, home: u16, leaked: *const AtomicU64) -> Self {
+        Self {
+            next: None,
+            leaked,
+            index,
+            total: 0,
+            home,
+            charged: u16::MAX,
+            off: START,
+            len: 0,
+            holder: Holder::Stack,
+            resume: 0,
+            proto: 0,
+            gso: Gso::None,
+            flags: Flags::NONE,
+            hash: 0,
+            rcvif: 0,
+            outif: 0,
+            l3: 0,
+            l4: 0,
+            csum_start: 0,
+            csum_off: 0,
+            gso_size: 0,
+            vlan: 0,
+            spare: [0; 2],
+        }
+    }
+
+    /// Forgets all that the stack wrote down about the packet.
+    pub const fn forget(&mut self) {
+        self.resume = 0;
+        self.proto = 0;
+        self.gso = Gso::None;
+        self.flags = Flags::NONE;
+        self.hash = 0;
+        self.rcvif = 0;
+        self.outif = 0;
+        self.l3 = 0;
+        self.l4 = 0;
+        self.csum_start = 0;
+        self.csum_off = 0;
+        self.gso_size = 0;
+        self.vlan = 0;
+    }
+
+    /// The pool that this buffer returns to.
+    #[must_use]
+    pub const fn home(&self) -> u16 {
+        self.home
+    }
+}
+
+/// Iterates over the bytes of a packet, a slice per buffer.
+pub struct Fragments<'a> {
+    at: Option<&'a Pkt>,
+}
+
+impl<'a> Iterator for Fragments<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let at = self.at?;
+        self.at = at.next.as_ref();
+        Some(at.head())
+    }
+}

@@ -1,0 +1,205 @@
+//! The free buffers of one CPU.
+
+use std::sync::Arc;
+
+use crate::arena::Arena;
+use crate::pkt::Pkt;
+
+/// The free buffers of one CPU: last in first out, so that a busy CPU turns over a few hundred warm ones.
+///
+/// A buffer that dies on another CPU waits in that CPU's pool until the roll-up sends it home in bulk
+/// ([`Pool::outgoing`]). What a receive ring has taken is charged to it; at its allowance [`Pool::take_for`]
+/// refuses, the ring is not refilled, and the device drops: feedback instead of running out.
+pub struct Pool {
+    arena: Arc<Arena>,
+    id: u16,
+    free: Vec<Pkt>,
+    total: usize,
+    /// Dead buffers of other pools, by pool.
+    foreign: Vec<Vec<Pkt>>,
+    rings: Vec<Allowance>,
+    stats: PoolStats,
+}
+
+/// A receive ring's account with the pool that feeds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingId(u16);
+
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    out: usize,
+    max: usize,
+}
+
+/// What a pool has lived through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Times that [`Pool::take`] found nothing.
+    pub empty: u64,
+    /// Times that a receive ring was at its allowance.
+    pub refused: u64,
+    /// Fewest free buffers ever seen.
+    pub low_water: usize,
+    /// Buffers of other pools sent home.
+    pub sent_home: u64,
+    /// Own buffers that came home from other CPUs.
+    pub came_home: u64,
+}
+
+impl Pool {
+    pub(crate) fn new(arena: &Arc<Arena>, id: usize, pools: usize, slots: usize) -> Self {
+        let (id, first) = (u16::try_from(id).unwrap_or(u16::MAX), id * slots);
+        let free = (first..first + slots).rev().filter_map(|i| u32::try_from(i).ok());
+        Self {
+            arena: Arc::clone(arena),
+            id,
+            free: free.map(|index| arena.first_handle(index, id)).collect(),
+            total: slots,
+            foreign: (0..pools).map(|_| Vec::new()).collect(),
+            rings: Vec::new(),
+            stats: PoolStats { low_water: slots, ..PoolStats::default() },
+        }
+    }
+
+    /// This pool's number among those of its arena: the CPU's.
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// The memory that the buffers lie in.
+    #[must_use]
+    pub const fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    /// Takes an empty buffer. `None` when there is none: the packet that needed it dies of it.
+    pub fn take(&mut self) -> Option<Pkt> {
+        let Some(pkt) = self.free.pop() else {
+            self.stats.empty += 1;
+            return None;
+        };
+        self.stats.low_water = self.stats.low_water.min(self.free.len());
+        Some(pkt)
+    }
+
+    /// Opens an account for a receive ring that may have at most `max` buffers out.
+    pub fn open_ring(&mut self, max: usize) -> RingId {
+        self.rings.push(Allowance { out: 0, max });
+        RingId(u16::try_from(self.rings.len() - 1).unwrap_or(u16::MAX))
+    }
+
+    /// Takes an empty buffer for a receive ring. `None` when there is none or the ring is at its allowance.
+    pub fn take_for(&mut self, ring: RingId) -> Option<Pkt> {
+        let account = self.rings.get_mut(usize::from(ring.0))?;
+        if account.out >= account.max {
+            self.stats.refused += 1;
+            return None;
+        }
+        account.out += 1;
+        let Some(mut pkt) = self.take() else {
+            self.rings[usize::from(ring.0)].out -= 1;
+            return None;
+        };
+        pkt.charged = ring.0;
+        Some(pkt)
+    }
+
+    /// Buffers that a receive ring has out: in its device, in the stack, on other CPUs.
+    #[must_use]
+    pub fn charged_to(&self, ring: RingId) -> usize {
+        self.rings.get(usize::from(ring.0)).map_or(0, |account| account.out)
+    }
+
+    /// Ends a packet: all buffers of its chain are free again, or wait here to be sent home.
+    pub fn give(&mut self, pkt: Pkt) {
+        let mut rest = Some(pkt);
+        while let Some(mut pkt) = rest {
+            rest = pkt.unchain();
+            if pkt.home == self.id {
+                self.put(pkt);
+            } else if let Some(away) = self.foreign.get_mut(usize::from(pkt.home)) {
+                away.push(pkt);
+            }
+        }
+    }
+
+    /// Takes back own buffers that died on another CPU.
+    pub fn come_home(&mut self, pkt: Pkt) {
+        self.stats.came_home += 1;
+        self.give(pkt);
+    }
+
+    fn put(&mut self, mut pkt: Pkt) {
+        if let Some(account) = self.rings.get_mut(usize::from(pkt.charged)) {
+            account.out -= 1;
+            pkt.charged = u16::MAX;
+        }
+        pkt.reset();
+        self.free.push(pkt);
+    }
+
+    /// The dead buffers that belong to pool `home`, to be sent there in bulk at the roll-up.
+    pub fn outgoing(&mut self, home: usize) -> Outgoing<'_> {
+        Outgoing { pkts: self.foreign.get_mut(home), sent: &mut self.stats.sent_home }
+    }
+
+    /// Buffers that are free here.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Dead buffers of other pools that wait here.
+    #[must_use]
+    pub fn foreign(&self) -> usize {
+        self.foreign.iter().map(Vec::len).sum()
+    }
+
+    /// Buffers that belong to this pool, wherever they are.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// What this pool has lived through.
+    #[must_use]
+    pub const fn stats(&self) -> PoolStats {
+        self.stats
+    }
+}
+
+/// Buffers on their way home. Those not taken stay for the next roll-up.
+pub struct Outgoing<'a> {
+    pkts: Option<&'a mut Vec<Pkt>>,
+    sent: &'a mut u64,
+}
+
+impl Outgoing<'_> {
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pkts.as_ref().is_none_or(|pkts| pkts.is_empty())
+    }
+
+    /// Offers each waiting buffer to `send`, until it gives one back because the way is full.
+    pub fn send_each(mut self, mut send: impl FnMut(Pkt) -> Result<(), Pkt>) {
+        let Some(pkts) = self.pkts.as_mut() else { return };
+        while let Some(pkt) = pkts.pop() {
+            if let Err(back) = send(pkt) {
+                pkts.push(back);
+                return;
+            }
+            *self.sent += 1;
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let foreign = self.foreign.drain(..).flatten();
+        let slots = self.free.drain(..).chain(foreign).map(core::mem::forget).count();
+        self.arena.came_home(slots);
+    }
+}

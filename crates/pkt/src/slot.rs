@@ -1,0 +1,171 @@
+//! The layout of one buffer: a cache line of metadata, headroom, data.
+//!
+//! ```text
+//! 0        64                 320                                2368
+//! ├─ meta ──┼──── headroom ────┼──────────── data ────────────────┤
+//!           └─ AF_XDP chunk (2304) ─ the kernel's own headroom is 256 ─┘
+//! ```
+//!
+//! The stride is an *odd* number of cache lines. With a power of two all metadata lines would meet in one or two
+//! of the 64 sets of the first-level cache, and every stage would miss: measured, up to three times the cost.
+
+use crate::pkt::Pkt;
+
+/// Bytes of metadata in front of each buffer: one cache line.
+pub const META_LEN: usize = 64;
+/// Bytes between the metadata and where a received frame starts: what AF_XDP reserves, and room for our headers.
+pub const HEADROOM: usize = 256;
+/// Bytes of data that a buffer holds when nothing has been prepended.
+pub const DATA_LEN: usize = 2048;
+/// Bytes of headroom and data together: the chunk that a device sees.
+pub const BUF_LEN: usize = HEADROOM + DATA_LEN;
+/// Bytes from one buffer to the next in an arena.
+pub const STRIDE: usize = META_LEN + BUF_LEN;
+/// Bytes that [`Pkt::window`] shows: every header of the fast path fits.
+pub const WINDOW: usize = 64;
+
+const _: () = assert!(
+    (STRIDE / 64) % 2 == 1 && STRIDE.is_multiple_of(64),
+    "the stride is an odd number of cache lines"
+);
+const _: () =
+    assert!(size_of::<Meta>() == META_LEN && align_of::<Slot>() == 64 && size_of::<Slot>() == STRIDE);
+
+/// One buffer as it lies in the arena.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) meta: Meta,
+    pub(crate) buf: [u8; BUF_LEN],
+}
+
+/// What is known about a packet beyond its bytes, for as long as it lives.
+///
+/// Facts that live for one turn of a vector (destination, next hop) are kept by position in scratch arrays instead.
+/// Lengths and offsets that guard memory are private; the rest is the stack's own notebook.
+#[repr(C)]
+pub struct Meta {
+    /// The next buffer of a chain: a super-packet or a jumbo frame is longer than one buffer.
+    pub(crate) next: Option<Pkt>,
+    /// The arena's count of handles that were dropped instead of given back.
+    pub(crate) leaked: *const core::sync::atomic::AtomicU64,
+    /// This slot's index in its arena.
+    pub(crate) index: u32,
+    /// Bytes of all buffers of the chain; only the head's is kept true.
+    pub(crate) total: u32,
+    /// The pool that this buffer returns to.
+    pub(crate) home: u16,
+    /// The receive ring whose allowance this buffer is charged to.
+    pub(crate) charged: u16,
+    /// First byte of the packet in `buf`.
+    pub(crate) off: u16,
+    /// Bytes of the packet in this buffer.
+    pub(crate) len: u16,
+    /// Who holds the slot; see [`crate::Arena::reclaim`].
+    pub(crate) holder: Holder,
+    /// Where the stack resumes this packet after another CPU handed it over; the stack's own code.
+    pub resume: u8,
+    /// The upper-layer protocol that input found (IPv4 `protocol`, IPv6 last `next header`).
+    pub proto: u8,
+    /// What a super-packet must be cut into, if the next device cannot.
+    pub gso: Gso,
+    /// See [`Flags`].
+    pub flags: Flags,
+    /// Symmetric Toeplitz hash, its 16 bits of information; meaningful with [`Flags::HASH`].
+    pub hash: u16,
+    /// Index of the interface it came in by; 0 for packets made here.
+    pub rcvif: u16,
+    /// Index of the interface it leaves by, once that is decided.
+    pub outif: u16,
+    /// Offset of the network header from the start of the packet, bytes.
+    pub l3: u16,
+    /// Offset of the transport header from the start of the packet, bytes.
+    pub l4: u16,
+    /// With [`Flags::CSUM_PARTIAL`]: where summing starts, from the start of the packet, bytes.
+    pub csum_start: u16,
+    /// With [`Flags::CSUM_PARTIAL`]: where the sum goes, from `csum_start`, bytes.
+    pub csum_off: u16,
+    /// Payload bytes per segment of a super-packet; 0 for an ordinary packet.
+    pub gso_size: u16,
+    /// The 802.1Q tag control information, with [`Flags::VLAN`].
+    pub vlan: u16,
+    pub(crate) spare: [u8; 2],
+}
+
+/// Who may touch a slot's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Holder {
+    /// A pool or the stack: there is exactly one [`Pkt`].
+    Stack = 0,
+    /// A device (a fill or transmit ring): there is no [`Pkt`].
+    Device = 1,
+}
+
+/// Kind of a super-packet, as the virtio header names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Gso {
+    /// An ordinary packet.
+    #[default]
+    None = 0,
+    /// TCP over IPv4.
+    Tcp4 = 1,
+    /// TCP over IPv6.
+    Tcp6 = 2,
+    /// UDP over IPv4 or IPv6 (USO): many datagrams.
+    Udp = 3,
+}
+
+/// A set of facts about a packet, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// Nothing known.
+    pub const NONE: Self = Self(0);
+    /// `hash` was computed by us, or by a device known to compute the same.
+    pub const HASH: Self = Self(1 << 0);
+    /// The transport checksum field holds only the pseudo-header's sum; `csum_start` and `csum_off` are set.
+    pub const CSUM_PARTIAL: Self = Self(1 << 1);
+    /// The transport checksum is known to be right.
+    pub const CSUM_GOOD: Self = Self(1 << 2);
+    /// The frame was addressed to the link's broadcast address.
+    pub const BROADCAST: Self = Self(1 << 3);
+    /// The frame was addressed to a link multicast group.
+    pub const MULTICAST: Self = Self(1 << 4);
+    /// Made by this stack, not received.
+    pub const LOCAL: Self = Self(1 << 5);
+    /// Had an 802.1Q tag, now in `vlan`.
+    pub const VLAN: Self = Self(1 << 6);
+    /// The super-packet's TCP has ECN (CWR only on the first segment).
+    pub const GSO_ECN: Self = Self(1 << 7);
+
+    /// Whether all facts of `other` hold.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any fact of `other` holds.
+    #[must_use]
+    pub const fn any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Adds the facts of `other`.
+    pub const fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Removes the facts of `other`.
+    pub const fn clear(&mut self, other: Self) {
+        self.0 &= !other.0;
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
