@@ -11,10 +11,13 @@
 //!
 //! `slot`, `arena`, `pkt`, `vec`, `ring` and `port`, and each says in its first line what for.
 
+pub mod ring;
+
 mod arena;
 mod pkt;
 mod pool;
 mod slot;
+mod sync;
 mod vec;
 
 pub use arena::{Arena, ArenaError, PageKind};

@@ -1,0 +1,41 @@
+//! The primitives the rings are written against: the standard ones, or loom's when the model checker runs.
+//!
+//! Only what loom must see goes through here. Statistics do not: they carry no synchronisation.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, fence},
+    },
+};
+
+#[cfg(not(loom))]
+pub(crate) use self::plain::UnsafeCell;
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicUsize, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::Arc;
+
+#[cfg(not(loom))]
+mod plain {
+    /// The standard cell behind loom's interface, which sees where an access begins and ends.
+    pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}
