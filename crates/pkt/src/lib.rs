@@ -11,6 +11,7 @@
 //!
 //! `slot`, `arena`, `pkt`, `vec`, `ring` and `port`, and each says in its first line what for.
 
+pub mod counters;
 pub mod port;
 pub mod ring;
 
