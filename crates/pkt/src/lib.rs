@@ -14,6 +14,7 @@
 pub mod counters;
 pub mod port;
 pub mod ring;
+pub mod wake;
 
 mod arena;
 mod pkt;
