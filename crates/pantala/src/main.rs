@@ -1,1 +1,3 @@
+//! The `pantala` program.
+
 fn main() {}

@@ -1,0 +1,49 @@
+//! Does it fit together? Compares the values of a draft with each other and with the machine.
+//!
+//! Pure: all that is known of the machine comes in as [`Machine`].
+
+mod interfaces;
+mod routes;
+
+use super::draft::Draft;
+use super::problem::Report;
+use super::{Config, Machine};
+
+/// The configuration that a draft means. It is to be used only if nothing was reported.
+pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
+    let (interfaces, links) = interfaces::check(&draft.interfaces, report);
+    let routes = routes::check(&draft.routes, &links, report);
+    Config {
+        cpus: cpus(draft, machine, report),
+        polling: draft.polling.as_ref().map(|at| at.value).unwrap_or_default(),
+        forwarding: draft.forwarding.as_ref().is_some_and(|at| at.value),
+        buffers: draft.buffers.as_ref().map(|at| at.value),
+        socket: draft.socket.as_ref().map(|at| at.value.clone()),
+        interfaces,
+        routes,
+    }
+}
+
+fn cpus(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Vec<usize> {
+    if draft.cpus.is_empty() {
+        if let Some(key) = &draft.cpus_key {
+            report.add(key, "`cpus` is empty", "leave it out to use every CPU this process may run on");
+        }
+        return machine.cpus.clone();
+    }
+    let mut chosen = Vec::new();
+    for cpu in &draft.cpus {
+        if !machine.cpus.contains(&cpu.value) {
+            let help = format!("this process may use {}", listed(&machine.cpus));
+            report.add(&cpu.span, format!("CPU {} is not available", cpu.value), help);
+        } else if chosen.contains(&cpu.value) {
+            report.add(&cpu.span, format!("CPU {} is named twice", cpu.value), "one netisr runs on each CPU");
+        }
+        chosen.push(cpu.value);
+    }
+    chosen
+}
+
+fn listed(cpus: &[usize]) -> String {
+    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,250 @@
+//! Interfaces: names and devices are unique, addresses belong to one link each.
+
+use core::net::IpAddr;
+use core::ops::Range;
+
+use ipnet::IpNet;
+
+use crate::config::draft::DraftInterface;
+use crate::config::problem::{At, Report, Wrong};
+use crate::config::{Device, Interface};
+
+/// The stack's own loopback.
+const LOOPBACK: &str = "lo0";
+
+/// What routes must know of an interface: its name and what is on its link.
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<IpNet>,
+    /// Something about the interface could not be read; its addresses may be incomplete.
+    pub(crate) doubtful: bool,
+}
+
+pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<Interface>, Vec<Link>) {
+    names(drafts, report);
+    devices(drafts, report);
+    addresses(drafts, report);
+    for draft in drafts {
+        mtu(draft, report);
+        rings(draft, report);
+    }
+    let links = links(drafts);
+    let interfaces = drafts.iter().zip(&links).filter_map(|(draft, link)| build(draft, link)).collect();
+    (interfaces, links)
+}
+
+fn links(drafts: &[DraftInterface]) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let given = draft.name.as_ref().map(|at| at.value.clone());
+        links.push(Link {
+            name: given.unwrap_or_else(|| unit_name(draft, drafts, &links)),
+            addresses: draft.addresses.iter().map(|at| at.value).collect(),
+            doubtful: draft.doubtful,
+        });
+    }
+    links
+}
+
+/// Driver and unit, BSD's way: the lowest number that is free.
+fn unit_name(draft: &DraftInterface, all: &[DraftInterface], before: &[Link]) -> String {
+    let driver = draft.device.as_ref().map_or("if", |at| at.value.unit_name());
+    let mut unit = 0;
+    loop {
+        let name = format!("{driver}{unit}");
+        let given = all.iter().filter_map(|draft| draft.name.as_ref()).any(|at| at.value == name);
+        if !given && !before.iter().any(|link| link.name == name) {
+            return name;
+        }
+        unit += 1;
+    }
+}
+
+fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
+    Some(Interface {
+        name: link.name.clone(),
+        device: draft.device.as_ref()?.value.clone(),
+        addresses: link.addresses.clone(),
+        mtu: draft.mtu.as_ref().map(|at| at.value),
+        mac: draft.mac.as_ref().map(|at| at.value),
+        rings: draft.rings.as_ref().map(|at| at.value),
+        rxcsum: draft.rxcsum.as_ref().map(|at| at.value).unwrap_or_default(),
+    })
+}
+
+fn names(drafts: &[DraftInterface], report: &mut Report<'_>) {
+    let named: Vec<_> = drafts.iter().filter_map(|draft| draft.name.as_ref()).collect();
+    for (n, name) in named.iter().enumerate() {
+        if name.value == LOOPBACK {
+            report.add(&name.span, "lo0 is the stack's own loopback interface", "choose another name");
+        }
+        if let Some(first) = named.iter().take(n).find(|other| other.value == name.value) {
+            let message = format!(
+                "the name `{}` is taken by the interface in line {}",
+                name.value,
+                report.line(&first.span)
+            );
+            report.add(&name.span, message, "every interface needs a name of its own");
+        }
+    }
+}
+
+fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
+    let devices: Vec<_> = drafts.iter().filter_map(|draft| draft.device.as_ref()).collect();
+    for (n, device) in devices.iter().enumerate() {
+        let twin = devices.iter().take(n).find(|other| same_device(&other.value, &device.value));
+        if let Some(first) = twin {
+            let message = format!("this device is already used in line {}", report.line(&first.span));
+            report.add(&device.span, message, "one device carries one interface");
+        }
+    }
+}
+
+/// Two names for one thing of the host. Captures may be read by as many as like.
+fn same_device(a: &Device, b: &Device) -> bool {
+    let host = |device: &Device| match device {
+        Device::Tap { host } | Device::AfXdp { host, .. } => Some(host.clone()),
+        Device::Pcap { .. } => None,
+    };
+    host(a).is_some() && host(a) == host(b)
+}
+
+fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
+    let all: Vec<(usize, &At<IpNet>)> = drafts
+        .iter()
+        .enumerate()
+        .flat_map(|(n, draft)| draft.addresses.iter().map(move |at| (n, at)))
+        .collect();
+    for (n, (owner, address)) in all.iter().enumerate() {
+        if let Err(wrong) = unicast(&address.value) {
+            report.wrong(&address.span, wrong);
+            continue;
+        }
+        let clash = all.iter().take(n).find_map(|(other_owner, other)| {
+            Some((clash(&address.value, &other.value, owner == other_owner)?, &other.span))
+        });
+        if let Some((what, first)) = clash {
+            report_clash(&address.span, what, first, report);
+        }
+    }
+}
+
+fn report_clash(span: &Range<usize>, what: Clash, first: &Range<usize>, report: &mut Report<'_>) {
+    let line = report.line(first);
+    match what {
+        Clash::Address => {
+            let help = "every address belongs to one interface, once";
+            report.add(span, format!("this address is already given in line {line}"), help);
+        }
+        Clash::Prefix(net) => {
+            let help = "two links need two prefixes that do not contain each other";
+            report.add(span, format!("this prefix overlaps {net} of another interface in line {line}"), help);
+        }
+    }
+}
+
+enum Clash {
+    Address,
+    Prefix(IpNet),
+}
+
+/// Link-local prefixes are on every link, so only the others can clash.
+fn clash(a: &IpNet, b: &IpNet, same_interface: bool) -> Option<Clash> {
+    if link_local(a.addr()) && !same_interface {
+        return None;
+    }
+    if a.addr() == b.addr() {
+        return Some(Clash::Address);
+    }
+    let overlap = a.contains(&b.trunc()) || b.contains(&a.trunc());
+    (overlap && !same_interface).then(|| Clash::Prefix(b.trunc()))
+}
+
+fn link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+/// Can this be the address of an interface?
+fn unicast(net: &IpNet) -> Result<(), Wrong> {
+    let (address, kind) = (net.addr(), special(net.addr()));
+    if let Some(kind) = kind {
+        let message = format!("{address} is {kind} and cannot be given to an interface");
+        return Err(Wrong::new(message, "use a unicast address, as in 192.0.2.1/24 or 2001:db8::1/64"));
+    }
+    if net.prefix_len() == 0 {
+        return Err(Wrong::new(
+            format!("{net} would put the whole world on this link"),
+            "use a prefix length of 8 or more",
+        ));
+    }
+    edges(net)
+}
+
+fn special(address: IpAddr) -> Option<&'static str> {
+    if address.is_unspecified() {
+        return Some("the unspecified address");
+    }
+    if address.is_multicast() {
+        return Some("a multicast address");
+    }
+    if address.is_loopback() {
+        return Some("a loopback address");
+    }
+    match address {
+        //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.7
+        IpAddr::V4(v4) if v4.octets()[0] == 0 || v4.octets()[0] >= 240 => Some("a reserved address"),
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Some("an IPv4-mapped address"),
+        _ => None,
+    }
+}
+
+/// The first and the last address of a prefix mean all its hosts or all its routers, unless it has only two (RFC 3021, RFC 6164).
+fn edges(net: &IpNet) -> Result<(), Wrong> {
+    if net.max_prefix_len() - net.prefix_len() <= 1 {
+        return Ok(());
+    }
+    let (address, length) = (net.addr(), net.prefix_len());
+    let name = match address {
+        IpAddr::V4(_) if address == net.network() => "the network itself",
+        IpAddr::V4(_) if address == net.broadcast() => "the broadcast address",
+        //= https://www.rfc-editor.org/rfc/rfc4291#section-2.6.1
+        IpAddr::V6(_) if address == net.network() => "the anycast address of all routers",
+        _ => return Ok(()),
+    };
+    let example = net.hosts().find(|&host| host != net.network()).unwrap_or(address);
+    Err(Wrong::new(
+        format!("{address} is {name} in a /{length}"),
+        format!("use an address inside the prefix, as in {example}/{length}"),
+    ))
+}
+
+fn mtu(draft: &DraftInterface, report: &mut Report<'_>) {
+    let Some(mtu) = &draft.mtu else { return };
+    let has_v6 = draft.addresses.iter().any(|at| at.value.addr().is_ipv6());
+    //= https://www.rfc-editor.org/rfc/rfc8200#section-5
+    if has_v6 && mtu.value < 1280 {
+        let message =
+            format!("mtu {} is too small for IPv6, of which this interface has an address", mtu.value);
+        report.add(&mtu.span, message, "use 1280 or more, or remove its IPv6 addresses");
+    }
+}
+
+fn rings(draft: &DraftInterface, report: &mut Report<'_>) {
+    let (Some(rings), Some(device)) = (&draft.rings, &draft.device) else { return };
+    match &device.value {
+        Device::AfXdp { queues: Some(queues), .. } => {
+            let count = queues.end() - queues.start() + 1;
+            if count != rings.value {
+                let message = format!("rings {} contradicts the {count} queues of the device", rings.value);
+                report.add(&rings.span, message, "one ring is one queue; leave out one of the two");
+            }
+        }
+        Device::Pcap { .. } if rings.value != 1 => {
+            report.add(&rings.span, "a capture file has one ring", "leave out `rings`");
+        }
+        _ => {}
+    }
+}

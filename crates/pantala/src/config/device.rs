@@ -1,0 +1,245 @@
+//! The grammar of `device = "…"`: what packets come from and go to.
+//!
+//! ```text
+//! device  = "tap:" ifname
+//!         | "af_xdp:" ifname *("," option)
+//!         | "pcap:" infile ["," outfile]
+//! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
+//!         | "queues=" (count | first "-" last)
+//! ```
+
+use core::fmt;
+use core::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use super::problem::Wrong;
+use crate::suggest::did_you_mean;
+
+/// Linux's IFNAMSIZ without the final NUL.
+const IFNAME_MAX: usize = 15;
+const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif"];
+const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N] or pcap:IN[,OUT]";
+
+/// Where an interface's packets come from and go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Device {
+    /// A TAP interface of the host, created if it is not there.
+    Tap {
+        /// The host's name of it.
+        host: String,
+    },
+    /// A NIC (or veth) of the host, through AF_XDP sockets.
+    AfXdp {
+        /// The host's name of it.
+        host: String,
+        /// How the redirect program is attached.
+        mode: XdpMode,
+        /// Which of the device's queues are taken; all if `None`.
+        queues: Option<RangeInclusive<u32>>,
+    },
+    /// Packets from a capture file, and into another.
+    Pcap {
+        /// Received packets are read from here.
+        input: PathBuf,
+        /// Sent packets are written here; if `None` they are counted and forgotten.
+        output: Option<PathBuf>,
+    },
+}
+
+/// How AF_XDP attaches to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XdpMode {
+    /// The best that the device has: zero copy, then native, then generic.
+    #[default]
+    Auto,
+    /// In the driver, with a copy; an error if the driver cannot.
+    Native,
+    /// In the kernel's own receive path; every device can.
+    Generic,
+    /// In the driver, without a copy; an error if the driver cannot.
+    ZeroCopy,
+}
+
+impl Device {
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`.
+    #[must_use]
+    pub fn driver(&self) -> &'static str {
+        match self {
+            Self::Tap { .. } => "tap",
+            Self::AfXdp { .. } => "af_xdp",
+            Self::Pcap { .. } => "pcap",
+        }
+    }
+
+    /// What an interface is called that was given no name, before its unit number.
+    #[must_use]
+    pub fn unit_name(&self) -> &'static str {
+        match self {
+            Self::Tap { .. } => "tap",
+            Self::AfXdp { .. } => "xdp",
+            Self::Pcap { .. } => "pcap",
+        }
+    }
+
+    /// Reads a device.
+    pub(crate) fn parse(text: &str) -> Result<Self, Wrong> {
+        let Some((driver, rest)) = text.split_once(':') else {
+            return Err(Wrong::new(format!("`{text}` names no driver"), GRAMMAR));
+        };
+        match driver {
+            "tap" => Ok(Self::Tap { host: host_name(rest)? }),
+            "af_xdp" => af_xdp(rest),
+            "pcap" => pcap(rest),
+            "memif" => Err(Wrong::new("memif devices are not supported by this version", GRAMMAR)),
+            other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tap { host } => write!(f, "tap:{host}"),
+            Self::AfXdp { host, mode, queues } => {
+                write!(f, "af_xdp:{host}")?;
+                if *mode != XdpMode::Auto {
+                    write!(f, ",mode={mode}")?;
+                }
+                queues.as_ref().map_or(Ok(()), |q| write!(f, ",queues={}-{}", q.start(), q.end()))
+            }
+            Self::Pcap { input, output } => {
+                write!(f, "pcap:{}", input.display())?;
+                output.as_ref().map_or(Ok(()), |path| write!(f, ",{}", path.display()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for XdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::ZeroCopy => "zerocopy",
+        })
+    }
+}
+
+fn af_xdp(rest: &str) -> Result<Device, Wrong> {
+    let mut words = rest.split(',');
+    let host = host_name(words.next().unwrap_or_default())?;
+    let (mut mode, mut queues) = (XdpMode::Auto, None);
+    for word in words {
+        match word.split_once('=') {
+            Some(("mode", value)) => mode = xdp_mode(value)?,
+            Some(("queues", value)) => queues = Some(queue_range(value)?),
+            _ => {
+                let key = word.split('=').next().unwrap_or_default();
+                let help = did_you_mean(key, &["mode", "queues"]);
+                return Err(Wrong::new(format!("unknown option `{word}` of af_xdp"), help));
+            }
+        }
+    }
+    Ok(Device::AfXdp { host, mode, queues })
+}
+
+fn xdp_mode(word: &str) -> Result<XdpMode, Wrong> {
+    match word {
+        "auto" => Ok(XdpMode::Auto),
+        "native" => Ok(XdpMode::Native),
+        "generic" => Ok(XdpMode::Generic),
+        "zerocopy" => Ok(XdpMode::ZeroCopy),
+        other => {
+            let help = did_you_mean(other, &["auto", "native", "generic", "zerocopy"]);
+            Err(Wrong::new(format!("unknown AF_XDP mode `{other}`"), help))
+        }
+    }
+}
+
+/// `N`: the first N queues; `A-B`: those from A to B.
+fn queue_range(text: &str) -> Result<RangeInclusive<u32>, Wrong> {
+    let range = match text.split_once('-') {
+        Some((first, last)) => first.parse().ok().zip(last.parse().ok()),
+        None => text.parse::<u32>().ok().and_then(|count| Some((0, count.checked_sub(1)?))),
+    };
+    match range {
+        Some((first, last)) if first <= last && last < super::MOST_RINGS => Ok(first..=last),
+        _ => Err(Wrong::new(
+            format!("`{text}` is no choice of queues"),
+            format!(
+                "write a number from 1 to {}, or the first and the last queue as in queues=0-3",
+                super::MOST_RINGS
+            ),
+        )),
+    }
+}
+
+fn pcap(rest: &str) -> Result<Device, Wrong> {
+    let (input, output) = rest.split_once(',').map_or((rest, None), |(input, output)| (input, Some(output)));
+    if input.is_empty() || output == Some("") {
+        return Err(Wrong::new("a pcap device needs the name of a file", "write pcap:IN or pcap:IN,OUT"));
+    }
+    Ok(Device::Pcap { input: input.into(), output: output.map(PathBuf::from) })
+}
+
+/// A name that Linux accepts for an interface.
+fn host_name(name: &str) -> Result<String, Wrong> {
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '/' | ':' | ',' | '%');
+    let good = !name.is_empty()
+        && name.len() <= IFNAME_MAX
+        && name != "."
+        && name != ".."
+        && name.chars().all(plain);
+    if good {
+        return Ok(name.to_owned());
+    }
+    Err(Wrong::new(
+        format!("`{name}` cannot be the name of a host interface"),
+        "Linux allows 1 to 15 bytes without spaces, slashes and colons",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_and_shown_the_same_way() {
+        for text in
+            ["tap:lan0", "af_xdp:eth0", "af_xdp:eth0,mode=generic,queues=1-3", "pcap:in.pcap", "pcap:a,b"]
+        {
+            assert_eq!(Device::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_number_of_queues_means_the_first_ones() {
+        let Ok(Device::AfXdp { queues, .. }) = Device::parse("af_xdp:eth0,queues=2") else { panic!() };
+        assert_eq!(queues, Some(0..=1));
+    }
+
+    #[test]
+    fn what_is_no_device_is_explained() {
+        for (text, message, help) in [
+            ("eth0", "names no driver", "write tap:NAME"),
+            ("xdp:eth0", "unknown driver `xdp`", "known are"),
+            ("af_xpd:eth0", "unknown driver", "did you mean `af_xdp`?"),
+            ("memif:/run/x", "not supported by this version", "tap:NAME"),
+            ("tap:", "cannot be the name", "1 to 15 bytes"),
+            ("tap:a/b", "cannot be the name", "slashes"),
+            ("tap:0123456789abcdef", "cannot be the name", "15"),
+            ("af_xdp:eth0,mode=nativ", "unknown AF_XDP mode `nativ`", "did you mean `native`?"),
+            ("af_xdp:eth0,queue=1", "unknown option `queue=1`", "did you mean `queues`?"),
+            ("af_xdp:eth0,queues=0", "no choice of queues", "from 1"),
+            ("af_xdp:eth0,queues=3-1", "no choice of queues", "0-3"),
+            ("pcap:", "needs the name of a file", "pcap:IN"),
+            ("pcap:a,", "needs the name of a file", "pcap:IN"),
+        ] {
+            let wrong = Device::parse(text).unwrap_err();
+            assert!(wrong.message.contains(message), "{text}: {wrong:?}");
+            assert!(wrong.help.contains(help), "{text}: {wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The configuration as it is written: every value understood by itself, none compared with another yet.
+
+use core::net::IpAddr;
+use core::ops::Range;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use toml::de::DeTable;
+
+use super::fields::Fields;
+use super::problem::{At, Report, Wrong};
+use super::{Device, MOST_RINGS, Polling, RxCsum};
+use crate::mac::Mac;
+use crate::suggest::did_you_mean;
+
+const TOP: &[&str] =
+    &["cpus", "polling", "forwarding", "buffers", "socket", "interface", "route", "firewall"];
+const INTERFACE: &[&str] = &["name", "device", "address", "mtu", "mac", "rings", "rxcsum"];
+const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole"];
+
+/// Longest name of an interface; as in Linux and BSD (IFNAMSIZ).
+const NAME_MAX: usize = 15;
+/// `sun_path` of a Unix socket address has 108 bytes; one for the NUL, and room to bind under a temporary name.
+const SOCKET_PATH_MAX: usize = 100;
+
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub(crate) cpus: Vec<At<usize>>,
+    /// Where the key `cpus` stands, if it is an empty list.
+    pub(crate) cpus_key: Option<Range<usize>>,
+    pub(crate) polling: Option<At<Polling>>,
+    pub(crate) forwarding: Option<At<bool>>,
+    pub(crate) buffers: Option<At<u32>>,
+    pub(crate) socket: Option<At<PathBuf>>,
+    pub(crate) interfaces: Vec<DraftInterface>,
+    pub(crate) routes: Vec<DraftRoute>,
+}
+
+pub(crate) struct DraftInterface {
+    pub(crate) name: Option<At<String>>,
+    pub(crate) device: Option<At<Device>>,
+    pub(crate) addresses: Vec<At<IpNet>>,
+    pub(crate) mtu: Option<At<u32>>,
+    pub(crate) mac: Option<At<Mac>>,
+    pub(crate) rings: Option<At<u32>>,
+    pub(crate) rxcsum: Option<At<RxCsum>>,
+    /// Whether any of it could not be read.
+    pub(crate) doubtful: bool,
+}
+
+pub(crate) struct DraftRoute {
+    pub(crate) span: Range<usize>,
+    pub(crate) to: Option<At<Destination>>,
+    /// Whether the key `via` is there, also when nothing in it could be read.
+    pub(crate) has_via: bool,
+    pub(crate) via: Vec<At<IpAddr>>,
+    pub(crate) dev: Option<At<String>>,
+    pub(crate) reject: bool,
+    pub(crate) blackhole: bool,
+}
+
+/// What a route leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// `default`: of the family of the gateway.
+    Default,
+    Prefix(IpNet),
+}
+
+impl Draft {
+    /// Reads a whole file. What cannot be read is reported and absent from the draft.
+    pub(crate) fn read(text: &str, report: &mut Report<'_>) -> Self {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            report.add(&error.span().unwrap_or(0..0), syntax(error.message()), "");
+        }
+        // After a syntax error the rest is a guess; complaints about guesses would mislead.
+        if !errors.is_empty() {
+            return Self::default();
+        }
+        let top = Fields::new(table.get_ref(), table.span(), "at the top of the file", TOP, report);
+        Self::top(&top, report)
+    }
+
+    fn top(top: &Fields<'_>, report: &mut Report<'_>) -> Self {
+        if let Some(span) = top.key("firewall") {
+            let help = "remove the section; until then there is no filtering";
+            report.add(&span, "[firewall] is not supported by this version", help);
+        }
+        if top.key("interface").is_none() {
+            let help = "add a section [[interface]] with a line like device = \"tap:lan0\"";
+            report.add(&(0..0), "there is no interface", help);
+        }
+        Self {
+            cpus: top.numbers("cpus", report),
+            cpus_key: top.empty_list("cpus"),
+            polling: top.parsed("polling", polling, report),
+            forwarding: top.truth("forwarding", report),
+            buffers: top.number("buffers", 256..=16_777_216, report),
+            socket: top.parsed("socket", socket, report),
+            interfaces: interfaces(top, report),
+            routes: routes(top, report),
+        }
+    }
+}
+
+/// The TOML parser's sentence, which may have several lines, in one.
+fn syntax(message: &str) -> String {
+    message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+fn interfaces(top: &Fields<'_>, report: &mut Report<'_>) -> Vec<DraftInterface> {
+    let tables = top.tables("interface", report);
+    tables
+        .into_iter()
+        .map(|table| {
+            let fields = Fields::new(table.value, table.span, "in [[interface]]", INTERFACE, report);
+            interface(&fields, report)
+        })
+        .collect()
+}
+
+fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
+    let problems = report.count();
+    if fields.key("device").is_none() {
+        report.add(&fields.span, "this interface has no device", "add a line like device = \"tap:lan0\"");
+    }
+    let draft = DraftInterface {
+        name: fields.parsed("name", interface_name, report),
+        device: fields.parsed("device", Device::parse, report),
+        addresses: fields.parsed_list("address", address, report),
+        mtu: fields.number("mtu", 68..=65535, report),
+        mac: fields.parsed("mac", mac, report),
+        rings: fields.number("rings", 1..=MOST_RINGS, report),
+        rxcsum: fields.parsed("rxcsum", rxcsum, report),
+        doubtful: false,
+    };
+    DraftInterface { doubtful: report.count() > problems, ..draft }
+}
+
+fn routes(top: &Fields<'_>, report: &mut Report<'_>) -> Vec<DraftRoute> {
+    let tables = top.tables("route", report);
+    tables
+        .into_iter()
+        .map(|table| {
+            let fields = Fields::new(table.value, table.span, "in [[route]]", ROUTE, report);
+            route(&fields, report)
+        })
+        .collect()
+}
+
+fn route(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftRoute {
+    if fields.key("to").is_none() {
+        report.add(
+            &fields.span,
+            "this route leads nowhere",
+            "add to = \"default\" or a prefix like to = \"198.51.100.0/24\"",
+        );
+    }
+    DraftRoute {
+        span: fields.span.clone(),
+        to: fields.parsed("to", destination, report),
+        has_via: fields.key("via").is_some(),
+        via: fields.parsed_list("via", gateway, report),
+        dev: fields.parsed("dev", interface_name, report),
+        reject: fields.truth("reject", report).is_some_and(|at| at.value),
+        blackhole: fields.truth("blackhole", report).is_some_and(|at| at.value),
+    }
+}
+
+fn polling(word: &str) -> Result<Polling, Wrong> {
+    match word {
+        "adaptive" => Ok(Polling::Adaptive),
+        "always" => Ok(Polling::Always),
+        "never" => Ok(Polling::Never),
+        other => Err(unknown_word("polling", other, &["adaptive", "always", "never"])),
+    }
+}
+
+fn rxcsum(word: &str) -> Result<RxCsum, Wrong> {
+    match word {
+        "auto" => Ok(RxCsum::Auto),
+        "verify" => Ok(RxCsum::Verify),
+        "trust" => Ok(RxCsum::Trust),
+        "complete" => Ok(RxCsum::Complete),
+        other => Err(unknown_word("rxcsum", other, &["auto", "verify", "trust", "complete"])),
+    }
+}
+
+fn unknown_word(key: &str, word: &str, known: &[&str]) -> Wrong {
+    Wrong::new(format!("unknown {key} `{word}`"), did_you_mean(word, known))
+}
+
+fn socket(path: &str) -> Result<PathBuf, Wrong> {
+    if path.is_empty() || path.len() > SOCKET_PATH_MAX {
+        let help = format!("use a path of 1 to {SOCKET_PATH_MAX} bytes, as in /run/pantala/control.sock");
+        return Err(Wrong::new("this cannot be the path of a socket", help));
+    }
+    Ok(path.into())
+}
+
+/// A letter, then letters, digits, `_`, `-` and `.`; `lo0` is the stack's own.
+fn interface_name(name: &str) -> Result<String, Wrong> {
+    let mut letters = name.chars();
+    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic());
+    let rest = letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if !first || !rest || name.len() > NAME_MAX {
+        return Err(Wrong::new(
+            format!("`{name}` cannot be the name of an interface"),
+            "use a letter and then at most 14 letters, digits, `_`, `-` or `.`",
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+fn mac(text: &str) -> Result<Mac, Wrong> {
+    let mac: Mac = text
+        .parse()
+        .map_err(|why: crate::mac::NotMac| Wrong::new(format!("bad mac `{text}`"), why.to_string()))?;
+    if mac.is_station() {
+        return Ok(mac);
+    }
+    let help = "the first number must be even, and not all may be zero, as in 02:00:00:00:00:01";
+    Err(Wrong::new(format!("{mac} cannot be the address of one interface"), help))
+}
+
+fn address(text: &str) -> Result<IpNet, Wrong> {
+    let help = "write the address and its prefix length, as in 192.0.2.1/24 or 2001:db8::1/64";
+    match text.parse() {
+        Ok(net) => Ok(net),
+        Err(_) if text.parse::<IpAddr>().is_ok() => {
+            Err(Wrong::new(format!("`{text}` has no prefix length"), help))
+        }
+        Err(_) => Err(Wrong::new(format!("bad address `{text}`"), help)),
+    }
+}
+
+fn gateway(text: &str) -> Result<IpAddr, Wrong> {
+    let help = "write the gateway's address without a prefix length, as in 192.0.2.254";
+    text.parse().map_err(|_| Wrong::new(format!("bad gateway `{text}`"), help))
+}
+
+fn destination(text: &str) -> Result<Destination, Wrong> {
+    if text == "default" {
+        return Ok(Destination::Default);
+    }
+    let help = "write \"default\" or a prefix like 198.51.100.0/24 or 2001:db8::/32";
+    let net: IpNet = text.parse().map_err(|_| Wrong::new(format!("bad destination `{text}`"), help))?;
+    if net.addr() == net.network() {
+        return Ok(Destination::Prefix(net));
+    }
+    Err(Wrong::new(
+        format!("{net} has bits set beyond its prefix length"),
+        format!("the network is {}, the single host {}/{}", net.trunc(), net.addr(), net.max_prefix_len()),
+    ))
+}

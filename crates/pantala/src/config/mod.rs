@@ -1,0 +1,182 @@
+//! The configuration file: TOML in, a checked [`Config`] or everything that is wrong with it out.
+//!
+//! Reading goes in two steps. `draft` understands every value by itself; `check` compares them with each other
+//! and with the machine. Both report all they find, with file, line and column.
+
+use core::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+
+use crate::mac::Mac;
+
+mod check;
+mod device;
+mod draft;
+mod fields;
+mod problem;
+#[cfg(test)]
+mod tests;
+
+pub use device::{Device, XdpMode};
+pub use problem::{MOST_PROBLEMS, Problem, Problems};
+
+/// Where the configuration is looked for when no file is named.
+pub const DEFAULT_FILE: &str = "/etc/pantala/pantala.toml";
+
+/// The most rings one interface may have; as many as AF_XDP and TAP have queues worth naming.
+pub const MOST_RINGS: u32 = 256;
+
+/// A configuration in which everything fits together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The CPUs on which a netisr runs, in the order of their indices; not empty.
+    pub cpus: Vec<usize>,
+    /// How a netisr without work waits.
+    pub polling: Polling,
+    /// Whether packets for others are forwarded.
+    pub forwarding: bool,
+    /// The number of packet buffers; computed from rings and CPUs if `None`.
+    pub buffers: Option<u32>,
+    /// The path of the control socket, if the file names one.
+    pub socket: Option<PathBuf>,
+    /// The interfaces, in the order of the file; names and devices are unique.
+    pub interfaces: Vec<Interface>,
+    /// The static routes; every gateway lies on the link of an interface.
+    pub routes: Vec<Route>,
+}
+
+/// How a netisr waits when it has nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Polling {
+    /// Spin for a while, then sleep.
+    #[default]
+    Adaptive,
+    /// Never sleep: lowest latency, one busy CPU.
+    Always,
+    /// Sleep at once.
+    Never,
+}
+
+/// What is done about the transport checksums of received packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RxCsum {
+    /// What the device's kind suggests.
+    #[default]
+    Auto,
+    /// Compute and compare.
+    Verify,
+    /// Believe that the device did.
+    Trust,
+    /// Finish checksums that the sender left partial (veth does).
+    Complete,
+}
+
+/// One `[[interface]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Unique name, 1 to 15 bytes.
+    pub name: String,
+    /// Where its packets come from and go to.
+    pub device: Device,
+    /// Its addresses with their prefix lengths.
+    pub addresses: Vec<IpNet>,
+    /// Bytes of the largest IP packet; the device's if `None`.
+    pub mtu: Option<u32>,
+    /// Its Ethernet address; the device's (or a random local one) if `None`.
+    pub mac: Option<Mac>,
+    /// Pairs of receive and transmit rings; the device's number if `None`.
+    pub rings: Option<u32>,
+    /// What is done about received checksums.
+    pub rxcsum: RxCsum,
+}
+
+/// One `[[route]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The destination; no bits are set beyond its length.
+    pub to: IpNet,
+    /// What happens to packets for it.
+    pub target: RouteTarget,
+}
+
+/// What a route does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteTarget {
+    /// Sends to one of these gateways, chosen by the packet's hash.
+    Via(Vec<NextHop>),
+    /// The destination is on the link of this interface.
+    Dev(String),
+    /// Answers with an ICMP error.
+    Reject,
+    /// Discards in silence.
+    Blackhole,
+}
+
+/// A gateway and the interface on whose link it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextHop {
+    /// Its address.
+    pub gateway: IpAddr,
+    /// The name of the interface.
+    pub interface: String,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {why}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        why: std::io::Error,
+    },
+    /// The file is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Problems),
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file is unreadable or wrong.
+    pub fn load(file: &Path, machine: &Machine) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|why| ConfigError::Unreadable { file: file.to_owned(), why })?;
+        Ok(Self::parse(&file.display().to_string(), &text, machine)?)
+    }
+
+    /// Reads and checks a text; `file` is how problems name it.
+    ///
+    /// # Errors
+    /// Everything that is wrong, up to [`MOST_PROBLEMS`].
+    pub fn parse(file: &str, text: &str, machine: &Machine) -> Result<Self, Problems> {
+        let mut report = problem::Report::new(file, text);
+        let draft = draft::Draft::read(text, &mut report);
+        let config = check::check(&draft, machine, &mut report);
+        report.finish(config)
+    }
+}
+
+/// What a configuration must know of the machine to be checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The CPUs this process may run on, ascending.
+    pub cpus: Vec<usize>,
+}
+
+impl Machine {
+    /// This machine, as this process may use it (cpusets and affinity count).
+    #[must_use]
+    pub fn here() -> Self {
+        let allowed = rustix::thread::sched_getaffinity(None);
+        let cpus = allowed.map_or_else(
+            |_| vec![0],
+            |set| (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        );
+        Self { cpus }
+    }
+}

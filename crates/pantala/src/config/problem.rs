@@ -1,0 +1,215 @@
+//! What is wrong with a configuration, where, and what would have been right.
+
+use core::fmt;
+use core::ops::Range;
+
+/// How many problems are reported at once; the others are counted.
+pub const MOST_PROBLEMS: usize = 20;
+
+/// One thing wrong, with its place.
+///
+/// Shown as
+/// ```text
+/// pantala.toml:7:7: mtu 40 is too small
+///     mtu = 40
+///           ^^
+///     use 68 to 65535
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as it was named.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What would have been right; may be empty.
+    pub help: String,
+    text: String,
+    width: usize,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        if !self.text.trim().is_empty() {
+            writeln!(f, "    {}", self.text)?;
+            writeln!(f, "    {}{}", self.blank(), "^".repeat(self.width))?;
+        }
+        if self.help.is_empty() { Ok(()) } else { writeln!(f, "    {}", self.help) }
+    }
+}
+
+impl Problem {
+    /// As wide as the text before the column, tabs kept.
+    fn blank(&self) -> String {
+        self.text.chars().take(self.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
+    }
+}
+
+/// Everything wrong with one configuration, in the order of the file; at most [`MOST_PROBLEMS`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    /// The problems.
+    pub list: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl core::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.list {
+            write!(f, "{problem}")?;
+        }
+        if self.more > 0 { writeln!(f, "and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+/// A value with the place in the file where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Range<usize>,
+}
+
+impl<T> At<T> {
+    pub(crate) fn new(value: T, span: Range<usize>) -> Self {
+        Self { value, span }
+    }
+}
+
+/// What is wrong with a value whose place only the caller knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
+/// Collects problems while a file is read.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    file: &'a str,
+    text: &'a str,
+    found: Vec<(Range<usize>, Wrong)>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+        Self { file, text, found: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        self.wrong(span, Wrong::new(message, help));
+    }
+
+    pub(crate) fn wrong(&mut self, span: &Range<usize>, wrong: Wrong) {
+        self.found.push((span.clone(), wrong));
+    }
+
+    /// How many problems were found so far.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The line on which a place lies, to speak of it in another problem.
+    pub(crate) fn line(&self, span: &Range<usize>) -> usize {
+        self.before(span.start).matches('\n').count() + 1
+    }
+
+    /// `value` if nothing was wrong.
+    pub(crate) fn finish<T>(mut self, value: T) -> Result<T, Problems> {
+        if self.found.is_empty() {
+            return Ok(value);
+        }
+        self.found.sort_by_key(|(span, _)| span.start);
+        self.found.dedup();
+        let more = self.found.len().saturating_sub(MOST_PROBLEMS);
+        let list =
+            self.found.iter().take(MOST_PROBLEMS).map(|(span, wrong)| self.problem(span, wrong)).collect();
+        Err(Problems { list, more })
+    }
+
+    fn problem(&self, span: &Range<usize>, wrong: &Wrong) -> Problem {
+        let before = self.before(span.start);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let rest = self.text.get(start..).unwrap_or_default();
+        let text = rest.lines().next().unwrap_or_default();
+        let column = before.get(start..).unwrap_or_default().chars().count() + 1;
+        Problem {
+            file: self.file.to_owned(),
+            line: self.line(span),
+            column,
+            message: wrong.message.clone(),
+            help: wrong.help.clone(),
+            text: text.to_owned(),
+            width: self.width(span).min((text.chars().count() + 1).saturating_sub(column)).max(1),
+        }
+    }
+
+    fn width(&self, span: &Range<usize>) -> usize {
+        self.text.get(span.clone()).map_or(1, |marked| marked.chars().count())
+    }
+
+    fn before(&self, place: usize) -> &str {
+        self.text.get(..place.min(self.text.len())).unwrap_or(self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str, spans: &[Range<usize>]) -> Problems {
+        let mut report = Report::new("f.toml", text);
+        for (n, span) in spans.iter().enumerate() {
+            report.add(span, format!("wrong {n}"), "do right");
+        }
+        report.finish(()).unwrap_err()
+    }
+
+    fn one(text: &str, span: Range<usize>) -> Problems {
+        problems(text, core::slice::from_ref(&span))
+    }
+
+    #[test]
+    fn a_problem_shows_its_line_and_a_caret_below_the_text() {
+        let shown = one("a = 1\n\tmtu = 40 # ü\n", 13..15).to_string();
+        assert_eq!(shown, "f.toml:2:8: wrong 0\n    \tmtu = 40 # ü\n    \t      ^^\n    do right\n");
+    }
+
+    #[test]
+    fn columns_count_characters_not_bytes() {
+        let at = one("\"ü\" = 1", 7..8);
+        assert_eq!((at.list[0].line, at.list[0].column), (1, 7));
+    }
+
+    #[test]
+    fn a_span_over_several_lines_is_underlined_to_the_end_of_its_first() {
+        assert!(one("x = [\n1,\n]", 4..10).to_string().contains("\n        ^\n"));
+    }
+
+    #[test]
+    fn problems_come_in_the_order_of_the_file_and_at_most_twenty() {
+        let text = "x".repeat(30);
+        let spans: Vec<_> = (0..25).rev().map(|n| n..n + 1).collect();
+        let all = problems(&text, &spans);
+        assert_eq!((all.list.len(), all.more, all.list[0].column), (20, 5, 1));
+        assert!(all.to_string().ends_with("and 5 more\n"));
+    }
+
+    #[test]
+    fn a_place_beyond_the_end_is_the_end() {
+        assert_eq!(one("a\n", 2..2).list[0].line, 2);
+        assert_eq!(one("a", 9..12).list[0].column, 2);
+    }
+}

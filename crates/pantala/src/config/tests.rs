@@ -1,0 +1,137 @@
+//! What a good configuration becomes. Bad ones are in `tests/bad_configuration.rs`.
+
+use super::*;
+
+fn machine() -> Machine {
+    Machine { cpus: vec![0, 1, 2] }
+}
+
+fn parse(text: &str) -> Config {
+    Config::parse("pantala.toml", text, &machine()).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+const FULL: &str = r#"
+cpus = [0, 1]
+polling = "always"
+forwarding = true
+buffers = 8192
+socket = "/tmp/p.sock"
+
+[[interface]]
+name = "lan"
+device = "af_xdp:eth0,mode=native,queues=2"
+address = ["192.0.2.1/24", "2001:db8::1/64"]
+mtu = 1500
+mac = "02:00:00:00:00:01"
+rings = 2
+rxcsum = "verify"
+
+[[interface]]
+device = "tap:wan0"
+address = "198.51.100.1/31"
+
+[[route]]
+to = "default"
+via = ["192.0.2.254", "192.0.2.253"]
+
+[[route]]
+to = "default"
+via = "fe80::1"
+dev = "tap0"
+
+[[route]]
+to = "203.0.113.0/24"
+dev = "lan"
+
+[[route]]
+to = "2001:db8:dead::/48"
+reject = true
+
+[[route]]
+to = "10.0.0.0/8"
+blackhole = true
+"#;
+
+#[test]
+fn every_key_arrives_in_the_configuration() {
+    let config = parse(FULL);
+    assert_eq!(
+        (config.cpus.as_slice(), config.polling, config.forwarding),
+        (&[0, 1][..], Polling::Always, true)
+    );
+    assert_eq!((config.buffers, config.socket), (Some(8192), Some("/tmp/p.sock".into())));
+    let lan = Interface {
+        name: "lan".into(),
+        device: Device::AfXdp { host: "eth0".into(), mode: XdpMode::Native, queues: Some(0..=1) },
+        addresses: vec!["192.0.2.1/24".parse().unwrap(), "2001:db8::1/64".parse().unwrap()],
+        mtu: Some(1500),
+        mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+        rings: Some(2),
+        rxcsum: RxCsum::Verify,
+    };
+    assert_eq!(config.interfaces[0], lan);
+}
+
+#[test]
+fn an_interface_without_a_name_gets_driver_and_unit() {
+    let text = "[[interface]]\ndevice = \"tap:a\"\n[[interface]]\nname = \"tap0\"\ndevice = \"tap:b\"\n[[interface]]\ndevice = \"pcap:x\"";
+    let names: Vec<_> = parse(text).interfaces.into_iter().map(|interface| interface.name).collect();
+    assert_eq!(names, ["tap1", "tap0", "pcap0"]);
+}
+
+#[test]
+fn routes_know_the_interface_of_their_gateway() {
+    let routes = parse(FULL).routes;
+    let hop = |gateway: &str, interface: &str| NextHop {
+        gateway: gateway.parse().unwrap(),
+        interface: interface.into(),
+    };
+    assert_eq!(routes[0].to.to_string(), "0.0.0.0/0");
+    assert_eq!(
+        routes[0].target,
+        RouteTarget::Via(vec![hop("192.0.2.254", "lan"), hop("192.0.2.253", "lan")])
+    );
+    assert_eq!(routes[1].to.to_string(), "::/0");
+    assert_eq!(routes[1].target, RouteTarget::Via(vec![hop("fe80::1", "tap0")]));
+    assert_eq!(routes[2].target, RouteTarget::Dev("lan".into()));
+    assert_eq!(routes[3].target, RouteTarget::Reject);
+    assert_eq!(routes[4].target, RouteTarget::Blackhole);
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let config = parse("[[interface]]\ndevice = \"tap:a\"");
+    assert_eq!((config.cpus, config.polling, config.forwarding), (vec![0, 1, 2], Polling::Adaptive, false));
+    let interface = &config.interfaces[0];
+    assert_eq!((interface.mtu, interface.rings, interface.rxcsum), (None, None, RxCsum::Auto));
+}
+
+#[test]
+fn a_gateway_belongs_to_the_longest_prefix_around_it() {
+    let text = r#"
+[[interface]]
+name = "a"
+device = "tap:a"
+address = ["192.0.2.1/25", "198.51.100.1/24"]
+[[interface]]
+name = "b"
+device = "tap:b"
+address = ["192.0.2.129/25"]
+[[route]]
+to = "default"
+via = "192.0.2.200"
+"#;
+    let RouteTarget::Via(hops) = &parse(text).routes[0].target else { panic!() };
+    assert_eq!(hops[0].interface, "b");
+}
+
+#[test]
+fn link_local_addresses_may_repeat_on_other_links() {
+    let text = "[[interface]]\ndevice = \"tap:a\"\naddress = \"fe80::1/64\"\n[[interface]]\ndevice = \"tap:b\"\naddress = \"fe80::1/64\"";
+    assert_eq!(parse(text).interfaces.len(), 2);
+}
+
+#[test]
+fn the_machine_offers_at_least_the_cpu_we_run_on() {
+    assert!(!Machine::here().cpus.is_empty());
+}
