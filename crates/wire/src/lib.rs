@@ -1,2 +1,26 @@
 #![forbid(unsafe_code)]
-//! Placeholder for the crate's first commit.
+#![no_std]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+//! Headers and checksums: bytes to values and back.
+//!
+//! Everything here is a pure function of its arguments: no state, no allocation, no clock. A header is seen
+//! twice. A *view* (`ip4::View`) borrows the bytes, has checked that they can be asked, and answers questions;
+//! it is what the fast path uses. A *value* (`ip4::Header`) owns what the bytes said, can be changed, and is
+//! emitted again. `parse(emit(value)) == value` holds for every value and is what most tests here are.
+//!
+//! Numbers are in host byte order everywhere outside the bytes themselves; lengths and offsets are in bytes,
+//! also where the wire counts in words of four or eight.
+//!
+//! The modules stand in the order in which a packet meets them; below the line stand those it does not meet.
+
+pub mod ether;
+pub mod arp;
+
+// ---
+pub mod protocol;
+
+#[cfg(test)]
+extern crate std;
+
+pub use ether::{EtherType, Mac};
+pub use protocol::Protocol;
