@@ -17,6 +17,7 @@ pub mod ether;
 pub mod arp;
 
 // ---
+pub mod checksum;
 pub mod protocol;
 
 #[cfg(test)]
