@@ -19,6 +19,7 @@ pub mod arp;
 // ---
 pub mod checksum;
 pub mod protocol;
+pub mod toeplitz;
 
 #[cfg(test)]
 extern crate std;
