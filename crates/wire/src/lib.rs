@@ -15,14 +15,18 @@
 
 pub mod ether;
 pub mod arp;
+pub mod ip4;
+pub mod ip6;
 
 // ---
 pub mod checksum;
 pub mod protocol;
 pub mod toeplitz;
+mod emit;
 
 #[cfg(test)]
 extern crate std;
 
+pub use emit::NoRoom;
 pub use ether::{EtherType, Mac};
 pub use protocol::Protocol;
