@@ -17,6 +17,8 @@ pub mod ether;
 pub mod arp;
 pub mod ip4;
 pub mod ip6;
+pub mod icmp4;
+pub mod icmp6;
 
 // ---
 pub mod checksum;
