@@ -19,6 +19,8 @@ pub mod ip4;
 pub mod ip6;
 pub mod icmp4;
 pub mod icmp6;
+pub mod udp;
+pub mod tcp;
 
 // ---
 pub mod checksum;
