@@ -23,6 +23,7 @@ pub mod udp;
 pub mod tcp;
 
 // ---
+pub mod addr;
 pub mod checksum;
 pub mod protocol;
 pub mod toeplitz;
