@@ -34,7 +34,7 @@
 //!
 //! # Who rings
 //!
-//! Of many senders that see the flag, the one whose swap finds it set rings, so there is one ring per sleep. A
+//! Of many senders that see the flag, the one that clears it rings, so there is one ring per sleep. A
 //! ring may come late, when the owner is awake already (it was cancelled, or its deadline came): the bell must
 //! keep it, as an eventfd does, and the owner's next sleep is then a short one.
 
@@ -164,7 +164,8 @@ struct Shared {
 impl Shared {
     #[cold]
     fn wake(&self) -> bool {
-        let first = self.sleeping.swap(false, Ordering::AcqRel);
+        // Not a swap: a sender that comes second writes nothing, so every `false` has a ring or an owner behind it.
+        let first = self.sleeping.compare_exchange(true, false, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if first {
             (self.bell)();
         }
