@@ -1,0 +1,11 @@
+//! Safe wrappers over the system calls that drivers need.
+//!
+//! Nothing here knows a packet: buffers are byte slices, UMEM addresses are offsets.
+
+pub mod affinity;
+pub mod caps;
+pub mod mmap;
+pub mod poll;
+pub mod promisc;
+pub mod sockopt;
+pub mod sysctl;

@@ -1,0 +1,33 @@
+//! Unsafe: calls `setsockopt(2)` through libc, for options that rustix does not know.
+#![expect(unsafe_code, reason = "setsockopt takes a pointer to the value")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Sets a socket option whose value is an `int`.
+///
+/// # Errors
+/// What the kernel says of this option.
+pub fn set_int(fd: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    set(fd, level, option, &value.to_ne_bytes())
+}
+
+/// Sets a socket option whose value is a plain structure, given as its bytes.
+///
+/// # Errors
+/// What the kernel says of this option.
+pub fn set(fd: impl AsFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the kernel reads `len` bytes from `value`, which it does not keep.
+    let answer =
+        unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, option, value.as_ptr().cast(), len) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bounds how long a receive on this socket may block.
+///
+/// # Errors
+/// None is expected.
+pub fn set_receive_timeout(fd: impl AsFd, limit: core::time::Duration) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_timeout(fd, rustix::net::sockopt::Timeout::Recv, Some(limit))?)
+}
