@@ -7,4 +7,5 @@
 //! | [`netns`] | network namespaces: make, enter, run in, delete |
 //! | [`bpf`] | the XDP redirect and the TAP steering programs, assembled here and loaded without clang |
 
+pub mod netlink;
 pub mod sys;
