@@ -8,4 +8,5 @@
 //! | [`bpf`] | the XDP redirect and the TAP steering programs, assembled here and loaded without clang |
 
 pub mod netlink;
+pub mod netns;
 pub mod sys;
