@@ -7,6 +7,7 @@
 //! | [`netns`] | network namespaces: make, enter, run in, delete |
 //! | [`bpf`] | the XDP redirect and the TAP steering programs, assembled here and loaded without clang |
 
+pub mod bpf;
 pub mod netlink;
 pub mod netns;
 pub mod sys;

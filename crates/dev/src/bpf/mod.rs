@@ -1,0 +1,14 @@
+//! BPF programs of our own, assembled here and checked by the kernel's verifier: no clang, no library.
+//!
+//! - [`redirect`]: an XDP program that sends each frame to the AF_XDP socket of its receive queue.
+//! - [`steering`]: chooses the TAP queue of a frame by our placement hash.
+
+pub mod asm;
+pub mod link;
+pub mod map;
+pub mod prog;
+pub mod redirect;
+pub mod steering;
+mod syscall;
+
+pub use syscall::BpfError;

@@ -1,0 +1,145 @@
+//! Unsafe: describes programs to the kernel by address.
+#![expect(
+    unsafe_code,
+    reason = "BPF_PROG_LOAD and BPF_PROG_TEST_RUN read and write through pointers in their structures"
+)]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::asm::Insn;
+use super::syscall::{BpfError, Command, call, call_for_fd, refused};
+
+/// What a program is for, which decides what the verifier allows (`enum bpf_prog_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Chooses a TAP queue; its context is a packet.
+    SocketFilter = 1,
+    /// As `SocketFilter` with the same context; its test run begins at the Ethernet header.
+    Classifier = 3,
+    /// Sees each received frame first.
+    Xdp = 6,
+}
+
+/// A program the kernel has accepted; it stays while this, or something it is attached to, holds it.
+#[derive(Debug)]
+pub struct Program(OwnedFd);
+
+impl Program {
+    /// Loads a program. `frags`: it can take XDP frames in several pieces, as MTUs above a page need.
+    ///
+    /// # Errors
+    /// [`BpfError::Verifier`] with the verifier's words, [`BpfError::Permission`].
+    pub fn load(name: &'static str, kind: Kind, insns: &[Insn], frags: bool) -> Result<Self, BpfError> {
+        let mut log = vec![0_u8; 1 << 16];
+        match call_for_fd(&mut load_command(name, kind, insns, frags, &mut log)) {
+            Ok(fd) => Ok(Self(fd)),
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && log[0] == 0 => {
+                Err(BpfError::Permission { doing: "load a BPF program" })
+            }
+            Err(source) => Err(BpfError::Verifier { name, source, log: text(&log) }),
+        }
+    }
+
+    /// Runs the program once on a frame of at least 14 bytes, without a device; answers its result.
+    ///
+    /// # Errors
+    /// [`BpfError::Refused`] if the kernel cannot test this kind.
+    pub fn test_run(&self, frame: &[u8]) -> Result<u32, BpfError> {
+        let mut command = TestRun {
+            program: self.0.as_raw_fd(),
+            result: 0,
+            data_in_len: clamp(frame.len()),
+            data_out_len: 0,
+            data_in: address(frame),
+            data_out: 0,
+            repeat: 1,
+            duration: 0,
+        };
+        call(&mut command).map_err(refused("test a BPF program"))?;
+        Ok(command.result)
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// `BPF_PROG_LOAD`
+#[repr(C)]
+struct Load {
+    kind: u32,
+    insn_count: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+// SAFETY: laid out as the kernel's structure; the pointers come from `load_command`, whose borrows of the
+// instructions and of the log outlive the only call.
+unsafe impl Command for Load {
+    const NUMBER: libc::c_long = 5;
+}
+
+fn load_command(name: &str, kind: Kind, insns: &[Insn], frags: bool, log: &mut [u8]) -> Load {
+    const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL"; // a string that the kernel knows; GPL helpers are not used
+    const XDP_HAS_FRAGS: u32 = 1 << 5;
+    Load {
+        kind: kind as u32,
+        insn_count: clamp(insns.len()),
+        insns: address(insns),
+        license: LICENSE.as_ptr() as u64,
+        log_level: 1,
+        log_size: clamp(log.len()),
+        log: log.as_mut_ptr() as u64,
+        kernel_version: 0,
+        flags: if frags { XDP_HAS_FRAGS } else { 0 },
+        name: padded(name),
+    }
+}
+
+/// `BPF_PROG_TEST_RUN`
+#[repr(C)]
+struct TestRun {
+    program: i32,
+    result: u32,
+    data_in_len: u32,
+    data_out_len: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+}
+
+// SAFETY: laid out as the kernel's structure; `data_in` is borrowed by `test_run` for the call and nothing is
+// written out.
+unsafe impl Command for TestRun {
+    const NUMBER: libc::c_long = 10;
+}
+
+/// The name as the kernel wants it: at most 15 bytes and a NUL.
+fn padded(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..15].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+    bytes
+}
+
+fn address<T>(slice: &[T]) -> u64 {
+    slice.as_ptr() as u64
+}
+
+/// A length for the kernel; one beyond its limits (which are far below 4 GiB) is refused there.
+fn clamp(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+fn text(log: &[u8]) -> String {
+    let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).into_owned()
+}

@@ -1,0 +1,140 @@
+//! The program that chooses the TAP queue of a frame by our placement hash, so that the kernel delivers each
+//! frame to the CPU that owns its flow.
+//!
+//! The hash is the symmetric Toeplitz one, whose key repeats two bytes. All 16-bit words of the input then
+//! meet the same part of the key, so the hash of a tuple is that of the XOR of its words, and for 16 bits it
+//! is linear: the XOR of one 16-bit window of the key per bit that is set.
+//!
+//! | frame | hashed |
+//! |---|---|
+//! | IPv4 or IPv6 with TCP, not a fragment | addresses and ports |
+//! | other IPv4, any fragment; other IPv6, also TCP behind extension headers | addresses |
+//! | anything else, or cut short | nothing: queue 0 |
+//!
+//! One 802.1Q tag is looked through. The kernel takes the result modulo the number of queues attached.
+
+use super::BpfError;
+use super::asm::{Alu, Asm, AsmError, Cond, Insn, Label, Reg, Size};
+use super::prog::{Kind, Program};
+
+/// The two bytes that the key repeats.
+pub const KEY: u16 = 0x6d5a;
+
+/// Loads the program. `table`: how many entries the placement table has, a power of two (128 by default);
+/// the result is `hash % table`.
+///
+/// # Errors
+/// [`BpfError`].
+pub fn load(table: u16) -> Result<Program, BpfError> {
+    load_as(Kind::SocketFilter, table)
+}
+
+/// Loads it as another kind; [`Kind::Classifier`] can be given Ethernet frames in a test run.
+///
+/// # Errors
+/// [`BpfError`].
+pub fn load_as(kind: Kind, table: u16) -> Result<Program, BpfError> {
+    let insns = program(table).map_err(|e| BpfError::Refused {
+        doing: "assemble the steering program",
+        source: std::io::Error::other(e),
+    })?;
+    Program::load("pantala_steer", kind, &insns, false)
+}
+
+fn program(table: u16) -> Result<Vec<Insn>, AsmError> {
+    let mut asm = Asm::new();
+    let [ip4, ip6, other, hash] = [(); 4].map(|()| asm.label());
+    asm.mov(PACKET, Reg::R1).mov(L2_END, ETHER_HEADER).mov(FOLD, 0);
+    ether_type(&mut asm, ip4, ip6, other);
+    input_ip4(&mut asm, ip4, hash);
+    input_ip6(&mut asm, ip6, hash);
+    asm.place(other).mov(Reg::R0, 0).exit();
+    asm.place(hash);
+    toeplitz(&mut asm, i32::from(table.saturating_sub(1)));
+    asm.exit();
+    asm.finish()
+}
+
+/// Goes to `ip4`, `ip6` or `other` by the type of the frame, with `L2_END` behind a VLAN tag if there is one.
+fn ether_type(asm: &mut Asm, ip4: Label, ip6: Label, other: Label) {
+    let untagged = asm.label();
+    asm.load_packet(Size::Half, L2_END, -2).jump_if(Cond::Ne, Reg::R0, VLAN, untagged);
+    asm.alu(Alu::Add, L2_END, VLAN_TAG).load_packet(Size::Half, L2_END, -2).place(untagged);
+    asm.jump_if(Cond::Eq, Reg::R0, IP4, ip4).jump_if(Cond::Eq, Reg::R0, IP6, ip6).jump(other);
+}
+
+//= https://www.rfc-editor.org/rfc/rfc791#section-3.1
+fn input_ip4(asm: &mut Asm, entry: Label, hash: Label) {
+    const FRAGMENT: i32 = 0x3fff; // more fragments, or an offset
+    const IHL_WORDS: i32 = 0x0f;
+    asm.place(entry);
+    fold_words(asm, [12, 16]);
+    asm.load_packet(Size::Half, L2_END, 6).jump_if(Cond::AnySet, Reg::R0, FRAGMENT, hash);
+    asm.load_packet(Size::Byte, L2_END, 9).jump_if(Cond::Ne, Reg::R0, TCP, hash);
+    asm.load_packet(Size::Byte, L2_END, 0).alu(Alu::And, Reg::R0, IHL_WORDS).alu(Alu::Shl, Reg::R0, 2);
+    asm.alu(Alu::Add, L2_END, Reg::R0);
+    fold_words(asm, [0]);
+    asm.jump(hash);
+}
+
+//= https://www.rfc-editor.org/rfc/rfc8200#section-3
+fn input_ip6(asm: &mut Asm, entry: Label, hash: Label) {
+    asm.place(entry);
+    fold_words(asm, [8, 12, 16, 20, 24, 28, 32, 36]);
+    asm.load_packet(Size::Byte, L2_END, 6).jump_if(Cond::Ne, Reg::R0, TCP, hash);
+    fold_words(asm, [40]);
+    asm.jump(hash);
+}
+
+/// XORs the 32-bit words at these offsets from `L2_END` into `FOLD`.
+fn fold_words<const N: usize>(asm: &mut Asm, offsets: [i32; N]) {
+    for offset in offsets {
+        asm.load_packet(Size::Word, L2_END, offset).alu(Alu::Xor, FOLD, Reg::R0);
+    }
+}
+
+/// Folds `FOLD` to 16 bits and leaves its hash, masked, in `r0`.
+fn toeplitz(asm: &mut Asm, mask: i32) {
+    const HIGH: Reg = Reg::R1;
+    const BIT: Reg = Reg::R2;
+    asm.mov(HIGH, FOLD).alu(Alu::Shr, HIGH, 16).alu(Alu::Xor, FOLD, HIGH).mov(Reg::R0, 0);
+    for bit in 0..16_u16 {
+        // BIT = all ones if the bit is set: no branch, so the verifier has one path to follow
+        asm.mov(BIT, FOLD).alu(Alu::Shr, BIT, i32::from(bit)).alu(Alu::And, BIT, 1).alu(Alu::Neg, BIT, 0);
+        asm.alu(Alu::And, BIT, i32::from(window(bit))).alu(Alu::Xor, Reg::R0, BIT);
+    }
+    asm.alu(Alu::And, Reg::R0, mask);
+}
+
+/// The 16 bits of the key that meet bit `bit` (0: the lowest) of a word; the first bit meets the key as it is.
+fn window(bit: u16) -> u16 {
+    KEY.rotate_left(u32::from(15 - bit))
+}
+
+const PACKET: Reg = Reg::R6; // where load_packet looks for it
+const L2_END: Reg = Reg::R7;
+const FOLD: Reg = Reg::R8;
+const ETHER_HEADER: i32 = 14;
+const VLAN_TAG: i32 = 4;
+const VLAN: i32 = 0x8100;
+const IP4: i32 = 0x0800;
+const IP6: i32 = 0x86dd;
+const TCP: i32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_agree_with_the_published_table_values() {
+        // T0[x] is the hash of x << 8, T1[x] that of x; the lower half repeats the upper.
+        let hash = |x: u16| (0..16).filter(|b| x >> b & 1 == 1).fold(0, |h, b| h ^ window(b));
+        assert_eq!([hash(0x0100), hash(0x8000), hash(0xff00)], [0xad36, 0x6d5a, 0xed12]);
+        assert_eq!([hash(0x0001), hash(0x0080), hash(0x00ff)], [0x36ad, 0x5a6d, 0x12ed]);
+    }
+
+    #[test]
+    fn the_program_is_well_formed_and_short() {
+        assert!(program(128).unwrap().len() < 256);
+    }
+}
