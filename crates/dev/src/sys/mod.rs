@@ -9,3 +9,5 @@ pub mod poll;
 pub mod promisc;
 pub mod sockopt;
 pub mod sysctl;
+pub mod xsk;
+pub mod xsk_ring;
