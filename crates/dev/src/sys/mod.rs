@@ -4,10 +4,13 @@
 
 pub mod affinity;
 pub mod caps;
+pub mod ethtool;
 pub mod mmap;
 pub mod poll;
 pub mod promisc;
 pub mod sockopt;
 pub mod sysctl;
+pub mod tun;
+pub mod vnet_hdr;
 pub mod xsk;
 pub mod xsk_ring;

@@ -1,0 +1,289 @@
+//! Unsafe: `ioctl(2)` on TAP queues.
+//!
+//! TAP interfaces with several queues, virtio headers, and a steering program.
+#![expect(unsafe_code, reason = "ioctl takes a pointer whose meaning depends on the request")]
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::vnet_hdr::VNET_HDR_LEN;
+use crate::bpf::prog::Program;
+
+/// Why a TAP interface could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TunError {
+    /// The kernel has no TUN/TAP driver, or it is not loaded.
+    #[error("no /dev/net/tun: `modprobe tun`, or make the node (mknod /dev/net/tun c 10 200)")]
+    NoDevice,
+    /// A name the kernel would not take.
+    #[error("{0:?} cannot name an interface: use 1 to 15 bytes, no '/' and no blanks")]
+    BadName(String),
+    /// The process may not do this.
+    #[error("TAP interface {name}: needs CAP_NET_ADMIN (run as root, or in a user namespace)")]
+    Permission {
+        /// The interface.
+        name: String,
+    },
+    /// Another process has it, or it was made with other options.
+    #[error("TAP interface {name} is busy: another process has it open, or it is no multi-queue TAP")]
+    Busy {
+        /// The interface.
+        name: String,
+    },
+    /// The kernel refused for another reason.
+    #[error("TAP interface {name}: {doing}: {source}")]
+    Refused {
+        /// The interface.
+        name: String,
+        /// The operation.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// A TAP interface. It goes when all queues are closed, unless it existed before.
+#[derive(Debug)]
+pub struct Tap {
+    /// Its name.
+    pub name: String,
+    /// Its queues; each may be moved to a thread of its own.
+    pub queues: Vec<TapQueue>,
+    /// What the kernel leaves to us.
+    pub offload: Offload,
+}
+
+/// What the kernel leaves to the reader of a TAP queue; writing such frames is always allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offload {
+    /// Frames are whole and small.
+    Nothing,
+    /// Checksums, and TCP super-packets.
+    Tcp,
+    /// Checksums, and TCP and UDP super-packets (Linux 6.2).
+    TcpAndUdp,
+}
+
+impl Tap {
+    /// Opens, or makes, the interface in the network namespace of the calling thread, with `queues` queues
+    /// (1 to 256), non-blocking, each frame preceded by a [`super::vnet_hdr::VnetHdr`]. A name with `%d`
+    /// lets the kernel count. It is down at first.
+    ///
+    /// # Errors
+    /// [`TunError`].
+    pub fn open(name: &str, queues: usize) -> Result<Self, TunError> {
+        if name.is_empty() || name.len() > 15 || name.bytes().any(|b| b == b'/' || b.is_ascii_whitespace()) {
+            return Err(TunError::BadName(name.to_owned()));
+        }
+        let (first, name) = TapQueue::open(name)?;
+        let offload = first.offload_most().map_err(refused(&name, "set offloads"))?;
+        let mut all = vec![first];
+        for _ in 1..queues {
+            all.push(TapQueue::open(&name)?.0);
+        }
+        Ok(Self { name, queues: all, offload })
+    }
+
+    /// Lets `program` choose the queue of each frame: its result modulo the number of attached queues.
+    ///
+    /// # Errors
+    /// [`TunError::Refused`].
+    pub fn steer(&self, program: &Program) -> Result<(), TunError> {
+        let mut fd = program.as_fd().as_raw_fd();
+        self.on_first(|q| q.ioctl(libc::TUNSETSTEERINGEBPF, &mut fd), "set the steering program")
+    }
+
+    /// Whether the interface stays when all queues are closed. It does not, unless set.
+    ///
+    /// # Errors
+    /// [`TunError::Refused`].
+    pub fn set_persistent(&self, stays: bool) -> Result<(), TunError> {
+        self.on_first(|q| q.ioctl_value(libc::TUNSETPERSIST, u32::from(stays)), "set persistence")
+    }
+
+    fn on_first(
+        &self,
+        f: impl FnOnce(&TapQueue) -> io::Result<()>,
+        doing: &'static str,
+    ) -> Result<(), TunError> {
+        self.queues.first().map_or(Ok(()), f).map_err(refused(&self.name, doing))
+    }
+}
+
+/// One queue of a TAP interface; non-blocking.
+#[derive(Debug)]
+pub struct TapQueue(OwnedFd);
+
+impl TapQueue {
+    /// Receives one frame, virtio header first, into the buffers in order; `None` if there is none now.
+    /// Answers its length, the header included; what does not fit is cut off.
+    ///
+    /// # Errors
+    /// `EBADFD` when the interface is gone, `EIO` when it is down.
+    pub fn readv(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
+        none_if_again(rustix::io::readv(&self.0, buffers))
+    }
+
+    /// Sends one frame, virtio header first, from the buffers in order; `None` if it cannot be taken now.
+    ///
+    /// # Errors
+    /// `EINVAL` for a header that does not fit its frame, `EIO` when the interface is down.
+    pub fn writev(&self, buffers: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        none_if_again(rustix::io::writev(&self.0, buffers))
+    }
+
+    /// Detaches the queue: it gets no more frames, which go to the others; [`Self::attach`] undoes it.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is detached already.
+    pub fn detach(&self) -> io::Result<()> {
+        self.set_queue(libc::IFF_DETACH_QUEUE)
+    }
+
+    /// Attaches the queue again; it comes last among the queues.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is attached already.
+    pub fn attach(&self) -> io::Result<()> {
+        self.set_queue(libc::IFF_ATTACH_QUEUE)
+    }
+
+    fn open(name: &str) -> Result<(Self, String), TunError> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = match rustix::fs::open("/dev/net/tun", flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => return Err(TunError::NoDevice),
+            other => other.map_err(|e| refused(name, "open /dev/net/tun")(e.into()))?,
+        };
+        let queue = Self(fd);
+        let name = queue.set_interface(name)?;
+        queue.set_header().map_err(refused(&name, "set the header"))?;
+        Ok((queue, name))
+    }
+
+    /// `TUNSETIFF`; answers the name that the kernel chose.
+    fn set_interface(&self, name: &str) -> Result<String, TunError> {
+        let mut request = IfReq::new(name);
+        request.flags = TAP_FLAGS;
+        self.ioctl(libc::TUNSETIFF, &mut request).map_err(|e| match e.raw_os_error() {
+            Some(libc::EBUSY | libc::EINVAL) => TunError::Busy { name: name.to_owned() },
+            _ => refused(name, "open a queue")(e),
+        })?;
+        Ok(request.name())
+    }
+
+    fn set_header(&self) -> io::Result<()> {
+        let mut len = i32::try_from(VNET_HDR_LEN).map_err(io::Error::other)?;
+        self.ioctl(libc::TUNSETVNETHDRSZ, &mut len)?;
+        self.ioctl(libc::TUNSETVNETLE, &mut 1_i32)
+    }
+
+    /// Asks for as much as the kernel knows.
+    fn offload_most(&self) -> io::Result<Offload> {
+        let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+        let udp = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+        for (bits, offload) in [(tcp | udp, Offload::TcpAndUdp), (tcp, Offload::Tcp)] {
+            if self.ioctl_value(libc::TUNSETOFFLOAD, bits).is_ok() {
+                return Ok(offload);
+            }
+        }
+        self.ioctl_value(libc::TUNSETOFFLOAD, 0).map(|()| Offload::Nothing)
+    }
+
+    fn set_queue(&self, flag: i32) -> io::Result<()> {
+        let mut request = IfReq::new("");
+        request.flags = i16::try_from(flag).map_err(io::Error::other)?;
+        self.ioctl(libc::TUNSETQUEUE, &mut request)
+    }
+
+    /// A request that reads or writes the structure it is given.
+    fn ioctl<T: TunArgument>(&self, request: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+        // SAFETY: the requests of this file take a pointer to an int or to a struct ifreq; `TunArgument` is
+        // implemented for these two only, and each call above passes the one that belongs to its request.
+        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request, core::ptr::from_mut(argument)) })
+    }
+
+    /// A request whose argument is a number, not a pointer.
+    fn ioctl_value(&self, request: libc::Ioctl, value: u32) -> io::Result<()> {
+        // SAFETY: the two requests of this kind (TUNSETOFFLOAD, TUNSETPERSIST) touch no memory of ours.
+        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request, libc::c_ulong::from(value)) })
+    }
+}
+
+impl AsFd for TapQueue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What may be passed by pointer.
+trait TunArgument {}
+impl TunArgument for i32 {}
+impl TunArgument for IfReq {}
+
+/// `struct ifreq` with the member that TUN uses.
+#[repr(C)]
+struct IfReq {
+    name: [u8; 16],
+    flags: i16,
+    rest: [u8; 22],
+}
+
+impl IfReq {
+    /// The name must be shorter than 16 bytes; what is longer is cut off.
+    fn new(name: &str) -> Self {
+        let mut request = Self { name: [0; 16], flags: 0, rest: [0; 22] };
+        request.name[..15].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+        request
+    }
+
+    fn name(&self) -> String {
+        String::from_utf8_lossy(self.name.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
+    }
+}
+
+fn check(answer: i32) -> io::Result<()> {
+    if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn none_if_again(result: Result<usize, Errno>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(n) => Ok(Some(n)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn refused(name: &str, doing: &'static str) -> impl Fn(io::Error) -> TunError {
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied => TunError::Permission { name: name.to_owned() },
+        _ => TunError::Refused { name: name.to_owned(), doing, source },
+    }
+}
+
+/// `IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE | IFF_VNET_HDR`
+const TAP_FLAGS: i16 = 0x0002 | 0x1000 | 0x0100 | 0x4000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_kernel_would_cut_are_refused() {
+        for bad in ["", "sixteen-bytes-xx", "a/b", "a b"] {
+            assert!(matches!(Tap::open(bad, 1), Err(TunError::BadName(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_request_structure_has_the_kernels_size() {
+        assert_eq!(size_of::<IfReq>(), size_of::<libc::ifreq>());
+        assert_eq!(
+            i32::from(TAP_FLAGS),
+            libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE | libc::IFF_VNET_HDR
+        );
+    }
+}
