@@ -106,7 +106,7 @@ impl Pkt {
 
     /// Adds `n` bytes in front and returns them; their contents are stale.
     ///
-    /// Offsets that count from the start of the packet (`l3`, `l4`, `csum_start`) move along.
+    /// Offsets that count from the start of the packet (`l4`, `csum_start`) move along.
     ///
     /// # Errors
     ///
@@ -117,7 +117,6 @@ impl Pkt {
         self.off -= grown;
         self.len += grown;
         self.total += u32::from(grown);
-        self.l3 = self.l3.wrapping_add(grown);
         self.l4 = self.l4.wrapping_add(grown);
         self.csum_start = self.csum_start.wrapping_add(grown);
         Ok(&mut self.head_mut()[..n])
@@ -129,7 +128,6 @@ impl Pkt {
         self.off += cut;
         self.len -= cut;
         self.total -= u32::from(cut);
-        self.l3 = self.l3.wrapping_sub(cut);
         self.l4 = self.l4.wrapping_sub(cut);
         self.csum_start = self.csum_start.wrapping_sub(cut);
     }
@@ -357,13 +355,12 @@ impl Meta {
             hash: 0,
             rcvif: 0,
             outif: 0,
-            l3: 0,
             l4: 0,
             csum_start: 0,
             csum_off: 0,
             gso_size: 0,
             vlan: 0,
-            spare: [0; 2],
+            spare: [0; 4],
         }
     }
 
@@ -376,7 +373,6 @@ impl Meta {
         self.hash = 0;
         self.rcvif = 0;
         self.outif = 0;
-        self.l3 = 0;
         self.l4 = 0;
         self.csum_start = 0;
         self.csum_off = 0;

@@ -62,7 +62,7 @@ pub struct Meta {
     pub(crate) len: u16,
     /// Who holds the slot; see [`crate::Arena::reclaim`].
     pub(crate) holder: Holder,
-    /// Where the stack resumes this packet after another CPU handed it over; the stack's own code.
+    /// Where the stack resumes this packet after another CPU handed it over: the stack's own code, 0 for a raw frame.
     pub resume: u8,
     /// The upper-layer protocol that input found (IPv4 `protocol`, IPv6 last `next header`).
     pub proto: u8,
@@ -76,9 +76,7 @@ pub struct Meta {
     pub rcvif: u16,
     /// Index of the interface it leaves by, once that is decided.
     pub outif: u16,
-    /// Offset of the network header from the start of the packet, bytes.
-    pub l3: u16,
-    /// Offset of the transport header from the start of the packet, bytes.
+    /// Offset of the transport header from the start of the packet, bytes, once input has found it.
     pub l4: u16,
     /// With [`Flags::CSUM_PARTIAL`]: where summing starts, from the start of the packet, bytes.
     pub csum_start: u16,
@@ -88,7 +86,7 @@ pub struct Meta {
     pub gso_size: u16,
     /// The 802.1Q tag control information, with [`Flags::VLAN`].
     pub vlan: u16,
-    pub(crate) spare: [u8; 2],
+    pub(crate) spare: [u8; 4],
 }
 
 /// Who may touch a slot's bytes.
