@@ -1,2 +1,36 @@
+//! The stack as a function: no clock, no thread, no lock, no unsafe.
+//!
+//! The modules stand in the order in which a packet meets them. [`netisr::Netisr::turn`] is the architecture: whoever
+//! has read it knows where everything else belongs.
 #![forbid(unsafe_code)]
-//! Placeholder for the crate's first commit.
+
+// the loop
+pub mod netisr;
+pub mod cpu;
+pub mod msg;
+pub mod timers;
+pub mod time;
+pub mod rss;
+pub mod driver;
+pub mod next;
+pub mod secret;
+// the way in
+pub mod ether;
+pub mod arp;
+pub mod ip4;
+pub mod ip6;
+pub mod reass;
+pub mod icmp;
+// the choice
+pub mod tables;
+pub mod fib;
+pub mod forward;
+// what it was for
+pub mod addr;
+// the way out
+pub mod neigh;
+pub mod offload;
+pub mod ifq;
+// the end of some
+pub mod drop;
+pub mod count;

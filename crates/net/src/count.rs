@@ -1,0 +1,181 @@
+//! What is counted besides drops: per CPU, single writer, summed by whoever reads.
+
+use pkt::counters::{CounterBlock, CounterReader, CounterTable, CounterTableReader, Index};
+
+use crate::drop::DropReason;
+use crate::tables::IfIndex;
+
+macro_rules! counts {
+    ($($variant:ident = $name:literal, $sentence:literal;)*) => {
+        /// An event that is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Count { $(#[doc = $sentence] $variant,)* }
+
+        impl Count {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Stable name, for counters and `--json`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What is counted, for a person: reads on behind a number.
+            #[must_use]
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Self::$variant => $sentence,)* }
+            }
+        }
+    };
+}
+
+counts! {
+    Turns = "turns", "turns of the netisr";
+    BusyTurns = "busy_turns", "turns that found work";
+    Messages = "messages", "messages handled";
+    RxPackets = "rx_packets", "packets taken from devices";
+    HandoffOut = "handoff_out", "packets handed to other CPUs";
+    HandoffIn = "handoff_in", "packets taken over from other CPUs";
+    Ip4In = "ip4_in", "IPv4 packets received";
+    Ip4Forwarded = "ip4_forwarded", "IPv4 packets forwarded";
+    Ip4Local = "ip4_local", "IPv4 packets for this host";
+    Ip4Out = "ip4_out", "IPv4 packets sent from here";
+    Ip4Fragmented = "ip4_fragmented", "IPv4 packets fragmented";
+    Ip4FragmentsMade = "ip4_fragments_made", "IPv4 fragments made";
+    Ip4FragmentsIn = "ip4_fragments_in", "IPv4 fragments received for this host";
+    Ip4Reassembled = "ip4_reassembled", "IPv4 datagrams reassembled";
+    Ip6In = "ip6_in", "IPv6 packets received";
+    Ip6Forwarded = "ip6_forwarded", "IPv6 packets forwarded";
+    Ip6Local = "ip6_local", "IPv6 packets for this host";
+    Ip6Out = "ip6_out", "IPv6 packets sent from here";
+    Ip6FragmentsMade = "ip6_fragments_made", "IPv6 fragments made";
+    Ip6FragmentsIn = "ip6_fragments_in", "IPv6 fragments received for this host";
+    Ip6Reassembled = "ip6_reassembled", "IPv6 datagrams reassembled";
+    IcmpEchoAnswered = "icmp_echo_answered", "ICMP echo requests answered";
+    IcmpErrorsSent = "icmp_errors_sent", "ICMP errors sent";
+    IcmpErrorsLimited = "icmp_errors_limited", "ICMP errors not sent because of the rate limit";
+    IcmpErrorsForbidden = "icmp_errors_forbidden", "ICMP errors not sent because the packet must not be answered";
+    IcmpErrorsIn = "icmp_errors_in", "ICMP errors received";
+    Icmp6EchoAnswered = "icmp6_echo_answered", "ICMPv6 echo requests answered";
+    Icmp6ErrorsSent = "icmp6_errors_sent", "ICMPv6 errors sent";
+    Icmp6ErrorsLimited = "icmp6_errors_limited", "ICMPv6 errors not sent because of the rate limit";
+    Icmp6ErrorsForbidden = "icmp6_errors_forbidden", "ICMPv6 errors not sent because the packet must not be answered";
+    Icmp6ErrorsIn = "icmp6_errors_in", "ICMPv6 errors received";
+    UdpIn = "udp_in", "UDP datagrams received for this host";
+    ArpRequestsIn = "arp_requests_in", "ARP requests received";
+    ArpRepliesIn = "arp_replies_in", "ARP replies received";
+    ArpRequestsSent = "arp_requests_sent", "ARP requests sent";
+    ArpRepliesSent = "arp_replies_sent", "ARP replies sent";
+    ArpConflicts = "arp_conflicts", "ARP packets in which somebody else claimed one of our addresses";
+    NdSolicitsIn = "nd_solicits_in", "neighbour solicitations received";
+    NdAdvertsIn = "nd_adverts_in", "neighbour advertisements received";
+    NdSolicitsSent = "nd_solicits_sent", "neighbour solicitations sent";
+    NdAdvertsSent = "nd_adverts_sent", "neighbour advertisements sent";
+    NdConflicts = "nd_conflicts", "neighbour discovery messages in which somebody else claimed one of our addresses";
+    NeighHeld = "neigh_held", "packets that waited for a neighbour's address";
+    NeighLimited = "neigh_limited", "neighbours not looked for because of the rate limit or a full table";
+    CsumPartialIn = "csum_partial_in", "packets received with a partial checksum";
+    CsumCompleted = "csum_completed", "partial checksums completed here";
+    GsoIn = "gso_in", "super-packets received";
+    GsoSegmented = "gso_segmented", "super-packets cut into segments here";
+    GsoSegmentsMade = "gso_segments_made", "segments made of super-packets";
+    Doorbells = "doorbells", "doorbells rung";
+    TxPackets = "tx_packets", "packets given to devices";
+}
+
+impl Index for Count {
+    const COUNT: usize = Self::ALL.len();
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What is counted for each interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum IfCount {
+    /// Frames received.
+    RxPackets,
+    /// Bytes received.
+    RxBytes,
+    /// Frames given to the device.
+    TxPackets,
+    /// Bytes given to the device.
+    TxBytes,
+    /// Frames dropped on their way to the device.
+    TxDrops,
+}
+
+impl Index for IfCount {
+    const COUNT: usize = 5;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Interfaces that a stack may have: indices are below this.
+pub const INTERFACES_MAX: usize = 256;
+
+/// The writing end of one CPU's counters.
+pub struct Counters {
+    events: CounterBlock<Count>,
+    drops: CounterBlock<DropReason>,
+    ifs: CounterTable<IfCount>,
+}
+
+/// The reading end of one CPU's counters, for any thread.
+#[derive(Clone)]
+pub struct CountersReader {
+    /// Events.
+    pub events: CounterReader<Count>,
+    /// Dropped packets.
+    pub drops: CounterReader<DropReason>,
+    /// By interface index.
+    pub ifs: CounterTableReader<IfCount>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let ifs = CounterTable::new(INTERFACES_MAX);
+        Self { events: CounterBlock::new(), drops: CounterBlock::new(), ifs }
+    }
+}
+
+impl Counters {
+    /// Where any thread can read these.
+    #[must_use]
+    pub fn reader(&self) -> CountersReader {
+        CountersReader { events: self.events.reader(), drops: self.drops.reader(), ifs: self.ifs.reader() }
+    }
+
+    /// Counts `n` events.
+    pub fn add(&mut self, event: Count, n: u64) {
+        self.events.add(event, n);
+    }
+
+    /// Counts a dropped packet.
+    pub fn drop(&mut self, reason: DropReason) {
+        self.drops.inc(reason);
+    }
+
+    /// Counts `n` for an interface.
+    pub fn add_if(&mut self, index: IfIndex, what: IfCount, n: u64) {
+        self.ifs.add(usize::from(index), what, n);
+    }
+
+    /// How often `event` has been counted.
+    #[must_use]
+    pub fn get(&self, event: Count) -> u64 {
+        self.events.get(event)
+    }
+
+    /// How many packets were dropped for `reason`.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops.get(reason)
+    }
+}

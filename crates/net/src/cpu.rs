@@ -1,0 +1,100 @@
+//! What one CPU owns. No other CPU touches any of it: they send messages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pkt::{Pkt, Pool};
+
+use crate::addr::Addrs;
+use crate::count::{Count, Counters};
+use crate::drop::DropReason;
+use crate::icmp::Icmp;
+use crate::ifq::Ifqs;
+use crate::msg::Peers;
+use crate::neigh::Neigh;
+use crate::next::Resume;
+use crate::reass::Reass;
+use crate::rss::Placement;
+use crate::secret::Secret;
+use crate::tables::Tables;
+use crate::time::Instant;
+use crate::timers::Timers;
+
+/// Number of a netisr CPU, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CpuId(pub u16);
+
+/// All that the stages on one CPU read and write.
+pub struct Cpu {
+    /// Which one this is.
+    pub id: CpuId,
+    /// The time of this turn.
+    pub now: Instant,
+    /// Deals flows to CPUs.
+    pub placement: Placement,
+    /// Interfaces, addresses and routes.
+    pub tables: Arc<Tables>,
+    /// Free buffers.
+    pub pool: Pool,
+    /// Output queues, by interface.
+    pub ifqs: Ifqs,
+    /// The ways to the other CPUs.
+    pub peers: Peers,
+    /// Neighbours in use here, and those that this CPU resolves for all.
+    pub neigh: Neigh,
+    /// What is to happen later.
+    pub timers: Timers,
+    /// Our own addresses, as far as their state changes.
+    pub addrs: Addrs,
+    /// Datagrams that wait for fragments.
+    pub reass: Reass,
+    /// ICMP: what limits errors, and who waits for echo replies.
+    pub icmp: Icmp,
+    /// Numbers that nobody can guess, and the keys of tables.
+    pub secret: Secret,
+    /// Packets from us to us, for the next turn.
+    pub loopback: VecDeque<Pkt>,
+    /// Numbers for people.
+    pub counters: Counters,
+}
+
+/// Packets from us to us that wait at the most.
+const LOOPBACK_MAX: usize = 256;
+
+impl Cpu {
+    /// Ends a packet, and counts of what.
+    pub fn bury(&mut self, pkt: Pkt, reason: DropReason) {
+        self.counters.drop(reason);
+        self.pool.give(pkt);
+    }
+
+    /// Takes a packet from us to us in again, in the next turn, at `place`.
+    ///
+    /// Drops  [`DropReason::LoopbackFull`].
+    pub fn loop_back(&mut self, mut pkt: Pkt, place: Resume) {
+        if self.loopback.len() >= LOOPBACK_MAX {
+            return self.bury(pkt, DropReason::LoopbackFull);
+        }
+        pkt.resume = place as u8;
+        self.loopback.push_back(pkt);
+    }
+
+    /// Counts one event.
+    pub fn count(&mut self, event: Count) {
+        self.counters.add(event, 1);
+    }
+}
+
+impl core::fmt::Display for CpuId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl CpuId {
+    /// As an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}

@@ -1,0 +1,90 @@
+//! The one trait that the stack calls outwards.
+
+use pkt::{PktVec, Pool};
+
+/// One ring pair of a device, owned by one CPU.
+///
+/// A driver is polled; it never blocks and never calls back. It takes empty buffers from the pool when it likes,
+/// and gives dead ones back to it.
+pub trait Driver: Send {
+    /// Appends up to `max` received frames to `into`, in the order of their arrival, and returns how many.
+    ///
+    /// Sets on each packet what the device knows (checksum, segmentation, hash). Refills the receive ring from
+    /// `pool` as far as the ring's allowance goes.
+    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize;
+
+    /// Takes frames from the front of `from` until the transmit ring is full. What stays is still the caller's.
+    ///
+    /// They may wait for [`Driver::doorbell`] before they go. Frames that have gone return to `pool`.
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec);
+
+    /// Tells the device that frames wait in the transmit ring, if any do.
+    fn doorbell(&mut self, pool: &mut Pool);
+
+    /// Whether frames that the device has taken are still to come back, or wait for another doorbell.
+    ///
+    /// The netisr then turns again soon instead of sleeping until something is received.
+    fn busy(&self) -> bool {
+        false
+    }
+
+    /// What the device can do, so that the stack need not. Fixed for the life of the driver.
+    fn caps(&self) -> Caps;
+
+    /// Whether the device is there. Once [`Link::Gone`], always gone.
+    fn link(&self) -> Link {
+        Link::Up
+    }
+
+    /// What happened at the device so far.
+    fn stats(&self) -> DriverStats;
+
+    /// Takes all buffers back from the device, as far as it lets go of them, and gives them to `pool`.
+    ///
+    /// Called once, before the driver is dropped or moved to another CPU.
+    fn close(&mut self, pool: &mut Pool);
+}
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// Completes partial TCP and UDP checksums ([`pkt::Flags::CSUM_PARTIAL`]).
+    pub tx_csum: bool,
+    /// Takes TCP super-packets ([`pkt::Gso::Tcp4`], [`pkt::Gso::Tcp6`]).
+    pub tso: bool,
+    /// Takes UDP super-packets ([`pkt::Gso::Udp`]).
+    pub uso: bool,
+    /// Buffers that one frame may have; 1 if it must lie in one.
+    pub buffers_max: usize,
+}
+
+/// State of a device's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Frames can pass.
+    Up,
+    /// No carrier, or administratively down outside.
+    Down,
+    /// The device was taken away.
+    Gone,
+}
+
+/// Counters that a driver keeps of its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DriverStats {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Frames that the device had to drop because no empty buffer was in the ring, or the ring was full.
+    pub rx_dropped: u64,
+    /// Frames that came with an error, or that the device described impossibly.
+    pub rx_errors: u64,
+    /// Frames given to the device.
+    pub tx_frames: u64,
+    /// Times that the transmit ring was full.
+    pub tx_full: u64,
+    /// Frames that the device refused.
+    pub tx_errors: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+}

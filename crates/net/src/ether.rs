@@ -1,0 +1,97 @@
+//! Ethernet: the way in, and the header on the way out.
+
+use pkt::{Flags, Pkt};
+use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
+
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::next::Next;
+use crate::tables::Ifnet;
+
+/// Bytes of an 802.1Q tag.
+const TAG_LEN: usize = 4;
+/// The bits of a tag that name a network; 0 names none and only carries a priority.
+const TAG_VID: u16 = 0x0fff;
+
+/// Takes the Ethernet header off and finds whom the frame is for. Behind it, a packet starts at its network header.
+///
+/// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`.
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`].
+/// Drops  [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherUnknownType`],
+///        [`DropReason::EtherLength`], [`DropReason::EtherMulticastSource`], [`DropReason::VlanUnknown`],
+///        [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
+///
+/// # Spec
+/// RFC 894; IEEE 802.3 §3.2.
+pub fn input(cpu: &Cpu, pkt: &mut Pkt) -> Next {
+    let Some(ifnet) = cpu.tables.ifnet(pkt.rcvif) else { return Next::Drop(DropReason::InterfaceGone) };
+    if pkt.head().len() < HEADER_LEN {
+        return Next::Drop(DropReason::EtherShort);
+    }
+    let header = header_of(pkt);
+    if let Some(reason) = refusal(ifnet, &header) {
+        return Next::Drop(reason);
+    }
+    if header.dst.is_multicast() {
+        pkt.flags.set(if header.dst == Mac::BROADCAST { Flags::BROADCAST } else { Flags::MULTICAST });
+    }
+    pkt.trim_front(HEADER_LEN);
+    demux(pkt, header.ethertype)
+}
+
+fn header_of(pkt: &Pkt) -> Header {
+    pkt.window(0).first_chunk().map_or_else(|| Header::from_bytes(&[0; HEADER_LEN]), Header::from_bytes)
+}
+
+/// Why a frame with this header is not taken from this interface.
+fn refusal(ifnet: &Ifnet, header: &Header) -> Option<DropReason> {
+    if !header.dst.is_multicast() && header.dst != ifnet.mac {
+        // A device in promiscuous mode delivers what is for others.
+        return Some(DropReason::EtherNotForUs);
+    }
+    if header.src.is_multicast() {
+        return Some(DropReason::EtherMulticastSource);
+    }
+    match ifnet {
+        Ifnet { up: false, .. } => Some(DropReason::InterfaceDown),
+        Ifnet { monitor: true, .. } => Some(DropReason::Monitor),
+        _ => None,
+    }
+}
+
+fn demux(pkt: &mut Pkt, ethertype: EtherType) -> Next {
+    match ethertype {
+        EtherType::IPV4 => Next::Ip4,
+        EtherType::IPV6 => Next::Ip6,
+        EtherType::ARP => Next::Arp,
+        EtherType::VLAN if !pkt.flags.has(Flags::VLAN) => untag(pkt),
+        EtherType::VLAN | EtherType::QINQ => Next::Drop(DropReason::VlanUnknown),
+        _ if ethertype.check().is_err() => Next::Drop(DropReason::EtherLength),
+        _ => Next::Drop(DropReason::EtherUnknownType),
+    }
+}
+
+/// Takes an 802.1Q tag off. One that only carries a priority is looked behind, as IEEE 802.1Q §6.9 asks of stations.
+fn untag(pkt: &mut Pkt) -> Next {
+    let [tci_hi, tci_lo, type_hi, type_lo, ..] = *pkt.window(0);
+    if pkt.head().len() < TAG_LEN {
+        return Next::Drop(DropReason::EtherShort);
+    }
+    pkt.vlan = u16::from_be_bytes([tci_hi, tci_lo]);
+    pkt.flags.set(Flags::VLAN);
+    if pkt.vlan & TAG_VID != 0 {
+        return Next::Drop(DropReason::VlanUnknown);
+    }
+    pkt.trim_front(TAG_LEN);
+    demux(pkt, EtherType(u16::from_be_bytes([type_hi, type_lo])))
+}
+
+/// Puts an Ethernet header in front of a network packet.
+///
+/// # Errors
+///
+/// [`pkt::NoRoom`] when the headroom is used up.
+pub fn encapsulate(pkt: &mut Pkt, header: &[u8; HEADER_LEN]) -> Result<(), pkt::NoRoom> {
+    pkt.prepend(HEADER_LEN)?.copy_from_slice(header);
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! IPv6.
+
+pub mod input;
+pub mod local;
+pub mod icmp6;
+pub mod nd;
+pub mod output;
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use pkt::Pkt;
+
+use crate::count::Count;
+use crate::forward::Family;
+use crate::icmp::Problem;
+use crate::next::Next;
+
+/// IPv6, as [`crate::forward`] sees it.
+pub enum Ip6 {}
+
+/// The destination of an IPv6 packet that [`input`] let pass.
+#[inline]
+#[must_use]
+pub fn dst(pkt: &Pkt) -> Ipv6Addr {
+    addr_at(pkt, 24)
+}
+
+/// The source of an IPv6 packet that [`input`] let pass.
+#[inline]
+#[must_use]
+pub fn src(pkt: &Pkt) -> Ipv6Addr {
+    addr_at(pkt, 8)
+}
+
+#[inline]
+fn addr_at(pkt: &Pkt, at: usize) -> Ipv6Addr {
+    let octets: Option<&[u8; 16]> = pkt.window(0).get(at..).and_then(<[u8]>::first_chunk);
+    octets.map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets))
+}
+
+impl Family for Ip6 {
+    const LOCAL: Next = Next::Local6;
+    const FORWARDED: Count = Count::Ip6Forwarded;
+
+    fn ttl(pkt: &Pkt) -> u8 {
+        pkt.window(0)[7]
+    }
+
+    fn decrement_ttl(pkt: &mut Pkt) {
+        let hop_limit = &mut pkt.window_mut(0)[7];
+        *hop_limit = hop_limit.saturating_sub(1);
+    }
+
+    fn dst(pkt: &Pkt) -> IpAddr {
+        dst(pkt).into()
+    }
+
+    fn confined(pkt: &Pkt) -> Option<Next> {
+        // RFC 4291 §2.5.6: routers must not forward any packets with link-local source or destination addresses.
+        let confined = src(pkt).is_unicast_link_local() || dst(pkt).is_unicast_link_local();
+        confined.then_some(Next::Answer(Problem::BeyondScope))
+    }
+
+    fn too_big(_: &Pkt, mtu: u32) -> Next {
+        // RFC 8200 §5: only the source fragments.
+        Next::Answer(Problem::TooBig { mtu })
+    }
+}

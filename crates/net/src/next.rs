@@ -1,0 +1,89 @@
+//! Where a packet may go from a stage.
+
+use crate::cpu::CpuId;
+use crate::drop::DropReason;
+use crate::icmp::Problem;
+
+/// What a stage answers for one packet: the places that a packet may go to.
+///
+/// Stages on the fast path leave the vector where it is and answer one of these per packet. Only when an answer is
+/// not the usual one does a cold function ([`crate::netisr::dispatch`]) take the packet out of the vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// [`crate::ip4::input`]: an IPv4 packet on the CPU that owns it.
+    Ip4,
+    /// [`crate::ip6::input`]: an IPv6 packet on the CPU that owns it.
+    Ip6,
+    /// [`crate::fib`]: a valid IPv4 packet; look its destination up.
+    Route4,
+    /// [`crate::fib`]: a valid IPv6 packet; look its destination up.
+    Route6,
+    /// [`crate::ifq`]: has its link header and leaves by `outif`.
+    Output,
+    /// [`crate::arp::input`].
+    Arp,
+    /// [`crate::ip4::local`]: for this host.
+    Local4,
+    /// [`crate::ip6::local`]: for this host.
+    Local6,
+    /// [`crate::neigh::hold`]: waits for the link address of its next hop on `outif`.
+    Resolve,
+    /// [`crate::ip4::output::fragment`]: must be cut to pieces of its route's MTU.
+    Fragment,
+    /// Another CPU owns it.
+    HandOff(CpuId),
+    /// [`crate::icmp::answer`]: dies, and its sender is told why.
+    Answer(Problem),
+    /// Dies.
+    Drop(DropReason),
+}
+
+/// Where a packet goes on after another CPU handed it over: the code in `pkt.resume`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Resume {
+    /// From the start: a frame as a device delivered it.
+    Frame = 0,
+    /// At [`Next::Ip4`].
+    Ip4,
+    /// At [`Next::Ip6`].
+    Ip6,
+    /// At [`Next::Arp`].
+    Arp,
+    /// At [`Next::Local4`]: reassembled, and of a flow that lives here.
+    Local4,
+    /// At [`Next::Local6`].
+    Local6,
+    /// At the transmit ring that this CPU owns.
+    Transmit,
+}
+
+impl Resume {
+    /// The code for going on at `next`. Only places that a packet can be handed over to have one.
+    #[must_use]
+    pub const fn at(next: Next) -> Self {
+        match next {
+            Next::Ip4 => Self::Ip4,
+            Next::Ip6 => Self::Ip6,
+            Next::Arp => Self::Arp,
+            Next::Local4 => Self::Local4,
+            Next::Local6 => Self::Local6,
+            Next::Output => Self::Transmit,
+            _ => Self::Frame,
+        }
+    }
+
+    /// Where `code` says to go on; `None` for a frame that starts from the beginning.
+    #[must_use]
+    pub const fn next(code: u8) -> Option<Next> {
+        match code {
+            1 => Some(Next::Ip4),
+            2 => Some(Next::Ip6),
+            3 => Some(Next::Arp),
+            4 => Some(Next::Local4),
+            5 => Some(Next::Local6),
+            6 => Some(Next::Output),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Which CPU owns a packet: placement by symmetric Toeplitz hash.
+//!
+//! Both directions of a flow hash alike, so they meet on one CPU. The hash places and does nothing else: anybody can
+//! choose where their packets go, so tables are never keyed by it.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use pkt::{Flags, Pkt, WINDOW};
+use wire::protocol::Protocol;
+use wire::toeplitz;
+
+use crate::cpu::{Cpu, CpuId};
+use crate::next::{Next, Resume};
+
+/// Buckets that hashes fall into before they are dealt to CPUs.
+const BUCKETS: u16 = 128;
+
+/// Deals hashes to CPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    cpus: u16,
+    mask: u16,
+}
+
+impl Placement {
+    /// Deals to `cpus` CPUs. With more than 32, 128 buckets would load some CPUs with twice the share of others, so
+    /// there are more.
+    #[must_use]
+    pub const fn new(cpus: u16) -> Self {
+        let buckets = if cpus > 32 { BUCKETS * 32 } else { BUCKETS };
+        Self { cpus, mask: buckets - 1 }
+    }
+
+    /// CPUs that packets are dealt to.
+    #[must_use]
+    pub const fn cpus(self) -> u16 {
+        self.cpus
+    }
+
+    /// The CPU that owns what hashes to `hash`.
+    #[must_use]
+    pub const fn owner(self, hash: u16) -> CpuId {
+        CpuId((hash & self.mask) % self.cpus)
+    }
+
+    /// The CPU that owns what concerns one address: its neighbour entry, or its state as one of ours.
+    #[must_use]
+    pub fn owner_of(self, addr: IpAddr) -> CpuId {
+        self.owner(hash_addr(addr))
+    }
+}
+
+/// The hash of one address, for what concerns a single host.
+#[must_use]
+pub fn hash_addr(addr: IpAddr) -> u16 {
+    match addr {
+        IpAddr::V4(addr) => hash_pair(addr.into(), Ipv4Addr::UNSPECIFIED.into()),
+        IpAddr::V6(addr) => hash_pair(addr.into(), Ipv6Addr::UNSPECIFIED.into()),
+    }
+}
+
+/// The hash that places a packet without ports: of its address pair.
+#[must_use]
+pub fn hash_pair(a: IpAddr, b: IpAddr) -> u16 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => toeplitz::symmetric(toeplitz::fold4(a, b)),
+        (IpAddr::V6(a), IpAddr::V6(b)) => toeplitz::symmetric(toeplitz::fold6(a, b)),
+        _ => 0,
+    }
+}
+
+/// Says whose a packet is: answers `here` if it is this CPU's.
+///
+/// TCP and UDP are placed by addresses and ports, so that both directions meet; everything else, and every fragment,
+/// by addresses alone. ARP and neighbour discovery are placed by the address that they are about, because its entry
+/// has one owner.
+///
+/// Reads  the packet's first 64 bytes.   Writes `pkt.hash`, `pkt.resume`.
+/// Next   `here`, [`Next::HandOff`].
+pub fn place(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
+    if cpu.placement.cpus == 1 {
+        return here;
+    }
+    if !pkt.flags.has(Flags::HASH) {
+        pkt.hash = match here {
+            Next::Arp => hash_arp(pkt.window(0)),
+            Next::Ip6 => hash6(pkt.window(0)),
+            _ => hash4(pkt.window(0)),
+        };
+        pkt.flags.set(Flags::HASH);
+    }
+    let owner = cpu.placement.owner(pkt.hash);
+    if owner == cpu.id {
+        return here;
+    }
+    pkt.resume = Resume::at(here) as u8;
+    Next::HandOff(owner)
+}
+
+/// The hash of an ARP packet: of the sender's address, or of the target's if the sender is only probing for it.
+#[must_use]
+pub fn hash_arp(arp: &[u8; WINDOW]) -> u16 {
+    let addr = |at: usize| Ipv4Addr::new(arp[at], arp[at + 1], arp[at + 2], arp[at + 3]);
+    let (sender, target) = (addr(14), addr(24));
+    hash_addr(if sender.is_unspecified() { target } else { sender }.into())
+}
+
+/// The hash of an IPv4 packet, from its first 64 bytes. Nothing is validated yet: nonsense is placed anywhere.
+#[must_use]
+pub fn hash4(ip: &[u8; WINDOW]) -> u16 {
+    let word = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+    let mut fold = word(12) ^ word(14) ^ word(16) ^ word(18);
+    let is_fragment = word(6) & 0x3fff != 0;
+    if has_ports(ip[9]) && !is_fragment {
+        let l4 = usize::from(ip[0] & 0xf) * 4;
+        fold ^= word(l4.min(WINDOW - 4)) ^ word((l4 + 2).min(WINDOW - 2));
+    }
+    toeplitz::symmetric(fold)
+}
+
+/// The hash of an IPv6 packet, from its first 64 bytes. Ports behind extension headers are not looked for.
+#[must_use]
+pub fn hash6(ip: &[u8; WINDOW]) -> u16 {
+    let word = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+    if ip[6] == Protocol::ICMP6.0
+        && let Some(neighbour) = nd_subject(ip)
+    {
+        return hash_addr(neighbour.into());
+    }
+    let mut fold = (8..40).step_by(2).fold(0, |fold, at| fold ^ word(at));
+    if has_ports(ip[6]) {
+        fold ^= word(40) ^ word(42);
+    }
+    toeplitz::symmetric(fold)
+}
+
+/// The address that a neighbour discovery message is about: the target of an advertisement, the source of a
+/// solicitation, or its target if the source is not known yet (duplicate address detection, RFC 4862 §5.4).
+fn nd_subject(ip: &[u8; WINDOW]) -> Option<Ipv6Addr> {
+    let at = |at: usize| ip.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
+    match ip[40] {
+        ND_ADVERTISEMENT => at(48),
+        ND_ROUTER_SOLICITATION..=ND_REDIRECT => at(8).filter(|src| !src.is_unspecified()).or_else(|| at(48)),
+        _ => None,
+    }
+}
+
+const ND_ROUTER_SOLICITATION: u8 = 133;
+const ND_ADVERTISEMENT: u8 = 136;
+const ND_REDIRECT: u8 = 137;
+
+const fn has_ports(protocol: u8) -> bool {
+    protocol == Protocol::TCP.0 || protocol == Protocol::UDP.0
+}

@@ -1,0 +1,47 @@
+//! Numbers that nobody outside can guess. Entropy is handed in; what follows from it is repeatable.
+
+use core::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+/// A keyed generator, one per CPU: SipHash-1-3 over a counter, under a key that the shell drew at the start.
+pub struct Secret {
+    key: u128,
+    drawn: u64,
+}
+
+impl Secret {
+    /// A generator with this key. Whoever knows the key knows all.
+    #[must_use]
+    pub const fn new(key: u128) -> Self {
+        Self { key, drawn: 0 }
+    }
+
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.drawn = self.drawn.wrapping_add(1);
+        let mut hasher = self.hasher();
+        hasher.write_u64(self.drawn);
+        hasher.finish()
+    }
+
+    /// The next number below `bound`; 0 if there is none.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.draw().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// A keyed hasher, for values that must be the same each time for the same input (identifiers per destination).
+    #[must_use]
+    pub fn hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_key(&self.key.to_le_bytes())
+    }
+}
+
+/// Keys the hash tables of a CPU.
+impl core::hash::BuildHasher for Secret {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        self.hasher()
+    }
+}

@@ -1,0 +1,60 @@
+//! What is to happen later on this CPU.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::cpu::Cpu;
+use crate::time::Instant;
+use crate::{addr, neigh, reass};
+
+/// What a timer wakes. Each thing has at most one timer; one that fires too early sets itself again, so timers are
+/// never searched for and never cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// Neighbour entries that this CPU resolves.
+    Neigh(neigh::Key),
+    /// One of our own addresses: detection of duplicates, announcement, defence.
+    Addr(addr::Key),
+    /// Datagrams that wait for fragments.
+    Reass,
+}
+
+/// A CPU's timers, soonest first. Bounded by the tables whose entries they wake.
+#[derive(Default)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, Timer)>>,
+}
+
+/// Timers that fire in one turn at the most.
+const PER_TURN_MAX: usize = 256;
+
+impl Timers {
+    /// Wakes `timer` at `at`, or a little later.
+    pub fn set(&mut self, at: Instant, timer: Timer) {
+        self.heap.push(Reverse((at, timer)));
+    }
+
+    /// When the next timer is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        self.deadline().filter(|at| *at <= now)?;
+        self.heap.pop().map(|Reverse((_, timer))| timer)
+    }
+}
+
+/// Runs the timers that are due, a bounded number of them, and returns how many.
+pub fn run(cpu: &mut Cpu) -> usize {
+    for done in 0..PER_TURN_MAX {
+        let Some(timer) = cpu.timers.pop_due(cpu.now) else { return done };
+        match timer {
+            Timer::Neigh(key) => neigh::timer(cpu, key),
+            Timer::Addr(key) => addr::timer(cpu, key),
+            Timer::Reass => reass::timer(cpu),
+        }
+    }
+    PER_TURN_MAX
+}
