@@ -1,5 +1,6 @@
 //! All interleavings of one ring's two ends. `RUSTFLAGS="--cfg loom" cargo test -p pkt --release --test loom_ring`
 #![cfg(loom)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc as Counted;
 

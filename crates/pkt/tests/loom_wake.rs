@@ -1,6 +1,7 @@
 //! The whole dance of sleep and wake-up, in all interleavings (many senders: up to a number of preemptions).
 //! A lost wake-up shows as a deadlock. `RUSTFLAGS="--cfg loom" cargo test -p pkt --release --test loom_wake`
 #![cfg(loom)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use loom::{
     model::Builder,
@@ -121,6 +122,7 @@ impl Bell {
         let mut rings = self.0.0.lock().unwrap();
         rings.pending = true;
         rings.total += 1;
+        drop(rings);
         self.0.1.notify_one();
     }
 
