@@ -1,4 +1,4 @@
-//! The IPv6 header (RFC 8200 §3). What may stand between it and the payload is in `ip6_ext`.
+//! The IPv6 header (RFC 8200 §3). What may stand between it and the payload is in [`crate::ip6_ext`].
 
 use crate::{NoRoom, Protocol, emit};
 use core::fmt;
@@ -200,7 +200,7 @@ impl From<View<'_>> for Header {
 
 /// Two addresses in a row.
 #[inline]
-fn addresses(bytes: &[u8; 32]) -> (Ipv6Addr, Ipv6Addr) {
+pub(crate) fn addresses(bytes: &[u8; 32]) -> (Ipv6Addr, Ipv6Addr) {
     let [src, dst] = *bytes.as_chunks::<16>().0 else {
         return (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
     };

@@ -17,6 +17,7 @@ pub mod ether;
 pub mod arp;
 pub mod ip4;
 pub mod ip6;
+pub mod ip6_ext;
 pub mod icmp4;
 pub mod icmp6;
 pub mod udp;

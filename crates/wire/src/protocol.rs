@@ -40,7 +40,7 @@ impl Protocol {
     /// SCTP.
     pub const SCTP: Self = Self(132);
 
-    /// Whether the field names one of the IPv6 headers that `ip6_ext::walk` walks over.
+    /// Whether the field names one of the IPv6 headers that [`crate::ip6_ext::walk`] walks over.
     #[must_use]
     pub const fn is_ip6_extension(self) -> bool {
         matches!(
