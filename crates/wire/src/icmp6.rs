@@ -1,4 +1,4 @@
-//! ICMPv6 (RFC 4443). Neighbour discovery is in `nd`.
+//! ICMPv6 (RFC 4443). Neighbour discovery is in [`crate::nd`].
 
 use crate::checksum::Sum;
 use crate::{NoRoom, Protocol, emit, ip6};

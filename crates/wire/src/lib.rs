@@ -20,6 +20,7 @@ pub mod ip6;
 pub mod ip6_ext;
 pub mod icmp4;
 pub mod icmp6;
+pub mod nd;
 pub mod udp;
 pub mod tcp;
 
