@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 #![no_std]
-#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+#![cfg_attr(not(any(test, fuzzing)), deny(clippy::indexing_slicing))]
 //! Headers and checksums: bytes to values and back.
 //!
 //! Everything here is a pure function of its arguments: no state, no allocation, no clock. A header is seen
@@ -30,6 +30,8 @@ pub mod checksum;
 pub mod protocol;
 pub mod toeplitz;
 mod emit;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_bodies;
 
 #[cfg(test)]
 extern crate std;

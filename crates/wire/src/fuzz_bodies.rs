@@ -1,0 +1,163 @@
+//! What must hold for any bytes at all. The fuzz targets call these, and so do the ordinary tests, with bytes from a
+//! generator that mutates good packets and is the same on every run.
+#![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
+
+use crate::{arp, checksum, ether, icmp4, icmp6, ip4, ip6, ip6_ext, nd, tcp, udp};
+use core::net::Ipv6Addr;
+
+/// What is read as Ethernet, tag or ARP is written again as the same bytes.
+pub fn ether(data: &[u8]) {
+    if let Ok(header) = ether::Header::parse(data) {
+        assert!(data.starts_with(&header.to_bytes()));
+    }
+    if let Ok(tag) = ether::Tag::parse(data) {
+        assert!(data.starts_with(&tag.to_bytes()));
+    }
+    if let Ok(packet) = arp::Packet::parse(data) {
+        assert!(data.starts_with(&packet.to_bytes()));
+    }
+}
+
+/// An IPv4 header survives the round trip, with a right checksum, and its options and payload can be asked.
+pub fn ip4(data: &[u8]) {
+    let data = &data[..data.len().min(LONGEST)];
+    let quoted = ip4::View::new_quoted(data);
+    let Ok(view) = ip4::View::new(data) else { return };
+    assert!(quoted.is_ok());
+    assert_eq!(view.header().len() + view.payload().len(), usize::from(view.total_len()));
+    assert!(view.options().count() <= ip4::OPTIONS_MAX);
+    if let Err(error) = view.options().summary() {
+        assert!(usize::from(error.pointer()) < ip4::HEADER_MAX + 3);
+    }
+    let header = ip4::Header::from(view);
+    let mut out = copy(data);
+    assert_eq!(header.emit(&mut out), Ok(view.header_len()));
+    assert_eq!(ip4::Header::parse(&out[..data.len()]), Ok(header));
+    ttl(&mut out);
+    upper4(view.payload());
+}
+
+/// A decremented header still verifies.
+fn ttl(packet: &mut [u8]) {
+    let Some(base) = packet.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
+    let (before, ttl) = (checksum::verify_header_20(base), base[8]);
+    checksum::decrement_ttl(base);
+    assert_eq!(checksum::verify_header_20(base), before);
+    assert_eq!(base[8], ttl.saturating_sub(1));
+}
+
+fn upper4(payload: &[u8]) {
+    if let Ok((message, quote)) = icmp4::Message::parse_quoted(payload) {
+        let bytes = message.to_bytes(quote);
+        let again = icmp4::Message::parse_quoted(&bytes).map(|(message, _)| message);
+        assert_eq!(again, Ok(message));
+        let _ = ip4::View::new_quoted(quote);
+    }
+    udp(payload);
+    tcp(payload);
+}
+
+fn udp(payload: &[u8]) {
+    if let Ok(header) = udp::Header::parse(payload) {
+        assert!(payload.starts_with(&header.to_bytes()));
+    }
+}
+
+/// An IPv6 header survives the round trip; the walk over extension headers is bounded and stays inside.
+pub fn ip6(data: &[u8]) {
+    let Ok(view) = ip6::View::new(data) else { return };
+    assert!(data.starts_with(&ip6::Header::from(view).to_bytes()));
+    for role in [ip6_ext::Role::Router, ip6_ext::Role::Host] {
+        match ip6_ext::walk(&view, role) {
+            Ok(chain) => check_chain(&view, &chain),
+            Err(error) => check_answer(&view, error.answer()),
+        }
+    }
+    // what a host accepts a router does not refuse: it judges less
+    assert!(
+        ip6_ext::walk(&view, ip6_ext::Role::Host).is_err()
+            || ip6_ext::walk(&view, ip6_ext::Role::Router).is_ok()
+    );
+    if let Ok((message, quote)) = icmp6::Message::parse_quoted(view.payload()) {
+        let bytes = message.to_bytes(view.src(), view.dst(), quote);
+        assert_eq!(icmp6::Message::parse_quoted(&bytes).map(|(message, _)| message), Ok(message));
+    }
+}
+
+fn check_chain(view: &ip6::View<'_>, chain: &ip6_ext::Chain) {
+    assert!(chain.headers <= ip6_ext::HEADERS_MAX);
+    assert!((ip6::HEADER_LEN..=view.packet().len()).contains(&chain.upper_at));
+    assert!(chain.next_header_at < chain.upper_at);
+    assert_eq!(view.packet().get(chain.next_header_at), Some(&chain.upper.0));
+    if let Some(fragment) = chain.fragment {
+        assert!(fragment.at + ip6_ext::Fragment::LEN <= chain.upper_at);
+        assert_eq!(ip6_ext::Fragment::from_bytes(&fragment.header.to_bytes()), fragment.header);
+    }
+    assert!(!chain.has_upper() || !chain.upper.is_ip6_extension());
+}
+
+fn check_answer(view: &ip6::View<'_>, answer: ip6_ext::Answer) {
+    use ip6_ext::Answer::{Always, Silence, UnlessMulticast};
+    let (Always(message) | UnlessMulticast(message)) = answer else { return assert_eq!(answer, Silence) };
+    let icmp6::Message::ParameterProblem { pointer, .. } = message else { unreachable!("{message:?}") };
+    assert!(usize::try_from(pointer).is_ok_and(|pointer| pointer <= view.packet().len()));
+}
+
+/// A TCP header survives the round trip, and the next one exactly.
+pub fn tcp(data: &[u8]) {
+    let Ok(view) = tcp::View::new(data) else { return };
+    assert_eq!(view.header_len() + view.payload().len(), data.len());
+    assert!(view.options().count() <= tcp::OPTIONS_MAX);
+    let Ok(header) = tcp::Header::parse(data) else { return };
+    let once = emit_tcp(&header);
+    // packed without padding, one block of selective acknowledgment more fits than we write
+    assert!(header.options.sack.as_slice().starts_with(once.options.sack.as_slice()));
+    let options = tcp::Options { sack: once.options.sack, ..header.options };
+    assert_eq!(once, tcp::Header { options, ..header });
+    assert_eq!(emit_tcp(&once), once);
+}
+
+fn emit_tcp(header: &tcp::Header) -> tcp::Header {
+    let mut out = [0xa5; tcp::HEADER_MAX];
+    assert_eq!(header.emit(&mut out), Ok(header.header_len()));
+    let again = tcp::Header::parse(&out[..header.header_len()]);
+    assert!(again.is_ok());
+    again.unwrap_or(*header)
+}
+
+/// A message of neighbour discovery survives the round trip with its options. The first byte chooses the envelope.
+pub fn nd(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let data = &data[..data.len().min(LONGEST)];
+    let envelope = envelope(choice);
+    let Ok((message, options)) = nd::Message::parse(&envelope, data) else { return };
+    let mut out = copy(data);
+    let len = message.emit(envelope.src, envelope.dst, options.iter(), &mut out);
+    assert_eq!(len, Ok(data.len()));
+    let emitted = &out[..data.len()];
+    assert!(icmp6::verify(envelope.src, envelope.dst, emitted));
+    let again = nd::Message::parse(&envelope, emitted);
+    assert!(again.is_ok_and(|(other, others)| other == message && others.iter().eq(options.iter())));
+}
+
+fn envelope(choice: u8) -> nd::Envelope {
+    let pick = |bit: u8, one: &str, zero: &str| {
+        let text = if choice & bit == 0 { zero } else { one };
+        text.parse().unwrap_or(Ipv6Addr::UNSPECIFIED)
+    };
+    let hop_limit = if choice & 4 == 0 { 255 } else { 64 };
+    nd::Envelope { src: pick(1, "::", "fe80::1"), dst: pick(2, "ff02::1:ff00:1", "fe80::2"), hop_limit }
+}
+
+/// The longest packet that is looked at.
+const LONGEST: usize = 4096;
+
+/// A copy to emit over.
+fn copy(data: &[u8]) -> [u8; LONGEST] {
+    let mut buffer = [0; LONGEST];
+    buffer.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
+    buffer
+}
+
+#[cfg(test)]
+mod tests;
