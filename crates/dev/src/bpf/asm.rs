@@ -60,11 +60,11 @@ impl From<i32> for Src {
 pub enum Alu {
     Add = 0x00,
     Sub = 0x10,
+    Mul = 0x20,
     Or = 0x40,
     And = 0x50,
     Shl = 0x60,
     Shr = 0x70,
-    Neg = 0x80,
     Xor = 0xa0,
     Mov = 0xb0,
 }
@@ -125,7 +125,7 @@ impl Asm {
         self.alu(Alu::Mov, dst, src)
     }
 
-    /// `dst = dst op src`; for [`Alu::Neg`], `dst = -dst` and `src` must be 0.
+    /// `dst = dst op src`
     pub fn alu(&mut self, op: Alu, dst: Reg, src: impl Into<Src>) -> &mut Self {
         self.with_source(CLASS_ALU64 | op as u8, dst, src.into(), 0)
     }

@@ -28,7 +28,7 @@ impl Program {
     /// Loads a program. `frags`: it can take XDP frames in several pieces, as MTUs above a page need.
     ///
     /// # Errors
-    /// [`BpfError::Verifier`] with the verifier's words, [`BpfError::Permission`].
+    /// [`BpfError::Verifier`] with the verifier's last words, [`BpfError::Permission`].
     pub fn load(name: &'static str, kind: Kind, insns: &[Insn], frags: bool) -> Result<Self, BpfError> {
         let mut log = vec![0_u8; 1 << 16];
         match call_for_fd(&mut load_command(name, kind, insns, frags, &mut log)) {
@@ -139,7 +139,9 @@ fn clamp(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
+/// The end of the verifier's log, where it says why.
 fn text(log: &[u8]) -> String {
+    const KEPT: usize = 4000;
     let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
-    String::from_utf8_lossy(&log[..end]).into_owned()
+    String::from_utf8_lossy(&log[end.saturating_sub(KEPT)..end]).into_owned()
 }

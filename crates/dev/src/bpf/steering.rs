@@ -99,9 +99,10 @@ fn toeplitz(asm: &mut Asm, mask: i32) {
     const BIT: Reg = Reg::R2;
     asm.mov(HIGH, FOLD).alu(Alu::Shr, HIGH, 16).alu(Alu::Xor, FOLD, HIGH).mov(Reg::R0, 0);
     for bit in 0..16_u16 {
-        // BIT = all ones if the bit is set: no branch, so the verifier has one path to follow
-        asm.mov(BIT, FOLD).alu(Alu::Shr, BIT, i32::from(bit)).alu(Alu::And, BIT, 1).alu(Alu::Neg, BIT, 0);
-        asm.alu(Alu::And, BIT, i32::from(window(bit))).alu(Alu::Xor, Reg::R0, BIT);
+        // A product, not a branch, and not a mask of all ones: the verifier would follow both outcomes of
+        // each of the 16, one after the other.
+        asm.mov(BIT, FOLD).alu(Alu::Shr, BIT, i32::from(bit)).alu(Alu::And, BIT, 1);
+        asm.alu(Alu::Mul, BIT, i32::from(window(bit))).alu(Alu::Xor, Reg::R0, BIT);
     }
     asm.alu(Alu::And, Reg::R0, mask);
 }
