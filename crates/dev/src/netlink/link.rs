@@ -208,13 +208,14 @@ impl Rtnetlink {
         self.set_xdp(ifindex, program.as_fd().as_raw_fd(), flags | XDP_FLAGS_UPDATE_IF_NOEXIST)
     }
 
-    /// Takes an XDP program off an interface: what a crashed process left behind, where it was attached by
-    /// netlink. (A program held by a link goes with the process; the kernel refuses to detach it here.)
+    /// Takes XDP programs off an interface, native and generic: what a crashed process left behind, where it
+    /// was attached by netlink. (A program held by a link goes with the process; it cannot be detached here.)
     ///
     /// # Errors
-    /// [`NetlinkError::Refused`]; no program being there is not an error.
+    /// [`NetlinkError::Refused`] with `EBUSY` if a link holds it; no program being there is not an error.
     pub fn detach_xdp(&mut self, ifindex: u32) -> Result<(), NetlinkError> {
-        self.set_xdp(ifindex, -1, 0)
+        // Without a mode the kernel would look at the driver's best one only.
+        [XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE].iter().try_for_each(|&mode| self.set_xdp(ifindex, -1, mode))
     }
 
     fn set_xdp(&mut self, ifindex: u32, fd: i32, flags: u32) -> Result<(), NetlinkError> {
@@ -321,3 +322,5 @@ const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_FLAGS: u16 = 3;
 const IFLA_XDP_PROG_ID: u16 = 4;
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
