@@ -19,6 +19,9 @@ pub enum TunError {
     /// The kernel has no TUN/TAP driver, or it is not loaded.
     #[error("no /dev/net/tun: `modprobe tun`, or make the node (mknod /dev/net/tun c 10 200)")]
     NoDevice,
+    /// The device node belongs to others.
+    #[error("may not open /dev/net/tun: it must be readable and writable for this user (usually mode 0666)")]
+    NodeForbidden,
     /// A name the kernel would not take.
     #[error("{0:?} cannot name an interface: use 1 to 15 bytes, no '/' and no blanks")]
     BadName(String),
@@ -156,6 +159,7 @@ impl TapQueue {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match rustix::fs::open("/dev/net/tun", flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => return Err(TunError::NoDevice),
+            Err(Errno::ACCESS | Errno::PERM) => return Err(TunError::NodeForbidden),
             other => other.map_err(|e| refused(name, "open /dev/net/tun")(e.into()))?,
         };
         let queue = Self(fd);

@@ -239,14 +239,16 @@ impl XskSocket {
         }
     }
 
-    /// Raises how many frames one [`Self::kick`] sends (Linux 6.16; before, it is 32 for ever).
+    /// Raises how many frames one [`Self::kick`] sends: from 32 to the size of the transmit ring, which must
+    /// have been made (Linux 6.16; before, it is 32 for ever).
     ///
     /// # Errors
-    /// [`XskError::Refused`] on older kernels.
+    /// [`XskError::Refused`] outside these limits, and on older kernels.
     pub fn set_tx_budget(&self, frames: u16) -> Result<(), XskError> {
         const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
+        const DOING: &str = "raise the transmit budget (32 to the size of the transmit ring)";
         sockopt::set_int(&self.0, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, i32::from(frames))
-            .map_err(failed("raise the transmit budget"))
+            .map_err(|source| XskError::Refused { doing: DOING, source }) // EACCES means a wrong number here
     }
 
     /// Lets system calls on this socket run the driver's receive loop, for up to `micros` microseconds and

@@ -89,6 +89,9 @@ impl FillRing {
 
 impl CompletionRing {
     /// Takes back at most `max` addresses, as they were given to the transmit ring; answers how many.
+    ///
+    /// In copy mode Linux 6.17 and later keep a mark in bit 0 and give odd addresses back even: find a slot
+    /// by dividing, not by comparing.
     pub fn take(&mut self, max: u32, each: impl FnMut(u64)) -> u32 {
         self.0.drain(max, each)
     }
