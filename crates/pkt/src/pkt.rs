@@ -401,3 +401,6 @@ impl<'a> Iterator for Fragments<'a> {
         Some(at.head())
     }
 }
+
+#[cfg(test)]
+mod tests;

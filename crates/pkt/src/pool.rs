@@ -203,3 +203,6 @@ impl Drop for Pool {
         self.arena.came_home(slots);
     }
 }
+
+#[cfg(test)]
+mod tests;

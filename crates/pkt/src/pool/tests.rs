@@ -1,0 +1,211 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Arena, DATA_LEN, PktVec};
+
+fn pools(count: usize, slots: usize) -> Vec<Pool> {
+    Arena::carve(count, slots, false).unwrap()
+}
+
+#[test]
+fn an_arena_that_cannot_be_addressed_is_refused() {
+    for (count, slots) in [(0, 1), (1, 0), (65_536, 1), (2, usize::MAX)] {
+        assert!(Arena::carve(count, slots, false).is_err(), "{count} pools of {slots}");
+    }
+}
+
+#[test]
+fn the_buffer_that_died_last_is_taken_first() {
+    let mut pool = pools(1, 4).remove(0);
+    let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
+    let warm = second.index();
+    pool.give(first);
+    pool.give(second);
+    let again = pool.take().unwrap();
+    assert_eq!(again.index(), warm);
+    pool.give(again);
+}
+
+#[test]
+fn a_buffer_comes_back_empty_whatever_was_done_to_it() {
+    let mut pool = pools(1, 1).remove(0);
+    let mut pkt = pool.take().unwrap();
+    pkt.append(100).unwrap().fill(0xaa);
+    pkt.prepend(50).unwrap().fill(0xbb);
+    (pkt.rcvif, pkt.hash, pkt.gso_size) = (3, 4, 5);
+    pool.give(pkt);
+    let pkt = pool.take().unwrap();
+    assert_eq!((pkt.len(), pkt.rcvif, pkt.hash, pkt.gso_size), (0, 0, 0, 0));
+    assert_eq!(pkt.headroom(), crate::HEADROOM);
+    pool.give(pkt);
+}
+
+#[test]
+fn an_empty_pool_says_so_and_recovers() {
+    let mut pool = pools(1, 1).remove(0);
+    let pkt = pool.take().unwrap();
+    assert!(pool.take().is_none());
+    assert_eq!(pool.stats().empty, 1);
+    pool.give(pkt);
+    assert!(pool.take().map(|pkt| pool.give(pkt)).is_some());
+}
+
+#[test]
+fn a_ring_at_its_allowance_gets_no_buffer_until_one_dies_anywhere() {
+    let mut both = pools(2, 4);
+    let (mut away, mut pool) = (both.pop().unwrap(), both.pop().unwrap());
+    let ring = pool.open_ring(2);
+    let (a, b) = (pool.take_for(ring).unwrap(), pool.take_for(ring).unwrap());
+    assert!(pool.take_for(ring).is_none());
+    assert_eq!((pool.charged_to(ring), pool.stats().refused), (2, 1));
+    away.give(a);
+    assert!(pool.take_for(ring).is_none(), "it is dead, but not home yet");
+    away.outgoing(0).send_each(|pkt| {
+        pool.come_home(pkt);
+        Ok(())
+    });
+    let c = pool.take_for(ring).unwrap();
+    pool.give(b);
+    pool.give(c);
+    assert_eq!((pool.charged_to(ring), pool.free()), (0, 4));
+}
+
+#[test]
+fn what_the_way_home_does_not_take_waits() {
+    let mut both = pools(2, 4);
+    let (mut away, mut pool) = (both.pop().unwrap(), both.pop().unwrap());
+    for _ in 0..3 {
+        away.give(pool.take().unwrap());
+    }
+    let mut room = 2;
+    away.outgoing(0).send_each(|pkt| {
+        if room == 0 {
+            return Err(pkt);
+        }
+        room -= 1;
+        pool.come_home(pkt);
+        Ok(())
+    });
+    assert_eq!((away.foreign(), pool.free(), away.stats().sent_home), (1, 3, 2));
+}
+
+#[test]
+fn a_dropped_handle_is_counted_as_leaked() {
+    let mut pool = pools(1, 2).remove(0);
+    let arena = Arc::clone(pool.arena());
+    drop(pool.take());
+    assert_eq!(arena.leaked(), 1);
+}
+
+#[test]
+fn a_handle_outlives_its_pool_and_its_arena() {
+    let mut pool = pools(1, 2).remove(0);
+    let mut pkt = pool.take().unwrap();
+    drop(pool);
+    pkt.append(4).unwrap().copy_from_slice(b"late");
+    assert_eq!(pkt.head(), b"late");
+}
+
+#[test]
+fn a_frame_that_a_device_gives_back_twice_is_refused() {
+    let mut pool = pools(1, 2).remove(0);
+    let arena = Arc::clone(pool.arena());
+    let addr = pool.take().unwrap().into_frame();
+    #[expect(unsafe_code, reason = "plays the device")]
+    // SAFETY: one thread, and nobody else has the slot.
+    let (once, twice, outside) =
+        unsafe { (arena.reclaim(addr), arena.reclaim(addr), arena.reclaim(arena.len() as u64)) };
+    assert!(twice.is_none() && outside.is_none());
+    pool.give(once.unwrap());
+    assert_eq!(pool.free(), 2);
+}
+
+/// What a random life of two pools does next.
+#[derive(Clone, Debug)]
+enum Step {
+    Take(bool),
+    Chain,
+    Truncate(u16),
+    Give(bool),
+    Home,
+    Device,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => any::<bool>().prop_map(Step::Take),
+        1 => Just(Step::Chain),
+        1 => any::<u16>().prop_map(Step::Truncate),
+        2 => any::<bool>().prop_map(Step::Give),
+        1 => Just(Step::Home),
+        1 => Just(Step::Device),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 256 }))]
+
+    /// Free, foreign, held and lent buffers together are always all of them.
+    #[test]
+    fn no_buffer_is_ever_lost_or_doubled(steps in prop::collection::vec(step(), 1..60)) {
+        let mut both = pools(2, 8);
+        let arena = Arc::clone(both[0].arena());
+        let mut held: Vec<Pkt> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Take(second) => held.extend(both[usize::from(second)].take().map(|mut pkt| {
+                    pkt.append(DATA_LEN).unwrap();
+                    pkt
+                })),
+                Step::Chain => if held.len() >= 2 {
+                    let tail = held.pop().unwrap();
+                    held[0].chain(tail);
+                },
+                Step::Truncate(len) => if let Some(pkt) = held.first_mut() {
+                    let cut = pkt.truncate(usize::from(len));
+                    prop_assert_eq!(pkt.len(), pkt.fragments().map(<[u8]>::len).sum::<usize>());
+                    cut.into_iter().for_each(|cut| both[0].give(cut));
+                },
+                Step::Give(second) => held.pop().into_iter().for_each(|pkt| both[usize::from(second)].give(pkt)),
+                Step::Home => {
+                    let (first, second) = both.split_at_mut(1);
+                    second[0].outgoing(0).send_each(|pkt| { first[0].come_home(pkt); Ok(()) });
+                    first[0].outgoing(1).send_each(|pkt| { second[0].come_home(pkt); Ok(()) });
+                }
+                Step::Device => if held.last().is_some_and(|pkt| !pkt.is_chained()) {
+                    let addr = held.pop().unwrap().into_frame();
+                    #[expect(unsafe_code, reason = "plays the device")]
+                    // SAFETY: one thread, and the frame was just lent.
+                    let back = unsafe { arena.reclaim(addr) };
+                    held.extend(back);
+                }
+            }
+            let out: usize = held.iter().map(Pkt::buffers).sum();
+            let inside: usize = both.iter().map(|pool| pool.free() + pool.foreign()).sum();
+            prop_assert_eq!(out + inside, 16);
+        }
+        held.drain(..).for_each(|pkt| both[0].give(pkt));
+        prop_assert_eq!(arena.leaked(), 0);
+    }
+}
+
+#[test]
+fn a_full_vector_gives_the_packet_back_and_a_loop_sees_each_once_in_order() {
+    let mut pool = pools(1, 300).remove(0);
+    let mut vec = PktVec::new();
+    let mut refused = 0;
+    for at in 0..300u16 {
+        let mut pkt = pool.take().unwrap();
+        pkt.hash = at;
+        if let Err(pkt) = vec.push(pkt) {
+            refused += 1;
+            pool.give(pkt);
+        }
+    }
+    let mut seen = Vec::new();
+    vec.for_each_prefetching(|at, pkt| seen.push((at, pkt.hash)));
+    assert_eq!(refused, 300 - crate::VEC_MAX);
+    assert!(seen.iter().enumerate().all(|(at, &(position, hash))| position == at && usize::from(hash) == at));
+    vec.drain().for_each(|pkt| pool.give(pkt));
+    assert_eq!(pool.free(), 300);
+}
