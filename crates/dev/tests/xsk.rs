@@ -8,10 +8,10 @@ use dev::bpf::link::XdpMode::{Generic, Native};
 use dev::bpf::link::{XdpLink, XdpMode};
 use dev::bpf::{BpfError, map::XskMap, redirect};
 use dev::netlink::{Rtnetlink, Veth, XdpAttachMode};
-use dev::sys::xsk::{BindOptions, CopyMode, Queue, XskError, XskSocket};
+use dev::sys::xsk::{BindOptions, CopyMode, Queue};
 use dev::sys::xsk_ring::Desc;
 
-use support::port::{ALIGNED, Layout, ODD, Port, frame};
+use support::port::{ALIGNED, Layout, ODD, Port, frame, unbound};
 use support::{is_root, netns, veth_up};
 
 /// Runs `body` once per mode, in a namespace with a veth pair of this MTU whose indices it is given.
@@ -214,19 +214,30 @@ fn a_program_attached_by_netlink_stays_until_it_is_detached() {
 fn what_a_driver_cannot_do_and_what_is_taken_is_said() {
     in_both_modes("refusals", 1500, |ends, mode| {
         let options = BindOptions::default();
-        let port = Port::new(ends[1], mode, ODD, &options);
-        let at = Queue { ifindex: ends[1], queue: 0 };
-        let refused = |options: &BindOptions| {
-            let other = XskSocket::new().unwrap();
-            let _rings =
-                other.map_rings(dev::sys::xsk::RingSizes { fill: 8, completion: 8, rx: 8, tx: 8 }).unwrap();
-            other.bind(at, options).unwrap_err()
+        let bind = |ifindex, queue, options| {
+            let (socket, rings, memory) = unbound(ODD);
+            let result = socket.bind(Queue { ifindex, queue }, options);
+            drop((socket, rings, memory));
+            result.unwrap_err().to_string()
         };
-        let zero_copy = refused(&BindOptions { copy: CopyMode::ZeroCopy, ..options });
-        assert!(matches!(zero_copy, XskError::NotOffered { .. } | XskError::Refused { .. }), "{zero_copy}");
+        let zero_copy = BindOptions { copy: CopyMode::ZeroCopy, ..options };
+        let what = bind(ends[1], 0, &zero_copy);
+        assert!(what.ends_with("queue 0: the driver does not support zero-copy"), "{what}");
+        let _port = Port::new(ends[1], mode, ODD, &options);
+        let what = bind(ends[1], 0, &options);
+        assert!(what.ends_with("is used by another AF_XDP socket"), "{what}");
+        let what = bind(ends[1], 7, &options);
+        assert!(what.contains("Invalid argument"), "there is no queue 7: {what}");
+    });
+}
+
+#[test]
+fn the_transmit_budget_has_limits_and_busy_polling_is_accepted() {
+    in_both_modes("budget", 1500, |ends, mode| {
+        let port = Port::new(ends[1], mode, ODD, &BindOptions::default());
+        port.socket.prefer_busy_poll(20, 64).unwrap();
         port.socket.set_tx_budget(128).unwrap();
         let beyond = port.socket.set_tx_budget(129).unwrap_err();
         assert!(beyond.to_string().contains("32 to the size of the transmit ring"), "{beyond}");
-        port.socket.prefer_busy_poll(20, 64).unwrap();
     });
 }

@@ -88,18 +88,7 @@ pub struct Port {
 impl Port {
     /// A port with memory of its own.
     pub fn new(ifindex: u32, mode: XdpMode, layout: Layout, options: &BindOptions) -> Self {
-        let memory = Memory::new(layout);
-        let socket = XskSocket::new().unwrap();
-        let umem = Umem {
-            start: memory.mapping.start().as_ptr(),
-            len: memory.len(),
-            chunk_size: layout.chunk_size,
-            headroom: 0,
-            unaligned: layout.unaligned,
-        };
-        // SAFETY: the port holds the memory, and drops it after the socket.
-        unsafe { socket.register_umem(&umem) }.unwrap();
-        let rings = socket.map_rings(SIZES).unwrap();
+        let (socket, rings, memory) = unbound(layout);
         socket.bind(Queue { ifindex, queue: 0 }, options).unwrap();
         Self::redirect_to(socket, rings, memory, ifindex, mode, options.multi_buffer)
     }
@@ -159,6 +148,23 @@ impl Port {
         });
         got
     }
+}
+
+/// A socket with memory and rings, to be bound. The memory must be dropped last.
+pub fn unbound(layout: Layout) -> (XskSocket, Rings, Rc<Memory>) {
+    let memory = Memory::new(layout);
+    let socket = XskSocket::new().unwrap();
+    let umem = Umem {
+        start: memory.mapping.start().as_ptr(),
+        len: memory.len(),
+        chunk_size: layout.chunk_size,
+        headroom: 0,
+        unaligned: layout.unaligned,
+    };
+    // SAFETY: the caller keeps the memory longer than the socket.
+    unsafe { socket.register_umem(&umem) }.unwrap();
+    let rings = socket.map_rings(SIZES).unwrap();
+    (socket, rings, memory)
 }
 
 /// Repeats until `done`; a test that waits for more than ten seconds fails.
