@@ -5,13 +5,17 @@
 //! meet the same part of the key, so the hash of a tuple is that of the XOR of its words, and for 16 bits it
 //! is linear: the XOR of one 16-bit window of the key per bit that is set.
 //!
+//! What is hashed is what [`net::rss`] hashes, and a test compares the two:
+//!
 //! | frame | hashed |
 //! |---|---|
-//! | IPv4 or IPv6 with TCP, not a fragment | addresses and ports |
-//! | other IPv4, any fragment; other IPv6, also TCP behind extension headers | addresses |
+//! | TCP and UDP, neither fragmented nor behind IPv6 extension headers | addresses and ports |
+//! | other IP, any fragment | addresses |
+//! | ARP, neighbour discovery | the address that it is about |
 //! | anything else, or cut short | nothing: queue 0 |
 //!
-//! One 802.1Q tag is looked through. The kernel takes the result modulo the number of queues attached.
+//! One 802.1Q tag is looked through. The kernel takes the result modulo the number of queues attached, which
+//! is the rule of [`net::rss::Placement`] when there is one queue for each CPU.
 
 use super::BpfError;
 use super::asm::{Alu, Asm, AsmError, Cond, Insn, Label, Reg, Size};
@@ -43,34 +47,37 @@ pub fn load_as(kind: Kind, table: u16) -> Result<Program, BpfError> {
 
 fn program(table: u16) -> Result<Vec<Insn>, AsmError> {
     let mut asm = Asm::new();
-    let [ip4, ip6, other, hash] = [(); 4].map(|()| asm.label());
-    asm.mov(PACKET, Reg::R1).mov(L2_END, ETHER_HEADER).mov(FOLD, 0);
-    ether_type(&mut asm, ip4, ip6, other);
-    input_ip4(&mut asm, ip4, hash);
-    input_ip6(&mut asm, ip6, hash);
-    asm.place(other).mov(Reg::R0, 0).exit();
+    let hash = asm.label();
+    asm.mov(PACKET, Reg::R1).mov(L2_END, ETHER_HEADER).mov(FOLD, 0).mov(ANY, 0);
+    ether_type(&mut asm, hash);
     asm.place(hash);
     toeplitz(&mut asm, i32::from(table.saturating_sub(1)));
     asm.exit();
     asm.finish()
 }
 
-/// Goes to `ip4`, `ip6` or `other` by the type of the frame, with `L2_END` behind a VLAN tag if there is one.
-fn ether_type(asm: &mut Asm, ip4: Label, ip6: Label, other: Label) {
-    let untagged = asm.label();
+/// Looks through a VLAN tag and folds what the frame's type asks for, then goes to `hash`.
+fn ether_type(asm: &mut Asm, hash: Label) {
+    let [untagged, ip4, ip6, arp] = [(); 4].map(|()| asm.label());
     asm.load_packet(Size::Half, L2_END, -2).jump_if(Cond::Ne, Reg::R0, VLAN, untagged);
     asm.alu(Alu::Add, L2_END, VLAN_TAG).load_packet(Size::Half, L2_END, -2).place(untagged);
-    asm.jump_if(Cond::Eq, Reg::R0, IP4, ip4).jump_if(Cond::Eq, Reg::R0, IP6, ip6).jump(other);
+    asm.jump_if(Cond::Eq, Reg::R0, IP4, ip4).jump_if(Cond::Eq, Reg::R0, IP6, ip6);
+    asm.jump_if(Cond::Eq, Reg::R0, ARP, arp).jump(hash);
+    fold_ip4(asm, ip4, hash);
+    fold_ip6(asm, ip6, hash);
+    fold_arp(asm, arp, hash);
 }
 
 //= https://www.rfc-editor.org/rfc/rfc791#section-3.1
-fn input_ip4(asm: &mut Asm, entry: Label, hash: Label) {
+fn fold_ip4(asm: &mut Asm, entry: Label, hash: Label) {
     const FRAGMENT: i32 = 0x3fff; // more fragments, or an offset
     const IHL_WORDS: i32 = 0x0f;
+    let ports = asm.label();
     asm.place(entry);
     fold_words(asm, [12, 16]);
     asm.load_packet(Size::Half, L2_END, 6).jump_if(Cond::AnySet, Reg::R0, FRAGMENT, hash);
-    asm.load_packet(Size::Byte, L2_END, 9).jump_if(Cond::Ne, Reg::R0, TCP, hash);
+    asm.load_packet(Size::Byte, L2_END, 9);
+    asm.jump_if(Cond::Eq, Reg::R0, TCP, ports).jump_if(Cond::Ne, Reg::R0, UDP, hash).place(ports);
     asm.load_packet(Size::Byte, L2_END, 0).alu(Alu::And, Reg::R0, IHL_WORDS).alu(Alu::Shl, Reg::R0, 2);
     asm.alu(Alu::Add, L2_END, Reg::R0);
     fold_words(asm, [0]);
@@ -78,18 +85,48 @@ fn input_ip4(asm: &mut Asm, entry: Label, hash: Label) {
 }
 
 //= https://www.rfc-editor.org/rfc/rfc8200#section-3
-fn input_ip6(asm: &mut Asm, entry: Label, hash: Label) {
-    asm.place(entry);
-    fold_words(asm, [8, 12, 16, 20, 24, 28, 32, 36]);
-    asm.load_packet(Size::Byte, L2_END, 6).jump_if(Cond::Ne, Reg::R0, TCP, hash);
+fn fold_ip6(asm: &mut Asm, entry: Label, hash: Label) {
+    let [ports, pair, icmp] = [(); 3].map(|()| asm.label());
+    asm.place(entry).load_packet(Size::Byte, L2_END, 6).jump_if(Cond::Eq, Reg::R0, ICMP6, icmp);
+    asm.jump_if(Cond::Eq, Reg::R0, TCP, ports).jump_if(Cond::Ne, Reg::R0, UDP, pair).place(ports);
     fold_words(asm, [40]);
+    asm.jump(pair);
+    fold_icmp6(asm, icmp, pair, hash);
+    asm.place(pair);
+    fold_words(asm, SRC6);
+    fold_words(asm, DST6);
     asm.jump(hash);
 }
 
-/// XORs the 32-bit words at these offsets from `L2_END` into `FOLD`.
+/// Neighbour discovery goes by the address that it is about: the target of an advertisement, the source of
+/// the rest, or its target where there is no source yet. Other ICMPv6 goes to `pair`.
+//= https://www.rfc-editor.org/rfc/rfc4861#section-4
+fn fold_icmp6(asm: &mut Asm, entry: Label, pair: Label, hash: Label) {
+    let target = asm.label();
+    asm.place(entry).load_packet(Size::Byte, L2_END, 40);
+    asm.jump_if(Cond::Eq, Reg::R0, ND_ADVERTISEMENT, target);
+    asm.alu(Alu::Sub, Reg::R0, ND_FIRST);
+    asm.jump_if(Cond::Gt, Reg::R0, ND_LAST - ND_FIRST, pair); // unsigned: below the first is far above
+    fold_words(asm, SRC6);
+    asm.jump_if(Cond::Ne, ANY, 0, hash).place(target);
+    fold_words(asm, TARGET6);
+    asm.jump(hash);
+}
+
+//= https://www.rfc-editor.org/rfc/rfc826
+/// By the sender's address, or by the target's if the sender is only probing for it.
+fn fold_arp(asm: &mut Asm, entry: Label, hash: Label) {
+    asm.place(entry);
+    fold_words(asm, [14]);
+    asm.jump_if(Cond::Ne, FOLD, 0, hash);
+    fold_words(asm, [24]);
+}
+
+/// XORs the 32-bit words at these offsets from `L2_END` into `FOLD`, and ORs them into `ANY`.
 fn fold_words<const N: usize>(asm: &mut Asm, offsets: [i32; N]) {
     for offset in offsets {
-        asm.load_packet(Size::Word, L2_END, offset).alu(Alu::Xor, FOLD, Reg::R0);
+        asm.load_packet(Size::Word, L2_END, offset);
+        asm.alu(Alu::Xor, FOLD, Reg::R0).alu(Alu::Or, ANY, Reg::R0);
     }
 }
 
@@ -115,12 +152,24 @@ fn window(bit: u16) -> u16 {
 const PACKET: Reg = Reg::R6; // where load_packet looks for it
 const L2_END: Reg = Reg::R7;
 const FOLD: Reg = Reg::R8;
+const ANY: Reg = Reg::R9;
 const ETHER_HEADER: i32 = 14;
 const VLAN_TAG: i32 = 4;
 const VLAN: i32 = 0x8100;
 const IP4: i32 = 0x0800;
 const IP6: i32 = 0x86dd;
+const ARP: i32 = 0x0806;
 const TCP: i32 = 6;
+const UDP: i32 = 17;
+const ICMP6: i32 = 58;
+const ND_FIRST: i32 = 133; // router solicitation
+const ND_ADVERTISEMENT: i32 = 136;
+const ND_LAST: i32 = 137; // redirect
+/// Offsets in the IPv6 packet, by words.
+const SRC6: [i32; 4] = [8, 12, 16, 20];
+const DST6: [i32; 4] = [24, 28, 32, 36];
+/// Offset of the target address of neighbour discovery.
+const TARGET6: [i32; 4] = [48, 52, 56, 60];
 
 #[cfg(test)]
 mod tests {
