@@ -89,6 +89,9 @@ fn the_address_of_a_frame_is_where_its_bytes_lie_in_the_arena() {
     pkt.append(1).unwrap();
     pkt.prepend(14).unwrap();
     assert_eq!(pkt.data_addr() + 14, Arena::data_offset(pkt.index()));
-    assert_eq!(arena.base().as_ptr().addr() + pkt.data_addr() as usize, pkt.head().as_ptr().addr());
+    assert_eq!(
+        pkt.head().as_ptr().addr() - arena.base().as_ptr().addr(),
+        usize::try_from(pkt.data_addr()).unwrap()
+    );
     pool.give(pkt);
 }

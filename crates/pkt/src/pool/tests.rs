@@ -113,8 +113,7 @@ fn a_frame_that_a_device_gives_back_twice_is_refused() {
     let addr = pool.take().unwrap().into_frame();
     #[expect(unsafe_code, reason = "plays the device")]
     // SAFETY: one thread, and nobody else has the slot.
-    let (once, twice, outside) =
-        unsafe { (arena.reclaim(addr), arena.reclaim(addr), arena.reclaim(arena.len() as u64)) };
+    let [once, twice, outside] = [addr, addr, arena.len() as u64].map(|at| unsafe { arena.reclaim(at) });
     assert!(twice.is_none() && outside.is_none());
     pool.give(once.unwrap());
     assert_eq!(pool.free(), 2);
