@@ -176,3 +176,6 @@ pub const fn multicast_mac_v6(addr: Ipv6Addr) -> Option<Mac> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

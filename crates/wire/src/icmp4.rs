@@ -59,7 +59,7 @@ pub enum Message {
     },
     /// Type 3; the payload quotes the datagram.
     Unreachable {
-        /// One of [`unreachable`].
+        /// One of [`mod@unreachable`].
         code: u8,
         /// MTU of the next hop if the code is [`unreachable::FRAGMENTATION_NEEDED`] (RFC 1191 §4); 0 if not known.
         mtu: u16,

@@ -74,7 +74,7 @@ pub mod parameter_problem {
 pub enum Message {
     /// Type 1; the payload quotes the packet.
     Unreachable {
-        /// One of [`unreachable`].
+        /// One of [`mod@unreachable`].
         code: u8,
     },
     /// Type 2; the payload quotes the packet.
@@ -290,3 +290,6 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+#[cfg(test)]
+mod tests;

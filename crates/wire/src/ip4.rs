@@ -378,3 +378,6 @@ impl From<View<'_>> for Header {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

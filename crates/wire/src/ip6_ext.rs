@@ -285,3 +285,6 @@ impl<'a> Walk<'a> {
 fn pointer(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

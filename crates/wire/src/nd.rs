@@ -310,3 +310,6 @@ fn no_link_address_of_nobody(src: Ipv6Addr, options: &Options<'_>) -> Result<(),
     let named = src.is_unspecified() && options.source_link_addr().is_some();
     if named { Err(Error::LinkAddrOfUnspecified) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

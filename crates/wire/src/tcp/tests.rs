@@ -1,0 +1,196 @@
+use super::*;
+use proptest::prelude::*;
+use std::string::ToString as _;
+use std::vec::Vec;
+
+fn blocks(list: &[(u32, u32)]) -> SackBlocks {
+    let mut blocks = SackBlocks::NONE;
+    list.iter().for_each(|&(left, right)| assert!(blocks.push(SackBlock { left, right })));
+    blocks
+}
+
+prop_compose! {
+    /// Options that fit into one header together.
+    fn options()(
+        mss: Option<u16>, window_scale: Option<u8>, sack_permitted: bool, timestamps: Option<(u32, u32)>,
+        list in prop::collection::vec(any::<(u32, u32)>(), 0..=4),
+    ) -> Options {
+        let mut options = Options { mss, window_scale, sack_permitted, timestamps, sack: SackBlocks::NONE };
+        let room = (OPTIONS_MAX - options.len()).saturating_sub(4) / 8;
+        options.sack = blocks(&list[..list.len().min(room)]);
+        options
+    }
+}
+
+prop_compose! {
+    fn headers()(
+        (src_port, dst_port, seq, ack) in any::<(u16, u16, u32, u32)>(), (flags, window, urgent) in any::<(u8, u16, u16)>(),
+        options in options(),
+    ) -> Header {
+        Header { src_port, dst_port, seq, ack, flags: Flags(flags), window, urgent, options }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_header_survives_the_wire(header in headers()) {
+        let mut out = [0; HEADER_MAX];
+        prop_assert_eq!(header.emit(&mut out), Ok(header.header_len()));
+        let view = View::new(&out).unwrap();
+        prop_assert_eq!(view.header_len(), header.header_len());
+        prop_assert_eq!(Header::parse(&out), Ok(header));
+    }
+
+    #[test]
+    fn etherparse_reads_what_we_write(header in headers()) {
+        let mut out = [0; HEADER_MAX];
+        let len = header.emit(&mut out).unwrap();
+        let theirs = etherparse::TcpHeaderSlice::from_slice(&out[..len]).unwrap();
+        prop_assert_eq!((theirs.source_port(), theirs.destination_port()), (header.src_port, header.dst_port));
+        prop_assert_eq!((theirs.sequence_number(), theirs.acknowledgment_number()), (header.seq, header.ack));
+        prop_assert_eq!((theirs.window_size(), theirs.urgent_pointer()), (header.window, header.urgent));
+        let flags = [theirs.fin(), theirs.syn(), theirs.rst(), theirs.psh(), theirs.ack(), theirs.urg(), theirs.ece(), theirs.cwr()];
+        let ours: Vec<bool> = (0..8).map(|bit| header.flags.0 >> bit & 1 != 0).collect();
+        prop_assert_eq!(&flags[..], &ours[..]);
+        prop_assert_eq!(etherparse_options(&theirs), header.options);
+    }
+
+    #[test]
+    fn a_segment_verifies_in_both_families_until_a_bit_flips(
+        header in headers(), a: [u8; 16], b: [u8; 16], payload in prop::collection::vec(any::<u8>(), 0..500),
+        at: prop::sample::Index, bit in 0_u8..8,
+    ) {
+        let (a4, b4) = (Ipv4Addr::from_octets(*a.first_chunk().unwrap()), Ipv4Addr::from_octets(*b.first_chunk().unwrap()));
+        let (a6, b6) = (Ipv6Addr::from(a), Ipv6Addr::from(b));
+        let mut v4 = std::vec![0; header.header_len()];
+        let mut v6 = v4.clone();
+        header.emit_v4(a4, b4, &payload, &mut v4).unwrap();
+        header.emit_v6(a6, b6, &payload, &mut v6).unwrap();
+        let theirs = etherparse::TcpHeaderSlice::from_slice(&v4).unwrap();
+        prop_assert_eq!(theirs.calc_checksum_ipv4_raw(a4.octets(), b4.octets(), &payload), Ok(theirs.checksum()));
+        let theirs = etherparse::TcpHeaderSlice::from_slice(&v6).unwrap();
+        prop_assert_eq!(theirs.calc_checksum_ipv6_raw(a, b, &payload).unwrap(), theirs.checksum());
+        v4.extend(&payload);
+        v6.extend(&payload);
+        prop_assert!(View::new(&v4).unwrap().verify_v4(a4, b4) && View::new(&v6).unwrap().verify_v6(a6, b6));
+        let at = at.index(v4.len());
+        // the data offset decides what is read at all
+        prop_assume!(at != 12);
+        v4[at] ^= 1 << bit;
+        v6[at] ^= 1 << bit;
+        prop_assert!(!View::new(&v4).unwrap().verify_v4(a4, b4) && !View::new(&v6).unwrap().verify_v6(a6, b6));
+    }
+}
+
+fn etherparse_options(theirs: &etherparse::TcpHeaderSlice<'_>) -> Options {
+    use etherparse::TcpOptionElement as Theirs;
+    let mut options = Options::NONE;
+    for option in theirs.options_iterator() {
+        match option.unwrap() {
+            Theirs::Noop => {}
+            Theirs::MaximumSegmentSize(mss) => options.mss = Some(mss),
+            Theirs::WindowScale(shift) => options.window_scale = Some(shift),
+            Theirs::SelectiveAcknowledgementPermitted => options.sack_permitted = true,
+            Theirs::Timestamp(value, echo) => options.timestamps = Some((value, echo)),
+            Theirs::SelectiveAcknowledgement(first, rest) => {
+                let all: Vec<_> = [first].into_iter().chain(rest.into_iter().flatten()).collect();
+                options.sack = blocks(&all);
+            }
+        }
+    }
+    options
+}
+
+#[test]
+fn header_lengths_are_checked() {
+    let view = |words: u8, have: usize| {
+        let mut segment = [0; HEADER_MAX];
+        segment[12] = words << 4;
+        View::new(&segment[..have]).map(|view| view.header_len())
+    };
+    assert_eq!(view(5, 19), Err(Error::Short { have: 19 }));
+    assert_eq!(view(4, 60), Err(Error::HeaderLenShort { header: 16 }));
+    assert_eq!(view(0, 60), Err(Error::HeaderLenShort { header: 0 }));
+    assert_eq!(view(15, 59), Err(Error::HeaderTruncated { header: 60, have: 59 }));
+    assert_eq!(view(15, 60), Ok(60));
+}
+
+#[test]
+fn bad_options_are_refused() {
+    use OptionError::*;
+    let cases: [(&[u8], OptionError); 12] = [
+        (&[2], NoLength { kind: 2 }),
+        (&[1, 1, 99], NoLength { kind: 99 }),
+        (&[2, 0], LenShort { kind: 2, len: 0 }),
+        (&[99, 1], LenShort { kind: 99, len: 1 }),
+        (&[2, 4, 5], LenOverruns { kind: 2, len: 4 }),
+        (&[2, 3, 5], LenWrong { kind: 2, len: 3 }),
+        (&[3, 4, 5, 5], LenWrong { kind: 3, len: 4 }),
+        (&[4, 3, 5], LenWrong { kind: 4, len: 3 }),
+        (&[8, 4, 5, 5], LenWrong { kind: 8, len: 4 }),
+        (&[5, 2], LenWrong { kind: 5, len: 2 }),
+        (&[5, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0], LenWrong { kind: 5, len: 11 }),
+        (&[5, 6, 0, 0, 0, 0], LenWrong { kind: 5, len: 6 }),
+    ];
+    for (bytes, error) in cases {
+        let mut iter = OptionIter::new(bytes);
+        assert_eq!(iter.next(), Some(Err(error)), "{bytes:?}");
+        assert_eq!(iter.next(), None, "{bytes:?}");
+        assert_eq!(Options::parse(bytes), Err(error), "{bytes:?}");
+    }
+}
+
+#[test]
+fn unknown_options_are_skipped_and_nothing_is_read_behind_the_end() {
+    let bytes = [1, 254, 4, 9, 9, 2, 4, 5, 180, 0, 2, 0];
+    let all: Vec<_> = OptionIter::new(&bytes).collect();
+    assert_eq!(all, [Ok(Opt::Unknown { kind: 254, data: &[9, 9] }), Ok(Opt::Mss(1460))]);
+    assert_eq!(Options::parse(&bytes), Ok(Options { mss: Some(1460), ..Options::NONE }));
+    assert_eq!(Options::parse(&[1; 40]), Ok(Options::NONE));
+}
+
+#[test]
+fn beside_timestamps_there_is_room_for_three_blocks() {
+    let four = blocks(&[(1, 2), (3, 4), (5, 6), (7, 8)]);
+    let alone = Options { sack: four, ..Options::NONE };
+    let beside = Options { timestamps: Some((1, 2)), ..alone };
+    assert_eq!((alone.len(), beside.len()), (36, 40));
+    let header = Header {
+        src_port: 1,
+        dst_port: 2,
+        seq: 3,
+        ack: 4,
+        flags: Flags::ACK,
+        window: 5,
+        urgent: 0,
+        options: beside,
+    };
+    let mut out = [0; HEADER_MAX];
+    assert_eq!(header.emit(&mut out), Ok(60));
+    assert_eq!(Header::parse(&out).unwrap().options.sack, blocks(&[(1, 2), (3, 4), (5, 6)]));
+    assert!(!{ four }.push(SackBlock::default()), "there is no room for a fifth");
+}
+
+#[test]
+fn a_buffer_too_short_gets_an_answer_and_no_panic() {
+    let options = Options { mss: Some(1460), ..Options::NONE };
+    let header =
+        Header { src_port: 1, dst_port: 2, seq: 3, ack: 4, flags: Flags::SYN, window: 5, urgent: 0, options };
+    assert_eq!(header.emit(&mut [0; 19]), Err(NoRoom { need: 20, have: 19 }));
+    assert_eq!(header.emit(&mut [0; 23]), Err(NoRoom { need: 24, have: 23 }));
+}
+
+#[test]
+fn syn_and_fin_take_a_sequence_number_each() {
+    let mut segment = [0; 30];
+    segment[12] = 5 << 4;
+    segment[13] = (Flags::SYN | Flags::FIN).0;
+    assert_eq!(View::new(&segment).unwrap().seq_len(), 12);
+}
+
+#[test]
+fn flags_are_written_as_in_tcpdump() {
+    assert_eq!((Flags::SYN | Flags::ACK).to_string(), "S.");
+    assert_eq!((Flags::FIN | Flags::PSH | Flags::ACK | Flags::ECE).to_string(), "FP.E");
+    assert_eq!(Flags::NONE.to_string(), "none");
+}
