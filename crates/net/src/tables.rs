@@ -6,11 +6,16 @@ use wire::ether::Mac;
 
 use crate::cpu::CpuId;
 use crate::driver::Caps;
-use crate::fib::Fib;
+use crate::fib::{Fib, Hop, Prefix, Route};
+
+mod own;
+
+pub use own::Own;
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Tables {
     /// Grows by one with each change: whatever was derived from older tables is stale.
     pub generation: u64,
@@ -18,6 +23,21 @@ pub struct Tables {
     pub ifs: Vec<Option<Ifnet>>,
     /// Routes, own addresses included.
     pub fib: Fib,
+    /// Whether packets for others are forwarded.
+    pub forwarding: bool,
+    /// Addresses that no packet from a wire may have as its source, because they are ours.
+    pub own: Own,
+}
+
+/// What tables are made from: what was configured, and nothing that follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Grows by one with each change.
+    pub generation: u64,
+    /// Interfaces, in any order; [`Ifnet::index`] is their place.
+    pub ifs: Vec<Ifnet>,
+    /// Routes besides those that follow from the interfaces' addresses, which are stronger.
+    pub routes: Vec<Route>,
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
 }
@@ -72,6 +92,24 @@ pub enum Rxcsum {
 }
 
 impl Tables {
+    /// Works out what follows from `config`: for each interface that is up the prefixes on its link, its own and its
+    /// broadcast addresses.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let Config { generation, ifs: list, mut routes, forwarding } = config;
+        let up = || list.iter().filter(|ifnet| ifnet.up);
+        routes.extend(up().flat_map(Ifnet::on_link_routes));
+        routes.extend(up().flat_map(Ifnet::own_routes));
+        let own = Own::of(&list);
+        let mut ifs = Vec::new();
+        for ifnet in list {
+            let at = usize::from(ifnet.index);
+            ifs.resize_with(ifs.len().max(at + 1), || None);
+            ifs[at] = Some(ifnet);
+        }
+        Self { generation, ifs, fib: Fib::build(&routes), forwarding, own }
+    }
+
     /// The interface with this index, if it (still) exists.
     #[must_use]
     pub fn ifnet(&self, index: IfIndex) -> Option<&Ifnet> {
@@ -92,11 +130,37 @@ impl Tables {
     /// Whether `addr` is one of our own on any interface.
     #[must_use]
     pub fn is_ours(&self, addr: IpAddr) -> bool {
-        self.ifnets().any(|ifnet| ifnet.has(addr))
+        self.own.has(addr)
     }
 }
 
 impl Ifnet {
+    /// Routes to the prefixes on this link. Link-local ones are not among them: one prefix on every link, so the
+    /// sender says which link.
+    fn on_link_routes(&self) -> impl Iterator<Item = Route> {
+        let prefixes = self.addrs.iter().filter(|own| !is_link_local(own.addr)).filter_map(IfAddr::prefix);
+        prefixes.map(|to| Route { to, hop: Hop::OnLink { ifindex: self.index } })
+    }
+
+    /// Routes to this interface's own and to its broadcast addresses.
+    fn own_routes(&self) -> impl Iterator<Item = Route> {
+        let ifindex = self.index;
+        let hosts = |addr, hop| Route { to: Prefix::host(addr), hop };
+        let broadcasts = self.broadcasts().map(move |addr| hosts(addr.into(), Hop::Broadcast { ifindex }));
+        let own = self.addrs.iter().filter(|own| !own.addr_is_scoped());
+        broadcasts.chain(own.map(move |own| hosts(own.addr, Hop::Local { ifindex })))
+    }
+
+    /// The broadcast addresses of the IPv4 prefixes on this link: all host bits one and, as of old, all zero.
+    /// Prefixes of 31 and 32 bits have none (RFC 3021 §2.1).
+    //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.5.3
+    pub fn broadcasts(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addrs4().filter(|(_, len)| *len < 31).flat_map(|(addr, len)| {
+            let hosts = u32::MAX >> len;
+            [Ipv4Addr::from_bits(addr.to_bits() | hosts), Ipv4Addr::from_bits(addr.to_bits() & !hosts)]
+        })
+    }
+
     /// Whether `addr` is one of this interface's own.
     #[must_use]
     pub fn has(&self, addr: IpAddr) -> bool {
@@ -135,10 +199,21 @@ impl Ifnet {
 }
 
 impl IfAddr {
+    /// The prefix on the link.
+    #[must_use]
+    pub fn prefix(&self) -> Option<Prefix> {
+        Prefix::new(self.addr, self.prefix_len)
+    }
+
+    /// Whether other links may have the same address: IPv6 link-local ones mean something only with their link.
+    fn addr_is_scoped(&self) -> bool {
+        self.addr.is_ipv6() && is_link_local(self.addr)
+    }
+
     /// Whether `addr` lies in this address's prefix.
     #[must_use]
     pub fn covers(&self, addr: IpAddr) -> bool {
-        crate::fib::Prefix::new(self.addr, self.prefix_len).is_some_and(|prefix| prefix.covers(addr))
+        self.prefix().is_some_and(|prefix| prefix.covers(addr))
     }
 }
 

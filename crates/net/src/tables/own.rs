@@ -1,0 +1,88 @@
+//! The set of our own addresses, asked for the source of every packet.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Ifnet;
+
+/// Words of the filter: 1024 bits, so that a few dozen addresses leave nearly all of it empty.
+const WORDS: usize = 16;
+
+/// Our own addresses and our links' broadcast addresses.
+///
+/// A small filter in front answers for nearly every packet that the address is neither; what the filter does not
+/// exclude is looked for in a sorted list. Who aims at the filter reaches the list, which is no slow place either.
+#[derive(Clone, Debug, Default)]
+pub struct Own {
+    filter: [u64; WORDS],
+    v4: Vec<u32>,
+    v6: Vec<u128>,
+    broadcasts: Vec<u32>,
+}
+
+impl Own {
+    /// The addresses of these interfaces.
+    pub(super) fn of(ifs: &[Ifnet]) -> Self {
+        let mut own = Self {
+            filter: [0; WORDS],
+            v4: sorted(ifs.iter().flat_map(Ifnet::addrs4).map(|(addr, _)| addr.to_bits())),
+            v6: sorted(ifs.iter().flat_map(Ifnet::addrs6).map(|(addr, _)| addr.to_bits())),
+            broadcasts: sorted(ifs.iter().flat_map(Ifnet::broadcasts).map(Ipv4Addr::to_bits)),
+        };
+        let bits4 = own.v4.iter().chain(&own.broadcasts).map(|addr| place4(*addr));
+        let bits: Vec<_> = bits4.chain(own.v6.iter().map(|addr| place6(*addr))).collect();
+        for (word, bit) in bits {
+            own.filter[word] |= bit;
+        }
+        own
+    }
+
+    /// Whether `addr` may be one of ours or a broadcast address of our links; "no" is certain.
+    #[inline]
+    #[must_use]
+    pub fn may_have4(&self, addr: Ipv4Addr) -> bool {
+        let (word, bit) = place4(addr.to_bits());
+        self.filter[word] & bit != 0
+    }
+
+    /// Whether `addr` may be one of ours; "no" is certain.
+    #[inline]
+    #[must_use]
+    pub fn may_have6(&self, addr: Ipv6Addr) -> bool {
+        let (word, bit) = place6(addr.to_bits());
+        self.filter[word] & bit != 0
+    }
+
+    /// Whether `addr` is one of ours.
+    #[must_use]
+    pub fn has(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(addr) => self.may_have4(addr) && self.v4.binary_search(&addr.to_bits()).is_ok(),
+            IpAddr::V6(addr) => self.may_have6(addr) && self.v6.binary_search(&addr.to_bits()).is_ok(),
+        }
+    }
+
+    /// Whether `addr` is a broadcast address of one of our links.
+    #[must_use]
+    pub fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        self.may_have4(addr) && self.broadcasts.binary_search(&addr.to_bits()).is_ok()
+    }
+}
+
+fn sorted<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<K> {
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+#[inline]
+fn place4(addr: u32) -> (usize, u64) {
+    let mixed = addr ^ addr >> 13;
+    ((mixed >> 6) as usize % WORDS, 1 << (mixed & 63))
+}
+
+#[inline]
+fn place6(addr: u128) -> (usize, u64) {
+    let [a, b, c, d] = [addr, addr >> 32, addr >> 64, addr >> 96].map(|word| (word & 0xffff_ffff) as u32);
+    place4(a ^ b ^ c ^ d)
+}
