@@ -34,3 +34,7 @@ pub mod ifq;
 // the end of some
 pub mod drop;
 pub mod count;
+// the bench on which all of it is tested
+#[cfg(test)]
+#[expect(dead_code, reason = "offers more than today's tests ask for")]
+mod kit;
