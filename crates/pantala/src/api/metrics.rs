@@ -1,0 +1,143 @@
+//! `/metrics`: the counters as Prometheus text.
+//!
+//! Base units, `_total` on what only grows, and no label that a packet could choose.
+
+use core::fmt::{self, Write};
+
+use super::stack::Stack;
+use super::types::{Error, Interface, InterfaceCounters, InterfaceFlag, Netisr, Pool};
+
+/// All metrics of a stack.
+pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
+    let mut page = Page::default();
+    let netisrs = stack.netisrs()?;
+    interfaces(&mut page, &stack.interfaces()?);
+    counters(&mut page, stack, &netisrs)?;
+    cpus(&mut page, &netisrs);
+    pools(&mut page, &stack.pools()?);
+    Ok(page.0)
+}
+
+type PerRing = (&'static str, &'static str, fn(&InterfaceCounters) -> u64);
+
+const PER_RING: &[PerRing] = &[
+    ("pantala_if_rx_packets_total", "Frames received.", |c| c.rx_packets),
+    ("pantala_if_rx_bytes_total", "Bytes received.", |c| c.rx_bytes),
+    ("pantala_if_rx_errors_total", "Frames received damaged.", |c| c.rx_errors),
+    ("pantala_if_rx_drops_total", "Frames lost because a receive ring was full.", |c| c.rx_drops),
+    ("pantala_if_tx_packets_total", "Frames sent.", |c| c.tx_packets),
+    ("pantala_if_tx_bytes_total", "Bytes sent.", |c| c.tx_bytes),
+    ("pantala_if_tx_errors_total", "Frames that the device refused.", |c| c.tx_errors),
+    ("pantala_if_tx_drops_total", "Frames dropped because an output queue was full.", |c| c.tx_drops),
+    ("pantala_if_doorbells_total", "Times a device was told that there is something to send.", |c| {
+        c.doorbells
+    }),
+];
+
+type PerCpu = (&'static str, &'static str, fn(&Netisr) -> u64);
+
+const PER_CPU: &[PerCpu] = &[
+    ("pantala_cpu_turns_total", "Turns of the netisr.", |n| n.turns),
+    ("pantala_cpu_busy_turns_total", "Turns that found work.", |n| n.busy_turns),
+    ("pantala_cpu_packets_total", "Packets taken from rings and other CPUs.", |n| n.packets),
+    ("pantala_cpu_handoffs_in_total", "Packets taken over from other CPUs.", |n| n.handoffs_in),
+    ("pantala_cpu_handoffs_out_total", "Packets handed to other CPUs.", |n| n.handoffs_out),
+    ("pantala_cpu_messages_total", "Messages handled.", |n| n.messages),
+    ("pantala_cpu_sleeps_total", "Times the netisr went to sleep.", |n| n.sleeps),
+    ("pantala_cpu_wakeups_total", "Times another thread woke the netisr.", |n| n.wakeups),
+];
+
+fn interfaces(page: &mut Page, interfaces: &[Interface]) {
+    page.head("pantala_if_up", "gauge", "Whether the interface is up and running.");
+    for interface in interfaces {
+        let up = interface.is(InterfaceFlag::Up) && interface.is(InterfaceFlag::Running);
+        page.value("pantala_if_up", &[("if", &interface.name)], u64::from(up));
+    }
+    for (name, help, read) in PER_RING {
+        page.head(name, "counter", help);
+        for interface in interfaces {
+            for ring in &interface.rings {
+                let labels: Labels<'_> =
+                    &[("if", &interface.name), ("cpu", &ring.cpu), ("queue", &ring.ring)];
+                page.value(name, labels, read(&ring.counters));
+            }
+        }
+    }
+}
+
+fn counters(page: &mut Page, stack: &mut dyn Stack, netisrs: &[Netisr]) -> Result<(), Error> {
+    let all = stack.counters()?;
+    for counter in &all.counters {
+        let name = format!("pantala_{}_total", counter.name);
+        page.head(&name, "counter", &format!("{}.", counter.sentence));
+        for (netisr, count) in netisrs.iter().zip(&counter.per_cpu) {
+            page.value(&name, &[("cpu", &netisr.cpu)], *count);
+        }
+    }
+    page.head("pantala_drop_total", "counter", "Packets dropped, by reason.");
+    for drop in &all.drops {
+        for (netisr, count) in netisrs.iter().zip(&drop.per_cpu) {
+            let labels: Labels<'_> = &[("reason", &drop.reason), ("node", &drop.node), ("cpu", &netisr.cpu)];
+            page.value("pantala_drop_total", labels, *count);
+        }
+    }
+    Ok(())
+}
+
+fn cpus(page: &mut Page, netisrs: &[Netisr]) {
+    for (name, help, read) in PER_CPU {
+        page.head(name, "counter", help);
+        for netisr in netisrs {
+            page.value(name, &[("cpu", &netisr.cpu)], read(netisr));
+        }
+    }
+    let name = "pantala_cpu_busy_seconds_total";
+    page.head(name, "counter", "Time spent in turns that found work.");
+    for netisr in netisrs {
+        page.value(name, &[("cpu", &netisr.cpu)], seconds(netisr.busy_ns));
+    }
+}
+
+fn pools(page: &mut Page, pools: &[Pool]) {
+    type PerPool = (&'static str, &'static str, &'static str, fn(&Pool) -> u64);
+    let metrics: [PerPool; 3] = [
+        ("pantala_pool_buffers", "gauge", "Packet buffers owned.", |p| p.buffers),
+        ("pantala_pool_free_buffers", "gauge", "Packet buffers that are free.", |p| p.free),
+        ("pantala_pool_denied_total", "counter", "Times a buffer was wanted and none was free.", |p| {
+            p.denied
+        }),
+    ];
+    for (name, kind, help, read) in metrics {
+        page.head(name, kind, help);
+        for pool in pools {
+            page.value(name, &[("cpu", &pool.cpu)], read(pool));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact for 104 days of nanoseconds, and then to 2 ns")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+type Labels<'a> = &'a [(&'a str, &'a dyn fmt::Display)];
+
+#[derive(Default)]
+struct Page(String);
+
+// Writing to a String does not fail.
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {name} {}\n# TYPE {name} {kind}\n", help.replace('\\', "\\\\"));
+    }
+
+    fn value(&mut self, name: &str, labels: Labels<'_>, value: impl fmt::Display) {
+        let labels: Vec<String> =
+            labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(&value.to_string()))).collect();
+        let _ = writeln!(self.0, "{name}{{{}}} {value}", labels.join(","));
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

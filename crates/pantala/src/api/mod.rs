@@ -1,0 +1,31 @@
+//! The admin API: HTTP/JSON on a Unix socket.
+//!
+//! | path | what |
+//! |---|---|
+//! | `GET /v1/version` | [`Version`]: who answers |
+//! | `GET /v1/interfaces`, `GET /v1/interfaces/NAME` | [`Interface`] |
+//! | `PATCH /v1/interfaces/NAME` | [`InterfaceChange`] |
+//! | `GET /v1/routes?family=` | [`Route`] |
+//! | `GET /v1/routes/get?to=ADDRESS` | [`RouteAnswer`]: which way would a packet go |
+//! | `POST /v1/routes`, `DELETE /v1/routes?to=PREFIX&via=` | [`RouteRequest`] |
+//! | `GET /v1/neighbours?family=` | [`Neighbour`] |
+//! | `PUT /v1/neighbours/ADDRESS` | [`NeighbourRequest`]: a permanent entry |
+//! | `DELETE /v1/neighbours/ADDRESS`, `DELETE /v1/neighbours?family=` | forget one, or all learnt ones |
+//! | `GET /v1/netisr`, `/v1/pools`, `/v1/counters` | [`Netisr`], [`Pool`], [`Counters`] |
+//! | `POST /v1/ping` | [`PingRequest`]; answered by a stream of [`PingEvent`], one JSON value a line |
+//! | `POST /v1/reload` | read the configuration again: [`Reloaded`] |
+//! | `GET /metrics` | Prometheus text |
+//!
+//! Keys are `snake_case` and stay. A failure is an [`Error`] with an HTTP status that fits its kind.
+
+pub mod client;
+mod metrics;
+mod ping;
+pub mod server;
+pub mod stack;
+mod types;
+
+pub use types::*;
+
+/// The socket on which a running pantala listens, if nobody says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/pantala/control.sock";

@@ -1,0 +1,223 @@
+//! Which request does what.
+
+use core::net::IpAddr;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, patch, post, put};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Door;
+use crate::api::types::{
+    Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RouteRequest, Version,
+};
+use crate::api::{metrics, ping};
+
+/// No request needs more.
+const BODY_MAX: usize = 64 * 1024;
+
+pub(crate) fn router(door: Door) -> Router {
+    Router::new()
+        .route("/v1/version", get(version))
+        .route("/v1/interfaces", get(interfaces))
+        .route("/v1/interfaces/{name}", patch(change_interface).get(interface))
+        .route("/v1/routes", get(routes).post(add_route).delete(delete_route))
+        .route("/v1/routes/get", get(route_to))
+        .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
+        .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
+        .route("/v1/netisr", get(netisrs))
+        .route("/v1/pools", get(pools))
+        .route("/v1/counters", get(counters))
+        .route("/v1/ping", post(start_ping))
+        .route("/v1/reload", post(reload))
+        .route("/metrics", get(prometheus))
+        .fallback(async || Failure(Error::new(ErrorKind::NotFound, "there is nothing at this path")))
+        .method_not_allowed_fallback(async || {
+            Failure(Error::new(ErrorKind::Invalid, "this path does not know this method"))
+        })
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(door)
+}
+
+type Answer = Result<Response, Failure>;
+
+async fn version() -> Response {
+    json(&Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() })
+}
+
+async fn interfaces(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().interfaces()?))
+}
+
+async fn interface(State(door): State<Door>, Path(name): Path<String>) -> Answer {
+    let all = door.stack().interfaces()?;
+    let found = all.iter().find(|interface| interface.name == name);
+    let missing = || {
+        let names: Vec<&str> = all.iter().map(|interface| interface.name.as_str()).collect();
+        Error::new(ErrorKind::NotFound, format!("there is no interface `{name}`"))
+            .hint(crate::suggest::did_you_mean(&name, &names))
+    };
+    Ok(json(found.ok_or_else(missing)?))
+}
+
+async fn change_interface(State(door): State<Door>, Path(name): Path<String>, body: Bytes) -> Answer {
+    let change: InterfaceChange = read(&body)?;
+    door.stack().change_interface(&name, &change)?;
+    Ok(done())
+}
+
+async fn routes(State(door): State<Door>, params: Params) -> Answer {
+    let family = values(params)?.family;
+    let mut routes = door.stack().routes()?;
+    routes.retain(|route| family.is_none_or(|family| family == Family::of(route.to.addr())));
+    Ok(json(&routes))
+}
+
+async fn route_to(State(door): State<Door>, params: Params) -> Answer {
+    let to: IpAddr = values(params)?.to("an address")?;
+    Ok(json(&door.stack().route_to(to)?))
+}
+
+async fn add_route(State(door): State<Door>, body: Bytes) -> Answer {
+    let route: RouteRequest = read(&body)?;
+    let links = !route.via.is_empty() || route.dev.is_some();
+    if usize::from(links) + usize::from(route.reject) + usize::from(route.blackhole) != 1 {
+        let error = Error::new(ErrorKind::Invalid, "a route needs one target");
+        return Err(error.hint("give gateways, an interface, reject or blackhole").into());
+    }
+    door.stack().add_route(&route)?;
+    Ok(done())
+}
+
+async fn delete_route(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    door.stack().delete_route(values.to("a prefix")?, values.via)?;
+    Ok(done())
+}
+
+async fn neighbours(State(door): State<Door>, params: Params) -> Answer {
+    let family = values(params)?.family;
+    let mut neighbours = door.stack().neighbours()?;
+    neighbours.retain(|neighbour| family.is_none_or(|family| family == Family::of(neighbour.address)));
+    Ok(json(&neighbours))
+}
+
+async fn set_neighbour(State(door): State<Door>, Path(address): Path<String>, body: Bytes) -> Answer {
+    let request: NeighbourRequest = read(&body)?;
+    door.stack().set_neighbour(parse(&address, "an address")?, &request)?;
+    Ok(done())
+}
+
+async fn delete_neighbour(State(door): State<Door>, Path(address): Path<String>) -> Answer {
+    door.stack().delete_neighbour(parse(&address, "an address")?)?;
+    Ok(done())
+}
+
+async fn flush_neighbours(State(door): State<Door>, params: Params) -> Answer {
+    let family = values(params)?.family;
+    let family = family.ok_or_else(|| Error::new(ErrorKind::Invalid, "say which family: inet or inet6"))?;
+    Ok(json(&door.stack().flush_neighbours(family)?))
+}
+
+async fn netisrs(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().netisrs()?))
+}
+
+async fn pools(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().pools()?))
+}
+
+async fn counters(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().counters()?))
+}
+
+async fn start_ping(State(door): State<Door>, body: Bytes) -> Answer {
+    let request: PingRequest = read(&body)?;
+    let lines = ping::start(door, request)?;
+    Ok(typed("application/x-ndjson", Body::new(lines)))
+}
+
+async fn reload(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().reload()?))
+}
+
+async fn prometheus(State(door): State<Door>) -> Answer {
+    let text = metrics::text(door.stack().as_mut())?;
+    Ok(typed("text/plain; version=0.0.4; charset=utf-8", Body::from(text)))
+}
+
+/// What stands behind the question mark.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Values {
+    family: Option<Family>,
+    to: Option<String>,
+    via: Option<IpAddr>,
+}
+
+type Params = Result<Query<Values>, QueryRejection>;
+
+fn values(params: Params) -> Result<Values, Error> {
+    let Query(values) = params.map_err(|why| Error::new(ErrorKind::Invalid, why.body_text()))?;
+    Ok(values)
+}
+
+impl Values {
+    fn to<T: core::str::FromStr>(&self, what: &str) -> Result<T, Error> {
+        parse(self.to.as_deref().unwrap_or_default(), what)
+    }
+}
+
+fn parse<T: core::str::FromStr>(text: &str, what: &str) -> Result<T, Error> {
+    text.parse().map_err(|_| Error::new(ErrorKind::Invalid, format!("`{text}` is not {what}")))
+}
+
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
+    serde_json::from_slice(body).map_err(|why| Error::new(ErrorKind::Invalid, format!("bad request: {why}")))
+}
+
+fn json<T: Serialize>(value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => typed("application/json", Body::from(bytes)),
+        Err(why) => Failure(Error::new(ErrorKind::Failed, why.to_string())).into_response(),
+    }
+}
+
+fn typed(kind: &'static str, body: Body) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+}
+
+/// Done, and there is nothing to say.
+fn done() -> Response {
+    json(&())
+}
+
+/// A failure on its way out.
+struct Failure(Error);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = match self.0.kind {
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Exists => StatusCode::CONFLICT,
+            ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+            ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let mut response = json(&self.0);
+        *response.status_mut() = status;
+        response
+    }
+}

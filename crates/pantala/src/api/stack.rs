@@ -1,0 +1,160 @@
+//! The door between the admin API and the stack.
+//!
+//! The server knows nothing else of the stack. The daemon implements this with messages to the netisrs, tests with
+//! a few vectors.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::mpsc;
+
+use super::types::{
+    Counters, Error, Family, Interface, InterfaceChange, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded,
+    Route, RouteAnswer, RouteRequest,
+};
+
+/// A stack that can be looked at and changed.
+///
+/// All methods are called on the control thread, one at a time, and should answer within milliseconds: while one
+/// runs, nobody else is served. None may touch what a netisr owns except by a message to it.
+pub trait Stack: Send {
+    /// All interfaces, in the order of their index.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn interfaces(&mut self) -> Result<Vec<Interface>, Error>;
+
+    /// Changes an interface.
+    ///
+    /// # Errors
+    /// There is no such interface, or its device refuses.
+    fn change_interface(&mut self, name: &str, change: &InterfaceChange) -> Result<(), Error>;
+
+    /// All routes, IPv4 first, in the order of their prefix.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn routes(&mut self) -> Result<Vec<Route>, Error>;
+
+    /// The route that a packet from here to `to` would take.
+    ///
+    /// # Errors
+    /// No route leads there.
+    fn route_to(&mut self, to: IpAddr) -> Result<RouteAnswer, Error>;
+
+    /// Makes a route. That exactly one target is given has been checked, nothing else.
+    ///
+    /// # Errors
+    /// It exists, its gateway is not on a link, or the table is full.
+    fn add_route(&mut self, route: &RouteRequest) -> Result<(), Error>;
+
+    /// Removes a route; with `via` only that one of its gateways (the route goes with its last).
+    ///
+    /// # Errors
+    /// There is none, or it belongs to an interface's address.
+    fn delete_route(&mut self, to: IpNet, via: Option<IpAddr>) -> Result<(), Error>;
+
+    /// All neighbours of all CPUs, one entry for each address and interface.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn neighbours(&mut self) -> Result<Vec<Neighbour>, Error>;
+
+    /// Makes a permanent entry, replacing what was known.
+    ///
+    /// # Errors
+    /// The address is not on a link.
+    fn set_neighbour(&mut self, address: IpAddr, request: &NeighbourRequest) -> Result<(), Error>;
+
+    /// Forgets a neighbour, permanent or learnt.
+    ///
+    /// # Errors
+    /// It is not known.
+    fn delete_neighbour(&mut self, address: IpAddr) -> Result<(), Error>;
+
+    /// Forgets all learnt neighbours of a family; says how many there were.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn flush_neighbours(&mut self, family: Family) -> Result<u64, Error>;
+
+    /// What the netisrs did.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn netisrs(&mut self) -> Result<Vec<Netisr>, Error>;
+
+    /// The packet buffers.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn pools(&mut self) -> Result<Vec<Pool>, Error>;
+
+    /// Every counter and every drop reason, also those that are zero.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn counters(&mut self) -> Result<Counters, Error>;
+
+    /// Sends one echo request. What comes back for it is sent to `answers` (which holds a bounded number and may be
+    /// closed; both are to be ignored), until the stack gives the request up after [`Echo::timeout`].
+    ///
+    /// # Errors
+    /// It cannot be sent: no route, no such source address, too large.
+    fn echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Result<(), Error>;
+
+    /// Reads the configuration again and changes what differs, without dropping a packet.
+    ///
+    /// # Errors
+    /// The configuration is wrong, and nothing was changed; or a change failed.
+    fn reload(&mut self) -> Result<Reloaded, Error>;
+}
+
+/// One echo request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Echo {
+    /// Whom to ask.
+    pub to: IpAddr,
+    /// The address to send from.
+    pub source: Option<IpAddr>,
+    /// Tells the requests of one ping from those of another.
+    pub ident: u16,
+    /// Number of the request within its ping.
+    pub seq: u32,
+    /// Bytes of data.
+    pub bytes: u16,
+    /// The time to live or hop limit.
+    pub ttl: Option<u8>,
+    /// Whether routers must not fragment it.
+    pub dont_fragment: bool,
+    /// How long answers are of interest.
+    pub timeout: Duration,
+}
+
+/// What came back for an [`Echo`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EchoAnswer {
+    /// [`Echo::seq`] of the request (all of it, not only the 16 bits on the wire).
+    pub seq: u32,
+    /// Who answered.
+    pub from: IpAddr,
+    /// What he said.
+    pub kind: EchoAnswerKind,
+}
+
+/// What was answered to an [`Echo`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EchoAnswerKind {
+    /// An echo reply.
+    Reply {
+        /// Bytes of the ICMP message.
+        bytes: u32,
+        /// The time to live or hop limit that was left.
+        ttl: u8,
+        /// There and back, as the netisr's clock saw it.
+        rtt: Duration,
+    },
+    /// An ICMP error, in words.
+    Unreachable(String),
+}

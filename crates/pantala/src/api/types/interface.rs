@@ -1,0 +1,232 @@
+//! Interfaces.
+
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Mac;
+
+/// An interface as it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number, from 1; IPv6 scopes are these numbers.
+    pub index: u32,
+    /// What is true of it.
+    pub flags: Vec<InterfaceFlag>,
+    /// What its device takes off our hands.
+    pub options: Vec<InterfaceOption>,
+    /// Bytes of the largest IP packet.
+    pub mtu: u32,
+    /// Its Ethernet address; a loopback has none.
+    pub mac: Option<Mac>,
+    /// Its addresses.
+    pub addresses: Vec<Address>,
+    /// What carries its packets; a loopback has none.
+    pub device: Option<DeviceInfo>,
+    /// The link below it.
+    pub link: Link,
+    /// Its rings, each with the CPU that owns it.
+    pub rings: Vec<RingInfo>,
+    /// What it counted, all rings together.
+    pub counters: InterfaceCounters,
+}
+
+impl Interface {
+    /// Whether a flag is set.
+    #[must_use]
+    pub fn is(&self, flag: InterfaceFlag) -> bool {
+        self.flags.contains(&flag)
+    }
+}
+
+/// BSD's interface flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterfaceFlag {
+    /// Administratively up.
+    Up,
+    /// Has a broadcast address.
+    Broadcast,
+    /// Is the loopback.
+    Loopback,
+    /// Its device is ready.
+    Running,
+    /// Takes every frame.
+    Promisc,
+    /// Does not hear itself.
+    Simplex,
+    /// Can do multicast.
+    Multicast,
+}
+
+/// What a device can take off our hands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterfaceOption {
+    /// Verifies received transport checksums.
+    Rxcsum,
+    /// Computes sent transport checksums.
+    Txcsum,
+    /// Cuts large TCP segments over IPv4.
+    Tso4,
+    /// Cuts large TCP segments over IPv6.
+    Tso6,
+    /// Joins received TCP segments.
+    Lro,
+}
+
+/// An address of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// The address.
+    pub address: IpAddr,
+    /// How many of its bits name the link.
+    pub prefix_len: u8,
+    /// Whether it may be used.
+    pub state: AddressState,
+}
+
+/// Where an address is on its way to be used (RFC 4862, RFC 5227).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddressState {
+    /// Not yet: it is being asked whether somebody else has it.
+    Tentative,
+    /// Yes.
+    Preferred,
+    /// No: somebody else has it.
+    Duplicated,
+}
+
+/// What carries an interface's packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// As in the configuration: `tap:lan0`.
+    pub device: String,
+    /// How the driver got hold of it.
+    pub mode: DeviceMode,
+    /// Whether frames are copied between the kernel and us; `None` where the question has no meaning.
+    pub copy: Option<CopyMode>,
+    /// Whether the kernel must be called for each batch (AF_XDP's need-wakeup).
+    pub need_wakeup: bool,
+    /// The memory shared with the kernel.
+    pub umem: Option<Umem>,
+    /// Queues in use.
+    pub queues: u32,
+}
+
+/// How a driver got hold of its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceMode {
+    /// A TAP file descriptor.
+    Tap,
+    /// AF_XDP in the device's driver.
+    Native,
+    /// AF_XDP in the kernel's generic receive path.
+    Generic,
+    /// Capture files.
+    Pcap,
+    /// In-process wire.
+    Mem,
+}
+
+/// Whether frames are copied between the kernel and us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyMode {
+    /// They are.
+    Copy,
+    /// They are not.
+    ZeroCopy,
+}
+
+/// The memory shared with the kernel by AF_XDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Umem {
+    /// How many chunks.
+    pub chunks: u32,
+    /// Bytes of each.
+    pub chunk_bytes: u32,
+}
+
+/// The link below an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Whether it has carrier.
+    pub active: bool,
+    /// What is known of it: `Ethernet autoselect`; empty if nothing.
+    pub media: String,
+}
+
+/// A pair of receive and transmit rings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingInfo {
+    /// Its number in the interface.
+    pub ring: u32,
+    /// The CPU whose netisr owns it.
+    pub cpu: u32,
+    /// What passed through it.
+    pub counters: InterfaceCounters,
+}
+
+/// What passed through an interface or a ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceCounters {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames that the device received damaged.
+    pub rx_errors: u64,
+    /// Frames that the device lost because a ring was full.
+    pub rx_drops: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Frames that the device refused.
+    pub tx_errors: u64,
+    /// Frames dropped because the output queue was full.
+    pub tx_drops: u64,
+    /// How often the device was told that there is something to send.
+    pub doorbells: u64,
+}
+
+impl InterfaceCounters {
+    /// What came on top of `earlier`; 0 where it counts less (the counters started anew).
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.combine(earlier, u64::saturating_sub)
+    }
+
+    fn combine(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            rx_packets: with(self.rx_packets, other.rx_packets),
+            rx_bytes: with(self.rx_bytes, other.rx_bytes),
+            rx_errors: with(self.rx_errors, other.rx_errors),
+            rx_drops: with(self.rx_drops, other.rx_drops),
+            tx_packets: with(self.tx_packets, other.tx_packets),
+            tx_bytes: with(self.tx_bytes, other.tx_bytes),
+            tx_errors: with(self.tx_errors, other.tx_errors),
+            tx_drops: with(self.tx_drops, other.tx_drops),
+            doorbells: with(self.doorbells, other.doorbells),
+        }
+    }
+}
+
+impl core::iter::Sum for InterfaceCounters {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| sum.combine(&one, u64::saturating_add))
+    }
+}
+
+/// What is to be changed; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceChange {
+    /// Bring it up or take it down.
+    pub up: Option<bool>,
+}

@@ -1,0 +1,66 @@
+//! What travels over the admin API.
+
+mod error;
+mod interface;
+mod neighbour;
+mod ping;
+mod route;
+mod stats;
+
+use core::fmt;
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::{Error, ErrorKind};
+pub use interface::{
+    Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
+    InterfaceFlag, InterfaceOption, Link, RingInfo, Umem,
+};
+pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
+pub use ping::{PingEvent, PingRequest};
+pub use route::{NextHop, Route, RouteAction, RouteAnswer, RouteOrigin, RouteRequest};
+pub use stats::{Counter, Counters, DropCount, Netisr, Pool};
+
+/// An address family, by BSD's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// IPv4.
+    Inet,
+    /// IPv6.
+    Inet6,
+}
+
+impl Family {
+    /// The family of an address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::Inet } else { Self::Inet6 }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inet => "inet",
+            Self::Inet6 => "inet6",
+        })
+    }
+}
+
+/// Who answers on the socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// The program's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// One sentence for each change; empty if nothing differed.
+    pub changes: Vec<String>,
+}
