@@ -1,9 +1,12 @@
-//! pantala's shell: what reads the clock, opens devices, starts threads and talks to people.
+//! pantala's shell: what reads configuration, talks to people and, through the admin API, to a running stack.
 
 pub mod api;
+mod cli;
 pub mod config;
 mod mac;
+mod show;
 mod suggest;
 pub mod term;
 
+pub use cli::{Exit, run};
 pub use mac::{Mac, NotMac};

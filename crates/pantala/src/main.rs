@@ -1,3 +1,7 @@
-//! The `pantala` program.
+//! The `pantala` program: see [`pantala::run`].
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pantala::run(std::env::args_os(), &mut pantala::term::Term::stdio()).into()
+}

@@ -1,0 +1,176 @@
+//! `arp` and `ndp`: show, enter, forget.
+
+use core::net::IpAddr;
+
+use super::flags::Flags;
+use super::{Failure, Session, resolve};
+use crate::Mac;
+use crate::api::client::escaped;
+use crate::api::{Family, Neighbour, NeighbourRequest};
+use crate::show;
+
+pub(crate) const ARP_HELP: &str = "\
+arp [-n] -a [-i IF]    every IPv4 neighbour
+arp [-n] HOST          one of them
+arp -s HOST MAC        enter one for good
+arp -d HOST            forget one
+arp -d -a              forget all that were learnt
+
+Examples:
+  pantala arp -an
+  pantala arp -s 192.0.2.7 02:00:00:00:00:07";
+
+pub(crate) const NDP_HELP: &str = "\
+ndp [-n] -a [-i IF]    every IPv6 neighbour
+ndp [-n] HOST          one of them
+ndp -s HOST MAC        enter one for good
+ndp -d HOST            forget one
+ndp -c                 forget all that were learnt
+
+Examples:
+  pantala ndp -an
+  pantala ndp -d 2001:db8::7";
+
+/// What is to be done with the neighbours of a family.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Neighbours {
+    family: Family,
+    act: Act,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Act {
+    Show { interface: Option<String>, host: Option<IpAddr> },
+    Set { host: IpAddr, request: NeighbourRequest },
+    Delete(IpAddr),
+    Flush,
+}
+
+impl Neighbours {
+    pub(crate) fn arp(words: &[String]) -> Result<Self, Failure> {
+        Self::read("arp", Family::Inet, &Flags::read("arp", words, "ands", "i")?)
+    }
+
+    pub(crate) fn ndp(words: &[String]) -> Result<Self, Failure> {
+        Self::read("ndp", Family::Inet6, &Flags::read("ndp", words, "andsc", "i")?)
+    }
+
+    fn read(command: &str, family: Family, flags: &Flags) -> Result<Self, Failure> {
+        let interface = flags.value('i').map(str::to_owned);
+        let act = if flags.has('c') || (flags.has('d') && flags.has('a')) {
+            flags.no_operands(command).map(|()| Act::Flush)
+        } else if flags.has('d') {
+            resolve::host(flags.one_operand(command, "the host")?, Some(family)).map(Act::Delete)
+        } else if flags.has('s') {
+            set(command, family, flags, interface)
+        } else if flags.operands.is_empty() {
+            Ok(Act::Show { interface, host: None })
+        } else {
+            let host = resolve::host(flags.one_operand(command, "the host")?, Some(family))?;
+            Ok(Act::Show { interface, host: Some(host) })
+        };
+        act.map(|act| Self { family, act })
+    }
+
+    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let client = &session.client;
+        match self.act {
+            Act::Show { interface, host } => list(self.family, interface.as_deref(), host, session),
+            Act::Set { host, request } => {
+                let () = client.put(&path(host), &request)?;
+                session.done("")
+            }
+            Act::Delete(host) => {
+                let () = client.delete(&path(host))?;
+                session.done(&format!("{host} deleted\n"))
+            }
+            Act::Flush => {
+                let count: u64 = client.delete(&format!("/v1/neighbours?family={}", self.family))?;
+                session.done(&format!("{count} deleted\n"))
+            }
+        }
+    }
+}
+
+fn set(command: &str, family: Family, flags: &Flags, interface: Option<String>) -> Result<Act, Failure> {
+    let [host, mac] = flags.operands.as_slice() else {
+        return Err(Failure::usage(format!("{command}: -s takes a host and its Ethernet address")));
+    };
+    let mac: Mac = mac.parse().map_err(|why| Failure::usage(format!("{command}: `{mac}`: {why}")))?;
+    let host = resolve::host(host, Some(family))?;
+    Ok(Act::Set { host, request: NeighbourRequest { mac, interface } })
+}
+
+fn list(
+    family: Family,
+    interface: Option<&str>,
+    host: Option<IpAddr>,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    let mut list: Vec<Neighbour> = session.client.get(&format!("/v1/neighbours?family={family}"))?;
+    list.retain(|neighbour| {
+        interface.is_none_or(|name| name == neighbour.interface)
+            && host.is_none_or(|host| host == neighbour.address)
+    });
+    if let (Some(host), true) = (host, list.is_empty()) {
+        return Err(Failure::Failed(format!("{host} is not known as a neighbour")));
+    }
+    session.show(&list, |list| match family {
+        Family::Inet => show::arp(list),
+        Family::Inet6 => show::ndp(list),
+    })
+}
+
+fn path(host: IpAddr) -> String {
+    format!("/v1/neighbours/{}", escaped(&host.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Neighbours, Failure> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        match words.split_first() {
+            Some((command, words)) if command == "arp" => Neighbours::arp(words),
+            Some((_, words)) => Neighbours::ndp(words),
+            None => panic!("{line}"),
+        }
+    }
+
+    #[test]
+    fn the_same_lines_are_understood_for_both_families() {
+        for (command, family, host) in
+            [("arp", Family::Inet, "192.0.2.7"), ("ndp", Family::Inet6, "2001:db8::7")]
+        {
+            let address: IpAddr = host.parse().unwrap();
+            let request = NeighbourRequest { mac: Mac([2, 0, 0, 0, 0, 7]), interface: None };
+            for (line, act) in [
+                ("-an".to_owned(), Act::Show { interface: None, host: None }),
+                ("-a -i lan".to_owned(), Act::Show { interface: Some("lan".into()), host: None }),
+                (format!("-n {host}"), Act::Show { interface: None, host: Some(address) }),
+                (format!("-d {host}"), Act::Delete(address)),
+                ("-ad".to_owned(), Act::Flush),
+                (format!("-s {host} 2:0:0:0:0:7"), Act::Set { host: address, request }),
+            ] {
+                assert_eq!(read(&format!("{command} {line}")).unwrap(), Neighbours { family, act }, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_lines_are_explained() {
+        for (line, says) in [
+            ("arp -d", "the host is missing"),
+            ("arp -d 192.0.2.1 192.0.2.2", "one word too many"),
+            ("arp -d 2001:db8::1", "not an address of the family inet"),
+            ("ndp -d 192.0.2.1", "not an address of the family inet6"),
+            ("arp -s 192.0.2.1", "-s takes a host and its Ethernet address"),
+            ("arp -s 192.0.2.1 02:00", "six hexadecimal numbers"),
+            ("arp -x", "no flag -x"),
+        ] {
+            let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
+            assert!(text.contains(says), "{line}: {text}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! `netstat -r | -i | -s | -m | -Q`, once or every so many seconds.
+
+use core::time::Duration;
+
+use super::flags::Flags;
+use super::{Failure, Session};
+use crate::api::{Counters, Family, Interface, InterfaceCounters, Netisr, Pool, Route};
+use crate::show;
+use crate::suggest::did_you_mean;
+
+pub(crate) const HELP: &str = "\
+netstat -r [-4|-6]     the routing tables
+netstat -i [-b]        interfaces and what they counted (-b: bytes too)
+netstat -I IF          one interface
+netstat -s [-p PROTO]  every counter and drop reason that is not zero
+netstat -m             packet buffers
+netstat -Q             netisrs: turns, packets per turn, hand-offs, sleeps, wake-ups
+  -n                   numbers instead of names (always so)
+  -w SECONDS           again and again (fractions are fine); with -i, -I or alone: what passed since
+  -q COUNT             with -w: so many times, then end
+
+Examples:
+  pantala netstat -rn
+  pantala netstat -s -p ip6
+  pantala netstat -w 1 -I lan";
+
+const PROTOCOLS: &[&str] =
+    &["ip", "ip6", "icmp", "icmp6", "arp", "nd", "neigh", "udp", "tcp", "netisr", "drops"];
+const EVERY_MIN_S: f64 = 0.001;
+const EVERY_MAX_S: f64 = 3600.0;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Netstat {
+    what: What,
+    every: Option<Duration>,
+    times: Option<u64>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Routes(Option<Family>),
+    Interfaces { one: Option<String>, bytes: bool },
+    Rates { one: Option<String> },
+    Counters { protocol: Option<String> },
+    Pools,
+    Netisrs,
+}
+
+impl Netstat {
+    pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
+        let flags = Flags::read("netstat", words, "rinsmQbda46", "wIqpf")?;
+        flags.no_operands("netstat")?;
+        let every = flags.number::<f64>("netstat", 'w')?;
+        if every.is_some_and(|seconds| !(EVERY_MIN_S..=EVERY_MAX_S).contains(&seconds)) {
+            return Err(Failure::usage("netstat: -w takes 0.001 to 3600 seconds"));
+        }
+        let times = flags.number("netstat", 'q')?;
+        if times.is_some() && every.is_none() {
+            return Err(Failure::usage("netstat: -q makes sense only with -w"));
+        }
+        Ok(Self { what: what(&flags, every.is_some())?, every: every.map(Duration::from_secs_f64), times })
+    }
+
+    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let mut rates = match &self.what {
+            What::Rates { one } => Some(Watch::start(one.as_deref(), session)?),
+            _ => None,
+        };
+        let mut shown = 0;
+        loop {
+            if rates.is_some() || shown > 0 {
+                std::thread::sleep(self.every.unwrap_or_default());
+            }
+            match &mut rates {
+                Some(watch) => watch.show(session)?,
+                None => self.what.show(session)?,
+            }
+            shown += 1;
+            if self.every.is_none() || self.times.is_some_and(|times| shown >= times) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn what(flags: &Flags, again: bool) -> Result<What, Failure> {
+    let one = flags.value('I').map(str::to_owned);
+    let tables: Vec<char> = "rsmQ".chars().filter(|&letter| flags.has(letter)).collect();
+    match tables.as_slice() {
+        ['r'] => family(flags).map(What::Routes),
+        ['s'] => protocol(flags).map(|protocol| What::Counters { protocol }),
+        ['m'] => Ok(What::Pools),
+        ['Q'] => Ok(What::Netisrs),
+        [] if again => Ok(What::Rates { one }),
+        [] if flags.has('i') || one.is_some() => Ok(What::Interfaces { one, bytes: flags.has('b') }),
+        [] => Err(Failure::usage(
+            "netstat: say what to show: -r, -i, -s, -m or -Q (see pantala netstat --help)",
+        )),
+        [first, second, ..] => {
+            Err(Failure::usage(format!("netstat: -{first} and -{second} are two tables; show one at a time")))
+        }
+        [_] => Err(Failure::usage("netstat: this cannot be shown")),
+    }
+}
+
+fn family(flags: &Flags) -> Result<Option<Family>, Failure> {
+    match flags.value('f') {
+        Some("inet") => return Ok(Some(Family::Inet)),
+        Some("inet6") => return Ok(Some(Family::Inet6)),
+        Some(other) => {
+            let help = did_you_mean(other, &["inet", "inet6"]);
+            return Err(Failure::usage(format!("netstat: unknown address family `{other}`; {help}")));
+        }
+        None => {}
+    }
+    let six = flags.has('6').then_some(Family::Inet6);
+    Ok(if flags.has('4') { Some(Family::Inet) } else { six })
+}
+
+fn protocol(flags: &Flags) -> Result<Option<String>, Failure> {
+    match flags.value('p') {
+        Some(word) if !PROTOCOLS.contains(&word) => {
+            let help = did_you_mean(word, PROTOCOLS);
+            Err(Failure::usage(format!("netstat: unknown protocol `{word}`; {help}")))
+        }
+        known => Ok(known.map(str::to_owned)),
+    }
+}
+
+impl What {
+    fn show(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Routes(family) => show_routes(*family, session),
+            Self::Interfaces { one, bytes } => {
+                let list = interfaces(one.as_deref(), session)?;
+                session.show(&list, |list| show::interfaces(list, *bytes))
+            }
+            Self::Counters { protocol } => {
+                let counters: Counters = session.client.get("/v1/counters")?;
+                session.show(&counters, |counters| show::counters(counters, protocol.as_deref()))
+            }
+            Self::Pools => {
+                let pools: Vec<Pool> = session.client.get("/v1/pools")?;
+                session.show(&pools, |pools| show::pools(pools))
+            }
+            Self::Netisrs => {
+                let netisrs: Vec<Netisr> = session.client.get("/v1/netisr")?;
+                session.show(&netisrs, |netisrs| show::netisrs(netisrs))
+            }
+            Self::Rates { .. } => Ok(()),
+        }
+    }
+}
+
+/// The routing tables; `route show` shows the same.
+pub(crate) fn show_routes(family: Option<Family>, session: &mut Session<'_>) -> Result<(), Failure> {
+    let query = family.map(|family| format!("?family={family}")).unwrap_or_default();
+    let routes: Vec<Route> = session.client.get(&format!("/v1/routes{query}"))?;
+    let interfaces: Vec<Interface> = session.client.get("/v1/interfaces")?;
+    session.show(&routes, |routes| show::routes(routes, &interfaces))
+}
+
+fn interfaces(one: Option<&str>, session: &Session<'_>) -> Result<Vec<Interface>, Failure> {
+    let all: Vec<Interface> = session.client.get("/v1/interfaces")?;
+    let Some(name) = one else { return Ok(all) };
+    let found: Vec<Interface> = all.iter().filter(|interface| interface.name == name).cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names: Vec<&str> = all.iter().map(|interface| interface.name.as_str()).collect();
+    Err(Failure::Failed(format!("there is no interface `{name}`; {}", did_you_mean(name, &names))))
+}
+
+/// A running `netstat -w`.
+struct Watch {
+    one: Option<String>,
+    rates: show::Rates,
+    lines: u64,
+}
+
+/// How many lines stand under one heading.
+const PAGE: u64 = 20;
+
+impl Watch {
+    fn start(one: Option<&str>, session: &Session<'_>) -> Result<Self, Failure> {
+        let rates = show::Rates::new(total(&interfaces(one, session)?));
+        Ok(Self { one: one.map(str::to_owned), rates, lines: 0 })
+    }
+
+    fn show(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let now = total(&interfaces(self.one.as_deref(), session)?);
+        let since = self.rates.since(now);
+        if session.json {
+            return session.show(&since, |_| String::new());
+        }
+        let head = if self.lines.is_multiple_of(PAGE) {
+            show::rates_head(self.one.as_deref())
+        } else {
+            String::new()
+        };
+        self.lines += 1;
+        Ok(session.term.show(&(head + &show::rates_line(&since)))?)
+    }
+}
+
+fn total(interfaces: &[Interface]) -> InterfaceCounters {
+    interfaces.iter().map(|interface| interface.counters).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Netstat, Failure> {
+        Netstat::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn bsd_lines_are_understood() {
+        let lan = || Some("lan".to_owned());
+        for (line, means) in [
+            ("-rn", What::Routes(None)),
+            ("-r -6", What::Routes(Some(Family::Inet6))),
+            ("-rnf inet", What::Routes(Some(Family::Inet))),
+            ("-i", What::Interfaces { one: None, bytes: false }),
+            ("-ibn", What::Interfaces { one: None, bytes: true }),
+            ("-I lan", What::Interfaces { one: lan(), bytes: false }),
+            ("-s", What::Counters { protocol: None }),
+            ("-sp ip6", What::Counters { protocol: Some("ip6".into()) }),
+            ("-m", What::Pools),
+            ("-Q", What::Netisrs),
+        ] {
+            assert_eq!(read(line).unwrap(), Netstat { what: means, every: None, times: None }, "{line}");
+        }
+    }
+
+    #[test]
+    fn with_w_interfaces_become_rates() {
+        let every = Some(Duration::from_secs(2));
+        let lan = Netstat { what: What::Rates { one: Some("lan".into()) }, every, times: Some(3) };
+        assert_eq!(read("-w2 -I lan -q 3").unwrap(), lan);
+        assert_eq!(read("-Q -w 2").unwrap(), Netstat { what: What::Netisrs, every, times: None });
+    }
+
+    #[test]
+    fn other_lines_are_explained() {
+        for (line, says) in [
+            ("", "say what to show"),
+            ("-rs", "two tables"),
+            ("-x", "no flag -x"),
+            ("-w 0 -i", "0.001 to 3600"),
+            ("-w soon", "give a number"),
+            ("-q 3 -i", "only with -w"),
+            ("-sp ipp6", "did you mean `ip6`?"),
+            ("-rf inet9", "did you mean `inet"),
+            ("-i lan", "one word too many"),
+        ] {
+            let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
+            assert!(text.contains(says), "{line}: {text}");
+        }
+    }
+}

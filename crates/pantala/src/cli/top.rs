@@ -1,0 +1,168 @@
+//! The top level of the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::{Failure, Session, check, ifconfig, neighbours, netstat, ping, route};
+use crate::api::client::Client;
+use crate::api::{DEFAULT_SOCKET, Reloaded};
+use crate::config::DEFAULT_FILE;
+use crate::term::Term;
+
+/// A network stack for Linux in user space.
+#[derive(Debug, Parser)]
+#[command(name = "pantala", version, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 the command line was not understood.")]
+pub(crate) struct Line {
+    /// The control socket of the running pantala [default: $PANTALA_SOCKET, or /run/pantala/control.sock]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print JSON with stable keys instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check a configuration file and change nothing
+    Check {
+        /// The file
+        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
+        config: PathBuf,
+    },
+    /// Make the running pantala read its configuration again
+    Reload,
+    /// Show interfaces; bring them up or down
+    #[command(after_help = ifconfig::HELP)]
+    Ifconfig(Words),
+    /// Show interfaces' counters, routes, statistics, buffers, netisrs
+    #[command(after_help = netstat::HELP)]
+    Netstat(Words),
+    /// Show and change the routing table
+    #[command(after_help = route::HELP)]
+    Route(Words),
+    /// Show and change the IPv4 neighbours
+    #[command(after_help = neighbours::ARP_HELP)]
+    Arp(Words),
+    /// Show and change the IPv6 neighbours
+    #[command(after_help = neighbours::NDP_HELP)]
+    Ndp(Words),
+    /// Send echo requests from the running stack
+    #[command(after_help = ping::HELP)]
+    Ping(Words),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Words {
+    /// BSD's flags and words
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
+}
+
+/// Why there is no command to carry out.
+pub(crate) enum Stop {
+    /// Help or the version was asked for.
+    Help(String),
+    /// The line was not understood.
+    Usage(String),
+}
+
+impl Line {
+    pub(crate) fn read(arguments: &[OsString]) -> Result<Self, Stop> {
+        let mut line = Self::try_parse_from(arguments).map_err(stop)?;
+        if let Some(words) = line.command.words() {
+            let taken = take_options(core::mem::take(words))?;
+            *words = taken.rest;
+            if taken.help {
+                let help = arguments.iter().take(2).cloned().chain(["--help".into()]);
+                Self::try_parse_from(help).map_err(stop)?;
+            }
+            line.json |= taken.json;
+            line.socket = taken.socket.or(line.socket);
+        }
+        Ok(line)
+    }
+
+    fn session<'t>(&self, term: &'t mut Term) -> Result<Session<'t>, Failure> {
+        let socket = self.socket.clone().or_else(|| std::env::var_os("PANTALA_SOCKET").map(PathBuf::from));
+        let socket = socket.unwrap_or_else(|| DEFAULT_SOCKET.into());
+        let client = Client::new(&socket).map_err(|why| Failure::Failed(why.to_string()))?;
+        Ok(Session { client, json: self.json, term })
+    }
+}
+
+fn stop(error: clap::Error) -> Stop {
+    let text = error.render().to_string();
+    if error.use_stderr() { Stop::Usage(text) } else { Stop::Help(text) }
+}
+
+impl Command {
+    fn words(&mut self) -> Option<&mut Vec<String>> {
+        match self {
+            Self::Check { .. } | Self::Reload => None,
+            Self::Ifconfig(words)
+            | Self::Netstat(words)
+            | Self::Route(words)
+            | Self::Arp(words)
+            | Self::Ndp(words)
+            | Self::Ping(words) => Some(&mut words.words),
+        }
+    }
+}
+
+/// The global options, which may also stand among the words.
+#[derive(Default)]
+struct Taken {
+    json: bool,
+    help: bool,
+    socket: Option<PathBuf>,
+    rest: Vec<String>,
+}
+
+fn take_options(words: Vec<String>) -> Result<Taken, Stop> {
+    let mut taken = Taken::default();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match (word.as_str(), word.strip_prefix("--socket=")) {
+            ("--json", _) => taken.json = true,
+            ("--help", _) => taken.help = true,
+            ("--socket", _) => {
+                let missing = || Stop::Usage("pantala: --socket needs a path".to_owned());
+                taken.socket = Some(words.next().ok_or_else(missing)?.into());
+            }
+            (_, Some(path)) => taken.socket = Some(path.into()),
+            _ => taken.rest.push(word),
+        }
+    }
+    Ok(taken)
+}
+
+pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> {
+    let words = line.command.words().map(core::mem::take).unwrap_or_default();
+    if let Command::Check { config } = &line.command {
+        return check::run(config, line.json, term);
+    }
+    let session = &mut line.session(term)?;
+    match line.command {
+        Command::Check { .. } => Ok(()),
+        Command::Reload => reload(session),
+        Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
+        Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
+        Command::Route(_) => route::Route::read(&words)?.run(session),
+        Command::Arp(_) => neighbours::Neighbours::arp(&words)?.run(session),
+        Command::Ndp(_) => neighbours::Neighbours::ndp(&words)?.run(session),
+        Command::Ping(_) => ping::Ping::read(&words)?.run(session),
+    }
+}
+
+fn reload(session: &mut Session<'_>) -> Result<(), Failure> {
+    let reloaded: Reloaded = session.client.post("/v1/reload", &())?;
+    session.show(&reloaded, |reloaded| match reloaded.changes.as_slice() {
+        [] => "nothing differs\n".to_owned(),
+        changes => changes.iter().map(|change| format!("{change}\n")).collect(),
+    })
+}

@@ -1,0 +1,126 @@
+//! `ifconfig`: a block for each interface.
+
+use core::fmt::Write;
+use core::net::IpAddr;
+
+use crate::api::{
+    Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag, InterfaceOption,
+};
+
+/// The blocks of all interfaces.
+pub(crate) fn ifconfig(interfaces: &[Interface]) -> String {
+    interfaces.iter().map(block).collect()
+}
+
+// Writing to a String does not fail.
+fn block(interface: &Interface) -> String {
+    let mut text = String::new();
+    let (bits, names) = flags(&interface.flags);
+    let _ = writeln!(text, "{}: flags={bits:x}<{names}> metric 0 mtu {}", interface.name, interface.mtu);
+    if !interface.options.is_empty() {
+        let (bits, names) = options(&interface.options);
+        let _ = writeln!(text, "\toptions={bits:x}<{names}>");
+    }
+    if let Some(mac) = interface.mac {
+        let _ = writeln!(text, "\tether {mac}");
+    }
+    for address in &interface.addresses {
+        text += &line(address, interface);
+    }
+    if let Some(device) = &interface.device {
+        let _ = write!(text, "{}", link(interface));
+        text += &device_line(device);
+    }
+    text
+}
+
+fn link(interface: &Interface) -> String {
+    let status = if interface.link.active { "active" } else { "no carrier" };
+    if interface.link.media.is_empty() {
+        return format!("\tstatus: {status}\n");
+    }
+    format!("\tmedia: {}\n\tstatus: {status}\n", interface.link.media)
+}
+
+fn line(address: &Address, interface: &Interface) -> String {
+    let state = match address.state {
+        AddressState::Preferred => "",
+        AddressState::Tentative => " tentative",
+        AddressState::Duplicated => " duplicated",
+    };
+    let length = address.prefix_len;
+    match address.address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(length.min(32))).unwrap_or(0);
+            let broadcast = if interface.is(InterfaceFlag::Broadcast) && length < 31 {
+                format!(" broadcast {}", core::net::Ipv4Addr::from_bits(v4.to_bits() | !mask))
+            } else {
+                String::new()
+            };
+            format!("\tinet {v4} netmask 0x{mask:08x}{broadcast}{state}\n")
+        }
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            let (name, index) = (&interface.name, interface.index);
+            format!("\tinet6 {v6}%{name} prefixlen {length}{state} scopeid 0x{index:x}\n")
+        }
+        IpAddr::V6(v6) => format!("\tinet6 {v6} prefixlen {length}{state}\n"),
+    }
+}
+
+/// What no BSD has: how the device was taken.
+fn device_line(device: &DeviceInfo) -> String {
+    let (driver, name) = device.device.split_once(':').unwrap_or(("", &device.device));
+    let name = name.split(',').next().unwrap_or_default();
+    let word = if driver == "af_xdp" { "xdp" } else { driver };
+    let mut line = format!("\t{word}:");
+    match device.mode {
+        DeviceMode::Native => line += " native",
+        DeviceMode::Generic => line += " generic",
+        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Mem => {}
+    }
+    match device.copy {
+        Some(CopyMode::Copy) => line += " copy",
+        Some(CopyMode::ZeroCopy) => line += " zero-copy",
+        None => {}
+    }
+    if device.need_wakeup {
+        line += " need-wakeup";
+    }
+    if let Some(umem) = device.umem {
+        let _ = write!(line, " umem {}x{}", umem.chunks, umem.chunk_bytes);
+    }
+    let _ = writeln!(line, " host {name} queues {}", device.queues);
+    line
+}
+
+/// The bits of BSD's `net/if.h`, and their names.
+fn flags(flags: &[InterfaceFlag]) -> (u32, String) {
+    bits(flags, |flag| match flag {
+        InterfaceFlag::Up => (0x1, "UP"),
+        InterfaceFlag::Broadcast => (0x2, "BROADCAST"),
+        InterfaceFlag::Loopback => (0x8, "LOOPBACK"),
+        InterfaceFlag::Running => (0x40, "RUNNING"),
+        InterfaceFlag::Promisc => (0x100, "PROMISC"),
+        InterfaceFlag::Simplex => (0x800, "SIMPLEX"),
+        InterfaceFlag::Multicast => (0x8000, "MULTICAST"),
+    })
+}
+
+/// The bits of BSD's `IFCAP_*`, and their names.
+fn options(options: &[InterfaceOption]) -> (u32, String) {
+    bits(options, |option| match option {
+        InterfaceOption::Rxcsum => (0x1, "RXCSUM"),
+        InterfaceOption::Txcsum => (0x2, "TXCSUM"),
+        InterfaceOption::Tso4 => (0x100, "TSO4"),
+        InterfaceOption::Tso6 => (0x200, "TSO6"),
+        InterfaceOption::Lro => (0x400, "LRO"),
+    })
+}
+
+fn bits<T: Copy>(set: &[T], meaning: impl Fn(T) -> (u32, &'static str)) -> (u32, String) {
+    let mut known: Vec<(u32, &str)> = set.iter().map(|&one| meaning(one)).collect();
+    known.sort_unstable();
+    known.dedup();
+    let names: Vec<&str> = known.iter().map(|&(_, name)| name).collect();
+    (known.iter().fold(0, |all, (bit, _)| all | bit), names.join(","))
+}

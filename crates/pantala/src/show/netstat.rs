@@ -1,0 +1,170 @@
+//! `netstat -i -s -m -Q -w`.
+
+use ipnet::IpNet;
+
+use super::table::Table;
+use crate::api::{Counters, Interface, InterfaceCounters, Netisr, Pool};
+
+const PACKETS: &[&str] =
+    &["Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Idrop", "Opkts", "Oerrs", "Odrop"];
+const BYTES: &[&str] = &[
+    "Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Idrop", "Ibytes", "Opkts", "Oerrs", "Odrop",
+    "Obytes",
+];
+
+/// The table of interfaces: a line for the link, which counts, and one for each address.
+pub(crate) fn interfaces(interfaces: &[Interface], bytes: bool) -> String {
+    let head = if bytes { BYTES } else { PACKETS };
+    let mut table = Table::new(head, &[1, 4, 5, 6, 7, 8, 9, 10, 11]);
+    for interface in interfaces {
+        let mac = interface.mac.map(|mac| mac.to_string()).unwrap_or_default();
+        let front =
+            [interface.name.clone(), interface.mtu.to_string(), format!("<Link#{}>", interface.index), mac];
+        table.row(front.into_iter().chain(counted(&interface.counters, bytes)));
+        for address in &interface.addresses {
+            let net = IpNet::new(address.address, address.prefix_len).map(|net| net.trunc().to_string());
+            let front =
+                [interface.name.clone(), "-".into(), net.unwrap_or_default(), address.address.to_string()];
+            table.row(front.into_iter().chain((4..head.len()).map(|_| "-".to_owned())));
+        }
+    }
+    table.text()
+}
+
+fn counted(counters: &InterfaceCounters, bytes: bool) -> Vec<String> {
+    let c = counters;
+    let cells = [
+        (true, c.rx_packets),
+        (true, c.rx_errors),
+        (true, c.rx_drops),
+        (bytes, c.rx_bytes),
+        (true, c.tx_packets),
+        (true, c.tx_errors),
+        (true, c.tx_drops),
+        (bytes, c.tx_bytes),
+    ];
+    cells.iter().filter(|(shown, _)| *shown).map(|(_, count)| count.to_string()).collect()
+}
+
+/// Every counter that is not zero, by protocol, and every reason for which a packet died.
+pub(crate) fn counters(all: &Counters, protocol: Option<&str>) -> String {
+    let mut sections: Vec<(&str, String)> = Vec::new();
+    for counter in all.counters.iter().filter(|counter| counter.count > 0) {
+        let line = format!("\t{} {}\n", counter.count, counter.sentence);
+        push(&mut sections, protocol_of(&counter.name), line);
+    }
+    for drop in all.drops.iter().filter(|drop| drop.count > 0) {
+        let line = format!("\t{} {}: {}\n", drop.count, drop.reason, drop.sentence);
+        push(&mut sections, "drops", line);
+    }
+    sections
+        .iter()
+        .filter(|(name, _)| protocol.is_none_or(|wanted| wanted == *name))
+        .map(|(name, lines)| format!("{name}:\n{lines}"))
+        .collect()
+}
+
+fn push<'a>(sections: &mut Vec<(&'a str, String)>, name: &'a str, line: String) {
+    match sections.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, lines)) => lines.push_str(&line),
+        None => sections.push((name, line)),
+    }
+}
+
+/// The protocol to which a counter belongs, by the first word of its name.
+fn protocol_of(name: &str) -> &str {
+    match name.split('_').next().unwrap_or_default() {
+        "ip4" => "ip",
+        known @ ("ip6" | "icmp" | "icmp6" | "arp" | "nd" | "neigh" | "udp" | "tcp") => known,
+        _ => "netisr",
+    }
+}
+
+/// The packet buffers: sums, then a line for each CPU.
+pub(crate) fn pools(pools: &[Pool]) -> String {
+    let sum = |read: fn(&Pool) -> u64| pools.iter().map(read).sum::<u64>();
+    let (all, free, rings) = (sum(|p| p.buffers), sum(|p| p.free), sum(|p| p.in_rings));
+    let used = all.saturating_sub(free).saturating_sub(rings);
+    let bytes = pools.first().map_or(0, |pool| pool.buffer_bytes);
+    let mut table = Table::new(&["CPU", "Buffers", "Free", "Rings", "Used", "Denied"], &[0, 1, 2, 3, 4, 5]);
+    for p in pools {
+        let used = p.buffers.saturating_sub(p.free).saturating_sub(p.in_rings);
+        let cells = [p.cpu.into(), p.buffers, p.free, p.in_rings, used, p.denied];
+        table.row(cells.map(|cell: u64| cell.to_string()));
+    }
+    format!(
+        "{used}/{rings}/{free}/{all} packet buffers of {bytes} bytes in use (stack/rings/free/total)\n\
+         {} requests for buffers denied\n\n{}",
+        sum(|p| p.denied),
+        table.text()
+    )
+}
+
+/// The netisrs: a line for each CPU.
+pub(crate) fn netisrs(netisrs: &[Netisr]) -> String {
+    let head =
+        ["CPU", "Turns", "Busy", "Packets", "Pkts/turn", "HandIn", "HandOut", "Msgs", "Sleeps", "Wakeups"];
+    let mut table = Table::new(&head, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    for n in netisrs {
+        table.row([
+            n.cpu.to_string(),
+            n.turns.to_string(),
+            n.busy_turns.to_string(),
+            n.packets.to_string(),
+            format!("{:.1}", n.packets_per_turn()),
+            n.handoffs_in.to_string(),
+            n.handoffs_out.to_string(),
+            n.messages.to_string(),
+            n.sleeps.to_string(),
+            n.wakeups.to_string(),
+        ]);
+    }
+    table.text()
+}
+
+/// The two lines above the rates of `netstat -w`.
+pub(crate) fn rates_head(interface: Option<&str>) -> String {
+    let title = format!("input ({}) output", interface.unwrap_or("Total"));
+    let title = format!("{title:^66}");
+    let names = cells(["packets", "errs", "idrops", "bytes", "packets", "errs", "odrops", "bytes"]);
+    format!("{}\n{names}\n", title.trim_end())
+}
+
+/// One line below them.
+pub(crate) fn rates_line(since: &InterfaceCounters) -> String {
+    let c = since;
+    let values = [
+        c.rx_packets,
+        c.rx_errors,
+        c.rx_drops,
+        c.rx_bytes,
+        c.tx_packets,
+        c.tx_errors,
+        c.tx_drops,
+        c.tx_bytes,
+    ];
+    let values = values.map(|value| value.to_string());
+    format!("{}\n", cells(values.each_ref().map(String::as_str)))
+}
+
+/// What passed since the last look.
+pub(crate) struct Rates {
+    last: InterfaceCounters,
+}
+
+impl Rates {
+    pub(crate) fn new(now: InterfaceCounters) -> Self {
+        Self { last: now }
+    }
+
+    /// The difference; `now` is the next "last look".
+    pub(crate) fn since(&mut self, now: InterfaceCounters) -> InterfaceCounters {
+        let last = core::mem::replace(&mut self.last, now);
+        now.since(&last)
+    }
+}
+
+fn cells(cells: [&str; 8]) -> String {
+    let [ip, ie, id, ib, op, oe, od, ob] = cells;
+    format!("{ip:>10} {ie:>5} {id:>6} {ib:>10} {op:>10} {oe:>5} {od:>6} {ob:>10}")
+}

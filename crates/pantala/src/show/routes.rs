@@ -1,0 +1,113 @@
+//! `netstat -rn` and `route get`.
+
+use core::fmt::Write;
+use std::collections::HashMap;
+
+use ipnet::IpNet;
+
+use super::table::Table;
+use crate::api::{Interface, NextHop, Route, RouteAction, RouteAnswer, RouteOrigin};
+
+/// The routing tables, one for each family that has routes.
+pub(crate) fn routes(routes: &[Route], interfaces: &[Interface]) -> String {
+    let numbers: HashMap<&str, u32> = interfaces.iter().map(|i| (i.name.as_str(), i.index)).collect();
+    let mut text = "Routing tables\n".to_owned();
+    for (title, v4) in [("Internet", true), ("Internet6", false)] {
+        let family: Vec<&Route> = routes.iter().filter(|route| route.to.addr().is_ipv4() == v4).collect();
+        if !family.is_empty() {
+            let _ = write!(text, "\n{title}:\n{}", family_table(&family, &numbers));
+        }
+    }
+    text
+}
+
+fn family_table(routes: &[&Route], numbers: &HashMap<&str, u32>) -> String {
+    let mut table = Table::new(&["Destination", "Gateway", "Flags", "Netif", "Expire"], &[3, 4]);
+    for route in routes {
+        let expires = route.expires_s.map(|s| s.to_string()).unwrap_or_default();
+        let mut row = |gateway: String, netif: &str| {
+            table.row([destination(route.to), gateway, flags(route), netif.to_owned(), expires.clone()]);
+        };
+        if route.next_hops.is_empty() {
+            row("-".to_owned(), "-");
+        }
+        for hop in &route.next_hops {
+            row(gateway(hop, numbers), &hop.interface);
+        }
+    }
+    table.text()
+}
+
+/// `default`, a host without its length, or a prefix.
+pub(crate) fn destination(net: IpNet) -> String {
+    if net.prefix_len() == 0 {
+        return "default".to_owned();
+    }
+    if net.prefix_len() == net.max_prefix_len() { net.addr().to_string() } else { net.to_string() }
+}
+
+/// A router's address, or the link itself by BSD's name.
+fn gateway(hop: &NextHop, numbers: &HashMap<&str, u32>) -> String {
+    match (hop.gateway, numbers.get(hop.interface.as_str())) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(index)) => format!("link#{index}"),
+        (None, None) => hop.interface.clone(),
+    }
+}
+
+/// BSD's letters.
+fn flags(route: &Route) -> String {
+    let has = |yes: bool, letter: &'static str| if yes { letter } else { "" };
+    [
+        "U",
+        has(route.next_hops.iter().any(|hop| hop.gateway.is_some()), "G"),
+        has(route.to.prefix_len() == route.to.max_prefix_len(), "H"),
+        has(route.action == RouteAction::Reject, "R"),
+        has(route.origin == RouteOrigin::Static, "S"),
+        has(route.action == RouteAction::Blackhole, "B"),
+        has(route.action == RouteAction::Local, "l"),
+    ]
+    .concat()
+}
+
+/// The answer of `route get`.
+pub(crate) fn route_answer(answer: &RouteAnswer) -> String {
+    let route = &answer.route;
+    let mut text = format!("   route to: {}\ndestination: {}\n", answer.to, destination(route.to));
+    if route.to.prefix_len() != route.to.max_prefix_len() {
+        let _ = writeln!(text, "       mask: {}", route.to.netmask());
+    }
+    for hop in &route.next_hops {
+        if let Some(gateway) = hop.gateway {
+            let _ = writeln!(text, "    gateway: {gateway}");
+        }
+        let _ = writeln!(text, "  interface: {}", hop.interface);
+    }
+    let _ = writeln!(text, "      flags: <{}>", words(route));
+    if let Some(source) = answer.source {
+        let _ = writeln!(text, "     source: {source}");
+    }
+    if let Some(mtu) = answer.mtu {
+        let _ = writeln!(text, "        mtu: {mtu}");
+    }
+    text
+}
+
+fn words(route: &Route) -> String {
+    let pairs = [
+        ('U', "UP"),
+        ('G', "GATEWAY"),
+        ('H', "HOST"),
+        ('R', "REJECT"),
+        ('S', "STATIC"),
+        ('B', "BLACKHOLE"),
+        ('l', "LOCAL"),
+    ];
+    let flags = flags(route);
+    pairs
+        .iter()
+        .filter(|(letter, _)| flags.contains(*letter))
+        .map(|&(_, word)| word)
+        .collect::<Vec<_>>()
+        .join(",")
+}

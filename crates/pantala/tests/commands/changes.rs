@@ -1,0 +1,53 @@
+//! What the changing commands tell the stack.
+
+use crate::world::World;
+
+fn told(line: &str) -> (String, Vec<String>) {
+    let world = World::new();
+    let shown = world.shows(line);
+    let told = world.told.lock().unwrap().clone();
+    (shown, told)
+}
+
+#[test]
+fn changes_reach_the_stack() {
+    for (line, shows, tells) in [
+        ("ifconfig lan down", "", "lan up=Some(false)"),
+        (
+            "route add 10.9.0.0/16 192.0.2.7",
+            "add net 10.9.0.0/16: gateway 192.0.2.7\n",
+            "add RouteRequest { to: 10.9.0.0/16, via: [192.0.2.7], dev: None, reject: false, blackhole: false }",
+        ),
+        (
+            "route add -inet6 default fe80::1 dev lan",
+            "add net default: gateway fe80::1\n",
+            "add RouteRequest { to: ::/0, via: [fe80::1], dev: Some(\"lan\"), reject: false, blackhole: false }",
+        ),
+        ("route delete 10.9.0.1", "delete host 10.9.0.1\n", "delete 10.9.0.1/32 via None"),
+        (
+            "route delete 2001:db8:1::/48 fe80::2",
+            "delete net 2001:db8:1::/48: gateway fe80::2\n",
+            "delete 2001:db8:1::/48 via Some(fe80::2)",
+        ),
+        ("arp -s 192.0.2.8 2:0:0:0:0:8", "", "192.0.2.8 is 02:00:00:00:00:08 on None"),
+        ("ndp -s 2001:db8::8 2:0:0:0:0:8 -i lan", "", "2001:db8::8 is 02:00:00:00:00:08 on Some(\"lan\")"),
+        ("arp -d 192.0.2.7", "192.0.2.7 deleted\n", "forget 192.0.2.7"),
+        ("ndp -d 2001:db8::7", "2001:db8::7 deleted\n", "forget 2001:db8::7"),
+        ("arp -da", "3 deleted\n", "forget inet"),
+        ("ndp -c", "3 deleted\n", "forget inet6"),
+    ] {
+        assert_eq!(told(line), (shows.to_owned(), vec![tells.to_owned()]), "{line}");
+    }
+}
+
+#[test]
+fn with_json_a_change_says_that_it_is_done() {
+    assert_eq!(World::new().json("ifconfig lan up")["done"], true);
+}
+
+#[test]
+fn reload_says_what_differs() {
+    let world = World::new();
+    assert_eq!(world.shows("reload"), "lan: mtu 1500 -> 9000\n");
+    assert_eq!(world.json("reload")["changes"][0], "lan: mtu 1500 -> 9000");
+}

@@ -1,0 +1,136 @@
+//! What is not understood ends with 2, what is understood and fails with 1; both say what to do.
+
+use pantala::Exit;
+
+use crate::world::{Folder, World, pantala};
+
+#[test]
+fn lines_that_are_not_understood_end_with_2() {
+    let world = World::new();
+    for (line, says) in [
+        ("", "Usage: pantala"),
+        ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
+        ("netstat", "say what to show"),
+        ("netstat -rz", "there is no flag -z"),
+        ("route ad default 192.0.2.1", "did you mean `add`?"),
+        ("ifconfig lan dwon", "did you mean `down`?"),
+        ("arp -d", "the host is missing"),
+        ("ping", "the host is missing"),
+        ("ping 192.0.2.7 --socket", "--socket needs a path"),
+        ("check -c", "a value is required"),
+    ] {
+        let said = world.run(line);
+        assert_eq!((said.exit, said.out.as_str()), (Exit::Usage, ""), "{line}: {said:?}");
+        assert!(said.err.contains(says), "{line}: {}", said.err);
+    }
+}
+
+#[test]
+fn what_the_stack_refuses_ends_with_1_and_its_hint() {
+    let world = World::new();
+    for (line, says) in [
+        ("ifconfig nosuch up", "pantala: there is no interface `nosuch`\n         known are lan, wan\n"),
+        ("ifconfig lam", "pantala: there is no interface `lam`\n         did you mean `lan`?\n"),
+        ("netstat -I lam", "pantala: there is no interface `lam`; did you mean `lan`?\n"),
+        (
+            "route add 10.0.0.0/8 192.0.2.7",
+            "pantala: there is a route to 10.0.0.0/8\n         delete it first\n",
+        ),
+        ("route get 2001:db9::1", "pantala: no route leads to 2001:db9::1\n"),
+        ("arp -n 192.0.2.200", "pantala: 192.0.2.200 is not known as a neighbour\n"),
+        ("ping -c 1 -s 65508 192.0.2.7", "pantala: more than 65507 bytes of data do not fit a packet\n"),
+    ] {
+        let said = world.run(line);
+        assert_eq!((said.exit, said.err.as_str()), (Exit::Failed, says), "{line}");
+    }
+}
+
+#[test]
+fn with_json_a_refusal_is_json() {
+    let said = World::new().run("--json route add 10.0.0.0/8 192.0.2.7");
+    let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+    assert_eq!(error["error"], "there is a route to 10.0.0.0/8");
+    assert_eq!(error["hint"], "delete it first");
+}
+
+#[test]
+fn without_a_daemon_every_command_says_how_to_start_one() {
+    let folder = Folder::new();
+    let socket = folder.socket().display().to_string();
+    for line in [
+        "ifconfig",
+        "netstat -i",
+        "route get 192.0.2.1",
+        "arp -a",
+        "ndp -a",
+        "ping -q -c 1 192.0.2.1",
+        "reload",
+    ] {
+        let said = pantala(&format!("{line} --socket={socket}"));
+        let says = format!(
+            "pantala: no pantala is running at {socket}; start one with `pantala up`, or name another socket with \
+             --socket\n"
+        );
+        assert_eq!((said.exit, said.err), (Exit::Failed, says), "{line}");
+    }
+}
+
+#[test]
+fn help_has_examples_wherever_it_is_asked_for() {
+    for (line, says) in [
+        ("--help", "Exit codes"),
+        ("netstat --help", "pantala netstat -rn"),
+        ("route add --help", "pantala route add default 192.0.2.254"),
+        ("ping -c 3 --help", "pantala ping -c 3"),
+        ("--version", "pantala 0."),
+    ] {
+        let said = pantala(line);
+        assert_eq!((said.exit, said.err.as_str()), (Exit::Ok, ""), "{line}");
+        assert!(said.out.contains(says), "{line}: {}", said.out);
+    }
+}
+
+#[test]
+fn check_ends_with_0_or_1_and_names_the_place() {
+    let folder = Folder::new();
+    let file = folder.path().join("p.toml");
+    let name = file.display();
+    std::fs::write(&file, "[[interface]]\ndevice = \"tap:lan0\"\n").unwrap();
+    let said = pantala(&format!("check -c {name}"));
+    assert_eq!(said.exit, Exit::Ok);
+    assert!(
+        said.out.starts_with(&format!("{name}: ok: ")) && said.out.ends_with(", 1 interface, 0 routes\n"),
+        "{said:?}"
+    );
+
+    std::fs::write(&file, "[[interface]]\ndevice = \"tab:lan0\"\n").unwrap();
+    let said = pantala(&format!("check -c {name}"));
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, ""));
+    let says = format!(
+        "{name}:2:10: unknown driver `tab`\n    device = \"tab:lan0\"\n             ^^^^^^^^^^\n    did you mean `tap`?\n"
+    );
+    assert_eq!(said.err, says);
+    let said = pantala(&format!("check --json -c {name}"));
+    let problems: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said.exit, &problems["problems"][0]["line"]), (Exit::Failed, &2.into()));
+
+    let said = pantala(&format!("check -c {name}.nosuch"));
+    assert_eq!(said.exit, Exit::Failed);
+    assert!(said.err.contains("p.toml.nosuch: No such file"), "{}", said.err);
+}
+
+#[test]
+fn the_process_ends_with_0_1_or_2() {
+    let folder = Folder::new();
+    let socket = folder.socket();
+    for (words, code) in
+        [(&["--version"][..], 0), (&["ifconfig"], 1), (&["ifconfig", "a", "b", "c"], 2), (&["foo"], 2)]
+    {
+        let program = std::process::Command::new(env!("CARGO_BIN_EXE_pantala"))
+            .args(words)
+            .env("PANTALA_SOCKET", &socket)
+            .output()
+            .unwrap();
+        assert_eq!(program.status.code(), Some(code), "{words:?}");
+    }
+}

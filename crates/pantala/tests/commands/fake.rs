@@ -1,0 +1,318 @@
+//! A stack of a few vectors.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use ipnet::IpNet;
+use pantala::Mac;
+use pantala::api::stack::{Echo, EchoAnswer, EchoAnswerKind, Stack};
+use pantala::api::*;
+use tokio::sync::mpsc;
+
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    /// How often the interfaces were looked at; ten packets come in between two looks.
+    looks: u64,
+}
+
+impl Fake {
+    fn tell(&self, what: String) {
+        self.told.lock().unwrap().push(what);
+    }
+}
+
+type Answer<T> = Result<T, Error>;
+
+impl Stack for Fake {
+    fn interfaces(&mut self) -> Answer<Vec<Interface>> {
+        let mut lan = lan();
+        lan.counters.rx_packets += self.looks * 10;
+        lan.counters.rx_bytes += self.looks * 1000;
+        self.looks += 1;
+        Ok(vec![loopback(), lan, wan()])
+    }
+
+    fn change_interface(&mut self, name: &str, change: &InterfaceChange) -> Answer<()> {
+        if name == "nosuch" {
+            return Err(
+                Error::new(ErrorKind::NotFound, "there is no interface `nosuch`").hint("known are lan, wan")
+            );
+        }
+        self.tell(format!("{name} up={:?}", change.up));
+        Ok(())
+    }
+
+    fn routes(&mut self) -> Answer<Vec<Route>> {
+        Ok(routes())
+    }
+
+    fn route_to(&mut self, to: IpAddr) -> Answer<RouteAnswer> {
+        let best =
+            routes().into_iter().filter(|route| route.to.contains(&to)).max_by_key(|r| r.to.prefix_len());
+        let route = best.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no route leads to {to}")))?;
+        Ok(RouteAnswer { to, route, source: Some(ip("192.0.2.1")), mtu: Some(1500) })
+    }
+
+    fn add_route(&mut self, route: &RouteRequest) -> Answer<()> {
+        if routes().iter().any(|known| known.to == route.to) {
+            let error = Error::new(ErrorKind::Exists, format!("there is a route to {}", route.to));
+            return Err(error.hint("delete it first"));
+        }
+        self.tell(format!("add {route:?}"));
+        Ok(())
+    }
+
+    fn delete_route(&mut self, to: IpNet, via: Option<IpAddr>) -> Answer<()> {
+        self.tell(format!("delete {to} via {via:?}"));
+        Ok(())
+    }
+
+    fn neighbours(&mut self) -> Answer<Vec<Neighbour>> {
+        Ok(neighbours())
+    }
+
+    fn set_neighbour(&mut self, address: IpAddr, request: &NeighbourRequest) -> Answer<()> {
+        self.tell(format!("{address} is {} on {:?}", request.mac, request.interface));
+        Ok(())
+    }
+
+    fn delete_neighbour(&mut self, address: IpAddr) -> Answer<()> {
+        self.tell(format!("forget {address}"));
+        Ok(())
+    }
+
+    fn flush_neighbours(&mut self, family: Family) -> Answer<u64> {
+        self.tell(format!("forget {family}"));
+        Ok(3)
+    }
+
+    fn netisrs(&mut self) -> Answer<Vec<Netisr>> {
+        let one = Netisr {
+            cpu: 0,
+            turns: 1000,
+            busy_turns: 100,
+            packets: 6400,
+            handoffs_in: 7,
+            handoffs_out: 8,
+            messages: 9,
+            sleeps: 10,
+            wakeups: 11,
+            busy_ns: 1_500_000_000,
+        };
+        Ok(vec![one, Netisr { cpu: 1, ..Netisr::default() }])
+    }
+
+    fn pools(&mut self) -> Answer<Vec<Pool>> {
+        let pool =
+            |cpu, free| Pool { cpu, buffers: 4096, free, in_rings: 1024, buffer_bytes: 2048, denied: 2 };
+        Ok(vec![pool(0, 3000), pool(1, 3072)])
+    }
+
+    fn counters(&mut self) -> Answer<Counters> {
+        let counter = |name: &str, sentence: &str, per_cpu: [u64; 2]| Counter {
+            name: name.into(),
+            sentence: sentence.into(),
+            count: per_cpu.iter().sum(),
+            per_cpu: per_cpu.to_vec(),
+        };
+        let drop = |reason: &str, node: &str, sentence: &str, per_cpu: [u64; 2]| DropCount {
+            reason: reason.into(),
+            node: node.into(),
+            sentence: sentence.into(),
+            count: per_cpu.iter().sum(),
+            per_cpu: per_cpu.to_vec(),
+        };
+        Ok(Counters {
+            counters: vec![
+                counter("turns", "turns of the netisr", [500, 500]),
+                counter("ip4_in", "IPv4 packets received", [30, 12]),
+                counter("ip4_forwarded", "IPv4 packets forwarded", [0, 0]),
+                counter("ip6_in", "IPv6 packets received", [5, 0]),
+                counter("icmp6_echo_answered", "ICMPv6 echo requests answered", [1, 0]),
+            ],
+            drops: vec![
+                drop("ip4_bad_checksum", "ip4", "the IPv4 header checksum is wrong", [0, 3]),
+                drop("no_route", "fib", "no route leads there", [0, 0]),
+            ],
+        })
+    }
+
+    fn echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Answer<()> {
+        let answer = |kind| EchoAnswer { seq: echo.seq, from: echo.to, kind };
+        let rtt = Duration::from_micros(u64::from(echo.seq + 1) * 100);
+        let reply = answer(EchoAnswerKind::Reply { bytes: u32::from(echo.bytes) + 8, ttl: 64, rtt });
+        let unreachable = answer(EchoAnswerKind::Unreachable("Destination Host Unreachable".into()));
+        match echo.to.to_string().as_str() {
+            "192.0.2.66" => {}
+            "192.0.2.99" => return Err(Error::new(ErrorKind::NotFound, "no route leads there")),
+            "192.0.2.77" => drop(answers.try_send(unreachable)),
+            "192.0.2.22" => {
+                let _ = answers.try_send(reply.clone());
+                let _ = answers.try_send(reply);
+            }
+            _ => drop(answers.try_send(reply)),
+        }
+        self.tell(format!("echo {} {} bytes df={}", echo.to, echo.bytes, echo.dont_fragment));
+        Ok(())
+    }
+
+    fn reload(&mut self) -> Answer<Reloaded> {
+        Ok(Reloaded { changes: vec!["lan: mtu 1500 -> 9000".into()] })
+    }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn address(text: &str, state: AddressState) -> Address {
+    let net: IpNet = text.parse().unwrap();
+    Address { address: net.addr(), prefix_len: net.prefix_len(), state }
+}
+
+const ETHERNET: &[InterfaceFlag] = &[
+    InterfaceFlag::Up,
+    InterfaceFlag::Broadcast,
+    InterfaceFlag::Running,
+    InterfaceFlag::Simplex,
+    InterfaceFlag::Multicast,
+];
+
+fn loopback() -> Interface {
+    Interface {
+        name: "lo0".into(),
+        index: 1,
+        flags: vec![
+            InterfaceFlag::Up,
+            InterfaceFlag::Loopback,
+            InterfaceFlag::Running,
+            InterfaceFlag::Multicast,
+        ],
+        options: vec![],
+        mtu: 16384,
+        mac: None,
+        addresses: vec![
+            address("127.0.0.1/8", AddressState::Preferred),
+            address("::1/128", AddressState::Preferred),
+        ],
+        device: None,
+        link: Link { active: true, media: String::new() },
+        rings: vec![],
+        counters: InterfaceCounters::default(),
+    }
+}
+
+fn lan() -> Interface {
+    let ring = |ring, cpu, rx_packets| RingInfo {
+        ring,
+        cpu,
+        counters: InterfaceCounters { rx_packets, ..InterfaceCounters::default() },
+    };
+    Interface {
+        name: "lan".into(),
+        index: 2,
+        flags: ETHERNET.to_vec(),
+        options: vec![InterfaceOption::Rxcsum, InterfaceOption::Txcsum],
+        mtu: 1500,
+        mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+        addresses: vec![
+            address("192.0.2.1/24", AddressState::Preferred),
+            address("2001:db8::1/64", AddressState::Tentative),
+            address("fe80::1/64", AddressState::Preferred),
+        ],
+        device: Some(DeviceInfo {
+            device: "af_xdp:eth0,mode=native".into(),
+            mode: DeviceMode::Native,
+            copy: Some(CopyMode::Copy),
+            need_wakeup: true,
+            umem: Some(Umem { chunks: 4096, chunk_bytes: 2048 }),
+            queues: 2,
+        }),
+        link: Link { active: true, media: "Ethernet autoselect".into() },
+        rings: vec![ring(0, 0, 40), ring(1, 1, 2)],
+        counters: InterfaceCounters {
+            rx_packets: 42,
+            rx_bytes: 4200,
+            rx_errors: 1,
+            rx_drops: 2,
+            tx_packets: 40,
+            tx_bytes: 4000,
+            tx_errors: 3,
+            tx_drops: 4,
+            doorbells: 5,
+        },
+    }
+}
+
+fn wan() -> Interface {
+    Interface {
+        name: "wan".into(),
+        index: 3,
+        flags: vec![InterfaceFlag::Broadcast, InterfaceFlag::Simplex, InterfaceFlag::Multicast],
+        options: vec![],
+        mac: Some(Mac([2, 0, 0, 0, 0, 2])),
+        addresses: vec![address("198.51.100.0/31", AddressState::Duplicated)],
+        device: Some(DeviceInfo {
+            device: "tap:wan0".into(),
+            mode: DeviceMode::Tap,
+            copy: None,
+            need_wakeup: false,
+            umem: None,
+            queues: 1,
+        }),
+        link: Link { active: false, media: String::new() },
+        rings: vec![],
+        counters: InterfaceCounters::default(),
+        ..lan()
+    }
+}
+
+fn routes() -> Vec<Route> {
+    let hop = |gateway: Option<&str>, interface: &str| NextHop {
+        gateway: gateway.map(ip),
+        interface: interface.into(),
+    };
+    let route = |to: &str, action, origin, next_hops| Route {
+        to: to.parse().unwrap(),
+        action,
+        next_hops,
+        origin,
+        expires_s: None,
+    };
+    let (connected, fixed) = (RouteOrigin::Connected, RouteOrigin::Static);
+    let two = vec![hop(Some("192.0.2.254"), "lan"), hop(Some("192.0.2.253"), "lan")];
+    vec![
+        route("0.0.0.0/0", RouteAction::Forward, fixed, two),
+        route("10.0.0.0/8", RouteAction::Reject, fixed, vec![]),
+        route("192.0.2.0/24", RouteAction::Forward, connected, vec![hop(None, "lan")]),
+        route("192.0.2.1/32", RouteAction::Local, connected, vec![hop(None, "lo0")]),
+        route("2001:db8::/64", RouteAction::Forward, connected, vec![hop(None, "lan")]),
+        Route {
+            expires_s: Some(300),
+            ..route("2001:db8:1::/48", RouteAction::Forward, fixed, vec![hop(Some("fe80::2"), "lan")])
+        },
+        route("2001:db8:dead::/48", RouteAction::Blackhole, fixed, vec![]),
+    ]
+}
+
+fn neighbours() -> Vec<Neighbour> {
+    let neighbour = |address: &str, last: u8, state, expires_s| Neighbour {
+        address: ip(address),
+        mac: Some(Mac([2, 0, 0, 0, 0, last])),
+        interface: "lan".into(),
+        state,
+        expires_s,
+        permanent: expires_s.is_none(),
+        router: false,
+    };
+    vec![
+        neighbour("192.0.2.1", 1, NeighbourState::Reachable, None),
+        neighbour("192.0.2.7", 7, NeighbourState::Reachable, Some(1187)),
+        Neighbour { mac: None, ..neighbour("192.0.2.9", 0, NeighbourState::Incomplete, Some(2)) },
+        neighbour("2001:db8::1", 1, NeighbourState::Reachable, None),
+        Neighbour { router: true, ..neighbour("fe80::7", 7, NeighbourState::Stale, Some(86_398)) },
+        Neighbour { mac: None, ..neighbour("2001:db8::9", 0, NeighbourState::Incomplete, Some(1)) },
+    ]
+}
