@@ -162,13 +162,14 @@ pub fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
 //= https://www.rfc-editor.org/rfc/rfc1624#section-3
 #[inline]
 pub fn decrement_ttl(header: &mut [u8; 20]) {
-    let word = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    let ([_, _, bytes, ..], _) = header.as_chunks_mut::<4>() else { return };
+    let word = u32::from_le_bytes(*bytes);
     let step = match word {
         _ if word & 0xff == 0 => 0,
         0xfffe_0001.. => 0x0001_ffff,
         _ => 0x0000_ffff,
     };
-    [header[8], header[9], header[10], header[11]] = word.wrapping_add(step).to_le_bytes();
+    *bytes = word.wrapping_add(step).to_le_bytes();
 }
 
 /// Folds the carries into 16 bits; 0 only for 0.
