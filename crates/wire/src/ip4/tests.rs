@@ -172,3 +172,14 @@ fn an_option_that_may_stand_there_once_stands_there_once() {
     assert_eq!(summary(&[68, 4, 5, 0, 68, 4, 5, 0]), Err(OptionError::Twice { pointer: 24 }));
     assert_eq!(summary(&[9, 2, 9, 2]), Ok(Summary::default()));
 }
+
+#[test]
+fn an_error_is_a_sentence_with_its_numbers() {
+    use std::string::ToString as _;
+    let truncated = Error::Truncated { total: 1500, have: 1480 };
+    assert_eq!(truncated.to_string(), "the packet has 1480 bytes of a total length of 1500");
+    let option = OptionError::LenOverruns { pointer: 21, kind: 7, len: 99 };
+    assert_eq!(option.to_string(), "option 7 has a length of 99, beyond the header (byte 21)");
+    let no_room = Header::new([1; 4].into(), [2; 4].into(), Protocol::UDP, 0).emit(&mut [0; 7]).unwrap_err();
+    assert_eq!(no_room.to_string(), "the header takes 20 bytes, but the buffer has 7");
+}
