@@ -9,4 +9,4 @@ mod suggest;
 pub mod term;
 
 pub use cli::{Exit, run};
-pub use mac::{Mac, NotMac};
+pub use mac::Mac;

@@ -114,7 +114,7 @@ const WHOLE: &[Bad] = &[
     bad(
         "[[interface]]\ndevice = \"tap:a\"\nmac = \"02:00:00:00:00\"\n",
         "3:7: bad mac `02:00:00:00:00`",
-        "six hexadecimal numbers",
+        "six pairs of hexadecimal digits",
     ),
     bad(
         "[[interface]]\ndevice = \"tap:a\"\nmac = \"01:00:5e:00:00:01\"\n",

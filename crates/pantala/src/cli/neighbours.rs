@@ -96,7 +96,7 @@ fn set(command: &str, family: Family, flags: &Flags, interface: Option<String>) 
     let [host, mac] = flags.operands.as_slice() else {
         return Err(Failure::usage(format!("{command}: -s takes a host and its Ethernet address")));
     };
-    let mac: Mac = mac.parse().map_err(|why| Failure::usage(format!("{command}: `{mac}`: {why}")))?;
+    let mac = mac.parse().map(Mac).map_err(|why| Failure::usage(format!("{command}: `{mac}`: {why}")))?;
     let host = resolve::host(host, Some(family))?;
     Ok(Act::Set { host, request: NeighbourRequest { mac, interface } })
 }
@@ -144,7 +144,7 @@ mod tests {
             [("arp", Family::Inet, "192.0.2.7"), ("ndp", Family::Inet6, "2001:db8::7")]
         {
             let address: IpAddr = host.parse().unwrap();
-            let request = NeighbourRequest { mac: Mac([2, 0, 0, 0, 0, 7]), interface: None };
+            let request = NeighbourRequest { mac: Mac([2, 0, 0, 0, 0, 7].into()), interface: None };
             for (line, act) in [
                 ("-an".to_owned(), Act::Show { interface: None, host: None }),
                 ("-a -i lan".to_owned(), Act::Show { interface: Some("lan".into()), host: None }),
@@ -166,7 +166,7 @@ mod tests {
             ("arp -d 2001:db8::1", "not an address of the family inet"),
             ("ndp -d 192.0.2.1", "not an address of the family inet6"),
             ("arp -s 192.0.2.1", "-s takes a host and its Ethernet address"),
-            ("arp -s 192.0.2.1 02:00", "six hexadecimal numbers"),
+            ("arp -s 192.0.2.1 02:00", "six pairs of hexadecimal digits"),
             ("arp -x", "no flag -x"),
         ] {
             let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };

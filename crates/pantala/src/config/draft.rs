@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use toml::de::DeTable;
+use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Device, MOST_RINGS, Polling, RxCsum};
-use crate::mac::Mac;
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] =
@@ -216,8 +216,8 @@ fn interface_name(name: &str) -> Result<String, Wrong> {
 fn mac(text: &str) -> Result<Mac, Wrong> {
     let mac: Mac = text
         .parse()
-        .map_err(|why: crate::mac::NotMac| Wrong::new(format!("bad mac `{text}`"), why.to_string()))?;
-    if mac.is_station() {
+        .map_err(|why: ParseMacError| Wrong::new(format!("bad mac `{text}`"), why.to_string()))?;
+    if mac.is_unicast() {
         return Ok(mac);
     }
     let help = "the first number must be even, and not all may be zero, as in 02:00:00:00:00:01";

@@ -7,8 +7,7 @@ use core::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-
-use crate::mac::Mac;
+use wire::ether::Mac;
 
 mod check;
 mod device;

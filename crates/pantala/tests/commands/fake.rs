@@ -216,7 +216,7 @@ fn lan() -> Interface {
         flags: ETHERNET.to_vec(),
         options: vec![InterfaceOption::Rxcsum, InterfaceOption::Txcsum],
         mtu: 1500,
-        mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+        mac: Some(Mac([2, 0, 0, 0, 0, 1].into())),
         addresses: vec![
             address("192.0.2.1/24", AddressState::Preferred),
             address("2001:db8::1/64", AddressState::Tentative),
@@ -252,7 +252,7 @@ fn wan() -> Interface {
         index: 3,
         flags: vec![InterfaceFlag::Broadcast, InterfaceFlag::Simplex, InterfaceFlag::Multicast],
         options: vec![],
-        mac: Some(Mac([2, 0, 0, 0, 0, 2])),
+        mac: Some(Mac([2, 0, 0, 0, 0, 2].into())),
         addresses: vec![address("198.51.100.0/31", AddressState::Duplicated)],
         device: Some(DeviceInfo {
             device: "tap:wan0".into(),
@@ -300,7 +300,7 @@ fn routes() -> Vec<Route> {
 fn neighbours() -> Vec<Neighbour> {
     let neighbour = |address: &str, last: u8, state, expires_s| Neighbour {
         address: ip(address),
-        mac: Some(Mac([2, 0, 0, 0, 0, last])),
+        mac: Some(Mac([2, 0, 0, 0, 0, last].into())),
         interface: "lan".into(),
         state,
         expires_s,
