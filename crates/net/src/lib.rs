@@ -27,6 +27,8 @@ pub mod fib;
 pub mod forward;
 // what it was for
 pub mod addr;
+pub mod udp;
+pub mod tcp;
 // the way out
 pub mod neigh;
 pub mod offload;

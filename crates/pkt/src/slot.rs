@@ -138,6 +138,8 @@ impl Flags {
     pub const VLAN: Self = Self(1 << 6);
     /// The super-packet's TCP has ECN (CWR only on the first segment).
     pub const GSO_ECN: Self = Self(1 << 7);
+    /// Was put together from fragments here.
+    pub const REASSEMBLED: Self = Self(1 << 8);
 
     /// Whether all facts of `other` hold.
     #[must_use]
