@@ -42,6 +42,18 @@ proptest! {
     }
 
     #[test]
+    fn however_many_blocks_there_are_the_header_is_never_too_long(header in headers(), left: u32) {
+        let mut sack = header.options.sack;
+        while sack.push(SackBlock { left, right: left }) {}
+        let header = Header { options: Options { sack, ..header.options }, ..header };
+        let mut out = [0; HEADER_MAX];
+        prop_assert_eq!(header.emit(&mut out), Ok(header.header_len()));
+        let again = Header::parse(&out).unwrap();
+        prop_assert!(sack.as_slice().starts_with(again.options.sack.as_slice()));
+        prop_assert_eq!(again.options.timestamps, header.options.timestamps);
+    }
+
+    #[test]
     fn etherparse_reads_what_we_write(header in headers()) {
         let mut out = [0; HEADER_MAX];
         let len = header.emit(&mut out).unwrap();

@@ -84,3 +84,13 @@ fn lengths_are_checked() {
     assert_eq!(parse(21, 20), Err(Error::Truncated { len: 21, have: 20 }));
     assert_eq!(parse(12, 20), Ok(12));
 }
+
+#[test]
+fn a_zero_is_refused_in_ipv6_even_where_the_sum_comes_out_right() {
+    let addr = Ipv6Addr::UNSPECIFIED;
+    // all that is not zero: protocol 17, twice the length of 10, and what brings their sum to 0xffff
+    let header = Header { src_port: 0, dst_port: 0, len: 10, checksum: 0 };
+    let datagram = [&header.to_bytes()[..], &(0xffff_u16 - 17 - 10 - 10).to_be_bytes()].concat();
+    assert!(Sum::pseudo_v6(addr, addr, Protocol::UDP, 10).bytes(&datagram).is_intact());
+    assert!(!verify_v6(addr, addr, &datagram));
+}
