@@ -204,6 +204,7 @@ impl Work {
     /// Second and third pass for IPv4: look all destinations up, then do what the routes say.
     fn route4(&mut self, cpu: &mut Cpu) {
         let Self { lane4, next, hops, keys4, .. } = self;
+        look_for_strays(cpu, lane4);
         for (key, pkt) in keys4.iter_mut().zip(lane4.iter()) {
             *key = ip4::dst(pkt).to_bits();
         }
@@ -218,6 +219,7 @@ impl Work {
     /// The same for IPv6.
     fn route6(&mut self, cpu: &mut Cpu) {
         let Self { lane6, next, hops, keys6, .. } = self;
+        look_for_strays(cpu, lane6);
         for (key, pkt) in keys6.iter_mut().zip(lane6.iter()) {
             *key = ip6::dst(pkt).to_bits();
         }
@@ -256,6 +258,14 @@ fn split(cpu: &mut Cpu, frames: &mut PktVec, next: &[Next], lane4: &mut PktVec, 
             Next::Route6 => push(cpu, lane6, pkt),
             other => dispatch(cpu, pkt, *other),
         }
+    }
+}
+
+/// Counts packets that are on the wrong CPU; in release builds, nothing.
+fn look_for_strays(cpu: &mut Cpu, lane: &PktVec) {
+    if cfg!(debug_assertions) {
+        let strays = lane.iter().filter(|pkt| rss::is_stray(cpu, pkt)).count();
+        cpu.counters.add(Count::Strays, strays as u64);
     }
 }
 

@@ -97,6 +97,15 @@ pub fn place(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     Next::HandOff(owner)
 }
 
+/// Whether a packet that came from outside is on a CPU that does not own it: a bug of the stack, or of a device that
+/// vouches for a hash that is not ours.
+#[must_use]
+pub fn is_stray(cpu: &Cpu, pkt: &Pkt) -> bool {
+    let ip = pkt.window(0);
+    let hash = if ip[0] >> 4 == 4 { hash4(ip) } else { hash6(ip) };
+    !pkt.flags.has(Flags::LOCAL) && cpu.placement.owner(hash) != cpu.id
+}
+
 /// The hash of an ARP packet: of the sender's address, or of the target's if the sender is only probing for it.
 #[must_use]
 pub fn hash_arp(arp: &[u8; WINDOW]) -> u16 {
