@@ -1,0 +1,183 @@
+//! A host that runs the stack: CPUs, cards, tables.
+
+mod cpu;
+mod spec;
+
+use std::sync::Arc;
+
+use net::count::Count;
+use net::cpu::CpuId;
+use net::drop::DropReason;
+use net::msg::{Msg, Remote, Tour, mesh};
+use net::netisr::{Netisr, Parts};
+use net::tables::IfIndex;
+use pkt::{Arena, Pool};
+
+use crate::mem::Nic;
+use crate::random::Random;
+pub use cpu::{Cost, SimCpu};
+pub use spec::{Port, Spec};
+
+/// A host.
+pub struct Host {
+    /// How it was made, and what was changed since.
+    pub spec: Spec,
+    /// Its CPUs.
+    pub cpus: Vec<SimCpu>,
+    /// Its cards, in the order of its ports.
+    pub nics: Vec<Nic>,
+    remotes: Vec<Remote>,
+    arena: Arc<Arena>,
+    generation: u64,
+}
+
+impl Host {
+    /// Switches a host on. `random` draws its keys.
+    ///
+    /// # Panics
+    ///
+    /// Without memory for its buffers.
+    #[must_use]
+    pub fn new(spec: Spec, random: &mut Random) -> Self {
+        #[expect(clippy::expect_used, reason = "a world without memory cannot be")]
+        let pools = Arena::carve(spec.cpus.into(), spec.buffers, false).expect("memory for packets");
+        let arena = Arc::clone(pools[0].arena());
+        let tables = Arc::new(spec.tables(1));
+        let nics: Vec<_> = spec.ports.iter().map(|port| Nic::new(port.nic)).collect();
+        let mut sleepers = cpu::sleepers(spec.cpus);
+        let wakers: Vec<_> = sleepers.iter().map(|(sleeper, _)| sleeper.waker()).collect();
+        let (mut cpus, mut remotes) = (Vec::new(), Vec::new());
+        for (id, ((peers, inbox, remote), pool)) in (0..).zip(mesh(&wakers).into_iter().zip(pools)) {
+            let tables = Arc::clone(&tables);
+            let key = random.key();
+            let parts = Parts { id: CpuId(id), cpus: spec.cpus, pool, peers, inbox, key, tables };
+            let (netisr, shared) = Netisr::new(parts);
+            let (sleeper, bell) = sleepers.remove(0);
+            cpus.push(SimCpu::new(netisr, shared, sleeper, bell));
+            remotes.push(remote);
+        }
+        let mut host = Self { spec, cpus, nics, remotes, arena, generation: 1 };
+        host.attach_rings();
+        host
+    }
+
+    fn attach_rings(&mut self) {
+        for port in 0..self.nics.len() {
+            let (rings, ifindex) = (self.nics[port].spec().rings, ifindex(port));
+            for ring in 0..rings {
+                let cpu = &mut self.cpus[self.spec.owner_of_ring(ring)];
+                self.nics[port].route_interrupts(ring, Arc::clone(&cpu.bell));
+                cpu.netisr.attach(ifindex, Box::new(self.nics[port].driver(ring)));
+            }
+            for at in rings..self.cpus.len() {
+                let owner = CpuId(u16::try_from(self.spec.owner_of_ring(at % rings)).unwrap_or(0));
+                self.cpus[at].netisr.send_through(ifindex, owner);
+            }
+        }
+    }
+
+    /// How often `event` was counted, on all CPUs.
+    #[must_use]
+    pub fn count(&self, event: Count) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.shared.counters.events.get(event)).sum()
+    }
+
+    /// How many packets were dropped for `reason`, on all CPUs.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.shared.counters.drops.get(reason)).sum()
+    }
+
+    /// The reasons for which packets were dropped, and how many.
+    #[must_use]
+    pub fn drops(&self) -> Vec<(DropReason, u64)> {
+        let all = DropReason::ALL.iter().map(|reason| (*reason, self.dropped(*reason)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Packets dropped, for any reason.
+    #[must_use]
+    pub fn dropped_in_all(&self) -> u64 {
+        self.drops().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Sends a message to a CPU, from a control thread; `false` if its port is full.
+    pub fn send(&self, cpu: usize, msg: Msg) -> bool {
+        self.remotes[cpu].send(msg).is_ok()
+    }
+
+    /// Runs `call` on a CPU, in its next turn; `false` if its port is full.
+    pub fn call(&self, cpu: usize, call: impl FnOnce(&mut Netisr) + Send + 'static) -> bool {
+        self.send(cpu, Msg::Call(Box::new(call)))
+    }
+
+    /// Runs `visit` on each CPU, one after the other, and then `done` on the last; `false` if the port is full.
+    pub fn tour(
+        &self,
+        visit: impl Fn(&mut Netisr) + Send + Sync + 'static,
+        done: impl FnOnce() + Send + 'static,
+    ) -> bool {
+        self.send(0, Msg::Tour(Tour { visit: Arc::new(visit), done: Box::new(done) }))
+    }
+
+    /// Changes interfaces, addresses or routes, and tells the CPUs; `false` if the port is full.
+    pub fn change(&mut self, change: impl FnOnce(&mut Spec)) -> bool {
+        change(&mut self.spec);
+        self.generation += 1;
+        let tables = Arc::new(self.spec.tables(self.generation));
+        self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)), || {})
+    }
+
+    /// Moves all rings of a port that CPU `from` owns to CPU `to`; both go on meanwhile. `false` if the port is full.
+    pub fn move_rings(&self, port: usize, from: usize, to: usize) -> bool {
+        let (nic, bell, ifindex) = (self.nics[port].clone(), Arc::clone(&self.cpus[to].bell), ifindex(port));
+        let target = CpuId(u16::try_from(to).unwrap_or(0));
+        self.call(from, move |netisr| {
+            let drivers = netisr.detach(ifindex);
+            netisr.send_through(ifindex, target);
+            let attach = move |netisr: &mut Netisr| {
+                (0..nic.spec().rings).for_each(|ring| nic.route_interrupts(ring, Arc::clone(&bell)));
+                drivers.into_iter().for_each(|driver| netisr.attach(ifindex, driver));
+            };
+            netisr.cpu.peers.send(target, Msg::Call(Box::new(attach)));
+        })
+    }
+
+    /// Buffers that are neither free nor in a card: in the stack, or lost.
+    #[must_use]
+    pub fn outstanding(&self) -> i64 {
+        let free: usize = self.cpus.iter().map(|cpu| cpu.netisr.cpu.pool.free()).sum();
+        let cards: usize = self.nics.iter().map(Nic::buffers).sum();
+        signed(self.buffers()) - signed(free) - signed(cards)
+    }
+
+    /// Buffers in all.
+    #[must_use]
+    pub fn buffers(&self) -> usize {
+        self.cpus.iter().map(|cpu| Pool::total(&cpu.netisr.cpu.pool)).sum()
+    }
+
+    /// Buffers whose handle was dropped.
+    #[must_use]
+    pub fn leaked(&self) -> u64 {
+        self.arena.leaked()
+    }
+
+    /// Ends all CPUs; every buffer is free afterwards, or was lost.
+    pub fn shut_down(&mut self) {
+        // Twice: what one CPU sends home at its end arrives at another that may have ended before.
+        for _ in 0..2 {
+            self.cpus.iter_mut().for_each(|cpu| cpu.netisr.shut_down());
+        }
+    }
+}
+
+/// The interface index of a host's port.
+#[must_use]
+pub fn ifindex(port: usize) -> IfIndex {
+    IfIndex::try_from(port + 1).unwrap_or(IfIndex::MAX)
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

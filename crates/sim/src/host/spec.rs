@@ -1,0 +1,162 @@
+//! How a host is made.
+
+use core::net::IpAddr;
+
+use net::cpu::CpuId;
+use net::fib::{Hop, Prefix, Route};
+use net::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
+
+use super::ifindex;
+use crate::mem;
+use crate::plan;
+use crate::world::CableId;
+
+/// A host to be.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// CPUs.
+    pub cpus: u16,
+    /// Buffers of each CPU.
+    pub buffers: usize,
+    /// Whether it forwards.
+    pub forwarding: bool,
+    /// Its interfaces.
+    pub ports: Vec<Port>,
+    /// Routes besides those to its own links.
+    pub routes: Vec<Route>,
+}
+
+/// An interface to be.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// The cable that it is plugged into.
+    pub cable: CableId,
+    /// Its card.
+    pub nic: mem::Spec,
+    /// Its addresses, the link-local one excepted.
+    pub addrs: Vec<IfAddr>,
+    /// Bytes of the largest packet.
+    pub mtu: u32,
+    /// What to believe of checksums.
+    pub rxcsum: Rxcsum,
+    /// Administratively up.
+    pub up: bool,
+    /// Whether it exists; its index stays taken when it does not.
+    pub exists: bool,
+}
+
+impl Spec {
+    /// A router with one CPU.
+    #[must_use]
+    pub fn router(name: &str) -> Self {
+        let (ports, routes) = (Vec::new(), Vec::new());
+        Self { name: name.to_owned(), cpus: 1, buffers: 2048, forwarding: true, ports, routes }
+    }
+
+    /// A host that does not forward.
+    #[must_use]
+    pub fn host(name: &str) -> Self {
+        Self { forwarding: false, ..Self::router(name) }
+    }
+
+    /// With so many CPUs.
+    #[must_use]
+    pub fn cpus(self, cpus: u16) -> Self {
+        Self { cpus, ..self }
+    }
+
+    /// With so many buffers for each CPU.
+    #[must_use]
+    pub fn buffers(self, buffers: usize) -> Self {
+        Self { buffers, ..self }
+    }
+
+    /// With an interface.
+    #[must_use]
+    pub fn port(mut self, port: Port) -> Self {
+        self.ports.push(port);
+        self
+    }
+
+    /// With a route by a router.
+    #[must_use]
+    pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
+        let port = self.ports.iter().position(|port| port.addrs.iter().any(|own| own.covers(via)));
+        let ifindex = ifindex(port.unwrap_or(0));
+        self.routes.push(Route { to, hop: Hop::Gateway { ifindex, via } });
+        self
+    }
+
+    /// With a route that leads nowhere, or is refused.
+    #[must_use]
+    pub fn route(mut self, to: Prefix, hop: Hop) -> Self {
+        self.routes.push(Route { to, hop });
+        self
+    }
+
+    /// The CPU that owns ring `ring` of every card.
+    #[must_use]
+    pub fn owner_of_ring(&self, ring: usize) -> usize {
+        ring % usize::from(self.cpus)
+    }
+
+    /// What the CPUs are told.
+    pub(super) fn tables(&self, generation: u64) -> Tables {
+        let ports = (0..self.ports.len()).filter(|at| self.ports[*at].exists);
+        let ifs = ports.map(|at| self.ifnet(at)).collect();
+        Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
+    }
+
+    fn ifnet(&self, at: usize) -> Ifnet {
+        let port = &self.ports[at];
+        let link_local = wire::addr::link_local_from_mac(port.nic.mac).into();
+        let link_local = IfAddr { addr: link_local, prefix_len: 64 };
+        let rings = port.nic.rings.max(1);
+        let tx_cpu = |cpu: usize| if cpu < rings { cpu } else { self.owner_of_ring(cpu % rings) };
+        let as_id = |cpu: usize| CpuId(u16::try_from(cpu).unwrap_or(0));
+        Ifnet {
+            index: ifindex(at),
+            name: format!("mem{at}"),
+            mac: port.nic.mac,
+            mtu: port.mtu,
+            up: port.up,
+            addrs: port.addrs.iter().copied().chain([link_local]).collect(),
+            rxcsum: port.rxcsum,
+            caps: port.nic.caps,
+            tx_cpu: (0..usize::from(self.cpus)).map(|cpu| as_id(tx_cpu(cpu))).collect(),
+            monitor: false,
+        }
+    }
+}
+
+impl Port {
+    /// An interface of host `host` on network `net`, with a card of one ring.
+    #[must_use]
+    pub fn new(cable: CableId, net: u8, host: u8) -> Self {
+        let nic = mem::Spec { mac: plan::mac(net, host), ..mem::Spec::default() };
+        let addrs = plan::addrs(net, host);
+        Self { cable, nic, addrs, mtu: 1500, rxcsum: Rxcsum::Verify, up: true, exists: true }
+    }
+
+    /// With this MTU.
+    #[must_use]
+    pub fn mtu(self, mtu: u32) -> Self {
+        Self { mtu, ..self }
+    }
+
+    /// With so many rings, filled like this.
+    #[must_use]
+    pub fn rings(mut self, rings: usize, rss: mem::Rss) -> Self {
+        (self.nic.rings, self.nic.rss) = (rings, rss);
+        self
+    }
+
+    /// With a card that is changed like this.
+    #[must_use]
+    pub fn card(mut self, change: impl FnOnce(&mut mem::Spec)) -> Self {
+        change(&mut self.nic);
+        self
+    }
+}

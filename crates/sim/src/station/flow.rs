@@ -1,0 +1,180 @@
+//! Numbered flows of UDP datagrams: what is lost, doubled or overtaken shows at the receiver.
+
+use core::net::IpAddr;
+
+use net::time::{Duration, Instant};
+
+use super::Station;
+use crate::craft::{self, Ip};
+
+/// Names a flow in its world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// What a flow consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// To whom.
+    pub to: IpAddr,
+    /// From and to.
+    pub ports: [u16; 2],
+    /// Datagrams in all.
+    pub count: u32,
+    /// Time between two of them.
+    pub gap: Duration,
+    /// Bytes of UDP payload; at least [`Flow::LEN_MIN`].
+    pub len: usize,
+    /// Datagrams may be fragmented on the way.
+    pub may_fragment: bool,
+}
+
+/// What has arrived of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Different datagrams.
+    pub received: u32,
+    /// Datagrams that had arrived before.
+    pub duplicates: u32,
+    /// Datagrams that came behind a later one.
+    pub late: u32,
+    next: u32,
+    /// A bit for each number.
+    seen: Vec<u64>,
+}
+
+/// A flow that is being sent.
+pub(super) struct Sending {
+    id: FlowId,
+    flow: Flow,
+    at: Instant,
+    sent: u32,
+}
+
+/// What payloads of flows begin with.
+const MAGIC: [u8; 4] = *b"glid";
+
+impl Flow {
+    /// Magic, flow, number.
+    pub const LEN_MIN: usize = 12;
+
+    /// Ten datagrams, a millisecond apart.
+    #[must_use]
+    pub const fn to(to: IpAddr) -> Self {
+        let gap = Duration::from_millis(1);
+        Self { to, ports: [4000, 4000], count: 10, gap, len: 64, may_fragment: false }
+    }
+
+    /// From and to these ports.
+    #[must_use]
+    pub const fn ports(self, from: u16, to: u16) -> Self {
+        Self { ports: [from, to], ..self }
+    }
+
+    /// So many datagrams.
+    #[must_use]
+    pub const fn count(self, count: u32) -> Self {
+        Self { count, ..self }
+    }
+
+    /// So long between two of them.
+    #[must_use]
+    pub const fn gap(self, gap: Duration) -> Self {
+        Self { gap, ..self }
+    }
+
+    /// With so many bytes of UDP payload.
+    #[must_use]
+    pub const fn len(self, len: usize) -> Self {
+        Self { len, ..self }
+    }
+
+    /// Datagrams may be fragmented on the way.
+    #[must_use]
+    pub const fn may_fragment(self) -> Self {
+        Self { may_fragment: true, ..self }
+    }
+
+    fn payload(&self, id: FlowId, number: u32) -> Vec<u8> {
+        let mut payload = [&MAGIC[..], &id.0.to_be_bytes(), &number.to_be_bytes()].concat();
+        let filler = (Self::LEN_MIN..self.len.max(Self::LEN_MIN)).map(|at| filler(number, at));
+        payload.extend(filler);
+        payload
+    }
+}
+
+/// Byte `at` of the payload of datagram `number`.
+fn filler(number: u32, at: usize) -> u8 {
+    (number as usize).wrapping_mul(31).wrapping_add(at).to_le_bytes()[0]
+}
+
+impl Sending {
+    pub(super) const fn deadline(&self) -> Instant {
+        self.at
+    }
+}
+
+impl Station {
+    /// Starts a flow at `at`.
+    pub fn start_flow(&mut self, id: FlowId, flow: Flow, at: Instant) {
+        self.sending.push(Sending { id, flow, at, sent: 0 });
+    }
+
+    /// What has arrived of a flow here.
+    #[must_use]
+    pub fn tally(&self, id: FlowId) -> Tally {
+        self.tallies.get(&id).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn send_flows(&mut self) {
+        let mut sending = core::mem::take(&mut self.sending);
+        for one in &mut sending {
+            while one.at <= self.now && one.sent < one.flow.count {
+                self.send_one(one);
+                one.at = one.at + one.flow.gap;
+                one.sent += 1;
+            }
+        }
+        sending.retain(|one| one.sent < one.flow.count);
+        self.sending = sending;
+    }
+
+    fn send_one(&mut self, one: &Sending) {
+        let ip = self.ip_to(one.flow.to);
+        let ip = Ip { dont_fragment: !one.flow.may_fragment, ..ip };
+        let payload = one.flow.payload(one.id, one.sent);
+        self.send(craft::udp(ip, one.flow.ports, &payload));
+    }
+
+    /// Counts a datagram if it is part of a flow.
+    pub(super) fn is_of_flow(&mut self, payload: &[u8]) -> bool {
+        let Some((&head, rest)) = payload.split_first_chunk::<{ Flow::LEN_MIN }>() else { return false };
+        let [a, b, c, d, i0, i1, i2, i3, n0, n1, n2, n3] = head;
+        if [a, b, c, d] != MAGIC {
+            return false;
+        }
+        let number = u32::from_be_bytes([n0, n1, n2, n3]);
+        let intact = rest.iter().zip(Flow::LEN_MIN..).all(|(byte, at)| *byte == filler(number, at));
+        if !intact {
+            self.complain(format!("payload of datagram {number} was changed"));
+        }
+        self.tallies.entry(FlowId(u32::from_be_bytes([i0, i1, i2, i3]))).or_default().count(number);
+        true
+    }
+}
+
+impl Tally {
+    fn count(&mut self, number: u32) {
+        let (word, bit) = (number as usize / 64, 1_u64 << (number % 64));
+        if self.seen.len() <= word {
+            self.seen.resize(word + 1, 0);
+        }
+        if self.seen[word] & bit != 0 {
+            self.duplicates += 1;
+            return;
+        }
+        self.seen[word] |= bit;
+        self.received += 1;
+        self.late += u32::from(number < self.next);
+        self.next = self.next.max(number + 1);
+    }
+}

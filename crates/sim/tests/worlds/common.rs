@@ -1,0 +1,87 @@
+//! What the worlds of these tests have in common.
+use net::time::Duration;
+use sim::cable;
+use sim::host::{Port, Spec};
+use sim::mem::Rss;
+use sim::plan::{self, Family};
+use sim::station::Station;
+use sim::world::{CableId, HostId, StationId, World};
+
+/// Time for duplicate address detection of all hosts to end.
+pub(crate) const BOOT: Duration = Duration::from_secs(12);
+
+/// The seeds of a test: a few, or the one that a failed run named.
+pub(crate) fn seeds(count: u64) -> Vec<u64> {
+    let given = std::env::var("PANTALA_SEED").ok().and_then(|seed| seed.parse().ok());
+    given.map_or_else(|| (1..=count).collect(), |seed| vec![seed])
+}
+
+/// Two stations with a router between them: `a` on network 1, `b` on network 2, the router is host 1 on both.
+pub(crate) struct Pair {
+    pub(crate) world: World,
+    pub(crate) router: HostId,
+    pub(crate) a: StationId,
+    pub(crate) b: StationId,
+    pub(crate) cables: [CableId; 2],
+}
+
+/// How the router of a [`Pair`] is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) cpus: u16,
+    pub(crate) rings: usize,
+    pub(crate) rss: Rss,
+}
+
+impl Shape {
+    pub(crate) const SIMPLE: Self = Self { cpus: 1, rings: 1, rss: Rss::Absent };
+
+    /// Some that differ in what can differ.
+    pub(crate) fn several() -> Vec<Self> {
+        let shape = |cpus, rings, rss| Self { cpus, rings, rss };
+        vec![
+            Self::SIMPLE,
+            shape(2, 1, Rss::Absent),
+            shape(2, 2, Rss::Right),
+            shape(4, 4, Rss::Right),
+            shape(4, 4, Rss::Wrong),
+            shape(3, 2, Rss::Wrong),
+            shape(1, 4, Rss::Wrong),
+            shape(4, 3, Rss::Right),
+        ]
+    }
+}
+
+pub(crate) fn pair(name: &str, seed: u64, shape: Shape) -> Pair {
+    pair_with(name, seed, shape, |port| port, [cable::Spec::default(); 2])
+}
+
+pub(crate) fn pair_with(
+    name: &str,
+    seed: u64,
+    shape: Shape,
+    port: impl Fn(Port) -> Port,
+    specs: [cable::Spec; 2],
+) -> Pair {
+    let mut world = World::new(name, seed);
+    let cables = specs.map(|spec| world.cable(spec));
+    let port = |net: u8| {
+        let at = usize::from(net - 1);
+        port(Port::new(cables[at], net, 1).mtu(specs[at].mtu).rings(shape.rings, shape.rss))
+    };
+    let router = world.host(Spec::router("router").cpus(shape.cpus).port(port(1)).port(port(2)));
+    let [a, b] = [1, 2].map(|net: u8| {
+        let at = usize::from(net - 1);
+        let station = station(net, 2).mtu(specs[at].mtu as usize);
+        world.station(cables[at], station)
+    });
+    world.run_for(BOOT);
+    Pair { world, router, a, b, cables }
+}
+
+/// Host `host` of network `net`, whose router is host 1 there.
+pub(crate) fn station(net: u8, host: u8) -> Station {
+    let name = format!("10.0.{net}.{host}");
+    let station = Station::new(&name, plan::mac(net, host), &plan::addrs(net, host));
+    Family::BOTH.into_iter().fold(station, |station, family| station.gateway(family.addr(net, 1)))
+}

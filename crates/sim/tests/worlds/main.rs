@@ -1,0 +1,4 @@
+//! Worlds: what hosts and routers on bad and good cables must do, whoever goes next.
+
+mod common;
+mod ground;
