@@ -2,12 +2,21 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`af_xdp`] | any Linux interface, by AF_XDP: native, generic or zero-copy |
+//! | [`tap`] | an interface of the kernel whose other end is this process |
+//! | [`pcap`] | replay from a file, capture into one |
 //! | [`sys`] | safe wrappers over system calls: AF_XDP sockets and rings, TAP queues, memory, waiting, ethtool, privileges |
 //! | [`netlink`] | interfaces, addresses and routes of the kernel |
 //! | [`netns`] | network namespaces: make, enter, run in, delete |
 //! | [`bpf`] | the XDP redirect and the TAP steering programs, assembled here and loaded without clang |
 
+pub mod af_xdp;
 pub mod bpf;
 pub mod netlink;
 pub mod netns;
+pub mod pcap;
 pub mod sys;
+pub mod tap;
+mod waiter;
+
+pub use waiter::Waiter;

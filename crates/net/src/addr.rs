@@ -1,9 +1,31 @@
 //! Our own addresses: detection of duplicates, announcement, defence.
+//!
+//! One CPU, by the hash of the address, watches it; it tells the others what becomes of it, so that every CPU can ask
+//! [`Addrs::usable`].
+//!
+//! A router's addresses are configured, and are wanted at once: like other routers it uses IPv4 addresses from the
+//! beginning, announces them, and notices if somebody else has them too; and IPv6 addresses while it asks whether
+//! somebody else has them (optimistic duplicate address detection, RFC 4429). [`Addrs::set_optimistic`] chooses the
+//! other way: no address is used before it has been asked for.
+//!
+//! # Spec
+//! RFC 4862 §5.4; RFC 4429; RFC 7527; RFC 5227.
 
-use core::net::IpAddr;
+mod group;
+mod watch;
 
-use crate::cpu::Cpu;
-use crate::tables::IfIndex;
+use core::net::{IpAddr, Ipv6Addr};
+
+use hashbrown::HashMap;
+use wire::ether::Mac;
+
+use crate::count::Count;
+use crate::cpu::{Cpu, CpuId};
+use crate::tables::{IfIndex, Tables};
+use crate::time::Instant;
+use watch::Watch;
+
+pub use group::in_group;
 
 /// Names one of our addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,21 +36,176 @@ pub struct Key {
     pub addr: IpAddr,
 }
 
-/// What CPUs tell each other about our addresses.
-#[derive(Clone, Debug)]
-pub enum Msg {}
-
-/// The states of our addresses.
-#[derive(Default)]
-pub struct Addrs {}
-
-/// Handles a message from another CPU.
-pub fn message(_cpu: &mut Cpu, msg: Msg) {
-    match msg {}
+/// What is known of one of our addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// We are still asking whether somebody else has it.
+    Tentative,
+    /// Ours.
+    Preferred,
+    /// Somebody else had it first: not used until it is configured again.
+    Duplicated,
 }
 
-/// The timer of an address that this CPU owns.
-pub fn timer(_cpu: &mut Cpu, _key: Key) {}
+/// What CPUs tell each other about our addresses.
+#[derive(Clone, Debug)]
+pub enum Msg {
+    /// From the CPU that watches it.
+    State {
+        /// Which address.
+        key: Key,
+        /// What has become of it.
+        state: State,
+    },
+}
 
-/// Starts detection for new addresses, and forgets those that are gone.
-pub fn tables_changed(_cpu: &mut Cpu) {}
+/// The states of our addresses.
+pub struct Addrs {
+    table: HashMap<Key, Own>,
+    /// How many are not to be used now.
+    unusable: usize,
+    optimistic: bool,
+}
+
+/// One of our addresses.
+struct Own {
+    state: State,
+    is_usable: bool,
+    /// On the CPU that watches it.
+    watch: Option<Watch>,
+}
+
+/// One of our addresses, as the CPU that watches it sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which address.
+    pub key: Key,
+    /// What is known of it.
+    pub state: State,
+    /// How often somebody else claimed it.
+    pub conflicts: u64,
+    /// Who did so last: its link address, if it said.
+    pub rival: Option<Mac>,
+    /// When.
+    pub conflicted: Option<Instant>,
+}
+
+impl Default for Addrs {
+    fn default() -> Self {
+        Self { table: HashMap::new(), unusable: 0, optimistic: true }
+    }
+}
+
+impl Addrs {
+    /// Whether `addr`, which is one of ours, may be used now: to send from, to answer for.
+    #[inline]
+    #[must_use]
+    pub fn usable(&self, ifindex: IfIndex, addr: IpAddr) -> bool {
+        self.unusable == 0 || self.table.get(&Key { ifindex, addr }).is_some_and(|own| own.is_usable)
+    }
+
+    /// What is known of an address; `None` if it is not ours, or its interface is down.
+    #[must_use]
+    pub fn state(&self, key: &Key) -> Option<State> {
+        self.table.get(key).map(|own| own.state)
+    }
+
+    /// Whether addresses are used while they are still being asked for. Concerns those that are configured from now on.
+    pub const fn set_optimistic(&mut self, optimistic: bool) {
+        self.optimistic = optimistic;
+    }
+
+    /// Whether `nonce` is that of our last question for the address.
+    pub(crate) fn has_asked(&self, key: &Key, nonce: [u8; 6]) -> bool {
+        let watch = self.table.get(key).and_then(|own| own.watch.as_ref());
+        watch.is_some_and(|watch| watch.has_asked(nonce))
+    }
+
+    fn set(&mut self, key: &Key, state: State) {
+        let Some(own) = self.table.get_mut(key) else { return };
+        own.state = state;
+        own.is_usable = is_usable(state, self.optimistic);
+        self.count_unusable();
+    }
+
+    fn count_unusable(&mut self) {
+        self.unusable = self.table.values().filter(|own| !own.is_usable).count();
+    }
+}
+
+const fn is_usable(state: State, optimistic: bool) -> bool {
+    match state {
+        State::Tentative => optimistic,
+        State::Preferred => true,
+        State::Duplicated => false,
+    }
+}
+
+/// The addresses that this CPU watches, in order. All CPUs' together are the stack's.
+#[must_use]
+pub fn states(cpu: &Cpu) -> Vec<Status> {
+    let watched =
+        cpu.addrs.table.iter().filter_map(|(key, own)| Some((*key, own.state, own.watch.as_ref()?)));
+    let mut states: Vec<_> = watched.map(|(key, state, watch)| watch.status(key, state)).collect();
+    states.sort_by_key(|status| status.key);
+    states
+}
+
+/// The link-local address that an interface with link address `mac` has; its prefix is 64 bits long.
+#[must_use]
+pub const fn link_local(mac: Mac) -> Ipv6Addr {
+    wire::addr::link_local_from_mac(mac)
+}
+
+/// Handles a message from another CPU.
+pub fn message(cpu: &mut Cpu, msg: Msg) {
+    let Msg::State { key, state } = msg;
+    cpu.addrs.set(&key, state);
+}
+
+/// The timer of an address that this CPU watches.
+pub fn timer(cpu: &mut Cpu, key: Key) {
+    watch::timer(cpu, key);
+}
+
+/// Starts detection for new addresses, and forgets those that are gone. An interface that is down has none. What has
+/// not changed is not touched.
+pub fn tables_changed(cpu: &mut Cpu) {
+    let tables = cpu.tables.clone();
+    cpu.addrs.table.retain(|key, _| is_configured(&tables, key));
+    let up = tables.ifnets().filter(|ifnet| ifnet.up);
+    let all = up.flat_map(|ifnet| ifnet.addrs.iter().map(|own| Key { ifindex: ifnet.index, addr: own.addr }));
+    for key in all {
+        if !cpu.addrs.table.contains_key(&key) {
+            watch::start(cpu, key);
+        }
+    }
+    cpu.addrs.count_unusable();
+}
+
+/// Somebody else sent with our address, or answered for it.
+pub(crate) fn claimed(cpu: &mut Cpu, key: Key, rival: Option<Mac>) {
+    cpu.count(if key.addr.is_ipv4() { Count::ArpConflicts } else { Count::NdConflicts });
+    watch::claimed(cpu, key, rival);
+}
+
+/// Somebody else asks whether anybody has our address, in order to take it.
+pub(crate) fn probed(cpu: &mut Cpu, key: Key, rival: Option<Mac>) {
+    if cpu.addrs.state(&key) == Some(State::Tentative) {
+        //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.3
+        //# If the source address of the Neighbor Solicitation is the unspecified address, the solicitation is from a node performing Duplicate Address Detection.
+        claimed(cpu, key, rival);
+    }
+}
+
+fn is_configured(tables: &Tables, key: &Key) -> bool {
+    tables.ifnet(key.ifindex).is_some_and(|ifnet| ifnet.up && ifnet.has(key.addr))
+}
+
+/// Sets a state here and on all other CPUs.
+fn publish(cpu: &mut Cpu, key: Key, state: State) {
+    cpu.addrs.set(&key, state);
+    for other in (0..cpu.placement.cpus()).map(CpuId).filter(|other| *other != cpu.id) {
+        cpu.peers.send(other, crate::msg::Msg::Addr(Msg::State { key, state }));
+    }
+}

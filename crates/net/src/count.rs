@@ -75,8 +75,11 @@ counts! {
     NdSolicitsSent = "nd_solicits_sent", "neighbour solicitations sent";
     NdAdvertsSent = "nd_adverts_sent", "neighbour advertisements sent";
     NdConflicts = "nd_conflicts", "neighbour discovery messages in which somebody else claimed one of our addresses";
+    NdRouterIn = "nd_router_in", "router solicitations and advertisements received";
     NeighHeld = "neigh_held", "packets that waited for a neighbour's address";
     NeighLimited = "neigh_limited", "neighbours not looked for because of the rate limit or a full table";
+    NeighEvicted = "neigh_evicted", "neighbours forgotten to make room for others";
+    NeighClaims = "neigh_claims", "packets in which a neighbour's address had another link address than we knew";
     CsumPartialIn = "csum_partial_in", "packets received with a partial checksum";
     CsumCompleted = "csum_completed", "partial checksums completed here";
     GsoIn = "gso_in", "super-packets received";

@@ -71,7 +71,6 @@ pub enum Link {
 
 /// Counters that a driver keeps of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DriverStats {
     /// Frames received.
     pub rx_frames: u64,

@@ -1,6 +1,7 @@
 //! A bench for tests: netisrs turned by hand, wires that remember, neighbours that answer.
 
 pub(crate) mod build;
+pub(crate) mod link;
 mod wire;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

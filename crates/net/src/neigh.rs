@@ -1,19 +1,47 @@
 //! Neighbours: link addresses of the hosts and routers on our links.
 //!
-//! Each CPU has its own copies of the entries that it uses. One CPU, by the hash of the neighbour's address, resolves
-//! the entry for all, and tells them.
+//! One CPU, by the hash of the neighbour's address, *owns* the entry: it asks for the link address, hears the answers,
+//! and watches whether the neighbour is still there ([`owner`], [`nud`]). Every CPU that sends to the neighbour has a
+//! *copy* with the link header ready ([`copies`]); the owner tells it what changes:
+//!
+//! ```text
+//!   a CPU that sends                      the owner
+//!     miss: packet waits ── Wanted ──▶  asks on the link, three times
+//!     copy, packet goes  ◀── Known ───  answered
+//!     unreachable        ◀── Failed ──  not answered
+//!     (nothing)          ◀── Known, stale ── not heard of for about 30 s
+//!     first use of it    ── Used ────▶  asks the neighbour itself
+//!     forgets            ◀── Gone ────  silent, evicted, deleted
+//! ```
+//!
+//! ARP has no state machine of its own: both families go through that of RFC 4861 §7.3.
 
+mod copies;
+mod nud;
+mod owner;
+mod people;
+mod solicit;
+
+use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 
 use pkt::Pkt;
+use wire::ether::{EtherType, HEADER_LEN, Mac};
 
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
+use crate::ether;
 use crate::next::Next;
-use crate::tables::IfIndex;
+use crate::tables::{IfIndex, Ifnet, Tables};
+
+pub use copies::{HOLD_EACH_MAX, HOLD_MAX};
+pub use nud::State;
+pub use owner::{ENTRIES_MAX, INCOMPLETE_MAX};
+pub(crate) use owner::{Heard, heard};
+pub use people::{Entry, delete, entries, set_static};
 
 /// Names a neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The interface of the link that it is on.
     pub ifindex: IfIndex,
@@ -23,47 +51,206 @@ pub struct Key {
 
 /// What CPUs tell each other about neighbours.
 #[derive(Clone, Debug)]
-pub enum Msg {}
+pub enum Msg {
+    /// To the owner: a packet waits on CPU `from`, which is to be told from now on.
+    Wanted {
+        /// Whose link address is wanted.
+        key: Key,
+        /// By whom.
+        from: CpuId,
+    },
+    /// To the owner: a copy that was told to be stale is used.
+    Used {
+        /// Whose copy.
+        key: Key,
+    },
+    /// From the owner: the link address.
+    Known {
+        /// Whose.
+        key: Key,
+        /// The link address.
+        mac: Mac,
+        /// Say when it is used.
+        stale: bool,
+    },
+    /// From the owner: asked, and not answered.
+    Failed {
+        /// Who did not answer.
+        key: Key,
+    },
+    /// From the owner: nothing is known any more.
+    Gone {
+        /// Of whom.
+        key: Key,
+    },
+}
 
-/// A CPU's neighbours.
-pub struct Neigh {}
+/// A CPU's neighbours: the copies it sends by, and the entries it owns.
+pub struct Neigh {
+    copies: copies::Copies,
+    owned: owner::Owned,
+}
 
 impl Neigh {
     /// No neighbours. `key` keys the tables.
     #[must_use]
-    pub const fn new(_key: u128) -> Self {
-        Self {}
+    pub fn new(key: u128) -> Self {
+        Self { copies: copies::Copies::new(key), owned: owner::Owned::new(key) }
     }
 
     /// Takes out all packets that wait.
     pub(crate) fn drain(&mut self) -> Vec<Pkt> {
-        Vec::new()
+        self.copies.drain()
     }
 }
 
 /// Puts the link header towards `next_hop`, on the link of `pkt.outif`, in front of a network packet.
 ///
+/// Reads  `pkt.outif`, `cpu.neigh`.   Writes the link header.
 /// Next   [`Next::Output`], or [`Next::Resolve`] if the neighbour's link address is not known here.
+/// Drops  [`DropReason::NoBuffer`] when there is no headroom.
+///
+/// # Spec
+/// RFC 894; RFC 2464 §3. Groups have no entries: RFC 1112 §6.4, RFC 2464 §7.
 #[inline]
-pub fn link(_cpu: &mut Cpu, _pkt: &mut Pkt, _next_hop: IpAddr) -> Next {
-    Next::Resolve
+pub fn link(cpu: &mut Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
+    let key = Key { ifindex: pkt.outif, addr: next_hop };
+    match cpu.neigh.copies.link_addrs(&key) {
+        Some(addrs) => encapsulate(pkt, addrs),
+        None => link_group(cpu, pkt, next_hop),
+    }
 }
 
 /// Keeps a packet until its next hop's link address is known.
+///
+/// Next   [`ifq`](crate::ifq) later, or [`icmp::answer`](crate::icmp::answer) when nobody answers.
+/// Drops  [`DropReason::NeighHoldFull`], [`DropReason::NeighTableFull`], [`DropReason::InterfaceGone`].
 pub fn hold(cpu: &mut Cpu, pkt: Pkt) {
-    cpu.bury(pkt, DropReason::NeighHoldFull);
+    if cpu.tables.ifnet(pkt.outif).is_none() {
+        return cpu.bury(pkt, DropReason::InterfaceGone);
+    }
+    let key = Key { ifindex: pkt.outif, addr: next_hop(&cpu.tables, &pkt) };
+    copies::hold(cpu, key, pkt);
 }
 
 /// Handles a message from another CPU.
-pub fn message(_cpu: &mut Cpu, msg: Msg) {
-    match msg {}
+pub fn message(cpu: &mut Cpu, msg: Msg) {
+    match msg {
+        Msg::Wanted { key, from } => owner::wanted(cpu, key, from),
+        Msg::Used { key } => owner::used(cpu, key),
+        Msg::Known { key, mac, stale } => copies::known(cpu, key, mac, stale),
+        Msg::Failed { key } => copies::failed(cpu, key),
+        Msg::Gone { key } => copies::gone(cpu, key, DropReason::NeighTableFull),
+    }
 }
 
-/// The timer of an entry that this CPU resolves.
-pub fn timer(_cpu: &mut Cpu, _key: Key) {}
+/// The timer of the entries that this CPU owns.
+pub fn timer(cpu: &mut Cpu) {
+    owner::timer(cpu);
+}
 
-/// Tells the resolving CPUs which stale entries were used in this turn.
-pub fn roll_up(_cpu: &mut Cpu) {}
+/// Tells the owners which stale copies were used in this turn.
+pub fn roll_up(cpu: &mut Cpu) {
+    while let Some(key) = cpu.neigh.copies.next_used() {
+        let owner = cpu.placement.owner_of(key.addr);
+        tell(cpu, owner, Msg::Used { key });
+    }
+}
 
-/// Forgets the neighbours of interfaces that are gone.
-pub fn tables_changed(_cpu: &mut Cpu) {}
+/// Forgets the neighbours of interfaces that are gone or down, and those that are on no prefix of theirs any more.
+pub fn tables_changed(cpu: &mut Cpu) {
+    copies::tables_changed(cpu);
+    owner::tables_changed(cpu);
+}
+
+fn tell(cpu: &mut Cpu, to: CpuId, msg: Msg) {
+    if to == cpu.id { message(cpu, msg) } else { cpu.peers.send(to, crate::msg::Msg::Neigh(msg)) }
+}
+
+/// Destination and source, as they begin a link header.
+type LinkAddrs = [u8; 12];
+
+fn link_addrs(dst: Mac, ifnet: &Ifnet) -> LinkAddrs {
+    let mut addrs = [0; 12];
+    addrs[..6].copy_from_slice(&dst.octets());
+    addrs[6..].copy_from_slice(&ifnet.mac.octets());
+    addrs
+}
+
+#[inline]
+fn encapsulate(pkt: &mut Pkt, addrs: LinkAddrs) -> Next {
+    // The packet's own family, not the next hop's: an IPv4 route may lead over an IPv6 neighbour (RFC 8950).
+    let ethertype = if pkt.window(0)[0] >> 4 == 4 { EtherType::IPV4 } else { EtherType::IPV6 };
+    let mut header = [0; HEADER_LEN];
+    header[..12].copy_from_slice(&addrs);
+    header[12..].copy_from_slice(&ethertype.0.to_be_bytes());
+    match ether::encapsulate(pkt, &header) {
+        Ok(()) => Next::Output,
+        Err(_) => Next::Drop(DropReason::NoBuffer),
+    }
+}
+
+/// Groups and broadcasts are not looked for: their link address follows from theirs.
+#[cold]
+fn link_group(cpu: &Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
+    let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
+    match group_mac(ifnet, next_hop) {
+        Some(mac) => encapsulate(pkt, link_addrs(mac, ifnet)),
+        None => Next::Resolve,
+    }
+}
+
+fn group_mac(ifnet: &Ifnet, addr: IpAddr) -> Option<Mac> {
+    match addr {
+        IpAddr::V6(group) => wire::addr::multicast_mac_v6(group),
+        IpAddr::V4(all) if all.is_broadcast() || ifnet.broadcasts().any(|addr| addr == all) => {
+            Some(Mac::BROADCAST)
+        }
+        IpAddr::V4(group) => wire::addr::multicast_mac_v4(group),
+    }
+}
+
+/// Where a packet with its `outif` goes: over the gateway that the route to its destination names on that link, else
+/// to the destination itself.
+fn next_hop(tables: &Tables, pkt: &Pkt) -> IpAddr {
+    use crate::fib::Hop;
+    let is_v4 = pkt.window(0)[0] >> 4 == 4;
+    let dst: IpAddr = if is_v4 { crate::ip4::dst(pkt).into() } else { crate::ip6::dst(pkt).into() };
+    match tables.fib.hop(tables.fib.lookup(dst)) {
+        Hop::Gateway { ifindex, via } if ifindex == pkt.outif && !is_link_local(dst) => via,
+        _ => dst,
+    }
+}
+
+const fn is_link_local(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(addr) => addr.is_link_local(),
+        IpAddr::V6(addr) => addr.is_unicast_link_local(),
+    }
+}
+
+/// Whether `key` can be a neighbour: on a link that is up, and in a prefix or a route that says it is on that link.
+pub(crate) fn is_on_link(tables: &Tables, key: &Key) -> bool {
+    use crate::fib::Hop;
+    let Some(ifnet) = tables.ifnet(key.ifindex).filter(|ifnet| ifnet.up) else { return false };
+    let link_local6 = matches!(key.addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
+    link_local6
+        || ifnet.is_on_link(key.addr)
+        || tables.fib.hop(tables.fib.lookup(key.addr)) == Hop::OnLink { ifindex: key.ifindex }
+}
+
+impl Hash for Key {
+    /// Two words instead of the discriminants and lengths that the derived one writes: this is on the fast path.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.addr {
+            IpAddr::V4(addr) => state.write_u64(u64::from(addr.to_bits()) << 16 | u64::from(self.ifindex)),
+            IpAddr::V6(addr) => {
+                state.write_u128(addr.to_bits());
+                state.write_u16(self.ifindex);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::{addr, neigh, reass};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
     /// Neighbour entries that this CPU resolves.
-    Neigh(neigh::Key),
+    Neigh,
     /// One of our own addresses: detection of duplicates, announcement, defence.
     Addr(addr::Key),
     /// Datagrams that wait for fragments.
@@ -51,7 +51,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
     for done in 0..PER_TURN_MAX {
         let Some(timer) = cpu.timers.pop_due(cpu.now) else { return done };
         match timer {
-            Timer::Neigh(key) => neigh::timer(cpu, key),
+            Timer::Neigh => neigh::timer(cpu),
             Timer::Addr(key) => addr::timer(cpu, key),
             Timer::Reass => reass::timer(cpu),
         }

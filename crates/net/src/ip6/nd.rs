@@ -1,12 +1,180 @@
 //! Neighbour discovery: what its messages mean for [`crate::neigh`] and [`crate::addr`].
 
-use pkt::Pkt;
+mod output;
 
+use core::net::{IpAddr, Ipv6Addr};
+
+use pkt::{Flags, Pkt};
+use wire::ether::Mac;
+use wire::nd::{Envelope, Error, Message, NeighborAdvert, Options};
+use wire::{Protocol, ip6, ip6_ext};
+
+use crate::addr;
+use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
+use crate::neigh::{self, Heard};
+use crate::netisr;
+use crate::next::{Next, Resume};
+use crate::tables::{Ifnet, Tables};
+
+pub(crate) use output::{Way, advertise, probe, solicit};
 
 /// Takes a neighbour discovery message in, on the CPU that owns the address it is about. `pkt` starts with its IPv6
 /// header, `pkt.l4` is where ICMPv6 starts; its checksum is right.
-pub fn input(cpu: &mut Cpu, pkt: Pkt) {
-    cpu.bury(pkt, DropReason::NdDone);
+///
+/// Reads  `cpu.tables`, `cpu.addrs`.   Writes `cpu.neigh`, `cpu.addrs`.
+/// Drops  [`DropReason::NdMalformed`], [`DropReason::NdHopLimit`], [`DropReason::NdFragmented`],
+///        [`DropReason::NdStranger`], [`DropReason::NdNotForUs`], [`DropReason::NdDone`],
+///        [`DropReason::IcmpRedirect`], [`DropReason::InterfaceGone`].
+///
+/// # Spec
+/// RFC 4861 §6.1, §7.1, §7.2; RFC 4862 §5.4; RFC 6980.
+pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
+    let owner = subject(&pkt).map_or(cpu.id, |subject| cpu.placement.owner_of(subject.into()));
+    if owner != cpu.id {
+        // Behind extension headers, or with a device's own hash, nobody saw whose it is.
+        pkt.resume = Resume::Local6 as u8;
+        return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
+    }
+    let reason = heard(cpu, &pkt);
+    cpu.bury(pkt, reason);
+}
+
+/// The address that the message is about: see [`crate::rss::hash6`].
+fn subject(pkt: &Pkt) -> Option<Ipv6Addr> {
+    let (envelope, message) = (envelope(pkt), pkt.head().get(usize::from(pkt.l4)..)?);
+    match Message::parse(&envelope, message).ok()?.0 {
+        Message::NeighborAdvert(NeighborAdvert { target, .. }) => Some(target),
+        Message::NeighborSolicit { target } if envelope.src.is_unspecified() => Some(target),
+        _ => Some(envelope.src),
+    }
+}
+
+fn envelope(pkt: &Pkt) -> Envelope {
+    Envelope { src: super::src(pkt), dst: super::dst(pkt), hop_limit: pkt.window(0)[7] }
+}
+
+fn heard(cpu: &mut Cpu, pkt: &Pkt) -> DropReason {
+    if is_fragmented(pkt) {
+        return DropReason::NdFragmented;
+    }
+    let tables = cpu.tables.clone();
+    let Some(ifnet) = tables.ifnet(pkt.rcvif) else { return DropReason::InterfaceGone };
+    let envelope = envelope(pkt);
+    let bytes = pkt.head().get(usize::from(pkt.l4)..).unwrap_or_default();
+    let (message, options) = match Message::parse(&envelope, bytes) {
+        Ok(message) => message,
+        Err(Error::HopLimit { .. }) => return DropReason::NdHopLimit,
+        Err(_) => return DropReason::NdMalformed,
+    };
+    match message {
+        Message::NeighborSolicit { target } => {
+            let solicit = Solicit { src: envelope.src, target, options };
+            solicit.heard(cpu, &tables, ifnet)
+        }
+        Message::NeighborAdvert(advert) => advertised(cpu, ifnet, advert, &options),
+        Message::Redirect { .. } => DropReason::IcmpRedirect,
+        // A router sends advertisements, it does not obey them; and we do not send any yet.
+        Message::RouterSolicit | Message::RouterAdvert(_) => {
+            cpu.count(Count::NdRouterIn);
+            DropReason::NdDone
+        }
+    }
+}
+
+/// Whether the message came in pieces, or as one that says to be a piece.
+//= https://www.rfc-editor.org/rfc/rfc6980#section-5
+//# Nodes MUST silently ignore the following Neighbor Discovery and SEcure Neighbor Discovery messages if the packets carrying them include an IPv6 Fragmentation Header
+fn is_fragmented(pkt: &Pkt) -> bool {
+    if pkt.flags.has(Flags::REASSEMBLED) {
+        return true;
+    }
+    let direct = pkt.window(0)[6] == Protocol::ICMP6.0;
+    !direct && has_fragment_header(pkt.head())
+}
+
+#[cold]
+fn has_fragment_header(packet: &[u8]) -> bool {
+    let chain = ip6::View::new(packet).ok().and_then(|view| ip6_ext::walk(&view, ip6_ext::Role::Host).ok());
+    chain.is_none_or(|chain| chain.fragment.is_some())
+}
+
+/// A neighbour solicitation.
+struct Solicit<'a> {
+    src: Ipv6Addr,
+    target: Ipv6Addr,
+    options: Options<'a>,
+}
+
+impl Solicit<'_> {
+    fn heard(&self, cpu: &mut Cpu, tables: &Tables, ifnet: &Ifnet) -> DropReason {
+        cpu.count(Count::NdSolicitsIn);
+        let Ok(asker) = self.asker(ifnet) else { return DropReason::NdMalformed };
+        let ours = addr::Key { ifindex: ifnet.index, addr: self.target.into() };
+        if !ifnet.has(ours.addr) {
+            return DropReason::NdNotForUs;
+        }
+        if self.src.is_unspecified() {
+            return self.probed(cpu, ours);
+        }
+        let key = neigh::Key { ifindex: ifnet.index, addr: self.src.into() };
+        if ifnet.has(key.addr) {
+            addr::claimed(cpu, addr::Key { ifindex: key.ifindex, addr: key.addr }, asker);
+            return DropReason::NdDone;
+        }
+        if !neigh::is_on_link(tables, &key) {
+            return DropReason::NdStranger;
+        }
+        if !cpu.addrs.usable(ours.ifindex, ours.addr) {
+            //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.3
+            //# If the target address is tentative, and the source address is a unicast address, the solicitation's sender is performing address resolution on the target; the solicitation should be silently ignored.
+            return DropReason::NdNotForUs;
+        }
+        if let Some(mac) = asker {
+            neigh::heard(cpu, key, Heard::Solicit { mac });
+        }
+        advertise(cpu, ours, Some((self.src, asker)));
+        DropReason::NdDone
+    }
+
+    /// The asker's link address: `Err` if it is not one that a host can have.
+    fn asker(&self, ifnet: &Ifnet) -> Result<Option<Mac>, ()> {
+        match self.options.source_link_addr() {
+            Some(mac) if !mac.is_unicast() => Err(()),
+            mac => Ok(mac.filter(|mac| *mac != ifnet.mac)),
+        }
+    }
+
+    /// Somebody wants an address that is ours: duplicate address detection of another host, or our own question, come
+    /// back over a loop.
+    fn probed(&self, cpu: &mut Cpu, ours: addr::Key) -> DropReason {
+        if output::nonce_of(&self.options).is_some_and(|nonce| cpu.addrs.has_asked(&ours, nonce)) {
+            return DropReason::NdDone;
+        }
+        addr::probed(cpu, ours, None);
+        if cpu.addrs.usable(ours.ifindex, ours.addr) {
+            advertise(cpu, ours, None);
+        }
+        DropReason::NdDone
+    }
+}
+
+fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> DropReason {
+    cpu.count(Count::NdAdvertsIn);
+    let mac = options.target_link_addr();
+    if mac.is_some_and(|mac| !mac.is_unicast()) {
+        return DropReason::NdMalformed;
+    }
+    let target = IpAddr::V6(advert.target);
+    if ifnet.has(target) {
+        if mac != Some(ifnet.mac) {
+            addr::claimed(cpu, addr::Key { ifindex: ifnet.index, addr: target }, mac);
+        }
+        return DropReason::NdDone;
+    }
+    let NeighborAdvert { router, solicited, replace, .. } = advert;
+    let key = neigh::Key { ifindex: ifnet.index, addr: target };
+    neigh::heard(cpu, key, Heard::Advert { mac, solicited, replace, router });
+    DropReason::NdDone
 }

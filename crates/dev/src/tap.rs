@@ -1,0 +1,238 @@
+//! TAP: a network interface of the kernel whose other end is this process.
+//!
+//! One queue, one ring, one CPU. Frames come and go with a virtio header, so that super-packets of 64 KiB cross whole
+//! and checksums that nobody needs are not computed. There is no ring in memory: each frame is one system call.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+use net::driver::{Caps, Driver, DriverStats, Link};
+use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool, RingId};
+
+use crate::Waiter;
+use crate::sys::tun::{Offload, TapQueue};
+use crate::sys::vnet_hdr::{self, VNET_HDR_LEN, VnetHdr};
+
+/// Buffers of the longest frame: 64 KiB and an Ethernet header.
+const BUFFERS_MAX: usize = 33;
+/// Slices of a system call: the virtio header and the buffers.
+const SLICES: usize = BUFFERS_MAX + 1;
+
+/// One queue of a TAP interface.
+pub struct TapRing {
+    queue: Arc<TapQueue>,
+    caps: Caps,
+    /// Empty buffers that the next frame is read into.
+    empty: Vec<Pkt>,
+    account: Option<RingId>,
+    allowance: usize,
+    link: Link,
+    stats: DriverStats,
+}
+
+impl TapRing {
+    /// A ring over `queue`, which may have at most `allowance` buffers out.
+    #[must_use]
+    pub fn new(queue: TapQueue, offload: Offload, allowance: usize) -> Self {
+        // Writing super-packets and partial checksums is always allowed; what the kernel does with UDP ones depends
+        // on its version, as does whether it sends us any.
+        let uso = offload == Offload::TcpAndUdp;
+        let caps = Caps { tx_csum: true, tso: true, uso, buffers_max: BUFFERS_MAX };
+        Self {
+            queue: Arc::new(queue),
+            caps,
+            empty: Vec::with_capacity(BUFFERS_MAX),
+            account: None,
+            allowance,
+            link: Link::Up,
+            stats: DriverStats::default(),
+        }
+    }
+
+    /// What to wait on for frames, for as long as the ring is open.
+    #[must_use]
+    pub fn waiter(&self) -> Waiter {
+        Waiter::on(&self.queue)
+    }
+
+    fn refill(&mut self, pool: &mut Pool) {
+        let account = *self.account.get_or_insert_with(|| pool.open_ring(self.allowance.max(BUFFERS_MAX)));
+        while self.empty.len() < BUFFERS_MAX
+            && let Some(pkt) = pool.take_for(account)
+        {
+            self.empty.push(pkt);
+        }
+    }
+
+    /// Reads one frame into the empty buffers; `None` if there is none.
+    fn read(&mut self) -> Option<(VnetHdr, usize)> {
+        let mut header = [0; VNET_HDR_LEN];
+        let mut room = self.empty.iter_mut().map(|pkt| &mut pkt.buffer_mut()[HEADROOM..]);
+        let mut first = Some(&mut header[..]);
+        let mut slices: [_; SLICES] = core::array::from_fn(|_| {
+            IoSliceMut::new(first.take().or_else(|| room.next()).unwrap_or_default())
+        });
+        match self.queue.readv(&mut slices) {
+            Ok(Some(len)) => Some((VnetHdr::decode(&header), len.saturating_sub(VNET_HDR_LEN))),
+            Ok(None) => None,
+            Err(error) => {
+                self.failed(&error);
+                None
+            }
+        }
+    }
+
+    /// Makes a packet of the first `len` bytes that were read.
+    fn packet(&mut self, header: &VnetHdr, len: usize) -> Option<Pkt> {
+        if len == 0 || len > self.empty.len() * DATA_LEN {
+            return None;
+        }
+        let mut parts = self.empty.drain(..len.div_ceil(DATA_LEN));
+        let mut pkt = parts.next()?;
+        pkt.place(HEADROOM, len.min(DATA_LEN)).ok()?;
+        for (before, mut part) in (1..).zip(parts) {
+            part.place(HEADROOM, (len - before * DATA_LEN).min(DATA_LEN)).ok()?;
+            pkt.chain(part);
+        }
+        describe(&mut pkt, header);
+        Some(pkt)
+    }
+
+    /// The interface is down, or gone.
+    fn failed(&mut self, error: &std::io::Error) {
+        match error.raw_os_error() {
+            Some(libc::EBADFD | libc::ENODEV) => self.link = Link::Gone,
+            Some(libc::EIO | libc::ENETDOWN) => self.link = Link::Down,
+            _ => self.stats.rx_errors += 1,
+        }
+    }
+
+    /// Whether the frame at the front of the vector has been dealt with.
+    fn write(&mut self, pkt: &Pkt) -> bool {
+        let header = header_for(pkt).encode();
+        let mut parts = pkt.fragments();
+        let mut first = Some(&header[..]);
+        let slices: [_; SLICES] =
+            core::array::from_fn(|_| IoSlice::new(first.take().or_else(|| parts.next()).unwrap_or_default()));
+        match self.queue.writev(&slices) {
+            Ok(Some(_)) => self.stats.tx_frames += 1,
+            Ok(None) => {
+                self.stats.tx_full += 1;
+                return false;
+            }
+            Err(error) => {
+                self.stats.tx_errors += 1;
+                if error.raw_os_error() == Some(libc::EBADFD) {
+                    self.link = Link::Gone;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Driver for TapRing {
+    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
+        let mut got = 0;
+        while got < max && self.link != Link::Gone && !into.is_full() {
+            self.refill(pool);
+            if self.empty.is_empty() {
+                break;
+            }
+            let Some((header, len)) = self.read() else { break };
+            self.link = Link::Up;
+            match self.packet(&header, len).map(|pkt| into.push(pkt)) {
+                Some(Ok(())) => got += 1,
+                Some(Err(pkt)) => pool.give(pkt),
+                None => self.stats.rx_errors += 1,
+            }
+        }
+        self.stats.rx_frames += got as u64;
+        got
+    }
+
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        let sent = from.iter().take_while(|pkt| self.write(pkt)).count();
+        for pkt in from.drain_front(sent) {
+            pool.give(pkt);
+        }
+    }
+
+    /// Each frame was its own doorbell.
+    fn doorbell(&mut self, _pool: &mut Pool) {}
+
+    fn caps(&self) -> Caps {
+        self.caps
+    }
+
+    fn link(&self) -> Link {
+        self.link
+    }
+
+    fn stats(&self) -> DriverStats {
+        DriverStats { doorbells: self.stats.tx_frames, ..self.stats }
+    }
+
+    fn close(&mut self, pool: &mut Pool) {
+        self.empty.drain(..).for_each(|pkt| pool.give(pkt));
+        self.account = None;
+    }
+}
+
+/// Notes what the kernel says about a frame. What it says impossibly is not believed: the frame then has a wrong
+/// checksum, and dies of it where that matters.
+fn describe(pkt: &mut Pkt, header: &VnetHdr) {
+    if header.flags & vnet_hdr::NEEDS_CSUM != 0 {
+        let field = usize::from(header.csum_start) + usize::from(header.csum_offset);
+        if field + 2 <= pkt.head().len() {
+            pkt.csum_start = header.csum_start;
+            pkt.csum_off = header.csum_offset;
+            pkt.flags.set(Flags::CSUM_PARTIAL);
+        }
+    } else if header.flags & vnet_hdr::DATA_VALID != 0 {
+        pkt.flags.set(Flags::CSUM_GOOD);
+    }
+    pkt.gso = match header.gso_type & !vnet_hdr::GSO_ECN {
+        vnet_hdr::GSO_TCPV4 => Gso::Tcp4,
+        vnet_hdr::GSO_TCPV6 => Gso::Tcp6,
+        vnet_hdr::GSO_UDP_L4 => Gso::Udp,
+        _ => return,
+    };
+    pkt.gso_size = header.gso_size;
+    if header.gso_type & vnet_hdr::GSO_ECN != 0 {
+        pkt.flags.set(Flags::GSO_ECN);
+    }
+}
+
+/// Tells the kernel what is still to be done to a frame.
+fn header_for(pkt: &Pkt) -> VnetHdr {
+    let mut header = VnetHdr::default();
+    if pkt.flags.has(Flags::CSUM_PARTIAL) {
+        header.flags = vnet_hdr::NEEDS_CSUM;
+        header.csum_start = pkt.csum_start;
+        header.csum_offset = pkt.csum_off;
+    } else if pkt.flags.has(Flags::CSUM_GOOD) {
+        header.flags = vnet_hdr::DATA_VALID;
+    }
+    header.gso_type = match pkt.gso {
+        Gso::None => return header,
+        Gso::Tcp4 => vnet_hdr::GSO_TCPV4,
+        Gso::Tcp6 => vnet_hdr::GSO_TCPV6,
+        Gso::Udp => vnet_hdr::GSO_UDP_L4,
+    };
+    if pkt.flags.has(Flags::GSO_ECN) {
+        header.gso_type |= vnet_hdr::GSO_ECN;
+    }
+    header.gso_size = pkt.gso_size;
+    header.hdr_len = pkt.csum_start + transport_header_len(pkt);
+    header
+}
+
+/// Bytes of the transport header of a super-packet, whose `csum_start` is where it begins.
+fn transport_header_len(pkt: &Pkt) -> u16 {
+    const UDP: u16 = 8;
+    match pkt.gso {
+        Gso::Udp => UDP,
+        _ => u16::from(pkt.window(usize::from(pkt.csum_start))[12] >> 4) * 4,
+    }
+}

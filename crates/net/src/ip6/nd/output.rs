@@ -1,0 +1,120 @@
+//! The way out for neighbour solicitations and advertisements.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use pkt::{Flags, Pkt};
+use wire::addr::ALL_NODES;
+use wire::ether::{EtherType, Header, Mac};
+use wire::nd::{HOP_LIMIT, Message, NeighborAdvert, Opt, Options};
+use wire::{Protocol, ip6};
+
+use crate::addr::{self, State};
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::next::Next;
+use crate::tables::IfIndex;
+use crate::{ether, neigh, netisr};
+
+/// Room for any message that is sent here.
+const MESSAGE_MAX: usize = 64;
+/// The nonce option (RFC 3971 §5.3.2).
+const NONCE: u8 = 14;
+
+/// From whom to whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) src: Ipv6Addr,
+    pub(crate) dst: Ipv6Addr,
+    /// The receiver's link address, if that is known already.
+    pub(crate) mac: Option<Mac>,
+}
+
+/// Asks for a neighbour, with our own link address, so that it need not ask back.
+pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message) {
+    let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
+    let key = addr::Key { ifindex, addr: way.src.into() };
+    //= https://www.rfc-editor.org/rfc/rfc4429#section-3.2
+    //# (modifies section 7.2.2) A node MUST NOT use an Optimistic Address as the source address of a Neighbor Solicitation
+    // A router has no other address in its first second, so it asks all the same, but says no link address: nobody's
+    // entry is overwritten, which is what the rule is for.
+    let mac = Some(ifnet.mac).filter(|_| cpu.addrs.state(&key) != Some(State::Tentative));
+    cpu.count(Count::NdSolicitsSent);
+    send(cpu, ifindex, way, message, mac.map(Opt::SourceLinkAddr));
+}
+
+/// Asks whether anybody has an address that is to be ours.
+pub(crate) fn probe(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message, nonce: &[u8; 6]) {
+    cpu.count(Count::NdSolicitsSent);
+    send(cpu, ifindex, way, message, Some(nonce_option(nonce)));
+}
+
+/// Says that `ours` is ours: to the asker and, if it said so, its link address; to everybody if nobody (with an
+/// address) asked.
+pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr, Option<Mac>)>) {
+    let (Some(ifnet), IpAddr::V6(target)) = (cpu.tables.ifnet(ours.ifindex), ours.addr) else { return };
+    let (dst, mac) = asker.unwrap_or((ALL_NODES, None));
+    let advert = NeighborAdvert {
+        router: cpu.tables.forwarding,
+        solicited: asker.is_some(),
+        //= https://www.rfc-editor.org/rfc/rfc4429#section-3.3
+        //# The Override flag MUST be set to 0 for an Optimistic Address
+        replace: cpu.addrs.state(&ours) == Some(State::Preferred),
+        target,
+    };
+    let option = Opt::TargetLinkAddr(ifnet.mac);
+    cpu.count(Count::NdAdvertsSent);
+    send(cpu, ours.ifindex, Way { src: target, dst, mac }, Message::NeighborAdvert(advert), Some(option));
+}
+
+/// Sends a message with options.
+fn send<'a>(
+    cpu: &mut Cpu,
+    ifindex: IfIndex,
+    way: Way,
+    message: Message,
+    options: impl IntoIterator<Item = Opt<'a>>,
+) {
+    let mut body = [0; MESSAGE_MAX];
+    let Ok(len) = message.emit(way.src, way.dst, options, &mut body) else { return };
+    let Some(mut pkt) = cpu.pool.take() else { return };
+    pkt.outif = ifindex;
+    pkt.flags.set(Flags::LOCAL);
+    if write(&mut pkt, way, &body[..len]).is_err() {
+        return cpu.bury(pkt, DropReason::NoBuffer);
+    }
+    let next = link(cpu, &mut pkt, way);
+    netisr::dispatch(cpu, pkt, next);
+}
+
+fn write(pkt: &mut Pkt, way: Way, message: &[u8]) -> Result<(), pkt::NoRoom> {
+    let len = u16::try_from(message.len()).unwrap_or_default();
+    let header = ip6::Header::new(way.src, way.dst, Protocol::ICMP6, len);
+    pkt.append(ip6::HEADER_LEN)?.copy_from_slice(&ip6::Header { hop_limit: HOP_LIMIT, ..header }.to_bytes());
+    pkt.append(message.len())?.copy_from_slice(message);
+    Ok(())
+}
+
+/// A known link address is used as it is: an answer must not wait for a question.
+fn link(cpu: &mut Cpu, pkt: &mut Pkt, way: Way) -> Next {
+    let Some(dst) = way.mac else { return neigh::link(cpu, pkt, way.dst.into()) };
+    let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
+    let header = Header { dst, src: ifnet.mac, ethertype: EtherType::IPV6 };
+    match ether::encapsulate(pkt, &header.to_bytes()) {
+        Ok(()) => Next::Output,
+        Err(_) => Next::Drop(DropReason::NoBuffer),
+    }
+}
+
+/// The option that lets us know our own question again (RFC 7527 §4.1).
+const fn nonce_option(nonce: &[u8; 6]) -> Opt<'_> {
+    Opt::Unknown { kind: NONCE, data: nonce }
+}
+
+/// The nonce that came with a message.
+pub(super) fn nonce_of(options: &Options<'_>) -> Option<[u8; 6]> {
+    options.iter().find_map(|option| match option {
+        Opt::Unknown { kind: NONCE, data } => data.try_into().ok(),
+        _ => None,
+    })
+}

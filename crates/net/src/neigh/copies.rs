@@ -1,0 +1,295 @@
+//! What one CPU sends by: link headers of neighbours in use, and the packets that wait for one.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use pkt::Pkt;
+use wire::ether::Mac;
+
+use super::{Key, LinkAddrs, Msg, is_on_link, link, link_addrs, tell};
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::icmp::{self, Problem};
+use crate::netisr::dispatch;
+use crate::secret::Secret;
+use crate::tables::IfIndex;
+use crate::time::{Duration, Instant};
+
+/// Packets that wait for one neighbour at the most; the oldest makes room.
+//= https://www.rfc-editor.org/rfc/rfc1122#section-2.3.2.2
+//# The link layer SHOULD save (rather than discard) at least one (the latest) packet of each set of packets destined to the same unresolved IP address, and transmit the saved packet when the address has been resolved.
+pub const HOLD_EACH_MAX: usize = 3;
+/// Packets that wait on one CPU at the most; the oldest makes room.
+pub const HOLD_MAX: usize = 256;
+/// Unanswered neighbours that are remembered at the most; the oldest makes room.
+const FAILED_MAX: usize = 1024;
+/// How long a neighbour that did not answer is not asked again.
+const FAILED_KEPT: Duration = Duration::from_secs(3);
+/// New neighbours that one CPU may ask for on one interface: one in this time …
+const ASK_EVERY: Duration = Duration::from_micros(3906);
+/// … after so many at once. Thus a sweep of a /64 costs 256 questions per second, and no known neighbour anything.
+const ASK_BURST: u32 = 256;
+
+/// Copies of entries, whoever owns them.
+pub(super) struct Copies {
+    table: HashMap<Key, Neighbour, Secret>,
+    held: Held,
+    /// Stale copies used for the first time in this turn.
+    used: Vec<Key>,
+    /// Neighbours that did not answer, oldest first. Some may have been heard of since.
+    failed: VecDeque<(Instant, Key)>,
+    limits: Vec<Limit>,
+}
+
+enum Neighbour {
+    /// Packets can go.
+    Known(Known),
+    /// The owner is asked; packets wait in these slots, oldest first.
+    Waiting(VecDeque<usize>),
+    /// It did not answer; not asked again until then.
+    Failed(Instant),
+}
+
+struct Known {
+    addrs: LinkAddrs,
+    /// The owner wants to know when this is used.
+    report: bool,
+}
+
+/// Waiting packets of all neighbours. A new one takes the place of the oldest.
+struct Held {
+    slots: Vec<Option<(Key, Pkt)>>,
+    next: usize,
+}
+
+/// Limits events to a rate after a burst: `full_at` is when all tokens will be back.
+#[derive(Clone, Copy, Default)]
+struct Limit {
+    full_at: Instant,
+}
+
+impl Copies {
+    pub(super) fn new(key: u128) -> Self {
+        Self {
+            table: HashMap::with_hasher(Secret::new(key)),
+            held: Held { slots: (0..HOLD_MAX).map(|_| None).collect(), next: 0 },
+            used: Vec::new(),
+            failed: VecDeque::new(),
+            limits: Vec::new(),
+        }
+    }
+
+    /// The fast path.
+    #[inline]
+    pub(super) fn link_addrs(&mut self, key: &Key) -> Option<LinkAddrs> {
+        match self.table.get_mut(key) {
+            Some(Neighbour::Known(known)) => {
+                if core::mem::take(&mut known.report) {
+                    self.used.push(*key);
+                }
+                Some(known.addrs)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn next_used(&mut self) -> Option<Key> {
+        self.used.pop()
+    }
+
+    pub(super) fn drain(&mut self) -> Vec<Pkt> {
+        self.table.clear();
+        self.held.slots.iter_mut().filter_map(Option::take).map(|(_, pkt)| pkt).collect()
+    }
+
+    /// Packets that wait here for `key`.
+    pub(super) fn waiting_for(&self, key: &Key) -> usize {
+        match self.table.get(key) {
+            Some(Neighbour::Waiting(slots)) => {
+                slots.iter().filter(|slot| self.held.is_of(**slot, key)).count()
+            }
+            _ => 0,
+        }
+    }
+
+    fn may_ask(&mut self, ifindex: IfIndex, now: Instant) -> bool {
+        let at = usize::from(ifindex);
+        if at >= self.limits.len() {
+            self.limits.resize(at + 1, Limit::default());
+        }
+        self.limits[at].allows(now)
+    }
+
+    /// Puts a packet among those that wait for `key`; answers the one that had to make room.
+    fn wait(&mut self, key: Key, pkt: Pkt) -> [Option<Pkt>; 2] {
+        let Some(Neighbour::Waiting(slots)) = self.table.get_mut(&key) else { return [Some(pkt), None] };
+        let older = if slots.len() >= HOLD_EACH_MAX { slots.pop_front() } else { None };
+        let older = older.and_then(|slot| self.held.take(slot, &key));
+        let (slot, oldest) = self.held.put(key, pkt);
+        slots.push_back(slot);
+        [older, oldest]
+    }
+
+    /// Replaces what is known of `key`, and answers the packets that waited for it.
+    fn replace(&mut self, key: Key, copy: Option<Neighbour>) -> Vec<Pkt> {
+        let old = match copy {
+            Some(copy) => self.table.insert(key, copy),
+            None => self.table.remove(&key),
+        };
+        let Some(Neighbour::Waiting(slots)) = old else { return Vec::new() };
+        slots.into_iter().filter_map(|slot| self.held.take(slot, &key)).collect()
+    }
+
+    fn remember_failure(&mut self, key: Key, until: Instant) {
+        if self.failed.len() >= FAILED_MAX {
+            self.forget_oldest_failure();
+        }
+        self.failed.push_back((until, key));
+    }
+
+    fn forget_failures(&mut self, now: Instant) {
+        while self.failed.front().is_some_and(|(until, _)| *until <= now) {
+            self.forget_oldest_failure();
+        }
+    }
+
+    fn forget_oldest_failure(&mut self) {
+        let Some((until, key)) = self.failed.pop_front() else { return };
+        if matches!(self.table.get(&key), Some(Neighbour::Failed(of)) if *of == until) {
+            self.table.remove(&key);
+        }
+    }
+}
+
+/// Keeps a packet for `key`, or sends it, or ends it: whatever is known by now.
+pub(super) fn hold(cpu: &mut Cpu, key: Key, pkt: Pkt) {
+    cpu.neigh.copies.forget_failures(cpu.now);
+    match cpu.neigh.copies.table.get(&key) {
+        Some(Neighbour::Known(_)) => send(cpu, key, pkt),
+        Some(Neighbour::Failed(_)) => unreachable(cpu, pkt),
+        Some(Neighbour::Waiting(_)) => wait(cpu, key, pkt),
+        None => ask(cpu, key, pkt),
+    }
+}
+
+/// The owner knows the link address.
+pub(super) fn known(cpu: &mut Cpu, key: Key, mac: Mac, stale: bool) {
+    let Some(ifnet) = cpu.tables.ifnet(key.ifindex) else { return gone(cpu, key, DropReason::InterfaceGone) };
+    let known = Known { addrs: link_addrs(mac, ifnet), report: stale };
+    if !cpu.neigh.copies.table.contains_key(&key) {
+        return;
+    }
+    for pkt in cpu.neigh.copies.replace(key, Some(Neighbour::Known(known))) {
+        send(cpu, key, pkt);
+    }
+}
+
+/// Nobody answered the owner.
+pub(super) fn failed(cpu: &mut Cpu, key: Key) {
+    let until = cpu.now + FAILED_KEPT;
+    cpu.neigh.copies.remember_failure(key, until);
+    for pkt in cpu.neigh.copies.replace(key, Some(Neighbour::Failed(until))) {
+        unreachable(cpu, pkt);
+    }
+}
+
+/// The owner knows nothing any more; packets that wait die of `reason`.
+pub(super) fn gone(cpu: &mut Cpu, key: Key, reason: DropReason) {
+    for pkt in cpu.neigh.copies.replace(key, None) {
+        cpu.bury(pkt, reason);
+    }
+}
+
+/// The neighbour has been heard of: it may be asked again.
+pub(super) fn heard_of(cpu: &mut Cpu, key: Key) {
+    if let Entry::Occupied(copy) = cpu.neigh.copies.table.entry(key)
+        && matches!(copy.get(), Neighbour::Failed(_))
+    {
+        copy.remove();
+    }
+}
+
+/// Drops what is not on a link any more, and takes over changed link addresses of our own.
+pub(super) fn tables_changed(cpu: &mut Cpu) {
+    let tables = cpu.tables.clone();
+    let copies = &mut cpu.neigh.copies;
+    let lost: Vec<Key> = copies.table.keys().filter(|key| !is_on_link(&tables, key)).copied().collect();
+    for (key, copy) in &mut copies.table {
+        if let (Neighbour::Known(known), Some(ifnet)) = (copy, tables.ifnet(key.ifindex)) {
+            known.addrs[6..].copy_from_slice(&ifnet.mac.octets());
+        }
+    }
+    for key in lost {
+        gone(cpu, key, DropReason::InterfaceGone);
+    }
+}
+
+/// Asks the owner, unless too many are asked for.
+///
+/// A neighbour that speaks to us first is learned from what it says; this limit never concerns it.
+//= https://www.rfc-editor.org/rfc/rfc6583#section-6
+fn ask(cpu: &mut Cpu, key: Key, pkt: Pkt) {
+    if !cpu.neigh.copies.may_ask(key.ifindex, cpu.now) {
+        cpu.count(Count::NeighLimited);
+        return cpu.bury(pkt, DropReason::NeighTableFull);
+    }
+    cpu.neigh.copies.table.insert(key, Neighbour::Waiting(VecDeque::new()));
+    wait(cpu, key, pkt);
+    let (owner, from) = (cpu.placement.owner_of(key.addr), cpu.id);
+    tell(cpu, owner, Msg::Wanted { key, from });
+}
+
+/// Drops  [`DropReason::NeighHoldFull`].
+fn wait(cpu: &mut Cpu, key: Key, pkt: Pkt) {
+    cpu.count(Count::NeighHeld);
+    for pkt in cpu.neigh.copies.wait(key, pkt).into_iter().flatten() {
+        cpu.bury(pkt, DropReason::NeighHoldFull);
+    }
+}
+
+fn send(cpu: &mut Cpu, key: Key, mut pkt: Pkt) {
+    let next = link(cpu, &mut pkt, key.addr);
+    dispatch(cpu, pkt, next);
+}
+
+/// Drops  [`DropReason::NeighUnreachable`].
+//= https://www.rfc-editor.org/rfc/rfc1812#section-3.3.2
+//# The link layer MUST NOT report a Destination Unreachable error to IP solely because there is no ARP cache entry for a destination
+fn unreachable(cpu: &mut Cpu, pkt: Pkt) {
+    if pkt.flags.has(pkt::Flags::LOCAL) {
+        return cpu.bury(pkt, DropReason::NeighUnreachable);
+    }
+    icmp::answer(cpu, pkt, Problem::HostUnreachable);
+}
+
+impl Held {
+    /// Answers the slot, and the packet that had been there for longest.
+    fn put(&mut self, key: Key, pkt: Pkt) -> (usize, Option<Pkt>) {
+        let slot = self.next;
+        self.next = (slot + 1) % HOLD_MAX;
+        (slot, self.slots[slot].replace((key, pkt)).map(|(_, pkt)| pkt))
+    }
+
+    /// Takes the packet out if it is (still) one of `key`.
+    fn take(&mut self, slot: usize, key: &Key) -> Option<Pkt> {
+        let held = self.slots.get_mut(slot)?;
+        held.take_if(|(of, _)| of == key).map(|(_, pkt)| pkt)
+    }
+
+    fn is_of(&self, slot: usize, key: &Key) -> bool {
+        matches!(self.slots.get(slot), Some(Some((of, _))) if of == key)
+    }
+}
+
+impl Limit {
+    fn allows(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.max(now);
+        let allowed = full_at.since(now) < ASK_EVERY * ASK_BURST;
+        if allowed {
+            self.full_at = full_at + ASK_EVERY;
+        }
+        allowed
+    }
+}

@@ -1,0 +1,229 @@
+//! The state machine of one neighbour: a function of what is heard, and of time.
+//!
+//! # Spec
+//! RFC 4861 §7.2.5, §7.3.3, §10, appendix C; RFC 1122 §2.3.2.1 for ARP.
+
+use wire::ether::Mac;
+
+use crate::time::{Duration, Instant};
+
+/// How sure we are of a neighbour's link address (RFC 4861 §7.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Asked for, not answered yet.
+    Incomplete,
+    /// Heard from, in answer to us, within the last half minute or so.
+    Reachable,
+    /// Not heard from for a while; nobody has sent to it since.
+    Stale,
+    /// Sent to while stale; it has a moment to be heard from by itself.
+    Delay,
+    /// Being asked whether it is still there.
+    Probe,
+    /// Set by a person, never overwritten.
+    Permanent,
+}
+
+/// Between two questions (`RETRANS_TIMER`; ARP: RFC 1122 §2.3.2.1 allows one per second).
+const RETRANS: Duration = Duration::from_secs(1);
+/// Questions to all before a neighbour counts as unreachable.
+const MAX_MULTICAST_SOLICIT: u8 = 3;
+/// Questions to a neighbour itself before its entry dies.
+const MAX_UNICAST_SOLICIT: u8 = 3;
+/// Questions to a neighbour itself before another host that claims its address is believed.
+const MAX_TAKEOVER_SOLICIT: u8 = 2;
+const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
+/// How long an entry that nobody uses is kept: what BSDs use for ARP.
+const STALE_KEPT: Duration = Duration::from_secs(20 * 60);
+/// Base of the random time for which an answer is believed.
+const REACHABLE_MS: u64 = 30_000;
+
+/// The moment, and how long an answer that is heard now is believed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) now: Instant,
+    reachable: Duration,
+}
+
+/// A neighbour's link address and what is known of it.
+#[derive(Clone, Debug)]
+pub(super) struct Nud {
+    pub(super) state: State,
+    /// All zero while incomplete.
+    pub(super) mac: Mac,
+    /// When [`Nud::tick`] is due.
+    pub(super) until: Instant,
+    /// Questions sent in this state.
+    sent: u8,
+    /// Another link address that claims to be the neighbour.
+    rival: Option<Mac>,
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Do {
+    Nothing,
+    /// Ask all on the link.
+    AskAll,
+    /// Ask the neighbour itself.
+    Ask(Mac),
+    /// The entry dies: nobody has ever answered.
+    GiveUp,
+    /// The entry dies.
+    Forget,
+}
+
+/// A neighbour advertisement, as far as it is of interest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Advert {
+    pub(crate) mac: Option<Mac>,
+    pub(crate) solicited: bool,
+    pub(crate) replace: bool,
+}
+
+impl Clock {
+    /// `random` is any number: it makes neighbours' times differ.
+    //= https://www.rfc-editor.org/rfc/rfc4861#section-6.3.2
+    //# This value should be a uniformly distributed random value between MIN_RANDOM_FACTOR and MAX_RANDOM_FACTOR times BaseReachableTime milliseconds.
+    pub(super) const fn new(now: Instant, random: u64) -> Self {
+        let reachable = Duration::from_millis(REACHABLE_MS / 2 + random % REACHABLE_MS);
+        Self { now, reachable }
+    }
+}
+
+impl Nud {
+    /// A neighbour of whom nothing is known; the first question is due now.
+    pub(super) const fn incomplete(now: Instant) -> Self {
+        Self { state: State::Incomplete, mac: Mac::ZERO, until: now, sent: 0, rival: None }
+    }
+
+    /// An entry that only a person changes.
+    pub(super) const fn permanent(mac: Mac) -> Self {
+        Self { state: State::Permanent, mac, until: Instant::NEVER, sent: 0, rival: None }
+    }
+
+    /// What copies are told: the link address, and whether its use is to be reported.
+    pub(super) fn view(&self) -> Option<(Mac, bool)> {
+        (self.state != State::Incomplete).then_some((self.mac, self.state == State::Stale))
+    }
+
+    /// Time has come.
+    pub(super) fn tick(&mut self, clock: Clock) -> Do {
+        match self.state {
+            State::Incomplete if self.sent >= MAX_MULTICAST_SOLICIT => Do::GiveUp,
+            State::Incomplete => self.asked(clock, Do::AskAll),
+            State::Reachable => self.enter_stale(clock),
+            State::Stale => Do::Forget,
+            State::Delay => self.enter_probe(clock),
+            State::Probe => self.probe(clock),
+            State::Permanent => Do::Nothing,
+        }
+    }
+
+    /// A CPU sends to a stale neighbour.
+    pub(super) fn used(&mut self, clock: Clock) {
+        if self.state == State::Stale {
+            self.enter(State::Delay, clock.now + DELAY_FIRST_PROBE);
+        }
+    }
+
+    /// The neighbour asked us something and said its link address: RFC 4861 §7.2.3.
+    pub(super) fn solicited_us(&mut self, mac: Mac, clock: Clock) -> Do {
+        if self.state == State::Permanent || self.mac == mac {
+            return Do::Nothing;
+        }
+        self.mac = mac;
+        self.enter_stale(clock)
+    }
+
+    /// The neighbour, or who says so, advertised itself: RFC 4861 §7.2.5.
+    pub(super) fn advertised(&mut self, advert: Advert, clock: Clock) -> Do {
+        match (self.state, advert.mac) {
+            (State::Permanent, _) | (State::Incomplete, None) => Do::Nothing,
+            (State::Incomplete, Some(mac)) => self.resolved(mac, advert.solicited, clock),
+            (state, Some(mac)) if mac != self.mac && !advert.replace => {
+                //= https://www.rfc-editor.org/rfc/rfc4861#section-7.2.5
+                //# a. If the state of the entry is REACHABLE, set it to STALE, but do not update the entry in any other way.
+                if state == State::Reachable { self.enter_stale(clock) } else { Do::Nothing }
+            }
+            (_, mac) => {
+                let changed = mac.is_some_and(|mac| mac != self.mac);
+                match (advert.solicited, changed) {
+                    (false, false) => Do::Nothing,
+                    (solicited, _) => self.resolved(mac.unwrap_or(self.mac), solicited, clock),
+                }
+            }
+        }
+    }
+
+    /// An ARP packet came from `mac`. `solicited` means that it is an answer, and to us.
+    ///
+    /// ARP cannot say "I was asked" or "replace", so that anybody can take a neighbour's place with one packet. Where
+    /// an address is in use it is believed only when the old one does not answer any more.
+    pub(super) fn arp(&mut self, mac: Mac, solicited: bool, clock: Clock) -> Do {
+        match self.state {
+            State::Permanent => Do::Nothing,
+            State::Incomplete => self.resolved(mac, solicited, clock),
+            _ if mac == self.mac && solicited => self.resolved(mac, true, clock),
+            _ if mac == self.mac => Do::Nothing,
+            State::Stale => self.resolved(mac, false, clock),
+            State::Reachable | State::Delay => {
+                self.rival = Some(mac);
+                self.enter_probe(clock)
+            }
+            State::Probe => {
+                self.rival = Some(mac);
+                Do::Nothing
+            }
+        }
+    }
+
+    /// Whether `mac` is not the one that we send to.
+    pub(super) fn is_claimed_by(&self, mac: Mac) -> bool {
+        self.state != State::Incomplete && self.mac != mac
+    }
+
+    fn resolved(&mut self, mac: Mac, confirmed: bool, clock: Clock) -> Do {
+        self.mac = mac;
+        if !confirmed {
+            return self.enter_stale(clock);
+        }
+        self.enter(State::Reachable, clock.now + clock.reachable);
+        Do::Nothing
+    }
+
+    fn enter_stale(&mut self, clock: Clock) -> Do {
+        self.enter(State::Stale, clock.now + STALE_KEPT);
+        Do::Nothing
+    }
+
+    /// Keeps a rival, which only probing decides about.
+    fn enter_probe(&mut self, clock: Clock) -> Do {
+        let rival = self.rival;
+        self.enter(State::Probe, clock.now);
+        self.rival = rival;
+        self.probe(clock)
+    }
+
+    fn probe(&mut self, clock: Clock) -> Do {
+        match self.rival {
+            Some(rival) if self.sent >= MAX_TAKEOVER_SOLICIT => self.resolved(rival, false, clock),
+            None if self.sent >= MAX_UNICAST_SOLICIT => Do::Forget,
+            _ => self.asked(clock, Do::Ask(self.mac)),
+        }
+    }
+
+    fn asked(&mut self, clock: Clock, what: Do) -> Do {
+        self.sent += 1;
+        self.until = clock.now + RETRANS;
+        what
+    }
+
+    const fn enter(&mut self, state: State, until: Instant) {
+        self.state = state;
+        self.until = until;
+        self.sent = 0;
+        self.rival = None;
+    }
+}
