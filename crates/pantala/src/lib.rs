@@ -3,6 +3,7 @@
 pub mod api;
 mod cli;
 pub mod config;
+mod demo;
 mod mac;
 mod show;
 mod suggest;

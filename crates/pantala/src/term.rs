@@ -10,6 +10,7 @@ pub struct Term {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
     colour: bool,
+    live: bool,
 }
 
 /// What a piece of text is, for those terminals that can show it.
@@ -30,13 +31,20 @@ impl Term {
     #[must_use]
     pub fn stdio() -> Self {
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self::new(Box::new(io::stdout()), Box::new(io::stderr()), colour)
+        let live = io::stdout().is_terminal();
+        Self { live, ..Self::new(Box::new(io::stdout()), Box::new(io::stderr()), colour) }
     }
 
     /// A terminal made of two writers.
     #[must_use]
     pub fn new(out: Box<dyn Write>, err: Box<dyn Write>, colour: bool) -> Self {
-        Self { out, err, colour }
+        Self { out, err, colour, live: false }
+    }
+
+    /// Whether a line that was shown can be replaced: whether a person looks at a terminal.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.live
     }
 
     /// Writes `text` as it is (it brings its own line ends) and shows it at once.

@@ -7,6 +7,7 @@ pub mod caps;
 pub mod ethtool;
 pub mod mmap;
 pub mod poll;
+pub mod process;
 pub mod promisc;
 pub mod sockopt;
 pub mod sysctl;

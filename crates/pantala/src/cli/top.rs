@@ -9,6 +9,7 @@ use super::{Failure, Session, check, ifconfig, neighbours, netstat, ping, route}
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
+use crate::demo;
 use crate::term::Term;
 
 /// A network stack for Linux in user space.
@@ -33,6 +34,12 @@ pub(crate) enum Command {
         /// The file
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
         config: PathBuf,
+    },
+    /// Build a small real network on this machine, show packets flowing through pantala, leave nothing behind
+    Demo {
+        /// Megabytes of each TCP transfer
+        #[arg(long, value_name = "MB", default_value_t = 200)]
+        megabytes: u32,
     },
     /// Make the running pantala read its configuration again
     Reload,
@@ -103,7 +110,7 @@ fn stop(error: clap::Error) -> Stop {
 impl Command {
     fn words(&mut self) -> Option<&mut Vec<String>> {
         match self {
-            Self::Check { .. } | Self::Reload => None,
+            Self::Check { .. } | Self::Demo { .. } | Self::Reload => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
             | Self::Route(words)
@@ -146,9 +153,13 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Check { config } = &line.command {
         return check::run(config, line.json, term);
     }
+    if let Command::Demo { megabytes } = line.command {
+        let options = demo::Options { transfer_bytes: u64::from(megabytes) * 1_000_000, json: line.json };
+        return demo::run(&options, term);
+    }
     let session = &mut line.session(term)?;
     match line.command {
-        Command::Check { .. } => Ok(()),
+        Command::Check { .. } | Command::Demo { .. } => Ok(()),
         Command::Reload => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),

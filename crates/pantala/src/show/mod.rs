@@ -5,7 +5,7 @@ mod neighbours;
 mod netstat;
 mod ping;
 mod routes;
-mod table;
+pub(crate) mod table;
 
 pub(crate) use ifconfig::ifconfig;
 pub(crate) use neighbours::{arp, ndp};
