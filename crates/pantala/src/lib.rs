@@ -1,4 +1,5 @@
 //! pantala's shell: what reads configuration, talks to people and, through the admin API, to a running stack.
+#![forbid(unsafe_code)]
 
 pub mod api;
 mod cli;

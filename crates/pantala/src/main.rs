@@ -1,4 +1,5 @@
 //! The `pantala` program: see [`pantala::run`].
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

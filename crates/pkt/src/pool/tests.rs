@@ -1,3 +1,5 @@
+//! Unsafe: plays a device that gives buffers back.
+
 use proptest::prelude::*;
 
 use super::*;

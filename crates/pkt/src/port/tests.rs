@@ -1,3 +1,5 @@
+//! Unsafe: plays a sender that stalls between claiming a slot and filling it.
+
 use std::{collections::VecDeque, thread};
 
 use proptest::prelude::*;
