@@ -1,0 +1,86 @@
+//! The frames that go round: 64 bytes, UDP, to a few destinations in turn.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wire::ether::{self, EtherType, Mac};
+use wire::{Protocol, ip4, ip6, udp};
+
+/// Bytes of a frame, without the check sequence that no software sees.
+pub const FRAME_LEN: usize = 64;
+/// Destinations, each behind a route of its own.
+pub const DESTINATIONS: u8 = 16;
+
+/// The router's link address on both sides.
+pub const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 1]);
+/// Where frames come from.
+pub const SENDER: Mac = Mac([2, 0, 0, 0, 0, 2]);
+/// Where all routes lead.
+pub const GATEWAY: Mac = Mac([2, 0, 0, 0, 0, 3]);
+
+/// IPv4 or IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    Ip4,
+    /// IPv6.
+    Ip6,
+}
+
+impl Family {
+    /// The address of the `host`th host behind the `net`th route; route 0 is the sender's own link.
+    #[must_use]
+    pub const fn addr(self, net: u8, host: u8) -> IpAddr {
+        match self {
+            Self::Ip4 => IpAddr::V4(Ipv4Addr::new(198, 18, net, host)),
+            Self::Ip6 => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, net as u16, 0, 0, 0, host as u16)),
+        }
+    }
+
+    /// Bits of the prefixes that the networks have.
+    #[must_use]
+    pub const fn prefix_len(self) -> u8 {
+        match self {
+            Self::Ip4 => 24,
+            Self::Ip6 => 64,
+        }
+    }
+
+    /// One frame for each destination.
+    #[must_use]
+    pub fn frames(self) -> Vec<[u8; FRAME_LEN]> {
+        (1..=DESTINATIONS).filter_map(|net| self.frame(net)).collect()
+    }
+
+    fn frame(self, net: u8) -> Option<[u8; FRAME_LEN]> {
+        let mut frame = [0; FRAME_LEN];
+        let (link, packet) = frame.split_at_mut(ether::HEADER_LEN);
+        let (ethertype, header_len) = match (self.addr(0, HOST), self.addr(net, HOST)) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let len = payload_len(packet.len() - ip4::HEADER_LEN)?;
+                let header = ip4::Header::new(src, dst, Protocol::UDP, len);
+                (EtherType::IPV4, header.emit(packet).ok()?)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let len = payload_len(packet.len() - ip6::HEADER_LEN)?;
+                let header = ip6::Header::new(src, dst, Protocol::UDP, len);
+                (EtherType::IPV6, header.emit(packet).ok()?)
+            }
+            _ => return None,
+        };
+        link.copy_from_slice(&ether::Header { dst: ROUTER, src: SENDER, ethertype }.to_bytes());
+        let datagram = &mut packet[header_len..];
+        let udp =
+            udp::Header { src_port: PORT, dst_port: PORT, len: payload_len(datagram.len())?, checksum: 0 };
+        datagram[..udp::HEADER_LEN].copy_from_slice(&udp.to_bytes());
+        Some(frame)
+    }
+}
+
+/// The host of each network that sends or is sent to.
+const HOST: u8 = 2;
+/// Discard, which RFC 2544 §C.2.4.1 chooses for test frames.
+const PORT: u16 = 9;
+
+fn payload_len(len: usize) -> Option<u16> {
+    u16::try_from(len).ok()
+}

@@ -1,0 +1,134 @@
+//! A device that writes frames out of nowhere and lets them vanish.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use net::driver::{Caps, Driver, DriverStats};
+use pkt::{Arena, ArenaError, HEADROOM, PktVec, Pool, VEC_MAX};
+
+use crate::frames::{FRAME_LEN, Family};
+
+/// How many frames the source still has for this turn; the benchmark fills it up.
+pub type Supply = Arc<AtomicUsize>;
+
+/// The receiving side: each frame is written freshly, as a device writes it.
+pub struct Source {
+    frames: Vec<[u8; FRAME_LEN]>,
+    at: usize,
+    supply: Supply,
+    stats: DriverStats,
+}
+
+/// The sending side: counts and forgets.
+#[derive(Default)]
+pub struct Sink {
+    stats: DriverStats,
+    sent: Arc<AtomicUsize>,
+}
+
+impl Source {
+    /// A source of `frames`, in turn, as many as `supply` says.
+    #[must_use]
+    pub fn new(frames: Vec<[u8; FRAME_LEN]>, supply: Supply) -> Self {
+        Self { frames, at: 0, supply, stats: DriverStats::default() }
+    }
+
+    fn next(&mut self) -> [u8; FRAME_LEN] {
+        self.at = if self.at + 1 < self.frames.len() { self.at + 1 } else { 0 };
+        self.frames[self.at]
+    }
+}
+
+impl Sink {
+    /// A sink that tells `sent` how many frames have gone.
+    #[must_use]
+    pub fn new(sent: Arc<AtomicUsize>) -> Self {
+        Self { sent, ..Self::default() }
+    }
+}
+
+impl Driver for Source {
+    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
+        let count = max.min(self.supply.load(Ordering::Relaxed));
+        for done in 0..count {
+            let Some(mut pkt) = pool.take() else { return done };
+            if let Some(room) = pkt.buffer_mut()[HEADROOM..].first_chunk_mut() {
+                *room = self.next();
+            }
+            let placed = pkt.place(HEADROOM, FRAME_LEN);
+            debug_assert!(placed.is_ok(), "a small frame fits into any buffer");
+            if let Err(pkt) = into.push(pkt) {
+                pool.give(pkt);
+            }
+        }
+        self.supply.fetch_sub(count, Ordering::Relaxed);
+        self.stats.rx_frames += count as u64;
+        count
+    }
+
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        from.drain().for_each(|pkt| pool.give(pkt));
+    }
+
+    fn doorbell(&mut self, _pool: &mut Pool) {}
+
+    fn caps(&self) -> Caps {
+        CAPS
+    }
+
+    fn stats(&self) -> DriverStats {
+        self.stats
+    }
+
+    fn close(&mut self, _pool: &mut Pool) {}
+}
+
+impl Driver for Sink {
+    fn rx(&mut self, _pool: &mut Pool, _into: &mut PktVec, _max: usize) -> usize {
+        0
+    }
+
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        self.sent.fetch_add(from.len(), Ordering::Relaxed);
+        self.stats.tx_frames += from.len() as u64;
+        from.drain().for_each(|pkt| pool.give(pkt));
+    }
+
+    fn doorbell(&mut self, _pool: &mut Pool) {}
+
+    fn caps(&self) -> Caps {
+        CAPS
+    }
+
+    fn stats(&self) -> DriverStats {
+        self.stats
+    }
+
+    fn close(&mut self, _pool: &mut Pool) {}
+}
+
+/// Moves `turns` vectors of `packets` frames from a source to a sink with nothing between them, and answers how many.
+///
+/// # Errors
+///
+/// When there is no memory for the buffers.
+pub fn pass(turns: usize, packets: usize) -> Result<usize, ArenaError> {
+    let mut pools = Arena::carve(1, VEC_MAX, false)?;
+    let (supply, sent) = (Supply::default(), Arc::default());
+    let mut source: Box<dyn Driver> = Box::new(Source::new(Family::Ip4.frames(), Arc::clone(&supply)));
+    let mut sink: Box<dyn Driver> = Box::new(Sink::new(Arc::clone(&sent)));
+    let mut vector = PktVec::new();
+    for pool in &mut pools {
+        for _ in 0..turns {
+            supply.store(packets, Ordering::Relaxed);
+            while source.rx(pool, &mut vector, CHUNK) > 0 {
+                sink.tx(pool, &mut vector);
+            }
+        }
+    }
+    Ok(sent.load(Ordering::Relaxed))
+}
+
+/// As many frames as the stack takes at once.
+const CHUNK: usize = 64;
+const CAPS: Caps = Caps { tx_csum: false, tso: false, uso: false, buffers_max: 1 };
