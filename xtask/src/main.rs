@@ -1,1 +1,123 @@
-fn main() {}
+//! The project's own commands. `cargo xtask --help` lists them.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to the person who started it")]
+#![expect(unreachable_pub, reason = "a program: `pub` means to its other modules")]
+
+mod args;
+mod checks;
+mod features;
+mod icount;
+mod report;
+mod run;
+mod setup;
+mod tally;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::args::Args;
+
+/// One sub-command.
+struct Command {
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    /// Answers whether all is well.
+    run: fn(&mut Args) -> Result<bool>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        usage: "[CHECK...]",
+        about: "Installs what the checks need, runs them all (or those named), and prints one table.\n\
+                Checks: fmt clippy tests e2e docs loom miri worlds icount. `e2e` is part of `tests`.",
+        run: checks::test,
+    },
+    Command { name: "ci", usage: "", about: "The same as `test`.", run: checks::test },
+    Command {
+        name: "worlds",
+        usage: "[N] [--seed S]",
+        about: "Runs N simulated worlds of each kind with seeds from S on (default: 200 from 1), optimised.\n\
+                A failure prints its seed; `cargo xtask worlds 1 --seed S` is that world again.",
+        run: checks::worlds,
+    },
+    Command {
+        name: "loom",
+        usage: "",
+        about: "Tries all interleavings of the rings, ports and wakers of `pkt`.",
+        run: checks::loom,
+    },
+    Command {
+        name: "miri",
+        usage: "",
+        about: "Runs the tests of `pkt` in an interpreter that sees undefined behaviour (nightly toolchain).",
+        run: checks::miri,
+    },
+    Command {
+        name: "fuzz",
+        usage: "[--seconds N]",
+        about: "Fuzzes every target for N seconds (default: 60). Needs a nightly toolchain and cargo-fuzz.",
+        run: checks::fuzz,
+    },
+    Command {
+        name: "icount",
+        usage: "[--bless] [--json] [--where]",
+        about: "Counts instructions per forwarded packet and compares them with bench/icount.toml.\n\
+                --bless writes the numbers there; --where says in which functions they are spent.",
+        run: icount::command,
+    },
+    Command {
+        name: "e2e",
+        usage: "[FILTER]",
+        about: "Runs the tests against real Linux hosts in network namespaces. Needs root.",
+        run: checks::e2e,
+    },
+    Command {
+        name: "arrows",
+        usage: "",
+        about: "Checks the house's own rules: dependencies between crates, unsafe files, lengths of files.",
+        run: checks::arrows,
+    },
+    Command {
+        name: "features",
+        usage: "[--check]",
+        about: "Writes FEATURES.toml's table into README.md; --check only says whether it is there.",
+        run: features::command,
+    },
+];
+
+fn main() -> ExitCode {
+    let mut args = Args::from_env();
+    let name = args.word().unwrap_or_else(|| "help".into());
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        eprintln!("xtask: there is no `{name}`\n\n{}", help());
+        return ExitCode::from(2);
+    };
+    if args.flag("--help") {
+        print!("{}", describe(command));
+        return ExitCode::SUCCESS;
+    }
+    match (command.run)(&mut args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask {name}: {error:#}");
+            ExitCode::from(if error.is::<args::Unknown>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn help() -> String {
+    let commands: String = COMMANDS.iter().map(describe).collect();
+    format!("usage: cargo xtask COMMAND\n\n{commands}")
+}
+
+fn describe(command: &Command) -> String {
+    let about = command.about.replace('\n', "\n      ");
+    format!("  {}\n      {about}\n", format!("{} {}", command.name, command.usage).trim_end())
+}

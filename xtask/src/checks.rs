@@ -1,0 +1,250 @@
+//! What must hold before a change lands, each check a function that answers with rows of the table.
+
+use core::time::Duration;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::args::Args;
+use crate::report::{Report, Row};
+use crate::run::{self, cargo, follow};
+use crate::tally::Tally;
+use crate::{icount, setup};
+
+/// A check: its name, and how it is run.
+type Check = (&'static str, fn() -> Result<Vec<Row>>);
+
+/// In order of how soon they find something.
+const CHECKS: &[Check] = &[
+    ("fmt", run_fmt),
+    ("clippy", run_clippy),
+    ("tests", run_tests),
+    ("docs", run_docs),
+    ("worlds", || run_worlds(WORLDS_IN_TEST, 1)),
+    ("loom", run_loom),
+    ("miri", run_miri),
+    ("icount", icount::check),
+];
+
+/// Worlds of each kind in `cargo xtask test`.
+const WORLDS_IN_TEST: u64 = 200;
+/// Worlds of each kind in `cargo xtask worlds`.
+const WORLDS: u64 = 200;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// `cargo xtask test`
+pub fn test(args: &mut Args) -> Result<bool> {
+    let mut wanted = Vec::new();
+    while let Some(name) = args.word() {
+        anyhow::ensure!(CHECKS.iter().any(|(check, _)| *check == name), "there is no check `{name}`");
+        wanted.push(name);
+    }
+    args.finish()?;
+    setup::packages()?;
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    table(CHECKS.iter().filter(|(name, _)| is_wanted(name)))
+}
+
+/// `cargo xtask worlds`
+pub fn worlds(args: &mut Args) -> Result<bool> {
+    let seed = args.number("--seed")?.unwrap_or(1);
+    let count = args.word().map_or(Ok(WORLDS), |word| word.parse())?;
+    args.finish()?;
+    one("worlds", || run_worlds(count, seed))
+}
+
+/// `cargo xtask loom`
+pub fn loom(args: &mut Args) -> Result<bool> {
+    args.finish()?;
+    one("loom", run_loom)
+}
+
+/// `cargo xtask miri`
+pub fn miri(args: &mut Args) -> Result<bool> {
+    args.finish()?;
+    one("miri", run_miri)
+}
+
+/// `cargo xtask e2e`
+pub fn e2e(args: &mut Args) -> Result<bool> {
+    let filter = args.word();
+    args.finish()?;
+    setup::packages()?;
+    one("e2e", || {
+        let mut command = cargo(["test", "--package", "pantala", "--test", "e2e", "--"]);
+        command.args(&filter);
+        command_of_tests("e2e", command, 15 * MINUTE)
+    })
+}
+
+/// `cargo xtask arrows`
+pub fn arrows(args: &mut Args) -> Result<bool> {
+    args.finish()?;
+    one("arrows", || {
+        command_of_tests("arrows", cargo(["test", "--package", "xtask", "--test", "house"]), 5 * MINUTE)
+    })
+}
+
+/// `cargo xtask fuzz`
+pub fn fuzz(args: &mut Args) -> Result<bool> {
+    let seconds = args.number("--seconds")?.unwrap_or(60);
+    args.finish()?;
+    one("fuzz", || run_fuzz(seconds))
+}
+
+fn one(name: &'static str, check: impl Fn() -> Result<Vec<Row>>) -> Result<bool> {
+    println!("\n{name}");
+    let mut report = Report::default();
+    check()?.into_iter().for_each(|row| report.add(row));
+    report.print();
+    Ok(report.total().failed == 0)
+}
+
+/// Runs checks one after the other, whatever becomes of each, and prints the table.
+fn table<'a>(checks: impl Iterator<Item = &'a Check>) -> Result<bool> {
+    let mut report = Report::default();
+    for (name, check) in checks {
+        println!("\n{name}");
+        let rows = check().unwrap_or_else(|error| vec![failed(name, &format!("{error:#}"))]);
+        rows.into_iter().for_each(|row| report.add(row));
+    }
+    report.print();
+    Ok(report.total().failed == 0)
+}
+
+fn run_fmt() -> Result<Vec<Row>> {
+    yes_or_no("fmt", cargo(["fmt", "--all", "--check"]), MINUTE)
+}
+
+fn run_clippy() -> Result<Vec<Row>> {
+    let command = cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    yes_or_no("clippy", command, 10 * MINUTE)
+}
+
+/// All tests of the workspace. Those against real hosts get a row of their own.
+fn run_tests() -> Result<Vec<Row>> {
+    let done = follow("tests", cargo(["test", "--workspace", "--no-fail-fast"]), 15 * MINUTE)?;
+    let is_e2e = |binary: &str| binary == "e2e";
+    let hosts = done.tests.tally(is_e2e);
+    let mut rows = vec![row("tests", &done, done.tests.tally(|binary| !is_e2e(binary)))];
+    if hosts != Tally::default() {
+        rows.push(Row {
+            elapsed: Duration::ZERO,
+            note: "in the run of `tests`".into(),
+            ..plain("e2e", hosts)
+        });
+    }
+    // Not one failed test, and still a failure: something did not even compile, or was killed.
+    let counted = rows.iter().map(|row| row.tally.failed).sum::<usize>();
+    if !done.status.success() && counted == 0 {
+        rows[0].tally += Tally::FAILED;
+    }
+    explain(&rows, &done);
+    Ok(rows)
+}
+
+fn run_docs() -> Result<Vec<Row>> {
+    let mut command = cargo(["doc", "--workspace", "--no-deps", "--quiet"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    yes_or_no("docs", command, 5 * MINUTE)
+}
+
+/// The worlds of `sim`, with more seeds than `cargo test` has patience for.
+fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
+    let mut command = cargo(["test", "--release", "--package", "sim", "--test", "*"]);
+    command.env("PANTALA_WORLDS", count.to_string()).env("PANTALA_SEED", seed.to_string());
+    command_of_tests("worlds", command, 10 * MINUTE)
+}
+
+fn run_loom() -> Result<Vec<Row>> {
+    let mut command = cargo(["test", "--release", "--package", "pkt", "--test", "loom_*"]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", run::root().join("target/loom"));
+    command_of_tests("loom", command, 5 * MINUTE)
+}
+
+fn run_miri() -> Result<Vec<Row>> {
+    if let Err(why) = setup::miri() {
+        return Ok(vec![skipped("miri", why)]);
+    }
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "miri", "test", "--package", "pkt", "--lib"]);
+    command.current_dir(run::root()).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
+    // Handles that tests drop on purpose are leaks on purpose.
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks");
+    command.env("CARGO_TARGET_DIR", run::root().join("target/miri"));
+    command_of_tests("miri", command, 5 * MINUTE)
+}
+
+fn run_fuzz(seconds: u64) -> Result<Vec<Row>> {
+    let mut targets = Command::new("rustup");
+    targets.args(["run", "nightly", "cargo", "fuzz", "list"]).current_dir(run::root());
+    targets.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    let Ok(targets) = run::capture(targets) else {
+        return Ok(vec![skipped(
+            "fuzz",
+            "needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz)",
+        )]);
+    };
+    let mut rows = Vec::new();
+    for target in targets.lines() {
+        rows.extend(fuzz_target(target, seconds)?);
+    }
+    Ok(rows)
+}
+
+fn fuzz_target(target: &str, seconds: u64) -> Result<Vec<Row>> {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "fuzz", "run", target, "--"]).current_dir(run::root());
+    command.arg(format!("-max_total_time={seconds}"));
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    yes_or_no(&format!("fuzz-{target}"), command, Duration::from_secs(seconds) + 10 * MINUTE)
+}
+
+/// A command that is one test by itself.
+fn yes_or_no(name: &str, command: Command, limit: Duration) -> Result<Vec<Row>> {
+    let done = follow(name, command, limit)?;
+    let tally = if done.status.success() && !done.timed_out { Tally::PASSED } else { Tally::FAILED };
+    let rows = vec![row(name, &done, tally)];
+    explain(&rows, &done);
+    Ok(rows)
+}
+
+/// A command that runs tests.
+fn command_of_tests(name: &str, command: Command, limit: Duration) -> Result<Vec<Row>> {
+    let done = follow(name, command, limit)?;
+    let mut tally = done.tests.tally(|_| true);
+    if (!done.status.success() || done.timed_out) && tally.failed == 0 {
+        tally += Tally::FAILED;
+    }
+    let rows = vec![row(name, &done, tally)];
+    explain(&rows, &done);
+    Ok(rows)
+}
+
+/// Shows the end of the log if anything failed.
+fn explain(rows: &[Row], done: &run::Finished) {
+    if rows.iter().any(|row| row.tally.failed > 0) {
+        eprintln!("{}\n  all of it: {}", run::tail(&done.log), done.log.display());
+    }
+}
+
+fn row(name: &str, done: &run::Finished, tally: Tally) -> Row {
+    let note = if done.timed_out { "stopped: took too long" } else { "" };
+    Row { check: name.into(), tally, elapsed: done.elapsed, note: note.into() }
+}
+
+fn plain(name: &str, tally: Tally) -> Row {
+    Row { check: name.into(), tally, elapsed: Duration::ZERO, note: String::new() }
+}
+
+fn failed(name: &str, why: &str) -> Row {
+    eprintln!("  FAILED: {name}: {why}");
+    Row { note: why.into(), ..plain(name, Tally::FAILED) }
+}
+
+/// Something is missing: said loudly, and never counted as passed.
+pub fn skipped(name: &str, why: &str) -> Row {
+    eprintln!("  SKIPPED: {name}: {why}");
+    Row { note: why.into(), ..plain(name, Tally::SKIPPED) }
+}

@@ -1,0 +1,163 @@
+//! Instructions per forwarded packet, counted by valgrind: the same number on a laptop and on a busy server.
+//!
+//! Each case runs with two lengths, and the difference is divided: what happens once falls out.
+
+mod profile;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::args::Args;
+use crate::checks::skipped;
+use crate::report::Row;
+use crate::run::{self, cargo, root};
+use crate::tally::Tally;
+
+/// What is sent: `wire` has no stack between source and sink, so it is what the harness itself costs.
+const KINDS: &[&str] = &["ip4", "ip6", "wire"];
+/// Packets in one turn.
+const AT_ONCE: &[usize] = &[1, 32, 256];
+/// Packets of the two runs: multiples of all of [`AT_ONCE`].
+const SHORT: usize = 4096;
+const LONG: usize = 3 * SHORT;
+/// What a case may cost more than its baseline, in percent.
+const WORSE_MAX: f64 = 2.0;
+const BASELINE: &str = "bench/icount.toml";
+const BUILD_LIMIT: Duration = Duration::from_secs(600);
+
+/// Instructions per packet, by case: `ip4.32` is IPv4 with 32 packets in a turn.
+type Counts = BTreeMap<String, f64>;
+
+#[derive(Serialize, Deserialize)]
+struct Baseline {
+    instructions_per_packet: Counts,
+}
+
+/// `cargo xtask icount`
+pub fn command(args: &mut Args) -> Result<bool> {
+    let (bless, json, places) = (args.flag("--bless"), args.flag("--json"), args.flag("--where"));
+    args.finish()?;
+    ensure!(run::has("valgrind"), "valgrind is missing: apt-get install valgrind");
+    let program = build()?;
+    if places {
+        return profile::print(&program).map(|()| true);
+    }
+    let counts = count_twice(&program)?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&counts)?);
+    }
+    if bless {
+        return write(counts).map(|()| true);
+    }
+    let baseline = read()?;
+    if !json {
+        print_table(&counts, &baseline);
+    }
+    Ok(too_much(&counts, &baseline).is_empty())
+}
+
+/// The check of `cargo xtask test`: one row, one test for each case.
+pub fn check() -> Result<Vec<Row>> {
+    let started = Instant::now();
+    if !run::has("valgrind") {
+        return Ok(vec![skipped("icount", "valgrind is missing")]);
+    }
+    let counts = count_twice(&build()?)?;
+    let baseline = read()?;
+    print_table(&counts, &baseline);
+    let worse = too_much(&counts, &baseline);
+    let tally = Tally { passed: counts.len() - worse.len(), failed: worse.len(), skipped: 0 };
+    let note =
+        if worse.is_empty() { String::new() } else { format!("more than before: {}", worse.join(" ")) };
+    Ok(vec![Row { check: "icount".into(), tally, elapsed: started.elapsed(), note }])
+}
+
+/// Builds the program that is counted, the same way everywhere: valgrind does not know the newest instructions.
+fn build() -> Result<PathBuf> {
+    let mut command = cargo(["build", "--profile", "icount", "--package", "bench", "--bin", "forward"]);
+    let target = root().join("target/icount");
+    command.env("RUSTFLAGS", "-C target-cpu=x86-64-v2").env("CARGO_TARGET_DIR", &target);
+    let done = run::follow("icount-build", command, BUILD_LIMIT)?;
+    ensure!(done.status.success(), "bench does not build:\n{}", run::tail(&done.log));
+    Ok(target.join("icount/forward"))
+}
+
+/// Counts all cases, and once more: what is not the same twice is not a number.
+fn count_twice(program: &PathBuf) -> Result<Counts> {
+    let counts = count_all(program)?;
+    let again = count_all(program)?;
+    ensure!(counts == again, "the same program counted twice: {counts:?}, then {again:?}");
+    Ok(counts)
+}
+
+fn count_all(program: &PathBuf) -> Result<Counts> {
+    let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (kind, *at_once)));
+    cases
+        .map(|(kind, at_once)| Ok((format!("{kind}.{at_once:03}"), count(program, kind, at_once)?)))
+        .collect()
+}
+
+fn count(program: &PathBuf, kind: &str, at_once: usize) -> Result<f64> {
+    let short = instructions(program, kind, at_once, SHORT)?;
+    let long = instructions(program, kind, at_once, LONG)?;
+    let difference = long.checked_sub(short).context("the longer run took fewer instructions")?;
+    let per_packet = difference as f64 / (LONG - SHORT) as f64;
+    Ok((per_packet * 10.0).round() / 10.0)
+}
+
+fn instructions(program: &PathBuf, kind: &str, at_once: usize, packets: usize) -> Result<u64> {
+    let text = callgrind(program, kind, at_once, packets)?;
+    let totals =
+        text.lines().find_map(|line| line.strip_prefix("totals: ")).context("callgrind wrote no totals")?;
+    Ok(totals.trim().parse()?)
+}
+
+/// Runs the program in valgrind and answers callgrind's output file.
+fn callgrind(program: &PathBuf, kind: &str, at_once: usize, packets: usize) -> Result<String> {
+    let out = root().join("target/xtask/callgrind.out");
+    std::fs::create_dir_all(out.parent().unwrap_or(&out))?;
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", out.display()));
+    command.arg(program).args([kind, &at_once.to_string(), &packets.to_string()]);
+    // The environment lies on the stack, and its length would shift what is measured.
+    command.env_clear();
+    run::capture(command)?;
+    Ok(std::fs::read_to_string(&out)?)
+}
+
+fn read() -> Result<Counts> {
+    let text = std::fs::read_to_string(root().join(BASELINE)).with_context(|| BASELINE.to_owned())?;
+    Ok(toml::from_str::<Baseline>(&text).context(BASELINE)?.instructions_per_packet)
+}
+
+fn write(counts: Counts) -> Result<()> {
+    let text = toml::to_string(&Baseline { instructions_per_packet: counts })?;
+    let head = "# Written by `cargo xtask icount --bless`. FAMILY.PACKETS_IN_ONE_TURN; `wire` is the harness alone.\n\n";
+    std::fs::write(root().join(BASELINE), format!("{head}{text}"))?;
+    println!("{BASELINE} written:\n{text}");
+    Ok(())
+}
+
+/// The cases that cost more than they may, or that have no baseline.
+fn too_much(counts: &Counts, baseline: &Counts) -> Vec<String> {
+    let worse = |(case, count): &(&String, &f64)| {
+        baseline.get(*case).is_none_or(|before| **count > before * (1.0 + WORSE_MAX / 100.0))
+    };
+    counts.iter().filter(worse).map(|(case, _)| case.clone()).collect()
+}
+
+fn print_table(counts: &Counts, baseline: &Counts) {
+    println!("  {:10} {:>18} {:>10} {:>8}", "case", "instructions/pkt", "baseline", "change");
+    for (case, count) in counts {
+        let (before, change) = baseline.get(case).map_or_else(Default::default, |before| {
+            (format!("{before:.1}"), format!("{:+.1} %", (count / before - 1.0) * 100.0))
+        });
+        println!("  {case:10} {count:>18.1} {before:>10} {change:>8}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Runs commands: output to a log, what matters to the terminal, and never longer than allowed.
+
+use core::time::Duration;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::tally::{Reader, is_skip};
+
+/// How a command went.
+pub struct Finished {
+    pub status: ExitStatus,
+    /// It was stopped because its time was up.
+    pub timed_out: bool,
+    pub tests: Reader,
+    pub log: PathBuf,
+    pub elapsed: Duration,
+}
+
+/// Lines of a failed command that are shown.
+const TAIL_LINES: usize = 120;
+
+/// The project's top directory.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// A `cargo` of the toolchain that runs us, in the project's top directory.
+pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Whether `program` can be found.
+pub fn has(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    // Debian keeps what only root needs apart, and not in everybody's PATH.
+    let sbin = ["/usr/sbin".into(), "/sbin".into()];
+    std::env::split_paths(&paths).chain(sbin).any(|dir| dir.join(program).is_file())
+}
+
+/// Runs `command` for at most `limit`. Its output is kept in `target/xtask/NAME.log`.
+pub fn follow(name: &str, mut command: Command, limit: Duration) -> Result<Finished> {
+    let started = Instant::now();
+    let log = root().join("target/xtask").join(name).with_extension("log");
+    std::fs::create_dir_all(log.parent().unwrap_or(&log))?;
+    let (output, input) = std::io::pipe()?;
+    command.stdin(std::process::Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    // The command holds the writing ends of the pipe: without them the output ends with the children.
+    drop(command);
+    let mut tests = Reader::default();
+    let timed_out = !copy(lines(output), &mut tests, &log, started + limit)?;
+    if timed_out {
+        eprintln!("  stopped: not done after {} s", limit.as_secs());
+        stop(&child);
+    }
+    Ok(Finished { status: wait(&mut child)?, timed_out, tests, log, elapsed: started.elapsed() })
+}
+
+/// Runs `command` to its end and answers what it prints. For commands that are over at once.
+pub fn capture(mut command: Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The last lines of a log.
+pub fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    Ok(child.wait()?)
+}
+
+/// The lines of `output`, as they come.
+fn lines(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(1024);
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// Whether the lines ended before `deadline`.
+fn copy(lines: Receiver<String>, tests: &mut Reader, log: &Path, deadline: Instant) -> Result<bool> {
+    let mut log = File::create(log)?;
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                tests.line(&line);
+                writeln!(log, "{line}")?;
+                if is_worth_showing(&line) {
+                    println!("    {}", line.trim());
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+        }
+    }
+}
+
+fn is_worth_showing(line: &str) -> bool {
+    is_skip(line) || line.starts_with("test ") && line.ends_with("FAILED")
+}
+
+/// Stops a child and all that it started, one by one: first asked, then made to.
+fn stop(child: &Child) {
+    for signal in ["-TERM", "-KILL"] {
+        for pid in descendants(child.id()) {
+            // One that is gone already is no failure.
+            let _ = Command::new("kill")
+                .args([signal, &pid.to_string()])
+                .stderr(std::process::Stdio::null())
+                .status();
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// A process, and the processes below it.
+fn descendants(pid: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, parent(pid)?)))
+        .collect();
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| pid));
+        at += 1;
+    }
+    found
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // "PID (NAME) STATE PARENT …", and a name may hold anything.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}

@@ -1,0 +1,91 @@
+//! What the checks need on the machine, and how it gets there.
+
+use core::time::Duration;
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::run;
+
+/// A program that checks use, the Debian package that brings it, and what for.
+struct Needed {
+    program: &'static str,
+    package: &'static str,
+    why: &'static str,
+}
+
+const NEEDED: &[Needed] = &[
+    Needed { program: "ip", package: "iproute2", why: "the Linux hosts of the end-to-end tests" },
+    Needed { program: "ping", package: "iputils-ping", why: "their view of reachability, TTL and MTU" },
+    Needed { program: "traceroute", package: "traceroute", why: "their view of the path" },
+    Needed { program: "tcpdump", package: "tcpdump", why: "a second opinion on every frame" },
+    Needed { program: "ethtool", package: "ethtool", why: "switching offloads of a host on and off" },
+    Needed { program: "valgrind", package: "valgrind", why: "instruction counts" },
+];
+
+const UPDATE_LIMIT: Duration = Duration::from_secs(120);
+const INSTALL_LIMIT: Duration = Duration::from_secs(300);
+
+/// Installs what is missing, if this is Debian and we are root; says loudly what stays missing.
+///
+/// Nothing here fails: a check that misses something is skipped, and counts as skipped.
+pub fn packages() -> Result<()> {
+    println!("set-up: programs that the checks use");
+    let missing: Vec<&Needed> = NEEDED.iter().filter(|needed| !run::has(needed.program)).collect();
+    if missing.is_empty() {
+        println!("  all there");
+        return Ok(());
+    }
+    if run::has("apt-get") && is_root() {
+        apt(&["update"], UPDATE_LIMIT)?;
+        let names: Vec<&str> = missing.iter().map(|needed| needed.package).collect();
+        apt(&[&["install", "--yes", "--no-install-recommends"], &*names].concat(), INSTALL_LIMIT)?;
+    }
+    for Needed { program, package, why } in missing.iter().filter(|needed| !run::has(needed.program)) {
+        eprintln!("  MISSING: `{program}` ({why}); as root: apt-get install {package}");
+    }
+    Ok(())
+}
+
+fn apt(args: &[&str], limit: Duration) -> Result<()> {
+    println!("  apt-get {}", args.join(" "));
+    let mut command = Command::new("apt-get");
+    command.args(["--quiet"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    let done = run::follow("apt-get", command, limit)?;
+    if !done.status.success() {
+        eprintln!("  apt-get failed:\n{}", run::tail(&done.log));
+    }
+    Ok(())
+}
+
+/// Whether this process may do what root may.
+pub fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    uids.split_whitespace().nth(1) == Some("0")
+}
+
+/// A nightly toolchain with miri, installed if rustup can. `None`: why not.
+pub fn miri() -> Result<(), &'static str> {
+    if !run::has("rustup") {
+        return Err("no rustup");
+    }
+    if has_miri() {
+        return Ok(());
+    }
+    println!("  rustup: installing a nightly toolchain with miri");
+    let mut rustup = Command::new("rustup");
+    rustup.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+    rustup.args(["--component", "miri", "--component", "rust-src"]);
+    let _ = run::follow("rustup", rustup, INSTALL_LIMIT);
+    if has_miri() { Ok(()) } else { Err("no nightly toolchain with miri") }
+}
+
+fn has_miri() -> bool {
+    succeeds(Command::new("rustup").args(["run", "nightly", "cargo", "miri", "--version"]))
+}
+
+/// Whether a quick question is answered with yes.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
