@@ -45,6 +45,8 @@ reasons! {
     ArpNotCredible = "arp_not_credible", "an ARP packet whose sender cannot be who it says";
     ArpNotForUs = "arp_not_for_us", "an ARP request for an address that is not ours";
     ArpDone = "arp_done", "an ARP packet that was for us and has been dealt with";
+    // ip
+    UnicastInBroadcast = "unicast_in_broadcast", "a packet for one host in a frame for many";
     // ip4
     Ip4Short = "ip4_short", "shorter than an IPv4 header";
     Ip4BadVersion = "ip4_bad_version", "the IPv4 version is not 4";
@@ -112,6 +114,8 @@ reasons! {
     NeighTableFull = "neigh_table_full", "too many neighbours are being looked for";
     NeighUnreachable = "neigh_unreachable", "the neighbour did not answer";
     AddressTentative = "address_tentative", "the source address is not ours to use yet";
+    OffloadMalformed = "offload_malformed", "the checksum or the segments asked for do not fit the packet";
+    TooManyBuffers = "too_many_buffers", "lies in more buffers than the device takes in one frame";
     IfqFull = "ifq_full", "the output queue was full";
     DeviceTxError = "device_tx_error", "the device refused the frame";
     NoDevice = "no_device", "the interface has no transmit ring";

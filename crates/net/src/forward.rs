@@ -13,6 +13,9 @@ use crate::neigh;
 use crate::next::Next;
 use crate::tables::IfIndex;
 
+/// The frame was for many.
+pub const LINK_GROUP: Flags = Flags::BROADCAST.with(Flags::MULTICAST);
+
 /// What differs between IPv4 and IPv6 on the way through.
 pub trait Family {
     /// Where packets for this host go.
@@ -64,7 +67,7 @@ fn transit<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, ifindex: IfIndex, via: Optio
         return Next::Drop(DropReason::ForwardingOff);
     }
     // RFC 1812 §5.3.4: a router MUST NOT forward any packet that it received as a link layer broadcast.
-    if pkt.flags.any(Flags::BROADCAST.with(Flags::MULTICAST)) {
+    if pkt.flags.any(LINK_GROUP) {
         return Next::Drop(DropReason::ForwardLinkBroadcast);
     }
     if let Some(next) = F::confined(pkt) {

@@ -9,8 +9,11 @@ pub mod output;
 use core::net::{IpAddr, Ipv6Addr};
 
 use pkt::Pkt;
+use wire::icmp6::{Message, parameter_problem};
+use wire::ip6_ext::{Answer, Error};
 
 use crate::count::Count;
+use crate::drop::DropReason;
 use crate::forward::Family;
 use crate::icmp::Problem;
 use crate::next::Next;
@@ -64,5 +67,30 @@ impl Family for Ip6 {
     fn too_big(_: &Pkt, mtu: u32) -> Next {
         // RFC 8200 §5: only the source fragments.
         Next::Answer(Problem::TooBig { mtu })
+    }
+}
+
+/// What becomes of a packet to `dst` whose extension headers cannot be accepted.
+pub(crate) fn refuse(error: &Error, dst: Ipv6Addr) -> Next {
+    let message = match error.answer() {
+        Answer::Always(message) => message,
+        Answer::UnlessMulticast(message) if !dst.is_multicast() => message,
+        Answer::UnlessMulticast(_) | Answer::Silence => return Next::Drop(reason(error)),
+    };
+    let Message::ParameterProblem { code, pointer } = message else { return Next::Drop(reason(error)) };
+    Next::Answer(match code {
+        parameter_problem::UNKNOWN_OPTION => Problem::UnknownOption { pointer },
+        parameter_problem::UNKNOWN_NEXT_HEADER => Problem::ProtocolUnreachable { pointer },
+        parameter_problem::INCOMPLETE_CHAIN => Problem::IncompleteChain,
+        _ => Problem::Parameter { pointer },
+    })
+}
+
+const fn reason(error: &Error) -> DropReason {
+    match error {
+        Error::TooManyHeaders { .. } | Error::TooManyOptionBytes { .. } => DropReason::Ip6TooManyExtensions,
+        Error::UnknownOption { .. } => DropReason::Ip6UnknownOption,
+        Error::RoutingHeader { .. } => DropReason::Ip6RoutingHeader,
+        _ => DropReason::Ip6BadExtension,
     }
 }

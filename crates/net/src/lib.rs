@@ -30,6 +30,7 @@ pub mod addr;
 pub mod udp;
 pub mod tcp;
 // the way out
+pub mod output;
 pub mod neigh;
 pub mod offload;
 pub mod ifq;

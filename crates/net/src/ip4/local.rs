@@ -1,11 +1,42 @@
 //! IPv4 packets for this host.
 
 use pkt::Pkt;
+use wire::Protocol;
 
+use super::icmp;
+use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::drop::DropReason;
+use crate::icmp::Problem;
+use crate::netisr::dispatch;
+use crate::next::Next;
+use crate::{reass, tcp, udp};
 
-/// Brings a packet for this host to its protocol.
-pub fn input(cpu: &mut Cpu, pkt: Pkt) {
-    cpu.bury(pkt, DropReason::NoProtocol);
+/// Where the protocol stands in the header.
+const PROTOCOL_AT: u32 = 9;
+/// In the word of flags and offset: everything that makes a fragment.
+const FRAGMENT: u16 = 0x3fff;
+
+/// Brings a packet for this host to its protocol, whole.
+///
+/// Reads  the header.   Writes `pkt.l4`, `pkt.proto`.
+/// Next   [`reass::input4`], [`icmp::input`], [`udp::input`], [`tcp::input`], [`Next::Answer`].
+///
+/// # Spec
+/// RFC 1122 §3.2.1.8, §3.2.2.1.
+pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
+    let ip = pkt.window(0);
+    let (header_len, protocol) = (u16::from(ip[0] & 0xf) * 4, Protocol(ip[9]));
+    let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT != 0;
+    pkt.l4 = header_len;
+    pkt.proto = protocol.0;
+    if is_fragment {
+        return reass::input4(cpu, pkt);
+    }
+    cpu.count(Count::Ip4Local);
+    match protocol {
+        Protocol::ICMP => icmp::input(cpu, pkt),
+        Protocol::UDP => udp::input(cpu, pkt),
+        Protocol::TCP => tcp::input(cpu, pkt),
+        _ => dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer: PROTOCOL_AT })),
+    }
 }

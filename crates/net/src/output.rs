@@ -1,0 +1,184 @@
+//! The way out of packets that are made here: their route, their source address. One body for both families.
+
+use core::cmp::Reverse;
+use core::net::{IpAddr, Ipv4Addr};
+
+use pkt::{Flags, Pkt};
+use wire::addr::multicast_scope;
+
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::fib::Hop;
+use crate::forward::{Family, fits};
+use crate::netisr::dispatch;
+use crate::next::{Next, Resume};
+use crate::tables::{IfAddr, IfIndex, Ifnet, Tables};
+use crate::{neigh, rss};
+
+/// What differs between IPv4 and IPv6 on the way out.
+pub trait Source: Family {
+    /// Where a packet from us to us comes in again.
+    const AGAIN: Resume;
+    /// Counts what was sent from here.
+    const SENT: Count;
+    /// Length of the header without options or extensions, bytes.
+    const HEADER_LEN: usize;
+
+    /// The source.
+    fn src(pkt: &Pkt) -> IpAddr;
+    /// Fills in what depends on the header as a whole.
+    fn finish(cpu: &mut Cpu, pkt: &mut Pkt);
+    /// Sends a packet that is bigger than the MTU in pieces, if it may be cut.
+    fn cut(cpu: &mut Cpu, pkt: Pkt, mtu: u32, next_hop: IpAddr);
+}
+
+/// Where a packet goes from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To this host itself.
+    Local,
+    /// To `next_hop` on the link of `ifindex`.
+    Link { ifindex: IfIndex, next_hop: IpAddr },
+}
+
+/// Sends a packet that was made here and starts with its whole network header.
+///
+/// Reads  `pkt.outif` where the destination means something only with its link, `cpu.tables`.
+/// Writes `pkt.outif`, the header's checksum and identification.
+/// Next   [`Next::Output`], [`Next::Resolve`], the loopback queue.
+/// Drops  [`DropReason::NoRoute`], [`DropReason::RejectRoute`], [`DropReason::BlackholeRoute`],
+///        [`DropReason::InterfaceGone`], [`DropReason::TooBig`], [`DropReason::NoBuffer`].
+///
+/// # Spec
+/// RFC 1122 §3.3.1; RFC 8200 §5.
+pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
+    debug_assert!(pkt.head().len() >= F::HEADER_LEN, "a packet made here has a header");
+    pkt.flags.set(Flags::LOCAL);
+    cpu.count(F::SENT);
+    F::finish(cpu, &mut pkt);
+    match way(&cpu.tables, F::dst(&pkt), pkt.outif) {
+        Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
+        Ok(Way::Link { ifindex, next_hop }) => to_link::<F>(cpu, pkt, ifindex, next_hop),
+        Err(reason) => cpu.bury(pkt, reason),
+    }
+}
+
+/// The packet belongs to the CPU that its flow belongs to, like one from a wire.
+fn to_ourselves<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
+    let here = if F::AGAIN == Resume::Ip4 { Next::Ip4 } else { Next::Ip6 };
+    match rss::place(cpu, &mut pkt, here) {
+        Next::HandOff(owner) => dispatch(cpu, pkt, Next::HandOff(owner)),
+        _ => cpu.loop_back(pkt, F::AGAIN),
+    }
+}
+
+fn to_link<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, ifindex: IfIndex, next_hop: IpAddr) {
+    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.mtu) else {
+        return cpu.bury(pkt, DropReason::InterfaceGone);
+    };
+    pkt.outif = ifindex;
+    if fits(&pkt, mtu) { link(cpu, pkt, next_hop) } else { F::cut(cpu, pkt, mtu, next_hop) }
+}
+
+/// Puts the link header on, and sends.
+pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
+    let next = neigh::link(cpu, &mut pkt, next_hop);
+    dispatch(cpu, pkt, next);
+}
+
+/// The way to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
+/// one; all others are looked up.
+pub(crate) fn way(tables: &Tables, dst: IpAddr, outif: IfIndex) -> Result<Way, DropReason> {
+    if outif != 0 && is_of_a_link(dst) {
+        let ours = tables.ifnet(outif).is_some_and(|ifnet| ifnet.has(dst));
+        return Ok(if ours { Way::Local } else { Way::Link { ifindex: outif, next_hop: dst } });
+    }
+    match tables.fib.hop(tables.fib.lookup(dst)) {
+        Hop::Local { .. } => Ok(Way::Local),
+        Hop::OnLink { ifindex } => Ok(Way::Link { ifindex, next_hop: dst }),
+        Hop::Gateway { ifindex, via } => Ok(Way::Link { ifindex, next_hop: via }),
+        // To the link all broadcasts are one.
+        Hop::Broadcast { ifindex } => Ok(Way::Link { ifindex, next_hop: Ipv4Addr::BROADCAST.into() }),
+        Hop::NoRoute => Err(DropReason::NoRoute),
+        Hop::Reject => Err(DropReason::RejectRoute),
+        Hop::Blackhole => Err(DropReason::BlackholeRoute),
+    }
+}
+
+fn is_of_a_link(dst: IpAddr) -> bool {
+    match dst {
+        IpAddr::V4(dst) => dst.is_multicast() || dst.is_broadcast() || dst.is_link_local(),
+        IpAddr::V6(dst) => dst.is_multicast() || dst.is_unicast_link_local(),
+    }
+}
+
+/// The own address to speak to `dst` with, and the interface that the packets will leave by.
+///
+/// `None` if no route leads there, or no address reaches so far.
+//= https://www.rfc-editor.org/rfc/rfc1122#section-3.3.4.3
+//= https://www.rfc-editor.org/rfc/rfc6724#section-5
+#[must_use]
+pub fn source_for(cpu: &Cpu, dst: IpAddr) -> Option<(IpAddr, IfIndex)> {
+    source_on(cpu, dst, 0)
+}
+
+/// [`source_for`], where the destination is of the link of `outif`.
+#[must_use]
+pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
+    let tables = &cpu.tables;
+    match way(tables, dst, outif).ok()? {
+        Way::Local => Some((dst, outif)),
+        Way::Link { ifindex, next_hop } => {
+            let ifnet = tables.ifnet(ifindex)?;
+            let own = best(ifnet, dst, next_hop).or_else(|| {
+                // An unnumbered interface speaks with the address of another.
+                tables
+                    .ifnets()
+                    .filter_map(|other| best(other, dst, next_hop))
+                    .max_by_key(|own| rank(own, dst, next_hop))
+            })?;
+            Some((own.addr, ifindex))
+        }
+    }
+}
+
+fn best(ifnet: &Ifnet, dst: IpAddr, next_hop: IpAddr) -> Option<IfAddr> {
+    let same_family = ifnet.addrs.iter().filter(|own| own.addr.is_ipv4() == dst.is_ipv4());
+    same_family.copied().max_by_key(|own| rank(own, dst, next_hop))
+}
+
+/// What makes one candidate better than another, most important first: rules 1, 2, 6 and 8 of RFC 6724, and before
+/// the last one that the next hop can answer directly (its rule 5.5). Rule 5 is in who is asked first.
+fn rank(own: &IfAddr, dst: IpAddr, next_hop: IpAddr) -> impl Ord + use<> {
+    let (have, need) = (scope(own.addr), scope(dst));
+    let reaches = have >= need;
+    let tight = if reaches { (0, Reverse(have)) } else { (have, Reverse(0)) };
+    let label = is_unique_local(own.addr) == is_unique_local(dst);
+    let answers = own.covers(next_hop);
+    (own.addr == dst, reaches, tight, label, answers, common_prefix(own.addr, dst))
+}
+
+/// How far an address reaches, as RFC 6724 §3.1 and §3.2 number it.
+fn scope(addr: IpAddr) -> u8 {
+    const LINK: u8 = 2;
+    const GLOBAL: u8 = 14;
+    match addr {
+        IpAddr::V4(addr) if addr.is_link_local() || addr.is_loopback() => LINK,
+        IpAddr::V6(addr) if addr.is_unicast_link_local() || addr.is_loopback() => LINK,
+        IpAddr::V6(addr) => multicast_scope(addr).map_or(GLOBAL, |scope| scope.0),
+        IpAddr::V4(_) => GLOBAL,
+    }
+}
+
+fn is_unique_local(addr: IpAddr) -> bool {
+    matches!(addr, IpAddr::V6(addr) if addr.is_unique_local())
+}
+
+fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}
