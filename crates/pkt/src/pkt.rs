@@ -245,13 +245,10 @@ impl Pkt {
     pub fn copy_out(&self, at: usize, out: &mut [u8]) -> usize {
         let (mut skip, mut done) = (at, 0);
         for part in self.fragments() {
-            let part = part.get(skip..).unwrap_or_else(|| {
+            let Some(part) = part.get(skip..).filter(|part| !part.is_empty()) else {
                 skip -= part.len();
-                &[]
-            });
-            if part.is_empty() {
                 continue;
-            }
+            };
             skip = 0;
             let n = part.len().min(out.len() - done);
             out[done..done + n].copy_from_slice(&part[..n]);

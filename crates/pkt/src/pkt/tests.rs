@@ -68,6 +68,7 @@ fn a_chain_is_one_packet_across_its_buffers() {
     let mut out = [0; 9];
     assert_eq!((pkt.len(), pkt.buffers(), pkt.copy_out(3, &mut out)), (15, 3, 9));
     assert_eq!(&out, b"habeta_ga");
+    assert_eq!((pkt.copy_out(5, &mut out), &out), (9, b"beta_gamm"), "starts with the second buffer");
     assert_eq!(pkt.copy_out(15, &mut out), 0);
     assert!(pkt.append(1).is_err(), "its end is in another buffer");
     let cut = pkt.truncate(7).unwrap();
