@@ -13,7 +13,7 @@ use ::wire::ether::Mac;
 use pkt::Arena;
 use pkt::wake::Sleeper;
 
-pub(crate) use self::wire::Frame;
+pub(crate) use self::wire::{Frame, load};
 use self::wire::{Mem, Wire, wire};
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};

@@ -113,3 +113,6 @@ fn describe(new: &mut Pkt, pkt: &Pkt) {
     (new.proto, new.l4) = (pkt.proto, pkt.l4);
     (new.flags, new.csum_start, new.csum_off) = (pkt.flags, pkt.csum_start, pkt.csum_off);
 }
+
+#[cfg(test)]
+mod tests;

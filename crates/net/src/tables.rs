@@ -2,7 +2,6 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::addr::{ALL_NODES, ALL_ROUTERS, solicited_node_multicast};
 use wire::ether::Mac;
 
 use crate::cpu::CpuId;
@@ -42,11 +41,6 @@ pub struct Config {
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
 }
-
-/// The group of all hosts on a link (RFC 1112 §4).
-const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-/// The group of all routers on a link (RFC 1256 §2).
-const ALL_ROUTERS_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 
 /// Index of an interface. Packets name interfaces by it, never by pointer.
 pub type IfIndex = u16;
@@ -131,21 +125,6 @@ impl Tables {
     #[must_use]
     pub fn ifnet_named(&self, name: &str) -> Option<&Ifnet> {
         self.ifnets().find(|ifnet| ifnet.name == name)
-    }
-
-    /// Whether we listen to `group` on this interface: all hosts or nodes, all routers if we are one, and those that
-    /// neighbours ask for our addresses. Nobody here joins others.
-    //= https://www.rfc-editor.org/rfc/rfc4291#section-2.8
-    //= https://www.rfc-editor.org/rfc/rfc1112#section-7.2
-    #[must_use]
-    pub fn is_member(&self, ifindex: IfIndex, group: IpAddr) -> bool {
-        let Some(ifnet) = self.ifnet(ifindex) else { return false };
-        match group {
-            IpAddr::V4(group) => group == ALL_HOSTS || (self.forwarding && group == ALL_ROUTERS_V4),
-            IpAddr::V6(ALL_NODES) => true,
-            IpAddr::V6(ALL_ROUTERS) => self.forwarding,
-            IpAddr::V6(group) => ifnet.addrs6().any(|(addr, _)| solicited_node_multicast(addr) == group),
-        }
     }
 
     /// Whether `addr` is one of our own on any interface.

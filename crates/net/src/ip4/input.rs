@@ -9,6 +9,7 @@ use wire::checksum::{self, Sum, verify_header_20};
 use wire::ip4::{HEADER_LEN, OptionIter};
 
 use super::{dst, src};
+use crate::addr::in_group;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -165,11 +166,13 @@ fn judge_destination(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 
 /// Multicast is not forwarded, and that of a link never would be.
 fn group(cpu: &Cpu, pkt: &Pkt, group: Ipv4Addr) -> Next {
-    if cpu.tables.is_member(pkt.rcvif, group.into()) {
+    let tables = &cpu.tables;
+    let is_joined = |ifnet| in_group(ifnet, group.into(), tables.forwarding);
+    if tables.ifnet(pkt.rcvif).is_some_and(is_joined) {
         return Next::Local4;
     }
     let link_only = matches!(group.octets(), [224, 0, 0, _]);
-    let stays = link_only || !cpu.tables.forwarding;
+    let stays = link_only || !tables.forwarding;
     Next::Drop(if stays { DropReason::GroupNotJoined } else { DropReason::ForwardMulticast })
 }
 

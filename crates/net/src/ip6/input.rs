@@ -9,6 +9,7 @@ use wire::ip6_ext::{self, Role};
 use wire::{Protocol, checksum};
 
 use super::{dst, refuse, src};
+use crate::addr::in_group;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -136,11 +137,13 @@ fn judge_destination(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 }
 
 fn group(cpu: &Cpu, pkt: &Pkt, group: Ipv6Addr) -> Next {
-    if cpu.tables.is_member(pkt.rcvif, group.into()) {
+    let tables = &cpu.tables;
+    let is_joined = |ifnet| in_group(ifnet, group.into(), tables.forwarding);
+    if tables.ifnet(pkt.rcvif).is_some_and(is_joined) {
         return Next::Local6;
     }
     let link_only = multicast_scope(group).is_none_or(|scope| scope <= Scope::LINK_LOCAL);
-    let stays = link_only || !cpu.tables.forwarding || src(pkt).is_unspecified();
+    let stays = link_only || !tables.forwarding || src(pkt).is_unspecified();
     Next::Drop(if stays { DropReason::GroupNotJoined } else { DropReason::ForwardMulticast })
 }
 
@@ -177,3 +180,6 @@ fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
     let partial = checksum::partial_v6(src(pkt), dst(pkt), Protocol(pkt.proto), len);
     offload::recognise(cpu, pkt, partial);
 }
+
+#[cfg(test)]
+mod tests;

@@ -152,7 +152,7 @@ impl Driver for Mem {
 }
 
 /// A packet with the frame's bytes, in as many buffers as it takes.
-pub(super) fn load(pool: &mut Pool, frame: &Frame) -> Option<Pkt> {
+pub(crate) fn load(pool: &mut Pool, frame: &Frame) -> Option<Pkt> {
     let mut parts = frame.bytes.chunks(DATA_LEN);
     let mut pkt = load_part(pool, parts.next().unwrap_or_default())?;
     for part in parts {
