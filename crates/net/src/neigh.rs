@@ -17,6 +17,7 @@
 //! ARP has no state machine of its own: both families go through that of RFC 4861 §7.3.
 
 mod copies;
+mod front;
 mod nud;
 mod owner;
 mod people;

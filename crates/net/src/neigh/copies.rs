@@ -7,6 +7,7 @@ use hashbrown::hash_map::Entry;
 use pkt::Pkt;
 use wire::ether::Mac;
 
+use super::front::Front;
 use super::{Key, LinkAddrs, Msg, is_on_link, link, link_addrs, tell};
 use crate::count::Count;
 use crate::cpu::Cpu;
@@ -35,6 +36,8 @@ const ASK_BURST: u32 = 256;
 /// Copies of entries, whoever owns them.
 pub(super) struct Copies {
     table: HashMap<Key, Neighbour, Secret>,
+    /// Those of the table whose use need not be reported, as far as there is room.
+    front: Front,
     held: Held,
     /// Stale copies used for the first time in this turn.
     used: Vec<Key>,
@@ -74,6 +77,7 @@ impl Copies {
     pub(super) fn new(key: u128) -> Self {
         Self {
             table: HashMap::with_hasher(Secret::new(key)),
+            front: Front::new(),
             held: Held { slots: (0..HOLD_MAX).map(|_| None).collect(), next: 0 },
             used: Vec::new(),
             failed: VecDeque::new(),
@@ -84,15 +88,16 @@ impl Copies {
     /// The fast path.
     #[inline]
     pub(super) fn link_addrs(&mut self, key: &Key) -> Option<LinkAddrs> {
-        match self.table.get_mut(key) {
-            Some(Neighbour::Known(known)) => {
-                if core::mem::take(&mut known.report) {
-                    self.used.push(*key);
-                }
-                Some(known.addrs)
-            }
-            _ => None,
+        self.front.get(key).or_else(|| self.look_up(key))
+    }
+
+    fn look_up(&mut self, key: &Key) -> Option<LinkAddrs> {
+        let Some(Neighbour::Known(known)) = self.table.get_mut(key) else { return None };
+        if core::mem::take(&mut known.report) {
+            self.used.push(*key);
         }
+        self.front.set(key, known.addrs);
+        Some(known.addrs)
     }
 
     pub(super) fn next_used(&mut self) -> Option<Key> {
@@ -101,6 +106,7 @@ impl Copies {
 
     pub(super) fn drain(&mut self) -> Vec<Pkt> {
         self.table.clear();
+        self.front.clear();
         self.held.slots.iter_mut().filter_map(Option::take).map(|(_, pkt)| pkt).collect()
     }
 
@@ -134,6 +140,7 @@ impl Copies {
 
     /// Replaces what is known of `key`, and answers the packets that waited for it.
     fn replace(&mut self, key: Key, copy: Option<Neighbour>) -> Vec<Pkt> {
+        self.front.forget(&key);
         let old = match copy {
             Some(copy) => self.table.insert(key, copy),
             None => self.table.remove(&key),
@@ -216,6 +223,7 @@ pub(super) fn tables_changed(cpu: &mut Cpu) {
     let tables = cpu.tables.clone();
     let copies = &mut cpu.neigh.copies;
     let lost: Vec<Key> = copies.table.keys().filter(|key| !is_on_link(&tables, key)).copied().collect();
+    copies.front.clear();
     for (key, copy) in &mut copies.table {
         if let (Neighbour::Known(known), Some(ifnet)) = (copy, tables.ifnet(key.ifindex)) {
             known.addrs[6..].copy_from_slice(&ifnet.mac.octets());
