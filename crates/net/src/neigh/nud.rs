@@ -227,3 +227,6 @@ impl Nud {
         self.rival = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

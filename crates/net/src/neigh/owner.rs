@@ -19,8 +19,8 @@ pub const ENTRIES_MAX: usize = 16_384;
 /// Entries among them that nobody has answered for yet. A new one takes the place of the oldest of these only.
 //= https://www.rfc-editor.org/rfc/rfc6583#section-6
 pub const INCOMPLETE_MAX: usize = 1024;
-/// Entries whose time has come that are dealt with in one turn.
-const PER_TURN_MAX: usize = 256;
+/// Entries whose time has come that are dealt with before other timers have their turn.
+const AT_ONCE_MAX: usize = 16;
 
 /// What was heard of a neighbour.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +179,7 @@ pub(super) fn timer(cpu: &mut Cpu) {
         return;
     }
     cpu.neigh.owned.armed = Instant::NEVER;
-    for _ in 0..PER_TURN_MAX {
+    for _ in 0..AT_ONCE_MAX {
         let Some(key) = cpu.neigh.owned.next_due(cpu.now) else { break };
         change(cpu, key, |entry, clock| entry.nud.tick(clock));
     }

@@ -40,9 +40,12 @@ fn solicit(cpu: &mut Cpu, key: Key, target: Ipv6Addr, dst: Ipv6Addr, to: Option<
     nd::solicit(cpu, key.ifindex, nd::Way { src, dst, mac: to }, Message::NeighborSolicit { target });
 }
 
-/// Our own addresses to ask with. Without one there is nobody to answer to, and the question is not sent.
+/// Our own addresses to ask with: the one that speaks to such neighbours or, while that is not to be used, another.
+/// Without one there is nobody to answer to, and the question is not sent.
 fn speaker(cpu: &Cpu, key: &Key) -> Option<(Mac, IpAddr)> {
     let ifnet = cpu.tables.ifnet(key.ifindex)?;
-    let source = ifnet.source_for(key.addr)?;
-    cpu.addrs.usable(key.ifindex, source).then_some((ifnet.mac, source))
+    let others = ifnet.addrs.iter().map(|own| own.addr).filter(|own| own.is_ipv4() == key.addr.is_ipv4());
+    let mut all = ifnet.source_for(key.addr).into_iter().chain(others);
+    let source = all.find(|own| cpu.addrs.usable(key.ifindex, *own))?;
+    Some((ifnet.mac, source))
 }
