@@ -69,6 +69,8 @@ pub struct Addrs {
 
 /// One of our addresses.
 struct Own {
+    /// The link address that it has been announced with.
+    mac: Mac,
     state: State,
     is_usable: bool,
     /// On the CPU that watches it.
@@ -172,12 +174,10 @@ pub fn timer(cpu: &mut Cpu, key: Key) {
 /// not changed is not touched.
 pub fn tables_changed(cpu: &mut Cpu) {
     let tables = cpu.tables.clone();
-    cpu.addrs.table.retain(|key, _| is_configured(&tables, key));
-    let up = tables.ifnets().filter(|ifnet| ifnet.up);
-    let all = up.flat_map(|ifnet| ifnet.addrs.iter().map(|own| Key { ifindex: ifnet.index, addr: own.addr }));
-    for key in all {
-        if !cpu.addrs.table.contains_key(&key) {
-            watch::start(cpu, key);
+    cpu.addrs.table.retain(|key, own| is_configured(&tables, key, own));
+    for ifnet in tables.ifnets().filter(|ifnet| ifnet.up) {
+        for own in &ifnet.addrs {
+            watch::start(cpu, Key { ifindex: ifnet.index, addr: own.addr }, ifnet.mac);
         }
     }
     cpu.addrs.count_unusable();
@@ -198,8 +198,9 @@ pub(crate) fn probed(cpu: &mut Cpu, key: Key, rival: Option<Mac>) {
     }
 }
 
-fn is_configured(tables: &Tables, key: &Key) -> bool {
-    tables.ifnet(key.ifindex).is_some_and(|ifnet| ifnet.up && ifnet.has(key.addr))
+/// Whether nothing has changed. With another link address an address must be made known again.
+fn is_configured(tables: &Tables, key: &Key, own: &Own) -> bool {
+    tables.ifnet(key.ifindex).is_some_and(|ifnet| ifnet.up && ifnet.has(key.addr) && ifnet.mac == own.mac)
 }
 
 /// Sets a state here and on all other CPUs.
@@ -209,3 +210,6 @@ fn publish(cpu: &mut Cpu, key: Key, state: State) {
         cpu.peers.send(other, crate::msg::Msg::Addr(Msg::State { key, state }));
     }
 }
+
+#[cfg(test)]
+mod tests;

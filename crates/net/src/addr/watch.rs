@@ -58,20 +58,19 @@ enum Phase {
     Watching,
 }
 
-/// Begins with an address that was configured, on every CPU; the one that owns it watches it.
-pub(super) fn start(cpu: &mut Cpu, key: Key) {
-    let state = if is_probed_first(cpu, &key) { State::Tentative } else { State::Preferred };
+/// Begins with an address that was configured, unless that has been done, on every CPU; the one that owns it watches it.
+pub(super) fn start(cpu: &mut Cpu, key: Key, mac: Mac) {
+    if cpu.addrs.table.contains_key(&key) {
+        return;
+    }
+    // IPv4 has no optimistic detection, so an optimist just announces.
+    let is_probed_first = mac.is_unicast() && (key.addr.is_ipv6() || !cpu.addrs.optimistic);
+    let state = if is_probed_first { State::Tentative } else { State::Preferred };
     let is_mine = cpu.placement.owner_of(key.addr) == cpu.id;
-    let watch = is_mine.then(|| Watch::new(cpu, &key, state));
+    let watch = is_mine.then(|| Watch::new(cpu.now, mac, state, cpu.secret.draw()));
     let is_usable = is_usable(state, cpu.addrs.optimistic);
-    cpu.addrs.table.insert(key, Own { state, is_usable, watch });
+    cpu.addrs.table.insert(key, Own { mac, state, is_usable, watch });
     arm(cpu, key);
-}
-
-/// IPv4 has no optimistic detection, so an optimist just announces.
-fn is_probed_first(cpu: &Cpu, key: &Key) -> bool {
-    let has_link = cpu.tables.ifnet(key.ifindex).is_some_and(|ifnet| ifnet.mac.is_unicast());
-    has_link && (key.addr.is_ipv6() || !cpu.addrs.optimistic)
 }
 
 /// The next question or announcement is due.
@@ -206,13 +205,12 @@ fn arm(cpu: &mut Cpu, key: Key) {
 }
 
 impl Watch {
-    fn new(cpu: &mut Cpu, key: &Key, state: State) -> Self {
-        let has_link = cpu.tables.ifnet(key.ifindex).is_some_and(|ifnet| ifnet.mac.is_unicast());
-        let wait = below(PROBE_WAIT, cpu.secret.draw());
+    /// An interface without a link address has nobody to ask.
+    fn new(now: Instant, mac: Mac, state: State, random: u64) -> Self {
         let (phase, at) = match state {
-            _ if !has_link => (Phase::Watching, Instant::NEVER),
-            State::Tentative => (Phase::Probing, cpu.now + wait),
-            State::Preferred | State::Duplicated => (Phase::Announcing, cpu.now),
+            _ if !mac.is_unicast() => (Phase::Watching, Instant::NEVER),
+            State::Tentative => (Phase::Probing, now + below(PROBE_WAIT, random)),
+            State::Preferred | State::Duplicated => (Phase::Announcing, now),
         };
         Self {
             phase,
