@@ -119,3 +119,6 @@ fn learn(cpu: &mut Cpu, ifnet: &Ifnet, pkt: &Pkt, arp: &Packet, is_for_us: bool)
     };
     neigh::heard(cpu, key, what);
 }
+
+#[cfg(test)]
+mod tests;

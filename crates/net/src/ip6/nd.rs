@@ -178,3 +178,6 @@ fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Op
     neigh::heard(cpu, key, Heard::Advert { mac, solicited, replace, router });
     DropReason::NdDone
 }
+
+#[cfg(test)]
+mod tests;
