@@ -64,7 +64,11 @@ counts! {
     Icmp6ErrorsLimited = "icmp6_errors_limited", "ICMPv6 errors not sent because of the rate limit";
     Icmp6ErrorsForbidden = "icmp6_errors_forbidden", "ICMPv6 errors not sent because the packet must not be answered";
     Icmp6ErrorsIn = "icmp6_errors_in", "ICMPv6 errors received";
+    IcmpNoBuffer = "icmp_no_buffer", "ICMP messages not sent because no buffer was free";
     UdpIn = "udp_in", "UDP datagrams received for this host";
+    TcpIn = "tcp_in", "TCP segments received for this host";
+    TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";
+    TcpResetsLimited = "tcp_resets_limited", "TCP resets not sent because of the rate limit";
     ArpRequestsIn = "arp_requests_in", "ARP requests received";
     ArpRepliesIn = "arp_replies_in", "ARP replies received";
     ArpRequestsSent = "arp_requests_sent", "ARP requests sent";

@@ -75,8 +75,9 @@ reasons! {
     ReassOverlap = "reass_overlap", "a fragment overlaps another, so the whole datagram is discarded";
     ReassTooLong = "reass_too_long", "a fragment ends beyond 65535 bytes";
     ReassTooMany = "reass_too_many", "a datagram with more fragments than are kept";
-    ReassFull = "reass_full", "the reassembly queues are full";
-    ReassSourceFull = "reass_source_full", "one source has as many unfinished datagrams as it may";
+    ReassFull = "reass_full", "the reassembly queues were full, and the oldest datagram gave way";
+    ReassSourceFull = "reass_source_full", "one source had as many unfinished datagrams as it may, and its oldest gave way";
+    ReassDuplicate = "reass_duplicate", "a fragment that had come already";
     ReassTimeout = "reass_timeout", "a fragment of a datagram that never became whole";
     ReassFirstTooShort = "reass_first_too_short", "a first fragment without its whole header chain";
     // for us
@@ -91,6 +92,7 @@ reasons! {
     IcmpNotAnswered = "icmp_not_answered", "an ICMP message of a type that is not answered";
     IcmpBroadcastEcho = "icmp_broadcast_echo", "an echo request to a broadcast or multicast address";
     IcmpRedirect = "icmp_redirect", "a redirect; a router does not follow them";
+    IcmpUnsolicited = "icmp_unsolicited", "an echo reply that nobody waits for, or an error about a packet not sent from here";
     IcmpDone = "icmp_done", "an ICMP message that was for us and has been dealt with";
     NdMalformed = "nd_malformed", "a neighbour discovery message that breaks RFC 4861";
     NdHopLimit = "nd_hop_limit", "a neighbour discovery message that came from another link";

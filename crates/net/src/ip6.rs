@@ -2,6 +2,7 @@
 
 pub mod input;
 pub mod local;
+pub(crate) mod headers;
 pub mod icmp6;
 pub mod nd;
 pub mod output;

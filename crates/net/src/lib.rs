@@ -27,8 +27,10 @@ pub mod fib;
 pub mod forward;
 // what it was for
 pub mod addr;
+mod upper;
 pub mod udp;
 pub mod tcp;
+pub mod ping;
 // the way out
 pub mod output;
 pub mod neigh;

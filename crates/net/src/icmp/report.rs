@@ -1,0 +1,116 @@
+//! Errors that others send: they belong to whoever sent the packet that they quote.
+
+use core::net::IpAddr;
+
+use pkt::{Pkt, WINDOW};
+use wire::{Protocol, ip4, ip6};
+
+use super::Message;
+use crate::count::Count;
+use crate::cpu::{Cpu, CpuId};
+use crate::drop::DropReason;
+use crate::ip6::headers;
+use crate::netisr::dispatch;
+use crate::next::Next;
+use crate::{ping, rss, upper};
+
+/// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
+const QUOTE_MAX: usize = 128;
+
+/// Bytes of an error in front of what it quotes, in both families.
+const QUOTE_AT: usize = 8;
+
+/// The packet that an error quotes, as we had sent it.
+pub(crate) struct Quoted {
+    /// From which of our addresses.
+    pub(crate) local: IpAddr,
+    /// To whom.
+    pub(crate) remote: IpAddr,
+    /// What it was.
+    pub(crate) protocol: Protocol,
+    /// The first bytes of the upper layer: ports, or the echo's header.
+    pub(crate) upper: [u8; 8],
+    /// The CPU that sent it.
+    owner: CpuId,
+}
+
+/// Tells whoever sent the packet that an error quotes, if it was sent from here.
+///
+/// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
+///
+/// Next   [`ping::error`], the CPU that owns what is quoted.
+/// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpUnsolicited`], [`DropReason::IcmpDone`].
+pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
+    let Some(quoted) =
+        Quoted::read(cpu, &pkt, usize::from(pkt.l4) + QUOTE_AT).filter(|_| is_credible(message))
+    else {
+        return cpu.bury(pkt, DropReason::IcmpMalformed);
+    };
+    if quoted.owner != cpu.id {
+        pkt.resume = upper::resume(&pkt) as u8;
+        return dispatch(cpu, pkt, Next::HandOff(quoted.owner));
+    }
+    cpu.count(if upper::is_ip4(&pkt) { Count::IcmpErrorsIn } else { Count::Icmp6ErrorsIn });
+    if !cpu.tables.is_ours(quoted.local) {
+        return cpu.bury(pkt, DropReason::IcmpUnsolicited);
+    }
+    let is_known = match quoted.protocol {
+        Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, upper::ends(&pkt).0, &quoted, message),
+        _ => false,
+    };
+    cpu.bury(pkt, if is_known { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+}
+
+/// Whether a message may be believed: no link is so small.
+//= https://www.rfc-editor.org/rfc/rfc8201#section-4
+//# If a node receives a Packet Too Big message reporting a next-hop MTU
+//# that is less than the IPv6 minimum link MTU, it must discard it.
+//= https://www.rfc-editor.org/rfc/rfc1191#section-3
+//# A host MUST never reduce its estimate of the Path MTU below 68
+//# octets.
+fn is_credible(message: Message) -> bool {
+    match message {
+        // A router from before RFC 1191 says 0.
+        Message::V4(wire::icmp4::Message::Unreachable {
+            code: wire::icmp4::unreachable::FRAGMENTATION_NEEDED,
+            mtu,
+        }) => mtu == 0 || mtu >= ip4::MIN_MTU,
+        Message::V6(wire::icmp6::Message::PacketTooBig { mtu }) => mtu >= u32::from(ip6::MIN_MTU),
+        _ => true,
+    }
+}
+
+impl Quoted {
+    /// Reads the packet that starts `at` bytes into `pkt`, perhaps cut off. `None` if there is too little of it to know
+    /// whose it was, or it is a fragment that does not say.
+    pub(crate) fn read(cpu: &Cpu, pkt: &Pkt, at: usize) -> Option<Self> {
+        let mut bytes = [0; QUOTE_MAX];
+        let len = pkt.copy_out(at, &mut bytes);
+        let window: &[u8; WINDOW] = bytes.first_chunk()?;
+        let there = bytes.get(..len)?;
+        if upper::is_ip4(pkt) { Self::read4(cpu, there, window) } else { Self::read6(cpu, there, window) }
+    }
+
+    fn read4(cpu: &Cpu, bytes: &[u8], window: &[u8; WINDOW]) -> Option<Self> {
+        let view = ip4::View::new_quoted(bytes).ok().filter(|view| view.fragment_offset() == 0)?;
+        Some(Self {
+            local: view.src().into(),
+            remote: view.dst().into(),
+            protocol: view.protocol(),
+            upper: *view.payload().first_chunk()?,
+            owner: cpu.placement.owner(rss::hash4(window)),
+        })
+    }
+
+    fn read6(cpu: &Cpu, bytes: &[u8], window: &[u8; WINDOW]) -> Option<Self> {
+        let view = ip6::View::new_quoted(bytes).ok()?;
+        let upper = headers::upper(bytes).filter(|upper| upper.fragment_offset.unwrap_or(0) == 0)?;
+        Some(Self {
+            local: view.src().into(),
+            remote: view.dst().into(),
+            protocol: upper.protocol,
+            upper: *bytes.get(upper.at..)?.first_chunk()?,
+            owner: cpu.placement.owner(rss::hash6(window)),
+        })
+    }
+}
