@@ -159,10 +159,12 @@ impl Netisr {
         count
     }
 
-    /// Own messages first, then each peer's, then those of the control threads.
+    /// Own messages first, then those of the control threads, then each peer's: what a thread sent here is handled
+    /// before the tour that it started afterwards, and that peers pass on, comes by.
     pub(super) fn next_message(&mut self) -> Option<Msg> {
-        let from_peers = self.inbox.from.iter_mut().find_map(|from| from.messages.pop());
-        self.cpu.peers.own.pop_front().or(from_peers).or_else(|| self.inbox.port.pop())
+        let Self { cpu, inbox, .. } = self;
+        let from_peers = || inbox.from.iter_mut().find_map(|from| from.messages.pop());
+        cpu.peers.own.pop_front().or_else(|| inbox.port.pop()).or_else(from_peers)
     }
 
     pub(super) fn handle(&mut self, msg: Msg) {
