@@ -21,7 +21,8 @@ pub trait Driver: Send {
     /// Tells the device that frames wait in the transmit ring, if any do.
     fn doorbell(&mut self, pool: &mut Pool);
 
-    /// Whether frames that the device has taken are still to come back, or wait for another doorbell.
+    /// Whether frames that the device has taken are still to come back, or wait for another doorbell; or whether the
+    /// receive ring is empty, so that no frame can wake its owner (buffers that come home wake nobody).
     ///
     /// The netisr then turns again soon instead of sleeping until something is received.
     fn busy(&self) -> bool {
