@@ -32,6 +32,8 @@ pub struct Station {
     pub heard: VecDeque<Heard>,
     /// Packets that it received and that nobody should have sent: what was wrong with them.
     pub complaints: Vec<String>,
+    /// Packets that it lost itself: their next hop was not found in time.
+    pub lost: u64,
     /// Does not answer to anything, as if unplugged.
     pub mute: bool,
     addrs: Vec<IfAddr>,
@@ -159,6 +161,7 @@ impl Station {
             mac,
             heard: VecDeque::new(),
             complaints: Vec::new(),
+            lost: 0,
             mute: false,
             addrs: addrs.iter().copied().chain([link_local]).collect(),
             gateways: Vec::new(),
@@ -295,7 +298,7 @@ impl Station {
                 self.waiting.push_back((next_hop, packet));
                 self.ask(next_hop);
             }
-            None => {}
+            None => self.lost += 1,
         }
     }
 

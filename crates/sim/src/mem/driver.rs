@@ -67,7 +67,8 @@ impl Driver for MemDriver {
     }
 
     fn busy(&self) -> bool {
-        self.nic.lock().rings[self.ring].is_busy()
+        let state = self.nic.lock();
+        !state.gone && state.rings[self.ring].is_busy(self.caps.buffers_max.max(1))
     }
 
     fn caps(&self) -> Caps {

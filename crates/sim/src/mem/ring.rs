@@ -107,8 +107,9 @@ impl Ring {
         self.sending.len() + self.sent.len()
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        self.in_flight() > 0 || !self.arrived.is_empty()
+    /// Whether the driver must look again soon: a ring without buffers raises no interrupt when one comes home.
+    pub(super) fn is_busy(&self, buffers_max: usize) -> bool {
+        self.in_flight() > 0 || self.posted.len() < buffers_max
     }
 
     pub(super) fn post(&mut self, pool: &mut Pool, account: RingId, ring_len: usize) {

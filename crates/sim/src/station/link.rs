@@ -59,6 +59,7 @@ impl Station {
     pub(super) fn ask_again(&mut self) {
         self.asked += 1;
         if self.asked >= ASKED_MAX {
+            self.lost += self.waiting.len() as u64;
             self.waiting.clear();
             (self.ask_at, self.asked) = (None, 0);
             return;
@@ -89,11 +90,9 @@ impl Station {
 
     pub(super) fn arp(&mut self, packet: &[u8]) {
         let Ok(packet) = arp::Packet::parse(packet) else { return self.complain("malformed ARP") };
-        if !packet.sender_ip.is_unspecified() && packet.sender_mac.is_unicast() {
-            let known = self.neighbours.contains_key(&packet.sender_ip.into());
-            if known || self.has(packet.target_ip.into()) {
-                self.learn(packet.sender_ip.into(), packet.sender_mac);
-            }
+        let credible = !packet.sender_ip.is_unspecified() && packet.sender_mac.is_unicast();
+        if credible && (self.cares_for(packet.sender_ip.into()) || self.has(packet.target_ip.into())) {
+            self.learn(packet.sender_ip.into(), packet.sender_mac);
         }
         if packet.operation == arp::Operation::Request && self.has(packet.target_ip.into()) {
             let reply = packet.reply(self.mac).to_bytes();
@@ -106,13 +105,18 @@ impl Station {
         let target = message.get(8..).and_then(|rest| rest.first_chunk::<16>()).copied();
         let Some(target) = target.map(Ipv6Addr::from) else { return self.complain("short ND message") };
         match message[0] {
-            kind::NEIGHBOR_ADVERT => {
+            kind::NEIGHBOR_ADVERT if self.cares_for(target.into()) => {
                 let mac = link_addr(message, TARGET_LINK_ADDR).unwrap_or(link_src);
                 self.learn(target.into(), mac);
             }
             kind::NEIGHBOR_SOLICIT if self.has(target.into()) => self.advertise(src, target, message),
             _ => {}
         }
+    }
+
+    /// Whether it knows or looks for a neighbour.
+    fn cares_for(&self, addr: IpAddr) -> bool {
+        self.neighbours.contains_key(&addr) || self.waiting.iter().any(|(hop, _)| *hop == addr)
     }
 
     fn advertise(&mut self, src: Ipv6Addr, target: Ipv6Addr, solicit: &[u8]) {

@@ -9,6 +9,8 @@ use crate::station::Station;
 
 /// How long a world may need to come to rest: longer than any timeout of the stack.
 const REST_MAX: Duration = Duration::from_secs(200);
+/// How often CPUs are asked to turn meanwhile.
+const REST_STEP: Duration = Duration::from_millis(500);
 
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,15 +43,19 @@ pub struct Broken {
 }
 
 impl World {
-    /// Lets the world come to rest: nobody sends any more, and no packet is in the stack or on a cable.
+    /// Lets the world come to rest: nobody sends any more, and no packet is in the stack or on a cable. Answers
+    /// whether it did.
+    ///
+    /// Dead buffers on their way home wake nobody, so CPUs are asked to turn now and then.
     pub fn settle(&mut self) -> bool {
         let until = self.now + REST_MAX;
-        while !self.is_at_rest() {
-            if !self.step(until) {
-                return self.is_at_rest();
+        while !self.is_at_rest() && self.now < until {
+            self.run_for(REST_STEP);
+            for host in &self.hosts {
+                (0..host.cpus.len()).for_each(|cpu| _ = host.call(cpu, |_| {}));
             }
         }
-        true
+        self.is_at_rest()
     }
 
     /// Lets the world come to rest, and answers what is wrong with it then.
@@ -128,8 +134,10 @@ impl World {
         let cards: u64 =
             cards.map(|counts| counts.dropped + counts.too_long + counts.refused + counts.unplugged).sum();
         let hosts: u64 = self.hosts.iter().map(Host::dropped_in_all).sum();
-        if missing > cables + cards + hosts {
-            let known = format!("{cables} lost on cables, {cards} in cards, {hosts} dropped");
+        let stations: u64 = self.stations.iter().map(|station| station.lost).sum();
+        if missing > cables + cards + hosts + stations {
+            let known =
+                format!("{cables} lost on cables, {cards} in cards, {hosts} dropped, {stations} unsent");
             note(broken, Check::Loss, format!("{missing} datagrams are missing; {known}"));
         }
     }

@@ -10,10 +10,16 @@ use sim::world::{CableId, HostId, StationId, World};
 /// Time for duplicate address detection of all hosts to end.
 pub(crate) const BOOT: Duration = Duration::from_secs(12);
 
-/// The seeds of a test: a few, or the one that a failed run named.
-pub(crate) fn seeds(count: u64) -> Vec<u64> {
-    let given = std::env::var("PANTALA_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.map_or_else(|| (1..=count).collect(), |seed| vec![seed])
+/// The seeds of a test: `few`, or the one that a failed run named (`PANTALA_SEED`), or as many as
+/// `cargo xtask worlds` asks for (`PANTALA_WORLDS`, beginning with `PANTALA_SEED`).
+pub(crate) fn seeds(few: u64) -> core::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, count) = match (number("PANTALA_SEED"), number("PANTALA_WORLDS")) {
+        (first, Some(count)) => (first.unwrap_or(1), count),
+        (Some(seed), None) => (seed, 1),
+        (None, None) => (1, few),
+    };
+    first..first + count
 }
 
 /// Two stations with a router between them: `a` on network 1, `b` on network 2, the router is host 1 on both.

@@ -2,3 +2,6 @@
 
 mod common;
 mod ground;
+mod control;
+mod forwarding;
+mod neighbours;

@@ -1,0 +1,257 @@
+//! Messages between CPUs, and changes under load.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use net::count::Count;
+use net::cpu::CpuId;
+use net::drop::DropReason;
+use net::fib::Hop;
+use net::msg::Msg;
+use net::netisr::Netisr;
+use net::time::Duration;
+use sim::cable;
+use sim::host::{Port, Spec, ifindex};
+use sim::mem::Rss;
+use sim::plan::{self, Family};
+use sim::station::Flow;
+use sim::world::World;
+
+use crate::common::{BOOT, Shape, pair, pair_with, seeds, station};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A message that counts itself.
+fn counting(counter: &Arc<AtomicUsize>) -> Msg {
+    let counter = Arc::clone(counter);
+    Msg::Call(Box::new(move |_: &mut Netisr| _ = counter.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// A flag, and what sets it.
+fn flag() -> (Arc<AtomicBool>, impl FnOnce() + Send + 'static) {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    (flag, move || set.store(true, Ordering::Relaxed))
+}
+
+#[test]
+fn of_513_messages_one_waits_for_the_next_turn() {
+    let mut world = World::new("messages_513", 1);
+    let host = world.host(Spec::host("host").cpus(3));
+    world.run_for(SECOND);
+    let (now, counter) = (world.now(), Arc::new(AtomicUsize::new(0)));
+    let host = world.of(host);
+    for from in [1, 2] {
+        let counter = Arc::clone(&counter);
+        host.call(from, move |netisr| {
+            (0..256).for_each(|_| netisr.cpu.peers.send(CpuId(0), counting(&counter)));
+        });
+        host.cpus[from].turn(now);
+    }
+    assert!(host.send(0, counting(&counter)));
+    let turn = host.cpus[0].turn(now);
+    assert_eq!((turn.worked, counter.load(Ordering::Relaxed)), (512, 512));
+    assert!(!host.cpus[0].is_asleep());
+    host.cpus[0].turn(now);
+    assert_eq!(counter.load(Ordering::Relaxed), 513);
+    world.finish();
+}
+
+#[test]
+fn messages_beyond_a_ring_wait_at_their_sender_and_all_arrive_in_order() {
+    for seed in seeds(3) {
+        let mut world = World::new("messages_wait", seed);
+        let host = world.host(Spec::host("host").cpus(2));
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let list = Arc::clone(&seen);
+        world.of(host).call(0, move |netisr| {
+            for number in 0..2000 {
+                let list = Arc::clone(&list);
+                let note = move |_: &mut Netisr| list.lock().unwrap().push(number);
+                netisr.cpu.peers.send(CpuId(1), Msg::Call(Box::new(note)));
+            }
+        });
+        world.run_for(SECOND);
+        assert_eq!(*seen.lock().unwrap(), (0..2000).collect::<Vec<_>>());
+        world.finish();
+    }
+}
+
+#[test]
+fn a_quiesce_sees_all_earlier_messages() {
+    for seed in seeds(10) {
+        let mut world = World::new("quiesce", seed);
+        world.stalls = 300_000;
+        let host = world.host(Spec::host("host").cpus(4));
+        let earlier = Arc::new(AtomicUsize::new(0));
+        for cpu in (0..4).cycle().take(400) {
+            assert!(world.of(host).send(cpu, counting(&earlier)));
+        }
+        let at_the_end = Arc::new(AtomicUsize::new(0));
+        let (seen, end) = (Arc::clone(&earlier), Arc::clone(&at_the_end));
+        world.of(host).tour(|_| {}, move || end.store(seen.load(Ordering::Relaxed), Ordering::Relaxed));
+        world.run_for(SECOND);
+        assert_eq!(at_the_end.load(Ordering::Relaxed), 400);
+        world.finish();
+    }
+}
+
+#[test]
+fn a_tour_visits_all_cpus_in_turn_and_answers_from_the_last() {
+    let mut world = World::new("tour", 1);
+    let host = world.host(Spec::host("host").cpus(4));
+    let visits = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (list, (done, set)) = (Arc::clone(&visits), flag());
+    world.of(host).tour(move |netisr| list.lock().unwrap().push(netisr.cpu.id.0), set);
+    world.run_for(SECOND);
+    assert_eq!(*visits.lock().unwrap(), [0, 1, 2, 3]);
+    assert!(done.load(Ordering::Relaxed));
+    world.finish();
+}
+
+#[test]
+fn messages_get_through_while_ten_times_too_many_packets_arrive() {
+    for shape in [Shape { cpus: 2, rings: 1, rss: Rss::Absent }, Shape { cpus: 4, rings: 4, rss: Rss::Wrong }]
+    {
+        let mut pair = pair("flood", 1, shape);
+        for cpu in &mut pair.world.of(pair.router).cpus {
+            cpu.cost.item = Duration::from_micros(2);
+        }
+        let gap = Duration::from_nanos(200) / u32::from(shape.cpus);
+        let mut flows = Vec::new();
+        for family in Family::BOTH {
+            let flow = Flow::to(family.addr(2, 2)).count(40_000).gap(2 * gap);
+            flows.push(pair.world.flow(pair.a, pair.b, flow));
+        }
+        pair.world.run_for(Duration::from_millis(2));
+        let (done, set) = flag();
+        pair.world.of(pair.router).tour(|_| {}, set);
+        // Two turns of each CPU, of 256 packets from each ring and each peer at the most, would be enough.
+        let limit = Duration::from_millis(12);
+        assert!(pair.world.run_until(limit, |_| done.load(Ordering::Relaxed)));
+        pair.world.run_for(SECOND);
+        let received: u32 = flows.iter().map(|flow| pair.world.tally(*flow).received).sum();
+        assert!(received > 500 && received < 79_000, "{received} of 80 000");
+        pair.world.finish();
+    }
+}
+
+#[test]
+fn a_full_hand_off_ring_drops_and_counts() {
+    for family in Family::BOTH {
+        let shape = Shape { cpus: 2, rings: 1, rss: Rss::Absent };
+        let ample = |port: Port| port.card(|card| card.allowance = 2000);
+        let mut pair = pair_with("handoff_full", 1, shape, ample, [cable::Spec::default(); 2]);
+        pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
+        pair.world.run_for(SECOND);
+        let until = pair.world.now() + SECOND;
+        pair.world.of(pair.router).cpus[1].stall_until(until);
+        for port in 0..16 {
+            let flow = Flow::to(family.addr(2, 2)).ports(port, 7).count(300).gap(Duration::from_micros(20));
+            pair.world.flow(pair.a, pair.b, flow);
+        }
+        pair.world.run_for(2 * SECOND);
+        let dropped = pair.world.of(pair.router).dropped(DropReason::HandoffFull);
+        assert!(dropped > 0, "{}", pair.world.drops());
+        pair.world.finish();
+    }
+}
+
+#[test]
+fn after_a_route_change_every_cpu_uses_the_new_route_and_nothing_is_lost() {
+    for family in Family::BOTH {
+        for seed in seeds(4) {
+            let mut world = World::new("route_change", seed);
+            world.stalls = 100_000;
+            let cables = [1, 2, 3].map(|_| world.cable(cable::Spec::default()));
+            let port = |net: u8| Port::new(cables[usize::from(net) - 1], net, 1).rings(2, Rss::Wrong);
+            let router = Spec::router("router").cpus(4).port(port(1)).port(port(2)).port(port(3));
+            let router = world.host(router.via(family.prefix(9), family.addr(2, 2)));
+            let a = world.station(cables[0], station(1, 2));
+            let [old, new] = [2, 3].map(|net: u8| {
+                let addrs = [plan::addrs(net, 2), plan::addrs(9, 2)].concat();
+                let station = sim::station::Station::new("far", plan::mac(net, 2), &addrs);
+                world.station(cables[usize::from(net) - 1], station.gateway(family.addr(net, 1)))
+            });
+            world.run_for(BOOT);
+            for net in [2, 3] {
+                world.at(a).ping(family.addr(net, 2), [1, 1], 8);
+            }
+            world.at(a).ping(family.addr(9, 2), [1, 1], 8);
+            world.run_for(5 * SECOND);
+            let flow =
+                |port| Flow::to(family.addr(9, 2)).ports(port, 9).count(400).gap(Duration::from_micros(250));
+            world.allow.loss = true;
+            let flows: Vec<_> = (0..16).map(|port| world.flow(a, old, flow(port))).collect();
+            world.run_for(Duration::from_millis(50));
+            let at = |world: &mut World, station| -> u32 {
+                flows.iter().map(|flow| world.at(station).tally(*flow).received).sum()
+            };
+            world.of(router).change(|spec| {
+                let hop = Hop::Gateway { ifindex: ifindex(2), via: family.addr(3, 2) };
+                spec.routes[0].hop = hop;
+            });
+            let (done, set) = flag();
+            world.of(router).tour(|_| {}, set);
+            assert!(world.run_until(SECOND, |_| done.load(Ordering::Relaxed)));
+            // What was on the cable, or in a ring, arrives.
+            world.run_for(Duration::from_millis(3));
+            let before = at(&mut world, old);
+            world.run_for(SECOND);
+            assert_eq!(at(&mut world, old), before, "no packet took the old route after the change");
+            // Each CPU holds a few packets while it asks for the neighbour, and drops the others.
+            let held_too_many = world.of(router).dropped(DropReason::NeighHoldFull);
+            let received = u64::from(before + at(&mut world, new));
+            assert_eq!(received + held_too_many, 16 * 400, "{}", world.drops());
+            world.finish();
+        }
+    }
+}
+
+#[test]
+fn rings_that_move_to_another_cpu_under_load_lose_nothing() {
+    for family in Family::BOTH {
+        for seed in seeds(5) {
+            let mut pair = pair("ring_moves", seed, Shape { cpus: 3, rings: 1, rss: Rss::Absent });
+            pair.world.stalls = 100_000;
+            // What is with the old owner is overtaken by what the new one receives.
+            pair.world.allow.disorder = true;
+            pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
+            pair.world.run_for(5 * SECOND);
+            let flow =
+                |port| Flow::to(family.addr(2, 2)).ports(port, 9).count(500).gap(Duration::from_micros(100));
+            let flows: Vec<_> = (0..6).map(|port| pair.world.flow(pair.a, pair.b, flow(port))).collect();
+            for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
+                pair.world.run_for(Duration::from_millis(10));
+                pair.world.of(pair.router).move_rings(0, from, to);
+            }
+            pair.world.run_for(SECOND);
+            for flow in flows {
+                assert_eq!(pair.world.tally(flow).received, 500, "{}", pair.world.drops());
+            }
+            pair.world.finish();
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_is_removed_under_load_leaves_no_buffer_behind() {
+    for family in Family::BOTH {
+        for seed in seeds(4) {
+            let mut pair = pair("if_removed", seed, Shape { cpus: 4, rings: 2, rss: Rss::Wrong });
+            pair.world.stalls = 100_000;
+            let flow =
+                |port| Flow::to(family.addr(2, 2)).ports(port, 9).count(400).gap(Duration::from_micros(100));
+            (0..8).for_each(|port| _ = pair.world.flow(pair.a, pair.b, flow(port)));
+            pair.world.run_for(Duration::from_millis(10));
+            pair.world.of(pair.router).change(|spec| spec.ports[1].exists = false);
+            pair.world.run_for(Duration::from_millis(10));
+            let index = ifindex(1);
+            pair.world.of(pair.router).tour(move |netisr| drop(netisr.detach(index)), || {});
+            pair.world.run_for(SECOND);
+            let handled = pair.world.of(pair.router).count(Count::Messages);
+            assert!(handled > 0);
+            pair.world.finish();
+        }
+    }
+}
