@@ -6,7 +6,7 @@ mod profile;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -89,21 +89,21 @@ fn build() -> Result<PathBuf> {
 }
 
 /// Counts all cases, and once more: what is not the same twice is not a number.
-fn count_twice(program: &PathBuf) -> Result<Counts> {
+fn count_twice(program: &Path) -> Result<Counts> {
     let counts = count_all(program)?;
     let again = count_all(program)?;
     ensure!(counts == again, "the same program counted twice: {counts:?}, then {again:?}");
     Ok(counts)
 }
 
-fn count_all(program: &PathBuf) -> Result<Counts> {
+fn count_all(program: &Path) -> Result<Counts> {
     let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (kind, *at_once)));
     cases
         .map(|(kind, at_once)| Ok((format!("{kind}.{at_once:03}"), count(program, kind, at_once)?)))
         .collect()
 }
 
-fn count(program: &PathBuf, kind: &str, at_once: usize) -> Result<f64> {
+fn count(program: &Path, kind: &str, at_once: usize) -> Result<f64> {
     let short = instructions(program, kind, at_once, SHORT)?;
     let long = instructions(program, kind, at_once, LONG)?;
     let difference = long.checked_sub(short).context("the longer run took fewer instructions")?;
@@ -111,20 +111,20 @@ fn count(program: &PathBuf, kind: &str, at_once: usize) -> Result<f64> {
     Ok((per_packet * 10.0).round() / 10.0)
 }
 
-fn instructions(program: &PathBuf, kind: &str, at_once: usize, packets: usize) -> Result<u64> {
-    let text = callgrind(program, kind, at_once, packets)?;
+fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> Result<u64> {
+    let text = callgrind(program, kind, at_once, packets, &[])?;
     let totals =
         text.lines().find_map(|line| line.strip_prefix("totals: ")).context("callgrind wrote no totals")?;
     Ok(totals.trim().parse()?)
 }
 
 /// Runs the program in valgrind and answers callgrind's output file.
-fn callgrind(program: &PathBuf, kind: &str, at_once: usize, packets: usize) -> Result<String> {
+fn callgrind(program: &Path, kind: &str, at_once: usize, packets: usize, options: &[&str]) -> Result<String> {
     let out = root().join("target/xtask/callgrind.out");
     std::fs::create_dir_all(out.parent().unwrap_or(&out))?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", out.display()));
-    command.arg(program).args([kind, &at_once.to_string(), &packets.to_string()]);
+    command.args(options).arg(program).args([kind, &at_once.to_string(), &packets.to_string()]);
     // The environment lies on the stack, and its length would shift what is measured.
     command.env_clear();
     run::capture(command)?;

@@ -1,120 +1,160 @@
-//! Where the instructions are spent: callgrind's lines, brought back to the functions in whose text they stand.
+//! Where the instructions are spent: callgrind's addresses, brought back to the functions of ours that they came from.
 //!
-//! The fast path is inlined into a handful of functions, so callgrind's own table names those. Here each source line
-//! is charged to the function around it.
+//! The fast path is inlined into a handful of functions, and much of it is `core`'s. So each address is unfolded into
+//! the calls that were inlined there, and charged to the innermost one of ours.
 
+use core::fmt::Write as _;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
 use super::{KINDS, LONG, SHORT, callgrind};
+use crate::run;
 
 /// Packets in one turn of the runs that are looked into.
 const AT_ONCE: usize = 256;
-/// Functions that are shown.
-const SHOWN: usize = 40;
+/// Functions, and lines, that are shown.
+const SHOWN: usize = 30;
 
-/// Instructions by source file and line.
-type Lines = BTreeMap<(String, usize), u64>;
+/// Instructions by address.
+type Spent = BTreeMap<u64, u64>;
 
-/// Prints the dearest functions of each kind of run.
-pub(super) fn print(program: &PathBuf) -> Result<()> {
+/// One function of ours, or the one that the linker knows if it is not.
+#[derive(Clone, Default)]
+struct Place {
+    function: String,
+    line: String,
+}
+
+/// Prints the dearest functions and lines of each kind of run.
+pub(super) fn print(program: &Path) -> Result<()> {
     for kind in KINDS {
-        let before = lines(&callgrind(program, kind, AT_ONCE, SHORT)?)?;
-        let after = lines(&callgrind(program, kind, AT_ONCE, LONG)?)?;
-        println!("\n{kind}, {AT_ONCE} packets in a turn: instructions per packet");
-        let mut functions: Vec<_> = by_function(&before, &after).into_iter().collect();
-        functions.sort_by_key(|(_, spent)| core::cmp::Reverse(*spent));
-        for (function, spent) in functions.iter().take(SHOWN) {
-            println!("{:8.1}  {function}", *spent as f64 / (LONG - SHORT) as f64);
-        }
+        let spent = difference(program, kind)?;
+        let places = places(program, &spent)?;
+        let total = spent.values().sum::<u64>() as f64 / (LONG - SHORT) as f64;
+        println!("\n{kind}, {AT_ONCE} packets in a turn: {total:.1} instructions per packet");
+        show(&spent, &places, |place| place.function.clone());
+        println!();
+        show(&spent, &places, |place| format!("{}  {}", place.line, place.function));
     }
     Ok(())
 }
 
-fn by_function(before: &Lines, after: &Lines) -> BTreeMap<String, u64> {
-    let mut texts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut functions = BTreeMap::new();
-    for ((file, line), spent) in after {
-        let more = spent.saturating_sub(before.get(&(file.clone(), *line)).copied().unwrap_or(0));
-        let text = texts.entry(file).or_insert_with(|| read(file));
-        let place = format!("{} {}", short(file), enclosing(text, *line));
-        *functions.entry(place).or_insert(0) += more;
+fn show(spent: &Spent, places: &BTreeMap<u64, Place>, name: impl Fn(&Place) -> String) {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (address, cost) in spent {
+        *sums.entry(places.get(address).map_or_else(|| "?".into(), &name)).or_insert(0) += cost;
     }
-    functions.retain(|_, spent| *spent > 0);
-    functions
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, cost)| core::cmp::Reverse(*cost));
+    for (name, cost) in sums.iter().take(SHOWN) {
+        println!("{:8.1}  {name}", *cost as f64 / (LONG - SHORT) as f64);
+    }
 }
 
-fn read(file: &str) -> Vec<String> {
-    std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
+/// What the longer run spent more, by address in the program's file.
+fn difference(program: &Path, kind: &str) -> Result<Spent> {
+    let [short, long] = [SHORT, LONG].map(|packets| {
+        let exact = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"];
+        callgrind(program, kind, AT_ONCE, packets, &exact)
+    });
+    let (short, long) = (short?, long?);
+    let moved = moved(program, &long)?;
+    let before = read(&short)?;
+    let more = read(&long)?.into_iter().filter_map(|(address, cost)| {
+        let more = cost.checked_sub(before.get(&address).copied().unwrap_or(0)).filter(|more| *more > 0)?;
+        Some((address.wrapping_sub(moved), more))
+    });
+    Ok(more.collect())
 }
 
-/// The function in whose text the line stands: the last one that begins above it.
-fn enclosing(text: &[String], line: usize) -> String {
-    let above = text.get(..line).unwrap_or(text).iter().rev();
-    let head =
-        above.filter_map(|line| line.trim_start().split_once("fn ")).find(|(before, _)| is_head(before));
-    head.map_or_else(
-        || format!("line {line}"),
-        |(_, rest)| rest.split(['(', '<']).next().unwrap_or_default().into(),
-    )
-}
-
-fn is_head(before: &str) -> bool {
-    before.split_whitespace().all(|word| {
-        matches!(word, "const" | "unsafe" | "async" | "extern")
-            || word.starts_with("pub")
-            || word.starts_with('"')
-    })
-}
-
-/// The end of a path: enough to find the file.
-fn short(file: &str) -> String {
-    let parts: Vec<_> = Path::new(file).components().map(|part| part.as_os_str().to_string_lossy()).collect();
-    let keep = if file.contains("/crates/") { 4 } else { 3 };
-    parts[parts.len().saturating_sub(keep)..].join("/")
-}
-
-/// Reads callgrind's output: "fl=", "fi=" and "fe=" change the file, and lines of numbers are costs. What is called is
-/// counted where it runs, so the line after "calls=" is passed over.
-fn lines(text: &str) -> Result<Lines> {
-    let mut names = BTreeMap::new();
-    let (mut lines, mut file, mut at, mut is_call) = (Lines::new(), String::new(), 0_usize, false);
+/// Reads callgrind's output: `0xADDRESS LINE COST`. What is called is counted where it runs, so the line after `calls=`
+/// is passed over.
+fn read(text: &str) -> Result<Spent> {
+    let (mut spent, mut is_call) = (Spent::new(), false);
     for line in text.lines() {
-        if let Some(name) = ["fl=", "fi=", "fe="].iter().find_map(|key| line.strip_prefix(key)) {
-            file = named(&mut names, name);
+        if let Some(cost) = line.strip_prefix("0x") {
+            let mut fields = cost.split(' ');
+            let address = u64::from_str_radix(fields.next().unwrap_or_default(), 16)?;
+            if !core::mem::take(&mut is_call) {
+                let cost: u64 = fields.nth(1).context("a cost without a number")?.parse()?;
+                *spent.entry(address).or_insert(0) += cost;
+            }
         } else if line.starts_with("calls=") {
             is_call = true;
-        } else if line.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '*')) {
-            let (place, cost) = line.split_once(' ').context("a cost without a number")?;
-            at = position(at, place)?;
-            if !core::mem::take(&mut is_call) {
-                *lines.entry((file.clone(), at)).or_insert(0) += cost.trim().parse::<u64>()?;
-            }
         }
     }
-    Ok(lines)
+    Ok(spent)
 }
 
-/// `(7) name` tells the name, `(7)` uses it again.
-fn named(names: &mut BTreeMap<String, String>, field: &str) -> String {
-    match field.split_once(") ") {
-        Some((id, name)) => {
-            names.insert(format!("{id})"), name.to_owned());
-            name.to_owned()
+/// How far from its place in the file the program was loaded: seen at `main`, whose first instruction is its address.
+fn moved(program: &Path, callgrind: &str) -> Result<u64> {
+    let mut nm = Command::new("nm");
+    nm.arg(program);
+    let symbols = run::capture(nm)?;
+    let in_file =
+        symbols.lines().find_map(|line| line.strip_suffix(" T main")).context("no main in the program")?;
+    let mut after = callgrind.lines().skip_while(|line| *line != "fn=main");
+    let in_memory = after.find_map(|line| line.strip_prefix("0x")).context("main was not counted")?;
+    let in_memory = in_memory.split(' ').next().unwrap_or_default();
+    Ok(u64::from_str_radix(in_memory, 16)?.wrapping_sub(u64::from_str_radix(in_file, 16)?))
+}
+
+/// Unfolds addresses with binutils' `addr2line`.
+fn places(program: &Path, spent: &Spent) -> Result<BTreeMap<u64, Place>> {
+    let addresses = spent.keys().fold(String::new(), |mut list, address| {
+        let _ = writeln!(list, "{address:#x}");
+        list
+    });
+    let mut addr2line = Command::new("addr2line");
+    addr2line.args(["--addresses", "--functions", "--inlines", "--demangle", "--exe"]).arg(program);
+    let mut child =
+        addr2line.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("addr2line (binutils)")?;
+    let mut input = child.stdin.take().context("addr2line's input")?;
+    let writer = std::thread::spawn(move || input.write_all(addresses.as_bytes()));
+    let output = child.wait_with_output()?;
+    writer.join().ok().context("addr2line")??;
+    Ok(unfolded(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Reads `addr2line`: for each address a line with it, then pairs of lines, innermost first: function, and file:line.
+fn unfolded(text: &str) -> BTreeMap<u64, Place> {
+    let mut places: BTreeMap<u64, Place> = BTreeMap::new();
+    let (mut at, mut lines) = (0, text.lines());
+    while let Some(line) = lines.next() {
+        if let Some(address) = line.strip_prefix("0x") {
+            at = u64::from_str_radix(address, 16).unwrap_or_default();
+            continue;
         }
-        None => names.get(field).cloned().unwrap_or_else(|| field.to_owned()),
+        let file = lines.next().unwrap_or_default();
+        let place = places.entry(at).or_default();
+        let is_found = is_ours(&place.line);
+        if !is_found && (is_ours(file) || place.function.is_empty()) {
+            *place = Place { function: function(line), line: short(file) };
+        }
     }
+    places
 }
 
-/// A line's number: itself, or relative to the one before.
-fn position(before: usize, field: &str) -> Result<usize> {
-    let place = match (field.strip_prefix('+'), field.strip_prefix('-')) {
-        _ if field == "*" => before,
-        (Some(more), _) => before + more.parse::<usize>()?,
-        (_, Some(less)) => before.saturating_sub(less.parse()?),
-        _ => field.parse()?,
-    };
-    Ok(place)
+fn is_ours(file: &str) -> bool {
+    ["crates/", "bench/src"].iter().any(|ours| file.contains(ours)) && !file.contains("/registry/")
+}
+
+/// Without the hash, and without what it is generic over.
+fn function(name: &str) -> String {
+    let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
+    name.replace("<impl ", "<").chars().take(90).collect()
+}
+
+/// `crates/…` without what leads there, the end of other paths, and nothing of what addr2line remarks behind them.
+fn short(file: &str) -> String {
+    let file = file.split(' ').next().unwrap_or_default();
+    if let Some(ours) = ["/crates/", "/bench/src"].iter().filter_map(|ours| file.find(ours)).min() {
+        return file[ours + 1..].into();
+    }
+    let parts: Vec<&str> = file.split('/').collect();
+    parts[parts.len().saturating_sub(3)..].join("/")
 }
