@@ -145,7 +145,7 @@ fn run_tests() -> Result<Vec<Row>> {
 }
 
 fn run_docs() -> Result<Vec<Row>> {
-    let mut command = cargo(["doc", "--workspace", "--no-deps", "--quiet"]);
+    let mut command = cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     yes_or_no("docs", command, 5 * MINUTE)
 }
@@ -222,10 +222,10 @@ fn command_of_tests(name: &str, command: Command, limit: Duration) -> Result<Vec
     Ok(rows)
 }
 
-/// Shows the end of the log if anything failed.
+/// Shows what matters of the log if anything failed.
 fn explain(rows: &[Row], done: &run::Finished) {
     if rows.iter().any(|row| row.tally.failed > 0) {
-        eprintln!("{}\n  all of it: {}", run::tail(&done.log), done.log.display());
+        eprintln!("{}\n  all of it: {}", run::gist(&done.log), done.log.display());
     }
 }
 

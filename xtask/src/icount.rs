@@ -84,7 +84,7 @@ fn build() -> Result<PathBuf> {
     let target = root().join("target/icount");
     command.env("RUSTFLAGS", "-C target-cpu=x86-64-v2").env("CARGO_TARGET_DIR", &target);
     let done = run::follow("icount-build", command, BUILD_LIMIT)?;
-    ensure!(done.status.success(), "bench does not build:\n{}", run::tail(&done.log));
+    ensure!(done.status.success(), "bench does not build:\n{}", run::gist(&done.log));
     Ok(target.join("icount/forward"))
 }
 

@@ -24,7 +24,7 @@ pub struct Finished {
 }
 
 /// Lines of a failed command that are shown.
-const TAIL_LINES: usize = 120;
+const GIST_LINES: usize = 150;
 
 /// The project's top directory.
 pub fn root() -> PathBuf {
@@ -63,7 +63,7 @@ pub fn follow(name: &str, mut command: Command, limit: Duration) -> Result<Finis
         eprintln!("  stopped: not done after {} s", limit.as_secs());
         stop(&child);
     }
-    Ok(Finished { status: wait(&mut child)?, timed_out, tests, log, elapsed: started.elapsed() })
+    Ok(Finished { status: child.wait()?, timed_out, tests, log, elapsed: started.elapsed() })
 }
 
 /// Runs `command` to its end and answers what it prints. For commands that are over at once.
@@ -74,15 +74,26 @@ pub fn capture(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The last lines of a log.
-pub fn tail(log: &Path) -> String {
+/// What a person wants to read of the log of a failed command: what failed tests said, else the last lines.
+pub fn gist(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
+    let failures: Vec<&str> =
+        text.lines().scan(false, |inside, line| Some(failure(inside, line))).flatten().collect();
+    if !failures.is_empty() {
+        return failures[..failures.len().min(GIST_LINES)].join("\n");
+    }
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    lines[lines.len().saturating_sub(GIST_LINES)..].join("\n")
 }
 
-fn wait(child: &mut Child) -> Result<ExitStatus> {
-    Ok(child.wait()?)
+/// The line, if it stands between a test binary's "failures:" and its result.
+fn failure<'l>(inside: &mut bool, line: &'l str) -> Option<&'l str> {
+    if line == "failures:" {
+        *inside = true;
+    } else if line.starts_with("test result:") {
+        *inside = false;
+    }
+    inside.then_some(line)
 }
 
 /// The lines of `output`, as they come.

@@ -53,7 +53,7 @@ fn apt(args: &[&str], limit: Duration) -> Result<()> {
     command.args(["--quiet"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
     let done = run::follow("apt-get", command, limit)?;
     if !done.status.success() {
-        eprintln!("  apt-get failed:\n{}", run::tail(&done.log));
+        eprintln!("  apt-get failed:\n{}", run::gist(&done.log));
     }
     Ok(())
 }
