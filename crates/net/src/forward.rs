@@ -93,3 +93,6 @@ pub fn fits(pkt: &Pkt, mtu: u32) -> bool {
     let len = if pkt.gso == Gso::None { pkt.len() } else { crate::offload::segment_len(pkt) };
     len <= mtu as usize
 }
+
+#[cfg(test)]
+mod tests;

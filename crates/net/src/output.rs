@@ -47,8 +47,9 @@ pub(crate) enum Way {
 /// Reads  `pkt.outif` where the destination means something only with its link, `cpu.tables`.
 /// Writes `pkt.outif`, the header's checksum and identification.
 /// Next   [`Next::Output`], [`Next::Resolve`], the loopback queue.
-/// Drops  [`DropReason::NoRoute`], [`DropReason::RejectRoute`], [`DropReason::BlackholeRoute`],
-///        [`DropReason::InterfaceGone`], [`DropReason::TooBig`], [`DropReason::NoBuffer`].
+/// Drops  [`DropReason::AddressTentative`], [`DropReason::NoRoute`], [`DropReason::RejectRoute`],
+///        [`DropReason::BlackholeRoute`], [`DropReason::InterfaceGone`], [`DropReason::TooBig`],
+///        [`DropReason::NoBuffer`].
 ///
 /// # Spec
 /// RFC 1122 §3.3.1; RFC 8200 §5.
@@ -57,11 +58,21 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.flags.set(Flags::LOCAL);
     cpu.count(F::SENT);
     F::finish(cpu, &mut pkt);
+    if is_withheld(cpu, F::src(&pkt)) {
+        return cpu.bury(pkt, DropReason::AddressTentative);
+    }
     match way(&cpu.tables, F::dst(&pkt), pkt.outif) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop }) => to_link::<F>(cpu, pkt, ifindex, next_hop),
         Err(reason) => cpu.bury(pkt, reason),
     }
+}
+
+/// Whether `addr` is one of ours that nobody may use yet, or any more, because another host may have it.
+//= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
+pub(crate) fn is_withheld(cpu: &Cpu, addr: IpAddr) -> bool {
+    let usable = |ifnet: &Ifnet| cpu.addrs.usable(ifnet.index, addr);
+    cpu.tables.is_ours(addr) && !cpu.tables.ifnets().any(usable)
 }
 
 /// The packet belongs to the CPU that its flow belongs to, like one from a wire.
@@ -130,22 +141,19 @@ pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIn
     match way(tables, dst, outif).ok()? {
         Way::Local => Some((dst, outif)),
         Way::Link { ifindex, next_hop } => {
-            let ifnet = tables.ifnet(ifindex)?;
-            let own = best(ifnet, dst, next_hop).or_else(|| {
-                // An unnumbered interface speaks with the address of another.
-                tables
-                    .ifnets()
-                    .filter_map(|other| best(other, dst, next_hop))
-                    .max_by_key(|own| rank(own, dst, next_hop))
-            })?;
+            let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);
+            let elsewhere = || tables.ifnets().filter_map(best).max_by_key(|own| rank(own, dst, next_hop));
+            // An unnumbered interface speaks with the address of another.
+            let own = best(tables.ifnet(ifindex)?).or_else(elsewhere)?;
             Some((own.addr, ifindex))
         }
     }
 }
 
-fn best(ifnet: &Ifnet, dst: IpAddr, next_hop: IpAddr) -> Option<IfAddr> {
+fn best(cpu: &Cpu, ifnet: &Ifnet, dst: IpAddr, next_hop: IpAddr) -> Option<IfAddr> {
     let same_family = ifnet.addrs.iter().filter(|own| own.addr.is_ipv4() == dst.is_ipv4());
-    same_family.copied().max_by_key(|own| rank(own, dst, next_hop))
+    let usable = same_family.filter(|own| cpu.addrs.usable(ifnet.index, own.addr));
+    usable.copied().max_by_key(|own| rank(own, dst, next_hop))
 }
 
 /// What makes one candidate better than another, most important first: rules 1, 2, 6 and 8 of RFC 6724, and before
@@ -182,3 +190,6 @@ fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,14 @@
 use pkt::Pkt;
 use wire::Protocol;
 
-use super::icmp;
+use super::{dst, icmp};
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::drop::DropReason;
 use crate::icmp::Problem;
 use crate::netisr::dispatch;
 use crate::next::Next;
+use crate::output::is_withheld;
 use crate::{reass, tcp, udp};
 
 /// Where the protocol stands in the header.
@@ -20,6 +22,7 @@ const FRAGMENT: u16 = 0x3fff;
 ///
 /// Reads  the header.   Writes `pkt.l4`, `pkt.proto`.
 /// Next   [`reass::input4`], [`icmp::input`], [`udp::input`], [`tcp::input`], [`Next::Answer`].
+/// Drops  [`DropReason::AddressTentative`].
 ///
 /// # Spec
 /// RFC 1122 §3.2.1.8, §3.2.2.1.
@@ -29,6 +32,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT != 0;
     pkt.l4 = header_len;
     pkt.proto = protocol.0;
+    if is_withheld(cpu, dst(&pkt).into()) {
+        return cpu.bury(pkt, DropReason::AddressTentative);
+    }
     if is_fragment {
         return reass::input4(cpu, pkt);
     }

@@ -204,3 +204,6 @@ impl Header {
         &self.bytes[..self.len]
     }
 }
+
+#[cfg(test)]
+mod tests;

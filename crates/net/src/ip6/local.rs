@@ -14,13 +14,14 @@ use crate::icmp::Problem;
 use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::offload::sum;
+use crate::output::is_withheld;
 use crate::{reass, tcp, udp};
 
 /// Brings a packet for this host to its protocol, whole, past its extension headers.
 ///
 /// Reads  the headers.   Writes `pkt.l4`, `pkt.proto`.
 /// Next   [`reass::input6`], [`messages::input`], [`udp::input`], [`tcp::input`], [`Next::Answer`].
-/// Drops  [`DropReason::NdFragmented`], and what [`refuse`] says of extension headers.
+/// Drops  [`DropReason::NdFragmented`], [`DropReason::AddressTentative`], and what [`refuse`] says of extension headers.
 ///
 /// # Spec
 /// RFC 8200 §4; RFC 5095 §3; RFC 6980 §5.
@@ -35,9 +36,14 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     };
     pkt.l4 = u16::try_from(chain.upper_at).unwrap_or(u16::MAX);
     pkt.proto = chain.upper.0;
+    let is_discovery = chain.has_upper() && is_discovery(&pkt);
     let was_cut = chain.fragment.is_some() || pkt.flags.has(Flags::REASSEMBLED);
-    if was_cut && chain.has_upper() && is_discovery(&pkt) {
+    if was_cut && is_discovery {
         return cpu.bury(pkt, DropReason::NdFragmented);
+    }
+    //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
+    if !is_discovery && is_withheld(cpu, dst(&pkt).into()) {
+        return cpu.bury(pkt, DropReason::AddressTentative);
     }
     if let Some(fragment) = &chain.fragment
         && chain.is_fragment()
@@ -90,3 +96,6 @@ fn is_discovery(pkt: &Pkt) -> bool {
     let kinds = icmp6::kind::ROUTER_SOLICIT..=icmp6::kind::REDIRECT;
     pkt.proto == Protocol::ICMP6.0 && kinds.contains(&kind)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,5 @@
+#![expect(clippy::cast_possible_truncation, reason = "lengths in tests are small")]
+
 use core::net::IpAddr;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
