@@ -177,9 +177,11 @@ impl Bench {
         self.netisrs.iter().map(|netisr| netisr.cpu.counters.dropped(reason)).sum()
     }
 
-    /// All reasons of which packets died, and how many of each.
+    /// All reasons of which packets died, and how many of each; without those that were for us and dealt with.
     pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
-        let all = DropReason::ALL.iter().map(|reason| (*reason, self.dropped(*reason)));
+        let dealt_with = [DropReason::ArpDone, DropReason::NdDone, DropReason::IcmpDone];
+        let graves = DropReason::ALL.iter().filter(|reason| !dealt_with.contains(reason));
+        let all = graves.map(|reason| (*reason, self.dropped(*reason)));
         all.filter(|(_, count)| *count > 0).collect()
     }
 

@@ -314,4 +314,3 @@ impl Waiter {
         self.sent.push_back(Sent { seq, at, is_answered: false });
     }
 }
-

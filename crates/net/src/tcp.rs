@@ -133,4 +133,3 @@ fn put_reset(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()
     }
     Some(())
 }
-

@@ -53,4 +53,3 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
     };
     if intact { Ok(header) } else { Err(DropReason::UdpBadChecksum) }
 }
-
