@@ -23,9 +23,10 @@ const TAG_VID: u16 = 0x0fff;
 ///
 /// # Spec
 /// RFC 894; IEEE 802.3 §3.2.
+#[inline]
 pub fn input(cpu: &Cpu, pkt: &mut Pkt) -> Next {
     let Some(ifnet) = cpu.tables.ifnet(pkt.rcvif) else { return Next::Drop(DropReason::InterfaceGone) };
-    if pkt.head().len() < HEADER_LEN {
+    if pkt.head_len() < HEADER_LEN {
         return Next::Drop(DropReason::EtherShort);
     }
     let header = header_of(pkt);
@@ -39,11 +40,13 @@ pub fn input(cpu: &Cpu, pkt: &mut Pkt) -> Next {
     demux(pkt, header.ethertype)
 }
 
+#[inline]
 fn header_of(pkt: &Pkt) -> Header {
     pkt.window(0).first_chunk().map_or_else(|| Header::from_bytes(&[0; HEADER_LEN]), Header::from_bytes)
 }
 
 /// Why a frame with this header is not taken from this interface.
+#[inline]
 fn refusal(ifnet: &Ifnet, header: &Header) -> Option<DropReason> {
     if !header.dst.is_multicast() && header.dst != ifnet.mac {
         // A device in promiscuous mode delivers what is for others.
@@ -59,6 +62,7 @@ fn refusal(ifnet: &Ifnet, header: &Header) -> Option<DropReason> {
     }
 }
 
+#[inline]
 fn demux(pkt: &mut Pkt, ethertype: EtherType) -> Next {
     match ethertype {
         EtherType::IPV4 => Next::Ip4,
@@ -66,15 +70,19 @@ fn demux(pkt: &mut Pkt, ethertype: EtherType) -> Next {
         EtherType::ARP => Next::Arp,
         EtherType::VLAN if !pkt.flags.has(Flags::VLAN) => untag(pkt),
         EtherType::VLAN | EtherType::QINQ => Next::Drop(DropReason::VlanUnknown),
-        _ if ethertype.check().is_err() => Next::Drop(DropReason::EtherLength),
-        _ => Next::Drop(DropReason::EtherUnknownType),
+        other => Next::Drop(unknown(other)),
     }
+}
+
+#[cold]
+fn unknown(ethertype: EtherType) -> DropReason {
+    if ethertype.check().is_err() { DropReason::EtherLength } else { DropReason::EtherUnknownType }
 }
 
 /// Takes an 802.1Q tag off. One that only carries a priority is looked behind, as IEEE 802.1Q §6.9 asks of stations.
 fn untag(pkt: &mut Pkt) -> Next {
     let [tci_hi, tci_lo, type_hi, type_lo, ..] = *pkt.window(0);
-    if pkt.head().len() < TAG_LEN {
+    if pkt.head_len() < TAG_LEN {
         return Next::Drop(DropReason::EtherShort);
     }
     pkt.vlan = u16::from_be_bytes([tci_hi, tci_lo]);
@@ -92,6 +100,5 @@ fn untag(pkt: &mut Pkt) -> Next {
 ///
 /// [`pkt::NoRoom`] when the headroom is used up.
 pub fn encapsulate(pkt: &mut Pkt, header: &[u8; HEADER_LEN]) -> Result<(), pkt::NoRoom> {
-    pkt.prepend(HEADER_LEN)?.copy_from_slice(header);
-    Ok(())
+    pkt.prepend_array(header)
 }

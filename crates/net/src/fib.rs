@@ -116,6 +116,7 @@ impl Fib {
     }
 
     /// Where the hop leads.
+    #[inline]
     #[must_use]
     pub fn hop(&self, id: HopId) -> Hop {
         self.hops.get(id.0 as usize).copied().unwrap_or(Hop::NoRoute)

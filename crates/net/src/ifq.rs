@@ -28,6 +28,7 @@ pub struct Ifqs {
 #[derive(Default)]
 pub struct Ifq {
     pkts: VecDeque<Pkt>,
+    bytes: usize,
     via: Via,
     is_waiting: bool,
 }
@@ -72,6 +73,13 @@ pub fn enqueue(cpu: &mut Cpu, pkt: Pkt) {
     }
 }
 
+impl Ifq {
+    fn unshift(&mut self, pkt: Pkt) {
+        self.bytes += pkt.len();
+        self.pkts.push_front(pkt);
+    }
+}
+
 impl Ifqs {
     /// Says how the packets of interface `index` reach its device.
     pub fn connect(&mut self, index: IfIndex, via: Via) {
@@ -84,6 +92,7 @@ impl Ifqs {
         if queue.pkts.len() >= LEN_MAX {
             return Err(pkt);
         }
+        queue.bytes += pkt.len();
         queue.pkts.push_back(pkt);
         if !core::mem::replace(&mut queue.is_waiting, true) {
             self.waiting.push(index);
@@ -123,8 +132,7 @@ impl Ifqs {
     /// Whether it is worth to ring before the roll-up.
     pub(crate) fn is_due(&mut self, index: IfIndex) -> bool {
         let queue = self.queue(index);
-        queue.pkts.len() >= RING_AT_PACKETS
-            || queue.pkts.iter().map(|pkt| pkt.len()).sum::<usize>() >= RING_AT_BYTES
+        queue.pkts.len() >= RING_AT_PACKETS || queue.bytes >= RING_AT_BYTES
     }
 
     /// Moves packets from the front of the queue to the end of `out`, as many as it takes.
@@ -133,8 +141,9 @@ impl Ifqs {
         while !out.is_full()
             && let Some(pkt) = queue.pkts.pop_front()
         {
+            queue.bytes -= pkt.len();
             if let Err(pkt) = out.push(pkt) {
-                return queue.pkts.push_front(pkt);
+                return queue.unshift(pkt);
             }
         }
     }
@@ -143,7 +152,7 @@ impl Ifqs {
     pub(crate) fn unpull(&mut self, index: IfIndex, left: &mut PktVec) {
         let queue = self.queue(index);
         while let Some(pkt) = left.pop() {
-            queue.pkts.push_front(pkt);
+            queue.unshift(pkt);
         }
     }
 
@@ -165,7 +174,7 @@ impl Ifqs {
         self.queues
             .iter_mut()
             .flat_map(|queue| {
-                queue.is_waiting = false;
+                (queue.is_waiting, queue.bytes) = (false, 0);
                 queue.pkts.drain(..)
             })
             .collect()

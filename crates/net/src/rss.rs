@@ -77,6 +77,7 @@ pub fn hash_pair(a: IpAddr, b: IpAddr) -> u16 {
 ///
 /// Reads  the packet's first 64 bytes.   Writes `pkt.hash`, `pkt.resume`.
 /// Next   `here`, [`Next::HandOff`].
+#[inline]
 pub fn place(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     if cpu.placement.cpus == 1 {
         return here;

@@ -55,18 +55,21 @@ impl Pkt {
     }
 
     /// Bytes of the whole packet, all buffers of the chain.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.total as usize
     }
 
     /// Whether the packet has no bytes.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
     /// The packet's bytes in its first buffer. Headers are always here.
+    #[inline]
     #[must_use]
     pub fn head(&self) -> &[u8] {
         let slot = self.slot();
@@ -74,7 +77,15 @@ impl Pkt {
         slot.buf.get(off..off + len).unwrap_or_default()
     }
 
+    /// How many bytes of the packet are in its first buffer.
+    #[inline]
+    #[must_use]
+    pub fn head_len(&self) -> usize {
+        usize::from(self.len)
+    }
+
     /// The packet's bytes in its first buffer, to change.
+    #[inline]
     #[must_use]
     pub fn head_mut(&mut self) -> &mut [u8] {
         let slot = self.slot_mut();
@@ -86,14 +97,19 @@ impl Pkt {
     ///
     /// Always valid memory, so constant indices into it need no check; what lies beyond the packet's length is
     /// stale. Compare the length before believing a field. A window that would leave the buffer is moved back.
+    #[inline]
     #[must_use]
     pub fn window(&self, at: usize) -> &[u8; WINDOW] {
         let slot = self.slot();
         let start = (usize::from(slot.meta.off) + at).min(BUF_LEN - WINDOW);
-        slot.buf[start..].first_chunk().unwrap_or(&[0; WINDOW])
+        // SAFETY: `start + WINDOW <= BUF_LEN`.
+        let window = unsafe { slot.buf.as_ptr().add(start) };
+        // SAFETY: an array of bytes has no alignment, and the slot is borrowed for as long as the window.
+        unsafe { &*window.cast() }
     }
 
     /// [`Pkt::window`], to change.
+    #[inline]
     #[must_use]
     pub fn window_mut(&mut self, at: usize) -> &mut [u8; WINDOW] {
         let slot = self.slot_mut();
@@ -104,6 +120,23 @@ impl Pkt {
         unsafe { &mut *window.cast() }
     }
 
+    /// Puts `bytes` in front.
+    ///
+    /// Offsets that count from the start of the packet (`l4`, `csum_start`) move along.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`], when the headroom is used up.
+    #[inline]
+    pub fn prepend_array<const N: usize>(&mut self, bytes: &[u8; N]) -> Result<(), NoRoom> {
+        const { assert!(N <= WINDOW) };
+        self.grow_front(N)?;
+        if let Some(front) = self.window_mut(0).first_chunk_mut() {
+            *front = *bytes;
+        }
+        Ok(())
+    }
+
     /// Adds `n` bytes in front and returns them; their contents are stale.
     ///
     /// Offsets that count from the start of the packet (`l4`, `csum_start`) move along.
@@ -112,24 +145,33 @@ impl Pkt {
     ///
     /// [`NoRoom`], when the headroom is used up.
     pub fn prepend(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        let have = usize::from(self.off);
-        let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
-        self.off -= grown;
-        self.len += grown;
-        self.total += u32::from(grown);
-        self.l4 = self.l4.wrapping_add(grown);
-        self.csum_start = self.csum_start.wrapping_add(grown);
+        self.grow_front(n)?;
         Ok(&mut self.head_mut()[..n])
     }
 
+    #[inline]
+    fn grow_front(&mut self, n: usize) -> Result<(), NoRoom> {
+        let have = usize::from(self.off);
+        let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
+        let meta = &mut self.slot_mut().meta;
+        meta.off -= grown;
+        meta.len = meta.len.wrapping_add(grown);
+        meta.total = meta.total.wrapping_add(u32::from(grown));
+        meta.l4 = meta.l4.wrapping_add(grown);
+        meta.csum_start = meta.csum_start.wrapping_add(grown);
+        Ok(())
+    }
+
     /// Removes up to `n` bytes from the front of the first buffer; offsets into the packet move along.
+    #[inline]
     pub fn trim_front(&mut self, n: usize) {
-        let cut = self.len.min(u16::try_from(n).unwrap_or(u16::MAX));
-        self.off += cut;
-        self.len -= cut;
-        self.total -= u32::from(cut);
-        self.l4 = self.l4.wrapping_sub(cut);
-        self.csum_start = self.csum_start.wrapping_sub(cut);
+        let meta = &mut self.slot_mut().meta;
+        let cut = meta.len.min(u16::try_from(n).unwrap_or(u16::MAX));
+        meta.off = meta.off.wrapping_add(cut);
+        meta.len = meta.len.wrapping_sub(cut);
+        meta.total = meta.total.wrapping_sub(u32::from(cut));
+        meta.l4 = meta.l4.wrapping_sub(cut);
+        meta.csum_start = meta.csum_start.wrapping_sub(cut);
     }
 
     /// Adds `n` bytes behind those of the first buffer and returns them; their contents are stale.
@@ -185,6 +227,7 @@ impl Pkt {
     /// # Errors
     ///
     /// [`NoRoom`], when that does not lie in the buffer; nothing is changed then.
+    #[inline]
     pub fn place(&mut self, off: usize, len: usize) -> Result<(), NoRoom> {
         let room = NoRoom { wanted: len, have: BUF_LEN.saturating_sub(off) };
         if len > room.have || self.next.is_some() {
@@ -216,6 +259,7 @@ impl Pkt {
     }
 
     /// Takes the first buffer's successors away; this packet keeps only its first buffer.
+    #[inline]
     #[must_use = "the rest of the chain belongs in a pool"]
     pub fn unchain(&mut self) -> Option<Self> {
         let rest = self.next.take();
@@ -224,6 +268,7 @@ impl Pkt {
     }
 
     /// Whether the packet is longer than one buffer.
+    #[inline]
     #[must_use]
     pub fn is_chained(&self) -> bool {
         self.next.is_some()
@@ -258,6 +303,7 @@ impl Pkt {
     }
 
     /// Makes an empty packet of the buffer: no bytes, full headroom, nothing known.
+    #[inline]
     pub fn reset(&mut self) {
         let meta = &mut self.slot_mut().meta;
         meta.off = START;
@@ -273,6 +319,7 @@ impl Pkt {
     }
 
     /// Offset in the arena of the packet's first byte: what a transmit descriptor holds.
+    #[inline]
     #[must_use]
     pub fn data_addr(&self) -> u64 {
         u64::from(self.index) * STRIDE as u64 + META_LEN as u64 + u64::from(self.off)
@@ -281,6 +328,7 @@ impl Pkt {
     /// Gives the (unchained) buffer to a device and returns the arena offset of its data.
     ///
     /// The way back is [`crate::Arena::reclaim`].
+    #[inline]
     #[must_use = "the device must be told, or the buffer is lost"]
     pub fn into_frame(mut self) -> u64 {
         debug_assert!(self.next.is_none(), "a device takes buffers one by one");

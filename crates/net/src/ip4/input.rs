@@ -70,13 +70,12 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
 //# checksum.
 #[inline]
 fn check_header(pkt: &Pkt) -> Result<u16, DropReason> {
-    let head = pkt.head();
-    if head.len() < HEADER_LEN {
+    if pkt.head_len() < HEADER_LEN {
         return Err(DropReason::Ip4Short);
     }
     let header = super::header(pkt);
     if header[0] != NO_OPTIONS {
-        return check_header_with_options(head);
+        return check_header_with_options(pkt.head());
     }
     if verify_header_20(header) { Ok(L4) } else { Err(DropReason::Ip4BadChecksum) }
 }

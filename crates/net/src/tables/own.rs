@@ -77,8 +77,8 @@ fn sorted<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<K> {
 
 #[inline]
 fn place4(addr: u32) -> (usize, u64) {
-    let mixed = addr ^ addr >> 13;
-    ((mixed >> 6) as usize % WORDS, 1 << (mixed & 63))
+    let mixed = addr.wrapping_mul(0x9e37_79b1);
+    ((mixed >> 28) as usize % WORDS, 1 << ((mixed >> 22) & 63))
 }
 
 #[inline]
