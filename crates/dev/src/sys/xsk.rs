@@ -17,7 +17,9 @@ use rustix::net::xdp::{
     XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags, XdpRingOffset, XdpUmemReg,
     XdpUmemRegFlags,
 };
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
 
 use super::mmap::Mapping;
 use super::sockopt;
@@ -70,6 +72,13 @@ pub enum XskError {
         /// The reason.
         source: io::Error,
     },
+}
+
+impl XskError {
+    /// Whether the kernel gave this error number, and it means nothing more particular.
+    pub(crate) fn is(&self, errno: i32) -> bool {
+        matches!(self, Self::Refused { source, .. } if source.raw_os_error() == Some(errno))
+    }
 }
 
 /// Memory for frames, to be lent to the kernel.
@@ -129,7 +138,7 @@ pub enum CopyMode {
 }
 
 /// How to bind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindOptions {
     /// Copy or not.
     pub copy: CopyMode,
@@ -227,7 +236,8 @@ impl XskSocket {
     }
 
     /// Tells the kernel to send what is queued: at most 32 frames, or the budget, for each call.
-    /// Answers `false` if it is busy or out of room for now: ask again after completions came.
+    /// Answers `false` if it stopped before the end: at the budget, or because it is busy or out of room for
+    /// completions. Ask again once completions were taken.
     ///
     /// # Errors
     /// `NetworkDown` when the interface is down or gone, and what the driver says.
@@ -235,6 +245,17 @@ impl XskSocket {
         match send(&self.0, &[], SendFlags::DONTWAIT) {
             Ok(_) => Ok(true),
             Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Tells the kernel to look at the fill ring, where that says so ([`FillRing::needs_wakeup`]).
+    ///
+    /// # Errors
+    /// `NetworkDown` when the interface is down or gone.
+    pub fn wake_receiver(&self) -> io::Result<()> {
+        match recv(&self.0, &mut [0_u8; 0], RecvFlags::DONTWAIT) {
+            Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }

@@ -174,8 +174,11 @@ impl<T: Entry> Producer<T> {
             self.ring.write(self.head, entry);
             self.head = self.head.wrapping_add(1);
         }
-        self.ring.producer().store(self.head, Ordering::Release);
-        self.head.wrapping_sub(start)
+        let count = self.head.wrapping_sub(start);
+        if count > 0 {
+            self.ring.producer().store(self.head, Ordering::Release);
+        }
+        count
     }
 }
 
@@ -200,6 +203,9 @@ impl<T: Entry> Consumer<T> {
 
     fn drain(&mut self, max: u32, mut each: impl FnMut(T)) -> u32 {
         let count = self.ready().min(max);
+        if count == 0 {
+            return 0; // and leave the kernel its cache line
+        }
         for _ in 0..count {
             let entry = self.ring.read(self.tail);
             self.tail = self.tail.wrapping_add(1);
