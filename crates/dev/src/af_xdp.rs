@@ -6,19 +6,20 @@
 
 mod lent;
 mod ring;
+mod umem;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-use pkt::Arena;
+use pkt::PageKind;
 
 pub use ring::XdpRing;
+pub use umem::SharedUmem;
 
 use crate::bpf::BpfError;
 use crate::bpf::link::{XdpLink, XdpMode};
 use crate::bpf::map::XskMap;
+use crate::bpf::prog::Program;
 use crate::bpf::redirect;
-use crate::sys::mmap;
-use crate::sys::xsk::{BindOptions, CopyMode, Queue, RingSizes, Umem, XskError, XskSocket};
+use crate::sys::xsk::{BindOptions, CopyMode, Queue, RingSizes, XskError};
+use umem::Opened;
 
 /// Descriptors in each of the four rings.
 const RING_LEN: u32 = 1024;
@@ -29,16 +30,11 @@ const TX_BUDGET: u16 = 256;
 const PIECES_MAX: usize = 18;
 /// Bytes of a frame that fits one buffer, Ethernet header included.
 const SINGLE_BUFFER: u32 = 2048;
+/// Bytes of a frame that the MTU does not count: the Ethernet header and one tag.
+const BESIDE_MTU: u32 = 18;
 /// What the kernel takes at each address of the fill ring: its own 256 bytes of headroom, and a buffer's data.
 const CHUNK: u32 = 2304;
 const _: () = assert!(SINGLE_BUFFER as usize == pkt::DATA_LEN && CHUNK as usize == pkt::BUF_LEN);
-
-/// The arena, lent to the kernel once for all ports.
-pub struct SharedUmem {
-    arena: Arc<Arena>,
-    /// The socket that registered the memory; all others share it.
-    owner: Mutex<Weak<XskSocket>>,
-}
 
 /// What is asked of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +47,9 @@ pub enum Mode {
     /// In the driver, with a copy.
     Native,
     /// On socket buffers: every interface can.
+    ///
+    /// It comes after the kernel's GRO. What that has merged, or what a neighbour on the same machine has not cut, cannot
+    /// be cut here, because the size of the pieces is lost: such frames are dropped as errors.
     Generic,
 }
 
@@ -61,7 +60,7 @@ pub struct Options {
     pub ifindex: u32,
     /// Its queues that are taken over: 0 to `queues` - 1.
     pub queues: u32,
-    /// Its MTU, bytes: above [`pkt::DATA_LEN`], frames come in several pieces.
+    /// Its MTU, bytes: frames longer than [`pkt::DATA_LEN`] come in several pieces.
     pub mtu: u32,
     /// What is asked of it.
     pub mode: Mode,
@@ -71,10 +70,12 @@ pub struct Options {
 
 /// An interface that was taken over. Dropping it detaches the program.
 pub struct Port {
-    /// What was got.
+    /// What was got; never [`Mode::Auto`].
     pub mode: Mode,
-    /// Why it is not what was asked for, or not the best there is: for a warning.
+    /// With [`Mode::Auto`]: why it became generic, which is slow. For a warning.
     pub fell_back: Option<String>,
+    /// With [`Mode::Auto`]: why frames are copied, as most drivers do. For information.
+    pub copies_because: Option<String>,
     link: XdpLink,
     _map: XskMap,
 }
@@ -89,53 +90,14 @@ pub enum PortError {
     /// The redirect program.
     #[error(transparent)]
     Program(#[from] BpfError),
+    /// The arena is not in huge pages.
+    #[error("zero-copy needs packet buffers in huge pages (vm.nr_hugepages)")]
+    SmallPages,
 }
 
-impl SharedUmem {
-    /// Wraps the arena; nothing is registered until the first port opens.
-    #[must_use]
-    pub fn new(arena: Arc<Arena>) -> Self {
-        mmap::raise_locked_memory_limit();
-        Self { arena, owner: Mutex::default() }
-    }
-
-    /// A socket for one queue, with its rings mapped, bound: over the memory that another one registered, if any is
-    /// still open.
-    fn socket(&self, queue: Queue, options: &BindOptions) -> Result<(Arc<XskSocket>, ring::Rings), XskError> {
-        let mut registrar = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(owner) = registrar.upgrade()
-            && let Ok(shared) = Self::further(queue, &owner)
-        {
-            return Ok(shared);
-        }
-        let socket = XskSocket::new()?;
-        ring::lend(&socket, &self.umem())?;
-        let rings = socket.map_rings(RING_SIZES)?;
-        socket.bind(queue, options)?;
-        raise_tx_budget(&socket);
-        let socket = Arc::new(socket);
-        *registrar = Arc::downgrade(&socket);
-        drop(registrar);
-        Ok((socket, rings))
-    }
-
-    /// A socket that shares the memory and the ways of `owner`, if its interface can have them.
-    fn further(queue: Queue, owner: &XskSocket) -> Result<(Arc<XskSocket>, ring::Rings), XskError> {
-        let socket = XskSocket::new()?;
-        let rings = socket.map_rings(RING_SIZES)?;
-        socket.bind_shared(queue, owner)?;
-        raise_tx_budget(&socket);
-        Ok((Arc::new(socket), rings))
-    }
-
-    fn umem(&self) -> Umem {
-        Umem {
-            start: self.arena.base().as_ptr(),
-            len: self.arena.len() as u64,
-            chunk_size: CHUNK,
-            headroom: 0,
-            unaligned: true,
-        }
+impl Options {
+    const fn frame_max(&self) -> u32 {
+        self.mtu.saturating_add(BESIDE_MTU)
     }
 }
 
@@ -145,39 +107,24 @@ impl Port {
     /// # Errors
     /// [`PortError`], when not even the least mode that was asked for is to be had.
     pub fn open(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<XdpRing>), PortError> {
-        let mut refused = Vec::new();
-        for attempt in options.mode.attempts() {
-            match Self::attempt(umem, options, *attempt) {
-                Ok((mut port, rings)) => {
-                    port.fell_back = (!refused.is_empty()).then(|| refused.join("; "));
-                    return Ok((port, rings));
-                }
-                Err(error) if attempt.is_last_of(options.mode) => return Err(error),
-                Err(error) => refused.push(format!("no {attempt} mode: {error}")),
-            }
-        }
-        Err(XskError::Unsupported.into())
-    }
-
-    fn attempt(umem: &SharedUmem, options: &Options, mode: Mode) -> Result<(Self, Vec<XdpRing>), PortError> {
-        let frags = options.mtu + wire_overhead() > SINGLE_BUFFER;
-        let bind = BindOptions {
-            copy: if mode == Mode::ZeroCopy { CopyMode::ZeroCopy } else { CopyMode::Copy },
-            need_wakeup: true,
-            multi_buffer: true,
-        };
+        let frags = options.frame_max() > SINGLE_BUFFER;
         let map = XskMap::new(options.queues)?;
         let program = redirect::load(&map, frags)?;
-        let mut rings = Vec::new();
-        for queue in 0..options.queues {
-            let (socket, shared) = umem.socket(Queue { ifindex: options.ifindex, queue }, &bind)?;
-            map.set(queue, &*socket)?;
-            let pieces = if frags { PIECES_MAX } else { 1 };
-            rings.push(XdpRing::new(Arc::clone(&umem.arena), socket, shared, pieces, options.allowance));
+        // First the program, which passes everything on as long as the map is empty: what is bound once is hard to
+        // bind again soon.
+        let (link, fell_back) = attach(&program, options)?;
+        let (sockets, zero_copy, copies_because) = bind(umem, options, link.mode(), frags)?;
+        for (queue, (socket, _)) in (0..).zip(&sockets) {
+            map.set(queue, &**socket)?;
         }
-        let hook = if mode == Mode::Generic { XdpMode::Generic } else { XdpMode::Native };
-        let link = XdpLink::attach(&program, options.ifindex, hook)?;
-        Ok((Self { mode, fell_back: None, link, _map: map }, rings))
+        let pieces = if frags { PIECES_MAX } else { 1 };
+        let rings = sockets.into_iter().map(|opened| XdpRing::new(umem, opened, zero_copy, pieces, options));
+        let mode = match link.mode() {
+            XdpMode::Generic => Mode::Generic,
+            XdpMode::Native if zero_copy => Mode::ZeroCopy,
+            XdpMode::Native => Mode::Native,
+        };
+        Ok((Self { mode, fell_back, copies_because, link, _map: map }, rings.collect()))
     }
 
     /// Whether the kernel takes the program off should this process die.
@@ -187,31 +134,61 @@ impl Port {
     }
 }
 
-/// Without the option (before Linux 6.16) each doorbell sends 32 frames, and is rung more often.
-fn raise_tx_budget(socket: &XskSocket) {
-    if socket.set_tx_budget(TX_BUDGET).is_err() {
-        // It stays at 32.
-    }
-}
-
-/// Ethernet header and one tag, which the MTU does not count.
-const fn wire_overhead() -> u32 {
-    18
-}
-
-impl Mode {
-    /// What is tried, best first.
-    const fn attempts(self) -> &'static [Self] {
-        match self {
-            Self::Auto => &[Self::ZeroCopy, Self::Native, Self::Generic],
-            Self::ZeroCopy => &[Self::ZeroCopy],
-            Self::Native => &[Self::Native],
-            Self::Generic => &[Self::Generic],
+/// Attaches the redirect program where the mode wants it; says why, if that is not where [`Mode::Auto`] wants it.
+fn attach(program: &Program, options: &Options) -> Result<(XdpLink, Option<String>), BpfError> {
+    let attach = |hook| XdpLink::attach(program, options.ifindex, hook);
+    let hook = if options.mode == Mode::Generic { XdpMode::Generic } else { XdpMode::Native };
+    match attach(hook) {
+        Err(error @ (BpfError::Refused { .. } | BpfError::Netlink(_))) if options.mode == Mode::Auto => {
+            Ok((attach(XdpMode::Generic)?, Some(generic_because(&error))))
         }
+        other => Ok((other?, None)),
     }
+}
 
-    fn is_last_of(self, asked: Self) -> bool {
-        asked.attempts().last() == Some(&self)
+fn generic_because(error: &BpfError) -> String {
+    format!(
+        "the driver has no native mode ({error}); generic mode is slow, and drops frames that were merged: \
+         turn GRO off with `ethtool -K NAME gro off`"
+    )
+}
+
+/// Binds a socket to each queue, without a copy if the mode wants that and it is to be had; says why not.
+fn bind(
+    umem: &SharedUmem,
+    options: &Options,
+    hook: XdpMode,
+    frags: bool,
+) -> Result<(Vec<Opened>, bool, Option<String>), PortError> {
+    let bind = |copy, multi_buffer| {
+        let how = BindOptions { copy, need_wakeup: true, multi_buffer };
+        let queues = (0..options.queues).map(|queue| Queue { ifindex: options.ifindex, queue });
+        queues.map(|queue| umem.socket(queue, &how)).collect::<Result<Vec<_>, _>>()
+    };
+    let zero_copy = || match umem.arena().pages() {
+        PageKind::Huge => bind(CopyMode::ZeroCopy, frags).map_err(PortError::from),
+        // Most buffers lie across the border of two small pages, which a device does not see side by side.
+        PageKind::Normal => Err(PortError::SmallPages),
+    };
+    let because = match (options.mode, hook) {
+        (Mode::ZeroCopy, _) => return Ok((zero_copy()?, true, None)),
+        (Mode::Auto, XdpMode::Native) => match zero_copy() {
+            Ok(sockets) => return Ok((sockets, true, None)),
+            Err(error) if error.is_about_zero_copy() => Some(error.to_string()),
+            Err(error) => return Err(error),
+        },
+        _ => None,
+    };
+    Ok((bind(CopyMode::Copy, true)?, false, because))
+}
+
+impl PortError {
+    /// Whether it might not happen with a copy.
+    const fn is_about_zero_copy(&self) -> bool {
+        matches!(
+            self,
+            Self::SmallPages | Self::Socket(XskError::NotOffered { .. } | XskError::Refused { .. })
+        )
     }
 }
 

@@ -9,15 +9,19 @@ use net::driver::{Caps, Driver, DriverStats, Link};
 use pkt::{Arena, HEADROOM, META_LEN, Pkt, PktVec, Pool, RingId, STRIDE};
 
 use super::lent::Lent;
+use super::umem::{OpenSockets, Opened, SharedUmem};
+use super::{Options, RING_LEN, SINGLE_BUFFER};
 use crate::Waiter;
 use crate::sys::xsk::{Umem, XskError, XskSocket};
-use crate::sys::xsk_ring::{Desc, RxRing};
+use crate::sys::xsk_ring::Desc;
 
 pub(super) use crate::sys::xsk::Rings;
 
 /// Times that one doorbell asks the kernel to go on sending.
 const KICKS_MAX: usize = 8;
-/// Empty chunks that the fill ring may lack before it is filled up again.
+/// Empty chunks that the fill ring is kept at.
+const FILL_LEVEL: u32 = 1024;
+/// Empty chunks that it may lack before it is filled up again.
 const REFILL_AT: u32 = 64;
 
 /// Bit of [`Desc::options`]: the frame goes on in the next descriptor.
@@ -26,8 +30,11 @@ const CONTINUES: u32 = 1;
 /// One queue of an interface.
 pub struct XdpRing {
     arena: Arc<Arena>,
+    open: Arc<OpenSockets>,
+    /// None once closed.
     socket: Option<Arc<XskSocket>>,
     rings: Rings,
+    zero_copy: bool,
     lent: Lent,
     account: Option<RingId>,
     allowance: usize,
@@ -37,6 +44,9 @@ pub struct XdpRing {
     partial_is_bad: bool,
     scratch: Vec<Desc>,
     pieces_max: usize,
+    /// Bytes of the longest frame that can have come over the wire.
+    frame_max: usize,
+    /// What the last doorbell said.
     link: Link,
     stats: DriverStats,
 }
@@ -50,24 +60,26 @@ pub(super) fn lend(socket: &XskSocket, umem: &Umem) -> Result<(), XskError> {
 
 impl XdpRing {
     pub(super) fn new(
-        arena: Arc<Arena>,
-        socket: Arc<XskSocket>,
-        rings: Rings,
+        umem: &SharedUmem,
+        (socket, rings): Opened,
+        zero_copy: bool,
         pieces_max: usize,
-        allowance: usize,
+        options: &Options,
     ) -> Self {
-        let lent = Lent::new(arena.slots());
         Self {
-            arena,
+            arena: Arc::clone(umem.arena()),
+            open: Arc::clone(umem.open_sockets()),
             socket: Some(socket),
             rings,
-            lent,
+            zero_copy,
+            lent: Lent::new(umem.arena().slots()),
             account: None,
-            allowance,
+            allowance: options.allowance,
             partial: None,
             partial_is_bad: false,
-            scratch: Vec::with_capacity(pkt::VEC_MAX),
+            scratch: Vec::with_capacity(RING_LEN as usize),
             pieces_max,
+            frame_max: options.frame_max().max(SINGLE_BUFFER) as usize,
             link: Link::Up,
             stats: DriverStats::default(),
         }
@@ -81,8 +93,8 @@ impl XdpRing {
 
     /// Gives empty buffers to the kernel, as far as the allowance goes.
     fn refill(&mut self, pool: &mut Pool) {
-        let room = self.rings.fill.room();
-        if room < REFILL_AT {
+        let wanted = FILL_LEVEL.saturating_sub(RING_LEN - self.rings.fill.room());
+        if wanted < REFILL_AT {
             return;
         }
         let account = *self.account.get_or_insert_with(|| pool.open_ring(self.allowance));
@@ -91,7 +103,18 @@ impl XdpRing {
             lent.insert(u64::from(pkt.index()));
             pkt.into_frame() - HEADROOM as u64
         });
-        self.rings.fill.give(chunks.take(room as usize));
+        let given = self.rings.fill.give(chunks.take(wanted as usize));
+        if given > 0 && self.rings.fill.needs_wakeup() {
+            self.wake_receiver();
+        }
+    }
+
+    /// A driver without a copy that ran out of chunks does not look for new ones by itself.
+    #[cold]
+    fn wake_receiver(&self) {
+        if let Some(Err(_)) = self.socket.as_ref().map(|socket| socket.wake_receiver()) {
+            // The interface is down or gone, which the next doorbell tells.
+        }
     }
 
     /// Frames that have left: their buffers are free again.
@@ -103,32 +126,44 @@ impl XdpRing {
         });
     }
 
-    /// Adds a received piece to the frame it belongs to; answers the frame when it is whole.
-    fn piece(&mut self, desc: Desc, pool: &mut Pool) -> Option<Pkt> {
-        let Some(mut pkt) = take_back(&self.arena, &mut self.lent, desc.chunk()) else {
-            self.partial_is_bad = true;
-            return self.end_of_frame(desc, pool);
-        };
-        let slot = desc.chunk() / STRIDE as u64 * STRIDE as u64 + META_LEN as u64;
-        let placed =
-            usize::try_from(desc.data() - slot).is_ok_and(|off| pkt.place(off, desc.len as usize).is_ok());
-        if !placed {
-            self.partial_is_bad = true;
-            pool.give(pkt);
-        } else if let Some(head) = &mut self.partial {
-            head.chain(pkt);
-        } else {
-            self.partial = Some(pkt);
+    /// Takes up to `max` pieces; answers whether there were any.
+    fn some_pieces(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> bool {
+        let mut descs = core::mem::take(&mut self.scratch);
+        let count = self.rings.rx.take(u32::try_from(max).unwrap_or(0), |desc| descs.push(desc));
+        for desc in descs.drain(..) {
+            let whole = self.piece(desc, pool);
+            whole.and_then(|pkt| into.push(pkt).err()).into_iter().for_each(|pkt| pool.give(pkt));
         }
-        self.end_of_frame(desc, pool)
+        self.scratch = descs;
+        count > 0
     }
 
-    fn end_of_frame(&mut self, desc: Desc, pool: &mut Pool) -> Option<Pkt> {
-        if desc.continues() {
-            return None;
+    /// Adds a received piece to the frame it belongs to; answers the frame when it is whole.
+    fn piece(&mut self, desc: Desc, pool: &mut Pool) -> Option<Pkt> {
+        match (self.placed(desc, pool), &mut self.partial) {
+            (Some(pkt), Some(head)) => head.chain(pkt),
+            (Some(pkt), none) => *none = Some(pkt),
+            (None, _) => self.partial_is_bad = true,
         }
+        if desc.continues() { None } else { self.end_of_frame(pool) }
+    }
+
+    /// The buffer that the kernel says it has written a piece into; `None` if that cannot be.
+    fn placed(&mut self, desc: Desc, pool: &mut Pool) -> Option<Pkt> {
+        let mut pkt = take_back(&self.arena, &mut self.lent, desc.chunk())?;
+        let start = u64::from(pkt.index()) * STRIDE as u64 + META_LEN as u64;
+        let off = desc.data().checked_sub(start).and_then(|off| usize::try_from(off).ok());
+        if off.is_some_and(|off| pkt.place(off, desc.len as usize).is_ok()) {
+            return Some(pkt);
+        }
+        pool.give(pkt);
+        None
+    }
+
+    fn end_of_frame(&mut self, pool: &mut Pool) -> Option<Pkt> {
         let whole = self.partial.take();
-        if core::mem::take(&mut self.partial_is_bad) || whole.is_none() {
+        let too_long = whole.as_ref().is_none_or(|pkt| pkt.len() > self.frame_max);
+        if core::mem::take(&mut self.partial_is_bad) || too_long {
             self.stats.rx_errors += 1;
             whole.into_iter().for_each(|pkt| pool.give(pkt));
             return None;
@@ -138,7 +173,8 @@ impl XdpRing {
 
     /// Queues the pieces of one frame, for which there is room.
     fn queue(&mut self, mut pkt: Pkt, pool: &mut Pool) {
-        if pkt.buffers() > self.pieces_max {
+        // The kernel drops an empty piece, and keeps its buffer.
+        if pkt.buffers() > self.pieces_max || pkt.fragments().any(<[u8]>::is_empty) {
             self.stats.tx_errors += 1;
             return pool.give(pkt);
         }
@@ -172,32 +208,29 @@ fn take_back(arena: &Arena, lent: &mut Lent, addr: u64) -> Option<Pkt> {
 
 impl Driver for XdpRing {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
-        self.complete(pool);
-        let max = max.min(pkt::VEC_MAX - into.len());
-        let mut descs = core::mem::take(&mut self.scratch);
-        take(&mut self.rings.rx, max, &mut descs);
-        let mut got = 0;
-        for desc in descs.drain(..) {
-            if let Some(pkt) = self.piece(desc, pool) {
-                match into.push(pkt) {
-                    Ok(()) => got += 1,
-                    Err(pkt) => pool.give(pkt),
-                }
-            }
+        if self.socket.is_none() {
+            return 0;
         }
-        self.scratch = descs;
+        self.complete(pool);
+        let before = into.len();
+        let full = pkt::VEC_MAX.min(before + max);
+        while into.len() < full && self.some_pieces(pool, into, full - into.len()) {}
         self.refill(pool);
+        let got = into.len() - before;
         self.stats.rx_frames += got as u64;
         got
     }
 
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        if self.socket.is_none() {
+            return;
+        }
         self.complete(pool);
         let mut room = self.rings.tx.room() as usize;
         let fitting = from.iter().take_while(|pkt| {
-            let fits = pkt.buffers() <= room;
-            room = room.saturating_sub(pkt.buffers());
-            fits
+            let left = room.checked_sub(pkt.buffers());
+            room = left.unwrap_or(0);
+            left.is_some()
         });
         let fitting = fitting.count();
         for pkt in from.drain_front(fitting) {
@@ -207,55 +240,62 @@ impl Driver for XdpRing {
         self.stats.tx_full += u64::from(!from.is_empty());
     }
 
+    /// Each system call sends up to the budget, and no more than there is room for completions.
     fn doorbell(&mut self, pool: &mut Pool) {
         let Some(socket) = self.socket.clone() else { return };
+        let mut waiting = self.rings.tx.waiting();
         for _ in 0..KICKS_MAX {
-            if self.rings.tx.waiting() == 0 || !self.rings.tx.needs_wakeup() {
+            if waiting == 0 || !self.rings.tx.needs_wakeup() {
                 break;
             }
             self.stats.doorbells += 1;
-            match socket.kick() {
-                Ok(true) => self.link = Link::Up,
-                Ok(false) => break,
-                Err(error) => {
-                    self.link = link_after(&error);
-                    break;
-                }
+            self.link = link_after(socket.kick());
+            self.complete(pool);
+            let before = core::mem::replace(&mut waiting, self.rings.tx.waiting());
+            if waiting == before {
+                break;
             }
         }
-        self.complete(pool);
     }
 
     /// Frames wait for another kick, or the kernel has no buffer left to wake us with.
     fn busy(&self) -> bool {
-        let starved = self.rings.fill.room() >= super::RING_LEN;
-        self.link == Link::Up && (self.rings.tx.waiting() > 0 || starved)
+        let chunks = (RING_LEN - self.rings.fill.room()) as usize;
+        self.link == Link::Up && (self.rings.tx.waiting() > 0 || chunks < self.pieces_max)
     }
 
     fn caps(&self) -> Caps {
         Caps { tx_csum: false, tso: false, uso: false, buffers_max: self.pieces_max }
     }
 
+    /// Asks the kernel: a system call.
     fn link(&self) -> Link {
-        self.link
+        self.socket.as_ref().map_or(Link::Gone, |socket| link_after(socket.kick()))
     }
 
     fn stats(&self) -> DriverStats {
-        let kernel = self.socket.as_ref().and_then(|socket| socket.statistics().ok());
-        let dropped = kernel.map_or(0, |kernel| {
-            let starved = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
-            kernel.rx_dropped + kernel.rx_ring_full.unwrap_or(0) + starved
-        });
-        DriverStats { rx_dropped: dropped, ..self.stats }
+        let Some(Ok(kernel)) = self.socket.as_ref().map(|socket| socket.statistics()) else {
+            return self.stats;
+        };
+        DriverStats {
+            rx_dropped: kernel.rx_dropped + kernel.rx_ring_full.unwrap_or(0),
+            rx_errors: self.stats.rx_errors + kernel.rx_invalid_descs,
+            tx_errors: self.stats.tx_errors + kernel.tx_invalid_descs,
+            ..self.stats
+        }
     }
 
+    /// What is still in the rings comes back with a copy, because the kernel then touches no buffer of a closed socket.
+    /// Without, the device may go on writing for a while, and who is done is not to be known: those buffers stay lent.
     fn close(&mut self, pool: &mut Pool) {
-        self.link = Link::Gone;
+        self.complete(pool);
         self.partial.take().into_iter().for_each(|pkt| pool.give(pkt));
-        // With the last reference the socket is closed, and the kernel lets go of what was lent. If somebody still
-        // holds one, the buffers stay with the kernel.
-        let Some(socket) = self.socket.take().and_then(Arc::into_inner) else { return };
-        drop(socket);
+        self.stats = self.stats();
+        self.link = Link::Gone;
+        let Some(socket) = self.socket.take() else { return };
+        if !self.open.close(socket) || self.zero_copy {
+            return;
+        }
         for slot in self.lent.drain() {
             // SAFETY: the socket is closed, so nobody else has the slot.
             let pkt = unsafe { self.arena.reclaim(slot * STRIDE as u64) };
@@ -264,13 +304,10 @@ impl Driver for XdpRing {
     }
 }
 
-fn take(ring: &mut RxRing, max: usize, descs: &mut Vec<Desc>) {
-    ring.take(u32::try_from(max).unwrap_or(0), |desc| descs.push(desc));
-}
-
-fn link_after(error: &std::io::Error) -> Link {
-    match error.raw_os_error() {
-        Some(libc::ENXIO | libc::ENODEV | libc::EBADF) => Link::Gone,
-        _ => Link::Down,
+fn link_after(kick: std::io::Result<bool>) -> Link {
+    match kick.map_err(|error| error.raw_os_error()) {
+        Ok(_) => Link::Up,
+        Err(Some(libc::ENXIO | libc::ENODEV | libc::EBADF)) => Link::Gone,
+        Err(_) => Link::Down,
     }
 }

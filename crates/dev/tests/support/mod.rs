@@ -10,6 +10,7 @@ use dev::netlink::{Rtnetlink, Veth};
 use dev::netns::ScopedNetns;
 use dev::sys::caps::{CapabilitySet, effective};
 
+pub mod cable;
 pub mod port;
 
 /// Whether this process may make namespaces and load programs. If not, says loudly that `test` is skipped,
