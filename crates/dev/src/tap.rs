@@ -3,6 +3,7 @@
 //! One queue, one ring, one CPU. Frames come and go with a virtio header, so that super-packets of 64 KiB cross whole
 //! and checksums that nobody needs are not computed. There is no ring in memory: each frame is one system call.
 
+use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use net::driver::{Caps, Driver, DriverStats, Link};
 use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool, RingId};
 
 use crate::Waiter;
+use crate::sys::poll::{PollFd, PollFlags, wait};
 use crate::sys::tun::{Offload, TapQueue};
 use crate::sys::vnet_hdr::{self, VNET_HDR_LEN, VnetHdr};
 
@@ -20,13 +22,13 @@ const SLICES: usize = BUFFERS_MAX + 1;
 
 /// One queue of a TAP interface.
 pub struct TapRing {
-    queue: Arc<TapQueue>,
+    /// None once the interface is gone: it would be ready for ever.
+    queue: Option<Arc<TapQueue>>,
     caps: Caps,
     /// Empty buffers that the next frame is read into.
     empty: Vec<Pkt>,
     account: Option<RingId>,
     allowance: usize,
-    link: Link,
     stats: DriverStats,
 }
 
@@ -39,20 +41,19 @@ impl TapRing {
         let uso = offload == Offload::TcpAndUdp;
         let caps = Caps { tx_csum: true, tso: true, uso, buffers_max: BUFFERS_MAX };
         Self {
-            queue: Arc::new(queue),
+            queue: Some(Arc::new(queue)),
             caps,
             empty: Vec::with_capacity(BUFFERS_MAX),
             account: None,
             allowance,
-            link: Link::Up,
             stats: DriverStats::default(),
         }
     }
 
-    /// What to wait on for frames, for as long as the ring is open.
+    /// What to wait on for frames, for as long as the interface is there.
     #[must_use]
     pub fn waiter(&self) -> Waiter {
-        Waiter::on(&self.queue)
+        self.queue.as_ref().map_or_else(Waiter::never, Waiter::on)
     }
 
     fn refill(&mut self, pool: &mut Pool) {
@@ -66,25 +67,30 @@ impl TapRing {
 
     /// Reads one frame into the empty buffers; `None` if there is none.
     fn read(&mut self) -> Option<(VnetHdr, usize)> {
+        let queue = self.queue.as_ref()?;
         let mut header = [0; VNET_HDR_LEN];
+        let slices = 1 + self.empty.len();
         let mut room = self.empty.iter_mut().map(|pkt| &mut pkt.buffer_mut()[HEADROOM..]);
         let mut first = Some(&mut header[..]);
-        let mut slices: [_; SLICES] = core::array::from_fn(|_| {
+        let mut all: [_; SLICES] = core::array::from_fn(|_| {
             IoSliceMut::new(first.take().or_else(|| room.next()).unwrap_or_default())
         });
-        match self.queue.readv(&mut slices) {
-            Ok(Some(len)) => Some((VnetHdr::decode(&header), len.saturating_sub(VNET_HDR_LEN))),
-            Ok(None) => None,
+        match queue.readv(&mut all[..slices]) {
+            Ok(len) => Some((VnetHdr::decode(&header), len?.saturating_sub(VNET_HDR_LEN))),
             Err(error) => {
-                self.failed(&error);
+                self.stats.rx_errors += u64::from(!self.is_gone(&error));
                 None
             }
         }
     }
 
     /// Makes a packet of the first `len` bytes that were read.
+    ///
+    /// The kernel does not say when it cut a frame off because the allowance left too few buffers: one that fills them
+    /// all to the last byte counts as cut off.
     fn packet(&mut self, header: &VnetHdr, len: usize) -> Option<Pkt> {
-        if len == 0 || len > self.empty.len() * DATA_LEN {
+        if len >= self.empty.len() * DATA_LEN {
+            self.stats.rx_dropped += 1;
             return None;
         }
         let mut parts = self.empty.drain(..len.div_ceil(DATA_LEN));
@@ -98,23 +104,29 @@ impl TapRing {
         Some(pkt)
     }
 
-    /// The interface is down, or gone.
-    fn failed(&mut self, error: &std::io::Error) {
-        match error.raw_os_error() {
-            Some(libc::EBADFD | libc::ENODEV) => self.link = Link::Gone,
-            Some(libc::EIO | libc::ENETDOWN) => self.link = Link::Down,
-            _ => self.stats.rx_errors += 1,
+    /// Whether the error says that the interface is gone; then the queue is given up.
+    fn is_gone(&mut self, error: &std::io::Error) -> bool {
+        let gone = error.raw_os_error() == Some(libc::EBADFD);
+        if gone {
+            self.queue = None;
         }
+        gone
     }
 
     /// Whether the frame at the front of the vector has been dealt with.
     fn write(&mut self, pkt: &Pkt) -> bool {
+        let Some(queue) = &self.queue else { return false };
         let header = header_for(pkt).encode();
+        let slices = 1 + pkt.buffers();
         let mut parts = pkt.fragments();
         let mut first = Some(&header[..]);
-        let slices: [_; SLICES] =
+        let all: [_; SLICES] =
             core::array::from_fn(|_| IoSlice::new(first.take().or_else(|| parts.next()).unwrap_or_default()));
-        match self.queue.writev(&slices) {
+        let Some(all) = all.get(..slices) else {
+            self.stats.tx_errors += 1; // longer than any frame
+            return true;
+        };
+        match queue.writev(all) {
             Ok(Some(_)) => self.stats.tx_frames += 1,
             Ok(None) => {
                 self.stats.tx_full += 1;
@@ -122,9 +134,7 @@ impl TapRing {
             }
             Err(error) => {
                 self.stats.tx_errors += 1;
-                if error.raw_os_error() == Some(libc::EBADFD) {
-                    self.link = Link::Gone;
-                }
+                return !self.is_gone(&error);
             }
         }
         true
@@ -134,17 +144,16 @@ impl TapRing {
 impl Driver for TapRing {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
         let mut got = 0;
-        while got < max && self.link != Link::Gone && !into.is_full() {
+        while got < max && !into.is_full() {
             self.refill(pool);
             if self.empty.is_empty() {
                 break;
             }
             let Some((header, len)) = self.read() else { break };
-            self.link = Link::Up;
             match self.packet(&header, len).map(|pkt| into.push(pkt)) {
                 Some(Ok(())) => got += 1,
                 Some(Err(pkt)) => pool.give(pkt),
-                None => self.stats.rx_errors += 1,
+                None => {}
             }
         }
         self.stats.rx_frames += got as u64;
@@ -165,8 +174,18 @@ impl Driver for TapRing {
         self.caps
     }
 
+    /// Asks the kernel: a system call.
     fn link(&self) -> Link {
-        self.link
+        let Some(queue) = &self.queue else { return Link::Gone };
+        let mut ask = [PollFd::new(queue, PollFlags::OUT)];
+        if wait(&mut ask, Some(Duration::ZERO)).is_err() {
+            return Link::Down;
+        }
+        match ask[0].revents() {
+            is if is.contains(PollFlags::ERR) => Link::Gone,
+            is if is.contains(PollFlags::OUT) => Link::Up,
+            _ => Link::Down,
+        }
     }
 
     fn stats(&self) -> DriverStats {
@@ -224,7 +243,7 @@ fn header_for(pkt: &Pkt) -> VnetHdr {
         header.gso_type |= vnet_hdr::GSO_ECN;
     }
     header.gso_size = pkt.gso_size;
-    header.hdr_len = pkt.csum_start + transport_header_len(pkt);
+    header.hdr_len = pkt.csum_start.saturating_add(transport_header_len(pkt));
     header
 }
 
