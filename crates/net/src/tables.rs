@@ -99,6 +99,7 @@ impl Tables {
         let Config { generation, ifs: list, mut routes, forwarding } = config;
         let up = || list.iter().filter(|ifnet| ifnet.up);
         routes.extend(up().flat_map(Ifnet::on_link_routes));
+        routes.extend(up().flat_map(Ifnet::broadcast_routes));
         routes.extend(up().flat_map(Ifnet::own_routes));
         let own = Own::of(&list);
         let mut ifs = Vec::new();
@@ -135,20 +136,24 @@ impl Tables {
 }
 
 impl Ifnet {
-    /// Routes to the prefixes on this link. Link-local ones are not among them: one prefix on every link, so the
-    /// sender says which link.
+    /// Routes to the prefixes on this link. IPv6 link-local ones are not among them: one prefix is on every link, so
+    /// the sender says which link.
     fn on_link_routes(&self) -> impl Iterator<Item = Route> {
-        let prefixes = self.addrs.iter().filter(|own| !is_link_local(own.addr)).filter_map(IfAddr::prefix);
+        let prefixes = self.addrs.iter().filter(|own| !own.addr_is_scoped()).filter_map(IfAddr::prefix);
         prefixes.map(|to| Route { to, hop: Hop::OnLink { ifindex: self.index } })
     }
 
-    /// Routes to this interface's own and to its broadcast addresses.
+    /// Routes to the broadcast addresses of this link.
+    fn broadcast_routes(&self) -> impl Iterator<Item = Route> {
+        let hop = Hop::Broadcast { ifindex: self.index };
+        self.broadcasts().map(move |addr| Route { to: Prefix::host(addr.into()), hop })
+    }
+
+    /// Routes to this interface's own addresses.
     fn own_routes(&self) -> impl Iterator<Item = Route> {
-        let ifindex = self.index;
-        let hosts = |addr, hop| Route { to: Prefix::host(addr), hop };
-        let broadcasts = self.broadcasts().map(move |addr| hosts(addr.into(), Hop::Broadcast { ifindex }));
+        let hop = Hop::Local { ifindex: self.index };
         let own = self.addrs.iter().filter(|own| !own.addr_is_scoped());
-        broadcasts.chain(own.map(move |own| hosts(own.addr, Hop::Local { ifindex })))
+        own.map(move |own| Route { to: Prefix::host(own.addr), hop })
     }
 
     /// The broadcast addresses of the IPv4 prefixes on this link: all host bits one and, as of old, all zero.
@@ -223,3 +228,6 @@ fn is_link_local(addr: IpAddr) -> bool {
         IpAddr::V6(addr) => addr.is_unicast_link_local(),
     }
 }
+
+#[cfg(test)]
+mod tests;

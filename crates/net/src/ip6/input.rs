@@ -6,7 +6,7 @@ use pkt::{Flags, Pkt};
 use wire::addr::{Scope, is_martian_destination, is_martian_source_v6, multicast_scope};
 use wire::ip6::{HEADER_LEN, View};
 use wire::ip6_ext::{self, Role};
-use wire::{Protocol, checksum};
+use wire::{Protocol, checksum, icmp6, nd};
 
 use super::{dst, refuse, src};
 use crate::addr::in_group;
@@ -105,8 +105,18 @@ fn judge_source(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     if is_martian_source_v6(src) {
         return Some(Next::Drop(DropReason::Ip6MartianSource));
     }
-    let is_forged = is_own(cpu, pkt, src) && !pkt.flags.has(Flags::LOCAL);
+    let is_forged = is_own(cpu, pkt, src) && !pkt.flags.has(Flags::LOCAL) && !is_rival(cpu, pkt);
     is_forged.then_some(Next::Drop(DropReason::Ip6OwnSource))
+}
+
+/// Whether the packet is another host's claim to our address: from it, from our link, of discovery, and to us.
+//= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.4
+fn is_rival(cpu: &Cpu, pkt: &Pkt) -> bool {
+    let (ip, dst) = (pkt.window(0), dst(pkt));
+    let kinds = icmp6::kind::NEIGHBOR_SOLICIT..=icmp6::kind::NEIGHBOR_ADVERT;
+    let is_discovery =
+        ip[6] == Protocol::ICMP6.0 && ip[7] == nd::HOP_LIMIT && kinds.contains(&ip[HEADER_LEN]);
+    is_discovery && (dst.is_multicast() || is_own(cpu, pkt, dst))
 }
 
 /// Link-local addresses mean something only together with their link.

@@ -85,9 +85,9 @@ pub(crate) fn echo_request(src: IpAddr, dst: IpAddr, id: u16, seq: u16, payload:
     ip(src, dst, protocol, 64, &[&header, payload].concat())
 }
 
-/// A solicited neighbour advertisement with its IPv6 header.
+/// A neighbour advertisement with its IPv6 header; to one host it is the answer to a question.
 pub(crate) fn neighbour_advert(target: Ipv6Addr, to: Ipv6Addr, mac: Mac) -> Vec<u8> {
-    let advert = nd::NeighborAdvert { router: false, solicited: true, replace: true, target };
+    let advert = nd::NeighborAdvert { router: false, solicited: !to.is_multicast(), replace: true, target };
     let mut body = vec![0; 64];
     let options = [nd::Opt::TargetLinkAddr(mac)];
     let len = nd::Message::NeighborAdvert(advert).emit(target, to, options, &mut body).expect("room");

@@ -5,6 +5,7 @@ use wire::Protocol;
 use wire::addr::link_local_from_mac;
 
 use super::*;
+use crate::count::Count;
 use crate::icmp::Problem;
 use crate::kit::{Bench, addr6, build, mac};
 
@@ -93,6 +94,22 @@ fn our_own_address_as_the_source_is_refused_unless_the_packet_is_ours() {
     assert_eq!(ours, Next::Route6);
     let others_link_local = link_local_from_mac(mac(2));
     assert_eq!(verdict_of(&between(others_link_local, addr6(1, 1))), Next::Route6);
+}
+
+#[test]
+fn another_host_that_claims_our_address_is_heard() {
+    let own = addr6(1, 1);
+    let all_nodes = "ff02::1".parse().unwrap();
+    let claim = |dst| build::neighbour_advert(own, dst, mac(7));
+    let mut bench = Bench::new(2);
+    bench.inject(1, build::frame(1, &claim(all_nodes)));
+    bench.run();
+    assert_eq!(bench.counted(Count::NdConflicts), 1);
+    let mut from_afar = claim(all_nodes);
+    from_afar[7] = 254;
+    for forged in [claim(addr6(2, 9)), from_afar, between(own, all_nodes)] {
+        assert_eq!(verdict_of(&forged), Next::Drop(DropReason::Ip6OwnSource));
+    }
 }
 
 #[test]

@@ -1,0 +1,79 @@
+use super::*;
+use crate::kit::{addr4, addr6, ifnet, mac};
+
+fn tables(change: impl FnOnce(&mut Config)) -> Tables {
+    let mut config = Config { ifs: vec![ifnet(1, 1), ifnet(3, 1)], ..Config::default() };
+    change(&mut config);
+    Tables::new(config)
+}
+
+fn hop(tables: &Tables, addr: &str) -> Hop {
+    tables.fib.hop(tables.fib.lookup(addr.parse().unwrap()))
+}
+
+#[test]
+fn addresses_bring_their_routes_with_them() {
+    let tables = tables(|_| ());
+    assert_eq!(hop(&tables, "10.0.3.1"), Hop::Local { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.3.9"), Hop::OnLink { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.3.255"), Hop::Broadcast { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.3.0"), Hop::Broadcast { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.2.1"), Hop::NoRoute);
+    assert_eq!(hop(&tables, "2001:db8:3::1"), Hop::Local { ifindex: 3 });
+    assert_eq!(hop(&tables, "2001:db8:3::9"), Hop::OnLink { ifindex: 3 });
+    assert_eq!(hop(&tables, "fe80::9"), Hop::NoRoute);
+}
+
+#[test]
+fn interfaces_that_are_down_bring_no_routes() {
+    let tables = tables(|config| config.ifs[1].up = false);
+    for addr in ["10.0.3.1", "10.0.3.9", "2001:db8:3::1"] {
+        assert_eq!(hop(&tables, addr), Hop::NoRoute);
+    }
+    assert!(tables.ifnet(3).is_some());
+}
+
+#[test]
+fn an_own_address_is_stronger_than_a_broadcast_address_and_than_any_route() {
+    let own = "10.0.1.255".parse().unwrap();
+    let tables = tables(|config| {
+        config.ifs[0].addrs.insert(0, IfAddr { addr: own, prefix_len: 32 });
+        config.routes.push(Route { to: Prefix::host(addr4(1, 1).into()), hop: Hop::Blackhole });
+    });
+    assert_eq!(hop(&tables, "10.0.1.255"), Hop::Local { ifindex: 1 });
+    assert_eq!(hop(&tables, "10.0.1.1"), Hop::Local { ifindex: 1 });
+}
+
+#[test]
+fn short_host_parts_have_no_broadcast_address() {
+    for (prefix_len, broadcasts) in [(30, 2), (31, 0), (32, 0)] {
+        let mut ifnet = ifnet(1, 1);
+        ifnet.addrs[0].prefix_len = prefix_len;
+        assert_eq!(ifnet.broadcasts().count(), broadcasts);
+    }
+}
+
+#[test]
+fn a_hole_among_interfaces_is_an_interface_that_is_gone() {
+    let tables = tables(|_| ());
+    assert!(tables.ifnet(0).is_none() && tables.ifnet(2).is_none() && tables.ifnet(4).is_none());
+    assert_eq!(tables.ifnet(3).map(|ifnet| ifnet.index), Some(3));
+}
+
+#[test]
+fn our_addresses_are_found_and_no_others() {
+    let tables = tables(|_| ());
+    for i in [1, 3] {
+        assert!(tables.is_ours(addr4(i, 1).into()) && tables.is_ours(addr6(i, 1).into()));
+        assert!(tables.is_ours(wire::addr::link_local_from_mac(mac(i)).into()));
+        assert!(tables.own.is_broadcast(addr4(i, 255)) && !tables.is_ours(addr4(i, 255).into()));
+    }
+    let strangers = (0..100_000_u32).map(|n| Ipv4Addr::from_bits(n.wrapping_mul(2_654_435_761)));
+    let (mut wrong, mut looked_for) = (0, 0);
+    for addr in strangers {
+        wrong += u32::from(tables.is_ours(addr.into()));
+        looked_for += u32::from(tables.own.may_have4(addr));
+    }
+    assert_eq!(wrong, 0);
+    assert!(looked_for < 2000, "the filter lets {looked_for} of 100 000 pass");
+}
