@@ -1,39 +1,286 @@
-//! Reassembly of datagrams for this host.
+//! Reassembly of datagrams for this host: one engine for both families.
+//!
+//! Fragments are placed by their addresses alone, so all of a datagram meet on one CPU. What becomes whole goes on
+//! where its flow lives. Everything is bounded, and what is old gives way to what is new: a datagram that lives comes
+//! whole within milliseconds, so what has waited longest is the least likely to.
 
-use pkt::Pkt;
+mod datagram;
+mod join;
+
+use core::net::IpAddr;
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use pkt::{Flags, Pkt};
 use wire::ip6_ext::{At, Fragment};
+use wire::{ip4, ip6};
 
+use self::datagram::{Datagram, Outcome, Piece};
+use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
+use crate::icmp::Problem;
+use crate::netisr::dispatch;
+use crate::next::Next;
+use crate::secret::Secret;
+use crate::tables::IfIndex;
+use crate::time::Duration;
+use crate::timers::Timer;
+use crate::{ip6 as inet6, rss, upper};
+
+/// Datagrams that wait on one CPU at the most.
+const DATAGRAMS_MAX: usize = 256;
+/// Datagrams that wait of one source at the most.
+const PER_SOURCE_MAX: usize = 16;
+/// Buffers that wait at the most, unless that is more than a quarter of the pool.
+const BUFFERS_MAX: usize = 2048;
+
+/// How long IPv4 fragments wait for the others. RFC 1122 §3.3.2 would have 60 to 120 seconds, from a time when the 16
+/// bits of identification did not come round so soon; at today's rates fragments of different datagrams then meet
+/// (RFC 4963). Linux waits as long as this.
+const TIMEOUT4: Duration = Duration::from_secs(30);
+//= https://www.rfc-editor.org/rfc/rfc8200#section-4.5
+//# If insufficient fragments are received to complete reassembly
+//# of a packet within 60 seconds of the reception of the first-
+//# arriving fragment of that packet, reassembly of that packet
+//# must be abandoned and all the fragments that have been received
+//# for that packet must be discarded.
+const TIMEOUT6: Duration = Duration::from_secs(60);
 
 /// Datagrams that wait for fragments.
-pub struct Reass {}
+pub struct Reass {
+    datagrams: HashMap<Key, Datagram, Secret>,
+    /// Buffers that all of them hold.
+    buffers: usize,
+    /// Datagrams that there have been: tells which began first.
+    begun: u64,
+    timer_is_set: bool,
+}
 
-impl Reass {
-    /// Nothing waits. `key` keys the table.
-    #[must_use]
-    pub const fn new(_key: u128) -> Self {
-        Self {}
-    }
-
-    /// Takes out all fragments that wait.
-    pub(crate) fn drain(&mut self) -> Vec<Pkt> {
-        Vec::new()
-    }
+/// What all fragments of a datagram have in common, and no others.
+//= https://www.rfc-editor.org/rfc/rfc791#section-3.2
+//= https://www.rfc-editor.org/rfc/rfc8200#section-4.5
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    src: IpAddr,
+    dst: IpAddr,
+    id: u32,
+    /// Of IPv4 only: in IPv6, each fragment may say something else, and the first one's counts.
+    protocol: u8,
+    /// Of IPv6 link-local sources only, which are different hosts on different links. All others may come over
+    /// several links.
+    ifindex: IfIndex,
 }
 
 /// Takes a fragment of an IPv4 datagram for this host in. When the datagram is whole it goes on at
-/// [`crate::ip4::local::input`], with [`pkt::Flags::REASSEMBLED`], on the CPU that owns it.
+/// [`crate::ip4::local::input`], with [`Flags::REASSEMBLED`], on the CPU that owns it.
+///
+/// Drops  [`DropReason::ReassMalformed`], [`DropReason::ReassOverlap`], [`DropReason::ReassTooLong`],
+///        [`DropReason::ReassTooMany`], [`DropReason::ReassDuplicate`], [`DropReason::ReassFull`],
+///        [`DropReason::ReassSourceFull`], and later [`DropReason::ReassTimeout`].
+///
+/// # Spec
+/// RFC 791 §3.2; RFC 1122 §3.3.2; RFC 1858.
 pub fn input4(cpu: &mut Cpu, pkt: Pkt) {
-    cpu.bury(pkt, DropReason::ReassTimeout);
+    cpu.count(Count::Ip4FragmentsIn);
+    match read4(&pkt) {
+        Ok((key, start, more)) => input(cpu, key, Piece::new(pkt, start, more)),
+        Err(reason) => cpu.bury(pkt, reason),
+    }
+}
+
+fn read4(pkt: &Pkt) -> Result<(Key, u16, bool), DropReason> {
+    let view = ip4::View::new_quoted(pkt.head()).map_err(|_| DropReason::ReassMalformed)?;
+    let (start, more) = (view.fragment_offset(), view.more_fragments());
+    let len = pkt.len() - view.header_len();
+    let end = usize::from(start) + len;
+    if len == 0 || more && !len.is_multiple_of(8) {
+        return Err(DropReason::ReassMalformed);
+    }
+    if view.header_len() + end > usize::from(u16::MAX) {
+        return Err(DropReason::ReassTooLong);
+    }
+    let (src, dst) = (view.src().into(), view.dst().into());
+    let (id, protocol) = (u32::from(view.id()), view.protocol().0);
+    Ok((Key { src, dst, id, protocol, ifindex: 0 }, start, more))
 }
 
 /// Takes a fragment of an IPv6 packet for this host in: not an atomic one, which is whole as it is. `fragment` is its
 /// fragment header. When the packet is whole it goes on at [`crate::ip6::local::input`], without fragment header and
-/// with [`pkt::Flags::REASSEMBLED`], on the CPU that owns it.
-pub fn input6(cpu: &mut Cpu, pkt: Pkt, _fragment: &At<Fragment>) {
-    cpu.bury(pkt, DropReason::ReassTimeout);
+/// with [`Flags::REASSEMBLED`], on the CPU that owns it.
+///
+/// Next   [`Next::Answer`].
+/// Drops  as [`input4`].
+///
+/// # Spec
+/// RFC 8200 §4.5; RFC 5722; RFC 6946.
+pub fn input6(cpu: &mut Cpu, mut pkt: Pkt, fragment: &At<Fragment>) {
+    cpu.count(Count::Ip6FragmentsIn);
+    let At { at, header: Fragment { offset, more, id, .. }, .. } = *fragment;
+    let data_at = at + Fragment::LEN;
+    let len = pkt.len().saturating_sub(data_at);
+    // Fragments in fragments: nobody makes them but to hide something.
+    if len == 0 || pkt.flags.has(Flags::REASSEMBLED) {
+        return cpu.bury(pkt, DropReason::ReassMalformed);
+    }
+    if let Err(error) = fragment.header.check_data(at, at.saturating_sub(ip6::HEADER_LEN), len) {
+        let next = inet6::refuse(&error, inet6::dst(&pkt));
+        return dispatch(cpu, pkt, next);
+    }
+    let (src, dst) = upper::ends(&pkt);
+    let is_scoped = inet6::src(&pkt).is_unicast_link_local();
+    let ifindex = if is_scoped { pkt.rcvif } else { 0 };
+    pkt.l4 = u16::try_from(data_at).unwrap_or(u16::MAX);
+    input(cpu, Key { src, dst, id, protocol: 0, ifindex }, Piece::new(pkt, offset, more));
 }
 
-/// Gives up datagrams that waited too long.
-pub fn timer(_cpu: &mut Cpu) {}
+/// Puts a piece to the others of its datagram, and sends the datagram on if that makes it whole.
+fn input(cpu: &mut Cpu, key: Key, piece: Piece) {
+    if !make_room(cpu, &key, piece.buffers) {
+        return cpu.bury(piece.pkt, DropReason::ReassFull);
+    }
+    let timeout = if key.src.is_ipv4() { TIMEOUT4 } else { TIMEOUT6 };
+    let Reass { datagrams, buffers, begun, .. } = &mut cpu.reass;
+    let datagram = datagrams.entry(key).or_insert_with(|| {
+        *begun += 1;
+        Datagram::new(*begun, cpu.now + timeout)
+    });
+    *buffers -= datagram.buffers();
+    let outcome = datagram.insert(piece);
+    *buffers += datagram.buffers();
+    set_timer(cpu);
+    match outcome {
+        Outcome::Kept => (),
+        Outcome::Refused(pkt, reason) => cpu.bury(pkt, reason),
+        Outcome::Ruined(pieces, reason) => bury_all(cpu, pieces, reason),
+        Outcome::Whole => whole(cpu, &key),
+    }
+}
+
+fn whole(cpu: &mut Cpu, key: &Key) {
+    let mut pkts: VecDeque<_> = cpu.reass.remove(key).into_iter().flat_map(Datagram::into_pkts).collect();
+    let Some(first) = pkts.pop_front() else { return };
+    match join::join(&mut cpu.pool, first, pkts) {
+        Ok(pkt) => {
+            cpu.count(if key.src.is_ipv4() { Count::Ip4Reassembled } else { Count::Ip6Reassembled });
+            deliver(cpu, pkt);
+        }
+        Err((pkt, reason)) => cpu.bury(pkt, reason),
+    }
+}
+
+/// Brings a whole datagram to the CPU that its flow belongs to, which only now shows.
+fn deliver(cpu: &mut Cpu, mut pkt: Pkt) {
+    let is_ip4 = upper::is_ip4(&pkt);
+    pkt.hash = if is_ip4 { rss::hash4(pkt.window(0)) } else { rss::hash6(pkt.window(0)) };
+    pkt.flags.set(Flags::HASH);
+    pkt.resume = upper::resume(&pkt) as u8;
+    let owner = cpu.placement.owner(pkt.hash);
+    let here = if is_ip4 { Next::Local4 } else { Next::Local6 };
+    dispatch(cpu, pkt, if owner == cpu.id { here } else { Next::HandOff(owner) });
+}
+
+/// Makes room for `buffers` more of the datagram `key`; old ones give way. False if there cannot be room.
+fn make_room(cpu: &mut Cpu, key: &Key, buffers: usize) -> bool {
+    if !cpu.reass.datagrams.contains_key(key)
+        && let Some((oldest, reason)) = cpu.reass.crowded_out(key.src)
+    {
+        evict(cpu, &oldest, reason);
+    }
+    let max = BUFFERS_MAX.min(cpu.pool.total() / 4);
+    while cpu.reass.buffers + buffers > max {
+        let holders = cpu.reass.datagrams.iter().filter(|(_, datagram)| datagram.buffers() > 0);
+        let Some(oldest) = oldest(holders) else { return false };
+        evict(cpu, &oldest, DropReason::ReassFull);
+    }
+    true
+}
+
+fn evict(cpu: &mut Cpu, key: &Key, reason: DropReason) {
+    if let Some(datagram) = cpu.reass.remove(key) {
+        bury_all(cpu, datagram.pieces, reason);
+    }
+}
+
+fn bury_all(cpu: &mut Cpu, pieces: Vec<Piece>, reason: DropReason) {
+    pieces.into_iter().for_each(|piece| cpu.bury(piece.pkt, reason));
+}
+
+/// Of these datagrams the one that began first.
+fn oldest<'a>(datagrams: impl Iterator<Item = (&'a Key, &'a Datagram)>) -> Option<Key> {
+    datagrams.min_by_key(|(_, datagram)| datagram.number).map(|(key, _)| *key)
+}
+
+/// Sees to it that the timer fires when the first datagram is late. It looks again after the shorter of the two
+/// timeouts at the latest, so that none which begins meanwhile is late before that.
+fn set_timer(cpu: &mut Cpu) {
+    if !core::mem::replace(&mut cpu.reass.timer_is_set, true) {
+        let first = cpu.reass.datagrams.values().map(|datagram| datagram.deadline).min();
+        let latest = cpu.now + TIMEOUT4;
+        cpu.timers.set(first.map_or(latest, |first| first.min(latest)), Timer::Reass);
+    }
+}
+
+/// Gives up datagrams that waited too long, and tells their senders if the first fragment is there to be quoted.
+///
+/// Next   [`Next::Answer`].
+/// Drops  [`DropReason::ReassTimeout`].
+pub fn timer(cpu: &mut Cpu) {
+    cpu.reass.timer_is_set = false;
+    let now = cpu.now;
+    let late: Vec<_> = cpu.reass.datagrams.extract_if(|_, datagram| datagram.deadline <= now).collect();
+    for (_, datagram) in late {
+        cpu.reass.buffers -= datagram.buffers();
+        give_up(cpu, datagram);
+    }
+    if !cpu.reass.datagrams.is_empty() {
+        set_timer(cpu);
+    }
+}
+
+//= https://www.rfc-editor.org/rfc/rfc792
+//# If fragment zero is not available then no time exceeded need be
+//# sent at all.
+fn give_up(cpu: &mut Cpu, datagram: Datagram) {
+    for piece in datagram.pieces {
+        let next = match piece.start {
+            0 => Next::Answer(Problem::ReassemblyTimeExceeded),
+            _ => Next::Drop(DropReason::ReassTimeout),
+        };
+        dispatch(cpu, piece.pkt, next);
+    }
+}
+
+impl Reass {
+    /// Nothing waits. `key` keys the table.
+    #[must_use]
+    pub fn new(key: u128) -> Self {
+        Self { datagrams: HashMap::with_hasher(Secret::new(key)), buffers: 0, begun: 0, timer_is_set: false }
+    }
+
+    /// The datagram that gives way to a new one of `src`: of its own if it has as many as it may, so that a source
+    /// that loses much harms itself; else the oldest of all, if there are as many as may be.
+    fn crowded_out(&self, src: IpAddr) -> Option<(Key, DropReason)> {
+        let of_source = || self.datagrams.iter().filter(|(key, _)| key.src == src);
+        if of_source().count() >= PER_SOURCE_MAX {
+            return Some((oldest(of_source())?, DropReason::ReassSourceFull));
+        }
+        let is_full = self.datagrams.len() >= DATAGRAMS_MAX;
+        if is_full { Some((oldest(self.datagrams.iter())?, DropReason::ReassFull)) } else { None }
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Datagram> {
+        let datagram = self.datagrams.remove(key)?;
+        self.buffers -= datagram.buffers();
+        Some(datagram)
+    }
+
+    /// Takes out all fragments that wait.
+    pub(crate) fn drain(&mut self) -> Vec<Pkt> {
+        self.buffers = 0;
+        self.datagrams.drain().flat_map(|(_, datagram)| datagram.into_pkts()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

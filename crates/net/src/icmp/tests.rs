@@ -421,39 +421,47 @@ fn groups_and_broadcasts_are_not_answered_with_errors() {
     assert_not_told(Family::V6, Mac([0x33, 0x33, 0, 0, 0, 1]), &probe(Family::V6, all_nodes.into(), 64, 0));
 }
 
-/// A first fragment is answered; this makes the other ones of a probe.
-fn later_fragment(family: Family) -> Vec<u8> {
+/// A fragment of a datagram of `protocol` to nowhere.
+fn fragment(family: Family, protocol: Protocol, offset: u8, more: bool) -> Vec<u8> {
+    let (src, dst) = (family.host(1, 9), family.nowhere());
     match family {
         Family::V4 => {
-            let mut packet = probe(family, family.nowhere(), 64, 64);
-            packet[6..8].copy_from_slice(&[0x00, 0x08]);
+            let mut packet = ip(src, dst, protocol, 64, &[8; 64]);
+            packet[6..8].copy_from_slice(&[u8::from(more) << 5, offset / 8]);
             fix_ip4_checksum(&mut packet);
             packet
         }
         Family::V6 => {
-            let body = [&[17, 0, 0, 64, 0, 0, 0, 1][..], &[0; 64]].concat();
-            ip(family.host(1, 9), family.nowhere(), Protocol::FRAGMENT, 64, &body)
+            let body = [&[protocol.0, 0, 0, offset | u8::from(more), 0, 0, 0, 1][..], &[128; 64]].concat();
+            ip(src, dst, Protocol::FRAGMENT, 64, &body)
         }
     }
 }
 
 #[test]
-fn only_the_first_fragment_is_answered() {
+fn a_first_fragment_is_answered() {
     for family in FAMILIES {
-        assert_not_told(family, mac(1), &later_fragment(family));
-        let mut first = later_fragment(family);
-        let mut bench = Bench::new(1);
-        match family {
-            Family::V4 => {
-                first[6..8].copy_from_slice(&[0x20, 0]);
-                fix_ip4_checksum(&mut first);
-            }
-            Family::V6 => first[42..44].copy_from_slice(&[0, 1]),
+        for protocol in [Protocol::UDP, if family == Family::V4 { Protocol::ICMP } else { Protocol::ICMP6 }] {
+            let first = fragment(family, protocol, 0, true);
+            let mut bench = Bench::new(1);
+            bench.inject(1, frame(1, &first));
+            bench.run();
+            assert_eq!(heard(&mut bench, 1).payload, first);
         }
-        bench.inject(1, frame(1, &first));
-        bench.run();
-        assert_eq!(heard(&mut bench, 1).payload, first);
     }
+}
+
+#[test]
+fn a_later_fragment_is_not_answered_if_it_may_be_of_an_error() {
+    assert_not_told(Family::V4, mac(1), &fragment(Family::V4, Protocol::UDP, 64, true));
+    assert_not_told(Family::V4, mac(1), &fragment(Family::V4, Protocol::ICMP, 64, true));
+    assert_not_told(Family::V6, mac(1), &fragment(Family::V6, Protocol::ICMP6, 64, true));
+    // RFC 4443 has no rule against it, and RFC 8200 §4.5 asks for it.
+    let later = fragment(Family::V6, Protocol::UDP, 64, true);
+    let mut bench = Bench::new(1);
+    bench.inject(1, frame(1, &later));
+    bench.run();
+    assert_eq!(heard(&mut bench, 1).payload, later);
 }
 
 #[test]

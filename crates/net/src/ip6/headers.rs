@@ -28,6 +28,20 @@ pub(crate) fn upper(packet: &[u8]) -> Option<Upper> {
     (!found.protocol.is_ip6_extension()).then_some(found)
 }
 
+/// Where the byte stands that names the header at `at`; `None` if no header starts there.
+pub(crate) fn named_by(packet: &[u8], at: usize) -> Option<usize> {
+    let mut found = Upper { protocol: Protocol(*packet.get(6)?), at: HEADER_LEN, fragment_offset: None };
+    let mut named_by = 6;
+    for _ in 0..HEADERS_MAX {
+        if found.at >= at {
+            break;
+        }
+        named_by = found.at;
+        found = step(packet, found)?;
+    }
+    (found.at == at).then_some(named_by)
+}
+
 fn step(packet: &[u8], from: Upper) -> Option<Upper> {
     let header = packet.get(from.at..)?;
     let &[next, len, ..] = header else { return None };

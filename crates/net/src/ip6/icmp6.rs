@@ -111,8 +111,9 @@ const fn parameter(code: u8, pointer: u32) -> Option<Message> {
     Some(Message::ParameterProblem { code, pointer })
 }
 
-/// Whether an error may be sent about this packet, whoever sent it: it is the first fragment or whole, and neither an
-/// error nor a redirect. One whose headers end before that can be seen may be answered.
+/// Whether an error may be sent about this packet, whoever sent it: it is neither an error nor a redirect. Unlike in
+/// IPv4 it may be a later fragment, unless that could be a piece of an error. A packet whose headers end before that
+/// can be seen may be answered.
 //= https://www.rfc-editor.org/rfc/rfc4443#section-2.4
 //# (e.1)  An ICMPv6 error message.
 //#
@@ -121,7 +122,8 @@ pub(crate) fn is_answerable(pkt: &Pkt) -> bool {
     let Some(Upper { protocol, at, fragment_offset }) = headers::upper(pkt.head()) else { return true };
     let kind = pkt.head().get(at);
     let is_error = || kind.is_some_and(|kind| icmp6::is_error(*kind) || *kind == kind::REDIRECT);
-    fragment_offset.unwrap_or(0) == 0 && (protocol != Protocol::ICMP6 || !is_error())
+    let is_later_fragment = fragment_offset.is_some_and(|offset| offset != 0);
+    protocol != Protocol::ICMP6 || !(is_later_fragment || is_error())
 }
 
 /// Whether the sender is told of this problem even if he spoke to a group.
