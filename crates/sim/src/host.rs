@@ -3,6 +3,8 @@
 mod cpu;
 mod spec;
 
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use net::count::Count;
@@ -10,6 +12,7 @@ use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::msg::{Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, Parts};
+use net::ping;
 use net::tables::IfIndex;
 use pkt::{Arena, Pool};
 
@@ -128,11 +131,43 @@ impl Host {
         self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)), || {})
     }
 
-    /// Moves all rings of a port that CPU `from` owns to CPU `to`; both go on meanwhile. `false` if the port is full.
+    /// Sends `count` echo requests at once from the CPU where the replies come; answers where they are counted.
+    ///
+    /// # Panics
+    ///
+    /// If there is no way to `dst`.
+    #[must_use]
+    pub fn ping(&self, dst: IpAddr, ident: u16, count: u16) -> Arc<AtomicUsize> {
+        let replies = Arc::new(AtomicUsize::new(0));
+        #[expect(clippy::expect_used, reason = "a test that pings into nowhere is wrong")]
+        let way = ping::way(&self.cpus[0].netisr.cpu, dst, None, None).expect("a way");
+        let counted = Arc::clone(&replies);
+        let sink = move |event| {
+            let is_first = matches!(event, ping::Event::Reply { is_duplicate: false, .. });
+            counted.fetch_add(usize::from(is_first), Ordering::Relaxed);
+        };
+        self.call(way.cpu.index(), move |netisr| {
+            let known = ping::register(&mut netisr.cpu, ident, dst, Box::new(sink)).is_ok();
+            for seq in (0..count).filter(|_| known) {
+                let (src, outif, ttl) = (way.src, None, 64);
+                let request =
+                    ping::Request { dst, src, outif, ident, seq, payload_len: 56, ttl, dont_fragment: true };
+                // What cannot be sent is not answered either.
+                _ = ping::send(&mut netisr.cpu, &request);
+            }
+        });
+        replies
+    }
+
+    /// Moves all rings of a port from CPU `from` to CPU `to`; both go on meanwhile. Nothing happens if `from` owns
+    /// none. `false` if the port is full.
     pub fn move_rings(&self, port: usize, from: usize, to: usize) -> bool {
         let (nic, bell, ifindex) = (self.nics[port].clone(), Arc::clone(&self.cpus[to].bell), ifindex(port));
         let target = CpuId(u16::try_from(to).unwrap_or(0));
         self.call(from, move |netisr| {
+            if !netisr.rings().any(|(of, _)| of == ifindex) {
+                return;
+            }
             let drivers = netisr.detach(ifindex);
             netisr.send_through(ifindex, target);
             let attach = move |netisr: &mut Netisr| {

@@ -16,6 +16,7 @@ pub mod mem;
 pub mod cable;
 pub mod craft;
 pub mod frame;
+pub mod mutate;
 pub mod pcap;
 pub mod plan;
 pub mod random;

@@ -17,6 +17,7 @@ use wire::EtherType;
 use wire::ether::Mac;
 
 pub use flow::{Flow, FlowId, Tally};
+pub(crate) use link::nd_packet;
 
 use crate::craft::{self, Ip};
 use crate::frame::Frame;

@@ -1,6 +1,7 @@
 //! The world: virtual time, and who goes next.
 
 mod check;
+mod random;
 mod report;
 
 use core::cmp::Reverse;
@@ -15,6 +16,7 @@ use crate::mem::Nic;
 use crate::random::Random;
 use crate::station::{Flow, FlowId, Station};
 pub use check::{Broken, Check};
+pub use random::explore;
 
 /// Names a cable of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -29,6 +29,8 @@ pub enum Check {
     Loss,
     /// Cards get what they can do, cables what they can carry.
     Device,
+    /// When all is well again, everybody is reached.
+    Reach,
     /// Stations hear nothing that is wrong.
     Nonsense,
 }

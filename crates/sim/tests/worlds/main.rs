@@ -5,3 +5,6 @@ mod ground;
 mod control;
 mod forwarding;
 mod neighbours;
+mod icmp;
+mod nonsense;
+mod random;

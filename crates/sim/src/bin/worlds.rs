@@ -1,0 +1,64 @@
+//! Explores worlds: `worlds [N] [--from SEED | --seed SEED]`.
+//!
+//! Lives through the worlds of N seeds and lists those in which something broke, with their captures. Exit code 1 if
+//! there is one.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "it is a command")]
+
+use core::panic::AssertUnwindSafe;
+use std::io::Write;
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+use sim::world;
+
+/// Worlds without a number given.
+const WORLDS: u64 = 200;
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let Some((from, count)) = range(&args) else {
+        println!("usage: worlds [N] [--from SEED | --seed SEED]");
+        return ExitCode::from(2);
+    };
+    let mut failed = Vec::new();
+    for seed in from..from.saturating_add(count) {
+        if !is_well(seed) {
+            failed.push(seed);
+        }
+        print!("\r{} worlds, {} broken", seed - from + 1, failed.len());
+        // A progress line that cannot be shown is no reason to stop.
+        _ = std::io::stdout().flush();
+    }
+    println!();
+    failed.iter().for_each(|seed| println!("broken: worlds --seed {seed}"));
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// First seed and number of worlds.
+fn range(args: &[String]) -> Option<(u64, u64)> {
+    match args {
+        [] => Some((1, WORLDS)),
+        [option, seed] if option == "--seed" => Some((seed.parse().ok()?, 1)),
+        [count] => Some((1, count.parse().ok()?)),
+        [count, option, seed] if option == "--from" => Some((seed.parse().ok()?, count.parse().ok()?)),
+        _ => None,
+    }
+}
+
+fn is_well(seed: u64) -> bool {
+    let life = catch_unwind(AssertUnwindSafe(|| {
+        let (world, broken) = world::explore("random", seed);
+        if !broken.is_empty() {
+            println!("\nseed {seed}:");
+            broken.iter().for_each(|broken| println!("  {:?}: {}", broken.check, broken.text));
+            println!("{}", world.drops());
+            if let Ok(folder) = world.write_captures() {
+                println!("  captures: {}", folder.display());
+            }
+        }
+        world.forget();
+        broken.is_empty()
+    }));
+    life.unwrap_or(false)
+}

@@ -1,0 +1,268 @@
+//! Worlds that a seed thinks up: a line of routers with stations on every network, traffic of all kinds, and things
+//! that happen meanwhile. When all is well again, everybody must reach everybody.
+
+use net::driver::Caps;
+use net::time::Duration;
+
+use super::{Broken, CableId, Check, HostId, StationId, World};
+use crate::cable;
+use crate::host::{Port, Spec};
+use crate::mem::Rss;
+use crate::mutate::Mutator;
+use crate::plan::{self, Family};
+use crate::random::Random;
+use crate::station::{Flow, Station};
+
+/// Time for the detection of duplicate addresses to end, and for neighbours to be found again after trouble.
+const BOOT: Duration = Duration::from_secs(12);
+const RECOVERY: Duration = Duration::from_secs(90);
+/// Attempts to reach somebody when all is well.
+const ATTEMPTS: u16 = 5;
+/// What identifies those attempts.
+const LAST_WORDS: u16 = 0x7777;
+
+/// A world and what there is in it.
+struct Tale {
+    world: World,
+    random: Random,
+    cables: Vec<CableId>,
+    routers: Vec<HostId>,
+    /// Two on each network.
+    stations: Vec<[StationId; 2]>,
+    specs: Vec<cable::Spec>,
+}
+
+/// Makes the world of a seed, lets it live, and answers it with all that is broken.
+#[must_use]
+pub fn explore(name: &str, seed: u64) -> (World, Vec<Broken>) {
+    let mut tale = Tale::begin(name, seed);
+    for _ in 0..tale.random.between(2, 6) {
+        tale.traffic();
+        tale.pass(3_000_000);
+        tale.upset();
+        tale.pass(30_000_000);
+    }
+    tale.end()
+}
+
+impl Tale {
+    fn begin(name: &str, seed: u64) -> Self {
+        let mut world = World::new(name, seed);
+        let mut random = world.random().fork();
+        world.stalls = [0, 20_000, 300_000][random.below(3)];
+        let count = random.between(1, 3);
+        let specs: Vec<_> = (0..=count).map(|_| good_cable(&mut random)).collect();
+        let cables: Vec<_> = specs.iter().map(|spec| world.cable(*spec)).collect();
+        let routers =
+            (0..count).map(|at| router(&mut random, at, count, &cables, &specs)).collect::<Vec<_>>();
+        let routers = routers.into_iter().map(|spec| world.host(spec)).collect();
+        let stations = (0..=count)
+            .map(|at| {
+                [2, 3].map(|host| {
+                    let net = net(at);
+                    let gateway = if at < count { 1 } else { 254 };
+                    let station = Station::new(
+                        &format!("10.0.{net}.{host}"),
+                        plan::mac(net, host),
+                        &plan::addrs(net, host),
+                    );
+                    let station = Family::BOTH
+                        .into_iter()
+                        .fold(station, |it, family| it.gateway(family.addr(net, gateway)));
+                    world.station(cables[at], station.mtu(specs[at].mtu as usize))
+                })
+            })
+            .collect();
+        world.run_for(BOOT);
+        Self { world, random, cables, routers, stations, specs }
+    }
+
+    /// Lets up to `ns` nanoseconds pass.
+    fn pass(&mut self, ns: usize) {
+        let span = self.random.between(1, ns) as u64;
+        self.world.run_for(Duration::from_nanos(span));
+    }
+
+    /// Somebody, with the number of his network and his number there.
+    fn somebody(&mut self) -> (StationId, u8, u8) {
+        let (at, which) = (self.random.below(self.stations.len()), self.random.below(2));
+        (self.stations[at][which], net(at), if which == 0 { 2 } else { 3 })
+    }
+
+    fn traffic(&mut self) {
+        for _ in 0..self.random.between(1, 12) {
+            let family = Family::BOTH[self.random.below(2)];
+            let ((from, ..), (to, net, host)) = (self.somebody(), self.somebody());
+            if from == to {
+                continue;
+            }
+            let dst = family.addr(net, host);
+            match self.random.below(8) {
+                0 => self.odd_datagrams(from, dst),
+                1 => self.world.at(from).ping(dst, [1, 1], self.random.below(4000)),
+                2 => self.nonsense(),
+                _ => self.flow(from, to, dst),
+            }
+        }
+    }
+
+    fn flow(&mut self, from: StationId, to: StationId, dst: core::net::IpAddr) {
+        let ports = [self.random.below(65_536), self.random.below(65_536)];
+        let [src_port, dst_port] = ports.map(|port| u16::try_from(port).unwrap_or(0));
+        let flow = Flow::to(dst).ports(src_port, dst_port);
+        let flow = flow.count(u32::try_from(self.random.between(1, 300)).unwrap_or(1));
+        let flow = flow.gap(Duration::from_nanos(self.random.between(100, 200_000) as u64));
+        let big = self.random.chance(200_000);
+        let flow = flow.len(self.random.between(Flow::LEN_MIN, if big { 5000 } else { 1200 }));
+        let flow = if big { flow.may_fragment() } else { flow };
+        self.world.flow(from, to, flow);
+    }
+
+    /// To hosts that are not there, ports that are closed, and with little time to live.
+    fn odd_datagrams(&mut self, from: StationId, dst: core::net::IpAddr) {
+        let family = Family::of(dst);
+        for _ in 0..self.random.between(1, 20) {
+            let nobody = family.addr(self.random.byte() % 6, self.random.byte());
+            let to = if self.random.chance(500_000) { nobody } else { dst };
+            let ip = self.world.at(from).ip_to(to).ttl(self.random.byte() % 5);
+            let payload = vec![1; self.random.below(1400)];
+            self.world.at(from).send_udp(ip, [7, 7], &payload);
+        }
+    }
+
+    fn nonsense(&mut self) {
+        self.world.allow.nonsense = true;
+        let at = self.random.below(self.stations.len() - 1);
+        let (net, random) = (net(at), self.random.fork());
+        let mut mutator = Mutator::new(random, net, 2, [plan::mac(net, 2), plan::mac(net, 1)]);
+        for _ in 0..self.random.between(1, 300) {
+            self.world.at(self.stations[at][0]).send_frame(mutator.next_frame());
+        }
+    }
+
+    /// Something happens.
+    fn upset(&mut self) {
+        let cable = self.cables[self.random.below(self.cables.len())];
+        let router = self.routers[self.random.below(self.routers.len())];
+        let port = self.random.below(2);
+        match self.random.below(9) {
+            0 => self.world.on(cable).spec.loss = 100_000,
+            1 => self.world.on(cable).spec.duplicate = 100_000,
+            2 => self.world.on(cable).spec.reorder = 100_000,
+            3 => self.spoil(cable),
+            4 => self.move_rings(router, port),
+            5 => self.world.of(router).nics[port].refuse(10),
+            6 => _ = self.world.of(router).change(|spec| spec.ports[port].up ^= true),
+            7 => {
+                let (station, ..) = self.somebody();
+                self.world.allow.loss = true;
+                self.world.at(station).mute ^= true;
+            }
+            _ => {
+                let (station, ..) = self.somebody();
+                self.world.at(station).forget_neighbours();
+            }
+        }
+        if self.random.chance(500_000) {
+            self.world.of(router).tour(|_| {}, || {});
+        }
+    }
+
+    fn spoil(&mut self, cable: CableId) {
+        self.world.allow.nonsense = true;
+        self.world.on(cable).spec.corrupt = 50_000;
+    }
+
+    fn move_rings(&mut self, router: HostId, port: usize) {
+        self.world.allow.disorder = true;
+        let cpus = self.world.of(router).cpus.len();
+        let (from, to) = (self.random.below(cpus), self.random.below(cpus));
+        if from != to && self.world.of(router).nics[port].spec().rings == 1 {
+            self.world.of(router).move_rings(port, from, to);
+        }
+    }
+
+    /// All is well again: everybody must reach everybody, and nothing must be missing.
+    fn end(mut self) -> (World, Vec<Broken>) {
+        let orderly = self.cables.iter().all(|cable| self.world.on(*cable).spec.is_orderly());
+        self.world.allow.disorder |= !orderly;
+        for (cable, spec) in self.cables.iter().zip(&self.specs) {
+            self.world.on(*cable).spec = *spec;
+        }
+        for router in &self.routers {
+            self.world.of(*router).nics.iter().for_each(|nic| nic.refuse(0));
+            self.world.of(*router).change(|spec| spec.ports.iter_mut().for_each(|port| port.up = true));
+        }
+        for station in self.stations.iter().flatten() {
+            self.world.at(*station).mute = false;
+            self.world.at(*station).forget_neighbours();
+        }
+        self.world.run_for(RECOVERY);
+        let unreached = self.last_words();
+        let mut broken = self.world.check();
+        broken.extend(unreached.map(|text| Broken { check: Check::Reach, text }));
+        (self.world, broken)
+    }
+
+    fn last_words(&mut self) -> Option<String> {
+        let (first, last) = (self.stations[0][0], self.stations.len() - 1);
+        for family in Family::BOTH {
+            let dst = family.addr(net(last), 3);
+            self.world.at(first).heard.clear();
+            for seq in 0..ATTEMPTS {
+                self.world.at(first).ping(dst, [LAST_WORDS, seq], 8);
+                self.world.run_for(Duration::from_secs(5));
+            }
+            if self.world.at(first).replies(LAST_WORDS) == 0 {
+                return Some(format!("{dst} cannot be reached when all is well"));
+            }
+        }
+        None
+    }
+}
+
+/// Number of the network at a place in the line.
+fn net(at: usize) -> u8 {
+    u8::try_from(at + 1).unwrap_or(u8::MAX)
+}
+
+fn good_cable(random: &mut Random) -> cable::Spec {
+    cable::Spec {
+        delay: Duration::from_nanos(random.between(100, 2_000_000) as u64),
+        rate_bps: random.pick(&[None, None, Some(1_000_000_000), Some(50_000_000)]).flatten(),
+        mtu: random.pick(&[1500, 1500, 1280, 1400]).unwrap_or(1500),
+        ..cable::Spec::default()
+    }
+}
+
+/// Router `at` of `count`: host 1 on its first network, 254 on the next.
+fn router(random: &mut Random, at: usize, count: usize, cables: &[CableId], specs: &[cable::Spec]) -> Spec {
+    let cpus = u16::try_from(random.between(1, 4)).unwrap_or(1);
+    let mut spec = Spec::router(&format!("router{at}")).cpus(cpus).buffers(random.between(1500, 4000));
+    for (at, host) in [(at, 1), (at + 1, 254)] {
+        spec = spec.port(port(random, cables[at], net(at), host).mtu(specs[at].mtu));
+    }
+    for family in Family::BOTH {
+        for other in 0..=count {
+            if other < at {
+                spec = spec.via(family.prefix(net(other)), family.addr(net(at), 254));
+            } else if other > at + 1 {
+                spec = spec.via(family.prefix(net(other)), family.addr(net(at + 1), 1));
+            }
+        }
+    }
+    spec
+}
+
+fn port(random: &mut Random, cable: CableId, net: u8, host: u8) -> Port {
+    let rss = random.pick(&[Rss::Right, Rss::Wrong, Rss::Absent]).unwrap_or(Rss::Absent);
+    let rings = random.between(1, 4);
+    let (csum, uso) = (random.chance(500_000), random.chance(500_000));
+    Port::new(cable, net, host).rings(rings, rss).card(|card| {
+        card.ring_len = random.between(4, 128);
+        card.allowance = card.ring_len + random.below(200);
+        card.memory = random.below(100);
+        card.promiscuous = random.chance(300_000);
+        card.caps = Caps { tx_csum: csum, tso: csum, uso: csum && uso, buffers_max: random.between(1, 3) };
+    })
+}
