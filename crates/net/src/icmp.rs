@@ -11,6 +11,7 @@ use wire::{icmp4, icmp6};
 
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::drop::DropReason;
 use crate::{ip4, ip6, ping, upper};
 use upper::ends;
 
@@ -82,7 +83,7 @@ const COUNTS6: Counts = Counts {
 ///
 /// Reads  the packet from its network header, `pkt.rcvif`, `pkt.flags`, `cpu.tables`.
 /// Next   [`ip4::output::output`], [`ip6::output::output`]; for what was sent from here, [`ping::failed`].
-/// Drops  [`Problem::reason`].
+/// Drops  [`Problem::reason`], [`DropReason::Ip6BadExtension`].
 ///
 /// # Spec
 /// RFC 1122 §3.2.2; RFC 1812 §4.3.2; RFC 4443 §2.4.
@@ -92,7 +93,9 @@ pub fn answer(cpu: &mut Cpu, pkt: Pkt, problem: Problem) {
     } else {
         tell(cpu, &pkt, problem);
     }
-    cpu.bury(pkt, problem.reason());
+    // What is wrong in a header is in IPv4 an option, in IPv6 an extension.
+    let is_extension = matches!(problem, Problem::Parameter { .. }) && !upper::is_ip4(&pkt);
+    cpu.bury(pkt, if is_extension { DropReason::Ip6BadExtension } else { problem.reason() });
 }
 
 fn tell(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {

@@ -52,6 +52,7 @@ fn a_routing_header_with_segments_left_is_not_obeyed() {
         let packet = build::ip(addr6(1, 9).into(), addr6(1, 1).into(), Protocol::ROUTING, 64, &header(1));
         bench.inject(1, build::frame(1, &packet));
         bench.run();
+        assert_eq!(bench.drops(), [(DropReason::Ip6BadExtension, 1)]);
         let told = bench.sent(1);
         let parameter_problem = [&[4, 0][..], &told[0][56..58], &42_u32.to_be_bytes()].concat();
         assert_eq!((told.len(), &told[0][54..62]), (1, &parameter_problem[..]));
