@@ -37,6 +37,12 @@ impl Placement {
         self.cpus
     }
 
+    /// Buckets that hashes fall into: a power of two.
+    #[must_use]
+    pub const fn buckets(self) -> u16 {
+        self.mask + 1
+    }
+
     /// The CPU that owns what hashes to `hash`.
     #[must_use]
     pub const fn owner(self, hash: u16) -> CpuId {

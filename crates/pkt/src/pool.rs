@@ -112,6 +112,12 @@ impl Pool {
         self.rings.get(usize::from(ring.0)).map_or(0, |account| account.out)
     }
 
+    /// Buffers that all receive rings together have out.
+    #[must_use]
+    pub fn charged(&self) -> usize {
+        self.rings.iter().map(|account| account.out).sum()
+    }
+
     /// Ends a packet: all buffers of its chain are free again, or wait here to be sent home.
     pub fn give(&mut self, pkt: Pkt) {
         let mut rest = Some(pkt);
