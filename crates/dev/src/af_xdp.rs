@@ -58,7 +58,9 @@ pub enum Mode {
 pub struct Options {
     /// The interface.
     pub ifindex: u32,
-    /// Its queues that are taken over: 0 to `queues` - 1.
+    /// The first of its queues that are taken over.
+    pub first_queue: u32,
+    /// How many are.
     pub queues: u32,
     /// Its MTU, bytes: frames longer than [`pkt::DATA_LEN`] come in several pieces.
     pub mtu: u32,
@@ -96,6 +98,10 @@ pub enum PortError {
 }
 
 impl Options {
+    const fn range(&self) -> core::ops::Range<u32> {
+        self.first_queue..self.first_queue.saturating_add(self.queues)
+    }
+
     const fn frame_max(&self) -> u32 {
         self.mtu.saturating_add(BESIDE_MTU)
     }
@@ -108,13 +114,13 @@ impl Port {
     /// [`PortError`], when not even the least mode that was asked for is to be had.
     pub fn open(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<XdpRing>), PortError> {
         let frags = options.frame_max() > SINGLE_BUFFER;
-        let map = XskMap::new(options.queues)?;
+        let map = XskMap::new(options.range().end)?;
         let program = redirect::load(&map, frags)?;
         // First the program, which passes everything on as long as the map is empty: what is bound once is hard to
         // bind again soon.
         let (link, fell_back) = attach(&program, options)?;
         let (sockets, zero_copy, copies_because) = bind(umem, options, link.mode(), frags)?;
-        for (queue, (socket, _)) in (0..).zip(&sockets) {
+        for (queue, (socket, _)) in options.range().zip(&sockets) {
             map.set(queue, &**socket)?;
         }
         let pieces = if frags { PIECES_MAX } else { 1 };
@@ -162,7 +168,7 @@ fn bind(
 ) -> Result<(Vec<Opened>, bool, Option<String>), PortError> {
     let bind = |copy, multi_buffer| {
         let how = BindOptions { copy, need_wakeup: true, multi_buffer };
-        let queues = (0..options.queues).map(|queue| Queue { ifindex: options.ifindex, queue });
+        let queues = options.range().map(|queue| Queue { ifindex: options.ifindex, queue });
         queues.map(|queue| umem.socket(queue, &how)).collect::<Result<Vec<_>, _>>()
     };
     let zero_copy = || match umem.arena().pages() {

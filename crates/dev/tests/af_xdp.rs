@@ -49,7 +49,7 @@ fn umem(pool: &Pool) -> SharedUmem {
 }
 
 fn options(ifindex: u32, mode: Mode) -> Options {
-    Options { ifindex, queues: 1, mtu: 1500, mode, allowance: 1024 }
+    Options { ifindex, first_queue: 0, queues: 1, mtu: 1500, mode, allowance: 1024 }
 }
 
 /// A port with one queue.

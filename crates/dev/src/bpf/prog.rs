@@ -66,6 +66,46 @@ impl AsFd for Program {
     }
 }
 
+/// The name of the program that the kernel numbers `id`; for programs of other processes too.
+///
+/// # Errors
+/// [`BpfError::Permission`] without `CAP_SYS_ADMIN`; [`BpfError::Refused`] if there is none.
+pub fn name_of(id: u32) -> Result<String, BpfError> {
+    const NAME_AT: usize = 64; // in struct bpf_prog_info
+    let program = call_for_fd(&mut FdById { id, rest: [0; 2] }).map_err(refused("find a BPF program"))?;
+    let mut info = [0_u8; NAME_AT + 16];
+    let (info_len, at) = (clamp(info.len()), info.as_mut_ptr() as u64);
+    let mut ask = ObjectInfo { object: program.as_raw_fd(), info_len, info: at };
+    call(&mut ask).map_err(refused("ask for a BPF program's name"))?;
+    Ok(text(&info[NAME_AT..]))
+}
+
+/// `BPF_PROG_GET_FD_BY_ID`
+#[repr(C)]
+struct FdById {
+    id: u32,
+    rest: [u32; 2],
+}
+
+// SAFETY: laid out as the kernel's structure; no pointers.
+unsafe impl Command for FdById {
+    const NUMBER: libc::c_long = 13;
+}
+
+/// `BPF_OBJ_GET_INFO_BY_FD`
+#[repr(C)]
+struct ObjectInfo {
+    object: i32,
+    info_len: u32,
+    info: u64,
+}
+
+// SAFETY: laid out as the kernel's structure; the pointer comes from `name_of`, whose buffer is `info_len` bytes long
+// and outlives the only call.
+unsafe impl Command for ObjectInfo {
+    const NUMBER: libc::c_long = 15;
+}
+
 /// `BPF_PROG_LOAD`
 #[repr(C)]
 struct Load {

@@ -17,7 +17,7 @@ pub fn load(sockets: &XskMap, frags: bool) -> Result<Program, BpfError> {
         doing: "assemble the redirect program",
         source: std::io::Error::other(e),
     })?;
-    Program::load("pantala_xsk", Kind::Xdp, &insns, frags)
+    Program::load(NAME, Kind::Xdp, &insns, frags)
 }
 
 fn program(sockets: &XskMap) -> Result<Vec<Insn>, AsmError> {
@@ -29,6 +29,9 @@ fn program(sockets: &XskMap) -> Result<Vec<Insn>, AsmError> {
         .exit();
     asm.finish()
 }
+
+/// How the kernel names the program: what tells one of ours, left behind, from those of others.
+pub const NAME: &str = "pantala_xsk";
 
 /// The place of `rx_queue_index` in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
