@@ -26,14 +26,18 @@ impl Server {
         Ok(Self { socket: socket::Bound::new(path)? })
     }
 
-    /// Serves until `stop` is ready. To be called on a single-threaded runtime: the thread that polls this is the
+    /// Serves `stack` until `stop` is ready. To be called on a single-threaded runtime: the thread that polls this is the
     /// only one that calls the stack.
     ///
     /// # Errors
     /// The socket cannot be used with this runtime.
-    pub async fn serve(&self, stack: Box<dyn Stack>, stop: impl Future<Output = ()>) -> io::Result<()> {
+    pub async fn serve(
+        &self,
+        stack: Arc<Mutex<dyn Stack>>,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<()> {
         let listener = tokio::net::UnixListener::from_std(self.socket.listener()?)?;
-        let door = Door { stack: Arc::new(Mutex::new(stack)), pings: Arc::default() };
+        let door = Door { stack, pings: Arc::default() };
         tokio::select! {
             ended = axum::serve(listener, routes::router(door)) => ended,
             () = stop => Ok(()),
@@ -44,12 +48,12 @@ impl Server {
 /// The stack as handlers see it. The lock is never contended (one thread), it only satisfies the compiler.
 #[derive(Clone)]
 pub(crate) struct Door {
-    stack: Arc<Mutex<Box<dyn Stack>>>,
+    stack: Arc<Mutex<dyn Stack>>,
     pub(crate) pings: Arc<super::ping::Pings>,
 }
 
 impl Door {
-    pub(crate) fn stack(&self) -> MutexGuard<'_, Box<dyn Stack>> {
+    pub(crate) fn stack(&self) -> MutexGuard<'_, dyn Stack + 'static> {
         self.stack.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -40,7 +40,7 @@ impl World {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let stopped = async { stopped.await.unwrap_or(()) };
-            runtime.block_on(server.serve(Box::new(fake), stopped)).unwrap();
+            runtime.block_on(server.serve(Arc::new(Mutex::new(fake)), stopped)).unwrap();
         });
         Self { folder, told, stop: Some(stop), thread: Some(thread) }
     }

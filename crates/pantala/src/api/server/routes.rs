@@ -147,7 +147,7 @@ async fn reload(State(door): State<Door>) -> Answer {
 }
 
 async fn prometheus(State(door): State<Door>) -> Answer {
-    let text = metrics::text(door.stack().as_mut())?;
+    let text = metrics::text(&mut *door.stack())?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", Body::from(text)))
 }
 
