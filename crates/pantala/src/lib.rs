@@ -4,6 +4,7 @@
 pub mod api;
 mod cli;
 pub mod config;
+mod daemon;
 mod demo;
 mod mac;
 mod show;

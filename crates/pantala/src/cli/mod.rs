@@ -12,6 +12,7 @@ mod ping;
 mod resolve;
 mod route;
 mod top;
+mod up;
 
 use std::ffi::OsString;
 use std::io;
@@ -66,6 +67,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, term: &mut Term) -> Ex
 pub(crate) enum Failure {
     /// It was not understood.
     Usage(String),
+    /// The configuration is wrong: all that is, with places.
+    Misconfigured(String),
     /// It failed, for this reason.
     Failed(String),
     /// It failed, and all has been said.
@@ -101,6 +104,10 @@ fn complain(failure: Failure, json: bool, term: &mut Term) -> Exit {
     match failure {
         Failure::Usage(text) => {
             term.complain(&format!("pantala: {text}"));
+            Exit::Usage
+        }
+        Failure::Misconfigured(text) => {
+            term.complain(&text);
             Exit::Usage
         }
         Failure::Output(error) => written(Err(error)),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, Session, check, ifconfig, neighbours, netstat, ping, route};
+use super::{Failure, Session, check, ifconfig, neighbours, netstat, ping, route, up};
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
+use crate::daemon::log::Level;
 use crate::demo;
 use crate::term::Term;
 
@@ -29,6 +30,18 @@ pub(crate) struct Line {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the stack in the foreground until it is interrupted
+    Up {
+        /// The configuration
+        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
+        config: PathBuf,
+        /// Say only what is wrong
+        #[arg(short, long, conflicts_with = "verbose")]
+        quiet: bool,
+        /// Say more
+        #[arg(short, long)]
+        verbose: bool,
+    },
     /// Check a configuration file and change nothing
     Check {
         /// The file
@@ -94,9 +107,13 @@ impl Line {
         Ok(line)
     }
 
+    /// The control socket, if anybody named one.
+    fn socket_named(&self) -> Option<PathBuf> {
+        self.socket.clone().or_else(|| std::env::var_os("PANTALA_SOCKET").map(PathBuf::from))
+    }
+
     fn session<'t>(&self, term: &'t mut Term) -> Result<Session<'t>, Failure> {
-        let socket = self.socket.clone().or_else(|| std::env::var_os("PANTALA_SOCKET").map(PathBuf::from));
-        let socket = socket.unwrap_or_else(|| DEFAULT_SOCKET.into());
+        let socket = self.socket_named().unwrap_or_else(|| DEFAULT_SOCKET.into());
         let client = Client::new(&socket).map_err(|why| Failure::Failed(why.to_string()))?;
         Ok(Session { client, json: self.json, term })
     }
@@ -110,7 +127,7 @@ fn stop(error: clap::Error) -> Stop {
 impl Command {
     fn words(&mut self) -> Option<&mut Vec<String>> {
         match self {
-            Self::Check { .. } | Self::Demo { .. } | Self::Reload => None,
+            Self::Up { .. } | Self::Check { .. } | Self::Demo { .. } | Self::Reload => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
             | Self::Route(words)
@@ -150,6 +167,9 @@ fn take_options(words: Vec<String>) -> Result<Taken, Stop> {
 
 pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> {
     let words = line.command.words().map(core::mem::take).unwrap_or_default();
+    if let Command::Up { config, quiet, verbose } = &line.command {
+        return up::run(config, line.socket_named(), level(*quiet, *verbose));
+    }
     if let Command::Check { config } = &line.command {
         return check::run(config, line.json, term);
     }
@@ -159,7 +179,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     }
     let session = &mut line.session(term)?;
     match line.command {
-        Command::Check { .. } | Command::Demo { .. } => Ok(()),
+        Command::Up { .. } | Command::Check { .. } | Command::Demo { .. } => Ok(()),
         Command::Reload => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
@@ -167,6 +187,14 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Arp(_) => neighbours::Neighbours::arp(&words)?.run(session),
         Command::Ndp(_) => neighbours::Neighbours::ndp(&words)?.run(session),
         Command::Ping(_) => ping::Ping::read(&words)?.run(session),
+    }
+}
+
+fn level(quiet: bool, verbose: bool) -> Level {
+    match (quiet, verbose) {
+        (true, _) => Level::Warning,
+        (_, true) => Level::Debug,
+        _ => Level::Info,
     }
 }
 

@@ -82,6 +82,15 @@ impl Device {
         }
     }
 
+    /// The host's interface that it is, or makes.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
+            Self::Pcap { .. } => None,
+        }
+    }
+
     /// Reads a device.
     pub(crate) fn parse(text: &str) -> Result<Self, Wrong> {
         let Some((driver, rest)) = text.split_once(':') else {

@@ -102,11 +102,7 @@ fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
 
 /// Two names for one thing of the host. Captures may be read by as many as like.
 fn same_device(a: &Device, b: &Device) -> bool {
-    let host = |device: &Device| match device {
-        Device::Tap { host } | Device::AfXdp { host, .. } => Some(host.clone()),
-        Device::Pcap { .. } => None,
-    };
-    host(a).is_some() && host(a) == host(b)
+    a.host().is_some() && a.host() == b.host()
 }
 
 fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {

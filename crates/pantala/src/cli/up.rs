@@ -1,0 +1,17 @@
+//! `up -c FILE`: the stack itself.
+
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use crate::config::ConfigError;
+use crate::daemon::log::{self, Level};
+use crate::daemon::{self, UpError};
+
+pub(crate) fn run(file: &Path, socket: Option<PathBuf>, level: Level) -> Result<(), Failure> {
+    log::limit_to(level);
+    daemon::up(file, socket).map_err(|why| match why {
+        UpError::Config(ConfigError::Wrong(problems)) => Failure::Misconfigured(problems.to_string()),
+        UpError::Misfit(text) => Failure::Misconfigured(format!("{}: {text}", file.display())),
+        other => Failure::Failed(other.to_string()),
+    })
+}

@@ -1,0 +1,120 @@
+//! From a configuration to a running stack.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dev::af_xdp::SharedUmem;
+use dev::netlink::Rtnetlink;
+use pkt::Arena;
+use pkt::PageKind;
+
+use super::control::{Control, warn_of_gateways};
+use super::cpus::Cpus;
+use super::device::{self, Workshop};
+use super::{UpError, log, system};
+use crate::config::Config;
+
+/// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
+const BUFFERS_OF_CPU: usize = 4096;
+/// Buffers for each ring: a full receive ring, and as many again on their way through the stack.
+const BUFFERS_OF_RING: usize = 2048;
+/// With fewer a ring cannot keep a CPU busy.
+const BUFFERS_OF_RING_MIN: usize = 256;
+/// Rings that may come later, with another configuration.
+const SPARE_RINGS: usize = 1;
+
+/// Starts everything that `config` asks for. What was started is stopped again if something is not to be had.
+pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> {
+    let mut netlink = Rtnetlink::open()
+        .map_err(|why| UpError::System { doing: "ask the kernel for its interfaces", why: why.into() })?;
+    let memory = Memory::plan(&config, &mut netlink)?;
+    let pools = Arena::carve(config.cpus.len(), memory.each, true).map_err(UpError::Memory)?;
+    let arena = pools.first().map(|pool| Arc::clone(pool.arena()));
+    let arena = arena.ok_or_else(|| system("make pools")(std::io::ErrorKind::InvalidInput.into()))?;
+    let pages = if arena.pages() == PageKind::Huge { "huge pages" } else { "ordinary pages" };
+    log::info(&format!("{} CPUs with {} packet buffers each, in {pages}", config.cpus.len(), memory.each));
+    let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
+    let cpus = Cpus::start(&config.cpus, pools, config.polling)?;
+    let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
+    let workshop = Workshop { netlink, buffers, umem, cpus: count, allowance: memory.allowance };
+    let (attached, tables, routes) = (Vec::new(), Arc::default(), config.routes.clone());
+    let mut control = Control { file: file.to_owned(), config, cpus, workshop, attached, routes, tables };
+    match open_all(&mut control) {
+        Ok(()) => Ok(control),
+        Err(why) => {
+            control.shut_down();
+            Err(why)
+        }
+    }
+}
+
+fn open_all(control: &mut Control) -> Result<(), UpError> {
+    for interface in control.config.interfaces.clone() {
+        control.attach(&interface)?;
+    }
+    warn_of_gateways(&control.routes);
+    control.publish().map_err(|why| UpError::Netisr(why.error))
+}
+
+/// How many buffers there are to be.
+struct Memory {
+    /// In the pool of each CPU.
+    each: usize,
+    /// Out at each ring, at the most.
+    allowance: usize,
+}
+
+impl Memory {
+    fn plan(config: &Config, netlink: &mut Rtnetlink) -> Result<Self, UpError> {
+        let cpus = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
+        let mut rings = 0; // of the first CPU, which has the most
+        for interface in &config.interfaces {
+            rings += device::rings(interface, cpus, netlink)?.div_ceil(cpus) as usize;
+        }
+        Self::for_rings(rings, config)
+    }
+
+    fn for_rings(rings: usize, config: &Config) -> Result<Self, UpError> {
+        let Some(buffers) = config.buffers else {
+            let each = BUFFERS_OF_CPU + BUFFERS_OF_RING * (rings + SPARE_RINGS);
+            return Ok(Self { each, allowance: BUFFERS_OF_RING });
+        };
+        let each = buffers as usize / config.cpus.len().max(1);
+        let allowance = (each / 2 / rings.max(1)).min(BUFFERS_OF_RING);
+        if rings > 0 && allowance < BUFFERS_OF_RING_MIN {
+            let least = BUFFERS_OF_RING_MIN * 2 * rings * config.cpus.len();
+            return Err(UpError::Misfit(format!(
+                "buffers = {buffers} is too few for {rings} rings on a CPU; use {least} or more, or leave it out"
+            )));
+        }
+        Ok(Self { each, allowance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Machine;
+
+    fn config(text: &str) -> Config {
+        let text = format!("{text}\n[[interface]]\ndevice = \"tap:pt-x\"\n");
+        Config::parse("t", &text, &Machine { cpus: vec![0, 1] }).unwrap()
+    }
+
+    #[test]
+    fn a_ring_never_gets_so_much_that_nothing_is_left_for_the_stack() {
+        for rings in 1..20 {
+            let memory = Memory::for_rings(rings, &config("")).unwrap();
+            assert!(memory.allowance * rings + BUFFERS_OF_CPU <= memory.each);
+            let memory = Memory::for_rings(rings, &config("buffers = 65536")).unwrap();
+            assert!(memory.allowance * rings <= memory.each / 2 && memory.each == 32768);
+        }
+    }
+
+    #[test]
+    fn too_few_buffers_are_refused_with_how_many_would_do() {
+        let Err(UpError::Misfit(text)) = Memory::for_rings(4, &config("buffers = 2048")) else { panic!() };
+        assert!(text.contains("use 4096 or more"), "{text}");
+        assert!(Memory::for_rings(4, &config("buffers = 4096")).is_ok());
+    }
+}

@@ -1,0 +1,348 @@
+//! All netisrs, as the control thread sees them: how they are started, asked, and stopped.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use dev::Waiter;
+use dev::sys::poll::EventFd;
+use net::cpu::CpuId;
+use net::driver::Driver;
+use net::msg::{Msg, Remote, Tour, mesh};
+use net::netisr::{Netisr, Parts, Shared};
+use net::rss::Placement;
+use net::tables::{IfIndex, Tables};
+use pkt::Pool;
+use pkt::counters::{CounterBlock, CounterReader};
+use pkt::wake::{Sleep, Sleeper};
+use tokio::sync::Notify;
+
+use super::clock::Clock;
+use super::idle::Idle;
+use super::netisr_thread::{Busy, NetisrThread, Waiters};
+use super::{UpError, entropy, log, system};
+use crate::api::{Error, ErrorKind};
+use crate::config::Polling;
+
+/// How long a netisr may take to answer: a thousand times what it takes under full load.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Rounds in which the last buffers find their way home.
+const ROUNDS_HOME: usize = 16;
+
+/// All netisrs. Dropping it stops them.
+pub(crate) struct Cpus {
+    pub(crate) clock: Clock,
+    list: Vec<CpuThread>,
+    /// Told when a netisr panics.
+    pub(crate) crashed: Arc<Notify>,
+}
+
+/// One netisr, from outside.
+pub(crate) struct CpuThread {
+    /// The processor it is pinned to.
+    pub(crate) processor: usize,
+    pub(crate) counters: Shared,
+    pub(crate) sleeps: CounterReader<Sleep>,
+    pub(crate) busy: CounterReader<Busy>,
+    remote: Remote,
+    bell: Arc<EventFd>,
+    waiters: Waiters,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A ring of a device on its way to its CPU.
+pub(crate) struct NewRing {
+    pub(crate) driver: Box<dyn Driver>,
+    pub(crate) waiter: Waiter,
+}
+
+/// The buffers of one CPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buffers {
+    pub(crate) total: usize,
+    pub(crate) free: usize,
+    pub(crate) in_rings: usize,
+    pub(crate) denied: u64,
+}
+
+impl Cpus {
+    /// Starts a netisr on each of `processors`, with the pool of the same place. They have no interfaces yet.
+    pub(crate) fn start(processors: &[usize], pools: Vec<Pool>, polling: Polling) -> Result<Self, UpError> {
+        let bells = processors.iter().map(|_| EventFd::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
+        let bells = bells.map_err(system("make an eventfd"))?;
+        let sleepers: Vec<_> = bells.iter().map(sleeper).collect();
+        let wakers: Vec<_> = sleepers.iter().map(Sleeper::waker).collect();
+        let mut cpus = Self { clock: Clock::start(), list: Vec::new(), crashed: Arc::default() };
+        let ends = mesh(&wakers).into_iter().zip(pools);
+        let seats = processors.iter().zip(bells).zip(sleepers);
+        for (id, ((end, pool), seat)) in (0..).map(CpuId).zip(ends.zip(seats)) {
+            let ((processor, bell), sleeper) = seat;
+            let (peers, inbox, remote) = end;
+            let key = entropy::key().map_err(system("draw a key"))?;
+            let count = u16::try_from(processors.len()).unwrap_or(u16::MAX);
+            let parts = Parts { id, cpus: count, pool, peers, inbox, key, tables: Arc::default() };
+            let (netisr, counters) = Netisr::new(parts);
+            cpus.list.push(cpus.spawn(*processor, netisr, counters, remote, bell, sleeper, polling)?);
+        }
+        Ok(cpus)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the two halves of a CPU are taken apart here, once")]
+    fn spawn(
+        &self,
+        processor: usize,
+        netisr: Netisr,
+        counters: Shared,
+        remote: Remote,
+        bell: Arc<EventFd>,
+        sleeper: Sleeper,
+        polling: Polling,
+    ) -> Result<CpuThread, UpError> {
+        let (stop, waiters, busy) = (Arc::<AtomicBool>::default(), Waiters::default(), CounterBlock::new());
+        let mut cpu = CpuThread {
+            processor,
+            counters,
+            sleeps: sleeper.counters(),
+            busy: busy.reader(),
+            remote,
+            bell: Arc::clone(&bell),
+            waiters: Arc::clone(&waiters),
+            stop: Arc::clone(&stop),
+            thread: None,
+        };
+        let (clock, idle) = (self.clock, Idle::new(polling));
+        let thread = NetisrThread { netisr, processor, clock, sleeper, bell, waiters, idle, busy, stop };
+        let alarm = Alarm(Arc::clone(&self.crashed));
+        let spawned = std::thread::Builder::new().name(format!("netisr{processor}")).spawn(move || {
+            let _alarm = alarm;
+            thread.run();
+        });
+        cpu.thread = Some(spawned.map_err(system("start a netisr"))?);
+        Ok(cpu)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &CpuThread> {
+        self.list.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The CPU that answers for what concerns one address.
+    pub(crate) fn owner_of(&self, address: core::net::IpAddr) -> usize {
+        let cpus = u16::try_from(self.list.len()).unwrap_or(u16::MAX);
+        Placement::new(cpus).owner_of(address).index()
+    }
+
+    /// Runs `ask` on one CPU and waits for its answer.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        cpu: usize,
+        ask: impl FnOnce(&mut Netisr) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let cpu = self.list.get(cpu).ok_or_else(|| failed("there is no such CPU"))?;
+        cpu.answer(&cpu.ask(ask)?)
+    }
+
+    /// Runs `ask` on all CPUs at once, and waits for their answers, which come in the order of the CPUs.
+    pub(crate) fn call_all<T: Send + 'static>(
+        &self,
+        ask: impl Fn(&mut Netisr) -> T + Clone + Send + 'static,
+    ) -> Result<Vec<T>, Error> {
+        let asked = self.list.iter().map(|cpu| cpu.ask(ask.clone())).collect::<Result<Vec<_>, _>>()?;
+        self.list.iter().zip(asked).map(|(cpu, answer)| cpu.answer(&answer)).collect()
+    }
+
+    /// Gives all CPUs new tables, one after the other; returns when no CPU has the old ones any more.
+    pub(crate) fn set_tables(&self, tables: &Arc<Tables>) -> Result<(), Error> {
+        let (tell, done) = sync_channel(1);
+        let tables = Arc::clone(tables);
+        let tour = Tour {
+            visit: Arc::new(move |netisr| netisr.set_tables(Arc::clone(&tables))),
+            // Whoever asked may have given up.
+            done: Box::new(move || tell.send(()).unwrap_or_default()),
+        };
+        let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
+        first.send(Msg::Tour(tour))?;
+        done.recv_timeout(PATIENCE).map_err(|_| failed("the netisrs do not answer"))
+    }
+
+    /// Gives ring `n` to CPU `n % CPUs`, and tells the others whose ring they send through.
+    pub(crate) fn attach(&self, ifindex: IfIndex, rings: Vec<NewRing>) -> Result<(), Error> {
+        let count = rings.len();
+        for (cpu, ring) in self.list.iter().cycle().zip(rings) {
+            let waiters = Arc::clone(&cpu.waiters);
+            cpu.answer(&cpu.ask(move |netisr| {
+                netisr.attach(ifindex, ring.driver);
+                waiters.lock().unwrap_or_else(PoisonError::into_inner).push((ifindex, ring.waiter));
+            })?)?;
+        }
+        for (at, owner) in tx_cpus(self.list.len(), count).into_iter().enumerate().skip(count) {
+            self.call(at, move |netisr| netisr.send_through(ifindex, owner))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rings of an interface away from all CPUs, closed.
+    pub(crate) fn detach(&self, ifindex: IfIndex) -> Result<(), Error> {
+        for cpu in &self.list {
+            let waiters = Arc::clone(&cpu.waiters);
+            cpu.answer(&cpu.ask(move |netisr| {
+                waiters.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != ifindex);
+                drop(netisr.detach(ifindex));
+            })?)?;
+        }
+        Ok(())
+    }
+
+    /// The packet buffers of each CPU.
+    pub(crate) fn buffers(&self) -> Result<Vec<Buffers>, Error> {
+        self.call_all(|netisr| {
+            let pool = &netisr.cpu.pool;
+            let denied = pool.stats().empty;
+            Buffers { total: pool.total(), free: pool.free(), in_rings: pool.charged(), denied }
+        })
+    }
+
+    /// Closes all rings, buries what is in the stack, waits until all buffers are home, and stops the threads.
+    pub(crate) fn shut_down(&mut self) {
+        let closed = self.call_all(|netisr| {
+            netisr.shut_down();
+            netisr.cpu.pool.arena().leaked()
+        });
+        match closed.and_then(|leaked| Ok((leaked, self.missing_buffers()?))) {
+            Ok((leaked, missing)) => {
+                let leaked = leaked.first().copied().unwrap_or(0);
+                log::debug(&format!("all rings closed: {missing} buffers missing, {leaked} leaked"));
+            }
+            Err(why) => log::warning(&format!("not everything was put back: {why}")),
+        }
+        self.list.clear();
+    }
+
+    /// Buffers that do not come home.
+    fn missing_buffers(&self) -> Result<usize, Error> {
+        let mut missing = 0;
+        for _ in 0..ROUNDS_HOME {
+            let buffers = self.buffers()?;
+            missing = buffers.iter().map(|pool| pool.total - pool.free).sum();
+            if missing == 0 {
+                break;
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// For each of `cpus` CPUs, the one that owns the transmit ring which it uses, of an interface with `rings` rings.
+pub(crate) fn tx_cpus(cpus: usize, rings: usize) -> Vec<CpuId> {
+    let owner = |cpu: usize| cpu.checked_rem(rings.min(cpus)).and_then(|owner| u16::try_from(owner).ok());
+    (0..cpus).filter_map(owner).map(CpuId).collect()
+}
+
+impl CpuThread {
+    fn send(&self, msg: Msg) -> Result<(), Error> {
+        self.remote.send(msg).map_err(|_| self.complaint(ErrorKind::Busy, "has too much to do"))
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Netisr) -> T + Send + 'static,
+    ) -> Result<Receiver<T>, Error> {
+        let (tell, answer) = sync_channel(1);
+        self.send(Msg::Call(Box::new(move |netisr| drop(tell.send(ask(netisr))))))?;
+        Ok(answer)
+    }
+
+    fn answer<T>(&self, answer: &Receiver<T>) -> Result<T, Error> {
+        answer.recv_timeout(PATIENCE).map_err(|_| self.complaint(ErrorKind::Failed, "does not answer"))
+    }
+
+    fn complaint(&self, kind: ErrorKind, what: &str) -> Error {
+        Error::new(kind, format!("the netisr on CPU {} {what}", self.processor))
+    }
+}
+
+impl Drop for CpuThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let rung = self.bell.notify();
+        if let (Ok(()), Some(thread)) = (rung, self.thread.take())
+            && thread.join().is_err()
+        {
+            log::error(&format!("the netisr on CPU {} had panicked", self.processor));
+        }
+    }
+}
+
+/// Sounds when a netisr's thread ends by a panic.
+struct Alarm(Arc<Notify>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.notify_one();
+        }
+    }
+}
+
+fn sleeper(bell: &Arc<EventFd>) -> Sleeper {
+    let bell = Arc::clone(bell);
+    // An eventfd refuses only when it is full, and then it is rung already.
+    Sleeper::new(Box::new(move || drop(bell.notify())))
+}
+
+fn failed(what: &str) -> Error {
+    Error::new(ErrorKind::Failed, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(cpus: usize) -> Cpus {
+        let pools = pkt::Arena::carve(cpus, 64, false).unwrap();
+        Cpus::start(&vec![0; cpus], pools, Polling::Adaptive).unwrap()
+    }
+
+    #[test]
+    fn each_cpu_answers_for_itself_and_all_are_home_at_the_end() {
+        let mut cpus = started(3);
+        let ids = cpus.call_all(|netisr| netisr.cpu.id).unwrap();
+        assert_eq!(ids, [CpuId(0), CpuId(1), CpuId(2)]);
+        assert_eq!(cpus.call(1, |netisr| netisr.cpu.pool.free()).unwrap(), 64);
+        assert_eq!(cpus.missing_buffers().unwrap(), 0);
+        cpus.shut_down();
+        assert!(cpus.call(0, |_| ()).is_err());
+    }
+
+    #[test]
+    fn new_tables_have_reached_every_cpu_when_they_are_set() {
+        let cpus = started(2);
+        let tables = Tables::new(net::tables::Config { generation: 7, ..Default::default() });
+        cpus.set_tables(&Arc::new(tables)).unwrap();
+        assert_eq!(cpus.call_all(|netisr| netisr.cpu.tables.generation).unwrap(), [7, 7]);
+    }
+
+    #[test]
+    fn cpus_without_a_ring_send_through_those_that_have_one() {
+        let ids = |ids: &[u16]| ids.iter().copied().map(CpuId).collect::<Vec<_>>();
+        assert_eq!(tx_cpus(4, 4), ids(&[0, 1, 2, 3]));
+        assert_eq!(tx_cpus(4, 2), ids(&[0, 1, 0, 1]));
+        assert_eq!(tx_cpus(2, 8), ids(&[0, 1]));
+        assert_eq!(tx_cpus(2, 0), ids(&[]));
+    }
+
+    #[test]
+    fn a_netisr_that_panics_sounds_the_alarm() {
+        let cpus = started(1);
+        let crashed = Arc::clone(&cpus.crashed);
+        assert!(cpus.call(0, |_| panic!("as the test wants")).map(|(): ()| ()).is_err());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(crashed.notified());
+    }
+}

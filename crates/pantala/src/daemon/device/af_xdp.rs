@@ -1,0 +1,156 @@
+//! AF_XDP: an interface of the host is taken over. Its frames come to us and no longer to the kernel's stack, which may
+//! still send some of its own (router solicitations, MLD, ARP for addresses that it has).
+
+use core::ops::RangeInclusive;
+
+use dev::af_xdp::{Mode, Options, Port, XdpRing};
+use dev::netlink::{Link, Rtnetlink};
+use dev::sys::ethtool::Ethtool;
+use net::tables::Rxcsum;
+
+use super::super::cpus::NewRing;
+use super::super::{UpError, log};
+use super::{Facts, Hold, Opened, PutBack, Workshop, caps, mac_of, misfit, refused, rxcsum};
+use crate::api::{CopyMode, DeviceMode, Umem};
+use crate::config::{Interface, XdpMode};
+
+pub(super) fn open(
+    interface: &Interface,
+    host: &str,
+    mode: XdpMode,
+    chosen: Option<RangeInclusive<u32>>,
+    workshop: &mut Workshop,
+) -> Result<Opened, UpError> {
+    let no = |why: &dyn core::fmt::Display| refused(interface, why);
+    let queues = queues(interface, host, chosen, &mut workshop.netlink)?;
+    let link = workshop.netlink.link(host).map_err(|why| no(&why))?;
+    let mac = mac_of(&link, interface)?;
+    clear_leftover(&link, &mut workshop.netlink);
+    let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
+    put_back.set_up().map_err(|why| no(&why))?;
+    let options = Options {
+        ifindex: link.index,
+        first_queue: *queues.start(),
+        queues: queues.end() - queues.start() + 1,
+        mtu: link.mtu,
+        mode: wanted(mode),
+        allowance: workshop.allowance,
+    };
+    let (port, rings) = Port::open(&workshop.umem, &options).map_err(|why| no(&why))?;
+    warn(interface, &link, &port);
+    let rings: Vec<_> = rings.into_iter().map(new_ring).collect();
+    let facts = facts(interface, &link, mac, &port, &rings, workshop);
+    Ok(Opened { facts, rings, hold: Hold { _port: Some(port), _put_back: Some(put_back) } })
+}
+
+fn new_ring(ring: XdpRing) -> NewRing {
+    NewRing { waiter: ring.waiter(), driver: Box::new(ring) }
+}
+
+fn facts(
+    interface: &Interface,
+    link: &Link,
+    mac: wire::ether::Mac,
+    port: &Port,
+    rings: &[NewRing],
+    workshop: &Workshop,
+) -> Facts {
+    let generic = port.mode == Mode::Generic;
+    let copy = if port.mode == Mode::ZeroCopy { CopyMode::ZeroCopy } else { CopyMode::Copy };
+    Facts {
+        mac,
+        mtu_max: link.mtu,
+        mtu: interface.mtu.unwrap_or(link.mtu),
+        caps: caps(rings),
+        rxcsum: rxcsum(interface.rxcsum, if is_veth(link) { Rxcsum::Complete } else { Rxcsum::Verify }),
+        rings: rings.len(),
+        mode: if generic { DeviceMode::Generic } else { DeviceMode::Native },
+        copy: Some(copy),
+        umem: Some(umem(workshop)),
+        host: Some((link.name.clone(), link.index)),
+    }
+}
+
+fn umem(workshop: &Workshop) -> Umem {
+    let chunk_bytes = u32::try_from(pkt::BUF_LEN).unwrap_or(u32::MAX);
+    Umem { chunks: u32::try_from(workshop.buffers).unwrap_or(u32::MAX), chunk_bytes }
+}
+
+/// A veth delivers checksums as partial as its other end left them.
+fn is_veth(link: &Link) -> bool {
+    link.kind.as_deref() == Some("veth")
+}
+
+const fn wanted(mode: XdpMode) -> Mode {
+    match mode {
+        XdpMode::Auto => Mode::Auto,
+        XdpMode::Native => Mode::Native,
+        XdpMode::Generic => Mode::Generic,
+        XdpMode::ZeroCopy => Mode::ZeroCopy,
+    }
+}
+
+/// Says what is less than one might expect.
+fn warn(interface: &Interface, link: &Link, port: &Port) {
+    let (name, host) = (&interface.name, &link.name);
+    if let Some(why) = &port.fell_back {
+        log::warning(&format!("interface {name}: {host} is used in generic mode: {why}"));
+    }
+    if let Some(why) = &port.copies_because {
+        log::debug(&format!("interface {name}: frames of {host} are copied: {why}"));
+    }
+    if !port.ends_with_process() {
+        log::debug(&format!("{host}: this kernel leaves the XDP program there if pantala is killed"));
+    }
+}
+
+/// The queues to be taken over.
+pub(super) fn queues(
+    interface: &Interface,
+    host: &str,
+    chosen: Option<RangeInclusive<u32>>,
+    netlink: &mut Rtnetlink,
+) -> Result<RangeInclusive<u32>, UpError> {
+    let link = netlink.link(host).map_err(|why| refused(interface, &why))?;
+    let there = queue_count(&link);
+    let queues = chosen.unwrap_or_else(|| 0..=interface.rings.unwrap_or(there).saturating_sub(1));
+    let wanted = queues.end() + 1;
+    if wanted > there {
+        let most = if there == 1 { "1 queue".to_owned() } else { format!("{there} queues") };
+        return Err(misfit(
+            interface,
+            &format!(
+                "{host} has {most}, and {wanted} are asked for; \
+                 use rings = {there} or less, or `ethtool -L {host} combined {wanted}` if it can have more"
+            ),
+        ));
+    }
+    warn_of_unused(interface, host, &queues, there);
+    Ok(queues)
+}
+
+fn warn_of_unused(interface: &Interface, host: &str, queues: &RangeInclusive<u32>, there: u32) {
+    let used = queues.end() - queues.start() + 1;
+    if used < there {
+        log::warning(&format!(
+            "interface {}: {used} of the {there} queues of {host} are used; frames that arrive at the others go to the \
+             kernel (`ethtool -L {host} combined {used}` leaves no others)",
+            interface.name
+        ));
+    }
+}
+
+fn queue_count(link: &Link) -> u32 {
+    let channels = Ethtool::open(&link.name).and_then(|device| device.channels());
+    channels.map_or(link.queues.0, |channels| channels.rx).max(1)
+}
+
+/// Takes a program of ours off that a killed process left behind, where the kernel did not.
+fn clear_leftover(link: &Link, netlink: &mut Rtnetlink) {
+    let Some(xdp) = link.xdp else { return };
+    let ours = dev::bpf::prog::name_of(xdp.program_id).is_ok_and(|name| name == dev::bpf::redirect::NAME);
+    // One that a living process holds is not to be had, and the attempt to attach ours will say so.
+    if ours && netlink.detach_xdp(link.index).is_ok() {
+        log::info(&format!("{}: an XDP program that was left behind is gone", link.name));
+    }
+}

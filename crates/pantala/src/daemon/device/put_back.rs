@@ -1,0 +1,56 @@
+//! The state of a kernel interface, to be put back when it is not used any more.
+
+use dev::netlink::{LinkFlags, NetlinkError, Rtnetlink};
+
+use super::super::log;
+
+/// What was changed on a kernel interface. Dropping it undoes that.
+pub(crate) struct PutBack {
+    netlink: Rtnetlink,
+    host: String,
+    set_up: bool,
+    mtu: Option<u32>,
+}
+
+impl PutBack {
+    /// Changes nothing yet.
+    pub(crate) fn new(host: &str) -> Result<Self, NetlinkError> {
+        Ok(Self { netlink: Rtnetlink::open()?, host: host.to_owned(), set_up: false, mtu: None })
+    }
+
+    /// Sets the interface up, if it is down.
+    pub(crate) fn set_up(&mut self) -> Result<(), NetlinkError> {
+        if !self.netlink.link(&self.host)?.flags.contains(LinkFlags::UP) {
+            self.netlink.set_up(&self.host, true)?;
+            self.set_up = true;
+        }
+        Ok(())
+    }
+
+    /// Sets its MTU, bytes.
+    pub(crate) fn set_mtu(&mut self, mtu: u32) -> Result<(), NetlinkError> {
+        let before = self.netlink.link(&self.host)?.mtu;
+        if before != mtu {
+            self.netlink.set_mtu(&self.host, mtu)?;
+            self.mtu.get_or_insert(before);
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<(), NetlinkError> {
+        if let Some(mtu) = self.mtu {
+            self.netlink.set_mtu(&self.host, mtu)?;
+        }
+        if self.set_up { self.netlink.set_up(&self.host, false) } else { Ok(()) }
+    }
+}
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        match self.undo() {
+            // A TAP goes with its last queue, and anything may have been deleted by others.
+            Ok(()) | Err(NetlinkError::NoSuchLink(_)) => {}
+            Err(why) => log::warning(&format!("{} is not as it was: {why}", self.host)),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `pantala up`: a stack that runs on this machine.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`bring_up`] | the configuration becomes CPUs, devices and tables |
+//! | [`netisr_thread`], [`idle`] | a pinned thread that turns for ever, and how it waits |
+//! | [`cpus`] | all of them, and how they are asked |
+//! | [`device`] | what packets come from and go to |
+//! | [`tables`] | interfaces and routes as the netisrs want them |
+//! | [`control`], [`reload`], [`stack`] | the control thread: what it knows, what it changes, what it answers |
+//! | [`signals`], [`privileges`], [`entropy`], [`clock`], [`log`] | the operating system |
+//!
+//! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
+
+mod bring_up;
+mod clock;
+mod control;
+mod cpus;
+mod device;
+mod entropy;
+mod idle;
+pub(crate) mod log;
+mod netisr_thread;
+mod privileges;
+mod reload;
+mod signals;
+mod stack;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::api::DEFAULT_SOCKET;
+use crate::api::server::{BindError, Server};
+use crate::config::{Config, ConfigError, Machine};
+use control::Control;
+use signals::Signals;
+
+/// Why the stack did not run, or ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpError {
+    /// The configuration is wrong, or cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration does not fit the devices of this machine.
+    #[error("{0}")]
+    Misfit(String),
+    /// The control socket.
+    #[error(transparent)]
+    Socket(#[from] BindError),
+    /// The memory for packets.
+    #[error("{0}")]
+    Memory(pkt::ArenaError),
+    /// A device.
+    #[error("interface {interface}: {why}")]
+    Device {
+        /// The interface that was to have it.
+        interface: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A netisr does not answer, or has panicked.
+    #[error("{0}")]
+    Netisr(String),
+    /// The operating system refused something else.
+    #[error("{doing}: {why}")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// What it said.
+        why: std::io::Error,
+    },
+}
+
+/// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
+/// where the configuration says.
+pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), UpError> {
+    let config = Config::load(file, &Machine::here())?;
+    let socket = socket.or_else(|| config.socket.clone()).unwrap_or_else(|| DEFAULT_SOCKET.into());
+    // Bound first: it is what keeps a second pantala from taking the devices of the first.
+    let server = Server::bind(&socket)?;
+    let runtime = runtime()?;
+    let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
+    let control = bring_up::bring_up(file, config)?;
+    privileges::drop_for_control();
+    log::info(&format!("ready, controlled at {}", socket.display()));
+    let control = Arc::new(Mutex::new(control));
+    let served = runtime.block_on(serve(&server, &control, signals));
+    drop(runtime);
+    locked(&control).shut_down();
+    log::info("ended");
+    served
+}
+
+/// Current-thread: the thread that polls this is the only one that touches the control state.
+fn runtime() -> Result<Runtime, UpError> {
+    Builder::new_current_thread().enable_all().build().map_err(system("start the control thread"))
+}
+
+/// Serves the admin API and obeys signals until one says to end.
+async fn serve(server: &Server, control: &Arc<Mutex<Control>>, signals: Signals) -> Result<(), UpError> {
+    let crashed = locked(control).crashed();
+    let mut outcome = Ok(());
+    let ended = async {
+        tokio::select! {
+            () = signals.obey(control) => {}
+            () = crashed.notified() => {
+                outcome = Err(UpError::Netisr("a netisr has panicked; the stack ends".to_owned()));
+            }
+        }
+    };
+    let stack: Arc<Mutex<Control>> = Arc::clone(control);
+    server.serve(stack, ended).await.map_err(system("serve the control socket"))?;
+    outcome
+}
+
+fn locked(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
+    control.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn system(doing: &'static str) -> impl Fn(std::io::Error) -> UpError {
+    move |why| UpError::System { doing, why }
+}

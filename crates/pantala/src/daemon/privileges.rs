@@ -1,0 +1,25 @@
+//! What each thread may still do once it runs.
+
+use dev::sys::caps::{self, CapabilitySet};
+
+use super::log;
+
+/// A netisr touches bytes from outside, and needs nothing for it: its descriptors are open.
+pub(crate) fn drop_all() {
+    keep_at_most(CapabilitySet::empty());
+}
+
+/// The control thread opens devices when the configuration is read again, and puts interfaces back at the end.
+pub(crate) fn drop_for_control() {
+    keep_at_most(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF);
+}
+
+/// That privileges cannot be given up is a reason to say so, not to stop working.
+fn keep_at_most(wanted: CapabilitySet) {
+    let dropped = caps::effective().map(|held| caps::drop_all_but(held & wanted));
+    match dropped {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => log::warning(&why.to_string()),
+        Err(why) => log::warning(&format!("cannot drop privileges: {why}")),
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading the configuration again: only what differs is changed, and nothing at all if the new one is wrong.
+
+use super::control::{Control, warn_of_gateways};
+use super::{UpError, log};
+use crate::api::{Error, ErrorKind, Reloaded};
+use crate::config::{Config, Device, Interface, Machine, Route};
+
+impl Control {
+    /// Reads the file again and changes what differs.
+    pub(super) fn reload_file(&mut self) -> Result<Reloaded, Error> {
+        let new = Config::load(&self.file, &Machine::here());
+        let new = new.map_err(|why| Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned()))?;
+        let plan = Plan::between(&self.config, &new);
+        self.replace_devices(&plan)?;
+        self.carry_out(&plan, new)?;
+        Ok(Reloaded { changes: plan.sentences })
+    }
+
+    /// Opens what is new. That can fail, so it comes first, and what has been done is undone then.
+    fn replace_devices(&mut self, plan: &Plan) -> Result<(), Error> {
+        for interface in &plan.close_first {
+            self.detach_quietly(&interface.name);
+        }
+        if !plan.close_first.is_empty() {
+            self.publish()?;
+        }
+        for (done, interface) in plan.open.iter().enumerate() {
+            if let Err(why) = self.attach(interface) {
+                self.undo(plan.open.iter().take(done), &plan.close_first);
+                return Err(Error::new(kind_of(&why), why.to_string()).hint("nothing was changed"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Back to the configuration that was in force.
+    fn undo<'i>(&mut self, opened: impl Iterator<Item = &'i Interface>, closed: &[Interface]) {
+        for interface in opened {
+            self.detach_quietly(&interface.name);
+        }
+        for interface in closed {
+            if let Err(why) = self.attach(interface) {
+                log::error(&format!("interface {} is lost: {why}", interface.name));
+            }
+        }
+        if let Err(why) = self.publish() {
+            log::error(&why.error);
+        }
+    }
+
+    /// What cannot fail any more, unless the netisrs are dead.
+    fn carry_out(&mut self, plan: &Plan, new: Config) -> Result<(), Error> {
+        for interface in &mut self.attached {
+            if let Some(config) = new.interfaces.iter().find(|new| new.name == interface.config.name) {
+                interface.config = config.clone();
+            } else {
+                // Nothing is sent to it from now on, so that its rings can be closed in peace.
+                interface.up = false;
+            }
+        }
+        self.routes.retain(|route| !plan.routes_gone.contains(route));
+        self.routes.retain(|route| plan.routes_new.iter().all(|new| new.to != route.to));
+        self.routes.extend(plan.routes_new.iter().cloned());
+        warn_of_gateways(&plan.routes_new);
+        self.config = new;
+        self.publish()?;
+        if plan.close_last.is_empty() {
+            return Ok(());
+        }
+        for name in &plan.close_last {
+            self.detach_quietly(name);
+        }
+        self.publish()
+    }
+
+    fn detach_quietly(&mut self, name: &str) {
+        if let Err(why) = self.detach(name) {
+            log::warning(&format!("interface {name}: {why}"));
+        }
+    }
+}
+
+fn kind_of(why: &UpError) -> ErrorKind {
+    if matches!(why, UpError::Misfit(_)) { ErrorKind::Invalid } else { ErrorKind::Failed }
+}
+
+/// What differs between two configurations, and what is to be done in which order.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    /// Interfaces, as they were, whose devices are used again in another way.
+    close_first: Vec<Interface>,
+    /// Interfaces whose devices are to be opened.
+    open: Vec<Interface>,
+    /// Names of other interfaces that are gone.
+    close_last: Vec<String>,
+    routes_gone: Vec<Route>,
+    routes_new: Vec<Route>,
+    /// A sentence for each change.
+    sentences: Vec<String>,
+}
+
+impl Plan {
+    fn between(old: &Config, new: &Config) -> Self {
+        let mut plan = Self::default();
+        plan.interfaces(old, new);
+        plan.routes_gone = without(&old.routes, &new.routes);
+        plan.routes_new = without(&new.routes, &old.routes);
+        plan.sentences.extend(plan.routes_gone.iter().map(|route| format!("route to {} removed", route.to)));
+        plan.sentences.extend(plan.routes_new.iter().map(|route| format!("route to {} added", route.to)));
+        plan.settings(old, new);
+        plan
+    }
+
+    fn interfaces(&mut self, old: &Config, new: &Config) {
+        for interface in &new.interfaces {
+            match named(old, &interface.name) {
+                None => self.opens(interface, format!("added: {}", interface.device)),
+                Some(before) if needs_opening(before, interface) => {
+                    self.close_first.push(before.clone());
+                    self.opens(interface, "opened anew".to_owned());
+                }
+                Some(before) => self.sentences.extend(changes(before, interface)),
+            }
+        }
+        for gone in old.interfaces.iter().filter(|interface| named(new, &interface.name).is_none()) {
+            self.sentences.push(format!("interface {} removed", gone.name));
+            let is_reused =
+                |new: &Interface| gone.device.host().is_some_and(|host| new.device.host() == Some(host));
+            if self.open.iter().any(is_reused) {
+                self.close_first.push(gone.clone());
+            } else {
+                self.close_last.push(gone.name.clone());
+            }
+        }
+    }
+
+    fn opens(&mut self, interface: &Interface, what: String) {
+        self.sentences.push(format!("interface {} {what}", interface.name));
+        self.open.push(interface.clone());
+    }
+
+    fn settings(&mut self, old: &Config, new: &Config) {
+        if old.forwarding != new.forwarding {
+            self.sentences.push(format!("forwarding is {}", if new.forwarding { "on" } else { "off" }));
+        }
+        for (what, differs) in [
+            ("cpus", old.cpus != new.cpus),
+            ("buffers", old.buffers != new.buffers),
+            ("polling", old.polling != new.polling),
+            ("socket", old.socket != new.socket),
+        ] {
+            if differs {
+                self.sentences.push(format!("`{what}` differs, which takes effect at the next start"));
+            }
+        }
+    }
+}
+
+fn named<'c>(config: &'c Config, name: &str) -> Option<&'c Interface> {
+    config.interfaces.iter().find(|interface| interface.name == name)
+}
+
+/// Whether the change cannot be made while the device is open. The MTU of a TAP is also the kernel's.
+fn needs_opening(old: &Interface, new: &Interface) -> bool {
+    let parts = |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum);
+    let kernel_mtu = matches!(new.device, Device::Tap { .. }) || new.mtu.is_none() || new.mtu > old.mtu;
+    parts(old) != parts(new) || (old.mtu != new.mtu && kernel_mtu)
+}
+
+fn changes(old: &Interface, new: &Interface) -> Vec<String> {
+    let name = &new.name;
+    let gone = without(&old.addresses, &new.addresses).into_iter();
+    let added = without(&new.addresses, &old.addresses).into_iter();
+    let mtu = (old.mtu != new.mtu).then(|| format!("interface {name}: mtu {}", new.mtu.unwrap_or_default()));
+    gone.map(|net| format!("interface {name}: {net} removed"))
+        .chain(added.map(|net| format!("interface {name}: {net} added")))
+        .chain(mtu)
+        .collect()
+}
+
+/// What is in `a` and not in `b`.
+fn without<T: PartialEq + Clone>(a: &[T], b: &[T]) -> Vec<T> {
+    a.iter().filter(|item| !b.contains(item)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = r#"
+        forwarding = true
+        [[interface]]
+        name = "a"
+        device = "tap:pt-a"
+        address = ["192.0.2.1/24"]
+        [[interface]]
+        name = "b"
+        device = "tap:pt-b"
+        address = ["198.51.100.1/24"]
+        [[route]]
+        to = "203.0.113.0/24"
+        via = ["192.0.2.2"]
+    "#;
+
+    fn plan(change: impl Fn(String) -> String) -> Vec<String> {
+        let parse = |text: &str| Config::parse("t", text, &Machine { cpus: vec![0] }).unwrap();
+        Plan::between(&parse(OLD), &parse(&change(OLD.to_owned()))).sentences
+    }
+
+    #[test]
+    fn the_same_configuration_changes_nothing() {
+        assert_eq!(plan(|same| same), Vec::<String>::new());
+        assert_eq!(plan(|text| text + "# a comment\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_difference_is_one_sentence() {
+        for (from, to, says) in [
+            (
+                "198.51.100.1/24",
+                "198.51.100.7/24",
+                &["b: 198.51.100.1/24 removed", "b: 198.51.100.7/24 added"][..],
+            ),
+            ("forwarding = true", "", &["forwarding is off"]),
+            ("203.0.113.0/24", "203.0.113.0/25", &["203.0.113.0/24 removed", "203.0.113.0/25 added"]),
+            ("via = [\"192.0.2.2\"]", "reject = true", &["203.0.113.0/24 removed", "203.0.113.0/24 added"]),
+            ("tap:pt-b", "tap:pt-c", &["interface b opened anew"]),
+            ("name = \"b\"", "name = \"c\"", &["interface c added: tap:pt-b", "interface b removed"]),
+            ("forwarding = true", "forwarding = true\npolling = \"never\"", &["at the next start"]),
+        ] {
+            let sentences = plan(|text| text.replace(from, to));
+            assert_eq!(sentences.len(), says.len(), "{sentences:?}");
+            for (sentence, says) in sentences.iter().zip(says) {
+                assert!(sentence.contains(says), "{sentence}");
+            }
+        }
+    }
+}

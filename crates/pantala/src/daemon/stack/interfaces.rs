@@ -1,0 +1,219 @@
+//! `ifconfig`, and `netstat -i`.
+
+use core::net::IpAddr;
+
+use dev::netlink::{LinkFlags, NetlinkError};
+use net::addr;
+use net::count::IfCount;
+use net::driver::{Caps, DriverStats, Link};
+use net::tables::{IfIndex, Rxcsum};
+
+use super::super::control::Control;
+use super::super::device::Facts;
+use super::super::log;
+use super::super::tables::Attached;
+use crate::Mac;
+use crate::api::{
+    self, Address, AddressState, DeviceInfo, DeviceMode, Error, Interface, InterfaceChange,
+    InterfaceCounters, InterfaceFlag, InterfaceOption, RingInfo,
+};
+
+/// What a CPU says of a ring.
+struct Ring {
+    ifindex: IfIndex,
+    link: Link,
+    stats: DriverStats,
+}
+
+impl Control {
+    pub(super) fn list_interfaces(&mut self) -> Result<Vec<Interface>, Error> {
+        let rings = self.cpus.call_all(|netisr| {
+            let ring = |(ifindex, driver): (IfIndex, &dyn net::driver::Driver)| Ring {
+                ifindex,
+                link: driver.link(),
+                stats: driver.stats(),
+            };
+            netisr.rings().map(ring).collect::<Vec<_>>()
+        })?;
+        let states: Vec<_> = self.cpus.call_all(|netisr| addr::states(&netisr.cpu))?.concat();
+        let carriers: Vec<bool> = self.carriers(&rings);
+        let all = self.attached.iter().zip(carriers);
+        Ok(all
+            .map(|(interface, active)| self.interface_as_it_is(interface, active, &rings, &states))
+            .collect())
+    }
+
+    pub(super) fn change(&mut self, name: &str, change: &InterfaceChange) -> Result<(), Error> {
+        let Some(interface) = self.attached.iter_mut().find(|interface| interface.config.name == name) else {
+            return Err(self.no_interface(name));
+        };
+        let up = change.up.unwrap_or(interface.up);
+        if up == interface.up {
+            return Ok(());
+        }
+        interface.up = up;
+        log::info(&format!("interface {name} {}", if up { "up" } else { "down" }));
+        self.publish()
+    }
+
+    /// What an interface with this index has counted, ever.
+    pub(in super::super) fn counted(&self, index: IfIndex) -> InterfaceCounters {
+        let get = |what| {
+            let readers = self.cpus.iter().map(|cpu| &cpu.counters.counters.ifs);
+            readers.map(|reader| reader.get(usize::from(index), what)).sum()
+        };
+        InterfaceCounters {
+            rx_packets: get(IfCount::RxPackets),
+            rx_bytes: get(IfCount::RxBytes),
+            tx_packets: get(IfCount::TxPackets),
+            tx_bytes: get(IfCount::TxBytes),
+            tx_drops: get(IfCount::TxDrops),
+            ..InterfaceCounters::default()
+        }
+    }
+
+    fn interface_as_it_is(
+        &self,
+        interface: &Attached,
+        active: bool,
+        rings: &[Vec<Ring>],
+        states: &[addr::Status],
+    ) -> Interface {
+        let rings = self.rings_of(interface, rings);
+        let from_devices: InterfaceCounters = rings.iter().map(|ring| ring.counters).sum();
+        let counted = self.counted(interface.index).since(&interface.baseline);
+        Interface {
+            name: interface.config.name.clone(),
+            index: interface.index.into(),
+            flags: flags(interface, active),
+            options: options(&interface.facts),
+            mtu: interface.mtu(),
+            mac: Some(Mac(interface.facts.mac)),
+            addresses: addresses(interface, states),
+            device: Some(device(interface)),
+            link: api::Link { active, media: media(&interface.facts).to_owned() },
+            rings,
+            counters: InterfaceCounters {
+                rx_errors: from_devices.rx_errors,
+                rx_drops: from_devices.rx_drops,
+                tx_errors: from_devices.tx_errors,
+                doorbells: from_devices.doorbells,
+                ..counted
+            },
+        }
+    }
+
+    /// The rings of an interface, in their order. Ring `n` was given to CPU `n % CPUs`.
+    fn rings_of(&self, interface: &Attached, rings: &[Vec<Ring>]) -> Vec<RingInfo> {
+        let mut all: Vec<RingInfo> = Vec::new();
+        for (at, (cpu, rings)) in self.cpus.iter().zip(rings).enumerate() {
+            let own = rings.iter().filter(|ring| ring.ifindex == interface.index);
+            all.extend(own.enumerate().map(|(round, ring)| RingInfo {
+                ring: number(at + round * self.cpus.len()),
+                cpu: number(cpu.processor),
+                counters: ring_counters(&ring.stats),
+            }));
+        }
+        all.sort_by_key(|ring| ring.ring);
+        all
+    }
+
+    /// Whether each interface has carrier: what the rings have noticed, and what the kernel says of its interface.
+    fn carriers(&mut self, rings: &[Vec<Ring>]) -> Vec<bool> {
+        let netlink = &mut self.workshop.netlink;
+        let alive = |interface: &Attached| {
+            let mut own = rings.iter().flatten().filter(|ring| ring.ifindex == interface.index).peekable();
+            own.peek().is_some() && own.all(|ring| ring.link == Link::Up)
+        };
+        let mut running = |facts: &Facts| match &facts.host {
+            None => true,
+            Some((host, index)) => match netlink.link(host) {
+                Ok(link) => link.index == *index && link.flags.contains(LinkFlags::RUNNING),
+                Err(NetlinkError::NoSuchLink(_)) => false,
+                Err(why) => {
+                    log::warning(&why.to_string());
+                    true
+                }
+            },
+        };
+        self.attached.iter().map(|interface| alive(interface) && running(&interface.facts)).collect()
+    }
+}
+
+/// Bytes are not counted by ring.
+fn ring_counters(stats: &DriverStats) -> InterfaceCounters {
+    InterfaceCounters {
+        rx_packets: stats.rx_frames,
+        rx_errors: stats.rx_errors,
+        rx_drops: stats.rx_dropped,
+        tx_packets: stats.tx_frames,
+        tx_errors: stats.tx_errors,
+        doorbells: stats.doorbells,
+        ..InterfaceCounters::default()
+    }
+}
+
+fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
+    let mut flags = Vec::new();
+    if interface.up {
+        flags.push(InterfaceFlag::Up);
+    }
+    flags.push(InterfaceFlag::Broadcast);
+    if interface.up && active {
+        flags.push(InterfaceFlag::Running);
+    }
+    flags.extend([InterfaceFlag::Simplex, InterfaceFlag::Multicast]);
+    flags
+}
+
+fn options(facts: &Facts) -> Vec<InterfaceOption> {
+    let Caps { tx_csum, tso, .. } = facts.caps;
+    let all = [
+        (facts.rxcsum != Rxcsum::Verify, InterfaceOption::Rxcsum),
+        (tx_csum, InterfaceOption::Txcsum),
+        (tso, InterfaceOption::Tso4),
+        (tso, InterfaceOption::Tso6),
+        (tso, InterfaceOption::Lro),
+    ];
+    all.into_iter().filter_map(|(has, option)| has.then_some(option)).collect()
+}
+
+fn addresses(interface: &Attached, states: &[addr::Status]) -> Vec<Address> {
+    let state = |addr: IpAddr| {
+        let key = addr::Key { ifindex: interface.index, addr };
+        states.iter().find(|status| status.key == key).map(|status| status.state)
+    };
+    let address = |own: net::tables::IfAddr| Address {
+        address: own.addr,
+        prefix_len: own.prefix_len,
+        state: match state(own.addr) {
+            Some(addr::State::Preferred) => AddressState::Preferred,
+            Some(addr::State::Duplicated) => AddressState::Duplicated,
+            Some(addr::State::Tentative) | None => AddressState::Tentative,
+        },
+    };
+    interface.addresses().into_iter().map(address).collect()
+}
+
+fn device(interface: &Attached) -> DeviceInfo {
+    let facts = &interface.facts;
+    DeviceInfo {
+        device: interface.config.device.to_string(),
+        mode: facts.mode,
+        copy: facts.copy,
+        need_wakeup: facts.copy.is_some(),
+        umem: facts.umem,
+        queues: number(facts.rings),
+    }
+}
+
+const fn media(facts: &Facts) -> &'static str {
+    match facts.mode {
+        DeviceMode::Native | DeviceMode::Generic => "Ethernet autoselect",
+        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Mem => "",
+    }
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,114 @@
+//! `arp` and `ndp`. Each neighbour's entry is on the CPU that owns its address.
+
+use core::net::IpAddr;
+
+use net::neigh::{self, Entry, Key, State};
+use net::tables::IfIndex;
+
+use super::super::control::Control;
+use super::super::tables::{Attached, is_link_local};
+use crate::Mac;
+use crate::api::{Error, ErrorKind, Family, Neighbour, NeighbourRequest, NeighbourState};
+
+impl Control {
+    /// Those of all links, and ourselves on each.
+    pub(super) fn list_neighbours(&self) -> Result<Vec<Neighbour>, Error> {
+        let entries: Vec<Entry> = self.entries()?;
+        let mut list: Vec<_> = entries.iter().filter_map(|entry| self.neighbour(entry)).collect();
+        list.extend(self.attached.iter().flat_map(ourselves));
+        list.sort_by(|a, b| (a.address, &a.interface).cmp(&(b.address, &b.interface)));
+        Ok(list)
+    }
+
+    pub(super) fn insert_neighbour(&self, address: IpAddr, request: &NeighbourRequest) -> Result<(), Error> {
+        let key = Key { ifindex: self.link_for(address, request)?, addr: address };
+        let mac = request.mac.0;
+        if !mac.is_unicast() {
+            return Err(Error::new(ErrorKind::Invalid, format!("{mac} is not the address of a single host")));
+        }
+        if self.tables.is_ours(address) {
+            return Err(Error::new(ErrorKind::Invalid, format!("{address} is an address of this host")));
+        }
+        let owner = self.cpus.owner_of(address);
+        match self.cpus.call(owner, move |netisr| neigh::set_static(&mut netisr.cpu, key, mac))? {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Busy, "the table of neighbours is full")),
+        }
+    }
+
+    pub(super) fn remove_neighbour(&self, address: IpAddr) -> Result<(), Error> {
+        let keys: Vec<Key> = self.entries()?.into_iter().map(|entry| entry.key).collect();
+        let mut known = false;
+        for key in keys.into_iter().filter(|key| key.addr == address) {
+            known |= self.forget(key)?;
+        }
+        if known { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, format!("{address} is not known"))) }
+    }
+
+    pub(super) fn forget_neighbours(&self, family: Family) -> Result<u64, Error> {
+        let mut count = 0;
+        for entry in self.entries()? {
+            let learnt = entry.state != State::Permanent && Family::of(entry.key.addr) == family;
+            count += u64::from(learnt && self.forget(entry.key)?);
+        }
+        Ok(count)
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        Ok(self.cpus.call_all(|netisr| neigh::entries(&netisr.cpu))?.concat())
+    }
+
+    fn forget(&self, key: Key) -> Result<bool, Error> {
+        let owner = self.cpus.owner_of(key.addr);
+        self.cpus.call(owner, move |netisr| neigh::delete(&mut netisr.cpu, key))
+    }
+
+    fn link_for(&self, address: IpAddr, request: &NeighbourRequest) -> Result<IfIndex, Error> {
+        let named = match &request.interface {
+            Some(name) => Some(self.interface(name).ok_or_else(|| self.no_interface(name))?),
+            None => None,
+        };
+        let link = if is_link_local(address) { named } else { self.link_of(address, named) };
+        link.map(|interface| interface.index).ok_or_else(|| {
+            let error =
+                Error::new(ErrorKind::Invalid, format!("{address} is not on the link of an interface"));
+            if is_link_local(address) { error.hint("name the interface") } else { error }
+        })
+    }
+
+    fn neighbour(&self, entry: &Entry) -> Option<Neighbour> {
+        let now = self.cpus.clock.now();
+        Some(Neighbour {
+            address: entry.key.addr,
+            mac: entry.mac.map(Mac),
+            interface: self.interface_by_index(entry.key.ifindex)?.config.name.clone(),
+            state: state(entry.state),
+            expires_s: entry.expires.map(|at| at.since(now).as_secs()),
+            permanent: entry.state == State::Permanent,
+            router: entry.is_router,
+        })
+    }
+}
+
+fn ourselves(interface: &Attached) -> Vec<Neighbour> {
+    let neighbour = |address| Neighbour {
+        address,
+        mac: Some(Mac(interface.facts.mac)),
+        interface: interface.config.name.clone(),
+        state: NeighbourState::Reachable,
+        expires_s: None,
+        permanent: true,
+        router: false,
+    };
+    interface.addresses().iter().map(|own| neighbour(own.addr)).collect()
+}
+
+const fn state(state: State) -> NeighbourState {
+    match state {
+        State::Incomplete => NeighbourState::Incomplete,
+        State::Reachable | State::Permanent => NeighbourState::Reachable,
+        State::Stale => NeighbourState::Stale,
+        State::Delay => NeighbourState::Delay,
+        State::Probe => NeighbourState::Probe,
+    }
+}

@@ -1,0 +1,113 @@
+//! Counters: read where the netisrs write them, without asking them.
+
+use net::count::Count;
+use net::drop::DropReason;
+use pkt::wake::Sleep;
+
+use super::super::control::Control;
+use super::super::cpus::CpuThread;
+use super::super::netisr_thread::Busy;
+use crate::api::{Counter, Counters, DropCount, Error, Netisr, Pool};
+
+impl Control {
+    pub(super) fn list_netisrs(&self) -> Vec<Netisr> {
+        self.cpus.iter().map(netisr).collect()
+    }
+
+    pub(super) fn list_counters(&self) -> Counters {
+        let counters = Count::ALL.iter().map(|count| self.counter(*count)).collect();
+        let drops = DropReason::ALL.iter().map(|reason| self.drops(*reason)).collect();
+        Counters { counters, drops }
+    }
+
+    pub(super) fn list_pools(&self) -> Result<Vec<Pool>, Error> {
+        let pools = self.cpus.iter().zip(self.cpus.buffers()?).map(|(cpu, buffers)| Pool {
+            cpu: number(cpu.processor),
+            buffers: buffers.total as u64,
+            free: buffers.free as u64,
+            in_rings: buffers.in_rings as u64,
+            buffer_bytes: number(pkt::DATA_LEN),
+            denied: buffers.denied,
+        });
+        Ok(pools.collect())
+    }
+
+    fn counter(&self, count: Count) -> Counter {
+        let per_cpu: Vec<u64> = self.cpus.iter().map(|cpu| cpu.counters.counters.events.get(count)).collect();
+        Counter {
+            name: count.name().to_owned(),
+            sentence: count.sentence().to_owned(),
+            count: per_cpu.iter().sum(),
+            per_cpu,
+        }
+    }
+
+    fn drops(&self, reason: DropReason) -> DropCount {
+        let per_cpu: Vec<u64> = self.cpus.iter().map(|cpu| cpu.counters.counters.drops.get(reason)).collect();
+        DropCount {
+            reason: reason.name().to_owned(),
+            node: node(reason).to_owned(),
+            sentence: reason.sentence().to_owned(),
+            count: per_cpu.iter().sum(),
+            per_cpu,
+        }
+    }
+}
+
+fn netisr(cpu: &CpuThread) -> Netisr {
+    let count = |count| cpu.counters.counters.events.get(count);
+    Netisr {
+        cpu: number(cpu.processor),
+        turns: count(Count::Turns),
+        busy_turns: count(Count::BusyTurns),
+        packets: count(Count::RxPackets) + count(Count::HandoffIn),
+        handoffs_in: count(Count::HandoffIn),
+        handoffs_out: count(Count::HandoffOut),
+        messages: count(Count::Messages),
+        sleeps: cpu.sleeps.get(Sleep::Slept),
+        wakeups: cpu.sleeps.get(Sleep::Rung),
+        busy_ns: cpu.busy.get(Busy::Ns),
+    }
+}
+
+/// The stage that a reason belongs to. The names of reasons begin with it, but for those of the loop and the way.
+fn node(reason: DropReason) -> &'static str {
+    const STAGES: &[&str] =
+        &["ether", "arp", "ip4", "ip6", "reass", "udp", "tcp", "icmp", "nd", "neigh", "forward", "ifq"];
+    let name = reason.name();
+    let stage =
+        STAGES.iter().find(|stage| name.strip_prefix(**stage).is_some_and(|rest| rest.starts_with('_')));
+    match (stage, name) {
+        (Some(stage), _) => stage,
+        (None, "vlan_unknown" | "monitor" | "interface_down") => "ether",
+        (None, "no_route" | "reject_route" | "blackhole_route" | "ttl_exceeded" | "too_big") => "forward",
+        (None, "forwarding_off") => "forward",
+        (None, "no_protocol" | "no_port" | "group_not_joined") => "local",
+        (None, "address_tentative") => "addr",
+        (None, "device_tx_error" | "no_device") => "ifq",
+        (None, _) => "netisr",
+    }
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_shown_with_the_stage_that_has_it() {
+        for (reason, stage) in [
+            (DropReason::EtherShort, "ether"),
+            (DropReason::Ip4BadChecksum, "ip4"),
+            (DropReason::NdMalformed, "nd"),
+            (DropReason::NeighHoldFull, "neigh"),
+            (DropReason::TtlExceeded, "forward"),
+            (DropReason::HandoffFull, "netisr"),
+        ] {
+            assert_eq!(node(reason), stage);
+        }
+    }
+}
