@@ -21,6 +21,7 @@ pub mod ip6_ext;
 pub mod icmp4;
 pub mod icmp6;
 pub mod nd;
+pub mod mld;
 pub mod udp;
 pub mod tcp;
 
