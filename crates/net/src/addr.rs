@@ -21,6 +21,7 @@ use wire::ether::Mac;
 
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
+use crate::ip6::mld::Mld;
 use crate::tables::{IfIndex, Tables};
 use crate::time::Instant;
 use watch::Watch;
@@ -65,6 +66,8 @@ pub struct Addrs {
     /// How many are not to be used now.
     unusable: usize,
     optimistic: bool,
+    /// Of the groups that follow from our addresses.
+    pub(crate) mld: Mld,
 }
 
 /// One of our addresses.
@@ -94,7 +97,7 @@ pub struct Status {
 
 impl Default for Addrs {
     fn default() -> Self {
-        Self { table: HashMap::new(), unusable: 0, optimistic: true }
+        Self { table: HashMap::new(), unusable: 0, optimistic: true, mld: Mld::default() }
     }
 }
 

@@ -80,6 +80,8 @@ counts! {
     NdAdvertsSent = "nd_adverts_sent", "neighbour advertisements sent";
     NdConflicts = "nd_conflicts", "neighbour discovery messages in which somebody else claimed one of our addresses";
     NdRouterIn = "nd_router_in", "router solicitations and advertisements received";
+    MldQueriesIn = "mld_queries_in", "multicast listener queries received";
+    MldReportsSent = "mld_reports_sent", "multicast listener reports sent";
     NeighHeld = "neigh_held", "packets that waited for a neighbour's address";
     NeighLimited = "neigh_limited", "neighbours not looked for because of the rate limit or a full table";
     NeighEvicted = "neigh_evicted", "neighbours forgotten to make room for others";

@@ -100,6 +100,7 @@ reasons! {
     NdStranger = "nd_stranger", "a neighbour solicitation from an address that is not on this link";
     NdNotForUs = "nd_not_for_us", "a neighbour solicitation for an address that is not ours";
     NdDone = "nd_done", "a neighbour discovery message that was for us and has been dealt with";
+    MldMalformed = "mld_malformed", "a multicast listener query that breaks RFC 3810";
     GroupNotJoined = "group_not_joined", "a multicast group that is not joined here";
     // the choice
     ForwardingOff = "forwarding_off", "not for us, and forwarding is off";

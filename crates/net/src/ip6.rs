@@ -5,6 +5,7 @@ pub mod local;
 pub(crate) mod headers;
 pub mod icmp6;
 pub mod nd;
+pub mod mld;
 pub mod output;
 
 use core::net::{IpAddr, Ipv6Addr};

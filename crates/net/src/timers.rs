@@ -4,8 +4,9 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::cpu::Cpu;
+use crate::tables::IfIndex;
 use crate::time::Instant;
-use crate::{addr, neigh, reass};
+use crate::{addr, ip6, neigh, reass};
 
 /// What a timer wakes. Each thing has at most one timer; one that fires too early sets itself again, so timers are
 /// never searched for and never cancelled.
@@ -15,6 +16,8 @@ pub enum Timer {
     Neigh,
     /// One of our own addresses: detection of duplicates, announcement, defence.
     Addr(addr::Key),
+    /// The answer to a query of multicast listener discovery on an interface.
+    Mld(IfIndex),
     /// Datagrams that wait for fragments.
     Reass,
 }
@@ -53,6 +56,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
         match timer {
             Timer::Neigh => neigh::timer(cpu),
             Timer::Addr(key) => addr::timer(cpu, key),
+            Timer::Mld(ifindex) => ip6::mld::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
         }
     }

@@ -13,7 +13,7 @@ const ALL_ROUTERS_4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 
 /// Whether what is sent to `group` on the link of `ifnet` is for us; `forwarding` says whether we are a router.
 ///
-/// No report tells snooping switches of these groups: `224.0.0.x` and `ff02::1` need none (RFC 3376 §5, RFC 3810 §6).
+/// Routers and switches are told of them by [`crate::ip6::mld`]; `224.0.0.x` need not be told (RFC 3376 §5).
 ///
 /// # Spec
 /// RFC 1122 §3.3.7; RFC 4291 §2.8.

@@ -10,7 +10,7 @@ use wire::nd::Message;
 use super::{Key, Own, State, Status, is_usable, publish};
 use crate::arp;
 use crate::cpu::Cpu;
-use crate::ip6::nd;
+use crate::ip6::{mld, nd};
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 
@@ -126,6 +126,9 @@ fn step(cpu: &mut Cpu, key: Key) {
         Phase::Probing => {
             (watch.phase, watch.sent) = (Phase::Announcing, 0);
             publish(cpu, key, State::Preferred);
+            if let IpAddr::V6(addr) = key.addr {
+                mld::joined(cpu, key.ifindex, addr);
+            }
             step(cpu, key);
         }
         Phase::Announcing => {
@@ -170,6 +173,7 @@ fn probe(cpu: &mut Cpu, key: Key) {
     match key.addr {
         IpAddr::V4(addr) => request(cpu, &key, Ipv4Addr::UNSPECIFIED, addr),
         IpAddr::V6(target) => {
+            mld::joined(cpu, key.ifindex, target);
             let Some(watch) = watch(cpu, &key) else { return };
             let nonce = watch.nonce;
             let dst = solicited_node_multicast(target);
