@@ -8,6 +8,7 @@ use wire::icmp6::{HEADER_LEN, Message, kind, parameter_problem, time_exceeded, u
 use wire::{Protocol, icmp6, ip6};
 
 use super::headers::{self, Upper};
+use super::mld;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -40,6 +41,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     match message {
         Message::EchoRequest { .. } => echo(cpu, pkt),
         Message::EchoReply { id, seq } => ping::reply(cpu, pkt, id, seq),
+        Message::Other { kind: kind::MLD_QUERY, .. } => mld::input(cpu, pkt),
         _ if message.is_error() => icmp::report(cpu, pkt, icmp::Message::V6(message)),
         _ => cpu.bury(pkt, DropReason::IcmpNotAnswered),
     }

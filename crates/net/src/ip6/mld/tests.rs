@@ -119,6 +119,19 @@ fn a_storm_of_queries_is_answered_once() {
 }
 
 #[test]
+fn a_query_finds_its_way_from_the_wire() {
+    let mut bench = Bench::new(1);
+    let mut packet = query(QUERIER, 1, 28, Ipv6Addr::UNSPECIFIED);
+    let sum = wire::checksum::Sum::pseudo_v6(QUERIER, wire::addr::ALL_NODES, Protocol::ICMP6, 28);
+    let sum = sum.bytes(&packet[48..]).checksum();
+    packet[50..52].copy_from_slice(&sum.to_be_bytes());
+    let all_nodes = Mac([0x33, 0x33, 0, 0, 0, 1]);
+    bench.inject(1, build::ether(all_nodes, Mac([6, 0, 0, 0, 0, 9]), 0x86dd, &packet));
+    bench.advance(SECOND * 10);
+    assert_eq!(reports(&mut bench).len(), 1, "{:?}", bench.drops());
+}
+
+#[test]
 fn a_query_that_did_not_come_from_a_router_on_this_link_is_ignored() {
     let good = query(QUERIER, 1, 28, Ipv6Addr::UNSPECIFIED);
     let without_alert =
