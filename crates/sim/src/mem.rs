@@ -99,7 +99,7 @@ impl Default for Spec {
             rings: 1,
             ring_len: 64,
             allowance: 256,
-            memory: 64,
+            memory: 512,
             rss: Rss::Absent,
             caps: Caps { buffers_max: 1, ..Caps::default() },
             promiscuous: false,
