@@ -33,6 +33,8 @@ pub trait Driver: Send {
     fn caps(&self) -> Caps;
 
     /// Whether the device is there. Once [`Link::Gone`], always gone.
+    ///
+    /// May ask the system: not for every turn.
     fn link(&self) -> Link {
         Link::Up
     }

@@ -19,9 +19,7 @@ pub(super) use crate::sys::xsk::Rings;
 
 /// Times that one doorbell asks the kernel to go on sending.
 const KICKS_MAX: usize = 8;
-/// Empty chunks that the fill ring is kept at.
-const FILL_LEVEL: u32 = 1024;
-/// Empty chunks that it may lack before it is filled up again.
+/// Empty chunks that the fill ring may lack before it is filled up again.
 const REFILL_AT: u32 = 64;
 
 /// Bit of [`Desc::options`]: the frame goes on in the next descriptor.
@@ -92,8 +90,11 @@ impl XdpRing {
     }
 
     /// Gives empty buffers to the kernel, as far as the allowance goes.
+    ///
+    /// The ring is kept full. A quarter of it would stay warmer in the cache: measured, 6 % of the cost of a full-sized
+    /// frame, nothing of a small one's. But what comes during one long turn must find room.
     fn refill(&mut self, pool: &mut Pool) {
-        let wanted = FILL_LEVEL.saturating_sub(RING_LEN - self.rings.fill.room());
+        let wanted = self.rings.fill.room();
         if wanted < REFILL_AT {
             return;
         }
@@ -112,9 +113,8 @@ impl XdpRing {
     /// A driver without a copy that ran out of chunks does not look for new ones by itself.
     #[cold]
     fn wake_receiver(&self) {
-        if let Some(Err(_)) = self.socket.as_ref().map(|socket| socket.wake_receiver()) {
-            // The interface is down or gone, which the next doorbell tells.
-        }
+        // An error says that the interface is down or gone, as the next doorbell does.
+        let _ = self.socket.as_ref().map(|socket| socket.wake_receiver());
     }
 
     /// Frames that have left: their buffers are free again.
@@ -213,7 +213,7 @@ impl Driver for XdpRing {
         }
         self.complete(pool);
         let before = into.len();
-        let full = pkt::VEC_MAX.min(before + max);
+        let full = pkt::VEC_MAX.min(before.saturating_add(max));
         while into.len() < full && self.some_pieces(pool, into, full - into.len()) {}
         self.refill(pool);
         let got = into.len() - before;
