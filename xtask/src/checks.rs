@@ -124,7 +124,7 @@ fn run_clippy() -> Result<Vec<Row>> {
 
 /// All tests of the workspace. Those against real hosts get a row of their own.
 fn run_tests() -> Result<Vec<Row>> {
-    let done = follow("tests", cargo(["test", "--workspace", "--no-fail-fast"]), 15 * MINUTE)?;
+    let done = follow("tests", cargo(["test", "--workspace", "--no-fail-fast"]), 20 * MINUTE)?;
     let is_e2e = |binary: &str| binary == "e2e";
     let hosts = done.tests.tally(is_e2e);
     let mut rows = vec![row("tests", &done, done.tests.tally(|binary| !is_e2e(binary)))];
@@ -160,7 +160,9 @@ fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
 fn run_loom() -> Result<Vec<Row>> {
     let mut command = cargo(["test", "--release", "--package", "pkt", "--test", "loom_*"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", run::root().join("target/loom"));
-    command_of_tests("loom", command, 5 * MINUTE)
+    // Optimised enough to try millions of orders, and not linked as for users.
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    command_of_tests("loom", command, 10 * MINUTE)
 }
 
 fn run_miri() -> Result<Vec<Row>> {
@@ -173,7 +175,7 @@ fn run_miri() -> Result<Vec<Row>> {
     // Handles that tests drop on purpose are leaks on purpose.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks");
     command.env("CARGO_TARGET_DIR", run::root().join("target/miri"));
-    command_of_tests("miri", command, 5 * MINUTE)
+    command_of_tests("miri", command, 10 * MINUTE)
 }
 
 fn run_fuzz(seconds: u64) -> Result<Vec<Row>> {
