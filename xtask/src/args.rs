@@ -24,8 +24,13 @@ impl Args {
 
     /// Takes the next word that is not an option.
     pub fn word(&mut self) -> Option<String> {
-        let at = self.0.iter().position(|arg| !arg.starts_with("--") || arg == "--help")?;
-        (!self.0[at].starts_with("--") || at == 0).then(|| self.0.remove(at))
+        let at = self.0.iter().position(|arg| !arg.starts_with('-'))?;
+        Some(self.0.remove(at))
+    }
+
+    /// Takes the words that are `known`; others are left to be refused.
+    pub fn words(&mut self, known: impl Fn(&str) -> bool) -> Vec<String> {
+        self.0.extract_if(.., |arg| known(arg)).collect()
     }
 
     /// Takes a flag; whether it was there.

@@ -27,19 +27,15 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Worlds of each kind in `cargo xtask test`.
-const WORLDS_IN_TEST: u64 = 200;
+const WORLDS_IN_TEST: u64 = 100;
 /// Worlds of each kind in `cargo xtask worlds`.
-const WORLDS: u64 = 200;
+const WORLDS: u64 = 1000;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// `cargo xtask test`
 pub fn test(args: &mut Args) -> Result<bool> {
-    let mut wanted = Vec::new();
-    while let Some(name) = args.word() {
-        anyhow::ensure!(CHECKS.iter().any(|(check, _)| *check == name), "there is no check `{name}`");
-        wanted.push(name);
-    }
+    let wanted = args.words(|word| CHECKS.iter().any(|(check, _)| *check == word));
     args.finish()?;
     setup::packages()?;
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
@@ -49,8 +45,9 @@ pub fn test(args: &mut Args) -> Result<bool> {
 /// `cargo xtask worlds`
 pub fn worlds(args: &mut Args) -> Result<bool> {
     let seed = args.number("--seed")?.unwrap_or(1);
-    let count = args.word().map_or(Ok(WORLDS), |word| word.parse())?;
+    let count = args.words(|word| word.parse::<u64>().is_ok());
     args.finish()?;
+    let count = count.first().and_then(|word| word.parse().ok()).unwrap_or(WORLDS);
     one("worlds", || run_worlds(count, seed))
 }
 

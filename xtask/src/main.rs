@@ -31,14 +31,14 @@ const COMMANDS: &[Command] = &[
         name: "test",
         usage: "[CHECK...]",
         about: "Installs what the checks need, runs them all (or those named), and prints one table.\n\
-                Checks: fmt clippy tests e2e docs loom miri worlds icount. `e2e` is part of `tests`.",
+                Checks: fmt clippy tests docs worlds loom miri icount; the end-to-end tests are among `tests`.",
         run: checks::test,
     },
     Command { name: "ci", usage: "", about: "The same as `test`.", run: checks::test },
     Command {
         name: "worlds",
         usage: "[N] [--seed S]",
-        about: "Runs N simulated worlds of each kind with seeds from S on (default: 200 from 1), optimised.\n\
+        about: "Runs N simulated worlds of each kind with seeds from S on (default: 1000 from 1), optimised.\n\
                 A failure prints its seed; `cargo xtask worlds 1 --seed S` is that world again.",
         run: checks::worlds,
     },
@@ -89,16 +89,16 @@ const COMMANDS: &[Command] = &[
 
 fn main() -> ExitCode {
     let mut args = Args::from_env();
-    let name = args.word().unwrap_or_else(|| "help".into());
-    if matches!(name.as_str(), "help" | "--help" | "-h") {
+    let wants_help = args.flag("--help") | args.flag("-h");
+    let Some(name) = args.word().filter(|name| name != "help") else {
         print!("{}", help());
         return ExitCode::SUCCESS;
-    }
+    };
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         eprintln!("xtask: there is no `{name}`\n\n{}", help());
         return ExitCode::from(2);
     };
-    if args.flag("--help") {
+    if wants_help {
         print!("{}", describe(command));
         return ExitCode::SUCCESS;
     }

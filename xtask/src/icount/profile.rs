@@ -36,7 +36,9 @@ pub(super) fn print(program: &Path) -> Result<()> {
         let places = places(program, &spent)?;
         let total = spent.values().sum::<u64>() as f64 / (LONG - SHORT) as f64;
         println!("\n{kind}, {AT_ONCE} packets in a turn: {total:.1} instructions per packet");
-        show(&spent, &places, |place| place.function.clone());
+        show(&spent, &places, |place| {
+            format!("{}  {}", place.line.split(':').next().unwrap_or_default(), place.function)
+        });
         println!();
         show(&spent, &places, |place| format!("{}  {}", place.line, place.function));
     }
@@ -143,10 +145,11 @@ fn is_ours(file: &str) -> bool {
     ["crates/", "bench/src"].iter().any(|ours| file.contains(ours)) && !file.contains("/registry/")
 }
 
-/// Without the hash, and without what it is generic over.
+/// The name alone: the file stands before it. A method of a trait keeps its type.
 fn function(name: &str) -> String {
     let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
-    name.replace("<impl ", "<").chars().take(90).collect()
+    let is_path = !name.contains(['<', '{', ' ']);
+    if is_path { name.rsplit("::").next().unwrap_or(name).into() } else { name.into() }
 }
 
 /// `crates/…` without what leads there, the end of other paths, and nothing of what addr2line remarks behind them.
