@@ -38,7 +38,8 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> 
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
     let workshop = Workshop { netlink, buffers, umem, cpus: count, allowance: memory.allowance };
     let (attached, tables, routes) = (Vec::new(), Arc::default(), config.routes.clone());
-    let mut control = Control { file: file.to_owned(), config, cpus, workshop, attached, routes, tables };
+    let (file, pings) = (file.to_owned(), Vec::new());
+    let mut control = Control { file, config, cpus, workshop, attached, routes, pings, tables };
     match open_all(&mut control) {
         Ok(()) => Ok(control),
         Err(why) => {

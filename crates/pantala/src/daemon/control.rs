@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
+use super::stack::echo::Running;
 use super::tables::{self, Attached};
 use super::{UpError, log};
 use crate::api::{CopyMode, DeviceMode, Error, ErrorKind};
@@ -26,6 +27,8 @@ pub(crate) struct Control {
     pub(super) attached: Vec<Attached>,
     /// Static routes: configured, or added by hand.
     pub(super) routes: Vec<Route>,
+    /// Pings that run, and some that have ended.
+    pub(super) pings: Vec<Running>,
     /// What the netisrs were given last.
     pub(super) tables: Arc<Tables>,
 }

@@ -1,6 +1,6 @@
 //! What the admin API asks, answered by the running stack.
 
-mod echo;
+pub(super) mod echo;
 mod interfaces;
 mod neighbours;
 mod routes;
