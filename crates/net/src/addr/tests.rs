@@ -301,3 +301,32 @@ fn we_are_in_the_groups_that_a_node_and_a_router_must_be_in() {
     assert_eq!(all(false), [true, false, false, true, false, true, false]);
     assert_eq!(all(true), [true, true, false, true, true, true, false]);
 }
+
+#[test]
+fn while_an_address_is_being_asked_for_neighbours_are_asked_with_another() {
+    let mut bench = start(true);
+    bench.advance(SECOND * 10);
+    let mut changed = config(true);
+    changed.ifs[0].addrs.push(IfAddr { addr: "2001:db8:5::1".parse().unwrap(), prefix_len: 64 });
+    bench.set_tables(changed);
+    bench.forget_sent();
+    let host: IpAddr = "2001:db8:5::16".parse().unwrap();
+    let cpu = bench.cpu();
+    let mut pkt = cpu.pool.take().unwrap();
+    let bytes = build::udp(addr6(1, 1).into(), host, (1, 2), &[0]);
+    pkt.append(bytes.len()).unwrap().copy_from_slice(&bytes);
+    pkt.outif = 1;
+    crate::neigh::hold(cpu, pkt);
+    bench.run();
+    let asked = bench.said(1);
+    assert!(
+        asked.iter().any(|said| matches!(said, Said::Asked { source, target, .. }
+        if *target == host && bench_is_sure_of(*source))),
+        "{asked:?}"
+    );
+}
+
+/// The addresses that the bench had before.
+fn bench_is_sure_of(source: IpAddr) -> bool {
+    [IpAddr::from(addr6(1, 1)), link_local(mac(1)).into()].contains(&source)
+}

@@ -8,9 +8,9 @@ use wire::ether::Mac;
 use wire::nd::Message;
 
 use super::Key;
-use crate::arp;
 use crate::cpu::Cpu;
 use crate::ip6::nd;
+use crate::{addr, arp};
 
 /// Asks everybody on the link.
 pub(super) fn all(cpu: &mut Cpu, key: Key) {
@@ -40,12 +40,17 @@ fn solicit(cpu: &mut Cpu, key: Key, target: Ipv6Addr, dst: Ipv6Addr, to: Option<
     nd::solicit(cpu, key.ifindex, nd::Way { src, dst, mac: to }, Message::NeighborSolicit { target });
 }
 
-/// Our own addresses to ask with: the one that speaks to such neighbours or, while that is not to be used, another.
-/// Without one there is nobody to answer to, and the question is not sent.
+/// Our own addresses to ask with: the one that speaks to such neighbours or, while that is not certain or not to be
+/// used, another. Without one there is nobody to answer to, and the question is not sent.
 fn speaker(cpu: &Cpu, key: &Key) -> Option<(Mac, IpAddr)> {
     let ifnet = cpu.tables.ifnet(key.ifindex)?;
     let others = ifnet.addrs.iter().map(|own| own.addr).filter(|own| own.is_ipv4() == key.addr.is_ipv4());
-    let mut all = ifnet.source_for(key.addr).into_iter().chain(others);
-    let source = all.find(|own| cpu.addrs.usable(key.ifindex, *own))?;
+    let all = || ifnet.source_for(key.addr).into_iter().chain(others.clone());
+    let is_certain = |own: &IpAddr| {
+        let own = addr::Key { ifindex: key.ifindex, addr: *own };
+        cpu.addrs.state(&own) == Some(addr::State::Preferred)
+    };
+    let certain = all().find(is_certain);
+    let source = certain.or_else(|| all().find(|own| cpu.addrs.usable(key.ifindex, *own)))?;
     Some((ifnet.mac, source))
 }

@@ -34,10 +34,8 @@ pub(crate) struct Way {
 pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message) {
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
     let key = addr::Key { ifindex, addr: way.src.into() };
-    //= https://www.rfc-editor.org/rfc/rfc4429#section-3.2
-    //# (modifies section 7.2.2) A node MUST NOT use an Optimistic Address as the source address of a Neighbor Solicitation
-    // A router has no other address in its first second, so it asks all the same, but says no link address: nobody's
-    // entry is overwritten, which is what the rule is for.
+    // RFC 4429 §3.2 wants no questions from an address that is not certain yet. In its first second a router has no
+    // other: it asks all the same, but says no link address, so that nobody's entry is overwritten.
     let mac = Some(ifnet.mac).filter(|_| cpu.addrs.state(&key) != Some(State::Tentative));
     cpu.count(Count::NdSolicitsSent);
     send(cpu, ifindex, way, message, mac.map(Opt::SourceLinkAddr));
@@ -57,8 +55,7 @@ pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr,
     let advert = NeighborAdvert {
         router: cpu.tables.forwarding,
         solicited: asker.is_some(),
-        //= https://www.rfc-editor.org/rfc/rfc4429#section-3.3
-        //# The Override flag MUST be set to 0 for an Optimistic Address
+        // RFC 4429 §3.3: who is not certain yet overrides nobody.
         replace: cpu.addrs.state(&ours) == Some(State::Preferred),
         target,
     };
