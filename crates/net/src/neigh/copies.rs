@@ -262,13 +262,12 @@ fn send(cpu: &mut Cpu, key: Key, mut pkt: Pkt) {
     dispatch(cpu, pkt, next);
 }
 
+/// Whoever sent the packet is told, also if that was us.
+///
 /// Drops  [`DropReason::NeighUnreachable`].
 //= https://www.rfc-editor.org/rfc/rfc1812#section-3.3.2
 //# The link layer MUST NOT report a Destination Unreachable error to IP solely because there is no ARP cache entry for a destination
 fn unreachable(cpu: &mut Cpu, pkt: Pkt) {
-    if pkt.flags.has(pkt::Flags::LOCAL) {
-        return cpu.bury(pkt, DropReason::NeighUnreachable);
-    }
     icmp::answer(cpu, pkt, Problem::HostUnreachable);
 }
 
