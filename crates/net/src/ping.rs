@@ -314,3 +314,6 @@ impl Waiter {
         self.sent.push_back(Sent { seq, at, is_answered: false });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,3 +133,6 @@ fn put_reset(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,3 +53,6 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
     };
     if intact { Ok(header) } else { Err(DropReason::UdpBadChecksum) }
 }
+
+#[cfg(test)]
+mod tests;

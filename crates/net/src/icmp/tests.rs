@@ -344,15 +344,9 @@ fn a_packet_too_big_for_the_next_link_is_answered_with_its_mtu() {
 
 #[test]
 fn no_ipv6_path_is_said_to_carry_less_than_the_minimum() {
-    let message = |mtu| ip6::icmp6_message(mtu);
+    let message = |mtu| crate::ip6::icmp6::message(Problem::TooBig { mtu });
     assert_eq!(message(576), Some(icmp6::Message::PacketTooBig { mtu: 1280 }));
     assert_eq!(message(9000), Some(icmp6::Message::PacketTooBig { mtu: 9000 }));
-
-    mod ip6 {
-        pub(super) fn icmp6_message(mtu: u32) -> Option<wire::icmp6::Message> {
-            crate::ip6::icmp6::message(super::Problem::TooBig { mtu })
-        }
-    }
 }
 
 #[test]
