@@ -6,32 +6,28 @@
 
 mod datagram;
 mod join;
+mod table;
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
 use pkt::{Flags, Pkt};
 use wire::ip6_ext::{At, Fragment};
 use wire::{ip4, ip6};
 
 use self::datagram::{Datagram, Outcome, Piece};
+use self::table::Table;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::icmp::Problem;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::secret::Secret;
 use crate::tables::IfIndex;
 use crate::time::Duration;
 use crate::timers::Timer;
 use crate::{ip6 as inet6, rss, upper};
 
-/// Datagrams that wait on one CPU at the most.
-const DATAGRAMS_MAX: usize = 256;
-/// Datagrams that wait of one source at the most.
-const PER_SOURCE_MAX: usize = 16;
 /// Buffers that wait at the most, unless that is more than a quarter of the pool.
 const BUFFERS_MAX: usize = 2048;
 
@@ -49,11 +45,7 @@ const TIMEOUT6: Duration = Duration::from_secs(60);
 
 /// Datagrams that wait for fragments.
 pub struct Reass {
-    datagrams: HashMap<Key, Datagram, Secret>,
-    /// Buffers that all of them hold.
-    buffers: usize,
-    /// Datagrams that there have been: tells which began first.
-    begun: u64,
+    table: Table,
     timer_is_set: bool,
 }
 
@@ -140,14 +132,7 @@ fn input(cpu: &mut Cpu, key: Key, piece: Piece) {
         return cpu.bury(piece.pkt, DropReason::ReassFull);
     }
     let timeout = if key.src.is_ipv4() { TIMEOUT4 } else { TIMEOUT6 };
-    let Reass { datagrams, buffers, begun, .. } = &mut cpu.reass;
-    let datagram = datagrams.entry(key).or_insert_with(|| {
-        *begun += 1;
-        Datagram::new(*begun, cpu.now + timeout)
-    });
-    *buffers -= datagram.buffers();
-    let outcome = datagram.insert(piece);
-    *buffers += datagram.buffers();
+    let outcome = cpu.reass.table.insert(key, piece, cpu.now + timeout);
     set_timer(cpu);
     match outcome {
         Outcome::Kept => (),
@@ -158,7 +143,8 @@ fn input(cpu: &mut Cpu, key: Key, piece: Piece) {
 }
 
 fn whole(cpu: &mut Cpu, key: &Key) {
-    let mut pkts: VecDeque<_> = cpu.reass.remove(key).into_iter().flat_map(Datagram::into_pkts).collect();
+    let mut pkts: VecDeque<_> =
+        cpu.reass.table.remove(key).into_iter().flat_map(Datagram::into_pkts).collect();
     let Some(first) = pkts.pop_front() else { return };
     match join::join(&mut cpu.pool, first, pkts) {
         Ok(pkt) => {
@@ -182,22 +168,19 @@ fn deliver(cpu: &mut Cpu, mut pkt: Pkt) {
 
 /// Makes room for `buffers` more of the datagram `key`; old ones give way. False if there cannot be room.
 fn make_room(cpu: &mut Cpu, key: &Key, buffers: usize) -> bool {
-    if !cpu.reass.datagrams.contains_key(key)
-        && let Some((oldest, reason)) = cpu.reass.crowded_out(key.src)
-    {
+    if let Some((oldest, reason)) = cpu.reass.table.crowded_out(key) {
         evict(cpu, &oldest, reason);
     }
     let max = BUFFERS_MAX.min(cpu.pool.total() / 4);
-    while cpu.reass.buffers + buffers > max {
-        let holders = cpu.reass.datagrams.iter().filter(|(_, datagram)| datagram.buffers() > 0);
-        let Some(oldest) = oldest(holders) else { return false };
+    while cpu.reass.table.buffers() + buffers > max {
+        let Some(oldest) = cpu.reass.table.oldest() else { return false };
         evict(cpu, &oldest, DropReason::ReassFull);
     }
     true
 }
 
 fn evict(cpu: &mut Cpu, key: &Key, reason: DropReason) {
-    if let Some(datagram) = cpu.reass.remove(key) {
+    if let Some(datagram) = cpu.reass.table.remove(key) {
         bury_all(cpu, datagram.pieces, reason);
     }
 }
@@ -206,16 +189,11 @@ fn bury_all(cpu: &mut Cpu, pieces: Vec<Piece>, reason: DropReason) {
     pieces.into_iter().for_each(|piece| cpu.bury(piece.pkt, reason));
 }
 
-/// Of these datagrams the one that began first.
-fn oldest<'a>(datagrams: impl Iterator<Item = (&'a Key, &'a Datagram)>) -> Option<Key> {
-    datagrams.min_by_key(|(_, datagram)| datagram.number).map(|(key, _)| *key)
-}
-
 /// Sees to it that the timer fires when the first datagram is late. It looks again after the shorter of the two
 /// timeouts at the latest, so that none which begins meanwhile is late before that.
 fn set_timer(cpu: &mut Cpu) {
     if !core::mem::replace(&mut cpu.reass.timer_is_set, true) {
-        let first = cpu.reass.datagrams.values().map(|datagram| datagram.deadline).min();
+        let first = cpu.reass.table.deadline();
         let latest = cpu.now + TIMEOUT4;
         cpu.timers.set(first.map_or(latest, |first| first.min(latest)), Timer::Reass);
     }
@@ -227,13 +205,9 @@ fn set_timer(cpu: &mut Cpu) {
 /// Drops  [`DropReason::ReassTimeout`].
 pub fn timer(cpu: &mut Cpu) {
     cpu.reass.timer_is_set = false;
-    let now = cpu.now;
-    let late: Vec<_> = cpu.reass.datagrams.extract_if(|_, datagram| datagram.deadline <= now).collect();
-    for (_, datagram) in late {
-        cpu.reass.buffers -= datagram.buffers();
-        give_up(cpu, datagram);
-    }
-    if !cpu.reass.datagrams.is_empty() {
+    let late = cpu.reass.table.take_late(cpu.now);
+    late.into_iter().for_each(|datagram| give_up(cpu, datagram));
+    if !cpu.reass.table.is_empty() {
         set_timer(cpu);
     }
 }
@@ -255,30 +229,12 @@ impl Reass {
     /// Nothing waits. `key` keys the table.
     #[must_use]
     pub fn new(key: u128) -> Self {
-        Self { datagrams: HashMap::with_hasher(Secret::new(key)), buffers: 0, begun: 0, timer_is_set: false }
-    }
-
-    /// The datagram that gives way to a new one of `src`: of its own if it has as many as it may, so that a source
-    /// that loses much harms itself; else the oldest of all, if there are as many as may be.
-    fn crowded_out(&self, src: IpAddr) -> Option<(Key, DropReason)> {
-        let of_source = || self.datagrams.iter().filter(|(key, _)| key.src == src);
-        if of_source().count() >= PER_SOURCE_MAX {
-            return Some((oldest(of_source())?, DropReason::ReassSourceFull));
-        }
-        let is_full = self.datagrams.len() >= DATAGRAMS_MAX;
-        if is_full { Some((oldest(self.datagrams.iter())?, DropReason::ReassFull)) } else { None }
-    }
-
-    fn remove(&mut self, key: &Key) -> Option<Datagram> {
-        let datagram = self.datagrams.remove(key)?;
-        self.buffers -= datagram.buffers();
-        Some(datagram)
+        Self { table: Table::new(key), timer_is_set: false }
     }
 
     /// Takes out all fragments that wait.
     pub(crate) fn drain(&mut self) -> Vec<Pkt> {
-        self.buffers = 0;
-        self.datagrams.drain().flat_map(|(_, datagram)| datagram.into_pkts()).collect()
+        self.table.drain()
     }
 }
 

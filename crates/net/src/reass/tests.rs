@@ -3,9 +3,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 
+use super::table::{DATAGRAMS_MAX, PER_SOURCE_MAX};
 use super::*;
 use crate::kit::build::{echo_request, fix_ip4_checksum, frame, ip, udp};
 use crate::kit::{Bench, addr4, addr6};
+use crate::secret::Secret;
 
 /// Both families: the tests are one body.
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -521,5 +523,19 @@ fn a_whole_datagram_goes_to_the_cpu_of_its_flow() {
             assert_eq!(bench.dropped(DropReason::UdpBadChecksum), 0);
         }
         assert_eq!(seen, [true; 4]);
+    }
+}
+
+#[test]
+fn datagrams_that_come_whole_behind_one_that_does_not_leave_nothing() {
+    for family in FAMILIES {
+        let mut bench = bench();
+        inject(&mut bench, [Source { src: family.host(66), ..Source::new(family) }.piece(&[0; 8], 64, true)]);
+        let pieces = Source::new(family).cut(&echo(family, &bytes(100)), &[64]);
+        for _ in 0..2000 {
+            inject(&mut bench, pieces.clone());
+        }
+        assert_eq!(bench.counted(family.answered()), 2000);
+        assert!(bench.cpu().reass.table.remembered() <= 2 * DATAGRAMS_MAX + 1);
     }
 }
