@@ -8,3 +8,4 @@ mod neighbours;
 mod icmp;
 mod nonsense;
 mod random;
+mod reassembly;
