@@ -186,13 +186,16 @@ pub(super) fn timer(cpu: &mut Cpu) {
     arm(cpu);
 }
 
-/// Forgets entries that are on no link any more. The copies die by themselves: all CPUs see the same tables.
+/// Forgets entries that are on no link any more.
+///
+/// Tables come to the CPUs one after the other: who has the next ones already, in which the link is back, may have
+/// asked just before, and must not wait for ever.
 pub(super) fn tables_changed(cpu: &mut Cpu) {
     let tables = cpu.tables.clone();
-    let owned = &mut cpu.neigh.owned;
+    let owned = &cpu.neigh.owned;
     let lost: Vec<Key> = owned.table.keys().filter(|key| !is_on_link(&tables, key)).copied().collect();
     for key in lost {
-        owned.take(&key);
+        remove(cpu, key);
     }
 }
 
