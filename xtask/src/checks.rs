@@ -149,7 +149,7 @@ fn run_docs() -> Result<Vec<Row>> {
 
 /// The worlds of `sim`, with more seeds than `cargo test` has patience for.
 fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--release", "--package", "sim", "--test", "*"]);
+    let mut command = cargo(["test", "--profile", "worlds", "--package", "sim", "--test", "*"]);
     command.env("PANTALA_WORLDS", count.to_string()).env("PANTALA_SEED", seed.to_string());
     command_of_tests("worlds", command, 10 * MINUTE)
 }
