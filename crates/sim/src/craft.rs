@@ -2,9 +2,16 @@
 
 use core::net::IpAddr;
 
+use pkt::Gso;
+use wire::ether::{self, EtherType, Mac};
 use wire::ip6_ext::Fragment;
 use wire::protocol::Protocol;
-use wire::{icmp4, icmp6, ip4, ip6, udp};
+use wire::{checksum, icmp4, icmp6, ip4, ip6, tcp, udp};
+
+use crate::frame::{Frame, Partial};
+
+/// Payload bytes of each segment of a [`super_frame`].
+pub const SEGMENT_LEN: u16 = 1400;
 
 /// The fields of an IP header that tests choose.
 #[derive(Clone, Copy, Debug)]
@@ -140,4 +147,36 @@ fn fragments6(packet: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
         [&header.to_bytes()[..], &fragment.to_bytes(), part].concat()
     };
     payload.chunks(step).enumerate().map(cut).collect()
+}
+
+/// A TCP or UDP super-packet between two ports, with its checksum still partial: a frame as a virtual machine sends it.
+#[must_use]
+pub fn super_frame(macs: [Mac; 2], ip: Ip, protocol: Protocol, ports: [u16; 2], payload: &[u8]) -> Frame {
+    let is_tcp = protocol == Protocol::TCP;
+    let mut header = vec![0; if is_tcp { tcp::HEADER_LEN } else { udp::HEADER_LEN }];
+    header[..2].copy_from_slice(&ports[0].to_be_bytes());
+    header[2..4].copy_from_slice(&ports[1].to_be_bytes());
+    let len = u16::try_from(header.len() + payload.len()).unwrap_or(u16::MAX);
+    let offset = if is_tcp { tcp::CHECKSUM_OFFSET } else { 6 };
+    if is_tcp {
+        (header[12], header[13]) = (5 << 4, tcp::Flags::ACK.0);
+    } else {
+        header[4..6].copy_from_slice(&len.to_be_bytes());
+    }
+    let (pseudo, ip_len, gso, ethertype) = match (ip.src, ip.dst) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let pseudo = checksum::partial_v6(src, dst, protocol, len.into());
+            (pseudo, ip6::HEADER_LEN, Gso::Tcp6, EtherType::IPV6)
+        }
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            (checksum::partial_v4(src, dst, protocol, len), ip4::HEADER_LEN, Gso::Tcp4, EtherType::IPV4)
+        }
+        _ => return Frame::default(),
+    };
+    header[offset..offset + 2].copy_from_slice(&pseudo.to_be_bytes());
+    let frame =
+        Frame::around(macs[0], macs[1], ethertype, &packet(ip, protocol, &[&header, payload].concat()));
+    let start = u16::try_from(ether::HEADER_LEN + ip_len).unwrap_or(0);
+    let partial = Partial { start, offset: u16::try_from(offset).unwrap_or(0) };
+    Frame { partial: Some(partial), gso: if is_tcp { gso } else { Gso::Udp }, gso_size: SEGMENT_LEN, ..frame }
 }

@@ -46,12 +46,17 @@ fn own_hash(frame: &Frame) -> Option<u16> {
     }
 }
 
-/// What many cards compute, with the key that came with them: of addresses and ports, in their order.
+/// What many cards compute, with the key that came with them: of addresses, and of the ports if the packet has any, in
+/// their order.
 fn other_hash(frame: &Frame) -> u16 {
     let packet = frame.packet();
+    let has_ports = |protocol: usize| matches!(packet.get(protocol), Some(6 | 17));
     let input = match frame.header().ethertype {
-        EtherType::IPV4 => packet.get(12..24),
-        EtherType::IPV6 => packet.get(8..44),
+        EtherType::IPV4 => {
+            let is_fragment = packet.get(6..8).is_some_and(|word| word[0] & 0x3f != 0 || word[1] != 0);
+            packet.get(12..if has_ports(9) && !is_fragment { 24 } else { 20 })
+        }
+        EtherType::IPV6 => packet.get(8..if has_ports(6) { 44 } else { 40 }),
         _ => None,
     };
     input.map_or(0, |input| (toeplitz::hash(&toeplitz::MICROSOFT_KEY, input) & 0xffff) as u16)

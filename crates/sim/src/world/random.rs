@@ -189,9 +189,14 @@ impl Tale {
         for (cable, spec) in self.cables.iter().zip(&self.specs) {
             self.world.on(*cable).spec = *spec;
         }
-        for router in &self.routers {
-            self.world.of(*router).nics.iter().for_each(|nic| nic.refuse(0));
-            self.world.of(*router).change(|spec| spec.ports.iter_mut().for_each(|port| port.up = true));
+        // Nonsense may have claimed an address that was just being asked for: it is lost until configured again.
+        let ups = if self.world.allow.nonsense { &[false, true][..] } else { &[true] };
+        for up in ups {
+            for router in &self.routers {
+                self.world.of(*router).nics.iter().for_each(|nic| nic.refuse(0));
+                self.world.of(*router).change(|spec| spec.ports.iter_mut().for_each(|port| port.up = *up));
+            }
+            self.world.run_for(BOOT);
         }
         for station in self.stations.iter().flatten() {
             self.world.at(*station).mute = false;

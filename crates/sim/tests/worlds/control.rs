@@ -255,3 +255,26 @@ fn an_interface_that_is_removed_under_load_leaves_no_buffer_behind() {
         }
     }
 }
+
+/// While the change is on its way, some CPUs ask others for neighbours on a link that those hold for gone.
+#[test]
+fn an_interface_that_flaps_under_load_leaves_nobody_waiting() {
+    for family in Family::BOTH {
+        for seed in seeds(12) {
+            let mut pair = pair("flap", seed, Shape { cpus: 4, rings: 2, rss: Rss::Wrong });
+            pair.world.stalls = 500_000;
+            let flow =
+                |port| Flow::to(family.addr(2, 2)).ports(port, 9).count(200).gap(Duration::from_micros(100));
+            (0..16).for_each(|port| _ = pair.world.flow(pair.a, pair.b, flow(port)));
+            for up in [false, true, false, true] {
+                pair.world.run_for(Duration::from_millis(1));
+                pair.world.of(pair.router).change(|spec| spec.ports[1].up = up);
+            }
+            pair.world.run_for(15 * SECOND);
+            let late = pair.world.flow(pair.a, pair.b, flow(9).count(1));
+            pair.world.run_for(SECOND);
+            assert_eq!(pair.world.tally(late).received, 1, "{}", pair.world.drops());
+            pair.world.finish();
+        }
+    }
+}

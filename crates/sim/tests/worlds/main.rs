@@ -9,3 +9,4 @@ mod icmp;
 mod nonsense;
 mod random;
 mod reassembly;
+mod offload;
