@@ -36,8 +36,8 @@ pub struct Tour {
     pub done: Box<dyn FnOnce() + Send>,
 }
 
-/// Packets that a hand-off ring holds.
-const PACKETS_MAX: usize = 1024;
+/// Packets that a hand-off ring holds: what a CPU may be handed while the system has taken it away for a moment.
+const PACKETS_MAX: usize = 4096;
 /// Messages that a message ring holds; more wait at the sender.
 const MESSAGES_MAX: usize = 256;
 

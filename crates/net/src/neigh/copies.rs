@@ -18,12 +18,13 @@ use crate::secret::Secret;
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
 
-/// Packets that wait for one neighbour at the most; the oldest makes room.
+/// Packets that wait for one neighbour at the most; the oldest makes room. Enough for all fragments of a datagram, and
+/// for the first flight of a few connections.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-2.3.2.2
 //# The link layer SHOULD save (rather than discard) at least one (the latest) packet of each set of packets destined to the same unresolved IP address, and transmit the saved packet when the address has been resolved.
-pub const HOLD_EACH_MAX: usize = 3;
+pub const HOLD_EACH_MAX: usize = 64;
 /// Packets that wait on one CPU at the most; the oldest makes room.
-pub const HOLD_MAX: usize = 256;
+pub const HOLD_MAX: usize = 512;
 /// Unanswered neighbours that are remembered at the most; the oldest makes room.
 const FAILED_MAX: usize = 1024;
 /// How long a neighbour that did not answer is not asked again.

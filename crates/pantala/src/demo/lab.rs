@@ -111,11 +111,11 @@ impl Lab {
         let mut text = String::new();
         for host in &self.hosts {
             let link = match host.attachment {
-                Attachment::Xdp => "veth ── AF_XDP",
-                Attachment::Tap => "kernel ── TAP ",
+                Attachment::Xdp => "veth ───── AF_XDP",
+                Attachment::Tap => "kernel ────── TAP",
             };
             let (v4, v6) = (host.v4(), host.v6());
-            let _ = writeln!(text, "  host {}  {v4:<11} {v6:<14} ──{link}──┤ pantala", host.name);
+            let _ = writeln!(text, "  host {}  {v4:<10} {v6:<13} ── {link} ──┤ pantala", host.name);
         }
         text
     }

@@ -121,7 +121,8 @@ fn progress(arrived: u64, of: u64, since: Duration, router: &Router) -> String {
     let netisrs = router.netisrs();
     let packets: Vec<String> = netisrs.iter().map(|n| format!("cpu{} {}", n.cpu, n.packets)).collect();
     let handoffs: u64 = netisrs.iter().map(|n| n.handoffs_out).sum();
-    let drops: u64 = router.counters().drops.iter().map(|drop| drop.count).sum();
+    let drops = router.counters().drops;
+    let drops: u64 = drops.iter().filter(|drop| !is_natural(&drop.reason)).map(|drop| drop.count).sum();
     let (arrived_mb, of_mb, rate) = (arrived / 1_000_000, of / 1_000_000, gigabits(arrived, since));
     let packets = packets.join(", ");
     format!(
@@ -156,9 +157,14 @@ impl Snapshot {
         Work {
             packets: pairs().map(|(now, then)| now.packets - then.packets).collect(),
             handoffs: pairs().map(|(now, then)| now.handoffs_out - then.handoffs_out).sum(),
-            drops: drops.filter(|(_, count)| *count > 0).collect(),
+            drops: drops.filter(|(reason, count)| *count > 0 && !is_natural(reason)).collect(),
         }
     }
+}
+
+/// Whether a packet that ended for this reason had done what it was for.
+fn is_natural(reason: &str) -> bool {
+    reason.ends_with("_done")
 }
 
 impl Host {

@@ -1,7 +1,7 @@
 //! What the hosts do: ordinary sockets of the kernel.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -61,24 +61,34 @@ pub(crate) fn udp(from: &Netns, to: &Netns, target: IpAddr, count: u32) -> io::R
     for socket in [&server, &client] {
         socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     }
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| answer_each(&server));
-        let mut back = 0;
-        for first in (0..count).step_by(WINDOW as usize) {
-            let batch = first..(first + WINDOW).min(count);
-            batch.clone().try_for_each(|n| client.send(&datagram(n)).map(drop))?;
-            back += batch.take_while(|_| is_one_of_ours(&client)).count();
-        }
-        Ok(u32::try_from(back).unwrap_or(u32::MAX))
+        scope.spawn(|| answer_each(&server, &done));
+        let back = exchange(&client, count, WINDOW);
+        done.store(true, Ordering::Relaxed);
+        back
     })
 }
 
-/// Echoes until nothing comes for a while.
-fn answer_each(server: &UdpSocket) {
+/// Sends a few, takes their answers, sends the next.
+fn exchange(client: &UdpSocket, count: u32, window: u32) -> io::Result<u32> {
+    let mut back = 0;
+    for first in (0..count).step_by(window as usize) {
+        let batch = first..(first + window).min(count);
+        batch.clone().try_for_each(|n| client.send(&datagram(n)).map(drop))?;
+        back += batch.take_while(|_| is_one_of_ours(client)).count();
+    }
+    Ok(u32::try_from(back).unwrap_or(u32::MAX))
+}
+
+/// Echoes until the client is done.
+fn answer_each(server: &UdpSocket, done: &AtomicBool) {
     let mut buffer = [0; 2048];
-    while let Ok((len, from)) = server.recv_from(&mut buffer) {
-        // What cannot be sent is missed at the other end.
-        let _ = server.send_to(&buffer[..len], from);
+    while !done.load(Ordering::Relaxed) {
+        if let Ok((len, from)) = server.recv_from(&mut buffer) {
+            // What cannot be sent is missed at the other end.
+            let _ = server.send_to(&buffer[..len], from);
+        }
     }
 }
 
