@@ -31,7 +31,8 @@ fn lengths(family: Family, protocol: Protocol, len: usize, caps: Caps) -> Vec<us
     pair.world.run_for(SECOND);
     let len = |what| match what {
         What::Tcp { len, .. } | What::Udp { len, .. } => len,
-        other => panic!("{other:?} arrived"),
+        // Something else came, and no expectation is met.
+        _ => usize::MAX,
     };
     let heard = pair.world.at(pair.b).heard.iter().map(|heard| len(heard.what)).collect();
     pair.world.finish();
