@@ -8,7 +8,7 @@ use pkt::{Pkt, PktVec, VEC_MAX};
 
 use crate::count::{Count, IfCount};
 use crate::cpu::{Cpu, CpuId};
-use crate::driver::Driver;
+use crate::driver::{Driver, Link};
 use crate::drop::DropReason;
 use crate::fib::HopId;
 use crate::forward::forward;
@@ -312,6 +312,10 @@ fn push(cpu: &mut Cpu, vec: &mut PktVec, pkt: Pkt) {
 
 fn bury_queue(cpu: &mut Cpu, ifindex: IfIndex, scratch: &mut PktVec, reason: DropReason) {
     cpu.ifqs.pull(ifindex, scratch);
+    bury_all(cpu, ifindex, scratch, reason);
+}
+
+fn bury_all(cpu: &mut Cpu, ifindex: IfIndex, scratch: &mut PktVec, reason: DropReason) {
     for pkt in scratch.drain() {
         cpu.counters.add_if(ifindex, IfCount::TxDrops, 1);
         cpu.bury(pkt, reason);
@@ -348,11 +352,24 @@ impl Ring {
         let (packets, bytes) = totals(scratch);
         self.driver.tx(&mut cpu.pool, scratch);
         let (packets_left, bytes_left) = totals(scratch);
+        if packets_left > 0 && packets_left == packets {
+            self.bury_if_gone(cpu, scratch);
+        }
         cpu.ifqs.unpull(self.ifindex, scratch);
         cpu.counters.add(Count::TxPackets, packets - packets_left);
         cpu.counters.add_if(self.ifindex, IfCount::TxPackets, packets - packets_left);
         cpu.counters.add_if(self.ifindex, IfCount::TxBytes, bytes - bytes_left);
         self.driver.doorbell(&mut cpu.pool);
+    }
+
+    /// A ring that takes nothing is full, or its device was taken away: then waiting is in vain.
+    ///
+    /// Drops  [`DropReason::NoDevice`].
+    #[cold]
+    fn bury_if_gone(&self, cpu: &mut Cpu, scratch: &mut PktVec) {
+        if self.driver.link() == Link::Gone {
+            bury_all(cpu, self.ifindex, scratch, DropReason::NoDevice);
+        }
     }
 }
 

@@ -1,0 +1,9 @@
+//! The real daemon, on devices of this machine in network namespaces that these tests make and delete.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod changes;
+mod devices;
+mod ends;
+mod lab;
+mod reloads;
