@@ -10,8 +10,10 @@ pub(crate) fn drop_all() {
 }
 
 /// The control thread opens devices when the configuration is read again, and puts interfaces back at the end.
+/// AF_XDP locks the packet buffers in memory each time its first device is opened.
 pub(crate) fn drop_for_control() {
-    keep_at_most(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF);
+    let network = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    keep_at_most(network | CapabilitySet::BPF | CapabilitySet::IPC_LOCK);
 }
 
 /// That privileges cannot be given up is a reason to say so, not to stop working.

@@ -26,26 +26,34 @@ impl Control {
         }
         for (done, interface) in plan.open.iter().enumerate() {
             if let Err(why) = self.attach(interface) {
-                self.undo(plan.open.iter().take(done), &plan.close_first);
-                return Err(Error::new(kind_of(&why), why.to_string()).hint("nothing was changed"));
+                let error = Error::new(kind_of(&why), why.to_string());
+                let lost = self.undo(plan.open.iter().take(done), &plan.close_first);
+                return Err(error.hint(if lost.is_empty() {
+                    "nothing was changed".to_owned()
+                } else {
+                    format!("and not to be had as it was before: {}", lost.join(", "))
+                }));
             }
         }
         Ok(())
     }
 
-    /// Back to the configuration that was in force.
-    fn undo<'i>(&mut self, opened: impl Iterator<Item = &'i Interface>, closed: &[Interface]) {
+    /// Back to the configuration that was in force; answers the interfaces that are lost.
+    fn undo<'i>(&mut self, opened: impl Iterator<Item = &'i Interface>, closed: &[Interface]) -> Vec<String> {
         for interface in opened {
             self.detach_quietly(&interface.name);
         }
+        let mut lost = Vec::new();
         for interface in closed {
             if let Err(why) = self.attach(interface) {
                 log::error(&format!("interface {} is lost: {why}", interface.name));
+                lost.push(interface.name.clone());
             }
         }
         if let Err(why) = self.publish() {
             log::error(&why.error);
         }
+        lost
     }
 
     /// What cannot fail any more, unless the netisrs are dead.

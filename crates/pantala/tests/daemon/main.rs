@@ -1,6 +1,6 @@
 //! The real daemon, on devices of this machine in network namespaces that these tests make and delete.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod changes;
 mod devices;

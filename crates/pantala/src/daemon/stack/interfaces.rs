@@ -125,7 +125,9 @@ impl Control {
             let mut own = rings.iter().flatten().filter(|ring| ring.ifindex == interface.index).peekable();
             own.peek().is_some() && own.all(|ring| ring.link == Link::Up)
         };
+        // A TAP may have been moved to another namespace, and its rings know by themselves.
         let mut running = |facts: &Facts| match &facts.host {
+            _ if facts.copy.is_none() => true,
             None => true,
             Some((host, index)) => match netlink.link(host) {
                 Ok(link) => link.index == *index && link.flags.contains(LinkFlags::RUNNING),
