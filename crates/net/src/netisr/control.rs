@@ -88,7 +88,9 @@ impl Netisr {
 
     /// Gives the rings of an interface back, closed. When this is answered, nobody touches them any more.
     pub fn detach(&mut self, ifindex: IfIndex) -> Vec<Box<dyn Driver>> {
-        self.cpu.ifqs.connect(ifindex, Via::Nothing);
+        if matches!(self.cpu.ifqs.via(ifindex), Via::Ring(_)) {
+            self.cpu.ifqs.connect(ifindex, Via::Nothing);
+        }
         let pool = &mut self.cpu.pool;
         let gone = self.rings.extract_if(.., |ring| ring.ifindex == ifindex).map(|mut ring| {
             ring.driver.close(pool);

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::PATIENCE;
 use super::lab::Lab;
 use crate::api::client::Client;
 use crate::api::{Counters, Interface, Netisr};
+
+/// What the demo's temporary folder is called, before its process number.
+const FOLDER: &str = "pantala-demo-";
 
 /// A running pantala in the router's namespace.
 pub(crate) struct Router {
@@ -22,7 +25,8 @@ pub(crate) struct Router {
 impl Router {
     /// Writes the configuration, starts pantala, and waits until it answers.
     pub(crate) fn start(lab: &Lab) -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("pantala-demo-{}", std::process::id()));
+        sweep();
+        let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
         let (config, socket) = (folder.join("pantala.toml"), folder.join("control.sock"));
         std::fs::write(&config, lab.config(&socket)).map_err(|why| format!("{}: {why}", config.display()))?;
@@ -83,6 +87,20 @@ impl Drop for Router {
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes the folders of demos that were killed.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse().ok());
+        let is_dead = pid.and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_err());
+        if is_dead {
+            // Somebody else's, then.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
