@@ -131,7 +131,8 @@ impl Control {
             None => true,
             Some((host, index)) => match netlink.link(host) {
                 Ok(link) => link.index == *index && link.flags.contains(LinkFlags::RUNNING),
-                Err(NetlinkError::NoSuchLink(_)) => false,
+                // A TAP's kernel end may live in another network namespace; our end notices when it is gone.
+                Err(NetlinkError::NoSuchLink(_)) => facts.mode == DeviceMode::Tap,
                 Err(why) => {
                     log::warning(&why.to_string());
                     true
