@@ -187,6 +187,14 @@ impl XdpRing {
         self.stats.tx_frames += 1;
     }
 
+    /// Once the device was taken away the kernel sends nothing any more, and would keep what is queued.
+    #[cold]
+    fn refuse(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        let count = from.len();
+        self.stats.tx_errors += count as u64;
+        from.drain_front(count).for_each(|pkt| pool.give(pkt));
+    }
+
     fn queue_piece(&mut self, pkt: Pkt, continues: bool) {
         let len = u32::try_from(pkt.len()).unwrap_or(0);
         self.lent.insert(u64::from(pkt.index()));
@@ -224,6 +232,9 @@ impl Driver for XdpRing {
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
         if self.socket.is_none() {
             return;
+        }
+        if self.link == Link::Gone {
+            return self.refuse(pool, from);
         }
         self.complete(pool);
         let mut room = self.rings.tx.room() as usize;
