@@ -1,0 +1,212 @@
+//! Packets that no kernel would send: they die of the reason that is theirs, and everything else goes on.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use sim::craft::{self, Ip};
+use wire::arp::{Operation, Packet};
+use wire::ether::{EtherType, Mac};
+
+use crate::lab::{Attach, Family, Lab, Link};
+use crate::raw::{DEVICE, Raw, addresses};
+use crate::socket::ping;
+use crate::wait::until_right;
+
+/// The attacker's link: pantala is 1, the attacker is 2.
+fn on_link(family: Family, host: u8) -> IpAddr {
+    let v4 = format!("10.88.0.{host}");
+    family.pick(v4, format!("fd88::{host}")).parse().unwrap()
+}
+
+/// A lab with one honest host, and an attacker.
+struct Siege {
+    lab: Lab,
+    raw: Raw,
+    /// pantala's link address where the attacker is.
+    router: Mac,
+}
+
+impl Siege {
+    fn lay(test: &str) -> Option<Self> {
+        let mut lab = Lab::without_pantala(&format!("attacks::{test}"), &[Link::new(Attach::Native)])?;
+        let raw = Raw::plug_in(&lab.router);
+        lab.run_pantala(&format!(
+            "[[interface]]\nname = \"raw\"\ndevice = \"af_xdp:{DEVICE},mode=generic,queues=1\"\n\
+             address = [\"10.88.0.1/24\", \"fd88::1/64\"]\n"
+        ));
+        let router = Mac(lab.router.netlink().unwrap().link(DEVICE).unwrap().mac.unwrap());
+        Some(Self { lab, raw, router })
+    }
+
+    fn dropped(&self, reason: &str) -> u64 {
+        self.lab.pantala().dropped(reason)
+    }
+
+    /// The attacker asks for pantala, so that pantala knows where to answer.
+    fn introduce(&self) {
+        let [IpAddr::V4(own), IpAddr::V4(router)] = [2, 1].map(|host| on_link(Family::V4, host)) else {
+            return;
+        };
+        let question = Packet::request(self.raw.mac, own, router);
+        self.raw.send(Mac::BROADCAST, EtherType::ARP, &question.to_bytes());
+        let answer = self.raw.await_frame(|header, payload| {
+            let arp = (header.ethertype == EtherType::ARP).then(|| Packet::parse(payload).ok()).flatten()?;
+            (arp.operation == Operation::Reply && arp.sender_ip == router).then_some(arp.sender_mac)
+        });
+        assert_eq!(answer, Some(self.router));
+    }
+
+    /// The honest host is served as if nothing had happened.
+    fn all_is_well(&self) {
+        let host = &self.lab.hosts[0];
+        self.lab.both(|family| assert_eq!(ping(&host.netns, host.router(family), 3), 3));
+    }
+
+    /// IP packets that came back to the attacker and have nothing to do with neighbour discovery.
+    fn answers(&self) -> Vec<(IpAddr, IpAddr)> {
+        let frames = self.raw.drain();
+        let pairs = frames.iter().filter_map(|frame| addresses(frame.get(14..)?));
+        pairs.filter(|(_, to)| !to.is_multicast()).collect()
+    }
+}
+
+#[test]
+fn land_and_martians_are_dropped_each_by_its_name() {
+    let Some(siege) = Siege::lay("land_and_martians_are_dropped_each_by_its_name") else { return };
+    siege.introduce();
+    siege.lab.both(|family| {
+        let router = on_link(family, 1);
+        let far = siege.lab.hosts[0].addr(family);
+        let [own, martian] =
+            family.pick(["ip4_own_source", "ip4_martian_source"], ["ip6_own_source", "ip6_martian_source"]);
+        for target in [router, far] {
+            let before = siege.dropped(own);
+            siege.raw.send_ip(siege.router, &craft::udp(Ip::new(router, target), [7, 7], b"land"));
+            until_right("land is dropped", || siege.dropped(own), |now| *now == before + 1);
+        }
+        let sources =
+            family.pick(&["127.0.0.1", "240.0.0.1", "224.0.0.1", "255.255.255.255"][..], &["::1", "ff02::1"]);
+        for source in sources {
+            let before = siege.dropped(martian);
+            let packet = craft::udp(Ip::new(source.parse().unwrap(), far), [7, 7], b"martian");
+            siege.raw.send_ip(siege.router, &packet);
+            until_right(source, || siege.dropped(martian), |now| *now == before + 1);
+        }
+        assert_eq!(siege.answers(), []);
+    });
+    siege.all_is_well();
+}
+
+#[test]
+fn echo_to_a_broadcast_or_a_group_is_not_answered() {
+    let Some(siege) = Siege::lay("echo_to_a_broadcast_or_a_group_is_not_answered") else { return };
+    siege.introduce();
+    let smurf = |to: &str, mac: Mac| {
+        let ip = Ip::new(on_link(Family::V4, 2), to.parse().unwrap());
+        siege.raw.send_ip(mac, &craft::echo(ip, false, [1, 1], b"smurf"));
+    };
+    smurf("10.88.0.255", Mac::BROADCAST);
+    smurf("255.255.255.255", Mac::BROADCAST);
+    smurf("224.0.0.1", Mac([1, 0, 0x5e, 0, 0, 1]));
+    // (RFC 4443 §4.2 wants an answer to an IPv6 group, whose members are all on the link.)
+    until_right("echo to many is dropped", || siege.dropped("icmp_broadcast_echo"), |count| *count == 3);
+    // Of the other link: it would be answered by all who are there.
+    smurf("10.77.1.255", siege.router);
+    until_right("it is not forwarded", || siege.dropped("forward_broadcast"), |count| *count == 1);
+    assert_eq!(siege.answers(), []);
+    siege.all_is_well();
+}
+
+#[test]
+fn forged_arp_teaches_nothing_and_our_address_is_defended() {
+    let Some(siege) = Siege::lay("forged_arp_teaches_nothing_and_our_address_is_defended") else { return };
+    siege.introduce();
+    let known = || siege.lab.pantala().json("arp -an").to_string();
+    let forge = |mac: Mac, ip: Ipv4Addr| Packet {
+        operation: Operation::Reply,
+        sender_mac: mac,
+        sender_ip: ip,
+        target_mac: siege.router,
+        target_ip: Ipv4Addr::new(10, 88, 0, 1),
+    };
+    let replies = || siege.lab.pantala().counter("arp_replies_in");
+    // Nobody asked.
+    let unasked = forge(siege.raw.mac, Ipv4Addr::new(10, 88, 0, 50));
+    siege.raw.send(siege.router, EtherType::ARP, &unasked.to_bytes());
+    until_right("the reply is seen", replies, |count| *count >= 1);
+    assert!(!known().contains("10.88.0.50"), "{}", known());
+    // Nobody's link address is everybody's.
+    let broadcast = forge(Mac::BROADCAST, Ipv4Addr::new(10, 88, 0, 2));
+    let before = siege.dropped("arp_not_credible");
+    siege.raw.send(siege.router, EtherType::ARP, &broadcast.to_bytes());
+    until_right("it is not believed", || siege.dropped("arp_not_credible"), |count| *count > before);
+    assert!(known().contains(&siege.raw.mac.to_string()), "{}", known());
+    // Ours.
+    siege.raw.drain();
+    let theft = forge(siege.raw.mac, Ipv4Addr::new(10, 88, 0, 1));
+    siege.raw.send(siege.router, EtherType::ARP, &theft.to_bytes());
+    let conflicts = || siege.lab.pantala().counter("arp_conflicts");
+    until_right("the conflict is counted", conflicts, |count| *count >= 1);
+    let defended = siege.raw.await_frame(|header, payload| {
+        let arp = (header.ethertype == EtherType::ARP).then(|| Packet::parse(payload).ok()).flatten()?;
+        (arp.is_announcement() && arp.sender_mac == siege.router).then_some(())
+    });
+    assert_eq!(defended, Some(()), "pantala says that the address is its own");
+    siege.all_is_well();
+}
+
+#[test]
+fn overlapping_fragments_discard_the_datagram() {
+    let Some(siege) = Siege::lay("overlapping_fragments_discard_the_datagram") else { return };
+    siege.introduce();
+    siege.lab.both(|family| {
+        let ip = Ip::new(on_link(family, 2), on_link(family, 1)).may_fragment(7);
+        let data = [0x5a; 3000];
+        let [first, second] =
+            [1280, 1000].map(|mtu| craft::fragments(&craft::echo(ip, false, [1, 1], &data), mtu, 7));
+        let before = siege.dropped("reass_overlap");
+        // The second piece of the other cut begins inside of the first piece of this one.
+        siege.raw.send_ip(siege.router, &first[0]);
+        siege.raw.send_ip(siege.router, &second[1]);
+        until_right("the overlap is seen", || siege.dropped("reass_overlap"), |now| *now > before);
+        first[1..].iter().for_each(|piece| siege.raw.send_ip(siege.router, piece));
+    });
+    siege.all_is_well();
+    assert_eq!(siege.answers(), []);
+}
+
+#[test]
+fn fifty_thousand_damaged_packets_change_nothing() {
+    let Some(mut siege) = Siege::lay("fifty_thousand_damaged_packets_change_nothing") else { return };
+    siege.introduce();
+    let mut random = sim::random::Random::new(0x7061_6e74);
+    let far = siege.lab.hosts[0].addr(Family::V4);
+    let good: Vec<Vec<u8>> = Family::BOTH
+        .into_iter()
+        .flat_map(|family| {
+            let ip = Ip::new(on_link(family, 2), on_link(family, 1));
+            let echo = craft::echo(ip, false, [1, 1], &[0x77; 64]);
+            let large = craft::echo(ip.may_fragment(9), false, [1, 2], &[0x77; 2500]);
+            let mut all = vec![echo, craft::udp(ip, [9, 9], &[1; 40])];
+            all.extend(craft::fragments(&large, 1280, 9));
+            all
+        })
+        .chain([craft::udp(Ip::new(on_link(Family::V4, 2), far), [9, 9], &[1; 40])])
+        .collect();
+    for round in 0..50_000 {
+        let mut packet = good[round % good.len()].clone();
+        let header = packet.len().min(64);
+        for _ in 0..=random.below(3) {
+            packet[random.below(header)] = random.byte();
+        }
+        packet.truncate(packet.len() - random.below(20));
+        let ethertype = if round % 2 == 0 { EtherType::IPV4 } else { EtherType::IPV6 };
+        siege.raw.send(siege.router, ethertype, &packet);
+        if round % 64 == 0 {
+            siege.raw.drain();
+        }
+    }
+    siege.all_is_well();
+    assert!(siege.lab.pantala_mut().is_alive());
+    assert!(!siege.lab.pantala().stderr().contains("panicked"));
+    assert!(siege.dropped("ip4_bad_checksum") > 0 && siege.dropped("ip6_bad_version") > 0);
+}

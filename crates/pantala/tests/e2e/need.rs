@@ -1,0 +1,74 @@
+//! What a test needs of the machine. Without it the test is skipped, loudly.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use dev::sys::caps::{CapabilitySet, effective};
+use dev::sys::xsk::XskSocket;
+
+use crate::lab::{Attach, Link};
+
+/// Whether a lab with these links can be built here. If not, says so past the capture of test output.
+pub(crate) fn lab(test: &str, links: &[Link]) -> bool {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    if !effective().is_ok_and(|held| held.contains(needed)) {
+        return skipped(test, "needs root");
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return skipped(test, "no /dev/net/tun");
+    }
+    if links.iter().all(|link| link.attach == Attach::Tap) {
+        return true;
+    }
+    match XskSocket::new() {
+        Ok(_) => true,
+        Err(why) => skipped(test, &format!("no AF_XDP: {why}")),
+    }
+}
+
+/// Whether two CPUs may be used.
+pub(crate) fn two_cpus(test: &str) -> bool {
+    let cpus = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    cpus >= 2 || skipped(test, "needs two CPUs")
+}
+
+/// Whether a program is installed.
+pub(crate) fn program(test: &str, name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(name).exists());
+    found || skipped(test, &format!("{name} is not installed"))
+}
+
+fn skipped(test: &str, why: &str) -> bool {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
+    false
+}
+
+/// Labs that may run at once: each wants the machine's CPUs.
+const LABS_MAX: usize = 2;
+
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// The right to run a lab, until it is dropped.
+pub(crate) struct Permit(());
+
+impl Permit {
+    pub(crate) fn wait() -> Self {
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        while *running >= LABS_MAX {
+            running = ENDED.wait(running).unwrap_or_else(PoisonError::into_inner);
+        }
+        *running += 1;
+        drop(running);
+        Self(())
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}

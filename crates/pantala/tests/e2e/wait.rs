@@ -1,0 +1,45 @@
+//! Waiting for something to become true, and not for longer than a deadline.
+
+use core::fmt::Debug;
+use core::time::Duration;
+use std::time::Instant;
+
+/// How long anything may take that does not depend on the clocks of a protocol.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Looks again and again until `look` finds something.
+#[track_caller]
+pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, look).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
+}
+
+/// The same; `None` when the time is over.
+pub(crate) fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    loop {
+        let seen = look();
+        if seen.is_some() || begun.elapsed() > limit {
+            return seen;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Looks until what is seen satisfies `is_right`; on failure shows what was seen last.
+#[track_caller]
+pub(crate) fn until_right<T: Debug>(
+    what: &str,
+    mut look: impl FnMut() -> T,
+    is_right: impl Fn(&T) -> bool,
+) -> T {
+    let mut last = None;
+    let found = within(PATIENCE, || {
+        let seen = look();
+        if is_right(&seen) {
+            return Some(seen);
+        }
+        last = Some(seen);
+        None
+    });
+    found.unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}; seen last: {last:#?}"))
+}
