@@ -17,7 +17,7 @@ use crate::config::Config;
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
 const BUFFERS_OF_CPU: usize = 4096;
 /// Buffers for each ring: a full receive ring, and as many again on their way through the stack.
-const BUFFERS_OF_RING: usize = 2048;
+const BUFFERS_OF_RING: usize = 4096;
 /// With fewer a ring cannot keep a CPU busy.
 const BUFFERS_OF_RING_MIN: usize = 256;
 /// Rings that may come later, with another configuration.
