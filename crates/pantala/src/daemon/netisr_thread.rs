@@ -92,7 +92,7 @@ impl NetisrThread {
             log::warning(&format!("the netisr's bell: {why}"));
         }
         let after = self.clock.now();
-        self.idle.slept(after.since(now));
+        self.idle.slept(now, after);
         after
     }
 
