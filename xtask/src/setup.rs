@@ -15,12 +15,12 @@ struct Needed {
 }
 
 const NEEDED: &[Needed] = &[
-    Needed { program: "ip", package: "iproute2", why: "the Linux hosts of the end-to-end tests" },
-    Needed { program: "ping", package: "iputils-ping", why: "their view of reachability, TTL and MTU" },
-    Needed { program: "traceroute", package: "traceroute", why: "their view of the path" },
-    Needed { program: "tcpdump", package: "tcpdump", why: "a second opinion on every frame" },
-    Needed { program: "ethtool", package: "ethtool", why: "switching offloads of a host on and off" },
-    Needed { program: "valgrind", package: "valgrind", why: "instruction counts" },
+    Needed {
+        program: "traceroute",
+        package: "traceroute",
+        why: "a Linux host's view of the path, end to end",
+    },
+    Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },
 ];
 
 const UPDATE_LIMIT: Duration = Duration::from_secs(120);
