@@ -37,7 +37,7 @@ pub struct Tour {
 }
 
 /// Packets that a hand-off ring holds: what a CPU may be handed while the system has taken it away for a moment.
-const PACKETS_MAX: usize = 4096;
+pub const HANDOFF_MAX: usize = 4096;
 /// Messages that a message ring holds; more wait at the sender.
 const MESSAGES_MAX: usize = 256;
 
@@ -99,8 +99,8 @@ fn ends(cpus: usize, waker: &Waker) -> (Peers, Inbox, Remote) {
 }
 
 fn pair(waker: &Waker) -> (Way, From) {
-    let (packets, packets_end) = ring(PACKETS_MAX);
-    let (home, home_end) = ring(PACKETS_MAX);
+    let (packets, packets_end) = ring(HANDOFF_MAX);
+    let (home, home_end) = ring(HANDOFF_MAX);
     let (messages, messages_end) = ring(MESSAGES_MAX);
     let way = Way { packets, home, messages, waiting: VecDeque::new(), waker: waker.clone() };
     (way, From { packets: packets_end, home: home_end, messages: messages_end })

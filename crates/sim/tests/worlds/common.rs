@@ -69,13 +69,25 @@ pub(crate) fn pair_with(
     port: impl Fn(Port) -> Port,
     specs: [cable::Spec; 2],
 ) -> Pair {
+    pair_around(name, seed, shape, |router| router, port, specs)
+}
+
+/// [`pair_with`] whose router `more` is made of.
+pub(crate) fn pair_around(
+    name: &str,
+    seed: u64,
+    shape: Shape,
+    more: impl Fn(Spec) -> Spec,
+    port: impl Fn(Port) -> Port,
+    specs: [cable::Spec; 2],
+) -> Pair {
     let mut world = World::new(name, seed);
     let cables = specs.map(|spec| world.cable(spec));
     let port = |net: u8| {
         let at = usize::from(net - 1);
         port(Port::new(cables[at], net, 1).mtu(specs[at].mtu).rings(shape.rings, shape.rss))
     };
-    let router = world.host(Spec::router("router").cpus(shape.cpus).port(port(1)).port(port(2)));
+    let router = world.host(more(Spec::router("router").cpus(shape.cpus).port(port(1)).port(port(2))));
     let [a, b] = [1, 2].map(|net: u8| {
         let at = usize::from(net - 1);
         let station = station(net, 2).mtu(specs[at].mtu as usize);

@@ -7,7 +7,7 @@ use net::count::Count;
 use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::fib::Hop;
-use net::msg::Msg;
+use net::msg::{HANDOFF_MAX, Msg};
 use net::netisr::Netisr;
 use net::time::Duration;
 use sim::cable;
@@ -17,7 +17,7 @@ use sim::plan::{self, Family};
 use sim::station::Flow;
 use sim::world::World;
 
-use crate::common::{BOOT, Shape, pair, pair_with, seeds, station};
+use crate::common::{BOOT, Shape, pair, pair_around, seeds, station};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,14 +140,16 @@ fn messages_get_through_while_ten_times_too_many_packets_arrive() {
 fn a_full_hand_off_ring_drops_and_counts() {
     for family in Family::BOTH {
         let shape = Shape { cpus: 2, rings: 1, rss: Rss::Absent };
-        let ample = |port: Port| port.card(|card| card.allowance = 2000);
-        let mut pair = pair_with("handoff_full", 1, shape, ample, [cable::Spec::default(); 2]);
+        // More than the ring holds can be on its way to a CPU that stands still.
+        let roomy = |router: Spec| router.buffers(3 * HANDOFF_MAX);
+        let ample = |port: Port| port.card(|card| card.allowance = 2 * HANDOFF_MAX);
+        let mut pair = pair_around("handoff_full", 1, shape, roomy, ample, [cable::Spec::default(); 2]);
         pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
         pair.world.run_for(SECOND);
         let until = pair.world.now() + SECOND;
         pair.world.of(pair.router).cpus[1].stall_until(until);
         for port in 0..16 {
-            let flow = Flow::to(family.addr(2, 2)).ports(port, 7).count(300).gap(Duration::from_micros(20));
+            let flow = Flow::to(family.addr(2, 2)).ports(port, 7).count(800).gap(Duration::from_micros(20));
             pair.world.flow(pair.a, pair.b, flow);
         }
         pair.world.run_for(2 * SECOND);
