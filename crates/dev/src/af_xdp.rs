@@ -22,7 +22,8 @@ use crate::sys::xsk::{BindOptions, CopyMode, Queue, RingSizes, XskError};
 use umem::Opened;
 
 /// Descriptors in each of the four rings. With 1024 a netisr that waits some milliseconds for its processor loses
-/// frames: TCP over veth on two busy CPUs retransmitted in every run, with 2048 in none.
+/// frames: one TCP flow over veth, on two busy CPUs, retransmitted 700 to 5500 times in 3 s; with 2048 not at all in
+/// 26 of 30 runs, and under a hundred times in the others.
 const RING_LEN: u32 = 2048;
 const RING_SIZES: RingSizes = RingSizes { fill: RING_LEN, completion: RING_LEN, rx: RING_LEN, tx: RING_LEN };
 /// Frames that one system call may send; the kernel's default is 32.
