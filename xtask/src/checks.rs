@@ -26,10 +26,12 @@ const CHECKS: &[Check] = &[
     ("icount", icount::check),
 ];
 
-/// Worlds of each kind in `cargo xtask test`.
-const WORLDS_IN_TEST: u64 = 100;
-/// Worlds of each kind in `cargo xtask worlds`.
-const WORLDS: u64 = 1000;
+/// Worlds that seeds think up, in `cargo xtask test`.
+const WORLDS_IN_TEST: u64 = 600;
+/// The same in `cargo xtask worlds`.
+const WORLDS: u64 = 2000;
+/// For so many of those, one of each kind that a test describes.
+const PER_KIND: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -148,11 +150,18 @@ fn run_docs() -> Result<Vec<Row>> {
     yes_or_no("docs", command, 5 * MINUTE)
 }
 
-/// The worlds of `sim`, with more seeds than `cargo test` has patience for.
+/// The worlds of `sim`, with more seeds than `cargo test` has patience for: those that seeds think up, and those that
+/// tests describe.
 fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--profile", "worlds", "--package", "sim", "--test", "*"]);
-    command.env("PANTALA_WORLDS", count.to_string()).env("PANTALA_SEED", seed.to_string());
-    command_of_tests("worlds", command, 10 * MINUTE)
+    let limit = 10 * MINUTE + Duration::from_millis(200) * u32::try_from(count).unwrap_or(u32::MAX);
+    let mut random = cargo(["run", "--profile", "worlds", "--package", "sim", "--bin", "worlds", "--"]);
+    random.args([count.to_string(), "--from".into(), seed.to_string()]);
+    let mut described = cargo(["test", "--profile", "worlds", "--package", "sim", "--test", "*"]);
+    let each = count.div_ceil(PER_KIND);
+    described.env("PANTALA_WORLDS", each.to_string()).env("PANTALA_SEED", seed.to_string());
+    let mut rows = yes_or_no("worlds at random", random, limit)?;
+    rows.extend(command_of_tests("worlds", described, limit)?);
+    Ok(rows)
 }
 
 fn run_loom() -> Result<Vec<Row>> {

@@ -38,8 +38,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "worlds",
         usage: "[N] [--seed S]",
-        about: "Runs N simulated worlds of each kind with seeds from S on (default: 1000 from 1), optimised.\n\
-                A failure prints its seed; `cargo xtask worlds 1 --seed S` is that world again.",
+        about: "Runs N simulated worlds that seeds from S on think up (default: 2000 from 1), and N/20 of each kind\n\
+                that a test describes, optimised. A failure prints its seed, and how to live through it again.",
         run: checks::worlds,
     },
     Command {

@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "it is a command")]
 
 use core::panic::AssertUnwindSafe;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
@@ -26,13 +26,23 @@ fn main() -> ExitCode {
         if !is_well(seed) {
             failed.push(seed);
         }
-        print!("\r{} worlds, {} broken", seed - from + 1, failed.len());
-        // A progress line that cannot be shown is no reason to stop.
-        _ = std::io::stdout().flush();
+        progress(seed - from + 1, count, failed.len());
     }
-    println!();
     failed.iter().for_each(|seed| println!("broken: worlds --seed {seed}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Replaces its line on a terminal; elsewhere, a line now and then.
+fn progress(done: u64, of: u64, broken: usize) {
+    const EVERY: u64 = 200;
+    let is_last = done == of;
+    if std::io::stdout().is_terminal() {
+        print!("\r{done} of {of} worlds, {broken} broken{}", if is_last { "\n" } else { "" });
+        // A progress line that cannot be shown is no reason to stop.
+        _ = std::io::stdout().flush();
+    } else if is_last || done.is_multiple_of(EVERY) {
+        println!("{done} of {of} worlds, {broken} broken");
+    }
 }
 
 /// First seed and number of worlds.
