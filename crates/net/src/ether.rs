@@ -102,3 +102,6 @@ fn untag(pkt: &mut Pkt) -> Next {
 pub fn encapsulate(pkt: &mut Pkt, header: &[u8; HEADER_LEN]) -> Result<(), pkt::NoRoom> {
     pkt.prepend_array(header)
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,5 +41,4 @@ pub mod drop;
 pub mod count;
 // the bench on which all of it is tested
 #[cfg(test)]
-#[expect(dead_code, reason = "offers more than today's tests ask for")]
 mod kit;
