@@ -88,6 +88,7 @@ fn transit<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, ifindex: IfIndex, via: Optio
 }
 
 /// Whether the packet, or each segment that a super-packet will become, is at most `mtu` bytes long.
+#[inline]
 #[must_use]
 pub fn fits(pkt: &Pkt, mtu: u32) -> bool {
     let len = if pkt.gso == Gso::None { pkt.len() } else { crate::offload::segment_len(pkt) };

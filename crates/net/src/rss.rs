@@ -85,9 +85,11 @@ pub fn hash_pair(a: IpAddr, b: IpAddr) -> u16 {
 /// Next   `here`, [`Next::HandOff`].
 #[inline]
 pub fn place(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
-    if cpu.placement.cpus == 1 {
-        return here;
-    }
+    if cpu.placement.cpus == 1 { here } else { place_among(cpu, pkt, here) }
+}
+
+/// [`place`] where there is more than one to choose from.
+fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     if !pkt.flags.has(Flags::HASH) {
         pkt.hash = match here {
             Next::Arp => hash_arp(pkt.window(0)),
@@ -168,3 +170,6 @@ const ND_REDIRECT: u8 = 137;
 const fn has_ports(protocol: u8) -> bool {
     protocol == Protocol::TCP.0 || protocol == Protocol::UDP.0
 }
+
+#[cfg(test)]
+mod tests;
