@@ -19,7 +19,8 @@ fn two_cpus_share_the_work_and_keep_the_order_of_each_flow() {
     if !need::two_cpus(TEST) {
         return;
     }
-    for kinds in [[Attach::Native; 2], [Attach::Tap; 2], [Attach::Native, Attach::Tap]] {
+    for kinds in [[Attach::Native; 2], [Attach::Generic; 2], [Attach::Tap; 2], [Attach::Native, Attach::Tap]]
+    {
         let Some(lab) = Lab::start(TEST, &kinds.map(|kind| Link::new(kind).rings(2))) else { return };
         lab.both(|family| flows_keep_their_order(&lab, family));
         let netisrs = lab.pantala().netisrs();

@@ -62,7 +62,8 @@ fn what_may_be_fragmented_is_fragmented_for_a_narrow_link() {
 
 #[test]
 fn frames_of_9000_bytes_cross_whole() {
-    for kinds in [[Attach::Native; 2], [Attach::Tap; 2], [Attach::Native, Attach::Tap]] {
+    for kinds in [[Attach::Native; 2], [Attach::Generic; 2], [Attach::Tap; 2], [Attach::Native, Attach::Tap]]
+    {
         let links = kinds.map(|kind| Link::new(kind).mtu(9000).rings(2));
         let Some(lab) = Lab::start("pmtu::frames_of_9000_bytes_cross_whole", &links) else { return };
         let (a, b) = lab.pair();
