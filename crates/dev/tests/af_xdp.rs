@@ -456,7 +456,7 @@ fn what_is_not_to_be_had_is_said() {
 
 /// The process that the next test kills.
 #[test]
-#[ignore = "started by another test"]
+#[ignore = "the process that another test starts and kills: cargo test -p dev --test af_xdp a_killed_process_leaves_nothing_on_the_interface"]
 fn holds_a_port_until_it_is_killed() {
     let Ok(ifindex) = std::env::var(HOLD) else { return };
     let mut pool = pool(4096);

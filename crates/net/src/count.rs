@@ -5,15 +5,16 @@ use pkt::counters::{CounterBlock, CounterReader, CounterTable, CounterTableReade
 use crate::drop::DropReason;
 use crate::tables::IfIndex;
 
-macro_rules! counts {
-    ($($variant:ident = $name:literal, $sentence:literal;)*) => {
-        /// An event that is counted.
+/// Makes an enum whose variants have a stable name and a sentence, and index a block of counters.
+macro_rules! named {
+    ($(#[$doc:meta])* $enum:ident: $($variant:ident = $name:literal, $sentence:literal;)*) => {
+        $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum Count { $(#[doc = $sentence] $variant,)* }
+        pub enum $enum { $(#[doc = $sentence] $variant,)* }
 
-        impl Count {
-            /// All of them.
+        impl $enum {
+            /// All of them, in the order in which a packet meets them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Stable name, for counters and `--json`.
@@ -22,16 +23,28 @@ macro_rules! counts {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What is counted, for a person: reads on behind a number.
+            /// What it is, for a person: reads on behind a number or a name.
             #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$variant => $sentence,)* }
             }
         }
+
+        impl pkt::counters::Index for $enum {
+            const COUNT: usize = Self::ALL.len();
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
     };
 }
 
-counts! {
+pub(crate) use named;
+
+named! {
+    /// An event that is counted.
+    Count:
     Turns = "turns", "turns of the netisr";
     BusyTurns = "busy_turns", "turns that found work";
     Messages = "messages", "messages handled";
@@ -93,14 +106,6 @@ counts! {
     GsoSegmentsMade = "gso_segments_made", "segments made of super-packets";
     Doorbells = "doorbells", "doorbells rung";
     TxPackets = "tx_packets", "packets given to devices";
-}
-
-impl Index for Count {
-    const COUNT: usize = Self::ALL.len();
-
-    fn index(self) -> usize {
-        self as usize
-    }
 }
 
 /// What is counted for each interface.

@@ -1,32 +1,8 @@
 //! How packets end. No packet dies anonymously.
 
-macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $sentence:literal;)*) => {
-        /// Why a packet was dropped: one sentence and one per-CPU counter each.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum DropReason { $(#[doc = $sentence] $variant,)* }
-
-        impl DropReason {
-            /// All of them, in the order in which a packet meets them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Stable name, for counters and `--json`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// What happened, for a person.
-            #[must_use]
-            pub const fn sentence(self) -> &'static str {
-                match self { $(Self::$variant => $sentence,)* }
-            }
-        }
-    };
-}
-
-reasons! {
+crate::count::named! {
+    /// Why a packet was dropped: one sentence and one per-CPU counter each.
+    DropReason:
     // the loop
     InterfaceGone = "interface_gone", "the interface it came in by, or was to leave by, does not exist any more";
     InterfaceDown = "interface_down", "the interface is down";
@@ -124,12 +100,4 @@ reasons! {
     NoDevice = "no_device", "the interface has no transmit ring";
     LoopbackFull = "loopback_full", "too many packets from us to us";
     Shutdown = "shutdown", "still in the stack when it stopped";
-}
-
-impl pkt::counters::Index for DropReason {
-    const COUNT: usize = Self::ALL.len();
-
-    fn index(self) -> usize {
-        self as usize
-    }
 }
