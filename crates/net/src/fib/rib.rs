@@ -1,0 +1,403 @@
+//! The routing information base: all routes, and the one hand that changes the [`Fib`].
+//!
+//! A change has three phases, because the CPUs read meanwhile:
+//!
+//! 1. [`Rib::prepare`] gives hops their numbers. If one is new, there is a new snapshot of [`Hops`], and it must have
+//!    visited all CPUs before the next phase.
+//! 2. [`Rib::commit`] changes the table. From now on lookups give the new answers.
+//! 3. [`Rib::retire`], when another message has visited all CPUs: none is in a lookup that began before the commit, so
+//!    the memory and the numbers that became free may be used again.
+//!
+//! Until then they are not: a CPU that is late finds what it was led to.
+
+use core::net::IpAddr;
+use core::ops::Bound;
+use core::sync::atomic::Ordering;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use super::pieces::Epoch;
+use super::prefix::Key;
+use super::word::Edit;
+use super::{Fib, Full, Hop, HopId, Hops, Prefix, v4, v6};
+
+mod list;
+mod numbers;
+
+pub use list::Listed;
+use numbers::Numbers;
+
+/// All routes. One thread has it.
+#[derive(Debug)]
+pub struct Rib {
+    fib: Arc<Fib>,
+    v4: Half<u32, v4::Writer>,
+    v6: Half<u128, v6::Writer>,
+    numbers: Numbers,
+    pending: VecDeque<Pending>,
+    epoch: Epoch,
+}
+
+/// Where a route comes from. Of several to one prefix, the first in this order is in force; when it goes, the next is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Origin {
+    /// The destination is one of our addresses.
+    Own,
+    /// The destination is the broadcast address of one of our links.
+    Broadcast,
+    /// The destinations are on one of our links.
+    Connected,
+    /// Somebody said so.
+    Static,
+    /// A routing protocol said so.
+    Learned,
+}
+
+/// How much a table can hold. Memory is reserved for it, and used when it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Nodes of the IPv4 table, 1 KiB each.
+    pub nodes4: usize,
+    /// Cache lines of the IPv6 table's nodes, 64 bytes each.
+    pub lines6: usize,
+    /// Routes of each family.
+    pub routes: usize,
+    /// Next hops, groups among them; 65536 at the most.
+    pub hops: usize,
+    /// Groups, 4 KiB each.
+    pub groups: usize,
+}
+
+/// A route to be made, replaced or ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'h> {
+    /// Its destinations.
+    pub to: Prefix,
+    /// Whose route it is; those of others to the same destinations stay.
+    pub origin: Origin,
+    /// Where it leads from now on: one hop, or several that are equally good. None: the route ends.
+    pub hops: &'h [Hop],
+}
+
+/// What the first phase of a change says.
+#[derive(Clone, Debug, Default)]
+#[must_use = "new hops must visit all CPUs before the commit"]
+pub struct Prepared {
+    /// The new snapshot, if there are new hops.
+    pub hops: Option<Arc<Hops>>,
+    /// Changes that will not be made.
+    pub refused: Vec<Refused>,
+}
+
+/// What the second phase of a change says.
+#[derive(Clone, Debug, Default)]
+#[must_use = "what became free is used again when its epoch is retired"]
+pub struct Committed {
+    /// What to [`retire`](Rib::retire) after a visit to all CPUs.
+    pub epoch: Epoch,
+    /// Changes that were made.
+    pub changed: usize,
+    /// Changes that were not made.
+    pub refused: Vec<Refused>,
+}
+
+/// A change that is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its destinations.
+    pub to: Prefix,
+    /// Whose route it would have been.
+    pub origin: Origin,
+    /// Why.
+    pub error: Error,
+}
+
+/// Why a route is refused. Nothing has changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such route, so it cannot end.
+    NoSuchRoute,
+    /// The table has as many routes as it may, or no memory for one more.
+    TableFull,
+    /// There are as many next hops, or groups of them, as there may be.
+    HopsFull,
+    /// It has more next hops than a group may.
+    TooManyMembers,
+    /// It leads nowhere: only a gateway, a link, ourselves or a refusal can be a next hop.
+    NoTarget,
+}
+
+/// What is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// IPv4 prefixes that have routes.
+    pub routes4: usize,
+    /// IPv6 prefixes that have routes.
+    pub routes6: usize,
+    /// Nodes of the IPv4 table, and how many it may have.
+    pub nodes4: (usize, usize),
+    /// Lines of the IPv6 table, and how many it may have.
+    pub lines6: (usize, usize),
+    /// Bytes that lookups in the IPv4 table may touch.
+    pub bytes4: usize,
+    /// Bytes that lookups in the IPv6 table may touch.
+    pub bytes6: usize,
+    /// Next hops, and how many there may be.
+    pub hops: (usize, usize),
+}
+
+/// Changes after which [`Rib::load`] uses again what they freed, so that a table stays as small as it can be.
+const LOAD_STEP: usize = 4096;
+
+/// A change whose hop has its number.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    to: Prefix,
+    origin: Origin,
+    /// [`HopId::NO_ROUTE`] ends the route.
+    hop: HopId,
+}
+
+/// One family's routes, and the writer of its table.
+#[derive(Debug)]
+struct Half<K, W> {
+    routes: BTreeMap<(K, u8), Routes>,
+    routes_max: usize,
+    writer: W,
+}
+
+/// All routes to one prefix: the hop of each origin, or [`HopId::NO_ROUTE`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Routes([HopId; ORIGINS.len()]);
+
+const ORIGINS: [Origin; 5] =
+    [Origin::Own, Origin::Broadcast, Origin::Connected, Origin::Static, Origin::Learned];
+
+/// The writer of a family's table.
+trait Write<K> {
+    fn edit(&mut self, fib: &Fib, prefix: (K, u8), edit: Edit, epoch: Epoch) -> Result<(), Full>;
+}
+
+impl Bounds {
+    /// Full tables of today's Internet, and as much again.
+    pub const INTERNET: Self =
+        Self { nodes4: 1 << 18, lines6: 1 << 21, routes: 1 << 22, hops: 1 << 16, groups: 1 << 10 };
+    /// What a configuration file holds: for tests, and for the many hosts of a simulation.
+    pub const SMALL: Self =
+        Self { nodes4: 1 << 12, lines6: 1 << 14, routes: 1 << 16, hops: 1 << 12, groups: 1 << 6 };
+}
+
+impl Rib {
+    /// No routes, and room for as many as `bounds` says.
+    ///
+    /// # Errors
+    ///
+    /// When the system has not so much address space for us, or the bounds exceed what an index can name.
+    pub fn new(bounds: Bounds) -> io::Result<Self> {
+        let (v4, writer4) = v4::Table::new(bounds.nodes4)?;
+        let (v6, writer6) = v6::Table::new(bounds.lines6)?;
+        Ok(Self {
+            fib: Arc::new(Fib { v4, v6, generation: Default::default() }),
+            v4: Half::new(writer4, bounds.routes),
+            v6: Half::new(writer6, bounds.routes),
+            numbers: Numbers::new(bounds.hops, bounds.groups),
+            pending: VecDeque::new(),
+            epoch: Epoch::default(),
+        })
+    }
+
+    /// The table, for readers.
+    #[must_use]
+    pub fn fib(&self) -> Arc<Fib> {
+        Arc::clone(&self.fib)
+    }
+
+    /// All hops that there are: what readers of the table need.
+    #[must_use]
+    pub fn hops(&self) -> Arc<Hops> {
+        self.numbers.published()
+    }
+
+    /// First phase: gives hops their numbers. The changes wait for [`commit`](Self::commit), behind those that wait
+    /// already.
+    pub fn prepare(&mut self, changes: &[Change<'_>]) -> Prepared {
+        let mut refused = Vec::new();
+        for &Change { to, origin, hops } in changes {
+            match self.numbers.number(hops) {
+                Ok(hop) => self.pending.push_back(Pending { to, origin, hop }),
+                Err(error) => refused.push(Refused { to, origin, error }),
+            }
+        }
+        Prepared { hops: self.numbers.publish(), refused }
+    }
+
+    /// Second phase: changes the table, one route after the other, those to one prefix in the order in which they were
+    /// prepared.
+    pub fn commit(&mut self) -> Committed {
+        self.sort();
+        self.commit_some(usize::MAX)
+    }
+
+    /// Neighbours are near each other in memory. Changes of one route keep their order.
+    fn sort(&mut self) {
+        self.pending.make_contiguous().sort_by_key(|change| change.to);
+    }
+
+    fn commit_some(&mut self, count: usize) -> Committed {
+        self.epoch.0 += 1;
+        let mut committed = Committed { epoch: self.epoch, ..Committed::default() };
+        for _ in 0..count {
+            let Some(change) = self.pending.pop_front() else { break };
+            match self.apply(change) {
+                Ok(()) => committed.changed += 1,
+                Err(error) => {
+                    self.numbers.release(change.hop, self.epoch);
+                    committed.refused.push(Refused { to: change.to, origin: change.origin, error });
+                }
+            }
+        }
+        self.fib.generation.fetch_add(1, Ordering::Release);
+        committed
+    }
+
+    /// Third phase: all CPUs were visited since the commit of `epoch`, so what it took out is free.
+    pub fn retire(&mut self, epoch: Epoch) {
+        self.v4.writer.retire(epoch);
+        self.v6.writer.retire(epoch);
+        self.numbers.retire(epoch);
+    }
+
+    /// All phases at once, while nobody reads. Answers what was refused.
+    pub fn load(&mut self, changes: &[Change<'_>]) -> Vec<Refused> {
+        let mut refused = self.prepare(changes).refused;
+        self.sort();
+        while !self.pending.is_empty() {
+            let committed = self.commit_some(LOAD_STEP);
+            self.retire(committed.epoch);
+            refused.extend(committed.refused);
+        }
+        refused
+    }
+
+    fn apply(&mut self, change: Pending) -> Result<(), Error> {
+        let Self { fib, v4, v6, epoch, numbers, .. } = self;
+        let len = change.to.prefix_len();
+        let replaced = match change.to.addr() {
+            IpAddr::V4(addr) => v4.apply(fib, (addr.to_bits(), len), change, *epoch),
+            IpAddr::V6(addr) => v6.apply(fib, (addr.to_bits(), len), change, *epoch),
+        };
+        numbers.release(replaced?, *epoch);
+        Ok(())
+    }
+
+    /// What is in use.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage {
+            routes4: self.v4.routes.len(),
+            routes6: self.v6.routes.len(),
+            nodes4: self.v4.writer.usage(),
+            lines6: self.v6.writer.usage(),
+            bytes4: self.v4.writer.bytes(),
+            bytes6: self.v6.writer.bytes(),
+            hops: self.numbers.usage(),
+        }
+    }
+}
+
+impl<K: Key, W: Write<K>> Half<K, W> {
+    const fn new(writer: W, routes_max: usize) -> Self {
+        Self { routes: BTreeMap::new(), routes_max, writer }
+    }
+
+    /// Makes a change, and answers the hop that is not needed for it any more.
+    fn apply(&mut self, fib: &Fib, at: (K, u8), change: Pending, epoch: Epoch) -> Result<HopId, Error> {
+        let before = self.routes.get(&at).copied().unwrap_or_default();
+        let mut after = before;
+        let replaced = core::mem::replace(&mut after.0[change.origin as usize], change.hop);
+        if change.hop == HopId::NO_ROUTE && replaced == HopId::NO_ROUTE {
+            return Err(Error::NoSuchRoute);
+        }
+        if before.is_empty() && self.routes.len() >= self.routes_max {
+            return Err(Error::TableFull);
+        }
+        if before.in_force() != after.in_force() {
+            let edit = self.edit(at, after.in_force());
+            self.writer.edit(fib, at, edit, epoch).map_err(|Full| Error::TableFull)?;
+        }
+        if after.is_empty() {
+            self.routes.remove(&at)
+        } else {
+            self.routes.insert(at, after)
+        };
+        Ok(replaced)
+    }
+
+    fn edit(&self, at: (K, u8), in_force: HopId) -> Edit {
+        if in_force == HopId::NO_ROUTE {
+            let covering = self.covering(at.0, Bound::Excluded(at));
+            Edit::end(
+                at.1,
+                covering.map_or((0, HopId::NO_ROUTE), |((_, len), routes)| (len, routes.in_force())),
+            )
+        } else {
+            Edit::put(at.1, in_force)
+        }
+    }
+
+    /// The longest prefix of `key` that has routes and is not beyond `last`.
+    ///
+    /// The one before `last` covers the key, or else what covers the key covers both, so it is no longer than what they
+    /// have in common.
+    fn covering(&self, key: K, mut last: Bound<(K, u8)>) -> Option<((K, u8), &Routes)> {
+        loop {
+            let ((before, len), routes) = self.routes.range((Bound::Unbounded, last)).next_back()?;
+            let common = key.common(*before);
+            if common >= *len {
+                return Some(((*before, *len), routes));
+            }
+            last = Bound::Included((key.cut(common), common));
+        }
+    }
+}
+
+impl Routes {
+    fn in_force(self) -> HopId {
+        self.0.into_iter().find(|hop| *hop != HopId::NO_ROUTE).unwrap_or_default()
+    }
+
+    fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl Write<u32> for v4::Writer {
+    fn edit(&mut self, fib: &Fib, prefix: (u32, u8), edit: Edit, epoch: Epoch) -> Result<(), Full> {
+        self.edit(&fib.v4, prefix, edit, epoch)
+    }
+}
+
+impl Write<u128> for v6::Writer {
+    fn edit(&mut self, fib: &Fib, prefix: (u128, u8), edit: Edit, epoch: Epoch) -> Result<(), Full> {
+        self.edit(&fib.v6, prefix, edit, epoch)
+    }
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchRoute => "there is no such route",
+            Self::TableFull => "the routing table is full",
+            Self::HopsFull => "there are too many different next hops",
+            Self::TooManyMembers => "the route has too many next hops",
+            Self::NoTarget => "the route leads nowhere",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
+#[cfg(test)]
+mod tests;
