@@ -1,0 +1,104 @@
+//! What decides a forwarded packet's fate, in few words.
+
+use pkt::Pkt;
+use wire::Protocol;
+
+use crate::tables::IfIndex;
+
+/// Names a flow in one family's table.
+pub trait Key: Copy + Eq {
+    /// What unused places of a table hold.
+    const NONE: Self;
+
+    /// The flow of a packet that input let pass; `None` if its packets have to be looked at one by one.
+    fn of(pkt: &Pkt) -> Option<Self>;
+
+    /// A hash that nobody can aim at who does not know `secret`.
+    fn hash(&self, secret: &[u64; 4]) -> u64;
+}
+
+/// An IPv4 flow: addresses; ports, protocol, traffic class and interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key4([u64; 2]);
+
+/// An IPv6 flow: source, destination; ports, protocol, traffic class and interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key6([u64; 5]);
+
+/// Version 4, and a header without options.
+const NO_OPTIONS: u8 = 0x45;
+/// Lengths of the headers without options and extensions, bytes.
+const HEADER4: usize = 20;
+const HEADER6: usize = 40;
+/// Bytes of the ports.
+const PORTS: usize = 4;
+
+impl Key for Key4 {
+    const NONE: Self = Self([0; 2]);
+
+    #[inline]
+    fn of(pkt: &Pkt) -> Option<Self> {
+        let ip = pkt.window(0);
+        let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff != 0;
+        if ip[0] != NO_OPTIONS || is_fragment || !is_cached(ip[9]) || pkt.len() < HEADER4 + PORTS {
+            return None;
+        }
+        let ports = [ip[20], ip[21], ip[22], ip[23]];
+        Some(Self([word(ip, 12), rest(ports, ip[9], ip[1], pkt.rcvif)]))
+    }
+
+    #[inline]
+    fn hash(&self, secret: &[u64; 4]) -> u64 {
+        let [addrs, rest] = self.0;
+        fold(addrs ^ secret[0], rest ^ secret[1])
+    }
+}
+
+impl Key for Key6 {
+    const NONE: Self = Self([0; 5]);
+
+    #[inline]
+    fn of(pkt: &Pkt) -> Option<Self> {
+        let ip = pkt.window(0);
+        if !is_cached(ip[6]) || pkt.len() < HEADER6 + PORTS {
+            return None;
+        }
+        let class = ip[0] << 4 | ip[1] >> 4;
+        let ports = [ip[40], ip[41], ip[42], ip[43]];
+        let rest = rest(ports, ip[6], class, pkt.rcvif);
+        Some(Self([word(ip, 8), word(ip, 16), word(ip, 24), word(ip, 32), rest]))
+    }
+
+    #[inline]
+    fn hash(&self, secret: &[u64; 4]) -> u64 {
+        let [a, b, c, d, rest] = self.0;
+        let addrs = fold(a ^ secret[0], b ^ secret[1]) ^ fold(c ^ secret[2], d ^ secret[3]).rotate_left(32);
+        fold(addrs ^ secret[2], rest ^ secret[1])
+    }
+}
+
+/// Only protocols whose packets all look alike to the rest of the stack. Of ICMP each message is different.
+#[inline]
+fn is_cached(protocol: u8) -> bool {
+    protocol == Protocol::TCP.0 || protocol == Protocol::UDP.0
+}
+
+/// The two bits of congestion notification are not part of the class: they differ from packet to packet.
+#[inline]
+fn rest([a, b, c, d]: [u8; PORTS], protocol: u8, class: u8, rcvif: IfIndex) -> u64 {
+    let [high, low] = rcvif.to_be_bytes();
+    u64::from_be_bytes([a, b, c, d, protocol, class & !3, high, low])
+}
+
+#[inline]
+fn word(window: &[u8; pkt::WINDOW], at: usize) -> u64 {
+    window.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// The high half of a product onto its low half: each bit of both factors reaches each bit.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ (product >> 64) as u64
+}
