@@ -1,0 +1,137 @@
+//! Controlled delay: drops when packets have been waiting too long, for too long, and ever more often until it helps.
+
+use pkt::Pkt;
+
+use super::ecn;
+use crate::time::{Duration, Instant};
+
+/// What the law needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Law {
+    /// Waiting for less is fine.
+    pub(super) target: Duration,
+    /// Waiting for longer than the target is fine for so long.
+    pub(super) interval: Duration,
+    /// Bytes of a full-sized frame: while no more than that waits, nothing is dropped.
+    pub(super) mtu: usize,
+}
+
+/// A packet that waits, and since when.
+pub(super) struct Queued {
+    pub(super) pkt: Pkt,
+    pub(super) since: Instant,
+}
+
+/// The queue that is controlled.
+pub(super) trait Source {
+    /// The oldest packet.
+    fn pop(&mut self) -> Option<Queued>;
+    /// Bytes that wait still.
+    fn bytes(&self) -> usize;
+    /// Ends a packet that waited too long.
+    fn bury(&mut self, pkt: Pkt);
+    /// Counts a packet that was marked: its flow is told to slow down.
+    fn mark(&mut self, pkt: &Pkt);
+}
+
+/// The state of one queue.
+///
+/// # Spec
+/// RFC 8289 §5; ECN as in RFC 8290 §5.2.4 ("drop" below is a mark where the flow understands marks).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Codel {
+    /// When it will have been too long for an interval; none while it is not too long.
+    first_above: Option<Instant>,
+    dropping: bool,
+    /// When the next one is dropped.
+    drop_next: Instant,
+    /// Drops since dropping began.
+    count: u64,
+    /// The same when it began the last time.
+    last_count: u64,
+}
+
+/// How long after it ended dropping is taken up where it was, intervals.
+const MEMORY: u32 = 16;
+
+impl Codel {
+    /// The next packet that may leave.
+    //= https://www.rfc-editor.org/rfc/rfc8289#section-5.5
+    pub(super) fn pop(&mut self, now: Instant, law: &Law, from: &mut impl Source) -> Option<Pkt> {
+        let (pkt, is_late) = self.look(now, law, from)?;
+        match (self.dropping, is_late) {
+            (_, false) => {
+                self.dropping = false;
+                Some(pkt)
+            }
+            (false, true) => self.begin(now, law, pkt, from),
+            (true, true) => self.go_on(now, law, pkt, from),
+        }
+    }
+
+    /// The oldest packet, and whether packets have been too late for an interval now.
+    fn look(&mut self, now: Instant, law: &Law, from: &mut impl Source) -> Option<(Pkt, bool)> {
+        let Some(Queued { pkt, since }) = from.pop() else {
+            (self.first_above, self.dropping) = (None, false);
+            return None;
+        };
+        if now.since(since) < law.target || from.bytes() <= law.mtu {
+            self.first_above = None;
+            return Some((pkt, false));
+        }
+        let since = *self.first_above.get_or_insert(now + law.interval);
+        Some((pkt, now >= since))
+    }
+
+    /// Drops the first one. If it was necessary only a moment ago, as often as it was then.
+    fn begin(&mut self, now: Instant, law: &Law, pkt: Pkt, from: &mut impl Source) -> Option<Pkt> {
+        let delta = self.count.saturating_sub(self.last_count);
+        let recently = now.since(self.drop_next) < law.interval * MEMORY;
+        self.count = if delta > 1 && recently { delta } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = law.after(now, self.count);
+        self.dropping = true;
+        if let Some(marked) = mark_or_drop(pkt, from) {
+            return Some(marked);
+        }
+        self.look(now, law, from).map(|(pkt, _)| pkt)
+    }
+
+    /// Drops those that are due.
+    fn go_on(&mut self, now: Instant, law: &Law, pkt: Pkt, from: &mut impl Source) -> Option<Pkt> {
+        let mut next = (pkt, true);
+        while now >= self.drop_next {
+            self.count += 1;
+            if let Some(marked) = mark_or_drop(next.0, from) {
+                self.drop_next = law.after(self.drop_next, self.count);
+                return Some(marked);
+            }
+            next = self.look(now, law, from)?;
+            if !next.1 {
+                self.dropping = false;
+                break;
+            }
+            self.drop_next = law.after(self.drop_next, self.count);
+        }
+        Some(next.0)
+    }
+}
+
+fn mark_or_drop(mut pkt: Pkt, from: &mut impl Source) -> Option<Pkt> {
+    if ecn::mark(&mut pkt) {
+        from.mark(&pkt);
+        return Some(pkt);
+    }
+    from.bury(pkt);
+    None
+}
+
+impl Law {
+    /// When to drop after `at`: sooner with the root of how often it had to be already.
+    fn after(&self, at: Instant, count: u64) -> Instant {
+        let ns = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
+        // The root in 16.16 fixed point.
+        let root = (count.clamp(1, u64::from(u32::MAX)) << 32).isqrt();
+        at + Duration::from_nanos(ns.saturating_mul(1 << 16) / root)
+    }
+}

@@ -1,0 +1,56 @@
+//! Explicit congestion notification: a mark in the IP header instead of a drop.
+
+use pkt::Pkt;
+use wire::ether::{EtherType, HEADER_LEN};
+
+/// The network packet in a frame: what, and where it begins.
+pub(super) fn network(pkt: &Pkt) -> (EtherType, usize) {
+    const TAG: usize = 4;
+    let head = pkt.window(0);
+    let at = |at: usize| EtherType(u16::from_be_bytes([head[at], head[at + 1]]));
+    match at(12) {
+        kind if kind.is_tag() => (at(12 + TAG), HEADER_LEN + TAG),
+        kind => (kind, HEADER_LEN),
+    }
+}
+
+/// Marks a frame, if the flow in it understands marks; answers whether it is marked now.
+///
+/// # Spec
+/// RFC 3168 §5: only what is ECN-capable (ECT(0), ECT(1)) may be marked; what is marked stays so.
+pub(super) fn mark(pkt: &mut Pkt) -> bool {
+    const HEADER_MIN: usize = 20;
+    let (kind, at) = network(pkt);
+    if pkt.head_len() < at + HEADER_MIN {
+        return false;
+    }
+    match kind {
+        EtherType::IPV4 => mark4(pkt.window_mut(at)),
+        EtherType::IPV6 => mark6(pkt.window_mut(at)),
+        _ => false,
+    }
+}
+
+const NOT_ECT: u8 = 0b00;
+const CE: u8 = 0b11;
+
+fn mark4(ip: &mut [u8; pkt::WINDOW]) -> bool {
+    let old = u16::from_be_bytes([ip[0], ip[1]]);
+    if ip[1] & CE == NOT_ECT {
+        return false;
+    }
+    ip[1] |= CE;
+    let new = u16::from_be_bytes([ip[0], ip[1]]);
+    let sum = wire::checksum::update_u16(u16::from_be_bytes([ip[10], ip[11]]), old, new);
+    [ip[10], ip[11]] = sum.to_be_bytes();
+    true
+}
+
+fn mark6(ip: &mut [u8; pkt::WINDOW]) -> bool {
+    // The traffic class lies across the first two bytes; its last two bits are the upper ones of the second's lower half.
+    if (ip[1] >> 4) & CE == NOT_ECT {
+        return false;
+    }
+    ip[1] |= CE << 4;
+    true
+}

@@ -1,0 +1,60 @@
+//! Packets that a queue gave up. Queues cannot bury: graves belong to the CPU.
+
+use pkt::Pkt;
+
+use crate::count::{Count, IfCount};
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::tables::IfIndex;
+
+/// Packets on their way from a queue to their grave, and how many others were marked.
+#[derive(Default)]
+pub(crate) struct Victims {
+    pkts: Vec<(Pkt, DropReason)>,
+    marked: Vec<IfIndex>,
+}
+
+impl Victims {
+    pub(super) fn push(&mut self, pkt: Pkt, reason: DropReason) {
+        self.pkts.push((pkt, reason));
+    }
+
+    /// Counts a packet that was marked instead.
+    pub(super) fn mark(&mut self, ifindex: IfIndex) {
+        self.marked.push(ifindex);
+    }
+}
+
+/// Buries what queues gave up, and counts marks.
+#[inline]
+pub(crate) fn bury_victims(cpu: &mut Cpu) {
+    let Victims { pkts, marked } = &cpu.ifqs.victims;
+    if !pkts.is_empty() || !marked.is_empty() {
+        bury(cpu);
+    }
+}
+
+#[cold]
+fn bury(cpu: &mut Cpu) {
+    while let Some((pkt, reason)) = cpu.ifqs.victims.pkts.pop() {
+        cpu.counters.add_if(pkt.outif, IfCount::TxDrops, 1);
+        cpu.bury(pkt, reason);
+    }
+    while let Some(ifindex) = cpu.ifqs.victims.marked.pop() {
+        cpu.counters.add_if(ifindex, IfCount::TxMarks, 1);
+        cpu.count(Count::EcnMarked);
+    }
+}
+
+#[cfg(test)]
+impl Victims {
+    /// Takes the packets out, for a test.
+    pub(super) fn take(&mut self) -> Vec<(Pkt, DropReason)> {
+        self.pkts.drain(..).collect()
+    }
+
+    /// How many were marked.
+    pub(super) const fn marked(&self) -> usize {
+        self.marked.len()
+    }
+}
