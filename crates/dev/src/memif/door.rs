@@ -1,0 +1,149 @@
+//! Between the thread that speaks to the peer and the CPU that owns a ring: connections in, old ones and complaints out.
+//!
+//! The owner looks at one word per burst, and takes the lock only when that has changed. What is unmapped is unmapped by
+//! the control thread.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+
+use super::fault::{Counters, Fault};
+use super::queue::{RxQueue, TxQueue};
+use crate::sys::poll::EventFd;
+
+/// One ring pair of a connection.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) tx: TxQueue,
+    /// Rung when the peer sleeps.
+    pub(super) tx_bell: Arc<OwnedFd>,
+    /// The peer may have fewer rings for what it sends.
+    pub(super) rx: Option<(RxQueue, Arc<OwnedFd>)>,
+}
+
+/// What a sleeping owner waits on, for the life of a ring: an epoll instance, in which the eventfd of each connection
+/// has its time. It is edge-triggered, so that the peer's eventfd need never be read.
+#[derive(Debug)]
+pub(super) struct Sleep(OwnedFd);
+
+impl AsFd for Sleep {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Sleep {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
+    }
+
+    pub(super) fn watch(&self, bell: impl AsFd) -> std::io::Result<()> {
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.0, bell, epoll::EventData::new_u64(0), edge)?)
+    }
+
+    pub(super) fn forget(&self, bell: impl AsFd) {
+        // It cannot but be there.
+        let _ = epoll::delete(&self.0, bell);
+    }
+
+    /// Takes note of all that has rung.
+    pub(super) fn clear(&self) {
+        let mut events = Vec::with_capacity(4);
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Without a descriptor of its own, or with a signal in between, it is noted the next time.
+        let _ = epoll::wait(&self.0, spare_capacity(&mut events), Some(&now));
+    }
+}
+
+/// The door of one ring.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// Counts what was put in.
+    changes: AtomicU32,
+    inside: Mutex<Inside>,
+    /// Wakes the owner.
+    bell: EventFd,
+    /// Wakes the control thread.
+    control: Arc<EventFd>,
+    /// What the owner finds wrong in the ring.
+    pub(super) counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    /// What the owner is to use from now on.
+    next: Option<Option<Box<Wire>>>,
+    /// What the owner has used.
+    old: Vec<Wire>,
+    /// What is wrong with it.
+    fault: Option<Fault>,
+}
+
+impl Door {
+    pub(super) fn new(control: Arc<EventFd>) -> std::io::Result<Self> {
+        let (changes, inside, counters) = (AtomicU32::new(0), Mutex::default(), Counters::default());
+        Ok(Self { changes, inside, bell: EventFd::new()?, control, counters })
+    }
+
+    pub(super) const fn bell(&self) -> &EventFd {
+        &self.bell
+    }
+
+    /// Control: gives the owner another connection, or none.
+    pub(super) fn put(&self, wire: Option<Box<Wire>>) {
+        let unseen = {
+            let mut inside = self.lock();
+            inside.fault = None;
+            inside.next.replace(wire)
+        };
+        drop(unseen);
+        self.changes.fetch_add(1, Ordering::Release);
+        ring(&self.bell);
+    }
+
+    /// Control: ends what the owner has left behind, and says of what it complains.
+    pub(super) fn sweep(&self) -> Option<Fault> {
+        let mut inside = self.lock();
+        let (old, fault) = (core::mem::take(&mut inside.old), inside.fault.take());
+        drop(inside);
+        drop(old);
+        fault
+    }
+
+    /// Owner: whether something was put in after the change `seen`.
+    #[inline]
+    pub(super) fn has_changed(&self, seen: u32) -> bool {
+        self.changes.load(Ordering::Acquire) != seen
+    }
+
+    /// Owner: takes what was put in last; the number of the change goes to `seen`.
+    pub(super) fn take(&self, seen: &mut u32) -> Option<Option<Box<Wire>>> {
+        let mut inside = self.lock();
+        *seen = self.changes.load(Ordering::Acquire);
+        inside.next.take()
+    }
+
+    /// Owner: leaves a connection behind, perhaps because of a fault.
+    pub(super) fn leave(&self, wire: Wire, fault: Option<Fault>) {
+        let mut inside = self.lock();
+        inside.old.push(wire);
+        if inside.next.is_none() && fault.is_some() {
+            inside.fault = fault;
+        }
+        drop(inside);
+        ring(&self.control);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An eventfd refuses only when it is full, and then it has rung.
+fn ring(bell: &EventFd) {
+    let _ = bell.notify();
+}

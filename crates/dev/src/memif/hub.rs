@@ -1,0 +1,116 @@
+//! The thread that speaks to the peers of all our interfaces.
+
+mod control;
+mod desk;
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::door::Door;
+use super::ring::MemifRing;
+use super::{Options, Status};
+use crate::sys::poll::EventFd;
+use control::{Command, Control};
+
+/// A thread that accepts, connects, and connects again. It ends when this is dropped, and all connections with it.
+pub struct Hub {
+    line: Line,
+    thread: Option<JoinHandle<()>>,
+    ports: u64,
+}
+
+/// An interface. Dropping it ends its connection, and it listens no longer.
+pub struct Port {
+    line: Line,
+    key: u64,
+    doors: Vec<Arc<Door>>,
+    status: Arc<Mutex<Status>>,
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+struct Line {
+    commands: Sender<Command>,
+    bell: Arc<EventFd>,
+}
+
+impl Hub {
+    /// Starts the thread, which runs `first` before all else.
+    ///
+    /// # Errors
+    /// When the system has no thread or descriptor left.
+    pub fn start(first: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let (commands, received) = channel();
+        let bell = Arc::new(EventFd::new()?);
+        let control = Control::new(received, Arc::clone(&bell));
+        let run = move || {
+            first();
+            control.run();
+        };
+        let thread = std::thread::Builder::new().name("memif".to_owned()).spawn(run)?;
+        Ok(Self { line: Line { commands, bell }, thread: Some(thread), ports: 0 })
+    }
+
+    /// Opens an interface, with a ring for each of its ring pairs. Their link is down until a peer is there.
+    ///
+    /// # Errors
+    /// `InvalidInput` for options out of their bounds; `AddrInUse` if something else listens at the socket, or another
+    /// interface there has the id; what the system says of the socket.
+    pub fn open(&mut self, options: Options) -> io::Result<(Port, Vec<MemifRing>)> {
+        if !options.are_sound() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let door = |_| Door::new(Arc::clone(&self.line.bell)).map(Arc::new);
+        let doors = (0..options.rings).map(door).collect::<io::Result<Vec<_>>>()?;
+        let rings = doors.iter().map(MemifRing::new);
+        let rings = rings.collect::<io::Result<Vec<_>>>()?;
+        self.ports += 1;
+        let port = Port { line: self.line.clone(), key: self.ports, doors, status: Arc::default() };
+        let (doors, status) = (port.doors.clone(), Arc::clone(&port.status));
+        let (answer, answered) = sync_channel(1);
+        port.line.say(Command::Open { key: port.key, options: Box::new(options), doors, status, answer });
+        wait(&answered)?;
+        Ok((port, rings))
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.line.say(Command::Stop);
+        // It has panicked, or ends.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Port {
+    /// How it is now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Status { faults: self.doors.iter().map(|door| door.counters.read()).sum(), ..status }
+    }
+}
+
+impl Drop for Port {
+    /// Returns when the socket's file is gone, so that it can be opened again.
+    fn drop(&mut self) {
+        let (answer, answered) = sync_channel(1);
+        self.line.say(Command::Close { key: self.key, answer });
+        let _ = wait(&answered); // the hub may be gone already
+    }
+}
+
+impl Line {
+    /// Without the thread nobody hears it, and nobody answers.
+    fn say(&self, command: Command) {
+        let _ = self.commands.send(command);
+        let _ = self.bell.notify();
+    }
+}
+
+/// The thread never waits for a peer, so it answers at once.
+fn wait(answered: &Receiver<io::Result<()>>) -> io::Result<()> {
+    answered.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
+}

@@ -1,0 +1,191 @@
+//! What the thread does: it waits for any of its sockets, and then looks at all of them.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::super::channel::{Channel, Listener};
+use super::super::door::Door;
+use super::super::fault::Fault;
+use super::super::msg::{Init, Msg};
+use super::super::session::hello;
+use super::super::{Options, Role, Status};
+use super::desk::Desk;
+use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
+
+/// How long a peer may take to say all that it must.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that have not yet said which interface they want.
+const STRANGERS_MAX: usize = 16;
+
+/// What others want of the thread.
+pub(super) enum Command {
+    /// Here is an interface.
+    Open {
+        /// What it is called here.
+        key: u64,
+        options: Box<Options>,
+        doors: Vec<Arc<Door>>,
+        status: Arc<Mutex<Status>>,
+        answer: SyncSender<io::Result<()>>,
+    },
+    /// It is not wanted any more.
+    Close { key: u64, answer: SyncSender<io::Result<()>> },
+    /// Nothing is.
+    Stop,
+}
+
+/// All that the thread has.
+pub(super) struct Control {
+    commands: Receiver<Command>,
+    bell: Arc<EventFd>,
+    desks: Vec<(u64, Desk)>,
+    listeners: Vec<Listener>,
+    strangers: Vec<Stranger>,
+}
+
+/// A slave that has not yet said which interface it wants.
+struct Stranger {
+    channel: Channel,
+    /// Where it came in.
+    at: std::path::PathBuf,
+    until: Instant,
+}
+
+impl Control {
+    pub(super) const fn new(commands: Receiver<Command>, bell: Arc<EventFd>) -> Self {
+        Self { commands, bell, desks: Vec::new(), listeners: Vec::new(), strangers: Vec::new() }
+    }
+
+    /// Works until it is stopped.
+    pub(super) fn run(mut self) {
+        while self.obey() {
+            let now = Instant::now();
+            self.desks.iter_mut().for_each(|(_, desk)| desk.work(now));
+            self.accept(now);
+            self.strangers_speak(now);
+            self.sleep();
+        }
+        self.desks.iter_mut().for_each(|(_, desk)| desk.close());
+    }
+
+    /// Does what others want; answers whether to go on.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Open { key, options, doors, status, answer }) => {
+                    let opened = self.open(key, Desk::new(*options, doors, status));
+                    let _ = answer.send(opened); // who asked waits
+                }
+                Ok(Command::Close { key, answer }) => {
+                    self.close(key);
+                    let _ = answer.send(Ok(()));
+                }
+                Err(TryRecvError::Empty) => return true,
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn open(&mut self, key: u64, desk: Desk) -> io::Result<()> {
+        let path = &desk.options.socket;
+        if desk.options.role == Role::Master {
+            if self.desks.iter().any(|(_, other)| other.serves(path, desk.options.id)) {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            if !self.listeners.iter().any(|listener| listener.path() == path) {
+                self.listeners.push(Listener::bind(path)?);
+            }
+        }
+        self.desks.push((key, desk));
+        Ok(())
+    }
+
+    fn close(&mut self, key: u64) {
+        for (_, mut desk) in self.desks.extract_if(.., |(other, _)| *other == key) {
+            desk.close();
+        }
+        let desks = &self.desks;
+        let wanted = |path: &Path| desks.iter().any(|(_, desk)| desk.listens_at(path));
+        self.listeners.retain(|listener| wanted(listener.path()));
+        self.strangers.retain(|stranger| wanted(&stranger.at));
+    }
+
+    /// Greets who comes in. When too many stand around, the newcomer must go.
+    fn accept(&mut self, now: Instant) {
+        let come = self.listeners.iter().filter_map(|listener| Some((listener.accept()?, listener.path())));
+        for (channel, at) in come.map(|(channel, at)| (channel, at.to_owned())).collect::<Vec<_>>() {
+            let stranger = Stranger { channel, at, until: now + PATIENCE };
+            let room = if self.strangers.len() < STRANGERS_MAX { Ok(()) } else { Err(Fault::Crowd) };
+            match room.and_then(|()| stranger.channel.send(&hello(), None)) {
+                Ok(()) => self.strangers.push(stranger),
+                Err(fault) => self.turn_away(&stranger, fault),
+            }
+        }
+    }
+
+    /// Brings each stranger that has spoken to the interface that it wants.
+    fn strangers_speak(&mut self, now: Instant) {
+        for stranger in core::mem::take(&mut self.strangers) {
+            match stranger.init(now) {
+                Ok(None) => self.strangers.push(stranger),
+                Ok(Some(init)) => self.introduce(stranger, &init, now),
+                Err(fault) => self.turn_away(&stranger, fault),
+            }
+        }
+    }
+
+    fn introduce(&mut self, stranger: Stranger, init: &Init, now: Instant) {
+        let mut desks = self.desks.iter_mut().map(|(_, desk)| desk);
+        match desks.find(|desk| desk.serves(&stranger.at, init.id)) {
+            Some(desk) => desk.receive(stranger.channel, init, now),
+            None => self.turn_away(&stranger, Fault::NoSuchId(init.id)),
+        }
+    }
+
+    /// All interfaces of the socket hear of it: it may have been meant for any.
+    fn turn_away(&mut self, stranger: &Stranger, fault: Fault) {
+        stranger.channel.farewell(&fault);
+        for (_, desk) in self.desks.iter_mut().filter(|(_, desk)| desk.listens_at(&stranger.at)) {
+            desk.note(fault.clone());
+        }
+    }
+
+    /// Waits until a socket has something, somebody rings, or it is time.
+    fn sleep(&self) {
+        let until = self.desks.iter().filter_map(|(_, desk)| desk.until());
+        let until = until.chain(self.strangers.iter().map(|stranger| stranger.until)).min();
+        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        fds.extend(self.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        if wait(&mut fds, timeout).is_err() {
+            std::thread::sleep(Duration::from_millis(100)); // out of kernel memory: not for long
+        }
+        let _ = self.bell.clear();
+    }
+
+    fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let desks = self.desks.iter().filter_map(|(_, desk)| desk.channel());
+        let listeners = self.listeners.iter().map(AsFd::as_fd);
+        desks
+            .map(AsFd::as_fd)
+            .chain(listeners)
+            .chain(self.strangers.iter().map(|other| other.channel.as_fd()))
+    }
+}
+
+impl Stranger {
+    /// What it wants, once it has said it.
+    fn init(&self, now: Instant) -> Result<Option<Init>, Fault> {
+        match self.channel.receive()? {
+            Some((Msg::Init(init), _)) => Ok(Some(init)),
+            Some((other, _)) => Err(Fault::Order { got: other.word(), due: "INIT" }),
+            None if now >= self.until => Err(Fault::TimedOut),
+            None => Ok(None),
+        }
+    }
+}
