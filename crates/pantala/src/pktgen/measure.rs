@@ -1,0 +1,380 @@
+//! What arrived: lost, duplicated, reordered, and how late.
+//!
+//! | word | definition |
+//! |---|---|
+//! | lost | sent and not arrived when the run ended (RFC 7680); where only the receiver is ours: missing between the lowest and the highest sequence number of a flow |
+//! | duplicated | arrived again (RFC 5560) |
+//! | reordered | its sequence number is below one that arrived before in its flow (RFC 4737 §3.3, Type-P-Reordered) |
+//! | displacement | by how many numbers it was below the next expected one |
+//! | latency | from the stamp to the turn in which it was received (RFC 7679) |
+//! | jitter | difference of the latencies of frames of one flow that arrived one after the other, absolute (RFC 3393) |
+//!
+//! Which numbers of a flow have arrived is known for the last 256. What is older counts as reordered and is never known
+//! to be a duplicate; `too_late` says how many that were.
+
+use core::net::IpAddr;
+
+use hdrhistogram::Histogram;
+
+use super::flows::FLOWS_MAX;
+use super::payload::{self, Probe, Seen, look};
+use super::sizes::FCS_LEN;
+use super::words::Addrs;
+use crate::api::Latency;
+
+/// Runs that a receiver keeps apart.
+const SESSIONS_MAX: usize = 16;
+/// Numbers of a flow of which is known whether they have arrived.
+const WINDOW: u64 = 256;
+const WINDOW_WORDS: usize = 4;
+/// Latencies above count as this one.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+/// Significant digits of a latency.
+const DIGITS: u8 = 3;
+
+/// Whose frames are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// Those of one run, and frames without a header to these addresses.
+    Own { session: u16, dst: Addrs },
+    /// All.
+    All,
+}
+
+/// Counts. Frames are those of `probes`, `plain`, `other`, `learning` and `untracked`; bytes are of all, with FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// With a header.
+    pub(crate) probes: u64,
+    /// Too small for a header.
+    pub(crate) plain: u64,
+    /// Of nobody's run, or another's.
+    pub(crate) other: u64,
+    /// Sent ahead, to be learnt from.
+    pub(crate) learning: u64,
+    /// With a header, of a flow or run beyond those that are kept apart.
+    pub(crate) untracked: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) too_late: u64,
+    pub(crate) displacement_max: u64,
+    /// Pairs of which the jitter is known; its sum and maximum in nanoseconds.
+    pub(crate) pairs: u64,
+    pub(crate) jitter_sum: u64,
+    pub(crate) jitter_max: u64,
+}
+
+/// One receiver's view. It is fed by one thread; views are added up at the end.
+#[derive(Clone)]
+pub(crate) struct Measure {
+    expect: Expect,
+    pub(crate) tally: Tally,
+    /// `None` if there is no memory for it.
+    latency: Option<Histogram<u64>>,
+    sessions: Vec<Session>,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    id: u16,
+    flows: Vec<Arrivals>,
+}
+
+/// What has arrived of one flow: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Arrivals {
+    /// The lowest number.
+    low: u64,
+    /// The highest number plus one; 0 as long as nothing has arrived.
+    next: u64,
+    /// Different numbers.
+    unique: u64,
+    /// Of the frame before, nanoseconds.
+    latency: u64,
+    /// Bit `n % 256`: number `n` has arrived, for the last 256 below `next`.
+    seen: [u64; WINDOW_WORDS],
+}
+
+/// How a number arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    InOrder,
+    /// So many numbers below the next expected one.
+    Reordered(u64),
+    /// The same, beyond what is remembered.
+    TooLate(u64),
+    Duplicate,
+}
+
+impl Measure {
+    pub(crate) fn new(expect: Expect) -> Self {
+        let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, DIGITS).ok();
+        Self { expect, tally: Tally::default(), latency, sessions: Vec::new() }
+    }
+
+    /// Counts a received frame; answers whether it belongs to a run. If not, somebody may want something of us.
+    pub(crate) fn frame(&mut self, now_ns: u64, frame: &[u8], len: usize) -> bool {
+        self.tally.frames += 1;
+        self.tally.bytes += len as u64 + u64::from(FCS_LEN);
+        match look(frame) {
+            Seen::Probe(probe) if probe.session == payload::LEARNING => self.tally.learning += 1,
+            Seen::Probe(probe) if self.is_expected(&probe) => self.probe(now_ns, &probe),
+            Seen::Plain(dst) if self.counts(dst) => self.tally.plain += 1,
+            _ => {
+                self.tally.other += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The run whose frames are counted; 0 if those of all are.
+    pub(crate) const fn session(&self) -> u16 {
+        match self.expect {
+            Expect::Own { session, .. } => session,
+            Expect::All => payload::LEARNING,
+        }
+    }
+
+    const fn is_expected(&self, probe: &Probe) -> bool {
+        match self.expect {
+            Expect::All => true,
+            Expect::Own { session, .. } => session == probe.session,
+        }
+    }
+
+    fn counts(&self, address: IpAddr) -> bool {
+        match &self.expect {
+            Expect::All => true,
+            Expect::Own { dst, .. } => dst.contains(address),
+        }
+    }
+
+    fn probe(&mut self, now_ns: u64, probe: &Probe) {
+        let Some(flow) = flow(&mut self.sessions, probe) else {
+            self.tally.untracked += 1;
+            return;
+        };
+        self.tally.probes += 1;
+        match flow.arrived(probe.seq) {
+            Arrival::InOrder => {}
+            Arrival::Duplicate => {
+                self.tally.duplicated += 1;
+                return;
+            }
+            Arrival::Reordered(by) => self.tally.is_reordered(by),
+            Arrival::TooLate(by) => {
+                self.tally.too_late += 1;
+                self.tally.is_reordered(by);
+            }
+        }
+        let latency = probe.latency(now_ns);
+        if flow.unique > 1 {
+            let jitter = latency.abs_diff(flow.latency);
+            self.tally.pairs += 1;
+            self.tally.jitter_sum = self.tally.jitter_sum.saturating_add(jitter);
+            self.tally.jitter_max = self.tally.jitter_max.max(jitter);
+        }
+        flow.latency = latency;
+        if let Some(histogram) = &mut self.latency {
+            histogram.saturating_record(latency);
+        }
+    }
+
+    /// Different frames of the run that arrived.
+    pub(crate) const fn unique(&self) -> u64 {
+        self.tally.probes - self.tally.duplicated + self.tally.plain
+    }
+
+    /// Frames that are missing between the lowest and the highest number of each flow: what is lost as far as somebody
+    /// knows who did not send.
+    pub(crate) fn gaps(&self) -> u64 {
+        let flows = self.sessions.iter().flat_map(|session| &session.flows);
+        flows.map(|flow| (flow.next - flow.low).saturating_sub(flow.unique)).sum()
+    }
+
+    /// Flows of which something arrived.
+    pub(crate) fn flows(&self) -> u64 {
+        let flows = self.sessions.iter().flat_map(|session| &session.flows);
+        flows.filter(|flow| flow.unique > 0).count() as u64
+    }
+
+    /// Adds what another receiver saw.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.tally.add(&other.tally);
+        if let (Some(mine), Some(others)) = (&mut self.latency, &other.latency) {
+            // The same bounds: everything fits.
+            let _ = mine.add(others);
+        }
+        for session in &other.sessions {
+            for (number, flow) in (0..).zip(&session.flows).filter(|(_, flow)| flow.unique > 0) {
+                if let Some(mine) = slot(&mut self.sessions, session.id, number) {
+                    mine.add(flow);
+                }
+            }
+        }
+    }
+
+    /// Nanoseconds; `None` if nothing was measured.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let histogram = self.latency.as_ref().filter(|histogram| !histogram.is_empty())?;
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        Some(Latency {
+            min: histogram.min(),
+            mean: histogram.mean(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.max(),
+        })
+    }
+}
+
+impl Tally {
+    fn is_reordered(&mut self, by: u64) {
+        self.reordered += 1;
+        self.displacement_max = self.displacement_max.max(by);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.probes += other.probes;
+        self.plain += other.plain;
+        self.other += other.other;
+        self.learning += other.learning;
+        self.untracked += other.untracked;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.too_late += other.too_late;
+        self.displacement_max = self.displacement_max.max(other.displacement_max);
+        self.pairs += other.pairs;
+        self.jitter_sum = self.jitter_sum.saturating_add(other.jitter_sum);
+        self.jitter_max = self.jitter_max.max(other.jitter_max);
+    }
+
+    /// The mean difference of latencies, nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+    pub(crate) fn jitter_mean(&self) -> f64 {
+        if self.pairs == 0 { 0.0 } else { self.jitter_sum as f64 / self.pairs as f64 }
+    }
+}
+
+#[inline]
+fn flow<'s>(sessions: &'s mut Vec<Session>, probe: &Probe) -> Option<&'s mut Arrivals> {
+    let at = sessions.iter().position(|session| session.id == probe.session);
+    match at {
+        Some(at) if sessions[at].flows.len() > probe.flow as usize => {
+            sessions[at].flows.get_mut(probe.flow as usize)
+        }
+        _ => slot(sessions, probe.session, probe.flow),
+    }
+}
+
+/// The place of a flow, made if there is none yet; `None` if there are too many.
+#[cold]
+fn slot(sessions: &mut Vec<Session>, id: u16, number: u32) -> Option<&mut Arrivals> {
+    let needed = number as usize + 1;
+    let others: usize =
+        sessions.iter().filter(|session| session.id != id).map(|session| session.flows.len()).sum();
+    let room = (FLOWS_MAX as usize).checked_sub(others).filter(|room| needed <= *room)?;
+    let at = match sessions.iter().position(|session| session.id == id) {
+        Some(at) => at,
+        None if sessions.len() < SESSIONS_MAX => {
+            sessions.push(Session { id, flows: Vec::new() });
+            sessions.len() - 1
+        }
+        None => return None,
+    };
+    let flows = &mut sessions[at].flows;
+    if flows.len() < needed {
+        flows.resize(needed.next_power_of_two().min(room), Arrivals::NONE);
+    }
+    flows.get_mut(number as usize)
+}
+
+impl Arrivals {
+    const NONE: Self = Self { low: 0, next: 0, unique: 0, latency: 0, seen: [0; WINDOW_WORDS] };
+
+    fn arrived(&mut self, seq: u32) -> Arrival {
+        let number = self.number(seq);
+        if self.unique == 0 {
+            (self.low, self.next) = (number, number);
+        }
+        let arrival = if number >= self.next { self.ahead(number) } else { self.behind(number) };
+        if arrival != Arrival::Duplicate {
+            self.unique += 1;
+            self.low = self.low.min(number);
+        }
+        arrival
+    }
+
+    /// The number that a header's 32 bits stand for: the one nearest to what is expected.
+    fn number(&self, seq: u32) -> u64 {
+        if self.unique == 0 {
+            // Room for what should have come before.
+            return u64::from(seq) + (1 << 32);
+        }
+        let [.., a, b, c, d] = self.next.to_be_bytes();
+        let expected = u32::from_be_bytes([a, b, c, d]);
+        let ahead = seq.wrapping_sub(expected).cast_signed();
+        self.next.saturating_add_signed(ahead.into())
+    }
+
+    fn ahead(&mut self, number: u64) -> Arrival {
+        let skipped = number - self.next;
+        if skipped >= WINDOW {
+            self.seen = [0; WINDOW_WORDS];
+        } else {
+            (self.next..number).for_each(|skipped| self.mark(skipped, false));
+        }
+        self.mark(number, true);
+        self.next = number + 1;
+        Arrival::InOrder
+    }
+
+    fn behind(&mut self, number: u64) -> Arrival {
+        let by = self.next - number;
+        if by > WINDOW {
+            return Arrival::TooLate(by);
+        }
+        if self.has(number) {
+            return Arrival::Duplicate;
+        }
+        self.mark(number, true);
+        Arrival::Reordered(by)
+    }
+
+    const fn place(number: u64) -> (usize, u64) {
+        let bit = number % WINDOW;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn mark(&mut self, number: u64, arrived: bool) {
+        let (word, bit) = Self::place(number);
+        if arrived { self.seen[word] |= bit } else { self.seen[word] &= !bit }
+    }
+
+    fn has(&self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        self.seen[word] & bit != 0
+    }
+
+    /// Adds what another receiver saw of the same flow.
+    fn add(&mut self, other: &Self) {
+        if self.unique == 0 {
+            *self = *other;
+            return;
+        }
+        self.low = self.low.min(other.low);
+        self.next = self.next.max(other.next);
+        self.unique += other.unique;
+    }
+}
+
+#[cfg(test)]
+mod tests;
