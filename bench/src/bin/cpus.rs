@@ -1,0 +1,104 @@
+//! Forwards on several CPUs: `cpus time N match|hashed|cross MILLISECONDS` on real ones, from the last one down, and answers
+//! packets per second of CPU time; `cpus count N RINGS PACKETS` one after the other on one, for valgrind.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
+
+use core::time::Duration;
+use std::process::ExitCode;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use bench::cpus::{One, Rings, drain, router};
+use bench::frames::Family;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Packets that come to a CPU in one turn.
+const AT_ONCE: usize = 64;
+/// Turns between two looks at the clock.
+const TURNS: usize = 64;
+/// Time for the caches, before anything counts.
+const WARM_UP: Duration = Duration::from_millis(20);
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [what, cpus, rings, amount] = args.as_slice() else { return usage() };
+    let (Ok(cpus), Ok(amount)) = (cpus.parse(), amount.parse()) else { return usage() };
+    let rings = match rings.as_str() {
+        "match" => Rings::Match,
+        "hashed" => Rings::MatchHashed,
+        "cross" => Rings::Cross,
+        _ => return usage(),
+    };
+    let Ok(all) = router(Family::Ip4, cpus, rings) else { return failure("no memory") };
+    match what.as_str() {
+        "time" => time(all, Duration::from_millis(amount)),
+        "count" => count(all, usize::try_from(amount).unwrap_or_default()),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: cpus time|count CPUS match|hashed|cross MILLISECONDS|PACKETS");
+    ExitCode::from(2)
+}
+
+fn failure(why: &str) -> ExitCode {
+    eprintln!("cpus: {why}");
+    ExitCode::FAILURE
+}
+
+/// All CPUs at the same time, each on one of the machine's.
+fn time(all: Vec<One>, time: Duration) -> ExitCode {
+    let start = Arc::new(Barrier::new(all.len()));
+    let last = thread::available_parallelism().map_or(1, usize::from) - 1;
+    let threads: Vec<_> = (0..all.len())
+        .zip(all)
+        .map(|(at, one)| {
+            let start = Arc::clone(&start);
+            thread::spawn(move || run(one, last.saturating_sub(at), time, &start))
+        })
+        .collect();
+    let results: Vec<(usize, f64)> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+    let packets: usize = results.iter().map(|result| result.0).sum();
+    let seconds: f64 = results.iter().map(|result| result.1).sum();
+    println!("{{\"packets_per_cpu_second\":{:.0}}}", packets as f64 / seconds);
+    ExitCode::SUCCESS
+}
+
+/// Packets that leave in this time, and the seconds of CPU time that they take.
+fn run(mut one: One, cpu: usize, time: Duration, start: &Barrier) -> (usize, f64) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    // Where it cannot be pinned it is still measured: by CPU time.
+    let _ = sched_setaffinity(None, &cpus);
+    start.wait();
+    until(&mut one, WARM_UP);
+    let (packets, seconds) = (one.forward(0, 0), cpu_seconds());
+    until(&mut one, time);
+    (one.forward(0, 0) - packets, cpu_seconds() - seconds)
+}
+
+fn until(one: &mut One, time: Duration) {
+    let started = std::time::Instant::now();
+    while started.elapsed() < time {
+        one.forward(TURNS, AT_ONCE);
+    }
+}
+
+/// What this thread has used so far.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// So many packets in all, each CPU in its turn.
+fn count(mut all: Vec<One>, packets: usize) -> ExitCode {
+    let sent = |all: &mut [One]| all.iter_mut().map(|one| one.forward(0, 0)).sum::<usize>();
+    let before = sent(&mut all);
+    for _ in 0..packets / AT_ONCE / all.len() {
+        all.iter_mut().for_each(|one| _ = one.forward(1, AT_ONCE));
+    }
+    drain(&mut all);
+    let forwarded = sent(&mut all) - before;
+    if forwarded == packets { ExitCode::SUCCESS } else { failure(&format!("{forwarded} of {packets}")) }
+}

@@ -1,0 +1,97 @@
+//! Times forwarding in memory: `rate ip4|ip6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS`, answers one line of
+//! JSON. With FLOWS above 0, fast forwarding with a cache for so many.
+//!
+//! Slices of the router alternate with slices of the same source and sink with nothing between them, so that their
+//! difference is the stack, whatever the machine does. The numbers are medians of slices. Pin it to a CPU.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
+
+use core::time::Duration;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use bench::bare::Bare;
+use bench::frames::Family;
+use bench::router::Router;
+use bench::workload::Workload;
+
+/// Pairs of slices that the time is cut into.
+const SLICES: u32 = 15;
+/// Packets between two looks at the clock.
+const BATCH: usize = 4096;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((workload, at_once, flows, time)) = parse(&args) else {
+        eprintln!("usage: rate ip4|ip6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS");
+        return ExitCode::from(2);
+    };
+    match measure(workload, at_once, flows, time) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("rate: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(args: &[String]) -> Option<(Workload, usize, u32, Duration)> {
+    let [family, numbers @ ..] = args else { return None };
+    let family = match family.as_str() {
+        "ip4" => Family::Ip4,
+        "ip6" => Family::Ip6,
+        _ => return None,
+    };
+    let numbers: Vec<u32> = numbers.iter().map_while(|number| number.parse().ok()).collect();
+    let [routes, destinations, at_once, flows, ms] = numbers[..] else { return None };
+    let at_once = usize::try_from(at_once).ok().filter(|at_once| (1..=BATCH).contains(at_once))?;
+    let workload = Workload { family, routes, destinations };
+    (routes > 0 && destinations > 0).then_some((workload, at_once, flows, Duration::from_millis(ms.into())))
+}
+
+fn measure(workload: Workload, at_once: usize, flows: u32, time: Duration) -> Result<String, String> {
+    let no_memory = |error| format!("no memory: {error:?}");
+    let frames = workload.frames();
+    let mut bare = Bare::new(frames.clone()).map_err(no_memory)?;
+    let mut router = Router::with(workload.family, workload.prefixes(), frames).map_err(no_memory)?;
+    if let Some(flows) = usize::try_from(flows).ok().filter(|flows| *flows > 0) {
+        router.cache_flows(flows);
+    }
+    let turns = BATCH / at_once;
+    let (mut whole, mut wire) = (Vec::new(), Vec::new());
+    // The first pair warms up: caches, branches, pages.
+    for pair in 0..=SLICES {
+        let forwarded = slice(time * 2 / 3 / SLICES, turns * at_once, || router.forward(turns, at_once));
+        let passed = slice(time / 3 / SLICES, turns * at_once, || bare.pass(turns, at_once));
+        if pair > 0 {
+            whole.push(forwarded?);
+            wire.push(passed?);
+        }
+    }
+    let stack = whole.iter().zip(&wire).map(|(whole, wire)| whole - wire).collect();
+    let (whole, wire, stack) = (median(whole), median(wire), median(stack));
+    Ok(format!("{{\"ns\":{whole:.3},\"wire_ns\":{wire:.3},\"stack_ns\":{stack:.3}}}"))
+}
+
+/// Nanoseconds that one packet takes, in a slice of so long; `batch` answers how many have passed since ever.
+fn slice(time: Duration, packets: usize, mut batch: impl FnMut() -> usize) -> Result<f64, String> {
+    let before = batch();
+    let (started, mut batches) = (Instant::now(), 0);
+    let mut after = before;
+    while started.elapsed() < time || batches == 0 {
+        after = batch();
+        batches += 1;
+    }
+    let elapsed = started.elapsed();
+    if after - before != batches * packets {
+        return Err(format!("{} packets of {} came through", after - before, batches * packets));
+    }
+    Ok(elapsed.as_secs_f64() * 1e9 / (batches * packets) as f64)
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}

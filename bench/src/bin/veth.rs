@@ -1,0 +1,124 @@
+//! Measures how fast somebody forwards between two veth pairs: see [`bench::veth`]. Needs root.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that says what it measured")]
+
+use core::time::Duration;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use bench::frames::Family;
+use bench::veth::generator::{Generator, Variety};
+use bench::veth::lab::Lab;
+use bench::veth::layout::Layout;
+use bench::veth::measure::{Flow, Most, measure, saturate};
+use bench::veth::overload::{Step, overload};
+use bench::veth::routers::{self, Kind};
+
+const USAGE: &str = "usage: veth WHO [--overload yes] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
+
+/// After which everything is at rest.
+const REST: Duration = Duration::from_millis(200);
+
+/// What is asked for.
+struct Wanted {
+    kind: Kind,
+    family: Family,
+    layout: Layout,
+    window: Duration,
+    variety: Variety,
+    overload: bool,
+}
+
+fn main() -> ExitCode {
+    match wanted().and_then(|wanted| run(&wanted)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("veth: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wanted() -> Result<Wanted> {
+    let mut args = std::env::args().skip(1);
+    let kind = Kind::named(&args.next().context(USAGE)?)?;
+    let mut wanted = Wanted {
+        kind,
+        family: Family::Ip4,
+        layout: Layout::One,
+        window: Duration::from_millis(400),
+        variety: Variety::default(),
+        overload: false,
+    };
+    while let Some(option) = args.next() {
+        let value = args.next().context(USAGE)?;
+        match (option.as_str(), value.as_str()) {
+            ("--family", "4") => wanted.family = Family::Ip4,
+            ("--family", "6") => wanted.family = Family::Ip6,
+            ("--layout", name) => wanted.layout = Layout::named(name)?,
+            ("--window", ms) => wanted.window = Duration::from_millis(ms.parse()?),
+            ("--overload", "yes") => wanted.overload = true,
+            ("--flows", flows) => wanted.variety.flows = mask(flows)?,
+            ("--to", destinations) => wanted.variety.destinations = mask(destinations)?,
+            _ => bail!(USAGE),
+        }
+    }
+    Ok(wanted)
+}
+
+fn mask(count: &str) -> Result<u16> {
+    let count: u32 = count.parse()?;
+    anyhow::ensure!(count.is_power_of_two() && count <= 65536, "{count} is no power of two up to 65536");
+    Ok(u16::try_from(count - 1)?)
+}
+
+fn run(wanted: &Wanted) -> Result<()> {
+    let lab = Lab::new(wanted.family, wanted.layout)?;
+    let mut router = routers::start(wanted.kind, &lab)?;
+    let mut generator = Generator::start(&lab, wanted.variety)?;
+    if wanted.overload {
+        let (most, steps) = overload(&lab, &mut generator, wanted.window)?;
+        say_steps(&most, &steps);
+    } else {
+        let most = saturate(&lab, &mut generator)?;
+        let flow = measure(&lab, &generator, router.thread().as_ref(), wanted.window)?;
+        say(&most, &flow);
+    }
+    generator.hold()?;
+    std::thread::sleep(REST);
+    router.figures().iter().for_each(|(name, value)| println!("{name} = {value:.1}"));
+    Ok(())
+}
+
+/// One `NAME = VALUE` a line.
+fn say(most: &Most, flow: &Flow) {
+    println!("delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered);
+    println!("bottleneck = {}", if most.is_the_routers { "router" } else { "generator" });
+    if let Some(each) = flow.each {
+        println!("thread = {each:.0}");
+    }
+    for (cpu, share) in flow.cpus.iter().enumerate() {
+        println!("cpu{cpu} = {share}");
+    }
+}
+
+/// A line for each load, and what a table has to know of all of them.
+fn say_steps(most: &Most, steps: &[Step]) {
+    println!("most = {:.0}", most.delivered);
+    for Step { wanted, flow, pings: (sent, answered) } in steps {
+        let Flow { offered, delivered, .. } = flow;
+        println!(
+            "load {wanted}x = offered {offered:.0} ({:.1}x) delivered {delivered:.0}, pings answered {answered}/{sent}",
+            offered / most.delivered
+        );
+    }
+    let plateau = steps.iter().map(|step| step.flow.delivered).fold(0.0, f64::max);
+    let heaviest = steps.iter().max_by(|a, b| a.flow.offered.total_cmp(&b.flow.offered));
+    if let Some(Step { flow, .. }) = heaviest {
+        println!("delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered);
+        println!("percent of the plateau = {:.1}", 100.0 * flow.delivered / plateau);
+        println!("times offered = {:.1}", flow.offered / plateau);
+    }
+    let (sent, answered) =
+        steps.iter().fold((0, 0), |sum, step| (sum.0 + step.pings.0, sum.1 + step.pings.1));
+    println!("pings lost = {}", sent - answered);
+}

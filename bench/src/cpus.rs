@@ -1,0 +1,202 @@
+//! Several CPUs of one router, each with a source and a sink: what more of them cost.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use net::cpu::CpuId;
+use net::driver::{Caps, Driver, DriverStats};
+use net::fib::Prefix;
+use net::msg::mesh;
+use net::neigh;
+use net::netisr::{Netisr, Parts};
+use net::rss::{Placement, hash4, hash6};
+use net::time::Instant;
+use pkt::wake::Sleeper;
+use pkt::{Arena, ArenaError, Flags, PktVec, Pool, WINDOW};
+use wire::ether;
+
+use crate::frames::{DESTINATIONS, FRAME_LEN, Family, GATEWAY};
+use crate::router::{BUFFERS, IN, OUT, OUT_NET, tables};
+use crate::wire::{Sink, Source, Supply};
+
+/// Frames that each source has: of different flows.
+const FRAMES: usize = 32;
+/// Turns of all CPUs after which addresses and neighbours are settled.
+const SETTLING: usize = 200;
+
+/// To whose rings the packets of a CPU come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rings {
+    /// To its own: nothing is handed off.
+    Match,
+    /// The same, and the device says what it has hashed.
+    MatchHashed,
+    /// To its neighbour's: everything is.
+    Cross,
+}
+
+/// One CPU.
+pub struct One {
+    netisr: Netisr,
+    now: Instant,
+    supply: Supply,
+    sent: Arc<AtomicUsize>,
+}
+
+/// All CPUs of a router, settled. Each may move to a thread of its own.
+///
+/// # Errors
+///
+/// When there is no memory for the buffers.
+pub fn router(family: Family, cpus: u16, rings: Rings) -> Result<Vec<One>, ArenaError> {
+    let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
+    let tables = Arc::new(tables(family, (1..=DESTINATIONS).filter_map(to)));
+    let wakers: Vec<_> = (0..cpus).map(|_| Sleeper::new(Box::new(|| ())).waker()).collect();
+    let pools = Arena::carve(cpus.into(), BUFFERS, false)?;
+    let mut all: Vec<One> = Vec::new();
+    for ((id, pool), (peers, inbox, _)) in (0..cpus).map(CpuId).zip(pools).zip(mesh(&wakers)) {
+        let parts = Parts { id, cpus, pool, peers, inbox, key: 1, tables: Arc::clone(&tables) };
+        let owner = if rings == Rings::Cross { CpuId((id.0 + 1) % cpus) } else { id };
+        // A CPU owns what hashes to its number, among others.
+        let hash = (rings == Rings::MatchHashed).then_some(owner.0);
+        all.push(One::new(Netisr::new(parts).0, frames(family, Placement::new(cpus), owner), hash));
+    }
+    settle(family, &mut all);
+    Ok(all)
+}
+
+impl One {
+    fn new(mut netisr: Netisr, frames: Vec<[u8; FRAME_LEN]>, hash: Option<u16>) -> Self {
+        let (supply, sent) = (Supply::default(), Arc::default());
+        let source = Source::new(frames, Arc::clone(&supply));
+        netisr.attach(
+            IN,
+            match hash {
+                Some(hash) => Box::new(Hashed { source, hash }),
+                None => Box::new(source),
+            },
+        );
+        netisr.attach(OUT, Box::new(Sink::new(Arc::clone(&sent))));
+        Self { netisr, now: Instant::START, supply, sent }
+    }
+
+    /// Runs `turns` turns with `packets` frames more in each; answers how many frames have left since the start.
+    pub fn forward(&mut self, turns: usize, packets: usize) -> usize {
+        for _ in 0..turns {
+            self.supply.store(packets, Ordering::Relaxed);
+            self.now = self.now + Duration::from_micros(1);
+            self.netisr.turn(self.now);
+        }
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+/// A source that says of its packets what they hash to.
+struct Hashed {
+    source: Source,
+    hash: u16,
+}
+
+impl Driver for Hashed {
+    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
+        let before = into.len();
+        let got = self.source.rx(pool, into, max);
+        for pkt in into.iter_mut().skip(before) {
+            pkt.hash = self.hash;
+            pkt.flags.set(Flags::HASH);
+        }
+        got
+    }
+
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        self.source.tx(pool, from);
+    }
+
+    fn doorbell(&mut self, pool: &mut Pool) {
+        self.source.doorbell(pool);
+    }
+
+    fn caps(&self) -> Caps {
+        self.source.caps()
+    }
+
+    fn stats(&self) -> DriverStats {
+        self.source.stats()
+    }
+
+    fn close(&mut self, pool: &mut Pool) {
+        self.source.close(pool);
+    }
+}
+
+/// Lets pass what happens once: addresses become usable, and all learn the neighbour.
+fn settle(family: Family, all: &mut [One]) {
+    let gateway = neigh::Key { ifindex: OUT, addr: family.addr(OUT_NET, 2) };
+    for one in &mut *all {
+        neigh::set_static(&mut one.netisr.cpu, gateway, GATEWAY);
+    }
+    for _ in 0..SETTLING {
+        for one in &mut *all {
+            one.now = one.now + Duration::from_millis(500);
+            one.forward(1, 1);
+        }
+    }
+    drain(all);
+}
+
+/// Lets what has been handed off go on its way.
+pub fn drain(all: &mut [One]) {
+    for _ in 0..2 {
+        all.iter_mut().for_each(|one| _ = one.forward(1, 0));
+    }
+}
+
+/// Frames of flows that this CPU owns.
+fn frames(family: Family, placement: Placement, owner: CpuId) -> Vec<[u8; FRAME_LEN]> {
+    let hosts = (1..=DESTINATIONS).flat_map(|net| (2..=u8::MAX).map(move |host| family.addr(net, host)));
+    let all = hosts.filter_map(|host| family.frame_to(host));
+    all.filter(|frame| placement.owner(hash(family, frame)) == owner).take(FRAMES).collect()
+}
+
+fn hash(family: Family, frame: &[u8; FRAME_LEN]) -> u16 {
+    let mut window = [0; WINDOW];
+    let packet = &frame[ether::HEADER_LEN..];
+    window[..packet.len()].copy_from_slice(packet);
+    match family {
+        Family::Ip4 => hash4(&window),
+        Family::Ip6 => hash6(&window),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use net::count::Count;
+
+    /// Packets forwarded and handed off by each CPU, of 64 that come to each.
+    fn counted(family: Family, cpus: u16, rings: Rings) -> Vec<(usize, u64)> {
+        let mut all = router(family, cpus, rings).unwrap();
+        let count =
+            |one: &One| (one.sent.load(Ordering::Relaxed), one.netisr.cpu.counters.get(Count::HandoffOut));
+        let before: Vec<_> = all.iter().map(count).collect();
+        all.iter_mut().for_each(|one| _ = one.forward(1, 64));
+        drain(&mut all);
+        all.iter().map(count).zip(before).map(|(now, then)| (now.0 - then.0, now.1 - then.1)).collect()
+    }
+
+    #[test]
+    fn rings_that_match_hand_nothing_off() {
+        for family in [Family::Ip4, Family::Ip6] {
+            assert_eq!(counted(family, 4, Rings::Match), [(64, 0); 4], "{family:?}");
+            assert_eq!(counted(family, 4, Rings::MatchHashed), [(64, 0); 4], "{family:?}");
+        }
+    }
+
+    #[test]
+    fn rings_that_cross_hand_everything_off() {
+        for family in [Family::Ip4, Family::Ip6] {
+            assert_eq!(counted(family, 3, Rings::Cross), [(64, 64); 3], "{family:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What forwards between the two cables.
+
+mod af_xdp;
+mod kernel;
+mod pantala;
+mod testpmd;
+mod xdp;
+
+use anyhow::{Result, bail};
+
+use super::lab::{Lab, Receiver};
+use super::thread::Thread;
+
+pub use pantala::Pantala;
+
+/// Who forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The kernel, without any rules.
+    Kernel,
+    /// The kernel, with one stateful rule of nftables.
+    Stateful,
+    /// The kernel, translating addresses.
+    Masquerade,
+    /// An XDP program of ours that asks the kernel's tables.
+    Xdp,
+    /// DPDK's testpmd on its AF_XDP driver.
+    Testpmd,
+    /// Nothing but AF_XDP rings: [`dev::af_xdp::Relay`].
+    Rings,
+    /// pantala's driver without its stack.
+    Driver,
+    /// pantala.
+    Pantala,
+}
+
+impl Kind {
+    /// All of them, by name.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("kernel", Self::Kernel),
+        ("stateful", Self::Stateful),
+        ("masquerade", Self::Masquerade),
+        ("xdp", Self::Xdp),
+        ("testpmd", Self::Testpmd),
+        ("rings", Self::Rings),
+        ("driver", Self::Driver),
+        ("pantala", Self::Pantala),
+    ];
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn named(name: &str) -> Result<Self> {
+        match Self::NAMES.iter().find(|(known, _)| *known == name) {
+            Some((_, kind)) => Ok(*kind),
+            None => bail!(
+                "nobody is called {name}: {}",
+                Self::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+}
+
+/// Numbers by name.
+pub type Figures = Vec<(&'static str, f64)>;
+
+/// Something that forwards. Dropped, it ends.
+pub trait Router {
+    /// The thread that forwards, if there is one.
+    fn thread(&self) -> Option<Thread> {
+        None
+    }
+
+    /// What it says of itself at the end: numbers by name.
+    fn figures(&mut self) -> Figures {
+        Vec::new()
+    }
+}
+
+/// Starts a router, and waits until it forwards.
+///
+/// # Errors
+/// When something is missing on this machine, or it does not start.
+pub fn start(kind: Kind, lab: &Lab) -> Result<Box<dyn Router>> {
+    let router: Box<dyn Router> = match kind {
+        Kind::Kernel => Box::new(kernel::Kernel::start(lab, None)?),
+        Kind::Stateful => Box::new(kernel::Kernel::start(lab, Some(kernel::STATEFUL))?),
+        Kind::Masquerade => Box::new(kernel::Kernel::start(lab, Some(kernel::MASQUERADE))?),
+        Kind::Xdp => Box::new(xdp::Forward::start(lab)?),
+        Kind::Testpmd => Box::new(testpmd::Testpmd::start(lab)?),
+        Kind::Rings => Box::new(af_xdp::Worker::relay(lab)?),
+        Kind::Driver => Box::new(af_xdp::Worker::driver(lab)?),
+        Kind::Pantala => Box::new(Pantala::start(lab)?),
+    };
+    let has_sockets = matches!(kind, Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala);
+    lab.place_receiver(if has_sockets { Receiver::Polled } else { Receiver::Thread })?;
+    Ok(router)
+}

@@ -1,0 +1,138 @@
+//! pantala, as its users start it.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use dev::sys::process::end_with_parent;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Figures, Router};
+use crate::veth::frames::{self, Side};
+use crate::veth::lab::{IN, Lab, OUT};
+use crate::veth::layout::{Layout, ROUTER_CPU};
+use crate::veth::thread::Thread;
+
+/// How long it may take to start, or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The running program, and its folder.
+pub struct Pantala {
+    child: Child,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Pantala {
+    /// Starts the program that lies beside this one.
+    ///
+    /// # Errors
+    /// When it is not there, or does not start.
+    pub fn start(lab: &Lab) -> Result<Self> {
+        let program = std::env::current_exe()?.with_file_name("pantala");
+        ensure!(program.exists(), "{} is missing: cargo build --release -p pantala", program.display());
+        let folder = std::env::temp_dir().join(format!("pt-veth-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("pantala.toml"), config(lab))?;
+        let mut command = Command::new(&program);
+        command.arg("--socket").arg(folder.join("control.sock"));
+        command.args(["up", "-c"]).arg(folder.join("pantala.toml"));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        end_with_parent(lab.router.put(&mut command)?);
+        let child = command.spawn().with_context(|| program.display().to_string())?;
+        let mut pantala = Self { child, program, folder };
+        pantala.await_gateway(lab)?;
+        Ok(pantala)
+    }
+
+    /// Waits until it knows where the sink is: the first datagrams of a flood would only be in the way.
+    fn await_gateway(&mut self, lab: &Lab) -> Result<()> {
+        let gateway = frames::addr(lab.family, Side::Out, 2).to_string();
+        let begun = Instant::now();
+        while self.says(&["ping", "-c", "1", &gateway]).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("pantala ended with {status}");
+            }
+            ensure!(begun.elapsed() < PATIENCE, "pantala does not reach the sink");
+            sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Packet buffers that receive rings answer for, and those that are neither free nor there.
+    fn buffers(&self) -> Result<[f64; 2]> {
+        let said = self.says(&["netstat", "-m"])?;
+        let numbers = said.split([' ', '/']).take(3).map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        match numbers[..] {
+            [used, rings, _] => Ok([rings, used]),
+            _ => bail!("netstat -m said {said}"),
+        }
+    }
+
+    /// What one of its commands says.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub fn says(&self, words: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command.arg("--socket").arg(self.folder.join("control.sock")).args(words).stdin(Stdio::null());
+        let output = command.output()?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "pantala {}: {error}", words.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Router for Pantala {
+    fn thread(&self) -> Option<Thread> {
+        Thread::named(self.child.id(), "netisr").ok()
+    }
+
+    fn figures(&mut self) -> Figures {
+        self.buffers()
+            .map(|[rings, out]| vec![("buffers in rings", rings), ("buffers elsewhere", out)])
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Pantala {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
+            sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        remove(&self.folder);
+    }
+}
+
+fn remove(folder: &Path) {
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+fn config(lab: &Lab) -> String {
+    let polling = match lab.layout {
+        Layout::One => "never",
+        Layout::Two => "always",
+        Layout::Split => "adaptive",
+    };
+    let interface = |name: &str, host: &str, side| {
+        let net = frames::net(lab.family, side, 1);
+        format!("[[interface]]\nname = \"{name}\"\ndevice = \"af_xdp:{host}\"\naddress = [\"{net}\"]\n\n")
+    };
+    let (to, via) = (frames::beyond(lab.family), frames::addr(lab.family, Side::Out, 2));
+    [
+        format!("cpus = [{ROUTER_CPU}]\npolling = \"{polling}\"\nforwarding = true\n\n"),
+        interface("in", IN, Side::In),
+        interface("out", OUT, Side::Out),
+        format!("[[route]]\nto = \"{to}\"\nvia = [\"{via}\"]\n"),
+    ]
+    .concat()
+}

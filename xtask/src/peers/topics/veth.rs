@@ -1,0 +1,222 @@
+//! Beside the kernel: forwarding between two veth pairs, and what becomes of it under too much load.
+//!
+//! Generator and sink are XDP programs of `bench::veth`, whose program `veth` runs one case and says what came of it.
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::peers::contest::{Case, Claim, Contest, Need, Sample, Source};
+use crate::peers::machine;
+use crate::peers::process::{Running, mortal};
+use crate::peers::workload::program;
+use crate::run::{cargo, follow, gist};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(1200);
+/// Looking for the pace that is best takes a while.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Each load of an overload is offered for so many windows: 10 s where a window is 400 ms.
+const OVERLOAD_WINDOWS: u32 = 25;
+
+pub fn contests() -> Vec<Contest> {
+    let one = |who| Veth::new(who, "one");
+    let (split, two) = (|who| Veth::new(who, "split"), |who| Veth::new(who, "two"));
+    let everybody = ["pantala", "rings", "driver", "kernel", "stateful", "masquerade", "xdp"];
+    let on_two = ["pantala", "testpmd", "rings", "kernel", "stateful", "masquerade", "xdp"];
+    vec![
+        contest("veth/one-ip4", "one CPU for all, IPv4, 1 flow", everybody.map(one), one_cpu()),
+        contest(
+            "veth/one-ip4-flows",
+            "one CPU for all, IPv4, 4096 flows",
+            everybody.map(|who| Veth { flows: 4096, ..one(who) }),
+            one_cpu(),
+        ),
+        contest(
+            "veth/one-ip6",
+            "one CPU for all, IPv6, 1 flow",
+            everybody.map(|who| Veth { family: 6, ..one(who) }),
+            one_cpu(),
+        ),
+        contest(
+            "veth/split-ip4",
+            "the router's CPU does not receive, IPv4, 1 flow",
+            ["pantala", "testpmd", "rings", "driver"].map(split),
+            vec![
+                Claim::Ratio { of: 0, to: 1, need: Need::AtLeast(1.0) },
+                Claim::Ratio { of: 0, to: 2, need: Need::AtLeast(0.9) },
+            ],
+        ),
+        contest(
+            "veth/two-ip4",
+            "all but the generator on one CPU, IPv4, 1 flow",
+            on_two.map(two),
+            vec![
+                Claim::Ratio { of: 0, to: 1, need: Need::AtLeast(1.0) },
+                Claim::Ratio { of: 0, to: 2, need: Need::AtLeast(0.9) },
+                Claim::Ratio { of: 0, to: 3, need: Need::Shown },
+                Claim::Ratio { of: 0, to: 4, need: Need::Shown },
+                Claim::Ratio { of: 0, to: 6, need: Need::Shown },
+            ],
+        ),
+        overload("overload/split-ip4", "split", &["pantala", "testpmd"]),
+        overload("overload/two-ip4", "two", &["pantala", "kernel", "stateful"]),
+    ]
+}
+
+/// What is claimed where `pantala` is the first of `everybody`.
+fn one_cpu() -> Vec<Claim> {
+    let shown = (3..7).map(|to| Claim::Ratio { of: 0, to, need: Need::Shown });
+    [Claim::Ratio { of: 0, to: 1, need: Need::AtLeast(0.9) }].into_iter().chain(shown).collect()
+}
+
+fn contest<const N: usize>(id: &'static str, what: &str, cases: [Veth; N], claims: Vec<Claim>) -> Contest {
+    let title = format!("64 bytes over veth, {what}");
+    let cases = cases.into_iter().map(|case| Box::new(case) as Box<dyn Case>).collect();
+    Contest { id, title, unit: "packets", bed: None, cases, claims }
+}
+
+/// The rate is what comes through at the heaviest load.
+fn overload(id: &'static str, layout: &'static str, who: &[&'static str]) -> Contest {
+    let cases = who.iter().map(|who| {
+        let case = Veth { overload: true, ..Veth::new(who, layout) };
+        Box::new(case) as Box<dyn Case>
+    });
+    let claims = vec![
+        Claim::Ceiling { of: 0, figure: SHORT, at_most: 5.0 },
+        Claim::Ceiling { of: 0, figure: PINGS, at_most: 0.0 },
+        Claim::Ratio { of: 0, to: 1, need: Need::Shown },
+    ];
+    let title = format!("64 bytes over veth, 1, 2, 4 and 10 times what can be forwarded, layout {layout}");
+    Contest { id, title, unit: "packets", bed: None, cases: cases.collect(), claims }
+}
+
+const SHORT: &str = "short of the plateau, %";
+const PINGS: &str = "pings lost";
+
+/// One router between the generator and the sink.
+struct Veth {
+    who: &'static str,
+    layout: &'static str,
+    family: u8,
+    flows: u32,
+    overload: bool,
+    program: PathBuf,
+}
+
+impl Veth {
+    fn new(who: &'static str, layout: &'static str) -> Self {
+        Self { who, layout, family: 4, flows: 1, overload: false, program: PathBuf::new() }
+    }
+
+    /// Whether it takes frames from AF_XDP sockets.
+    fn has_sockets(&self) -> bool {
+        ["pantala", "testpmd", "rings", "driver"].contains(&self.who)
+    }
+
+    fn each(&self, window: Duration) -> Duration {
+        if self.overload { window * OVERLOAD_WINDOWS } else { window }
+    }
+}
+
+impl Case for Veth {
+    fn name(&self) -> String {
+        let what = match self.who {
+            "kernel" => "kernel",
+            "stateful" => "kernel, stateful rule",
+            "masquerade" => "kernel, masquerade",
+            "xdp" => "XDP, kernel's tables",
+            "testpmd" => "testpmd mac, net_af_xdp",
+            "rings" => "bare AF_XDP rings",
+            "driver" => "AF_XDP driver without stack",
+            other => other,
+        };
+        what.to_owned()
+    }
+
+    fn cpus(&self) -> String {
+        match self.layout {
+            "one" => "cpu1: generator (when idle), receiving, forwarding, sink".to_owned(),
+            "two" => {
+                let receiver = if self.has_sockets() { "busy polling" } else { "NAPI thread" };
+                format!("cpu0: generator; cpu1: receiving ({receiver}), forwarding, sink")
+            }
+            _ => "cpu0: generator, receiving; cpu1: forwarding, sink".to_owned(),
+        }
+    }
+
+    fn set_up(&mut self) -> Result<()> {
+        ensure!(machine::cpus() >= 2, "needs two CPUs");
+        ensure!(crate::setup::is_root(), "needs root");
+        self.program = program("veth")?;
+        let done = follow("peers-build", cargo(["build", "--release", "--package", "pantala"]), BUILD_LIMIT)?;
+        ensure!(done.status.success(), "pantala does not build:\n{}", gist(&done.log));
+        Ok(())
+    }
+
+    fn launch(&mut self, window: Duration) -> Result<Sample> {
+        let each = self.each(window);
+        let mut command: Command = mortal(&self.program);
+        command.args([self.who, "--layout", self.layout, "--family", &self.family.to_string()]);
+        command.args(["--flows", &self.flows.to_string(), "--window", &each.as_millis().to_string()]);
+        if self.overload {
+            command.args(["--overload", "yes"]);
+        }
+        let name = format!("veth-{}-{}", self.layout, self.who);
+        let text = Running::start(&name, command)?.finish(LIMIT + 6 * each)?;
+        sample(&Said(&text), self.overload).with_context(|| format!("veth said {text}"))
+    }
+}
+
+/// Lines `NAME = VALUE`.
+struct Said<'t>(&'t str);
+
+impl Said<'_> {
+    fn word(&self, name: &str) -> Option<&str> {
+        let line = |line| str::split_once(line, " = ").filter(|(is, _)| *is == name);
+        self.0.lines().find_map(line).map(|(_, value)| value)
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        self.word(name)?.parse().ok()
+    }
+}
+
+fn sample(said: &Said<'_>, overload: bool) -> Result<Sample> {
+    let rate = said.number("delivered").context("no rate")?;
+    let offered = said.number("offered").context("nothing offered")?;
+    let mut figures = vec![("offered, M", offered / 1e6)];
+    for (name, from) in [("ns of the router's thread", "thread"), ("packets a doorbell", "frames a doorbell")]
+    {
+        figures.extend(said.number(from).map(|value| (name, value)));
+    }
+    if overload {
+        let of_plateau = said.number("percent of the plateau").context("no plateau")?;
+        figures.push((SHORT, 100.0 - of_plateau));
+        figures.push((PINGS, said.number(PINGS).context("no pings")?));
+        figures.extend(said.number("times offered").map(|times| ("times the plateau offered", times)));
+    }
+    let is_generator = said.word("bottleneck") == Some("generator");
+    let source = if is_generator {
+        Source::Bottleneck(format!("the generator sent no more than {:.2} M", offered / 1e6))
+    } else {
+        Source::Saturated
+    };
+    Ok(Sample { rate, source, figures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_that_was_too_slow_is_no_measure_of_the_router() {
+        let text = "delivered = 1000\noffered = 1000\nbottleneck = generator\n";
+        assert!(matches!(sample(&Said(text), false).unwrap().source, Source::Bottleneck(_)));
+        let text = "delivered = 900\noffered = 1000\nbottleneck = router\nthread = 950\n";
+        let sample = sample(&Said(text), false).unwrap();
+        assert_eq!((sample.rate, sample.source), (900.0, Source::Saturated));
+        assert!(sample.figures.contains(&("ns of the router's thread", 950.0)));
+    }
+}
