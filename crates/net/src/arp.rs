@@ -11,7 +11,7 @@ use crate::drop::DropReason;
 use crate::neigh::{self, Heard};
 use crate::next::{Next, Resume};
 use crate::tables::{IfIndex, Ifnet};
-use crate::{ether, ifq, netisr};
+use crate::{ifq, netisr};
 
 /// Takes an ARP packet in, on the CPU that owns the address it is about.
 ///
@@ -40,9 +40,9 @@ pub(crate) fn output(cpu: &mut Cpu, ifindex: IfIndex, to: Mac, arp: &Packet) {
     let header = Header { dst: to, src: ifnet.mac, ethertype: EtherType::ARP }.to_bytes();
     let Some(mut pkt) = cpu.pool.take() else { return };
     pkt.outif = ifindex;
-    pkt.flags.set(Flags::LOCAL);
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     let written = pkt.append(PACKET_LEN).map(|bytes| bytes.copy_from_slice(&arp.to_bytes()));
-    if written.and_then(|()| ether::encapsulate(&mut pkt, &header)).is_err() {
+    if written.and_then(|()| pkt.prepend_array(&header)).is_err() {
         return cpu.bury(pkt, DropReason::NoBuffer);
     }
     cpu.count(match arp.operation {

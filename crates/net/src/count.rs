@@ -47,6 +47,7 @@ named! {
     Count:
     Turns = "turns", "turns of the netisr";
     BusyTurns = "busy_turns", "turns that found work";
+    LongTurns = "long_turns", "turns that took longer than they should, so that bursts became smaller";
     Messages = "messages", "messages handled";
     RxPackets = "rx_packets", "packets taken from devices";
     HandoffOut = "handoff_out", "packets handed to other CPUs";
@@ -60,6 +61,10 @@ named! {
     Ip4FragmentsMade = "ip4_fragments_made", "IPv4 fragments made";
     Ip4FragmentsIn = "ip4_fragments_in", "IPv4 fragments received for this host";
     Ip4Reassembled = "ip4_reassembled", "IPv4 datagrams reassembled";
+    FlowHits = "flow_hits", "packets whose flow was found in the flow cache";
+    FlowMisses = "flow_misses", "packets that went the normal way because the flow cache did not know their flow";
+    FlowLearnt = "flow_learnt", "flows that the flow cache learnt, or learnt anew";
+    FlowFull = "flow_full", "flows that the flow cache had no room for";
     Ip6In = "ip6_in", "IPv6 packets received";
     Ip6Forwarded = "ip6_forwarded", "IPv6 packets forwarded";
     Ip6Local = "ip6_local", "IPv6 packets for this host";
@@ -106,6 +111,8 @@ named! {
     GsoSegmentsMade = "gso_segments_made", "segments made of super-packets";
     Doorbells = "doorbells", "doorbells rung";
     TxPackets = "tx_packets", "packets given to devices";
+    TxPushedBack = "tx_pushed_back", "times that a transmit ring did not take all, and a queue formed";
+    EcnMarked = "ecn_marked", "packets marked in an output queue, instead of dropped (ECN)";
 }
 
 /// What is counted for each interface.
@@ -122,10 +129,16 @@ pub enum IfCount {
     TxBytes,
     /// Frames dropped on their way to the device.
     TxDrops,
+    /// Frames marked instead of dropped (ECN).
+    TxMarks,
+    /// Times that the device was told that frames wait.
+    Doorbells,
+    /// Times that the ring did not take all, and a queue formed.
+    PushedBack,
 }
 
 impl Index for IfCount {
-    const COUNT: usize = 5;
+    const COUNT: usize = 8;
 
     fn index(self) -> usize {
         self as usize
@@ -175,6 +188,11 @@ impl Counters {
     /// Counts a dropped packet.
     pub fn drop(&mut self, reason: DropReason) {
         self.drops.inc(reason);
+    }
+
+    /// Counts `n` packets dropped for the same reason.
+    pub fn drop_many(&mut self, reason: DropReason, n: u64) {
+        self.drops.add(reason, n);
     }
 
     /// Counts `n` for an interface.

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use pkt::{Pkt, Pool};
 
 use crate::addr::Addrs;
+use crate::adj::Adjs;
 use crate::count::{Count, Counters};
 use crate::drop::DropReason;
+use crate::flow::Flows;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
 use crate::msg::Peers;
@@ -36,10 +38,14 @@ pub struct Cpu {
     pub tables: Arc<Tables>,
     /// Free buffers.
     pub pool: Pool,
+    /// What was decided about flows, if that is remembered.
+    pub flows: Option<Box<Flows>>,
     /// Output queues, by interface.
     pub ifqs: Ifqs,
     /// The ways to the other CPUs.
     pub peers: Peers,
+    /// What next hops amount to here.
+    pub adjs: Adjs,
     /// Neighbours in use here, and those that this CPU resolves for all.
     pub neigh: Neigh,
     /// What is to happen later.

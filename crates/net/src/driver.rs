@@ -1,6 +1,10 @@
-//! The one trait that the stack calls outwards.
+//! What the stack calls outwards: drivers, and sinks in its own place.
+
+use core::any::Any;
 
 use pkt::{PktVec, Pool};
+
+use crate::time::Instant;
 
 /// One ring pair of a device, owned by one CPU.
 ///
@@ -21,12 +25,26 @@ pub trait Driver: Send {
     /// Tells the device that frames wait in the transmit ring, if any do.
     fn doorbell(&mut self, pool: &mut Pool);
 
+    /// Bytes of the frames that the device has taken and not sent yet, as far as the driver knows without asking;
+    /// `None` if a frame is gone when it is taken. What the device refused is not in flight.
+    ///
+    /// The netisr learns from it how many bytes keep the device busy, and gives it no more.
+    fn in_flight(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether frames that the device has taken are still to come back, or wait for another doorbell; or whether the
     /// receive ring is empty, so that no frame can wake its owner (buffers that come home wake nobody).
     ///
     /// The netisr then turns again soon instead of sleeping until something is received.
     fn busy(&self) -> bool {
         false
+    }
+
+    /// Called before the owner sleeps: from now on received frames must wake it. Answers whether it may; if frames
+    /// came in the meantime, it may not. The next [`Driver::rx`] ends it.
+    fn may_sleep(&mut self) -> bool {
+        true
     }
 
     /// What the device can do, so that the stack need not. Fixed for the life of the driver.
@@ -42,10 +60,28 @@ pub trait Driver: Send {
     /// What happened at the device so far.
     fn stats(&self) -> DriverStats;
 
+    /// Forgets `pool`: the next call comes from another CPU, with another pool.
+    ///
+    /// Frames that were received, and frames that are to be sent, stay. So may empty buffers: they find their way home
+    /// by themselves. To be implemented by who has an account with the pool, which is to be closed
+    /// ([`Pool::close_ring`]), or buffers that nobody knows of.
+    fn leave(&mut self, pool: &mut Pool) {
+        _ = pool;
+    }
+
     /// Takes all buffers back from the device, as far as it lets go of them, and gives them to `pool`.
     ///
-    /// Called once, before the driver is dropped or moved to another CPU.
+    /// Called once, before the driver is dropped.
     fn close(&mut self, pool: &mut Pool);
+}
+
+/// Takes what a ring receives in place of the stack: on an interface that only monitors.
+///
+/// One value per ring, on the ring's CPU. Whoever made it finds its own type again through [`Any`].
+pub trait Sink: Any + Send {
+    /// Looks at frames that came in the turn of `now`, in the order of their arrival. Afterwards they end as
+    /// [`crate::drop::DropReason::Monitor`].
+    fn frames(&mut self, now: Instant, frames: &PktVec);
 }
 
 /// What a device can do.

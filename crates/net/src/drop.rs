@@ -96,6 +96,8 @@ crate::count::named! {
     OffloadMalformed = "offload_malformed", "the checksum or the segments asked for do not fit the packet";
     TooManyBuffers = "too_many_buffers", "lies in more buffers than the device takes in one frame";
     IfqFull = "ifq_full", "the output queue was full";
+    IfqCodel = "ifq_codel", "waited too long in an output queue, so that its sender slows down";
+    LinkDown = "link_down", "the device has no link, and the output queue stood still";
     DeviceTxError = "device_tx_error", "the device refused the frame";
     NoDevice = "no_device", "the interface has no transmit ring";
     LoopbackFull = "loopback_full", "too many packets from us to us";

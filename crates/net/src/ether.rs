@@ -6,12 +6,59 @@ use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::next::Next;
-use crate::tables::Ifnet;
+use crate::tables::{IfIndex, Ifnet, Tables};
 
 /// Bytes of an 802.1Q tag.
 const TAG_LEN: usize = 4;
 /// The bits of a tag that name a network; 0 names none and only carries a priority.
 const TAG_VID: u16 = 0x0fff;
+
+/// What the header of nearly every frame of an interface is compared with.
+pub struct Port {
+    /// The interface's link address, as the upper six bytes of a little-endian word. Of an interface that takes no
+    /// frames it is what no such word can be.
+    mac: u64,
+}
+
+impl Port {
+    /// What is to be known of interface `index` for each of its frames.
+    #[must_use]
+    pub fn of(tables: &Tables, index: IfIndex) -> Self {
+        let mac = match tables.ifnet(index) {
+            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, .. }) => {
+                u64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f])
+            }
+            _ => u64::MAX,
+        };
+        Self { mac }
+    }
+
+    /// [`input`] for the usual frame: to this interface alone, and of an IP packet. `None` for all others, and nothing
+    /// has happened then.
+    ///
+    /// Next   [`Next::Ip4`], [`Next::Ip6`].
+    #[inline]
+    pub fn admit(&self, pkt: &mut Pkt) -> Option<Next> {
+        /// Behind the destination: the bit that makes the source a group, and the type.
+        const GROUP: u64 = 1;
+        const TYPE: u64 = 0xffff << 48;
+        const IPV4: u64 = (u16::from_le_bytes(EtherType::IPV4.0.to_be_bytes()) as u64) << 48;
+        const IPV6: u64 = (u16::from_le_bytes(EtherType::IPV6.0.to_be_bytes()) as u64) << 48;
+        let frame = pkt.window(0);
+        let word = |bytes: Option<&[u8; 8]>| u64::from_le_bytes(*bytes.unwrap_or(&[0; 8]));
+        let (dst, rest) = (word(frame.first_chunk()), word(frame[6..].first_chunk()));
+        let next = match rest & (TYPE | GROUP) {
+            IPV4 => Next::Ip4,
+            IPV6 => Next::Ip6,
+            _ => return None,
+        };
+        if dst << 16 != self.mac || pkt.head_len() < HEADER_LEN {
+            return None;
+        }
+        pkt.trim_front(HEADER_LEN);
+        Some(next)
+    }
+}
 
 /// Takes the Ethernet header off and finds whom the frame is for. Behind it, a packet starts at its network header.
 ///
@@ -94,13 +141,19 @@ fn untag(pkt: &mut Pkt) -> Next {
     demux(pkt, EtherType(u16::from_be_bytes([type_hi, type_lo])))
 }
 
-/// Puts an Ethernet header in front of a network packet.
+/// Puts an Ethernet header in front of a network packet: `addrs`, destination first, and the packet's type.
 ///
-/// # Errors
-///
-/// [`pkt::NoRoom`] when the headroom is used up.
-pub fn encapsulate(pkt: &mut Pkt, header: &[u8; HEADER_LEN]) -> Result<(), pkt::NoRoom> {
-    pkt.prepend_array(header)
+/// Next   [`Next::Output`].
+/// Drops  [`DropReason::NoBuffer`] when there is no headroom.
+#[inline]
+pub fn encapsulate(pkt: &mut Pkt, addrs: &[u8; 12], ethertype: EtherType) -> Next {
+    let mut header = [0; HEADER_LEN];
+    header[..12].copy_from_slice(addrs);
+    header[12..].copy_from_slice(&ethertype.0.to_be_bytes());
+    match pkt.prepend_array(&header) {
+        Ok(()) => Next::Output,
+        Err(_) => Next::Drop(DropReason::NoBuffer),
+    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use core::net::IpAddr;
 
 use pkt::{Flags, Gso, Pkt};
+use wire::ether::EtherType;
 
+use crate::adj::{self, Adj};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::fib::{Hop, HopId};
+use crate::fib::{HopId, Metrics, To, flow_hash};
 use crate::icmp::Problem;
-use crate::neigh;
 use crate::next::Next;
 use crate::tables::IfIndex;
+use crate::{ether, neigh};
 
 /// The frame was for many.
 pub const LINK_GROUP: Flags = Flags::BROADCAST.with(Flags::MULTICAST);
@@ -20,13 +22,18 @@ pub const LINK_GROUP: Flags = Flags::BROADCAST.with(Flags::MULTICAST);
 pub trait Family {
     /// Where packets for this host go.
     const LOCAL: Next;
+    /// Counts what came in.
+    const RECEIVED: Count;
     /// Counts what was forwarded.
     const FORWARDED: Count;
 
+    /// What stands in front of such packets on a link.
+    const ETHERTYPE: EtherType;
+
     /// Time to live, or hop limit.
     fn ttl(pkt: &Pkt) -> u8;
-    /// Takes one from it, and keeps the header valid.
-    fn decrement_ttl(pkt: &mut Pkt);
+    /// Takes one from it, and keeps the header valid. False, and nothing is changed, if none would be left.
+    fn take_hop(pkt: &mut Pkt) -> bool;
     /// The destination.
     fn dst(pkt: &Pkt) -> IpAddr;
     /// Whether packets from and to these addresses may leave the link they were sent on.
@@ -35,7 +42,7 @@ pub trait Family {
     fn too_big(pkt: &Pkt, mtu: u32) -> Next;
 }
 
-/// Sends a packet where its route leads: up, to the next hop, or to its grave.
+/// Sends a packet where its route leads: up, to the next hop, or to its grave. Adds what it sent on to `forwarded`.
 ///
 /// Reads  `cpu.tables`, `cpu.neigh`.   Writes `pkt.outif`, the TTL, the link header.
 /// Next   [`Next::Output`], [`Next::Local4`], [`Next::Local6`], [`Next::Resolve`], [`Next::Fragment`],
@@ -45,24 +52,69 @@ pub trait Family {
 ///
 /// # Spec
 /// RFC 1812 §5.2; RFC 8200 §3.
-#[inline]
-pub fn forward<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId) -> Next {
-    match cpu.tables.fib.hop(hop) {
-        Hop::OnLink { ifindex } => transit::<F>(cpu, pkt, ifindex, None),
-        Hop::Gateway { ifindex, via } => transit::<F>(cpu, pkt, ifindex, Some(via)),
-        Hop::Local { .. } => F::LOCAL,
-        Hop::Broadcast { ifindex } if ifindex == pkt.rcvif => F::LOCAL,
-        // RFC 2644 §2: a router does not forward directed broadcasts by default.
-        Hop::Broadcast { .. } => Next::Drop(DropReason::ForwardBroadcast),
-        _ if !cpu.tables.forwarding => Next::Drop(DropReason::ForwardingOff),
-        Hop::NoRoute => Next::Answer(Problem::NoRoute),
-        Hop::Reject => Next::Answer(Problem::Rejected),
-        Hop::Blackhole => Next::Drop(DropReason::BlackholeRoute),
+#[inline(always)]
+pub fn forward<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId, forwarded: &mut u64) -> Next {
+    let adj = cpu.adjs.towards(&cpu.tables.hops, pkt, hop);
+    let Some(adj) = adj.filter(|adj| passes::<F>(pkt, adj)) else {
+        return step_by_step::<F>(cpu, pkt, hop);
+    };
+    *forwarded = forwarded.wrapping_add(1);
+    match adj.kind {
+        adj::Kind::OnLink => {
+            pkt.outif = adj.outif;
+            neigh::link(cpu, pkt, F::dst(pkt))
+        }
+        _ => go_by::<F>(pkt, adj),
     }
 }
 
+/// Sends a packet that [`passes`] by an adjacency that has its link addresses.
 #[inline]
-fn transit<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, ifindex: IfIndex, via: Option<IpAddr>) -> Next {
+pub(crate) fn go_by<F: Family>(pkt: &mut Pkt, adj: &Adj) -> Next {
+    pkt.outif = adj.outif;
+    ether::encapsulate(pkt, &adj.addrs, F::ETHERTYPE)
+}
+
+/// Whether nothing keeps the packet from going by this adjacency; then it has one hop less.
+#[inline]
+pub(crate) fn passes<F: Family>(pkt: &mut Pkt, adj: &Adj) -> bool {
+    !pkt.flags.has(Flags::ODD) && pkt.len() <= adj.mtu as usize && F::take_hop(pkt)
+}
+
+/// [`forward`] without an adjacency, which is then made if it can be.
+#[cold]
+fn step_by_step<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId) -> Next {
+    let member = cpu.tables.hops.member(hop, || flow_hash(pkt));
+    let next = route::<F>(cpu, pkt, member);
+    if next == Next::Output {
+        adj::learn(cpu, hop, member);
+    }
+    next
+}
+
+fn route<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, member: HopId) -> Next {
+    let hop = cpu.tables.hops.get(member);
+    match hop.to {
+        To::OnLink { ifindex } => transit::<F>(cpu, pkt, ifindex, None, hop.metrics),
+        To::Gateway { ifindex, via } => transit::<F>(cpu, pkt, ifindex, Some(via), hop.metrics),
+        To::Local { .. } => F::LOCAL,
+        To::Broadcast { ifindex } if ifindex == pkt.rcvif => F::LOCAL,
+        // RFC 2644 §2: a router does not forward directed broadcasts by default.
+        To::Broadcast { .. } => Next::Drop(DropReason::ForwardBroadcast),
+        _ if !cpu.tables.forwarding => Next::Drop(DropReason::ForwardingOff),
+        To::NoRoute | To::Group(_) => Next::Answer(Problem::NoRoute),
+        To::Reject => Next::Answer(Problem::Rejected),
+        To::Blackhole => Next::Drop(DropReason::BlackholeRoute),
+    }
+}
+
+fn transit<F: Family>(
+    cpu: &mut Cpu,
+    pkt: &mut Pkt,
+    ifindex: IfIndex,
+    via: Option<IpAddr>,
+    metrics: Metrics,
+) -> Next {
     if !cpu.tables.forwarding {
         return Next::Drop(DropReason::ForwardingOff);
     }
@@ -79,10 +131,11 @@ fn transit<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, ifindex: IfIndex, via: Optio
     }
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return Next::Drop(DropReason::InterfaceGone) };
     pkt.outif = ifindex;
-    if !fits(pkt, ifnet.mtu) {
-        return F::too_big(pkt, ifnet.mtu);
+    let mtu = metrics.mtu_over(ifnet.mtu);
+    if !fits(pkt, mtu) {
+        return F::too_big(pkt, mtu);
     }
-    F::decrement_ttl(pkt);
+    F::take_hop(pkt);
     cpu.count(F::FORWARDED);
     neigh::link(cpu, pkt, via.unwrap_or_else(|| F::dst(pkt)))
 }

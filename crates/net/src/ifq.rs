@@ -1,111 +1,184 @@
-//! Output queues: packets wait here, per interface, for their transmit ring.
+//! Output queues, one per interface on each CPU.
+//!
+//! A packet that leaves is *staged*: put into an array that the transmit ring's driver takes as a whole, when 16
+//! packets or 1500 bytes have come together and at the roll-up. Only what the ring does not take, because it is full or
+//! holds as many bytes as it needs to stay busy, is *queued*; the discipline then says who goes next, and who is
+//! dropped:
+//!
+//! ```text
+//!   output ─▶ stage ───────────────────────────────────────▶ ring
+//!               └─▶ backlog: priority list                ─▶   │ pushed back: full, or at its byte limit
+//!                            fifo, or fq_codel: new flows ─▶ ──┘
+//!                                               old flows ─▶
+//! ```
+//!
+//! A CPU without a ring of the interface stages too, and its ring is the way to the CPU that has one.
 
-use std::collections::VecDeque;
+mod backlog;
+mod bql;
+mod codel;
+mod ecn;
+mod fifo;
+mod fq_codel;
+mod retry;
+mod spec;
+mod stage;
+mod victims;
 
-use pkt::{Pkt, PktVec};
+use pkt::{Flags, Pkt, PktVec};
 
-use crate::cpu::{Cpu, CpuId};
+use self::backlog::Limits;
+pub use self::fq_codel::FLOWS;
+pub use self::spec::{Discipline, Spec};
+use self::stage::Around;
+pub use self::stage::{Ifq, Via};
+pub(crate) use self::stage::{Rest, Sent};
+use self::victims::Victims;
+pub(crate) use self::victims::bury_victims;
+use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::offload;
-use crate::tables::IfIndex;
+use crate::secret::Secret;
+use crate::tables::{IfIndex, Ifnet, Tables};
+use crate::time::Instant;
 
-/// Packets that an output queue holds.
-const LEN_MAX: usize = 1024;
-/// Packets that make it worth ringing the doorbell before the roll-up.
-const RING_AT_PACKETS: usize = 16;
-/// Bytes that make it worth ringing the doorbell before the roll-up: one full-sized frame.
-const RING_AT_BYTES: usize = 1500;
+/// A queue may keep one of so many of its CPU's buffers.
+const SHARE: usize = 4;
 
 /// This CPU's output queues, by interface index.
-#[derive(Default)]
 pub struct Ifqs {
     queues: Vec<Ifq>,
     /// Interfaces whose queue is not empty.
     waiting: Vec<IfIndex>,
+    /// Packets that queues gave up, until they are buried.
+    victims: Victims,
+    secret: Secret,
+    /// Packets that one queue may hold of the CPU's buffers.
+    buffers_max: usize,
+    /// Packets that a queue may hold while receive rings run short of buffers.
+    short_max: usize,
 }
 
-/// One interface's output queue on one CPU.
-#[derive(Default)]
-pub struct Ifq {
-    pkts: VecDeque<Pkt>,
-    bytes: usize,
-    via: Via,
-    is_waiting: bool,
+/// An output queue as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct State {
+    /// How its packets reach the device.
+    pub via: Via,
+    /// Who goes first.
+    pub discipline: Discipline,
+    /// Packets that wait.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Flows that wait, if they are told apart.
+    pub flows: usize,
+    /// Packets that may wait.
+    pub packets_max: usize,
+    /// Bytes that may wait.
+    pub bytes_max: usize,
+    /// Bytes that the ring may hold; `None` if it does not say what it holds.
+    pub byte_limit: Option<usize>,
+    /// Bytes that the ring held when it was last given something; 0 if it does not say.
+    pub in_flight: usize,
 }
 
-/// How a queue's packets reach the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Via {
-    /// Not at all.
-    #[default]
-    Nothing,
-    /// Through a ring of this CPU: its position among them.
-    Ring(usize),
-    /// Through the CPU that owns the ring.
-    Peer(CpuId),
-}
+/// What may need something done that not every device can do. Super-packets and chains are odd, or made here.
+const SPECIAL: Flags = Flags::CSUM_PARTIAL.with(Flags::ODD).with(Flags::LOCAL);
 
-/// Queues a finished frame for the interface `pkt.outif`, after doing for it what the device cannot.
+/// Stages a finished frame for the interface `pkt.outif`, after doing for it what the device cannot.
 ///
 /// Reads  `pkt.outif`, `pkt.flags`, `pkt.gso`.
 /// Next   the transmit ring, at the latest at the roll-up.
-/// Drops  [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::IfqFull`].
+/// Drops  [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`].
+#[inline]
 pub fn output(cpu: &mut Cpu, pkt: Pkt) {
-    let (up, caps) = match cpu.tables.ifnet(pkt.outif) {
-        Some(ifnet) => (ifnet.up, ifnet.caps),
-        None => return cpu.bury(pkt, DropReason::InterfaceGone),
-    };
-    if !up {
-        return cpu.bury(pkt, DropReason::InterfaceDown);
+    let staged = if pkt.flags.any(SPECIAL) { Err(pkt) } else { cpu.ifqs.stage(pkt) };
+    if let Err(pkt) = staged {
+        output_special(cpu, pkt);
     }
+}
+
+/// The same for what is not the common case: work to be done, no way out, a stage that is full.
+#[cold]
+#[inline(never)]
+fn output_special(cpu: &mut Cpu, pkt: Pkt) {
+    let caps = match cpu.tables.ifnet(pkt.outif) {
+        None => return cpu.bury(pkt, DropReason::InterfaceGone),
+        Some(ifnet) if !ifnet.up => return cpu.bury(pkt, DropReason::InterfaceDown),
+        Some(ifnet) => ifnet.caps,
+    };
     if offload::is_needed(&pkt, caps) {
         return offload::output(cpu, pkt, caps);
     }
     enqueue(cpu, pkt);
 }
 
-/// Queues a frame that its device can take as it is.
+/// Stages a frame that its device can take as it is. A stage that is full is queued, and with it what comes later.
 ///
-/// Drops  [`DropReason::IfqFull`].
+/// Drops  [`DropReason::IfqFull`], [`DropReason::InterfaceGone`].
 pub fn enqueue(cpu: &mut Cpu, pkt: Pkt) {
-    if let Err(pkt) = cpu.ifqs.push(pkt) {
-        cpu.bury(pkt, DropReason::IfqFull);
+    let index = pkt.outif;
+    let Err(pkt) = cpu.ifqs.stage(pkt) else { return };
+    cpu.ifqs.unstage(index, cpu.now);
+    if let Err(pkt) = cpu.ifqs.stage(pkt) {
+        cpu.bury(pkt, DropReason::InterfaceGone);
     }
-}
-
-impl Ifq {
-    fn unshift(&mut self, pkt: Pkt) {
-        self.bytes += pkt.len();
-        self.pkts.push_front(pkt);
-    }
+    bury_victims(cpu);
 }
 
 impl Ifqs {
-    /// Says how the packets of interface `index` reach its device.
-    pub fn connect(&mut self, index: IfIndex, via: Via) {
-        self.queue(index).via = via;
+    /// Queues of a CPU with so many buffers. `key` keys what tells flows apart.
+    #[must_use]
+    pub fn new(key: u128, buffers: usize) -> Self {
+        Self {
+            queues: Vec::new(),
+            waiting: Vec::new(),
+            victims: Victims::default(),
+            secret: Secret::new(key),
+            buffers_max: (buffers / SHARE).max(1),
+            short_max: usize::MAX,
+        }
     }
 
-    fn push(&mut self, pkt: Pkt) -> Result<(), Pkt> {
-        let index = pkt.outif;
-        let queue = self.queue(index);
-        if queue.pkts.len() >= LEN_MAX {
-            return Err(pkt);
+    /// Learns which interfaces there are. What waits for one that is down now, or gone, stays to be buried.
+    pub(crate) fn tables_changed(&mut self, tables: &Tables, now: Instant) {
+        self.queues.resize_with(self.queues.len().max(tables.ifs.len()), Ifq::default);
+        let Self { queues, victims, secret, buffers_max, short_max, .. } = self;
+        let mut around = Around { now, secret, victims, short_max: *short_max };
+        for (at, queue) in queues.iter_mut().enumerate() {
+            match tables.ifs.get(at).and_then(Option::as_ref).filter(|ifnet| ifnet.up) {
+                Some(ifnet) => queue.open(limits(ifnet, *buffers_max), &mut around),
+                None => queue.close(),
+            }
         }
-        queue.bytes += pkt.len();
-        queue.pkts.push_back(pkt);
+    }
+
+    /// Says how the packets of interface `index` reach its device.
+    pub fn connect(&mut self, index: IfIndex, via: Via) {
+        let at = usize::from(index);
+        self.queues.resize_with(self.queues.len().max(at + 1), Ifq::default);
+        self.queues[at].connect(via);
+    }
+
+    /// Stages a packet; gives it back if its interface is not open, or the stage is full.
+    #[inline]
+    fn stage(&mut self, pkt: Pkt) -> Result<(), Pkt> {
+        let index = pkt.outif;
+        let Some(queue) = self.queues.get_mut(usize::from(index)) else { return Err(pkt) };
+        queue.stage(pkt)?;
         if !core::mem::replace(&mut queue.is_waiting, true) {
             self.waiting.push(index);
         }
         Ok(())
     }
 
-    fn queue(&mut self, index: IfIndex) -> &mut Ifq {
-        let at = usize::from(index);
-        if at >= self.queues.len() {
-            self.queues.resize_with(at + 1, Ifq::default);
+    /// Moves all that is staged for an interface to its queue.
+    fn unstage(&mut self, index: IfIndex, now: Instant) {
+        let Self { queues, victims, secret, short_max, .. } = self;
+        if let Some(queue) = queues.get_mut(usize::from(index)) {
+            queue.unstage(&mut Around { now, secret, victims, short_max: *short_max });
         }
-        &mut self.queues[at]
     }
 
     /// The interfaces that have something to send; they must be put back with [`Ifqs::still_waits`] if they still do.
@@ -116,8 +189,8 @@ impl Ifqs {
     /// Ends a round of sending: reuses the list that [`Ifqs::take_waiting`] gave.
     pub(crate) fn still_waits(&mut self, mut list: Vec<IfIndex>) {
         list.retain(|index| {
-            let queue = self.queue(*index);
-            queue.is_waiting = !queue.pkts.is_empty();
+            let Some(queue) = self.queues.get_mut(usize::from(*index)) else { return false };
+            queue.is_waiting = !queue.is_empty();
             queue.is_waiting
         });
         list.append(&mut self.waiting);
@@ -125,58 +198,75 @@ impl Ifqs {
     }
 
     /// How the packets of interface `index` reach its device.
-    pub(crate) fn via(&mut self, index: IfIndex) -> Via {
-        self.queue(index).via
+    pub(crate) fn via(&self, index: IfIndex) -> Via {
+        self.queues.get(usize::from(index)).map_or(Via::Nothing, Ifq::via)
+    }
+
+    /// Whether interface `index` is there and up.
+    pub(crate) fn is_open(&self, index: IfIndex) -> bool {
+        self.queues.get(usize::from(index)).is_some_and(Ifq::is_open)
     }
 
     /// Whether it is worth to ring before the roll-up.
-    pub(crate) fn is_due(&mut self, index: IfIndex) -> bool {
-        let queue = self.queue(index);
-        queue.pkts.len() >= RING_AT_PACKETS || queue.bytes >= RING_AT_BYTES
+    pub(crate) fn is_due(&self, index: IfIndex) -> bool {
+        self.queues.get(usize::from(index)).is_some_and(Ifq::is_due)
     }
 
-    /// Moves packets from the front of the queue to the end of `out`, as many as it takes.
-    pub(crate) fn pull(&mut self, index: IfIndex, out: &mut PktVec) {
-        let queue = self.queue(index);
-        while !out.is_full()
-            && let Some(pkt) = queue.pkts.pop_front()
-        {
-            queue.bytes -= pkt.len();
-            if let Err(pkt) = out.push(pkt) {
-                return queue.unshift(pkt);
-            }
-        }
+    /// Offers packets to `take`, which takes from the front of a vector what it has room for, until it is full or
+    /// none is left. `in_flight` is what the ring holds, if it says so.
+    pub(crate) fn send(
+        &mut self,
+        index: IfIndex,
+        now: Instant,
+        in_flight: Option<usize>,
+        take: impl FnMut(&mut PktVec),
+    ) -> Sent {
+        let Self { queues, victims, secret, short_max, .. } = self;
+        let Some(queue) = queues.get_mut(usize::from(index)) else { return Sent::default() };
+        queue.send(in_flight, &mut Around { now, secret, victims, short_max: *short_max }, take)
     }
 
-    /// Puts back what a full ring left, in front of the queue.
-    pub(crate) fn unpull(&mut self, index: IfIndex, left: &mut PktVec) {
-        let queue = self.queue(index);
-        while let Some(pkt) = left.pop() {
-            queue.unshift(pkt);
-        }
+    /// Learns the allowance of a receive ring that runs short of buffers ([`pkt::Pool::shortage`]): no standing queue
+    /// that holds half of it grows any more. What goes elsewhere must still be received.
+    pub(crate) fn shortage(&mut self, allowance: Option<usize>) {
+        self.short_max = allowance.map_or(usize::MAX, |allowance| (allowance / 2).max(1));
     }
 
-    /// Whether any packet waits.
+    /// When to turn again at the latest because packets wait for a ring that pushed back.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        let waiting = self.waiting.iter().filter_map(|index| self.queues.get(usize::from(*index)));
+        waiting.map(Ifq::retry_at).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Whether no packet waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Packets that wait, on all interfaces.
+    /// The queue of interface `index` as it is now; `None` if this CPU has none.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.queues.iter().map(|queue| queue.pkts.len()).sum()
+    pub fn state(&self, index: IfIndex) -> Option<State> {
+        self.queues.get(usize::from(index)).filter(|queue| queue.via() != Via::Nothing).map(Ifq::state)
+    }
+
+    /// Takes all packets of interface `index` out, in the order in which they would have left.
+    pub(crate) fn empty(&mut self, index: IfIndex) -> Vec<Pkt> {
+        self.queues.get_mut(usize::from(index)).map_or_else(Vec::new, Ifq::empty)
     }
 
     /// Takes all packets out, for the end.
     pub(crate) fn drain(&mut self) -> Vec<Pkt> {
         self.waiting.clear();
-        self.queues
-            .iter_mut()
-            .flat_map(|queue| {
-                (queue.is_waiting, queue.bytes) = (false, 0);
-                queue.pkts.drain(..)
-            })
-            .collect()
+        self.queues.iter_mut().flat_map(Ifq::empty).collect()
     }
 }
+
+fn limits(ifnet: &Ifnet, buffers_max: usize) -> Limits {
+    let frame_max = usize::try_from(ifnet.mtu).unwrap_or(usize::MAX).saturating_add(wire::ether::HEADER_LEN);
+    Limits { spec: ifnet.queue, frame_max, buffers_max }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use pkt::Pkt;
 use wire::checksum;
+use wire::ether::EtherType;
 
 use crate::count::Count;
 use crate::drop::DropReason;
@@ -44,16 +45,24 @@ pub fn header(pkt: &Pkt) -> &[u8; 20] {
 
 impl Family for Ip4 {
     const LOCAL: Next = Next::Local4;
+    const RECEIVED: Count = Count::Ip4In;
     const FORWARDED: Count = Count::Ip4Forwarded;
+    const ETHERTYPE: EtherType = EtherType::IPV4;
 
     fn ttl(pkt: &Pkt) -> u8 {
         header(pkt)[8]
     }
 
-    fn decrement_ttl(pkt: &mut Pkt) {
-        if let Some(header) = pkt.window_mut(0).first_chunk_mut() {
+    #[inline]
+    fn take_hop(pkt: &mut Pkt) -> bool {
+        let Some(header) = pkt.window_mut(0).first_chunk_mut::<20>() else { return false };
+        let [_, _, _, _, _, _, _, _, ttl, protocol, sum @ ..]: [u8; 20] = *header;
+        // The whole word that is about to change, so that it is loaded once.
+        let is_left = u32::from_le_bytes([ttl, protocol, sum[0], sum[1]]) & 0xff > 1;
+        if is_left {
             checksum::decrement_ttl(header);
         }
+        is_left
     }
 
     fn dst(pkt: &Pkt) -> IpAddr {

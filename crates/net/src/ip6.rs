@@ -11,6 +11,7 @@ pub mod output;
 use core::net::{IpAddr, Ipv6Addr};
 
 use pkt::Pkt;
+use wire::ether::EtherType;
 use wire::icmp6::{Message, parameter_problem};
 use wire::ip6_ext::{Answer, Error};
 
@@ -45,15 +46,20 @@ fn addr_at(pkt: &Pkt, at: usize) -> Ipv6Addr {
 
 impl Family for Ip6 {
     const LOCAL: Next = Next::Local6;
+    const RECEIVED: Count = Count::Ip6In;
     const FORWARDED: Count = Count::Ip6Forwarded;
+    const ETHERTYPE: EtherType = EtherType::IPV6;
 
     fn ttl(pkt: &Pkt) -> u8 {
         pkt.window(0)[7]
     }
 
-    fn decrement_ttl(pkt: &mut Pkt) {
+    #[inline]
+    fn take_hop(pkt: &mut Pkt) -> bool {
         let hop_limit = &mut pkt.window_mut(0)[7];
-        *hop_limit = hop_limit.saturating_sub(1);
+        let is_left = *hop_limit > 1;
+        *hop_limit = hop_limit.wrapping_sub(u8::from(is_left));
+        is_left
     }
 
     fn dst(pkt: &Pkt) -> IpAddr {

@@ -71,7 +71,7 @@ pub(crate) fn peer_mac(addr: IpAddr) -> Mac {
 }
 
 /// What interface `i` is, unless a test changes it.
-pub(crate) fn ifnet(i: IfIndex, cpus: u16) -> Ifnet {
+pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
     let addrs =
         [(addr4(i, 1).into(), 24), (addr6(i, 1).into(), 64), (link_local_from_mac(mac(i)).into(), 64)];
     Ifnet {
@@ -83,8 +83,8 @@ pub(crate) fn ifnet(i: IfIndex, cpus: u16) -> Ifnet {
         addrs: addrs.map(|(addr, prefix_len)| IfAddr { addr, prefix_len }).to_vec(),
         rxcsum: Rxcsum::Verify,
         caps: Caps { buffers_max: 1, ..Caps::default() },
-        tx_cpu: (0..cpus).map(CpuId).collect(),
         monitor: false,
+        queue: crate::ifq::Spec::default(),
     }
 }
 
@@ -107,7 +107,7 @@ impl Bench {
     pub(crate) fn cold(ifs: IfIndex, cpus: u16, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             generation: 1,
-            ifs: (1..=ifs).map(|i| ifnet(i, cpus)).collect(),
+            ifs: (1..=ifs).map(ifnet).collect(),
             routes: Vec::new(),
             forwarding: true,
         };

@@ -11,6 +11,7 @@ pub mod msg;
 pub mod timers;
 pub mod time;
 pub mod rss;
+pub mod ringmap;
 pub mod driver;
 pub mod next;
 pub mod secret;
@@ -23,7 +24,9 @@ pub mod reass;
 pub mod icmp;
 // the choice
 pub mod tables;
+pub mod flow;
 pub mod fib;
+pub mod adj;
 pub mod forward;
 // what it was for
 pub mod addr;

@@ -13,7 +13,7 @@ use pkt::wake::Waker;
 use pkt::{Pkt, Pool};
 
 use crate::cpu::CpuId;
-use crate::netisr::Netisr;
+use crate::netisr::{Moving, Netisr};
 use crate::{addr, neigh};
 
 /// A message to a CPU.
@@ -22,6 +22,8 @@ pub enum Msg {
     Call(Box<dyn FnOnce(&mut Netisr) + Send>),
     /// Run this on each CPU in turn, 0 → 1 → … → N, and answer from the last.
     Tour(Tour),
+    /// A device ring that is yours from now on.
+    Ring(Box<Moving>),
     /// About a neighbour.
     Neigh(neigh::Msg),
     /// About one of our own addresses.
@@ -44,6 +46,8 @@ const MESSAGES_MAX: usize = 256;
 /// A CPU's outgoing ways to all others.
 pub struct Peers {
     to: Vec<Option<Way>>,
+    /// Whether anything was staged, or waits, for any of them.
+    is_busy: bool,
     /// Messages of this CPU to itself.
     pub(crate) own: VecDeque<Msg>,
 }
@@ -93,7 +97,7 @@ pub fn mesh(wakers: &[Waker]) -> Vec<(Peers, Inbox, Remote)> {
 
 fn ends(cpus: usize, waker: &Waker) -> (Peers, Inbox, Remote) {
     let (sender, receiver) = pkt::port::port(MESSAGES_MAX);
-    let peers = Peers { to: (0..cpus).map(|_| None).collect(), own: VecDeque::new() };
+    let peers = Peers { to: (0..cpus).map(|_| None).collect(), is_busy: false, own: VecDeque::new() };
     let inbox = Inbox { from: Vec::new(), port: receiver };
     (peers, inbox, Remote { port: sender, waker: waker.clone() })
 }
@@ -113,33 +117,48 @@ impl Peers {
     ///
     /// Gives the packet back when the ring is full, or there is no such CPU.
     pub fn hand_off(&mut self, to: CpuId, pkt: Pkt) -> Result<(), Pkt> {
+        self.is_busy = true;
         match self.to.get_mut(to.index()) {
             Some(Some(way)) => way.packets.push(pkt),
             _ => Err(pkt),
         }
     }
 
+    /// Packets that another CPU's ring has room for.
+    pub(crate) fn room(&mut self, to: CpuId) -> usize {
+        match self.to.get_mut(to.index()) {
+            Some(Some(way)) => way.packets.free(),
+            _ => 0,
+        }
+    }
+
     /// Sends a message to any CPU, this one included; it is handled in that CPU's next turn.
     pub fn send(&mut self, to: CpuId, msg: Msg) {
+        self.is_busy = true;
         match self.to.get_mut(to.index()) {
             Some(Some(way)) => way.send(msg),
             _ => self.own.push_back(msg),
         }
     }
 
-    /// Publishes what was staged, sends dead buffers home, and wakes the CPUs that sleep and got something.
+    /// Publishes what was staged, sends dead buffers home, and wakes the CPUs that sleep and got something. A turn in
+    /// which nothing was sent costs the same with however many CPUs.
     pub(crate) fn roll_up(&mut self, pool: &mut Pool) {
+        if !self.is_busy && pool.foreign() == 0 {
+            return;
+        }
         for (to, way) in self.to.iter_mut().enumerate() {
             if let Some(way) = way {
                 pool.outgoing(to).send_each(|pkt| way.home.push(pkt));
                 way.roll_up();
             }
         }
+        self.is_busy = self.to.iter().flatten().any(|way| !way.waiting.is_empty());
     }
 
     /// Whether a message waits because its ring is full.
     pub(crate) fn is_backlogged(&self) -> bool {
-        self.to.iter().flatten().any(|way| !way.waiting.is_empty())
+        self.is_busy && self.to.iter().flatten().any(|way| !way.waiting.is_empty())
     }
 }
 
@@ -152,18 +171,34 @@ impl Way {
         }
     }
 
-    /// Dead buffers alone are no reason to wake anybody.
-    fn roll_up(&mut self) {
+    #[cold]
+    fn send_waiting(&mut self) {
         while let Some(msg) = self.waiting.pop_front() {
             if let Err(back) = self.messages.push(msg) {
                 self.waiting.push_front(back);
                 break;
             }
         }
+    }
+
+    /// Dead buffers alone are no reason to wake anybody.
+    #[inline]
+    fn roll_up(&mut self) {
+        if !self.waiting.is_empty() {
+            self.send_waiting();
+        }
         self.home.publish();
         if self.packets.publish() + self.messages.publish() > 0 {
             self.waker.wake_if_sleeping();
         }
+    }
+}
+
+impl From {
+    /// Whether neither packets nor dead buffers have come: of many CPUs, few have sent something since the last turn.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.packets.is_empty() && self.home.is_empty()
     }
 }
 

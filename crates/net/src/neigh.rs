@@ -27,7 +27,7 @@ use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 
 use pkt::Pkt;
-use wire::ether::{EtherType, HEADER_LEN, Mac};
+use wire::ether::{EtherType, Mac};
 
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
@@ -99,6 +99,11 @@ impl Neigh {
         Self { copies: copies::Copies::new(key), owned: owner::Owned::new(key) }
     }
 
+    /// How a link header to `key` begins, if it is known and no owner wants to hear of its use.
+    pub(crate) fn settled(&self, key: &Key) -> Option<LinkAddrs> {
+        self.copies.settled(key)
+    }
+
     /// Takes out all packets that wait.
     pub(crate) fn drain(&mut self) -> Vec<Pkt> {
         self.copies.drain()
@@ -117,7 +122,7 @@ impl Neigh {
 pub fn link(cpu: &mut Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
     let key = Key { ifindex: pkt.outif, addr: next_hop };
     match cpu.neigh.copies.link_addrs(&key) {
-        Some(addrs) => encapsulate(pkt, addrs),
+        Some(addrs) => encapsulate(pkt, &addrs),
         None => link_group(cpu, pkt, next_hop),
     }
 }
@@ -169,7 +174,9 @@ fn tell(cpu: &mut Cpu, to: CpuId, msg: Msg) {
 }
 
 /// Destination and source, as they begin a link header.
-type LinkAddrs = [u8; 12];
+pub(crate) type LinkAddrs = [u8; LINK_ADDRS];
+/// Bytes of them.
+pub(crate) const LINK_ADDRS: usize = 12;
 
 fn link_addrs(dst: Mac, ifnet: &Ifnet) -> LinkAddrs {
     let mut addrs = [0; 12];
@@ -179,16 +186,10 @@ fn link_addrs(dst: Mac, ifnet: &Ifnet) -> LinkAddrs {
 }
 
 #[inline]
-fn encapsulate(pkt: &mut Pkt, addrs: LinkAddrs) -> Next {
+fn encapsulate(pkt: &mut Pkt, addrs: &LinkAddrs) -> Next {
     // The packet's own family, not the next hop's: an IPv4 route may lead over an IPv6 neighbour (RFC 8950).
     let ethertype = if pkt.window(0)[0] >> 4 == 4 { EtherType::IPV4 } else { EtherType::IPV6 };
-    let mut header = [0; HEADER_LEN];
-    header[..12].copy_from_slice(&addrs);
-    header[12..].copy_from_slice(&ethertype.0.to_be_bytes());
-    match ether::encapsulate(pkt, &header) {
-        Ok(()) => Next::Output,
-        Err(_) => Next::Drop(DropReason::NoBuffer),
-    }
+    ether::encapsulate(pkt, addrs, ethertype)
 }
 
 /// Groups and broadcasts are not looked for: their link address follows from theirs.
@@ -196,7 +197,7 @@ fn encapsulate(pkt: &mut Pkt, addrs: LinkAddrs) -> Next {
 fn link_group(cpu: &Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
     let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
     match group_mac(ifnet, next_hop) {
-        Some(mac) => encapsulate(pkt, link_addrs(mac, ifnet)),
+        Some(mac) => encapsulate(pkt, &link_addrs(mac, ifnet)),
         None => Next::Resolve,
     }
 }
@@ -214,11 +215,11 @@ fn group_mac(ifnet: &Ifnet, addr: IpAddr) -> Option<Mac> {
 /// Where a packet with its `outif` goes: over the gateway that the route to its destination names on that link, else
 /// to the destination itself.
 fn next_hop(tables: &Tables, pkt: &Pkt) -> IpAddr {
-    use crate::fib::Hop;
+    use crate::fib::{To, flow_hash};
     let is_v4 = pkt.window(0)[0] >> 4 == 4;
     let dst: IpAddr = if is_v4 { crate::ip4::dst(pkt).into() } else { crate::ip6::dst(pkt).into() };
-    match tables.fib.hop(tables.fib.lookup(dst)) {
-        Hop::Gateway { ifindex, via } if ifindex == pkt.outif && !is_link_local(dst) => via,
+    match tables.hop(dst, || flow_hash(pkt)).to {
+        To::Gateway { ifindex, via } if ifindex == pkt.outif && !is_link_local(dst) => via,
         _ => dst,
     }
 }
@@ -232,12 +233,12 @@ const fn is_link_local(addr: IpAddr) -> bool {
 
 /// Whether `key` can be a neighbour: on a link that is up, and in a prefix or a route that says it is on that link.
 pub(crate) fn is_on_link(tables: &Tables, key: &Key) -> bool {
-    use crate::fib::Hop;
+    use crate::fib::To;
     let Some(ifnet) = tables.ifnet(key.ifindex).filter(|ifnet| ifnet.up) else { return false };
     let link_local6 = matches!(key.addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
     link_local6
         || ifnet.is_on_link(key.addr)
-        || tables.fib.hop(tables.fib.lookup(key.addr)) == Hop::OnLink { ifindex: key.ifindex }
+        || tables.hop(key.addr, || 0).to == To::OnLink { ifindex: key.ifindex }
 }
 
 impl Hash for Key {

@@ -9,7 +9,7 @@ use wire::addr::multicast_scope;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::fib::Hop;
+use crate::fib::{Metrics, To, flow_hash};
 use crate::forward::{Family, fits};
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
@@ -38,8 +38,8 @@ pub trait Source: Family {
 pub(crate) enum Way {
     /// To this host itself.
     Local,
-    /// To `next_hop` on the link of `ifindex`.
-    Link { ifindex: IfIndex, next_hop: IpAddr },
+    /// To `next_hop` on the link of `ifindex`, with what the route says of the way behind it.
+    Link { ifindex: IfIndex, next_hop: IpAddr, metrics: Metrics },
 }
 
 /// Sends a packet that was made here and starts with its whole network header.
@@ -61,9 +61,9 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if is_withheld(cpu, F::src(&pkt)) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
-    match way(&cpu.tables, F::dst(&pkt), pkt.outif) {
+    match way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
-        Ok(Way::Link { ifindex, next_hop }) => to_link::<F>(cpu, pkt, ifindex, next_hop),
+        Ok(Way::Link { ifindex, next_hop, metrics }) => to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),
         Err(reason) => cpu.bury(pkt, reason),
     }
 }
@@ -84,8 +84,8 @@ fn to_ourselves<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     }
 }
 
-fn to_link<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, ifindex: IfIndex, next_hop: IpAddr) {
-    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.mtu) else {
+fn to_link<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, ifindex: IfIndex, next_hop: IpAddr, metrics: Metrics) {
+    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
         return cpu.bury(pkt, DropReason::InterfaceGone);
     };
     pkt.outif = ifindex;
@@ -98,22 +98,29 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
     dispatch(cpu, pkt, next);
 }
 
-/// The way to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
+/// The way of the flow with hash `flow` to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
 /// one; all others are looked up.
-pub(crate) fn way(tables: &Tables, dst: IpAddr, outif: IfIndex) -> Result<Way, DropReason> {
+pub(crate) fn way(
+    tables: &Tables,
+    dst: IpAddr,
+    outif: IfIndex,
+    flow: impl FnOnce() -> u32,
+) -> Result<Way, DropReason> {
+    let link = |ifindex, next_hop, metrics| Ok(Way::Link { ifindex, next_hop, metrics });
     if outif != 0 && is_of_a_link(dst) {
         let ours = tables.ifnet(outif).is_some_and(|ifnet| ifnet.has(dst));
-        return Ok(if ours { Way::Local } else { Way::Link { ifindex: outif, next_hop: dst } });
+        return if ours { Ok(Way::Local) } else { link(outif, dst, Metrics::default()) };
     }
-    match tables.fib.hop(tables.fib.lookup(dst)) {
-        Hop::Local { .. } => Ok(Way::Local),
-        Hop::OnLink { ifindex } => Ok(Way::Link { ifindex, next_hop: dst }),
-        Hop::Gateway { ifindex, via } => Ok(Way::Link { ifindex, next_hop: via }),
+    let hop = tables.hop(dst, flow);
+    match hop.to {
+        To::Local { .. } => Ok(Way::Local),
+        To::OnLink { ifindex } => link(ifindex, dst, hop.metrics),
+        To::Gateway { ifindex, via } => link(ifindex, via, hop.metrics),
         // To the link all broadcasts are one.
-        Hop::Broadcast { ifindex } => Ok(Way::Link { ifindex, next_hop: Ipv4Addr::BROADCAST.into() }),
-        Hop::NoRoute => Err(DropReason::NoRoute),
-        Hop::Reject => Err(DropReason::RejectRoute),
-        Hop::Blackhole => Err(DropReason::BlackholeRoute),
+        To::Broadcast { ifindex } => link(ifindex, Ipv4Addr::BROADCAST.into(), hop.metrics),
+        To::NoRoute | To::Group(_) => Err(DropReason::NoRoute),
+        To::Reject => Err(DropReason::RejectRoute),
+        To::Blackhole => Err(DropReason::BlackholeRoute),
     }
 }
 
@@ -126,7 +133,7 @@ fn is_of_a_link(dst: IpAddr) -> bool {
 
 /// The own address to speak to `dst` with, and the interface that the packets will leave by.
 ///
-/// `None` if no route leads there, or no address reaches so far.
+/// Where flows take several ways to `dst`, it is that of one of them. `None` if no route leads there, or no address reaches so far.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.3.4.3
 //= https://www.rfc-editor.org/rfc/rfc6724#section-5
 #[must_use]
@@ -138,9 +145,9 @@ pub fn source_for(cpu: &Cpu, dst: IpAddr) -> Option<(IpAddr, IfIndex)> {
 #[must_use]
 pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
     let tables = &cpu.tables;
-    match way(tables, dst, outif).ok()? {
+    match way(tables, dst, outif, || 0).ok()? {
         Way::Local => Some((dst, outif)),
-        Way::Link { ifindex, next_hop } => {
+        Way::Link { ifindex, next_hop, .. } => {
             let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);
             let elsewhere = || tables.ifnets().filter_map(best).max_by_key(|own| rank(own, dst, next_hop));
             // An unnumbered interface speaks with the address of another.

@@ -12,6 +12,7 @@ use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
+use crate::fib::flow_hash;
 use crate::icmp::{Message, Problem, Quoted};
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
@@ -208,10 +209,12 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
 
 /// What must not be fragmented must fit the link, and there must be one.
 fn check_size(cpu: &Cpu, pkt: &Pkt, request: &Request) -> Result<(), Error> {
-    let way = output::way(&cpu.tables, request.dst, request.outif.unwrap_or(0));
+    let way = output::way(&cpu.tables, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
     let mtu = match way.map_err(|_| Error::Unreachable)? {
         output::Way::Local => return Ok(()),
-        output::Way::Link { ifindex, .. } => cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu,
+        output::Way::Link { ifindex, metrics, .. } => {
+            metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu)
+        }
     };
     let fits = !request.dont_fragment || pkt.len() <= mtu as usize;
     if fits { Ok(()) } else { Err(Error::TooBig { mtu }) }

@@ -12,23 +12,32 @@ use wire::toeplitz;
 use crate::cpu::{Cpu, CpuId};
 use crate::next::{Next, Resume};
 
-/// Buckets that hashes fall into before they are dealt to CPUs.
-const BUCKETS: u16 = 128;
+/// Buckets that hashes fall into before they are dealt to CPUs: as many as the redirect table of the least NIC has
+/// entries.
+const BUCKETS_MIN: u16 = 128;
+/// Buckets of each CPU, at the least: one of them has no more than a quarter more than another.
+const BUCKETS_OF_CPU: u16 = 4;
+/// More CPUs than this share their buckets unevenly.
+const CPUS_EVEN: u16 = 4096;
 
 /// Deals hashes to CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     cpus: u16,
     mask: u16,
+    /// 2³² by the number of CPUs, rounded up: a multiplication by it in place of a division.
+    inverse: u32,
 }
 
 impl Placement {
-    /// Deals to `cpus` CPUs. With more than 32, 128 buckets would load some CPUs with twice the share of others, so
-    /// there are more.
+    /// Deals to `cpus` CPUs. With more than 32, 128 buckets would load some CPUs with up to twice the share of others,
+    /// so there are more: 256 for up to 64 CPUs, 512 for up to 128. The tables of NICs for so many CPUs hold that.
     #[must_use]
     pub const fn new(cpus: u16) -> Self {
-        let buckets = if cpus > 32 { BUCKETS * 32 } else { BUCKETS };
-        Self { cpus, mask: buckets - 1 }
+        let even = if cpus > CPUS_EVEN { CPUS_EVEN } else { cpus };
+        let buckets = (even * BUCKETS_OF_CPU).next_power_of_two();
+        let buckets = if buckets > BUCKETS_MIN { buckets } else { BUCKETS_MIN };
+        Self { cpus, mask: buckets - 1, inverse: (u32::MAX / cpus as u32).wrapping_add(1) }
     }
 
     /// CPUs that packets are dealt to.
@@ -43,10 +52,14 @@ impl Placement {
         self.mask + 1
     }
 
-    /// The CPU that owns what hashes to `hash`.
+    /// The CPU that owns what hashes to `hash`: the remainder of its bucket by the number of CPUs. (D. Lemire, "Faster
+    /// remainders when the divisor is a constant", 2019: exact for numbers of 16 bits.)
+    #[inline]
     #[must_use]
     pub const fn owner(self, hash: u16) -> CpuId {
-        CpuId((hash & self.mask) % self.cpus)
+        let fraction = self.inverse.wrapping_mul((hash & self.mask) as u32);
+        let [_, _, high, low, ..] = (fraction as u64 * self.cpus as u64).to_be_bytes();
+        CpuId(u16::from_be_bytes([high, low]))
     }
 
     /// The CPU that owns what concerns one address: its neighbour entry, or its state as one of ours.
@@ -83,20 +96,17 @@ pub fn hash_pair(a: IpAddr, b: IpAddr) -> u16 {
 ///
 /// Reads  the packet's first 64 bytes.   Writes `pkt.hash`, `pkt.resume`.
 /// Next   `here`, [`Next::HandOff`].
-#[inline]
+#[inline(always)]
 pub fn place(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     if cpu.placement.cpus == 1 { here } else { place_among(cpu, pkt, here) }
 }
 
 /// [`place`] where there is more than one to choose from.
+#[inline(always)]
 fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
+    // A device that is known to compute the same has done it already.
     if !pkt.flags.has(Flags::HASH) {
-        pkt.hash = match here {
-            Next::Arp => hash_arp(pkt.window(0)),
-            Next::Ip6 => hash6(pkt.window(0)),
-            _ => hash4(pkt.window(0)),
-        };
-        pkt.flags.set(Flags::HASH);
+        hash(pkt, here);
     }
     let owner = cpu.placement.owner(pkt.hash);
     if owner == cpu.id {
@@ -104,6 +114,16 @@ fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     }
     pkt.resume = Resume::at(here) as u8;
     Next::HandOff(owner)
+}
+
+#[inline(never)]
+fn hash(pkt: &mut Pkt, here: Next) {
+    pkt.hash = match here {
+        Next::Arp => hash_arp(pkt.window(0)),
+        Next::Ip6 => hash6(pkt.window(0)),
+        _ => hash4(pkt.window(0)),
+    };
+    pkt.flags.set(Flags::HASH);
 }
 
 /// Whether a packet that came from outside is on a CPU that does not own it: a bug of the stack, or of a device that
@@ -125,15 +145,16 @@ pub fn hash_arp(arp: &[u8; WINDOW]) -> u16 {
 
 /// The hash of an IPv4 packet, from its first 64 bytes. Nothing is validated yet: nonsense is placed anywhere.
 #[must_use]
+#[inline]
 pub fn hash4(ip: &[u8; WINDOW]) -> u16 {
-    let word = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
-    let mut fold = word(12) ^ word(14) ^ word(16) ^ word(18);
-    let is_fragment = word(6) & 0x3fff != 0;
+    let word = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+    let mut fold = word(12) ^ word(16);
+    let is_fragment = word(4) & 0x3fff != 0;
     if has_ports(ip[9]) && !is_fragment {
-        let l4 = usize::from(ip[0] & 0xf) * 4;
-        fold ^= word(l4.min(WINDOW - 4)) ^ word((l4 + 2).min(WINDOW - 2));
+        fold ^= word((usize::from(ip[0] & 0xf) * 4).min(WINDOW - 4));
     }
-    toeplitz::symmetric(fold)
+    let [a, b, c, d] = fold.to_be_bytes();
+    toeplitz::symmetric(u16::from_be_bytes([a ^ c, b ^ d]))
 }
 
 /// The hash of an IPv6 packet, from its first 64 bytes. Ports behind extension headers are not looked for.

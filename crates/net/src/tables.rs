@@ -1,12 +1,13 @@
 //! What all CPUs agree on: interfaces, addresses, routes. An immutable snapshot, replaced as a whole.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use wire::ether::Mac;
 
-use crate::cpu::CpuId;
 use crate::driver::Caps;
-use crate::fib::{Fib, Hop, Prefix, Route};
+use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
+use crate::ifq;
 
 mod own;
 
@@ -14,7 +15,7 @@ pub use own::Own;
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tables {
     /// Grows by one with each change: whatever was derived from older tables is stale.
@@ -22,11 +23,15 @@ pub struct Tables {
     /// Interfaces by index; index 0 is never used, and a hole is an interface that is gone.
     pub ifs: Vec<Option<Ifnet>>,
     /// Routes, own addresses included.
-    pub fib: Fib,
+    pub fib: Arc<Fib>,
+    /// Where they lead.
+    pub hops: Arc<Hops>,
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
     /// Addresses that no packet from a wire may have as its source, because they are ours.
     pub own: Own,
+    /// Whether any interface says something of received transport checksums, so that its packets are looked at.
+    pub judges_checksums: bool,
 }
 
 /// What tables are made from: what was configured, and nothing that follows from it.
@@ -41,6 +46,9 @@ pub struct Config {
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
 }
+
+/// Fewer routes than this fit [`Bounds::SMALL`], whatever they are.
+const SMALL: usize = 1 << 11;
 
 /// Index of an interface. Packets name interfaces by it, never by pointer.
 pub type IfIndex = u16;
@@ -64,10 +72,10 @@ pub struct Ifnet {
     pub rxcsum: Rxcsum,
     /// What its device does for us.
     pub caps: Caps,
-    /// For each CPU, the CPU that owns the transmit ring which it uses; empty without a device.
-    pub tx_cpu: Vec<CpuId>,
     /// Only count what is received.
     pub monitor: bool,
+    /// How packets queue when its rings push back.
+    pub queue: ifq::Spec,
 }
 
 /// An address of an interface, with the prefix that is on its link.
@@ -93,22 +101,46 @@ pub enum Rxcsum {
 
 impl Tables {
     /// Works out what follows from `config`: for each interface that is up the prefixes on its link, its own and its
-    /// broadcast addresses.
+    /// broadcast addresses. The table is made for it alone, as large as it must be, and will not change; who changes
+    /// routes has a [`Rib`], and uses [`Tables::with`].
+    ///
+    /// # Panics
+    ///
+    /// When the system has no address space for a table.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "without a few hundred megabytes of address space nothing works")]
     pub fn new(config: Config) -> Self {
-        let Config { generation, ifs: list, mut routes, forwarding } = config;
-        let up = || list.iter().filter(|ifnet| ifnet.up);
-        routes.extend(up().flat_map(Ifnet::on_link_routes));
-        routes.extend(up().flat_map(Ifnet::broadcast_routes));
-        routes.extend(up().flat_map(Ifnet::own_routes));
+        let bounds = if config.routes.len() < SMALL { Bounds::SMALL } else { Bounds::INTERNET };
+        let mut rib = Rib::new(bounds).expect("address space for a table");
+        let derived = derived(&config.ifs);
+        let connected =
+            derived.iter().map(|(to, origin, hop)| Change { to: *to, origin: *origin, hops: hop });
+        let routes = config.routes.iter();
+        let routes = routes.map(|Route { to, hops }| Change { to: *to, origin: Origin::Static, hops });
+        rib.load(&connected.chain(routes).collect::<Vec<_>>());
+        Self::with(config, rib.fib(), rib.hops())
+    }
+
+    /// What follows from `config`, whose routes are in `fib` and lead to `hops` already.
+    #[must_use]
+    pub fn with(config: Config, fib: Arc<Fib>, hops: Arc<Hops>) -> Self {
+        let Config { generation, ifs: list, forwarding, routes: _ } = config;
         let own = Own::of(&list);
+        let judges_checksums = list.iter().any(|ifnet| ifnet.rxcsum != Rxcsum::Verify);
         let mut ifs = Vec::new();
         for ifnet in list {
             let at = usize::from(ifnet.index);
             ifs.resize_with(ifs.len().max(at + 1), || None);
             ifs[at] = Some(ifnet);
         }
-        Self { generation, ifs, fib: Fib::build(&routes), forwarding, own }
+        Self { generation, ifs, fib, hops, forwarding, own, judges_checksums }
+    }
+
+    /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow
+    /// takes the one that `flow` falls to.
+    #[must_use]
+    pub fn hop(&self, dst: IpAddr, flow: impl FnOnce() -> u32) -> Hop {
+        self.hops.get(self.hops.member(self.fib.lookup(dst), flow))
     }
 
     /// The interface with this index, if it (still) exists.
@@ -135,25 +167,32 @@ impl Tables {
     }
 }
 
+/// The routes that follow from the addresses of interfaces that are up.
+#[must_use]
+pub fn derived(ifs: &[Ifnet]) -> Vec<(Prefix, Origin, [Hop; 1])> {
+    let up = ifs.iter().filter(|ifnet| ifnet.up);
+    up.flat_map(Ifnet::routes).map(|(to, origin, hop)| (to, origin, [hop.into()])).collect()
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
 impl Ifnet {
-    /// Routes to the prefixes on this link. IPv6 link-local ones are not among them: one prefix is on every link, so
-    /// the sender says which link.
-    fn on_link_routes(&self) -> impl Iterator<Item = Route> {
-        let prefixes = self.addrs.iter().filter(|own| !own.addr_is_scoped()).filter_map(IfAddr::prefix);
-        prefixes.map(|to| Route { to, hop: Hop::OnLink { ifindex: self.index } })
-    }
-
-    /// Routes to the broadcast addresses of this link.
-    fn broadcast_routes(&self) -> impl Iterator<Item = Route> {
-        let hop = Hop::Broadcast { ifindex: self.index };
-        self.broadcasts().map(move |addr| Route { to: Prefix::host(addr.into()), hop })
-    }
-
-    /// Routes to this interface's own addresses.
-    fn own_routes(&self) -> impl Iterator<Item = Route> {
-        let hop = Hop::Local { ifindex: self.index };
-        let own = self.addrs.iter().filter(|own| !own.addr_is_scoped());
-        own.map(move |own| Route { to: Prefix::host(own.addr), hop })
+    /// The routes that follow from this interface's addresses: to its links' prefixes, to its broadcast addresses, and
+    /// to its own. IPv6 link-local ones are not among them: one prefix is on every link, so the sender says which link.
+    pub fn routes(&self) -> impl Iterator<Item = (Prefix, Origin, To)> {
+        let ifindex = self.index;
+        let own = || self.addrs.iter().filter(|own| !own.addr_is_scoped());
+        let prefixes = own().filter_map(IfAddr::prefix);
+        let on_link = prefixes.map(move |to| (to, Origin::Connected, To::OnLink { ifindex }));
+        let broadcast = To::Broadcast { ifindex };
+        let broadcasts =
+            self.broadcasts().map(move |addr| (Prefix::host(addr.into()), Origin::Broadcast, broadcast));
+        let local = own().map(move |own| (Prefix::host(own.addr), Origin::Own, To::Local { ifindex }));
+        on_link.chain(broadcasts).chain(local)
     }
 
     /// The broadcast addresses of the IPv4 prefixes on this link: all host bits one and, as of old, all zero.

@@ -89,5 +89,5 @@ pub(crate) fn becomes_ours(pkt: &mut Pkt) {
     let rcvif = pkt.rcvif;
     pkt.forget();
     pkt.outif = rcvif;
-    pkt.flags.set(Flags::LOCAL);
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
 }

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(50);
 
 fn config(up: bool) -> Config {
-    let mut ifnet = ifnet(1, 1);
+    let mut ifnet = ifnet(1);
     ifnet.up = up;
     Config { ifs: vec![ifnet], forwarding: true, ..Config::default() }
 }
@@ -292,7 +292,7 @@ fn every_cpu_knows_what_has_become_of_an_address() {
 
 #[test]
 fn we_are_in_the_groups_that_a_node_and_a_router_must_be_in() {
-    let ifnet = ifnet(1, 1);
+    let ifnet = ifnet(1);
     let all = |forwarding: bool| {
         let groups =
             ["224.0.0.1", "224.0.0.2", "224.0.0.5", "ff02::1", "ff02::2", "ff02::1:ff00:1", "ff02::1:ff00:2"];

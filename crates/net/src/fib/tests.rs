@@ -1,41 +1,154 @@
+#![expect(clippy::cast_possible_truncation, reason = "dice are cut to size")]
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+use std::collections::HashMap;
+
 use super::*;
-use proptest::prelude::*;
 
-fn naive(routes: &[Route], addr: IpAddr) -> Hop {
-    let covering = routes.iter().filter(|route| route.to.covers(addr));
-    // The last of the longest: `max_by_key` returns the last of equals.
-    covering.max_by_key(|route| route.to.len).map_or(Hop::NoRoute, |route| route.hop)
+/// A table that everybody understands: all prefixes, tried from the longest.
+#[derive(Default)]
+struct Naive(HashMap<Prefix, To>);
+
+impl Naive {
+    fn lookup(&self, addr: IpAddr) -> To {
+        let longest = Prefix::host(addr).prefix_len();
+        let prefixes = (0..=longest).rev().filter_map(|len| Prefix::new(addr, len));
+        prefixes.filter_map(|prefix| self.0.get(&prefix).copied()).next().unwrap_or_default()
+    }
 }
 
-/// Few bits vary, so that prefixes nest and collide.
-fn addr4(bits: u8) -> IpAddr {
-    Ipv4Addr::from_bits(u32::from(bits & 0xf0) << 24 | u32::from(bits & 0xf)).into()
-}
+/// The same numbers every time (xorshift64*, S. Vigna 2016).
+struct Dice(u64);
 
-fn addr6(bits: u8) -> IpAddr {
-    Ipv6Addr::from_bits(u128::from(bits & 0xf0) << 120 | u128::from(bits & 0xf)).into()
-}
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
 
-fn hop(n: u8) -> Hop {
-    Hop::OnLink { ifindex: u16::from(n) }
-}
+    fn below(&mut self, n: u64) -> u64 {
+        ((self.roll() >> 32) * n) >> 32
+    }
 
-proptest! {
-    #[test]
-    fn lookup_is_the_longest_prefix_of_a_linear_search(
-        v6: bool,
-        routes in prop::collection::vec((any::<u8>(), 0u8..=8, 1u8..9), 0..40),
-        probes in prop::collection::vec(any::<u8>(), 64),
-    ) {
-        let (addr, scale): (fn(u8) -> IpAddr, u8) = if v6 { (addr6, 16) } else { (addr4, 4) };
-        let routes: Vec<_> = routes
-            .iter()
-            .map(|&(bits, len, n)| Route { to: Prefix::new(addr(bits), len * scale).unwrap(), hop: hop(n) })
-            .collect();
-        let fib = Fib::build(&routes);
-        for probe in probes {
-            prop_assert_eq!(fib.hop(fib.lookup(addr(probe))), naive(&routes, addr(probe)));
+    /// An address: half of them alike in most bits, so that prefixes nest and collide.
+    fn addr(&mut self, v6: bool) -> IpAddr {
+        let (wild, near) = (self.roll(), self.roll() & self.roll() & self.roll() & 0x0303_0303_0303_0303);
+        let bits = if self.below(2) == 0 { near } else { wild };
+        if v6 {
+            let high = u128::from(bits & 0x00ff_ffff_ffff_ffff) << 64;
+            let low = if self.below(4) == 0 { u128::from(self.roll() & 0x8000_0000_0000_0003) } else { 0 };
+            Ipv6Addr::from_bits(0x20 << 120 | high | low).into()
+        } else {
+            Ipv4Addr::from_bits((bits >> 32) as u32).into()
         }
+    }
+
+    fn prefix(&mut self, v6: bool) -> Prefix {
+        let addr = self.addr(v6);
+        let longest = Prefix::host(addr).prefix_len();
+        let usual = if v6 { [32, 48, 64] } else { [16, 23, 24] };
+        let len = match self.below(8) {
+            0 => self.below(u64::from(longest) + 1) as u8,
+            1 => longest,
+            n => usual[n as usize % 3] + self.below(2) as u8,
+        };
+        Prefix::new(addr, len).unwrap()
+    }
+
+    fn to(&mut self) -> To {
+        To::OnLink { ifindex: 1 + self.below(7) as u16 }
+    }
+}
+
+fn set(to: Prefix, hop: &[Hop]) -> Change<'_> {
+    Change { to, origin: Origin::Static, hops: hop }
+}
+
+/// What both kinds of lookup say, which must be the same.
+fn answers(rib: &Rib, addrs: &[IpAddr]) -> Vec<To> {
+    let (fib, hops) = (rib.fib(), rib.hops());
+    let (keys4, keys6): (Vec<_>, Vec<_>) = addrs
+        .iter()
+        .map(|addr| match addr {
+            IpAddr::V4(addr) => (Some(addr.to_bits()), None),
+            IpAddr::V6(addr) => (None, Some(addr.to_bits())),
+        })
+        .unzip();
+    let (keys4, keys6): (Vec<_>, Vec<_>) =
+        (keys4.into_iter().flatten().collect(), keys6.into_iter().flatten().collect());
+    let mut ids = vec![HopId::NO_ROUTE; addrs.len()];
+    fib.lookup4(&keys4, &mut ids[..keys4.len()]);
+    fib.lookup6(&keys6, &mut ids[keys4.len()..]);
+    for (addr, id) in addrs.iter().zip(&ids) {
+        assert_eq!(fib.lookup(*addr), *id, "{addr}: alone and in a vector");
+    }
+    ids.into_iter().map(|id| hops.get(id).to).collect()
+}
+
+/// Changes at random, and lookups after each few; answers how many lookups were right.
+fn churn(v6: bool, seed: u64, rounds: usize, lookups: usize) -> usize {
+    let (mut dice, mut naive) = (Dice(seed), Naive::default());
+    let mut rib = Rib::new(Bounds::SMALL).unwrap();
+    let mut present: Vec<Prefix> = Vec::new();
+    for round in 0..rounds {
+        for _ in 0..dice.below(8) {
+            let known = !present.is_empty() && dice.below(2) == 0;
+            let to = if known { present[dice.below(present.len() as u64) as usize] } else { dice.prefix(v6) };
+            // More come than go at first, then more go than come.
+            if dice.below(rounds as u64) < round as u64 && known {
+                assert_eq!(rib.load(&[set(to, &[])]), []);
+                naive.0.remove(&to);
+                present.retain(|other| *other != to);
+            } else {
+                let hop = dice.to();
+                assert_eq!(rib.load(&[set(to, &[hop.into()])]), []);
+                if naive.0.insert(to, hop).is_none() {
+                    present.push(to);
+                }
+            }
+        }
+        let addrs: Vec<_> = (0..lookups).map(|at| probe(&mut dice, v6, &present, at)).collect();
+        for (addr, answer) in addrs.iter().zip(answers(&rib, &addrs)) {
+            assert_eq!(answer, naive.lookup(*addr), "{addr} in round {round} of seed {seed}");
+        }
+    }
+    for to in present {
+        assert_eq!(rib.load(&[set(to, &[])]), []);
+    }
+    let usage = rib.usage();
+    assert_eq!((usage.routes4, usage.routes6, usage.hops.0), (0, 0, 0), "what is empty holds nothing");
+    assert_eq!((usage.nodes4.0, usage.lines6.0), (0, 0), "and needs no memory");
+    rounds * lookups
+}
+
+/// Anywhere, or at the edges of a prefix that there is.
+fn probe(dice: &mut Dice, v6: bool, present: &[Prefix], at: usize) -> IpAddr {
+    if at.is_multiple_of(3) || present.is_empty() {
+        return dice.addr(v6);
+    }
+    let prefix = present[dice.below(present.len() as u64) as usize];
+    let beyond = dice.below(3);
+    match prefix.addr() {
+        IpAddr::V4(addr) => {
+            let hosts = u32::MAX.checked_shr(prefix.prefix_len().into()).unwrap_or(0);
+            let bits = [addr.to_bits(), addr.to_bits() | hosts, (addr.to_bits() | hosts).wrapping_add(1)];
+            Ipv4Addr::from_bits(bits[beyond as usize]).into()
+        }
+        IpAddr::V6(addr) => {
+            let hosts = u128::MAX.checked_shr(prefix.prefix_len().into()).unwrap_or(0);
+            let bits = [addr.to_bits(), addr.to_bits() | hosts, (addr.to_bits() | hosts).wrapping_add(1)];
+            Ipv6Addr::from_bits(bits[beyond as usize]).into()
+        }
+    }
+}
+
+#[test]
+fn a_million_lookups_between_changes_are_those_of_a_naive_table() {
+    for v6 in [false, true] {
+        let right: usize = (1..=4).map(|seed| churn(v6, seed, 500, 300)).sum();
+        assert!(right >= 500_000);
     }
 }
 
@@ -45,9 +158,12 @@ fn a_default_route_covers_both_ends_of_the_address_space() {
         (IpAddr::from([0u8; 4]), IpAddr::from([255u8; 4])),
         (IpAddr::from([0u8; 16]), IpAddr::from([255u8; 16])),
     ] {
-        let fib = Fib::build(&[Route { to: Prefix::new(zero, 0).unwrap(), hop: hop(1) }]);
-        assert_eq!(fib.hop(fib.lookup(zero)), hop(1));
-        assert_eq!(fib.hop(fib.lookup(ones)), hop(1));
+        let mut rib = Rib::new(Bounds::SMALL).unwrap();
+        let all = Prefix::new(zero, 0).unwrap();
+        assert_eq!(rib.load(&[set(all, &[To::Reject.into()])]), []);
+        assert_eq!(answers(&rib, &[zero, ones]), [To::Reject, To::Reject]);
+        assert_eq!(rib.load(&[set(all, &[])]), []);
+        assert_eq!(answers(&rib, &[zero, ones]), [To::NoRoute, To::NoRoute]);
     }
 }
 

@@ -6,7 +6,7 @@ use wire::{Protocol, tcp};
 
 use crate::count::Count;
 use crate::drop::DropReason;
-use crate::fib::{Hop, Prefix, Route};
+use crate::fib::{Hop, Metrics, Prefix, Route, To};
 use crate::kit::{Bench, Frame, addr4, addr6, build, peer_mac};
 use crate::tables::Rxcsum;
 
@@ -98,21 +98,74 @@ fn a_route_says_by_which_neighbour_or_that_there_is_none() {
     ];
     for (dst, src, via) in far {
         let hops = [
-            (Hop::Gateway { ifindex: 2, via }, None),
-            (Hop::Reject, Some(DropReason::RejectRoute)),
-            (Hop::Blackhole, Some(DropReason::BlackholeRoute)),
-            (Hop::NoRoute, Some(DropReason::NoRoute)),
-            (Hop::OnLink { ifindex: 77 }, Some(DropReason::InterfaceGone)),
+            (To::Gateway { ifindex: 2, via }, None),
+            (To::Reject, Some(DropReason::RejectRoute)),
+            (To::Blackhole, Some(DropReason::BlackholeRoute)),
+            (To::NoRoute, Some(DropReason::NoRoute)),
+            (To::OnLink { ifindex: 77 }, Some(DropReason::InterfaceGone)),
         ];
         for (hop, grave) in hops {
             let to = Prefix::host(dst);
-            let mut bench = Bench::with(2, 1, |config| config.routes.push(Route { to, hop }));
+            let mut bench = Bench::with(2, 1, |config| config.routes.push(Route::new(to, hop)));
             inject(&mut bench, &udp((src, dst), b"far"));
             match grave {
                 Some(reason) => assert_eq!(bench.dropped(reason), 1),
                 None => assert_eq!(bench.sent(2)[0][..6], peer_mac(via).0),
             }
         }
+    }
+}
+
+/// Far destinations, who asks for them, and gateways to them.
+fn far() -> [(IpAddr, IpAddr, [IpAddr; 2]); 2] {
+    [
+        ("198.51.100.1".parse().unwrap(), addr4(1, 9).into(), [253, 254].map(|host| addr4(2, host).into())),
+        (
+            "2001:db8:ffff::1".parse().unwrap(),
+            addr6(1, 9).into(),
+            [253, 254].map(|host| addr6(2, host).into()),
+        ),
+    ]
+}
+
+#[test]
+fn the_mtu_of_a_route_counts_where_it_is_below_that_of_the_link() {
+    for (dst, src, [via, _]) in far() {
+        for (mtu, is_sent) in [(0, true), (1400, true), (9000, true), (1399, false)] {
+            let hop =
+                Hop { to: To::Gateway { ifindex: 2, via }, metrics: Metrics { mtu, ..Metrics::default() } };
+            let mut bench =
+                Bench::with(2, 1, |config| config.routes.push(Route::new(Prefix::host(dst), hop)));
+            let packet = udp((src, dst), &vec![7; 1400 - udp((src, dst), b"").len()]);
+            // The first packet asks for the neighbour; later ones take the short way.
+            for round in 1..=3 {
+                inject(&mut bench, &packet);
+                assert_eq!(bench.sent(2).len(), usize::from(is_sent), "round {round} with {mtu}");
+                assert_eq!(bench.dropped(DropReason::TooBig), if is_sent { 0 } else { round });
+            }
+        }
+    }
+}
+
+#[test]
+fn the_flows_of_a_group_spread_over_its_members_and_each_stays_with_one() {
+    for (dst, src, vias) in far() {
+        let hops = vias.map(|via| To::Gateway { ifindex: 2, via }.into()).to_vec();
+        let to = Prefix::host(dst);
+        let mut bench = Bench::with(2, 1, |config| config.routes.push(Route { to, hops }));
+        let mut took = [0; 2];
+        for port in 0..32 {
+            for _ in 0..3 {
+                inject(&mut bench, &build::udp(src, dst, (port, 53), b"flow"));
+            }
+            let sent = bench.sent(2);
+            bench.forget_sent();
+            let macs: Vec<_> = sent.iter().map(|frame| frame[..6].to_vec()).collect();
+            let member = vias.iter().position(|via| macs[0] == peer_mac(*via).0);
+            assert!(macs.len() == 3 && macs.iter().all(|mac| *mac == macs[0]), "{macs:?}");
+            took[member.unwrap()] += 1;
+        }
+        assert!(took.iter().all(|flows| *flows > 6), "{took:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use wire::{Protocol, icmp4, icmp6, ip6, tcp};
 
 use super::*;
 use crate::drop::DropReason;
-use crate::fib::{Hop, Prefix, Route};
+use crate::fib::{Prefix, Route, To};
 use crate::kit::build::{echo_request, ether, fix_ip4_checksum, frame, ip, udp};
 use crate::kit::{Bench, Frame, addr4, addr6, mac};
 
@@ -295,7 +295,7 @@ fn an_error_says_what_is_the_matter() {
     for family in FAMILIES {
         let reject = family.nowhere();
         let mut bench = Bench::with(2, 1, |config| {
-            config.routes.push(Route { to: Prefix::host(reject), hop: Hop::Reject });
+            config.routes.push(Route::new(Prefix::host(reject), To::Reject));
         });
         let other = match family {
             Family::V4 => Ipv4Addr::new(198, 51, 100, 1).into(),
@@ -516,7 +516,7 @@ fn an_interface_without_addresses_speaks_with_another_ones() {
             config.ifs[0].addrs.retain(|own| own.addr.is_ipv4() && family == Family::V6);
             let ifindex = 1;
             let to = Prefix::new(family.host(1, 0), if family == Family::V4 { 24 } else { 64 }).unwrap();
-            config.routes.push(Route { to, hop: Hop::OnLink { ifindex } });
+            config.routes.push(Route::new(to, To::OnLink { ifindex }));
         });
         bench.neighbours_answer = true;
         bench.inject(1, frame(1, &probe(family, family.nowhere(), 64, 0)));

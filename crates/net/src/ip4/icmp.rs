@@ -163,7 +163,7 @@ pub(crate) fn put_headers(pkt: &mut Pkt, message: Message, ip: &ip4::Header) -> 
     let ip = ip4::Header { payload_len: u16::try_from(wanted).map_err(|_| too_long)?, ..*ip };
     let header_len = ip.header_len();
     ip.emit(pkt.prepend(header_len)?).map_err(|_| too_long)?;
-    pkt.flags.set(Flags::LOCAL);
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     pkt.proto = Protocol::ICMP.0;
     pkt.l4 = u16::try_from(header_len).unwrap_or(u16::MAX);
     Ok(())

@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use pkt::Pkt;
+use pkt::{Flags, Gso, Pkt};
 use wire::Protocol;
 use wire::addr::{is_martian_destination, is_martian_source_v4};
 use wire::checksum::{self, Sum, verify_header_20};
@@ -17,18 +17,22 @@ use crate::forward::LINK_GROUP;
 use crate::icmp::Problem;
 use crate::next::Next;
 use crate::offload;
+use crate::tables::Own;
 
 /// Version 4 and a header of five words: no options.
 const NO_OPTIONS: u8 = 0x45;
 /// Length of the header without options, as packets note offsets.
 const L4: u16 = 20;
 const _: () = assert!(L4 as usize == HEADER_LEN);
+/// What makes a packet one to look closer at.
+const NOT_PLAIN: Flags = LINK_GROUP.with(Flags::CSUM_PARTIAL);
 /// In the word of flags and offset: everything that makes a fragment.
 const FRAGMENT: u16 = 0x3fff;
 
 /// Validates an IPv4 packet, and cuts off what follows it in its frame.
 ///
-/// Reads  `pkt`, `cpu.tables`.   Writes `pkt.l4`, `pkt.proto`, the packet's length, what is known of its checksum.
+/// Reads  `pkt`, `cpu.tables`.
+/// Writes `pkt.l4`, `pkt.proto`, the packet's length, what is known of its checksum; `key`, where it is to be routed to.
 /// Next   [`Next::Route4`], [`Next::Local4`], [`Next::Answer`].
 /// Drops  [`DropReason::Ip4Short`], [`DropReason::Ip4BadVersion`], [`DropReason::Ip4BadHeaderLen`],
 ///        [`DropReason::Ip4BadTotalLen`], [`DropReason::Ip4BadChecksum`], [`DropReason::Ip4MartianSource`],
@@ -37,16 +41,52 @@ const FRAGMENT: u16 = 0x3fff;
 ///
 /// # Spec
 /// RFC 791 §3.1; RFC 1122 §3.2.1; RFC 1812 §4.2.2, §5.2.2, §5.3.
+#[inline(always)]
+pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
+    let Some(dst) = plain(pkt, &cpu.tables.own) else { return closer_look(cpu, pkt, key) };
+    if cpu.tables.judges_checksums {
+        recognise_checksum(cpu, pkt);
+    }
+    *key = dst.to_bits();
+    Next::Route4
+}
+
+/// Takes a packet that needs no closer look (nearly all are such), and answers its destination. Nothing has happened to
+/// one that is not.
 #[inline]
-pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
-    cpu.count(Count::Ip4In);
+fn plain(pkt: &mut Pkt, own: &Own) -> Option<Ipv4Addr> {
+    let header = super::header(pkt);
+    let total_len = u16::from_be_bytes([header[2], header[3]]);
+    let (src, dst, proto) = (src(pkt), dst(pkt), header[9]);
+    let is_plain = header[0] == NO_OPTIONS
+        && total_len >= L4
+        && verify_header_20(header)
+        && are_usual(src, dst)
+        && !own.may_have4(src)
+        && !pkt.flags.any(NOT_PLAIN)
+        && pkt.gso == Gso::None;
+    if !is_plain || !pkt.narrow(0, total_len) {
+        return None;
+    }
+    (pkt.l4, pkt.proto) = (L4, proto);
+    Some(dst)
+}
+
+/// [`input`] for a packet of which something is not as usual, or is not right. What goes on is counted with the others.
+#[cold]
+fn closer_look(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
+    let next = step_by_step(cpu, pkt, key);
+    cpu.counters.add(Count::Ip4In, u64::from(next != Next::Route4));
+    next
+}
+
+fn step_by_step(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
     let header_len = match check_header(pkt) {
         Ok(len) => len,
         Err(reason) => return Next::Drop(reason),
     };
     let ip = pkt.window(0);
     let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    let (src, dst) = (src(pkt), dst(pkt));
     if total_len != pkt.len()
         && let Err(reason) = cut_padding(cpu, pkt, header_len, total_len)
     {
@@ -55,11 +95,12 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     pkt.l4 = header_len;
     pkt.proto = pkt.window(0)[9];
     recognise_checksum(cpu, pkt);
-    let own = &cpu.tables.own;
-    let usual = is_usual(src) && is_usual(dst) && !own.may_have4(src) && !pkt.flags.any(LINK_GROUP);
-    if usual && header_len == L4 {
-        return Next::Route4;
+    let (src, dst) = (src(pkt), dst(pkt));
+    let is_odd = header_len != L4 || !are_usual(src, dst) || pkt.flags.any(LINK_GROUP);
+    if is_odd || pkt.gso != Gso::None || pkt.is_chained() {
+        pkt.flags.set(Flags::ODD);
     }
+    *key = dst.to_bits();
     unusual(cpu, pkt).unwrap_or(Next::Route4)
 }
 
@@ -68,7 +109,6 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
 //# A host MUST verify the IP header checksum on every received
 //# datagram and silently discard every datagram that has a bad
 //# checksum.
-#[inline]
 fn check_header(pkt: &Pkt) -> Result<u16, DropReason> {
     if pkt.head_len() < HEADER_LEN {
         return Err(DropReason::Ip4Short);
@@ -80,7 +120,6 @@ fn check_header(pkt: &Pkt) -> Result<u16, DropReason> {
     if verify_header_20(header) { Ok(L4) } else { Err(DropReason::Ip4BadChecksum) }
 }
 
-#[cold]
 fn check_header_with_options(head: &[u8]) -> Result<u16, DropReason> {
     let first = head.first().copied().unwrap_or_default();
     let len = u16::from(first & 0xf) * 4;
@@ -100,7 +139,6 @@ fn check_header_with_options(head: &[u8]) -> Result<u16, DropReason> {
 
 /// A frame may be longer than its packet (Ethernet pads to 60 bytes), and must not be shorter.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-5.2.2
-#[cold]
 fn cut_padding(cpu: &mut Cpu, pkt: &mut Pkt, header_len: u16, total_len: usize) -> Result<(), DropReason> {
     if total_len < usize::from(header_len) || total_len > pkt.len() {
         return Err(DropReason::Ip4BadTotalLen);
@@ -111,16 +149,37 @@ fn cut_padding(cpu: &mut Cpu, pkt: &mut Pkt, header_len: u16, total_len: usize) 
     Ok(())
 }
 
-/// One comparison of the first byte leaves 1 to 223; loopback is in the middle of it.
+/// Whether both addresses are of those that are forwarded without a further thought: of hosts, and of no small scope.
+///
+/// Two looks at a table of first bytes; only behind 169 the second byte matters.
 #[inline]
-fn is_usual(addr: Ipv4Addr) -> bool {
-    let first = addr.octets()[0];
-    first.wrapping_sub(1) < 223 && first != 127
+fn are_usual(src: Ipv4Addr, dst: Ipv4Addr) -> bool {
+    let [kind, other] = [src, dst].map(|addr| KIND[usize::from(addr.octets()[0])]);
+    match kind | other {
+        0 => true,
+        SOME => !src.is_link_local() && !dst.is_link_local(),
+        _ => false,
+    }
 }
+
+/// Of addresses that begin so, some are not usual.
+const SOME: u8 = 1;
+/// Of addresses that begin so, none is usual.
+const ALL: u8 = 2;
+/// By first byte: this network, loopback, groups and what is reserved.
+static KIND: [u8; 256] = {
+    let mut kind = [0; 256];
+    (kind[0], kind[127], kind[169]) = (ALL, ALL, SOME);
+    let mut first = 224;
+    while first < 256 {
+        kind[first] = ALL;
+        first += 1;
+    }
+    kind
+};
 
 /// Looks closer at a packet with options, or with an address or a frame that is not of the usual kind. `None` if it
 /// goes the usual way all the same.
-#[cold]
 fn unusual(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     if let Some(drop) = judge_source(cpu, pkt) {
         return Some(drop);
@@ -139,7 +198,7 @@ fn judge_source(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     if is_martian_source_v4(src) || own.is_broadcast(src) {
         return Some(Next::Drop(DropReason::Ip4MartianSource));
     }
-    let is_forged = own.has(src.into()) && !pkt.flags.has(pkt::Flags::LOCAL);
+    let is_forged = own.has(src.into()) && !pkt.flags.has(Flags::LOCAL);
     is_forged.then_some(Next::Drop(DropReason::Ip4OwnSource))
 }
 
@@ -188,7 +247,7 @@ fn judge_options(pkt: &Pkt) -> Option<Next> {
 }
 
 /// Notes what the interface's configuration lets us know about the transport checksum.
-#[inline]
+#[inline(never)]
 fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
     if !offload::may_be_partial(cpu, pkt) {
         return;

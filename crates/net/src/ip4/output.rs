@@ -10,6 +10,7 @@ use super::{Ip4, dst, header, src};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
+use crate::fib::flow_hash;
 use crate::forward::Family;
 use crate::next::Resume;
 use crate::offload;
@@ -70,7 +71,7 @@ fn write_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Cuts a packet that is to be forwarded and is bigger than the MTU of `pkt.outif`, and sends the pieces.
+/// Cuts a packet that is to be forwarded and is bigger than the MTU of its route or of `pkt.outif`, and sends the pieces.
 ///
 /// Reads  `pkt.outif`, `cpu.tables`.
 /// Drops  [`DropReason::InterfaceGone`], [`DropReason::NoBuffer`], [`DropReason::NoRoute`] if the route went.
@@ -78,18 +79,18 @@ fn write_checksum(header: &mut [u8]) {
 /// # Spec
 /// RFC 791 §3.2; RFC 1812 §5.2.6.
 pub fn fragment(cpu: &mut Cpu, mut pkt: Pkt) {
-    let way = output::way(&cpu.tables, dst(&pkt).into(), pkt.outif);
-    let (ifindex, next_hop) = match way {
-        Ok(Way::Link { ifindex, next_hop }) => (ifindex, next_hop),
+    let way = output::way(&cpu.tables, dst(&pkt).into(), pkt.outif, || flow_hash(&pkt));
+    let (ifindex, next_hop, metrics) = match way {
+        Ok(Way::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
         Ok(Way::Local) => return cpu.bury(pkt, DropReason::NoRoute),
         Err(reason) => return cpu.bury(pkt, reason),
     };
-    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.mtu) else {
+    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
         return cpu.bury(pkt, DropReason::InterfaceGone);
     };
     pkt.outif = ifindex;
     if !pkt.flags.has(Flags::LOCAL) {
-        <Ip4 as Family>::decrement_ttl(&mut pkt);
+        <Ip4 as Family>::take_hop(&mut pkt);
         cpu.count(<Ip4 as Family>::FORWARDED);
     }
     cut(cpu, pkt, mtu, next_hop);

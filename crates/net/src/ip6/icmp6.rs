@@ -163,7 +163,7 @@ pub(crate) fn put_headers(pkt: &mut Pkt, message: Message, ip: &ip6::Header) -> 
     pkt.prepend(HEADER_LEN)?.copy_from_slice(&header);
     let ip = ip6::Header { payload_len, ..*ip };
     pkt.prepend(ip6::HEADER_LEN)?.copy_from_slice(&ip.to_bytes());
-    pkt.flags.set(Flags::LOCAL);
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     pkt.proto = Protocol::ICMP6.0;
     pkt.l4 = 40;
     Ok(())

@@ -146,7 +146,7 @@ fn speaker(cpu: &Cpu, ifindex: IfIndex) -> Ipv6Addr {
 fn send(cpu: &mut Cpu, ifindex: IfIndex, src: Ipv6Addr, dst: Ipv6Addr, report: &[u8]) {
     let Some(mut pkt) = cpu.pool.take() else { return };
     pkt.outif = ifindex;
-    pkt.flags.set(Flags::LOCAL);
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     if write(&mut pkt, src, dst, report).is_err() {
         return cpu.bury(pkt, DropReason::NoBuffer);
     }

@@ -92,6 +92,13 @@ impl Copies {
         self.front.get(key).or_else(|| self.look_up(key))
     }
 
+    pub(super) fn settled(&self, key: &Key) -> Option<LinkAddrs> {
+        match self.table.get(key) {
+            Some(Neighbour::Known(Known { addrs, report: false })) => Some(*addrs),
+            _ => None,
+        }
+    }
+
     fn look_up(&mut self, key: &Key) -> Option<LinkAddrs> {
         let Some(Neighbour::Known(known)) = self.table.get_mut(key) else { return None };
         if core::mem::take(&mut known.report) {
@@ -139,7 +146,6 @@ impl Copies {
         [older, oldest]
     }
 
-    /// Replaces what is known of `key`, and answers the packets that waited for it.
     fn replace(&mut self, key: Key, copy: Option<Neighbour>) -> Vec<Pkt> {
         self.front.forget(&key);
         let old = match copy {
@@ -189,7 +195,7 @@ pub(super) fn known(cpu: &mut Cpu, key: Key, mac: Mac, stale: bool) {
     if !cpu.neigh.copies.table.contains_key(&key) {
         return;
     }
-    for pkt in cpu.neigh.copies.replace(key, Some(Neighbour::Known(known))) {
+    for pkt in replace(cpu, key, Some(Neighbour::Known(known))) {
         send(cpu, key, pkt);
     }
 }
@@ -198,16 +204,26 @@ pub(super) fn known(cpu: &mut Cpu, key: Key, mac: Mac, stale: bool) {
 pub(super) fn failed(cpu: &mut Cpu, key: Key) {
     let until = cpu.now + FAILED_KEPT;
     cpu.neigh.copies.remember_failure(key, until);
-    for pkt in cpu.neigh.copies.replace(key, Some(Neighbour::Failed(until))) {
+    for pkt in replace(cpu, key, Some(Neighbour::Failed(until))) {
         unreachable(cpu, pkt);
     }
 }
 
 /// The owner knows nothing any more; packets that wait die of `reason`.
 pub(super) fn gone(cpu: &mut Cpu, key: Key, reason: DropReason) {
-    for pkt in cpu.neigh.copies.replace(key, None) {
+    for pkt in replace(cpu, key, None) {
         cpu.bury(pkt, reason);
     }
+}
+
+/// Replaces what is known of `key`, and answers the packets that waited for it. Nothing was made of a copy that could
+/// not be sent by, so a neighbour that is new, or does not answer, makes no adjacency stale.
+fn replace(cpu: &mut Cpu, key: Key, copy: Option<Neighbour>) -> Vec<Pkt> {
+    let copies = &mut cpu.neigh.copies;
+    if matches!(copies.table.get(&key), Some(Neighbour::Known(_))) {
+        cpu.adjs.make_all_stale();
+    }
+    copies.replace(key, copy)
 }
 
 /// The neighbour has been heard of: it may be asked again.

@@ -5,7 +5,7 @@ use ::wire::ether::Mac;
 
 use super::*;
 use crate::count::Count;
-use crate::fib::{Hop, Prefix, Route};
+use crate::fib::{Prefix, Route, To};
 use crate::kit::link::{FAMILIES, Family, Said, answer, claim, question};
 use crate::kit::{Bench, build, ifnet, mac};
 use crate::netisr::dispatch;
@@ -364,8 +364,7 @@ fn neighbours_of_a_link_that_is_gone_are_forgotten_and_those_of_others_stay() {
         resolve(&mut bench, known);
         bench.hear(1, &question(HOST, other, family.addr(1, 1)));
         forward(&mut bench, unknown, 1);
-        let mut config =
-            Config { ifs: vec![ifnet(1, 1), ifnet(2, 1)], forwarding: true, ..Config::default() };
+        let mut config = Config { ifs: vec![ifnet(1), ifnet(2)], forwarding: true, ..Config::default() };
         bench.set_tables(config.clone());
         assert_eq!(entries(bench.cpu()).len(), 3, "{family:?}: a reload disturbs nothing");
         config.ifs.pop();
@@ -382,8 +381,7 @@ fn a_changed_link_address_of_ours_is_used_at_once() {
         let (mut bench, host) = (bench(), family.addr(2, 16));
         resolve(&mut bench, host);
         assert_eq!(goes_to(&mut bench, host), [HOST]);
-        let mut config =
-            Config { ifs: vec![ifnet(1, 1), ifnet(2, 1)], forwarding: true, ..Config::default() };
+        let mut config = Config { ifs: vec![ifnet(1), ifnet(2)], forwarding: true, ..Config::default() };
         config.ifs[1].mac = mac(5);
         bench.set_tables(config);
         forward(&mut bench, host, 7);
@@ -453,7 +451,7 @@ fn a_held_packet_goes_over_the_gateway_that_its_route_names() {
         let mut bench = Bench::with(2, 1, |config| {
             let len = if far.is_ipv4() { 24 } else { 64 };
             let to = Prefix::new(far, len).unwrap();
-            config.routes.push(Route { to, hop: Hop::Gateway { ifindex: 2, via: gateway } });
+            config.routes.push(Route::new(to, To::Gateway { ifindex: 2, via: gateway }));
         });
         bench.neighbours_answer = false;
         let cpu = bench.cpu();

@@ -4,25 +4,24 @@ use std::sync::Arc;
 
 use pkt::Pool;
 
-use super::{Netisr, Ring, VEC_MAX, Work};
+use super::{Netisr, Polling, Work};
 use crate::addr::Addrs;
+use crate::adj::Adjs;
 use crate::count::{Counters, CountersReader};
 use crate::cpu::{Cpu, CpuId};
-use crate::driver::Driver;
 use crate::drop::DropReason;
-use crate::fib::HopId;
+use crate::flow::Flows;
 use crate::icmp::Icmp;
-use crate::ifq::{Ifqs, Via};
+use crate::ifq::Ifqs;
 use crate::msg::{Inbox, Msg, Peers, Tour};
 use crate::neigh::Neigh;
-use crate::next::Next;
 use crate::reass::Reass;
 use crate::rss::Placement;
 use crate::secret::Secret;
-use crate::tables::{IfIndex, Tables};
+use crate::tables::Tables;
 use crate::time::Instant;
 use crate::timers::Timers;
-use crate::{addr, neigh};
+use crate::{addr, ifq, neigh};
 
 /// What a CPU is made of.
 pub struct Parts {
@@ -49,14 +48,13 @@ pub struct Shared {
     pub counters: CountersReader,
 }
 
-/// Packets taken from a ring in one round, before the next ring has its turn.
-const BURST: usize = 256;
-
 impl Netisr {
     /// Puts a CPU together.
     #[must_use]
     pub fn new(parts: Parts) -> (Self, Shared) {
         let counters = Counters::default();
+        let mut ifqs = Ifqs::new(parts.key, parts.pool.total());
+        ifqs.tables_changed(&parts.tables, Instant::START);
         let shared = Shared { counters: counters.reader() };
         let cpu = Cpu {
             id: parts.id,
@@ -64,8 +62,10 @@ impl Netisr {
             placement: Placement::new(parts.cpus),
             tables: parts.tables,
             pool: parts.pool,
-            ifqs: Ifqs::default(),
+            ifqs,
             peers: parts.peers,
+            adjs: Adjs::default(),
+            flows: None,
             neigh: Neigh::new(parts.key),
             timers: Timers::default(),
             addrs: Addrs::default(),
@@ -75,51 +75,30 @@ impl Netisr {
             loopback: std::collections::VecDeque::new(),
             counters,
         };
-        let mut netisr = Self { cpu, rings: Vec::new(), inbox: parts.inbox, work: Work::default() };
+        let mut netisr = Self {
+            cpu,
+            rings: Vec::new(),
+            polling: Polling::default(),
+            inbox: parts.inbox,
+            work: Work::default(),
+        };
         addr::tables_changed(&mut netisr.cpu);
         (netisr, shared)
     }
 
-    /// Takes a device ring into this CPU's care.
-    pub fn attach(&mut self, ifindex: IfIndex, driver: Box<dyn Driver>) {
-        self.cpu.ifqs.connect(ifindex, Via::Ring(self.rings.len()));
-        self.rings.push(Ring { ifindex, driver, burst: BURST });
-    }
-
-    /// Gives the rings of an interface back, closed. When this is answered, nobody touches them any more.
-    pub fn detach(&mut self, ifindex: IfIndex) -> Vec<Box<dyn Driver>> {
-        if matches!(self.cpu.ifqs.via(ifindex), Via::Ring(_)) {
-            self.cpu.ifqs.connect(ifindex, Via::Nothing);
-        }
-        let pool = &mut self.cpu.pool;
-        let gone = self.rings.extract_if(.., |ring| ring.ifindex == ifindex).map(|mut ring| {
-            ring.driver.close(pool);
-            ring.driver
-        });
-        let gone = gone.collect();
-        for (at, ring) in self.rings.iter().enumerate() {
-            self.cpu.ifqs.connect(ring.ifindex, Via::Ring(at));
-        }
-        gone
-    }
-
-    /// Sends what leaves by an interface through another CPU's ring.
-    pub fn send_through(&mut self, ifindex: IfIndex, owner: CpuId) {
-        if owner != self.cpu.id {
-            self.cpu.ifqs.connect(ifindex, Via::Peer(owner));
-        }
-    }
-
-    /// The rings that this CPU owns: interface and driver.
-    pub fn rings(&self) -> impl Iterator<Item = (IfIndex, &dyn Driver)> {
-        self.rings.iter().map(|ring| (ring.ifindex, &*ring.driver))
-    }
-
     /// Replaces interfaces, addresses and routes.
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
+        self.cpu.ifqs.tables_changed(&tables, self.cpu.now);
+        ifq::bury_victims(&mut self.cpu);
         self.cpu.tables = tables;
+        self.cpu.adjs.make_all_stale();
         neigh::tables_changed(&mut self.cpu);
         addr::tables_changed(&mut self.cpu);
+    }
+
+    /// Remembers up to `flows` flows of each family from now on: fast forwarding. `None` forgets them all.
+    pub fn set_flows(&mut self, flows: Option<usize>) {
+        self.cpu.flows = flows.map(|flows| Box::new(Flows::new(flows, &self.cpu.secret)));
     }
 
     /// Whether no message and no packet from another CPU waits: what is asked once more before sleeping.
@@ -148,24 +127,14 @@ impl Netisr {
         cpu.peers.roll_up(&mut cpu.pool);
     }
 
-    /// Packets from us to us, as if they had just come in.
-    pub(super) fn looped_back(&mut self) -> usize {
-        let Self { cpu, work, .. } = self;
-        let count = cpu.loopback.len().min(VEC_MAX);
-        for _ in 0..count {
-            if let Some(pkt) = cpu.loopback.pop_front() {
-                super::push(cpu, &mut work.frames, pkt);
-            }
-        }
-        self.input();
-        count
-    }
-
     /// Own messages first, then those of the control threads, then each peer's: what a thread sent here is handled
     /// before the tour that it started afterwards, and that peers pass on, comes by.
     pub(super) fn next_message(&mut self) -> Option<Msg> {
         let Self { cpu, inbox, .. } = self;
-        let from_peers = || inbox.from.iter_mut().find_map(|from| from.messages.pop());
+        let from_peers = || {
+            let mut speaking = inbox.from.iter_mut().filter(|from| !from.messages.is_empty());
+            speaking.find_map(|from| from.messages.pop())
+        };
         cpu.peers.own.pop_front().or_else(|| inbox.port.pop()).or_else(from_peers)
     }
 
@@ -173,6 +142,7 @@ impl Netisr {
         match msg {
             Msg::Call(call) => call(self),
             Msg::Tour(tour) => self.visit(tour),
+            Msg::Ring(moving) => self.arrive(*moving),
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
         }
@@ -185,20 +155,6 @@ impl Netisr {
             self.cpu.peers.send(next, Msg::Tour(tour));
         } else {
             (tour.done)();
-        }
-    }
-}
-
-impl Default for Work {
-    fn default() -> Self {
-        Self {
-            frames: super::PktVec::new(),
-            lane4: super::PktVec::new(),
-            lane6: super::PktVec::new(),
-            next: [Next::Drop(DropReason::Shutdown); VEC_MAX],
-            hops: [HopId::default(); VEC_MAX],
-            keys4: [0; VEC_MAX],
-            keys6: [0; VEC_MAX],
         }
     }
 }

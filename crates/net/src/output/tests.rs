@@ -3,7 +3,7 @@ use core::net::IpAddr;
 use wire::ether::Mac;
 
 use super::*;
-use crate::fib::{Prefix, Route};
+use crate::fib::{Prefix, Route, To};
 use crate::kit::{Bench, addr4, addr6, build, load, mac};
 use crate::tables::Config;
 
@@ -16,10 +16,8 @@ fn link_local(i: IfIndex) -> IpAddr {
 }
 
 fn defaults(config: &mut Config) {
-    let route = |prefix, via| Route {
-        to: Prefix::new(ip(prefix), 0).unwrap(),
-        hop: Hop::Gateway { ifindex: 2, via },
-    };
+    let route =
+        |prefix, via| Route::new(Prefix::new(ip(prefix), 0).unwrap(), To::Gateway { ifindex: 2, via });
     config.routes.extend([route("0.0.0.0", addr4(2, 254).into()), route("::", ip("fe80::254"))]);
 }
 

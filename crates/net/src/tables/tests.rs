@@ -2,33 +2,33 @@ use super::*;
 use crate::kit::{addr4, addr6, ifnet, mac};
 
 fn tables(change: impl FnOnce(&mut Config)) -> Tables {
-    let mut config = Config { ifs: vec![ifnet(1, 1), ifnet(3, 1)], ..Config::default() };
+    let mut config = Config { ifs: vec![ifnet(1), ifnet(3)], ..Config::default() };
     change(&mut config);
     Tables::new(config)
 }
 
-fn hop(tables: &Tables, addr: &str) -> Hop {
-    tables.fib.hop(tables.fib.lookup(addr.parse().unwrap()))
+fn hop(tables: &Tables, addr: &str) -> To {
+    tables.hop(addr.parse().unwrap(), || 0).to
 }
 
 #[test]
 fn addresses_bring_their_routes_with_them() {
     let tables = tables(|_| ());
-    assert_eq!(hop(&tables, "10.0.3.1"), Hop::Local { ifindex: 3 });
-    assert_eq!(hop(&tables, "10.0.3.9"), Hop::OnLink { ifindex: 3 });
-    assert_eq!(hop(&tables, "10.0.3.255"), Hop::Broadcast { ifindex: 3 });
-    assert_eq!(hop(&tables, "10.0.3.0"), Hop::Broadcast { ifindex: 3 });
-    assert_eq!(hop(&tables, "10.0.2.1"), Hop::NoRoute);
-    assert_eq!(hop(&tables, "2001:db8:3::1"), Hop::Local { ifindex: 3 });
-    assert_eq!(hop(&tables, "2001:db8:3::9"), Hop::OnLink { ifindex: 3 });
-    assert_eq!(hop(&tables, "fe80::9"), Hop::NoRoute);
+    assert_eq!(hop(&tables, "10.0.3.1"), To::Local { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.3.9"), To::OnLink { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.3.255"), To::Broadcast { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.3.0"), To::Broadcast { ifindex: 3 });
+    assert_eq!(hop(&tables, "10.0.2.1"), To::NoRoute);
+    assert_eq!(hop(&tables, "2001:db8:3::1"), To::Local { ifindex: 3 });
+    assert_eq!(hop(&tables, "2001:db8:3::9"), To::OnLink { ifindex: 3 });
+    assert_eq!(hop(&tables, "fe80::9"), To::NoRoute);
 }
 
 #[test]
 fn interfaces_that_are_down_bring_no_routes() {
     let tables = tables(|config| config.ifs[1].up = false);
     for addr in ["10.0.3.1", "10.0.3.9", "2001:db8:3::1"] {
-        assert_eq!(hop(&tables, addr), Hop::NoRoute);
+        assert_eq!(hop(&tables, addr), To::NoRoute);
     }
     assert!(tables.ifnet(3).is_some());
 }
@@ -38,16 +38,16 @@ fn an_own_address_is_stronger_than_a_broadcast_address_and_than_any_route() {
     let own = "10.0.1.255".parse().unwrap();
     let tables = tables(|config| {
         config.ifs[0].addrs.insert(0, IfAddr { addr: own, prefix_len: 32 });
-        config.routes.push(Route { to: Prefix::host(addr4(1, 1).into()), hop: Hop::Blackhole });
+        config.routes.push(Route::new(Prefix::host(addr4(1, 1).into()), To::Blackhole));
     });
-    assert_eq!(hop(&tables, "10.0.1.255"), Hop::Local { ifindex: 1 });
-    assert_eq!(hop(&tables, "10.0.1.1"), Hop::Local { ifindex: 1 });
+    assert_eq!(hop(&tables, "10.0.1.255"), To::Local { ifindex: 1 });
+    assert_eq!(hop(&tables, "10.0.1.1"), To::Local { ifindex: 1 });
 }
 
 #[test]
 fn short_host_parts_have_no_broadcast_address() {
     for (prefix_len, broadcasts) in [(30, 2), (31, 0), (32, 0)] {
-        let mut ifnet = ifnet(1, 1);
+        let mut ifnet = ifnet(1);
         ifnet.addrs[0].prefix_len = prefix_len;
         assert_eq!(ifnet.broadcasts().count(), broadcasts);
     }

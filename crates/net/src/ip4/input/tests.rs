@@ -14,7 +14,7 @@ fn input_of(bench: &mut Bench, packet: &[u8]) -> (Next, Pkt) {
     let mut pkt = bench.cpu().pool.take().unwrap();
     pkt.append(packet.len()).unwrap().copy_from_slice(packet);
     pkt.rcvif = 1;
-    let next = input(bench.cpu(), &mut pkt);
+    let next = input(bench.cpu(), &mut pkt, &mut 0);
     (next, pkt)
 }
 
@@ -28,7 +28,7 @@ fn verdict_with(packet: &[u8], change: impl FnOnce(&mut Pkt)) -> Next {
     pkt.append(packet.len()).unwrap().copy_from_slice(packet);
     pkt.rcvif = 1;
     change(&mut pkt);
-    let next = input(bench.cpu(), &mut pkt);
+    let next = input(bench.cpu(), &mut pkt, &mut 0);
     bench.cpu().pool.give(pkt);
     next
 }
@@ -204,3 +204,40 @@ fn trust_makes_every_checksum_good() {
     assert!(pkt.flags.has(Flags::CSUM_GOOD));
     bench.cpu().pool.give(pkt);
 }
+
+/// What is short-cut must be what the careful way would have found: for every byte of the usual packet, changed.
+#[test]
+fn the_short_way_finds_what_the_careful_way_finds() {
+    let mut bench = Bench::new(2);
+    let (mut short, mut careful) = (0, 0);
+    for (at, to, padding) in (0..usual().len()).flat_map(|at| VALUES.map(|to| (at, to, usize::from(to) % 2)))
+    {
+        let mut packet = usual();
+        packet[at] = to;
+        if at != 10 && at != 11 && packet[0] == 0x45 {
+            build::fix_ip4_checksum(&mut packet);
+        }
+        packet.resize(packet.len() + padding, 0xee);
+        let [mut one, mut other] = [0; 2].map(|_| {
+            let mut pkt = bench.cpu().pool.take().unwrap();
+            pkt.append(packet.len()).unwrap().copy_from_slice(&packet);
+            pkt.rcvif = 1;
+            pkt
+        });
+        let (mut key, own) = (0, bench.cpu().tables.own.clone());
+        let answer = plain(&mut one, &own);
+        if let Some(dst) = answer {
+            assert_eq!(step_by_step(bench.cpu(), &mut other, &mut key), Next::Route4, "byte {at} is {to}");
+            let of = |pkt: &Pkt| (pkt.head().to_vec(), pkt.len(), pkt.l4, pkt.proto, pkt.flags);
+            assert_eq!((dst.to_bits(), of(&one)), (key, of(&other)), "byte {at} is {to}");
+            short += 1;
+        } else {
+            assert_eq!(one.head(), packet, "nothing has happened to it");
+            careful += 1;
+        }
+        [one, other].into_iter().for_each(|pkt| bench.cpu().pool.give(pkt));
+    }
+    assert!(short > 50 && careful > 20, "{short} the short way, {careful} the careful one");
+}
+
+const VALUES: [u8; 10] = [0, 1, 0x45, 0x46, 0x60, 0x7f, 0xa9, 0xe0, 0xfe, 0xff];

@@ -27,7 +27,7 @@ fn verdict_with(packet: &[u8], change: impl FnOnce(&mut Pkt)) -> Next {
     pkt.append(packet.len()).unwrap().copy_from_slice(packet);
     pkt.rcvif = 1;
     change(&mut pkt);
-    let next = input(bench.cpu(), &mut pkt);
+    let next = input(bench.cpu(), &mut pkt, &mut 0);
     bench.cpu().pool.give(pkt);
     next
 }
@@ -45,7 +45,7 @@ fn the_usual_packet_is_routed_and_its_transport_found() {
     let mut bench = Bench::new(2);
     let mut pkt = bench.cpu().pool.take().unwrap();
     pkt.append(usual().len()).unwrap().copy_from_slice(&usual());
-    assert_eq!(input(bench.cpu(), &mut pkt), Next::Route6);
+    assert_eq!(input(bench.cpu(), &mut pkt, &mut 0), Next::Route6);
     assert_eq!((pkt.l4, pkt.proto), (40, Protocol::UDP.0));
     bench.cpu().pool.give(pkt);
 }
@@ -71,7 +71,7 @@ fn what_the_frame_has_behind_the_packet_is_cut_off() {
     let mut bench = Bench::new(2);
     let mut pkt = bench.cpu().pool.take().unwrap();
     pkt.append(padded.len()).unwrap().copy_from_slice(&padded);
-    assert_eq!(input(bench.cpu(), &mut pkt), Next::Route6);
+    assert_eq!(input(bench.cpu(), &mut pkt, &mut 0), Next::Route6);
     assert_eq!(pkt.head(), usual());
     bench.cpu().pool.give(pkt);
 }
@@ -190,3 +190,37 @@ fn a_router_does_not_judge_what_stands_behind_the_hop_by_hop_options() {
         assert_eq!(verdict_of(&packet), Next::Route6);
     }
 }
+
+/// What is short-cut must be what the careful way would have found: for every byte of the usual packet, changed.
+#[test]
+fn the_short_way_finds_what_the_careful_way_finds() {
+    let mut bench = Bench::new(2);
+    let (mut short, mut careful) = (0, 0);
+    for (at, to, padding) in (0..usual().len()).flat_map(|at| VALUES.map(|to| (at, to, usize::from(to) % 2)))
+    {
+        let mut packet = usual();
+        packet[at] = to;
+        packet.resize(packet.len() + padding, 0xee);
+        let [mut one, mut other] = [0; 2].map(|_| {
+            let mut pkt = bench.cpu().pool.take().unwrap();
+            pkt.append(packet.len()).unwrap().copy_from_slice(&packet);
+            pkt.rcvif = 1;
+            pkt
+        });
+        let (mut key, own) = (0, bench.cpu().tables.own.clone());
+        let answer = plain(&mut one, &own);
+        if let Some(dst) = answer {
+            assert_eq!(step_by_step(bench.cpu(), &mut other, &mut key), Next::Route6, "byte {at} is {to}");
+            let of = |pkt: &Pkt| (pkt.head().to_vec(), pkt.len(), pkt.l4, pkt.proto, pkt.flags);
+            assert_eq!((dst.to_bits(), of(&one)), (key, of(&other)), "byte {at} is {to}");
+            short += 1;
+        } else {
+            assert_eq!(one.head(), packet, "nothing has happened to it");
+            careful += 1;
+        }
+        [one, other].into_iter().for_each(|pkt| bench.cpu().pool.give(pkt));
+    }
+    assert!(short > 50 && careful > 20, "{short} the short way, {careful} the careful one");
+}
+
+const VALUES: [u8; 10] = [0, 1, 0x45, 0x46, 0x60, 0x7f, 0xa9, 0xe0, 0xfe, 0xff];

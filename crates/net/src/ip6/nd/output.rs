@@ -14,7 +14,7 @@ use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::next::Next;
 use crate::tables::IfIndex;
-use crate::{ether, neigh, netisr};
+use crate::{neigh, netisr};
 
 /// Room for any message that is sent here.
 const MESSAGE_MAX: usize = 64;
@@ -76,7 +76,7 @@ fn send<'a>(
     let Ok(len) = message.emit(way.src, way.dst, options, &mut body) else { return };
     let Some(mut pkt) = cpu.pool.take() else { return };
     pkt.outif = ifindex;
-    pkt.flags.set(Flags::LOCAL);
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     if write(&mut pkt, way, &body[..len]).is_err() {
         return cpu.bury(pkt, DropReason::NoBuffer);
     }
@@ -97,7 +97,7 @@ fn link(cpu: &mut Cpu, pkt: &mut Pkt, way: Way) -> Next {
     let Some(dst) = way.mac else { return neigh::link(cpu, pkt, way.dst.into()) };
     let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
     let header = Header { dst, src: ifnet.mac, ethertype: EtherType::IPV6 };
-    match ether::encapsulate(pkt, &header.to_bytes()) {
+    match pkt.prepend_array(&header.to_bytes()) {
         Ok(()) => Next::Output,
         Err(_) => Next::Drop(DropReason::NoBuffer),
     }

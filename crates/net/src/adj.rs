@@ -1,0 +1,149 @@
+//! Adjacencies: what a next hop amounts to on this CPU, ready made.
+//!
+//! Many routes lead to few next hops. All that forwarding must know of one stands here in half a cache line: by which
+//! interface, how big, and behind which link header. A record is made when a packet has gone that way step by step,
+//! and holds for as long as nothing has changed that it was made of: new tables, or another copy of a neighbour, make
+//! all records stale at once, and each is made anew when it is needed.
+//!
+//! What is unusual has no record (no route, a refusal, an interface that is down, a neighbour whose use its owner
+//! wants to hear of): [`forward`](crate::forward) then looks step by step.
+
+use pkt::Pkt;
+
+use crate::cpu::Cpu;
+use crate::fib::{HopId, Hops, To, flow_hash};
+use crate::neigh::{self, LinkAddrs};
+use crate::tables::IfIndex;
+
+/// Next hops that a CPU keeps records of, 512 KiB of them. Packets for those beyond go step by step.
+pub const ADJS_MAX: usize = 1 << 14;
+
+/// One CPU's adjacencies, by [`HopId`].
+pub struct Adjs {
+    table: Vec<Adj>,
+    generation: u64,
+}
+
+/// What a next hop amounts to.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct Adj {
+    /// That of the CPU when this was made: else it is stale.
+    generation: u64,
+    /// Bytes of the largest packet that may go there.
+    pub mtu: u32,
+    /// By which interface.
+    pub outif: IfIndex,
+    /// Whose link address it takes.
+    pub kind: Kind,
+    /// Of a gateway: how the link header begins.
+    pub addrs: LinkAddrs,
+}
+
+const _: () = assert!(size_of::<Adj>() == 32, "two on a cache line");
+
+/// Whose link address a packet takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A router's, which stands in the record.
+    Gateway,
+    /// The destination's own, which [`neigh`] knows.
+    OnLink,
+    /// That of one of several hops, which the packet's flow chooses: only [`Adjs::towards`] sees this.
+    Group,
+}
+
+impl Default for Adjs {
+    fn default() -> Self {
+        Self { table: Vec::new(), generation: 1 }
+    }
+}
+
+impl Adjs {
+    /// What `hop` amounts to for this packet, if that is known and still true.
+    #[inline]
+    pub(crate) fn towards(&self, hops: &Hops, pkt: &Pkt, hop: HopId) -> Option<&Adj> {
+        let adj = self.get(hop)?;
+        if adj.kind == Kind::Group { self.member(hops, pkt, hop) } else { Some(adj) }
+    }
+
+    #[inline(never)]
+    fn member(&self, hops: &Hops, pkt: &Pkt, group: HopId) -> Option<&Adj> {
+        self.get(hops.member(group, || flow_hash(pkt)))
+    }
+
+    /// What a hop that is not a group amounts to, if that is known and still true.
+    #[inline]
+    pub(crate) fn get(&self, hop: HopId) -> Option<&Adj> {
+        self.table.get(hop.index()).filter(|adj| adj.generation == self.generation)
+    }
+
+    /// To be called when anything has changed that a record may have been made of.
+    pub fn make_all_stale(&mut self) {
+        self.generation += 1;
+    }
+
+    /// Changes whenever a record may have become stale: for whoever keeps copies of them.
+    #[inline]
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn set(&mut self, hop: HopId, adj: Adj) {
+        let at = hop.index();
+        if at >= self.table.len() && at < ADJS_MAX {
+            self.table.resize(at + 1, Adj::NONE);
+        }
+        if let Some(place) = self.table.get_mut(at) {
+            *place = adj;
+        }
+    }
+}
+
+impl Adj {
+    /// A place without a record: of a generation that never was.
+    const NONE: Self = Self { generation: 0, mtu: 0, outif: 0, kind: Kind::OnLink, addrs: [0; 12] };
+
+    /// The same way, to one neighbour.
+    pub(crate) const fn to_neighbour(self, addrs: LinkAddrs) -> Self {
+        Self { kind: Kind::Gateway, addrs, ..self }
+    }
+}
+
+impl Default for Adj {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Makes the record of a hop that a packet has just gone by, if that may be done without looking from now on. Of a
+/// group it was `member`; else that is the hop itself.
+#[cold]
+pub(crate) fn learn(cpu: &mut Cpu, hop: HopId, member: HopId) {
+    let Some(adj) = derive(cpu, member) else { return };
+    cpu.adjs.set(member, adj);
+    if hop != member {
+        cpu.adjs.set(hop, Adj { kind: Kind::Group, ..adj });
+    }
+}
+
+fn derive(cpu: &Cpu, hop: HopId) -> Option<Adj> {
+    let tables = &cpu.tables;
+    let hop = tables.hops.get(hop);
+    let (ifindex, via) = match hop.to {
+        To::Gateway { ifindex, via } => (ifindex, Some(via)),
+        To::OnLink { ifindex } => (ifindex, None),
+        _ => return None,
+    };
+    let ifnet = tables.ifnet(ifindex).filter(|ifnet| ifnet.up && tables.forwarding)?;
+    let (kind, addrs) = match via {
+        Some(addr) => (Kind::Gateway, cpu.neigh.settled(&neigh::Key { ifindex, addr })?),
+        None => (Kind::OnLink, Adj::NONE.addrs),
+    };
+    let mtu = hop.metrics.mtu_over(ifnet.mtu);
+    Some(Adj { generation: cpu.adjs.generation, mtu, outif: ifindex, kind, addrs })
+}
+
+#[cfg(test)]
+mod tests;
