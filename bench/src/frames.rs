@@ -48,13 +48,15 @@ impl Family {
     /// One frame for each destination.
     #[must_use]
     pub fn frames(self) -> Vec<[u8; FRAME_LEN]> {
-        (1..=DESTINATIONS).filter_map(|net| self.frame(net)).collect()
+        (1..=DESTINATIONS).filter_map(|net| self.frame_to(self.addr(net, HOST))).collect()
     }
 
-    fn frame(self, net: u8) -> Option<[u8; FRAME_LEN]> {
+    /// A frame to `dst`, if that is of this family.
+    #[must_use]
+    pub fn frame_to(self, dst: IpAddr) -> Option<[u8; FRAME_LEN]> {
         let mut frame = [0; FRAME_LEN];
         let (link, packet) = frame.split_at_mut(ether::HEADER_LEN);
-        let (ethertype, header_len) = match (self.addr(0, HOST), self.addr(net, HOST)) {
+        let (ethertype, header_len) = match (self.addr(0, HOST), dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let len = payload_len(packet.len() - ip4::HEADER_LEN)?;
                 let header = ip4::Header::new(src, dst, Protocol::UDP, len);

@@ -1,6 +1,12 @@
 //! A router on a wire that costs next to nothing, so that what is counted is the stack.
 #![forbid(unsafe_code)]
 
+pub mod bare;
+pub mod cpus;
 pub mod frames;
+pub mod indirect;
+pub mod internet;
 pub mod router;
+pub mod veth;
 pub mod wire;
+pub mod workload;

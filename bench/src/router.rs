@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use net::cpu::CpuId;
-use net::driver::Caps;
-use net::fib::{Hop, Prefix, Route};
+use net::driver::{Caps, Driver};
+use net::fib::{Prefix, Route, To};
 use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
@@ -15,17 +15,20 @@ use net::time::Instant;
 use pkt::wake::Sleeper;
 use pkt::{Arena, ArenaError};
 
-use crate::frames::{DESTINATIONS, Family, GATEWAY, ROUTER};
+use crate::frames::{DESTINATIONS, FRAME_LEN, Family, GATEWAY, ROUTER};
+use crate::indirect::Indirect;
 use crate::wire::{Sink, Source, Supply};
 
 /// Buffers: more than are ever under way.
-const BUFFERS: usize = 1024;
+pub(crate) const BUFFERS: usize = 1024;
 /// Where frames come from.
-const IN: IfIndex = 1;
+pub(crate) const IN: IfIndex = 1;
 /// Where frames go to.
-const OUT: IfIndex = 2;
+pub(crate) const OUT: IfIndex = 2;
 /// The network on the way out, behind which all others are; above those of the routes.
-const OUT_NET: u8 = 100;
+pub(crate) const OUT_NET: u8 = 100;
+/// Hosts of that network that are routers, and whose link address is known; the first is the one that routes go through.
+pub const GATEWAYS: [u8; 2] = [2, 3];
 /// After this the router's own addresses are in use: duplicate address detection is over.
 const SETTLED: Duration = Duration::from_secs(60);
 
@@ -44,24 +47,108 @@ impl Router {
     ///
     /// When there is no memory for the buffers.
     pub fn new(family: Family) -> Result<Self, ArenaError> {
+        let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
+        Self::with(family, (1..=DESTINATIONS).filter_map(to), family.frames())
+    }
+
+    /// A router with a route to each of these, all of them through its next hop, and the frames that come to it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the buffers.
+    pub fn with(
+        family: Family,
+        routes: impl Iterator<Item = Prefix>,
+        frames: Vec<[u8; FRAME_LEN]>,
+    ) -> Result<Self, ArenaError> {
         let (supply, sent) = (Supply::default(), Arc::default());
-        let mut netisr = netisr(tables(family))?;
-        netisr.attach(IN, Box::new(Source::new(family.frames(), Arc::clone(&supply))));
-        netisr.attach(OUT, Box::new(Sink::new(Arc::clone(&sent))));
-        let mut router = Self { netisr, now: Instant::START, supply, sent };
-        router.settle();
-        let gateway = neigh::Key { ifindex: OUT, addr: family.addr(OUT_NET, 2) };
-        neigh::set_static(&mut router.netisr.cpu, gateway, GATEWAY);
+        let source = Box::new(Source::new(frames, Arc::clone(&supply)));
+        let sink = Box::new(Sink::new(Arc::clone(&sent)));
+        let router = Self { supply, sent, ..Self::between(family, routes, source, sink)? };
         router.sent.store(0, Ordering::Relaxed);
         Ok(router)
+    }
+
+    /// The same as [`Router::new`] with a queue between driver and stack.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the buffers.
+    pub fn indirect(family: Family) -> Result<Self, ArenaError> {
+        let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
+        let (supply, sent) = (Supply::default(), Arc::default());
+        let source = Box::new(Source::new(family.frames(), Arc::clone(&supply)));
+        let source = Box::new(Indirect::new(source));
+        let sink = Box::new(Sink::new(Arc::clone(&sent)));
+        let routes = (1..=DESTINATIONS).filter_map(to);
+        let router = Self { supply, sent, ..Self::between(family, routes, source, sink)? };
+        router.sent.store(0, Ordering::Relaxed);
+        Ok(router)
+    }
+
+    /// A router between two devices of any kind.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the buffers.
+    pub fn between(
+        family: Family,
+        routes: impl Iterator<Item = Prefix>,
+        input: Box<dyn Driver>,
+        output: Box<dyn Driver>,
+    ) -> Result<Self, ArenaError> {
+        Self::on(family, tables(family, routes), input, output)
+    }
+
+    /// A router with these tables, of which [`config`] is the beginning, between two devices.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the buffers.
+    pub fn on(
+        family: Family,
+        tables: Tables,
+        input: Box<dyn Driver>,
+        output: Box<dyn Driver>,
+    ) -> Result<Self, ArenaError> {
+        let mut netisr = netisr(tables)?;
+        netisr.attach(IN, input);
+        netisr.attach(OUT, output);
+        let mut router =
+            Self { netisr, now: Instant::START, supply: Supply::default(), sent: Arc::default() };
+        router.settle();
+        for host in GATEWAYS {
+            let gateway = neigh::Key { ifindex: OUT, addr: family.addr(OUT_NET, host) };
+            neigh::set_static(&mut router.netisr.cpu, gateway, GATEWAY);
+        }
+        Ok(router)
+    }
+
+    /// Fast forwarding from now on, with a cache for so many flows.
+    pub fn cache_flows(&mut self, flows: usize) {
+        self.netisr.set_flows(Some(flows));
+    }
+
+    /// One turn, a microsecond after the one before.
+    pub fn turn(&mut self) {
+        self.now = self.now + Duration::from_micros(1);
+        self.netisr.turn(self.now);
+    }
+
+    /// Turns for so long.
+    pub fn run(&mut self, time: Duration) {
+        let (began, start) = (std::time::Instant::now(), self.now);
+        while began.elapsed() < time {
+            self.now = start + began.elapsed();
+            self.netisr.turn(self.now);
+        }
     }
 
     /// Forwards `turns` vectors of `packets` frames; answers how many frames have left.
     pub fn forward(&mut self, turns: usize, packets: usize) -> usize {
         for _ in 0..turns {
             self.supply.store(packets, Ordering::Relaxed);
-            self.now = self.now + Duration::from_micros(1);
-            self.netisr.turn(self.now);
+            self.turn();
         }
         self.sent.load(Ordering::Relaxed)
     }
@@ -93,12 +180,23 @@ fn netisr(tables: Tables) -> Result<Netisr, ArenaError> {
     Ok(Netisr::new(parts).0)
 }
 
-fn tables(family: Family) -> Tables {
-    let hop = Hop::Gateway { ifindex: OUT, via: family.addr(OUT_NET, 2) };
-    let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
-    let routes = (1..=DESTINATIONS).filter_map(to).map(|to| Route { to, hop });
+/// A router's tables: two interfaces with a ring for each CPU, and these routes.
+pub(crate) fn tables(family: Family, routes: impl Iterator<Item = Prefix>) -> Tables {
+    let routes = routes.map(|to| Route::new(to, gateway(family, GATEWAYS[0]))).collect();
+    Tables::new(Config { routes, ..config(family) })
+}
+
+/// What a router is without its routes: two interfaces.
+#[must_use]
+pub fn config(family: Family) -> Config {
     let ifs = vec![ifnet(family, IN, 0), ifnet(family, OUT, OUT_NET)];
-    Tables::new(Config { generation: 1, ifs, routes: routes.collect(), forwarding: true })
+    Config { generation: 1, ifs, routes: Vec::new(), forwarding: true }
+}
+
+/// The way through one of the routers behind the second interface.
+#[must_use]
+pub const fn gateway(family: Family, host: u8) -> To {
+    To::Gateway { ifindex: OUT, via: family.addr(OUT_NET, host) }
 }
 
 fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
@@ -111,8 +209,8 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         addrs: vec![IfAddr { addr: family.addr(net, 1), prefix_len: family.prefix_len() }],
         rxcsum: Rxcsum::Verify,
         caps: Caps { buffers_max: 1, ..Caps::default() },
-        tx_cpu: vec![CpuId(0)],
         monitor: false,
+        queue: net::ifq::Spec::default(),
     }
 }
 

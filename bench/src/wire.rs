@@ -50,24 +50,21 @@ impl Sink {
 impl Driver for Source {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
         let count = max.min(self.supply.load(Ordering::Relaxed));
-        for done in 0..count {
-            let Some(mut pkt) = pool.take() else { return done };
+        let new = pool.take_many(into, count);
+        for pkt in &mut *new {
             if let Some(room) = pkt.buffer_mut()[HEADROOM..].first_chunk_mut() {
                 *room = self.next();
             }
             let placed = pkt.place(HEADROOM, FRAME_LEN);
             debug_assert!(placed.is_ok(), "a small frame fits into any buffer");
-            if let Err(pkt) = into.push(pkt) {
-                pool.give(pkt);
-            }
         }
-        self.supply.fetch_sub(count, Ordering::Relaxed);
-        self.stats.rx_frames += count as u64;
-        count
+        self.supply.fetch_sub(new.len(), Ordering::Relaxed);
+        self.stats.rx_frames += new.len() as u64;
+        new.len()
     }
 
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
-        from.drain().for_each(|pkt| pool.give(pkt));
+        pool.give_all(from);
     }
 
     fn doorbell(&mut self, _pool: &mut Pool) {}
@@ -91,7 +88,7 @@ impl Driver for Sink {
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
         self.sent.fetch_add(from.len(), Ordering::Relaxed);
         self.stats.tx_frames += from.len() as u64;
-        from.drain().for_each(|pkt| pool.give(pkt));
+        pool.give_all(from);
     }
 
     fn doorbell(&mut self, _pool: &mut Pool) {}

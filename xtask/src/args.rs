@@ -42,10 +42,15 @@ impl Args {
 
     /// Takes an option and its number.
     pub fn number(&mut self, name: &str) -> Result<Option<u64>> {
+        let Some(value) = self.text(name)? else { return Ok(None) };
+        Ok(Some(value.parse().with_context(|| format!("{name} wants a number, not `{value}`"))?))
+    }
+
+    /// Takes an option and its word.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>> {
         let Some(at) = self.0.iter().position(|arg| arg == name) else { return Ok(None) };
         let value = self.0.drain(at..(at + 2).min(self.0.len())).nth(1);
-        let value = value.with_context(|| format!("{name} wants a number"))?;
-        Ok(Some(value.parse().with_context(|| format!("{name} wants a number, not `{value}`"))?))
+        Ok(Some(value.with_context(|| format!("{name} wants a value"))?))
     }
 
     /// Refuses what nobody has taken.

@@ -19,13 +19,19 @@ use crate::report::Row;
 use crate::run::{self, cargo, root};
 use crate::tally::Tally;
 
-/// What is sent: `wire` has no stack between source and sink, so it is what the harness itself costs.
-const KINDS: &[&str] = &["ip4", "ip6", "wire"];
+/// What is sent: `indirect` is IPv4 with a queue between driver and stack; `wire` has no stack between source and sink, so
+/// it is what the harness itself costs.
+const KINDS: &[&str] = &["ip4", "ip6", "indirect", "wire"];
 /// Packets in one turn.
 const AT_ONCE: &[usize] = &[1, 32, 256];
-/// Packets of the two runs: multiples of all of [`AT_ONCE`].
+/// Routers of so many CPUs, all packets counted together: `hash` has rings that match the CPUs and devices that compute
+/// our hash, `match` devices that do not, in `cross` all that a CPU receives is another's. Packets in a turn are [`MANY`].
+const SEVERAL: &[&str] = &["hash1", "hash2", "hash8", "hash64", "match2", "cross2"];
+const MANY: usize = 256;
+/// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
 const SHORT: usize = 4096;
-const LONG: usize = 3 * SHORT;
+/// How many times longer the long runs are.
+const LONGER: usize = 3;
 /// What a case may cost more than its baseline, in percent.
 const WORSE_MAX: f64 = 2.0;
 const BASELINE: &str = "bench/icount.toml";
@@ -99,16 +105,24 @@ fn count_twice(program: &Path) -> Result<Counts> {
 fn count_all(program: &Path) -> Result<Counts> {
     let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (kind, *at_once)));
     cases
+        .chain(SEVERAL.iter().map(|kind| (kind, MANY)))
         .map(|(kind, at_once)| Ok((format!("{kind}.{at_once:03}"), count(program, kind, at_once)?)))
         .collect()
 }
 
 fn count(program: &Path, kind: &str, at_once: usize) -> Result<f64> {
-    let short = instructions(program, kind, at_once, SHORT)?;
-    let long = instructions(program, kind, at_once, LONG)?;
+    let packets = shortest(kind);
+    let short = instructions(program, kind, at_once, packets)?;
+    let long = instructions(program, kind, at_once, packets * LONGER)?;
     let difference = long.checked_sub(short).context("the longer run took fewer instructions")?;
-    let per_packet = difference as f64 / (LONG - SHORT) as f64;
+    let per_packet = difference as f64 / (packets * (LONGER - 1)) as f64;
     Ok((per_packet * 10.0).round() / 10.0)
+}
+
+/// Packets of the short run: at least a turn for each CPU.
+fn shortest(kind: &str) -> usize {
+    let cpus = kind.trim_start_matches(char::is_alphabetic).parse().unwrap_or(1);
+    if SEVERAL.contains(&kind) { SHORT.max(cpus * MANY) } else { SHORT }
 }
 
 fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> Result<u64> {

@@ -6,6 +6,7 @@ mod args;
 mod checks;
 mod features;
 mod icount;
+mod peers;
 mod report;
 mod run;
 mod setup;
@@ -66,6 +67,14 @@ const COMMANDS: &[Command] = &[
         about: "Counts instructions per forwarded packet and compares them with bench/icount.toml.\n\
                 --bless writes the numbers there; --where says in which functions they are spent.",
         run: icount::command,
+    },
+    Command {
+        name: "peers",
+        usage: "[--only WORD,...] [--rounds N] [--quick] [--json] [--write] [--list]",
+        about: "Measures pantala beside DPDK, the kernel and XDP, taking turns on this machine, and prints one table.\n\
+                --only runs the contests whose names contain a word (--list shows them), --quick shows only that all\n\
+                works, --write puts the tables into docs/PERFORMANCE.md. Needs root and a quiet machine.",
+        run: peers::command,
     },
     Command {
         name: "e2e",

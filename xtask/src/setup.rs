@@ -8,10 +8,11 @@ use anyhow::Result;
 use crate::run;
 
 /// A program that checks use, the Debian package that brings it, and what for.
-struct Needed {
-    program: &'static str,
-    package: &'static str,
-    why: &'static str,
+pub struct Needed {
+    /// Its name, or its absolute path.
+    pub program: &'static str,
+    pub package: &'static str,
+    pub why: &'static str,
 }
 
 const NEEDED: &[Needed] = &[
@@ -20,6 +21,7 @@ const NEEDED: &[Needed] = &[
         package: "traceroute",
         why: "a Linux host's view of the path, end to end",
     },
+    Needed { program: "dpdk-testpmd", package: "dpdk", why: "DPDK at the other end of memif" },
     Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },
 ];
 
@@ -31,9 +33,13 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 /// Nothing here fails: a check that misses something is skipped, and counts as skipped.
 pub fn packages() -> Result<()> {
     println!("set-up: programs that the checks use");
-    let missing: Vec<&Needed> = NEEDED.iter().filter(|needed| !run::has(needed.program)).collect();
+    install(NEEDED)
+}
+
+/// The same for any list.
+pub fn install(needed: &[Needed]) -> Result<()> {
+    let missing: Vec<&Needed> = needed.iter().filter(|needed| !run::has(needed.program)).collect();
     if missing.is_empty() {
-        println!("  all there");
         return Ok(());
     }
     if run::has("apt-get") && is_root() {
@@ -48,7 +54,7 @@ pub fn packages() -> Result<()> {
 }
 
 fn apt(args: &[&str], limit: Duration) -> Result<()> {
-    println!("  apt-get {}", args.join(" "));
+    eprintln!("  apt-get {}", args.join(" "));
     let mut command = Command::new("apt-get");
     command.args(["--quiet"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
     let done = run::follow("apt-get", command, limit)?;

@@ -1,10 +1,14 @@
-//! Forwards frames in memory, to be watched by valgrind: `forward ip4|ip6|wire PACKETS_A_TURN PACKETS`.
+//! Forwards frames in memory, to be watched by valgrind: `forward KIND PACKETS_A_TURN PACKETS`.
 //!
-//! `wire` moves the frames from the source to the sink without a stack between them: what the harness itself costs.
+//! `ip4` and `ip6` are a router of one CPU; `indirect` is IPv4 with a queue of 50 between driver and stack. `match2` is
+//! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
+//! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
+//! without a stack between them: what the harness itself costs.
 #![expect(clippy::print_stderr, reason = "a program that says how it is used")]
 
 use std::process::ExitCode;
 
+use bench::cpus::{self, Rings};
 use bench::frames::Family;
 use bench::router::Router;
 
@@ -18,8 +22,12 @@ fn main() -> ExitCode {
     let forwarded = match what.as_str() {
         "ip4" => route(Family::Ip4, turns, at_once),
         "ip6" => route(Family::Ip6, turns, at_once),
+        "indirect" => Router::indirect(Family::Ip4).ok().map(|mut router| router.forward(turns, at_once)),
         "wire" => bench::wire::pass(turns, at_once).ok(),
-        _ => return usage(),
+        several => match several_cpus(several) {
+            Some((cpus, rings)) => route_among(cpus, rings, turns, at_once),
+            None => return usage(),
+        },
     };
     if forwarded == Some(turns * at_once) {
         return ExitCode::SUCCESS;
@@ -32,7 +40,28 @@ fn route(family: Family, turns: usize, at_once: usize) -> Option<usize> {
     Router::new(family).ok().map(|mut router| router.forward(turns, at_once))
 }
 
+fn several_cpus(kind: &str) -> Option<(u16, Rings)> {
+    let kinds = [("match", Rings::Match), ("hash", Rings::MatchHashed), ("cross", Rings::Cross)];
+    let found = kinds.iter().find_map(|(name, rings)| kind.strip_prefix(name).map(|cpus| (cpus, *rings)));
+    let (cpus, rings) = found?;
+    cpus.parse().ok().filter(|cpus| *cpus > 0).map(|cpus| (cpus, rings))
+}
+
+/// CPUs take turns, in one thread.
+fn route_among(cpus: u16, rings: Rings, turns: usize, at_once: usize) -> Option<usize> {
+    let mut all = cpus::router(Family::Ip4, cpus, rings).ok()?;
+    let mut sent = |turns, at_once| all.iter_mut().map(|cpu| cpu.forward(turns, at_once)).sum::<usize>();
+    let before = sent(0, 0);
+    for _ in 0..turns / usize::from(cpus) {
+        sent(1, at_once);
+    }
+    (0..SETTLING).map(|_| sent(1, 0)).last().map(|after| after - before)
+}
+
+/// Turns after which nothing is on its way to another CPU any more.
+const SETTLING: usize = 2;
+
 fn usage() -> ExitCode {
-    eprintln!("usage: forward ip4|ip6|wire PACKETS_A_TURN PACKETS");
+    eprintln!("usage: forward ip4|ip6|indirect|wire|matchCPUS|hashCPUS|crossCPUS PACKETS_A_TURN PACKETS");
     ExitCode::from(2)
 }

@@ -5,11 +5,13 @@
 //! one to another is never copied on our side: its buffer moves from a receive ring to a transmit ring.
 
 mod lent;
+mod relay;
 mod ring;
 mod umem;
 
 use pkt::PageKind;
 
+pub use relay::Relay;
 pub use ring::XdpRing;
 pub use umem::SharedUmem;
 
@@ -28,6 +30,8 @@ const RING_LEN: u32 = 2048;
 const RING_SIZES: RingSizes = RingSizes { fill: RING_LEN, completion: RING_LEN, rx: RING_LEN, tx: RING_LEN };
 /// Frames that one system call may send; the kernel's default is 32.
 const TX_BUDGET: u16 = 256;
+/// Frames that one busy poll takes from the driver, and the microseconds that it may last.
+const BUSY_POLL: (u16, u16) = (64, 20);
 /// Pieces of a jumbo frame: the kernel takes one head and 17 fragments.
 const PIECES_MAX: usize = 18;
 /// Bytes of a frame that fits one buffer, Ethernet header included.
@@ -70,6 +74,10 @@ pub struct Options {
     pub mode: Mode,
     /// Buffers that each of its rings may have out.
     pub allowance: usize,
+    /// The driver's receive loop runs when the ring is polled, on that CPU, and not by interrupts: what is too much is
+    /// then dropped before it costs anything. Only for who polls all the time; see [`crate::sys::napi`] for the half of it
+    /// that is a setting of the interface.
+    pub busy_poll: bool,
 }
 
 /// An interface that was taken over. Dropping it detaches the program.
@@ -94,6 +102,9 @@ pub enum PortError {
     /// The redirect program.
     #[error(transparent)]
     Program(#[from] BpfError),
+    /// A port of no queues where one is needed.
+    #[error("no queue was asked for")]
+    NoQueue,
     /// The arena is not in huge pages.
     #[error("zero-copy needs packet buffers in huge pages (vm.nr_hugepages)")]
     SmallPages,
@@ -107,6 +118,11 @@ impl Options {
     const fn frame_max(&self) -> u32 {
         self.mtu.saturating_add(BESIDE_MTU)
     }
+
+    /// Whether frames may come in several pieces.
+    const fn has_frags(&self) -> bool {
+        self.frame_max() > SINGLE_BUFFER
+    }
 }
 
 impl Port {
@@ -115,7 +131,15 @@ impl Port {
     /// # Errors
     /// [`PortError`], when not even the least mode that was asked for is to be had.
     pub fn open(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<XdpRing>), PortError> {
-        let frags = options.frame_max() > SINGLE_BUFFER;
+        let (port, sockets) = Self::open_sockets(umem, options)?;
+        let pieces = if options.has_frags() { PIECES_MAX } else { 1 };
+        let zero_copy = port.mode == Mode::ZeroCopy;
+        let rings = sockets.into_iter().map(|opened| XdpRing::new(umem, opened, zero_copy, pieces, options));
+        Ok((port, rings.collect()))
+    }
+
+    fn open_sockets(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<Opened>), PortError> {
+        let frags = options.has_frags();
         let map = XskMap::new(options.range().end)?;
         let program = redirect::load(&map, frags)?;
         // First the program, which passes everything on as long as the map is empty: what is bound once is hard to
@@ -123,16 +147,17 @@ impl Port {
         let (link, fell_back) = attach(&program, options)?;
         let (sockets, zero_copy, copies_because) = bind(umem, options, link.mode(), frags)?;
         for (queue, (socket, _)) in options.range().zip(&sockets) {
+            if options.busy_poll {
+                socket.prefer_busy_poll(BUSY_POLL.1, BUSY_POLL.0)?;
+            }
             map.set(queue, &**socket)?;
         }
-        let pieces = if frags { PIECES_MAX } else { 1 };
-        let rings = sockets.into_iter().map(|opened| XdpRing::new(umem, opened, zero_copy, pieces, options));
         let mode = match link.mode() {
             XdpMode::Generic => Mode::Generic,
             XdpMode::Native if zero_copy => Mode::ZeroCopy,
             XdpMode::Native => Mode::Native,
         };
-        Ok((Self { mode, fell_back, copies_because, link, _map: map }, rings.collect()))
+        Ok((Self { mode, fell_back, copies_because, link, _map: map }, sockets))
     }
 
     /// Whether the kernel takes the program off should this process die.

@@ -192,9 +192,14 @@ impl Driver for TapRing {
         DriverStats { doorbells: self.stats.tx_frames, ..self.stats }
     }
 
-    fn close(&mut self, pool: &mut Pool) {
+    fn leave(&mut self, pool: &mut Pool) {
         self.empty.drain(..).for_each(|pkt| pool.give(pkt));
-        self.account = None;
+        self.account.take().into_iter().for_each(|account| pool.close_ring(account));
+    }
+
+    /// The queue stays open until the driver is dropped.
+    fn close(&mut self, pool: &mut Pool) {
+        self.leave(pool);
     }
 }
 

@@ -49,7 +49,7 @@ fn umem(pool: &Pool) -> SharedUmem {
 }
 
 fn options(ifindex: u32, mode: Mode) -> Options {
-    Options { ifindex, first_queue: 0, queues: 1, mtu: 1500, mode, allowance: 1024 }
+    Options { ifindex, first_queue: 0, queues: 1, mtu: 1500, mode, allowance: 1024, busy_poll: false }
 }
 
 /// A port with one queue.
@@ -216,6 +216,25 @@ fn a_forwarded_frame_stays_in_its_buffer() {
         assert_eq!(bytes_of(&got[0]), frame(3, 700));
         give_all(&mut pool, got);
         close_all(&mut pool, &mut [&mut a, &mut b, &mut c, &mut d]);
+    });
+}
+
+#[test]
+fn a_ring_that_is_busy_polled_receives_all_in_order() {
+    in_both_modes("xdpr-busy", 1500, |ends, mode, mut pool| {
+        let umem = umem(&pool);
+        let (_a, mut a) = open(&umem, &options(ends[0], mode));
+        let (_b, mut b) = open(&umem, &Options { busy_poll: true, ..options(ends[1], mode) });
+        b.rx(&mut pool, &mut PktVec::new(), 64);
+        for round in 0..20 {
+            let frames: Vec<_> = (0..50).map(|i| frame(100 * round + i, 60)).collect();
+            let sent = frames.iter().map(|bytes| packet(&mut pool, bytes)).collect::<Vec<_>>();
+            send(&mut a, &mut pool, sent);
+            let got = receive(&mut b, &mut pool, |all| all.len() >= 50);
+            assert!(got.iter().map(bytes_of).eq(frames));
+            give_all(&mut pool, got);
+        }
+        close_all(&mut pool, &mut [&mut a, &mut b]);
     });
 }
 

@@ -7,10 +7,11 @@ mod support;
 use std::net::UdpSocket;
 
 use dev::bpf::prog::Kind;
-use dev::bpf::steering;
+use dev::bpf::steering::{self, Steer};
 use dev::netlink::Rtnetlink;
 use dev::sys::tun::Tap;
 
+use net::ringmap::RingMap;
 use net::rss;
 
 use support::{is_root, netns};
@@ -131,12 +132,32 @@ fn the_stack_agrees_with_the_definition_of_the_hash() {
     assert_eq!((toeplitz(&ip[12..20]), rss::hash4(&ip)), (0x0a59, 0x0a59));
 }
 
+/// For more rings than CPUs, fewer, grids that rings fill and grids that they do not; and for many CPUs.
+#[test]
+fn the_kernel_finds_the_ring_of_the_redirect_table() {
+    if !is_root("steering") {
+        return;
+    }
+    let mut rng = Rng(0x5eed_0123_4567_89ab);
+    for (cpus, rings) in [(2, 8), (4, 4), (4, 2), (5, 4), (12, 8), (24, 16), (7, 3), (48, 48), (100, 30)] {
+        let map = RingMap::alloc(cpus, 1, None, rings);
+        let table = map.redirect_table(512).unwrap();
+        let program = steering::load_as(Kind::Classifier, Steer::by(&map)).unwrap();
+        for _ in 0..2000 {
+            let (frame, l3) = random_frame(&mut rng);
+            let hash = hash_of_the_stack(&frame, l3).unwrap_or(0);
+            let ring = u32::from(table[usize::from(hash) % table.len()]);
+            assert_eq!(program.test_run(&frame).unwrap(), ring, "{cpus} CPUs, {rings} rings, hash {hash}");
+        }
+    }
+}
+
 #[test]
 fn the_kernel_computes_our_hash_on_thousands_of_random_frames() {
     if !is_root("steering") {
         return;
     }
-    let program = steering::load_as(Kind::Classifier, 128).unwrap();
+    let program = steering::load_as(Kind::Classifier, Steer { buckets: 128, spread: None }).unwrap();
     let mut rng = Rng(0x0dd_b1a5_e5ba_d5ed);
     let mut seen = [0_u32; 128];
     for round in 0..20_000 {
@@ -157,7 +178,7 @@ fn a_tap_delivers_each_datagram_on_the_queue_of_its_hash() {
     let ns = netns("steer");
     ns.run(|| {
         let tap = Tap::open("t0", 3).unwrap();
-        let program = steering::load(128).unwrap();
+        let program = steering::load(Steer::by(&RingMap::alloc(3, 0, None, 3))).unwrap();
         tap.steer(&program).unwrap();
         let mut nl = Rtnetlink::open().unwrap();
         nl.add_address("t0", "10.7.0.1/16".parse().unwrap()).unwrap();

@@ -6,11 +6,12 @@ mod support;
 
 use std::thread;
 
-use dev::bpf::steering;
+use dev::bpf::steering::{self, Steer};
 use dev::netlink::Rtnetlink;
 use dev::sys::{sockopt, tun::Tap};
 use dev::tap::TapRing;
 use net::driver::{Driver, Link};
+use net::ringmap::RingMap;
 use net::rss;
 use pkt::{DATA_LEN, Flags, Gso, PktVec, Pool};
 
@@ -42,7 +43,9 @@ fn with_rings(
     netns(test)
         .run(|| {
             let tap = Tap::open("t0", queues).unwrap();
-            tap.steer(&steering::load(128).unwrap()).unwrap();
+            let count = u16::try_from(queues).unwrap();
+            let steer = Steer::by(&RingMap::alloc(count, 0, None, count));
+            tap.steer(&steering::load(steer).unwrap()).unwrap();
             let mut nl = Rtnetlink::open().unwrap();
             nl.set_mac("t0", [2, 0, 0, 0, 0, 1]).unwrap();
             nl.add_address("t0", "10.9.0.1/24".parse().unwrap()).unwrap();

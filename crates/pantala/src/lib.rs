@@ -7,9 +7,13 @@ pub mod config;
 mod daemon;
 mod demo;
 mod mac;
+mod pktgen;
 mod show;
+mod stop;
 mod suggest;
 pub mod term;
 
 pub use cli::{Exit, run};
 pub use mac::Mac;
+#[cfg(any(test, fuzzing))]
+pub use pktgen::fuzz_bodies;

@@ -11,6 +11,10 @@ pub struct Term {
     err: Box<dyn Write>,
     colour: bool,
     live: bool,
+    /// The same for what stands beside the output.
+    live_beside: bool,
+    /// A line of progress stands on the terminal.
+    in_progress: bool,
 }
 
 /// What a piece of text is, for those terminals that can show it.
@@ -31,14 +35,14 @@ impl Term {
     #[must_use]
     pub fn stdio() -> Self {
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        let live = io::stdout().is_terminal();
-        Self { live, ..Self::new(Box::new(io::stdout()), Box::new(io::stderr()), colour) }
+        let (live, live_beside) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        Self { live, live_beside, ..Self::new(Box::new(io::stdout()), Box::new(io::stderr()), colour) }
     }
 
     /// A terminal made of two writers.
     #[must_use]
     pub fn new(out: Box<dyn Write>, err: Box<dyn Write>, colour: bool) -> Self {
-        Self { out, err, colour, live: false }
+        Self { out, err, colour, live: false, live_beside: false, in_progress: false }
     }
 
     /// Whether a line that was shown can be replaced: whether a person looks at a terminal.
@@ -60,6 +64,29 @@ impl Term {
     pub fn complain(&mut self, text: &str) {
         let _ = writeln!(self.err, "{}", text.trim_end());
         let _ = self.err.flush();
+    }
+
+    /// Whether a line of progress can be replaced by the next.
+    #[must_use]
+    pub fn is_live_beside(&self) -> bool {
+        self.live_beside
+    }
+
+    /// Says beside the output how far something is: a line of its own, or in place of the last one where that can be.
+    pub fn progress(&mut self, text: &str) {
+        if !self.live_beside {
+            return self.complain(text);
+        }
+        self.in_progress = true;
+        // Nobody misses it who cannot be shown it.
+        let _ = write!(self.err, "\r\x1b[K{text}").and_then(|()| self.err.flush());
+    }
+
+    /// Takes the last line of progress away, where it can be.
+    pub fn end_progress(&mut self) {
+        if core::mem::take(&mut self.in_progress) {
+            let _ = write!(self.err, "\r\x1b[K").and_then(|()| self.err.flush());
+        }
     }
 
     /// `text`, coloured if this terminal shows colours.

@@ -33,9 +33,9 @@ const WHOLE: &[Bad] = &[
     bad("[[interface]]\nname = \"lan\"\n", "1:1: this interface has no device", "device = \"tap:lan0\""),
     bad("[[interface]]\ndevice = \"eth0\"\n", "2:10: `eth0` names no driver", "af_xdp:NAME"),
     bad(
-        "[[interface]]\ndevice = \"memif:/run/memif.sock\"\n",
-        "2:10: memif devices are not supported by this version",
-        "tap:NAME",
+        "[[interface]]\ndevice = \"memif:/run/memif.sock,role=boss\"\n",
+        "2:10: unknown memif role `boss`",
+        "master",
     ),
     bad(
         "[[interface]]\ndevice = \"tap:a\"\nadress = \"192.0.2.1/24\"\n",
@@ -125,6 +125,26 @@ const WHOLE: &[Bad] = &[
         "[[interface]]\ndevice = \"tap:a\"\nrxcsum = \"verfy\"\n",
         "3:10: unknown rxcsum `verfy`",
         "did you mean `verify`?",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nqueue = \"fq-codel\"\n",
+        "3:9: unknown queue `fq-codel`",
+        "did you mean `fq_codel`?",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nqueue = \"fifo\"\nqueue_target_ms = 5\n",
+        "4:19: a fifo does not look at how long packets wait",
+        "leave this out, or use queue = \"fq_codel\"",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nqueue_target_ms = 100\n",
+        "3:19: the target of 100 ms is not below the interval of 100 ms",
+        "a twentieth of the interval is usual",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nqueue_packets = 0\n",
+        "3:17: queue_packets 0 is too small",
+        "use 1 to 1000000",
     ),
     bad(
         "[[interface]]\ndevice = \"tap:a\"\n[[interface]]\ndevice = \"tap:a\"\n",
@@ -242,6 +262,7 @@ const BEFORE: &[Bad] = &[
     bad("cpus = []\n", "1:1: `cpus` is empty", "leave it out"),
     bad("polling = \"allways\"\n", "1:11: unknown polling `allways`", "did you mean `always`?"),
     bad("forwarding = 1\n", "1:14: `forwarding` cannot be this number", "true or false"),
+    bad("flow_cache = 5000000\n", "1:14: flow_cache 5000000 is too large", "use 0 to"),
     bad("buffers = 10\n", "1:11: buffers 10 is too small", "use 256 to"),
     bad("socket = \"\"\n", "1:10: this cannot be the path of a socket", "control.sock"),
     bad(

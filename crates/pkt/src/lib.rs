@@ -6,15 +6,17 @@
 //! - [`PktVec`]: up to 256 packets that travel together.
 //! - [`Pool`]: the free buffers of one CPU, last in first out, cut from an [`Arena`] that a device may share.
 //! - [`ring`], [`port`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
+//! - [`words`]: large arrays that all CPUs read and one thread changes in place.
 //!
 //! # Which files need unsafe
 //!
-//! `slot`, `arena`, `pkt`, `vec`, `ring` and `port`, and each says in its first line what for.
+//! `slot`, `arena`, `pkt`, `vec`, `ring`, `port` and `words`, and each says in its first line what for.
 
 pub mod counters;
 pub mod port;
 pub mod ring;
 pub mod wake;
+pub mod words;
 
 mod arena;
 mod pkt;
@@ -27,4 +29,4 @@ pub use arena::{Arena, ArenaError, PageKind};
 pub use pkt::{Fragments, NoRoom, Pkt};
 pub use pool::{Outgoing, Pool, PoolStats, RingId};
 pub use slot::{BUF_LEN, DATA_LEN, Flags, Gso, HEADROOM, META_LEN, Meta, STRIDE, WINDOW};
-pub use vec::{PktVec, VEC_MAX};
+pub use vec::{PktVec, VEC_MAX, prefetch_ref};

@@ -174,6 +174,25 @@ impl Pkt {
         meta.csum_start = meta.csum_start.wrapping_sub(cut);
     }
 
+    /// Keeps only the `len` bytes that begin `from` bytes into the packet; offsets into it move along.
+    ///
+    /// False, and nothing is changed, if there are not so many, or they are not all in one buffer: a chain is left to
+    /// [`Pkt::trim_front`] and [`Pkt::truncate`].
+    #[inline]
+    #[must_use]
+    pub fn narrow(&mut self, from: u16, len: u16) -> bool {
+        let meta = &mut self.slot_mut().meta;
+        if meta.next.is_some() || u32::from(from) + u32::from(len) > u32::from(meta.len) {
+            return false;
+        }
+        meta.off = meta.off.wrapping_add(from);
+        meta.len = len;
+        meta.total = u32::from(len);
+        meta.l4 = meta.l4.wrapping_sub(from);
+        meta.csum_start = meta.csum_start.wrapping_sub(from);
+        true
+    }
+
     /// Adds `n` bytes behind those of the first buffer and returns them; their contents are stale.
     ///
     /// # Errors
@@ -245,9 +264,10 @@ impl Pkt {
         &mut self.slot_mut().buf
     }
 
-    /// Links `tail` (with its own chain) behind this packet's last buffer.
+    /// Links `tail` (with its own chain) behind this packet's last buffer. A chain is [`Flags::ODD`].
     pub fn chain(&mut self, tail: Self) {
         self.total += tail.total;
+        self.flags.set(Flags::ODD);
         let mut at = self;
         while at.next.is_some() {
             at = match &mut at.slot_mut().meta.next {
@@ -306,9 +326,9 @@ impl Pkt {
     #[inline]
     pub fn reset(&mut self) {
         let meta = &mut self.slot_mut().meta;
+        meta.total = 0;
         meta.off = START;
         meta.len = 0;
-        meta.total = 0;
         meta.forget();
     }
 
@@ -387,15 +407,13 @@ impl Meta {
             next: None,
             leaked,
             index,
-            total: 0,
             home,
             charged: u16::MAX,
+            holder: Holder::Stack,
+            unused: [0; 7],
+            total: 0,
             off: START,
             len: 0,
-            holder: Holder::Stack,
-            resume: 0,
-            proto: 0,
-            gso: Gso::None,
             flags: Flags::NONE,
             hash: 0,
             rcvif: 0,
@@ -405,15 +423,17 @@ impl Meta {
             csum_off: 0,
             gso_size: 0,
             vlan: 0,
-            spare: [0; 4],
+            resume: 0,
+            proto: 0,
+            gso: Gso::None,
+            spare: [0; 3],
         }
     }
 
-    /// Forgets all that the stack wrote down about the packet.
+    /// Forgets all that the stack wrote down about the packet. In the order in which it stands, so that it becomes a
+    /// few wide stores.
+    #[inline]
     pub const fn forget(&mut self) {
-        self.resume = 0;
-        self.proto = 0;
-        self.gso = Gso::None;
         self.flags = Flags::NONE;
         self.hash = 0;
         self.rcvif = 0;
@@ -423,6 +443,10 @@ impl Meta {
         self.csum_off = 0;
         self.gso_size = 0;
         self.vlan = 0;
+        self.resume = 0;
+        self.proto = 0;
+        self.gso = Gso::None;
+        self.spare = [0; 3];
     }
 
     /// The pool that this buffer returns to.

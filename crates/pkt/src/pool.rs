@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::arena::Arena;
 use crate::pkt::Pkt;
+use crate::vec::PktVec;
 
 /// The free buffers of one CPU: last in first out, so that a busy CPU turns over a few hundred warm ones.
 ///
@@ -17,6 +18,8 @@ pub struct Pool {
     total: usize,
     /// Dead buffers of other pools, by pool.
     foreign: Vec<Vec<Pkt>>,
+    /// How many they are, all together.
+    away: usize,
     rings: Vec<Allowance>,
     stats: PoolStats,
 }
@@ -29,6 +32,7 @@ pub struct RingId(u16);
 struct Allowance {
     out: usize,
     max: usize,
+    closed: bool,
 }
 
 /// What a pool has lived through.
@@ -57,6 +61,7 @@ impl Pool {
             free: free.map(|index| arena.first_handle(index, id)).collect(),
             total: slots,
             foreign: (0..pools).map(|_| Vec::new()).collect(),
+            away: 0,
             rings: Vec::new(),
             stats: PoolStats { low_water: slots, ..PoolStats::default() },
         }
@@ -75,6 +80,7 @@ impl Pool {
     }
 
     /// Takes an empty buffer. `None` when there is none: the packet that needed it dies of it.
+    #[inline]
     pub fn take(&mut self) -> Option<Pkt> {
         let Some(pkt) = self.free.pop() else {
             self.stats.empty += 1;
@@ -84,10 +90,37 @@ impl Pool {
         Some(pkt)
     }
 
+    /// Takes up to `n` empty buffers, or as many as fit, to the end of `into`; the buffers that are new there.
+    #[inline]
+    pub fn take_many<'a>(&mut self, into: &'a mut PktVec, n: usize) -> &'a mut [Pkt] {
+        let wanted = n.min(into.room());
+        if wanted == 0 {
+            return &mut [];
+        }
+        let taken = into.append_last(&mut self.free, wanted);
+        self.stats.empty += u64::from(taken.len() < wanted);
+        self.stats.low_water = self.stats.low_water.min(self.free.len());
+        taken
+    }
+
     /// Opens an account for a receive ring that may have at most `max` buffers out.
     pub fn open_ring(&mut self, max: usize) -> RingId {
-        self.rings.push(Allowance { out: 0, max });
-        RingId(u16::try_from(self.rings.len() - 1).unwrap_or(u16::MAX))
+        let account = Allowance { out: 0, max, closed: false };
+        let settled = self.rings.iter().position(|old| old.closed && old.out == 0);
+        match settled {
+            Some(at) => self.rings[at] = account,
+            None => self.rings.push(account),
+        }
+        RingId(u16::try_from(settled.unwrap_or(self.rings.len() - 1)).unwrap_or(u16::MAX))
+    }
+
+    /// Closes an account: nothing is taken for it any more, and it is used for another ring when all of its buffers
+    /// have come home.
+    pub fn close_ring(&mut self, ring: RingId) {
+        if let Some(account) = self.rings.get_mut(usize::from(ring.0)) {
+            account.closed = true;
+            account.max = 0;
+        }
     }
 
     /// Takes an empty buffer for a receive ring. `None` when there is none or the ring is at its allowance.
@@ -112,6 +145,15 @@ impl Pool {
         self.rings.get(usize::from(ring.0)).map_or(0, |account| account.out)
     }
 
+    /// The smallest allowance of those receive rings that have less than an eighth of theirs left; `None` if all have
+    /// more. Then what keeps buffers from them must give some back.
+    #[must_use]
+    pub fn shortage(&self) -> Option<usize> {
+        let short =
+            self.rings.iter().filter(|account| account.max.saturating_sub(account.out) * 8 < account.max);
+        short.map(|account| account.max).min()
+    }
+
     /// Buffers that all receive rings together have out.
     #[must_use]
     pub fn charged(&self) -> usize {
@@ -119,7 +161,35 @@ impl Pool {
     }
 
     /// Ends a packet: all buffers of its chain are free again, or wait here to be sent home.
-    pub fn give(&mut self, pkt: Pkt) {
+    #[inline]
+    pub fn give(&mut self, mut pkt: Pkt) {
+        if self.is_plain(&pkt) {
+            pkt.reset();
+            self.free.push(pkt);
+        } else {
+            self.give_chain(pkt);
+        }
+    }
+
+    /// Ends all packets of a vector.
+    #[inline]
+    pub fn give_all(&mut self, pkts: &mut PktVec) {
+        if pkts.iter().all(|pkt| self.is_plain(pkt)) {
+            pkts.iter_mut().for_each(Pkt::reset);
+            pkts.append_to(&mut self.free);
+        } else {
+            pkts.drain().for_each(|pkt| self.give_chain(pkt));
+        }
+    }
+
+    /// Whether it is one buffer of this pool that no receive ring answers for.
+    #[inline]
+    fn is_plain(&self, pkt: &Pkt) -> bool {
+        !pkt.is_chained() && pkt.home == self.id && pkt.charged == u16::MAX
+    }
+
+    #[inline(never)]
+    fn give_chain(&mut self, pkt: Pkt) {
         let mut rest = Some(pkt);
         while let Some(mut pkt) = rest {
             rest = pkt.unchain();
@@ -127,6 +197,7 @@ impl Pool {
                 self.put(pkt);
             } else if let Some(away) = self.foreign.get_mut(usize::from(pkt.home)) {
                 away.push(pkt);
+                self.away += 1;
             }
         }
     }
@@ -148,7 +219,7 @@ impl Pool {
 
     /// The dead buffers that belong to pool `home`, to be sent there in bulk at the roll-up.
     pub fn outgoing(&mut self, home: usize) -> Outgoing<'_> {
-        Outgoing { pkts: self.foreign.get_mut(home), sent: &mut self.stats.sent_home }
+        Outgoing { pkts: self.foreign.get_mut(home), away: &mut self.away, sent: &mut self.stats.sent_home }
     }
 
     /// Buffers that are free here.
@@ -159,8 +230,8 @@ impl Pool {
 
     /// Dead buffers of other pools that wait here.
     #[must_use]
-    pub fn foreign(&self) -> usize {
-        self.foreign.iter().map(Vec::len).sum()
+    pub const fn foreign(&self) -> usize {
+        self.away
     }
 
     /// Buffers that belong to this pool, wherever they are.
@@ -179,6 +250,7 @@ impl Pool {
 /// Buffers on their way home. Those not taken stay for the next roll-up.
 pub struct Outgoing<'a> {
     pkts: Option<&'a mut Vec<Pkt>>,
+    away: &'a mut usize,
     sent: &'a mut u64,
 }
 
@@ -197,6 +269,7 @@ impl Outgoing<'_> {
                 pkts.push(back);
                 return;
             }
+            *self.away -= 1;
             *self.sent += 1;
         }
     }

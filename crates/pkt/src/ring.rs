@@ -178,7 +178,7 @@ impl<T: Send> Consumer<T> {
     /// True if nothing published waits. After a fence it is safe to sleep on the answer.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.head == self.tail_seen && self.head == self.tail()
+        self.head == self.tail()
     }
 
     /// All slots, full and free.

@@ -50,24 +50,20 @@ pub struct Meta {
     pub(crate) leaked: *const core::sync::atomic::AtomicU64,
     /// This slot's index in its arena.
     pub(crate) index: u32,
-    /// Bytes of all buffers of the chain; only the head's is kept true.
-    pub(crate) total: u32,
     /// The pool that this buffer returns to.
     pub(crate) home: u16,
     /// The receive ring whose allowance this buffer is charged to.
     pub(crate) charged: u16,
+    /// Who holds the slot; see [`crate::Arena::reclaim`].
+    pub(crate) holder: Holder,
+    pub(crate) unused: [u8; 7],
+    // From here on it is the packet's and not the buffer's: forgotten together, by a few wide stores.
+    /// Bytes of all buffers of the chain; only the head's is kept true.
+    pub(crate) total: u32,
     /// First byte of the packet in `buf`.
     pub(crate) off: u16,
     /// Bytes of the packet in this buffer.
     pub(crate) len: u16,
-    /// Who holds the slot; see [`crate::Arena::reclaim`].
-    pub(crate) holder: Holder,
-    /// Where the stack resumes this packet after another CPU handed it over: the stack's own code, 0 for a raw frame.
-    pub resume: u8,
-    /// The upper-layer protocol that input found (IPv4 `protocol`, IPv6 last `next header`).
-    pub proto: u8,
-    /// What a super-packet must be cut into, if the next device cannot.
-    pub gso: Gso,
     /// See [`Flags`].
     pub flags: Flags,
     /// Symmetric Toeplitz hash, its 16 bits of information; meaningful with [`Flags::HASH`].
@@ -86,7 +82,13 @@ pub struct Meta {
     pub gso_size: u16,
     /// The 802.1Q tag control information, with [`Flags::VLAN`].
     pub vlan: u16,
-    pub(crate) spare: [u8; 4],
+    /// Where the stack resumes this packet after another CPU handed it over: the stack's own code, 0 for a raw frame.
+    pub resume: u8,
+    /// The upper-layer protocol that input found (IPv4 `protocol`, IPv6 last `next header`).
+    pub proto: u8,
+    /// What a super-packet must be cut into, if the next device cannot.
+    pub gso: Gso,
+    pub(crate) spare: [u8; 3],
 }
 
 /// Who may touch a slot's bytes.
@@ -140,6 +142,10 @@ impl Flags {
     pub const GSO_ECN: Self = Self(1 << 7);
     /// Was put together from fragments here.
     pub const REASSEMBLED: Self = Self(1 << 8);
+    /// Input saw something in it that is not usual: no later stage may take a shortcut.
+    pub const ODD: Self = Self(1 << 9);
+    /// Must not wait behind others: the stack's own questions and answers about its links.
+    pub const PRIORITY: Self = Self(1 << 10);
 
     /// Whether all facts of `other` hold.
     #[must_use]

@@ -1,7 +1,7 @@
-//! Unsafe: prefetch instructions, which read nothing.
+//! Unsafe: prefetch instructions, which read nothing; pushing without a look at the capacity, which is fixed.
 //!
 //! A vector of packets, and the one loop over it that prefetches.
-#![allow(unsafe_code, reason = "prefetching is an intrinsic")]
+#![allow(unsafe_code, reason = "prefetching is an intrinsic; a vector never grows, so its room is known")]
 
 use crate::pkt::Pkt;
 
@@ -12,9 +12,15 @@ pub const VEC_MAX: usize = 256;
 const PREFETCH_AHEAD: usize = 16;
 
 /// Up to [`VEC_MAX`] packets that go through a stage together.
-#[derive(Default)]
 pub struct PktVec {
+    /// Made with room for [`VEC_MAX`], and never grown or shrunk.
     pkts: Vec<Pkt>,
+}
+
+impl Default for PktVec {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl PktVec {
@@ -29,78 +35,139 @@ impl PktVec {
     /// # Errors
     ///
     /// Gives the packet back when there are already [`VEC_MAX`].
+    #[inline]
     pub fn push(&mut self, pkt: Pkt) -> Result<(), Pkt> {
-        if self.is_full() {
+        let len = self.pkts.len();
+        if len >= VEC_MAX {
             return Err(pkt);
         }
-        self.pkts.push(pkt);
+        // SAFETY: there is room for `VEC_MAX` since `new`, and `len` is less.
+        let end = unsafe { self.pkts.as_mut_ptr().add(len) };
+        // SAFETY: as above; nothing that would have to be dropped is there.
+        unsafe { end.write(pkt) };
+        // SAFETY: just written.
+        unsafe { self.pkts.set_len(len + 1) };
         Ok(())
     }
 
+    /// Packets that still fit.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> usize {
+        VEC_MAX - self.pkts.len()
+    }
+
+    /// Moves the last `n` packets of `from` to the end, in order, or as many as there are and fit; the packets that are
+    /// new here.
+    #[inline]
+    pub(crate) fn append_last(&mut self, from: &mut Vec<Pkt>, n: usize) -> &mut [Pkt] {
+        let (old, n) = (self.pkts.len(), n.min(from.len()).min(self.room()));
+        let left = from.len() - n;
+        // SAFETY: `left` is at most the length.
+        let first = unsafe { from.as_ptr().add(left) };
+        // SAFETY: there is room for `VEC_MAX` since `new`, and `n` was made to fit.
+        let end = unsafe { self.pkts.as_mut_ptr().add(old) };
+        // SAFETY: `n` packets stand at `first`, and room for them at `end`, in another vector.
+        unsafe { core::ptr::copy_nonoverlapping(first, end, n) };
+        // SAFETY: shorter than before; what is cut off has moved.
+        unsafe { from.set_len(left) };
+        // SAFETY: just written.
+        unsafe { self.pkts.set_len(old + n) };
+        &mut self.pkts[old..]
+    }
+
+    /// Moves all packets to the end of `to`.
+    #[inline]
+    pub(crate) fn append_to(&mut self, to: &mut Vec<Pkt>) {
+        to.append(&mut self.pkts);
+    }
+
     /// Takes the last packet.
+    #[inline]
     pub fn pop(&mut self) -> Option<Pkt> {
         self.pkts.pop()
     }
 
     /// Packets in the vector.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.pkts.len()
     }
 
     /// Whether there is none.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pkts.is_empty()
     }
 
     /// Whether no further packet fits.
+    #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.pkts.len() >= VEC_MAX
     }
 
     /// The packets, in order.
+    #[inline]
     pub fn iter(&self) -> core::slice::Iter<'_, Pkt> {
         self.pkts.iter()
     }
 
     /// The packets, in order, to change. For loops after the first: the lines are in the cache by then.
+    #[inline]
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, Pkt> {
         self.pkts.iter_mut()
     }
 
     /// Runs `visit` on each packet and its position, fetching metadata and data of those to come: for the first
     /// loop that reads them.
+    #[inline]
     pub fn for_each_prefetching(&mut self, mut visit: impl FnMut(usize, &mut Pkt)) {
         self.pkts.iter().take(PREFETCH_AHEAD).map(Pkt::lines).for_each(prefetch);
-        for at in 0..self.pkts.len() {
-            self.pkts.get(at + PREFETCH_AHEAD).map(Pkt::lines).into_iter().for_each(prefetch);
+        let len = self.pkts.len();
+        let last = len.saturating_sub(1);
+        for at in 0..len {
+            prefetch(self.pkts[at.wrapping_add(PREFETCH_AHEAD).min(last)].lines());
             visit(at, &mut self.pkts[at]);
         }
     }
 
     /// Moves all packets out, in order.
+    #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = Pkt> + '_ {
         self.pkts.drain(..)
     }
 
     /// Moves up to `n` packets from the front out, in order.
+    #[inline]
     pub fn drain_front(&mut self, n: usize) -> impl Iterator<Item = Pkt> + '_ {
         let n = n.min(self.pkts.len());
         self.pkts.drain(..n)
     }
 }
 
+#[inline]
 fn prefetch((meta, data): (*const u8, *const u8)) {
+    prefetch_line(meta);
+    prefetch_line(data);
+}
+
+/// Fetches the cache line that `what` begins in, without waiting for it.
+#[inline]
+pub fn prefetch_ref<T>(what: &T) {
+    prefetch_line(core::ptr::from_ref(what).cast());
+}
+
+#[inline]
+fn prefetch_line(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch has no effect but on the cache, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(meta.cast()) };
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(data.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (meta, data);
+    let _ = line;
 }

@@ -26,13 +26,15 @@ pub struct Ip {
     pub dont_fragment: bool,
     /// Identification (IPv4, and fragments of IPv6).
     pub id: u16,
+    /// The two bits of explicit congestion notification.
+    pub ecn: u8,
 }
 
 impl Ip {
     /// An ordinary header between two addresses of one family.
     #[must_use]
     pub const fn new(src: IpAddr, dst: IpAddr) -> Self {
-        Self { src, dst, ttl: 64, dont_fragment: true, id: 0 }
+        Self { src, dst, ttl: 64, dont_fragment: true, id: 0, ecn: 0 }
     }
 
     /// With this time to live.
@@ -57,11 +59,11 @@ pub fn packet(ip: Ip, protocol: Protocol, payload: &[u8]) -> Vec<u8> {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let (ttl, dont_fragment, id) = (ip.ttl, ip.dont_fragment, ip.id);
             let header = ip4::Header::new(src, dst, protocol, payload_len);
-            ip4::Header { ttl, dont_fragment, id, ..header }.emit(&mut bytes).unwrap_or(0)
+            ip4::Header { ttl, dont_fragment, id, tos: ip.ecn, ..header }.emit(&mut bytes).unwrap_or(0)
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = ip6::Header::new(src, dst, protocol, payload_len);
-            ip6::Header { hop_limit: ip.ttl, ..header }.emit(&mut bytes).unwrap_or(0)
+            ip6::Header { hop_limit: ip.ttl, traffic_class: ip.ecn, ..header }.emit(&mut bytes).unwrap_or(0)
         }
         _ => return Vec::new(),
     };

@@ -54,7 +54,8 @@ impl Host {
             let tables = Arc::clone(&tables);
             let key = random.key();
             let parts = Parts { id: CpuId(id), cpus: spec.cpus, pool, peers, inbox, key, tables };
-            let (netisr, shared) = Netisr::new(parts);
+            let (mut netisr, shared) = Netisr::new(parts);
+            netisr.set_flows(spec.flows);
             let (sleeper, bell) = sleepers.remove(0);
             cpus.push(SimCpu::new(netisr, shared, sleeper, bell));
             remotes.push(remote);
@@ -70,7 +71,8 @@ impl Host {
             for ring in 0..rings {
                 let cpu = &mut self.cpus[self.spec.owner_of_ring(ring)];
                 self.nics[port].route_interrupts(ring, Arc::clone(&cpu.bell));
-                cpu.netisr.attach(ifindex, Box::new(self.nics[port].driver(ring)));
+                let queue = u16::try_from(ring).unwrap_or(u16::MAX);
+                cpu.netisr.attach_queue(ifindex, queue, Box::new(self.nics[port].driver(ring)));
             }
             for at in rings..self.cpus.len() {
                 let owner = CpuId(u16::try_from(self.spec.owner_of_ring(at % rings)).unwrap_or(0));
@@ -165,16 +167,14 @@ impl Host {
         let (nic, bell, ifindex) = (self.nics[port].clone(), Arc::clone(&self.cpus[to].bell), ifindex(port));
         let target = CpuId(u16::try_from(to).unwrap_or(0));
         self.call(from, move |netisr| {
-            if !netisr.rings().any(|(of, _)| of == ifindex) {
-                return;
+            let own = netisr.rings().filter(|ring| ring.ifindex() == ifindex);
+            let queues: Vec<u16> = own.map(net::netisr::Ring::queue).collect();
+            for queue in queues {
+                let (nic, bell) = (nic.clone(), Arc::clone(&bell));
+                let arrived = move |_: &mut Netisr| nic.route_interrupts(queue.into(), bell);
+                let moved = netisr.move_ring(ifindex, queue, target, Box::new(arrived));
+                debug_assert_eq!(moved, Ok(()), "the ring is there, and so is the CPU");
             }
-            let drivers = netisr.detach(ifindex);
-            netisr.send_through(ifindex, target);
-            let attach = move |netisr: &mut Netisr| {
-                (0..nic.spec().rings).for_each(|ring| nic.route_interrupts(ring, Arc::clone(&bell)));
-                drivers.into_iter().for_each(|driver| netisr.attach(ifindex, driver));
-            };
-            netisr.cpu.peers.send(target, Msg::Call(Box::new(attach)));
         })
     }
 

@@ -77,6 +77,8 @@ struct State {
     spec: Spec,
     rings: Vec<Ring>,
     gone: bool,
+    /// No carrier: what is to be sent waits, and nothing arrives.
+    down: bool,
     counts: Counts,
     /// The ring that may send next.
     turn: usize,
@@ -116,6 +118,7 @@ impl Nic {
             spec,
             rings,
             gone: false,
+            down: false,
             counts: Counts::default(),
             turn: 0,
             misuse: Vec::new(),
@@ -151,7 +154,8 @@ impl Nic {
     /// Whether a frame waits to be sent.
     #[must_use]
     pub fn has_to_transmit(&self) -> bool {
-        self.lock().rings.iter().any(Ring::has_to_transmit)
+        let state = self.lock();
+        !state.down && state.rings.iter().any(Ring::has_to_transmit)
     }
 
     /// What it is like.
@@ -185,6 +189,13 @@ impl Nic {
         state.rings.iter().for_each(Ring::interrupt);
     }
 
+    /// Takes the carrier away, or gives it back.
+    pub fn set_link(&self, up: bool) {
+        let mut state = self.lock();
+        state.down = !up;
+        state.rings.iter().for_each(Ring::interrupt);
+    }
+
     /// Refuses the next `frames` that are to be sent.
     pub fn refuse(&self, frames: u32) {
         self.lock().plant.refuse = frames;
@@ -208,7 +219,7 @@ impl Nic {
 impl State {
     fn deliver(&mut self, frame: Frame) {
         let dst = frame.header().dst;
-        if self.gone {
+        if self.gone || self.down {
             self.counts.unplugged += 1;
             return;
         }
@@ -231,6 +242,9 @@ impl State {
     }
 
     fn transmit(&mut self) -> Option<Frame> {
+        if self.down {
+            return None;
+        }
         let rings = self.rings.len();
         let at = (0..rings).map(|n| (self.turn + n) % rings).find(|at| self.rings[*at].has_to_transmit())?;
         self.turn = at + 1;

@@ -47,6 +47,8 @@ pub struct World {
     stations: Vec<Station>,
     plugs: Vec<Plug>,
     flows: Vec<(StationId, StationId, Flow)>,
+    /// When each of them began.
+    begun: Vec<Instant>,
     events: BinaryHeap<Reverse<Event>>,
     happened: u64,
     turns: u64,
@@ -110,6 +112,7 @@ impl World {
             stations: Vec::new(),
             plugs: Vec::new(),
             flows: Vec::new(),
+            begun: Vec::new(),
             events: BinaryHeap::new(),
             happened: 0,
             turns: 0,
@@ -146,6 +149,7 @@ impl World {
         let id = FlowId(u32::try_from(self.flows.len()).unwrap_or(u32::MAX));
         self.flows.push((from, to, flow));
         let now = self.now;
+        self.begun.push(now);
         self.at(from).start_flow(id, flow, now);
         id
     }
@@ -181,6 +185,14 @@ impl World {
     pub fn tally(&self, flow: FlowId) -> crate::station::Tally {
         let (_, to, _) = self.flows[flow.0 as usize];
         self.stations[to.0].tally(flow)
+    }
+
+    /// How long each datagram of a flow was on its way, of those that arrived, in the order in which they did.
+    #[must_use]
+    pub fn delays(&self, id: FlowId) -> Vec<Duration> {
+        let (at, tally) = (id.0 as usize, self.tally(id));
+        let (flow, begun) = (self.flows[at].2, self.begun[at]);
+        tally.arrived.iter().map(|(number, arrived)| arrived.since(flow.leaves(begun, *number))).collect()
     }
 
     /// Lets time pass.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{KINDS, LONG, SHORT, callgrind};
+use super::{KINDS, LONGER, SEVERAL, callgrind, shortest};
 use crate::run;
 
 /// Packets in one turn of the runs that are looked into.
@@ -31,21 +31,22 @@ struct Place {
 
 /// Prints the dearest functions and lines of each kind of run.
 pub(super) fn print(program: &Path) -> Result<()> {
-    for kind in KINDS {
+    for kind in KINDS.iter().chain(SEVERAL) {
         let spent = difference(program, kind)?;
         let places = places(program, &spent)?;
-        let total = spent.values().sum::<u64>() as f64 / (LONG - SHORT) as f64;
+        let packets = (shortest(kind) * (LONGER - 1)) as f64;
+        let total = spent.values().sum::<u64>() as f64 / packets;
         println!("\n{kind}, {AT_ONCE} packets in a turn: {total:.1} instructions per packet");
-        show(&spent, &places, |place| {
+        show(&spent, packets, &places, |place| {
             format!("{}  {}", place.line.split(':').next().unwrap_or_default(), place.function)
         });
         println!();
-        show(&spent, &places, |place| format!("{}  {}", place.line, place.function));
+        show(&spent, packets, &places, |place| format!("{}  {}", place.line, place.function));
     }
     Ok(())
 }
 
-fn show(spent: &Spent, places: &BTreeMap<u64, Place>, name: impl Fn(&Place) -> String) {
+fn show(spent: &Spent, packets: f64, places: &BTreeMap<u64, Place>, name: impl Fn(&Place) -> String) {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (address, cost) in spent {
         *sums.entry(places.get(address).map_or_else(|| "?".into(), &name)).or_insert(0) += cost;
@@ -53,13 +54,14 @@ fn show(spent: &Spent, places: &BTreeMap<u64, Place>, name: impl Fn(&Place) -> S
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, cost)| core::cmp::Reverse(*cost));
     for (name, cost) in sums.iter().take(SHOWN) {
-        println!("{:8.1}  {name}", *cost as f64 / (LONG - SHORT) as f64);
+        println!("{:8.1}  {name}", *cost as f64 / packets);
     }
 }
 
 /// What the longer run spent more, by address in the program's file.
 fn difference(program: &Path, kind: &str) -> Result<Spent> {
-    let [short, long] = [SHORT, LONG].map(|packets| {
+    let [short, long] = [1, LONGER].map(|times| {
+        let packets = shortest(kind) * times;
         let exact = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"];
         callgrind(program, kind, AT_ONCE, packets, &exact)
     });

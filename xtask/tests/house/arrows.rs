@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sim", &["net", "pkt", "wire"]),
     ("dev", &["net", "pkt"]),
     ("pantala", &["dev", "net", "pkt", "sim", "wire"]),
-    ("bench", &["net", "pkt", "wire"]),
+    ("bench", &["dev", "net", "pkt", "wire"]),
     ("xtask", &[]),
 ];
 

@@ -36,12 +36,15 @@ pub struct XdpRing {
     lent: Lent,
     account: Option<RingId>,
     allowance: usize,
+    busy_poll: bool,
     /// Pieces of the frame that the kernel is in the middle of delivering.
     partial: Option<Pkt>,
     /// Whether the frame is to be thrown away as soon as its last piece is there.
     partial_is_bad: bool,
     scratch: Vec<Desc>,
     pieces_max: usize,
+    /// Bytes of the pieces that the kernel has not sent yet.
+    in_flight: usize,
     /// Bytes of the longest frame that can have come over the wire.
     frame_max: usize,
     /// What the last doorbell said.
@@ -73,10 +76,12 @@ impl XdpRing {
             lent: Lent::new(umem.arena().slots()),
             account: None,
             allowance: options.allowance,
+            busy_poll: options.busy_poll,
             partial: None,
             partial_is_bad: false,
             scratch: Vec::with_capacity(RING_LEN as usize),
             pieces_max,
+            in_flight: 0,
             frame_max: options.frame_max().max(SINGLE_BUFFER) as usize,
             link: Link::Up,
             stats: DriverStats::default(),
@@ -110,8 +115,8 @@ impl XdpRing {
         }
     }
 
-    /// A driver without a copy that ran out of chunks does not look for new ones by itself.
-    #[cold]
+    /// Runs the driver's receive loop where that is busy polled. Elsewhere: a driver without a copy that ran out of chunks
+    /// does not look for new ones by itself.
     fn wake_receiver(&self) {
         // An error says that the interface is down or gone, as the next doorbell does.
         let _ = self.socket.as_ref().map(|socket| socket.wake_receiver());
@@ -119,11 +124,19 @@ impl XdpRing {
 
     /// Frames that have left: their buffers are free again.
     fn complete(&mut self, pool: &mut Pool) {
-        let (arena, lent, stats) = (&self.arena, &mut self.lent, &mut self.stats);
+        let Self { arena, lent, stats, in_flight, .. } = self;
         self.rings.completion.take(u32::MAX, |addr| match take_back(arena, lent, addr) {
-            Some(pkt) => pool.give(pkt),
+            Some(pkt) => {
+                *in_flight = in_flight.saturating_sub(pkt.len());
+                pool.give(pkt);
+            }
             None => stats.tx_errors += 1,
         });
+    }
+
+    /// Takes frames until there are `full`.
+    fn take(&mut self, pool: &mut Pool, into: &mut PktVec, full: usize) {
+        while into.len() < full && self.some_pieces(pool, into, full - into.len()) {}
     }
 
     /// Takes up to `max` pieces; answers whether there were any.
@@ -197,6 +210,7 @@ impl XdpRing {
 
     fn queue_piece(&mut self, pkt: Pkt, continues: bool) {
         let len = u32::try_from(pkt.len()).unwrap_or(0);
+        self.in_flight += pkt.len();
         self.lent.insert(u64::from(pkt.index()));
         let options = if continues { CONTINUES } else { 0 };
         self.scratch.push(Desc { addr: pkt.into_frame(), len, options });
@@ -222,8 +236,12 @@ impl Driver for XdpRing {
         self.complete(pool);
         let before = into.len();
         let full = pkt::VEC_MAX.min(before.saturating_add(max));
-        while into.len() < full && self.some_pieces(pool, into, full - into.len()) {}
+        self.take(pool, into, full);
         self.refill(pool);
+        if self.busy_poll && into.len() == before {
+            self.wake_receiver();
+            self.take(pool, into, full);
+        }
         let got = into.len() - before;
         self.stats.rx_frames += got as u64;
         got
@@ -269,6 +287,11 @@ impl Driver for XdpRing {
         }
     }
 
+    /// What the completion ring has given back is not in flight any more.
+    fn in_flight(&self) -> Option<usize> {
+        Some(self.in_flight)
+    }
+
     /// Frames wait for another kick, or the kernel has no buffer left to wake us with.
     fn busy(&self) -> bool {
         let chunks = (RING_LEN - self.rings.fill.room()) as usize;
@@ -296,6 +319,12 @@ impl Driver for XdpRing {
         }
     }
 
+    /// Kernel and ring go on as they are. The buffers that the kernel has come home one by one, as packets or sent.
+    fn leave(&mut self, pool: &mut Pool) {
+        self.complete(pool);
+        self.account.take().into_iter().for_each(|account| pool.close_ring(account));
+    }
+
     /// What is still in the rings comes back with a copy, because the kernel then touches no buffer of a closed socket.
     /// Without, the device may go on writing for a while, and who is done is not to be known: those buffers stay lent.
     fn close(&mut self, pool: &mut Pool) {
@@ -307,11 +336,13 @@ impl Driver for XdpRing {
         if !self.open.close(socket) || self.zero_copy {
             return;
         }
+        self.in_flight = 0;
         for slot in self.lent.drain() {
             // SAFETY: the socket is closed, so nobody else has the slot.
             let pkt = unsafe { self.arena.reclaim(slot * STRIDE as u64) };
             pkt.into_iter().for_each(|pkt| pool.give(pkt));
         }
+        self.leave(pool);
     }
 }
 

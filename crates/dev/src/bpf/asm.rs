@@ -61,10 +61,14 @@ pub enum Alu {
     Add = 0x00,
     Sub = 0x10,
     Mul = 0x20,
+    /// Unsigned.
+    Div = 0x30,
     Or = 0x40,
     And = 0x50,
     Shl = 0x60,
     Shr = 0x70,
+    /// The unsigned remainder.
+    Mod = 0x90,
     Xor = 0xa0,
     Mov = 0xb0,
 }
@@ -133,6 +137,15 @@ impl Asm {
     /// `dst = *(size *)(base + offset)`
     pub fn load(&mut self, size: Size, dst: Reg, base: Reg, offset: i16) -> &mut Self {
         self.push(CLASS_LDX | MODE_MEM | size as u8, dst, base, offset, 0)
+    }
+
+    /// `*(size *)(base + offset) = src`; a constant is extended with its sign.
+    pub fn store(&mut self, size: Size, base: Reg, offset: i16, src: impl Into<Src>) -> &mut Self {
+        let op = MODE_MEM | size as u8;
+        match src.into() {
+            Src::Reg(src) => self.push(CLASS_STX | op, base, src, offset, 0),
+            Src::Imm(n) => self.push(CLASS_ST | op, base, Reg::R0, offset, n),
+        }
     }
 
     /// `r0 =` the packet's bytes at `index + offset`, from network to host order; `r6` must hold the packet.
@@ -216,12 +229,20 @@ impl Asm {
 /// Functions of the kernel that a program may call (`enum bpf_func_id`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Helper {
+    /// `map_lookup_elem(map, pointer to the key)`: a pointer to the value, or 0
+    MapLookup = 1,
+    /// `redirect(ifindex, flags)`: the action that sends the frame out there
+    Redirect = 23,
+    /// `fib_lookup(context, struct bpf_fib_lookup, its size, flags)`: 0 if the kernel would forward it
+    FibLookup = 69,
     /// `redirect_map(map, key, action if there is no entry)`
     RedirectMap = 51,
 }
 
 const CLASS_LD: u8 = 0x00;
 const CLASS_LDX: u8 = 0x01;
+const CLASS_ST: u8 = 0x02;
+const CLASS_STX: u8 = 0x03;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const MODE_IMM: u8 = 0x00;
@@ -243,6 +264,7 @@ mod tests {
         let mut asm = Asm::new();
         asm.mov(Reg::R0, 2).alu(Alu::Xor, Reg::R1, Reg::R2).load(Size::Word, Reg::R2, Reg::R1, 16);
         asm.load_packet(Size::Half, Reg::R7, 12).call(Helper::RedirectMap).exit();
+        asm.store(Size::Word, Reg::R10, -4, 7).store(Size::Double, Reg::R10, -16, Reg::R1);
         let expected = [
             (0xb7, 0, 0, 2),
             (0xaf, 0x21, 0, 0),
@@ -250,6 +272,8 @@ mod tests {
             (0x48, 0x70, 0, 12),
             (0x85, 0, 0, 51),
             (0x95, 0, 0, 0),
+            (0x62, 0x0a, -4, 7),
+            (0x7b, 0x1a, -16, 0),
         ];
         assert_eq!(words(&asm.finish().unwrap()), expected);
     }

@@ -58,6 +58,74 @@ impl XskMap {
     }
 }
 
+/// Some numbers that each CPU has for itself, shared with programs: counters, and what they are to do.
+///
+/// For a program it is a map with one key, 0, whose value are the numbers of the CPU that it runs on.
+#[derive(Debug)]
+pub struct PerCpu {
+    map: OwnedFd,
+    words: u32,
+    cpus: usize,
+}
+
+impl PerCpu {
+    /// `words` numbers for each CPU, all 0.
+    ///
+    /// # Errors
+    /// [`BpfError::Permission`]; [`BpfError::Refused`] if it cannot be learned how many CPUs the kernel counts.
+    pub fn new(words: u32) -> Result<Self, BpfError> {
+        const PERCPU_ARRAY: u32 = 6;
+        let cpus = possible_cpus().map_err(refused("count the CPUs"))?;
+        let value_size = words.saturating_mul(8);
+        let mut create = Create { kind: PERCPU_ARRAY, key_size: 4, value_size, entries: 1, flags: 0 };
+        let map = call_for_fd(&mut create).map_err(refused("make a map of numbers"))?;
+        Ok(Self { map, words, cpus })
+    }
+
+    /// The numbers, added up over the CPUs.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn sums(&self) -> Result<Vec<u64>, BpfError> {
+        let words = self.words as usize;
+        let mut values = vec![0_u64; self.cpus * words];
+        let key = 0_u32;
+        call(&mut Lookup(self.element(&key, values.as_mut_ptr() as u64)))
+            .map_err(refused("read a map of numbers"))?;
+        Ok((0..words).map(|word| values[word..].iter().step_by(words).sum()).collect())
+    }
+
+    /// Gives all CPUs these numbers, and 0 where there are too few.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn set(&self, numbers: &[u64]) -> Result<(), BpfError> {
+        let one = numbers.iter().copied().chain(core::iter::repeat(0)).take(self.words as usize);
+        let values = vec![one.collect::<Vec<_>>(); self.cpus].concat();
+        let key = 0_u32;
+        call(&mut self.element(&key, values.as_ptr() as u64))
+            .map(drop)
+            .map_err(refused("write a map of numbers"))
+    }
+
+    fn element(&self, key: &u32, value: u64) -> Element {
+        Element { map: self.map.as_raw_fd(), pad: 0, key: core::ptr::from_ref(key) as u64, value, flags: 0 }
+    }
+}
+
+/// CPUs that the kernel has room for: what it writes numbers of.
+fn possible_cpus() -> io::Result<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map(|last| last + 1).ok_or_else(|| io::Error::other("the list of possible CPUs is odd"))
+}
+
+impl AsFd for PerCpu {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
 impl AsFd for XskMap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -90,7 +158,7 @@ struct Element {
 }
 
 // SAFETY: laid out as the kernel's structure; key and value point to locals of the caller, of the four bytes
-// each that an XSKMAP has.
+// each that an XSKMAP has, or of as many bytes for each possible CPU as a `PerCpu` has.
 unsafe impl Command for Element {
     const NUMBER: libc::c_long = 2;
 }
@@ -102,4 +170,13 @@ struct Delete(Element);
 // SAFETY: as `Element`; the value is not read.
 unsafe impl Command for Delete {
     const NUMBER: libc::c_long = 3;
+}
+
+/// `BPF_MAP_LOOKUP_ELEM`
+#[repr(transparent)]
+struct Lookup(Element);
+
+// SAFETY: as `Element`; the value is written, and is a local of the caller's that may be.
+unsafe impl Command for Lookup {
+    const NUMBER: libc::c_long = 1;
 }

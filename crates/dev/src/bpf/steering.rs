@@ -14,44 +14,65 @@
 //! | ARP, neighbour discovery | the address that it is about |
 //! | anything else, or cut short | nothing: queue 0 |
 //!
-//! One 802.1Q tag is looked through. The kernel takes the result modulo the number of queues attached, which
-//! is the rule of [`net::rss::Placement`] when there is one queue for each CPU.
+//! One 802.1Q tag is looked through. From the hash follows the ring as in [`net::ringmap::RingMap::ring`]: computed,
+//! because a program of this kind with a table would need a map. The kernel takes the result modulo the number of queues
+//! attached, which changes nothing.
 
 use super::BpfError;
 use super::asm::{Alu, Asm, AsmError, Cond, Insn, Label, Reg, Size};
 use super::prog::{Kind, Program};
+use net::ringmap::{RingMap, Spread};
 
 /// The two bytes that the key repeats.
 pub const KEY: u16 = 0x6d5a;
 
-/// Loads the program. `table`: how many entries the placement table has, a power of two (128 by default);
-/// the result is `hash % table`.
+/// What is computed from the hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steer {
+    /// How many buckets hashes fall into, a power of two (128 by default).
+    pub buckets: u16,
+    /// How buckets fall into rings; `None` for the bucket itself.
+    pub spread: Option<Spread>,
+}
+
+impl Steer {
+    /// As the stack would have it.
+    #[must_use]
+    pub fn by(map: &RingMap) -> Self {
+        Self { buckets: map.buckets(), spread: Some(map.spread()) }
+    }
+}
+
+/// Loads the program.
 ///
 /// # Errors
 /// [`BpfError`].
-pub fn load(table: u16) -> Result<Program, BpfError> {
-    load_as(Kind::SocketFilter, table)
+pub fn load(steer: Steer) -> Result<Program, BpfError> {
+    load_as(Kind::SocketFilter, steer)
 }
 
 /// Loads it as another kind; [`Kind::Classifier`] can be given Ethernet frames in a test run.
 ///
 /// # Errors
 /// [`BpfError`].
-pub fn load_as(kind: Kind, table: u16) -> Result<Program, BpfError> {
-    let insns = program(table).map_err(|e| BpfError::Refused {
+pub fn load_as(kind: Kind, steer: Steer) -> Result<Program, BpfError> {
+    let insns = program(steer).map_err(|e| BpfError::Refused {
         doing: "assemble the steering program",
         source: std::io::Error::other(e),
     })?;
     Program::load("pantala_steer", kind, &insns, false)
 }
 
-fn program(table: u16) -> Result<Vec<Insn>, AsmError> {
+fn program(steer: Steer) -> Result<Vec<Insn>, AsmError> {
     let mut asm = Asm::new();
     let hash = asm.label();
     asm.mov(PACKET, Reg::R1).mov(L2_END, ETHER_HEADER).mov(FOLD, 0).mov(ANY, 0);
     ether_type(&mut asm, hash);
     asm.place(hash);
-    toeplitz(&mut asm, i32::from(table.saturating_sub(1)));
+    toeplitz(&mut asm, i32::from(steer.buckets.saturating_sub(1)));
+    if let Some(spread) = steer.spread {
+        ring(&mut asm, spread);
+    }
     asm.exit();
     asm.finish()
 }
@@ -144,6 +165,20 @@ fn toeplitz(asm: &mut Asm, mask: i32) {
     asm.alu(Alu::And, Reg::R0, mask);
 }
 
+/// From the bucket in `r0` to the ring in `r0`.
+fn ring(asm: &mut Asm, Spread { rings, grid, rest }: Spread) {
+    const ROUND: Reg = Reg::R1;
+    let [rings, grid, rest] = [rings, grid, rest].map(i32::from);
+    let within = asm.label();
+    if rest > 0 {
+        asm.mov(ROUND, Reg::R0).alu(Alu::Div, ROUND, grid).alu(Alu::Mod, Reg::R0, grid);
+        // Less than this is of the part that fills all rings.
+        asm.mov(Reg::R2, grid - rest).jump_if(Cond::Gt, Reg::R2, Reg::R0, within);
+        asm.alu(Alu::Mul, ROUND, rest).alu(Alu::Sub, Reg::R0, grid - rest).alu(Alu::Add, Reg::R0, ROUND);
+    }
+    asm.place(within).alu(Alu::Mod, Reg::R0, rings);
+}
+
 /// The 16 bits of the key that meet bit `bit` (0: the lowest) of a word; the first bit meets the key as it is.
 fn window(bit: u16) -> u16 {
     KEY.rotate_left(u32::from(15 - bit))
@@ -185,6 +220,7 @@ mod tests {
 
     #[test]
     fn the_program_is_well_formed_and_short() {
-        assert!(program(128).unwrap().len() < 256);
+        let steer = Steer { buckets: 128, spread: Some(Spread { rings: 3, grid: 5, rest: 2 }) };
+        assert!(program(steer).unwrap().len() < 256);
     }
 }

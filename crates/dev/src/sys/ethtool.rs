@@ -55,11 +55,39 @@ pub struct Channels {
 /// How a device spreads received frames over its queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RxHash {
-    /// The key of the Toeplitz hash; empty if the device does not show it.
+    /// The key of the hash; empty if the device does not show it.
     pub key: Vec<u8>,
     /// Hash → receive queue; the hash is taken modulo its length.
     pub indirection: Vec<u32>,
+    /// Which hash it is: [`Self::TOEPLITZ`], or another bit; 0 leaves it as it is.
+    pub function: u8,
+    /// What is done to addresses and ports before they are hashed; 0 for nothing.
+    pub transform: u8,
 }
+
+impl RxHash {
+    /// `ETH_RSS_HASH_TOP`.
+    pub const TOEPLITZ: u8 = 1;
+}
+
+/// A kind of packet, for which a device can be told what to hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are the names of the kinds")]
+pub enum Flow {
+    Tcp4 = 0x01,
+    Udp4 = 0x02,
+    Tcp6 = 0x05,
+    Udp6 = 0x06,
+}
+
+impl Flow {
+    /// All that have ports.
+    pub const ALL: [Self; 4] = [Self::Tcp4, Self::Udp4, Self::Tcp6, Self::Udp6];
+}
+
+/// The fields of [`Flow`]s that make a flow: both addresses (`RXH_IP_SRC`, `RXH_IP_DST`) and both ports
+/// (`RXH_L4_B_0_1`, `RXH_L4_B_2_3`).
+pub const ADDRESSES_AND_PORTS: u64 = 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7;
 
 /// A work that a device may take over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,8 +164,10 @@ impl Ethtool {
         r.set_word(3, sizes.word(3));
         self.ask(&mut r, "receive hashing")?;
         let indirection = (0..entries).map(|i| r.word(RXFH_HEAD / 4 + i)).collect();
-        let key = r.bytes().into_iter().skip(RXFH_HEAD + entries * 4).take(key_len).collect();
-        Ok(RxHash { key, indirection })
+        let bytes = r.bytes();
+        let key = bytes.iter().copied().skip(RXFH_HEAD + entries * 4).take(key_len).collect();
+        let [function, transform] = [bytes[RXFH_FUNCTION], bytes[RXFH_FUNCTION + 1]];
+        Ok(RxHash { key, indirection, function, transform })
     }
 
     /// Changes how received frames are spread. Key and table must be as long as those of
@@ -146,18 +176,27 @@ impl Ethtool {
     /// # Errors
     /// [`EthtoolError::Unsupported`], [`EthtoolError::Permission`].
     pub fn set_rx_hash(&self, hash: &RxHash) -> Result<(), EthtoolError> {
-        const SRSSH: u32 = 0x47;
-        const UNCHANGED: u32 = u32::MAX;
-        let entries = hash.indirection.len().min(RXFH_MOST / 8);
-        let key = &hash.key[..hash.key.len().min(RXFH_MOST / 8)];
-        let mut r = Request::new(SRSSH, RXFH_HEAD + entries * 4 + key.len());
-        r.set_word(2, if entries == 0 { UNCHANGED } else { length(entries) });
-        r.set_word(3, length(key.len()));
-        for (i, &queue) in hash.indirection[..entries].iter().enumerate() {
-            r.set_word(RXFH_HEAD / 4 + i, queue);
-        }
-        r.put(RXFH_HEAD + entries * 4, key);
-        self.ask(&mut r, "setting the receive hash")
+        self.ask(&mut srssh(hash), "setting the receive hash")
+    }
+
+    /// What is hashed of packets of a kind: bits as in [`ADDRESSES_AND_PORTS`].
+    ///
+    /// # Errors
+    /// [`EthtoolError::Unsupported`].
+    pub fn hashed_fields(&self, flow: Flow) -> Result<u64, EthtoolError> {
+        const GRXFH: u32 = 0x29;
+        let mut r = rxfh(GRXFH, flow, 0);
+        self.ask(&mut r, "the fields that are hashed")?;
+        Ok(r.long(2))
+    }
+
+    /// Changes what is hashed of packets of a kind.
+    ///
+    /// # Errors
+    /// [`EthtoolError::Unsupported`], [`EthtoolError::Permission`].
+    pub fn set_hashed_fields(&self, flow: Flow, fields: u64) -> Result<(), EthtoolError> {
+        const SRXFH: u32 = 0x2a;
+        self.ask(&mut rxfh(SRXFH, flow, fields), "setting the fields that are hashed")
     }
 
     /// Whether the device does this work.
@@ -222,6 +261,32 @@ impl Feature {
     }
 }
 
+/// `struct ethtool_rxfh` that sets key, table and function. The table comes before the key.
+fn srssh(hash: &RxHash) -> Request {
+    const SRSSH: u32 = 0x47;
+    const UNCHANGED: u32 = u32::MAX;
+    let entries = hash.indirection.len().min(RXFH_MOST / 8);
+    let key = &hash.key[..hash.key.len().min(RXFH_MOST / 8)];
+    let mut r = Request::new(SRSSH, RXFH_HEAD + entries * 4 + key.len());
+    r.set_word(2, if entries == 0 { UNCHANGED } else { length(entries) });
+    r.set_word(3, length(key.len()));
+    r.put(RXFH_FUNCTION, &[hash.function, hash.transform, 0, 0]);
+    for (i, &queue) in hash.indirection[..entries].iter().enumerate() {
+        r.set_word(RXFH_HEAD / 4 + i, queue);
+    }
+    r.put(RXFH_HEAD + entries * 4, key);
+    r
+}
+
+/// The beginning of `struct ethtool_rxnfc`, which is all that these two commands look at: command, flow type, and a
+/// 64-bit number.
+fn rxfh(command: u32, flow: Flow, fields: u64) -> Request {
+    let mut r = Request::new(command, 16);
+    r.set_word(1, flow as u32);
+    r.put(8, &fields.to_ne_bytes());
+    r
+}
+
 /// A structure of ethtool: 32-bit words, of which the first is the command.
 struct Request(Vec<u32>);
 
@@ -234,6 +299,12 @@ impl Request {
 
     fn word(&self, index: usize) -> u32 {
         self.0.get(index).copied().unwrap_or(0)
+    }
+
+    /// The 64-bit number that begins at a word.
+    fn long(&self, index: usize) -> u64 {
+        let bytes = [self.word(index).to_ne_bytes(), self.word(index + 1).to_ne_bytes()].concat();
+        bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes)
     }
 
     fn set_word(&mut self, index: usize, value: u32) {
@@ -270,6 +341,8 @@ fn length(n: usize) -> u32 {
 const GRSSH: u32 = 0x46;
 /// Bytes of `struct ethtool_rxfh` before table and key.
 const RXFH_HEAD: usize = 24;
+/// Where in it the function stands, and behind it the transformation.
+const RXFH_FUNCTION: usize = 16;
 /// More than any device has: bounds what is allocated on a driver's word.
 const RXFH_MOST: usize = 1 << 20;
 
@@ -286,5 +359,56 @@ mod tests {
     #[test]
     fn the_request_structure_has_the_kernels_size() {
         assert_eq!(size_of::<IfReq>(), size_of::<libc::ifreq>());
+    }
+
+    /// `struct ethtool_rxfh` of `linux/ethtool.h`, with what stands behind it.
+    #[repr(C)]
+    struct Rxfh {
+        cmd: u32,
+        rss_context: u32,
+        indir_size: u32,
+        key_size: u32,
+        hfunc: u8,
+        input_xfrm: u8,
+        rsvd8: [u8; 2],
+        rsvd32: u32,
+        rss_config: [u32; 4],
+    }
+
+    #[test]
+    fn key_and_table_lie_where_the_kernel_looks_for_them() {
+        assert_eq!(core::mem::offset_of!(Rxfh, rss_config), RXFH_HEAD);
+        assert_eq!(core::mem::offset_of!(Rxfh, hfunc), RXFH_FUNCTION);
+        let key = vec![0x6d, 0x5a, 0x6d, 0x5a, 0x6d];
+        let hash = RxHash { key, indirection: vec![3, 1], function: RxHash::TOEPLITZ, transform: 0 };
+        let bytes = srssh(&hash).bytes();
+        let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
+        let at = |offset: usize| word(offset);
+        assert_eq!(at(core::mem::offset_of!(Rxfh, cmd)), 0x47);
+        assert_eq!(at(core::mem::offset_of!(Rxfh, rss_context)), 0, "of the device, not of a context");
+        assert_eq!(
+            (at(core::mem::offset_of!(Rxfh, indir_size)), at(core::mem::offset_of!(Rxfh, key_size))),
+            (2, 5)
+        );
+        assert_eq!(bytes[core::mem::offset_of!(Rxfh, hfunc)], 1);
+        assert_eq!(
+            (bytes[core::mem::offset_of!(Rxfh, input_xfrm)], at(core::mem::offset_of!(Rxfh, rsvd32))),
+            (0, 0)
+        );
+        assert_eq!((at(24), at(28), &bytes[32..37]), (3, 1, &[0x6d, 0x5a, 0x6d, 0x5a, 0x6d][..]));
+    }
+
+    #[test]
+    fn an_empty_table_and_an_empty_key_are_left_as_they_are() {
+        let none = RxHash { key: Vec::new(), indirection: Vec::new(), function: 0, transform: 0 };
+        assert_eq!(srssh(&none).0, [0x47, 0, u32::MAX, 0, 0, 0]);
+    }
+
+    #[test]
+    fn hashed_fields_are_asked_for_with_sixteen_bytes() {
+        let r = rxfh(0x2a, Flow::Udp6, ADDRESSES_AND_PORTS);
+        let bytes = r.bytes();
+        assert_eq!((bytes.len(), r.word(0), r.word(1), r.long(2)), (16, 0x2a, 6, 0xf0));
+        assert_eq!(bytes[8..16], 0xf0_u64.to_ne_bytes());
     }
 }

@@ -5,13 +5,15 @@
 use core::fmt::{self, Write};
 
 use super::stack::Stack;
-use super::types::{Error, Interface, InterfaceCounters, InterfaceFlag, Netisr, Pool};
+use super::types::{Error, Interface, InterfaceCounters, InterfaceFlag, Netisr, OutputQueue, Pool};
 
 /// All metrics of a stack.
 pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     let mut page = Page::default();
     let netisrs = stack.netisrs()?;
-    interfaces(&mut page, &stack.interfaces()?);
+    let all = stack.interfaces()?;
+    interfaces(&mut page, &all);
+    queues(&mut page, &all);
     counters(&mut page, stack, &netisrs)?;
     cpus(&mut page, &netisrs);
     pools(&mut page, &stack.pools()?);
@@ -61,6 +63,47 @@ fn interfaces(page: &mut Page, interfaces: &[Interface]) {
                     &[("if", &interface.name), ("cpu", &ring.cpu), ("queue", &ring.ring)];
                 page.value(name, labels, read(&ring.counters));
             }
+        }
+    }
+}
+
+type PerQueue = (&'static str, &'static str, fn(&OutputQueue) -> u64);
+
+const PER_QUEUE: &[PerQueue] = &[
+    ("pantala_ifq_packets", "Packets that wait in the output queue.", |q| q.packets),
+    ("pantala_ifq_bytes", "Bytes that wait in the output queue.", |q| q.bytes),
+    ("pantala_ifq_flows", "Flows that wait in the output queue.", |q| q.flows),
+    ("pantala_ifq_byte_limit", "Bytes that the transmit ring may hold; 0 if there is no limit.", |q| {
+        q.byte_limit.unwrap_or(0)
+    }),
+    ("pantala_ifq_in_flight_bytes", "Bytes that the transmit ring held when it was last given any.", |q| {
+        q.in_flight
+    }),
+];
+
+type PerInterface = (&'static str, &'static str, fn(&InterfaceCounters) -> u64);
+
+const PER_INTERFACE: &[PerInterface] = &[
+    ("pantala_ifq_drops_total", "Frames dropped on their way to the device.", |c| c.tx_drops),
+    ("pantala_ifq_marks_total", "Frames marked instead of dropped (ECN).", |c| c.tx_marks),
+    ("pantala_ifq_pushed_back_total", "Times that a ring did not take all.", |c| c.tx_pushed_back),
+    ("pantala_ifq_flushes_total", "Times that a netisr had frames for the device.", |c| c.tx_flushes),
+];
+
+fn queues(page: &mut Page, interfaces: &[Interface]) {
+    for (name, help, read) in PER_QUEUE {
+        page.head(name, "gauge", help);
+        for interface in interfaces {
+            for queue in &interface.queues {
+                let labels: Labels<'_> = &[("if", &interface.name), ("cpu", &queue.cpu)];
+                page.value(name, labels, read(queue));
+            }
+        }
+    }
+    for (name, help, read) in PER_INTERFACE {
+        page.head(name, "counter", help);
+        for interface in interfaces {
+            page.value(name, &[("if", &interface.name)], read(&interface.counters));
         }
     }
 }

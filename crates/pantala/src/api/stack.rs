@@ -6,12 +6,11 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use ipnet::IpNet;
 use tokio::sync::mpsc;
 
 use super::types::{
-    Counters, Error, Family, Interface, InterfaceChange, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded,
-    Route, RouteAnswer, RouteRequest,
+    Counters, Error, Family, Interface, InterfaceChange, Monitored, Neighbour, NeighbourRequest, Netisr,
+    Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
 };
 
 /// A stack that can be looked at and changed.
@@ -31,11 +30,29 @@ pub trait Stack: Send {
     /// There is no such interface, or its device refuses.
     fn change_interface(&mut self, name: &str, change: &InterfaceChange) -> Result<(), Error>;
 
-    /// All routes, IPv4 first, in the order of their prefix.
+    /// All rings, by interface and number.
     ///
     /// # Errors
     /// The netisrs do not answer.
-    fn routes(&mut self) -> Result<Vec<Route>, Error>;
+    fn rings(&mut self) -> Result<Vec<Ring>, Error>;
+
+    /// Moves a ring to another CPU while packets flow. No packet is lost.
+    ///
+    /// # Errors
+    /// There is no such interface, ring or CPU, or the CPU has no buffers for another ring.
+    fn move_ring(&mut self, interface: &str, ring: u32, change: RingChange) -> Result<(), Error>;
+
+    /// What an interface received since it monitors.
+    ///
+    /// # Errors
+    /// There is no such interface, or it does not monitor.
+    fn monitored(&mut self, name: &str) -> Result<Monitored, Error>;
+
+    /// A part of the routes, IPv4 first, in the order of their prefix.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn routes(&mut self, page: &RoutePage) -> Result<Vec<Route>, Error>;
 
     /// The route that a packet from here to `to` would take.
     ///
@@ -43,17 +60,18 @@ pub trait Stack: Send {
     /// No route leads there.
     fn route_to(&mut self, to: IpAddr) -> Result<RouteAnswer, Error>;
 
-    /// Makes a route. That exactly one target is given has been checked, nothing else.
+    /// Changes the table, one edit after the other, and answers what became of each. An edit that is refused changes
+    /// nothing, and the others are made all the same. That targets are given as they should be has been checked.
     ///
     /// # Errors
-    /// It exists, its gateway is not on a link, or the table is full.
-    fn add_route(&mut self, route: &RouteRequest) -> Result<(), Error>;
+    /// The netisrs do not answer.
+    fn edit_routes(&mut self, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error>;
 
-    /// Removes a route; with `via` only that one of its gateways (the route goes with its last).
+    /// Removes all routes of a family, or of both, that do not follow from addresses; says how many there were.
     ///
     /// # Errors
-    /// There is none, or it belongs to an interface's address.
-    fn delete_route(&mut self, to: IpNet, via: Option<IpAddr>) -> Result<(), Error>;
+    /// The netisrs do not answer.
+    fn flush_routes(&mut self, family: Option<Family>) -> Result<u64, Error>;
 
     /// All neighbours of all CPUs, one entry for each address and interface.
     ///

@@ -1,4 +1,4 @@
-//! `ifconfig [-a] [-l] [IF [up|down]]`.
+//! `ifconfig [-a] [-l] [IF [up|down|monitor|-monitor]]`.
 
 use super::flags::{Flags, extra_word};
 use super::{Failure, Session};
@@ -12,6 +12,8 @@ ifconfig [-a]          every interface
 ifconfig -l            only their names
 ifconfig IF            one interface
 ifconfig IF up|down    bring it up or take it down
+ifconfig IF monitor|-monitor
+                       let it only count and measure what it receives (shown by netstat -M -I IF), or not
 
 Addresses are changed in the configuration file; then `pantala reload`.
 
@@ -20,7 +22,7 @@ Examples:
   pantala ifconfig lan down
   pantala ifconfig --json";
 
-const WORDS: &[&str] = &["up", "down"];
+const WORDS: &[&str] = &["up", "down", "monitor", "-monitor"];
 /// BSD's words that this version understands only in the configuration file.
 const IN_FILE: &[&str] = &["inet", "inet6", "alias", "-alias", "delete", "mtu", "ether", "lladdr"];
 
@@ -34,6 +36,12 @@ pub(crate) enum Ifconfig {
 
 impl Ifconfig {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
+        // The only word of BSD's that begins like a flag.
+        if let [name, word] = words
+            && word == "-monitor"
+        {
+            return change(word).map(|change| Self::Change(name.clone(), change));
+        }
         let flags = Flags::read("ifconfig", words, "al", "")?;
         if flags.has('l') {
             return flags.no_operands("ifconfig").map(|()| Self::Names);
@@ -76,13 +84,17 @@ fn path(name: &str) -> String {
 
 fn change(word: &str) -> Result<InterfaceChange, Failure> {
     match word {
-        "up" => Ok(InterfaceChange { up: Some(true) }),
-        "down" => Ok(InterfaceChange { up: Some(false) }),
+        "up" => Ok(InterfaceChange { up: Some(true), ..InterfaceChange::default() }),
+        "down" => Ok(InterfaceChange { up: Some(false), ..InterfaceChange::default() }),
+        "monitor" => Ok(InterfaceChange { monitor: Some(true), ..InterfaceChange::default() }),
+        "-monitor" => Ok(InterfaceChange { monitor: Some(false), ..InterfaceChange::default() }),
         word if IN_FILE.contains(&word) => Err(in_file(word)),
         word => {
             let known = WORDS.iter().chain(IN_FILE).copied();
-            let help = nearest(word, known)
-                .map_or_else(|| "known are up, down".to_owned(), |near| format!("did you mean `{near}`?"));
+            let help = nearest(word, known).map_or_else(
+                || format!("known are {}", WORDS.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
             Err(Failure::usage(format!("ifconfig: unknown word `{word}`; {help}")))
         }
     }
@@ -104,7 +116,8 @@ mod tests {
 
     #[test]
     fn bsd_lines_are_understood() {
-        let change = |up| Ifconfig::Change("lan".into(), InterfaceChange { up: Some(up) });
+        let change = |up| Ifconfig::Change("lan".into(), InterfaceChange { up: Some(up), monitor: None });
+        let monitor = |on| Ifconfig::Change("lan".into(), InterfaceChange { up: None, monitor: Some(on) });
         for (line, means) in [
             ("", Ifconfig::All),
             ("-a", Ifconfig::All),
@@ -112,6 +125,8 @@ mod tests {
             ("lan", Ifconfig::One("lan".into())),
             ("lan up", change(true)),
             ("lan down", change(false)),
+            ("lan monitor", monitor(true)),
+            ("lan -monitor", monitor(false)),
         ] {
             assert_eq!(read(line).unwrap(), means, "{line}");
         }
@@ -121,7 +136,8 @@ mod tests {
     fn other_lines_are_explained() {
         for (line, says) in [
             ("lan dwon", "did you mean `down`?"),
-            ("lan frobnicate", "known are up, down"),
+            ("lan frobnicate", "known are up, down, monitor, -monitor"),
+            ("lan monitro", "did you mean `monitor`?"),
             ("lan inet 10.0.0.1/24", "configuration file"),
             ("lan mtu", "configuration file"),
             ("lan up up", "one word too many"),

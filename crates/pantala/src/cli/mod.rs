@@ -6,6 +6,7 @@
 mod check;
 mod flags;
 mod ifconfig;
+mod intrctl;
 mod neighbours;
 mod netstat;
 mod ping;

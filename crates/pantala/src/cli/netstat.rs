@@ -1,10 +1,11 @@
-//! `netstat -r | -i | -s | -m | -Q`, once or every so many seconds.
+//! `netstat -r | -i | -s | -m | -Q | -M`, once or every so many seconds.
 
 use core::time::Duration;
 
 use super::flags::Flags;
 use super::{Failure, Session};
-use crate::api::{Counters, Family, Interface, InterfaceCounters, Netisr, Pool, Route};
+use crate::api::client::escaped;
+use crate::api::{Counters, Family, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
 use crate::show;
 use crate::suggest::did_you_mean;
 
@@ -12,9 +13,12 @@ pub(crate) const HELP: &str = "\
 netstat -r [-4|-6]     the routing tables
 netstat -i [-b]        interfaces and what they counted (-b: bytes too)
 netstat -I IF          one interface
+netstat -o             output queues: who waits, limits, drops, marks, doorbells
 netstat -s [-p PROTO]  every counter and drop reason that is not zero
 netstat -m             packet buffers
-netstat -Q             netisrs: turns, packets per turn, hand-offs, sleeps, wake-ups
+netstat -M -I IF       what an interface received since it only monitors: loss, order, latency
+netstat -Q             netisrs: turns, packets per turn, hand-offs, sleeps, wake-ups, the smallest burst,
+                       turns that took too long, and the time left to programs (user_frac)
   -n                   numbers instead of names (always so)
   -w SECONDS           again and again (fractions are fine); with -i, -I or alone: what passed since
   -q COUNT             with -w: so many times, then end
@@ -24,6 +28,8 @@ Examples:
   pantala netstat -s -p ip6
   pantala netstat -w 1 -I lan";
 
+/// Routes that are asked for at once: while they are listed, nobody else is served.
+const ROUTES_AT_ONCE: usize = 10_000;
 const PROTOCOLS: &[&str] =
     &["ip", "ip6", "icmp", "icmp6", "arp", "nd", "neigh", "udp", "tcp", "netisr", "drops"];
 const EVERY_MIN_S: f64 = 0.001;
@@ -40,15 +46,17 @@ pub(crate) struct Netstat {
 enum What {
     Routes(Option<Family>),
     Interfaces { one: Option<String>, bytes: bool },
+    Queues { one: Option<String> },
     Rates { one: Option<String> },
     Counters { protocol: Option<String> },
     Pools,
     Netisrs,
+    Monitored { interface: String },
 }
 
 impl Netstat {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("netstat", words, "rinsmQbda46", "wIqpf")?;
+        let flags = Flags::read("netstat", words, "rinsmoQbda46M", "wIqpf")?;
         flags.no_operands("netstat")?;
         let every = flags.number::<f64>("netstat", 'w')?;
         if every.is_some_and(|seconds| !(EVERY_MIN_S..=EVERY_MAX_S).contains(&seconds)) {
@@ -85,16 +93,21 @@ impl Netstat {
 
 fn what(flags: &Flags, again: bool) -> Result<What, Failure> {
     let one = flags.value('I').map(str::to_owned);
-    let tables: Vec<char> = "rsmQ".chars().filter(|&letter| flags.has(letter)).collect();
+    let tables: Vec<char> = "rsmoQM".chars().filter(|&letter| flags.has(letter)).collect();
     match tables.as_slice() {
         ['r'] => family(flags).map(What::Routes),
         ['s'] => protocol(flags).map(|protocol| What::Counters { protocol }),
         ['m'] => Ok(What::Pools),
+        ['o'] => Ok(What::Queues { one }),
         ['Q'] => Ok(What::Netisrs),
+        ['M'] => match one {
+            Some(interface) => Ok(What::Monitored { interface }),
+            None => Err(Failure::usage("netstat: -M needs -I IF: whose?")),
+        },
         [] if again => Ok(What::Rates { one }),
         [] if flags.has('i') || one.is_some() => Ok(What::Interfaces { one, bytes: flags.has('b') }),
         [] => Err(Failure::usage(
-            "netstat: say what to show: -r, -i, -s, -m or -Q (see pantala netstat --help)",
+            "netstat: say what to show: -r, -i, -s, -m, -o or -Q (see pantala netstat --help)",
         )),
         [first, second, ..] => {
             Err(Failure::usage(format!("netstat: -{first} and -{second} are two tables; show one at a time")))
@@ -135,6 +148,10 @@ impl What {
                 let list = interfaces(one.as_deref(), session)?;
                 session.show(&list, |list| show::interfaces(list, *bytes))
             }
+            Self::Queues { one } => {
+                let list = interfaces(one.as_deref(), session)?;
+                session.show(&list, |list| show::queues(list))
+            }
             Self::Counters { protocol } => {
                 let counters: Counters = session.client.get("/v1/counters")?;
                 session.show(&counters, |counters| show::counters(counters, protocol.as_deref()))
@@ -147,6 +164,11 @@ impl What {
                 let netisrs: Vec<Netisr> = session.client.get("/v1/netisr")?;
                 session.show(&netisrs, |netisrs| show::netisrs(netisrs))
             }
+            Self::Monitored { interface } => {
+                let seen: Monitored =
+                    session.client.get(&format!("/v1/interfaces/{}/monitor", escaped(interface)))?;
+                session.show(&seen, show::monitored)
+            }
             Self::Rates { .. } => Ok(()),
         }
     }
@@ -154,8 +176,18 @@ impl What {
 
 /// The routing tables; `route show` shows the same.
 pub(crate) fn show_routes(family: Option<Family>, session: &mut Session<'_>) -> Result<(), Failure> {
-    let query = family.map(|family| format!("?family={family}")).unwrap_or_default();
-    let routes: Vec<Route> = session.client.get(&format!("/v1/routes{query}"))?;
+    let mut routes: Vec<Route> = Vec::new();
+    loop {
+        let family = family.map(|family| format!("&family={family}")).unwrap_or_default();
+        let after = routes.last().map(|last| format!("&after={}", escaped(&last.to.to_string())));
+        let after = after.unwrap_or_default();
+        let page: Vec<Route> =
+            session.client.get(&format!("/v1/routes?limit={ROUTES_AT_ONCE}{family}{after}"))?;
+        if page.is_empty() {
+            break;
+        }
+        routes.extend(page);
+    }
     let interfaces: Vec<Interface> = session.client.get("/v1/interfaces")?;
     session.show(&routes, |routes| show::routes(routes, &interfaces))
 }
@@ -228,7 +260,10 @@ mod tests {
             ("-s", What::Counters { protocol: None }),
             ("-sp ip6", What::Counters { protocol: Some("ip6".into()) }),
             ("-m", What::Pools),
+            ("-o", What::Queues { one: None }),
+            ("-oI lan", What::Queues { one: lan() }),
             ("-Q", What::Netisrs),
+            ("-MI lan", What::Monitored { interface: "lan".into() }),
         ] {
             assert_eq!(read(line).unwrap(), Netstat { what: means, every: None, times: None }, "{line}");
         }
@@ -247,6 +282,7 @@ mod tests {
         for (line, says) in [
             ("", "say what to show"),
             ("-rs", "two tables"),
+            ("-M", "-M needs -I IF"),
             ("-x", "no flag -x"),
             ("-w 0 -i", "0.001 to 3600"),
             ("-w soon", "give a number"),

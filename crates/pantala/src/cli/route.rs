@@ -1,32 +1,43 @@
-//! `route add | delete | get | show`.
+//! `route add | change | delete | get | show | flush | batch`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use ipnet::IpNet;
 
 use super::flags::extra_word;
 use super::{Failure, Session, netstat, resolve};
 use crate::api::client::escaped;
-use crate::api::{Family, RouteAnswer, RouteRequest};
+use crate::api::{Family, RouteAnswer, RouteEdit, RouteMetrics, RouteRequest};
+use crate::config::limits;
 use crate::show;
 use crate::suggest::did_you_mean;
+
+mod batch;
 
 pub(crate) const HELP: &str = "\
 route [-n] [-4|-6] [show]                      the routing tables
 route add [-inet6] TO GATEWAY [GATEWAY ...]    several gateways share the traffic
 route add TO -interface IF                     TO is on the link of IF
 route add TO -reject | -blackhole              answer with an error | discard in silence
+route change TO [GATEWAY ...] ...              lead a route elsewhere, or only change what it says
 route delete [-inet6] TO [GATEWAY]
 route get ADDRESS                              which way would a packet go
+route flush [-inet|-inet6]                     delete all routes that do not follow from addresses
+route batch FILE                               a line for each change, as above; - is standard input
 TO is `default`, a prefix or a host. `via GATEWAY` and `dev IF` are understood too.
+With add and change: -mtu BYTES, -msl MILLISECONDS, -iw SEGMENTS (TCP's initial window).
 
 Examples:
   pantala route add default 192.0.2.254
   pantala route add -inet6 2001:db8::/32 2001:db8:1::1
   pantala route add -net 10.0.0.0 -netmask 255.0.0.0 192.0.2.7
-  pantala route get 198.51.100.7";
+  pantala route change default -mtu 1400
+  pantala route get 198.51.100.7
+  printf 'add 10.1.0.0/16 192.0.2.7\\ndelete 10.2.0.0/16\\n' | pantala route batch -";
 
-const VERBS: &[&str] = &["add", "delete", "get", "show"];
+const VERBS: &[&str] = &["add", "change", "delete", "get", "show", "flush", "batch"];
 const OPTIONS: &[&str] = &[
     "-n",
     "-v",
@@ -42,14 +53,18 @@ const OPTIONS: &[&str] = &[
     "-blackhole",
     "-netmask",
     "-prefixlen",
+    "-mtu",
+    "-msl",
+    "-iw",
 ];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Show(Option<Family>),
     Get(IpAddr),
-    Add(RouteRequest),
-    Delete { to: IpNet, via: Option<IpAddr> },
+    Edit(RouteEdit),
+    Flush(Option<Family>),
+    Batch(PathBuf),
 }
 
 impl Route {
@@ -58,8 +73,9 @@ impl Route {
         match parts.verb.as_deref() {
             None | Some("show") => parts.nothing_more().map(|()| Self::Show(parts.family)),
             Some("get") => parts.get(),
-            Some("add") => parts.add(),
-            Some("delete" | "del") => parts.delete(),
+            Some("flush") => parts.nothing_more().map(|()| Self::Flush(parts.family)),
+            Some("batch") => parts.batch(),
+            Some("add" | "change" | "delete" | "del") => parts.edit().map(Self::Edit),
             Some(other) => {
                 let help = did_you_mean(other, VERBS);
                 Err(Failure::usage(format!("route: unknown word `{other}`; {help}")))
@@ -75,17 +91,32 @@ impl Route {
                     session.client.get(&format!("/v1/routes/get?to={}", escaped(&to.to_string())))?;
                 session.show(&answer, show::route_answer)
             }
-            Self::Add(route) => {
-                let () = session.client.post("/v1/routes", &route)?;
-                session.done(&said("add", route.to, route.via.first()))
+            Self::Edit(edit) => change(&edit, session),
+            Self::Flush(family) => {
+                let query = family.map(|family| format!("?family={family}")).unwrap_or_default();
+                let gone: u64 = session.client.post(&format!("/v1/routes/flush{query}"), &())?;
+                session.show(&gone, |gone| format!("{gone} routes deleted\n"))
             }
-            Self::Delete { to, via } => {
-                let gateway =
-                    via.map(|via| format!("&via={}", escaped(&via.to_string()))).unwrap_or_default();
-                let () =
-                    session.client.delete(&format!("/v1/routes?to={}{gateway}", escaped(&to.to_string())))?;
-                session.done(&said("delete", to, via.as_ref()))
-            }
+            Self::Batch(file) => batch::run(&file, session),
+        }
+    }
+}
+
+fn change(edit: &RouteEdit, session: &mut Session<'_>) -> Result<(), Failure> {
+    match edit {
+        RouteEdit::Add(route) => {
+            let () = session.client.post("/v1/routes", route)?;
+            session.done(&said("add", route.to, route.via.first()))
+        }
+        RouteEdit::Change(route) => {
+            let () = session.client.put("/v1/routes", route)?;
+            session.done(&said("change", route.to, route.via.first()))
+        }
+        RouteEdit::Delete { to, via } => {
+            let gateway = via.map(|via| format!("&via={}", escaped(&via.to_string()))).unwrap_or_default();
+            let () =
+                session.client.delete(&format!("/v1/routes?to={}{gateway}", escaped(&to.to_string())))?;
+            session.done(&said("delete", *to, via.as_ref()))
         }
     }
 }
@@ -107,6 +138,7 @@ struct Parts {
     reject: bool,
     blackhole: bool,
     length: Option<Length>,
+    metrics: RouteMetrics,
     operands: Vec<String>,
 }
 
@@ -138,7 +170,13 @@ impl Parts {
             "-interface" | "-iface" | "dev" => self.dev = Some(value()?.to_owned()),
             "-prefixlen" => self.length = Some(Length::Bits(number(word, value()?)?)),
             "-netmask" => self.length = Some(Length::Mask(number(word, value()?)?)),
-            option if option.starts_with('-') => {
+            "-mtu" => self.metrics.mtu = Some(within(word, value()?, limits::MTU)?),
+            "-msl" => self.metrics.msl_ms = Some(within(word, value()?, limits::MSL_MS)?),
+            "-iw" | "-iwmaxsegs" => {
+                let segments = within(word, value()?, limits::INITIAL_WINDOW)?;
+                self.metrics.initial_window = u16::try_from(segments).ok();
+            }
+            option if option.starts_with('-') && option.len() > 1 => {
                 let help = did_you_mean(option, OPTIONS);
                 return Err(Failure::usage(format!("route: unknown option {option}; {help}")));
             }
@@ -160,27 +198,45 @@ impl Parts {
         }
     }
 
-    fn add(self) -> Result<Route, Failure> {
+    fn batch(&self) -> Result<Route, Failure> {
+        match self.operands.as_slice() {
+            [file] => Ok(Route::Batch(file.into())),
+            [] => Err(Failure::usage("route: batch of which file? - is standard input")),
+            [_, extra, ..] => Err(extra_word("route", extra)),
+        }
+    }
+
+    fn edit(self) -> Result<RouteEdit, Failure> {
+        match self.verb.as_deref() {
+            Some("add") => self.request(1).map(RouteEdit::Add),
+            Some("change") => self.request(0).map(RouteEdit::Change),
+            _ => self.delete(),
+        }
+    }
+
+    /// A route with at least so many targets, which is 0 or 1, and at most one.
+    fn request(self, least: usize) -> Result<RouteRequest, Failure> {
         let gateways = self.operands.iter().skip(1);
         let via = gateways.map(|word| resolve::host(word, self.family)).collect::<Result<Vec<_>, _>>()?;
         let to = self.destination(via.first().copied())?;
         let links = !via.is_empty() || self.dev.is_some();
-        if usize::from(links) + usize::from(self.reject) + usize::from(self.blackhole) != 1 {
+        let targets = usize::from(links) + usize::from(self.reject) + usize::from(self.blackhole);
+        if targets == 0 && least == 0 && self.metrics == RouteMetrics::default() {
+            return Err(Failure::usage(
+                "route: change what? give gateways, another target, -mtu, -msl or -iw",
+            ));
+        }
+        if !(least..=1).contains(&targets) {
             return Err(Failure::usage(
                 "route: a route needs one target: gateways, -interface IF, -reject or -blackhole",
             ));
         }
         one_family(to, &via)?;
-        Ok(Route::Add(RouteRequest {
-            to,
-            via,
-            dev: self.dev,
-            reject: self.reject,
-            blackhole: self.blackhole,
-        }))
+        let Self { dev, reject, blackhole, metrics, .. } = self;
+        Ok(RouteRequest { to, via, dev, reject, blackhole, metrics })
     }
 
-    fn delete(self) -> Result<Route, Failure> {
+    fn delete(self) -> Result<RouteEdit, Failure> {
         let via = match self.operands.as_slice() {
             [_, _, extra, ..] => return Err(extra_word("route", extra)),
             [_, gateway] => Some(resolve::host(gateway, self.family)?),
@@ -188,7 +244,7 @@ impl Parts {
         };
         let to = self.destination(via)?;
         one_family(to, via.as_slice())?;
-        Ok(Route::Delete { to, via })
+        Ok(RouteEdit::Delete { to, via })
     }
 
     /// The first operand as a prefix. `default` is of the family that was named, or the gateway's, or IPv4.
@@ -234,6 +290,15 @@ fn number<T: core::str::FromStr>(option: &str, text: &str) -> Result<T, Failure>
     text.parse().map_err(|_| Failure::usage(format!("route: {option} cannot be `{text}`")))
 }
 
+fn within(option: &str, text: &str, range: RangeInclusive<u32>) -> Result<u32, Failure> {
+    let value = number(option, text)?;
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    let (from, to) = range.into_inner();
+    Err(Failure::usage(format!("route: {option} {value} is not between {from} and {to}")))
+}
+
 fn everything(family: Family) -> IpNet {
     match family {
         Family::Inet => ipnet::Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -261,86 +326,4 @@ fn one_family(to: IpNet, via: &[IpAddr]) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(line: &str) -> Result<Route, Failure> {
-        Route::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-    }
-
-    fn add(to: &str, via: &[&str]) -> Route {
-        Route::Add(RouteRequest {
-            to: to.parse().unwrap(),
-            via: via.iter().map(|gateway| gateway.parse().unwrap()).collect(),
-            dev: None,
-            reject: false,
-            blackhole: false,
-        })
-    }
-
-    #[test]
-    fn bsd_lines_are_understood() {
-        let delete = |to: &str, via: Option<&str>| Route::Delete {
-            to: to.parse().unwrap(),
-            via: via.map(|via| via.parse().unwrap()),
-        };
-        for (line, means) in [
-            ("", Route::Show(None)),
-            ("-n", Route::Show(None)),
-            ("-n -6 show", Route::Show(Some(Family::Inet6))),
-            ("get 192.0.2.1", Route::Get("192.0.2.1".parse().unwrap())),
-            ("-n get -inet6 2001:db8::1", Route::Get("2001:db8::1".parse().unwrap())),
-            ("add default 192.0.2.254", add("0.0.0.0/0", &["192.0.2.254"])),
-            ("add default 2001:db8::1", add("::/0", &["2001:db8::1"])),
-            ("add -inet6 2001:db8::/32 2001:db8::1", add("2001:db8::/32", &["2001:db8::1"])),
-            ("-n add -host 10.0.0.1 192.0.2.7", add("10.0.0.1/32", &["192.0.2.7"])),
-            ("add -net 10.0.0.0 -netmask 255.0.0.0 192.0.2.7", add("10.0.0.0/8", &["192.0.2.7"])),
-            ("add -net 10.0.0.0 192.0.2.7 -prefixlen 8", add("10.0.0.0/8", &["192.0.2.7"])),
-            ("add 10.0.0.0/8 192.0.2.7 192.0.2.8", add("10.0.0.0/8", &["192.0.2.7", "192.0.2.8"])),
-            ("add 10.0.0.0/8 via 192.0.2.7", add("10.0.0.0/8", &["192.0.2.7"])),
-            ("delete default", delete("0.0.0.0/0", None)),
-            ("delete -inet6 default", delete("::/0", None)),
-            ("delete 10.0.0.0/8 192.0.2.7", delete("10.0.0.0/8", Some("192.0.2.7"))),
-        ] {
-            assert_eq!(read(line).unwrap(), means, "{line}");
-        }
-    }
-
-    #[test]
-    fn routes_without_a_gateway_are_understood() {
-        let to: IpNet = "10.0.0.0/8".parse().unwrap();
-        let none = RouteRequest { to, via: vec![], dev: None, reject: false, blackhole: false };
-        let dev = Some("lan".to_owned());
-        for (line, request) in [
-            ("add 10.0.0.0/8 -interface lan", RouteRequest { dev: dev.clone(), ..none.clone() }),
-            ("add 10.0.0.0/8 dev lan", RouteRequest { dev, ..none.clone() }),
-            ("add 10.0.0.0/8 -reject", RouteRequest { reject: true, ..none.clone() }),
-            ("add -blackhole 10.0.0.0/8", RouteRequest { blackhole: true, ..none }),
-        ] {
-            assert_eq!(read(line).unwrap(), Route::Add(request), "{line}");
-        }
-    }
-
-    #[test]
-    fn other_lines_are_explained() {
-        for (line, says) in [
-            ("ad default 192.0.2.1", "did you mean `add`?"),
-            ("add", "destination is missing"),
-            ("add default", "needs one target"),
-            ("add 10.0.0.0/8 -reject 192.0.2.1", "needs one target"),
-            ("add 10.0.0.1/8 192.0.2.1", "the network is 10.0.0.0/8, the host 10.0.0.1"),
-            ("add 10.0.0.0/33 192.0.2.1", "is not a prefix"),
-            ("add -net 10.0.0.0 192.0.2.1", "write 10.0.0.0/N"),
-            ("add 10.0.0.0/8 2001:db8::1", "not of the family"),
-            ("add -inet6 10.0.0.0/8 192.0.2.1", "not an address of the family inet6"),
-            ("add 10.0.0.0/8 -interfaec lan", "did you mean `-interface`?"),
-            ("add 10.0.0.0/8 -interface", "needs a value"),
-            ("delete default 192.0.2.1 192.0.2.2", "one word too many"),
-            ("get", "which address"),
-            ("show me", "one word too many"),
-        ] {
-            let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
-            assert!(text.contains(says), "{line}: {text}");
-        }
-    }
-}
+mod tests;

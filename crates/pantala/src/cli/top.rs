@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, Session, check, ifconfig, neighbours, netstat, ping, route, up};
+use super::{Failure, Session, check, ifconfig, intrctl, neighbours, netstat, ping, route, up};
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
 use crate::daemon::log::Level;
-use crate::demo;
 use crate::term::Term;
+use crate::{demo, pktgen};
 
 /// A network stack for Linux in user space.
 #[derive(Debug, Parser)]
@@ -54,6 +54,9 @@ pub(crate) enum Command {
         #[arg(long, value_name = "MB", default_value_t = 200)]
         megabytes: u32,
     },
+    /// Send packets of any kind at any rate, and say what became of them: loss, order, latency
+    #[command(after_help = pktgen::HELP)]
+    Pktgen(Box<pktgen::Args>),
     /// Make the running pantala read its configuration again
     Reload,
     /// Show interfaces; bring them up or down
@@ -62,6 +65,9 @@ pub(crate) enum Command {
     /// Show interfaces' counters, routes, statistics, buffers, netisrs
     #[command(after_help = netstat::HELP)]
     Netstat(Words),
+    /// Show rings and whose they are; move them to other CPUs
+    #[command(after_help = intrctl::HELP)]
+    Intrctl(Words),
     /// Show and change the routing table
     #[command(after_help = route::HELP)]
     Route(Words),
@@ -127,9 +133,10 @@ fn stop(error: clap::Error) -> Stop {
 impl Command {
     fn words(&mut self) -> Option<&mut Vec<String>> {
         match self {
-            Self::Up { .. } | Self::Check { .. } | Self::Demo { .. } | Self::Reload => None,
+            Self::Up { .. } | Self::Check { .. } | Self::Demo { .. } | Self::Pktgen(_) | Self::Reload => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
+            | Self::Intrctl(words)
             | Self::Route(words)
             | Self::Arp(words)
             | Self::Ndp(words)
@@ -177,12 +184,16 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         let options = demo::Options { transfer_bytes: u64::from(megabytes) * 1_000_000, json: line.json };
         return demo::run(&options, term);
     }
+    if let Command::Pktgen(args) = line.command {
+        return pktgen::run(*args, line.json, term);
+    }
     let session = &mut line.session(term)?;
     match line.command {
-        Command::Up { .. } | Command::Check { .. } | Command::Demo { .. } => Ok(()),
+        Command::Up { .. } | Command::Check { .. } | Command::Demo { .. } | Command::Pktgen(_) => Ok(()),
         Command::Reload => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
+        Command::Intrctl(_) => intrctl::Intrctl::read(&words)?.run(session),
         Command::Route(_) => route::Route::read(&words)?.run(session),
         Command::Arp(_) => neighbours::Neighbours::arp(&words)?.run(session),
         Command::Ndp(_) => neighbours::Neighbours::ndp(&words)?.run(session),

@@ -15,8 +15,9 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
     let routes = routes::check(&draft.routes, &links, report);
     Config {
         cpus: cpus(draft, machine, report),
-        polling: draft.polling.as_ref().map(|at| at.value).unwrap_or_default(),
+        polling: draft.polling,
         forwarding: draft.forwarding.as_ref().is_some_and(|at| at.value),
+        flow_cache: draft.flow_cache.as_ref().map_or(0, |at| at.value),
         buffers: draft.buffers.as_ref().map(|at| at.value),
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,

@@ -4,13 +4,20 @@
 //! device  = "tap:" ifname
 //!         | "af_xdp:" ifname *("," option)
 //!         | "pcap:" infile ["," outfile]
+//!         | "memif:" socket *("," memif-option)
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
+//! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
+//!         | "ring_size=" number | "buffer_size=" number | "secret=" text
 //! ```
+
+pub(crate) mod memif;
 
 use core::fmt;
 use core::ops::RangeInclusive;
 use std::path::PathBuf;
+
+pub use memif::Memif;
 
 use super::problem::Wrong;
 use crate::suggest::did_you_mean;
@@ -18,7 +25,8 @@ use crate::suggest::did_you_mean;
 /// Linux's IFNAMSIZ without the final NUL.
 const IFNAME_MAX: usize = 15;
 const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif"];
-const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N] or pcap:IN[,OUT]";
+const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE] or \
+                       pcap:IN[,OUT]";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub enum Device {
         /// Sent packets are written here; if `None` they are counted and forgotten.
         output: Option<PathBuf>,
     },
+    /// Shared memory with another program.
+    Memif(Memif),
 }
 
 /// How AF_XDP attaches to a device.
@@ -62,13 +72,14 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
             Self::Tap { .. } => "tap",
             Self::AfXdp { .. } => "af_xdp",
             Self::Pcap { .. } => "pcap",
+            Self::Memif(_) => "memif",
         }
     }
 
@@ -79,6 +90,7 @@ impl Device {
             Self::Tap { .. } => "tap",
             Self::AfXdp { .. } => "xdp",
             Self::Pcap { .. } => "pcap",
+            Self::Memif(_) => "memif",
         }
     }
 
@@ -87,7 +99,7 @@ impl Device {
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
-            Self::Pcap { .. } => None,
+            Self::Pcap { .. } | Self::Memif(_) => None,
         }
     }
 
@@ -100,7 +112,7 @@ impl Device {
             "tap" => Ok(Self::Tap { host: host_name(rest)? }),
             "af_xdp" => af_xdp(rest),
             "pcap" => pcap(rest),
-            "memif" => Err(Wrong::new("memif devices are not supported by this version", GRAMMAR)),
+            "memif" => Memif::parse(rest).map(Self::Memif),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -121,6 +133,7 @@ impl fmt::Display for Device {
                 write!(f, "pcap:{}", input.display())?;
                 output.as_ref().map_or(Ok(()), |path| write!(f, ",{}", path.display()))
             }
+            Self::Memif(memif) => memif.fmt(f),
         }
     }
 }
@@ -216,9 +229,15 @@ mod tests {
 
     #[test]
     fn devices_are_read_and_shown_the_same_way() {
-        for text in
-            ["tap:lan0", "af_xdp:eth0", "af_xdp:eth0,mode=generic,queues=1-3", "pcap:in.pcap", "pcap:a,b"]
-        {
+        for text in [
+            "tap:lan0",
+            "af_xdp:eth0",
+            "af_xdp:eth0,mode=generic,queues=1-3",
+            "pcap:in.pcap",
+            "pcap:a,b",
+            "memif:/run/m.sock,id=0,role=master",
+            "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
+        ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
         }
     }
@@ -235,7 +254,16 @@ mod tests {
             ("eth0", "names no driver", "write tap:NAME"),
             ("xdp:eth0", "unknown driver `xdp`", "known are"),
             ("af_xpd:eth0", "unknown driver", "did you mean `af_xdp`?"),
-            ("memif:/run/x", "not supported by this version", "tap:NAME"),
+            ("memif:", "cannot be the file", "memif:/run/NAME.sock"),
+            ("memif:@x", "not abstract names", "socket-abstract=no"),
+            ("memif:/x,rol=master", "unknown option `rol=master` of memif", "did you mean `role`?"),
+            ("memif:/x,role=mastr", "unknown memif role `mastr`", "did you mean `master`?"),
+            ("memif:/x,role", "unknown memif role ``", "known are"),
+            ("memif:/x,id=-1", "`-1` is no id", "from 0 to 4294967295"),
+            ("memif:/x,ring_size=1000", "`1000` is no ring_size", "power of two from 16 to 16384"),
+            ("memif:/x,ring_size=32768", "`32768` is no ring_size", "16384"),
+            ("memif:/x,buffer_size=64", "`64` is no buffer_size", "from 256 to 65536"),
+            ("memif:/x,secret=", "secret of 0 bytes", "1 to 23 bytes"),
             ("tap:", "cannot be the name", "1 to 15 bytes"),
             ("tap:a/b", "cannot be the name", "slashes"),
             ("tap:0123456789abcdef", "cannot be the name", "15"),

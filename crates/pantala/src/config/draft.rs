@@ -5,19 +5,45 @@ use core::ops::Range;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use net::fib::Metrics;
+use net::ifq::Discipline;
+use net::netisr::{BURST_MAX, EACH_BURST_MAX};
 use toml::de::DeTable;
 use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
+use super::limits;
 use super::problem::{At, Report, Wrong};
-use super::{Device, MOST_RINGS, Polling, RxCsum};
+use super::{Device, MOST_RINGS, Policy, Polling, RxCsum};
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] =
-    &["cpus", "polling", "forwarding", "buffers", "socket", "interface", "route", "firewall"];
-const INTERFACE: &[&str] = &["name", "device", "address", "mtu", "mac", "rings", "rxcsum"];
-const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole"];
+    &["cpus", "polling", "forwarding", "flow_cache", "buffers", "socket", "interface", "route", "firewall"];
+const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
+const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole", "mtu", "msl_ms", "initial_window"];
+const INTERFACE: &[&str] = &[
+    "name",
+    "device",
+    "address",
+    "mtu",
+    "mac",
+    "rings",
+    "rxcsum",
+    "monitor",
+    "queue",
+    "queue_packets",
+    "queue_bytes",
+    "queue_target_ms",
+    "queue_interval_ms",
+];
 
+/// Flows that a CPU may remember.
+#[expect(clippy::cast_possible_truncation, reason = "a few millions")]
+const FLOWS_MAX: u32 = net::flow::FLOWS_MAX as u32;
+/// Longest turn that makes sense: 20 ms without a look at anything else.
+const TURN_US_MAX: u32 = 20_000;
+/// With more for others the stack would stand still.
+const USER_FRAC_MAX: u32 = 90;
 /// Longest name of an interface; as in Linux and BSD (IFNAMSIZ).
 const NAME_MAX: usize = 15;
 /// `sun_path` of a Unix socket address has 108 bytes; one for the NUL, and room to bind under a temporary name.
@@ -28,8 +54,9 @@ pub(crate) struct Draft {
     pub(crate) cpus: Vec<At<usize>>,
     /// Where the key `cpus` stands, if it is an empty list.
     pub(crate) cpus_key: Option<Range<usize>>,
-    pub(crate) polling: Option<At<Polling>>,
+    pub(crate) polling: Polling,
     pub(crate) forwarding: Option<At<bool>>,
+    pub(crate) flow_cache: Option<At<u32>>,
     pub(crate) buffers: Option<At<u32>>,
     pub(crate) socket: Option<At<PathBuf>>,
     pub(crate) interfaces: Vec<DraftInterface>,
@@ -44,8 +71,19 @@ pub(crate) struct DraftInterface {
     pub(crate) mac: Option<At<Mac>>,
     pub(crate) rings: Option<At<u32>>,
     pub(crate) rxcsum: Option<At<RxCsum>>,
+    pub(crate) monitor: bool,
+    pub(crate) queue: DraftQueue,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
+}
+
+/// How packets queue for an interface: what is not given is usual.
+pub(crate) struct DraftQueue {
+    pub(crate) discipline: Option<At<Discipline>>,
+    pub(crate) packets: Option<At<u32>>,
+    pub(crate) bytes: Option<At<u32>>,
+    pub(crate) target_ms: Option<At<u32>>,
+    pub(crate) interval_ms: Option<At<u32>>,
 }
 
 pub(crate) struct DraftRoute {
@@ -57,6 +95,7 @@ pub(crate) struct DraftRoute {
     pub(crate) dev: Option<At<String>>,
     pub(crate) reject: bool,
     pub(crate) blackhole: bool,
+    pub(crate) metrics: Metrics,
 }
 
 /// What a route leads to.
@@ -94,8 +133,9 @@ impl Draft {
         Self {
             cpus: top.numbers("cpus", report),
             cpus_key: top.empty_list("cpus"),
-            polling: top.parsed("polling", polling, report),
+            polling: polling(top, report),
             forwarding: top.truth("forwarding", report),
+            flow_cache: top.number("flow_cache", 0..=FLOWS_MAX, report),
             buffers: top.number("buffers", 256..=16_777_216, report),
             socket: top.parsed("socket", socket, report),
             interfaces: interfaces(top, report),
@@ -133,9 +173,21 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         mac: fields.parsed("mac", mac, report),
         rings: fields.number("rings", 1..=MOST_RINGS, report),
         rxcsum: fields.parsed("rxcsum", rxcsum, report),
+        monitor: fields.truth("monitor", report).is_some_and(|at| at.value),
+        queue: queue(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }
+}
+
+fn queue(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftQueue {
+    DraftQueue {
+        discipline: fields.parsed("queue", discipline, report),
+        packets: fields.number("queue_packets", 1..=1_000_000, report),
+        bytes: fields.number("queue_bytes", 1514..=1 << 30, report),
+        target_ms: fields.number("queue_target_ms", 1..=1000, report),
+        interval_ms: fields.number("queue_interval_ms", 1..=10_000, report),
+    }
 }
 
 fn routes(top: &Fields<'_>, report: &mut Report<'_>) -> Vec<DraftRoute> {
@@ -165,14 +217,46 @@ fn route(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftRoute {
         dev: fields.parsed("dev", interface_name, report),
         reject: fields.truth("reject", report).is_some_and(|at| at.value),
         blackhole: fields.truth("blackhole", report).is_some_and(|at| at.value),
+        metrics: metrics(fields, report),
     }
 }
 
-fn polling(word: &str) -> Result<Polling, Wrong> {
+/// What a route says of its way; 0 where it says nothing.
+fn metrics(fields: &Fields<'_>, report: &mut Report<'_>) -> Metrics {
+    let mut value = |key, range| fields.number(key, range, report).map_or(0, |at| at.value);
+    Metrics {
+        mtu: value("mtu", limits::MTU),
+        msl_ms: value("msl_ms", limits::MSL_MS),
+        initial_window: u16::try_from(value("initial_window", limits::INITIAL_WINDOW)).unwrap_or(u16::MAX),
+    }
+}
+
+/// A word for the policy, or a section with all of it.
+fn polling(top: &Fields<'_>, report: &mut Report<'_>) -> Polling {
+    let usual = Polling::default();
+    let Some(table) = top.section("polling") else {
+        let policy = top.parsed("polling", policy, report);
+        return Polling { policy: policy.map_or(usual.policy, |at| at.value), ..usual };
+    };
+    let fields = Fields::new(table.value, table.span, "in [polling]", POLLING, report);
+    let mut number = |key, range: core::ops::RangeInclusive<u32>, usual| {
+        fields.number(key, range, report).map_or(usual, |at| at.value)
+    };
+    let (each, most) = (EACH_BURST_MAX.into(), BURST_MAX.into());
+    let each_burst = number("each_burst", 1..=each, usual.each_burst.into());
+    let burst_max = number("burst_max", 1..=most, usual.burst_max.into());
+    let turn_us = number("turn_us", 10..=TURN_US_MAX, usual.turn_us);
+    let user_frac = number("user_frac", 0..=USER_FRAC_MAX, usual.user_frac);
+    let policy = fields.parsed("policy", policy, report).map_or(usual.policy, |at| at.value);
+    let [each_burst, burst_max] = [each_burst, burst_max].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
+    Polling { policy, each_burst, burst_max, turn_us, user_frac }
+}
+
+fn policy(word: &str) -> Result<Policy, Wrong> {
     match word {
-        "adaptive" => Ok(Polling::Adaptive),
-        "always" => Ok(Polling::Always),
-        "never" => Ok(Polling::Never),
+        "adaptive" => Ok(Policy::Adaptive),
+        "always" => Ok(Policy::Always),
+        "never" => Ok(Policy::Never),
         other => Err(unknown_word("polling", other, &["adaptive", "always", "never"])),
     }
 }
@@ -185,6 +269,12 @@ fn rxcsum(word: &str) -> Result<RxCsum, Wrong> {
         "complete" => Ok(RxCsum::Complete),
         other => Err(unknown_word("rxcsum", other, &["auto", "verify", "trust", "complete"])),
     }
+}
+
+fn discipline(word: &str) -> Result<Discipline, Wrong> {
+    let known = Discipline::ALL.map(Discipline::name);
+    let found = Discipline::ALL.into_iter().find(|discipline| discipline.name() == word);
+    found.ok_or_else(|| unknown_word("queue", word, &known))
 }
 
 fn unknown_word(key: &str, word: &str, known: &[&str]) -> Wrong {

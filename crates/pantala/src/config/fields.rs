@@ -44,6 +44,12 @@ impl<'t> Fields<'t> {
         value.get_ref().as_array().is_some_and(|array| array.is_empty()).then(|| name.span())
     }
 
+    /// The section of this name; `None` also if the value is something else.
+    pub(crate) fn section(&self, key: &str) -> Option<At<&'t DeTable<'t>>> {
+        let value = self.table.get(key)?;
+        value.get_ref().as_table().map(|table| At::new(table, value.span()))
+    }
+
     pub(crate) fn text(&self, key: &str, report: &mut Report<'_>) -> Option<At<String>> {
         let value = self.table.get(key)?;
         let text = value.get_ref().as_str().map(str::to_owned);

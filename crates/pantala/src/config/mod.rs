@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use net::fib::Metrics;
 use wire::ether::Mac;
 
 mod check;
@@ -17,7 +18,8 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Device, XdpMode};
+pub(crate) use device::memif::word as memif_role;
+pub use device::{Device, Memif, XdpMode};
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 
 /// Where the configuration is looked for when no file is named.
@@ -26,15 +28,29 @@ pub const DEFAULT_FILE: &str = "/etc/pantala/pantala.toml";
 /// The most rings one interface may have; as many as AF_XDP and TAP have queues worth naming.
 pub const MOST_RINGS: u32 = 256;
 
+/// What a route may say of its way: in the configuration, and by hand.
+pub(crate) mod limits {
+    use core::ops::RangeInclusive;
+
+    /// Bytes. 68 is the least that IPv4 must carry (RFC 791 §3.2).
+    pub(crate) const MTU: RangeInclusive<u32> = 68..=65_535;
+    /// Milliseconds. RFC 9293 §3.4.1 says two minutes.
+    pub(crate) const MSL_MS: RangeInclusive<u32> = 1..=120_000;
+    /// Segments. RFC 6928 §2 allows ten; more is for links whose two ends agree.
+    pub(crate) const INITIAL_WINDOW: RangeInclusive<u32> = 1..=1000;
+}
+
 /// A configuration in which everything fits together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The CPUs on which a netisr runs, in the order of their indices; not empty.
     pub cpus: Vec<usize>,
-    /// How a netisr without work waits.
+    /// How netisrs look for work.
     pub polling: Polling,
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
+    /// How many flows of each family each CPU remembers; 0 for none.
+    pub flow_cache: u32,
     /// The number of packet buffers; computed from rings and CPUs if `None`.
     pub buffers: Option<u32>,
     /// The path of the control socket, if the file names one.
@@ -45,9 +61,41 @@ pub struct Config {
     pub routes: Vec<Route>,
 }
 
+/// How netisrs look for work: the key `polling`, or the section of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Polling {
+    /// What one does that finds none.
+    pub policy: Policy,
+    /// Packets taken from a ring before the next ring has its turn.
+    pub each_burst: u16,
+    /// Packets taken from a ring in one turn, at the most.
+    pub burst_max: u16,
+    /// Microseconds that a turn should take at the most, those for others included.
+    pub turn_us: u32,
+    /// Percent of the time that a netisr with more work than it can do leaves to other threads of its CPU.
+    pub user_frac: u32,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        let net::netisr::Polling { each_burst, burst_max, .. } = net::netisr::Polling::default();
+        Self { policy: Policy::Adaptive, each_burst, burst_max, turn_us: 500, user_frac: 0 }
+    }
+}
+
+impl Polling {
+    /// What the netisrs are told.
+    #[must_use]
+    pub fn of_turns(self) -> net::netisr::Polling {
+        let share = self.turn_us.saturating_mul(100_u32.saturating_sub(self.user_frac)) / 100;
+        let turn_max = core::time::Duration::from_micros(share.into());
+        net::netisr::Polling { each_burst: self.each_burst, burst_max: self.burst_max, turn_max }
+    }
+}
+
 /// How a netisr waits when it has nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Polling {
+pub enum Policy {
     /// Spin for a while, then sleep.
     #[default]
     Adaptive,
@@ -88,19 +136,25 @@ pub struct Interface {
     pub rings: Option<u32>,
     /// What is done about received checksums.
     pub rxcsum: RxCsum,
+    /// Whether it only counts and measures what it receives.
+    pub monitor: bool,
+    /// How packets queue when the device does not take them.
+    pub queue: net::ifq::Spec,
 }
 
 /// One `[[route]]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The destination; no bits are set beyond its length.
     pub to: IpNet,
     /// What happens to packets for it.
     pub target: RouteTarget,
+    /// What it says of the way.
+    pub metrics: Metrics,
 }
 
 /// What a route does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RouteTarget {
     /// Sends to one of these gateways, chosen by the packet's hash.
     Via(Vec<NextHop>),
@@ -113,7 +167,7 @@ pub enum RouteTarget {
 }
 
 /// A gateway and the interface on whose link it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NextHop {
     /// Its address.
     pub gateway: IpAddr,

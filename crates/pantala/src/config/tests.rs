@@ -25,6 +25,9 @@ mtu = 1500
 mac = "02:00:00:00:00:01"
 rings = 2
 rxcsum = "verify"
+monitor = true
+queue = "fifo"
+queue_packets = 100
 
 [[interface]]
 device = "tap:wan0"
@@ -56,8 +59,8 @@ blackhole = true
 fn every_key_arrives_in_the_configuration() {
     let config = parse(FULL);
     assert_eq!(
-        (config.cpus.as_slice(), config.polling, config.forwarding),
-        (&[0, 1][..], Polling::Always, true)
+        (config.cpus.as_slice(), config.polling.policy, config.forwarding),
+        (&[0, 1][..], Policy::Always, true)
     );
     assert_eq!((config.buffers, config.socket), (Some(8192), Some("/tmp/p.sock".into())));
     let lan = Interface {
@@ -68,6 +71,8 @@ fn every_key_arrives_in_the_configuration() {
         mac: Some(Mac([2, 0, 0, 0, 0, 1])),
         rings: Some(2),
         rxcsum: RxCsum::Verify,
+        monitor: true,
+        queue: net::ifq::Spec { packets_max: 100, ..net::ifq::Spec::FIFO },
     };
     assert_eq!(config.interfaces[0], lan);
 }
@@ -101,7 +106,7 @@ fn routes_know_the_interface_of_their_gateway() {
 #[test]
 fn what_is_not_said_has_a_default() {
     let config = parse("[[interface]]\ndevice = \"tap:a\"");
-    assert_eq!((config.cpus, config.polling, config.forwarding), (vec![0, 1, 2], Polling::Adaptive, false));
+    assert_eq!((config.cpus, config.polling, config.forwarding), (vec![0, 1, 2], Polling::default(), false));
     let interface = &config.interfaces[0];
     assert_eq!((interface.mtu, interface.rings, interface.rxcsum), (None, None, RxCsum::Auto));
 }
@@ -134,4 +139,30 @@ fn link_local_addresses_may_repeat_on_other_links() {
 #[test]
 fn the_machine_offers_at_least_the_cpu_we_run_on() {
     assert!(!Machine::here().cpus.is_empty());
+}
+
+#[test]
+fn polling_is_a_word_or_a_section() {
+    let read = |text: &str| {
+        let text = format!("[[interface]]\ndevice = \"tap:pt-x\"\n{text}");
+        Config::parse("t", &text, &Machine { cpus: vec![0] }).map(|config| config.polling)
+    };
+    let all =
+        "[polling]\npolicy = \"never\"\neach_burst = 5\nburst_max = 150\nturn_us = 200\nuser_frac = 50\n";
+    let polling = read(all).unwrap();
+    let expected =
+        Polling { policy: Policy::Never, each_burst: 5, burst_max: 150, turn_us: 200, user_frac: 50 };
+    assert_eq!(polling, expected);
+    assert_eq!(polling.of_turns().turn_max, core::time::Duration::from_micros(100), "half is for others");
+    assert_eq!(read("[polling]\nuser_frac = 10\n").unwrap(), Polling { user_frac: 10, ..Polling::default() });
+    for wrong in [
+        "user_frac = 91",
+        "each_burst = 0",
+        "each_burst = 65",
+        "burst_max = 4097",
+        "turn_us = 9",
+        "brust_max = 1",
+    ] {
+        assert!(read(&format!("[polling]\n{wrong}\n")).is_err(), "{wrong}");
+    }
 }

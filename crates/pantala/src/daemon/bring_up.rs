@@ -8,11 +8,13 @@ use dev::netlink::Rtnetlink;
 use pkt::Arena;
 use pkt::PageKind;
 
-use super::control::{Control, warn_of_gateways};
+use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
+use super::routing::Routing;
+use super::seats::Seats;
 use super::{UpError, log, system};
-use crate::config::Config;
+use crate::config::{Config, Policy};
 
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
 const BUFFERS_OF_CPU: usize = 4096;
@@ -35,11 +37,13 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> 
     log::info(&format!("{} CPUs with {} packet buffers each, in {pages}", config.cpus.len(), memory.each));
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, pools, config.polling)?;
+    let busy_poll = config.polling.policy == Policy::Always;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
-    let workshop = Workshop { netlink, buffers, umem, cpus: count, allowance: memory.allowance };
-    let (attached, tables, routes) = (Vec::new(), Arc::default(), config.routes.clone());
+    let workshop = Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, memif: None };
+    let (attached, tables) = (Vec::new(), Arc::default());
+    let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let (file, pings) = (file.to_owned(), Vec::new());
-    let mut control = Control { file, config, cpus, workshop, attached, routes, pings, tables };
+    let mut control = Control { file, config, cpus, workshop, attached, routing, pings, tables };
     match open_all(&mut control) {
         Ok(()) => Ok(control),
         Err(why) => {
@@ -53,26 +57,45 @@ fn open_all(control: &mut Control) -> Result<(), UpError> {
     for interface in control.config.interfaces.clone() {
         control.attach(&interface)?;
     }
-    warn_of_gateways(&control.routes);
-    control.publish().map_err(|why| UpError::Netisr(why.error))
+    control.remember_flows().map_err(|why| UpError::Netisr(why.error))?;
+    let configured = control.config.routes.clone();
+    control
+        .publish()
+        .and_then(|()| control.configure_routes(&[], &configured))
+        .map_err(|why| UpError::Netisr(why.error))
 }
 
-/// How many buffers there are to be.
-struct Memory {
+/// How many buffers there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
     /// In the pool of each CPU.
     each: usize,
     /// Out at each ring, at the most.
-    allowance: usize,
+    pub(super) allowance: usize,
 }
 
 impl Memory {
     fn plan(config: &Config, netlink: &mut Rtnetlink) -> Result<Self, UpError> {
         let cpus = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
-        let mut rings = 0; // of the first CPU, which has the most
-        for interface in &config.interfaces {
-            rings += device::rings(interface, cpus, netlink)?.div_ceil(cpus) as usize;
+        let mut of_cpu = vec![0; config.cpus.len()];
+        for (unit, interface) in (0..).zip(&config.interfaces) {
+            let rings = device::rings(interface, cpus, netlink)?;
+            for seat in Seats::of(&device::ring_map(cpus, unit, rings), rings as usize).iter() {
+                of_cpu[seat.index()] += 1;
+            }
         }
-        Self::for_rings(rings, config)
+        Self::for_rings(of_cpu.into_iter().max().unwrap_or(0), config)
+    }
+
+    /// For rings that a stack does not share.
+    pub(super) const fn of_rings(allowance: usize) -> Self {
+        Self { each: allowance, allowance }
+    }
+
+    /// Whether something is left for the stack when a CPU has so many rings.
+    pub(super) fn is_enough_for(self, rings: usize) -> bool {
+        let left = self.each.saturating_sub(rings * self.allowance);
+        left >= BUFFERS_OF_CPU.min(self.each / 4)
     }
 
     fn for_rings(rings: usize, config: &Config) -> Result<Self, UpError> {
@@ -107,8 +130,10 @@ mod tests {
         for rings in 1..20 {
             let memory = Memory::for_rings(rings, &config("")).unwrap();
             assert!(memory.allowance * rings + BUFFERS_OF_CPU <= memory.each);
+            assert!(memory.is_enough_for(rings + 1) && !memory.is_enough_for(rings + 2));
             let memory = Memory::for_rings(rings, &config("buffers = 65536")).unwrap();
             assert!(memory.allowance * rings <= memory.each / 2 && memory.each == 32768);
+            assert!(memory.is_enough_for(rings) && !memory.is_enough_for(2 * rings + 8));
         }
     }
 

@@ -4,16 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use net::count::INTERFACES_MAX;
+use net::fib::Refused;
 use net::tables::{IfIndex, Tables};
 use tokio::sync::Notify;
 
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
+use super::routing::{Edits, Routing};
+use super::seats::Seats;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
 use super::{UpError, log};
 use crate::api::{CopyMode, DeviceMode, Error, ErrorKind};
-use crate::config::{Config, Interface, Route, RouteTarget};
+use crate::config::{Config, Interface};
 
 /// The running stack.
 pub(crate) struct Control {
@@ -25,8 +28,7 @@ pub(crate) struct Control {
     pub(super) workshop: Workshop,
     /// In the order of their index.
     pub(super) attached: Vec<Attached>,
-    /// Static routes: configured, or added by hand.
-    pub(super) routes: Vec<Route>,
+    pub(super) routing: Routing,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// What the netisrs were given last.
@@ -48,14 +50,21 @@ impl Control {
                 INTERFACES_MAX - 1
             ))
         })?;
-        let opened = device::open(interface, &mut self.workshop)?;
+        let unit = unit(index);
+        let opened = device::open(interface, unit, &mut self.workshop)?;
         let baseline = self.counted(index);
-        self.cpus.attach(index, opened.rings).map_err(|why| UpError::Netisr(why.error))?;
+        let seats = Seats::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
+        self.cpus.attach(index, opened.rings, &seats).map_err(|why| UpError::Netisr(why.error))?;
+        if interface.monitor {
+            self.watch(index, true).map_err(|why| UpError::Netisr(why.error))?;
+        }
         let attached = Attached {
             index,
             config: interface.clone(),
             facts: opened.facts,
+            seats,
             up: true,
+            monitor: interface.monitor,
             baseline,
             hold: opened.hold,
         };
@@ -76,13 +85,51 @@ impl Control {
         closed
     }
 
-    /// Works the tables out anew and gives them to all netisrs.
+    /// Works the tables out anew, of interfaces that came, went or changed, and gives them to all netisrs.
     pub(super) fn publish(&mut self) -> Result<(), Error> {
+        let ifs = tables::ifnets(&self.attached);
+        let mut edits = Edits::default();
+        self.routing.interfaces_changed(&self.attached, &ifs, &mut edits);
+        let (_, refused) = self.routing.prepare(&edits);
         let generation = self.tables.generation + 1;
-        let (attached, routes) = (&self.attached, &self.routes);
-        let tables = tables::tables(attached, routes, self.config.forwarding, self.cpus.len(), generation);
-        self.tables = Arc::new(tables);
-        self.cpus.set_tables(&self.tables)
+        let forwarding = self.config.forwarding;
+        let config = net::tables::Config { generation, ifs, forwarding, ..net::tables::Config::default() };
+        let (fib, hops) = (self.routing.rib.fib(), self.routing.rib.hops());
+        self.tables = Arc::new(Tables::with(config, fib, hops));
+        self.cpus.set_tables(&self.tables)?;
+        self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
+    }
+
+    /// Changes routes, without a pause for those who look up; answers those that the table refused.
+    pub(super) fn publish_routes(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
+        if edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (are_hops_new, refused) = self.routing.prepare(edits);
+        if are_hops_new {
+            let mut tables = (*self.tables).clone();
+            tables.generation += 1;
+            tables.hops = self.routing.rib.hops();
+            self.tables = Arc::new(tables);
+            self.cpus.set_tables(&self.tables)?;
+        }
+        self.commit(refused)
+    }
+
+    /// The table changes; what it took out is used again when every CPU has been seen since.
+    fn commit(&mut self, mut refused: Vec<Refused>) -> Result<Vec<Refused>, Error> {
+        let (epoch, also_refused) = self.routing.commit();
+        refused.extend(also_refused);
+        refused.iter().for_each(|refused| self.routing.refuse(refused));
+        self.cpus.visit_all()?;
+        self.routing.rib.retire(epoch);
+        Ok(refused)
+    }
+
+    /// Switches fast forwarding on or off, as the configuration says.
+    pub(super) fn remember_flows(&self) -> Result<(), Error> {
+        let flows = Some(self.config.flow_cache as usize).filter(|flows| *flows > 0);
+        self.cpus.call_all(move |netisr| netisr.set_flows(flows)).map(drop)
     }
 
     /// Ends everything in good order. Nothing can be asked of it afterwards.
@@ -113,19 +160,13 @@ impl Control {
     }
 }
 
-/// Several gateways are kept and shown, but the table holds one.
-pub(super) fn warn_of_gateways(routes: &[Route]) {
-    for route in routes {
-        if let RouteTarget::Via(hops) = &route.target
-            && hops.len() > 1
-        {
-            log::warning(&format!(
-                "route to {}: packets are not yet spread over {} gateways; the first that is up is used",
-                route.to,
-                hops.len()
-            ));
-        }
-    }
+/// The number by which the rings of an interface are dealt to CPUs.
+pub(super) const fn unit(index: IfIndex) -> u16 {
+    index.saturating_sub(1)
+}
+
+fn warn_of_refused(refused: &Refused) {
+    log::warning(&format!("route to {} is not in force: {}", refused.to, refused.error));
 }
 
 fn greeting(interface: &Attached) -> String {
@@ -134,9 +175,10 @@ fn greeting(interface: &Attached) -> String {
         (DeviceMode::Native, Some(CopyMode::ZeroCopy)) => ", zero-copy",
         (DeviceMode::Native, _) => ", native",
         (DeviceMode::Generic, _) => ", generic",
-        (DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Mem, _) => "",
+        (DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem, _) => "",
     };
     let plural = if facts.rings == 1 { "" } else { "s" };
     let (name, device, mtu) = (&interface.config.name, &interface.config.device, interface.mtu());
-    format!("interface {name}: {device}{mode}, {} ring{plural}, {}, mtu {mtu}", facts.rings, facts.mac)
+    let (rings, mac, steering) = (facts.rings, facts.mac, &facts.steering);
+    format!("interface {name}: {device}{mode}, {rings} ring{plural}, {mac}, mtu {mtu}, steering: {steering}")
 }

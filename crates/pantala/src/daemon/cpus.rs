@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use dev::Waiter;
@@ -11,7 +11,7 @@ use dev::sys::poll::EventFd;
 use net::cpu::CpuId;
 use net::driver::Driver;
 use net::msg::{Msg, Remote, Tour, mesh};
-use net::netisr::{Netisr, Parts, Shared};
+use net::netisr::{Netisr, NoSuchRing, Parts, Shared};
 use net::rss::Placement;
 use net::tables::{IfIndex, Tables};
 use pkt::Pool;
@@ -22,6 +22,8 @@ use tokio::sync::Notify;
 use super::clock::Clock;
 use super::idle::Idle;
 use super::netisr_thread::{Busy, NetisrThread, Waiters};
+use super::seats::Seats;
+use super::share::Share;
 use super::{UpError, entropy, log, system};
 use crate::api::{Error, ErrorKind};
 use crate::config::Polling;
@@ -34,6 +36,8 @@ const ROUNDS_HOME: usize = 16;
 /// All netisrs. Dropping it stops them.
 pub(crate) struct Cpus {
     pub(crate) clock: Clock,
+    /// How they look for work.
+    pub(crate) polling: Polling,
     list: Vec<CpuThread>,
     /// Told when a netisr panics.
     pub(crate) crashed: Arc<Notify>,
@@ -75,7 +79,7 @@ impl Cpus {
         let bells = bells.map_err(system("make an eventfd"))?;
         let sleepers: Vec<_> = bells.iter().map(sleeper).collect();
         let wakers: Vec<_> = sleepers.iter().map(Sleeper::waker).collect();
-        let mut cpus = Self { clock: Clock::start(), list: Vec::new(), crashed: Arc::default() };
+        let mut cpus = Self { clock: Clock::start(), polling, list: Vec::new(), crashed: Arc::default() };
         let ends = mesh(&wakers).into_iter().zip(pools);
         let seats = processors.iter().zip(bells).zip(sleepers);
         for (id, ((end, pool), seat)) in (0..).map(CpuId).zip(ends.zip(seats)) {
@@ -84,7 +88,8 @@ impl Cpus {
             let key = entropy::key().map_err(system("draw a key"))?;
             let count = u16::try_from(processors.len()).unwrap_or(u16::MAX);
             let parts = Parts { id, cpus: count, pool, peers, inbox, key, tables: Arc::default() };
-            let (netisr, counters) = Netisr::new(parts);
+            let (mut netisr, counters) = Netisr::new(parts);
+            netisr.set_polling(polling.of_turns());
             cpus.list.push(cpus.spawn(*processor, netisr, counters, remote, bell, sleeper, polling)?);
         }
         Ok(cpus)
@@ -113,8 +118,9 @@ impl Cpus {
             stop: Arc::clone(&stop),
             thread: None,
         };
-        let (clock, idle) = (self.clock, Idle::new(polling));
-        let thread = NetisrThread { netisr, processor, clock, sleeper, bell, waiters, idle, busy, stop };
+        let (clock, idle, share) = (self.clock, Idle::new(polling.policy), Share::new(polling.user_frac));
+        let thread =
+            NetisrThread { netisr, processor, clock, sleeper, bell, waiters, idle, share, busy, stop };
         let alarm = Alarm(Arc::clone(&self.crashed));
         let spawned = std::thread::Builder::new().name(format!("netisr{processor}")).spawn(move || {
             let _alarm = alarm;
@@ -128,8 +134,8 @@ impl Cpus {
         self.list.iter()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
+    fn cpu(&self, cpu: usize) -> Result<&CpuThread, Error> {
+        self.list.get(cpu).ok_or_else(|| failed("there is no such CPU"))
     }
 
     /// The CPU that answers for what concerns one address.
@@ -144,7 +150,7 @@ impl Cpus {
         cpu: usize,
         ask: impl FnOnce(&mut Netisr) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let cpu = self.list.get(cpu).ok_or_else(|| failed("there is no such CPU"))?;
+        let cpu = self.cpu(cpu)?;
         cpu.answer(&cpu.ask(ask)?)
     }
 
@@ -159,32 +165,70 @@ impl Cpus {
 
     /// Gives all CPUs new tables, one after the other; returns when no CPU has the old ones any more.
     pub(crate) fn set_tables(&self, tables: &Arc<Tables>) -> Result<(), Error> {
-        let (tell, done) = sync_channel(1);
         let tables = Arc::clone(tables);
-        let tour = Tour {
-            visit: Arc::new(move |netisr| netisr.set_tables(Arc::clone(&tables))),
-            // Whoever asked may have given up.
-            done: Box::new(move || tell.send(()).unwrap_or_default()),
-        };
+        self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)))
+    }
+
+    /// Returns when every CPU has begun a turn since: nobody is where he was before.
+    pub(crate) fn visit_all(&self) -> Result<(), Error> {
+        self.tour(|_| ())
+    }
+
+    fn tour(&self, visit: impl Fn(&mut Netisr) + Send + Sync + 'static) -> Result<(), Error> {
+        let (tell, done) = sync_channel(1);
+        // Whoever asked may have given up.
+        let tour = Tour { visit: Arc::new(visit), done: Box::new(move || tell.send(()).unwrap_or_default()) };
         let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
         first.send(Msg::Tour(tour))?;
         done.recv_timeout(PATIENCE).map_err(|_| failed("the netisrs do not answer"))
     }
 
-    /// Gives ring `n` to CPU `n % CPUs`, and tells the others whose ring they send through.
-    pub(crate) fn attach(&self, ifindex: IfIndex, rings: Vec<NewRing>) -> Result<(), Error> {
-        let count = rings.len();
-        for (cpu, ring) in self.list.iter().cycle().zip(rings) {
+    /// Gives rings to the CPUs that are to have them, and tells the others whose ring they send through.
+    pub(crate) fn attach(&self, ifindex: IfIndex, rings: Vec<NewRing>, seats: &Seats) -> Result<(), Error> {
+        for ((queue, ring), seat) in (0..).zip(rings).zip(seats.iter()) {
+            let cpu = self.cpu(seat.index())?;
             let waiters = Arc::clone(&cpu.waiters);
             cpu.answer(&cpu.ask(move |netisr| {
-                netisr.attach(ifindex, ring.driver);
-                waiters.lock().unwrap_or_else(PoisonError::into_inner).push((ifindex, ring.waiter));
+                netisr.attach_queue(ifindex, queue, ring.driver);
+                locked(&waiters).push(((ifindex, queue), ring.waiter));
             })?)?;
         }
-        for (at, owner) in tx_cpus(self.list.len(), count).into_iter().enumerate().skip(count) {
-            self.call(at, move |netisr| netisr.send_through(ifindex, owner))?;
+        self.send_through(ifindex, seats)
+    }
+
+    /// Tells all CPUs whose ring they send through.
+    fn send_through(&self, ifindex: IfIndex, seats: &Seats) -> Result<(), Error> {
+        for (at, id) in (0..self.list.len()).zip((0..).map(CpuId)) {
+            if let Some(owner) = seats.tx_owner(id) {
+                self.call(at, move |netisr| netisr.send_through(ifindex, owner))?;
+            }
         }
         Ok(())
+    }
+
+    /// Moves a ring from CPU to CPU while packets flow, and tells the others; `seats` is how it is afterwards.
+    pub(crate) fn move_ring(
+        &self,
+        (ifindex, queue): (IfIndex, u16),
+        from: CpuId,
+        to: CpuId,
+        seats: &Seats,
+    ) -> Result<(), Error> {
+        let (old, new) = (self.cpu(from.index())?, self.cpu(to.index())?);
+        let (left, joined) = (Arc::clone(&old.waiters), Arc::clone(&new.waiters));
+        let (tell, moved) = sync_channel(1);
+        let started = self.call(from.index(), move |netisr| {
+            let mine = locked(&left).extract_if(.., |(of, _)| *of == (ifindex, queue)).collect::<Vec<_>>();
+            let arrived = move |_: &mut Netisr| {
+                locked(&joined).extend(mine);
+                // Whoever asked may have given up.
+                tell.send(()).unwrap_or_default();
+            };
+            netisr.move_ring(ifindex, queue, to, Box::new(arrived))
+        })?;
+        started.map_err(|NoSuchRing| failed("the ring is not where it should be"))?;
+        new.answer(&moved)?;
+        self.send_through(ifindex, seats)
     }
 
     /// Takes the rings of an interface away from all CPUs, closed.
@@ -192,7 +236,7 @@ impl Cpus {
         for cpu in &self.list {
             let waiters = Arc::clone(&cpu.waiters);
             cpu.answer(&cpu.ask(move |netisr| {
-                waiters.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != ifindex);
+                locked(&waiters).retain(|((of, _), _)| *of != ifindex);
                 drop(netisr.detach(ifindex));
             })?)?;
         }
@@ -236,12 +280,6 @@ impl Cpus {
         }
         Ok(missing)
     }
-}
-
-/// For each of `cpus` CPUs, the one that owns the transmit ring which it uses, of an interface with `rings` rings.
-pub(crate) fn tx_cpus(cpus: usize, rings: usize) -> Vec<CpuId> {
-    let owner = |cpu: usize| cpu.checked_rem(rings.min(cpus)).and_then(|owner| u16::try_from(owner).ok());
-    (0..cpus).filter_map(owner).map(CpuId).collect()
 }
 
 impl CpuThread {
@@ -296,6 +334,10 @@ fn sleeper(bell: &Arc<EventFd>) -> Sleeper {
     Sleeper::new(Box::new(move || drop(bell.notify())))
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn failed(what: &str) -> Error {
     Error::new(ErrorKind::Failed, what)
 }
@@ -306,7 +348,7 @@ mod tests {
 
     fn started(cpus: usize) -> Cpus {
         let pools = pkt::Arena::carve(cpus, 64, false).unwrap();
-        Cpus::start(&vec![0; cpus], pools, Polling::Adaptive).unwrap()
+        Cpus::start(&vec![0; cpus], pools, Polling::default()).unwrap()
     }
 
     #[test]
@@ -326,15 +368,6 @@ mod tests {
         let tables = Tables::new(net::tables::Config { generation: 7, ..Default::default() });
         cpus.set_tables(&Arc::new(tables)).unwrap();
         assert_eq!(cpus.call_all(|netisr| netisr.cpu.tables.generation).unwrap(), [7, 7]);
-    }
-
-    #[test]
-    fn cpus_without_a_ring_send_through_those_that_have_one() {
-        let ids = |ids: &[u16]| ids.iter().copied().map(CpuId).collect::<Vec<_>>();
-        assert_eq!(tx_cpus(4, 4), ids(&[0, 1, 2, 3]));
-        assert_eq!(tx_cpus(4, 2), ids(&[0, 1, 0, 1]));
-        assert_eq!(tx_cpus(2, 8), ids(&[0, 1]));
-        assert_eq!(tx_cpus(2, 0), ids(&[]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use net::time::Instant;
 
-use crate::config::Polling;
+use crate::config::Policy;
 
 /// The least time of spinning that is worth trying.
 const SPIN_MIN: Duration = Duration::from_micros(4);
@@ -23,7 +23,7 @@ const SHARED: Duration = Duration::from_millis(100);
 /// Decides between spinning and sleeping.
 #[derive(Debug)]
 pub(crate) struct Idle {
-    polling: Polling,
+    policy: Policy,
     spin: Duration,
     /// Spinning, and looked last.
     spinning: Option<(Instant, Instant)>,
@@ -32,8 +32,8 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    pub(crate) fn new(polling: Polling) -> Self {
-        Self { polling, spin: Duration::ZERO, spinning: None, shared_until: Instant::START }
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self { policy, spin: Duration::ZERO, spinning: None, shared_until: Instant::START }
     }
 
     /// A turn found work.
@@ -49,10 +49,10 @@ impl Idle {
             self.spin = Duration::ZERO;
             self.shared_until = now + SHARED;
         }
-        match self.polling {
-            Polling::Always => false,
-            Polling::Never => true,
-            Polling::Adaptive => now.since(since) >= self.spin,
+        match self.policy {
+            Policy::Always => false,
+            Policy::Never => true,
+            Policy::Adaptive => now.since(since) >= self.spin,
         }
     }
 
@@ -78,15 +78,15 @@ mod tests {
     const AT: fn(u64) -> Instant = |us| Instant::from_ns(us * 1000);
 
     fn adaptive(sleeps: usize, each_us: u64) -> Idle {
-        let mut idle = Idle::new(Polling::Adaptive);
+        let mut idle = Idle::new(Policy::Adaptive);
         (0..sleeps).for_each(|_| idle.slept(AT(0), AT(each_us)));
         idle
     }
 
     #[test]
     fn always_never_sleeps_and_never_always_does() {
-        assert!(!Idle::new(Polling::Always).may_sleep(Instant::NEVER));
-        assert!(Idle::new(Polling::Never).may_sleep(Instant::START));
+        assert!(!Idle::new(Policy::Always).may_sleep(Instant::NEVER));
+        assert!(Idle::new(Policy::Never).may_sleep(Instant::START));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`bring_up`] | the configuration becomes CPUs, devices and tables |
-//! | [`netisr_thread`], [`idle`] | a pinned thread that turns for ever, and how it waits |
-//! | [`cpus`] | all of them, and how they are asked |
+//! | [`netisr_thread`], [`idle`], [`share`] | a pinned thread that turns for ever, how it waits, what it leaves to others |
+//! | [`cpus`], [`seats`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`control`], [`reload`], [`stack`] | the control thread: what it knows, what it changes, what it answers |
@@ -15,14 +15,17 @@
 mod bring_up;
 mod clock;
 mod control;
-mod cpus;
-mod device;
-mod entropy;
+pub(crate) mod cpus;
+pub(crate) mod device;
+pub(crate) mod entropy;
 mod idle;
 pub(crate) mod log;
 mod netisr_thread;
-mod privileges;
+pub(crate) mod privileges;
 mod reload;
+mod routing;
+mod seats;
+mod share;
 mod signals;
 mod stack;
 mod tables;

@@ -1,6 +1,7 @@
 //! The thread of one netisr: it turns for ever, and sleeps when there is nothing to do.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,21 +16,27 @@ use pkt::wake::Sleeper;
 
 use super::clock::Clock;
 use super::idle::Idle;
+use super::share::Share;
 use super::{log, privileges};
 
 /// The devices whose rings a netisr owns, as what its thread waits on. The lock is taken when the thread goes to
 /// sleep, and when a device comes or goes.
-pub(crate) type Waiters = Arc<Mutex<Vec<(IfIndex, Waiter)>>>;
+pub(crate) type Waiters = Arc<Mutex<Vec<(RingName, Waiter)>>>;
+
+/// A ring: its interface, and its number there.
+pub(crate) type RingName = (IfIndex, u16);
 
 /// What the thread counts besides its netisr.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Busy {
     /// Nanoseconds spent in turns that found something to do.
     Ns,
+    /// Nanoseconds left to other threads in between.
+    LeftNs,
 }
 
 impl Index for Busy {
-    const COUNT: usize = 1;
+    const COUNT: usize = 2;
 
     fn index(self) -> usize {
         self as usize
@@ -46,6 +53,7 @@ pub(crate) struct NetisrThread {
     pub(crate) bell: Arc<EventFd>,
     pub(crate) waiters: Waiters,
     pub(crate) idle: Idle,
+    pub(crate) share: Share,
     pub(crate) busy: CounterBlock<Busy>,
     /// Set, and the bell rung, when the thread is to end.
     pub(crate) stop: Arc<AtomicBool>,
@@ -69,12 +77,25 @@ impl NetisrThread {
         let turn = self.netisr.turn(now);
         let after = self.clock.now();
         if turn.worked > 0 {
-            let spent = after.since(now).as_nanos();
-            self.busy.add(Busy::Ns, u64::try_from(spent).unwrap_or(0));
+            let took = after.since(now);
+            self.busy.add(Busy::Ns, nanos(took));
+            self.netisr.feedback(took);
             self.idle.worked();
-        } else if turn.deadline > after && self.idle.may_sleep(after) {
+            return self.leave_some(after);
+        }
+        if turn.deadline > after && self.idle.may_sleep(after) {
             return self.sleep(after, turn.deadline);
         }
+        after
+    }
+
+    /// Leaves other threads their share, once that is long enough to be worth a sleep from which nothing wakes.
+    fn leave_some(&mut self, now: Instant) -> Instant {
+        let Some(pause) = self.share.due() else { return now };
+        std::thread::sleep(pause);
+        let after = self.clock.now();
+        self.share.left(after.since(now));
+        self.busy.add(Busy::LeftNs, nanos(after.since(now)));
         after
     }
 
@@ -82,7 +103,7 @@ impl NetisrThread {
     /// looked at once more by the `ppoll` itself.
     fn sleep(&mut self, now: Instant, deadline: Instant) -> Instant {
         self.sleeper.prepare_sleep();
-        let rung = if self.netisr.inbox_is_empty() {
+        let rung = if self.netisr.inbox_is_empty() && self.netisr.may_sleep() {
             self.wait(now, deadline);
             self.sleeper.woken()
         } else {
@@ -93,6 +114,7 @@ impl NetisrThread {
         }
         let after = self.clock.now();
         self.idle.slept(now, after);
+        self.share.left(after.since(now));
         after
     }
 
@@ -115,7 +137,7 @@ impl NetisrThread {
     /// relies on being the only one that holds its device.
     fn devices(&self) -> Vec<(usize, Arc<dyn AsFd + Send + Sync>)> {
         let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = |(at, (_, waiter)): (usize, &(IfIndex, Waiter))| Some((at, waiter.descriptor()?));
+        let open = |(at, (_, waiter)): (usize, &(RingName, Waiter))| Some((at, waiter.descriptor()?));
         waiters.iter().enumerate().filter_map(open).collect()
     }
 
@@ -123,10 +145,14 @@ impl NetisrThread {
     /// changes the list, so places are still what they were.)
     fn stop_waiting_for(&self, broken: &[usize]) {
         for at in broken.iter().rev() {
-            let (ifindex, _) = self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(*at);
+            let ((ifindex, _), _) = self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(*at);
             log::warning(&format!("the device of interface {ifindex} is gone"));
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn is_broken(found: PollFlags) -> bool {

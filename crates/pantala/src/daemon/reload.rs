@@ -1,6 +1,9 @@
 //! Reading the configuration again: only what differs is changed, and nothing at all if the new one is wrong.
 
-use super::control::{Control, warn_of_gateways};
+use core::hash::Hash;
+use std::collections::HashSet;
+
+use super::control::Control;
 use super::{UpError, log};
 use crate::api::{Error, ErrorKind, Reloaded};
 use crate::config::{Config, Device, Interface, Machine, Route};
@@ -58,20 +61,29 @@ impl Control {
 
     /// What cannot fail any more, unless the netisrs are dead.
     fn carry_out(&mut self, plan: &Plan, new: Config) -> Result<(), Error> {
+        let mut watched = Vec::new();
         for interface in &mut self.attached {
             if let Some(config) = new.interfaces.iter().find(|new| new.name == interface.config.name) {
+                if interface.config.monitor != config.monitor && interface.monitor != config.monitor {
+                    interface.monitor = config.monitor;
+                    watched.push((interface.index, config.monitor));
+                }
                 interface.config = config.clone();
             } else {
                 // Nothing is sent to it from now on, so that its rings can be closed in peace.
                 interface.up = false;
             }
         }
-        self.routes.retain(|route| !plan.routes_gone.contains(route));
-        self.routes.retain(|route| plan.routes_new.iter().all(|new| new.to != route.to));
-        self.routes.extend(plan.routes_new.iter().cloned());
-        warn_of_gateways(&plan.routes_new);
+        for (index, on) in watched {
+            self.watch(index, on)?;
+        }
+        let flows_differ = self.config.flow_cache != new.flow_cache;
         self.config = new;
         self.publish()?;
+        self.configure_routes(&plan.routes_gone, &plan.routes_new)?;
+        if flows_differ {
+            self.remember_flows()?;
+        }
         if plan.close_last.is_empty() {
             return Ok(());
         }
@@ -151,6 +163,11 @@ impl Plan {
         if old.forwarding != new.forwarding {
             self.sentences.push(format!("forwarding is {}", if new.forwarding { "on" } else { "off" }));
         }
+        match (old.flow_cache, new.flow_cache) {
+            (before, now) if before == now => {}
+            (_, 0) => self.sentences.push("the flow cache is off".to_owned()),
+            (_, now) => self.sentences.push(format!("the flow cache is of {now} flows")),
+        }
         for (what, differs) in [
             ("cpus", old.cpus != new.cpus),
             ("buffers", old.buffers != new.buffers),
@@ -180,14 +197,22 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     let gone = without(&old.addresses, &new.addresses).into_iter();
     let added = without(&new.addresses, &old.addresses).into_iter();
     let mtu = (old.mtu != new.mtu).then(|| format!("interface {name}: mtu {}", new.mtu.unwrap_or_default()));
+    let monitor = (old.monitor != new.monitor).then(|| {
+        format!("interface {name}: {}", if new.monitor { "only monitors" } else { "does not monitor" })
+    });
+    let queue = (old.queue != new.queue)
+        .then(|| format!("interface {name}: packets queue in {}", new.queue.discipline.name()));
     gone.map(|net| format!("interface {name}: {net} removed"))
         .chain(added.map(|net| format!("interface {name}: {net} added")))
         .chain(mtu)
+        .chain(monitor)
+        .chain(queue)
         .collect()
 }
 
 /// What is in `a` and not in `b`.
-fn without<T: PartialEq + Clone>(a: &[T], b: &[T]) -> Vec<T> {
+fn without<T: Eq + Hash + Clone>(a: &[T], b: &[T]) -> Vec<T> {
+    let b: HashSet<&T> = b.iter().collect();
     a.iter().filter(|item| !b.contains(item)).cloned().collect()
 }
 
@@ -232,9 +257,11 @@ mod tests {
             ("forwarding = true", "", &["forwarding is off"]),
             ("203.0.113.0/24", "203.0.113.0/25", &["203.0.113.0/24 removed", "203.0.113.0/25 added"]),
             ("via = [\"192.0.2.2\"]", "reject = true", &["203.0.113.0/24 removed", "203.0.113.0/24 added"]),
+            ("198.51.100.1/24\"]", "198.51.100.1/24\"]\nmonitor = true", &["interface b: only monitors"]),
             ("tap:pt-b", "tap:pt-c", &["interface b opened anew"]),
             ("name = \"b\"", "name = \"c\"", &["interface c added: tap:pt-b", "interface b removed"]),
             ("forwarding = true", "forwarding = true\npolling = \"never\"", &["at the next start"]),
+            ("forwarding = true", "forwarding = true\nflow_cache = 64", &["the flow cache is of 64 flows"]),
         ] {
             let sentences = plan(|text| text.replace(from, to));
             assert_eq!(sentences.len(), says.len(), "{sentences:?}");

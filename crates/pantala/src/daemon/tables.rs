@@ -2,14 +2,12 @@
 
 use core::net::IpAddr;
 
-use ipnet::IpNet;
-use net::fib::{self, Hop, Prefix};
-use net::tables::{self, IfAddr, IfIndex, Ifnet};
+use net::tables::{IfAddr, IfIndex, Ifnet};
 
-use super::cpus::tx_cpus;
 use super::device::{Facts, Hold};
+use super::seats::Seats;
 use crate::api::InterfaceCounters;
-use crate::config::{Interface, NextHop, Route, RouteTarget};
+use crate::config::Interface;
 
 /// Below this IPv6 does not work (RFC 8200 §5).
 const MTU_MIN_V6: u32 = 1280;
@@ -19,12 +17,15 @@ pub(crate) struct Attached {
     pub(crate) index: IfIndex,
     pub(crate) config: Interface,
     pub(crate) facts: Facts,
+    /// Which CPU has which ring.
+    pub(crate) seats: Seats,
     /// Administratively up.
     pub(crate) up: bool,
+    /// Only monitors: its rings have sinks.
+    pub(crate) monitor: bool,
     /// What an earlier interface with the same index had counted.
     pub(crate) baseline: InterfaceCounters,
     /// Dropped last, when the netisrs have closed the rings.
-    #[expect(dead_code, reason = "held for its drop")]
     pub(crate) hold: Hold,
 }
 
@@ -45,7 +46,7 @@ impl Attached {
         all
     }
 
-    fn ifnet(&self, cpus: usize) -> Ifnet {
+    fn ifnet(&self) -> Ifnet {
         Ifnet {
             index: self.index,
             name: self.config.name.clone(),
@@ -55,54 +56,21 @@ impl Attached {
             addrs: self.addresses(),
             rxcsum: self.facts.rxcsum,
             caps: self.facts.caps,
-            tx_cpu: tx_cpus(cpus, self.facts.rings),
-            monitor: false,
+            monitor: self.monitor,
+            queue: self.config.queue,
         }
     }
 }
 
-/// What the netisrs are given.
-pub(crate) fn tables(
-    attached: &[Attached],
-    routes: &[Route],
-    forwarding: bool,
-    cpus: usize,
-    generation: u64,
-) -> tables::Tables {
-    tables::Tables::new(tables::Config {
-        generation,
-        ifs: attached.iter().map(|interface| interface.ifnet(cpus)).collect(),
-        routes: routes.iter().filter_map(|route| fib_route(route, attached)).collect(),
-        forwarding,
-    })
+/// The interfaces as the netisrs want them.
+pub(crate) fn ifnets(attached: &[Attached]) -> Vec<Ifnet> {
+    attached.iter().map(Attached::ifnet).collect()
 }
 
-/// A static route; `None` as long as it leads nowhere because its interfaces are down or gone.
-fn fib_route(route: &Route, attached: &[Attached]) -> Option<fib::Route> {
-    let hop = match &route.target {
-        RouteTarget::Via(hops) => {
-            let (hop, ifindex) = usable(hops, attached)?;
-            Hop::Gateway { ifindex, via: hop.gateway }
-        }
-        RouteTarget::Dev(name) => Hop::OnLink { ifindex: up(name, attached)? },
-        RouteTarget::Reject => Hop::Reject,
-        RouteTarget::Blackhole => Hop::Blackhole,
-    };
-    Some(fib::Route { to: prefix(route.to)?, hop })
-}
-
-/// The gateway that is used: the first whose interface is up.
-pub(crate) fn usable<'h>(hops: &'h [NextHop], attached: &[Attached]) -> Option<(&'h NextHop, IfIndex)> {
-    hops.iter().find_map(|hop| Some((hop, up(&hop.interface, attached)?)))
-}
-
-fn up(name: &str, attached: &[Attached]) -> Option<IfIndex> {
+/// The index of an interface that is up.
+pub(crate) fn up(name: &str, attached: &[Attached]) -> Option<IfIndex> {
     let interface = attached.iter().find(|interface| interface.config.name == name && interface.up)?;
     Some(interface.index)
-}
-
-fn prefix(net: IpNet) -> Option<Prefix> {
-    Prefix::new(net.addr(), net.prefix_len())
 }
 
 pub(crate) fn is_link_local(address: IpAddr) -> bool {

@@ -10,10 +10,10 @@ use std::time::Instant;
 use super::lab::{Attachment, Host, Path};
 use super::router::Router;
 use super::traffic::{self, Transfer};
-use super::watch::Stop;
 use super::{Narrator, Options};
 use crate::api::{Counters, Netisr};
 use crate::cli::Failure;
+use crate::stop::Stop;
 
 /// Echo requests per path and family; the first pays for address resolution, like any first packet.
 const PINGS: u16 = 200;

@@ -9,18 +9,17 @@ mod measure;
 mod report;
 mod router;
 mod traffic;
-mod watch;
 
 use core::time::Duration;
 use std::time::Instant;
 
 use crate::cli::Failure;
+use crate::stop::Stop;
 use crate::term::Term;
 use lab::Lab;
 use measure::Family;
 use report::Report;
 use router::Router;
-use watch::Stop;
 
 /// How much the demo does.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use crate::api::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag, InterfaceOption,
+    MemifFaults, MemifInfo, MemifState,
 };
 
 /// The blocks of all interfaces.
@@ -29,7 +30,7 @@ fn block(interface: &Interface) -> String {
     }
     if let Some(device) = &interface.device {
         let _ = write!(text, "{}", link(interface));
-        text += &device_line(device);
+        text += &device.memif.as_ref().map_or_else(|| device_line(device), memif_lines);
     }
     text
 }
@@ -67,6 +68,30 @@ fn line(address: &Address, interface: &Interface) -> String {
     }
 }
 
+/// What no BSD has: who is at the other end of the shared memory.
+fn memif_lines(memif: &MemifInfo) -> String {
+    let MemifInfo { role, id, socket, peer, peer_interface, rings, connects, ends, .. } = memif;
+    let mut lines = format!("\tmemif: {role} id {id} socket {socket} connects {connects} ends {ends}\n");
+    let _ = match memif.state {
+        MemifState::Waiting => write!(lines, "\tpeer: waiting"),
+        MemifState::Greeting => write!(lines, "\tpeer: greeting {peer}"),
+        MemifState::Connected => write!(lines, "\tpeer: connected {peer} {peer_interface} rings {rings}"),
+    };
+    if let Some(why) = memif.last_error.as_ref().filter(|_| memif.state != MemifState::Connected) {
+        let _ = write!(lines, " ({why})");
+    }
+    lines.push('\n');
+    let MemifFaults { bad_descriptor, bad_length, bad_chain, index_jump, bad_buffer } = memif.faults;
+    if memif.faults != MemifFaults::default() {
+        let _ = writeln!(
+            lines,
+            "\tfaults: bad_descriptor {bad_descriptor} bad_length {bad_length} bad_chain {bad_chain} \
+             index_jump {index_jump} bad_buffer {bad_buffer}"
+        );
+    }
+    lines
+}
+
 /// What no BSD has: how the device was taken.
 fn device_line(device: &DeviceInfo) -> String {
     let (driver, name) = device.device.split_once(':').unwrap_or(("", &device.device));
@@ -76,7 +101,7 @@ fn device_line(device: &DeviceInfo) -> String {
     match device.mode {
         DeviceMode::Native => line += " native",
         DeviceMode::Generic => line += " generic",
-        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Mem => {}
+        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",
@@ -103,6 +128,7 @@ fn flags(flags: &[InterfaceFlag]) -> (u32, String) {
         InterfaceFlag::Promisc => (0x100, "PROMISC"),
         InterfaceFlag::Simplex => (0x800, "SIMPLEX"),
         InterfaceFlag::Multicast => (0x8000, "MULTICAST"),
+        InterfaceFlag::Monitor => (0x4_0000, "MONITOR"),
     })
 }
 

@@ -1,14 +1,18 @@
 //! How things look: API values in, the text that BSD people know out. Pure, so that tests compare whole pages.
 
 mod ifconfig;
+mod monitor;
 mod neighbours;
 mod netstat;
 mod ping;
+mod rings;
 mod routes;
 pub(crate) mod table;
 
 pub(crate) use ifconfig::ifconfig;
+pub(crate) use monitor::monitored;
 pub(crate) use neighbours::{arp, ndp};
-pub(crate) use netstat::{Rates, counters, interfaces, netisrs, pools, rates_head, rates_line};
+pub(crate) use netstat::{Rates, counters, interfaces, netisrs, pools, queues, rates_head, rates_line};
 pub(crate) use ping::{Summary, ping_event, ping_head};
+pub(crate) use rings::rings;
 pub(crate) use routes::{destination, route_answer, routes};

@@ -31,6 +31,45 @@ pub(crate) fn interfaces(interfaces: &[Interface], bytes: bool) -> String {
     table.text()
 }
 
+const QUEUES: &[&str] = &[
+    "Name",
+    "CPU",
+    "Queue",
+    "Pkts",
+    "Bytes",
+    "Flows",
+    "Maxpkts",
+    "Maxbytes",
+    "Inflight",
+    "Limit",
+    "Odrop",
+    "Marks",
+    "Pushback",
+    "Opkts",
+    "Flushes",
+    "Doorbells",
+];
+
+/// The output queues: a line for each CPU's, and on an interface's first one what it counted.
+pub(crate) fn queues(interfaces: &[Interface]) -> String {
+    let mut table = Table::new(QUEUES, &[1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    for interface in interfaces {
+        let c = &interface.counters;
+        let counted = [c.tx_drops, c.tx_marks, c.tx_pushed_back, c.tx_packets, c.tx_flushes, c.doorbells]
+            .map(|n| n.to_string());
+        for (at, queue) in interface.queues.iter().enumerate() {
+            let q = queue;
+            let names = [interface.name.clone(), q.cpu.to_string(), q.discipline.clone()];
+            let numbers = [q.packets, q.bytes, q.flows, q.packets_max, q.bytes_max, q.in_flight];
+            let limit = q.byte_limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
+            let numbers = numbers.map(|number| number.to_string()).into_iter().chain([limit]);
+            let counted = counted.iter().map(|count| if at == 0 { count.clone() } else { "-".to_owned() });
+            table.row(names.into_iter().chain(numbers).chain(counted));
+        }
+    }
+    table.text()
+}
+
 fn counted(counters: &InterfaceCounters, bytes: bool) -> Vec<String> {
     let c = counters;
     let cells = [
@@ -100,11 +139,26 @@ pub(crate) fn pools(pools: &[Pool]) -> String {
     )
 }
 
+const NETISR: &[&str] = &[
+    "CPU",
+    "Turns",
+    "Busy",
+    "Packets",
+    "Pkts/turn",
+    "HandIn",
+    "HandOut",
+    "Msgs",
+    "Sleeps",
+    "Wakeups",
+    "Burst",
+    "Long",
+    "User%",
+    "User_ms",
+];
+
 /// The netisrs: a line for each CPU.
 pub(crate) fn netisrs(netisrs: &[Netisr]) -> String {
-    let head =
-        ["CPU", "Turns", "Busy", "Packets", "Pkts/turn", "HandIn", "HandOut", "Msgs", "Sleeps", "Wakeups"];
-    let mut table = Table::new(&head, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let mut table = Table::new(NETISR, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
     for n in netisrs {
         table.row([
             n.cpu.to_string(),
@@ -117,6 +171,10 @@ pub(crate) fn netisrs(netisrs: &[Netisr]) -> String {
             n.messages.to_string(),
             n.sleeps.to_string(),
             n.wakeups.to_string(),
+            n.burst.to_string(),
+            n.long_turns.to_string(),
+            n.user_frac.to_string(),
+            (n.user_ns / 1_000_000).to_string(),
         ]);
     }
     table.text()

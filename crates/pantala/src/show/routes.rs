@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ipnet::IpNet;
 
 use super::table::Table;
-use crate::api::{Interface, NextHop, Route, RouteAction, RouteAnswer, RouteOrigin};
+use crate::api::{Interface, NextHop, Route, RouteAction, RouteAnswer, RouteMetrics, RouteOrigin};
 
 /// The routing tables, one for each family that has routes.
 pub(crate) fn routes(routes: &[Route], interfaces: &[Interface]) -> String {
@@ -84,6 +84,13 @@ pub(crate) fn route_answer(answer: &RouteAnswer) -> String {
         let _ = writeln!(text, "  interface: {}", hop.interface);
     }
     let _ = writeln!(text, "      flags: <{}>", words(route));
+    let RouteMetrics { msl_ms, initial_window, .. } = route.metrics;
+    if let Some(msl) = msl_ms {
+        let _ = writeln!(text, "        msl: {msl} ms");
+    }
+    if let Some(window) = initial_window {
+        let _ = writeln!(text, "         iw: {window} segments");
+    }
     if let Some(source) = answer.source {
         let _ = writeln!(text, "     source: {source}");
     }

@@ -16,6 +16,9 @@ fn lines_that_are_not_understood_end_with_2() {
         ("ifconfig lan dwon", "did you mean `down`?"),
         ("arp -d", "the host is missing"),
         ("ping", "the host is missing"),
+        ("intrctl", "say what to do"),
+        ("intrctl afinity lan 0 1", "did you mean `affinity`?"),
+        ("intrctl affinity lan 0", "takes an interface, the number of a ring, and a CPU"),
         ("ping 192.0.2.7 --socket", "--socket needs a path"),
         ("check -c", "a value is required"),
     ] {
@@ -31,6 +34,8 @@ fn what_the_stack_refuses_ends_with_1_and_its_hint() {
     for (line, says) in [
         ("ifconfig nosuch up", "pantala: there is no interface `nosuch`\n         known are lan, wan\n"),
         ("ifconfig lam", "pantala: there is no interface `lam`\n         did you mean `lan`?\n"),
+        ("intrctl list lam", "pantala: no interface `lam` has rings; did you mean `lan`?\n"),
+        ("intrctl affinity lan 0 7", "pantala: no netisr runs on CPU 7\n         known are 0, 1\n"),
         ("netstat -I lam", "pantala: there is no interface `lam`; did you mean `lan`?\n"),
         (
             "route add 10.0.0.0/8 192.0.2.7",

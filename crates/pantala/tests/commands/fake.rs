@@ -18,6 +18,21 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
+    fn edit_route(&self, edit: &RouteEdit) -> Answer<()> {
+        if let RouteEdit::Add(route) = edit
+            && routes().iter().any(|known| known.to == route.to)
+        {
+            let error = Error::new(ErrorKind::Exists, format!("there is a route to {}", route.to));
+            return Err(error.hint("delete it first"));
+        }
+        self.tell(match edit {
+            RouteEdit::Add(route) => format!("add {route:?}"),
+            RouteEdit::Change(route) => format!("change {route:?}"),
+            RouteEdit::Delete { to, via } => format!("delete {to} via {via:?}"),
+        });
+        Ok(())
+    }
+
     fn tell(&self, what: String) {
         self.told.lock().unwrap().push(what);
     }
@@ -40,12 +55,85 @@ impl Stack for Fake {
                 Error::new(ErrorKind::NotFound, "there is no interface `nosuch`").hint("known are lan, wan")
             );
         }
-        self.tell(format!("{name} up={:?}", change.up));
+        match change.monitor {
+            None => self.tell(format!("{name} up={:?}", change.up)),
+            Some(on) => self.tell(format!("{name} monitor={on}")),
+        }
         Ok(())
     }
 
-    fn routes(&mut self) -> Answer<Vec<Route>> {
-        Ok(routes())
+    fn rings(&mut self) -> Answer<Vec<Ring>> {
+        let ring = |ring, cpu| Ring {
+            interface: "lan".into(),
+            ring,
+            device: "af_xdp:eth0".into(),
+            queue: ring + 4,
+            cpu,
+            steering: Steering::Nic,
+            rx_packets: 42,
+            tx_packets: 40,
+            doorbells: 7,
+            rx_drops: 2,
+            polls: 1000,
+            busy_polls: 9,
+            burst: 256,
+            bursts_used_up: 3,
+        };
+        let wan = Ring {
+            interface: "wan".into(),
+            device: "tap:wan0".into(),
+            steering: Steering::HandOff,
+            queue: 0,
+            ..ring(0, 1)
+        };
+        Ok(vec![ring(0, 0), ring(1, 1), wan])
+    }
+
+    fn move_ring(&mut self, interface: &str, ring: u32, change: RingChange) -> Answer<()> {
+        if change.cpu > 1 {
+            let error = format!("no netisr runs on CPU {}", change.cpu);
+            return Err(Error::new(ErrorKind::NotFound, error).hint("known are 0, 1"));
+        }
+        self.tell(format!("ring {ring} of {interface} to CPU {}", change.cpu));
+        Ok(())
+    }
+
+    fn monitored(&mut self, name: &str) -> Answer<Monitored> {
+        if name != "wan" {
+            let error = Error::new(ErrorKind::Invalid, format!("interface {name} does not monitor"));
+            return Err(error.hint(format!("pantala ifconfig {name} monitor")));
+        }
+        let latency = Latency {
+            min: 900,
+            mean: 1500.0,
+            p50: 1000,
+            p90: 2000,
+            p99: 30_000,
+            p999: 4_000_000,
+            max: 5_000_000,
+        };
+        Ok(Monitored {
+            interface: name.to_owned(),
+            frames: 1000,
+            bytes: 64_000,
+            measured: 998,
+            flows: 10,
+            lost: 3,
+            duplicated: 1,
+            reordered: 2,
+            displacement_max: 7,
+            untracked: 0,
+            latency_ns: Some(latency),
+            jitter_ns: Some(Jitter { mean: 120.5, max: 900 }),
+        })
+    }
+
+    fn routes(&mut self, page: &RoutePage) -> Answer<Vec<Route>> {
+        let key = |route: &Route| (route.to.addr(), route.to.prefix_len());
+        let behind = page.after.map(|after| (after.addr(), after.prefix_len()));
+        let routes = routes().into_iter().filter(|route| behind.is_none_or(|behind| key(route) > behind));
+        let family = |route: &Route| page.family.is_none_or(|family| family == Family::of(route.to.addr()));
+        Ok(routes.filter(family).take(page.limit.unwrap_or(usize::MAX).min(3)).collect())
     }
 
     fn route_to(&mut self, to: IpAddr) -> Answer<RouteAnswer> {
@@ -55,18 +143,13 @@ impl Stack for Fake {
         Ok(RouteAnswer { to, route, source: Some(ip("192.0.2.1")), mtu: Some(1500) })
     }
 
-    fn add_route(&mut self, route: &RouteRequest) -> Answer<()> {
-        if routes().iter().any(|known| known.to == route.to) {
-            let error = Error::new(ErrorKind::Exists, format!("there is a route to {}", route.to));
-            return Err(error.hint("delete it first"));
-        }
-        self.tell(format!("add {route:?}"));
-        Ok(())
+    fn edit_routes(&mut self, edits: &[RouteEdit]) -> Answer<Vec<Answer<()>>> {
+        Ok(edits.iter().map(|edit| self.edit_route(edit)).collect())
     }
 
-    fn delete_route(&mut self, to: IpNet, via: Option<IpAddr>) -> Answer<()> {
-        self.tell(format!("delete {to} via {via:?}"));
-        Ok(())
+    fn flush_routes(&mut self, family: Option<Family>) -> Answer<u64> {
+        self.tell(format!("flush {family:?}"));
+        Ok(7)
     }
 
     fn neighbours(&mut self) -> Answer<Vec<Neighbour>> {
@@ -100,6 +183,10 @@ impl Stack for Fake {
             sleeps: 10,
             wakeups: 11,
             busy_ns: 1_500_000_000,
+            burst: 256,
+            long_turns: 12,
+            user_frac: 50,
+            user_ns: 1_400_000_000,
         };
         Ok(vec![one, Netisr { cpu: 1, ..Netisr::default() }])
     }
@@ -200,7 +287,22 @@ fn loopback() -> Interface {
         device: None,
         link: Link { active: true, media: String::new() },
         rings: vec![],
+        queues: vec![],
         counters: InterfaceCounters::default(),
+    }
+}
+
+fn queue(cpu: u32, discipline: &str, packets: u64) -> OutputQueue {
+    OutputQueue {
+        cpu,
+        discipline: discipline.into(),
+        packets,
+        bytes: packets * 100,
+        flows: packets.min(2),
+        packets_max: 10240,
+        bytes_max: 1 << 25,
+        byte_limit: (cpu == 0).then_some(3028),
+        in_flight: 1514,
     }
 }
 
@@ -229,9 +331,11 @@ fn lan() -> Interface {
             need_wakeup: true,
             umem: Some(Umem { chunks: 4096, chunk_bytes: 2048 }),
             queues: 2,
+            memif: None,
         }),
         link: Link { active: true, media: "Ethernet autoselect".into() },
         rings: vec![ring(0, 0, 40), ring(1, 1, 2)],
+        queues: vec![queue(0, "fq_codel", 3), queue(1, "fq_codel", 0)],
         counters: InterfaceCounters {
             rx_packets: 42,
             rx_bytes: 4200,
@@ -241,6 +345,9 @@ fn lan() -> Interface {
             tx_bytes: 4000,
             tx_errors: 3,
             tx_drops: 4,
+            tx_marks: 6,
+            tx_pushed_back: 7,
+            tx_flushes: 8,
             doorbells: 5,
         },
     }
@@ -261,9 +368,11 @@ fn wan() -> Interface {
             need_wakeup: false,
             umem: None,
             queues: 1,
+            memif: None,
         }),
         link: Link { active: false, media: String::new() },
         rings: vec![],
+        queues: vec![],
         counters: InterfaceCounters::default(),
         ..lan()
     }
@@ -278,6 +387,7 @@ fn routes() -> Vec<Route> {
         to: to.parse().unwrap(),
         action,
         next_hops,
+        metrics: RouteMetrics::default(),
         origin,
         expires_s: None,
     };

@@ -55,6 +55,23 @@ wan       -  198.51.100.0/31  198.51.100.0           -      -      -      -     
 }
 
 #[test]
+fn netstat_o_has_a_line_for_each_output_queue() {
+    let shown = World::new().shows("netstat -o");
+    let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..5], ["Name", "CPU", "Queue", "Pkts", "Bytes"]);
+    assert_eq!(
+        lines[1].join(" "),
+        "lan 0 fq_codel 3 300 2 10240 33554432 1514 3028 4 6 7 40 8 5",
+        "the counters are the interface's"
+    );
+    assert_eq!(lines[2].join(" "), "lan 1 fq_codel 0 0 0 10240 33554432 1514 - - - - - - -");
+    let json = World::new().shows("netstat -o --json");
+    for key in ["byte_limit", "in_flight", "packets_max", "discipline", "tx_marks", "tx_flushes"] {
+        assert!(json.contains(key), "{key}");
+    }
+}
+
+#[test]
 fn netstat_ib_counts_bytes_too() {
     let shown = World::new().shows("netstat -b -I wan");
     assert!(shown.starts_with("Name   Mtu  Network"), "{shown}");
@@ -141,13 +158,31 @@ CPU  Buffers  Free  Rings  Used  Denied
 }
 
 #[test]
+fn intrctl_list_shows_whose_rings_are() {
+    let world = World::new();
+    assert_eq!(
+        world.shows("intrctl list"),
+        "\
+Name  Ring  Device       Queue  CPU  Steering  Ipkts  Opkts  Doorbells  Idrop  Polls  Busy  Burst  UsedUp
+lan      0  af_xdp:eth0      4    0  nic          42     40          7      2   1000     9    256       3
+lan      1  af_xdp:eth0      5    1  nic          42     40          7      2   1000     9    256       3
+wan      0  tap:wan0         0    1  hand-off     42     40          7      2   1000     9    256       3
+"
+    );
+    assert_eq!(world.shows("intrctl list wan").lines().count(), 2);
+    let json = world.json("intrctl list");
+    assert_eq!((&json[1]["interface"], &json[1]["cpu"]), (&"lan".into(), &1.into()));
+    assert_eq!((&json[2]["steering"], &json[2]["bursts_used_up"]), (&"hand_off".into(), &3.into()));
+}
+
+#[test]
 fn netstat_q_shows_the_netisrs() {
     assert_eq!(
         World::new().shows("netstat -Q"),
         "\
-CPU  Turns  Busy  Packets  Pkts/turn  HandIn  HandOut  Msgs  Sleeps  Wakeups
-  0   1000   100     6400       64.0       7        8     9      10       11
-  1      0     0        0        0.0       0        0     0       0        0
+CPU  Turns  Busy  Packets  Pkts/turn  HandIn  HandOut  Msgs  Sleeps  Wakeups  Burst  Long  User%  User_ms
+  0   1000   100     6400       64.0       7        8     9      10       11    256    12     50     1400
+  1      0     0        0        0.0       0        0     0       0        0      0     0      0        0
 "
     );
 }
@@ -202,4 +237,19 @@ fn json_has_stable_keys() {
     assert_eq!(world.json("netstat -m")[1]["in_rings"], 1024);
     assert_eq!(world.json("netstat -s")["drops"][0]["reason"], "ip4_bad_checksum");
     assert_eq!(world.json("netstat -w 0.001 -q 1")["rx_packets"], 10);
+}
+
+#[test]
+fn netstat_upper_m_shows_what_an_interface_monitored() {
+    let world = World::new();
+    assert_eq!(
+        world.shows("netstat -M -I wan"),
+        "\
+wan: 1000 frames, 64000 bytes
+\t998 of a generator, in 10 flows
+\t3 lost, 1 duplicated, 2 reordered by at most 7
+\tlatency p50 1.0 us, p90 2.0 us, p99 30.0 us, p99.9 4.00 ms, max 5.00 ms
+"
+    );
+    assert_eq!(world.json("netstat -M -I wan")["latency_ns"]["p999"], 4_000_000);
 }

@@ -8,5 +8,6 @@ mod fake;
 mod looks;
 mod metrics;
 mod pings;
+mod pktgen;
 mod sockets;
 mod world;

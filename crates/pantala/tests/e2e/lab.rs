@@ -292,7 +292,7 @@ impl fmt::Display for Link {
 }
 
 /// A namespace whose host does not wait for duplicate address detection, and may ping without being root.
-fn namespace() -> Netns {
+pub(crate) fn namespace() -> Netns {
     let netns = Netns::anonymous().unwrap();
     let settings = [
         ("ipv6.conf.all.accept_dad", "0"),

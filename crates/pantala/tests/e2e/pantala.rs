@@ -1,6 +1,7 @@
 //! pantala as its users meet it: the program, its exit code, its commands.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -10,13 +11,13 @@ use std::thread::JoinHandle;
 use dev::netns::Netns;
 use dev::sys::process::end_with_parent;
 use pantala::api::client::Client;
-use pantala::api::{Counters, Interface, InterfaceFlag, Netisr};
+use pantala::api::{Counters, Interface, InterfaceFlag, Netisr, Pool};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::wait::{PATIENCE, until, within};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pantala");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_pantala");
 
 /// A folder of a test's own, which goes with the value.
 pub(crate) struct Folder(PathBuf);
@@ -163,6 +164,10 @@ impl Pantala {
         self.client.get("/v1/netisr").unwrap()
     }
 
+    pub(crate) fn pools(&self) -> Vec<Pool> {
+        self.client.get("/v1/pools").unwrap()
+    }
+
     /// An event's count, all CPUs together.
     #[track_caller]
     pub(crate) fn counter(&self, name: &str) -> u64 {
@@ -178,6 +183,16 @@ impl Pantala {
         let found = counters.drops.iter().filter(|drop| drop.reason == reason);
         assert!(found.clone().next().is_some(), "no reason {reason}");
         found.map(|drop| drop.count).sum()
+    }
+
+    /// Processor time that its threads have used so far, as the scheduler counts it.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let used = |task: &Path| {
+            let text = std::fs::read_to_string(task.join("schedstat")).ok()?;
+            text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        };
+        tasks.filter_map(|task| used(&task.ok()?.path())).sum()
     }
 
     /// What it wrote to stderr so far.

@@ -96,3 +96,22 @@ fn the_address_of_a_frame_is_where_its_bytes_lie_in_the_arena() {
     );
     pool.give(pkt);
 }
+
+#[test]
+fn narrowing_keeps_what_is_asked_for_or_everything() {
+    let mut pool = pool();
+    let mut pkt = pool.take().unwrap();
+    pkt.append(60).unwrap().iter_mut().zip(0..).for_each(|(byte, n)| *byte = n);
+    (pkt.l4, pkt.csum_start) = (34, 34);
+    for (from, len) in [(14, 47), (61, 0), (u16::MAX, u16::MAX)] {
+        assert!(!pkt.narrow(from, len));
+        assert_eq!((pkt.len(), pkt.head_len(), pkt.l4), (60, 60, 34));
+    }
+    assert!(pkt.narrow(14, 28));
+    assert_eq!(pkt.head(), (14..42).collect::<Vec<u8>>());
+    assert_eq!((pkt.len(), pkt.l4, pkt.csum_start), (28, 20, 20));
+    pkt.chain(pool.take().unwrap());
+    assert!(!pkt.narrow(0, 1), "a chain is not for it");
+    assert!(pkt.unchain().map(|tail| pool.give(tail)).is_some() && pkt.narrow(0, 28));
+    pool.give(pkt);
+}

@@ -210,3 +210,64 @@ fn a_full_vector_gives_the_packet_back_and_a_loop_sees_each_once_in_order() {
     vec.drain().for_each(|pkt| pool.give(pkt));
     assert_eq!(pool.free(), 300);
 }
+
+#[test]
+fn the_account_of_a_ring_that_left_is_used_again_when_all_of_its_buffers_are_home() {
+    let mut pools = Arena::carve(1, 8, false).unwrap();
+    let pool = &mut pools[0];
+    let first = pool.open_ring(4);
+    let out: Vec<_> = (0..3).map_while(|_| pool.take_for(first)).collect();
+    pool.close_ring(first);
+    assert!(pool.take_for(first).is_none(), "nothing is taken for it any more");
+    let second = pool.open_ring(4);
+    assert_ne!(first, second);
+    assert_eq!((pool.charged_to(first), pool.charged()), (3, 3));
+    out.into_iter().for_each(|pkt| pool.give(pkt));
+    pool.close_ring(second);
+    // However often rings come and go, no more accounts are made than are in use.
+    for _ in 0..100 {
+        let again = pool.open_ring(4);
+        assert!(again == first || again == second);
+        pool.close_ring(again);
+    }
+}
+
+#[test]
+fn buffers_are_taken_and_given_by_the_vector() {
+    let mut both = pools(2, 100);
+    let (mut other, mut pool) = (both.pop().unwrap(), both.pop().unwrap());
+    let mut vector = PktVec::new();
+    let warm = pool.take().map(|pkt| (pkt.index(), pool.give(pkt))).unwrap().0;
+    assert_eq!(pool.take_many(&mut vector, 30).len(), 30);
+    assert_eq!(vector.iter().last().map(|pkt| pkt.index()), Some(warm));
+    assert_eq!(pool.take_many(&mut vector, 10).len(), 10, "behind those that were there");
+    assert_eq!((vector.len(), pool.free(), pool.stats().low_water), (40, 60, 60));
+    pool.give_all(&mut vector);
+    assert_eq!((vector.len(), pool.free(), pool.stats().empty), (0, 100, 0));
+
+    assert_eq!(pool.take_many(&mut vector, 200).len(), 100);
+    assert_eq!((pool.stats().empty, pool.stats().low_water), (1, 0));
+    let tail = vector.pop().unwrap();
+    vector.iter_mut().next().unwrap().chain(tail);
+    vector.push(other.take().unwrap()).unwrap();
+    pool.give_all(&mut vector);
+    assert_eq!((pool.free(), pool.foreign()), (100, 1), "chains and strangers too");
+    pool.outgoing(1).send_each(|pkt| {
+        other.come_home(pkt);
+        Ok(())
+    });
+    assert_eq!((other.free(), pool.arena().leaked()), (100, 0));
+}
+
+#[test]
+fn a_vector_takes_no_more_than_it_holds() {
+    let mut pool = pools(1, 400).remove(0);
+    let mut vector = PktVec::default();
+    assert_eq!(pool.take_many(&mut vector, 250).len(), 250);
+    assert_eq!((pool.take_many(&mut vector, 100).len(), vector.room()), (6, 0));
+    assert_eq!((pool.take_many(&mut vector, 1).len(), pool.stats().empty), (0, 0), "there are enough");
+    let back = pool.take().map(|pkt| vector.push(pkt)).unwrap().unwrap_err();
+    pool.give(back);
+    pool.give_all(&mut vector);
+    assert_eq!(pool.free(), 400);
+}

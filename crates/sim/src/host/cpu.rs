@@ -83,7 +83,9 @@ impl SimCpu {
         self.bell.store(false, Ordering::Relaxed);
         let turn = self.netisr.turn(now);
         let worked = u32::try_from(turn.worked).unwrap_or(u32::MAX);
-        self.ready_at = now + self.cost.turn + self.cost.item * worked;
+        let took = self.cost.turn + self.cost.item * worked;
+        self.ready_at = now + took;
+        self.netisr.feedback(took);
         if turn.worked == 0 {
             self.sleep(turn.deadline);
         }

@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-use net::cpu::CpuId;
-use net::fib::{Hop, Prefix, Route};
+use net::fib::{Hop, Prefix, Route, To};
+use net::ifq;
 use net::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
 
 use super::ifindex;
@@ -22,6 +22,8 @@ pub struct Spec {
     pub buffers: usize,
     /// Whether it forwards.
     pub forwarding: bool,
+    /// Flows of each family that each CPU remembers, if any: fast forwarding.
+    pub flows: Option<usize>,
     /// Its interfaces.
     pub ports: Vec<Port>,
     /// Routes besides those to its own links.
@@ -43,6 +45,8 @@ pub struct Port {
     pub rxcsum: Rxcsum,
     /// Administratively up.
     pub up: bool,
+    /// How packets queue when the card pushes back.
+    pub queue: ifq::Spec,
     /// Whether it exists; its index stays taken when it does not.
     pub exists: bool,
 }
@@ -52,7 +56,7 @@ impl Spec {
     #[must_use]
     pub fn router(name: &str) -> Self {
         let (ports, routes) = (Vec::new(), Vec::new());
-        Self { name: name.to_owned(), cpus: 1, buffers: 2048, forwarding: true, ports, routes }
+        Self { name: name.to_owned(), cpus: 1, buffers: 2048, forwarding: true, flows: None, ports, routes }
     }
 
     /// A host that does not forward.
@@ -65,6 +69,12 @@ impl Spec {
     #[must_use]
     pub fn cpus(self, cpus: u16) -> Self {
         Self { cpus, ..self }
+    }
+
+    /// With a flow cache of so many flows for each CPU and family.
+    #[must_use]
+    pub fn flows(self, flows: usize) -> Self {
+        Self { flows: Some(flows), ..self }
     }
 
     /// With so many buffers for each CPU.
@@ -85,14 +95,14 @@ impl Spec {
     pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
         let port = self.ports.iter().position(|port| port.addrs.iter().any(|own| own.covers(via)));
         let ifindex = ifindex(port.unwrap_or(0));
-        self.routes.push(Route { to, hop: Hop::Gateway { ifindex, via } });
+        self.routes.push(Route::new(to, To::Gateway { ifindex, via }));
         self
     }
 
     /// With a route that leads nowhere, or is refused.
     #[must_use]
-    pub fn route(mut self, to: Prefix, hop: Hop) -> Self {
-        self.routes.push(Route { to, hop });
+    pub fn route(mut self, to: Prefix, hop: impl Into<Hop>) -> Self {
+        self.routes.push(Route::new(to, hop));
         self
     }
 
@@ -113,9 +123,6 @@ impl Spec {
         let port = &self.ports[at];
         let link_local = wire::addr::link_local_from_mac(port.nic.mac).into();
         let link_local = IfAddr { addr: link_local, prefix_len: 64 };
-        let rings = port.nic.rings.max(1);
-        let tx_cpu = |cpu: usize| if cpu < rings { cpu } else { self.owner_of_ring(cpu % rings) };
-        let as_id = |cpu: usize| CpuId(u16::try_from(cpu).unwrap_or(0));
         Ifnet {
             index: ifindex(at),
             name: format!("mem{at}"),
@@ -125,8 +132,8 @@ impl Spec {
             addrs: port.addrs.iter().copied().chain([link_local]).collect(),
             rxcsum: port.rxcsum,
             caps: port.nic.caps,
-            tx_cpu: (0..usize::from(self.cpus)).map(|cpu| as_id(tx_cpu(cpu))).collect(),
             monitor: false,
+            queue: port.queue,
         }
     }
 }
@@ -137,13 +144,28 @@ impl Port {
     pub fn new(cable: CableId, net: u8, host: u8) -> Self {
         let nic = mem::Spec { mac: plan::mac(net, host), ..mem::Spec::default() };
         let addrs = plan::addrs(net, host);
-        Self { cable, nic, addrs, mtu: 1500, rxcsum: Rxcsum::Verify, up: true, exists: true }
+        Self {
+            cable,
+            nic,
+            addrs,
+            mtu: 1500,
+            rxcsum: Rxcsum::Verify,
+            up: true,
+            queue: ifq::Spec::default(),
+            exists: true,
+        }
     }
 
     /// With this MTU.
     #[must_use]
     pub fn mtu(self, mtu: u32) -> Self {
         Self { mtu, ..self }
+    }
+
+    /// With packets that queue like this.
+    #[must_use]
+    pub fn queue(self, queue: ifq::Spec) -> Self {
+        Self { queue, ..self }
     }
 
     /// With so many rings, filled like this.

@@ -66,9 +66,13 @@ impl Driver for MemDriver {
         self.nic.lock().rings[self.ring].ring();
     }
 
+    fn in_flight(&self) -> Option<usize> {
+        Some(self.nic.lock().rings[self.ring].bytes_in_flight())
+    }
+
     fn busy(&self) -> bool {
         let state = self.nic.lock();
-        !state.gone && state.rings[self.ring].is_busy(self.caps.buffers_max.max(1))
+        !state.gone && !state.down && state.rings[self.ring].is_busy(self.caps.buffers_max.max(1))
     }
 
     fn caps(&self) -> Caps {
@@ -76,15 +80,24 @@ impl Driver for MemDriver {
     }
 
     fn link(&self) -> Link {
-        if self.nic.lock().gone { Link::Gone } else { Link::Up }
+        let state = self.nic.lock();
+        match (state.gone, state.down) {
+            (true, _) => Link::Gone,
+            (_, true) => Link::Down,
+            _ => Link::Up,
+        }
     }
 
     fn stats(&self) -> DriverStats {
         self.nic.lock().rings[self.ring].stats
     }
 
+    fn leave(&mut self, pool: &mut Pool) {
+        self.account.take().into_iter().for_each(|account| pool.close_ring(account));
+    }
+
     fn close(&mut self, pool: &mut Pool) {
         self.nic.lock().rings[self.ring].close(pool);
-        self.account = None;
+        self.leave(pool);
     }
 }

@@ -134,6 +134,11 @@ impl Ring {
         taken
     }
 
+    /// Bytes of the frames that have not been sent.
+    pub(super) fn bytes_in_flight(&self) -> usize {
+        self.sending.iter().map(Pkt::len).sum()
+    }
+
     pub(super) fn send(&mut self, pkt: Pkt) {
         self.stats.tx_frames += 1;
         self.sending.push_back(pkt);

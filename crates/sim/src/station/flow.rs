@@ -26,6 +26,8 @@ pub struct Flow {
     pub len: usize,
     /// Datagrams may be fragmented on the way.
     pub may_fragment: bool,
+    /// The two bits of explicit congestion notification.
+    pub ecn: u8,
 }
 
 /// What has arrived of a flow.
@@ -37,6 +39,10 @@ pub struct Tally {
     pub duplicates: u32,
     /// Datagrams that came behind a later one.
     pub late: u32,
+    /// Datagrams that were marked on the way, as a sign of congestion.
+    pub marked: u32,
+    /// Number of each datagram, and when it arrived.
+    pub arrived: Vec<(u32, Instant)>,
     next: u32,
     /// A bit for each number.
     seen: Vec<u64>,
@@ -61,7 +67,7 @@ impl Flow {
     #[must_use]
     pub const fn to(to: IpAddr) -> Self {
         let gap = Duration::from_millis(1);
-        Self { to, ports: [4000, 4000], count: 10, gap, len: 64, may_fragment: false }
+        Self { to, ports: [4000, 4000], count: 10, gap, len: 64, may_fragment: false, ecn: 0 }
     }
 
     /// From and to these ports.
@@ -92,6 +98,18 @@ impl Flow {
     #[must_use]
     pub const fn may_fragment(self) -> Self {
         Self { may_fragment: true, ..self }
+    }
+
+    /// Whose sender understands marks (ECT(0)).
+    #[must_use]
+    pub const fn ect(self) -> Self {
+        Self { ecn: 2, ..self }
+    }
+
+    /// When datagram `number` leaves, if the first one does at `start`.
+    #[must_use]
+    pub fn leaves(&self, start: Instant, number: u32) -> Instant {
+        start + self.gap * number
     }
 
     fn payload(&self, id: FlowId, number: u32) -> Vec<u8> {
@@ -140,13 +158,13 @@ impl Station {
 
     fn send_one(&mut self, one: &Sending) {
         let ip = self.ip_to(one.flow.to);
-        let ip = Ip { dont_fragment: !one.flow.may_fragment, ..ip };
+        let ip = Ip { dont_fragment: !one.flow.may_fragment, ecn: one.flow.ecn, ..ip };
         let payload = one.flow.payload(one.id, one.sent);
         self.send(craft::udp(ip, one.flow.ports, &payload));
     }
 
     /// Counts a datagram if it is part of a flow.
-    pub(super) fn is_of_flow(&mut self, payload: &[u8]) -> bool {
+    pub(super) fn is_of_flow(&mut self, payload: &[u8], ecn: u8) -> bool {
         let Some((&head, rest)) = payload.split_first_chunk::<{ Flow::LEN_MIN }>() else { return false };
         let [a, b, c, d, i0, i1, i2, i3, n0, n1, n2, n3] = head;
         if [a, b, c, d] != MAGIC {
@@ -157,7 +175,10 @@ impl Station {
         if !intact {
             self.complain(format!("payload of datagram {number} was changed"));
         }
-        self.tallies.entry(FlowId(u32::from_be_bytes([i0, i1, i2, i3]))).or_default().count(number);
+        let tally = self.tallies.entry(FlowId(u32::from_be_bytes([i0, i1, i2, i3]))).or_default();
+        tally.count(number);
+        tally.marked += u32::from(ecn == 3);
+        tally.arrived.push((number, self.now));
         true
     }
 }

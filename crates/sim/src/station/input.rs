@@ -21,6 +21,7 @@ struct Envelope {
     src: IpAddr,
     dst: IpAddr,
     ttl: u8,
+    ecn: u8,
     protocol: Protocol,
 }
 
@@ -53,8 +54,13 @@ impl Station {
         }
         let (at, len) = (header.header_len(), usize::from(header.payload_len));
         let payload = packet.get(at..at + len).unwrap_or_default();
-        let from =
-            Envelope { src: header.src.into(), dst: dst.into(), ttl: header.ttl, protocol: header.protocol };
+        let from = Envelope {
+            src: header.src.into(),
+            dst: dst.into(),
+            ttl: header.ttl,
+            ecn: header.tos & 3,
+            protocol: header.protocol,
+        };
         if header.more_fragments || header.fragment_offset > 0 {
             let key = (from.src, from.dst, header.protocol.0, header.id.into());
             let whole = self.gather.add(key, header.fragment_offset.into(), header.more_fragments, payload);
@@ -77,6 +83,7 @@ impl Station {
             src: header.src.into(),
             dst: header.dst.into(),
             ttl: header.hop_limit,
+            ecn: header.traffic_class & 3,
             protocol: header.next_header,
         };
         for _ in 0..EXTENSIONS_MAX {
@@ -141,7 +148,7 @@ impl Station {
         let step = if gso == Gso::None { payload.len() } else { gso_size };
         let mut is_flow = true;
         for part in payload.chunks(step.max(1)) {
-            is_flow &= self.is_of_flow(part);
+            is_flow &= self.is_of_flow(part, from.ecn);
         }
         if !is_flow || payload.is_empty() {
             let ports = [header.src_port, header.dst_port];

@@ -244,6 +244,9 @@ fn good_cable(random: &mut Random) -> cable::Spec {
 fn router(random: &mut Random, at: usize, count: usize, cables: &[CableId], specs: &[cable::Spec]) -> Spec {
     let cpus = u16::try_from(random.between(1, 4)).unwrap_or(1);
     let mut spec = Spec::router(&format!("router{at}")).cpus(cpus).buffers(random.between(1500, 4000));
+    if random.chance(500_000) {
+        spec = spec.flows(random.between(8, 64));
+    }
     for (at, host) in [(at, 1), (at + 1, 254)] {
         spec = spec.port(port(random, cables[at], net(at), host).mtu(specs[at].mtu));
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use net::count::Count;
 use net::cpu::CpuId;
 use net::drop::DropReason;
-use net::fib::Hop;
+use net::fib::To;
 use net::msg::{HANDOFF_MAX, Msg};
-use net::netisr::Netisr;
+use net::netisr::{Netisr, NoSuchRing};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec, ifindex};
@@ -190,8 +190,8 @@ fn after_a_route_change_every_cpu_uses_the_new_route_and_nothing_is_lost() {
                 flows.iter().map(|flow| world.at(station).tally(*flow).received).sum()
             };
             world.of(router).change(|spec| {
-                let hop = Hop::Gateway { ifindex: ifindex(2), via: family.addr(3, 2) };
-                spec.routes[0].hop = hop;
+                let hop = To::Gateway { ifindex: ifindex(2), via: family.addr(3, 2) };
+                spec.routes[0].hops = vec![hop.into()];
             });
             let (done, set) = flag();
             world.of(router).tour(|_| {}, set);
@@ -235,6 +235,47 @@ fn rings_that_move_to_another_cpu_under_load_lose_nothing() {
             pair.world.finish();
         }
     }
+}
+
+/// Each CPU has a ring; they go round, so that at times a CPU has all of them and others none.
+#[test]
+fn rings_of_one_card_that_go_round_the_cpus_under_load_lose_nothing() {
+    for family in Family::BOTH {
+        for seed in seeds(5) {
+            let shape = Shape { cpus: 3, rings: 3, rss: Rss::Wrong };
+            let mut pair = pair("rings_go_round", seed, shape);
+            pair.world.stalls = 100_000;
+            pair.world.allow.disorder = true;
+            let flow =
+                |port| Flow::to(family.addr(2, 2)).ports(port, 9).count(500).gap(Duration::from_micros(100));
+            (0..9).for_each(|port| _ = pair.world.flow(pair.a, pair.b, flow(port).count(1)));
+            pair.world.run_for(5 * SECOND);
+            let flows: Vec<_> = (0..9).map(|port| pair.world.flow(pair.a, pair.b, flow(port))).collect();
+            for (port, from, to) in [(0, 0, 1), (1, 1, 2), (0, 1, 2), (1, 2, 0), (0, 2, 1), (1, 0, 1)] {
+                pair.world.run_for(Duration::from_millis(6));
+                pair.world.of(pair.router).move_rings(port, from, to);
+            }
+            pair.world.run_for(SECOND);
+            for flow in flows {
+                assert_eq!(pair.world.tally(flow).received, 500, "{}", pair.world.drops());
+            }
+            let at = |cpu: usize, world: &mut World| world.of(pair.router).cpus[cpu].netisr.rings().count();
+            assert_eq!([0, 1, 2].map(|cpu| at(cpu, &mut pair.world)), [0, 6, 0]);
+            pair.world.finish();
+        }
+    }
+}
+
+#[test]
+fn a_ring_that_is_not_there_or_a_cpu_that_is_not_there_moves_nothing() {
+    let mut pair = pair("no_such_ring", 1, Shape { cpus: 2, rings: 2, rss: Rss::Wrong });
+    let router = pair.world.of(pair.router);
+    let netisr = &mut router.cpus[0].netisr;
+    let mut try_to = |queue, to| netisr.move_ring(ifindex(0), queue, CpuId(to), Box::new(|_| ()));
+    assert_eq!([try_to(1, 1), try_to(7, 1), try_to(0, 2)], [Err(NoSuchRing); 3]);
+    assert_eq!(try_to(0, 0), Ok(()), "to where it is");
+    assert_eq!(netisr.rings().count(), 2);
+    pair.world.finish();
 }
 
 #[test]

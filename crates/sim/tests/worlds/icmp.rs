@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use net::count::Count;
-use net::fib::Hop;
+use net::fib::To;
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -173,7 +173,7 @@ fn what_cannot_be_delivered_is_answered_with_the_reason() {
             let cables = [1, 2].map(|_| world.cable(cable::Spec::default()));
             let port = |net: u8| Port::new(cables[usize::from(net) - 1], net, 1).rings(2, Rss::Wrong);
             let spec = Spec::router("router").cpus(3).port(port(1)).port(port(2));
-            let spec = spec.route(family.prefix(8), Hop::Reject).route(family.prefix(9), Hop::Blackhole);
+            let spec = spec.route(family.prefix(8), To::Reject).route(family.prefix(9), To::Blackhole);
             let _router = world.host(spec);
             let a = world.station(cables[0], station(1, 2));
             world.run_for(BOOT);

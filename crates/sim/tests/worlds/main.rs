@@ -3,6 +3,7 @@
 mod common;
 mod ground;
 mod control;
+mod polling;
 mod forwarding;
 mod neighbours;
 mod icmp;
@@ -10,3 +11,4 @@ mod nonsense;
 mod random;
 mod reassembly;
 mod offload;
+mod queues;

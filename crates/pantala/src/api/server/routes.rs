@@ -9,24 +9,31 @@ use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post, put};
+use ipnet::IpNet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Door;
 use crate::api::types::{
-    Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RouteRequest, Version,
+    Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit, RingChange,
+    RouteEdit, RouteEdits, RoutePage, Version,
 };
 use crate::api::{metrics, ping};
 
-/// No request needs more.
-const BODY_MAX: usize = 64 * 1024;
+/// No request needs more: ten thousand routes.
+const BODY_MAX: usize = 4 << 20;
 
 pub(crate) fn router(door: Door) -> Router {
     Router::new()
         .route("/v1/version", get(version))
         .route("/v1/interfaces", get(interfaces))
         .route("/v1/interfaces/{name}", patch(change_interface).get(interface))
-        .route("/v1/routes", get(routes).post(add_route).delete(delete_route))
+        .route("/v1/interfaces/{name}/rings/{ring}", put(move_ring))
+        .route("/v1/rings", get(rings))
+        .route("/v1/interfaces/{name}/monitor", get(monitored))
+        .route("/v1/routes", get(routes).post(add_route).put(change_route).delete(delete_route))
+        .route("/v1/routes/batch", post(edit_routes))
+        .route("/v1/routes/flush", post(flush_routes))
         .route("/v1/routes/get", get(route_to))
         .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
         .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
@@ -65,17 +72,33 @@ async fn interface(State(door): State<Door>, Path(name): Path<String>) -> Answer
     Ok(json(found.ok_or_else(missing)?))
 }
 
+async fn monitored(State(door): State<Door>, Path(name): Path<String>) -> Answer {
+    Ok(json(&door.stack().monitored(&name)?))
+}
+
 async fn change_interface(State(door): State<Door>, Path(name): Path<String>, body: Bytes) -> Answer {
     let change: InterfaceChange = read(&body)?;
     door.stack().change_interface(&name, &change)?;
     Ok(done())
 }
 
+async fn rings(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().rings()?))
+}
+
+async fn move_ring(
+    State(door): State<Door>,
+    Path((name, ring)): Path<(String, String)>,
+    body: Bytes,
+) -> Answer {
+    let change: RingChange = read(&body)?;
+    door.stack().move_ring(&name, parse(&ring, "the number of a ring")?, change)?;
+    Ok(done())
+}
+
 async fn routes(State(door): State<Door>, params: Params) -> Answer {
-    let family = values(params)?.family;
-    let mut routes = door.stack().routes()?;
-    routes.retain(|route| family.is_none_or(|family| family == Family::of(route.to.addr())));
-    Ok(json(&routes))
+    let Values { family, after, limit, .. } = values(params)?;
+    Ok(json(&door.stack().routes(&RoutePage { family, after, limit })?))
 }
 
 async fn route_to(State(door): State<Door>, params: Params) -> Answer {
@@ -84,20 +107,62 @@ async fn route_to(State(door): State<Door>, params: Params) -> Answer {
 }
 
 async fn add_route(State(door): State<Door>, body: Bytes) -> Answer {
-    let route: RouteRequest = read(&body)?;
-    let links = !route.via.is_empty() || route.dev.is_some();
-    if usize::from(links) + usize::from(route.reject) + usize::from(route.blackhole) != 1 {
-        let error = Error::new(ErrorKind::Invalid, "a route needs one target");
-        return Err(error.hint("give gateways, an interface, reject or blackhole").into());
-    }
-    door.stack().add_route(&route)?;
-    Ok(done())
+    edit_route(&door, RouteEdit::Add(read(&body)?))
+}
+
+async fn change_route(State(door): State<Door>, body: Bytes) -> Answer {
+    edit_route(&door, RouteEdit::Change(read(&body)?))
 }
 
 async fn delete_route(State(door): State<Door>, params: Params) -> Answer {
     let values = values(params)?;
-    door.stack().delete_route(values.to("a prefix")?, values.via)?;
+    edit_route(&door, RouteEdit::Delete { to: values.to("a prefix")?, via: values.via })
+}
+
+fn edit_route(door: &Door, edit: RouteEdit) -> Answer {
+    let what_became = edit_all(door, &[edit])?.into_iter().next();
+    what_became.unwrap_or(Ok(()))?;
     Ok(done())
+}
+
+async fn edit_routes(State(door): State<Door>, body: Bytes) -> Answer {
+    let edits: Vec<RouteEdit> = read(&body)?;
+    let mut answer = RouteEdits::default();
+    for (at, what_became) in edit_all(&door, &edits)?.into_iter().enumerate() {
+        match what_became {
+            Ok(()) => answer.done += 1,
+            Err(error) => answer.refused.push(RefusedEdit { at, error }),
+        }
+    }
+    Ok(json(&answer))
+}
+
+/// Edits with a wrong number of targets are refused here, so that the stack need not look.
+fn edit_all(door: &Door, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
+    let checks: Vec<Result<(), Error>> = edits.iter().map(one_target).collect();
+    let good = edits.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(edit, _)| edit.clone());
+    let mut done = door.stack().edit_routes(&good.collect::<Vec<_>>())?.into_iter();
+    Ok(checks.into_iter().map(|check| check.and_then(|()| done.next().unwrap_or(Ok(())))).collect())
+}
+
+fn one_target(edit: &RouteEdit) -> Result<(), Error> {
+    let (route, least) = match edit {
+        RouteEdit::Add(route) => (route, 1),
+        RouteEdit::Change(route) => (route, 0),
+        RouteEdit::Delete { .. } => return Ok(()),
+    };
+    let links = !route.via.is_empty() || route.dev.is_some();
+    let targets = usize::from(links) + usize::from(route.reject) + usize::from(route.blackhole);
+    if (least..=1).contains(&targets) {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::Invalid, "a route needs one target");
+    Err(error.hint("give gateways, an interface, reject or blackhole"))
+}
+
+async fn flush_routes(State(door): State<Door>, params: Params) -> Answer {
+    let family = values(params)?.family;
+    Ok(json(&door.stack().flush_routes(family)?))
 }
 
 async fn neighbours(State(door): State<Door>, params: Params) -> Answer {
@@ -158,6 +223,8 @@ struct Values {
     family: Option<Family>,
     to: Option<String>,
     via: Option<IpAddr>,
+    after: Option<IpNet>,
+    limit: Option<usize>,
 }
 
 type Params = Result<Query<Values>, QueryRejection>;

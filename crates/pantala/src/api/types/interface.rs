@@ -29,8 +29,35 @@ pub struct Interface {
     pub link: Link,
     /// Its rings, each with the CPU that owns it.
     pub rings: Vec<RingInfo>,
+    /// Its output queues, one on each CPU that has a ring of it or sends through one that has.
+    #[serde(default)]
+    pub queues: Vec<OutputQueue>,
     /// What it counted, all rings together.
     pub counters: InterfaceCounters,
+}
+
+/// An output queue: packets that the device did not take yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputQueue {
+    /// The CPU whose netisr owns it.
+    pub cpu: u32,
+    /// Who goes first: `fifo` or `fq_codel`.
+    pub discipline: String,
+    /// Packets that wait.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Flows that wait, if they are told apart.
+    pub flows: u64,
+    /// Packets that may wait.
+    pub packets_max: u64,
+    /// Bytes that may wait.
+    pub bytes_max: u64,
+    /// Bytes that the ring may hold, learned from what keeps it busy (BQL); none if the device does not say what it
+    /// holds.
+    pub byte_limit: Option<u64>,
+    /// Bytes that the ring held when it was last given something.
+    pub in_flight: u64,
 }
 
 impl Interface {
@@ -59,6 +86,8 @@ pub enum InterfaceFlag {
     Simplex,
     /// Can do multicast.
     Multicast,
+    /// Only counts what it receives.
+    Monitor,
 }
 
 /// What a device can take off our hands.
@@ -115,6 +144,64 @@ pub struct DeviceInfo {
     pub umem: Option<Umem>,
     /// Queues in use.
     pub queues: u32,
+    /// What is known of a memif interface and its peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memif: Option<MemifInfo>,
+}
+
+/// A memif interface and its peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemifInfo {
+    /// `master` or `slave`.
+    pub role: String,
+    /// Which of the interfaces that share the socket.
+    pub id: u32,
+    /// The socket's file.
+    pub socket: String,
+    /// How far it is.
+    pub state: MemifState,
+    /// The program at the other end, now or last.
+    pub peer: String,
+    /// What it calls its interface.
+    pub peer_interface: String,
+    /// Ring pairs of the connection.
+    pub rings: u32,
+    /// How often a peer was connected.
+    pub connects: u64,
+    /// How often one was refused or left.
+    pub ends: u64,
+    /// Why, the last time.
+    pub last_error: Option<String>,
+    /// What peers did wrong in the rings.
+    pub faults: MemifFaults,
+}
+
+/// How far a memif interface is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemifState {
+    /// There is no peer.
+    Waiting,
+    /// There is one, and the two ends are agreeing.
+    Greeting,
+    /// Frames flow.
+    Connected,
+}
+
+/// What peers did wrong in the rings of a memif interface. Frames of the first three were dropped; because of the others
+/// connections ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemifFaults {
+    /// Descriptors that point outside the peer's memory.
+    pub bad_descriptor: u64,
+    /// Frames that are empty or longer than any.
+    pub bad_length: u64,
+    /// Chains of buffers without an end.
+    pub bad_chain: u64,
+    /// Ring indices that jumped.
+    pub index_jump: u64,
+    /// Empty buffers outside the peer's memory.
+    pub bad_buffer: u64,
 }
 
 /// How a driver got hold of its device.
@@ -129,6 +216,8 @@ pub enum DeviceMode {
     Generic,
     /// Capture files.
     Pcap,
+    /// Shared memory with another program.
+    Memif,
     /// In-process wire.
     Mem,
 }
@@ -189,8 +278,17 @@ pub struct InterfaceCounters {
     pub tx_bytes: u64,
     /// Frames that the device refused.
     pub tx_errors: u64,
-    /// Frames dropped because the output queue was full.
+    /// Frames dropped on their way to the device: the output queue was full, or they waited too long in it.
     pub tx_drops: u64,
+    /// Frames marked in the output queue instead of dropped (ECN).
+    #[serde(default)]
+    pub tx_marks: u64,
+    /// Times that a ring did not take all, and packets had to queue.
+    #[serde(default)]
+    pub tx_pushed_back: u64,
+    /// Times that a netisr had frames for the device: packets share them.
+    #[serde(default)]
+    pub tx_flushes: u64,
     /// How often the device was told that there is something to send.
     pub doorbells: u64,
 }
@@ -212,6 +310,9 @@ impl InterfaceCounters {
             tx_bytes: with(self.tx_bytes, other.tx_bytes),
             tx_errors: with(self.tx_errors, other.tx_errors),
             tx_drops: with(self.tx_drops, other.tx_drops),
+            tx_marks: with(self.tx_marks, other.tx_marks),
+            tx_pushed_back: with(self.tx_pushed_back, other.tx_pushed_back),
+            tx_flushes: with(self.tx_flushes, other.tx_flushes),
             doorbells: with(self.doorbells, other.doorbells),
         }
     }
@@ -229,4 +330,6 @@ impl core::iter::Sum for InterfaceCounters {
 pub struct InterfaceChange {
     /// Bring it up or take it down.
     pub up: Option<bool>,
+    /// Let it only count and measure what it receives; that begins anew each time.
+    pub monitor: Option<bool>,
 }

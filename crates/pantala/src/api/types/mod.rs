@@ -2,8 +2,10 @@
 
 mod error;
 mod interface;
+mod monitor;
 mod neighbour;
 mod ping;
+mod ring;
 mod route;
 mod stats;
 
@@ -15,11 +17,16 @@ use serde::{Deserialize, Serialize};
 pub use error::{Error, ErrorKind};
 pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
-    InterfaceFlag, InterfaceOption, Link, RingInfo, Umem,
+    InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Umem,
 };
+pub use monitor::{Jitter, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
 pub use ping::{PingEvent, PingRequest};
-pub use route::{NextHop, Route, RouteAction, RouteAnswer, RouteOrigin, RouteRequest};
+pub use ring::{Ring, RingChange, Steering};
+pub use route::{
+    NextHop, RefusedEdit, Route, RouteAction, RouteAnswer, RouteEdit, RouteEdits, RouteMetrics, RouteOrigin,
+    RoutePage, RouteRequest,
+};
 pub use stats::{Counter, Counters, DropCount, Netisr, Pool};
 
 /// An address family, by BSD's names.

@@ -5,6 +5,8 @@ use core::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::{Error, Family};
+
 /// A route in the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
@@ -14,10 +16,25 @@ pub struct Route {
     pub action: RouteAction,
     /// Where they go, chosen by their hash; empty if they go nowhere.
     pub next_hops: Vec<NextHop>,
+    /// What it says of the way.
+    #[serde(default)]
+    pub metrics: RouteMetrics,
     /// Why the route is there.
     pub origin: RouteOrigin,
     /// Seconds until it goes by itself.
     pub expires_s: Option<u64>,
+}
+
+/// What a route says of the way; nothing where it is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RouteMetrics {
+    /// Bytes of the largest packet. The interface's MTU limits it too.
+    pub mtu: Option<u32>,
+    /// TCP's maximum segment lifetime, milliseconds.
+    pub msl_ms: Option<u32>,
+    /// TCP's initial window, segments.
+    pub initial_window: Option<u16>,
 }
 
 /// What a route does with packets.
@@ -53,7 +70,8 @@ pub enum RouteOrigin {
     Static,
 }
 
-/// A route to be made. Exactly one of `via` (with or without `dev`), `dev`, `reject`, `blackhole`.
+/// A route to be made. Exactly one of `via` (with or without `dev`), `dev`, `reject`, `blackhole`; for a change of
+/// the metrics alone, none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteRequest {
@@ -71,6 +89,56 @@ pub struct RouteRequest {
     /// Lose packets in silence.
     #[serde(default)]
     pub blackhole: bool,
+    /// What is known of the way.
+    #[serde(default)]
+    pub metrics: RouteMetrics,
+}
+
+/// One change of the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum RouteEdit {
+    /// Makes a route where there is none.
+    Add(RouteRequest),
+    /// Leads a route elsewhere, or says something else of its way.
+    Change(RouteRequest),
+    /// Ends a route, or takes one gateway out of it.
+    Delete {
+        /// Its destination.
+        to: IpNet,
+        /// The gateway.
+        #[serde(default)]
+        via: Option<IpAddr>,
+    },
+}
+
+/// What became of many changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteEdits {
+    /// Changes that were made.
+    pub done: u64,
+    /// Those that were not.
+    pub refused: Vec<RefusedEdit>,
+}
+
+/// A change that was not made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedEdit {
+    /// Which one of them, from 0.
+    pub at: usize,
+    /// Why.
+    pub error: Error,
+}
+
+/// A part of the table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RoutePage {
+    /// Only routes of this family.
+    pub family: Option<Family>,
+    /// Only what comes after this prefix in the order of the table.
+    pub after: Option<IpNet>,
+    /// So many routes, and those to the same prefix as the last.
+    pub limit: Option<usize>,
 }
 
 /// Which way a packet would go.

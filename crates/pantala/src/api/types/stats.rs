@@ -25,6 +25,14 @@ pub struct Netisr {
     pub wakeups: u64,
     /// Nanoseconds spent in turns that found something to do.
     pub busy_ns: u64,
+    /// The smallest burst of its rings: packets that may be taken from one in a turn; 0 without a ring.
+    pub burst: u32,
+    /// Turns that took longer than they should, after which bursts are smaller.
+    pub long_turns: u64,
+    /// Percent of the time that it leaves to other threads when it has too much to do.
+    pub user_frac: u32,
+    /// Nanoseconds that it left to them so.
+    pub user_ns: u64,
 }
 
 impl Netisr {

@@ -2,10 +2,13 @@
 
 use core::net::IpAddr;
 use core::ops::Range;
+use core::time::Duration;
 
+use dev::memif::RINGS_MAX;
 use ipnet::IpNet;
+use net::ifq::{Discipline, Spec};
 
-use crate::config::draft::DraftInterface;
+use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
 use crate::config::{Device, Interface};
 
@@ -27,6 +30,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
+        queue(&draft.queue, report);
     }
     let links = links(drafts);
     let interfaces = drafts.iter().zip(&links).filter_map(|(draft, link)| build(draft, link)).collect();
@@ -69,6 +73,8 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
         mac: draft.mac.as_ref().map(|at| at.value),
         rings: draft.rings.as_ref().map(|at| at.value),
         rxcsum: draft.rxcsum.as_ref().map(|at| at.value).unwrap_or_default(),
+        monitor: draft.monitor,
+        queue: queue_spec(&draft.queue),
     })
 }
 
@@ -102,7 +108,10 @@ fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
 
 /// Two names for one thing of the host. Captures may be read by as many as like.
 fn same_device(a: &Device, b: &Device) -> bool {
-    a.host().is_some() && a.host() == b.host()
+    match (a, b) {
+        (Device::Memif(a), Device::Memif(b)) => (&a.socket, a.id, a.role) == (&b.socket, b.id, b.role),
+        _ => a.host().is_some() && a.host() == b.host(),
+    }
 }
 
 fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
@@ -228,6 +237,38 @@ fn mtu(draft: &DraftInterface, report: &mut Report<'_>) {
     }
 }
 
+fn queue_spec(draft: &DraftQueue) -> Spec {
+    let usual = Spec::of(draft.discipline.as_ref().map(|at| at.value).unwrap_or_default());
+    let number = |given: &Option<At<u32>>, usual| given.as_ref().map_or(usual, |at| at.value as usize);
+    let time = |given: &Option<At<u32>>, usual| {
+        given.as_ref().map_or(usual, |at| Duration::from_millis(at.value.into()))
+    };
+    Spec {
+        packets_max: number(&draft.packets, usual.packets_max),
+        bytes_max: number(&draft.bytes, usual.bytes_max),
+        target: time(&draft.target_ms, usual.target),
+        interval: time(&draft.interval_ms, usual.interval),
+        ..usual
+    }
+}
+
+fn queue(draft: &DraftQueue, report: &mut Report<'_>) {
+    let spec = queue_spec(draft);
+    for time in [&draft.target_ms, &draft.interval_ms].into_iter().flatten() {
+        if spec.discipline == Discipline::Fifo {
+            let message = "a fifo does not look at how long packets wait";
+            report.add(&time.span, message, "leave this out, or use queue = \"fq_codel\"");
+        } else if spec.target >= spec.interval {
+            let message = format!(
+                "the target of {} ms is not below the interval of {} ms",
+                spec.target.as_millis(),
+                spec.interval.as_millis()
+            );
+            return report.add(&time.span, message, "a twentieth of the interval is usual: 5 and 100");
+        }
+    }
+}
+
 fn rings(draft: &DraftInterface, report: &mut Report<'_>) {
     let (Some(rings), Some(device)) = (&draft.rings, &draft.device) else { return };
     match &device.value {
@@ -240,6 +281,10 @@ fn rings(draft: &DraftInterface, report: &mut Report<'_>) {
         }
         Device::Pcap { .. } if rings.value != 1 => {
             report.add(&rings.span, "a capture file has one ring", "leave out `rings`");
+        }
+        Device::Memif(_) if rings.value > RINGS_MAX.into() => {
+            let help = format!("use {RINGS_MAX} or less, and the same number at both ends");
+            report.add(&rings.span, format!("{} rings are too many for memif", rings.value), help);
         }
         _ => {}
     }

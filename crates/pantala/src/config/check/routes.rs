@@ -1,6 +1,7 @@
 //! Routes: one target each, and gateways that can be reached.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::HashMap;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -13,19 +14,20 @@ use crate::suggest::did_you_mean;
 const MOST_GATEWAYS: usize = 16;
 
 pub(crate) fn check(drafts: &[DraftRoute], links: &[Link], report: &mut Report<'_>) -> Vec<Route> {
-    let mut routes: Vec<(Route, usize)> = Vec::new();
+    let mut routes = Vec::new();
+    let mut lines: HashMap<IpNet, usize> = HashMap::new();
     for draft in drafts {
         let target = target(draft, links, report);
         let to = draft.to.as_ref().and_then(|to| prefix(to, draft, report));
         let (Some(to), Some(target)) = (to, target) else { continue };
-        if let Some((_, line)) = routes.iter().find(|(route, _)| route.to == to) {
+        if let Some(line) = lines.insert(to, report.line(&draft.span)) {
             let message = format!("the route to {to} is already given in line {line}");
             let help = "for several gateways write via = [\"…\", \"…\"] in one [[route]]";
             report.add(draft.to.as_ref().map_or(&draft.span, |at| &at.span), message, help);
         }
-        routes.push((Route { to, target }, report.line(&draft.span)));
+        routes.push(Route { to, target, metrics: draft.metrics });
     }
-    routes.into_iter().map(|(route, _)| route).collect()
+    routes
 }
 
 /// The destination as a prefix; `default` takes its family from the gateways.

@@ -6,16 +6,20 @@ use core::ops::RangeInclusive;
 use dev::af_xdp::{Mode, Options, Port, XdpRing};
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::ethtool::Ethtool;
+use net::ringmap::RingMap;
 use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
 use super::super::{UpError, log};
-use super::{Facts, Hold, Opened, PutBack, Workshop, caps, mac_of, misfit, refused, rxcsum};
+use super::{
+    Facts, Hold, Opened, Programmed, PutBack, Steering, Workshop, caps, mac_of, misfit, refused, rxcsum,
+};
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Interface, XdpMode};
 
 pub(super) fn open(
     interface: &Interface,
+    unit: u16,
     host: &str,
     mode: XdpMode,
     chosen: Option<RangeInclusive<u32>>,
@@ -28,19 +32,43 @@ pub(super) fn open(
     clear_leftover(&link, &mut workshop.netlink);
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     put_back.set_up().map_err(|why| no(&why))?;
+    if workshop.busy_poll
+        && let Err(why) = put_back.defer_interrupts()
+    {
+        log::debug(&format!("interface {}: {host} goes on interrupting: {why}", interface.name));
+    }
+    // Before the rings are there: some devices begin anew when their table is changed.
+    let mut nic = None;
+    let map = workshop.map(unit, queues.clone().count());
+    let steering = Steering::ask(workshop.cpus, &map, || {
+        nic = Some(program(host, &map, &queues)?);
+        Ok(Steering::Nic)
+    });
     let options = Options {
         ifindex: link.index,
         first_queue: *queues.start(),
         queues: queues.end() - queues.start() + 1,
         mtu: link.mtu,
         mode: wanted(mode),
-        allowance: workshop.allowance,
+        allowance: workshop.memory.allowance,
+        busy_poll: workshop.busy_poll,
     };
     let (port, rings) = Port::open(&workshop.umem, &options).map_err(|why| no(&why))?;
     warn(interface, &link, &port);
     let rings: Vec<_> = rings.into_iter().map(new_ring).collect();
-    let facts = facts(interface, &link, mac, &port, &rings, workshop);
-    Ok(Opened { facts, rings, hold: Hold { _port: Some(port), _put_back: Some(put_back) } })
+    let (first_queue, base) = (*queues.start(), facts(interface, &link, mac, &port, &rings, workshop));
+    let facts = Facts { first_queue, steering, ..base };
+    Ok(Opened {
+        facts,
+        rings,
+        hold: Hold { _port: Some(port), _nic: nic, _put_back: Some(put_back), memif: None },
+    })
+}
+
+/// Lets the NIC bring frames to the CPUs of their flows, if it can.
+fn program(host: &str, map: &RingMap, queues: &RangeInclusive<u32>) -> Result<Programmed, String> {
+    let device = Ethtool::open(host).map_err(|why| why.to_string())?;
+    Programmed::new(device, map, *queues.start(), queues.end() - queues.start() + 1)
 }
 
 fn new_ring(ring: XdpRing) -> NewRing {
@@ -64,6 +92,8 @@ fn facts(
         caps: caps(rings),
         rxcsum: rxcsum(interface.rxcsum, if is_veth(link) { Rxcsum::Complete } else { Rxcsum::Verify }),
         rings: rings.len(),
+        first_queue: 0,
+        steering: Steering::Needless,
         mode: if generic { DeviceMode::Generic } else { DeviceMode::Native },
         copy: Some(copy),
         umem: Some(umem(workshop)),

@@ -1,21 +1,33 @@
 //! What packets come from and go to: devices of this machine, opened as the configuration asks.
 
 mod af_xdp;
+mod memif;
 mod pcap;
 mod put_back;
+mod steering;
 mod tap;
 
+use core::hash::Hasher;
+use std::sync::Arc;
+
 use dev::af_xdp::SharedUmem;
+use dev::memif::Hub;
 use dev::netlink::{Link, Rtnetlink};
 use net::driver::Caps;
+use net::ringmap::RingMap;
 use net::tables::Rxcsum;
+use pkt::Arena;
+use siphasher::sip::SipHasher13;
 use wire::ether::Mac;
 
 use super::UpError;
+use super::bring_up::Memory;
 use super::cpus::NewRing;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Device, Interface, RxCsum};
 use put_back::PutBack;
+use steering::Programmed;
+pub(crate) use steering::Steering;
 
 /// The MTU of a device that does not say.
 const MTU: u32 = 1500;
@@ -30,8 +42,31 @@ pub(crate) struct Workshop {
     pub(crate) umem: SharedUmem,
     /// How many CPUs rings are dealt to.
     pub(crate) cpus: u32,
-    /// Buffers that each ring may have out.
-    pub(crate) allowance: usize,
+    /// Whether the netisrs never sleep, so that devices need not interrupt.
+    pub(crate) busy_poll: bool,
+    /// How many buffers CPUs and rings have.
+    pub(crate) memory: Memory,
+    /// Speaks to the peers of memif interfaces, if there ever was one.
+    pub(crate) memif: Option<Hub>,
+}
+
+impl Workshop {
+    /// For somebody who runs `cpus` rings of each device by himself, with at most `allowance` buffers of `arena` each.
+    pub(crate) fn alone(netlink: Rtnetlink, arena: Arc<Arena>, cpus: u32, allowance: usize) -> Self {
+        let (buffers, memory) = (arena.slots(), Memory::of_rings(allowance));
+        Self { netlink, buffers, umem: SharedUmem::new(arena), cpus, memory, memif: None, busy_poll: false }
+    }
+
+    /// Which CPU is to have which of an interface's rings.
+    pub(crate) fn map(&self, unit: u16, rings: usize) -> RingMap {
+        ring_map(self.cpus, unit, u32::try_from(rings).unwrap_or(u32::MAX))
+    }
+}
+
+/// Deals the rings of the interface number `unit` to CPUs.
+pub(crate) fn ring_map(cpus: u32, unit: u16, rings: u32) -> RingMap {
+    let most = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+    RingMap::alloc(most(cpus), unit, None, most(rings))
 }
 
 /// A device that was opened. Dropping it, after its rings are closed, puts back what was changed for it.
@@ -53,6 +88,10 @@ pub(crate) struct Facts {
     pub(crate) rxcsum: Rxcsum,
     /// How many rings there are.
     pub(crate) rings: usize,
+    /// The device's queue of the first of them.
+    pub(crate) first_queue: u32,
+    /// Who brings frames to the CPUs of their flows.
+    pub(crate) steering: Steering,
     pub(crate) mode: DeviceMode,
     pub(crate) copy: Option<CopyMode>,
     pub(crate) umem: Option<Umem>,
@@ -61,9 +100,12 @@ pub(crate) struct Facts {
 }
 
 /// What must be held as long as a device is used.
+#[derive(Default)]
 pub(crate) struct Hold {
+    pub(crate) memif: Option<dev::memif::Port>,
     // In the order in which they are to go: first the program is detached.
     _port: Option<dev::af_xdp::Port>,
+    _nic: Option<Programmed>,
     _put_back: Option<PutBack>,
 }
 
@@ -76,17 +118,19 @@ pub(crate) fn rings(interface: &Interface, cpus: u32, netlink: &mut Rtnetlink) -
             Ok(queues.end() - queues.start() + 1)
         }
         Device::Pcap { .. } => Ok(1),
+        Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
     }
 }
 
-/// Opens the device of an interface.
-pub(crate) fn open(interface: &Interface, workshop: &mut Workshop) -> Result<Opened, UpError> {
+/// Opens the device of the interface number `unit`.
+pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) -> Result<Opened, UpError> {
     let opened = match &interface.device {
-        Device::Tap { host } => tap::open(interface, host, workshop)?,
+        Device::Tap { host } => tap::open(interface, unit, host, workshop)?,
         Device::AfXdp { host, mode, queues } => {
-            af_xdp::open(interface, host, *mode, queues.clone(), workshop)?
+            af_xdp::open(interface, unit, host, *mode, queues.clone(), workshop)?
         }
-        Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref())?,
+        Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
+        Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,
     };
     let (wanted, most) = (interface.mtu.unwrap_or(0), opened.facts.mtu_max);
     if wanted > most {
@@ -125,4 +169,30 @@ fn misfit(interface: &Interface, what: &str) -> UpError {
 /// The device cannot be had.
 fn refused(interface: &Interface, why: &dyn core::fmt::Display) -> UpError {
     UpError::Device { interface: interface.name.clone(), why: why.to_string() }
+}
+
+/// An address for our end of a wire; the other end has its own. The same at each start, so that neighbours need not
+/// learn it again, and different on other machines.
+fn stable_mac(name: &str) -> Mac {
+    // Without a machine-id the name alone must do.
+    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
+    let mut hasher = SipHasher13::new();
+    hasher.write(&machine);
+    hasher.write(name.as_bytes());
+    let [a, b, c, d, e, ..] = hasher.finish().to_be_bytes();
+    // Locally administered, unicast (IEEE 802 §8.2).
+    Mac([0x02, a, b, c, d, e])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_an_interface_is_local_unicast_stable_and_its_own() {
+        let mac = stable_mac("lan0");
+        assert_eq!(mac.octets()[0] & 3, 2);
+        assert_eq!(mac, stable_mac("lan0"));
+        assert_ne!(mac, stable_mac("lan1"));
+    }
 }

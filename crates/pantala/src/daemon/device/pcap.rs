@@ -9,7 +9,7 @@ use wire::ether::Mac;
 
 use super::super::UpError;
 use super::super::cpus::NewRing;
-use super::{Facts, Hold, MTU, Opened, caps, refused, rxcsum};
+use super::{Facts, Hold, MTU, Opened, Steering, caps, refused, rxcsum};
 use crate::api::DeviceMode;
 use crate::config::Interface;
 
@@ -17,7 +17,12 @@ use crate::config::Interface;
 const MAC: Mac = Mac([0x02, 0, 0, 0, 0, 1]);
 const MTU_MAX: u32 = 65_535;
 
-pub(super) fn open(interface: &Interface, input: &Path, output: Option<&Path>) -> Result<Opened, UpError> {
+pub(super) fn open(
+    interface: &Interface,
+    input: &Path,
+    output: Option<&Path>,
+    cpus: u32,
+) -> Result<Opened, UpError> {
     let ring = PcapRing::open(Some(input), output).map_err(|why| refused(interface, &why))?;
     let rings = vec![NewRing { driver: Box::new(ring), waiter: Waiter::never() }];
     let facts = Facts {
@@ -27,10 +32,12 @@ pub(super) fn open(interface: &Interface, input: &Path, output: Option<&Path>) -
         caps: caps(&rings),
         rxcsum: rxcsum(interface.rxcsum, Rxcsum::Complete),
         rings: 1,
+        first_queue: 0,
+        steering: Steering::of_one_ring(cpus),
         mode: DeviceMode::Pcap,
         copy: None,
         umem: None,
         host: None,
     };
-    Ok(Opened { facts, rings, hold: Hold { _port: None, _put_back: None } })
+    Ok(Opened { facts, rings, hold: Hold::default() })
 }

@@ -1,6 +1,9 @@
 //! The state of a kernel interface, to be put back when it is not used any more.
 
+use std::io;
+
 use dev::netlink::{LinkFlags, NetlinkError, Rtnetlink};
+use dev::sys::napi::Deferral;
 
 use super::super::log;
 
@@ -10,12 +13,20 @@ pub(crate) struct PutBack {
     host: String,
     set_up: bool,
     mtu: Option<u32>,
+    /// With the number of the interface, whose name may be another's by then.
+    deferral: Option<(u32, Deferral)>,
 }
 
 impl PutBack {
     /// Changes nothing yet.
     pub(crate) fn new(host: &str) -> Result<Self, NetlinkError> {
-        Ok(Self { netlink: Rtnetlink::open()?, host: host.to_owned(), set_up: false, mtu: None })
+        Ok(Self {
+            netlink: Rtnetlink::open()?,
+            host: host.to_owned(),
+            set_up: false,
+            mtu: None,
+            deferral: None,
+        })
     }
 
     /// Sets the interface up, if it is down.
@@ -37,7 +48,22 @@ impl PutBack {
         Ok(())
     }
 
+    /// Lets it put its interrupts off while it is polled.
+    pub(crate) fn defer_interrupts(&mut self) -> io::Result<()> {
+        let index = self.netlink.link(&self.host).map_err(io::Error::other)?.index;
+        let before = Deferral::of(&self.host, index)?;
+        Deferral::POLLED.apply(&self.host, index)?;
+        self.deferral.get_or_insert((index, before));
+        Ok(())
+    }
+
     fn undo(&mut self) -> Result<(), NetlinkError> {
+        if let Some((index, before)) = self.deferral
+            && let Err(why) = before.apply(&self.host, index)
+            && why.kind() != io::ErrorKind::NotFound
+        {
+            log::warning(&format!("{}: the interrupts are not as they were: {why}", self.host));
+        }
         if let Some(mtu) = self.mtu {
             self.netlink.set_mtu(&self.host, mtu)?;
         }

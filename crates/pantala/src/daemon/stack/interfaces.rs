@@ -2,10 +2,12 @@
 
 use core::net::IpAddr;
 
+use dev::memif::{State, Status};
 use dev::netlink::{LinkFlags, NetlinkError};
 use net::addr;
 use net::count::IfCount;
 use net::driver::{Caps, DriverStats, Link};
+use net::ifq;
 use net::tables::{IfIndex, Rxcsum};
 
 use super::super::control::Control;
@@ -15,12 +17,15 @@ use super::super::tables::Attached;
 use crate::Mac;
 use crate::api::{
     self, Address, AddressState, DeviceInfo, DeviceMode, Error, Interface, InterfaceChange,
-    InterfaceCounters, InterfaceFlag, InterfaceOption, RingInfo,
+    InterfaceCounters, InterfaceFlag, InterfaceOption, MemifFaults, MemifInfo, MemifState, OutputQueue,
+    RingInfo,
 };
+use crate::config::{Device, memif_role};
 
 /// What a CPU says of a ring.
 struct Ring {
     ifindex: IfIndex,
+    queue: u16,
     link: Link,
     stats: DriverStats,
 }
@@ -28,32 +33,56 @@ struct Ring {
 impl Control {
     pub(super) fn list_interfaces(&mut self) -> Result<Vec<Interface>, Error> {
         let rings = self.cpus.call_all(|netisr| {
-            let ring = |(ifindex, driver): (IfIndex, &dyn net::driver::Driver)| Ring {
-                ifindex,
-                link: driver.link(),
-                stats: driver.stats(),
+            let ring = |ring: &net::netisr::Ring| Ring {
+                ifindex: ring.ifindex(),
+                queue: ring.queue(),
+                link: ring.driver().link(),
+                stats: ring.driver().stats(),
             };
             netisr.rings().map(ring).collect::<Vec<_>>()
         })?;
         let states: Vec<_> = self.cpus.call_all(|netisr| addr::states(&netisr.cpu))?.concat();
+        let queues = self.queues()?;
         let carriers: Vec<bool> = self.carriers(&rings);
-        let all = self.attached.iter().zip(carriers);
+        let all = self.attached.iter().zip(carriers).zip(queues);
         Ok(all
-            .map(|(interface, active)| self.interface_as_it_is(interface, active, &rings, &states))
+            .map(|((interface, active), queues)| Interface {
+                queues,
+                ..self.interface_as_it_is(interface, active, &rings, &states)
+            })
             .collect())
+    }
+
+    /// The output queues of each interface.
+    fn queues(&self) -> Result<Vec<Vec<OutputQueue>>, Error> {
+        let indices: Vec<IfIndex> = self.attached.iter().map(|interface| interface.index).collect();
+        let asked = indices.clone();
+        let states = self.cpus.call_all(move |netisr| {
+            asked.iter().map(|index| netisr.cpu.ifqs.state(*index)).collect::<Vec<_>>()
+        })?;
+        let of = |at: usize| {
+            let cpus = self.cpus.iter().zip(&states);
+            cpus.filter_map(|(cpu, states)| Some(output_queue(number(cpu.processor), &states[at]?))).collect()
+        };
+        Ok((0..indices.len()).map(of).collect())
     }
 
     pub(super) fn change(&mut self, name: &str, change: &InterfaceChange) -> Result<(), Error> {
         let Some(interface) = self.attached.iter_mut().find(|interface| interface.config.name == name) else {
             return Err(self.no_interface(name));
         };
-        let up = change.up.unwrap_or(interface.up);
-        if up == interface.up {
-            return Ok(());
+        let before = (interface.up, interface.monitor);
+        interface.up = change.up.unwrap_or(interface.up);
+        interface.monitor = change.monitor.unwrap_or(interface.monitor);
+        let (index, after) = (interface.index, (interface.up, interface.monitor));
+        if before.0 != after.0 {
+            log::info(&format!("interface {name} {}", if after.0 { "up" } else { "down" }));
         }
-        interface.up = up;
-        log::info(&format!("interface {name} {}", if up { "up" } else { "down" }));
-        self.publish()
+        if let Some(on) = change.monitor {
+            log::info(&format!("interface {name} {}", if on { "only monitors" } else { "does not monitor" }));
+            self.watch(index, on)?;
+        }
+        if before == after { Ok(()) } else { self.publish() }
     }
 
     /// What an interface with this index has counted, ever.
@@ -68,6 +97,9 @@ impl Control {
             tx_packets: get(IfCount::TxPackets),
             tx_bytes: get(IfCount::TxBytes),
             tx_drops: get(IfCount::TxDrops),
+            tx_marks: get(IfCount::TxMarks),
+            tx_pushed_back: get(IfCount::PushedBack),
+            tx_flushes: get(IfCount::Doorbells),
             ..InterfaceCounters::default()
         }
     }
@@ -93,6 +125,7 @@ impl Control {
             device: Some(device(interface)),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,
+            queues: Vec::new(),
             counters: InterfaceCounters {
                 rx_errors: from_devices.rx_errors,
                 rx_drops: from_devices.rx_drops,
@@ -103,13 +136,13 @@ impl Control {
         }
     }
 
-    /// The rings of an interface, in their order. Ring `n` was given to CPU `n % CPUs`.
+    /// The rings of an interface, in their order.
     fn rings_of(&self, interface: &Attached, rings: &[Vec<Ring>]) -> Vec<RingInfo> {
         let mut all: Vec<RingInfo> = Vec::new();
-        for (at, (cpu, rings)) in self.cpus.iter().zip(rings).enumerate() {
+        for (cpu, rings) in self.cpus.iter().zip(rings) {
             let own = rings.iter().filter(|ring| ring.ifindex == interface.index);
-            all.extend(own.enumerate().map(|(round, ring)| RingInfo {
-                ring: number(at + round * self.cpus.len()),
+            all.extend(own.map(|ring| RingInfo {
+                ring: ring.queue.into(),
                 cpu: number(cpu.processor),
                 counters: ring_counters(&ring.stats),
             }));
@@ -143,6 +176,20 @@ impl Control {
     }
 }
 
+fn output_queue(cpu: u32, state: &ifq::State) -> OutputQueue {
+    OutputQueue {
+        cpu,
+        discipline: state.discipline.name().to_owned(),
+        packets: state.packets as u64,
+        bytes: state.bytes as u64,
+        flows: state.flows as u64,
+        packets_max: state.packets_max as u64,
+        bytes_max: state.bytes_max as u64,
+        byte_limit: state.byte_limit.map(|limit| limit as u64),
+        in_flight: state.in_flight as u64,
+    }
+}
+
 /// Bytes are not counted by ring.
 fn ring_counters(stats: &DriverStats) -> InterfaceCounters {
     InterfaceCounters {
@@ -166,6 +213,9 @@ fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
         flags.push(InterfaceFlag::Running);
     }
     flags.extend([InterfaceFlag::Simplex, InterfaceFlag::Multicast]);
+    if interface.monitor {
+        flags.push(InterfaceFlag::Monitor);
+    }
     flags
 }
 
@@ -207,13 +257,45 @@ fn device(interface: &Attached) -> DeviceInfo {
         need_wakeup: facts.copy.is_some(),
         umem: facts.umem,
         queues: number(facts.rings),
+        memif: memif(interface),
     }
+}
+
+/// What is known of a memif interface and its peer.
+fn memif(interface: &Attached) -> Option<MemifInfo> {
+    let (Device::Memif(config), Some(port)) = (&interface.config.device, &interface.hold.memif) else {
+        return None;
+    };
+    let Status { state, peer, peer_interface, rings, connects, ends, last_fault, faults } = port.status();
+    Some(MemifInfo {
+        role: memif_role(config.role).to_owned(),
+        id: config.id,
+        socket: config.socket.display().to_string(),
+        state: match state {
+            State::Waiting => MemifState::Waiting,
+            State::Greeting => MemifState::Greeting,
+            State::Connected => MemifState::Connected,
+        },
+        peer,
+        peer_interface,
+        rings: if state == State::Connected { number(rings) } else { 0 },
+        connects,
+        ends,
+        last_error: last_fault.map(|fault| fault.to_string()),
+        faults: MemifFaults {
+            bad_descriptor: faults.bad_descriptor,
+            bad_length: faults.bad_length,
+            bad_chain: faults.bad_chain,
+            index_jump: faults.index_jump,
+            bad_buffer: faults.bad_buffer,
+        },
+    })
 }
 
 const fn media(facts: &Facts) -> &'static str {
     match facts.mode {
         DeviceMode::Native | DeviceMode::Generic => "Ethernet autoselect",
-        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Mem => "",
+        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem => "",
     }
 }
 

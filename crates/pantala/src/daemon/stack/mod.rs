@@ -2,20 +2,21 @@
 
 pub(super) mod echo;
 mod interfaces;
+mod monitor;
 mod neighbours;
+mod rings;
 mod routes;
 mod stats;
 
 use core::net::IpAddr;
 
-use ipnet::IpNet;
 use tokio::sync::mpsc;
 
 use super::control::Control;
 use crate::api::stack::{Echo, EchoAnswer, Stack};
 use crate::api::{
-    Counters, Error, Family, Interface, InterfaceChange, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded,
-    Route, RouteAnswer, RouteRequest,
+    Counters, Error, Family, Interface, InterfaceChange, Monitored, Neighbour, NeighbourRequest, Netisr,
+    Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
 };
 
 impl Stack for Control {
@@ -27,20 +28,32 @@ impl Stack for Control {
         self.change(name, change)
     }
 
-    fn routes(&mut self) -> Result<Vec<Route>, Error> {
-        Ok(self.list_routes())
+    fn rings(&mut self) -> Result<Vec<Ring>, Error> {
+        self.list_rings()
+    }
+
+    fn move_ring(&mut self, interface: &str, ring: u32, change: RingChange) -> Result<(), Error> {
+        self.seat_ring(interface, ring, change.cpu)
+    }
+
+    fn monitored(&mut self, name: &str) -> Result<Monitored, Error> {
+        self.what_was_monitored(name)
+    }
+
+    fn routes(&mut self, page: &RoutePage) -> Result<Vec<Route>, Error> {
+        Ok(self.list_routes(page))
     }
 
     fn route_to(&mut self, to: IpAddr) -> Result<RouteAnswer, Error> {
         self.way_to(to)
     }
 
-    fn add_route(&mut self, route: &RouteRequest) -> Result<(), Error> {
-        self.insert_route(route)
+    fn edit_routes(&mut self, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
+        self.change_routes(edits)
     }
 
-    fn delete_route(&mut self, to: IpNet, via: Option<IpAddr>) -> Result<(), Error> {
-        self.remove_route(to, via)
+    fn flush_routes(&mut self, family: Option<Family>) -> Result<u64, Error> {
+        self.remove_all_routes(family)
     }
 
     fn neighbours(&mut self) -> Result<Vec<Neighbour>, Error> {
@@ -60,7 +73,7 @@ impl Stack for Control {
     }
 
     fn netisrs(&mut self) -> Result<Vec<Netisr>, Error> {
-        Ok(self.list_netisrs())
+        self.list_netisrs()
     }
 
     fn pools(&mut self) -> Result<Vec<Pool>, Error> {

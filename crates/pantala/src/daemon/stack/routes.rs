@@ -1,44 +1,65 @@
 //! `route`, and `netstat -r`.
 
 use core::net::IpAddr;
+use core::ops::RangeInclusive;
+use std::collections::HashMap;
 
 use ipnet::IpNet;
+use net::fib::{self, MEMBERS_MAX, Metrics};
 use net::tables::IfAddr;
 
-use super::super::control::{Control, warn_of_gateways};
+use super::super::control::Control;
+use super::super::log;
+use super::super::routing::{Edits, Way};
 use super::super::tables::{Attached, is_link_local};
-use crate::api::{Error, ErrorKind, NextHop, Route, RouteAction, RouteAnswer, RouteOrigin, RouteRequest};
-use crate::config::{self, RouteTarget};
-
-/// Static routes that are taken.
-const ROUTES_MAX: usize = 1_250_000;
-/// Gateways of one route.
-const GATEWAYS_MAX: usize = 16;
+use crate::api::{
+    Error, ErrorKind, Family, NextHop, Route, RouteAction, RouteAnswer, RouteEdit, RouteMetrics, RouteOrigin,
+    RoutePage, RouteRequest,
+};
+use crate::config::{self, RouteTarget, limits};
 
 impl Control {
     /// IPv4 first, in the order of their prefixes.
-    pub(super) fn list_routes(&self) -> Vec<Route> {
+    pub(super) fn list_routes(&self, page: &RoutePage) -> Vec<Route> {
+        let wanted = |to: IpNet| page.family.is_none_or(|family| family == Family::of(to.addr()));
+        let connected: Vec<Route> =
+            self.connected_routes(page.after).filter(|route| wanted(route.to)).collect();
+        let statics = self.routing.after(page.after).filter(|(to, _)| wanted(*to));
+        // Those that follow from addresses are stronger.
+        let weaker =
+            |to: &IpNet| connected.binary_search_by(|other| order(other.to).cmp(&order(*to))).is_err();
+        let statics = statics.filter(|(to, _)| weaker(to)).map(|(to, way)| static_route(to, way));
+        let mut routes: Vec<Route> = statics.take(page.limit.unwrap_or(usize::MAX)).collect();
+        routes.extend(connected.iter().cloned());
+        routes.sort_by_key(|route| order(route.to));
+        if let Some(last) =
+            page.limit.and_then(|limit| routes.get(limit.saturating_sub(1))).map(|last| last.to)
+        {
+            routes.retain(|route| order(route.to) <= order(last));
+        }
+        routes
+    }
+
+    /// What follows from the addresses of interfaces that are up, in order.
+    fn connected_routes(&self, after: Option<IpNet>) -> impl Iterator<Item = Route> + use<> {
         let up = self.attached.iter().filter(|interface| interface.up);
-        let connected = up.flat_map(|interface| {
+        let routes = up.flat_map(|interface| {
             let addresses = interface.addresses().into_iter();
             addresses
                 .flat_map(|own| [on_link(own, interface), local(own, interface)])
                 .flatten()
                 .collect::<Vec<_>>()
         });
-        let mut routes: Vec<Route> = self.routes.iter().map(static_route).collect();
-        // Those that follow from addresses are stronger.
-        let connected: Vec<Route> = connected.collect();
-        routes.retain(|route| connected.iter().all(|other| other.to != route.to));
-        routes.extend(connected);
-        routes.sort_by_key(|route| (route.to.addr(), route.to.prefix_len()));
+        let mut routes: Vec<Route> = routes.collect();
+        routes.sort_by_key(|route| order(route.to));
         routes.dedup_by(|a, b| a.to == b.to && a.action == b.action && a.next_hops == b.next_hops);
-        routes
+        routes.into_iter().filter(move |route| after.is_none_or(|after| order(route.to) > order(after)))
     }
 
     pub(super) fn way_to(&self, to: IpAddr) -> Result<RouteAnswer, Error> {
-        let routes = self.list_routes().into_iter();
-        let matching = routes.filter(|route| route.to.contains(&to) && self.leads_anywhere(route));
+        let connected = self.connected_routes(None).filter(|route| route.to.contains(&to));
+        // Of two to the same prefix the one that follows from an address is stronger.
+        let matching = self.static_way_to(to).into_iter().chain(connected);
         let route = matching.max_by_key(|route| route.to.prefix_len());
         let route = route.ok_or_else(|| no_route(format!("no route leads to {to}")))?;
         let hop = route.next_hops.first();
@@ -46,46 +67,113 @@ impl Control {
         let peer = hop.and_then(|hop| hop.gateway).unwrap_or(to);
         let ifnet = interface.and_then(|interface| self.tables.ifnet(interface.index));
         let source = ifnet.and_then(|ifnet| ifnet.source_for(peer));
-        Ok(RouteAnswer { to, route, source, mtu: interface.map(Attached::mtu) })
+        let mtu = interface.map(|interface| interface.mtu().min(route.metrics.mtu.unwrap_or(u32::MAX)));
+        Ok(RouteAnswer { to, route, source, mtu })
     }
 
-    pub(super) fn insert_route(&mut self, request: &RouteRequest) -> Result<(), Error> {
-        let to = request.to.trunc();
-        if self.list_routes().iter().any(|route| route.to == to) {
+    /// The longest static route around an address that leads anywhere.
+    fn static_way_to(&self, to: IpAddr) -> Option<Route> {
+        let nets = (0..=if to.is_ipv4() { 32 } else { 128 }).rev().filter_map(|len| IpNet::new(to, len).ok());
+        let ways = nets.filter_map(|net| Some((net.trunc(), self.routing.get(&net.trunc())?)));
+        ways.map(|(net, way)| static_route(net, way)).find(|route| self.leads_anywhere(route))
+    }
+
+    /// What the configuration says, in place of what it said before.
+    pub(in super::super) fn configure_routes(
+        &mut self,
+        gone: &[config::Route],
+        new: &[config::Route],
+    ) -> Result<(), Error> {
+        let mut edits = Edits::default();
+        for route in gone.iter().filter(|gone| new.iter().all(|new| new.to != gone.to)) {
+            self.routing.set(route.to, None, &self.attached, &mut edits);
+        }
+        for route in new {
+            self.routing.set(route.to, Some(Way::of(route)), &self.attached, &mut edits);
+        }
+        for refused in self.publish_routes(&edits)? {
+            log::warning(&format!("route to {} is not in force: {}", refused.to, refused.error));
+        }
+        Ok(())
+    }
+
+    pub(super) fn change_routes(&mut self, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
+        let mut changes = Edits::default();
+        let mut answers: Vec<_> = edits.iter().map(|edit| self.change_route(edit, &mut changes)).collect();
+        let refused: HashMap<IpNet, fib::Error> =
+            self.publish_routes(&changes)?.iter().filter_map(net_of).collect();
+        for (answer, edit) in answers.iter_mut().zip(edits).filter(|_| !refused.is_empty()) {
+            if let (Ok(()), Some(why)) = (&answer, refused.get(&destination(edit))) {
+                *answer = Err(Error::new(ErrorKind::Busy, format!("route to {}: {why}", destination(edit))));
+            }
+        }
+        Ok(answers)
+    }
+
+    fn change_route(&mut self, edit: &RouteEdit, changes: &mut Edits) -> Result<(), Error> {
+        let to = destination(edit);
+        let way = match edit {
+            RouteEdit::Add(request) => Some(self.new_way(to, request)?),
+            RouteEdit::Change(request) => Some(self.changed_way(to, request)?),
+            RouteEdit::Delete { via, .. } => self.way_without(to, *via)?,
+        };
+        self.routing.set(to, way, &self.attached, changes);
+        Ok(())
+    }
+
+    fn new_way(&self, to: IpNet, request: &RouteRequest) -> Result<Way, Error> {
+        if self.routing.get(&to).is_some() || self.is_connected(to) {
             return Err(Error::new(ErrorKind::Exists, format!("there is a route to {to} already"))
-                .hint("delete it first, or use `route change`"));
+                .hint("use `route change`, or delete it first"));
         }
-        if self.routes.len() >= ROUTES_MAX {
-            return Err(Error::new(
-                ErrorKind::Busy,
-                format!("the table is full: it has {ROUTES_MAX} routes"),
-            ));
-        }
-        let route = config::Route { to, target: self.target(request)? };
-        warn_of_gateways(core::slice::from_ref(&route));
-        self.routes.push(route);
-        self.publish()
+        Ok(Way { target: self.target(request)?, metrics: metrics(&request.metrics, Metrics::default())? })
     }
 
-    pub(super) fn remove_route(&mut self, to: IpNet, via: Option<IpAddr>) -> Result<(), Error> {
-        let to = to.trunc();
-        let Some(at) = self.routes.iter().position(|route| route.to == to) else {
-            let connected = self.list_routes().iter().any(|route| route.to == to);
-            return Err(if connected {
+    fn changed_way(&self, to: IpNet, request: &RouteRequest) -> Result<Way, Error> {
+        let old = self.static_way(to)?;
+        let is_led_elsewhere =
+            !request.via.is_empty() || request.dev.is_some() || request.reject || request.blackhole;
+        let target = if is_led_elsewhere { self.target(request)? } else { old.target.clone() };
+        Ok(Way { target, metrics: metrics(&request.metrics, old.metrics)? })
+    }
+
+    fn way_without(&self, to: IpNet, via: Option<IpAddr>) -> Result<Option<Way>, Error> {
+        let mut way = self.static_way(to)?.clone();
+        let Some(via) = via else { return Ok(None) };
+        remove_gateway(to, &mut way.target, via)?;
+        Ok(Some(way).filter(|way| way.target != RouteTarget::Via(Vec::new())))
+    }
+
+    fn static_way(&self, to: IpNet) -> Result<&Way, Error> {
+        self.routing.get(&to).ok_or_else(|| {
+            if self.is_connected(to) {
                 let error =
                     Error::new(ErrorKind::Invalid, format!("the route to {to} follows from an address"));
                 error.hint("it goes with the address")
             } else {
                 no_route(format!("there is no route to {to}"))
-            });
-        };
-        if let Some(via) = via {
-            remove_gateway(&mut self.routes[at], via)?;
+            }
+        })
+    }
+
+    fn is_connected(&self, to: IpNet) -> bool {
+        let up = self.attached.iter().filter(|interface| interface.up);
+        let mut own = up.flat_map(|interface| interface.addresses());
+        own.any(|own| {
+            let prefix = IpNet::new(own.addr, own.prefix_len).map(|net| net.trunc());
+            prefix == Ok(to) || IpNet::from(own.addr) == to
+        })
+    }
+
+    pub(super) fn remove_all_routes(&mut self, family: Option<Family>) -> Result<u64, Error> {
+        let wanted = |to: &IpNet| family.is_none_or(|family| family == Family::of(to.addr()));
+        let gone: Vec<IpNet> = self.routing.after(None).map(|(to, _)| to).filter(wanted).collect();
+        let mut edits = Edits::default();
+        for to in &gone {
+            self.routing.set(*to, None, &self.attached, &mut edits);
         }
-        if via.is_none() || self.routes[at].target == RouteTarget::Via(Vec::new()) {
-            self.routes.remove(at);
-        }
-        self.publish()
+        self.publish_routes(&edits)?;
+        Ok(gone.len() as u64)
     }
 
     /// Whether the route is in the netisrs' table: its interface is up.
@@ -107,11 +195,9 @@ impl Control {
     }
 
     fn gateways(&self, request: &RouteRequest, dev: Option<&Attached>) -> Result<RouteTarget, Error> {
-        if request.via.len() > GATEWAYS_MAX {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!("a route has at most {GATEWAYS_MAX} gateways"),
-            ));
+        if request.via.len() > MEMBERS_MAX {
+            let text = format!("a route has at most {MEMBERS_MAX} gateways");
+            return Err(Error::new(ErrorKind::Invalid, text));
         }
         let hops = request.via.iter().map(|gateway| self.hop(request.to, *gateway, dev));
         Ok(RouteTarget::Via(hops.collect::<Result<_, _>>()?))
@@ -144,14 +230,49 @@ impl Control {
     }
 }
 
-fn remove_gateway(route: &mut config::Route, via: IpAddr) -> Result<(), Error> {
-    let RouteTarget::Via(hops) = &mut route.target else {
-        return Err(no_route(format!("the route to {} has no gateway", route.to)));
+/// What an edit is about.
+fn destination(edit: &RouteEdit) -> IpNet {
+    match edit {
+        RouteEdit::Add(route) | RouteEdit::Change(route) => route.to.trunc(),
+        RouteEdit::Delete { to, .. } => to.trunc(),
+    }
+}
+
+fn net_of(refused: &fib::Refused) -> Option<(IpNet, fib::Error)> {
+    Some((IpNet::new(refused.to.addr(), refused.to.prefix_len()).ok()?, refused.error))
+}
+
+/// The order of the table: IPv4 first, by address, then the shorter prefix.
+fn order(net: IpNet) -> (IpAddr, u8) {
+    (net.addr(), net.prefix_len())
+}
+
+/// What a request says of the way, over what was said before.
+fn metrics(request: &RouteMetrics, before: Metrics) -> Result<Metrics, Error> {
+    let check = |what, value: Option<u32>, range: RangeInclusive<u32>, before| match value {
+        Some(value) if !range.contains(&value) => {
+            let text = format!("{what} {value} is not between {} and {}", range.start(), range.end());
+            Err(Error::new(ErrorKind::Invalid, text))
+        }
+        value => Ok(value.unwrap_or(before)),
+    };
+    let window = request.initial_window.map(u32::from);
+    let window = check("initial window", window, limits::INITIAL_WINDOW, before.initial_window.into())?;
+    Ok(Metrics {
+        mtu: check("mtu", request.mtu, limits::MTU, before.mtu)?,
+        msl_ms: check("msl", request.msl_ms, limits::MSL_MS, before.msl_ms)?,
+        initial_window: u16::try_from(window).unwrap_or(u16::MAX),
+    })
+}
+
+fn remove_gateway(to: IpNet, target: &mut RouteTarget, via: IpAddr) -> Result<(), Error> {
+    let RouteTarget::Via(hops) = target else {
+        return Err(no_route(format!("the route to {to} has no gateway")));
     };
     let before = hops.len();
     hops.retain(|hop| hop.gateway != via);
     if hops.len() == before {
-        return Err(no_route(format!("the route to {} does not lead over {via}", route.to)));
+        return Err(no_route(format!("the route to {to} does not lead over {via}")));
     }
     Ok(())
 }
@@ -160,9 +281,9 @@ fn no_route(text: String) -> Error {
     Error::new(ErrorKind::NotFound, text)
 }
 
-fn static_route(route: &config::Route) -> Route {
+fn static_route(to: IpNet, way: &Way) -> Route {
     let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone() }];
-    let (action, next_hops) = match &route.target {
+    let (action, next_hops) = match &way.target {
         RouteTarget::Via(hops) => {
             let hops = hops.iter();
             let hop = |hop: &config::NextHop| NextHop {
@@ -175,7 +296,13 @@ fn static_route(route: &config::Route) -> Route {
         RouteTarget::Reject => (RouteAction::Reject, Vec::new()),
         RouteTarget::Blackhole => (RouteAction::Blackhole, Vec::new()),
     };
-    Route { to: route.to, action, next_hops, origin: RouteOrigin::Static, expires_s: None }
+    let Metrics { mtu, msl_ms, initial_window } = way.metrics;
+    let metrics = RouteMetrics {
+        mtu: Some(mtu).filter(|mtu| *mtu > 0),
+        msl_ms: Some(msl_ms).filter(|msl| *msl > 0),
+        initial_window: Some(initial_window).filter(|window| *window > 0),
+    };
+    Route { to, action, next_hops, metrics, origin: RouteOrigin::Static, expires_s: None }
 }
 
 /// The prefix of an address; an address whose prefix is itself alone has no other neighbours.
@@ -192,5 +319,12 @@ fn local(own: IfAddr, interface: &Attached) -> Option<Route> {
 
 fn connected(to: IpNet, action: RouteAction, interface: &Attached) -> Route {
     let hop = NextHop { gateway: None, interface: interface.config.name.clone() };
-    Route { to, action, next_hops: vec![hop], origin: RouteOrigin::Connected, expires_s: None }
+    Route {
+        to,
+        action,
+        next_hops: vec![hop],
+        metrics: RouteMetrics::default(),
+        origin: RouteOrigin::Connected,
+        expires_s: None,
+    }
 }

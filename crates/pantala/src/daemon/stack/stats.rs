@@ -2,6 +2,7 @@
 
 use net::count::Count;
 use net::drop::DropReason;
+use net::netisr;
 use pkt::wake::Sleep;
 
 use super::super::control::Control;
@@ -10,8 +11,12 @@ use super::super::netisr_thread::Busy;
 use crate::api::{Counter, Counters, DropCount, Error, Netisr, Pool};
 
 impl Control {
-    pub(super) fn list_netisrs(&self) -> Vec<Netisr> {
-        self.cpus.iter().map(netisr).collect()
+    pub(super) fn list_netisrs(&self) -> Result<Vec<Netisr>, Error> {
+        let bursts =
+            self.cpus.call_all(|netisr| netisr.rings().map(netisr::Ring::burst).min().unwrap_or(0))?;
+        let user_frac = self.cpus.polling.user_frac;
+        let all = self.cpus.iter().zip(bursts);
+        Ok(all.map(|(cpu, burst)| Netisr { burst: burst.into(), user_frac, ..netisr(cpu) }).collect())
     }
 
     pub(super) fn list_counters(&self) -> Counters {
@@ -67,6 +72,9 @@ fn netisr(cpu: &CpuThread) -> Netisr {
         sleeps: cpu.sleeps.get(Sleep::Slept),
         wakeups: cpu.sleeps.get(Sleep::Rung),
         busy_ns: cpu.busy.get(Busy::Ns),
+        long_turns: count(Count::LongTurns),
+        user_ns: cpu.busy.get(Busy::LeftNs),
+        ..Netisr::default()
     }
 }
 

@@ -1,9 +1,9 @@
-//! Being interrupted.
+//! Being interrupted: for commands that must put something back before they end.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Whether somebody wants the demo to end.
+/// Whether somebody wants the command to end.
 #[derive(Clone)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 

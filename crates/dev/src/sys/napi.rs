@@ -1,0 +1,67 @@
+//! When an interface interrupts: the two settings of its NAPI that let a program poll it undisturbed.
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::{fs, io};
+
+/// How long, and how often, an interface puts its interrupts off when it is polled by a program.
+///
+/// Both 0: it interrupts at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deferral {
+    /// Empty polls after which it interrupts again (`napi_defer_hard_irqs`).
+    pub polls: u32,
+    /// How long it waits for the next poll before it looks by itself (`gro_flush_timeout`).
+    pub timeout: Duration,
+}
+
+impl Deferral {
+    /// For an interface that a program polls all the time: the kernel looks by itself only when that has stopped.
+    pub const POLLED: Self = Self { polls: 2, timeout: Duration::from_micros(200) };
+
+    /// What interface `name` does.
+    ///
+    /// # Errors
+    /// `NotFound` if sysfs does not show an interface of this name and `ifindex`: it shows those of the network namespace
+    /// in which it was mounted.
+    pub fn of(name: &str, ifindex: u32) -> io::Result<Self> {
+        let read = |what| -> io::Result<u64> {
+            let text = fs::read_to_string(path(name, what))?;
+            text.trim().parse().map_err(io::Error::other)
+        };
+        if read("ifindex")? != u64::from(ifindex) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let polls = u32::try_from(read(POLLS)?).map_err(io::Error::other)?;
+        Ok(Self { polls, timeout: Duration::from_nanos(read(TIMEOUT)?) })
+    }
+
+    /// Makes the interface do so.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn apply(self, name: &str, ifindex: u32) -> io::Result<()> {
+        Self::of(name, ifindex)?;
+        fs::write(path(name, POLLS), self.polls.to_string())?;
+        fs::write(path(name, TIMEOUT), self.timeout.as_nanos().to_string())
+    }
+}
+
+const POLLS: &str = "napi_defer_hard_irqs";
+const TIMEOUT: &str = "gro_flush_timeout";
+
+fn path(name: &str, what: &str) -> PathBuf {
+    ["/sys/class/net", name, what].iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_not_there_is_not_found() {
+        for (name, ifindex) in [("pt-nobody", 1), ("lo", 4_000_000)] {
+            assert_eq!(Deferral::of(name, ifindex).unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The routes: those that were configured or made by hand, those that follow from addresses, and the one table in
+//! which the netisrs find what is in force.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use net::fib::{Bounds, Change, Epoch, Hop, Metrics, Origin, Prefix, Refused, Rib, To};
+use net::tables::{Ifnet, derived};
+
+use super::tables::{Attached, up};
+use crate::config::{Route, RouteTarget};
+
+/// All routes of the stack. The control thread has them.
+pub(crate) struct Routing {
+    pub(crate) rib: Rib,
+    /// What was configured or made by hand, by destination.
+    statics: BTreeMap<IpNet, Arc<Way>>,
+    /// Where ways lead with the interfaces that are up: nowhere, if none of theirs is. Many routes share few ways.
+    ways: HashMap<Arc<Way>, Vec<Hop>>,
+    /// What follows from the addresses of interfaces that are up.
+    derived: BTreeMap<(Prefix, Origin), [Hop; 1]>,
+}
+
+/// What a static route says: where to, and of the way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Way {
+    pub(crate) target: RouteTarget,
+    pub(crate) metrics: Metrics,
+}
+
+/// What is to be changed in the table. [`Routing::prepare`] makes it of what was asked.
+#[derive(Default)]
+pub(crate) struct Edits {
+    list: Vec<(Prefix, Origin, Vec<Hop>)>,
+}
+
+impl Routing {
+    /// No routes, and room for full tables of the Internet.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let rib = Rib::new(Bounds::INTERNET)?;
+        Ok(Self { rib, statics: BTreeMap::new(), ways: HashMap::new(), derived: BTreeMap::new() })
+    }
+
+    /// Where the static route to `to` leads.
+    pub(crate) fn get(&self, to: &IpNet) -> Option<&Way> {
+        self.statics.get(to).map(|way| &**way)
+    }
+
+    /// The static routes to prefixes behind `after`, in their order.
+    pub(crate) fn after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &Way)> {
+        let behind = after.map_or(core::ops::Bound::Unbounded, core::ops::Bound::Excluded);
+        self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, way)| (*to, &**way))
+    }
+
+    /// Makes the static route to `to`, or leads it elsewhere; or ends it.
+    pub(crate) fn set(&mut self, to: IpNet, way: Option<Way>, attached: &[Attached], edits: &mut Edits) {
+        let way = way.map(|way| self.intern(way, attached));
+        let hops = way.as_ref().and_then(|way| self.ways.get(way)).cloned().unwrap_or_default();
+        let before = match way {
+            Some(way) => self.statics.insert(to, way),
+            None => self.statics.remove(&to),
+        };
+        let was_in_force =
+            before.as_ref().and_then(|way| self.ways.get(way)).is_some_and(|hops| !hops.is_empty());
+        if let Some(prefix) = prefix(to).filter(|_| was_in_force || !hops.is_empty()) {
+            edits.list.push((prefix, Origin::Static, hops));
+        }
+        before.into_iter().for_each(|way| self.forget(&way));
+    }
+
+    /// Takes a route that the table refused out again.
+    pub(crate) fn refuse(&mut self, refused: &Refused) {
+        let net = IpNet::new(refused.to.addr(), refused.to.prefix_len()).ok();
+        let way = net.filter(|_| refused.origin == Origin::Static).and_then(|net| self.statics.remove(&net));
+        way.into_iter().for_each(|way| self.forget(&way));
+    }
+
+    fn intern(&mut self, way: Way, attached: &[Attached]) -> Arc<Way> {
+        if let Some((known, _)) = self.ways.get_key_value(&way) {
+            return Arc::clone(known);
+        }
+        let (way, hops) = (Arc::new(way.clone()), way.hops(attached));
+        self.ways.insert(Arc::clone(&way), hops);
+        way
+    }
+
+    /// The way goes with its last route.
+    fn forget(&mut self, way: &Arc<Way>) {
+        const HERE_AND_AMONG_THE_WAYS: usize = 2;
+        if Arc::strong_count(way) <= HERE_AND_AMONG_THE_WAYS {
+            self.ways.remove(way);
+        }
+    }
+
+    /// Works out what follows from interfaces that came, went or changed.
+    pub(crate) fn interfaces_changed(&mut self, attached: &[Attached], ifs: &[Ifnet], edits: &mut Edits) {
+        self.addresses_changed(ifs, edits);
+        let mut changed = Vec::new();
+        for (way, hops) in &mut self.ways {
+            let new = way.hops(attached);
+            if *hops != new {
+                *hops = new;
+                changed.push(Arc::clone(way));
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        for (to, way) in self.statics.iter().filter(|(_, way)| changed.contains(way)) {
+            let hops = self.ways.get(way).cloned().unwrap_or_default();
+            edits.list.extend(prefix(*to).map(|prefix| (prefix, Origin::Static, hops)));
+        }
+    }
+
+    fn addresses_changed(&mut self, ifs: &[Ifnet], edits: &mut Edits) {
+        let new: BTreeMap<_, _> =
+            derived(ifs).into_iter().map(|(to, origin, hop)| ((to, origin), hop)).collect();
+        let gone = self.derived.keys().filter(|key| !new.contains_key(key));
+        edits.list.extend(gone.map(|(to, origin)| (*to, *origin, Vec::new())));
+        let differs = |(key, hop): &(&(Prefix, Origin), &[Hop; 1])| self.derived.get(key) != Some(hop);
+        let came = new.iter().filter(differs);
+        edits.list.extend(came.map(|((to, origin), hop)| (*to, *origin, hop.to_vec())));
+        self.derived = new;
+    }
+
+    /// First phase of a change: whether there are new hops, which all CPUs must know before the second.
+    pub(crate) fn prepare(&mut self, edits: &Edits) -> (bool, Vec<Refused>) {
+        let changes = edits.list.iter().map(|(to, origin, hops)| Change { to: *to, origin: *origin, hops });
+        let prepared = self.rib.prepare(&changes.collect::<Vec<_>>());
+        (prepared.hops.is_some(), prepared.refused)
+    }
+
+    /// Second phase: the table changes.
+    pub(crate) fn commit(&mut self) -> (Epoch, Vec<Refused>) {
+        let committed = self.rib.commit();
+        // To end what never was in force is what was wanted.
+        let refused = committed.refused.into_iter().filter(|no| no.error != net::fib::Error::NoSuchRoute);
+        (committed.epoch, refused.collect())
+    }
+}
+
+impl Edits {
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl Way {
+    /// What a line of the configuration says.
+    pub(crate) fn of(route: &Route) -> Self {
+        Self { target: route.target.clone(), metrics: route.metrics }
+    }
+
+    /// Where this leads with the interfaces that are up.
+    fn hops(&self, attached: &[Attached]) -> Vec<Hop> {
+        let hop = |to| Hop { to, metrics: self.metrics };
+        match &self.target {
+            RouteTarget::Via(hops) => {
+                let usable =
+                    hops.iter().filter_map(|next| Some((up(&next.interface, attached)?, next.gateway)));
+                usable.map(|(ifindex, via)| hop(To::Gateway { ifindex, via })).collect()
+            }
+            RouteTarget::Dev(name) => {
+                up(name, attached).map(|ifindex| hop(To::OnLink { ifindex })).into_iter().collect()
+            }
+            RouteTarget::Reject => vec![hop(To::Reject)],
+            RouteTarget::Blackhole => vec![hop(To::Blackhole)],
+        }
+    }
+}
+
+fn prefix(net: IpNet) -> Option<Prefix> {
+    Prefix::new(net.addr(), net.prefix_len())
+}

@@ -1,0 +1,33 @@
+//! `netstat -M`: what an interface has received that only monitors.
+
+use core::fmt::Write;
+
+use crate::api::Monitored;
+use crate::pktgen::time_text;
+
+// Writing to a String does not fail.
+pub(crate) fn monitored(seen: &Monitored) -> String {
+    let Monitored { frames, bytes, measured, flows, lost, duplicated, reordered, .. } = seen;
+    let mut text = format!("{}: {frames} frames, {bytes} bytes\n", seen.interface);
+    let _ = writeln!(text, "\t{measured} of a generator, in {flows} flows");
+    if *measured == 0 {
+        return text;
+    }
+    let by = if *reordered > 0 { format!(" by at most {}", seen.displacement_max) } else { String::new() };
+    let _ = writeln!(text, "\t{lost} lost, {duplicated} duplicated, {reordered} reordered{by}");
+    if seen.untracked > 0 {
+        let _ = writeln!(text, "\t{} of more flows than are kept apart", seen.untracked);
+    }
+    if let Some(latency) = &seen.latency_ns {
+        let all = [
+            ("p50", latency.p50),
+            ("p90", latency.p90),
+            ("p99", latency.p99),
+            ("p99.9", latency.p999),
+            ("max", latency.max),
+        ];
+        let all: Vec<String> = all.iter().map(|(name, ns)| format!("{name} {}", time_text(*ns))).collect();
+        let _ = writeln!(text, "\tlatency {}", all.join(", "));
+    }
+    text
+}

@@ -1,0 +1,158 @@
+//! memif between two pantalas, and between pantala and DPDK's `testpmd`.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use pantala::api::MemifState;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::lab::namespace;
+use crate::need;
+use crate::pantala::{Folder, Pantala};
+use crate::wait::{until, until_right};
+
+const ADDRESSES: [[&str; 2]; 2] = [["192.0.2.1", "2001:db8::1"], ["192.0.2.2", "2001:db8::2"]];
+
+/// A configuration with one interface `m`, at this socket.
+fn config(folder: &Folder, role: &str, [v4, v6]: [&str; 2], more: &str) -> String {
+    let socket = folder.file("m.sock");
+    format!(
+        "{more}\n[[interface]]\nname = \"m\"\ndevice = \"memif:{},id=3,role={role}\"\n\
+         address = [\"{v4}/24\", \"{v6}/64\"]\nrings = {}\n",
+        socket.display(),
+        if more.contains("[0, 1]") { 2 } else { 1 },
+    )
+}
+
+fn is_connected(pantala: &Pantala) -> bool {
+    let interface = pantala.interface("m");
+    interface.device.unwrap().memif.unwrap().state == MemifState::Connected && interface.link.active
+}
+
+/// Both families, small packets and some that must be fragmented.
+fn pings(pantala: &Pantala, addresses: [&str; 2]) {
+    for address in addresses {
+        // An address may still be asking whether it is alone.
+        until_right(
+            "an answer",
+            || pantala.command(&format!("ping -c 1 -W 200 {address}")).code,
+            |code| *code == Some(0),
+        );
+        for size in [56, 3000] {
+            let said = pantala.shows(&format!("ping -c 20 -i 0.002 -s {size} {address}"));
+            assert!(said.contains("20 packets received"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn two_pantalas_are_neighbours_over_memif_whoever_is_master() {
+    let test = "memif::two_pantalas_are_neighbours_over_memif_whoever_is_master";
+    if !need::lab(test, &[]) || !need::two_cpus(test) {
+        return;
+    }
+    for (roles, more) in [
+        (["master", "slave"], ""),
+        (["client", "server"], "polling = \"never\""),
+        (["slave", "master"], "cpus = [0, 1]"),
+    ] {
+        let (folder, netns) = (Folder::new(), namespace());
+        let ends =
+            [0, 1].map(|end| Pantala::start(&netns, &config(&folder, roles[end], ADDRESSES[end], more)));
+        until_right("both are connected", || ends.iter().all(is_connected), |both| *both);
+        for end in [0, 1] {
+            pings(&ends[end], ADDRESSES[1 - end]);
+        }
+        let shown = ends[0].shows("ifconfig m");
+        assert!(shown.contains("peer: connected pantala ") && shown.contains(" m rings "), "{shown}");
+        assert!(shown.contains("id 3 socket ") && shown.contains("status: active"), "{shown}");
+    }
+}
+
+#[test]
+fn a_peer_that_is_killed_is_missed_and_welcome_again() {
+    if !need::lab("memif::a_peer_that_is_killed_is_missed_and_welcome_again", &[]) {
+        return;
+    }
+    for roles in [["master", "slave"], ["slave", "master"]] {
+        let (folder, netns) = (Folder::new(), namespace());
+        let [stays, goes] =
+            [0, 1].map(|end| Pantala::start(&netns, &config(&folder, roles[end], ADDRESSES[end], "")));
+        let mut goes = Some(goes);
+        for round in 1..4 {
+            until_right("it is connected", || is_connected(&stays), |is| *is);
+            pings(&stays, ADDRESSES[1]);
+            let gone = goes.take().unwrap();
+            gone.signal(Signal::STOP); // it goes on holding its end, and the ring fills
+            assert_ne!(stays.command("ping -c 600 -i 0.0005 -W 100 192.0.2.2").code, Some(0));
+            goes = Some(gone.killed_and_started_again(&netns));
+            let memif = until("it is missed", || {
+                let memif = stays.interface("m").device.unwrap().memif.unwrap();
+                (memif.ends == round).then_some(memif)
+            });
+            let why = memif.last_error.unwrap();
+            assert!(why == "the peer hung up" || why.starts_with("connect: "), "{why}");
+        }
+        until_right("it is connected", || is_connected(&stays), |is| *is);
+        pings(&stays, ADDRESSES[1]);
+        // At rest, every buffer is home again.
+        let home =
+            |pools: &Value| pools.as_array().unwrap().iter().all(|pool| pool["free"] == pool["buffers"]);
+        until_right("all buffers are home", || stays.json("netstat -m"), home);
+    }
+}
+
+/// DPDK's testpmd, which answers ARP and pings; ended with the value.
+struct TestPmd(Child);
+
+impl TestPmd {
+    fn start(folder: &Folder, role: &str) -> Self {
+        let socket = folder.file("m.sock");
+        let device =
+            format!("--vdev=net_memif0,role={role},id=3,socket={},socket-abstract=no", socket.display());
+        let prefix = format!("--file-prefix=pt-e2e-{}-{role}", std::process::id());
+        let eal = ["-l", "0,1", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry"];
+        let program = ["--", "-i", "--forward-mode=icmpecho", "--total-num-mbufs=8192", "--no-flush-rx"];
+        let mut command = Command::new("dpdk-testpmd");
+        command.args(eal).args([prefix, device]).args(program);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"start\n").unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for TestPmd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn dpdk_answers_pings_over_memif_whoever_is_master() {
+    let test = "memif::dpdk_answers_pings_over_memif_whoever_is_master";
+    if !need::lab(test, &[]) || !need::program(test, "dpdk-testpmd") {
+        return;
+    }
+    for (ours, theirs) in [("master", "client"), ("slave", "server")] {
+        let (folder, netns) = (Folder::new(), namespace());
+        let pantala = Pantala::start(&netns, &config(&folder, ours, ADDRESSES[0], "cpus = [0]"));
+        for round in 1..3 {
+            let dpdk = TestPmd::start(&folder, theirs);
+            until_right("DPDK is connected", || is_connected(&pantala), |is| *is);
+            let ping = || pantala.command("ping -c 1 -W 200 192.0.2.2").code;
+            until_right("DPDK answers", ping, |code| *code == Some(0));
+            let said = pantala.shows("ping -c 200 -i 0.001 -s 1400 192.0.2.2");
+            assert!(said.contains("200 packets received"), "{said}");
+            assert!(pantala.shows("ifconfig m").contains("peer: connected DPDK "));
+            drop(dpdk); // killed
+            until_right("it is missed", || is_connected(&pantala), |is| !is);
+            assert_eq!(pantala.interface("m").device.unwrap().memif.unwrap().connects, round);
+            if theirs == "server" {
+                std::fs::remove_file(folder.file("m.sock")).unwrap(); // it had no time to
+            }
+        }
+    }
+}
