@@ -43,10 +43,15 @@ pub struct Tally {
     pub marked: u32,
     /// Number of each datagram, and when it arrived.
     pub arrived: Vec<(u32, Instant)>,
+    /// From where and to which ports the first one came.
+    tuple: Option<Tuple>,
     next: u32,
     /// A bit for each number.
     seen: Vec<u64>,
 }
+
+/// Source, and ports: what tells flows to one address apart on the wire.
+pub(super) type Tuple = (IpAddr, [u16; 2]);
 
 /// A flow that is being sent.
 pub(super) struct Sending {
@@ -56,11 +61,18 @@ pub(super) struct Sending {
     sent: u32,
 }
 
-/// What payloads of flows begin with.
-const MAGIC: [u8; 4] = *b"glid";
+/// What the payload of a datagram begins with: it says that the flow and the number behind it are those that were sent.
+/// The checksum of UDP alone does not, where a cable turns several bits at once.
+fn seal(id: FlowId, number: u32) -> [u8; 4] {
+    let word = u64::from(id.0) << 32 | u64::from(number);
+    // Odd, and far from a power of two: each bit of the word reaches the upper half of the product.
+    let mixed = (word ^ 0x676c_6964).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let [.., a, b, c, d] = mixed.to_le_bytes();
+    [a, b, c, d]
+}
 
 impl Flow {
-    /// Magic, flow, number.
+    /// Seal, flow, number.
     pub const LEN_MIN: usize = 12;
 
     /// Ten datagrams, a millisecond apart.
@@ -113,7 +125,7 @@ impl Flow {
     }
 
     fn payload(&self, id: FlowId, number: u32) -> Vec<u8> {
-        let mut payload = [&MAGIC[..], &id.0.to_be_bytes(), &number.to_be_bytes()].concat();
+        let mut payload = [&seal(id, number)[..], &id.0.to_be_bytes(), &number.to_be_bytes()].concat();
         let filler = (Self::LEN_MIN..self.len.max(Self::LEN_MIN)).map(|at| filler(number, at));
         payload.extend(filler);
         payload
@@ -164,18 +176,26 @@ impl Station {
     }
 
     /// Counts a datagram if it is part of a flow.
-    pub(super) fn is_of_flow(&mut self, payload: &[u8], ecn: u8) -> bool {
+    ///
+    /// One with other ports is not, whatever it carries: a cable that turns several bits can keep the checksum right,
+    /// and to everybody on the way that is another flow, which may overtake this one.
+    pub(super) fn is_of_flow(&mut self, tuple: Tuple, payload: &[u8], ecn: u8) -> bool {
         let Some((&head, rest)) = payload.split_first_chunk::<{ Flow::LEN_MIN }>() else { return false };
         let [a, b, c, d, i0, i1, i2, i3, n0, n1, n2, n3] = head;
-        if [a, b, c, d] != MAGIC {
+        let number = u32::from_be_bytes([n0, n1, n2, n3]);
+        let id = FlowId(u32::from_be_bytes([i0, i1, i2, i3]));
+        if [a, b, c, d] != seal(id, number) {
             return false;
         }
-        let number = u32::from_be_bytes([n0, n1, n2, n3]);
+        let known = self.tallies.entry(id).or_default().tuple.get_or_insert(tuple);
+        if *known != tuple {
+            return false;
+        }
         let intact = rest.iter().zip(Flow::LEN_MIN..).all(|(byte, at)| *byte == filler(number, at));
         if !intact {
             self.complain(format!("payload of datagram {number} was changed"));
         }
-        let tally = self.tallies.entry(FlowId(u32::from_be_bytes([i0, i1, i2, i3]))).or_default();
+        let tally = self.tallies.entry(id).or_default();
         tally.count(number);
         tally.marked += u32::from(ecn == 3);
         tally.arrived.push((number, self.now));

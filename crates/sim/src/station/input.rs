@@ -146,12 +146,12 @@ impl Station {
         }
         let payload = whole.get(udp::HEADER_LEN..).unwrap_or_default();
         let step = if gso == Gso::None { payload.len() } else { gso_size };
+        let ports = [header.src_port, header.dst_port];
         let mut is_flow = true;
         for part in payload.chunks(step.max(1)) {
-            is_flow &= self.is_of_flow(part, from.ecn);
+            is_flow &= self.is_of_flow((from.src, ports), part, from.ecn);
         }
         if !is_flow || payload.is_empty() {
-            let ports = [header.src_port, header.dst_port];
             self.hear(from.src, from.dst, from.ttl, What::Udp { ports, len: payload.len() });
         }
     }
