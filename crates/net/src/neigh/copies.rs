@@ -50,7 +50,7 @@ pub(super) struct Copies {
 enum Neighbour {
     /// Packets can go.
     Known(Known),
-    /// The owner is asked; packets wait in these slots, oldest first.
+    /// The owner is asked; packets with these numbers wait, oldest first. Some may have made room since.
     Waiting(VecDeque<usize>),
     /// It did not answer; not asked again until then.
     Failed(Instant),
@@ -62,9 +62,9 @@ struct Known {
     report: bool,
 }
 
-/// Waiting packets of all neighbours. A new one takes the place of the oldest.
+/// Waiting packets of all neighbours, numbered as they come. A new one takes the place of the oldest.
 struct Held {
-    slots: Vec<Option<(Key, Pkt)>>,
+    slots: Vec<Option<(usize, Pkt)>>,
     next: usize,
 }
 
@@ -121,8 +121,8 @@ impl Copies {
     /// Packets that wait here for `key`.
     pub(super) fn waiting_for(&self, key: &Key) -> usize {
         match self.table.get(key) {
-            Some(Neighbour::Waiting(slots)) => {
-                slots.iter().filter(|slot| self.held.is_of(**slot, key)).count()
+            Some(Neighbour::Waiting(numbers)) => {
+                numbers.iter().filter(|number| self.held.has(**number)).count()
             }
             _ => 0,
         }
@@ -138,11 +138,11 @@ impl Copies {
 
     /// Puts a packet among those that wait for `key`; answers the one that had to make room.
     fn wait(&mut self, key: Key, pkt: Pkt) -> [Option<Pkt>; 2] {
-        let Some(Neighbour::Waiting(slots)) = self.table.get_mut(&key) else { return [Some(pkt), None] };
-        let older = if slots.len() >= HOLD_EACH_MAX { slots.pop_front() } else { None };
-        let older = older.and_then(|slot| self.held.take(slot, &key));
-        let (slot, oldest) = self.held.put(key, pkt);
-        slots.push_back(slot);
+        let Some(Neighbour::Waiting(numbers)) = self.table.get_mut(&key) else { return [Some(pkt), None] };
+        let older = if numbers.len() >= HOLD_EACH_MAX { numbers.pop_front() } else { None };
+        let older = older.and_then(|number| self.held.take(number));
+        let (number, oldest) = self.held.put(pkt);
+        numbers.push_back(number);
         [older, oldest]
     }
 
@@ -152,8 +152,8 @@ impl Copies {
             Some(copy) => self.table.insert(key, copy),
             None => self.table.remove(&key),
         };
-        let Some(Neighbour::Waiting(slots)) = old else { return Vec::new() };
-        slots.into_iter().filter_map(|slot| self.held.take(slot, &key)).collect()
+        let Some(Neighbour::Waiting(numbers)) = old else { return Vec::new() };
+        numbers.into_iter().filter_map(|number| self.held.take(number)).collect()
     }
 
     fn remember_failure(&mut self, key: Key, until: Instant) {
@@ -289,22 +289,26 @@ fn unreachable(cpu: &mut Cpu, pkt: Pkt) {
 }
 
 impl Held {
-    /// Answers the slot, and the packet that had been there for longest.
-    fn put(&mut self, key: Key, pkt: Pkt) -> (usize, Option<Pkt>) {
-        let slot = self.next;
-        self.next = (slot + 1) % HOLD_MAX;
-        (slot, self.slots[slot].replace((key, pkt)).map(|(_, pkt)| pkt))
+    /// Answers the packet's number, and the packet that had been there for longest.
+    fn put(&mut self, pkt: Pkt) -> (usize, Option<Pkt>) {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        (number, self.slots[slot_of(number)].replace((number, pkt)).map(|(_, pkt)| pkt))
     }
 
-    /// Takes the packet out if it is (still) one of `key`.
-    fn take(&mut self, slot: usize, key: &Key) -> Option<Pkt> {
-        let held = self.slots.get_mut(slot)?;
-        held.take_if(|(of, _)| of == key).map(|(_, pkt)| pkt)
+    /// Takes the packet with this number out, if it still waits.
+    fn take(&mut self, number: usize) -> Option<Pkt> {
+        let held = &mut self.slots[slot_of(number)];
+        held.take_if(|(of, _)| *of == number).map(|(_, pkt)| pkt)
     }
 
-    fn is_of(&self, slot: usize, key: &Key) -> bool {
-        matches!(self.slots.get(slot), Some(Some((of, _))) if of == key)
+    fn has(&self, number: usize) -> bool {
+        matches!(&self.slots[slot_of(number)], Some((of, _)) if *of == number)
     }
+}
+
+const fn slot_of(number: usize) -> usize {
+    number % HOLD_MAX
 }
 
 impl Limit {

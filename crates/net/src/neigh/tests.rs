@@ -173,6 +173,26 @@ fn packets_that_wait_are_bounded_in_all_and_the_oldest_make_room() {
 }
 
 #[test]
+fn packets_of_which_the_oldest_made_room_leave_in_their_order() {
+    for family in FAMILIES {
+        let (mut bench, host) = (bench(), family.addr(2, 201));
+        forward(&mut bench, host, 1);
+        forward(&mut bench, host, 2);
+        for other in 2..=171 {
+            for n in 1..=3 {
+                forward(&mut bench, family.addr(2, other), n);
+            }
+        }
+        // The third takes the place of the first, while the second still waits.
+        forward(&mut bench, host, 3);
+        assert_eq!(bench.dropped(DropReason::NeighHoldFull), 1, "{family:?}");
+        bench.forget_sent();
+        bench.hear(2, &answer(2, HOST, host));
+        assert_eq!(forwarded(&mut bench), [(HOST, 2), (HOST, 3)], "{family:?}");
+    }
+}
+
+#[test]
 fn a_reachable_neighbour_goes_stale_and_is_asked_by_itself_when_it_is_used() {
     for family in FAMILIES {
         let (mut bench, host) = (bench(), family.addr(2, 16));
