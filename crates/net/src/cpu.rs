@@ -16,7 +16,7 @@ use crate::msg::Peers;
 use crate::neigh::Neigh;
 use crate::next::Resume;
 use crate::reass::Reass;
-use crate::rss::Placement;
+use crate::rss::{Placement, Share};
 use crate::secret::Secret;
 use crate::tables::Tables;
 use crate::time::Instant;
@@ -34,6 +34,8 @@ pub struct Cpu {
     pub now: Instant,
     /// Deals flows to CPUs.
     pub placement: Placement,
+    /// What of the flows is dealt to this one.
+    pub share: Share,
     /// Interfaces, addresses and routes.
     pub tables: Arc<Tables>,
     /// Free buffers.

@@ -62,10 +62,46 @@ impl Placement {
         CpuId(u16::from_be_bytes([high, low]))
     }
 
+    /// What one of the CPUs owns.
+    #[must_use]
+    pub const fn share(self, cpu: CpuId) -> Share {
+        let (cpus, mask) = (self.cpus as u32, self.mask as u32);
+        Share {
+            mask,
+            offset: cpus - cpu.0 as u32,
+            inverse: self.inverse,
+            largest: self.inverse.wrapping_sub(1),
+        }
+    }
+
     /// The CPU that owns what concerns one address: its neighbour entry, or its state as one of ours.
     #[must_use]
     pub fn owner_of(self, addr: IpAddr) -> CpuId {
         self.owner(hash_addr(addr))
+    }
+}
+
+/// The hashes that one CPU owns: the question of every packet, without asking who else could be the owner.
+///
+/// The CPU's number is added to a bucket with the sign turned, so that its own buckets are multiples of the number of
+/// CPUs: those whose product with the inverse leaves next to nothing. (Lemire, as above; exact for what
+/// [`Placement::new`] makes.)
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    mask: u32,
+    /// CPUs, less the number of this one.
+    offset: u32,
+    inverse: u32,
+    /// What a multiple leaves at the most.
+    largest: u32,
+}
+
+impl Share {
+    /// Whether what hashes to `hash` belongs to this CPU.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, hash: u16) -> bool {
+        (hash as u32 & self.mask).wrapping_add(self.offset).wrapping_mul(self.inverse) <= self.largest
     }
 }
 
@@ -96,34 +132,27 @@ pub fn hash_pair(a: IpAddr, b: IpAddr) -> u16 {
 ///
 /// Reads  the packet's first 64 bytes.   Writes `pkt.hash`, `pkt.resume`.
 /// Next   `here`, [`Next::HandOff`].
-#[inline(always)]
 pub fn place(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     if cpu.placement.cpus == 1 { here } else { place_among(cpu, pkt, here) }
 }
 
-/// [`place`] where there is more than one to choose from.
+/// [`place`] where there is more than one CPU.
 #[inline(always)]
-fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
+pub fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     // A device that is known to compute the same has done it already.
     if !pkt.flags.has(Flags::HASH) {
-        hash(pkt, here);
+        pkt.hash = match here {
+            Next::Ip4 => hash4(pkt.window(0)),
+            Next::Ip6 => hash6(pkt.window(0)),
+            _ => hash_arp(pkt.window(0)),
+        };
+        pkt.flags.set(Flags::HASH);
     }
-    let owner = cpu.placement.owner(pkt.hash);
-    if owner == cpu.id {
+    if cpu.share.has(pkt.hash) {
         return here;
     }
     pkt.resume = Resume::at(here) as u8;
-    Next::HandOff(owner)
-}
-
-#[inline(never)]
-fn hash(pkt: &mut Pkt, here: Next) {
-    pkt.hash = match here {
-        Next::Arp => hash_arp(pkt.window(0)),
-        Next::Ip6 => hash6(pkt.window(0)),
-        _ => hash4(pkt.window(0)),
-    };
-    pkt.flags.set(Flags::HASH);
+    Next::HandOff(cpu.placement.owner(pkt.hash))
 }
 
 /// Whether a packet that came from outside is on a CPU that does not own it: a bug of the stack, or of a device that
@@ -137,6 +166,7 @@ pub fn is_stray(cpu: &Cpu, pkt: &Pkt) -> bool {
 
 /// The hash of an ARP packet: of the sender's address, or of the target's if the sender is only probing for it.
 #[must_use]
+#[cold]
 pub fn hash_arp(arp: &[u8; WINDOW]) -> u16 {
     let addr = |at: usize| Ipv4Addr::new(arp[at], arp[at + 1], arp[at + 2], arp[at + 3]);
     let (sender, target) = (addr(14), addr(24));
@@ -147,34 +177,46 @@ pub fn hash_arp(arp: &[u8; WINDOW]) -> u16 {
 #[must_use]
 #[inline]
 pub fn hash4(ip: &[u8; WINDOW]) -> u16 {
-    let word = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
-    let mut fold = word(12) ^ word(16);
-    let is_fragment = word(4) & 0x3fff != 0;
+    let mut fold = word(ip, 12) ^ word(ip, 16);
+    let is_fragment = word(ip, 4) & FRAGMENT != 0;
     if has_ports(ip[9]) && !is_fragment {
-        fold ^= word((usize::from(ip[0] & 0xf) * 4).min(WINDOW - 4));
+        fold ^= word(ip, usize::from(ip[0] & 0xf) * 4);
     }
-    let [a, b, c, d] = fold.to_be_bytes();
-    toeplitz::symmetric(u16::from_be_bytes([a ^ c, b ^ d]))
+    symmetric(fold)
 }
 
 /// The hash of an IPv6 packet, from its first 64 bytes. Ports behind extension headers are not looked for.
 #[must_use]
+#[inline]
 pub fn hash6(ip: &[u8; WINDOW]) -> u16 {
-    let word = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
     if ip[6] == Protocol::ICMP6.0
         && let Some(neighbour) = nd_subject(ip)
     {
         return hash_addr(neighbour.into());
     }
-    let mut fold = (8..40).step_by(2).fold(0, |fold, at| fold ^ word(at));
-    if has_ports(ip[6]) {
-        fold ^= word(40) ^ word(42);
-    }
-    toeplitz::symmetric(fold)
+    let addrs = [8, 12, 16, 20, 24, 28, 32, 36].into_iter().fold(0, |fold, at| fold ^ word(ip, at));
+    symmetric(if has_ports(ip[6]) { addrs ^ word(ip, 40) } else { addrs })
+}
+
+/// Of the second word of an IPv4 header, as it lies in memory: what makes a fragment.
+const FRAGMENT: u32 = u32::from_ne_bytes([0, 0, 0x3f, 0xff]);
+
+/// Four bytes as they lie in memory: words are only folded, so their order does not matter before the end.
+#[inline]
+fn word(ip: &[u8; WINDOW], at: usize) -> u32 {
+    u32::from_ne_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]])
+}
+
+/// The hash of a fold of words as they lie in memory.
+#[inline]
+fn symmetric(fold: u32) -> u16 {
+    let [a, b, c, d] = fold.to_ne_bytes();
+    toeplitz::symmetric(u16::from_be_bytes([a ^ c, b ^ d]))
 }
 
 /// The address that a neighbour discovery message is about: the target of an advertisement, the source of a
 /// solicitation, or its target if the source is not known yet (duplicate address detection, RFC 4862 §5.4).
+#[cold]
 fn nd_subject(ip: &[u8; WINDOW]) -> Option<Ipv6Addr> {
     let at = |at: usize| ip.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
     match ip[40] {

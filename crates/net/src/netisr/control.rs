@@ -53,13 +53,15 @@ impl Netisr {
     #[must_use]
     pub fn new(parts: Parts) -> (Self, Shared) {
         let counters = Counters::default();
+        let placement = Placement::new(parts.cpus);
         let mut ifqs = Ifqs::new(parts.key, parts.pool.total());
         ifqs.tables_changed(&parts.tables, Instant::START);
         let shared = Shared { counters: counters.reader() };
         let cpu = Cpu {
             id: parts.id,
             now: Instant::START,
-            placement: Placement::new(parts.cpus),
+            placement,
+            share: placement.share(parts.id),
             tables: parts.tables,
             pool: parts.pool,
             ifqs,

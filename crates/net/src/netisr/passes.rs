@@ -60,18 +60,32 @@ impl Default for Work {
 
 impl Work {
     /// First pass over frames from a ring: headers off, validated, and each packet on the CPU that owns it.
-    #[inline(never)]
     pub(super) fn way_in(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
-        let port = Port::of(&cpu.tables, ifindex);
         let packets = self.frames.len();
-        let bytes = self.first_pass(cpu, |cpu, pkt| {
+        // A CPU that is alone owns everything, and its loop does not even ask.
+        let bytes = if cpu.placement.cpus() == 1 {
+            self.admit(cpu, ifindex, |_, _, ip| ip)
+        } else {
+            self.admit(cpu, ifindex, rss::place_among)
+        };
+        count_received(cpu, ifindex, packets, bytes);
+    }
+
+    #[inline(never)]
+    fn admit(
+        &mut self,
+        cpu: &mut Cpu,
+        ifindex: IfIndex,
+        place: impl Fn(&Cpu, &mut Pkt, Next) -> Next,
+    ) -> usize {
+        let port = Port::of(&cpu.tables, ifindex);
+        self.first_pass(cpu, |cpu, pkt| {
             pkt.rcvif = ifindex;
             match port.admit(pkt) {
-                Some(ip) => rss::place(cpu, pkt, ip),
+                Some(ip) => place(cpu, pkt, ip),
                 None => frame(cpu, pkt),
             }
-        });
-        count_received(cpu, ifindex, packets, bytes);
+        })
     }
 
     /// First pass over packets that go on where they, or others, were interrupted.

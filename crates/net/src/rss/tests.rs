@@ -94,7 +94,11 @@ fn a_bucket_is_dealt_to_its_remainder_by_the_number_of_cpus() {
         let placement = Placement::new(cpus);
         let all = (0..=u16::MAX).step_by(if cpus < 80 { 1 } else { 97 });
         for hash in all.chain([u16::MAX]) {
-            assert_eq!(placement.owner(hash).0, (hash & (placement.buckets() - 1)) % cpus, "{cpus} CPUs");
+            let owner = (hash & (placement.buckets() - 1)) % cpus;
+            assert_eq!(placement.owner(hash).0, owner, "{cpus} CPUs");
+            for cpu in [owner, (owner + 1) % cpus, 0, cpus - 1] {
+                assert_eq!(placement.share(CpuId(cpu)).has(hash), cpu == owner, "{cpu} of {cpus} CPUs");
+            }
         }
     }
 }
