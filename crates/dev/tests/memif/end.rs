@@ -9,6 +9,8 @@ use dev::memif::{Fault, Hub, MemifRing, Options, Port, Role, State, Status};
 use net::driver::{Driver, Link};
 use pkt::{Arena, Pkt, PktVec, Pool};
 
+use super::support::cable::packet;
+
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -130,18 +132,6 @@ impl Drop for End {
             assert_eq!((free, leaked), (self.pool.total(), 0), "all buffers are back");
         }
     }
-}
-
-/// A packet with these bytes, in as many buffers as it takes.
-pub(crate) fn packet(pool: &mut Pool, bytes: &[u8]) -> Pkt {
-    let mut parts = bytes.chunks(pkt::DATA_LEN).map(|part| {
-        let mut pkt = pool.take().unwrap();
-        pkt.append(part.len()).unwrap().copy_from_slice(part);
-        pkt
-    });
-    let mut head = parts.next().unwrap();
-    parts.for_each(|part| head.chain(part));
-    head
 }
 
 /// Two ends of ours, connected.

@@ -9,3 +9,5 @@ mod handshake;
 mod pair;
 mod restart;
 mod rings;
+#[path = "../support/mod.rs"]
+mod support;

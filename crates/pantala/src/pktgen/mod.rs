@@ -35,4 +35,4 @@ mod worker;
 
 pub(crate) use args::{Args, HELP};
 pub(crate) use run::run;
-pub(crate) use show::time as time_text;
+pub(crate) use show::percentiles;

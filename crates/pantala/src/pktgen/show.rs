@@ -4,6 +4,7 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use super::summary::{Summary, float};
+use crate::api::Latency;
 
 /// How far a test is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,18 +101,17 @@ fn received(summary: &Summary, text: &mut String) {
 
 fn latency(summary: &Summary, text: &mut String) {
     let Some(latency) = &summary.latency_ns else { return };
-    let all = [
-        ("p50", latency.p50),
-        ("p90", latency.p90),
-        ("p99", latency.p99),
-        ("p99.9", latency.p999),
-        ("max", latency.max),
-    ];
-    let all: Vec<String> = all.iter().map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
-    line_of(text, "latency", &all.join("  "));
+    line_of(text, "latency", &percentiles(latency).join("  "));
     if let Some(jitter) = &summary.jitter_ns {
         line_of(text, "jitter", &format!("mean {}  max {}", mean_time(jitter.mean), time(jitter.max)));
     }
+}
+
+/// What is worth knowing of latencies: each a name and a time.
+pub(crate) fn percentiles(latency: &Latency) -> [String; 5] {
+    let Latency { p50, p90, p99, p999, max, .. } = *latency;
+    [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)]
+        .map(|(name, ns)| format!("{name} {}", time(ns)))
 }
 
 fn line_of(text: &mut String, word: &str, rest: &str) {

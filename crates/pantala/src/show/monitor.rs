@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use crate::api::Monitored;
-use crate::pktgen::time_text;
+use crate::pktgen::percentiles;
 
 // Writing to a String does not fail.
 pub(crate) fn monitored(seen: &Monitored) -> String {
@@ -19,15 +19,7 @@ pub(crate) fn monitored(seen: &Monitored) -> String {
         let _ = writeln!(text, "\t{} of more flows than are kept apart", seen.untracked);
     }
     if let Some(latency) = &seen.latency_ns {
-        let all = [
-            ("p50", latency.p50),
-            ("p90", latency.p90),
-            ("p99", latency.p99),
-            ("p99.9", latency.p999),
-            ("max", latency.max),
-        ];
-        let all: Vec<String> = all.iter().map(|(name, ns)| format!("{name} {}", time_text(*ns))).collect();
-        let _ = writeln!(text, "\tlatency {}", all.join(", "));
+        let _ = writeln!(text, "\tlatency {}", percentiles(latency).join(", "));
     }
     text
 }
