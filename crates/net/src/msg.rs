@@ -3,10 +3,14 @@
 //! There is one packet ring, one ring of dead buffers and one message ring for each ordered pair of CPUs, and one
 //! port per CPU for all other threads. Packets may be dropped when a ring is full; messages never are: they wait at
 //! the sender for the next roll-up.
+//!
+//! A CPU looks into the rings of those alone who have raised their flags on its board, and sends only to those whom it
+//! has something for: what a turn costs does not depend on how many CPUs there are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use pkt::board::{Board, Flag, board};
 use pkt::port::{Full, Receiver, Sender};
 use pkt::ring::{Consumer, Producer, ring};
 use pkt::wake::Waker;
@@ -46,8 +50,8 @@ const MESSAGES_MAX: usize = 256;
 /// A CPU's outgoing ways to all others.
 pub struct Peers {
     to: Vec<Option<Way>>,
-    /// Whether anything was staged, or waits, for any of them.
-    is_busy: bool,
+    /// Those for whom something was staged, or waits.
+    busy: Vec<CpuId>,
     /// Messages of this CPU to itself.
     pub(crate) own: VecDeque<Msg>,
 }
@@ -58,6 +62,9 @@ struct Way {
     home: Producer<Pkt>,
     messages: Producer<Msg>,
     waiting: VecDeque<Msg>,
+    /// Whether it is among [`Peers::busy`].
+    is_busy: bool,
+    flag: Flag,
     waker: Waker,
 }
 
@@ -66,12 +73,17 @@ pub(crate) struct From {
     pub(crate) packets: Consumer<Pkt>,
     pub(crate) home: Consumer<Pkt>,
     pub(crate) messages: Consumer<Msg>,
+    /// Whether it is among [`Inbox::speaking`].
+    is_speaking: bool,
 }
 
 /// A CPU's incoming ways, from all others and from the control threads.
 pub struct Inbox {
     pub(crate) from: Vec<From>,
     pub(crate) port: Receiver<Msg>,
+    board: Board,
+    /// Positions in `from` of those who have sent something that was not all taken yet.
+    pub(crate) speaking: Vec<usize>,
 }
 
 /// Any thread's way to a CPU.
@@ -84,30 +96,37 @@ pub struct Remote {
 /// Joins all CPUs to each other: for each `waker`, what its CPU sends by, receives by, and is reached by.
 #[must_use]
 pub fn mesh(wakers: &[Waker]) -> Vec<(Peers, Inbox, Remote)> {
-    let mut ends: Vec<_> = wakers.iter().map(|waker| ends(wakers.len(), waker)).collect();
+    let (mut ends, mut flags): (Vec<_>, Vec<_>) =
+        wakers.iter().map(|waker| ends(wakers.len(), waker)).unzip();
     for from in 0..wakers.len() {
         for (to, waker) in wakers.iter().enumerate().filter(|(to, _)| *to != from) {
-            let (way, end) = pair(waker);
-            ends[from].0.to[to] = Some(way);
-            ends[to].1.from.push(end);
+            // Those of the first sender are the last.
+            if let Some(flag) = flags[to].pop() {
+                let (way, end) = pair(waker, flag);
+                ends[from].0.to[to] = Some(way);
+                ends[to].1.from.push(end);
+            }
         }
     }
     ends
 }
 
-fn ends(cpus: usize, waker: &Waker) -> (Peers, Inbox, Remote) {
+fn ends(cpus: usize, waker: &Waker) -> ((Peers, Inbox, Remote), Vec<Flag>) {
     let (sender, receiver) = pkt::port::port(MESSAGES_MAX);
-    let peers = Peers { to: (0..cpus).map(|_| None).collect(), is_busy: false, own: VecDeque::new() };
-    let inbox = Inbox { from: Vec::new(), port: receiver };
-    (peers, inbox, Remote { port: sender, waker: waker.clone() })
+    let (board, flags) = board(cpus - 1);
+    let peers = Peers { to: (0..cpus).map(|_| None).collect(), busy: Vec::new(), own: VecDeque::new() };
+    let speaking = Vec::with_capacity(cpus);
+    let inbox = Inbox { from: Vec::new(), port: receiver, board, speaking };
+    ((peers, inbox, Remote { port: sender, waker: waker.clone() }), flags.into_iter().rev().collect())
 }
 
-fn pair(waker: &Waker) -> (Way, From) {
+fn pair(waker: &Waker, flag: Flag) -> (Way, From) {
     let (packets, packets_end) = ring(HANDOFF_MAX);
     let (home, home_end) = ring(HANDOFF_MAX);
     let (messages, messages_end) = ring(MESSAGES_MAX);
-    let way = Way { packets, home, messages, waiting: VecDeque::new(), waker: waker.clone() };
-    (way, From { packets: packets_end, home: home_end, messages: messages_end })
+    let waiting = VecDeque::new();
+    let way = Way { packets, home, messages, waiting, is_busy: false, flag, waker: waker.clone() };
+    (way, From { packets: packets_end, home: home_end, messages: messages_end, is_speaking: false })
 }
 
 impl Peers {
@@ -116,10 +135,13 @@ impl Peers {
     /// # Errors
     ///
     /// Gives the packet back when the ring is full, or there is no such CPU.
+    #[inline(always)]
     pub fn hand_off(&mut self, to: CpuId, pkt: Pkt) -> Result<(), Pkt> {
-        self.is_busy = true;
         match self.to.get_mut(to.index()) {
-            Some(Some(way)) => way.packets.push(pkt),
+            Some(Some(way)) => {
+                way.is_busy_with(to, &mut self.busy);
+                way.packets.push(pkt)
+            }
             _ => Err(pkt),
         }
     }
@@ -134,35 +156,56 @@ impl Peers {
 
     /// Sends a message to any CPU, this one included; it is handled in that CPU's next turn.
     pub fn send(&mut self, to: CpuId, msg: Msg) {
-        self.is_busy = true;
         match self.to.get_mut(to.index()) {
-            Some(Some(way)) => way.send(msg),
+            Some(Some(way)) => {
+                way.is_busy_with(to, &mut self.busy);
+                way.send(msg);
+            }
             _ => self.own.push_back(msg),
         }
     }
 
-    /// Publishes what was staged, sends dead buffers home, and wakes the CPUs that sleep and got something. A turn in
-    /// which nothing was sent costs the same with however many CPUs.
+    /// Publishes what was staged, sends dead buffers home, and wakes the CPUs that sleep and got something.
+    #[inline]
     pub(crate) fn roll_up(&mut self, pool: &mut Pool) {
-        if !self.is_busy && pool.foreign() == 0 {
-            return;
+        if pool.foreign() > 0 {
+            self.send_home(pool);
         }
-        for (to, way) in self.to.iter_mut().enumerate() {
-            if let Some(way) = way {
-                pool.outgoing(to).send_each(|pkt| way.home.push(pkt));
-                way.roll_up();
+        if !self.busy.is_empty() {
+            let Self { to, busy, .. } = self;
+            busy.retain(|to_whom| to[to_whom.index()].as_mut().is_some_and(Way::roll_up));
+        }
+    }
+
+    #[inline(never)]
+    fn send_home(&mut self, pool: &mut Pool) {
+        for (to, way) in (0..).map(CpuId).zip(&mut self.to) {
+            let dead = pool.outgoing(to.index());
+            if let Some(way) = way
+                && !dead.is_empty()
+            {
+                way.is_busy_with(to, &mut self.busy);
+                dead.send_each(|pkt| way.home.push(pkt));
             }
         }
-        self.is_busy = self.to.iter().flatten().any(|way| !way.waiting.is_empty());
     }
 
     /// Whether a message waits because its ring is full.
     pub(crate) fn is_backlogged(&self) -> bool {
-        self.is_busy && self.to.iter().flatten().any(|way| !way.waiting.is_empty())
+        let mut busy = self.busy.iter().filter_map(|to| self.to[to.index()].as_ref());
+        busy.any(|way| !way.waiting.is_empty())
     }
 }
 
 impl Way {
+    #[inline]
+    fn is_busy_with(&mut self, to: CpuId, busy: &mut Vec<CpuId>) {
+        if !self.is_busy {
+            self.is_busy = true;
+            busy.push(to);
+        }
+    }
+
     fn send(&mut self, msg: Msg) {
         if !self.waiting.is_empty() {
             self.waiting.push_back(msg);
@@ -181,28 +224,52 @@ impl Way {
         }
     }
 
-    /// Dead buffers alone are no reason to wake anybody.
+    /// Publishes what was staged; answers whether something waits still. Dead buffers alone are no reason to wake anybody.
     #[inline]
-    fn roll_up(&mut self) {
+    fn roll_up(&mut self) -> bool {
         if !self.waiting.is_empty() {
             self.send_waiting();
         }
-        self.home.publish();
-        if self.packets.publish() + self.messages.publish() > 0 {
+        let dead = self.home.publish();
+        let live = self.packets.publish() + self.messages.publish();
+        if dead + live > 0 {
+            self.flag.raise();
+        }
+        if live > 0 {
             self.waker.wake_if_sleeping();
         }
+        self.is_busy = !self.waiting.is_empty();
+        self.is_busy
     }
 }
 
 impl From {
-    /// Whether neither packets nor dead buffers have come: of many CPUs, few have sent something since the last turn.
-    #[inline]
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.packets.is_empty() && self.home.is_empty()
+    /// Whether something waits here still, at the beginning of another turn.
+    fn still_speaks(&mut self) -> bool {
+        self.is_speaking = !(self.packets.is_empty() && self.home.is_empty() && self.messages.is_empty());
+        self.is_speaking
     }
 }
 
 impl Inbox {
+    /// Looks who has sent something since the last turn.
+    #[inline]
+    pub(crate) fn listen(&mut self) {
+        let Self { from, board, speaking, .. } = self;
+        speaking.retain(|&peer| from[peer].still_speaks());
+        board.take_down(|peer| {
+            if !core::mem::replace(&mut from[peer].is_speaking, true) {
+                speaking.push(peer);
+            }
+        });
+    }
+
+    /// The oldest message of those who have sent something.
+    #[inline]
+    pub(crate) fn message_of_peer(&mut self) -> Option<Msg> {
+        self.speaking.iter().find_map(|&peer| self.from[peer].messages.pop())
+    }
+
     /// Whether nothing waits: what a netisr asks once more before it sleeps.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.port.is_empty()

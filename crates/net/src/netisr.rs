@@ -65,6 +65,7 @@ impl Netisr {
 
     /// 1. Messages: from the other CPUs and from the control threads.
     fn messages(&mut self) -> usize {
+        self.inbox.listen();
         for done in 0..MESSAGES_MAX {
             let Some(msg) = self.next_message() else { return done };
             self.cpu.count(Count::Messages);
@@ -75,13 +76,7 @@ impl Netisr {
 
     /// 2a. Packets that other CPUs received and this one owns, and own buffers that died elsewhere.
     fn handed_over(&mut self) -> usize {
-        let mut packets = 0;
-        let mut next = 0;
-        while let Some(quiet) = self.inbox.from.iter().skip(next).position(|from| !from.is_quiet()) {
-            packets += self.take_over_from(next + quiet);
-            next += quiet + 1;
-        }
-        packets
+        (0..self.inbox.speaking.len()).map(|at| self.take_over_from(self.inbox.speaking[at])).sum()
     }
 
     fn take_over_from(&mut self, from: usize) -> usize {

@@ -12,6 +12,7 @@
 //!
 //! `slot`, `arena`, `pkt`, `vec`, `ring`, `port` and `words`, and each says in its first line what for.
 
+pub mod board;
 pub mod counters;
 pub mod port;
 pub mod ring;

@@ -178,7 +178,7 @@ impl Pool {
             pkts.iter_mut().for_each(Pkt::reset);
             pkts.append_to(&mut self.free);
         } else {
-            pkts.drain().for_each(|pkt| self.give_chain(pkt));
+            self.give_mixed(pkts);
         }
     }
 
@@ -195,14 +195,35 @@ impl Pool {
             rest = pkt.unchain();
             if pkt.home == self.id {
                 self.put(pkt);
-            } else if let Some(away) = self.foreign.get_mut(usize::from(pkt.home)) {
-                away.push(pkt);
-                self.away += 1;
+            } else {
+                self.give_foreign(pkt);
             }
         }
     }
 
+    /// One buffer of another pool.
+    #[inline(always)]
+    fn give_foreign(&mut self, pkt: Pkt) {
+        if let Some(away) = self.foreign.get_mut(usize::from(pkt.home)) {
+            away.push(pkt);
+            self.away += 1;
+        }
+    }
+
+    /// Ends packets some of which are not [plain](Self::is_plain): most likely, those that other CPUs received.
+    #[inline(never)]
+    fn give_mixed(&mut self, pkts: &mut PktVec) {
+        pkts.take_each(|_, pkt| {
+            if pkt.home != self.id && !pkt.is_chained() {
+                self.give_foreign(pkt);
+            } else {
+                self.give_chain(pkt);
+            }
+        });
+    }
+
     /// Takes back own buffers that died on another CPU.
+    #[inline]
     pub fn come_home(&mut self, pkt: Pkt) {
         self.stats.came_home += 1;
         self.give(pkt);
@@ -262,16 +283,18 @@ impl Outgoing<'_> {
     }
 
     /// Offers each waiting buffer to `send`, until it gives one back because the way is full.
-    pub fn send_each(mut self, mut send: impl FnMut(Pkt) -> Result<(), Pkt>) {
-        let Some(pkts) = self.pkts.as_mut() else { return };
+    pub fn send_each(self, mut send: impl FnMut(Pkt) -> Result<(), Pkt>) {
+        let Some(pkts) = self.pkts else { return };
+        let before = pkts.len();
         while let Some(pkt) = pkts.pop() {
             if let Err(back) = send(pkt) {
                 pkts.push(back);
-                return;
+                break;
             }
-            *self.away -= 1;
-            *self.sent += 1;
         }
+        let sent = before - pkts.len();
+        *self.away -= sent;
+        *self.sent += sent as u64;
     }
 }
 

@@ -38,6 +38,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
         producer: CachePadded::new(End::new()),
         consumer: CachePadded::new(End::new()),
         slots: (0..slots).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+        mask: slots - 1,
     });
     let tx =
         Producer { shared: shared.clone(), tail: 0, published: 0, head_seen: 0, one_thread: PhantomData };
@@ -109,7 +110,7 @@ impl<T: Send> Producer<T> {
     /// All slots, full and free.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.shared.slots.len()
+        self.shared.mask + 1
     }
 
     /// True when the consumer is gone: what is pushed from now on dies with the ring.
@@ -149,8 +150,11 @@ impl<T: Send> Consumer<T> {
     /// Takes the oldest item and gives its slot back at once. For many, [`drain`](Self::drain) is cheaper.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        self.ready(1);
-        let item = self.take()?;
+        if self.ready(1) == 0 {
+            return None;
+        }
+        // SAFETY: an item is known to wait.
+        let item = unsafe { self.take() };
         self.release();
         Some(item)
     }
@@ -163,8 +167,9 @@ impl<T: Send> Consumer<T> {
     pub fn drain(&mut self, max: usize, mut f: impl FnMut(T)) -> usize {
         let count = self.ready(max).min(max);
         let batch = Batch(self);
-        for item in (0..count).map_while(|_| batch.0.take()) {
-            f(item);
+        for _ in 0..count {
+            // SAFETY: `count` items are known to wait.
+            f(unsafe { batch.0.take() });
         }
         count
     }
@@ -206,17 +211,17 @@ impl<T: Send> Consumer<T> {
         self.shared.producer.index.load(Ordering::Acquire)
     }
 
-    /// Moves the oldest of the items known to wait out of its slot, which is given back later.
+    /// Moves the oldest item out of its slot, which is given back later.
+    ///
+    /// # Safety
+    /// An item is known to wait: `head` is before `tail_seen`.
     #[inline]
-    fn take(&mut self) -> Option<T> {
-        if self.head == self.tail_seen {
-            return None;
-        }
-        // SAFETY: `head` is before `tail_seen`, which was loaded with Acquire, so the filling happened before;
-        // we step over it below, so it is read once; the producer fills it again only after `release`.
+    unsafe fn take(&mut self) -> T {
+        // SAFETY: `tail_seen` was loaded with Acquire, so the filling happened before; we step over the slot below, so it
+        // is read once; the producer fills it again only after `release`.
         let item = unsafe { self.shared.read(self.head) };
         self.head = self.head.wrapping_add(1);
-        Some(item)
+        item
     }
 
     #[inline]
@@ -245,6 +250,8 @@ struct Shared<T> {
     producer: CachePadded<End>,
     consumer: CachePadded<End>,
     slots: Box<[Slot<T>]>,
+    /// One less than there are slots: a power of two.
+    mask: usize,
 }
 
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
@@ -271,7 +278,8 @@ unsafe impl<T: Send> Send for Shared<T> {}
 impl<T> Shared<T> {
     #[inline]
     fn slot(&self, index: usize) -> &Slot<T> {
-        &self.slots[index & (self.slots.len() - 1)]
+        // SAFETY: no number is greater than the mask when it has been masked, and there is one slot more than that.
+        unsafe { self.slots.get_unchecked(index & self.mask) }
     }
 
     /// Moves an item into its slot.

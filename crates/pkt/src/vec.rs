@@ -140,6 +140,20 @@ impl PktVec {
         self.pkts.drain(..)
     }
 
+    /// Moves all packets out, in order, each with its position.
+    #[inline]
+    pub fn take_each(&mut self, mut take: impl FnMut(usize, Pkt)) {
+        let len = self.pkts.len();
+        // SAFETY: shorter than before; what is cut off is moved out below, or, should `take` panic, lost as if dropped.
+        unsafe { self.pkts.set_len(0) };
+        for at in 0..len {
+            // SAFETY: `at` is less than the length was, and nothing is pushed while the vector is borrowed.
+            let place = unsafe { self.pkts.as_ptr().add(at) };
+            // SAFETY: each packet is read once, and is not in the vector any more.
+            take(at, unsafe { place.read() });
+        }
+    }
+
     /// Moves up to `n` packets from the front out, in order.
     #[inline]
     pub fn drain_front(&mut self, n: usize) -> impl Iterator<Item = Pkt> + '_ {

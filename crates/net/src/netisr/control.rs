@@ -133,11 +133,7 @@ impl Netisr {
     /// before the tour that it started afterwards, and that peers pass on, comes by.
     pub(super) fn next_message(&mut self) -> Option<Msg> {
         let Self { cpu, inbox, .. } = self;
-        let from_peers = || {
-            let mut speaking = inbox.from.iter_mut().filter(|from| !from.messages.is_empty());
-            speaking.find_map(|from| from.messages.pop())
-        };
-        cpu.peers.own.pop_front().or_else(|| inbox.port.pop()).or_else(from_peers)
+        cpu.peers.own.pop_front().or_else(|| inbox.port.pop()).or_else(|| inbox.message_of_peer())
     }
 
     pub(super) fn handle(&mut self, msg: Msg) {

@@ -125,16 +125,22 @@ impl Work {
     }
 
     /// Takes the packets apart whose ways differ.
-    #[cold]
+    ///
+    /// Drops  [`DropReason::HandoffFull`].
+    #[inline(never)]
     fn split(&mut self, cpu: &mut Cpu) {
         let Self { frames, next, lane4, lane6, .. } = self;
-        for (at, (pkt, next)) in frames.drain().zip(next).enumerate() {
-            match next {
-                Next::Route4 => lane4.join(cpu, pkt, at),
-                Next::Route6 => lane6.join(cpu, pkt, at),
-                other => dispatch(cpu, pkt, *other),
-            }
-        }
+        let mut handed_off = 0;
+        frames.take_each(|at, pkt| match next[at % CHUNK] {
+            Next::Route4 => lane4.join(cpu, pkt, at),
+            Next::Route6 => lane6.join(cpu, pkt, at),
+            Next::HandOff(owner) => match cpu.peers.hand_off(owner, pkt) {
+                Ok(()) => handed_off += 1,
+                Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
+            },
+            other => dispatch(cpu, pkt, other),
+        });
+        cpu.counters.add(Count::HandoffOut, handed_off);
     }
 
     /// Second and third pass over a lane: look all destinations up, then do what the routes say.
