@@ -106,3 +106,23 @@ impl CpuId {
         usize::from(self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::Bench;
+
+    #[test]
+    fn of_too_many_packets_from_us_to_us_the_newest_die() {
+        let mut bench = Bench::new(1);
+        let cpu = bench.cpu();
+        for _ in 0..LOOPBACK_MAX + 3 {
+            let pkt = cpu.pool.take().unwrap();
+            cpu.loop_back(pkt, Resume::Ip4);
+        }
+        assert_eq!(bench.dropped(DropReason::LoopbackFull), 3);
+        assert_eq!(bench.buffers_out(), LOOPBACK_MAX);
+        bench.run();
+        assert_eq!(bench.buffers_out(), 0, "the others were taken in again");
+    }
+}

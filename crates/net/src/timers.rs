@@ -62,3 +62,20 @@ pub fn run(cpu: &mut Cpu) -> usize {
     }
     PER_TURN_MAX
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::Bench;
+
+    #[test]
+    fn timers_beyond_those_of_a_turn_fire_in_the_next_one() {
+        let mut bench = Bench::new(1);
+        let cpu = bench.cpu();
+        while run(cpu) > 0 {}
+        for _ in 0..PER_TURN_MAX + 7 {
+            cpu.timers.set(cpu.now, Timer::Reass);
+        }
+        assert_eq!([run(cpu), run(cpu), run(cpu)], [PER_TURN_MAX, 7, 0]);
+    }
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod arrows;
+mod limits;
 mod links;
 mod style;
 mod unsafe_files;

@@ -321,3 +321,23 @@ impl Limit {
         allowed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::{Bench, addr6};
+
+    #[test]
+    fn of_too_many_neighbours_that_did_not_answer_the_oldest_may_be_asked_again() {
+        let mut bench = Bench::new(1);
+        let cpu = bench.cpu();
+        let key = |host: usize| Key { ifindex: 1, addr: addr6(1, u16::try_from(host).unwrap()).into() };
+        let is_remembered =
+            |cpu: &Cpu, host| matches!(cpu.neigh.copies.table.get(&key(host)), Some(Neighbour::Failed(_)));
+        for host in 1..=FAILED_MAX + 1 {
+            failed(cpu, key(host));
+        }
+        assert!(!is_remembered(cpu, 1) && is_remembered(cpu, 2) && is_remembered(cpu, FAILED_MAX + 1));
+        assert_eq!((cpu.neigh.copies.failed.len(), cpu.neigh.copies.table.len()), (FAILED_MAX, FAILED_MAX));
+    }
+}

@@ -286,6 +286,24 @@ fn super_packets_that_are_not_what_they_say_die() {
 }
 
 #[test]
+fn a_super_packet_of_too_many_segments_dies_and_one_of_as_many_as_may_be_does_not() {
+    for (family, protocol) in
+        families().into_iter().flat_map(|of| [Protocol::TCP, Protocol::UDP].map(|it| (of, it)))
+    {
+        for (payload, dies) in [(1024, 0), (1025, 1)] {
+            let mut bench = bench(PLAIN);
+            push(&mut bench, &super_packet(family, protocol, &bytes(payload), 2), PLAIN);
+            bench.run();
+            assert_eq!(
+                bench.dropped(DropReason::OffloadMalformed),
+                dies,
+                "{protocol:?}: {payload} bytes by two"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_partial_checksum_outside_of_the_packet_kills_it() {
     for partial in [(14, 60_000), (60_000, 6), (14 + 20, 1000)] {
         let mut bench = bench(PLAIN);

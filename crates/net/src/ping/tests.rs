@@ -300,3 +300,38 @@ fn too_small(router: IpAddr, request: &[u8]) -> Vec<u8> {
         }
     }
 }
+
+#[test]
+fn more_pings_at_once_than_there_is_room_for_are_refused() {
+    for (dst, _) in families() {
+        let mut bench = Bench::new(1);
+        let mut begin =
+            |ident: usize| register(bench.cpu(), u16::try_from(ident).unwrap(), dst, Box::new(|_| ()));
+        for ident in 0..WAITERS_MAX {
+            assert_eq!(begin(ident), Ok(()));
+        }
+        assert_eq!(begin(WAITERS_MAX), Err(Error::TooMany));
+        unregister(bench.cpu(), 0, dst);
+        assert_eq!(register(bench.cpu(), 9999, dst, Box::new(|_| ())), Ok(()));
+    }
+}
+
+#[test]
+fn of_many_requests_under_way_the_oldest_is_forgotten_and_its_reply_has_no_time() {
+    for (dst, _) in families() {
+        let mut bench = Bench::new(1);
+        let mut ping = Ping::begin(&mut bench, dst, 8);
+        let mut requests = Vec::new();
+        for seq in 1..=SENT_MAX + 1 {
+            ping.request.seq = u16::try_from(seq).unwrap();
+            ping.send(&mut bench).unwrap();
+            bench.run();
+            requests.append(&mut packets(&mut bench));
+        }
+        // A reply of the kit is about the first one.
+        bench.inject(1, frame(1, &reply_to(&requests[0])));
+        bench.run();
+        let [Event::Reply { seq: 1, rtt, .. }] = ping.events()[..] else { panic!("one reply") };
+        assert_eq!(rtt, None, "nobody knows when it was sent");
+    }
+}

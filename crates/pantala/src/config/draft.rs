@@ -5,6 +5,7 @@ use core::ops::Range;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use net::count::INTERFACES_MAX;
 use net::fib::Metrics;
 use net::ifq::Discipline;
 use net::netisr::{BURST_MAX, EACH_BURST_MAX};
@@ -151,6 +152,10 @@ fn syntax(message: &str) -> String {
 
 fn interfaces(top: &Fields<'_>, report: &mut Report<'_>) -> Vec<DraftInterface> {
     let tables = top.tables("interface", report);
+    if let Some(one_more) = tables.get(INTERFACES_MAX - 1) {
+        let text = format!("no more than {} interfaces", INTERFACES_MAX - 1);
+        report.add(&one_more.span, text, "leave this one out, and those behind it");
+    }
     tables
         .into_iter()
         .map(|table| {

@@ -68,6 +68,20 @@ fn a_batch_does_what_can_be_done_and_names_the_other_lines() {
 }
 
 #[test]
+fn of_many_lines_that_a_batch_refuses_twenty_are_shown_and_all_are_counted() {
+    let world = World::new();
+    let file = std::env::temp_dir().join(format!("pantala-refused-{}", std::process::id()));
+    let long = format!("add 10.9.0.0/16 {}\n", "1".repeat(4096));
+    std::fs::write(&file, long + &"ad\n".repeat(30)).unwrap();
+    let said = world.run(&format!("route batch {}", file.display()));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((said.exit, said.out.as_str()), (pantala::Exit::Failed, "0 changes made, 31 refused\n"));
+    let shown: Vec<&str> = said.err.lines().collect();
+    assert!(shown[0].ends_with(":1: longer than 4096 bytes"), "{}", shown[0]);
+    assert_eq!((shown.len(), shown[20]), (21, "…"), "{}", said.err);
+}
+
+#[test]
 fn with_json_a_change_says_that_it_is_done() {
     assert_eq!(World::new().json("ifconfig lan up")["done"], true);
 }

@@ -84,3 +84,12 @@ fn requests_that_make_no_sense_are_refused_in_words() {
         assert!(error.error.contains(says), "{error}");
     }
 }
+
+#[test]
+fn a_request_of_more_than_four_megabytes_is_refused() {
+    let world = World::new();
+    let edits = serde_json::json!({ "edits": [], "filler": "x".repeat(4 << 20) });
+    client(&world).post::<()>("/v1/routes/batch", &edits).unwrap_err();
+    assert!(world.told.lock().unwrap().is_empty());
+    client(&world).get::<Version>("/v1/version").unwrap();
+}
