@@ -126,6 +126,7 @@ impl Arena {
     ///
     /// The device must be done with the slot, and no other thread may be reclaiming the same one. Devices that
     /// belong to one CPU, and a kernel that gives each frame back once, have that by construction.
+    #[inline]
     pub unsafe fn reclaim(&self, offset: u64) -> Option<Pkt> {
         let index = usize::try_from(offset).ok()? / STRIDE;
         if index >= self.slots {
@@ -139,6 +140,13 @@ impl Arena {
         }
         meta.holder = Holder::Stack;
         Some(Pkt::from_slot(slot))
+    }
+
+    /// Fetches the metadata of the slot around an offset, which is about to be [reclaimed](Self::reclaim).
+    #[inline]
+    pub fn prefetch(&self, offset: u64) {
+        let at = usize::try_from(offset).unwrap_or(0) / STRIDE * STRIDE;
+        crate::vec::prefetch_line(self.base.as_ptr().wrapping_add(at));
     }
 
     /// Where the mapping starts: what a device registers.

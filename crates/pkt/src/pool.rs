@@ -139,6 +139,19 @@ impl Pool {
         Some(pkt)
     }
 
+    /// Takes up to `n` empty buffers for a receive ring, or as many as fit and its allowance lets it have, to the end of
+    /// `into`; the buffers that are new there.
+    #[inline]
+    pub fn take_many_for<'a>(&mut self, ring: RingId, into: &'a mut PktVec, n: usize) -> &'a mut [Pkt] {
+        let Some(account) = self.rings.get(usize::from(ring.0)) else { return &mut [] };
+        let left = account.max.saturating_sub(account.out);
+        self.stats.refused += u64::from(left < n.min(into.room()));
+        let taken = self.take_many(into, n.min(left));
+        taken.iter_mut().for_each(|pkt| pkt.charged = ring.0);
+        self.rings[usize::from(ring.0)].out += taken.len();
+        taken
+    }
+
     /// Buffers that a receive ring has out: in its device, in the stack, on other CPUs.
     #[must_use]
     pub fn charged_to(&self, ring: RingId) -> usize {
@@ -176,6 +189,9 @@ impl Pool {
     pub fn give_all(&mut self, pkts: &mut PktVec) {
         if pkts.iter().all(|pkt| self.is_plain(pkt)) {
             pkts.iter_mut().for_each(Pkt::reset);
+            pkts.append_to(&mut self.free);
+        } else if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home == self.id) {
+            pkts.iter_mut().for_each(|pkt| self.empty(pkt));
             pkts.append_to(&mut self.free);
         } else {
             self.give_mixed(pkts);
@@ -230,12 +246,18 @@ impl Pool {
     }
 
     fn put(&mut self, mut pkt: Pkt) {
+        self.empty(&mut pkt);
+        self.free.push(pkt);
+    }
+
+    /// Makes an own buffer one that is free: no receive ring answers for it any more, and nothing is in it.
+    #[inline]
+    fn empty(&mut self, pkt: &mut Pkt) {
         if let Some(account) = self.rings.get_mut(usize::from(pkt.charged)) {
             account.out -= 1;
             pkt.charged = u16::MAX;
         }
         pkt.reset();
-        self.free.push(pkt);
     }
 
     /// The dead buffers that belong to pool `home`, to be sent there in bulk at the roll-up.

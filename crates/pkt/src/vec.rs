@@ -175,7 +175,7 @@ pub fn prefetch_ref<T>(what: &T) {
 }
 
 #[inline]
-fn prefetch_line(line: *const u8) {
+pub(crate) fn prefetch_line(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

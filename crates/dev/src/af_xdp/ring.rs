@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use net::driver::{Caps, Driver, DriverStats, Link};
-use pkt::{Arena, HEADROOM, META_LEN, Pkt, PktVec, Pool, RingId, STRIDE};
+use pkt::{Arena, HEADROOM, META_LEN, Pkt, PktVec, Pool, RingId, STRIDE, VEC_MAX};
 
 use super::lent::Lent;
 use super::umem::{OpenSockets, Opened, SharedUmem};
@@ -21,6 +21,10 @@ pub(super) use crate::sys::xsk::Rings;
 const KICKS_MAX: usize = 8;
 /// Empty chunks that the fill ring may lack before it is filled up again.
 const REFILL_AT: u32 = 64;
+
+/// Completions that are taken at once: a vector full.
+const COMPLETIONS: u32 = 256;
+const _: () = assert!(COMPLETIONS as usize == VEC_MAX);
 
 /// Bit of [`Desc::options`]: the frame goes on in the next descriptor.
 const CONTINUES: u32 = 1;
@@ -42,6 +46,8 @@ pub struct XdpRing {
     /// Whether the frame is to be thrown away as soon as its last piece is there.
     partial_is_bad: bool,
     scratch: Vec<Desc>,
+    /// Empty buffers on their way from or to the pool.
+    empty: PktVec,
     pieces_max: usize,
     /// Bytes of the pieces that the kernel has not sent yet.
     in_flight: usize,
@@ -80,6 +86,7 @@ impl XdpRing {
             partial: None,
             partial_is_bad: false,
             scratch: Vec::with_capacity(RING_LEN as usize),
+            empty: PktVec::new(),
             pieces_max,
             in_flight: 0,
             frame_max: options.frame_max().max(SINGLE_BUFFER) as usize,
@@ -104,12 +111,15 @@ impl XdpRing {
             return;
         }
         let account = *self.account.get_or_insert_with(|| pool.open_ring(self.allowance));
-        let lent = &mut self.lent;
-        let chunks = core::iter::from_fn(|| pool.take_for(account)).map(|pkt| {
-            lent.insert(u64::from(pkt.index()));
-            pkt.into_frame() - HEADROOM as u64
-        });
-        let given = self.rings.fill.give(chunks.take(wanted as usize));
+        let Self { rings, lent, empty, .. } = self;
+        let (mut given, mut left) = (0, wanted as usize);
+        while left > 0 && !pool.take_many_for(account, empty, left).is_empty() {
+            left -= empty.len();
+            given += rings.fill.give(empty.drain().map(|pkt| {
+                lent.insert(u64::from(pkt.index()));
+                pkt.into_frame() - HEADROOM as u64
+            }));
+        }
         if given > 0 && self.rings.fill.needs_wakeup() {
             self.wake_receiver();
         }
@@ -124,14 +134,20 @@ impl XdpRing {
 
     /// Frames that have left: their buffers are free again.
     fn complete(&mut self, pool: &mut Pool) {
-        let Self { arena, lent, stats, in_flight, .. } = self;
-        self.rings.completion.take(u32::MAX, |addr| match take_back(arena, lent, addr) {
-            Some(pkt) => {
-                *in_flight = in_flight.saturating_sub(pkt.len());
-                pool.give(pkt);
-            }
-            None => stats.tx_errors += 1,
-        });
+        let Self { arena, lent, stats, in_flight, empty, .. } = self;
+        let mut more = true;
+        while more {
+            let count = self.rings.completion.take(COMPLETIONS, |addr| match take_back(arena, lent, addr) {
+                Some(pkt) => {
+                    *in_flight = in_flight.saturating_sub(pkt.len());
+                    // There is room for so many.
+                    let _ = empty.push(pkt);
+                }
+                None => stats.tx_errors += 1,
+            });
+            pool.give_all(empty);
+            more = count == COMPLETIONS;
+        }
     }
 
     /// Takes frames until there are `full`.
@@ -142,13 +158,29 @@ impl XdpRing {
     /// Takes up to `max` pieces; answers whether there were any.
     fn some_pieces(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> bool {
         let mut descs = core::mem::take(&mut self.scratch);
-        let count = self.rings.rx.take(u32::try_from(max).unwrap_or(0), |desc| descs.push(desc));
+        let arena = &self.arena;
+        let count = self.rings.rx.take(u32::try_from(max).unwrap_or(0), |desc| {
+            arena.prefetch(desc.chunk());
+            descs.push(desc);
+        });
         for desc in descs.drain(..) {
-            let whole = self.piece(desc, pool);
+            let is_alone = !desc.continues() && self.partial.is_none() && !self.partial_is_bad;
+            let whole = if is_alone { self.alone(desc, pool) } else { self.piece(desc, pool) };
             whole.and_then(|pkt| into.push(pkt).err()).into_iter().for_each(|pkt| pool.give(pkt));
         }
         self.scratch = descs;
         count > 0
+    }
+
+    /// The frame that has come in one piece, as nearly all do.
+    #[inline]
+    fn alone(&mut self, desc: Desc, pool: &mut Pool) -> Option<Pkt> {
+        let pkt = self.placed(desc, pool);
+        if pkt.as_ref().is_none_or(|pkt| pkt.len() > self.frame_max) {
+            self.partial = pkt;
+            return self.end_of_frame(pool);
+        }
+        pkt
     }
 
     /// Adds a received piece to the frame it belongs to; answers the frame when it is whole.
@@ -200,6 +232,32 @@ impl XdpRing {
         self.stats.tx_frames += 1;
     }
 
+    /// Queues frames of one piece each, for which there is room.
+    fn queue_alone(&mut self, pkts: impl Iterator<Item = Pkt>) {
+        let Self { rings, lent, in_flight, stats, .. } = self;
+        let descs = pkts.map(|pkt| {
+            *in_flight += pkt.len();
+            lent.insert(u64::from(pkt.index()));
+            let len = u32::try_from(pkt.head_len()).unwrap_or(0);
+            Desc { addr: pkt.into_frame(), len, options: 0 }
+        });
+        stats.tx_frames += u64::from(rings.tx.queue(descs));
+    }
+
+    /// Queues frames of any number of pieces, as many as there is room for.
+    fn queue_any(&mut self, from: &mut PktVec, mut room: usize, pool: &mut Pool) {
+        let fitting = from.iter().take_while(|pkt| {
+            let left = room.checked_sub(pkt.buffers());
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        let fitting = fitting.count();
+        for pkt in from.drain_front(fitting) {
+            self.queue(pkt, pool);
+        }
+        self.rings.tx.queue(self.scratch.drain(..));
+    }
+
     /// Once the device was taken away the kernel sends nothing any more, and would keep what is queued.
     #[cold]
     fn refuse(&mut self, pool: &mut Pool, from: &mut PktVec) {
@@ -235,7 +293,7 @@ impl Driver for XdpRing {
         }
         self.complete(pool);
         let before = into.len();
-        let full = pkt::VEC_MAX.min(before.saturating_add(max));
+        let full = VEC_MAX.min(before.saturating_add(max));
         self.take(pool, into, full);
         self.refill(pool);
         if self.busy_poll && into.len() == before {
@@ -255,17 +313,12 @@ impl Driver for XdpRing {
             return self.refuse(pool, from);
         }
         self.complete(pool);
-        let mut room = self.rings.tx.room() as usize;
-        let fitting = from.iter().take_while(|pkt| {
-            let left = room.checked_sub(pkt.buffers());
-            room = left.unwrap_or(0);
-            left.is_some()
-        });
-        let fitting = fitting.count();
-        for pkt in from.drain_front(fitting) {
-            self.queue(pkt, pool);
+        let room = self.rings.tx.room() as usize;
+        if from.iter().all(|pkt| !pkt.is_chained() && !pkt.is_empty()) {
+            self.queue_alone(from.drain_front(room));
+        } else {
+            self.queue_any(from, room, pool);
         }
-        self.rings.tx.queue(self.scratch.drain(..));
         self.stats.tx_full += u64::from(!from.is_empty());
     }
 

@@ -73,6 +73,25 @@ fn a_ring_at_its_allowance_gets_no_buffer_until_one_dies_anywhere() {
 }
 
 #[test]
+fn a_ring_that_takes_many_gets_no_more_than_its_allowance_and_gives_them_back_together() {
+    let mut pool = pools(1, 8).remove(0);
+    let ring = pool.open_ring(5);
+    let mut pkts = PktVec::new();
+    assert_eq!(pool.take_many_for(ring, &mut pkts, 3).len(), 3);
+    assert_eq!((pool.charged_to(ring), pool.stats().refused), (3, 0));
+    assert_eq!(pool.take_many_for(ring, &mut pkts, 3).len(), 2);
+    assert!(pool.take_many_for(ring, &mut pkts, 1).is_empty());
+    assert_eq!((pool.charged_to(ring), pool.stats().refused), (5, 2));
+    pkts.iter_mut().for_each(|pkt| pkt.append(7).unwrap().fill(1));
+    pool.give_all(&mut pkts);
+    assert_eq!((pool.charged_to(ring), pool.free(), pkts.len()), (0, 8, 0));
+    let again = pool.take().unwrap();
+    assert!(again.is_empty());
+    pool.give(again);
+    assert_eq!(pool.charged_to(ring), 0, "nobody answers for it any more");
+}
+
+#[test]
 fn what_the_way_home_does_not_take_waits() {
     let mut both = pools(2, 4);
     let (mut away, mut pool) = (both.pop().unwrap(), both.pop().unwrap());
