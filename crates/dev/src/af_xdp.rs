@@ -9,6 +9,8 @@ mod relay;
 mod ring;
 mod umem;
 
+use std::sync::Arc;
+
 use pkt::PageKind;
 
 pub use relay::Relay;
@@ -20,6 +22,7 @@ use crate::bpf::link::{XdpLink, XdpMode};
 use crate::bpf::map::XskMap;
 use crate::bpf::prog::Program;
 use crate::bpf::redirect;
+use crate::sys::carrier::Carrier;
 use crate::sys::xsk::{BindOptions, CopyMode, Queue, RingSizes, XskError};
 use umem::Opened;
 
@@ -134,7 +137,10 @@ impl Port {
         let (port, sockets) = Self::open_sockets(umem, options)?;
         let pieces = if options.has_frags() { PIECES_MAX } else { 1 };
         let zero_copy = port.mode == Mode::ZeroCopy;
-        let rings = sockets.into_iter().map(|opened| XdpRing::new(umem, opened, zero_copy, pieces, options));
+        let no_socket = |source| XskError::Refused { doing: "open a socket to ask for the carrier", source };
+        let carrier = Arc::new(Carrier::of(options.ifindex).map_err(no_socket)?);
+        let ring = |opened| XdpRing::new(umem, opened, Arc::clone(&carrier), zero_copy, pieces, options);
+        let rings = sockets.into_iter().map(ring);
         Ok((port, rings.collect()))
     }
 

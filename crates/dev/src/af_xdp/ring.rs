@@ -12,6 +12,7 @@ use super::lent::Lent;
 use super::umem::{OpenSockets, Opened, SharedUmem};
 use super::{Options, RING_LEN, SINGLE_BUFFER};
 use crate::Waiter;
+use crate::sys::carrier::Carrier;
 use crate::sys::xsk::{Umem, XskError, XskSocket};
 use crate::sys::xsk_ring::Desc;
 
@@ -53,6 +54,7 @@ pub struct XdpRing {
     in_flight: usize,
     /// Bytes of the longest frame that can have come over the wire.
     frame_max: usize,
+    carrier: Arc<Carrier>,
     /// What the last doorbell said.
     link: Link,
     stats: DriverStats,
@@ -69,6 +71,7 @@ impl XdpRing {
     pub(super) fn new(
         umem: &SharedUmem,
         (socket, rings): Opened,
+        carrier: Arc<Carrier>,
         zero_copy: bool,
         pieces_max: usize,
         options: &Options,
@@ -90,6 +93,7 @@ impl XdpRing {
             pieces_max,
             in_flight: 0,
             frame_max: options.frame_max().max(SINGLE_BUFFER) as usize,
+            carrier,
             link: Link::Up,
             stats: DriverStats::default(),
         }
@@ -355,9 +359,14 @@ impl Driver for XdpRing {
         Caps { tx_csum: false, tso: false, uso: false, buffers_max: self.pieces_max }
     }
 
-    /// Asks the kernel: a system call.
+    /// Asks the kernel: three system calls. Frames go, and get lost, where the wire does not carry, so that sending does
+    /// not say it.
     fn link(&self) -> Link {
-        self.socket.as_ref().map_or(Link::Gone, |socket| link_after(socket.kick()))
+        let is_dark = || self.carrier.is_running().is_ok_and(|running| !running);
+        match self.socket.as_ref().map_or(Link::Gone, |socket| link_after(socket.kick())) {
+            Link::Up if is_dark() => Link::Down,
+            other => other,
+        }
     }
 
     fn stats(&self) -> DriverStats {

@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod caps;
+pub mod carrier;
 pub mod ethtool;
 pub mod mmap;
 pub mod napi;
