@@ -6,6 +6,8 @@ pub mod cpus;
 pub mod frames;
 pub mod indirect;
 pub mod internet;
+pub mod overload;
+pub mod ping;
 pub mod router;
 pub mod veth;
 pub mod wire;

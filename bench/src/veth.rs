@@ -8,11 +8,13 @@
 //! The generator and the sink are XDP programs ([`dev::bpf::flood`], [`dev::bpf::sink`]), so that whoever is between them
 //! is the slowest. The namespaces have no names: they are gone with the process, however it ends.
 
+pub mod doorbells;
 pub mod frames;
 pub mod generator;
 pub mod lab;
 pub mod layout;
 pub mod measure;
 pub mod overload;
+pub mod pings;
 pub mod routers;
 pub mod thread;

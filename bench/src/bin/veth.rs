@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use bench::frames::Family;
+use bench::veth::doorbells::{Doorbells, doorbells};
 use bench::veth::generator::{Generator, Variety};
 use bench::veth::lab::Lab;
 use bench::veth::layout::Layout;
 use bench::veth::measure::{Flow, Most, measure, saturate};
-use bench::veth::overload::{Step, overload};
+use bench::veth::overload::{Outcome, Step, overload};
 use bench::veth::routers::{self, Kind};
 
-const USAGE: &str = "usage: veth WHO [--overload yes] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
+const USAGE: &str = "usage: veth WHO [--overload yes | --doorbells yes] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
 
 /// After which everything is at rest.
 const REST: Duration = Duration::from_millis(200);
@@ -25,7 +26,16 @@ struct Wanted {
     layout: Layout,
     window: Duration,
     variety: Variety,
-    overload: bool,
+    what: What,
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+enum What {
+    /// The most that is forwarded.
+    Rate,
+    Overload,
+    Doorbells,
 }
 
 fn main() -> ExitCode {
@@ -47,7 +57,7 @@ fn wanted() -> Result<Wanted> {
         layout: Layout::One,
         window: Duration::from_millis(400),
         variety: Variety::default(),
-        overload: false,
+        what: What::Rate,
     };
     while let Some(option) = args.next() {
         let value = args.next().context(USAGE)?;
@@ -56,7 +66,8 @@ fn wanted() -> Result<Wanted> {
             ("--family", "6") => wanted.family = Family::Ip6,
             ("--layout", name) => wanted.layout = Layout::named(name)?,
             ("--window", ms) => wanted.window = Duration::from_millis(ms.parse()?),
-            ("--overload", "yes") => wanted.overload = true,
+            ("--overload", "yes") => wanted.what = What::Overload,
+            ("--doorbells", "yes") => wanted.what = What::Doorbells,
             ("--flows", flows) => wanted.variety.flows = mask(flows)?,
             ("--to", destinations) => wanted.variety.destinations = mask(destinations)?,
             _ => bail!(USAGE),
@@ -75,13 +86,13 @@ fn run(wanted: &Wanted) -> Result<()> {
     let lab = Lab::new(wanted.family, wanted.layout)?;
     let mut router = routers::start(wanted.kind, &lab)?;
     let mut generator = Generator::start(&lab, wanted.variety)?;
-    if wanted.overload {
-        let (most, steps) = overload(&lab, &mut generator, wanted.window)?;
-        say_steps(&most, &steps);
-    } else {
-        let most = saturate(&lab, &mut generator)?;
-        let flow = measure(&lab, &generator, router.thread().as_ref(), wanted.window)?;
-        say(&most, &flow);
+    match wanted.what {
+        What::Overload => say_outcome(&overload(&lab, &mut generator, wanted.window)?),
+        What::Doorbells => say_doorbells(&doorbells(&lab, &mut generator, &*router, wanted.window)?),
+        What::Rate => {
+            let most = saturate(&lab, &mut generator)?;
+            say(&most, &measure(&lab, &generator, router.thread().as_ref(), wanted.window)?);
+        }
     }
     generator.hold()?;
     std::thread::sleep(REST);
@@ -101,24 +112,41 @@ fn say(most: &Most, flow: &Flow) {
     }
 }
 
+fn say_doorbells(counted: &Doorbells) {
+    say(&counted.most, &counted.flow);
+    if let Some((loaded, singly)) = counted.each {
+        println!("doorbells a frame = {loaded:.4}\ndoorbells a frame singly = {singly:.4}");
+    }
+    if let Some(ping) = counted.ping {
+        println!("ping us = {:.1}", ping.as_secs_f64() * 1e6);
+    }
+}
+
 /// A line for each load, and what a table has to know of all of them.
-fn say_steps(most: &Most, steps: &[Step]) {
+fn say_outcome(outcome: &Outcome) {
+    let Outcome { most, steps, afterwards, generator } = outcome;
     println!("most = {:.0}", most.delivered);
-    for Step { wanted, flow, pings: (sent, answered) } in steps {
+    for Step { wanted, flow, pings: (sent, answered) } in steps.iter().chain([afterwards]) {
         let Flow { offered, delivered, .. } = flow;
         println!(
             "load {wanted}x = offered {offered:.0} ({:.1}x) delivered {delivered:.0}, pings answered {answered}/{sent}",
             offered / most.delivered
         );
     }
-    let plateau = steps.iter().map(|step| step.flow.delivered).fold(0.0, f64::max);
-    let heaviest = steps.iter().max_by(|a, b| a.flow.offered.total_cmp(&b.flow.offered));
-    if let Some(Step { flow, .. }) = heaviest {
+    let delivered = || steps.iter().map(|step| step.flow.delivered);
+    let plateau = delivered().fold(0.0, f64::max);
+    let worst = delivered().fold(f64::INFINITY, f64::min);
+    if let Some(Step { flow, .. }) = steps.last() {
         println!("delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered);
         println!("percent of the plateau = {:.1}", 100.0 * flow.delivered / plateau);
         println!("times offered = {:.1}", flow.offered / plateau);
     }
-    let (sent, answered) =
-        steps.iter().fold((0, 0), |sum, step| (sum.0 + step.pings.0, sum.1 + step.pings.1));
+    println!("worst percent = {:.1}\ngenerator = {generator:.0}", 100.0 * worst / plateau);
+    let first = steps.first().map_or(f64::NAN, |step| step.flow.delivered);
+    println!("percent afterwards = {:.1}", 100.0 * afterwards.flow.delivered / first);
+    let (sent, answered) = steps
+        .iter()
+        .chain([afterwards])
+        .fold((0, 0), |sum, step| (sum.0 + step.pings.0, sum.1 + step.pings.1));
     println!("pings lost = {}", sent - answered);
 }

@@ -69,6 +69,14 @@ impl Generator {
         self.set_share(Pace::ALL)
     }
 
+    /// Sends as little as it can, frame by frame: some thousands a second.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn trickle(&mut self) -> Result<()> {
+        self.set_share(1)
+    }
+
     /// Sends nothing.
     ///
     /// # Errors

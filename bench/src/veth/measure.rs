@@ -77,7 +77,7 @@ pub fn measure(lab: &Lab, generator: &Generator, thread: Option<&Thread>, time: 
 }
 
 /// What is offered at first when the most is looked for, frames a second.
-const FIRST: f64 = 200e3;
+const FIRST: f64 = 400e3;
 /// How much more each time.
 const STEP: f64 = 1.25;
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,17 +1,19 @@
 //! More than the router can take: what still comes through, and who still gets an answer.
 
 use core::time::Duration;
-use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::frames::{self, Side};
+use super::frames::Side;
 use super::generator::Generator;
 use super::lab::Lab;
 use super::measure::{Flow, Most, measure, saturate};
+use super::pings::Pings;
 
-/// What is offered, in multiples of what the router can do at most; at the end once more what it can.
-pub const LOADS: [f64; 5] = [1.0, 2.0, 4.0, 10.0, 1.0];
+/// What is offered, in multiples of what the router can do at most.
+pub const LOADS: [f64; 4] = [1.0, 2.0, 4.0, 10.0];
+/// At the end it is offered once more what it can, for so long, to see whether it still can.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 /// Between two pings.
 const PING_EVERY: Duration = Duration::from_millis(200);
 
@@ -26,43 +28,35 @@ pub struct Step {
     pub pings: (u64, u64),
 }
 
+/// What became of all loads.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What the router did at most before.
+    pub most: Most,
+    /// In the order of time.
+    pub steps: Vec<Step>,
+    /// Once more what the router can.
+    pub afterwards: Step,
+    /// Frames a second that the generator sent at most.
+    pub generator: f64,
+}
+
 /// Finds the most that the router does, then offers multiples of it for so long each.
 ///
 /// # Errors
 /// When `ping` is missing.
-pub fn overload(lab: &Lab, generator: &mut Generator, each: Duration) -> Result<(Most, Vec<Step>)> {
+pub fn overload(lab: &Lab, generator: &mut Generator, each: Duration) -> Result<Outcome> {
     let most = saturate(lab, generator)?;
-    let steps = LOADS.iter().map(|&wanted| {
+    let mut step = |wanted: f64, time| -> Result<Step> {
         generator.set_rate(wanted * most.delivered)?;
-        let pings = Pings::start(lab, each)?;
-        let flow = measure(lab, generator, None, each)?;
-        Ok(Step { wanted, flow, pings: pings.end()? })
-    });
-    Ok((most, steps.collect::<Result<_>>()?))
-}
-
-/// A host behind the sink that pings the router.
-struct Pings(Child);
-
-impl Pings {
-    fn start(lab: &Lab, time: Duration) -> Result<Self> {
-        let count = (time.as_millis() / PING_EVERY.as_millis()).max(1);
-        let mut command = Command::new("ping");
-        command.args(["-n", "-q", "-W", "1", "-i", &PING_EVERY.as_secs_f64().to_string()]);
-        command.args(["-c", &count.to_string(), &frames::addr(lab.family, Side::Out, 1).to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Ok(Self(lab.far.put(&mut command)?.spawn().context("ping (package iputils-ping)")?))
-    }
-
-    /// Waits for the end; answers how many were sent, and how many answered.
-    fn end(self) -> Result<(u64, u64)> {
-        let output = self.0.wait_with_output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let before = |what: &str| {
-            let (front, _) = text.split_once(what)?;
-            front.rsplit([' ', '\n']).find(|word| !word.is_empty())?.parse().ok()
-        };
-        let counts = before(" packets transmitted").zip(before(" received"));
-        counts.with_context(|| format!("ping said {text:?}"))
-    }
+        let pings = Pings::start(lab, Side::Out, PING_EVERY, time)?;
+        let flow = measure(lab, generator, None, time)?;
+        Ok(Step { wanted, flow, pings: pings.end()?.counts })
+    };
+    let steps = LOADS.iter().map(|load| step(*load, each)).collect::<Result<Vec<_>>>()?;
+    let afterwards = step(1.0, AFTERWARDS)?;
+    generator.open_up()?;
+    let flow = measure(lab, generator, None, AFTERWARDS)?;
+    let generator = steps.iter().map(|step| step.flow.offered).fold(flow.offered, f64::max);
+    Ok(Outcome { most, steps, afterwards, generator })
 }

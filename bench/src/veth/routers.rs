@@ -65,10 +65,24 @@ impl Kind {
 /// Numbers by name.
 pub type Figures = Vec<(&'static str, f64)>;
 
+/// What has left by the interface towards the sink.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Frames, pings and their like among them.
+    pub frames: u64,
+    /// Times that the device was told.
+    pub doorbells: u64,
+}
+
 /// Something that forwards. Dropped, it ends.
 pub trait Router {
     /// The thread that forwards, if there is one.
     fn thread(&self) -> Option<Thread> {
+        None
+    }
+
+    /// What it has sent so far, if it counts that.
+    fn sent(&self) -> Option<Sent> {
         None
     }
 

@@ -3,6 +3,7 @@
 mod cpus;
 mod memif;
 mod null;
+mod overload;
 mod scale;
 mod veth;
 
@@ -34,7 +35,14 @@ const PEERS: &[Needed] = &[
 
 /// All contests, in the order in which they run.
 pub fn contests() -> Vec<Contest> {
-    let all = [null::contests(), memif::contests(), scale::contests(), cpus::contests(), veth::contests()];
+    let all = [
+        null::contests(),
+        memif::contests(),
+        scale::contests(),
+        cpus::contests(),
+        veth::contests(),
+        overload::contests(),
+    ];
     all.into_iter().flatten().collect()
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use dev::sys::process::end_with_parent;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Figures, Router};
+use super::{Figures, Router, Sent};
 use crate::veth::frames::{self, Side};
 use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{Layout, ROUTER_CPU};
@@ -72,6 +72,15 @@ impl Pantala {
         }
     }
 
+    /// The last three columns of `netstat -o` are packets, flushes and doorbells.
+    fn sent_by(&self, interface: &str) -> Option<Sent> {
+        let said = self.says(&["netstat", "-o", "-I", interface]).ok()?;
+        let row = said.lines().find(|line| line.split_whitespace().next() == Some(interface))?;
+        let mut last = row.split_whitespace().rev();
+        let doorbells = last.next()?.parse().ok()?;
+        Some(Sent { frames: last.nth(1)?.parse().ok()?, doorbells })
+    }
+
     /// What one of its commands says.
     ///
     /// # Errors
@@ -89,6 +98,10 @@ impl Pantala {
 impl Router for Pantala {
     fn thread(&self) -> Option<Thread> {
         Thread::named(self.child.id(), "netisr").ok()
+    }
+
+    fn sent(&self) -> Option<Sent> {
+        self.sent_by("out")
     }
 
     fn figures(&mut self) -> Figures {

@@ -1,4 +1,4 @@
-//! Beside the kernel: forwarding between two veth pairs, and what becomes of it under too much load.
+//! Beside the kernel: forwarding between two veth pairs.
 //!
 //! Generator and sink are XDP programs of `bench::veth`, whose program `veth` runs one case and says what came of it.
 
@@ -17,8 +17,12 @@ use crate::run::{cargo, follow, gist};
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 /// Looking for the pace that is best takes a while.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Each load of an overload is offered for so many windows: 10 s where a window is 400 ms.
-const OVERLOAD_WINDOWS: u32 = 25;
+/// Packets that come singly are watched for so many windows, so that there are enough of them.
+const SINGLY_WINDOWS: u32 = 5;
+/// Rounds in which doorbells are counted: counts do not depend on the machine.
+const DOORBELL_ROUNDS: usize = 3;
+/// Rounds where all share a CPU; and where the generator's best pace has to be looked for, which takes several seconds.
+const ROUNDS: (usize, usize) = (8, 6);
 
 pub fn contests() -> Vec<Contest> {
     let one = |who| Veth::new(who, "one");
@@ -60,8 +64,7 @@ pub fn contests() -> Vec<Contest> {
                 Claim::Ratio { of: 0, to: 6, need: Need::Shown },
             ],
         ),
-        overload("overload/split-ip4", "split", &["pantala", "testpmd"]),
-        overload("overload/two-ip4", "two", &["pantala", "kernel", "stateful"]),
+        doorbells(),
     ]
 }
 
@@ -77,37 +80,39 @@ fn contest<const N: usize>(id: &'static str, what: &str, cases: [Veth; N], claim
     Contest { id, title, unit: "packets", bed: None, cases, claims }
 }
 
-/// The rate is what comes through at the heaviest load.
-fn overload(id: &'static str, layout: &'static str, who: &[&'static str]) -> Contest {
-    let cases = who.iter().map(|who| {
-        let case = Veth { overload: true, ..Veth::new(who, layout) };
-        Box::new(case) as Box<dyn Case>
-    });
-    let claims = vec![
-        Claim::Ceiling { of: 0, figure: SHORT, at_most: 5.0 },
-        Claim::Ceiling { of: 0, figure: PINGS, at_most: 0.0 },
-        Claim::Ratio { of: 0, to: 1, need: Need::Shown },
-    ];
-    let title = format!("64 bytes over veth, 1, 2, 4 and 10 times what can be forwarded, layout {layout}");
-    Contest { id, title, unit: "packets", bed: None, cases: cases.collect(), claims }
+/// How many packets go for one doorbell, under load and where they come singly; and whether those wait.
+fn doorbells() -> Contest {
+    let case = |who| -> Box<dyn Case> { Box::new(Veth { doorbells: true, ..Veth::new(who, "two") }) };
+    let title = "64 bytes over veth, as much as can be forwarded and then one at a time: doorbells, and how long a ping takes";
+    Contest {
+        id: "veth/doorbells",
+        title: title.to_owned(),
+        unit: "packets",
+        bed: None,
+        cases: vec![case("pantala"), case("kernel")],
+        claims: vec![
+            Claim::Ceiling { of: 0, figure: LOADED, at_most: 1.0 / 16.0 },
+            Claim::Ceiling { of: 0, figure: SINGLY, at_most: 1.02 },
+        ],
+    }
 }
 
-const SHORT: &str = "short of the plateau, %";
-const PINGS: &str = "pings lost";
+const LOADED: &str = "doorbells a packet, under load";
+const SINGLY: &str = "doorbells a packet, singly";
 
 /// One router between the generator and the sink.
-struct Veth {
+pub(super) struct Veth {
     who: &'static str,
     layout: &'static str,
     family: u8,
     flows: u32,
-    overload: bool,
+    doorbells: bool,
     program: PathBuf,
 }
 
 impl Veth {
-    fn new(who: &'static str, layout: &'static str) -> Self {
-        Self { who, layout, family: 4, flows: 1, overload: false, program: PathBuf::new() }
+    pub(super) fn new(who: &'static str, layout: &'static str) -> Self {
+        Self { who, layout, family: 4, flows: 1, doorbells: false, program: PathBuf::new() }
     }
 
     /// Whether it takes frames from AF_XDP sockets.
@@ -115,8 +120,14 @@ impl Veth {
         ["pantala", "testpmd", "rings", "driver"].contains(&self.who)
     }
 
-    fn each(&self, window: Duration) -> Duration {
-        if self.overload { window * OVERLOAD_WINDOWS } else { window }
+    /// Runs the program `veth` with these options besides its own, and answers what it said.
+    pub(super) fn ask(&self, options: &[&str], window: Duration, lasts: Duration) -> Result<String> {
+        let mut command: Command = mortal(&self.program);
+        command.args([self.who, "--layout", self.layout, "--family", &self.family.to_string()]);
+        command.args(["--flows", &self.flows.to_string(), "--window", &window.as_millis().to_string()]);
+        command.args(options);
+        let name = format!("veth-{}-{}", self.layout, self.who);
+        Running::start(&name, command)?.finish(LIMIT + lasts)
     }
 }
 
@@ -155,22 +166,24 @@ impl Case for Veth {
         Ok(())
     }
 
-    fn launch(&mut self, window: Duration) -> Result<Sample> {
-        let each = self.each(window);
-        let mut command: Command = mortal(&self.program);
-        command.args([self.who, "--layout", self.layout, "--family", &self.family.to_string()]);
-        command.args(["--flows", &self.flows.to_string(), "--window", &each.as_millis().to_string()]);
-        if self.overload {
-            command.args(["--overload", "yes"]);
+    fn rounds_max(&self) -> usize {
+        match self.layout {
+            _ if self.doorbells => DOORBELL_ROUNDS,
+            "one" => ROUNDS.0,
+            _ => ROUNDS.1,
         }
-        let name = format!("veth-{}-{}", self.layout, self.who);
-        let text = Running::start(&name, command)?.finish(LIMIT + 6 * each)?;
-        sample(&Said(&text), self.overload).with_context(|| format!("veth said {text}"))
+    }
+
+    fn launch(&mut self, window: Duration) -> Result<Sample> {
+        let (options, window): (&[&str], _) =
+            if self.doorbells { (&["--doorbells", "yes"], window * SINGLY_WINDOWS) } else { (&[], window) };
+        let text = self.ask(options, window, 2 * window)?;
+        sample(&Said(&text)).with_context(|| format!("veth said {text}"))
     }
 }
 
 /// Lines `NAME = VALUE`.
-struct Said<'t>(&'t str);
+pub(super) struct Said<'t>(pub(super) &'t str);
 
 impl Said<'_> {
     fn word(&self, name: &str) -> Option<&str> {
@@ -178,24 +191,24 @@ impl Said<'_> {
         self.0.lines().find_map(line).map(|(_, value)| value)
     }
 
-    fn number(&self, name: &str) -> Option<f64> {
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.word(name)?.parse().ok()
     }
 }
 
-fn sample(said: &Said<'_>, overload: bool) -> Result<Sample> {
+fn sample(said: &Said<'_>) -> Result<Sample> {
     let rate = said.number("delivered").context("no rate")?;
     let offered = said.number("offered").context("nothing offered")?;
     let mut figures = vec![("offered, M", offered / 1e6)];
-    for (name, from) in [("ns of the router's thread", "thread"), ("packets a doorbell", "frames a doorbell")]
-    {
+    let told = [
+        ("ns of the router's thread", "thread"),
+        ("packets a doorbell", "frames a doorbell"),
+        (LOADED, "doorbells a frame"),
+        (SINGLY, "doorbells a frame singly"),
+        ("ping singly, us", "ping us"),
+    ];
+    for (name, from) in told {
         figures.extend(said.number(from).map(|value| (name, value)));
-    }
-    if overload {
-        let of_plateau = said.number("percent of the plateau").context("no plateau")?;
-        figures.push((SHORT, 100.0 - of_plateau));
-        figures.push((PINGS, said.number(PINGS).context("no pings")?));
-        figures.extend(said.number("times offered").map(|times| ("times the plateau offered", times)));
     }
     let is_generator = said.word("bottleneck") == Some("generator");
     let source = if is_generator {
@@ -213,9 +226,9 @@ mod tests {
     #[test]
     fn a_generator_that_was_too_slow_is_no_measure_of_the_router() {
         let text = "delivered = 1000\noffered = 1000\nbottleneck = generator\n";
-        assert!(matches!(sample(&Said(text), false).unwrap().source, Source::Bottleneck(_)));
+        assert!(matches!(sample(&Said(text)).unwrap().source, Source::Bottleneck(_)));
         let text = "delivered = 900\noffered = 1000\nbottleneck = router\nthread = 950\n";
-        let sample = sample(&Said(text), false).unwrap();
+        let sample = sample(&Said(text)).unwrap();
         assert_eq!((sample.rate, sample.source), (900.0, Source::Saturated));
         assert!(sample.figures.contains(&("ns of the router's thread", 950.0)));
     }
