@@ -1,12 +1,11 @@
 //! More than one CPU can forward, offered by a device in memory: what still comes through, and who still gets an answer.
 //!
-//! The device's ring is filled at a rate, by the clock; what finds no room is dropped at its tail, at no cost for the
-//! stack, as a network card does it. On the other interface, which is not flooded, a host pings the router.
+//! The device's ring is filled at a rate, by the CPU time of the thread; what finds no room is dropped at its tail, at no
+//! cost for the stack, as a network card does it. On the other interface, which is not flooded, a host pings the router.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::Instant as Clock;
 
 use anyhow::{Context, Result};
 use net::cpu::CpuId;
@@ -18,6 +17,7 @@ use net::netisr::{Netisr, Parts};
 use net::time::Instant;
 use pkt::wake::Sleeper;
 use pkt::{Arena, HEADROOM, PktVec, Pool};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::frames::{DESTINATIONS, Family, GATEWAY};
 use crate::ping::{self, PING_LEN};
@@ -42,8 +42,7 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// A router with one CPU under load.
 pub struct Overload {
     netisr: Netisr,
-    clock: Clock,
-    /// Of the stack's time, when the clock was started.
+    /// Of the stack's time, when the thread began.
     start: Instant,
     ring: Supply,
     station: Arc<Station>,
@@ -88,7 +87,7 @@ impl Overload {
             neigh::set_static(&mut netisr.cpu, key, GATEWAY);
         }
         let next_ping = Duration::ZERO;
-        Ok((Self { netisr, clock: Clock::now(), start, ring, station, next_ping }, remote))
+        Ok((Self { netisr, start, ring, station, next_ping }, remote))
     }
 
     /// Offers all loads, each for so long; first, and each time again, as much as is taken.
@@ -119,7 +118,7 @@ impl Overload {
 
     /// Offers so many frames a second, and then waits until the ring is empty.
     fn offer(&mut self, rate: f64, time: Duration) -> Slice {
-        let began = self.clock.elapsed();
+        let began = clock();
         let station = self.station.counts();
         let mut slice = Slice::default();
         let mut now = began;
@@ -161,7 +160,7 @@ impl Overload {
     fn turn(&mut self, now: Duration, slice: &mut Slice) -> Duration {
         let before = self.station.counts();
         let turn = self.netisr.turn(self.start + now);
-        let after = self.clock.elapsed();
+        let after = clock();
         if turn.worked > 0 {
             self.netisr.feedback(after - now);
         }
@@ -199,6 +198,13 @@ fn netisr(family: Family) -> Result<(Netisr, Remote)> {
     let (peers, inbox, remote) = mesh(&wakers).pop().context("a mesh of nobody")?;
     let parts = Parts { id: CpuId(0), cpus: 1, pool, peers, inbox, key: 1, tables };
     Ok((Netisr::new(parts).0, remote))
+}
+
+/// For how long the calling thread has had a CPU. What other programs take from it is no time in which anything is offered:
+/// a thread that does not run for a millisecond would lose what came in it, whatever the load.
+fn clock() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Lets pass what happens once at the start; answers what time it is then.

@@ -97,7 +97,7 @@ impl Case for Memory {
         let mut command = mortal(&self.program);
         command.args([self.family, &each.as_millis().to_string()]);
         let name = format!("overload-{}", self.family);
-        let text = Running::start(&name, command)?.finish(START_LIMIT + 6 * each)?;
+        let text = Running::start(&name, command)?.finish(START_LIMIT + 12 * each)?;
         in_memory(&Said(&text)).with_context(|| format!("overload said {text}"))
     }
 }
