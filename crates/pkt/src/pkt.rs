@@ -10,6 +10,9 @@ use crate::slot::{BUF_LEN, Flags, Gso, HEADROOM, Holder, META_LEN, Meta, STRIDE,
 /// Where a packet starts in a buffer from which nothing is prepended.
 const START: u16 = 256;
 const _: () = assert!(START as usize == HEADROOM);
+/// No packet starts behind this: its window is always in the buffer.
+const OFF_MAX: u16 = 2240;
+const _: () = assert!(OFF_MAX as usize == BUF_LEN - WINDOW);
 
 /// An owned packet: eight bytes that move and are never cloned.
 ///
@@ -101,7 +104,7 @@ impl Pkt {
     #[must_use]
     pub fn window(&self, at: usize) -> &[u8; WINDOW] {
         let slot = self.slot();
-        let start = (usize::from(slot.meta.off) + at).min(BUF_LEN - WINDOW);
+        let start = window_start(slot.meta.off, at);
         // SAFETY: `start + WINDOW <= BUF_LEN`.
         let window = unsafe { slot.buf.as_ptr().add(start) };
         // SAFETY: an array of bytes has no alignment, and the slot is borrowed for as long as the window.
@@ -113,7 +116,7 @@ impl Pkt {
     #[must_use]
     pub fn window_mut(&mut self, at: usize) -> &mut [u8; WINDOW] {
         let slot = self.slot_mut();
-        let start = (usize::from(slot.meta.off) + at).min(BUF_LEN - WINDOW);
+        let start = window_start(slot.meta.off, at);
         // SAFETY: `start + WINDOW <= BUF_LEN`.
         let window = unsafe { slot.buf.as_mut_ptr().add(start) };
         // SAFETY: an array of bytes has no alignment, and the slot is borrowed for as long as the window.
@@ -172,24 +175,37 @@ impl Pkt {
         meta.total = meta.total.wrapping_sub(u32::from(cut));
         meta.l4 = meta.l4.wrapping_sub(cut);
         meta.csum_start = meta.csum_start.wrapping_sub(cut);
+        if meta.off > OFF_MAX {
+            self.move_back();
+        }
     }
 
-    /// Keeps only the `len` bytes that begin `from` bytes into the packet; offsets into it move along.
+    /// Moves the few bytes that are left at the end of the buffer to where a window on them fits.
+    #[cold]
+    fn move_back(&mut self) {
+        let slot = self.slot_mut();
+        let (from, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
+        slot.buf.copy_within(from..from + len, usize::from(OFF_MAX));
+        slot.meta.off = OFF_MAX;
+    }
+
+    /// Keeps only the `len` bytes that begin `from` bytes into the packet, for who then says anew where its transport
+    /// header is (`l4`): offsets into it do not move along.
     ///
-    /// False, and nothing is changed, if there are not so many, or they are not all in one buffer: a chain is left to
-    /// [`Pkt::trim_front`] and [`Pkt::truncate`].
+    /// False, and nothing is changed, if there are not so many, they are not all in one buffer, or they stand at its
+    /// very end: that is left to [`Pkt::trim_front`] and [`Pkt::truncate`].
     #[inline]
     #[must_use]
     pub fn narrow(&mut self, from: u16, len: u16) -> bool {
         let meta = &mut self.slot_mut().meta;
-        if meta.next.is_some() || u32::from(from) + u32::from(len) > u32::from(meta.len) {
+        let off = u32::from(meta.off) + u32::from(from);
+        let is_here = u32::from(from) + u32::from(len) <= u32::from(meta.len) && off <= u32::from(OFF_MAX);
+        if meta.next.is_some() || !is_here {
             return false;
         }
         meta.off = meta.off.wrapping_add(from);
         meta.len = len;
         meta.total = u32::from(len);
-        meta.l4 = meta.l4.wrapping_sub(from);
-        meta.csum_start = meta.csum_start.wrapping_sub(from);
         true
     }
 
@@ -255,6 +271,9 @@ impl Pkt {
         self.off = u16::try_from(off).map_err(|_| room)?;
         self.len = u16::try_from(len).map_err(|_| room)?;
         self.total = u32::from(self.len);
+        if self.off > OFF_MAX {
+            self.move_back();
+        }
         Ok(())
     }
 
@@ -363,6 +382,14 @@ impl Pkt {
         let meta: *const u8 = self.slot.as_ptr().cast();
         (meta, meta.wrapping_add(META_LEN + HEADROOM))
     }
+}
+
+/// Where in the buffer a window starts that is to start `at` bytes into a packet at `off`.
+#[inline]
+const fn window_start(off: u16, at: usize) -> usize {
+    let start = off as usize + at;
+    // At 0, `off` says it all: it is at most `OFF_MAX`.
+    if at == 0 || start < OFF_MAX as usize { start } else { OFF_MAX as usize }
 }
 
 impl Deref for Pkt {

@@ -187,10 +187,18 @@ impl Pool {
     /// Ends all packets of a vector.
     #[inline]
     pub fn give_all(&mut self, pkts: &mut PktVec) {
-        if pkts.iter().all(|pkt| self.is_plain(pkt)) {
-            pkts.iter_mut().for_each(Pkt::reset);
-            pkts.append_to(&mut self.free);
-        } else if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home == self.id) {
+        for pkt in pkts.iter_mut() {
+            if !self.is_plain(pkt) {
+                return self.give_unlike(pkts);
+            }
+            pkt.reset();
+        }
+        pkts.append_to(&mut self.free);
+    }
+
+    /// [`Pool::give_all`] for packets of which some are charged, chained, or another pool's; and some reset already.
+    fn give_unlike(&mut self, pkts: &mut PktVec) {
+        if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home == self.id) {
             pkts.iter_mut().for_each(|pkt| self.empty(pkt));
             pkts.append_to(&mut self.free);
         } else {
@@ -201,7 +209,9 @@ impl Pool {
     /// Whether it is one buffer of this pool that no receive ring answers for.
     #[inline]
     fn is_plain(&self, pkt: &Pkt) -> bool {
-        !pkt.is_chained() && pkt.home == self.id && pkt.charged == u16::MAX
+        // Both are compared at once.
+        let owner = |home, charged| u32::from(home) << 16 | u32::from(charged);
+        !pkt.is_chained() && owner(pkt.home, pkt.charged) == owner(self.id, u16::MAX)
     }
 
     #[inline(never)]

@@ -50,10 +50,10 @@ pub struct Meta {
     pub(crate) leaked: *const core::sync::atomic::AtomicU64,
     /// This slot's index in its arena.
     pub(crate) index: u32,
-    /// The pool that this buffer returns to.
-    pub(crate) home: u16,
     /// The receive ring whose allowance this buffer is charged to.
     pub(crate) charged: u16,
+    /// The pool that this buffer returns to.
+    pub(crate) home: u16,
     /// Who holds the slot; see [`crate::Arena::reclaim`].
     pub(crate) holder: Holder,
     pub(crate) unused: [u8; 7],

@@ -8,7 +8,8 @@ use crate::pkt::Pkt;
 /// Packets that a vector holds at the most: what is taken from a ring at once.
 pub const VEC_MAX: usize = 256;
 
-/// How many packets ahead of the one in hand are fetched. Measured: 8 costs 5 to 12 % more, 4 costs 11 to 37 %.
+/// How many packets are fetched together, while those of the block before are in hand. Measured, one by one: 8 ahead
+/// cost 5 to 12 % more than 16, 4 cost 11 to 37 %.
 const PREFETCH_AHEAD: usize = 16;
 
 /// Up to [`VEC_MAX`] packets that go through a stage together.
@@ -82,6 +83,17 @@ impl PktVec {
         to.append(&mut self.pkts);
     }
 
+    /// Moves all packets to the end of `to`, in order, if they fit there; moves none if they do not.
+    #[inline]
+    pub fn append_all(&mut self, to: &mut Self) -> bool {
+        if to.is_empty() {
+            core::mem::swap(self, to);
+        } else if self.len() <= to.room() {
+            self.append_to(&mut to.pkts);
+        }
+        self.is_empty()
+    }
+
     /// Takes the last packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Pkt> {
@@ -125,12 +137,14 @@ impl PktVec {
     /// loop that reads them.
     #[inline]
     pub fn for_each_prefetching(&mut self, mut visit: impl FnMut(usize, &mut Pkt)) {
-        self.pkts.iter().take(PREFETCH_AHEAD).map(Pkt::lines).for_each(prefetch);
-        let len = self.pkts.len();
-        let last = len.saturating_sub(1);
-        for at in 0..len {
-            prefetch(self.pkts[at.wrapping_add(PREFETCH_AHEAD).min(last)].lines());
-            visit(at, &mut self.pkts[at]);
+        let mut blocks = self.pkts.chunks_mut(PREFETCH_AHEAD);
+        let (mut fetched, mut at) = (fetch(blocks.next()), 0_usize);
+        while let Some(block) = fetched {
+            fetched = fetch(blocks.next());
+            for pkt in block {
+                visit(at, pkt);
+                at = at.wrapping_add(1);
+            }
         }
     }
 
@@ -160,6 +174,12 @@ impl PktVec {
         let n = n.min(self.pkts.len());
         self.pkts.drain(..n)
     }
+}
+
+/// Fetches a block of packets.
+#[inline]
+fn fetch(block: Option<&mut [Pkt]>) -> Option<&mut [Pkt]> {
+    block.inspect(|block| block.iter().map(Pkt::lines).for_each(prefetch))
 }
 
 #[inline]

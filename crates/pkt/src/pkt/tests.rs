@@ -102,16 +102,50 @@ fn narrowing_keeps_what_is_asked_for_or_everything() {
     let mut pool = pool();
     let mut pkt = pool.take().unwrap();
     pkt.append(60).unwrap().iter_mut().zip(0..).for_each(|(byte, n)| *byte = n);
-    (pkt.l4, pkt.csum_start) = (34, 34);
     for (from, len) in [(14, 47), (61, 0), (u16::MAX, u16::MAX)] {
         assert!(!pkt.narrow(from, len));
-        assert_eq!((pkt.len(), pkt.head_len(), pkt.l4), (60, 60, 34));
+        assert_eq!((pkt.len(), pkt.head_len()), (60, 60));
     }
     assert!(pkt.narrow(14, 28));
     assert_eq!(pkt.head(), (14..42).collect::<Vec<u8>>());
-    assert_eq!((pkt.len(), pkt.l4, pkt.csum_start), (28, 20, 20));
+    assert_eq!(pkt.len(), 28);
     pkt.chain(pool.take().unwrap());
     assert!(!pkt.narrow(0, 1), "a chain is not for it");
     assert!(pkt.unchain().map(|tail| pool.give(tail)).is_some() && pkt.narrow(0, 28));
     pool.give(pkt);
+}
+
+#[test]
+fn the_last_bytes_of_a_buffer_have_a_window_too() {
+    let mut pool = pool();
+    for left in [0, 1, WINDOW - 1, WINDOW, WINDOW + 1] {
+        let mut pkt = pool.take().unwrap();
+        pkt.append(DATA_LEN)
+            .unwrap()
+            .iter_mut()
+            .zip(0_u16..)
+            .for_each(|(byte, n)| *byte = n.to_le_bytes()[0]);
+        let end = pkt.head()[DATA_LEN - left..].to_vec();
+        let from = u16::try_from(DATA_LEN - left).unwrap();
+        assert_eq!(
+            pkt.narrow(from, u16::try_from(left).unwrap()),
+            left >= WINDOW,
+            "{left} bytes are narrowed to"
+        );
+        pkt.trim_front(pkt.len() - left);
+        assert_eq!((pkt.len(), pkt.head()), (left, &*end));
+        let shown = left.min(WINDOW);
+        assert_eq!(pkt.window(0)[..shown], end[..shown]);
+        assert_eq!(pkt.window_mut(0)[..shown], end[..shown]);
+        pkt.prepend_array(&[0xee; 14]).unwrap();
+        assert_eq!((&pkt.head()[..14], &pkt.head()[14..]), (&[0xee; 14][..], &*end));
+        pool.give(pkt);
+
+        let mut pkt = pool.take().unwrap();
+        pkt.buffer_mut()[BUF_LEN - left..].fill(7);
+        pkt.place(BUF_LEN - left, left).unwrap();
+        assert_eq!((pkt.head(), pkt.window(0)[..shown].to_vec()), (&*vec![7; left], vec![7; shown]));
+        pool.give(pkt);
+    }
+    assert_eq!(pool.free(), 8);
 }
