@@ -55,14 +55,7 @@ impl Family for Ip4 {
 
     #[inline]
     fn take_hop(pkt: &mut Pkt) -> bool {
-        let Some(header) = pkt.window_mut(0).first_chunk_mut::<20>() else { return false };
-        let [_, _, _, _, _, _, _, _, ttl, protocol, sum @ ..]: [u8; 20] = *header;
-        // The whole word that is about to change, so that it is loaded once.
-        let is_left = u32::from_le_bytes([ttl, protocol, sum[0], sum[1]]) & 0xff > 1;
-        if is_left {
-            checksum::decrement_ttl(header);
-        }
-        is_left
+        pkt.window_mut(0).first_chunk_mut().is_some_and(checksum::take_hop)
     }
 
     fn dst(pkt: &Pkt) -> IpAddr {

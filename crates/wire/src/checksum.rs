@@ -151,9 +151,10 @@ pub fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
     !words.folded()
 }
 
-/// Decrements the time to live of an IPv4 header and corrects its checksum, both in one 32-bit word.
+/// Decrements the time to live of an IPv4 header and corrects its checksum, both in one 32-bit word. False, and the
+/// header is left as it is, if nothing would remain of it.
 ///
-/// The result is the checksum that a full computation gives. A header whose time to live is 0 is left as it is.
+/// The result is the checksum that a full computation gives.
 ///
 /// Bytes 8 to 11 are TTL, protocol, checksum. Read as one little-endian word the TTL stands lowest and the
 /// checksum highest, so "TTL − 1, checksum + 1" is one addition. Where that would make the checksum 0xffff or
@@ -161,15 +162,15 @@ pub fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
 //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.1
 //= https://www.rfc-editor.org/rfc/rfc1624#section-3
 #[inline]
-pub fn decrement_ttl(header: &mut [u8; 20]) {
-    let ([_, _, bytes, ..], _) = header.as_chunks_mut::<4>() else { return };
+pub fn take_hop(header: &mut [u8; 20]) -> bool {
+    let ([_, _, bytes, ..], _) = header.as_chunks_mut::<4>() else { return false };
     let word = u32::from_le_bytes(*bytes);
-    let step = match word {
-        _ if word & 0xff == 0 => 0,
-        0xfffe_0001.. => 0x0001_ffff,
-        _ => 0x0000_ffff,
-    };
-    *bytes = word.wrapping_add(step).to_le_bytes();
+    let is_left = word & 0xff > 1;
+    if is_left {
+        let carry = u32::from(word > 0xfffe_0000) << 16;
+        *bytes = word.wrapping_add(0xffff).wrapping_add(carry).to_le_bytes();
+    }
+    is_left
 }
 
 /// Folds the carries into 16 bits; 0 only for 0.

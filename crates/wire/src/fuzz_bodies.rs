@@ -41,9 +41,9 @@ pub fn ip4(data: &[u8]) {
 fn ttl(packet: &mut [u8]) {
     let Some(base) = packet.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
     let (before, ttl) = (checksum::verify_header_20(base), base[8]);
-    checksum::decrement_ttl(base);
+    let is_left = checksum::take_hop(base);
     assert_eq!(checksum::verify_header_20(base), before);
-    assert_eq!(base[8], ttl.saturating_sub(1));
+    assert_eq!((is_left, base[8]), (ttl > 1, ttl - u8::from(ttl > 1)));
 }
 
 fn upper4(payload: &[u8]) {
