@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use net::driver::{Caps, Driver, DriverStats};
-use pkt::{Arena, ArenaError, HEADROOM, PktVec, Pool, VEC_MAX};
+use pkt::{Arena, ArenaError, HEADROOM, Pkt, PktVec, Pool, VEC_MAX};
 
 use crate::frames::{FRAME_LEN, Family};
 
@@ -32,11 +32,16 @@ impl Source {
     pub fn new(frames: Vec<[u8; FRAME_LEN]>, supply: Supply) -> Self {
         Self { frames, at: 0, supply, stats: DriverStats::default() }
     }
+}
 
-    fn next(&mut self) -> [u8; FRAME_LEN] {
-        self.at = if self.at + 1 < self.frames.len() { self.at + 1 } else { 0 };
-        self.frames[self.at]
+/// As a device writes a frame.
+#[inline]
+fn write(pkt: &mut Pkt, frame: &[u8; FRAME_LEN]) {
+    if let Some(room) = pkt.buffer_mut()[HEADROOM..].first_chunk_mut() {
+        *room = *frame;
     }
+    let placed = pkt.place(HEADROOM, FRAME_LEN);
+    debug_assert!(placed.is_ok(), "a small frame fits into any buffer");
 }
 
 impl Sink {
@@ -51,12 +56,16 @@ impl Driver for Source {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
         let count = max.min(self.supply.load(Ordering::Relaxed));
         let new = pool.take_many(into, count);
-        for pkt in &mut *new {
-            if let Some(room) = pkt.buffer_mut()[HEADROOM..].first_chunk_mut() {
-                *room = self.next();
+        let mut done = 0;
+        while done < new.len() && !self.frames.is_empty() {
+            // As far as the frames go; then from the first again.
+            let frames = self.frames.get(self.at..).unwrap_or_default();
+            for (pkt, frame) in new[done..].iter_mut().zip(frames) {
+                write(pkt, frame);
             }
-            let placed = pkt.place(HEADROOM, FRAME_LEN);
-            debug_assert!(placed.is_ok(), "a small frame fits into any buffer");
+            let written = frames.len().min(new.len() - done);
+            done += written;
+            self.at = if written < frames.len() { self.at + written } else { 0 };
         }
         self.supply.fetch_sub(new.len(), Ordering::Relaxed);
         self.stats.rx_frames += new.len() as u64;
