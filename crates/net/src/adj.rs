@@ -72,6 +72,12 @@ impl Adjs {
         self.get(hops.member(group, || flow_hash(pkt)))
     }
 
+    /// What a hop that is one gateway amounts to, if that is known and still true.
+    #[inline]
+    pub(crate) fn gateway(&self, hop: HopId) -> Option<&Adj> {
+        self.get(hop).filter(|adj| adj.kind == Kind::Gateway)
+    }
+
     /// What a hop that is not a group amounts to, if that is known and still true.
     #[inline]
     pub(crate) fn get(&self, hop: HopId) -> Option<&Adj> {

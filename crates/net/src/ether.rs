@@ -33,30 +33,25 @@ impl Port {
         Self { mac }
     }
 
-    /// [`input`] for the usual frame: to this interface alone, and of an IP packet. `None` for all others, and nothing
-    /// has happened then.
+    /// What follows in the usual frame: to this interface alone, and of an IP packet. `None` for all others. How long
+    /// the frame is, is not looked at.
     ///
-    /// Next   [`Next::Ip4`], [`Next::Ip6`].
+    /// Next   [`Next::Ip4`], [`Next::Ip6`], [`HEADER_LEN`] bytes into the packet.
     #[inline]
-    pub fn admit(&self, pkt: &mut Pkt) -> Option<Next> {
-        /// Behind the destination: the bit that makes the source a group, and the type.
-        const GROUP: u64 = 1;
-        const TYPE: u64 = 0xffff << 48;
-        const IPV4: u64 = (u16::from_le_bytes(EtherType::IPV4.0.to_be_bytes()) as u64) << 48;
-        const IPV6: u64 = (u16::from_le_bytes(EtherType::IPV6.0.to_be_bytes()) as u64) << 48;
+    #[must_use]
+    pub fn admit(&self, pkt: &Pkt) -> Option<Next> {
         let frame = pkt.window(0);
-        let word = |bytes: Option<&[u8; 8]>| u64::from_le_bytes(*bytes.unwrap_or(&[0; 8]));
-        let (dst, rest) = (word(frame.first_chunk()), word(frame[6..].first_chunk()));
-        let next = match rest & (TYPE | GROUP) {
-            IPV4 => Next::Ip4,
-            IPV6 => Next::Ip6,
-            _ => return None,
-        };
-        if dst << 16 != self.mac || pkt.head_len() < HEADER_LEN {
+        let [a, b, c, d, e, f, src, _, ..] = *frame;
+        let dst = u64::from_le_bytes([0, 0, a, b, c, d, e, f]);
+        let is_group = src & 1 != 0;
+        if dst != self.mac || is_group {
             return None;
         }
-        pkt.trim_front(HEADER_LEN);
-        Some(next)
+        match EtherType(u16::from_be_bytes([frame[12], frame[13]])) {
+            EtherType::IPV4 => Some(Next::Ip4),
+            EtherType::IPV6 => Some(Next::Ip6),
+            _ => None,
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub struct State {
 }
 
 /// What may need something done that not every device can do. Super-packets and chains are odd, or made here.
-const SPECIAL: Flags = Flags::CSUM_PARTIAL.with(Flags::ODD).with(Flags::LOCAL);
+pub(crate) const SPECIAL: Flags = Flags::CSUM_PARTIAL.with(Flags::ODD).with(Flags::LOCAL);
 
 /// Stages a finished frame for the interface `pkt.outif`, after doing for it what the device cannot.
 ///
@@ -96,6 +96,14 @@ pub fn output(cpu: &mut Cpu, pkt: Pkt) {
     let staged = if pkt.flags.any(SPECIAL) { Err(pkt) } else { cpu.ifqs.stage(pkt) };
     if let Err(pkt) = staged {
         output_special(cpu, pkt);
+    }
+}
+
+/// [`output`] for packets that all leave by `outif`, `bytes` in all, and of which none is [`SPECIAL`].
+#[inline]
+pub(crate) fn output_all(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex, bytes: usize) {
+    if !cpu.ifqs.stage_all(outif, pkts, bytes) {
+        pkts.drain().for_each(|pkt| output(cpu, pkt));
     }
 }
 
@@ -171,6 +179,17 @@ impl Ifqs {
             self.waiting.push(index);
         }
         Ok(())
+    }
+
+    /// Stages packets of one interface; none if it is not open, or there is no room for all.
+    #[inline]
+    fn stage_all(&mut self, index: IfIndex, pkts: &mut PktVec, bytes: usize) -> bool {
+        let Some(queue) = self.queues.get_mut(usize::from(index)) else { return false };
+        let is_staged = queue.stage_all(pkts, bytes);
+        if is_staged && !core::mem::replace(&mut queue.is_waiting, true) {
+            self.waiting.push(index);
+        }
+        is_staged
     }
 
     /// Moves all that is staged for an interface to its queue.

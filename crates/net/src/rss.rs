@@ -155,6 +155,31 @@ pub fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     Next::HandOff(cpu.placement.owner(pkt.hash))
 }
 
+/// Whether the CPU with this share owns a packet that begins `at` bytes into `pkt`. One that it does not own is made
+/// ready for [`hand_off`]: what stands before it is taken off.
+///
+/// Writes `pkt.hash`, `pkt.resume`.
+#[inline(always)]
+pub fn is_mine(share: Share, pkt: &mut Pkt, place: Next, at: usize) -> bool {
+    if !pkt.flags.has(Flags::HASH) {
+        let ip = pkt.window(at);
+        pkt.hash = if place == Next::Ip4 { hash4(ip) } else { hash6(ip) };
+        pkt.flags.set(Flags::HASH);
+    }
+    if share.has(pkt.hash) {
+        return true;
+    }
+    pkt.trim_front(at);
+    pkt.resume = Resume::at(place) as u8;
+    false
+}
+
+/// Where a frame goes that [`is_mine`] made ready; `None` for any other.
+#[inline]
+pub fn hand_off(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
+    Resume::next(pkt.resume).map(|_| Next::HandOff(cpu.placement.owner(pkt.hash)))
+}
+
 /// Whether a packet that came from outside is on a CPU that does not own it: a bug of the stack, or of a device that
 /// vouches for a hash that is not ours.
 #[must_use]

@@ -120,6 +120,14 @@ impl Ifq {
         Ok(())
     }
 
+    /// Adds packets, `bytes` in all, to the stage; none if the interface is not open, or there is no room for all.
+    #[inline]
+    pub(super) fn stage_all(&mut self, pkts: &mut PktVec, bytes: usize) -> bool {
+        let is_staged = self.is_open && pkts.append_all(&mut self.stage);
+        self.staged_bytes += if is_staged { bytes } else { 0 };
+        is_staged
+    }
+
     /// Whether so much is staged that it is worth to ring before the roll-up.
     pub(super) fn is_due(&self) -> bool {
         self.stage.len() >= RING_AT_PACKETS || self.staged_bytes >= RING_AT_BYTES

@@ -41,23 +41,26 @@ const FRAGMENT: u16 = 0x3fff;
 ///
 /// # Spec
 /// RFC 791 §3.1; RFC 1122 §3.2.1; RFC 1812 §4.2.2, §5.2.2, §5.3.
-#[inline(always)]
+#[cold]
 pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
-    let Some(dst) = plain(pkt, &cpu.tables.own) else { return closer_look(cpu, pkt, key) };
-    if cpu.tables.judges_checksums {
-        recognise_checksum(cpu, pkt);
-    }
-    *key = dst.to_bits();
-    Next::Route4
+    let next = step_by_step(cpu, pkt, key);
+    cpu.counters.add(Count::Ip4In, u64::from(next != Next::Route4));
+    next
 }
 
-/// Takes a packet that needs no closer look (nearly all are such), and answers its destination. Nothing has happened to
-/// one that is not.
-#[inline]
-fn plain(pkt: &mut Pkt, own: &Own) -> Option<Ipv4Addr> {
-    let header = super::header(pkt);
-    let total_len = u16::from_be_bytes([header[2], header[3]]);
-    let (src, dst, proto) = (src(pkt), dst(pkt), header[9]);
+/// [`input`] for a packet that needs no closer look (nearly all are such), whose header begins `at` bytes into it; what
+/// stands before it is taken off. `None` for any other, to which nothing has happened then.
+///
+/// Only [`recognise_checksum`] is left to be done.
+#[inline(always)]
+#[must_use]
+pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u32> {
+    let header = pkt.window(0).get(usize::from(at)..)?.first_chunk::<HEADER_LEN>()?;
+    let [_, _, len_hi, len_lo, ..] = *header;
+    let [.., src_a, src_b, src_c, src_d, dst_a, dst_b, dst_c, dst_d] = *header;
+    let (src, dst) = ([src_a, src_b, src_c, src_d], [dst_a, dst_b, dst_c, dst_d]);
+    let (total_len, dst, proto) = (u16::from_be_bytes([len_hi, len_lo]), Ipv4Addr::from(dst), header[9]);
+    let src = Ipv4Addr::from(src);
     let is_plain = header[0] == NO_OPTIONS
         && total_len >= L4
         && verify_header_20(header)
@@ -65,19 +68,11 @@ fn plain(pkt: &mut Pkt, own: &Own) -> Option<Ipv4Addr> {
         && !own.may_have4(src)
         && !pkt.flags.any(NOT_PLAIN)
         && pkt.gso == Gso::None;
-    if !is_plain || !pkt.narrow(0, total_len) {
+    if !is_plain || !pkt.narrow(at, total_len) {
         return None;
     }
     (pkt.l4, pkt.proto) = (L4, proto);
-    Some(dst)
-}
-
-/// [`input`] for a packet of which something is not as usual, or is not right. What goes on is counted with the others.
-#[cold]
-fn closer_look(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
-    let next = step_by_step(cpu, pkt, key);
-    cpu.counters.add(Count::Ip4In, u64::from(next != Next::Route4));
-    next
+    Some(dst.to_bits())
 }
 
 fn step_by_step(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
@@ -248,7 +243,7 @@ fn judge_options(pkt: &Pkt) -> Option<Next> {
 
 /// Notes what the interface's configuration lets us know about the transport checksum.
 #[inline(never)]
-fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
+pub fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
     if !offload::may_be_partial(cpu, pkt) {
         return;
     }

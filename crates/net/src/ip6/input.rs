@@ -36,43 +36,36 @@ const NOT_PLAIN: Flags = LINK_GROUP.with(Flags::CSUM_PARTIAL);
 ///
 /// # Spec
 /// RFC 8200 §3, §4.3; RFC 4291 §2.5, §2.7.
-#[inline(always)]
-pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
-    let Some(dst) = plain(pkt, &cpu.tables.own) else { return closer_look(cpu, pkt, key) };
-    if cpu.tables.judges_checksums {
-        recognise_checksum(cpu, pkt);
-    }
-    *key = dst.to_bits();
-    Next::Route6
-}
-
-/// Takes a packet that needs no closer look (nearly all are such), and answers its destination. Nothing has happened to
-/// one that is not.
-#[inline]
-fn plain(pkt: &mut Pkt, own: &Own) -> Option<Ipv6Addr> {
-    let ip = pkt.window(0);
-    let payload_len = u16::from_be_bytes([ip[4], ip[5]]);
-    let (src, dst, next_header) = (src(pkt), dst(pkt), ip[6]);
-    let is_plain = ip[0] >> 4 == 6
-        && next_header != Protocol::HOP_BY_HOP.0
-        && is_usual(src)
-        && is_usual(dst)
-        && !own.may_have6(src)
-        && !pkt.flags.any(NOT_PLAIN)
-        && pkt.gso == Gso::None;
-    if !is_plain || !pkt.narrow(0, L4.saturating_add(payload_len)) {
-        return None;
-    }
-    (pkt.l4, pkt.proto) = (L4, next_header);
-    Some(dst)
-}
-
-/// [`input`] for a packet of which something is not as usual, or is not right. What goes on is counted with the others.
 #[cold]
-fn closer_look(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
+pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
     let next = step_by_step(cpu, pkt, key);
     cpu.counters.add(Count::Ip6In, u64::from(next != Next::Route6));
     next
+}
+
+/// [`input`] for a packet that needs no closer look (nearly all are such), whose header begins `at` bytes into it; what
+/// stands before it is taken off. `None` for any other, to which nothing has happened then.
+///
+/// Only [`recognise_checksum`] is left to be done.
+#[inline(always)]
+#[must_use]
+pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u128> {
+    let ip = pkt.window(0).get(usize::from(at)..)?.first_chunk::<HEADER_LEN>()?;
+    let (addrs, _) = ip[8..].as_chunks::<16>();
+    let &[src, dst] = addrs else { return None };
+    let (payload_len, next_header) = (u16::from_be_bytes([ip[4], ip[5]]), ip[6]);
+    let is_plain = ip[0] >> 4 == 6
+        && next_header != Protocol::HOP_BY_HOP.0
+        && begins_usual(src[0])
+        && begins_usual(dst[0])
+        && !own.may_have6(Ipv6Addr::from(src))
+        && !pkt.flags.any(NOT_PLAIN)
+        && pkt.gso == Gso::None;
+    if !is_plain || !pkt.narrow(at, L4.saturating_add(payload_len)) {
+        return None;
+    }
+    (pkt.l4, pkt.proto) = (L4, next_header);
+    Some(u128::from_be_bytes(dst))
 }
 
 fn step_by_step(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
@@ -114,11 +107,14 @@ fn cut_padding(cpu: &mut Cpu, pkt: &mut Pkt, total_len: usize) -> Result<(), Dro
     Ok(())
 }
 
-/// 20 to fd in the first byte: between the special addresses below and link-local and multicast ones above.
-#[inline]
 fn is_usual(addr: Ipv6Addr) -> bool {
-    // In this form the address is loaded once, as words.
-    (addr.to_bits() >> 120).wrapping_sub(0x20) < 0xde
+    begins_usual(addr.octets()[0])
+}
+
+/// 20 to fd: between the special addresses below and link-local and multicast ones above.
+#[inline]
+const fn begins_usual(first: u8) -> bool {
+    first.wrapping_sub(0x20) < 0xde
 }
 
 /// Looks closer at a packet with hop-by-hop options, or with an address or a frame that is not of the usual kind.
@@ -222,7 +218,7 @@ fn judge_options(pkt: &Pkt) -> Option<Next> {
 
 /// Notes what the interface's configuration lets us know about the transport checksum.
 #[inline(never)]
-fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
+pub fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
     if !offload::may_be_partial(cpu, pkt) {
         return;
     }

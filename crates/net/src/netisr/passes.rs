@@ -4,6 +4,7 @@
 //! look at the interface, one addition per counter. Facts that live for one turn are kept by position, not in the packet.
 
 use pkt::{Pkt, PktVec};
+use wire::ether::HEADER_LEN;
 
 use super::{CHUNK, dispatch, push};
 use crate::count::{Count, IfCount};
@@ -12,19 +13,25 @@ use crate::drop::DropReason;
 use crate::ether::{self, Port};
 use crate::fib::HopId;
 use crate::flow::{self, Cached};
-use crate::forward::forward;
+use crate::forward::{self, forward};
 use crate::next::{Next, Resume};
-use crate::tables::IfIndex;
+use crate::tables::{IfIndex, Tables};
 use crate::{ifq, ip4, ip6, rss};
 
 /// Ways that packets of a chunk take, one bit each.
 const TO_LANE4: u8 = 1;
 const TO_LANE6: u8 = 2;
+/// Not known yet: to be looked at step by step.
 const ELSEWHERE: u8 = 4;
+
+/// Bytes in front of the network header of a usual frame.
+#[expect(clippy::cast_possible_truncation, reason = "14")]
+const LINK_LEN: u16 = HEADER_LEN as u16;
 
 /// Scratch space: the vectors, and by position in them the facts that live for one turn.
 pub(super) struct Work {
     pub(super) frames: PktVec,
+    ways: [u8; CHUNK],
     next: [Next; CHUNK],
     hops: [HopId; CHUNK],
     lane4: Lane<u32>,
@@ -50,6 +57,7 @@ impl Default for Work {
     fn default() -> Self {
         Self {
             frames: PktVec::new(),
+            ways: [ELSEWHERE; CHUNK],
             next: [Next::Drop(DropReason::Shutdown); CHUNK],
             hops: [HopId::default(); CHUNK],
             lane4: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },
@@ -61,84 +69,110 @@ impl Default for Work {
 impl Work {
     /// First pass over frames from a ring: headers off, validated, and each packet on the CPU that owns it.
     pub(super) fn way_in(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
-        let packets = self.frames.len();
-        // A CPU that is alone owns everything, and its loop does not even ask.
-        let bytes = if cpu.placement.cpus() == 1 {
-            self.admit(cpu, ifindex, |_, _, ip| ip)
-        } else {
-            self.admit(cpu, ifindex, rss::place_among)
-        };
-        count_received(cpu, ifindex, packets, bytes);
-    }
-
-    #[inline(never)]
-    fn admit(
-        &mut self,
-        cpu: &mut Cpu,
-        ifindex: IfIndex,
-        place: impl Fn(&Cpu, &mut Pkt, Next) -> Next,
-    ) -> usize {
-        let port = Port::of(&cpu.tables, ifindex);
-        self.first_pass(cpu, |cpu, pkt| {
+        let (port, packets) = (Port::of(&cpu.tables, ifindex), self.frames.len());
+        let admit = |pkt: &mut Pkt| {
             pkt.rcvif = ifindex;
-            match port.admit(pkt) {
-                Some(ip) => place(cpu, pkt, ip),
-                None => frame(cpu, pkt),
-            }
-        })
+            port.admit(pkt)
+        };
+        // A CPU that is alone owns everything, and its loop does not even ask.
+        let (ways, bytes) = if cpu.placement.cpus() == 1 {
+            self.look(&cpu.tables, LINK_LEN, admit)
+        } else {
+            let share = cpu.share;
+            let is_mine = |pkt: &mut Pkt, ip| rss::is_mine(share, pkt, ip, HEADER_LEN);
+            self.look(&cpu.tables, LINK_LEN, |pkt| admit(pkt).filter(|ip| is_mine(pkt, *ip)))
+        };
+        self.sort(cpu, ways, |cpu, pkt| rss::hand_off(cpu, pkt).unwrap_or_else(|| frame(cpu, pkt)));
+        count_received(cpu, ifindex, packets, bytes);
     }
 
     /// First pass over packets that go on where they, or others, were interrupted.
     #[inline(never)]
     pub(super) fn resume(&mut self, cpu: &mut Cpu) {
-        self.first_pass(cpu, |cpu, pkt| Resume::next(pkt.resume).unwrap_or_else(|| frame(cpu, pkt)));
+        let (ways, _) = self.look(&cpu.tables, 0, |pkt| Resume::next(pkt.resume));
+        self.sort(cpu, ways, |cpu, pkt| Resume::next(pkt.resume).unwrap_or_else(|| frame(cpu, pkt)));
     }
 
-    /// Brings each packet to where it is to `begin`, and IP packets through their validation. Fills the lanes, and
-    /// answers how many bytes there were.
+    /// Validates the usual packets, of which `begin` says that IP begins `at` bytes into them. Answers the ways of all,
+    /// and how many bytes there were.
     #[inline(always)]
-    fn first_pass(&mut self, cpu: &mut Cpu, mut begin: impl FnMut(&mut Cpu, &mut Pkt) -> Next) -> usize {
-        let Self { frames, next, lane4, lane6, .. } = self;
-        let (mut ways, mut bytes) = (0, 0_usize);
-        frames.for_each_prefetching(|at, pkt| {
-            let at = at % CHUNK;
+    fn look(&mut self, tables: &Tables, at: u16, begin: impl Fn(&mut Pkt) -> Option<Next>) -> (u8, usize) {
+        let Self { frames, ways, lane4, lane6, .. } = self;
+        let (mut all, mut bytes) = (0, 0_usize);
+        frames.for_each_prefetching(|n, pkt| {
+            let n = n % CHUNK;
             bytes = bytes.wrapping_add(pkt.len());
-            let answer = match begin(cpu, pkt) {
-                Next::Ip4 => ip4::input::input(cpu, pkt, &mut lane4.keys[at]),
-                Next::Ip6 => ip6::input::input(cpu, pkt, &mut lane6.keys[at]),
-                other => other,
+            let way = match begin(pkt) {
+                Some(Next::Ip4) => ip4::input::plain(pkt, at, &tables.own).map(|key| {
+                    lane4.keys[n] = key;
+                    TO_LANE4
+                }),
+                Some(Next::Ip6) => ip6::input::plain(pkt, at, &tables.own).map(|key| {
+                    lane6.keys[n] = key;
+                    TO_LANE6
+                }),
+                _ => None,
             };
-            ways |= match answer {
-                Next::Route4 => TO_LANE4,
-                Next::Route6 => TO_LANE6,
-                _ => ELSEWHERE,
-            };
-            next[at] = answer;
+            ways[n] = way.unwrap_or(ELSEWHERE);
+            all |= ways[n];
         });
+        (all, bytes)
+    }
+
+    /// Fills the lanes; `careful` brings the packets that were not usual to where they are to begin.
+    #[inline]
+    fn sort(&mut self, cpu: &mut Cpu, ways: u8, careful: fn(&Cpu, &mut Pkt) -> Next) {
+        if cpu.tables.judges_checksums {
+            self.recognise_checksums(cpu);
+        }
         // The usual chunk is of one family and goes on as it is.
         match ways {
-            TO_LANE4 => core::mem::swap(frames, &mut lane4.pkts),
-            TO_LANE6 => core::mem::swap(frames, &mut lane6.pkts),
-            _ => self.split(cpu),
+            TO_LANE4 => core::mem::swap(&mut self.frames, &mut self.lane4.pkts),
+            TO_LANE6 => core::mem::swap(&mut self.frames, &mut self.lane6.pkts),
+            _ => self.split(cpu, careful),
         }
-        bytes
+    }
+
+    /// Notes what is known of the checksums of packets that have been found usual.
+    #[inline(never)]
+    fn recognise_checksums(&mut self, cpu: &mut Cpu) {
+        for (pkt, way) in self.frames.iter_mut().zip(&self.ways) {
+            match *way {
+                TO_LANE4 => ip4::input::recognise_checksum(cpu, pkt),
+                TO_LANE6 => ip6::input::recognise_checksum(cpu, pkt),
+                _ => {}
+            }
+        }
     }
 
     /// Takes the packets apart whose ways differ.
     ///
     /// Drops  [`DropReason::HandoffFull`].
     #[inline(never)]
-    fn split(&mut self, cpu: &mut Cpu) {
-        let Self { frames, next, lane4, lane6, .. } = self;
+    fn split(&mut self, cpu: &mut Cpu, careful: fn(&Cpu, &mut Pkt) -> Next) {
+        let Self { frames, ways, lane4, lane6, .. } = self;
         let mut handed_off = 0;
-        frames.take_each(|at, pkt| match next[at % CHUNK] {
-            Next::Route4 => lane4.join(cpu, pkt, at),
-            Next::Route6 => lane6.join(cpu, pkt, at),
-            Next::HandOff(owner) => match cpu.peers.hand_off(owner, pkt) {
-                Ok(()) => handed_off += 1,
-                Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
-            },
-            other => dispatch(cpu, pkt, other),
+        frames.take_each(|at, mut pkt| {
+            let at = at % CHUNK;
+            let (mut key4, mut key6) = (lane4.keys[at], lane6.keys[at]);
+            let next = match ways[at] {
+                TO_LANE4 => Next::Route4,
+                TO_LANE6 => Next::Route6,
+                _ => match careful(cpu, &mut pkt) {
+                    Next::Ip4 => ip4::input::input(cpu, &mut pkt, &mut key4),
+                    Next::Ip6 => ip6::input::input(cpu, &mut pkt, &mut key6),
+                    other => other,
+                },
+            };
+            match next {
+                Next::Route4 => lane4.join(cpu, pkt, key4),
+                Next::Route6 => lane6.join(cpu, pkt, key6),
+                Next::HandOff(owner) => match cpu.peers.hand_off(owner, pkt) {
+                    Ok(()) => handed_off += 1,
+                    Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
+                },
+                other => dispatch(cpu, pkt, other),
+            }
         });
         cpu.counters.add(Count::HandoffOut, handed_off);
     }
@@ -157,15 +191,57 @@ impl Work {
             return route_by_flow::<F>(cpu, &mut lane.pkts, next);
         }
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
-        let mut forwarded = 0;
-        for (mut pkt, hop) in lane.pkts.drain().zip(&*hops) {
-            match forward::<F>(cpu, &mut pkt, *hop, &mut forwarded) {
-                Next::Output => ifq::output(cpu, pkt),
-                other => dispatch(cpu, pkt, other),
-            }
+        match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
+            Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
+            None => forward_singly::<F>(cpu, &mut lane.pkts, hops, next),
         }
-        cpu.counters.add(F::FORWARDED, forwarded);
     }
+}
+
+/// Forwards the packets that go to gateways in the usual way; of the others, [`Routed::ROUTE`] is `next`. If all are on
+/// their way out by the same interface and nothing is left to be done for any: which, and their bytes.
+#[inline(always)]
+fn forward_usual<F: Routed>(
+    cpu: &mut Cpu,
+    pkts: &mut PktVec,
+    hops: &[HopId; CHUNK],
+    next: &mut [Next; CHUNK],
+) -> Option<(IfIndex, usize)> {
+    let outif = cpu.adjs.get(hops[0]).map_or(0, |adj| adj.outif);
+    let (mut left, mut bytes, mut others) = (0_u64, 0_usize, 0);
+    for ((pkt, hop), next) in pkts.iter_mut().zip(hops).zip(next) {
+        let is_plain = |pkt: &Pkt| !pkt.flags.any(ifq::SPECIAL);
+        let adj = cpu.adjs.gateway(*hop).filter(|adj| is_plain(pkt) && forward::passes::<F>(pkt, adj));
+        let Some(adj) = adj else {
+            (*next, others) = (F::ROUTE, !0);
+            left = left.wrapping_add(1);
+            continue;
+        };
+        bytes = bytes.wrapping_add(pkt.len());
+        others |= adj.outif ^ outif;
+        *next = forward::go_by::<F>(pkt, adj);
+        if *next != Next::Output {
+            others = !0;
+        }
+    }
+    let count = pkts.len();
+    cpu.counters.add(F::FORWARDED, (count as u64).wrapping_sub(left));
+    (others == 0).then_some((outif, bytes.wrapping_add(count.wrapping_mul(HEADER_LEN))))
+}
+
+/// Brings each packet to where it goes, those of which that is not known yet step by step.
+#[inline(never)]
+fn forward_singly<F: Routed>(cpu: &mut Cpu, pkts: &mut PktVec, hops: &[HopId; CHUNK], next: &[Next; CHUNK]) {
+    let mut forwarded = 0;
+    pkts.take_each(|at, mut pkt| {
+        let (hop, next) = (hops[at % CHUNK], next[at % CHUNK]);
+        let next = if next == F::ROUTE { forward::<F>(cpu, &mut pkt, hop, &mut forwarded) } else { next };
+        match next {
+            Next::Output => ifq::output(cpu, pkt),
+            other => dispatch(cpu, pkt, other),
+        }
+    });
+    cpu.counters.add(F::FORWARDED, forwarded);
 }
 
 /// The same with the flow cache, which looks up only what it does not know.
@@ -184,26 +260,33 @@ fn route_by_flow<F: Routed>(cpu: &mut Cpu, lane: &mut PktVec, next: &mut [Next; 
 }
 
 impl<K: Copy> Lane<K> {
-    /// Adds a packet that stood at `at` in the chunk.
-    fn join(&mut self, cpu: &mut Cpu, pkt: Pkt, at: usize) {
-        self.keys[self.pkts.len() % CHUNK] = self.keys[at % CHUNK];
+    /// Adds a packet to this destination.
+    fn join(&mut self, cpu: &mut Cpu, pkt: Pkt, key: K) {
+        self.keys[self.pkts.len() % CHUNK] = key;
         push(cpu, &mut self.pkts, pkt);
     }
 }
 
 /// A family with a lane of its own.
 pub(super) trait Routed: Cached {
+    /// Where packets are that are to be forwarded.
+    const ROUTE: Next;
+
     /// Its lane, and the scratch that a pass over it needs.
     fn lane(work: &mut Work) -> (&mut Lane<Self::Addr>, &mut [HopId; CHUNK], &mut [Next; CHUNK]);
 }
 
 impl Routed for ip4::Ip4 {
+    const ROUTE: Next = Next::Route4;
+
     fn lane(work: &mut Work) -> (&mut Lane<u32>, &mut [HopId; CHUNK], &mut [Next; CHUNK]) {
         (&mut work.lane4, &mut work.hops, &mut work.next)
     }
 }
 
 impl Routed for ip6::Ip6 {
+    const ROUTE: Next = Next::Route6;
+
     fn lane(work: &mut Work) -> (&mut Lane<u128>, &mut [HopId; CHUNK], &mut [Next; CHUNK]) {
         (&mut work.lane6, &mut work.hops, &mut work.next)
     }
