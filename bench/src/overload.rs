@@ -54,6 +54,8 @@ pub struct Overload {
 pub struct Slice {
     /// Frames that were offered, and that came through.
     pub frames: (f64, usize),
+    /// Times that the device was told to send.
+    pub doorbells: usize,
     /// For how long.
     pub took: Duration,
     /// Echo requests that were made, and that were answered.
@@ -145,6 +147,7 @@ impl Overload {
         (0..REST).for_each(|_| now = self.turn(now, &mut slice));
         let after = self.station.counts();
         slice.frames = (offered.floor(), after.forwarded - station.forwarded);
+        slice.doorbells = after.doorbells - station.doorbells;
         slice.pings = (after.asked - station.asked, after.answered - station.answered);
         slice
     }
@@ -224,18 +227,27 @@ struct Station {
     delivered: AtomicUsize,
     answered: AtomicUsize,
     forwarded: AtomicUsize,
+    /// Taken since the last doorbell.
+    waiting: AtomicUsize,
+    doorbells: AtomicUsize,
 }
 
 struct Counts {
     asked: usize,
     answered: usize,
     forwarded: usize,
+    doorbells: usize,
 }
 
 impl Station {
     fn counts(&self) -> Counts {
         let get = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        Counts { asked: get(&self.asked), answered: get(&self.answered), forwarded: get(&self.forwarded) }
+        Counts {
+            asked: get(&self.asked),
+            answered: get(&self.answered),
+            forwarded: get(&self.forwarded),
+            doorbells: get(&self.doorbells),
+        }
     }
 }
 
@@ -263,10 +275,16 @@ impl Driver for Far {
         let answers = from.iter().filter(|pkt| pkt.len() == PING_LEN).count();
         self.station.answered.fetch_add(answers, Ordering::Relaxed);
         self.station.forwarded.fetch_add(from.len() - answers, Ordering::Relaxed);
+        self.station.waiting.fetch_add(from.len(), Ordering::Relaxed);
         pool.give_all(from);
     }
 
-    fn doorbell(&mut self, _pool: &mut Pool) {}
+    /// A doorbell where nothing waits is none: a driver does not tell its device.
+    fn doorbell(&mut self, _pool: &mut Pool) {
+        if self.station.waiting.swap(0, Ordering::Relaxed) > 0 {
+            self.station.doorbells.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     fn caps(&self) -> Caps {
         Caps { buffers_max: 1, ..Caps::default() }
@@ -296,6 +314,26 @@ mod tests {
                 assert!(slices.iter().all(|slice| slice.frames.1 > 0), "{family:?} at {load}");
             }
             assert_eq!(router.afterwards(1e4), (1.0, 0), "{family:?}");
+        }
+    }
+
+    #[test]
+    fn a_packet_alone_is_rung_for_in_its_turn_and_many_share_a_doorbell() {
+        for family in [Family::Ip4, Family::Ip6] {
+            let (mut router, _remote) = Overload::new(family).unwrap();
+            let mut sent = |packets: usize| {
+                let before = router.station.counts();
+                router.ring.store(packets, Ordering::Relaxed);
+                router.turn(Duration::ZERO, &mut Slice::default());
+                let after = router.station.counts();
+                (after.forwarded - before.forwarded, after.doorbells - before.doorbells)
+            };
+            for _ in 0..10 {
+                assert_eq!(sent(1), (1, 1), "{family:?}");
+            }
+            let (packets, doorbells) = sent(256);
+            assert!(packets >= 64 && doorbells * 16 <= packets, "{family:?}: {doorbells} for {packets}");
+            assert_eq!(sent(0), (0, 0), "{family:?}");
         }
     }
 }

@@ -8,6 +8,7 @@
 //! The generator and the sink are XDP programs ([`dev::bpf::flood`], [`dev::bpf::sink`]), so that whoever is between them
 //! is the slowest. The namespaces have no names: they are gone with the process, however it ends.
 
+pub mod count;
 pub mod doorbells;
 pub mod frames;
 pub mod generator;

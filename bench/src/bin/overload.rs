@@ -100,6 +100,10 @@ fn say(steps: &[Step], (through, missing): (f64, usize)) {
         println!("offered = {offered:.0}\ndelivered = {delivered:.0}");
         println!("percent of the plateau = {:.1}", 100.0 * delivered / plateau);
         println!("times offered = {:.1}", offered / plateau);
+        println!(
+            "doorbells a frame = {:.4}",
+            heaviest.median(|slice| slice.doorbells as f64 / slice.frames.1 as f64)
+        );
     }
     let slices = || steps.iter().flat_map(|step| &step.slices);
     println!("pings lost = {}", slices().map(|slice| slice.pings.0 - slice.pings.1).sum::<usize>());

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use bench::frames::Family;
+use bench::veth::count::count;
 use bench::veth::doorbells::{Doorbells, doorbells};
 use bench::veth::generator::{Generator, Variety};
 use bench::veth::lab::Lab;
@@ -14,7 +15,7 @@ use bench::veth::measure::{Flow, Most, measure, saturate};
 use bench::veth::overload::{Outcome, Step, overload};
 use bench::veth::routers::{self, Kind};
 
-const USAGE: &str = "usage: veth WHO [--overload yes | --doorbells yes] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
+const USAGE: &str = "usage: veth WHO [--overload yes | --doorbells yes | --count FRAMES] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
 
 /// After which everything is at rest.
 const REST: Duration = Duration::from_millis(200);
@@ -36,6 +37,8 @@ enum What {
     Rate,
     Overload,
     Doorbells,
+    /// So many frames in one thread, to be counted from outside.
+    Count(u32),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn wanted() -> Result<Wanted> {
             ("--layout", name) => wanted.layout = Layout::named(name)?,
             ("--window", ms) => wanted.window = Duration::from_millis(ms.parse()?),
             ("--overload", "yes") => wanted.what = What::Overload,
+            ("--count", frames) => wanted.what = What::Count(frames.parse()?),
             ("--doorbells", "yes") => wanted.what = What::Doorbells,
             ("--flows", flows) => wanted.variety.flows = mask(flows)?,
             ("--to", destinations) => wanted.variety.destinations = mask(destinations)?,
@@ -84,12 +88,15 @@ fn mask(count: &str) -> Result<u16> {
 
 fn run(wanted: &Wanted) -> Result<()> {
     let lab = Lab::new(wanted.family, wanted.layout)?;
+    if let What::Count(frames) = wanted.what {
+        return count(&lab, wanted.kind, frames);
+    }
     let mut router = routers::start(wanted.kind, &lab)?;
     let mut generator = Generator::start(&lab, wanted.variety)?;
     match wanted.what {
         What::Overload => say_outcome(&overload(&lab, &mut generator, wanted.window)?),
         What::Doorbells => say_doorbells(&doorbells(&lab, &mut generator, &*router, wanted.window)?),
-        What::Rate => {
+        What::Rate | What::Count(_) => {
             let most = saturate(&lab, &mut generator)?;
             say(&most, &measure(&lab, &generator, router.thread().as_ref(), wanted.window)?);
         }

@@ -92,6 +92,24 @@ pub trait Router {
     }
 }
 
+/// Something that forwards when it is told to.
+pub trait Stepped: Send {
+    /// Forwards what is there; answers how many frames that was.
+    fn turn(&mut self) -> usize;
+}
+
+/// Bare rings or the driver, in the calling thread.
+///
+/// # Errors
+/// When it is somebody else, or does not start.
+pub fn stepped(kind: Kind, lab: &Lab) -> Result<Box<dyn Stepped>> {
+    lab.router.run(|| match kind {
+        Kind::Rings => af_xdp::rings(lab),
+        Kind::Driver => af_xdp::driver(lab),
+        other => bail!("{other:?} has threads of its own"),
+    })?
+}
+
 /// Starts a router, and waits until it forwards.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use dev::sys::poll::{PollFd, PollFlags, wait};
 use net::driver::Driver;
 use pkt::{Arena, PktVec, Pool};
 
-use super::{Figures, Router};
+use super::{Figures, Router, Stepped};
 use crate::veth::frames::{OUT_MAC, SINK_MAC};
 use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{Layout, ROUTER_CPU};
@@ -32,10 +32,8 @@ pub(super) struct Worker {
     thread: Option<JoinHandle<Result<Figures>>>,
 }
 
-/// One turn of a forwarder.
-trait Turn {
-    /// Answers how many frames were moved.
-    fn turn(&mut self) -> usize;
+/// A forwarder that is turned by whoever has it.
+trait Turn: Stepped {
     /// Waits for frames.
     fn rest(&self) -> Result<()>;
     fn figures(&self) -> Figures;
@@ -99,6 +97,18 @@ impl Drop for Worker {
     }
 }
 
+/// Bare rings, to be turned by the caller.
+pub(super) fn rings(lab: &Lab) -> Result<Box<dyn Stepped>> {
+    let (input, output) = options(lab)?;
+    Ok(Box::new(Relay::open(&mut pool()?, &input, &output, addresses())?))
+}
+
+/// The driver without a stack, to be turned by the caller.
+pub(super) fn driver(lab: &Lab) -> Result<Box<dyn Stepped>> {
+    let (input, output) = options(lab)?;
+    Ok(Box::new(Coupled::open(pool()?, &input, &output)?))
+}
+
 fn options(lab: &Lab) -> Result<(Options, Options)> {
     let options = |ifindex| Options {
         ifindex,
@@ -123,11 +133,13 @@ fn addresses() -> [u8; 12] {
     both
 }
 
-impl Turn for Relay {
+impl Stepped for Relay {
     fn turn(&mut self) -> usize {
         self.turn()
     }
+}
 
+impl Turn for Relay {
     fn rest(&self) -> Result<()> {
         if !self.busy() {
             wait(&mut [PollFd::new(&self.waiter(), PollFlags::IN)], Some(NAP))?;
@@ -163,7 +175,7 @@ impl Coupled {
     }
 }
 
-impl Turn for Coupled {
+impl Stepped for Coupled {
     fn turn(&mut self) -> usize {
         let Self { input, output, pool, vec, .. } = self;
         // Nothing comes from there, but a ring that has no buffers would not let us rest.
@@ -179,7 +191,9 @@ impl Turn for Coupled {
         output.doorbell(pool);
         got
     }
+}
 
+impl Turn for Coupled {
     fn rest(&self) -> Result<()> {
         if let Some(device) = self.waiter.descriptor()
             && self.vec.is_empty()
