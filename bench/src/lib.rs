@@ -3,6 +3,7 @@
 
 pub mod bare;
 pub mod cpus;
+pub mod elsewhere;
 pub mod frames;
 pub mod indirect;
 pub mod internet;

@@ -64,9 +64,7 @@ impl Router {
         let (supply, sent) = (Supply::default(), Arc::default());
         let source = Box::new(Source::new(frames, Arc::clone(&supply)));
         let sink = Box::new(Sink::new(Arc::clone(&sent)));
-        let router = Self { supply, sent, ..Self::between(family, routes, source, sink)? };
-        router.sent.store(0, Ordering::Relaxed);
-        Ok(router)
+        Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
     }
 
     /// The same as [`Router::new`] with a queue between driver and stack.
@@ -81,9 +79,7 @@ impl Router {
         let source = Box::new(Indirect::new(source));
         let sink = Box::new(Sink::new(Arc::clone(&sent)));
         let routes = (1..=DESTINATIONS).filter_map(to);
-        let router = Self { supply, sent, ..Self::between(family, routes, source, sink)? };
-        router.sent.store(0, Ordering::Relaxed);
-        Ok(router)
+        Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
     }
 
     /// A router between two devices of any kind.
@@ -124,9 +120,16 @@ impl Router {
         Ok(router)
     }
 
-    /// Fast forwarding from now on, with a cache for so many flows.
-    pub fn cache_flows(&mut self, flows: usize) {
-        self.netisr.set_flows(Some(flows));
+    /// Fast forwarding from now on, with a cache for so many flows; or normal forwarding.
+    pub fn cache_flows(&mut self, flows: Option<usize>) {
+        self.netisr.set_flows(flows);
+    }
+
+    /// The same with what its source gives, and its sink counts.
+    #[must_use]
+    pub(crate) fn counting(self, supply: Supply, sent: Arc<AtomicUsize>) -> Self {
+        sent.store(0, Ordering::Relaxed);
+        Self { supply, sent, ..self }
     }
 
     /// One turn, a microsecond after the one before.

@@ -32,6 +32,13 @@ const MANY: usize = 256;
 const SHORT: usize = 4096;
 /// How many times longer the long runs are.
 const LONGER: usize = 3;
+/// What must cost the same: routers with all that can be configured, none of it for the packets that are counted, and those
+/// without. Packets in a turn are [`MANY`].
+const ELSEWHERE: &[(&str, &str)] = &[("all4", "ip4"), ("all6", "ip6")];
+/// What the first may cost more than the second, in percent.
+const UNUSED_MAX: f64 = 0.5;
+/// More CPUs may cost so much more than one whose packets say what they hash to as well, in percent.
+const CPUS_MAX: f64 = 5.0;
 /// What a case may cost more than its baseline, in percent.
 const WORSE_MAX: f64 = 2.0;
 const BASELINE: &str = "bench/icount.toml";
@@ -103,11 +110,16 @@ fn count_twice(program: &Path) -> Result<Counts> {
 }
 
 fn count_all(program: &Path) -> Result<Counts> {
-    let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (kind, *at_once)));
+    let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (*kind, *at_once)));
+    let many = SEVERAL.iter().copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
     cases
-        .chain(SEVERAL.iter().map(|kind| (kind, MANY)))
-        .map(|(kind, at_once)| Ok((format!("{kind}.{at_once:03}"), count(program, kind, at_once)?)))
+        .chain(many.map(|kind| (kind, MANY)))
+        .map(|(kind, at_once)| Ok((case(kind, at_once), count(program, kind, at_once)?)))
         .collect()
+}
+
+fn case(kind: &str, at_once: usize) -> String {
+    format!("{kind}.{at_once:03}")
 }
 
 fn count(program: &Path, kind: &str, at_once: usize) -> Result<f64> {
@@ -158,12 +170,28 @@ fn write(counts: Counts) -> Result<()> {
     Ok(())
 }
 
-/// The cases that cost more than they may, or that have no baseline.
+/// The cases that cost more than they may, or that have nothing to be compared with.
 fn too_much(counts: &Counts, baseline: &Counts) -> Vec<String> {
     let worse = |(case, count): &(&String, &f64)| {
-        baseline.get(*case).is_none_or(|before| **count > before * (1.0 + WORSE_MAX / 100.0))
+        is_more(Some(**count), baseline.get(*case), WORSE_MAX) || !is_within_its_bound(counts, case)
     };
     counts.iter().filter(worse).map(|(case, _)| case.clone()).collect()
+}
+
+/// Whether what must not cost more than another case does not.
+fn is_within_its_bound(counts: &Counts, name: &str) -> bool {
+    let unused = ELSEWHERE.iter().map(|(kind, plain)| (*kind, *plain, UNUSED_MAX));
+    let cpus = SEVERAL.iter().filter(|kind| kind.starts_with("hash")).map(|kind| (*kind, "hash1", CPUS_MAX));
+    let mut bounds = unused.chain(cpus).filter(|(kind, ..)| case(kind, MANY) == name);
+    bounds.all(|(_, plain, most)| !is_more(counts.get(name).copied(), counts.get(&case(plain, MANY)), most))
+}
+
+/// Whether a count is more than so many percent above another one, or there is none to compare it with.
+fn is_more(count: Option<f64>, than: Option<&f64>, percent: f64) -> bool {
+    match (count, than) {
+        (Some(count), Some(than)) => count > than * (1.0 + percent / 100.0),
+        _ => true,
+    }
 }
 
 fn print_table(counts: &Counts, baseline: &Counts) {
@@ -173,5 +201,34 @@ fn print_table(counts: &Counts, baseline: &Counts) {
             (format!("{before:.1}"), format!("{:+.1} %", (count / before - 1.0) * 100.0))
         });
         println!("  {case:10} {count:>18.1} {before:>10} {change:>8}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(all: &[(&str, f64)]) -> Counts {
+        all.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn what_is_not_used_may_not_cost_anything_and_more_cpus_only_little() {
+        let before =
+            counts(&[("ip4.256", 320.0), ("all4.256", 330.0), ("hash1.256", 300.0), ("hash8.256", 330.0)]);
+        assert_eq!(too_much(&before, &before), ["all4.256", "hash8.256"]);
+        let now =
+            counts(&[("ip4.256", 320.0), ("all4.256", 321.0), ("hash1.256", 300.0), ("hash8.256", 314.0)]);
+        assert_eq!(too_much(&now, &before), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_case_is_compared_with_what_it_cost_before() {
+        let before = counts(&[("wire.001", 100.0)]);
+        assert_eq!(too_much(&counts(&[("wire.001", 101.0)]), &before), Vec::<String>::new());
+        assert_eq!(
+            too_much(&counts(&[("wire.001", 103.0), ("new.001", 1.0)]), &before),
+            ["new.001", "wire.001"]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Forwards frames in memory, to be watched by valgrind: `forward KIND PACKETS_A_TURN PACKETS`.
 //!
-//! `ip4` and `ip6` are a router of one CPU; `indirect` is IPv4 with a queue of 50 between driver and stack. `match2` is
+//! `ip4` and `ip6` are a router of one CPU, `all4` and `all6` the same with all that can be configured, none of it for these
+//! packets; `indirect` is IPv4 with a queue of 50 between driver and stack. `match2` is
 //! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
 //! without a stack between them: what the harness itself costs.
@@ -9,6 +10,7 @@
 use std::process::ExitCode;
 
 use bench::cpus::{self, Rings};
+use bench::elsewhere;
 use bench::frames::Family;
 use bench::router::Router;
 
@@ -22,6 +24,8 @@ fn main() -> ExitCode {
     let forwarded = match what.as_str() {
         "ip4" => route(Family::Ip4, turns, at_once),
         "ip6" => route(Family::Ip6, turns, at_once),
+        "all4" => route_beside_all(Family::Ip4, turns, at_once),
+        "all6" => route_beside_all(Family::Ip6, turns, at_once),
         "indirect" => Router::indirect(Family::Ip4).ok().map(|mut router| router.forward(turns, at_once)),
         "wire" => bench::wire::pass(turns, at_once).ok(),
         several => match several_cpus(several) {
@@ -38,6 +42,12 @@ fn main() -> ExitCode {
 
 fn route(family: Family, turns: usize, at_once: usize) -> Option<usize> {
     Router::new(family).ok().map(|mut router| router.forward(turns, at_once))
+}
+
+fn route_beside_all(family: Family, turns: usize, at_once: usize) -> Option<usize> {
+    let mut router = elsewhere::router(family).ok()?;
+    let before = router.forward(0, 0);
+    Some(router.forward(turns, at_once) - before)
 }
 
 fn several_cpus(kind: &str) -> Option<(u16, Rings)> {
@@ -62,6 +72,8 @@ fn route_among(cpus: u16, rings: Rings, turns: usize, at_once: usize) -> Option<
 const SETTLING: usize = 2;
 
 fn usage() -> ExitCode {
-    eprintln!("usage: forward ip4|ip6|indirect|wire|matchCPUS|hashCPUS|crossCPUS PACKETS_A_TURN PACKETS");
+    eprintln!(
+        "usage: forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS PACKETS_A_TURN PACKETS"
+    );
     ExitCode::from(2)
 }

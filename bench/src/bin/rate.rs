@@ -57,7 +57,7 @@ fn measure(workload: Workload, at_once: usize, flows: u32, time: Duration) -> Re
     let mut bare = Bare::new(frames.clone()).map_err(no_memory)?;
     let mut router = Router::with(workload.family, workload.prefixes(), frames).map_err(no_memory)?;
     if let Some(flows) = usize::try_from(flows).ok().filter(|flows| *flows > 0) {
-        router.cache_flows(flows);
+        router.cache_flows(Some(flows));
     }
     let turns = BATCH / at_once;
     let (mut whole, mut wire) = (Vec::new(), Vec::new());
