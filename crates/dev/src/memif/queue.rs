@@ -68,6 +68,10 @@ pub(super) struct TxQueue {
     room: u16,
     /// Our place when we published last.
     told: u16,
+    /// Bytes put in so far. It wraps.
+    put: u32,
+    /// For each descriptor, by its place in the ring, how many bytes were put in before it was used last.
+    before: Box<[u32]>,
 }
 
 /// What came of putting a frame in.
@@ -155,7 +159,28 @@ impl TxQueue {
         let beyond = if role == Role::Slave { ring.size() } else { 0 };
         let end = End { ring, buffers, role, next: 0, ahead: 0, beyond };
         end.publish();
-        Self { end, room: 0, told: 0 }
+        let before = vec![0; usize::from(end.ring.size())].into_boxed_slice();
+        Self { end, room: 0, told: 0, put: 0, before }
+    }
+
+    /// Bytes of the frames that the peer has not taken yet; none if its index makes no sense.
+    pub(super) fn in_flight(&self) -> usize {
+        let waiting = self.end.ready().map_or(0, |room| self.end.ring.size() - room);
+        if waiting == 0 {
+            return 0;
+        }
+        let oldest = self.end.ring.slot(self.end.next.wrapping_sub(waiting));
+        let before = self.before.get(usize::from(oldest)).copied().unwrap_or(self.put);
+        self.put.wrapping_sub(before) as usize
+    }
+
+    /// Notes that `len` bytes go into a descriptor, and where they begin.
+    #[inline]
+    fn note(&mut self, at: u16, len: u32) {
+        if let Some(before) = self.before.get_mut(usize::from(self.end.ring.slot(at))) {
+            *before = self.put;
+        }
+        self.put = self.put.wrapping_add(len);
     }
 
     /// Looks how much room there is.
@@ -180,6 +205,7 @@ impl TxQueue {
                 break;
             }
             self.end.ring.set_desc(at, Desc { len: length(bytes), next: false, ..buffer });
+            self.note(at, length(bytes));
             at = at.wrapping_add(1);
         }
         self.end.next = at;

@@ -140,6 +140,11 @@ impl Driver for MemifRing {
         }
     }
 
+    /// What the peer has not taken yet. Without a peer, frames are gone as soon as they are taken.
+    fn in_flight(&self) -> Option<usize> {
+        Some(self.wire.as_deref().map_or(0, |wire| wire.tx.in_flight()))
+    }
+
     /// Buffers that come home wake nobody.
     fn busy(&self) -> bool {
         self.queue().is_some_and(RxQueue::is_starved)

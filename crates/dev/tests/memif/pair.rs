@@ -66,6 +66,24 @@ fn a_full_ring_takes_no_more_and_loses_nothing() {
 }
 
 #[test]
+fn what_the_peer_has_not_taken_is_in_flight() {
+    let place = Place::new();
+    let mut ends = pair(&place, |options| (options.ring_size, options.buffer_size) = (16, 2048));
+    for from in [0, 1] {
+        for round in 0..40 {
+            assert_eq!(ends[from].rings[0].in_flight(), Some(0), "{round}");
+            let (short, long) = (frame(100, round), frame(5000, round));
+            assert_eq!(ends[from].send(0, &[short.clone(), long.clone()]), 2);
+            assert_eq!(ends[from].rings[0].in_flight(), Some(5100));
+            let full: Vec<_> = (0..12).map(|seed| frame(60, seed)).collect();
+            assert_eq!(ends[from].send(0, &full), 12);
+            assert_eq!(ends[from].rings[0].in_flight(), Some(5100 + 12 * 60));
+            assert_eq!(ends[1 - from].receive(0, 14).len(), 14);
+        }
+    }
+}
+
+#[test]
 fn indices_wrap_as_often_as_they_like() {
     let place = Place::new();
     let mut ends = pair(&place, |options| options.ring_size = 64);

@@ -154,6 +154,9 @@ impl TxQueue {
             let len = u32::try_from(len).unwrap_or(u32::MAX);
             self.end.ring.set_desc(at, Desc { next: left > 0, len, ..buffer });
             if left == 0 {
+                // Counted as one, so that a peer in the middle of it has taken it.
+                self.note(self.end.next, u32::try_from(pkt.len()).unwrap_or(u32::MAX));
+                (1..=used).for_each(|piece| self.note(self.end.next.wrapping_add(piece), 0));
                 self.end.next = at.wrapping_add(1);
                 self.room -= used + 1;
                 return Ok(Put::Done);
