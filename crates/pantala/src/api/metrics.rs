@@ -5,7 +5,10 @@
 use core::fmt::{self, Write};
 
 use super::stack::Stack;
-use super::types::{Error, Interface, InterfaceCounters, InterfaceFlag, Netisr, OutputQueue, Pool};
+use super::types::{
+    Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
+    OutputQueue, Pool,
+};
 
 /// All metrics of a stack.
 pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
@@ -14,6 +17,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     let all = stack.interfaces()?;
     interfaces(&mut page, &all);
     queues(&mut page, &all);
+    memifs(&mut page, &all);
     counters(&mut page, stack, &netisrs)?;
     cpus(&mut page, &netisrs);
     pools(&mut page, &stack.pools()?);
@@ -104,6 +108,43 @@ fn queues(page: &mut Page, interfaces: &[Interface]) {
         page.head(name, "counter", help);
         for interface in interfaces {
             page.value(name, &[("if", &interface.name)], read(&interface.counters));
+        }
+    }
+}
+
+type PerMemif = (&'static str, &'static str, &'static str, fn(&MemifInfo) -> u64);
+
+const PER_MEMIF: &[PerMemif] = &[
+    ("pantala_memif_connected", "gauge", "Whether frames can flow to and from a peer.", |memif| {
+        u64::from(memif.state == MemifState::Connected)
+    }),
+    ("pantala_memif_connects_total", "counter", "Times that a peer was connected.", |memif| memif.connects),
+    ("pantala_memif_ends_total", "counter", "Times that a peer was refused or left.", |memif| memif.ends),
+];
+
+/// The other programs at the ends of shared memory, and what they did wrong.
+fn memifs(page: &mut Page, interfaces: &[Interface]) {
+    let memif = |interface: &Interface| interface.device.as_ref()?.memif.clone();
+    let all: Vec<(&str, MemifInfo)> =
+        interfaces.iter().filter_map(|interface| Some((&*interface.name, memif(interface)?))).collect();
+    for (name, kind, help, read) in PER_MEMIF {
+        page.head(name, kind, help);
+        for (interface, memif) in &all {
+            page.value(name, &[("if", interface)], read(memif));
+        }
+    }
+    let name = "pantala_memif_faults_total";
+    page.head(name, "counter", "Frames dropped and connections ended for what a peer did in the rings.");
+    for (interface, memif) in &all {
+        let MemifFaults { bad_descriptor, bad_length, bad_chain, index_jump, bad_buffer } = memif.faults;
+        for (fault, count) in [
+            ("bad_descriptor", bad_descriptor),
+            ("bad_length", bad_length),
+            ("bad_chain", bad_chain),
+            ("index_jump", index_jump),
+            ("bad_buffer", bad_buffer),
+        ] {
+            page.value(name, &[("if", interface), ("fault", &fault)], count);
         }
     }
 }

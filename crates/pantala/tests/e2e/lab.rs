@@ -170,7 +170,7 @@ impl Host {
     }
 
     /// Its section of pantala's configuration.
-    fn section(&self) -> String {
+    pub(crate) fn section(&self) -> String {
         let (name, port, rings) = (self.ifname(), self.outside(), self.link.rings);
         let device = match self.link.attach {
             Attach::Native => format!("af_xdp:{port},mode=native"),

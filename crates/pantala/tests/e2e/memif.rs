@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
+use ipnet::IpNet;
 use pantala::api::MemifState;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::lab::namespace;
+use crate::lab::{Attach, Family, Lab, Link, namespace};
 use crate::need;
 use crate::pantala::{Folder, Pantala};
+use crate::socket::stream_arrives;
 use crate::wait::{until, until_right};
 
 const ADDRESSES: [[&str; 2]; 2] = [["192.0.2.1", "2001:db8::1"], ["192.0.2.2", "2001:db8::2"]];
@@ -100,6 +102,48 @@ fn a_peer_that_is_killed_is_missed_and_welcome_again() {
         let home =
             |pools: &Value| pools.as_array().unwrap().iter().all(|pool| pool["free"] == pool["buffers"]);
         until_right("all buffers are home", || stays.json("netstat -m"), home);
+    }
+}
+
+/// What each stream moves, bytes.
+const STREAM: u64 = 16 << 20;
+
+/// Two hosts of Linux, each behind a router of its own, and memif between the two routers.
+#[test]
+fn streams_cross_two_routers_that_memif_joins() {
+    let links = [Link::new(Attach::Tap), Link::new(Attach::Tap)];
+    let test = "memif::streams_cross_two_routers_that_memif_joins";
+    let Some(mut lab) = Lab::without_pantala(test, &links) else { return };
+    let folder = Folder::new();
+    let start = |end: usize, role| {
+        let other = &lab.hosts[1 - end];
+        let routes = Family::BOTH.map(|family| {
+            let to = IpNet::new_assert(other.router(family), family.pick(24, 64)).trunc();
+            let via = family.pick(ADDRESSES[1 - end][0], ADDRESSES[1 - end][1]);
+            format!("[[route]]\nto = \"{to}\"\nvia = [\"{via}\"]\n")
+        });
+        let more = format!("forwarding = true\n{}", lab.hosts[end].section());
+        let text = config(&folder, role, ADDRESSES[end], &more) + &routes.concat();
+        Pantala::start(&lab.router, &text)
+    };
+    let (first, second) = (start(0, "master"), start(1, "slave"));
+    lab.pantala = Some(first);
+    lab.attach();
+    until_right(
+        "both are connected",
+        || [lab.pantala(), &second].into_iter().all(is_connected),
+        |both| *both,
+    );
+    let (a, b) = lab.pair();
+    lab.both(|family| {
+        assert!(stream_arrives(&a.netns, &b.netns, b.addr(family), STREAM).unwrap());
+        assert!(stream_arrives(&b.netns, &a.netns, a.addr(family), STREAM).unwrap());
+    });
+    let metrics = lab.pantala().metrics();
+    for line in
+        ["pantala_memif_connected{if=\"m\"} 1", "pantala_memif_faults_total{if=\"m\",fault=\"bad_chain\"} 0"]
+    {
+        assert!(metrics.lines().any(|known| known == line), "{line} is not in\n{metrics}");
     }
 }
 

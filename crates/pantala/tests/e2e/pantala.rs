@@ -155,6 +155,11 @@ impl Pantala {
         self.interfaces().into_iter().find(|interface| interface.name == name).unwrap()
     }
 
+    /// What Prometheus would read.
+    pub(crate) fn metrics(&self) -> String {
+        self.client.text("/metrics").unwrap()
+    }
+
     /// Whether all interfaces carry packets.
     pub(crate) fn is_running(&self) -> bool {
         self.interfaces().iter().all(|interface| interface.is(InterfaceFlag::Running))
