@@ -22,7 +22,7 @@ const SINGLY_WINDOWS: u32 = 5;
 /// Rounds in which doorbells are counted: counts do not depend on the machine.
 const DOORBELL_ROUNDS: usize = 3;
 /// Rounds where all share a CPU; and where the generator's best pace has to be looked for, which takes several seconds.
-const ROUNDS: (usize, usize) = (8, 6);
+const ROUNDS: (usize, usize) = (8, 5);
 
 pub fn contests() -> Vec<Contest> {
     let one = |who| Veth::new(who, "one");
