@@ -251,12 +251,26 @@ fn route_by_flow<F: Routed>(cpu: &mut Cpu, lane: &mut PktVec, next: &mut [Next; 
         flow::forward::<F>(cpu, &mut flows, lane, next);
         cpu.flows = Some(flows);
     }
-    for (pkt, next) in lane.drain().zip(next) {
-        match next {
+    match together(lane, next) {
+        Some((outif, bytes)) => ifq::output_all(cpu, lane, outif, bytes),
+        None => lane.take_each(|at, pkt| match next[at % CHUNK] {
             Next::Output => ifq::output(cpu, pkt),
-            other => dispatch(cpu, pkt, *other),
-        }
+            other => dispatch(cpu, pkt, other),
+        }),
     }
+}
+
+/// If all packets are on their way out by the same interface and nothing is left to be done for any: which, and their
+/// bytes.
+#[inline]
+fn together(lane: &PktVec, next: &[Next; CHUNK]) -> Option<(IfIndex, usize)> {
+    let outif = lane.iter().next()?.outif;
+    let (mut others, mut bytes) = (false, 0_usize);
+    for (pkt, next) in lane.iter().zip(next) {
+        others |= *next != Next::Output || pkt.outif != outif || pkt.flags.any(ifq::SPECIAL);
+        bytes = bytes.wrapping_add(pkt.len());
+    }
+    (!others).then_some((outif, bytes))
 }
 
 impl<K: Copy> Lane<K> {
