@@ -85,9 +85,9 @@ fn is_cached(protocol: u8) -> bool {
 
 /// The two bits of congestion notification are not part of the class: they differ from packet to packet.
 #[inline]
-fn rest([a, b, c, d]: [u8; PORTS], protocol: u8, class: u8, rcvif: IfIndex) -> u64 {
-    let [high, low] = rcvif.to_be_bytes();
-    u64::from_be_bytes([a, b, c, d, protocol, class & !3, high, low])
+fn rest(ports: [u8; PORTS], protocol: u8, class: u8, rcvif: IfIndex) -> u64 {
+    let about = u64::from(protocol) | u64::from(class & !3) << 8 | u64::from(rcvif) << 16;
+    u64::from(u32::from_ne_bytes(ports)) | about << 32
 }
 
 #[inline]
