@@ -80,8 +80,10 @@ impl Netisr {
     }
 
     fn take_over_from(&mut self, from: usize) -> usize {
-        let Self { inbox, cpu, .. } = self;
-        inbox.from[from].home.drain(usize::MAX, |pkt| cpu.pool.come_home(pkt));
+        let Self { inbox, cpu, work, .. } = self;
+        while inbox.from[from].home.drain(VEC_MAX, |pkt| push(cpu, &mut work.frames, pkt)) > 0 {
+            cpu.pool.come_home_all(&mut work.frames);
+        }
         let taken = (0..VEC_MAX / CHUNK).map_while(|_| self.take_over(from)).sum();
         self.cpu.counters.add(Count::HandoffIn, taken as u64);
         taken
@@ -91,6 +93,7 @@ impl Netisr {
     fn take_over(&mut self, from: usize) -> Option<usize> {
         let Self { inbox, cpu, work, .. } = self;
         let taken = inbox.from[from].packets.drain(CHUNK, |pkt| push(cpu, &mut work.frames, pkt));
+        work.frames.fetch_to_write();
         self.input(From::Inside);
         Some(taken).filter(|taken| *taken > 0)
     }

@@ -248,6 +248,13 @@ impl Pool {
         });
     }
 
+    /// Takes back own buffers that died on another CPU, many at once.
+    pub fn come_home_all(&mut self, pkts: &mut PktVec) {
+        self.stats.came_home += pkts.len() as u64;
+        pkts.fetch_to_write();
+        self.give_all(pkts);
+    }
+
     /// Takes back own buffers that died on another CPU.
     #[inline]
     pub fn come_home(&mut self, pkt: Pkt) {

@@ -111,6 +111,22 @@ fn what_the_way_home_does_not_take_waits() {
 }
 
 #[test]
+fn many_come_home_at_once_and_the_ring_that_had_them_gets_others() {
+    let mut both = pools(2, 4);
+    let (mut away, mut pool) = (both.pop().unwrap(), both.pop().unwrap());
+    let ring = pool.open_ring(2);
+    let (mut there, mut back) = (PktVec::new(), PktVec::new());
+    for pkt in [pool.take_for(ring).unwrap(), pool.take().unwrap(), pool.take_for(ring).unwrap()] {
+        there.push(pkt).unwrap();
+    }
+    away.give_all(&mut there);
+    assert_eq!((there.len(), away.foreign(), pool.free()), (0, 3, 1));
+    away.outgoing(0).send_each(|pkt| back.push(pkt));
+    pool.come_home_all(&mut back);
+    assert_eq!((back.len(), pool.free(), pool.stats().came_home, pool.charged_to(ring)), (0, 4, 3, 0));
+}
+
+#[test]
 fn a_dropped_handle_is_counted_as_leaked() {
     let mut pool = pools(1, 2).remove(0);
     let arena = Arc::clone(pool.arena());
