@@ -94,7 +94,9 @@ fn run(wanted: &Wanted) -> Result<()> {
     let mut router = routers::start(wanted.kind, &lab)?;
     let mut generator = Generator::start(&lab, wanted.variety)?;
     match wanted.what {
-        What::Overload => say_outcome(&overload(&lab, &mut generator, wanted.window)?),
+        What::Overload => {
+            say_outcome(&overload(&lab, &mut generator, router.thread().as_ref(), wanted.window)?)
+        }
         What::Doorbells => say_doorbells(&doorbells(&lab, &mut generator, &*router, wanted.window)?),
         What::Rate | What::Count(_) => {
             let most = saturate(&lab, &mut generator)?;
@@ -147,6 +149,11 @@ fn say_outcome(outcome: &Outcome) {
         println!("delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered);
         println!("percent of the plateau = {:.1}", 100.0 * flow.delivered / plateau);
         println!("times offered = {:.1}", flow.offered / plateau);
+    }
+    for (name, step) in [("thread first", steps.first()), ("thread last", steps.last())] {
+        if let Some(each) = step.and_then(|step| step.flow.each) {
+            println!("{name} = {each:.0}");
+        }
     }
     println!("worst percent = {:.1}\ngenerator = {generator:.0}", 100.0 * worst / plateau);
     let first = steps.first().map_or(f64::NAN, |step| step.flow.delivered);

@@ -9,6 +9,7 @@ use super::generator::Generator;
 use super::lab::Lab;
 use super::measure::{Flow, Most, measure, saturate};
 use super::pings::Pings;
+use super::thread::Thread;
 
 /// What is offered, in multiples of what the router can do at most.
 pub const LOADS: [f64; 4] = [1.0, 2.0, 4.0, 10.0];
@@ -45,12 +46,17 @@ pub struct Outcome {
 ///
 /// # Errors
 /// When `ping` is missing.
-pub fn overload(lab: &Lab, generator: &mut Generator, each: Duration) -> Result<Outcome> {
+pub fn overload(
+    lab: &Lab,
+    generator: &mut Generator,
+    thread: Option<&Thread>,
+    each: Duration,
+) -> Result<Outcome> {
     let most = saturate(lab, generator)?;
     let mut step = |wanted: f64, time| -> Result<Step> {
         generator.set_rate(wanted * most.delivered)?;
         let pings = Pings::start(lab, Side::Out, PING_EVERY, time)?;
-        let flow = measure(lab, generator, None, time)?;
+        let flow = measure(lab, generator, thread, time)?;
         Ok(Step { wanted, flow, pings: pings.end()?.counts })
     };
     let steps = LOADS.iter().map(|load| step(*load, each)).collect::<Result<Vec<_>>>()?;

@@ -32,6 +32,20 @@ impl Thread {
         anyhow::bail!("process {process} has no thread {name}")
     }
 
+    /// The kernel's thread whose name begins so.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn of_kernel(name: &str) -> Result<Self> {
+        for process in std::fs::read_dir("/proc")? {
+            let path = process?.path();
+            if std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.starts_with(name)) {
+                return Ok(Self(path));
+            }
+        }
+        anyhow::bail!("the kernel has no thread {name}")
+    }
+
     /// How long it was on a processor, with the interrupts that came meanwhile.
     ///
     /// # Errors

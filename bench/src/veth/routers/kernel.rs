@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::Router;
-use crate::veth::lab::{Lab, OUT};
+use crate::veth::lab::{IN, Lab, OUT};
+use crate::veth::thread::Thread;
 
 /// Follows connections, and lets new ones pass.
 pub(super) const STATEFUL: &str = "chain forward { type filter hook forward priority 0; policy drop; \
@@ -26,4 +27,9 @@ impl Kernel {
     }
 }
 
-impl Router for Kernel {}
+impl Router for Kernel {
+    /// Where it receives in a thread, that one forwards too.
+    fn thread(&self) -> Option<Thread> {
+        Thread::of_kernel(&format!("napi/{IN}")).ok()
+    }
+}

@@ -175,6 +175,10 @@ fn over_veth(said: &Said<'_>) -> Result<Sample> {
     for (figure, name, unit) in told {
         sample.figures.push((figure, said.number(name).context(name)? * unit));
     }
+    // Who has no thread does not say it.
+    for (figure, name) in [("CPU ns each at 1x", "thread first"), ("CPU ns each at 10x", "thread last")] {
+        sample.figures.extend(said.number(name).map(|ns| (figure, ns)));
+    }
     Ok(sample)
 }
 
