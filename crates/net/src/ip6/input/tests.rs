@@ -7,6 +7,7 @@ use wire::addr::link_local_from_mac;
 use super::*;
 use crate::count::Count;
 use crate::icmp::Problem;
+use crate::kit::short_way::{self, Ways};
 use crate::kit::{Bench, addr6, build, mac};
 
 fn usual() -> Vec<u8> {
@@ -191,38 +192,8 @@ fn a_router_does_not_judge_what_stands_behind_the_hop_by_hop_options() {
     }
 }
 
-/// What is short-cut must be what the careful way would have found: for every byte of the usual packet, changed.
 #[test]
 fn the_short_way_finds_what_the_careful_way_finds() {
-    let mut bench = Bench::new(2);
-    let (mut short, mut careful) = (0, 0);
-    for (at, to, padding) in (0..usual().len()).flat_map(|at| VALUES.map(|to| (at, to, usize::from(to) % 2)))
-    {
-        let mut packet = usual();
-        packet[at] = to;
-        packet.resize(packet.len() + padding, 0xee);
-        let link = [0, 14][at % 2];
-        let [mut one, mut other] = [link, 0].map(|link| {
-            let mut pkt = bench.cpu().pool.take().unwrap();
-            pkt.append(link).unwrap();
-            pkt.append(packet.len()).unwrap().copy_from_slice(&packet);
-            pkt.rcvif = 1;
-            pkt
-        });
-        let (mut key, own) = (0, bench.cpu().tables.own.clone());
-        let answer = plain(&mut one, u16::try_from(link).unwrap(), &own);
-        if let Some(dst) = answer {
-            assert_eq!(step_by_step(bench.cpu(), &mut other, &mut key), Next::Route6, "byte {at} is {to}");
-            let of = |pkt: &Pkt| (pkt.head().to_vec(), pkt.len(), pkt.l4, pkt.proto, pkt.flags);
-            assert_eq!((dst, of(&one)), (key, of(&other)), "byte {at} is {to}");
-            short += 1;
-        } else {
-            assert_eq!(one.head()[link..], packet, "nothing has happened to it");
-            careful += 1;
-        }
-        [one, other].into_iter().for_each(|pkt| bench.cpu().pool.give(pkt));
-    }
-    assert!(short > 50 && careful > 20, "{short} the short way, {careful} the careful one");
+    let ways = Ways { short: plain, careful: step_by_step, route: Next::Route6 };
+    short_way::compare(&ways, &usual(), |_, _| ());
 }
-
-const VALUES: [u8; 10] = [0, 1, 0x45, 0x46, 0x60, 0x7f, 0xa9, 0xe0, 0xfe, 0xff];
