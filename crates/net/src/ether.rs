@@ -41,9 +41,8 @@ impl Port {
     #[must_use]
     pub fn admit(&self, pkt: &Pkt) -> Option<Next> {
         let frame = pkt.window(0);
-        let [a, b, c, d, e, f, src, _, ..] = *frame;
-        let dst = u64::from_le_bytes([0, 0, a, b, c, d, e, f]);
-        let is_group = src & 1 != 0;
+        let dst = u64::from_le_bytes(*frame.first_chunk()?) << 16;
+        let is_group = frame[6] & 1 != 0;
         if dst != self.mac || is_group {
             return None;
         }
