@@ -36,7 +36,7 @@ impl Bare {
         Ok(Self {
             source: Box::new(Source::new(frames, Arc::clone(&supply))),
             sink: Box::new(Sink::new(Arc::clone(&sent))),
-            pool: Arena::carve(1, BUFFERS, false)?.pop().ok_or(shape)?,
+            pool: Arena::carve(1, BUFFERS, true)?.pop().ok_or(shape)?,
             vector: PktVec::new(),
             supply,
             sent,

@@ -53,7 +53,7 @@ pub fn router(family: Family, cpus: u16, rings: Rings) -> Result<Vec<One>, Arena
     let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
     let tables = Arc::new(tables(family, (1..=DESTINATIONS).filter_map(to)));
     let wakers: Vec<_> = (0..cpus).map(|_| Sleeper::new(Box::new(|| ())).waker()).collect();
-    let pools = Arena::carve(cpus.into(), BUFFERS, false)?;
+    let pools = Arena::carve(cpus.into(), BUFFERS, true)?;
     let mut all: Vec<One> = Vec::new();
     for ((id, pool), (peers, inbox, _)) in (0..cpus).map(CpuId).zip(pools).zip(mesh(&wakers)) {
         let parts = Parts { id, cpus, pool, peers, inbox, key: 1, tables: Arc::clone(&tables) };

@@ -197,7 +197,7 @@ fn netisr(family: Family) -> Result<(Netisr, Remote)> {
     let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
     let tables = Arc::new(tables(family, (1..=DESTINATIONS).filter_map(to)));
     let wakers = [Sleeper::new(Box::new(|| ())).waker()];
-    let pool = Arena::carve(1, BUFFERS, false)?.pop().context("an arena without a pool")?;
+    let pool = Arena::carve(1, BUFFERS, true)?.pop().context("an arena without a pool")?;
     let (peers, inbox, remote) = mesh(&wakers).pop().context("a mesh of nobody")?;
     let parts = Parts { id: CpuId(0), cpus: 1, pool, peers, inbox, key: 1, tables };
     Ok((Netisr::new(parts).0, remote))

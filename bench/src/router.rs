@@ -174,7 +174,7 @@ impl Router {
 
 fn netisr(tables: Tables) -> Result<Netisr, ArenaError> {
     let wakers = [Sleeper::new(Box::new(|| ())).waker()];
-    let mut pools = Arena::carve(1, BUFFERS, false)?;
+    let mut pools = Arena::carve(1, BUFFERS, true)?;
     let mut ways = mesh(&wakers);
     let (Some(pool), Some((peers, inbox, _))) = (pools.pop(), ways.pop()) else {
         return Err(ArenaError::Shape { pools: 1, slots_per_pool: BUFFERS });
