@@ -1,5 +1,6 @@
-//! Forwards on several CPUs: `cpus time N match|hashed|cross MILLISECONDS` on real ones, from the last one down, and answers
-//! packets per second of CPU time; `cpus count N RINGS PACKETS` one after the other on one, for valgrind.
+//! Forwards on several CPUs: `cpus time N match|hashed|cross|apart MILLISECONDS` on real ones, from the last one down, and
+//! answers packets per second of CPU time; `cpus count N RINGS PACKETS` one after the other on one, for valgrind.
+//! `apart` are N routers of one CPU each, which know nothing of each other: what the machine gives to N CPUs at once.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::time::Duration;
@@ -9,6 +10,7 @@ use std::thread;
 
 use bench::cpus::{One, Rings, drain, router};
 use bench::frames::Family;
+use pkt::ArenaError;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,13 +25,15 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [what, cpus, rings, amount] = args.as_slice() else { return usage() };
     let (Ok(cpus), Ok(amount)) = (cpus.parse(), amount.parse()) else { return usage() };
-    let rings = match rings.as_str() {
-        "match" => Rings::Match,
-        "hashed" => Rings::MatchHashed,
-        "cross" => Rings::Cross,
+    let together = |rings| router(Family::Ip4, cpus, rings);
+    let all = match rings.as_str() {
+        "match" => together(Rings::Match),
+        "hashed" => together(Rings::MatchHashed),
+        "cross" => together(Rings::Cross),
+        "apart" => apart(cpus),
         _ => return usage(),
     };
-    let Ok(all) = router(Family::Ip4, cpus, rings) else { return failure("no memory") };
+    let Ok(all) = all else { return failure("no memory") };
     match what.as_str() {
         "time" => time(all, Duration::from_millis(amount)),
         "count" => count(all, usize::try_from(amount).unwrap_or_default()),
@@ -37,8 +41,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// Routers that share nothing.
+fn apart(cpus: u16) -> Result<Vec<One>, ArenaError> {
+    let routers = (0..cpus).map(|_| router(Family::Ip4, 1, Rings::Match));
+    Ok(routers.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
 fn usage() -> ExitCode {
-    eprintln!("usage: cpus time|count CPUS match|hashed|cross MILLISECONDS|PACKETS");
+    eprintln!("usage: cpus time|count CPUS match|hashed|cross|apart MILLISECONDS|PACKETS");
     ExitCode::from(2)
 }
 

@@ -29,11 +29,15 @@ fn two() -> Contest {
             Box::new(Netisrs::new(2, "match", "two netisrs, rings match")),
             Box::new(Netisrs::new(2, "cross", "two netisrs, all handed off")),
             Box::new(Netisrs::new(2, "hashed", "two netisrs, rings match, hashed by the device")),
+            Box::new(Netisrs::new(2, "apart", "two routers of one netisr")),
         ],
         claims: vec![
             Claim::Ratio { of: 1, to: 0, need: Need::AtLeast(0.95) },
             Claim::Ratio { of: 3, to: 0, need: Need::AtLeast(0.95) },
             Claim::Ratio { of: 2, to: 0, need: Need::AtLeast(0.75) },
+            Claim::Ratio { of: 4, to: 0, need: Need::Shown },
+            Claim::Ratio { of: 1, to: 4, need: Need::Shown },
+            Claim::Ratio { of: 3, to: 4, need: Need::Shown },
         ],
     }
 }
