@@ -23,6 +23,7 @@ pub mod ip6;
 pub mod reass;
 pub mod icmp;
 // the choice
+pub mod firewall;
 pub mod tables;
 pub mod flow;
 pub mod fib;

@@ -1,0 +1,1 @@
+//! Translation of addresses and ports.

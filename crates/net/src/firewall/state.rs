@@ -1,0 +1,1 @@
+//! What is remembered of flows, each CPU for its own.
