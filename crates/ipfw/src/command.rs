@@ -21,6 +21,8 @@ pub enum Command {
     List {
         /// Whether counters are asked for.
         counters: bool,
+        /// `set N list`: only this set.
+        set: Option<u8>,
         /// Only these; empty for all.
         numbers: Vec<RangeInclusive<Number>>,
     },
@@ -30,9 +32,19 @@ pub enum Command {
         set: Option<u8>,
     },
     /// `zero`: counters become zero.
-    Zero(Vec<RangeInclusive<Number>>),
+    Zero {
+        /// `set N zero`: only in this set.
+        set: Option<u8>,
+        /// Of these rules; empty for all.
+        numbers: Vec<RangeInclusive<Number>>,
+    },
     /// `resetlog`: rules that fell silent log again.
-    ResetLog(Vec<RangeInclusive<Number>>),
+    ResetLog {
+        /// `set N resetlog`: only in this set.
+        set: Option<u8>,
+        /// These rules; empty for all.
+        numbers: Vec<RangeInclusive<Number>>,
+    },
     /// `enable`, `disable`.
     Switch {
         /// What.
@@ -69,6 +81,8 @@ pub enum Command {
     },
     /// `nptv6 NAME destroy`.
     Nptv6Destroy(String),
+    /// `nptv6 NAME show`; `None` for `all`.
+    Nptv6Show(Option<String>),
     /// `nat64lsn NAME create …`.
     Nat64Create {
         /// Its name.
@@ -78,6 +92,8 @@ pub enum Command {
     },
     /// `nat64lsn NAME destroy`.
     Nat64Destroy(String),
+    /// `nat64lsn NAME show`; `None` for `all`.
+    Nat64Show(Option<String>),
     /// `pipe N config …`.
     PipeConfig {
         /// Its number.
@@ -189,6 +205,8 @@ pub struct TableSpec {
     pub limit: Option<u32>,
     /// `missing`, `or-flush`: what if it is there already.
     pub exists: IfExists,
+    /// `locked`: changes are refused until `unlock`.
+    pub locked: bool,
 }
 
 /// What a table's keys are.
@@ -257,19 +275,9 @@ pub enum TableKey {
     Number(u32),
     /// An interface's name.
     Iface(String),
-    /// A flow: parts that the table does not ask for are `None`.
-    Flow {
-        /// Source address.
-        src_ip: Option<IpAddr>,
-        /// Protocol.
-        proto: Option<u8>,
-        /// Source port.
-        src_port: Option<u16>,
-        /// Destination address.
-        dst_ip: Option<IpAddr>,
-        /// Destination port.
-        dst_port: Option<u16>,
-    },
+    /// A flow: the parts that its table asks for, in the order of [`FlowParts`]. Which table that is only a running
+    /// stack knows; a table of one part has keys that read like [`TableKey::Addr`] or [`TableKey::Number`].
+    Flow(Vec<FlowPart>),
     /// A link address, and how many of its bits count.
     Mac {
         /// The address.
@@ -277,6 +285,15 @@ pub enum TableKey {
         /// Bits that count.
         len: u8,
     },
+}
+
+/// A part of a flow in a table's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlowPart {
+    /// An address.
+    Addr(IpAddr),
+    /// A protocol or a port.
+    Number(u16),
 }
 
 /// How an instance of NAT translates.
