@@ -453,7 +453,8 @@ impl Meta {
             resume: 0,
             proto: 0,
             gso: Gso::None,
-            spare: [0; 3],
+            spare: 0,
+            tags: 0,
         }
     }
 
@@ -473,7 +474,8 @@ impl Meta {
         self.resume = 0;
         self.proto = 0;
         self.gso = Gso::None;
-        self.spare = [0; 3];
+        self.spare = 0;
+        self.tags = 0;
     }
 
     /// The pool that this buffer returns to.

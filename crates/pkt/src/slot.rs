@@ -88,7 +88,9 @@ pub struct Meta {
     pub proto: u8,
     /// What a super-packet must be cut into, if the next device cannot.
     pub gso: Gso,
-    pub(crate) spare: [u8; 3],
+    pub(crate) spare: u8,
+    /// Marks that the firewall's rules gave it, one bit each.
+    pub tags: u16,
 }
 
 /// Who may touch a slot's bytes.
@@ -146,6 +148,8 @@ impl Flags {
     pub const ODD: Self = Self(1 << 9);
     /// Must not wait behind others: the stack's own questions and answers about its links.
     pub const PRIORITY: Self = Self(1 << 10);
+    /// Made by the firewall itself, which is not asked about it.
+    pub const GENERATED: Self = Self(1 << 11);
 
     /// Whether all facts of `other` hold.
     #[must_use]
