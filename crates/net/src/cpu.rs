@@ -9,6 +9,7 @@ use crate::addr::Addrs;
 use crate::adj::Adjs;
 use crate::count::{Count, Counters};
 use crate::drop::DropReason;
+use crate::firewall::{Firewall, Hooks};
 use crate::flow::Flows;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
@@ -40,6 +41,12 @@ pub struct Cpu {
     pub tables: Arc<Tables>,
     /// Free buffers.
     pub pool: Pool,
+    /// Whether packets that are routed take a detour: past the firewall, or by the flow cache.
+    pub takes_detour: bool,
+    /// Hooks of the firewall that have rules.
+    pub hooks: Hooks,
+    /// The firewall, once it has been asked for.
+    pub firewall: Option<Box<Firewall>>,
     /// What was decided about flows, if that is remembered.
     pub flows: Option<Box<Flows>>,
     /// Output queues, by interface.

@@ -78,6 +78,13 @@ crate::count::named! {
     NdDone = "nd_done", "a neighbour discovery message that was for us and has been dealt with";
     MldMalformed = "mld_malformed", "a multicast listener query that breaks RFC 3810";
     GroupNotJoined = "group_not_joined", "a multicast group that is not joined here";
+    // the firewall
+    FirewallBogus = "firewall_bogus", "so short, or so cut, that the firewall's rules cannot be asked about it";
+    FirewallDeny = "firewall_deny", "a rule of the firewall says so";
+    FirewallReject = "firewall_reject", "a rule of the firewall says so, and the sender was told";
+    FirewallLimit = "firewall_limit", "as many states as a rule of the firewall allows were there";
+    FirewallStateFull = "firewall_state_full", "the firewall had no room for another state";
+    FirewallLoop = "firewall_loop", "the firewall's rules send it round in circles";
     // the choice
     ForwardingOff = "forwarding_off", "not for us, and forwarding is off";
     ForwardLinkBroadcast = "forward_link_broadcast", "a link broadcast or multicast frame is not forwarded";

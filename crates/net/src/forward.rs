@@ -13,7 +13,7 @@ use crate::fib::{HopId, Metrics, To, flow_hash};
 use crate::icmp::Problem;
 use crate::next::Next;
 use crate::tables::IfIndex;
-use crate::{ether, neigh};
+use crate::{ether, firewall, neigh};
 
 /// The frame was for many.
 pub const LINK_GROUP: Flags = Flags::BROADCAST.with(Flags::MULTICAST);
@@ -68,6 +68,21 @@ pub fn forward<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId, forwarded: &
     }
 }
 
+/// Puts the link header on a packet that has passed by the adjacency of `hop`, which is no group, and has been asked
+/// about since.
+///
+/// Next   [`Next::Output`], [`Next::Resolve`].
+pub(crate) fn link<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId) -> Next {
+    if let Some(adj) = cpu.adjs.gateway(hop) {
+        return go_by::<F>(pkt, adj);
+    }
+    let next_hop = match cpu.tables.hops.get(hop).to {
+        To::Gateway { via, .. } => via,
+        _ => F::dst(pkt),
+    };
+    neigh::link(cpu, pkt, next_hop)
+}
+
 /// Sends a packet that [`passes`] by an adjacency that has its link addresses.
 #[inline]
 pub(crate) fn go_by<F: Family>(pkt: &mut Pkt, adj: &Adj) -> Next {
@@ -83,7 +98,7 @@ pub(crate) fn passes<F: Family>(pkt: &mut Pkt, adj: &Adj) -> bool {
 
 /// [`forward`] without an adjacency, which is then made if it can be.
 #[cold]
-fn step_by_step<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId) -> Next {
+pub(crate) fn step_by_step<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, hop: HopId) -> Next {
     let member = cpu.tables.hops.member(hop, || flow_hash(pkt));
     let next = route::<F>(cpu, pkt, member);
     if next == Next::Output {
@@ -136,6 +151,9 @@ fn transit<F: Family>(
         return F::too_big(pkt, mtu);
     }
     F::take_hop(pkt);
+    if let Some(next) = firewall::ask_outward(cpu, pkt) {
+        return next;
+    }
     cpu.count(F::FORWARDED);
     neigh::link(cpu, pkt, via.unwrap_or_else(|| F::dst(pkt)))
 }

@@ -16,7 +16,7 @@ use crate::{ip4, ip6, ping, upper};
 use upper::ends;
 
 pub(crate) use limit::Limiter;
-pub use problem::Problem;
+pub use problem::{Problem, Refusal};
 pub(crate) use report::{Quoted, report};
 
 /// A CPU's ICMP: what limits errors, and who waits for echo replies.

@@ -34,6 +34,8 @@ pub enum Next {
     HandOff(CpuId),
     /// [`crate::icmp::answer`]: dies, and its sender is told why.
     Answer(Problem),
+    /// [`crate::tcp::refuse`]: dies, and if it is TCP, its sender gets a reset.
+    Reset,
     /// Dies.
     Drop(DropReason),
 }

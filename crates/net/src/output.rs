@@ -3,6 +3,7 @@
 use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr};
 
+use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 use wire::addr::multicast_scope;
 
@@ -14,7 +15,7 @@ use crate::forward::{Family, fits};
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Tables};
-use crate::{neigh, rss};
+use crate::{firewall, neigh, rss};
 
 /// What differs between IPv4 and IPv6 on the way out.
 pub trait Source: Family {
@@ -61,6 +62,9 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if is_withheld(cpu, F::src(&pkt)) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
+    if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::LocalOut) {
+        return dispatch(cpu, pkt, next);
+    }
     match way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop, metrics }) => to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),
@@ -89,6 +93,9 @@ fn to_link<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, ifindex: IfIndex, next_hop: I
         return cpu.bury(pkt, DropReason::InterfaceGone);
     };
     pkt.outif = ifindex;
+    if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::Egress) {
+        return dispatch(cpu, pkt, next);
+    }
     if fits(&pkt, mtu) { link(cpu, pkt, next_hop) } else { F::cut(cpu, pkt, mtu, next_hop) }
 }
 

@@ -29,6 +29,20 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     }
 }
 
+/// Ends a segment that the firewall does not let pass as if nobody listened where it was sent to; anything else than
+/// TCP just ends. It need not be for this host.
+///
+/// Drops  [`DropReason::FirewallReject`].
+pub fn refuse(cpu: &mut Cpu, pkt: Pkt) {
+    let segment = (pkt.proto == Protocol::TCP.0).then(|| read(&pkt).ok()).flatten();
+    if let Some(segment) = segment.filter(|segment| !segment.flags.rst())
+        && is_between_two_hosts(cpu, &pkt)
+    {
+        answer(cpu, &pkt, &segment, Facts::GENERATED);
+    }
+    cpu.bury(pkt, DropReason::FirewallReject);
+}
+
 /// What a closed port reads of a segment.
 struct Segment {
     ports: (u16, u16),
@@ -41,21 +55,26 @@ struct Segment {
 
 /// A segment whose header is as long as it says, and that is intact.
 fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Segment, DropReason> {
+    let segment = read(pkt)?;
+    let intact = upper::is_intact(cpu, pkt, Protocol::TCP, upper::range(pkt));
+    if intact { Ok(segment) } else { Err(DropReason::TcpBadChecksum) }
+}
+
+/// A segment whose header is as long as it says.
+fn read(pkt: &Pkt) -> Result<Segment, DropReason> {
     let range = upper::range(pkt);
     let view = View::new(pkt.head().get(range.start..).unwrap_or_default());
     let view = view.map_err(|_| DropReason::TcpMalformed)?;
     let flags = view.flags();
     let payload = range.len() - view.header_len();
     let len = payload + usize::from(flags.syn()) + usize::from(flags.fin());
-    let segment = Segment {
+    Ok(Segment {
         ports: (view.src_port(), view.dst_port()),
         seq: view.seq(),
         ack: view.ack(),
         flags,
         len: u32::try_from(len).unwrap_or(u32::MAX),
-    };
-    let intact = upper::is_intact(cpu, pkt, Protocol::TCP, range);
-    if intact { Ok(segment) } else { Err(DropReason::TcpBadChecksum) }
+    })
 }
 
 /// Answers a segment to a port that is closed, which all are.
@@ -65,7 +84,7 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Segment, DropReason> {
 //# in response.
 fn closed(cpu: &mut Cpu, pkt: Pkt, segment: &Segment) {
     if !segment.flags.rst() && is_between_two_hosts(cpu, &pkt) {
-        answer(cpu, &pkt, segment);
+        answer(cpu, &pkt, segment, Facts::NONE);
     }
     cpu.bury(pkt, DropReason::NoPort);
 }
@@ -79,7 +98,7 @@ fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
     !for_group && defines_one_host(cpu, from)
 }
 
-fn answer(cpu: &mut Cpu, pkt: &Pkt, segment: &Segment) {
+fn answer(cpu: &mut Cpu, pkt: &Pkt, segment: &Segment, facts: Facts) {
     let (to, from) = upper::ends(pkt);
     if !cpu.icmp.resets.allows(cpu.now, to, &mut cpu.secret) {
         return cpu.count(Count::TcpResetsLimited);
@@ -89,6 +108,7 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, segment: &Segment) {
         return cpu.pool.give(reset);
     }
     reset.outif = pkt.rcvif;
+    reset.flags.set(facts);
     cpu.count(Count::TcpResetsSent);
     match to {
         IpAddr::V4(_) => inet4::output::output(cpu, reset),

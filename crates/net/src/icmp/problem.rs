@@ -43,6 +43,19 @@ pub enum Problem {
     SourceRouteFailed,
     /// A link-local packet would have left its link.
     BeyondScope,
+    /// A rule of the firewall says so.
+    Refused(Refusal),
+}
+
+/// What a rule of the firewall tells senders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Code of ICMP's destination unreachable.
+    pub code4: u8,
+    /// Code of ICMPv6's.
+    pub code6: u8,
+    /// With ICMP's code 4, and for IPv6 then packet too big: the MTU.
+    pub mtu: u16,
 }
 
 impl Problem {
@@ -63,6 +76,7 @@ impl Problem {
             Self::IncompleteChain => DropReason::ReassFirstTooShort,
             Self::SourceRouteFailed => DropReason::Ip4SourceRoute,
             Self::BeyondScope => DropReason::Ip6ScopeExceeded,
+            Self::Refused(_) => DropReason::FirewallReject,
         }
     }
 }

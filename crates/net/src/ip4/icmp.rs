@@ -10,7 +10,7 @@ use wire::{Protocol, icmp4, ip4};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::icmp::{self, Problem};
+use crate::icmp::{self, Problem, Refusal};
 use crate::{ping, upper};
 
 /// Internetwork control, as errors of routers have been marked ever since.
@@ -120,6 +120,9 @@ pub(crate) fn message(problem: Problem) -> Option<Message> {
         Problem::Parameter { pointer } | Problem::UnknownOption { pointer } => {
             let pointer = u8::try_from(pointer).unwrap_or(u8::MAX);
             return Some(Message::ParameterProblem { code: 0, pointer });
+        }
+        Problem::Refused(Refusal { code4, mtu, .. }) => {
+            return Some(Message::Unreachable { code: code4, mtu });
         }
         Problem::NoRoute => unreachable::NET,
         // What BSD says of its reject routes.

@@ -1,5 +1,6 @@
 //! IPv4 packets for this host.
 
+use ipfw::rule::Hook;
 use pkt::Pkt;
 use wire::Protocol;
 
@@ -11,7 +12,7 @@ use crate::icmp::Problem;
 use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::output::is_withheld;
-use crate::{reass, tcp, udp};
+use crate::{firewall, reass, tcp, udp};
 
 /// Where the protocol stands in the header.
 const PROTOCOL_AT: u32 = 9;
@@ -37,6 +38,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     }
     if is_fragment {
         return reass::input4(cpu, pkt);
+    }
+    if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::LocalIn) {
+        return dispatch(cpu, pkt, next);
     }
     cpu.count(Count::Ip4Local);
     match protocol {

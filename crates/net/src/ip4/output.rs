@@ -12,9 +12,10 @@ use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::fib::flow_hash;
 use crate::forward::Family;
+use crate::netisr::dispatch;
 use crate::next::Resume;
-use crate::offload;
 use crate::output::{self, Source, Way};
+use crate::{firewall, offload};
 
 /// In the word of flags and offset: don't fragment.
 const DF: u16 = 0x4000;
@@ -91,6 +92,9 @@ pub fn fragment(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.outif = ifindex;
     if !pkt.flags.has(Flags::LOCAL) {
         <Ip4 as Family>::take_hop(&mut pkt);
+        if let Some(next) = firewall::ask_outward(cpu, &mut pkt) {
+            return dispatch(cpu, pkt, next);
+        }
         cpu.count(<Ip4 as Family>::FORWARDED);
     }
     cut(cpu, pkt, mtu, next_hop);

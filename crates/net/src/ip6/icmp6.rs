@@ -5,14 +5,14 @@ use core::net::{IpAddr, Ipv6Addr};
 use pkt::{Flags, NoRoom, Pkt};
 use wire::checksum::{Sum, update_u16, update_u128};
 use wire::icmp6::{HEADER_LEN, Message, kind, parameter_problem, time_exceeded, unreachable};
-use wire::{Protocol, icmp6, ip6};
+use wire::{Protocol, icmp4, icmp6, ip6};
 
 use super::headers::{self, Upper};
 use super::mld;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::icmp::{self, Problem};
+use crate::icmp::{self, Problem, Refusal};
 use crate::{ping, upper};
 
 /// Takes an ICMPv6 message for this host in. `pkt` starts with its IPv6 header, `pkt.l4` is where ICMPv6 starts.
@@ -98,6 +98,10 @@ pub(crate) fn message(problem: Problem) -> Option<Message> {
         Problem::Parameter { pointer } => return parameter(parameter_problem::ERRONEOUS_FIELD, pointer),
         Problem::UnknownOption { pointer } => return parameter(parameter_problem::UNKNOWN_OPTION, pointer),
         Problem::IncompleteChain => return parameter(parameter_problem::INCOMPLETE_CHAIN, 0),
+        Problem::Refused(Refusal { code4: icmp4::unreachable::FRAGMENTATION_NEEDED, mtu, .. }) => {
+            return Some(Message::PacketTooBig { mtu: u32::from(mtu).max(u32::from(ip6::MIN_MTU)) });
+        }
+        Problem::Refused(Refusal { code6, .. }) => code6,
         Problem::NoRoute => unreachable::NO_ROUTE,
         Problem::Rejected => unreachable::REJECT_ROUTE,
         Problem::HostUnreachable => unreachable::ADDRESS,

@@ -1,5 +1,6 @@
 //! IPv6 packets for this host.
 
+use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 use wire::checksum::Sum;
 use wire::ip6::View;
@@ -15,7 +16,7 @@ use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::offload::sum;
 use crate::output::is_withheld;
-use crate::{reass, tcp, udp};
+use crate::{firewall, reass, tcp, udp};
 
 /// Brings a packet for this host to its protocol, whole, past its extension headers.
 ///
@@ -49,6 +50,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         && chain.is_fragment()
     {
         return reass::input6(cpu, pkt, fragment);
+    }
+    if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::LocalIn) {
+        return dispatch(cpu, pkt, next);
     }
     cpu.count(Count::Ip6Local);
     demux(cpu, pkt, &chain);

@@ -10,6 +10,7 @@ use crate::adj::Adjs;
 use crate::count::{Counters, CountersReader};
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
+use crate::firewall::Hooks;
 use crate::flow::Flows;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
@@ -67,6 +68,9 @@ impl Netisr {
             ifqs,
             peers: parts.peers,
             adjs: Adjs::default(),
+            takes_detour: false,
+            hooks: Hooks::default(),
+            firewall: None,
             flows: None,
             neigh: Neigh::new(parts.key),
             timers: Timers::default(),
@@ -101,6 +105,11 @@ impl Netisr {
     /// Remembers up to `flows` flows of each family from now on: fast forwarding. `None` forgets them all.
     pub fn set_flows(&mut self, flows: Option<usize>) {
         self.cpu.flows = flows.map(|flows| Box::new(Flows::new(flows, &self.cpu.secret)));
+        self.settle_detour();
+    }
+
+    fn settle_detour(&mut self) {
+        self.cpu.takes_detour = self.cpu.flows.is_some() || self.cpu.hooks != Hooks::default();
     }
 
     /// Whether no message and no packet from another CPU waits: what is asked once more before sleeping.

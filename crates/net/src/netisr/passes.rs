@@ -3,6 +3,8 @@
 //! What one packet's way through a pass is, its stages say. Here stand the loops, and what they share among a chunk: one
 //! look at the interface, one addition per counter. Facts that live for one turn are kept by position, not in the packet.
 
+mod guarded;
+
 use pkt::{Pkt, PktVec};
 use wire::ether::HEADER_LEN;
 
@@ -12,11 +14,11 @@ use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::ether::{self, Port};
 use crate::fib::HopId;
-use crate::flow::{self, Cached};
+use crate::flow::Cached;
 use crate::forward::{self, forward};
 use crate::next::{Next, Resume};
 use crate::tables::{IfIndex, Tables};
-use crate::{ifq, ip4, ip6, rss};
+use crate::{firewall, ifq, ip4, ip6, rss};
 
 /// Ways that packets of a chunk take, one bit each.
 const TO_LANE4: u8 = 1;
@@ -32,10 +34,17 @@ const LINK_LEN: u16 = HEADER_LEN as u16;
 pub(super) struct Work {
     pub(super) frames: PktVec,
     ways: [u8; CHUNK],
-    next: [Next; CHUNK],
-    hops: [HopId; CHUNK],
+    scratch: Scratch,
     lane4: Lane<u32>,
     lane6: Lane<u128>,
+}
+
+/// What a pass over a lane notes of its packets, by position.
+pub(super) struct Scratch {
+    next: [Next; CHUNK],
+    hops: [HopId; CHUNK],
+    /// Those that the firewall lets go on.
+    passed: PktVec,
 }
 
 /// The packets of one family that are to be routed, and their destinations.
@@ -58,8 +67,11 @@ impl Default for Work {
         Self {
             frames: PktVec::new(),
             ways: [ELSEWHERE; CHUNK],
-            next: [Next::Drop(DropReason::Shutdown); CHUNK],
-            hops: [HopId::default(); CHUNK],
+            scratch: Scratch {
+                next: [Next::Drop(DropReason::Shutdown); CHUNK],
+                hops: [HopId::default(); CHUNK],
+                passed: PktVec::new(),
+            },
             lane4: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },
             lane6: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },
         }
@@ -159,8 +171,8 @@ impl Work {
                 TO_LANE4 => Next::Route4,
                 TO_LANE6 => Next::Route6,
                 _ => match careful(cpu, &mut pkt) {
-                    Next::Ip4 => ip4::input::input(cpu, &mut pkt, &mut key4),
-                    Next::Ip6 => ip6::input::input(cpu, &mut pkt, &mut key6),
+                    Next::Ip4 => input::<ip4::Ip4>(cpu, &mut pkt, &mut key4),
+                    Next::Ip6 => input::<ip6::Ip6>(cpu, &mut pkt, &mut key6),
                     other => other,
                 },
             };
@@ -180,16 +192,17 @@ impl Work {
     /// Second and third pass over a lane: look all destinations up, then do what the routes say.
     #[inline(never)]
     pub(super) fn route<F: Routed>(&mut self, cpu: &mut Cpu) {
-        let (lane, hops, next) = F::lane(self);
+        let (lane, scratch) = F::lane(self);
         let count = lane.pkts.len();
         if count == 0 {
             return;
         }
         look_for_strays(cpu, &lane.pkts);
         cpu.counters.add(F::RECEIVED, count as u64);
-        if cpu.flows.is_some() {
-            return route_by_flow::<F>(cpu, &mut lane.pkts, next);
+        if cpu.takes_detour {
+            return guarded::route::<F>(cpu, lane, scratch);
         }
+        let Scratch { hops, next, .. } = scratch;
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
         match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
             Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
@@ -244,35 +257,6 @@ fn forward_singly<F: Routed>(cpu: &mut Cpu, pkts: &mut PktVec, hops: &[HopId; CH
     cpu.counters.add(F::FORWARDED, forwarded);
 }
 
-/// The same with the flow cache, which looks up only what it does not know.
-#[inline(never)]
-fn route_by_flow<F: Routed>(cpu: &mut Cpu, lane: &mut PktVec, next: &mut [Next; CHUNK]) {
-    if let Some(mut flows) = cpu.flows.take() {
-        flow::forward::<F>(cpu, &mut flows, lane, next);
-        cpu.flows = Some(flows);
-    }
-    match together(lane, next) {
-        Some((outif, bytes)) => ifq::output_all(cpu, lane, outif, bytes),
-        None => lane.take_each(|at, pkt| match next[at % CHUNK] {
-            Next::Output => ifq::output(cpu, pkt),
-            other => dispatch(cpu, pkt, other),
-        }),
-    }
-}
-
-/// If all packets are on their way out by the same interface and nothing is left to be done for any: which, and their
-/// bytes.
-#[inline]
-fn together(lane: &PktVec, next: &[Next; CHUNK]) -> Option<(IfIndex, usize)> {
-    let outif = lane.iter().next()?.outif;
-    let (mut others, mut bytes) = (false, 0_usize);
-    for (pkt, next) in lane.iter().zip(next) {
-        others |= *next != Next::Output || pkt.outif != outif || pkt.flags.any(ifq::SPECIAL);
-        bytes = bytes.wrapping_add(pkt.len());
-    }
-    (!others).then_some((outif, bytes))
-}
-
 impl<K: Copy> Lane<K> {
     /// Adds a packet to this destination.
     fn join(&mut self, cpu: &mut Cpu, pkt: Pkt, key: K) {
@@ -287,22 +271,40 @@ pub(super) trait Routed: Cached {
     const ROUTE: Next;
 
     /// Its lane, and the scratch that a pass over it needs.
-    fn lane(work: &mut Work) -> (&mut Lane<Self::Addr>, &mut [HopId; CHUNK], &mut [Next; CHUNK]);
+    fn lane(work: &mut Work) -> (&mut Lane<Self::Addr>, &mut Scratch);
+    /// [`ip4::input::input`], [`ip6::input::input`].
+    fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut Self::Addr) -> Next;
 }
 
 impl Routed for ip4::Ip4 {
     const ROUTE: Next = Next::Route4;
 
-    fn lane(work: &mut Work) -> (&mut Lane<u32>, &mut [HopId; CHUNK], &mut [Next; CHUNK]) {
-        (&mut work.lane4, &mut work.hops, &mut work.next)
+    fn lane(work: &mut Work) -> (&mut Lane<u32>, &mut Scratch) {
+        (&mut work.lane4, &mut work.scratch)
+    }
+
+    fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
+        ip4::input::input(cpu, pkt, key)
     }
 }
 
 impl Routed for ip6::Ip6 {
     const ROUTE: Next = Next::Route6;
 
-    fn lane(work: &mut Work) -> (&mut Lane<u128>, &mut [HopId; CHUNK], &mut [Next; CHUNK]) {
-        (&mut work.lane6, &mut work.hops, &mut work.next)
+    fn lane(work: &mut Work) -> (&mut Lane<u128>, &mut Scratch) {
+        (&mut work.lane6, &mut work.scratch)
+    }
+
+    fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
+        ip6::input::input(cpu, pkt, key)
+    }
+}
+
+/// The careful way in. What does not come to a lane, the firewall is asked about here.
+fn input<F: Routed>(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut F::Addr) -> Next {
+    match F::input(cpu, pkt, key) {
+        local if local == F::LOCAL => firewall::ask_inward(cpu, pkt).unwrap_or(local),
+        other => other,
     }
 }
 

@@ -1,0 +1,83 @@
+//! Where in the stack rules are asked, and where they need not be.
+
+use ipfw::rule::Hook;
+use pkt::{Flags, Pkt, PktVec};
+
+use super::Firewall;
+use crate::cpu::Cpu;
+use crate::next::Next;
+
+/// Hooks that have rules, one bit each. One that has none is not on any packet's way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hooks(u8);
+
+/// Packets that rules are not asked about on the way in and out: from us to us, and what the firewall makes itself.
+const OWN: Flags = Flags::LOCAL.with(Flags::GENERATED);
+
+impl Hooks {
+    /// This one too.
+    #[must_use]
+    pub const fn with(self, hook: Hook) -> Self {
+        Self(self.0 | bit(hook))
+    }
+
+    /// Whether it has rules.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, hook: Hook) -> bool {
+        self.0 & bit(hook) != 0
+    }
+
+    /// Whether packets that are forwarded meet rules once their route is known.
+    #[inline]
+    #[must_use]
+    pub const fn has_outward(self) -> bool {
+        self.has(Hook::Forward) || self.has(Hook::Egress)
+    }
+}
+
+const fn bit(hook: Hook) -> u8 {
+    1 << hook as u8
+}
+
+/// Asks the rules at a hook about one packet, which begins with its network header. `None`: it goes on.
+///
+/// Next   [`Next::Drop`], [`Next::Answer`], [`Next::Reset`], and where else rules send packets.
+#[inline]
+pub(crate) fn ask(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+    if cpu.hooks.has(hook) && !pkt.flags.has(Flags::GENERATED) { ask_rules(cpu, pkt, hook) } else { None }
+}
+
+/// [`ask`] about a packet that came from a wire, or was to leave by one.
+#[inline]
+pub(crate) fn ask_inward(cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
+    if pkt.flags.any(OWN) { None } else { ask(cpu, pkt, Hook::Ingress) }
+}
+
+/// [`ask`] about a packet that is to be forwarded by `pkt.outif`.
+#[inline]
+pub(crate) fn ask_outward(cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
+    ask(cpu, pkt, Hook::Forward).or_else(|| ask(cpu, pkt, Hook::Egress))
+}
+
+#[cold]
+fn ask_rules(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+    with(cpu, |firewall, cpu| firewall.judge(cpu, pkt, hook)).flatten()
+}
+
+/// Asks the rules at a hook about those packets of which `next` is `pass`; where others are sent, stands there then.
+/// Answers whether it is `pass` for all.
+pub(crate) fn ask_all(cpu: &mut Cpu, hook: Hook, pkts: &mut PktVec, next: &mut [Next], pass: Next) -> bool {
+    if cpu.hooks.has(hook) {
+        with(cpu, |firewall, cpu| firewall.judge_all(cpu, hook, pkts, next, pass));
+    }
+    next.iter().take(pkts.len()).all(|next| *next == pass)
+}
+
+/// The firewall is put aside while it works, so that it may read what else its CPU owns.
+fn with<T>(cpu: &mut Cpu, work: impl FnOnce(&mut Firewall, &mut Cpu) -> T) -> Option<T> {
+    let mut firewall = cpu.firewall.take()?;
+    let done = work(&mut firewall, cpu);
+    cpu.firewall = Some(firewall);
+    Some(done)
+}
