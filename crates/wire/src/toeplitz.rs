@@ -48,6 +48,15 @@ pub fn symmetric(fold: u16) -> u16 {
     load(&EVEN, high) ^ load(&ODD, low)
 }
 
+/// The fold that hashes to `hash`: the inverse of [`symmetric`]. With it, a port is computed that brings packets to a
+/// CPU of one's choice.
+#[must_use]
+#[inline]
+pub fn fold_of(hash: u16) -> u16 {
+    let [high, low] = hash.to_be_bytes();
+    load(&INVERSE_EVEN, high) ^ load(&INVERSE_ODD, low)
+}
+
 /// The hash as a NIC with [`SYMMETRIC_KEY`] reports it: both halves are the same.
 #[must_use]
 #[inline]
@@ -92,6 +101,13 @@ fn load(table: &[u16; 256], byte: u8) -> u16 {
 /// Hashes of the byte values at even offsets (the high byte of a word) and at odd ones.
 static EVEN: [u16; 256] = table(SEED);
 static ODD: [u16; 256] = table(SEED.rotate_left(8));
+
+/// The same for the way back. Bits of the fold XOR in the seed, turned: the fold is multiplied by the seed, as
+/// polynomials over two elements modulo x¹⁶ + 1. A seed with an odd number of ones has an inverse there.
+static INVERSE_EVEN: [u16; 256] = table(INVERSE);
+static INVERSE_ODD: [u16; 256] = table(INVERSE.rotate_left(8));
+/// The inverse of [`SEED`].
+const INVERSE: u16 = 0xf964;
 
 /// Each bit of the byte, the highest first, XORs in the window turned left by one more bit.
 const fn table(window: u16) -> [u16; 256] {

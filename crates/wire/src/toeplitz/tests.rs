@@ -90,6 +90,19 @@ fn the_symmetric_hash_is_a_bijection_with_even_low_bits() {
 }
 
 #[test]
+fn each_hash_leads_back_to_its_fold() {
+    assert!((0..=u16::MAX).all(|fold| fold_of(symmetric(fold)) == fold));
+}
+
+#[test]
+fn the_hash_of_two_folds_together_is_their_hashes_together() {
+    let mut bits = (0..16).map(|bit| 1 << bit);
+    assert!(
+        (0..=u16::MAX).all(|fold| bits.all(|bit| symmetric(fold ^ bit) == symmetric(fold) ^ symmetric(bit)))
+    );
+}
+
+#[test]
 fn the_symmetric_key_is_its_seed_twenty_times() {
     assert_eq!(SYMMETRIC_KEY.to_vec(), [0x6d, 0x5a].repeat(20));
 }
