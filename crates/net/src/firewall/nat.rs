@@ -1,1 +1,5 @@
 //! Translation of addresses and ports.
+
+pub mod fuzz_bodies;
+pub mod rewrite;
+pub mod shape;

@@ -1,0 +1,81 @@
+//! What must hold for any bytes at all: called by a fuzz target, and by tests with packets that were good before.
+#![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
+
+use wire::Protocol;
+use wire::checksum::Sum;
+
+use super::rewrite::rewrite;
+use super::shape::{End, Kind, Shape, Side};
+
+/// A packet whose end is changed is as intact as it was, and has that end; changed back, it is what it was. The first
+/// bytes choose side and end.
+pub fn round_trip(data: &[u8]) {
+    let Some((choice, data)) = data.split_first_chunk::<19>() else { return };
+    let [choice, port @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *choice;
+    let addr: [u8; 16] = core::array::from_fn(|n| data.get(n).map_or(choice, |byte| byte.rotate_left(3)));
+    let mut bytes = data.to_vec();
+    let Some(before) = Shape::read(&bytes) else { return };
+    let side = if choice & 1 == 0 { Side::Src } else { Side::Dst };
+    let addr = u128::from_be_bytes(addr);
+    let addr = if before.is_ip4 { addr & u128::from(u32::MAX) } else { addr };
+    let to = End { addr, port: u16::from_be_bytes(port) };
+    let intact = is_intact(&bytes, &before);
+    rewrite(&mut bytes, &before, false, side, to);
+    let Some(after) = Shape::read(&bytes) else { unreachable!("it was one before") };
+    check_end(&bytes, &after, side, to);
+    assert_eq!(is_intact(&bytes, &after), intact, "{after:?}");
+    if let Some(from) = end_before(data, &before, side) {
+        rewrite(&mut bytes, &after, false, side, from);
+        assert!(is_same(&bytes, data), "{before:?}\n{bytes:x?}\n{data:x?}");
+    }
+}
+
+/// The end that is changed; `None` for an error that does not come from, or go to, an end of what it quotes: nothing
+/// brings that back.
+fn end_before(bytes: &[u8], shape: &Shape, side: Side) -> Option<End> {
+    let end = shape.end(side);
+    if shape.kind != Kind::Error {
+        return Some(end);
+    }
+    let Some(quote) = shape.quote(bytes) else { return Some(end) };
+    Some(quote.end(side.other())).filter(|quoted| quoted.addr == end.addr)
+}
+
+fn check_end(bytes: &[u8], after: &Shape, side: Side, to: End) {
+    assert_eq!(after.end(side).addr, to.addr);
+    if matches!(after.kind, Kind::Tcp(_) | Kind::Udp | Kind::Query) {
+        assert_eq!(after.end(side).port, to.port);
+    }
+    if after.kind == Kind::Error
+        && let Some(quote) = after.quote(bytes)
+    {
+        assert_eq!(quote.end(side.other()).addr, to.addr);
+    }
+}
+
+/// Whether header and upper layer have right checksums, as far as they have any.
+fn is_intact(bytes: &[u8], shape: &Shape) -> (bool, bool) {
+    let l4 = bytes.get(usize::from(shape.l4)..).unwrap_or_default();
+    let header = bytes.get(..usize::from(shape.l4)).unwrap_or_default();
+    let pseudo = match shape.protocol {
+        Protocol::ICMP => Sum::new(),
+        Protocol::TCP | Protocol::UDP | Protocol::ICMP6 => {
+            let sum = Sum::new().bytes(&shape.src.addr.to_be_bytes()).bytes(&shape.dst.addr.to_be_bytes());
+            sum.u16(shape.protocol.0.into()).u32(u32::try_from(l4.len()).unwrap_or(u32::MAX))
+        }
+        _ => return (is_sum(shape, header), false),
+    };
+    let has_none = shape.protocol == Protocol::UDP && l4.get(6..8) == Some(&[0, 0]);
+    (is_sum(shape, header), shape.kind != Kind::Later && !has_none && pseudo.bytes(l4).is_intact())
+}
+
+fn is_sum(shape: &Shape, header: &[u8]) -> bool {
+    shape.is_ip4 && Sum::new().bytes(header).is_intact()
+}
+
+/// Whether two packets are the same but for the two forms of a zero checksum.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let is_zero = |word: &[u8]| word == [0, 0] || word == [0xff, 0xff];
+    let mut words = one.chunks(2).zip(other.chunks(2));
+    one.len() == other.len() && words.all(|(a, b)| a == b || is_zero(a) && is_zero(b))
+}
