@@ -83,6 +83,8 @@ named! {
     Icmp6ErrorsForbidden = "icmp6_errors_forbidden", "ICMPv6 errors not sent because the packet must not be answered";
     Icmp6ErrorsIn = "icmp6_errors_in", "ICMPv6 errors received";
     IcmpNoBuffer = "icmp_no_buffer", "ICMP messages not sent because no buffer was free";
+    StateRecycled = "state_tcprecycled", "states of closed connections replaced by another connection's";
+    StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";
     UdpIn = "udp_in", "UDP datagrams received for this host";
     TcpIn = "tcp_in", "TCP segments received for this host";
     TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";

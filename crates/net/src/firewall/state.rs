@@ -1,1 +1,361 @@
-//! What is remembered of flows, each CPU for its own.
+//! What is remembered of flows, each CPU for its own: `keep-state`, `limit`, and whatever else must know a flow again.
+//!
+//! Both directions of a flow are the same CPU's, so its states are nobody else's, and finding one takes no lock: a bucket
+//! of tags and the state itself, fetched ahead for a chunk of packets ([`States::prefetch`]). What a packet changes lies
+//! in the state; that its life is longer now, the wheel finds out when it looks.
+//!
+//! ```text
+//!   flow ──hash──▶ bucket │ 8 tags │ 8 numbers │      slot of the wheel
+//!                             └ equal? ──▶ state ◀────────┘ looked at when its life may be over
+//! ```
+
+mod key;
+mod entry;
+mod tcp;
+mod index;
+mod slab;
+mod wheel;
+mod settings;
+
+use core::hash::BuildHasher;
+
+use crate::count::{Count, Counters};
+use crate::firewall::ruleset::RuleId;
+use crate::secret::Secret;
+use crate::time::Instant;
+
+pub use self::entry::{Direction, FlowName, Kind, State};
+pub use self::key::{End, Flow, Key};
+pub use self::settings::{SettingError, Settings};
+pub use self::tcp::{Phase, Segment};
+
+use self::entry::bits;
+use self::index::Index;
+use self::slab::Slab;
+use self::tcp::{Judgement, Track};
+use self::wheel::{Wheel, ms};
+
+/// One CPU's states.
+pub struct States {
+    slab: Slab<State>,
+    index: Index,
+    wheel: Wheel,
+    secret: [u64; 4],
+    settings: Settings,
+}
+
+/// The number of a state, for as long as the turn lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateId(u32);
+
+/// What a flow's key comes to in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hash(u64);
+
+/// What matters of a packet to the state of its flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Bytes of the packet, its network header among them.
+    pub bytes: u32,
+    /// If it is TCP.
+    pub segment: Option<Segment>,
+}
+
+/// A packet's state was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The state.
+    pub id: StateId,
+    /// The rule that made it, whose action is the packet's.
+    pub rule: RuleId,
+    /// What made it.
+    pub kind: Kind,
+    /// Which way the packet goes.
+    pub direction: Direction,
+    /// It is not within the connection's windows, and the settings say that such packets are denied.
+    pub is_denied: bool,
+}
+
+/// A state to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct New {
+    /// The rule that makes it.
+    pub rule: RuleId,
+    /// Its name.
+    pub flow: FlowName,
+    /// What makes it.
+    pub kind: Kind,
+}
+
+/// Why there is no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no number left, or no memory.
+    NoMemory,
+}
+
+impl States {
+    /// No states.
+    #[must_use]
+    pub fn new(secret: &Secret, settings: Settings) -> Self {
+        let key = |n: usize| secret.hash_one(("state", n));
+        Self {
+            slab: Slab::new(),
+            index: Index::new(),
+            wheel: Wheel::new(),
+            secret: core::array::from_fn(key),
+            settings,
+        }
+    }
+
+    /// States, the dead ones among them that nobody has looked at since.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the states and the index take; those of the wheel are always the same.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.slab.places() * size_of::<State>() + self.index.places() * index::BUCKET
+    }
+
+    /// What is set.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Sets something else. Lives that have begun are as long as they are until the flow's next packet.
+    pub const fn configure(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Hashes the flows of a chunk of packets, and fetches what [`States::hit`] will read; by position.
+    pub fn prefetch(&self, flows: &[Flow], hashes: &mut [Hash]) {
+        if self.is_empty() {
+            return;
+        }
+        for (flow, hash) in flows.iter().zip(&mut *hashes) {
+            *hash = self.hash(flow);
+            self.index.prefetch(hash.0);
+        }
+        for hash in hashes.iter().take(flows.len()) {
+            if let Some(state) = self.index.likely(hash.0).and_then(|at| self.slab.get(at)) {
+                pkt::prefetch_ref(&state.key);
+                pkt::prefetch_ref(&state.bytes);
+            }
+        }
+    }
+
+    /// The hash of one flow, where [`States::prefetch`] was not asked.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, flow: &Flow) -> Hash {
+        Hash(flow.key.hash(&self.secret))
+    }
+
+    /// The live state of a flow, of this name or of [any](FlowName::ANY).
+    #[inline]
+    #[must_use]
+    pub fn find(&self, flow: &Flow, hash: Hash, name: FlowName, now: Instant) -> Option<StateId> {
+        let at = self.lookup(flow, hash, name)?;
+        (self.slab.get(at)?.left_ms(ms(now)) > 0).then_some(StateId(at))
+    }
+
+    /// The state, as long as there is one of this number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, id: StateId) -> Option<&State> {
+        self.slab.get(id.0)
+    }
+
+    /// The state, for what the forwarding path keeps in it.
+    #[inline]
+    pub fn get_mut(&mut self, id: StateId) -> Option<&mut State> {
+        self.slab.get_mut(id.0)
+    }
+
+    /// Finds the state of a packet's flow, and takes the packet into account: it is counted, and lengthens the state's
+    /// life if it goes on with what the flow was about. `None` if there is no state, or the packet opens another
+    /// connection where one was closed; then that one's state is gone.
+    #[inline]
+    pub fn hit(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        name: FlowName,
+        seen: &Seen,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Option<Hit> {
+        if self.is_empty() {
+            return None;
+        }
+        let at = self.lookup(flow, hash, name)?;
+        let now_ms = ms(now);
+        let state = self.slab.get_mut(at)?;
+        if state.left_ms(now_ms) <= 0 {
+            return None;
+        }
+        let direction = state.direction(flow);
+        let mut is_denied = false;
+        let life = match &seen.segment {
+            Some(segment) => {
+                if segment.is_opening() && state.is_spent(now_ms) {
+                    self.remove(StateId(at));
+                    counters.add(Count::StateRecycled, 1);
+                    return None;
+                }
+                let before = state.tcp.phase();
+                let judgement = state.tcp.take(direction.index(), segment);
+                is_denied = judgement == Judgement::Outside && self.settings.strict && !segment.is_opening();
+                if judgement == Judgement::Outside {
+                    counters.add(Count::StateOutside, 1);
+                }
+                let after = state.tcp.phase();
+                if after != before {
+                    Life::Anew(self.settings.life_of(after))
+                } else if judgement == Judgement::Fresh {
+                    Life::Longer(self.settings.life_of(after))
+                } else {
+                    Life::AsItIs
+                }
+            }
+            None => Life::Longer(self.settings.life(state.key.proto())),
+        };
+        state.packets += 1;
+        state.bytes += u64::from(seen.bytes);
+        state.bits |= if direction == Direction::Reverse { bits::ANSWERED } else { 0 };
+        let hit = Hit { id: StateId(at), rule: state.rule, kind: state.kind, direction, is_denied };
+        match life {
+            Life::AsItIs => {}
+            Life::Longer(seconds) => state.expires = end(now_ms, seconds),
+            Life::Anew(seconds) => self.live(at, now_ms, seconds),
+        }
+        Some(hit)
+    }
+
+    /// Makes a state of a packet's flow, with the packet as its first. A dead one that it replaces is gone.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Refused`].
+    pub fn install(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        new: New,
+        seen: &Seen,
+        now: Instant,
+    ) -> Result<StateId, Refused> {
+        if let Some(at) = self.lookup(flow, hash, new.flow) {
+            self.remove(StateId(at));
+        }
+        let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
+        let state = State {
+            key: flow.key,
+            rule: new.rule,
+            flow: new.flow,
+            kind: new.kind,
+            bits: if flow.is_downward { bits::DOWNWARD } else { 0 },
+            packets: 1,
+            bytes: seen.bytes.into(),
+            tcp,
+            ..State::default()
+        };
+        let life = match state.phase() {
+            Some(phase) => self.settings.life_of(phase),
+            None => self.settings.life(flow.key.proto()),
+        };
+        let at = self.slab.insert(state).ok_or(Refused::NoMemory)?;
+        let Self { slab, index, secret, .. } = self;
+        index.insert(hash.0, at, |at| hash_of(slab, secret, at));
+        self.wheel.link(&mut self.slab, at, ms(now));
+        self.live(at, ms(now), life);
+        Ok(StateId(at))
+    }
+
+    /// Ends a state now.
+    pub fn remove(&mut self, id: StateId) {
+        if !self.slab.is_used(id.0) {
+            return;
+        }
+        let hash = hash_of(&self.slab, &self.secret, id.0);
+        self.wheel.unlink(&mut self.slab, id.0);
+        let Self { slab, index, secret, .. } = self;
+        index.remove(hash, id.0, |at| hash_of(slab, secret, at));
+        self.slab.remove(id.0);
+    }
+
+    /// When [`States::tick`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.wheel.deadline()
+    }
+
+    /// Looks at states whose lives may be over, `budget` of them at the most, and ends those that are. Answers how many
+    /// it has looked at.
+    pub fn tick(&mut self, now: Instant, budget: usize) -> usize {
+        let now_ms = ms(now);
+        for done in 0..budget {
+            let Some(at) = self.wheel.due(now) else { return done };
+            let left = self.slab.get(at).map_or(0, |state| state.left_ms(now_ms));
+            match u64::try_from(left) {
+                Ok(left) if left > 0 => {
+                    self.wheel.unlink(&mut self.slab, at);
+                    self.wheel.link(&mut self.slab, at, now_ms + left);
+                }
+                _ => self.remove(StateId(at)),
+            }
+        }
+        budget
+    }
+
+    #[inline]
+    fn lookup(&self, flow: &Flow, hash: Hash, name: FlowName) -> Option<u32> {
+        self.index.find(hash.0, |at| {
+            let state = self.slab.get(at);
+            state.is_some_and(|state| state.key == flow.key && (state.flow == name || name == FlowName::ANY))
+        })
+    }
+
+    /// Gives a state another end of its life, which may be sooner.
+    fn live(&mut self, at: u32, now_ms: u64, seconds: u32) {
+        if let Some(state) = self.slab.get_mut(at) {
+            state.expires = end(now_ms, seconds);
+        }
+        self.wheel.unlink(&mut self.slab, at);
+        self.wheel.link(&mut self.slab, at, now_ms + u64::from(seconds) * 1000);
+    }
+}
+
+/// What becomes of a state's life.
+enum Life {
+    AsItIs,
+    /// So many seconds from now: a word is written, and the wheel finds out.
+    Longer(u32),
+    /// The same, and perhaps sooner than it was.
+    Anew(u32),
+}
+
+/// The end of a life of `seconds`, as [`State`] keeps it.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn end(now_ms: u64, seconds: u32) -> u32 {
+    (now_ms as u32).wrapping_add(seconds.wrapping_mul(1000))
+}
+
+/// The hash of a state that is there.
+fn hash_of(slab: &Slab<State>, secret: &[u64; 4], at: u32) -> u64 {
+    slab.get(at).map_or(0, |state| state.key.hash(secret))
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use pkt::Pkt;
 use wire::Protocol;
 
+use crate::secret::fold;
 use crate::tables::IfIndex;
 
 /// Names a flow in one family's table.
@@ -93,12 +94,4 @@ fn rest(ports: [u8; PORTS], protocol: u8, class: u8, rcvif: IfIndex) -> u64 {
 #[inline]
 fn word(window: &[u8; pkt::WINDOW], at: usize) -> u64 {
     window.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
-}
-
-/// The high half of a product onto its low half: each bit of both factors reaches each bit.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product as u64) ^ (product >> 64) as u64
 }

@@ -1,0 +1,173 @@
+//! One state: two cache lines.
+
+use super::key::{End, Flow, Key};
+use super::tcp::{Phase, Track};
+use super::wheel::{Linked, Links, NIL};
+use crate::fib::HopId;
+use crate::firewall::ruleset::RuleId;
+
+/// Name of a set of states, `:flow`, as a number that the ruleset has given it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FlowName(pub u16);
+
+impl FlowName {
+    /// States without a name.
+    pub const DEFAULT: Self = Self(0);
+    /// When states are looked for: those of any name. No state has it.
+    pub const ANY: Self = Self(u16::MAX);
+}
+
+/// What made a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// `keep-state`.
+    #[default]
+    Keep,
+    /// `limit`.
+    Limit,
+    /// `rdr`: the state of the flow as it came.
+    RedirectMaster,
+    /// `rdr`: the state of the flow as it went on.
+    RedirectSlave,
+}
+
+/// Which way a packet goes, as seen from the one that made the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// As that one.
+    Forward,
+    /// Towards its sender.
+    Reverse,
+}
+
+/// What is remembered of a flow.
+#[derive(Clone, Debug)]
+#[repr(C, align(128))]
+pub struct State {
+    pub(super) key: Key,
+    /// The rule that made it.
+    pub rule: RuleId,
+    /// Its name.
+    pub flow: FlowName,
+    /// What made it.
+    pub kind: Kind,
+    /// Bits of [`bits`].
+    pub(super) bits: u8,
+    /// When its life ends: milliseconds since the start, the lower half.
+    pub(super) expires: u32,
+    /// What it is linked to, for its kind: the number of its membership in a track; of whoever redirects.
+    pub link: u32,
+    /// Packets of both directions.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    pub(super) tcp: Track,
+    /// For whoever forwards: the generation of what [`State::hop`] was derived from; 0 if it was not.
+    pub generation: u64,
+    pub(super) links: Links,
+    /// For whoever forwards: the next hops of packets in both directions.
+    pub hops: [HopId; 2],
+}
+
+const _: () = assert!(size_of::<State>() <= 128);
+
+/// Of [`State::bits`].
+pub(super) mod bits {
+    /// Its first packet went from the higher end to the lower one.
+    pub(in super::super) const DOWNWARD: u8 = 1;
+    /// A packet went in the other direction.
+    pub(in super::super) const ANSWERED: u8 = 2;
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            key: Key::default(),
+            rule: RuleId::default(),
+            flow: FlowName::DEFAULT,
+            kind: Kind::Keep,
+            bits: 0,
+            expires: 0,
+            link: NIL,
+            packets: 0,
+            bytes: 0,
+            tcp: Track::default(),
+            generation: 0,
+            links: Links::default(),
+            hops: [HopId::default(); 2],
+        }
+    }
+}
+
+impl Linked for State {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+impl State {
+    /// The flow, as the packet that made the state names it.
+    #[must_use]
+    pub const fn creator(&self) -> Flow {
+        Flow { key: self.key, is_downward: self.bits & bits::DOWNWARD != 0 }
+    }
+
+    /// Who made the state, and towards whom.
+    #[must_use]
+    pub const fn ends(&self) -> [End; 2] {
+        self.creator().ends()
+    }
+
+    /// How far its connection is, if it is of TCP.
+    #[must_use]
+    pub const fn phase(&self) -> Option<Phase> {
+        if self.is_tcp() { Some(self.tcp.phase()) } else { None }
+    }
+
+    /// Which way a packet of its flow goes.
+    #[inline]
+    #[must_use]
+    pub const fn direction(&self, flow: &Flow) -> Direction {
+        let is_same = flow.is_downward == (self.bits & bits::DOWNWARD != 0);
+        if is_same { Direction::Forward } else { Direction::Reverse }
+    }
+
+    #[inline]
+    pub(super) const fn is_tcp(&self) -> bool {
+        self.key.proto() == wire::Protocol::TCP.0
+    }
+
+    /// Milliseconds that are left of its life; 0 or less if it is over.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lower half; lives are shorter than half of its range"
+    )]
+    pub(super) const fn left_ms(&self, now_ms: u64) -> i32 {
+        self.expires.wrapping_sub(now_ms as u32).cast_signed()
+    }
+
+    /// Whether nobody will miss it: its life is over, or its connection.
+    pub(super) fn is_spent(&self, now_ms: u64) -> bool {
+        self.left_ms(now_ms) <= 0 || matches!(self.phase(), Some(Phase::Closed | Phase::Reset))
+    }
+}
+
+impl Direction {
+    /// 0 forward, 1 reverse.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The other one.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Reverse,
+            Self::Reverse => Self::Forward,
+        }
+    }
+}

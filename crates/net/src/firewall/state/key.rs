@@ -1,0 +1,185 @@
+//! What names a flow in the table: the same for both directions.
+
+use pkt::{Pkt, WINDOW};
+use wire::Protocol;
+
+use crate::firewall::subject::{Part, Subject};
+use crate::secret::fold;
+
+/// A flow: two ends and a protocol, the lower end first, so that both directions have the same key.
+///
+/// An end is an address and a port. Of ICMP's questions and answers, who asks has the identifier for a port, and who is
+/// asked the question's type: so an answer belongs to its question alone, and a question back is another flow. All else
+/// has port 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// Upper and lower half of the lower end's address, and of the higher end's.
+    addrs: [u64; 4],
+    /// Their ports; protocol; bit 56: IPv4.
+    rest: u64,
+}
+
+/// A flow as one of its packets names it: the key, and which end has sent the packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// The flow.
+    pub key: Key,
+    /// Whether the packet goes from the higher end to the lower one. Never if both are the same.
+    pub(super) is_downward: bool,
+}
+
+/// One end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// Address; an IPv4 address in the lower 32 bits.
+    pub addr: u128,
+    /// Port, as [`Key`] explains it.
+    pub port: u16,
+}
+
+/// Bit of [`Key::rest`] that says IPv4.
+const IS_IP4: u64 = 1 << 56;
+
+impl Flow {
+    /// The flow from `src` to `dst`.
+    #[inline]
+    #[must_use]
+    pub fn new(is_ip4: bool, proto: u8, src: End, dst: End) -> Self {
+        let is_downward = (src.addr, src.port) > (dst.addr, dst.port);
+        let (low, high) = if is_downward { (dst, src) } else { (src, dst) };
+        let ports = u64::from(low.port) << 16 | u64::from(high.port);
+        let rest = ports | u64::from(proto) << 32 | if is_ip4 { IS_IP4 } else { 0 };
+        let [a, b] = halves(low.addr);
+        let [c, d] = halves(high.addr);
+        Self { key: Key { addrs: [a, b, c, d], rest }, is_downward }
+    }
+
+    /// The flow that a packet belongs to. `None` if it says nothing about that: a later fragment, and ICMP's errors,
+    /// which belong to the flow of what they quote.
+    #[inline]
+    #[must_use]
+    pub fn of(subject: &Subject, pkt: &Pkt) -> Option<Self> {
+        Self::of_parts(subject, pkt.window(usize::from(subject.l4)))
+    }
+
+    /// [`Flow::of`], of a packet whose upper layer begins with `l4`.
+    #[inline]
+    pub(super) fn of_parts(subject: &Subject, l4: &[u8; WINDOW]) -> Option<Self> {
+        if subject.part == Part::Later {
+            return None;
+        }
+        let mut ends = [
+            End { addr: subject.src, port: subject.src_port },
+            End { addr: subject.dst, port: subject.dst_port },
+        ];
+        if subject.proto != Protocol::TCP.0 && subject.proto != Protocol::UDP.0 {
+            let ports = unusual(subject, l4)?;
+            (ends[0].port, ends[1].port) = ports;
+        }
+        Some(Self::new(subject.is_ip4, subject.proto, ends[0], ends[1]))
+    }
+
+    /// The same flow, in the other direction.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        let [low, high] = self.key.ends();
+        Self { is_downward: !self.is_downward && low != high, ..self }
+    }
+
+    /// Who sent the packet, and to whom.
+    #[must_use]
+    pub const fn ends(&self) -> [End; 2] {
+        let [low, high] = self.key.ends();
+        if self.is_downward { [high, low] } else { [low, high] }
+    }
+}
+
+impl Key {
+    /// The lower end and the higher one.
+    #[must_use]
+    pub const fn ends(&self) -> [End; 2] {
+        let [a, b, c, d] = self.addrs;
+        let [_, _, _, _, w, x, y, z] = self.rest.to_be_bytes();
+        let (low, high) = (u16::from_be_bytes([w, x]), u16::from_be_bytes([y, z]));
+        [End { addr: whole(a, b), port: low }, End { addr: whole(c, d), port: high }]
+    }
+
+    /// Protocol of the upper layer.
+    #[must_use]
+    pub const fn proto(&self) -> u8 {
+        self.rest.to_be_bytes()[3]
+    }
+
+    /// Whether the addresses are IPv4's.
+    #[must_use]
+    pub const fn is_ip4(&self) -> bool {
+        self.rest & IS_IP4 != 0
+    }
+
+    /// A hash that nobody can aim at who does not know `secret`.
+    #[inline]
+    pub(super) fn hash(&self, secret: &[u64; 4]) -> u64 {
+        let [a, b, c, d] = self.addrs;
+        let addrs = fold(a ^ secret[0], b ^ secret[1]) ^ fold(c ^ secret[2], d ^ secret[3]).rotate_left(32);
+        fold(addrs ^ secret[2], self.rest ^ secret[1])
+    }
+}
+
+/// The ports of a packet that is neither TCP nor UDP.
+fn unusual(subject: &Subject, l4: &[u8; WINDOW]) -> Option<(u16, u16)> {
+    let protocol = match (Protocol(subject.proto), subject.is_ip4) {
+        (Protocol::SCTP, _) => return Some((subject.src_port, subject.dst_port)),
+        (Protocol::ICMP, true) => icmp4(l4[0]),
+        (Protocol::ICMP6, false) => icmp6(l4[0]),
+        _ => return Some((0, 0)),
+    };
+    let id = u16::from_be_bytes([l4[4], l4[5]]);
+    match protocol {
+        Icmp::Question => Some((id, l4[0].into())),
+        Icmp::Answer(question) => Some((question.into(), id)),
+        Icmp::Error => None,
+        Icmp::Other => Some((0, 0)),
+    }
+}
+
+/// What an ICMP message is to whom it is sent.
+enum Icmp {
+    Question,
+    /// To a question of this type.
+    Answer(u8),
+    Error,
+    Other,
+}
+
+/// Types of ICMP (RFC 792; RFC 950 for masks).
+const fn icmp4(kind: u8) -> Icmp {
+    match kind {
+        8 | 13 | 15 | 17 => Icmp::Question,
+        0 => Icmp::Answer(8),
+        14 | 16 | 18 => Icmp::Answer(kind - 1),
+        3 | 4 | 5 | 11 | 12 => Icmp::Error,
+        _ => Icmp::Other,
+    }
+}
+
+/// Types of ICMPv6 (RFC 4443 §2.1: errors are those below 128).
+const fn icmp6(kind: u8) -> Icmp {
+    match kind {
+        ..128 => Icmp::Error,
+        128 => Icmp::Question,
+        129 => Icmp::Answer(128),
+        _ => Icmp::Other,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "both halves are kept")]
+const fn halves(addr: u128) -> [u64; 2] {
+    [(addr >> 64) as u64, addr as u64]
+}
+
+const fn whole(upper: u64, lower: u64) -> u128 {
+    (upper as u128) << 64 | lower as u128
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! What is known of a TCP connection that passes by: how far it is, and which segments can be of it.
+//!
+//! The bounds are those of van Rooij ("Real Stateful TCP Packet Filtering in IP Filter", 2001). What an end may send
+//! lies between what it has sent before, less the other's largest window, and what the other has acknowledged, plus that
+//! window; what it may acknowledge lies below what the other has sent. A segment outside of that is not the ends', or
+//! they will not take it: it says nothing about the connection.
+
+use pkt::{Pkt, WINDOW};
+use wire::Protocol;
+use wire::tcp::{Flags, HEADER_LEN, HEADER_MAX, Opt, OptionIter};
+
+use crate::firewall::subject::{Part, Subject};
+
+/// How far an acknowledgement may lie behind, whatever the window: answers to what was on its way before.
+const ACK_BEHIND: u32 = 66_000;
+/// Data that may come with a SYN (RFC 7413), bytes.
+const SYN_DATA_MAX: u32 = 1460;
+/// The largest scale (RFC 7323 §2.3), assumed where the SYNs were not seen.
+const SCALE_MAX: u8 = 14;
+/// A scale that was not offered.
+const NO_SCALE: u8 = u8::MAX;
+
+/// What matters of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Control bits.
+    pub flags: Flags,
+    /// Sequence number of the first byte, or of the SYN.
+    pub seq: u32,
+    /// Acknowledgement, if the flag says so.
+    pub ack: u32,
+    /// Window, as it stands in the header.
+    pub window: u16,
+    /// Length in sequence space: payload, SYN and FIN.
+    pub len: u32,
+    /// The window scale that a SYN offers.
+    pub scale: Option<u8>,
+}
+
+/// What one end has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Peer {
+    /// One beyond the highest sequence number that it has sent.
+    end: u32,
+    /// The highest that it has acknowledged.
+    ack: u32,
+    /// The largest window that it has offered, bytes.
+    window: u32,
+    /// Bits of [`seen`].
+    seen: u8,
+    scale: u8,
+}
+
+/// What was seen of an end.
+mod seen {
+    /// Anything.
+    pub(super) const ANY: u8 = 1;
+    pub(super) const SYN: u8 = 2;
+    pub(super) const FIN: u8 = 4;
+    /// A reset that the other end believes.
+    pub(super) const RST: u8 = 8;
+    /// An acknowledgement by it.
+    pub(super) const ACK: u8 = 16;
+    /// An acknowledgement of its SYN by the other.
+    pub(super) const SYN_ACKED: u8 = 32;
+    /// An acknowledgement of its FIN.
+    pub(super) const FIN_ACKED: u8 = 64;
+}
+
+/// A connection: the end that made the state, and the other one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Track(pub(super) [Peer; 2]);
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its beginning was not seen.
+    Unknown,
+    /// Not acknowledged both ways.
+    Opening,
+    /// Open; or closed by one end alone.
+    Established,
+    /// Closed by both, with an acknowledgement missing.
+    Closing,
+    /// Closed by both.
+    Closed,
+    /// Reset.
+    Reset,
+}
+
+/// What a segment is to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It goes on with it.
+    Fresh,
+    /// It repeats what was said before.
+    Stale,
+    /// It cannot be of it.
+    Outside,
+}
+
+impl Segment {
+    /// Reads the segment of a packet; `None` if that is not TCP.
+    #[inline]
+    #[must_use]
+    pub fn of(subject: &Subject, pkt: &Pkt) -> Option<Self> {
+        if subject.proto != Protocol::TCP.0 || subject.part == Part::Later {
+            return None;
+        }
+        let l4 = usize::from(subject.l4);
+        let header = pkt.window(l4);
+        Some(Self::parse(header, pkt.len().saturating_sub(l4)))
+    }
+
+    /// Reads a header that is `len` bytes with its payload.
+    #[inline]
+    pub(super) fn parse(header: &[u8; WINDOW], len: usize) -> Self {
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let flags = Flags(header[13]);
+        let header_len = usize::from(header[12] >> 4) * 4;
+        let payload = u32::try_from(len.saturating_sub(header_len)).unwrap_or(u32::MAX);
+        let controls = u32::from(flags.syn()) + u32::from(flags.fin());
+        Self {
+            flags,
+            seq: word(4),
+            ack: word(8),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            len: payload.saturating_add(controls),
+            scale: if flags.syn() { scale(header, header_len.min(len)) } else { None },
+        }
+    }
+
+    /// A SYN that opens a connection.
+    #[inline]
+    pub(super) const fn is_opening(&self) -> bool {
+        self.flags.0 & (Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0 | Flags::FIN.0) == Flags::SYN.0
+    }
+
+    const fn end(&self) -> u32 {
+        self.seq.wrapping_add(self.len)
+    }
+}
+
+/// The window scale among a SYN's options.
+#[cold]
+fn scale(header: &[u8; WINDOW], header_len: usize) -> Option<u8> {
+    let options = OptionIter::new(header.get(HEADER_LEN..header_len.min(HEADER_MAX))?);
+    options.map_while(Result::ok).find_map(|option| match option {
+        //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
+        //# If a Window Scale option is received with a shift.cnt value
+        //# larger than 14, the TCP SHOULD log the error but MUST use 14
+        //# instead of the specified value.
+        Opt::WindowScale(scale) => Some(scale.min(SCALE_MAX)),
+        _ => None,
+    })
+}
+
+impl Track {
+    /// The connection whose state this segment makes.
+    pub(super) fn begin(segment: &Segment) -> Self {
+        let mut creator = Peer::begin(segment);
+        if segment.flags.contains(Flags::RST) {
+            creator.seen |= seen::RST;
+        }
+        Self([creator, Peer::default()])
+    }
+
+    /// Takes a segment of the creator (0) or to it (1) into account.
+    #[inline]
+    pub(super) fn take(&mut self, from: usize, segment: &Segment) -> Judgement {
+        let [sender, receiver] = self.pair(from);
+        if segment.flags.intersects(Flags(Flags::SYN.0 | Flags::RST.0)) || !sender.has(seen::ANY) {
+            return self.take_unusual(from, segment);
+        }
+        if !fits(&sender, &receiver, segment) {
+            return Judgement::Outside;
+        }
+        self.go_on(from, segment, u32::from(segment.window) << self.scale_of(from))
+    }
+
+    /// A segment that fits, with its window in bytes: what is new in it?
+    #[inline]
+    fn go_on(&mut self, from: usize, segment: &Segment, window: u32) -> Judgement {
+        let [creator, other] = &mut self.0;
+        let (sender, receiver) = if from == 0 { (creator, other) } else { (other, creator) };
+        let end = segment.end();
+        sender.window = sender.window.max(window);
+        let mut is_fresh = !is_before(end, sender.end);
+        if is_fresh {
+            sender.end = end;
+            if segment.flags.fin() {
+                sender.seen |= seen::FIN;
+            }
+        }
+        if segment.flags.ack() {
+            let is_news = !sender.has(seen::ACK) || !is_before(segment.ack, sender.ack);
+            is_fresh &= is_news;
+            if is_news {
+                sender.ack = segment.ack;
+                sender.seen |= seen::ACK;
+            }
+            // Anybody can send a SYN in anybody's name; only who gets the answer can acknowledge it.
+            if segment.ack == receiver.end {
+                receiver.seen |= seen::SYN_ACKED | (receiver.seen & seen::FIN) << 4;
+            }
+        }
+        if is_fresh { Judgement::Fresh } else { Judgement::Stale }
+    }
+
+    #[cold]
+    fn take_unusual(&mut self, from: usize, segment: &Segment) -> Judgement {
+        if segment.flags.contains(Flags::RST) { self.reset(from, segment) } else { self.first(from, segment) }
+    }
+
+    /// A reset closes a connection only if the other end will believe it: if it stands exactly where the other end is,
+    /// or answers its SYN. One in the window elsewhere makes the other end ask back, and then comes one that is exact.
+    //= https://www.rfc-editor.org/rfc/rfc5961#section-3.2
+    //# If the RST bit is set and the sequence number exactly matches the
+    //# next expected sequence number (RCV.NXT), then TCP MUST reset the
+    //# connection.
+    fn reset(&mut self, from: usize, segment: &Segment) -> Judgement {
+        let [sender, receiver] = self.pair(from);
+        let is_believed = if sender.has(seen::ANY) {
+            segment.seq == sender.end || receiver.has(seen::ACK) && segment.seq == receiver.ack
+        } else {
+            segment.flags.ack() && segment.ack == receiver.end
+        };
+        if is_believed {
+            self.0[from].seen |= seen::ANY | seen::RST;
+            return Judgement::Fresh;
+        }
+        let is_near = sender.has(seen::ANY) && fits(&sender, &receiver, segment);
+        if is_near { Judgement::Stale } else { Judgement::Outside }
+    }
+
+    /// A SYN, or the first segment of an end.
+    fn first(&mut self, from: usize, segment: &Segment) -> Judgement {
+        let [sender, receiver] = self.pair(from);
+        let is_syn = segment.flags.syn();
+        let begins = match (sender.has(seen::ANY), receiver.has(seen::ANY)) {
+            // Nobody has answered: the next attempt may begin elsewhere.
+            (true, false) => is_syn,
+            (true, true) => false,
+            // To a SYN only a SYN is the answer; without that all is.
+            (false, _) if !receiver.has(seen::SYN) => true,
+            (false, _) => {
+                let behind = receiver.end.wrapping_sub(segment.ack);
+                is_syn && (!segment.flags.ack() || behind <= SYN_DATA_MAX)
+            }
+        };
+        if begins {
+            self.0[from] = Peer { seen: sender.seen | Peer::begin(segment).seen, ..Peer::begin(segment) };
+            if segment.flags.ack() {
+                self.0[1 - from].seen |= seen::SYN_ACKED;
+            }
+            return Judgement::Fresh;
+        }
+        // The same SYN once more. Others in the window are somebody's guess, or the end's that has lost its memory; the
+        // other end asks back.
+        if is_syn && segment.end() == sender.end && fits(&sender, &receiver, segment) {
+            return self.go_on(from, segment, segment.window.into());
+        }
+        Judgement::Outside
+    }
+
+    /// How far the connection is.
+    #[inline]
+    pub(super) const fn phase(&self) -> Phase {
+        let [a, b] = self.0;
+        let (any, both) = (a.seen | b.seen, a.seen & b.seen);
+        const OPEN: u8 = seen::SYN | seen::SYN_ACKED;
+        match (any, both) {
+            (any, _) if any & seen::RST != 0 => Phase::Reset,
+            (_, both) if both & seen::FIN != 0 && both & seen::FIN_ACKED != 0 => Phase::Closed,
+            (_, both) if both & seen::FIN != 0 => Phase::Closing,
+            (_, both) if both & OPEN == OPEN => Phase::Established,
+            (any, _) if any & seen::SYN != 0 => Phase::Opening,
+            _ => Phase::Unknown,
+        }
+    }
+
+    /// Whether `seq`, of a segment that this end is said to have sent, can be of the connection, and has been sent.
+    pub(super) fn has_sent(&self, from: usize, seq: u32) -> bool {
+        let [sender, receiver] = self.pair(from);
+        let behind = sender.end.wrapping_sub(seq);
+        sender.has(seen::ANY) && behind <= receiver.window.max(ACK_BEHIND)
+    }
+
+    /// Sequence number and acknowledgement of a keepalive in the name of this end: the byte before the one that the
+    /// other end expects, so that it answers.
+    pub(super) const fn keepalive(&self, from: usize) -> (u32, u32) {
+        let [sender, receiver] = self.pair(from);
+        (receiver.ack.wrapping_sub(1), sender.ack)
+    }
+
+    /// Bits that the window of an end's segments is shifted by. Both ends must have offered to scale, or neither does.
+    const fn scale_of(&self, from: usize) -> u8 {
+        let [sender, receiver] = self.pair(from);
+        match (sender.has(seen::SYN), receiver.has(seen::SYN)) {
+            (true, true) if sender.scale == NO_SCALE || receiver.scale == NO_SCALE => 0,
+            (true, true) => sender.scale,
+            // The other is still to be seen: nothing is judged by this yet.
+            (true, false) => 0,
+            (false, _) => SCALE_MAX,
+        }
+    }
+
+    #[inline]
+    const fn pair(&self, from: usize) -> [Peer; 2] {
+        let [creator, other] = self.0;
+        if from == 0 { [creator, other] } else { [other, creator] }
+    }
+}
+
+impl Peer {
+    fn begin(segment: &Segment) -> Self {
+        let syn = if segment.flags.syn() { seen::SYN } else { 0 };
+        let ack = if segment.flags.ack() { seen::ACK } else { 0 };
+        // The window of a SYN is never scaled (RFC 7323 §2.2).
+        let scale = if segment.flags.syn() { 0 } else { SCALE_MAX };
+        Self {
+            end: segment.end(),
+            ack: segment.ack,
+            window: u32::from(segment.window) << scale,
+            seen: seen::ANY | syn | ack,
+            scale: segment.scale.unwrap_or(NO_SCALE),
+        }
+    }
+
+    #[inline]
+    const fn has(&self, what: u8) -> bool {
+        self.seen & what != 0
+    }
+}
+
+/// Whether a segment lies within the windows. An end that has not been seen sets no bounds.
+#[inline]
+fn fits(sender: &Peer, receiver: &Peer, segment: &Segment) -> bool {
+    if !receiver.has(seen::ANY) {
+        return true;
+    }
+    // Into a closed window one byte is sent, to find out whether it is still closed.
+    let window = receiver.window.max(1);
+    let is_sent_by_sender = !is_before(segment.seq, sender.end.wrapping_sub(window));
+    let is_room = !receiver.has(seen::ACK) || !is_before(receiver.ack.wrapping_add(window), segment.end());
+    let behind = receiver.end.wrapping_sub(segment.ack);
+    let is_ack_of_receiver = !segment.flags.ack() || behind <= sender.window.max(ACK_BEHIND);
+    is_sent_by_sender && is_room && is_ack_of_receiver
+}
+
+/// Whether one sequence number comes before another.
+#[inline]
+const fn is_before(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() < 0
+}
+
+#[cfg(test)]
+mod tests;

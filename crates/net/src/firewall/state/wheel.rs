@@ -1,0 +1,206 @@
+//! When states have to be looked at: a wheel of slots, a quarter of a second each, with a list of states in each.
+//!
+//! A packet that lengthens a state's life writes the new end into the state and nothing else. The wheel finds that out
+//! when the old end has come, and moves the state on; so a busy state is looked at once in a lifetime.
+
+use super::slab::Slab;
+use crate::time::Instant;
+
+/// Slots. Whoever is due later than their 256 s waits in the farthest and is moved on from there.
+const SLOTS: usize = 1024;
+/// How long a slot is.
+const SLOT_MS: u64 = 250;
+/// Nobody.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// A member of a slot's list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    prev: u32,
+    next: u32,
+    slot: u16,
+}
+
+/// What the wheel wakes.
+pub(super) trait Linked {
+    fn links(&mut self) -> &mut Links;
+}
+
+/// The slots.
+#[derive(Debug)]
+pub(super) struct Wheel {
+    first: Box<[u32; SLOTS]>,
+    /// A bit for each slot with somebody in it.
+    busy: [u64; SLOTS / 64],
+    /// Number since the start of the slot that is looked at next; those before are empty.
+    hand: u64,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { prev: NIL, next: NIL, slot: 0 }
+    }
+}
+
+/// Milliseconds since the start.
+#[inline]
+pub(super) const fn ms(at: Instant) -> u64 {
+    at.ns() / 1_000_000
+}
+
+impl Wheel {
+    pub(super) fn new() -> Self {
+        Self { first: Box::new([NIL; SLOTS]), busy: [0; SLOTS / 64], hand: 0 }
+    }
+
+    /// Wakes `at` when `due_ms` has come, or up to a slot later; or sooner, if that is far.
+    pub(super) fn link<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32, due_ms: u64) {
+        let number = due_ms.div_ceil(SLOT_MS).clamp(self.hand, self.hand + SLOTS as u64 - 1);
+        let slot = slot(number);
+        let next = self.first[slot];
+        let Some(links) = slab.get_mut(at).map(T::links) else { return };
+        *links = Links { prev: NIL, next, slot: u16::try_from(slot).unwrap_or_default() };
+        if let Some(next) = slab.get_mut(next) {
+            next.links().prev = at;
+        }
+        self.first[slot] = at;
+        self.busy[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Does not wake `at` any more.
+    pub(super) fn unlink<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32) {
+        let Some(Links { prev, next, slot }) = slab.get_mut(at).map(|linked| *linked.links()) else { return };
+        if let Some(next) = slab.get_mut(next) {
+            next.links().prev = prev;
+        }
+        if let Some(prev) = slab.get_mut(prev) {
+            prev.links().next = next;
+            return;
+        }
+        let slot = usize::from(slot);
+        self.first[slot] = next;
+        if next == NIL {
+            self.busy[slot / 64] &= !(1 << (slot % 64));
+        }
+    }
+
+    /// The next one whose slot has come; it stays linked.
+    pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
+        let end = ms(now) / SLOT_MS;
+        let next = self.next_busy().unwrap_or(u64::MAX);
+        if next > end {
+            self.hand = self.hand.max(end + 1);
+            return None;
+        }
+        self.hand = next;
+        Some(self.first[slot(next)])
+    }
+
+    /// When the next one is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(SLOT_MS * 1_000_000)))
+    }
+
+    /// Those who are due within `ms` from now, soonest first; at most `most` of them.
+    pub(super) fn soon<T: Linked + Default>(
+        &self,
+        slab: &mut Slab<T>,
+        within_ms: u64,
+        most: usize,
+        found: &mut Vec<u32>,
+    ) {
+        for number in self.hand..=self.hand + within_ms.div_ceil(SLOT_MS) {
+            let mut at = self.first[slot(number)];
+            while let Some(linked) = slab.get_mut(at) {
+                if found.len() >= most {
+                    return;
+                }
+                found.push(at);
+                at = linked.links().next;
+            }
+        }
+    }
+
+    /// The number of the first slot with somebody in it, from the hand on.
+    fn next_busy(&self) -> Option<u64> {
+        let hand = slot(self.hand);
+        let words = self.busy.len();
+        let (first, bit) = (hand / 64, hand % 64);
+        (0..=words).find_map(|n| {
+            let mask = match n {
+                0 => u64::MAX << bit,
+                n if n == words => !(u64::MAX << bit),
+                _ => u64::MAX,
+            };
+            let word = (first + n) % words;
+            let busy = self.busy[word] & mask;
+            let slot = word * 64 + busy.trailing_zeros() as usize;
+            (busy != 0).then(|| self.hand + ((slot + SLOTS - hand) % SLOTS) as u64)
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "slots come round")]
+const fn slot(number: u64) -> usize {
+    number as usize % SLOTS
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Sleeper(Links);
+
+    impl Linked for Sleeper {
+        fn links(&mut self) -> &mut Links {
+            &mut self.0
+        }
+    }
+
+    #[test]
+    fn each_is_woken_once_not_before_its_time_and_soon_after_unless_it_is_far() {
+        let (mut wheel, mut slab) = (Wheel::new(), Slab::<Sleeper>::new());
+        let dues: Vec<u64> = (0..600).map(|n| n * n % 250_000).collect();
+        for due in &dues {
+            let at = slab.insert(Sleeper::default()).unwrap();
+            wheel.link(&mut slab, at, *due);
+        }
+        for at in (0..600).step_by(7) {
+            wheel.unlink(&mut slab, at);
+        }
+        let (mut woken, mut now) = (0, Instant::START);
+        while let Some(deadline) = wheel.deadline() {
+            now = now.max(deadline);
+            assert!(
+                now == Instant::START || wheel.due(now - Duration::from_millis(1)).is_none(),
+                "not before"
+            );
+            while let Some(at) = wheel.due(now) {
+                let late = ms(now).checked_sub(dues[at as usize]).unwrap();
+                assert!(late < SLOT_MS && at % 7 != 0, "{at} is {late} ms late");
+                wheel.unlink(&mut slab, at);
+                woken += 1;
+            }
+        }
+        assert_eq!(woken, 600 - 86);
+    }
+
+    #[test]
+    fn who_is_due_beyond_the_farthest_slot_is_looked_at_there_and_a_late_hand_skips_nobody() {
+        let (mut wheel, mut slab) = (Wheel::new(), Slab::<Sleeper>::new());
+        let at = slab.insert(Sleeper::default()).unwrap();
+        wheel.link(&mut slab, at, 1_000_000);
+        let horizon = Instant::START + Duration::from_millis((SLOTS as u64 - 1) * SLOT_MS);
+        assert_eq!(wheel.deadline(), Some(horizon));
+        let late = Instant::START + Duration::from_secs(100_000);
+        assert_eq!(wheel.due(late), Some(at));
+        wheel.unlink(&mut slab, at);
+        wheel.link(&mut slab, at, 0);
+        assert_eq!(wheel.due(late), Some(at), "what is overdue is due");
+        wheel.unlink(&mut slab, at);
+        assert_eq!((wheel.due(late), wheel.deadline()), (None, None));
+    }
+}
