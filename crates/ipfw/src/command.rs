@@ -115,6 +115,8 @@ pub enum Command {
         /// Whether it is a queue.
         queue: bool,
     },
+    /// `pipe flush`: all pipes and queues go.
+    PipeFlush,
     /// `pipe [N] show`, `queue [N] show`.
     PipeShow {
         /// Its number; `None` for all.

@@ -1,0 +1,91 @@
+//! What is wrong with a text, and where.
+
+use core::fmt;
+use core::ops::Range;
+
+/// Something that cannot be understood, with the place where it stands.
+///
+/// Printed, it is a few lines for a person:
+///
+/// ```text
+/// ipfw.rules:3:9: there is no action `alow`
+///     add 100 alow ip from any to any
+///             ^^^^
+/// expected: an action: allow, deny, …
+/// help: did you mean `allow`?
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The file's name as it was given; empty for words from a command line.
+    pub file: String,
+    /// Its line, from 1.
+    pub line: u32,
+    /// The first character that is wrong, from 1, in characters.
+    pub column: u32,
+    /// Characters that are wrong, at least one. They are all on this line.
+    pub width: u32,
+    /// The line, without its end.
+    pub text: String,
+    /// What is wrong.
+    pub message: String,
+    /// What could stand there.
+    pub expected: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+/// Characters of a long line that are shown around the wrong ones.
+const AROUND: usize = 60;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.file.as_str() {
+            "" => writeln!(f, "ipfw: {}", self.message)?,
+            file => writeln!(f, "{file}:{}:{}: {}", self.line, self.column, self.message)?,
+        }
+        let at = self.column.saturating_sub(1) as usize;
+        let from = at.saturating_sub(AROUND);
+        let (dots, gap) = if from > 0 { ("… ", "  ") } else { ("", "") };
+        let width = (self.width.max(1) as usize).min(AROUND);
+        let shown: String = self.text.chars().skip(from).take(at - from + width + AROUND).collect();
+        // a tab stays a tab, so that the caret stands where a terminal puts the word
+        let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
+        let indent: String =
+            shown.chars().map(blank).chain(core::iter::repeat(' ')).take(at - from).collect();
+        writeln!(f, "    {dots}{}", shown.trim_end())?;
+        write!(f, "    {gap}{indent}{}", "^".repeat(width))?;
+        if let Some(expected) = &self.expected {
+            write!(f, "\nexpected: {expected}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\nhelp: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// What is wrong with a command, before it is known on which line of which file it stands.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// The bytes that are wrong.
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+    pub(crate) expected: Option<String>,
+    pub(crate) help: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { span, message: message.into(), expected: None, help: None }
+    }
+
+    pub(crate) fn expected(self, what: impl Into<String>) -> Self {
+        Self { expected: Some(what.into()), ..self }
+    }
+
+    pub(crate) fn help(self, what: impl Into<String>) -> Self {
+        Self { help: Some(what.into()), ..self }
+    }
+}

@@ -1,0 +1,172 @@
+//! What ipfw(8) knows and this language does not, with the reason. `docs/IPFW.md` shows the same table.
+
+/// Where a word stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The first word.
+    Command,
+    /// What a rule does.
+    Action,
+    /// Between the action and the body.
+    Parameter,
+    /// A match, or another word of the body.
+    Option,
+    /// Behind `enable` or `disable`.
+    Switch,
+    /// Behind `table NAME create`.
+    Table,
+    /// Behind `table NAME`.
+    TableCommand,
+    /// What `lookup` looks up.
+    Key,
+    /// Behind `nat N config`, `nat64lsn NAME create`, `pipe N config` and the like.
+    Parameters,
+    /// Behind `type` of a scheduler.
+    Scheduler,
+}
+
+/// A word that is known and refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Where it stands.
+    pub place: Place,
+    /// The word.
+    pub word: &'static str,
+    /// Why it is refused: what it does elsewhere, and what pantala has not.
+    pub why: &'static str,
+    /// What to write instead.
+    pub instead: &'static str,
+}
+
+/// The word at that place, if it is refused.
+#[must_use]
+pub fn find(place: Place, word: &str) -> Option<&'static Refused> {
+    REFUSED.iter().find(|refused| refused.place == place && refused.word == word)
+}
+
+const SOCKET: &str = "passes packets to a program through a kernel socket; pantala has none";
+const NETGRAPH: &str = "passes packets to netgraph, a part of FreeBSD's kernel; pantala has none";
+const FIB: &str = "chooses one of several routing tables; pantala has one";
+const OWNER: &str = "asks who owns the socket a packet belongs to; users are the kernel's";
+const MARK: &str = "is a mark of FreeBSD 14 of 32 bits; pantala has tags of 16";
+const LAYER2: &str =
+    "matches packets on their way through the link layer; rules are asked about IP packets only";
+const DIVERTED: &str = "matches packets that came back from a divert socket; pantala has none";
+const STATELESS: &str = "is a stateless translation between families; pantala has the stateful one";
+const SCTP: &str = "answers with an ABORT of SCTP, which pantala does not speak";
+const ALTQ: &str = "is a shaper of FreeBSD's kernel, replaced by dummynet";
+const PIE: &str = "is the active queue management of RFC 8033; pantala has CoDel";
+const USE_NAT: &str = "for translation use `nat`, to count or copy traffic `log`, else `deny`";
+const USE_FWD: &str = "to send packets another way use `fwd`";
+const USE_NAMES: &str = "use `me`, addresses and ports";
+
+const fn refused(place: Place, word: &'static str, why: &'static str, instead: &'static str) -> Refused {
+    Refused { place, word, why, instead }
+}
+
+/// All of them.
+pub const REFUSED: &[Refused] = &[
+    refused(
+        Place::Command,
+        "internal",
+        "shows the inside of FreeBSD's kernel",
+        "use `show`, and `table NAME info`",
+    ),
+    refused(Place::Command, "nat64stl", STATELESS, "use `nat64lsn`"),
+    refused(Place::Command, "nat64clat", STATELESS, "use `nat64lsn` at the provider's side"),
+    refused(Place::Command, "flowset", "is the name that `queue` had in the first dummynet", "use `queue`"),
+    refused(Place::Action, "divert", SOCKET, USE_NAT),
+    refused(Place::Action, "tee", SOCKET, "to copy traffic use `log`, or capture it with tcpdump"),
+    refused(Place::Action, "netgraph", NETGRAPH, USE_NAT),
+    refused(Place::Action, "ngtee", NETGRAPH, "to copy traffic use `log`, or capture it with tcpdump"),
+    refused(Place::Action, "setfib", FIB, USE_FWD),
+    refused(Place::Action, "setmark", MARK, "use `count tag N`, and `tagged N` to match it"),
+    refused(Place::Action, "nat64stl", STATELESS, "use `nat64lsn`"),
+    refused(Place::Action, "nat64clat", STATELESS, "use `nat64lsn` at the provider's side"),
+    refused(Place::Action, "abort", SCTP, "use `deny`, or `unreach port`"),
+    refused(Place::Action, "abort6", SCTP, "use `deny`, or `unreach6 port`"),
+    refused(Place::Parameter, "altq", ALTQ, "use `queue N`"),
+    refused(Place::Option, "uid", OWNER, USE_NAMES),
+    refused(Place::Option, "gid", OWNER, USE_NAMES),
+    refused(
+        Place::Option,
+        "jail",
+        "asks which jail the socket belongs to; jails are FreeBSD's kernel's",
+        USE_NAMES,
+    ),
+    refused(
+        Place::Option,
+        "sockarg",
+        "matches a value that a program gave its socket in FreeBSD's kernel",
+        USE_NAMES,
+    ),
+    refused(
+        Place::Option,
+        "ipsec",
+        "matches packets that the kernel's IPsec decrypted; pantala has none",
+        "match what is encrypted with `proto esp`",
+    ),
+    refused(Place::Option, "layer2", LAYER2, "leave it out"),
+    refused(Place::Option, "bridged", LAYER2, "leave it out"),
+    refused(Place::Option, "fib", FIB, "leave it out"),
+    refused(Place::Option, "mark", MARK, "use `tag N` and `tagged N`"),
+    refused(Place::Option, "diverted", DIVERTED, "leave it out"),
+    refused(Place::Option, "diverted-loopback", DIVERTED, "leave it out"),
+    refused(Place::Option, "diverted-output", DIVERTED, "leave it out"),
+    refused(Place::Switch, "altq", ALTQ, "use `queue N`"),
+    refused(
+        Place::Switch,
+        "debug",
+        "lets FreeBSD's kernel tell of its inside",
+        "use `log`, `show` and `netstat -s`",
+    ),
+    refused(
+        Place::Table,
+        "algo",
+        "chooses how a table is stored; pantala chooses by the type of the keys",
+        "leave it out",
+    ),
+    refused(
+        Place::TableCommand,
+        "modify",
+        "changes the limit or the values of a table that is there",
+        "create it anew, and `swap` them",
+    ),
+    refused(Place::Key, "uid", OWNER, USE_NAMES),
+    refused(Place::Key, "jail", OWNER, USE_NAMES),
+    refused(Place::Key, "mark", MARK, "use `tagged N`"),
+    refused(Place::Key, "rulenum", "looks up the number of the rule itself", "write the value into the rule"),
+    refused(
+        Place::Parameters,
+        "profile",
+        "reads the delays of a link from a file; a pipe of pantala has one delay",
+        "use `delay`, and `plr` for loss",
+    ),
+    refused(Place::Parameters, "pie", PIE, "use `codel`"),
+    refused(
+        Place::Parameters,
+        "lmax",
+        "is a parameter of the scheduler qfq, which pantala has not",
+        "leave it out",
+    ),
+    refused(
+        Place::Parameters,
+        "skip_global",
+        "takes an instance out of `nat global`; here that asks all of them",
+        "name the instances one by one, each in a rule",
+    ),
+    refused(
+        Place::Parameters,
+        "udp_eim",
+        "keeps a UDP port's translation for all peers; here each flow has its own",
+        "leave it out, or use `redirect_port udp`",
+    ),
+    refused(Place::Scheduler, "qfq", "is a weighted scheduler of dummynet", "use `wf2q+`, which is as fair"),
+    refused(
+        Place::Scheduler,
+        "prio",
+        "serves queues by strict priority",
+        "use `wf2q+`, and weights far apart",
+    ),
+    refused(Place::Scheduler, "fq_pie", PIE, "use `fq_codel`"),
+];
