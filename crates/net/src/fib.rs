@@ -70,6 +70,17 @@ impl Fib {
     /// Looks one destination up: for what is sent from here, and for people who ask.
     #[must_use]
     pub fn lookup(&self, addr: IpAddr) -> HopId {
+        word::hop(self.leaf(addr))
+    }
+
+    /// Length of the longest prefix that covers an address and has a route, bits; 0 if there is none, or none but the
+    /// default route.
+    #[must_use]
+    pub fn prefix_len(&self, addr: IpAddr) -> u8 {
+        word::len(self.leaf(addr))
+    }
+
+    fn leaf(&self, addr: IpAddr) -> u32 {
         match addr {
             IpAddr::V4(addr) => self.v4.find(addr.to_bits()),
             IpAddr::V6(addr) => self.v6.find(addr.to_bits()),

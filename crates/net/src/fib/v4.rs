@@ -86,10 +86,10 @@ impl Table {
         if is_node { below } else { word }
     }
 
-    /// The hop of one key.
-    pub(super) fn find(&self, key: u32) -> HopId {
+    /// The leaf of one key.
+    pub(super) fn find(&self, key: u32) -> u32 {
         let root = self.load(key >> 16);
-        word::hop(self.down(self.down(root, key >> 8 & 0xff), key & 0xff))
+        self.down(self.down(root, key >> 8 & 0xff), key & 0xff)
     }
 
     #[inline]

@@ -109,13 +109,13 @@ impl Table {
         self.load(start(word).wrapping_add(if is_on_path { RUNS.wrapping_add(run) } else { ELSE }))
     }
 
-    /// The hop of one key.
-    pub(super) fn find(&self, key: u128) -> HopId {
+    /// The leaf of one key.
+    pub(super) fn find(&self, key: u128) -> u32 {
         let (mut word, (lines, _)) = (self.load(root(key)), self.words.as_chunks());
         while word::is_node(word) {
             word = self.step(lines, word, key);
         }
-        word::hop(word)
+        word
     }
 
     #[inline]

@@ -1,4 +1,24 @@
 //! Rules, compiled: all that can be known of them before a packet comes.
+//!
+//! [`Rules`] is the list that people edit. It compiles to a [`Ruleset`], which all CPUs share and none changes, and
+//! which answers one question: which is the first rule, from here on, that this packet matches?
+
+mod header;
+mod lower;
+mod program;
+mod resolve;
+mod route;
+mod rules;
+mod slots;
+
+use ipfw::rule::{Action, Hook, Keep, Log, Number, TableArg, Tag};
+use pkt::Pkt;
+
+pub use rules::{Entry, Error, RULES_MAX, Rules};
+
+use super::subject::Subject;
+use crate::tables::Tables;
+use program::{Asked, Program};
 
 /// A rule, for those who outlive rulesets: states, logs, counters. It is the same as long as the rule stays as it is
 /// written, whatever becomes of those around it.
@@ -10,6 +30,193 @@ pub struct RuleId {
     pub epoch: u16,
 }
 
+/// The name of a set of states (`:flow`), as a number that stays the same as long as the rules' list lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FlowId(pub u16);
+
+impl FlowId {
+    /// The states that were not given a name.
+    pub const DEFAULT: Self = Self(0);
+    /// All, whatever their name.
+    pub const ANY: Self = Self(u16::MAX);
+}
+
 /// Rules, compiled. Shared by all CPUs; never changed.
+///
+/// Rules are named by their position, from 0; the last one matches everything.
 #[derive(Debug, Default)]
-pub struct Ruleset {}
+pub struct Ruleset {
+    generation: u64,
+    rules: Vec<Compiled>,
+    program: Program,
+    /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
+    places: Vec<Option<(u16, u32)>>,
+}
+
+/// A rule, compiled.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Who it is.
+    pub id: RuleId,
+    /// Its number.
+    pub number: Number,
+    /// The set it belongs to.
+    pub set: u8,
+    /// Chance to match, of 2³²; `None` for always. To be drawn by who found it, before anything else.
+    pub prob: Option<u32>,
+    /// What happens to a packet that matches.
+    pub action: Action,
+    /// Of `skipto` and `call` with a number: the position where the walk goes on. A `skipto` leads forward: one that
+    /// would not leads to the next rule.
+    pub target: Option<usize>,
+    /// Whether matches are logged.
+    pub log: Option<Log>,
+    /// A mark that the packet gets or loses.
+    pub tag: Option<Tag>,
+    /// What it remembers of the packet.
+    pub keep: Option<Keep>,
+    /// Among which states that is; of `check-state`, among which it looks.
+    pub flow: FlowId,
+    /// Hooks and families at which it can match.
+    scope: Scope,
+    /// Its steps in the program.
+    steps: (u32, u32),
+}
+
+/// What [`Ruleset::first`] found besides the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What the table says that the rule found the packet in: `tablearg`.
+    pub arg: Option<TableArg>,
+    /// Whether the answer depends on nothing but what all packets of a flow share (addresses, protocol, ports or ICMP's
+    /// type and code, traffic class, interfaces, being whole) and on tables and routes as they are: then it holds for
+    /// the flow's other packets too. Once false it stays so.
+    pub is_pure: bool,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { arg: None, is_pure: true }
+    }
+}
+
+/// At which hooks and for which families: a bit for each pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scope(u16);
+
+impl Scope {
+    const NOWHERE: Self = Self(0);
+
+    const fn at(hook: Hook, is_ip4: bool) -> Self {
+        Self(1 << (hook as u16 * 2 + is_ip4 as u16))
+    }
+
+    const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// At both families of a hook.
+    const fn hook(hook: Hook) -> Self {
+        Self::at(hook, true).with(Self::at(hook, false))
+    }
+
+    const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl Ruleset {
+    /// The first rule at position `from` or behind it that the packet matches: enabled, asked at this hook, and with a
+    /// body that holds. What only the walk over the rules can know (chances, states) is left to it.
+    #[inline]
+    #[must_use]
+    pub fn first(
+        &self,
+        subject: &Subject,
+        pkt: &Pkt,
+        tables: &Tables,
+        from: usize,
+        seen: &mut Seen,
+    ) -> Option<usize> {
+        let scope = Scope::at(subject.hook, subject.is_ip4);
+        let asked = Asked { subject, pkt, tables };
+        let rest = self.rules.get(from..)?;
+        let found =
+            rest.iter().position(|rule| rule.scope.meets(scope) && self.matches(rule, &asked, seen))?;
+        Some(from + found)
+    }
+
+    fn matches(&self, rule: &Compiled, asked: &Asked<'_>, seen: &mut Seen) -> bool {
+        seen.arg = None;
+        self.program.holds(rule.steps, asked, seen)
+    }
+
+    /// The rule at a position; `None` behind the last.
+    #[inline]
+    #[must_use]
+    pub fn rule(&self, at: usize) -> Option<&Compiled> {
+        self.rules.get(at)
+    }
+
+    /// Rules in all, also those of disabled sets.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none at all: only in a ruleset that was never compiled.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The position of the first rule with this number or a higher one.
+    #[must_use]
+    pub fn position_of_number(&self, number: Number) -> usize {
+        self.rules.partition_point(|rule| rule.number < number)
+    }
+
+    /// Where a rule is now; `None` if it is gone. A rule of a disabled set is still there for its states.
+    #[inline]
+    #[must_use]
+    pub fn by_id(&self, id: RuleId) -> Option<usize> {
+        let (epoch, at) = (*self.places.get(usize::from(id.slot))?)?;
+        (epoch == id.epoch).then_some(at as usize)
+    }
+
+    /// Whether no packet can be affected at a hook: no rule is asked there, or the first that is lets everything pass
+    /// and does nothing else. Then nobody need be asked.
+    #[must_use]
+    pub fn is_empty_at(&self, hook: Hook) -> bool {
+        [true, false].into_iter().all(|is_ip4| {
+            let scope = Scope::at(hook, is_ip4);
+            self.rules.iter().find(|rule| rule.scope.meets(scope)).is_none_or(Compiled::only_passes)
+        })
+    }
+
+    /// Grows with each ruleset of the same list: what was derived from an older one is stale.
+    #[inline]
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl Compiled {
+    /// Whether it lets all packets pass, and nothing else.
+    fn only_passes(&self) -> bool {
+        let is_plain = self.prob.is_none() && self.log.is_none() && self.tag.is_none() && self.keep.is_none();
+        self.action == Action::Allow && is_plain && self.steps.0 == self.steps.1
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_bodies;
+#[cfg(any(test, fuzzing))]
+mod plain;
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,12 @@
 //! What rules ask of a packet again and again, read once.
 
-use ipfw::rule::Hook;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipfw::rule::Hook;
+use pkt::{Pkt, WINDOW};
+use wire::{Protocol, ip4, ip6, tcp, udp};
+
+use crate::ip6::headers;
 use crate::tables::IfIndex;
 
 /// A packet, as rules see it.
@@ -19,7 +24,7 @@ pub struct Subject {
     pub src: u128,
     /// Destination.
     pub dst: u128,
-    /// Source port of TCP, UDP and SCTP; ICMP's type; else, and in later fragments, 0.
+    /// Source port of TCP, UDP, UDP-Lite and SCTP; ICMP's type; else, and in later fragments, 0.
     pub src_port: u16,
     /// Destination port; ICMP's code.
     pub dst_port: u16,
@@ -31,6 +36,8 @@ pub struct Subject {
     pub recv: IfIndex,
     /// The interface it leaves by; 0 while that is not known.
     pub xmit: IfIndex,
+    /// The mark that a rule gave it; 0 for none. Who reads a packet again gives it its mark again.
+    pub tag: u16,
 }
 
 /// What of a datagram a packet is.
@@ -43,3 +50,250 @@ pub enum Part {
     /// A later one.
     Later,
 }
+
+/// A packet that no rule can be asked about, because it hides what rules ask for: it is dropped, whatever they say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bogus {
+    /// A fragment of TCP that begins eight bytes into the segment: it would overwrite the flags (RFC 3128).
+    TinyFragment,
+    /// The upper layer's header, or a part of it, is not in it: neither in a whole packet nor in a first fragment may
+    /// it be missing (RFC 1858, RFC 7112).
+    ShortTransport,
+    /// IPv6's extension headers end before the upper layer, or there are too many of them.
+    HeaderChain,
+}
+
+const UDP_LITE: u8 = 136;
+/// SCTP's common header.
+const SCTP_HEADER: usize = 12;
+/// ICMP's type, code and checksum.
+const ICMP_HEADER: usize = 4;
+const L4_V4: u16 = 20;
+const L4_V6: u16 = 40;
+/// In the word of flags and offset: everything that makes a fragment; that more follow.
+const FRAGMENT: u16 = 0x3fff;
+const MORE: u16 = 0x2000;
+const OFFSET: u16 = 0x1fff;
+
+impl Subject {
+    /// Reads a valid packet that begins with its network header, and is at `hook`. `recv` and `xmit` are 0 where there
+    /// is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Bogus`]: it must not pass.
+    ///
+    /// # Spec
+    /// RFC 1858 §2, §3; RFC 3128; RFC 7112 §5.
+    #[inline]
+    pub fn read(pkt: &Pkt, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Result<Self, Bogus> {
+        let ip = pkt.window(0);
+        let Some(place) = Place::usual(ip, pkt.head_len()) else {
+            return Self::read_with_care(pkt, hook, recv, xmit);
+        };
+        let mut subject = Self::placed(ip, place, hook, recv, xmit);
+        let transport = if place.is_ip4 { ip.get(20..) } else { ip.get(40..) };
+        let Some(&[a, b, c, d]) = transport.and_then(<[u8]>::first_chunk) else {
+            return Err(Bogus::ShortTransport);
+        };
+        (subject.src_port, subject.dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        if place.proto == Protocol::TCP.0 {
+            subject.tcp_flags = if place.is_ip4 { ip[33] } else { ip[53] };
+        }
+        Ok(subject)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_with_care(pkt: &Pkt, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Result<Self, Bogus> {
+        let place = Place::find(pkt.window(0), pkt.head())?;
+        let mut subject = Self::placed(pkt.window(0), place, hook, recv, xmit);
+        if place.part == Part::Later {
+            return Ok(subject);
+        }
+        let transport = pkt.head().get(usize::from(place.l4)..).ok_or(Bogus::HeaderChain)?;
+        if transport.len() < shortest(place.proto, place.is_ip4) {
+            return Err(Bogus::ShortTransport);
+        }
+        let word =
+            |at: usize| transport.get(at..).and_then(<[u8]>::first_chunk).map(|w| u16::from_be_bytes(*w));
+        if subject.has_ports() {
+            (subject.src_port, subject.dst_port) = (word(0).unwrap_or(0), word(2).unwrap_or(0));
+        } else if subject.is_icmp() {
+            let [kind, code] = word(0).unwrap_or(0).to_be_bytes();
+            (subject.src_port, subject.dst_port) = (kind.into(), code.into());
+        }
+        if place.proto == Protocol::TCP.0 {
+            subject.tcp_flags = transport.get(13).copied().unwrap_or(0);
+        }
+        Ok(subject)
+    }
+
+    #[inline(always)]
+    fn placed(ip: &[u8; WINDOW], place: Place, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Self {
+        let Place { is_ip4, part, proto, l4 } = place;
+        let (src, dst) = if is_ip4 {
+            (u32_at(ip, 12).into(), u32_at(ip, 16).into())
+        } else {
+            (u128_at(ip, 8), u128_at(ip, 24))
+        };
+        Self {
+            hook,
+            is_ip4,
+            part,
+            proto,
+            src,
+            dst,
+            src_port: 0,
+            dst_port: 0,
+            tcp_flags: 0,
+            l4,
+            recv,
+            xmit,
+            tag: 0,
+        }
+    }
+
+    /// Its source.
+    #[must_use]
+    pub fn src_addr(&self) -> IpAddr {
+        addr(self.is_ip4, self.src)
+    }
+
+    /// Its destination.
+    #[must_use]
+    pub fn dst_addr(&self) -> IpAddr {
+        addr(self.is_ip4, self.dst)
+    }
+
+    /// Whether it is of a protocol with ports, and they are in it.
+    #[inline]
+    #[must_use]
+    pub fn has_ports(&self) -> bool {
+        let speaks = matches!(Protocol(self.proto), Protocol::TCP | Protocol::UDP | Protocol::SCTP)
+            || self.proto == UDP_LITE;
+        speaks && self.part != Part::Later
+    }
+
+    /// Whether it is TCP's, and has its header.
+    #[inline]
+    #[must_use]
+    pub fn is_tcp(&self) -> bool {
+        self.proto == Protocol::TCP.0 && self.part != Part::Later
+    }
+
+    /// Whether it is of the ICMP of its family, and has its header.
+    #[inline]
+    #[must_use]
+    pub fn is_icmp(&self) -> bool {
+        let icmp = if self.is_ip4 { Protocol::ICMP } else { Protocol::ICMP6 };
+        self.proto == icmp.0 && self.part != Part::Later
+    }
+
+    /// The interface that `via` asks for: on the way out the one it leaves by, else the one it came in by.
+    #[inline]
+    #[must_use]
+    pub const fn via(&self) -> IfIndex {
+        if matches!(self.hook, Hook::Egress | Hook::LocalOut) { self.xmit } else { self.recv }
+    }
+}
+
+/// Where what is in a packet.
+#[derive(Clone, Copy)]
+struct Place {
+    is_ip4: bool,
+    part: Part,
+    proto: u8,
+    l4: u16,
+}
+
+impl Place {
+    /// Of whole TCP and UDP without options and extension headers, which is nearly all.
+    #[inline(always)]
+    fn usual(ip: &[u8; WINDOW], len: usize) -> Option<Self> {
+        let is_ip4 = ip[0] == 0x45;
+        let is_plain4 = is_ip4 && u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT == 0;
+        if !is_plain4 && ip[0] >> 4 != 6 {
+            return None;
+        }
+        let (proto, l4) = if is_ip4 { (ip[9], L4_V4) } else { (ip[6], L4_V6) };
+        let header = match Protocol(proto) {
+            Protocol::TCP => tcp::HEADER_LEN,
+            Protocol::UDP => udp::HEADER_LEN,
+            _ => return None,
+        };
+        (len >= usize::from(l4) + header).then_some(Self { is_ip4, part: Part::Whole, proto, l4 })
+    }
+
+    /// Of any packet.
+    fn find(ip: &[u8; WINDOW], head: &[u8]) -> Result<Self, Bogus> {
+        let place =
+            if ip[0] >> 4 == 4 { Ok((Self::find4(ip), u16_at(ip, 6) & OFFSET)) } else { Self::find6(head) };
+        let (place, offset) = place?;
+        // RFC 3128 §2: an offset of one unit of eight bytes.
+        if place.proto == Protocol::TCP.0 && offset == 1 {
+            return Err(Bogus::TinyFragment);
+        }
+        Ok(place)
+    }
+
+    fn find4(ip: &[u8; WINDOW]) -> Self {
+        let fragment = u16_at(ip, 6);
+        let part = part(fragment & OFFSET, fragment & MORE != 0);
+        Self { is_ip4: true, part, proto: ip[9], l4: u16::from(ip[0] & 0xf) * 4 }
+    }
+
+    /// The place, and of a fragment the offset, in units of eight bytes.
+    fn find6(head: &[u8]) -> Result<(Self, u16), Bogus> {
+        let upper = headers::upper(head).ok_or(Bogus::HeaderChain)?;
+        let offset = upper.fragment_offset.unwrap_or(0) / 8;
+        let part = part(offset, upper.more_fragments);
+        let l4 = u16::try_from(upper.at).map_err(|_| Bogus::HeaderChain)?;
+        Ok((Self { is_ip4: false, part, proto: upper.protocol.0, l4 }, offset))
+    }
+}
+
+/// Bytes of the upper layer without which a packet is not asked about.
+fn shortest(proto: u8, is_ip4: bool) -> usize {
+    match Protocol(proto) {
+        Protocol::TCP => tcp::HEADER_LEN,
+        Protocol::UDP | Protocol(UDP_LITE) => udp::HEADER_LEN,
+        Protocol::SCTP => SCTP_HEADER,
+        Protocol::ICMP if is_ip4 => ICMP_HEADER,
+        Protocol::ICMP6 if !is_ip4 => ICMP_HEADER,
+        _ => 0,
+    }
+}
+
+const fn part(offset: u16, more: bool) -> Part {
+    match (offset, more) {
+        (0, false) => Part::Whole,
+        (0, true) => Part::First,
+        _ => Part::Later,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "an IPv4 address is in the lower bits")]
+fn addr(is_ip4: bool, bits: u128) -> IpAddr {
+    if is_ip4 { Ipv4Addr::from_bits(bits as u32).into() } else { Ipv6Addr::from_bits(bits).into() }
+}
+
+#[inline(always)]
+fn u16_at(ip: &[u8; WINDOW], at: usize) -> u16 {
+    u16::from_be_bytes([ip[at], ip[at + 1]])
+}
+
+#[inline(always)]
+fn u32_at(ip: &[u8; WINDOW], at: usize) -> u32 {
+    ip.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+#[inline(always)]
+fn u128_at(ip: &[u8; WINDOW], at: usize) -> u128 {
+    ip.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u128::from_be_bytes(*bytes))
+}
+
+const _: () = assert!(L4_V4 as usize == ip4::HEADER_LEN && L4_V6 as usize == ip6::HEADER_LEN);
+
+#[cfg(test)]
+mod tests;

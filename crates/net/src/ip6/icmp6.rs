@@ -125,7 +125,7 @@ const fn parameter(code: u8, pointer: u32) -> Option<Message> {
 //#
 //# (e.2)  An ICMPv6 REDIRECT message [IPv6-DISC].
 pub(crate) fn is_answerable(pkt: &Pkt) -> bool {
-    let Some(Upper { protocol, at, fragment_offset }) = headers::upper(pkt.head()) else { return true };
+    let Some(Upper { protocol, at, fragment_offset, .. }) = headers::upper(pkt.head()) else { return true };
     let kind = pkt.head().get(at);
     let is_error = || kind.is_some_and(|kind| icmp6::is_error(*kind) || *kind == kind::REDIRECT);
     let is_later_fragment = fragment_offset.is_some_and(|offset| offset != 0);

@@ -19,6 +19,7 @@ fn subject(family: Family, proto: Protocol, src: End, dst: End) -> Subject {
         l4: 20,
         recv: NOBODY,
         xmit: NOBODY,
+        tag: 0,
     }
 }
 

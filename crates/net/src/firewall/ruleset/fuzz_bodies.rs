@@ -1,0 +1,125 @@
+//! Rules and packets made of any bytes: what is compiled finds the same as the rules spelled out one by one.
+#![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
+
+mod dice;
+mod packets;
+mod words;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
+
+use ipfw::command::SetCommand;
+use ipfw::rule::{Action, Hook, Rule};
+use pkt::{Arena, Pkt, Pool};
+use wire::ether::Mac;
+
+use super::plain::{self, Plain};
+use super::{Rules, Ruleset, Seen};
+use crate::driver::Caps;
+use crate::fib::{Prefix, Route, To};
+use crate::firewall::subject::Subject;
+use crate::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
+
+use dice::Dice;
+
+const HOOKS: [Hook; 5] = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
+/// Packets that each list of rules is asked about.
+const PACKETS: usize = 48;
+
+/// All rules that a packet matches are found, in their order, from wherever one begins. Answers how many packets were
+/// asked about.
+pub fn compiled_equals_plain(data: &[u8]) -> usize {
+    let mut dice = Dice::new(data);
+    let tables = &*TABLES;
+    let mut rules = Rules::new(Action::Deny);
+    let most = if dice.one_in(4) { 200 } else { 24 };
+    let count = 1 + dice.below(most);
+    let style = words::Style::of(&mut dice);
+    for _ in 0..count {
+        let rule = words::rule(&mut dice, style);
+        assert!(rules.add(rule).is_ok());
+    }
+    let disable = u32::from(dice.byte() & dice.byte());
+    assert!(rules.set(&SetCommand::Switch { disable, enable: 0 }).is_ok());
+    let ruleset = rules.compile(tables);
+    let list: Vec<Rule> = rules.entries().iter().map(|entry| entry.rule.clone()).collect();
+    let Ok(mut pools) = Arena::carve(1, 4, false) else { return 0 };
+    let Some(pool) = pools.first_mut() else { return 0 };
+    let check = |_| check(&mut dice, pool, tables, &ruleset, &list, disable);
+    (0..PACKETS).map(check).filter(|asked| *asked).count()
+}
+
+fn check(
+    dice: &mut Dice<'_>,
+    pool: &mut Pool,
+    tables: &Tables,
+    ruleset: &Ruleset,
+    list: &[Rule],
+    disabled: u32,
+) -> bool {
+    let bytes = packets::packet(dice);
+    let hook = HOOKS[dice.below(HOOKS.len())];
+    let (recv, xmit, tag) = (dice.small(4), dice.small(4), dice.small(3));
+    let Some(pkt) = load(pool, &bytes) else { return false };
+    let subject = Subject::read(&pkt, hook, recv, xmit);
+    let plain = Plain::read(&bytes, hook, recv, xmit, tag);
+    assert_eq!(subject.is_err(), plain.is_none(), "{subject:?} of {bytes:x?}");
+    let (Ok(mut subject), Some(plain)) = (subject, plain) else {
+        pool.give(pkt);
+        return false;
+    };
+    subject.tag = tag;
+    let from = dice.below(list.len() + 1);
+    let found = all(ruleset, &subject, &pkt, tables, from);
+    let is_meant = |rule: &Rule| disabled >> rule.set & 1 == 0 && plain::matches(rule, &plain, tables);
+    let meant: Vec<_> = (from..list.len()).filter(|at| is_meant(&list[*at])).collect();
+    assert_eq!(found, meant, "{plain:#?} of {list:#?}");
+    pool.give(pkt);
+    true
+}
+
+/// All rules from one on that a packet matches.
+fn all(ruleset: &Ruleset, subject: &Subject, pkt: &Pkt, tables: &Tables, from: usize) -> Vec<usize> {
+    let next = |from| ruleset.first(subject, pkt, tables, from, &mut Seen::default());
+    core::iter::successors(next(from), |at| next(at + 1)).collect()
+}
+
+fn load(pool: &mut Pool, bytes: &[u8]) -> Option<Pkt> {
+    let mut pkt = pool.take()?;
+    pkt.buffer_mut().fill(0xa5);
+    pkt.append(bytes.len()).ok()?.copy_from_slice(bytes);
+    Some(pkt)
+}
+
+/// Three interfaces, 10.0.i.1/24 and 2001:db8:i::1/64 and link-local, and a default route by the first.
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let ifnet = |i: u8| Ifnet {
+        index: i.into(),
+        name: format!("{}{i}", if i < 3 { "em" } else { "igb" }),
+        mac: Mac([2, 0, 0, 0, 0, i]),
+        mtu: 1500,
+        up: true,
+        addrs: vec![
+            IfAddr { addr: IpAddr::V4(Ipv4Addr::new(10, 0, i, 1)), prefix_len: 24 },
+            IfAddr { addr: Ipv6Addr::new(0x2001, 0xdb8, i.into(), 0, 0, 0, 0, 1).into(), prefix_len: 64 },
+            IfAddr { addr: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, i.into()).into(), prefix_len: 64 },
+        ],
+        rxcsum: Rxcsum::Verify,
+        caps: Caps::default(),
+        monitor: false,
+        queue: crate::ifq::Spec::default(),
+    };
+    let default = |addr: IpAddr, via: IpAddr| {
+        Prefix::new(addr, 0).map(|to| Route::new(to, To::Gateway { ifindex: 1, via }))
+    };
+    let routes = [
+        default(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(10, 0, 1, 254).into()),
+        default(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 254).into()),
+    ];
+    Tables::new(Config {
+        generation: 1,
+        ifs: (1..=3).map(ifnet).collect(),
+        routes: routes.into_iter().flatten().collect(),
+        forwarding: true,
+    })
+});

@@ -1,0 +1,292 @@
+//! From what people write to what is asked.
+
+use core::net::IpAddr;
+use core::ops::RangeInclusive;
+
+use ipfw::rule::{Action, Addr, Arg, Frag, Hook, If, Match, Rule, frag, tcp_option};
+use ipfw::rule::{Bits, Clause, MacMask, Net as Cidr, Term};
+use wire::tcp::Flags;
+
+use super::header::Field;
+use super::program::{End, List, Net, Program, Set, Step, Test};
+use super::{Compiled, Entry, Ruleset, Scope, resolve};
+use crate::tables::Tables;
+
+/// Compiles a list of rules. Those whose set is disabled are there for their states, and are not asked.
+pub(super) fn lower(list: &[Entry], disabled: u32, generation: u64, tables: &Tables) -> Ruleset {
+    let mut lowering = Lowering { program: Program::default(), tables };
+    let is_asked = |rule: &Rule| disabled.checked_shr(rule.set.into()).is_none_or(|bits| bits & 1 == 0);
+    let rules: Vec<_> = list.iter().map(|entry| lowering.rule(entry, is_asked(&entry.rule))).collect();
+    let mut ruleset = Ruleset { generation, rules, program: lowering.program, places: Vec::new() };
+    for at in 0..ruleset.rules.len() {
+        let target = target(&ruleset, at);
+        ruleset.rules[at].target = target;
+    }
+    ruleset.places = places(&ruleset.rules);
+    ruleset
+}
+
+/// Where a jump with a fixed number leads.
+fn target(ruleset: &Ruleset, at: usize) -> Option<usize> {
+    match ruleset.rules.get(at)?.action {
+        Action::SkipTo(Arg::Value(number)) => Some(ruleset.position_of_number(number).max(at + 1)),
+        Action::Call(Arg::Value(number)) => Some(ruleset.position_of_number(number)),
+        _ => None,
+    }
+}
+
+fn places(rules: &[Compiled]) -> Vec<Option<(u16, u32)>> {
+    let slots = rules.iter().map(|rule| usize::from(rule.id.slot) + 1).max().unwrap_or(0);
+    let mut places = vec![None; slots];
+    for (rule, at) in rules.iter().zip(0..) {
+        places[usize::from(rule.id.slot)] = Some((rule.id.epoch, at));
+    }
+    places
+}
+
+const EVERYWHERE: Scope = Scope((1 << 10) - 1);
+
+struct Lowering<'t> {
+    program: Program,
+    tables: &'t Tables,
+}
+
+impl Lowering<'_> {
+    fn rule(&mut self, entry: &Entry, is_asked: bool) -> Compiled {
+        let rule = &entry.rule;
+        let start = self.at();
+        let mut scope = if is_asked { scope(&rule.body) } else { Scope::NOWHERE };
+        for clause in &rule.body {
+            match decided(clause) {
+                Some(holds_at) => scope = scope.and(holds_at),
+                None => self.clause(clause),
+            }
+        }
+        Compiled {
+            id: entry.id,
+            number: rule.number,
+            set: rule.set,
+            prob: rule.prob,
+            action: rule.action.clone(),
+            target: None,
+            log: rule.log,
+            tag: rule.tag,
+            keep: rule.keep.clone(),
+            flow: entry.flow,
+            scope,
+            steps: (start, self.at()),
+        }
+    }
+
+    fn at(&self) -> u32 {
+        index(self.program.steps.len())
+    }
+
+    fn clause(&mut self, clause: &Clause) {
+        let next = self.at() + index(clause.any.len());
+        for term in &clause.any {
+            let test = self.test(&term.is);
+            self.program.steps.push(Step { test, not: term.not, is_pure: is_pure(&test), next });
+        }
+    }
+
+    fn test(&mut self, is: &Match) -> Test {
+        match is {
+            Match::Any => Test::Always,
+            Match::Version(version) => match version {
+                4 => Test::Ip4(true),
+                6 => Test::Ip4(false),
+                _ => Test::Never,
+            },
+            Match::Proto(proto) => Test::Proto(*proto),
+            Match::Src(addr) => self.addr(End::Src, addr),
+            Match::Dst(addr) => self.addr(End::Dst, addr),
+            Match::SrcPort(ports) => self.ports(End::Src, ports),
+            Match::DstPort(ports) => self.ports(End::Dst, ports),
+            Match::At(hook) => Test::At(*hook),
+            Match::Recv(which) => self.interface(Field::Recv, which),
+            Match::Xmit(which) => self.interface(Field::Xmit, which),
+            Match::Via(which) => self.interface(Field::Via, which),
+            Match::Frag(Frag { bits: Bits { set: 0, clear: 0 } }) => Test::Later,
+            Match::Frag(Frag { bits }) => of_bits(Field::Frag, *bits),
+            Match::Mac { dst, src } => {
+                let any = MacMask::default().mask;
+                if dst.mask == any && src.mask == any { Test::Always } else { Test::Never }
+            }
+            Match::VerRevPath => Test::VerRevPath,
+            Match::VerSrcReach => Test::VerSrcReach,
+            Match::AntiSpoof => Test::AntiSpoof,
+            Match::Lookup { .. } | Match::Flow(_) => Test::Never,
+            _ => self.of_header(is),
+        }
+    }
+
+    fn of_header(&mut self, is: &Match) -> Test {
+        match is {
+            Match::IpLen(ranges) => self.ranges(Field::IpLen, ranges),
+            Match::IpTtl(ranges) => self.ranges(Field::IpTtl, ranges),
+            Match::IpId(ranges) => self.ranges(Field::IpId, ranges),
+            Match::IpPrecedence(precedence) => self.is(Field::IpPrecedence, (*precedence).into()),
+            Match::IpTos(bits) => of_bits(Field::IpTos, *bits),
+            Match::Dscp(points) => self.set(Field::Dscp, [*points, 0, 0, 0]),
+            Match::IpOptions(bits) => of_bits(Field::IpOptions, *bits),
+            Match::TcpFlags(bits) => of_bits(Field::TcpFlags, *bits),
+            Match::Established => Test::AnyBit(Field::TcpFlags, Flags::RST.0 | Flags::ACK.0),
+            Match::Setup => of_bits(Field::TcpFlags, Bits { set: Flags::SYN.0, clear: Flags::ACK.0 }),
+            Match::TcpOptions(bits) => of_bits(Field::TcpOptions, *bits),
+            Match::TcpSeq(seq) => self.is(Field::TcpSeq, *seq),
+            Match::TcpAck(ack) => self.is(Field::TcpAck, *ack),
+            Match::TcpWin(ranges) => self.ranges(Field::TcpWin, ranges),
+            Match::TcpMss(ranges) => self.ranges(Field::TcpMss, ranges),
+            Match::TcpDataLen(ranges) => self.ranges(Field::TcpDataLen, ranges),
+            Match::IcmpTypes(types) => self.set(Field::IcmpType, [*types, 0, 0, 0]),
+            Match::IcmpCodes(ranges) => self.ranges(Field::IcmpCode, ranges),
+            Match::Icmp6Types(types) => self.set(Field::Icmp6Type, *types),
+            Match::Ext6Header(kinds) => Test::AnyBit(Field::Ext6, *kinds),
+            Match::FlowLabel(labels) => {
+                let list = labels.iter().map(|label| (*label, *label));
+                Test::In(Field::FlowLabel, push(&mut self.program.ranges, list))
+            }
+            Match::MacType(ranges) => self.ranges(Field::MacType, ranges),
+            Match::Tagged(ranges) => self.ranges(Field::Tag, ranges),
+            _ => Test::Never,
+        }
+    }
+
+    fn addr(&mut self, end: End, addr: &Addr) -> Test {
+        match addr {
+            Addr::Any => Test::Always,
+            Addr::Me => Test::Me(end, false),
+            Addr::Me6 => Test::Me(end, true),
+            Addr::Nets(nets) => self.nets(end, nets.iter().copied()),
+            Addr::Hosts { base, bits, .. } => {
+                Test::Hosts { end, base: base.to_bits(), set: self.push_set(*bits) }
+            }
+            Addr::Table(_) => Test::Never,
+            Addr::Interface { name, net } => {
+                self.nets(end, resolve::addresses(name, *net, self.tables).into_iter().map(prefix))
+            }
+        }
+    }
+
+    fn nets(&mut self, end: End, nets: impl Iterator<Item = Cidr> + Clone) -> Test {
+        let v4 = nets.clone().filter_map(|net| match net {
+            Cidr::V4 { addr, mask } => Some((addr.to_bits(), mask.to_bits())),
+            Cidr::V6 { .. } => None,
+        });
+        let v6 = nets.filter_map(|net| match net {
+            Cidr::V6 { addr, mask } => Some((addr.to_bits(), mask.to_bits())),
+            Cidr::V4 { .. } => None,
+        });
+        let v4: Vec<_> = v4.map(|(addr, mask)| Net { addr: addr & mask, mask }).collect();
+        let v6: Vec<_> = v6.map(|(addr, mask)| Net { addr: addr & mask, mask }).collect();
+        match (&*v4, &*v6) {
+            ([one], []) => Test::Net4(end, *one),
+            _ => Test::Nets {
+                end,
+                v4: push(&mut self.program.nets4, v4),
+                v6: push(&mut self.program.nets6, v6),
+            },
+        }
+    }
+
+    fn ports(&mut self, end: End, ranges: &[RangeInclusive<u16>]) -> Test {
+        let field = if end == End::Src { Field::SrcPort } else { Field::DstPort };
+        match ranges {
+            [one] => Test::Port(end, *one.start(), *one.end()),
+            _ => self.ranges(field, ranges),
+        }
+    }
+
+    fn ranges(&mut self, field: Field, ranges: &[RangeInclusive<u16>]) -> Test {
+        let ranges = ranges.iter().map(|range| (u32::from(*range.start()), u32::from(*range.end())));
+        Test::In(field, push(&mut self.program.ranges, ranges))
+    }
+
+    fn is(&mut self, field: Field, value: u32) -> Test {
+        Test::In(field, push(&mut self.program.ranges, [(value, value)]))
+    }
+
+    fn interface(&mut self, field: Field, which: &If) -> Test {
+        let set = resolve::interfaces(which, self.tables);
+        self.set(field, set)
+    }
+
+    fn set(&mut self, field: Field, set: Set) -> Test {
+        Test::Set(field, self.push_set(set))
+    }
+
+    fn push_set(&mut self, set: Set) -> u32 {
+        self.program.sets.push(set);
+        index(self.program.sets.len() - 1)
+    }
+}
+
+/// Where a rule is asked: on the way in and out, unless it names another hook; then its words decide.
+fn scope(body: &[Clause]) -> Scope {
+    let names_another = |term: &Term| {
+        !term.not && matches!(term.is, Match::At(Hook::LocalIn | Hook::Forward | Hook::LocalOut))
+    };
+    if body.iter().flat_map(|clause| &clause.any).any(names_another) {
+        EVERYWHERE
+    } else {
+        Scope::hook(Hook::Ingress).with(Scope::hook(Hook::Egress))
+    }
+}
+
+/// Where a clause holds, if hook and family decide that.
+fn decided(clause: &Clause) -> Option<Scope> {
+    clause.any.iter().try_fold(Scope::NOWHERE, |all, term| {
+        let holds_at = match term.is {
+            Match::Any | Match::Src(Addr::Any) | Match::Dst(Addr::Any) => EVERYWHERE,
+            Match::At(hook) => Scope::hook(hook),
+            Match::Version(4) => EVERY_IP4,
+            Match::Version(6) => EVERY_IP4.not(),
+            Match::Version(_) => Scope::NOWHERE,
+            _ => return None,
+        };
+        Some(all.with(if term.not { holds_at.not() } else { holds_at }))
+    })
+}
+
+const EVERY_IP4: Scope = Scope(0b10_1010_1010);
+
+impl Scope {
+    const fn not(self) -> Self {
+        Self(EVERYWHERE.0 & !self.0)
+    }
+}
+
+fn is_pure(test: &Test) -> bool {
+    match test {
+        Test::In(field, _) | Test::Set(field, _) | Test::Bits { field, .. } | Test::AnyBit(field, _) => {
+            field.is_pure()
+        }
+        _ => true,
+    }
+}
+
+const fn of_bits(field: Field, bits: Bits<u8>) -> Test {
+    Test::Bits { field, set: bits.set, clear: bits.clear }
+}
+
+fn prefix((addr, len): (IpAddr, u8)) -> Cidr {
+    let len = u32::from(len);
+    match addr {
+        IpAddr::V4(addr) => Cidr::V4 { addr, mask: u32::MAX.checked_shl(32 - len).unwrap_or(0).into() },
+        IpAddr::V6(addr) => Cidr::V6 { addr, mask: u128::MAX.checked_shl(128 - len).unwrap_or(0).into() },
+    }
+}
+
+fn push<T>(all: &mut Vec<T>, new: impl IntoIterator<Item = T>) -> List {
+    let start = all.len();
+    all.extend(new);
+    List { start: index(start), len: index(all.len() - start) }
+}
+
+/// Fewer than 2³² of anything: there are 65,535 rules, each of which fits a line.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+const _: () = assert!(frag::PART == 16 && tcp_option::CC == 16, "bits fit the fields they are asked of");

@@ -1,0 +1,223 @@
+//! What rules ask, as flat arrays of steps.
+
+use core::ops::Range;
+
+use ipfw::rule::{Hook, TableArg};
+use pkt::Pkt;
+
+use super::Seen;
+use super::header::Field;
+use super::route;
+use crate::firewall::subject::{Part, Subject};
+use crate::tables::Tables;
+
+/// The questions of all rules, one behind the other, and the lists that they need.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Program {
+    pub(super) steps: Vec<Step>,
+    pub(super) ranges: Vec<(u32, u32)>,
+    pub(super) nets4: Vec<Net<u32>>,
+    pub(super) nets6: Vec<Net<u128>>,
+    pub(super) sets: Vec<Set>,
+}
+
+/// A question, and where to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) test: Test,
+    /// The answer is turned round.
+    pub(super) not: bool,
+    /// Whether the answer is the same for all packets of a flow.
+    pub(super) is_pure: bool,
+    /// Where the next clause begins: there it goes on when this one holds.
+    pub(super) next: u32,
+}
+
+/// 256 bits.
+pub(super) type Set = [u64; 4];
+
+/// An address with a mask; bits outside the mask are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Net<A> {
+    pub(super) addr: A,
+    pub(super) mask: A,
+}
+
+/// A part of one of the program's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct List {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+/// Which end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Src,
+    Dst,
+}
+
+/// One question about a packet. What does not apply to it is false.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Test {
+    Always,
+    Never,
+    Ip4(bool),
+    At(Hook),
+    Proto(u8),
+    /// The port is one of these two or between them.
+    Port(End, u16, u16),
+    /// The address is in this net of IPv4.
+    Net4(End, Net<u32>),
+    /// The address is in one of these.
+    Nets {
+        end: End,
+        v4: List,
+        v6: List,
+    },
+    /// The address is one of these of IPv4: at the most 256 from a first one.
+    Hosts {
+        end: End,
+        base: u32,
+        set: u32,
+    },
+    /// The address is one of our own, of IPv6 alone or of any family.
+    Me(End, bool),
+    /// The field is in one of these ranges.
+    In(Field, List),
+    /// The field's bit is in this set.
+    Set(Field, u32),
+    /// Bits of the field are set, and others clear.
+    Bits {
+        field: Field,
+        set: u8,
+        clear: u8,
+    },
+    /// One of these bits of the field is set.
+    AnyBit(Field, u8),
+    Later,
+    VerRevPath,
+    VerSrcReach,
+    AntiSpoof,
+}
+
+/// A packet that is asked about.
+pub(super) struct Asked<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) pkt: &'a Pkt,
+    pub(super) tables: &'a Tables,
+}
+
+impl Program {
+    /// Whether all clauses of these steps hold.
+    #[inline]
+    pub(super) fn holds(&self, steps: (u32, u32), asked: &Asked<'_>, seen: &mut Seen) -> bool {
+        let mut at = steps.0;
+        while at < steps.1 {
+            let Some(step) = self.steps.get(at as usize) else { return false };
+            seen.is_pure &= step.is_pure;
+            at += 1;
+            if self.test(&step.test, asked, &mut seen.arg) != step.not {
+                at = step.next;
+            } else if at == step.next {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn test(&self, test: &Test, asked: &Asked<'_>, _arg: &mut Option<TableArg>) -> bool {
+        let subject = asked.subject;
+        match *test {
+            Test::Proto(proto) => subject.proto == proto,
+            Test::Port(end, from, to) => subject.has_ports() && (from..=to).contains(&end.port(subject)),
+            Test::Net4(end, net) => subject.is_ip4 && end.addr4(subject) & net.mask == net.addr,
+            _ => self.rarer(test, asked),
+        }
+    }
+
+    #[inline(never)]
+    fn rarer(&self, test: &Test, asked: &Asked<'_>) -> bool {
+        let subject = asked.subject;
+        match *test {
+            Test::Always => true,
+            Test::Never | Test::Proto(_) | Test::Port(..) | Test::Net4(..) => false,
+            Test::Ip4(is_ip4) => subject.is_ip4 == is_ip4,
+            Test::At(hook) => subject.hook == hook,
+            Test::Nets { end, v4, .. } if subject.is_ip4 => {
+                let addr = end.addr4(subject);
+                part(&self.nets4, v4).iter().any(|net| addr & net.mask == net.addr)
+            }
+            Test::Nets { end, v6, .. } => {
+                let addr = end.addr(subject);
+                part(&self.nets6, v6).iter().any(|net| addr & net.mask == net.addr)
+            }
+            Test::Hosts { end, base, set } => {
+                subject.is_ip4 && self.set_has(set, end.addr4(subject).wrapping_sub(base))
+            }
+            Test::Me(end, only_ip6) => {
+                !(only_ip6 && subject.is_ip4) && asked.tables.is_ours(end.ip_addr(subject))
+            }
+            Test::In(field, list) => field.of(asked).is_some_and(|value| {
+                part(&self.ranges, list).iter().any(|(from, to)| (*from..=*to).contains(&value))
+            }),
+            Test::Set(field, set) => field.of(asked).is_some_and(|value| self.set_has(set, value)),
+            Test::Bits { field, set, clear } => field.of(asked).is_some_and(|value| {
+                let (set, clear) = (u32::from(set), u32::from(clear));
+                value & set == set && value & clear == 0
+            }),
+            Test::AnyBit(field, bits) => field.of(asked).is_some_and(|value| value & u32::from(bits) != 0),
+            Test::Later => subject.part == Part::Later,
+            Test::VerRevPath => route::leads_back(asked),
+            Test::VerSrcReach => route::reaches_back(asked),
+            Test::AntiSpoof => route::is_no_spoof(asked),
+        }
+    }
+
+    fn set_has(&self, set: u32, value: u32) -> bool {
+        let word = self.sets.get(set as usize).and_then(|set| set.get((value >> 6) as usize));
+        word.is_some_and(|word| word >> (value & 63) & 1 != 0)
+    }
+}
+
+fn part<T>(all: &[T], list: List) -> &[T] {
+    all.get(list.range()).unwrap_or_default()
+}
+
+impl List {
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
+}
+
+impl End {
+    #[inline]
+    pub(super) const fn addr(self, subject: &Subject) -> u128 {
+        match self {
+            Self::Src => subject.src,
+            Self::Dst => subject.dst,
+        }
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "an IPv4 address is in the lower bits")]
+    const fn addr4(self, subject: &Subject) -> u32 {
+        self.addr(subject) as u32
+    }
+
+    fn ip_addr(self, subject: &Subject) -> core::net::IpAddr {
+        match self {
+            Self::Src => subject.src_addr(),
+            Self::Dst => subject.dst_addr(),
+        }
+    }
+
+    #[inline]
+    const fn port(self, subject: &Subject) -> u16 {
+        match self {
+            Self::Src => subject.src_port,
+            Self::Dst => subject.dst_port,
+        }
+    }
+}

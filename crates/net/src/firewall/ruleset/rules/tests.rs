@@ -1,0 +1,161 @@
+use ipfw::command::SetCommand;
+use ipfw::rule::{Action, Arg, Clause, Keep, KeepKind, Match, Term};
+
+use super::*;
+use crate::tables::Tables;
+
+fn rule(number: Number, action: Action) -> Rule {
+    Rule { number, set: 0, action, ..default_rule(Action::Deny) }
+}
+
+fn numbers(rules: &Rules) -> Vec<Number> {
+    rules.entries().iter().map(|entry| entry.rule.number).collect()
+}
+
+fn rules(numbers: &[Number]) -> Rules {
+    let mut rules = Rules::new(Action::Deny);
+    for number in numbers {
+        rules.add(rule(*number, Action::Count)).unwrap();
+    }
+    rules
+}
+
+#[test]
+fn rules_without_a_number_come_a_step_behind_the_last_and_equal_ones_keep_their_order() {
+    let mut rules = rules(&[0, 0, 150]);
+    assert_eq!(rules.add(rule(150, Action::Allow)), Ok(150));
+    assert_eq!(rules.add(rule(0, Action::Allow)), Ok(300));
+    assert_eq!(numbers(&rules), [100, 150, 150, 200, 300, 65535]);
+    assert_eq!(rules.entries()[2].rule.action, Action::Allow);
+}
+
+#[test]
+fn behind_the_highest_number_there_is_no_step_left_and_the_number_is_shared() {
+    let mut rules = rules(&[65500]);
+    assert_eq!(rules.add(rule(0, Action::Allow)), Ok(65500));
+    assert_eq!(rules.add(rule(65535, Action::Allow)), Err(Error::NumberOfDefault));
+}
+
+#[test]
+fn rules_are_deleted_by_number_range_and_set_or_not_at_all() {
+    let mut rules = rules(&[100, 200, 200, 300, 400]);
+    rules.add(Rule { set: 5, ..rule(400, Action::Count) }).unwrap();
+    assert_eq!(rules.delete(None, &[100..=100, 250..=260]), Err(Error::NoSuchRule(250..=260)));
+    assert_eq!(rules.delete(None, &[65535..=65535]), Err(Error::NumberOfDefault));
+    assert_eq!(numbers(&rules), [100, 200, 200, 300, 400, 400, 65535]);
+    assert_eq!(rules.delete(None, &[150..=300]), Ok(3));
+    assert_eq!(rules.delete(Some(5), &[400..=400]), Ok(1));
+    assert_eq!(rules.delete(Some(32), &[]), Err(Error::NoSuchSet(32)));
+    assert_eq!(numbers(&rules), [100, 400, 65535]);
+    assert_eq!(rules.delete(Some(0), &[]), Ok(2));
+    assert_eq!(numbers(&rules), [65535]);
+}
+
+#[test]
+fn a_flush_leaves_the_last_set_and_the_default_rule() {
+    let mut rules = rules(&[100, 200]);
+    rules.add(Rule { set: 31, ..rule(150, Action::Count) }).unwrap();
+    assert_eq!(rules.flush(None), Ok(2));
+    assert_eq!(numbers(&rules), [150, 65535]);
+    assert_eq!(rules.flush(Some(31)), Ok(1));
+    assert_eq!(numbers(&rules), [65535]);
+}
+
+#[test]
+fn a_rule_that_comes_back_as_it_was_is_the_same_and_any_other_is_not() {
+    let mut rules = rules(&[100, 200]);
+    let tables = Tables::default();
+    let ids = |rules: &Rules| rules.entries().iter().map(|entry| entry.id).collect::<Vec<_>>();
+    let before = ids(&rules);
+    let old = rules.compile(&tables);
+    rules.flush(None).unwrap();
+    rules.add(rule(200, Action::Count)).unwrap();
+    rules.add(rule(100, Action::Allow)).unwrap();
+    let new = rules.compile(&tables);
+    let after = ids(&rules);
+    assert_eq!((after[1], after[2]), (before[1], before[2]));
+    assert_ne!(after[0], before[0]);
+    assert_eq!((old.by_id(before[0]), new.by_id(before[0])), (Some(0), None));
+    assert_eq!((new.by_id(after[0]), new.by_id(before[1])), (Some(0), Some(1)));
+    assert!(new.generation() > old.generation());
+    // Once compiled without it, it is forgotten.
+    rules.delete(None, &[200..=200]).unwrap();
+    let _ = rules.compile(&tables);
+    rules.add(rule(200, Action::Count)).unwrap();
+    assert_ne!(rules.entries()[1].id, before[1]);
+}
+
+#[test]
+fn as_many_rules_as_there_may_be_and_no_more() {
+    let mut rules = Rules::new(Action::Deny);
+    for _ in 1..RULES_MAX {
+        rules.add(rule(7, Action::Count)).unwrap();
+    }
+    assert_eq!(rules.add(rule(7, Action::Count)), Err(Error::TooManyRules));
+    assert_eq!(rules.entries().len(), RULES_MAX);
+    rules.delete(None, &[7..=7]).unwrap();
+    let _ = rules.compile(&Tables::default());
+    assert!(rules.add(rule(7, Action::Allow)).is_ok());
+}
+
+#[test]
+fn sets_are_disabled_moved_and_swapped_and_the_last_one_cannot_be() {
+    let mut rules = rules(&[100, 200]);
+    rules.add(Rule { set: 3, ..rule(300, Action::Count) }).unwrap();
+    let sets = |rules: &Rules| rules.entries().iter().map(|entry| entry.rule.set).collect::<Vec<_>>();
+    rules.set(&SetCommand::MoveRule { number: 200, to: 9 }).unwrap();
+    assert_eq!(sets(&rules), [0, 9, 3, 31]);
+    rules.set(&SetCommand::Swap(9, 3)).unwrap();
+    assert_eq!(sets(&rules), [0, 3, 9, 31]);
+    rules.set(&SetCommand::Move { from: 3, to: 0 }).unwrap();
+    assert_eq!(sets(&rules), [0, 0, 9, 31]);
+    let disable = SetCommand::Switch { disable: 1 << 31, enable: 0 };
+    assert_eq!(rules.set(&disable), Err(Error::SetOfDefault));
+    rules.set(&SetCommand::Switch { disable: 1 << 9 | 1, enable: 0 }).unwrap();
+    rules.set(&SetCommand::Switch { disable: 0, enable: 1 }).unwrap();
+    assert_eq!(rules.disabled(), 1 << 9);
+}
+
+#[test]
+fn jumps_lead_to_the_first_rule_of_the_number_or_behind_and_skipto_never_back() {
+    let mut rules = rules(&[100, 300, 500]);
+    rules.add(rule(200, Action::SkipTo(Arg::Value(400)))).unwrap();
+    rules.add(rule(250, Action::SkipTo(Arg::Value(100)))).unwrap();
+    rules.add(rule(260, Action::Call(Arg::Value(100)))).unwrap();
+    let ruleset = rules.compile(&Tables::default());
+    let targets: Vec<_> = (0..ruleset.len()).map(|at| ruleset.rule(at).unwrap().target).collect();
+    assert_eq!(targets, [None, Some(5), Some(3), Some(0), None, None, None]);
+    assert_eq!((ruleset.position_of_number(261), ruleset.position_of_number(65535)), (4, 6));
+}
+
+#[test]
+fn names_of_states_have_numbers_that_stay() {
+    let mut rules = Rules::new(Action::Deny);
+    let named = |name: &str| {
+        let keep = Keep { kind: KeepKind::State, flow: Flow::Named(name.into()), defer: false };
+        Rule { keep: Some(keep), ..rule(0, Action::Allow) }
+    };
+    rules.add(named("web")).unwrap();
+    rules.add(named("mail")).unwrap();
+    rules.add(rule(0, Action::CheckState(Flow::Named("web".into())))).unwrap();
+    rules.add(rule(0, Action::CheckState(Flow::Any))).unwrap();
+    let flows: Vec<_> = rules.entries().iter().map(|entry| entry.flow).collect();
+    assert_eq!(flows, [FlowId(1), FlowId(2), FlowId(1), FlowId::ANY, FlowId::DEFAULT]);
+    assert_eq!((rules.flow_name(FlowId(2)), rules.flow_name(FlowId::DEFAULT)), (Some("mail"), None));
+}
+
+#[test]
+fn a_hook_is_empty_if_nothing_but_passing_can_happen_there() {
+    use ipfw::rule::Hook::{Egress, Forward, Ingress};
+    let tables = Tables::default();
+    let mut rules = Rules::new(Action::Allow);
+    assert!(rules.compile(&tables).is_empty_at(Ingress));
+    rules.set_default(Action::Deny);
+    let ruleset = rules.compile(&tables);
+    assert!(!ruleset.is_empty_at(Ingress) && !ruleset.is_empty_at(Egress) && ruleset.is_empty_at(Forward));
+    let only = |is| vec![Clause { any: vec![Term { not: false, is }] }];
+    rules.add(Rule { body: only(Match::At(Egress)), ..rule(10, Action::Allow) }).unwrap();
+    rules.add(Rule { body: only(Match::At(Forward)), ..rule(20, Action::Count) }).unwrap();
+    let ruleset = rules.compile(&tables);
+    assert!(!ruleset.is_empty_at(Ingress) && ruleset.is_empty_at(Egress) && !ruleset.is_empty_at(Forward));
+}

@@ -1,0 +1,42 @@
+//! Places that outlive rulesets: which rule has which.
+
+use std::collections::VecDeque;
+
+use super::RuleId;
+
+/// Gives each rule a place, and takes places back. A place that changes hands has a new epoch, so that who still
+/// means the old rule is not led to the new one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots {
+    /// The epoch of each place that was ever taken.
+    epochs: Vec<u16>,
+    /// Those that nobody has; the one that has been free for longest is taken first.
+    free: VecDeque<u16>,
+}
+
+impl Slots {
+    /// A place, if there is one.
+    pub(super) fn take(&mut self) -> Option<RuleId> {
+        if self.epochs.len() < usize::from(u16::MAX)
+            && self.free.len() < MARGIN
+            && let Ok(slot) = u16::try_from(self.epochs.len())
+        {
+            self.epochs.push(0);
+            return Some(RuleId { slot, epoch: 0 });
+        }
+        let slot = self.free.pop_front()?;
+        Some(RuleId { slot, epoch: *self.epochs.get(usize::from(slot))? })
+    }
+
+    /// Takes a place back.
+    pub(super) fn give(&mut self, id: RuleId) {
+        if let Some(epoch) = self.epochs.get_mut(usize::from(id.slot)) {
+            *epoch = epoch.wrapping_add(1);
+            self.free.push_back(id.slot);
+        }
+    }
+}
+
+/// Places that rest before one is taken again, while there are new ones: epochs have 16 bits, and must not come round
+/// while a state of old still remembers one.
+const MARGIN: usize = 256;
