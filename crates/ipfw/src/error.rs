@@ -34,8 +34,8 @@ pub struct Error {
     pub help: Option<String>,
 }
 
-/// Characters of a long line that are shown around the wrong ones.
-const AROUND: usize = 60;
+/// Characters of a line that are shown; of a longer one a part around what is wrong.
+const SHOWN: usize = 120;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,10 +44,10 @@ impl fmt::Display for Error {
             file => writeln!(f, "{file}:{}:{}: {}", self.line, self.column, self.message)?,
         }
         let at = self.column.saturating_sub(1) as usize;
-        let from = at.saturating_sub(AROUND);
+        let from = if self.text.chars().count() > SHOWN { at.saturating_sub(SHOWN / 2) } else { 0 };
         let (dots, gap) = if from > 0 { ("… ", "  ") } else { ("", "") };
-        let width = (self.width.max(1) as usize).min(AROUND);
-        let shown: String = self.text.chars().skip(from).take(at - from + width + AROUND).collect();
+        let width = (self.width.max(1) as usize).min(SHOWN);
+        let shown: String = self.text.chars().skip(from).take(SHOWN.max(at - from + width)).collect();
         // a tab stays a tab, so that the caret stands where a terminal puts the word
         let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
         let indent: String =
@@ -83,6 +83,11 @@ impl Fault {
 
     pub(crate) fn expected(self, what: impl Into<String>) -> Self {
         Self { expected: Some(what.into()), ..self }
+    }
+
+    /// One more thing that could stand there.
+    pub(crate) fn or_expected(self, what: &str) -> Self {
+        Self { expected: self.expected.map(|expected| format!("{expected}, or {what}")), ..self }
     }
 
     pub(crate) fn help(self, what: impl Into<String>) -> Self {

@@ -3,8 +3,18 @@
 /// Words longer than this are no slips of the finger of any that we know.
 const LONGEST: usize = 24;
 
-/// The candidate nearest to `word`, if it is near enough to be a slip of the finger: one change in three letters.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The candidate that `word` is the beginning of, or the nearest one, if it is near enough to be a slip of the finger:
+/// one change in three letters.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let begun: Vec<&str> = candidates.clone().into_iter().filter(|known| known.starts_with(word)).collect();
+    if let [known] = begun[..]
+        && word.len() > 1
+    {
+        return Some(known);
+    }
     let word: Vec<u8> = word.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
     if word.len() > LONGEST {
         return None;
@@ -46,6 +56,7 @@ mod tests {
         let words = ["allow", "deny", "keep-state"];
         assert_eq!(nearest("alow", words), Some("allow"));
         assert_eq!(nearest("alolw", words), Some("allow"));
+        assert_eq!(nearest("keep", words), Some("keep-state"));
         assert_eq!(nearest("DENY", words), Some("deny"));
         assert_eq!(nearest("keepstate", words), Some("keep-state"));
         assert_eq!(nearest("gateway", words), None);

@@ -69,6 +69,7 @@ fn program(words: &mut Words<'_>) -> Result<(), Fault> {
             // quiet and forced: there is nobody to ask; the others choose what `list` shows
             if !"qfacdeintSTNbDv".contains(flag) {
                 let part = flags.part(at..at + flag.len_utf8());
+                refuse(Place::Flag, part)?;
                 return Err(part
                     .fault(format!("there is no flag `-{flag}` here"))
                     .expected("-q, -f or a command"));

@@ -158,7 +158,26 @@ fn body(f: &mut Formatter<'_>, body: &[Clause]) -> fmt::Result {
             rest = tail;
         }
     }
-    rest.iter().try_for_each(|clause| write!(f, " {clause}"))
+    for (i, clause) in rest.iter().enumerate() {
+        // a body that begins with a protocol must go on with addresses, so that here it says `proto`
+        match i == 0 && rest.len() == body.len() {
+            true => write!(f, " {}", First(clause))?,
+            false => write!(f, " {clause}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The first clause of a body of matches only.
+struct First<'a>(&'a Clause);
+
+impl Display for First<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        block(f, self.0, |f, term| match term.is {
+            Match::Version(version) => write!(f, "{}proto ip{version}", if term.not { "not " } else { "" }),
+            _ => write!(f, "{term}"),
+        })
+    }
 }
 
 fn all(clause: &Clause, is: impl Fn(&Match) -> bool) -> bool {

@@ -3,6 +3,8 @@
 /// Where a word stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
+    /// A flag before the command.
+    Flag,
     /// The first word.
     Command,
     /// What a rule does.
@@ -66,6 +68,12 @@ const fn refused(place: Place, word: &'static str, why: &'static str, instead: &
 
 /// All of them.
 pub const REFUSED: &[Refused] = &[
+    refused(
+        Place::Flag,
+        "p",
+        "runs a preprocessor over the file; pantala reads files as they are",
+        "run the preprocessor first",
+    ),
     refused(
         Place::Command,
         "internal",

@@ -58,7 +58,7 @@ impl<'a> Word<'a> {
     }
 
     /// It is none of `known`, each of which is a `what`.
-    pub(crate) fn unknown<'k>(self, what: &str, known: impl IntoIterator<Item = &'k str>) -> Fault {
+    pub(crate) fn unknown<'k>(self, what: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> Fault {
         let fault = self.fault(format!("`{}` is no {what}", self.text));
         match nearest(self.text, known) {
             Some(near) => fault.help(format!("did you mean `{near}`?")),
@@ -87,7 +87,7 @@ impl<'a> Word<'a> {
             }
             None => {
                 let message = match self.text {
-                    "" => "there is nothing here".to_owned(),
+                    "" => "a number is missing".to_owned(),
                     text if digits => format!("`{text}` is not a whole number"),
                     text => format!("`{text}` is not a number"),
                 };

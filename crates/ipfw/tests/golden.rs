@@ -27,7 +27,7 @@ fn commands_are_read_as_the_golden_files_say() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases >= 30, "only {cases} commands");
+    assert!(cases >= 300, "only {cases} commands");
 }
 
 /// What is accepted is printed in a form that is read as the same, and printed the same again.

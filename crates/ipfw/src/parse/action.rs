@@ -81,12 +81,12 @@ pub(crate) fn action(words: &mut Words<'_>) -> Result<Action, Fault> {
             Action::TcpSetMss(value::number_of(words, "the maximum segment size, bytes", 1..=u16::MAX)?)
         }
         "setdscp" => Action::SetDscp(value::arg(words.take("a code point such as ef, or tablearg")?, dscp)?),
-        "pipe" => {
-            Action::Pipe(value::arg(words.take("the number of a pipe, or tablearg")?, value::instance)?)
-        }
-        "queue" => {
-            Action::Queue(value::arg(words.take("the number of a queue, or tablearg")?, value::instance)?)
-        }
+        "pipe" => Action::Pipe(value::arg(words.take("the number of a pipe, or tablearg")?, |word| {
+            value::instance(word, "a pipe")
+        })?),
+        "queue" => Action::Queue(value::arg(words.take("the number of a queue, or tablearg")?, |word| {
+            value::instance(word, "a queue")
+        })?),
         _ => return Err(unknown(word)),
     })
 }
@@ -94,6 +94,14 @@ pub(crate) fn action(words: &mut Words<'_>) -> Result<Action, Fault> {
 fn unknown(word: Word<'_>) -> Fault {
     if let Err(fault) = refuse(Place::Action, word) {
         return fault;
+    }
+    if names::value(names::PROTOCOLS, word.text).is_some()
+        || matches!(word.text, "ip" | "all" | "ip4" | "ip6")
+    {
+        return word
+            .fault("the action is missing")
+            .expected(EXPECTED)
+            .help(format!("write `allow {} …`", word.text));
     }
     word.unknown("action", ACTIONS.iter().copied()).expected(EXPECTED)
 }
@@ -156,7 +164,8 @@ fn nat(word: Word<'_>) -> Result<NatTarget, Fault> {
     if word.is("global") {
         return Ok(NatTarget::Global);
     }
-    value::arg(word, value::instance).map(NatTarget::Instance)
+    let number = value::arg(word, |word| value::instance(word, "an instance of NAT"));
+    number.map(NatTarget::Instance).map_err(|fault| fault.or_expected("global"))
 }
 
 fn instance_name(words: &mut Words<'_>) -> Result<String, Fault> {

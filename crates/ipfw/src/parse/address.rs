@@ -15,7 +15,7 @@ pub(crate) fn addr(word: Word<'_>) -> Result<Addr, Fault> {
         "any" => return Ok(Addr::Any),
         "me" => return Ok(Addr::Me),
         "me6" => return Ok(Addr::Me6),
-        text if text.starts_with("table(") => return table_ref(word).map(Addr::Table),
+        text if text.starts_with("table(") => return table_ref(word, false).map(Addr::Table),
         text if text.starts_with('[') => return of_interface(word),
         text if text.contains('{') => return hosts(word),
         _ => {}
@@ -27,9 +27,11 @@ pub(crate) fn addr(word: Word<'_>) -> Result<Addr, Fault> {
     word.split(',').map(net).collect::<Result<_, _>>().map(Addr::Nets)
 }
 
-/// Whether a word can be meant for an address, if it is no keyword.
+/// Words that stand for addresses, but not in lists.
+const WORDS: [&str; 3] = ["any", "me", "me6"];
+
 pub(crate) fn net(word: Word<'_>) -> Result<Net, Fault> {
-    if let Some((addr, mask)) = word.split_once('/') {
+    if let Some((addr, mask)) = word.split_once('/').filter(|(addr, _)| !WORDS.contains(&addr.text)) {
         return match parse(addr)? {
             IpAddr::V4(addr) => Ok(v4(addr, prefix4(prefix_len(mask, 32)?))),
             // FreeBSD takes a mask of any form behind the slash for IPv6
@@ -47,7 +49,6 @@ pub(crate) fn net(word: Word<'_>) -> Result<Net, Fault> {
 }
 
 fn parse(word: Word<'_>) -> Result<IpAddr, Fault> {
-    const WORDS: [&str; 3] = ["any", "me", "me6"];
     word.text.parse().map_err(|_| match word.text {
         text if WORDS.contains(&text) => {
             word.fault(format!("`{text}` is no part of a list")).help(format!("write {{ {text} or … }}"))

@@ -102,10 +102,13 @@ fn block(
 ) -> Result<Clause, Fault> {
     let mut term = |words: &mut Words<'_>| {
         let not = words.accept_not();
+        if let Some(word) = words.peek().filter(|word| is_close(*word)) {
+            return Err(word.fault(format!("something is missing before `{}`", word.text)));
+        }
         match words.peek().filter(|word| is_open(*word)) {
             Some(word) if not => Err(word
                 .fault("a block cannot be negated as a whole")
-                .help("`not { a or b }` is `not a not b`; without braces all must match")),
+                .help("none of them: `not a not b`, one match after the other, without braces")),
             Some(word) => Err(word.fault("a block cannot stand in another one")),
             None => Ok(Term { not, is: one(words)? }),
         }

@@ -36,19 +36,22 @@ fn range<T: Copy + PartialOrd + core::fmt::Display>(
 ) -> Result<RangeInclusive<T>, Fault> {
     // a dash can be part of a name: `ftp-data`; in FreeBSD it then needs a backslash, which is understood too
     let whole = item(word);
-    let dash = dash(word.text);
-    let (Err(_), Some(dash)) = (&whole, dash) else { return whole.map(|one| one..=one) };
-    let from = item(word.part(0..dash))?;
-    let to = item(word.part(dash + 1..word.text.len()))?;
+    let (Err(_), Some(first)) = (&whole, dashes(word.text).next()) else { return whole.map(|one| one..=one) };
+    let mut parts = |dash: usize| (item(word.part(0..dash)), item(word.part(dash + 1..word.text.len())));
+    let (from, to) =
+        match dashes(word.text).map(&mut parts).find_map(|(from, to)| Some((from.ok()?, to.ok()?))) {
+            Some(range) => range,
+            None => (item(word.part(0..first))?, item(word.part(first + 1..word.text.len()))?),
+        };
     if from > to {
         return Err(word.fault("the range runs backward").help(format!("write {to}-{from}")));
     }
     Ok(from..=to)
 }
 
-/// Where a range is divided.
-fn dash(text: &str) -> Option<usize> {
-    text.match_indices('-').map(|(at, _)| at).find(|&at| !text[..at].ends_with('\\'))
+/// Where a range can be divided.
+fn dashes(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices('-').map(|(at, _)| at).filter(|&at| at > 0 && !text[..at].ends_with('\\'))
 }
 
 /// A port by number or name.
@@ -58,7 +61,10 @@ pub(crate) fn port(word: Word<'_>, proto: Option<u8>) -> Result<u16, Fault> {
     }
     let name = word.text.replace('\\', "");
     names::port(&name, proto).ok_or_else(|| match names::port(&name, None) {
-        Some(_) => word.fault(format!("`{name}` is no port of this protocol")),
+        Some(port) => {
+            let fault = word.fault(format!("`{name}` is no port of this protocol"));
+            fault.help(format!("if you mean port {port}, write the number"))
+        }
         None => word
             .unknown("port", names::SERVICES.iter().map(|&(name, ..)| name))
             .expected("a port's number or name"),
@@ -80,7 +86,7 @@ pub(crate) fn looks_like_ports(word: Word<'_>) -> bool {
     first.starts_with(|c: char| c.is_ascii_digit())
         || is_port(first)
         || text.contains(',')
-        || first.split_once('-').is_some_and(|(from, _)| is_port(from))
+        || dashes(first).any(|dash| is_port(&first[..dash]))
 }
 
 /// Takes a list of numbers up to `max`.
@@ -95,7 +101,10 @@ pub(crate) fn numbers(
 /// Takes a list of names, each perhaps with `!` in front: these bits must be set, those clear.
 pub(crate) fn bits(words: &mut Words<'_>, what: &str, names: &Names<u8>) -> Result<Bits<u8>, Fault> {
     let list: Vec<&str> = names::words(names).collect();
-    let expected = format!("{what}s with commas between them, `!` for absent: {}", list.join(", "));
+    let expected = format!(
+        "one or more of {}, with commas between them, and `!` before what is absent",
+        list.join(", ")
+    );
     let mut bits = Bits::default();
     for part in items(words.take(&expected)?)? {
         let (not, name) = match part.strip_prefix("!") {

@@ -36,15 +36,15 @@ pub(crate) fn nat(words: &mut Words<'_>) -> Result<Command, Fault> {
         return match words.peek() {
             Some(word) => {
                 words.skip();
-                Ok(Command::NatShow(Some(instance(word)?)))
+                Ok(Command::NatShow(Some(instance(word, "an instance")?)))
             }
             None => Ok(Command::NatShow(None)),
         };
     }
     if words.accept("delete") {
-        return Ok(Command::NatDelete(instance(words.take("an instance's number")?)?));
+        return Ok(Command::NatDelete(instance(words.take("an instance's number")?, "an instance")?));
     }
-    let number = instance(words.take("an instance's number, or show")?)?;
+    let number = instance(words.take("an instance's number, or show")?, "an instance")?;
     let what = words.take(EXPECTED)?;
     match what.text {
         "config" => Ok(Command::NatConfig { number, config: config(words, what)? }),
@@ -187,7 +187,10 @@ fn redirect_proto(words: &mut Words<'_>) -> Result<NatRedirect, Fault> {
     let word = words.take("a protocol without ports, such as gre")?;
     let proto = match names::value(names::PROTOCOLS, word.text) {
         Some(proto) => proto,
-        None => word.number("a protocol's name or number", 1..=u8::MAX)?,
+        None if word.text.starts_with(|c: char| c.is_ascii_digit()) => {
+            word.number("a protocol", 1..=u8::MAX)?
+        }
+        None => return Err(word.unknown("protocol", names::words(names::PROTOCOLS))),
     };
     if matches!(proto, 6 | 17 | 132) {
         return Err(word

@@ -29,7 +29,10 @@ fn what(words: &mut Words<'_>) -> Result<What, Fault> {
         ("create", Some(name)) => Ok(What::Create(name)),
         ("destroy", Some(name)) => Ok(What::Destroy(name)),
         ("show" | "list", instance) => Ok(What::Show(instance)),
-        ("create" | "destroy", None) => Err(word.fault(format!("`{}` is for one instance", what.text))),
+        ("create" | "destroy", None) => {
+            let fault = word.fault(format!("`{}` is for one instance", what.text));
+            Err(fault.help("name the instance"))
+        }
         _ => Err(what
             .unknown("command for instances", ["create", "destroy", "show", "list"])
             .expected(EXPECTED)),

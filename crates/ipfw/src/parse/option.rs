@@ -7,9 +7,11 @@ use super::{address, body, refuse, value};
 use crate::error::Fault;
 use crate::limit::NAME_MAX;
 use crate::names;
-use crate::refused::Place;
+use crate::near::nearest;
+use crate::refused::{self, Place};
 use crate::rule::{
-    Addr, Bits, Frag, Hook, If, Keep, KeepKind, Key, Limit, LimitMask, MacMask, Match, Net, Rule, frag,
+    Addr, Bits, Frag, Hook, If, Keep, KeepKind, Key, Limit, LimitMask, MacMask, Match, Net, Rule, TableRef,
+    frag,
 };
 use crate::words::{Word, Words};
 
@@ -107,10 +109,10 @@ pub(crate) fn option(words: &mut Words<'_>, proto: Option<u8>) -> Result<Match, 
         "dst-ip" | "dst-ip6" | "dst-ipv6" => addr(words, word).map(Match::Dst),
         "src-port" => Ok(Match::SrcPort(ports(words.take("ports")?, proto)?)),
         "dst-port" => Ok(Match::DstPort(ports(words.take("ports")?, proto)?)),
-        "src-mac" => Ok(Match::Lookup { key: Key::SrcMac, table: table(words)? }),
-        "dst-mac" => Ok(Match::Lookup { key: Key::DstMac, table: table(words)? }),
-        "flow" => Ok(Match::Flow(table(words)?)),
-        "lookup" => Ok(Match::Lookup { key: key(words)?, table: table(words)? }),
+        "src-mac" => Ok(Match::Lookup { key: Key::SrcMac, table: table(words, false)? }),
+        "dst-mac" => Ok(Match::Lookup { key: Key::DstMac, table: table(words, false)? }),
+        "flow" => Ok(Match::Flow(table(words, false)?)),
+        "lookup" => Ok(Match::Lookup { key: key(words)?, table: table(words, true)? }),
         "tagged" => {
             Ok(Match::Tagged(ranges(words.take("tags")?, |part| part.number("a tag", 1..=u16::MAX - 1))?))
         }
@@ -210,6 +212,10 @@ fn unknown(word: Word<'_>) -> Fault {
     if matches!(text, "or" | "|") {
         return word.fault("`or` stands inside braces only").help("write { a or b }");
     }
+    if matches!(text, "keep-state" | "limit" | "record-state" | "set-limit") {
+        let fault = word.fault(format!("`{text}` is something that a rule does, and no match"));
+        return fault.help("write it without braces and without `not`");
+    }
     if matches!(text, "log" | "tag" | "untag" | "altq") {
         return word
             .fault(format!("`{text}` stands before the body"))
@@ -220,8 +226,13 @@ fn unknown(word: Word<'_>) -> Fault {
         let fault = word.fault(format!("`{text}` is no match"));
         return fault.help("a body is `proto from SOURCE to DESTINATION` and matches, or only matches");
     }
-    word.unknown("match", OPTIONS.iter().copied().chain(also))
-        .expected("a match, `// comment`, or the end of the line")
+    let fault = word.unknown("match", OPTIONS.iter().copied().chain(also));
+    let fault = match nearest(text, names::SERVICES.iter().map(|&(name, ..)| name)) {
+        Some(port) if fault.help.is_none() => fault
+            .help(format!("did you mean port `{port}`? It stands right behind an address, or `dst-port`")),
+        _ => fault,
+    };
+    fault.expected("a match, `// comment`, or the end of the line")
 }
 
 fn version(words: &mut Words<'_>) -> Result<u8, Fault> {
@@ -253,11 +264,16 @@ fn interfaces(words: &mut Words<'_>) -> Result<If, Fault> {
     let word = words.take("an interface, a pattern such as em*, an address, table(NAME) or any")?;
     Ok(match word.text {
         "any" => If::Any,
-        text if text.starts_with("table(") => If::Table(table_ref(word)?),
+        text if text.starts_with("table(") => If::Table(table_ref(word, false)?),
         text if text.contains(['*', '?', '[']) => If::Glob(pattern(word)?),
         _ => match ip(word) {
             Ok(addr) => If::Addr(addr),
-            Err(_) => If::Name(interface(word)?),
+            Err(_) => If::Name(interface(word).map_err(|fault| match word.split_once(',') {
+                Some((one, other)) => {
+                    fault.help(format!("write {{ recv {} or recv {} }}", one.text, other.text))
+                }
+                None => fault,
+            })?),
         },
     })
 }
@@ -276,8 +292,8 @@ fn pattern(word: Word<'_>) -> Result<String, Fault> {
     Ok(word.text.to_owned())
 }
 
-fn table(words: &mut Words<'_>) -> Result<crate::rule::TableRef, Fault> {
-    table_ref(words.take("table(NAME) or table(NAME,VALUE)")?)
+fn table(words: &mut Words<'_>, may_be_bare: bool) -> Result<TableRef, Fault> {
+    table_ref(words.take("table(NAME) or table(NAME,VALUE)")?, may_be_bare)
 }
 
 /// Behind `src-ip6` and `dst-ip6` only addresses of IPv6 make sense.
@@ -401,6 +417,10 @@ impl State {
             _ => KeepKind::RecordLimit(limit(words)?),
         };
         rule.keep = Some(Keep { kind, flow: flow(words, false)?, defer: false });
+        if let Some(next) = words.peek().filter(|next| names_a_flow(next.text)) {
+            let fault = next.fault(format!("`{}` is no match", next.text));
+            return Err(fault.help(format!("if it names the states, write `:{}`", next.text)));
+        }
         Ok(true)
     }
 
@@ -414,6 +434,17 @@ impl State {
         keep.defer = true;
         Ok(())
     }
+}
+
+/// Whether a word behind `keep-state` can only be meant for the name of its states.
+fn names_a_flow(text: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    text.chars().all(is_name)
+        && !is_option(text)
+        && nearest(text, OPTIONS.iter().copied()).is_none()
+        && refused::find(Place::Option, text).is_none()
+        && text != "not"
+        && !text.starts_with("//")
 }
 
 fn limit(words: &mut Words<'_>) -> Result<Limit, Fault> {

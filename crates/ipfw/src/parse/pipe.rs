@@ -42,16 +42,18 @@ enum What<'a> {
 
 fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<What<'a>, Fault> {
     const EXPECTED: &str = "a number and config, delete or show";
+    const KNOWN: [&str; 5] = ["config", "delete", "show", "list", "flush"];
+    let an = format!("a {of}");
     let word = words.take(EXPECTED)?;
     let is_number = |word: Word<'_>| word.text.starts_with(|c: char| c.is_ascii_digit());
     let (number, what) = match is_number(word) {
-        true => (Some(instance(word)?), words.take("config, delete or show")?),
+        true => (Some(instance(word, &an)?), words.take("config, delete or show")?),
         false => (None, word),
     };
     let number = match (number, words.peek()) {
-        (None, Some(word)) => {
+        (None, Some(word)) if KNOWN.contains(&what.text) => {
             words.skip();
-            Some(instance(word)?)
+            Some(instance(word, &an)?)
         }
         (number, _) => number,
     };
@@ -61,10 +63,7 @@ fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<What<'a>, Fault> {
         ("show" | "list", number) => Ok(What::Show(number)),
         ("flush", None) => Ok(What::Flush),
         ("config" | "delete", None) => Err(words.too_short(&format!("the number of a {of}"))),
-        _ => {
-            let known = ["config", "delete", "show", "list", "flush"];
-            Err(what.unknown(&format!("command for a {of}"), known).expected(EXPECTED))
-        }
+        _ => Err(what.unknown(&format!("command for {an}"), KNOWN).expected(EXPECTED)),
     }
 }
 
@@ -84,7 +83,9 @@ pub(crate) fn queue(words: &mut Words<'_>) -> Result<Command, Fault> {
             while let Some(word) = words.peek() {
                 words.skip();
                 match word.text {
-                    "pipe" | "sched" => config.pipe = Some(instance(words.take("the number of a pipe")?)?),
+                    "pipe" | "sched" => {
+                        config.pipe = Some(instance(words.take("the number of a pipe")?, "a pipe")?)
+                    }
                     _ if of_queue(words, word, &mut config)? => {}
                     _ => return Err(unknown(word, "queue", QUEUE)),
                 }

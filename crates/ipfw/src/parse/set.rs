@@ -61,6 +61,9 @@ pub(crate) fn delete(words: &mut Words<'_>, outer: Option<u8>) -> Result<Command
     };
     let set = inner.or(outer);
     let first = words.peek();
+    if let Some(word) = first.filter(|word| word.is("all")) {
+        return Err(word.fault("`all` is no number").expected(EXPECTED).help("`flush` deletes all rules"));
+    }
     let numbers = numbers(words)?;
     if set.is_none() && numbers.is_empty() {
         return Err(words.too_short(EXPECTED));
@@ -130,7 +133,7 @@ fn move_to(words: &mut Words<'_>) -> Result<SetCommand, Fault> {
     let from = words.take("`rule NUMBER`, or a set")?;
     let to = words.take("to SET")?;
     if !to.is("to") {
-        return Err(to.fault(format!("`{}` stands where `to` should", to.text)));
+        return Err(to.fault(format!("`{}` stands where `to` should", to.text)).expected("move A to B"));
     }
     let set = words.take("a set")?;
     Ok(match is_rule {

@@ -12,7 +12,10 @@ pub(crate) fn arg<T>(
     word: Word<'_>,
     value: impl FnOnce(Word<'_>) -> Result<T, Fault>,
 ) -> Result<Arg<T>, Fault> {
-    if word.is("tablearg") { Ok(Arg::Table) } else { value(word).map(Arg::Value) }
+    match word.is("tablearg") {
+        true => Ok(Arg::Table),
+        false => value(word).map(Arg::Value).map_err(|fault| fault.or_expected("tablearg")),
+    }
 }
 
 /// The number of a rule that can be written, deleted or gone to.
@@ -25,8 +28,8 @@ pub(crate) fn set_number(word: Word<'_>) -> Result<u8, Fault> {
 }
 
 /// The number of a pipe, a queue or an instance of NAT.
-pub(crate) fn instance(word: Word<'_>) -> Result<u16, Fault> {
-    word.number("a number", 1..=u16::MAX)
+pub(crate) fn instance(word: Word<'_>, of: &str) -> Result<u16, Fault> {
+    word.number(&format!("the number of {of}"), 1..=u16::MAX)
 }
 
 /// A name that somebody gave something.
@@ -77,11 +80,23 @@ pub(crate) fn share(word: Word<'_>, what: &str) -> Result<Option<u32>, Fault> {
 }
 
 pub(crate) fn ip4(word: Word<'_>) -> Result<Ipv4Addr, Fault> {
-    word.text.parse().map_err(|_| no_address(word).expected("an IPv4 address such as 192.0.2.1"))
+    word.text.parse().map_err(|_| {
+        let fault = match word.text.parse::<Ipv6Addr>() {
+            Ok(_) => word.fault(format!("`{}` is an address of IPv6", word.text)),
+            Err(_) => no_address(word),
+        };
+        fault.expected("an IPv4 address such as 192.0.2.1")
+    })
 }
 
 pub(crate) fn ip6(word: Word<'_>) -> Result<Ipv6Addr, Fault> {
-    word.text.parse().map_err(|_| no_address(word).expected("an IPv6 address such as 2001:db8::1"))
+    word.text.parse().map_err(|_| {
+        let fault = match word.text.parse::<Ipv4Addr>() {
+            Ok(_) => word.fault(format!("`{}` is an address of IPv4", word.text)),
+            Err(_) => no_address(word),
+        };
+        fault.expected("an IPv6 address such as 2001:db8::1")
+    })
 }
 
 pub(crate) fn ip(word: Word<'_>) -> Result<IpAddr, Fault> {
@@ -91,7 +106,10 @@ pub(crate) fn ip(word: Word<'_>) -> Result<IpAddr, Fault> {
 /// What is wrong with something that should be an address.
 pub(crate) fn no_address(word: Word<'_>) -> Fault {
     let text = word.text;
-    let fault = word.fault(format!("`{text}` is no address"));
+    let fault = word.unknown("address", ["any", "me", "me6"]);
+    if text.contains('/') {
+        return fault.help("one address is meant here, without the length of a prefix");
+    }
     if let Some(octets) = octets(text) {
         return match octets {
             ..4 => fault.help("an IPv4 address has four numbers"),
@@ -112,7 +130,7 @@ pub(crate) fn no_address(word: Word<'_>) -> Fault {
 /// How many numbers with dots between them a text is.
 fn octets(text: &str) -> Option<usize> {
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    (text.contains('.') && text.split('.').all(is_number)).then(|| text.split('.').count())
+    (!text.is_empty() && text.split('.').all(is_number)).then(|| text.split('.').count())
 }
 
 /// The length of a prefix.
@@ -121,12 +139,16 @@ pub(crate) fn prefix_len(word: Word<'_>, max: u8) -> Result<u8, Fault> {
 }
 
 /// `table(NAME)`, `table(NAME,VALUE)`, or the bare name where nothing else can stand.
-pub(crate) fn table_ref(word: Word<'_>) -> Result<TableRef, Fault> {
+pub(crate) fn table_ref(word: Word<'_>, may_be_bare: bool) -> Result<TableRef, Fault> {
     let inner = match word.strip_prefix("table(") {
         Some(rest) => rest.strip_suffix(")").ok_or_else(|| {
             word.fault("the parenthesis is not closed").expected("table(NAME) or table(NAME,VALUE)")
         })?,
-        None => word,
+        None if may_be_bare => word,
+        None => {
+            let fault = word.fault(format!("`{}` is no table", word.text));
+            return Err(fault.expected("table(NAME) or table(NAME,VALUE)"));
+        }
     };
     let (table, value) = match inner.split_once(',') {
         Some((table, value)) => (table, Some(table_arg(value)?)),

@@ -12,7 +12,7 @@ impl Display for Match {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("proto ip"),
-            Self::Version(version) => write!(f, "proto ip{version}"),
+            Self::Version(version) => write!(f, "ip{version}"),
             Self::Proto(proto) => write!(f, "proto {}", Named(names::PROTOCOLS, *proto)),
             Self::Src(addr) => write!(f, "{} {addr}", addr_option("src", addr)),
             Self::Dst(addr) => write!(f, "{} {addr}", addr_option("dst", addr)),
