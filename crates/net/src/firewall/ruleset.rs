@@ -10,6 +10,7 @@ mod resolve;
 mod route;
 mod rules;
 mod slots;
+mod tree;
 
 use ipfw::rule::{Action, Hook, Keep, Log, Number, TableArg, Tag};
 use pkt::Pkt;
@@ -19,6 +20,7 @@ pub use rules::{Entry, Error, RULES_MAX, Rules};
 use super::subject::Subject;
 use crate::tables::Tables;
 use program::{Asked, Program};
+use tree::{Forest, Point};
 
 /// A rule, for those who outlive rulesets: states, logs, counters. It is the same as long as the rule stays as it is
 /// written, whatever becomes of those around it.
@@ -49,6 +51,7 @@ pub struct Ruleset {
     generation: u64,
     rules: Vec<Compiled>,
     program: Program,
+    forest: Forest,
     /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
     places: Vec<Option<(u16, u32)>>,
 }
@@ -124,6 +127,11 @@ impl Scope {
         Self::at(hook, true).with(Self::at(hook, false))
     }
 
+    /// Of one pair: its place.
+    const fn index(self) -> usize {
+        self.0.trailing_zeros() as usize
+    }
+
     const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -142,17 +150,30 @@ impl Ruleset {
         from: usize,
         seen: &mut Seen,
     ) -> Option<usize> {
-        let scope = Scope::at(subject.hook, subject.is_ip4);
         let asked = Asked { subject, pkt, tables };
-        let rest = self.rules.get(from..)?;
-        let found =
-            rest.iter().position(|rule| rule.scope.meets(scope) && self.matches(rule, &asked, seen))?;
-        Some(from + found)
+        let point = Point::of(subject);
+        let mut best = u32::MAX;
+        let mut arg = None;
+        for tree in self.forest.trees(Scope::at(subject.hook, subject.is_ip4)) {
+            if tree.first >= best {
+                break;
+            }
+            let candidates = self.forest.rules(tree, &point).iter().skip_while(|at| (**at as usize) < from);
+            for at in candidates.take_while(|at| **at < best) {
+                if self.matches(*at, &asked, seen) {
+                    (best, arg) = (*at, seen.arg);
+                    break;
+                }
+            }
+        }
+        seen.arg = arg;
+        (best != u32::MAX).then_some(best as usize)
     }
 
-    fn matches(&self, rule: &Compiled, asked: &Asked<'_>, seen: &mut Seen) -> bool {
+    #[inline]
+    fn matches(&self, at: u32, asked: &Asked<'_>, seen: &mut Seen) -> bool {
         seen.arg = None;
-        self.program.holds(rule.steps, asked, seen)
+        self.rules.get(at as usize).is_some_and(|rule| self.program.holds(rule.steps, asked, seen))
     }
 
     /// The rule at a position; `None` behind the last.
@@ -196,6 +217,12 @@ impl Ruleset {
             let scope = Scope::at(hook, is_ip4);
             self.rules.iter().find(|rule| rule.scope.meets(scope)).is_none_or(Compiled::only_passes)
         })
+    }
+
+    /// Bytes of what finds the rules that a packet can match.
+    #[must_use]
+    pub const fn index_bytes(&self) -> usize {
+        self.forest.bytes()
     }
 
     /// Grows with each ruleset of the same list: what was derived from an older one is stale.

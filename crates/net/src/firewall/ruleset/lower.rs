@@ -1,6 +1,5 @@
 //! From what people write to what is asked.
 
-use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use ipfw::rule::{Action, Addr, Arg, Frag, Hook, If, Match, Rule, frag, tcp_option};
@@ -9,6 +8,7 @@ use wire::tcp::Flags;
 
 use super::header::Field;
 use super::program::{End, List, Net, Program, Set, Step, Test};
+use super::tree::{self, Area, Forest};
 use super::{Compiled, Entry, Ruleset, Scope, resolve};
 use crate::tables::Tables;
 
@@ -17,13 +17,27 @@ pub(super) fn lower(list: &[Entry], disabled: u32, generation: u64, tables: &Tab
     let mut lowering = Lowering { program: Program::default(), tables };
     let is_asked = |rule: &Rule| disabled.checked_shr(rule.set.into()).is_none_or(|bits| bits & 1 == 0);
     let rules: Vec<_> = list.iter().map(|entry| lowering.rule(entry, is_asked(&entry.rule))).collect();
-    let mut ruleset = Ruleset { generation, rules, program: lowering.program, places: Vec::new() };
+    let forest = forest(list, &rules, tables);
+    let mut ruleset = Ruleset { generation, rules, program: lowering.program, forest, places: Vec::new() };
     for at in 0..ruleset.rules.len() {
         let target = target(&ruleset, at);
         ruleset.rules[at].target = target;
     }
     ruleset.places = places(&ruleset.rules);
     ruleset
+}
+
+fn forest(list: &[Entry], rules: &[Compiled], tables: &Tables) -> Forest {
+    let areas = |is_ip4| -> Vec<Vec<Area>> {
+        list.iter().map(|entry| tree::area(&entry.rule, is_ip4, tables)).collect()
+    };
+    let (of_ip4, of_ip6) = (areas(true), areas(false));
+    tree::build(|scope| {
+        let areas = if scope.meets(EVERY_IP4) { &of_ip4 } else { &of_ip6 };
+        let all = rules.iter().zip(areas).zip(0..);
+        let here = all.filter(|((rule, _), _)| rule.scope.meets(scope));
+        here.flat_map(|((_, areas), at)| areas.iter().map(move |area| (*area, at))).collect()
+    })
 }
 
 /// Where a jump with a fixed number leads.
@@ -164,7 +178,7 @@ impl Lowering<'_> {
             }
             Addr::Table(_) => Test::Never,
             Addr::Interface { name, net } => {
-                self.nets(end, resolve::addresses(name, *net, self.tables).into_iter().map(prefix))
+                self.nets(end, resolve::addresses(name, *net, self.tables).into_iter())
             }
         }
     }
@@ -208,8 +222,10 @@ impl Lowering<'_> {
     }
 
     fn interface(&mut self, field: Field, which: &If) -> Test {
-        let set = resolve::interfaces(which, self.tables);
-        self.set(field, set)
+        match resolve::interfaces(which, self.tables) {
+            Some(set) => self.set(field, set),
+            None => Test::Never,
+        }
     }
 
     fn set(&mut self, field: Field, set: Set) -> Test {
@@ -268,14 +284,6 @@ fn is_pure(test: &Test) -> bool {
 
 const fn of_bits(field: Field, bits: Bits<u8>) -> Test {
     Test::Bits { field, set: bits.set, clear: bits.clear }
-}
-
-fn prefix((addr, len): (IpAddr, u8)) -> Cidr {
-    let len = u32::from(len);
-    match addr {
-        IpAddr::V4(addr) => Cidr::V4 { addr, mask: u32::MAX.checked_shl(32 - len).unwrap_or(0).into() },
-        IpAddr::V6(addr) => Cidr::V6 { addr, mask: u128::MAX.checked_shl(128 - len).unwrap_or(0).into() },
-    }
 }
 
 fn push<T>(all: &mut Vec<T>, new: impl IntoIterator<Item = T>) -> List {

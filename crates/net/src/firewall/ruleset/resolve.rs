@@ -1,14 +1,14 @@
 //! Names that only a running stack knows: interfaces.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipfw::rule::If;
+use ipfw::rule::{If, Net};
 
 use super::program::Set;
 use crate::tables::{Ifnet, Tables};
 
-/// The interfaces that are meant, a bit for each index. Those of a table are not known here.
-pub(super) fn interfaces(which: &If, tables: &Tables) -> Set {
+/// The interfaces that are meant, a bit for each index; `None` if only a table knows.
+pub(super) fn interfaces(which: &If, tables: &Tables) -> Option<Set> {
     let is_meant = |ifnet: &Ifnet| match which {
         If::Any => true,
         If::Name(name) => ifnet.name == *name,
@@ -16,21 +16,37 @@ pub(super) fn interfaces(which: &If, tables: &Tables) -> Set {
         If::Addr(addr) => ifnet.addrs.iter().any(|own| own.addr == *addr),
         If::Table(_) => false,
     };
+    if matches!(which, If::Table(_)) {
+        return None;
+    }
     let mut set = Set::default();
     for ifnet in tables.ifnets().filter(|ifnet| is_meant(ifnet)) {
         if let Some(word) = set.get_mut(usize::from(ifnet.index / 64)) {
             *word |= 1 << (ifnet.index % 64);
         }
     }
-    set
+    Some(set)
 }
 
-/// The addresses of the interface of this name, with the length of the prefix that is meant: of its link's networks, or
-/// of the addresses alone.
-pub(super) fn addresses(name: &str, net: bool, tables: &Tables) -> Vec<(IpAddr, u8)> {
+/// The addresses of the interface of this name, or the networks of its link.
+pub(super) fn addresses(name: &str, net: bool, tables: &Tables) -> Vec<Net> {
     let addrs = tables.ifnet_named(name).into_iter().flat_map(|ifnet| &ifnet.addrs);
     let whole = |addr: IpAddr| if addr.is_ipv4() { 32 } else { 128 };
-    addrs.map(|own| (own.addr, if net { own.prefix_len } else { whole(own.addr) })).collect()
+    addrs.map(|own| prefix(own.addr, if net { own.prefix_len } else { whole(own.addr) })).collect()
+}
+
+fn prefix(addr: IpAddr, len: u8) -> Net {
+    let len = u32::from(len);
+    match addr {
+        IpAddr::V4(addr) => {
+            let mask = Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - len).unwrap_or(0));
+            Net::V4 { addr: addr & mask, mask }
+        }
+        IpAddr::V6(addr) => {
+            let mask = Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - len).unwrap_or(0));
+            Net::V6 { addr: addr & mask, mask }
+        }
+    }
 }
 
 /// Whether a name matches a pattern of the shell: `*`, `?`, `[…]`, `[!…]` and `\` before what is meant as it is.
