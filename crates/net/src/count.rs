@@ -83,6 +83,10 @@ named! {
     Icmp6ErrorsForbidden = "icmp6_errors_forbidden", "ICMPv6 errors not sent because the packet must not be answered";
     Icmp6ErrorsIn = "icmp6_errors_in", "ICMPv6 errors received";
     IcmpNoBuffer = "icmp_no_buffer", "ICMP messages not sent because no buffer was free";
+    StateInstalled = "state_installed", "states made";
+    StateReap = "state_reap", "states ended before their time, to make room for others";
+    StateReapFailed = "state_reapfailed", "searches for states that could make room, in vain";
+    StateOverflow = "state_overflow", "states not made because there were as many as may be";
     StateRecycled = "state_tcprecycled", "states of closed connections replaced by another connection's";
     StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";
     UdpIn = "udp_in", "UDP datagrams received for this host";

@@ -104,7 +104,7 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, segment: &Segment, facts: Facts) {
         return cpu.count(Count::TcpResetsLimited);
     }
     let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsLimited) };
-    if put_reset(&mut reset, &segment.reset(), from, to).is_none() {
+    if put_bare(&mut reset, &segment.reset(), from, to).is_none() {
         return cpu.pool.give(reset);
     }
     reset.outif = pkt.rcvif;
@@ -137,7 +137,8 @@ impl Segment {
     }
 }
 
-fn put_reset(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()> {
+/// Writes a segment without payload, and its network header, into an empty buffer.
+pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()> {
     let segment = pkt.append(HEADER_LEN).ok()?;
     let len = u16::try_from(HEADER_LEN).ok()?;
     match (from, to) {

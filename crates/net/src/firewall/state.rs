@@ -15,22 +15,32 @@ mod tcp;
 mod index;
 mod slab;
 mod wheel;
+mod loose;
+mod quoted;
+mod keepalive;
 mod settings;
 
 use core::hash::BuildHasher;
+use std::sync::Arc;
 
 use crate::count::{Count, Counters};
+use crate::cpu::CpuId;
 use crate::firewall::ruleset::RuleId;
 use crate::secret::Secret;
 use crate::time::Instant;
 
 pub use self::entry::{Direction, FlowName, Kind, State};
+pub use self::keepalive::Keepalive;
 pub use self::key::{End, Flow, Key};
+pub use self::loose::Loose;
+pub use self::quoted::Quoted;
 pub use self::settings::{SettingError, Settings};
 pub use self::tcp::{Phase, Segment};
 
 use self::entry::bits;
 use self::index::Index;
+use self::loose::Share;
+use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
 use self::slab::Slab;
 use self::tcp::{Judgement, Track};
 use self::wheel::{Wheel, ms};
@@ -42,7 +52,21 @@ pub struct States {
     wheel: Wheel,
     secret: [u64; 4],
     settings: Settings,
+    share: Share,
+    /// Those that are looked at together.
+    found: Vec<u32>,
+    /// The slot of time, a quarter of a second, in which nothing was found that could make room.
+    in_vain: u64,
 }
+
+/// States that are looked at, at the most, to make room for one.
+const REAP_LOOKS: usize = 256;
+/// States that go then, at the least, if so many can.
+const REAP_MIN: u64 = 8;
+/// How long a search that was in vain is not repeated, milliseconds.
+const REAP_PAUSE_MS: u64 = 250;
+/// Keepalives of one [`States::tick`].
+const KEEPALIVES_MAX: usize = 8;
 
 /// The number of a state, for as long as the turn lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,14 +114,19 @@ pub struct New {
 /// Why there is no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no number left, or no memory.
+    /// There are as many as may be, on all CPUs together.
+    Full {
+        /// Nobody has asked the other CPUs yet in this second: ask them to [`States::reap`].
+        ask_all: bool,
+    },
+    /// There is no number left.
     NoMemory,
 }
 
 impl States {
-    /// No states.
+    /// No states. All CPUs have the same `loose`.
     #[must_use]
-    pub fn new(secret: &Secret, settings: Settings) -> Self {
+    pub fn new(secret: &Secret, settings: Settings, loose: Arc<Loose>, cpu: CpuId) -> Self {
         let key = |n: usize| secret.hash_one(("state", n));
         Self {
             slab: Slab::new(),
@@ -105,6 +134,9 @@ impl States {
             wheel: Wheel::new(),
             secret: core::array::from_fn(key),
             settings,
+            share: Share::new(loose, cpu),
+            found: Vec::with_capacity(REAP_LOOKS),
+            in_vain: 0,
         }
     }
 
@@ -254,10 +286,12 @@ impl States {
         new: New,
         seen: &Seen,
         now: Instant,
+        counters: &mut Counters,
     ) -> Result<StateId, Refused> {
         if let Some(at) = self.lookup(flow, hash, new.flow) {
             self.remove(StateId(at));
         }
+        self.make_room(now, counters)?;
         let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
         let state = State {
             key: flow.key,
@@ -275,11 +309,65 @@ impl States {
             None => self.settings.life(flow.key.proto()),
         };
         let at = self.slab.insert(state).ok_or(Refused::NoMemory)?;
+        self.share.add(self.settings.state_max);
+        counters.add(Count::StateInstalled, 1);
         let Self { slab, index, secret, .. } = self;
         index.insert(hash.0, at, |at| hash_of(slab, secret, at));
         self.wheel.link(&mut self.slab, at, ms(now));
         self.live(at, ms(now), life);
         Ok(StateId(at))
+    }
+
+    /// Room for one more, if there is any or can be made.
+    #[inline]
+    fn make_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), Refused> {
+        if self.share.has_room(self.settings.state_max) { Ok(()) } else { self.find_room(now, counters) }
+    }
+
+    #[cold]
+    fn find_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), Refused> {
+        let max = u64::from(self.settings.state_max);
+        let pause = ms(now) / REAP_PAUSE_MS + 1;
+        let total = self.share.refresh();
+        if total < max {
+            return Ok(());
+        }
+        if self.in_vain != pause {
+            let reaped = self.reap_some(now, (total - max + 1).max(REAP_MIN), counters);
+            self.in_vain = if reaped == 0 { pause } else { 0 };
+        }
+        if self.share.refresh() < max {
+            return Ok(());
+        }
+        counters.add(Count::StateOverflow, 1);
+        Err(Refused::Full { ask_all: self.share.may_ask(now) })
+    }
+
+    /// Ends states that nobody will miss, a bounded number: somebody has found the tables full. Answers how many.
+    pub fn reap(&mut self, now: Instant, counters: &mut Counters) -> usize {
+        self.reap_some(now, REAP_LOOKS as u64, counters)
+    }
+
+    /// Dead and closed ones go, and connections that have taken half of their time to open. All of these are due soon.
+    fn reap_some(&mut self, now: Instant, wanted: u64, counters: &mut Counters) -> usize {
+        let patience_ms = u64::from(self.settings.syn_lifetime) * 500;
+        let mut found = core::mem::take(&mut self.found);
+        self.wheel.soon(&mut self.slab, ms(now) + patience_ms, REAP_LOOKS, &mut found);
+        let mut reaped = 0;
+        for at in found.drain(..) {
+            let may_go = self.slab.get(at).is_some_and(|state| {
+                let is_late = i64::from(state.left_ms(ms(now))) <= patience_ms.cast_signed();
+                state.is_spent(ms(now)) || state.phase() == Some(Phase::Opening) && is_late
+            });
+            if may_go && reaped < wanted {
+                self.remove(StateId(at));
+                reaped += 1;
+            }
+        }
+        self.found = found;
+        let count = if reaped == 0 { Count::StateReapFailed } else { Count::StateReap };
+        counters.add(count, reaped.max(1));
+        usize::try_from(reaped).unwrap_or(usize::MAX)
     }
 
     /// Ends a state now.
@@ -292,6 +380,7 @@ impl States {
         let Self { slab, index, secret, .. } = self;
         index.remove(hash, id.0, |at| hash_of(slab, secret, at));
         self.slab.remove(id.0);
+        self.share.remove();
     }
 
     /// When [`States::tick`] has something to do.
@@ -300,22 +389,40 @@ impl States {
         self.wheel.deadline()
     }
 
-    /// Looks at states whose lives may be over, `budget` of them at the most, and ends those that are. Answers how many
-    /// it has looked at.
-    pub fn tick(&mut self, now: Instant, budget: usize) -> usize {
-        let now_ms = ms(now);
+    /// Looks at states whose lives may be over, `budget` of them at the most, ends those that are, and adds to
+    /// `keepalives` what idle connections are to be asked. Answers how many states it has looked at.
+    pub fn tick(&mut self, now: Instant, budget: usize, keepalives: &mut Vec<Keepalive>) -> usize {
+        let (now_ms, most) = (ms(now), keepalives.len() + KEEPALIVES_MAX);
         for done in 0..budget {
             let Some(at) = self.wheel.due(now) else { return done };
-            let left = self.slab.get(at).map_or(0, |state| state.left_ms(now_ms));
-            match u64::try_from(left) {
-                Ok(left) if left > 0 => {
-                    self.wheel.unlink(&mut self.slab, at);
-                    self.wheel.link(&mut self.slab, at, now_ms + left);
+            let Some(state) = self.slab.get(at) else { return done };
+            let left = match u64::try_from(state.left_ms(now_ms)) {
+                Ok(left) if left > 0 => left,
+                _ => {
+                    self.remove(StateId(at));
+                    continue;
                 }
-                _ => self.remove(StateId(at)),
-            }
+            };
+            let wait = match left.saturating_sub(self.kept_ms(state)) {
+                // Its end is near.
+                0 if keepalives.len() + 2 <= most => {
+                    keepalives.extend(Keepalive::of(state));
+                    left.min(u64::from(KEEPALIVE_PERIOD) * 1000)
+                }
+                // Enough for now.
+                0 => left.min(1),
+                wait => wait,
+            };
+            self.wheel.unlink(&mut self.slab, at);
+            self.wheel.link(&mut self.slab, at, now_ms + wait);
         }
         budget
+    }
+
+    /// How long before the end of its life a state is looked at for the first time: an open connection gets keepalives.
+    fn kept_ms(&self, state: &State) -> u64 {
+        let is_kept = self.settings.keepalive && state.phase() == Some(Phase::Established);
+        if is_kept { u64::from(KEEPALIVE_SPAN) * 1000 } else { 0 }
     }
 
     #[inline]
@@ -328,11 +435,11 @@ impl States {
 
     /// Gives a state another end of its life, which may be sooner.
     fn live(&mut self, at: u32, now_ms: u64, seconds: u32) {
-        if let Some(state) = self.slab.get_mut(at) {
-            state.expires = end(now_ms, seconds);
-        }
+        let Some(state) = self.slab.get_mut(at) else { return };
+        state.expires = end(now_ms, seconds);
+        let kept = self.slab.get(at).map_or(0, |state| self.kept_ms(state));
         self.wheel.unlink(&mut self.slab, at);
-        self.wheel.link(&mut self.slab, at, now_ms + u64::from(seconds) * 1000);
+        self.wheel.link(&mut self.slab, at, now_ms + (u64::from(seconds) * 1000).saturating_sub(kept));
     }
 }
 

@@ -6,6 +6,9 @@ use wire::tcp::Flags;
 use super::*;
 use crate::kit::link::{FAMILIES, Family};
 
+mod full;
+mod icmp;
+mod keepalive;
 mod life;
 mod table;
 
@@ -23,6 +26,8 @@ struct World {
     now: Instant,
     counters: Counters,
     family: Family,
+    /// What the wheel wanted sent.
+    keepalives: Vec<Keepalive>,
 }
 
 /// Sequence numbers at which the ends of a test's connection begin.
@@ -35,8 +40,8 @@ impl World {
     }
 
     fn with(family: Family, settings: Settings) -> Self {
-        let states = States::new(&Secret::new(7), settings);
-        Self { states, now: Instant::START, counters: Counters::default(), family }
+        let states = States::new(&Secret::new(7), settings, Loose::new(1), CpuId(0));
+        Self { states, now: Instant::START, counters: Counters::default(), family, keepalives: Vec::new() }
     }
 
     /// The flow from a client's port to a server.
@@ -52,7 +57,7 @@ impl World {
     fn install(&mut self, flow: Flow, seen: Seen) -> StateId {
         let hash = self.states.hash(&flow);
         let new = New { rule: RULE, ..New::default() };
-        self.states.install(&flow, hash, new, &seen, self.now).unwrap()
+        self.states.install(&flow, hash, new, &seen, self.now, &mut self.counters).unwrap()
     }
 
     fn hit(&mut self, flow: Flow, seen: Seen) -> Option<Hit> {
@@ -76,7 +81,7 @@ impl World {
         let end = self.now + span;
         while let Some(deadline) = self.states.deadline().filter(|deadline| *deadline <= end) {
             self.now = self.now.max(deadline);
-            self.states.tick(self.now, 64);
+            self.states.tick(self.now, 64, &mut self.keepalives);
         }
         self.now = end;
     }

@@ -101,15 +101,16 @@ impl Wheel {
         self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(SLOT_MS * 1_000_000)))
     }
 
-    /// Those who are due within `ms` from now, soonest first; at most `most` of them.
+    /// Those who are due by `end_ms`, soonest first; at most `most` of them.
     pub(super) fn soon<T: Linked + Default>(
         &self,
         slab: &mut Slab<T>,
-        within_ms: u64,
+        end_ms: u64,
         most: usize,
         found: &mut Vec<u32>,
     ) {
-        for number in self.hand..=self.hand + within_ms.div_ceil(SLOT_MS) {
+        let end = end_ms.div_ceil(SLOT_MS).min(self.hand + SLOTS as u64 - 1);
+        for number in self.hand..=end {
             let mut at = self.first[slot(number)];
             while let Some(linked) = slab.get_mut(at) {
                 if found.len() >= most {

@@ -55,7 +55,7 @@ proptest! {
                 Step::Install(n, name) => {
                     let (flow, new) = (flow(n), New { rule: RULE, flow: FlowName(name), ..New::default() });
                     let hash = world.states.hash(&flow);
-                    world.states.install(&flow, hash, new, &DATAGRAM, world.now).unwrap();
+                    world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
                     let life = if flow.key.proto() == Protocol::UDP.0 { 10_000 } else { 5000 };
                     plain.insert(plain_key(&flow, name), (now + life, flow, 1));
                 }
@@ -116,7 +116,7 @@ fn a_million_states_come_are_found_and_go_and_so_does_their_memory() {
     world.now = world.now + Duration::from_secs(11);
     let mut turns = 0;
     while world.states.deadline().is_some_and(|deadline| deadline <= world.now) {
-        assert!(world.states.tick(world.now, 256) <= 256);
+        assert!(world.states.tick(world.now, 256, &mut Vec::new()) <= 256);
         turns += 1;
     }
     assert!(turns >= MILLION / 256, "bounded work in each turn: {turns} turns");
@@ -133,7 +133,7 @@ fn states_of_several_names_live_beside_each_other() {
         let hash = world.states.hash(&flow);
         for name in 0..20 {
             let new = New { rule: RuleId { slot: name, epoch: 0 }, flow: FlowName(name), ..New::default() };
-            world.states.install(&flow, hash, new, &DATAGRAM, world.now).unwrap();
+            world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
         }
         for name in 0..20 {
             let mut hit = |name| {

@@ -1,0 +1,112 @@
+//! How many states there are on all CPUs, loosely: exact to a twentieth of what is allowed, for an addition now and then.
+//!
+//! Each CPU counts its own. Of what it has installed since, it tells the others when that has become a CPU's part of the
+//! twentieth; of what has died it tells nobody. So the common number is never too small by more than the twentieth, and
+//! grows too large with time; then somebody adds up what all CPUs have counted.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use crate::cpu::CpuId;
+use crate::time::Instant;
+
+/// The part of what is allowed that may be there besides: one in so many.
+const SLACK: u64 = 20;
+/// Attempts to put the sum in the place of the common number, if others add to it in the meantime.
+const REFRESHES: usize = 4;
+
+/// What the CPUs have in common. Nothing is ordered by it: it is numbers.
+#[derive(Debug)]
+pub struct Loose {
+    /// No less than all states but those that CPUs have not told of.
+    common: AtomicU64,
+    /// The second, from 1, in which all CPUs were last asked to look for dead states.
+    asked: AtomicU64,
+    cpus: Box<[Line]>,
+}
+
+/// A CPU's own count, where nobody else writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// A CPU's part in it.
+#[derive(Debug)]
+pub(super) struct Share {
+    loose: Arc<Loose>,
+    cpu: usize,
+    /// Installed since the others were told, less those that have died.
+    untold: u64,
+}
+
+impl Loose {
+    /// Nothing, on so many CPUs.
+    #[must_use]
+    pub fn new(cpus: usize) -> Arc<Self> {
+        let cpus = (0..cpus.max(1)).map(|_| Line::default()).collect();
+        Arc::new(Self { common: AtomicU64::new(0), asked: AtomicU64::new(0), cpus })
+    }
+
+    /// States on all CPUs: exact at rest, and a moment old else.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.0.load(Relaxed)).sum()
+    }
+}
+
+impl Share {
+    pub(super) fn new(loose: Arc<Loose>, cpu: CpuId) -> Self {
+        let cpu = cpu.index() % loose.cpus.len();
+        Self { loose, cpu, untold: 0 }
+    }
+
+    /// Whether there is room for another state, as far as is known.
+    #[inline]
+    pub(super) fn has_room(&self, max: u32) -> bool {
+        self.loose.common.load(Relaxed) < u64::from(max)
+    }
+
+    /// A state more.
+    pub(super) fn add(&mut self, max: u32) {
+        let own = &self.loose.cpus[self.cpu].0;
+        own.store(own.load(Relaxed) + 1, Relaxed);
+        self.untold += 1;
+        if self.untold >= self.tell_at(max) {
+            // Added, not stored: another CPU may be adding, too.
+            self.loose.common.fetch_add(self.untold, Relaxed);
+            self.untold = 0;
+        }
+    }
+
+    /// A state less.
+    pub(super) fn remove(&mut self) {
+        let own = &self.loose.cpus[self.cpu].0;
+        own.store(own.load(Relaxed).saturating_sub(1), Relaxed);
+        self.untold = self.untold.saturating_sub(1);
+    }
+
+    /// Makes the common number right, and answers it.
+    pub(super) fn refresh(&self) -> u64 {
+        for _ in 0..REFRESHES {
+            let before = self.loose.common.load(Relaxed);
+            let total = self.loose.total();
+            // If somebody has told of theirs since, the total may be without them.
+            if self.loose.common.compare_exchange(before, total, Relaxed, Relaxed).is_ok() {
+                return total;
+            }
+        }
+        self.loose.common.load(Relaxed)
+    }
+
+    /// Whether this CPU is the one that asks all others to look for dead states: once a second, of all CPUs.
+    pub(super) fn may_ask(&self, now: Instant) -> bool {
+        let second = now.ns() / 1_000_000_000 + 1;
+        let asked = self.loose.asked.load(Relaxed);
+        asked < second && self.loose.asked.compare_exchange(asked, second, Relaxed, Relaxed).is_ok()
+    }
+
+    /// As many as this CPU keeps to itself. All CPUs together stay below the slack.
+    fn tell_at(&self, max: u32) -> u64 {
+        (u64::from(max) / SLACK / self.loose.cpus.len() as u64).max(1)
+    }
+}
