@@ -72,7 +72,7 @@ impl Flow {
             End { addr: subject.src, port: subject.src_port },
             End { addr: subject.dst, port: subject.dst_port },
         ];
-        if subject.proto != Protocol::TCP.0 && subject.proto != Protocol::UDP.0 {
+        if !subject.has_ports() {
             let ports = unusual(subject, l4)?;
             (ends[0].port, ends[1].port) = ports;
         }
@@ -125,10 +125,9 @@ impl Key {
     }
 }
 
-/// The ports of a packet that is neither TCP nor UDP.
+/// The ports of a packet whose protocol has none.
 fn unusual(subject: &Subject, l4: &[u8; WINDOW]) -> Option<(u16, u16)> {
     let protocol = match (Protocol(subject.proto), subject.is_ip4) {
-        (Protocol::SCTP, _) => return Some((subject.src_port, subject.dst_port)),
         (Protocol::ICMP, true) => icmp4(l4[0]),
         (Protocol::ICMP6, false) => icmp6(l4[0]),
         _ => return Some((0, 0)),

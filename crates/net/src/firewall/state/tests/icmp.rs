@@ -6,7 +6,7 @@ use ipfw::rule::Hook;
 use wire::tcp::{Header, Options};
 
 use super::*;
-use crate::firewall::subject::{Part, Subject};
+use crate::firewall::subject::Subject;
 use crate::kit::{Bench, Frame, build, load};
 
 fn ip(world: &World, end: End) -> IpAddr {
@@ -35,24 +35,10 @@ fn read(world: &World, kind: u8, dst: End, quote: &[u8]) -> Option<Quoted> {
     let proto = if world.family == Family::V4 { Protocol::ICMP } else { Protocol::ICMP6 };
     let router = End { addr: 99, port: 0 };
     let bytes = build::ip(ip(world, router), ip(world, dst), proto, 64, &error);
-    let l4 = u16::try_from(bytes.len() - error.len()).unwrap();
-    let subject = Subject {
-        hook: Hook::Ingress,
-        is_ip4: world.family == Family::V4,
-        part: Part::Whole,
-        proto: proto.0,
-        src: router.addr,
-        dst: dst.addr,
-        src_port: kind.into(),
-        dst_port: 0,
-        tcp_flags: 0,
-        l4,
-        recv: 1,
-        xmit: 0,
-    };
     let mut bench = Bench::new(1);
     let pool = &mut bench.cpu().pool;
     let pkt = load(pool, &Frame::from(bytes)).unwrap();
+    let subject = Subject::read(&pkt, Hook::Ingress, 1, 0).unwrap();
     let quoted = Quoted::read(&subject, &pkt);
     pool.give(pkt);
     quoted
