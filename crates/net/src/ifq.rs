@@ -16,10 +16,11 @@
 
 mod backlog;
 mod bql;
-mod codel;
-mod ecn;
+pub(crate) mod codel;
+pub(crate) mod ecn;
 mod fifo;
-mod fq_codel;
+pub(crate) mod fq_codel;
+pub(crate) mod list;
 mod retry;
 mod spec;
 mod stage;

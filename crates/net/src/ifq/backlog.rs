@@ -3,9 +3,10 @@
 use pkt::{Flags, Pkt};
 
 use super::Victims;
-use super::codel::{Law, Queued};
+use super::codel::Law;
 use super::fifo::Fifo;
-use super::fq_codel::FqCodel;
+use super::fq_codel::{FqCodel, flow_of};
+use super::list::Queued;
 use super::spec::{Discipline, Spec};
 use super::stage::Around;
 use crate::drop::DropReason;
@@ -78,7 +79,7 @@ impl Backlog {
                 return victims.push(pkt, DropReason::IfqFull);
             }
         }
-        let queued = Queued { pkt, since: *now };
+        let queued = Queued { pkt, since: *now, tag: () };
         if is_priority {
             self.priority.push(queued);
         } else {
@@ -160,14 +161,17 @@ impl Normal {
     fn push(&mut self, queued: Queued, secret: &Secret) {
         match self {
             Self::Fifo(fifo) => fifo.push(queued),
-            Self::FqCodel(queues) => queues.get_or_insert_default().push(queued, secret),
+            Self::FqCodel(queues) => {
+                let flow = flow_of(&queued.pkt, secret);
+                queues.get_or_insert_default().push(queued, flow);
+            }
         }
     }
 
     fn pop(&mut self, now: Instant, law: &Law, victims: &mut Victims) -> Option<Pkt> {
         match self {
             Self::Fifo(fifo) => fifo.pop().map(|queued| queued.pkt),
-            Self::FqCodel(queues) => queues.as_mut()?.pop(now, law, victims),
+            Self::FqCodel(queues) => queues.as_mut()?.pop(now, law, victims).map(|queued| queued.pkt),
         }
     }
 

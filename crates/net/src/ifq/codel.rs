@@ -2,36 +2,30 @@
 
 use pkt::Pkt;
 
-use super::ecn;
+use super::list::Queued;
 use crate::time::{Duration, Instant};
 
 /// What the law needs to know.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Law {
+pub(crate) struct Law {
     /// Waiting for less is fine.
-    pub(super) target: Duration,
+    pub(crate) target: Duration,
     /// Waiting for longer than the target is fine for so long.
-    pub(super) interval: Duration,
+    pub(crate) interval: Duration,
     /// Bytes of a full-sized frame: while no more than that waits, nothing is dropped.
-    pub(super) mtu: usize,
-}
-
-/// A packet that waits, and since when.
-pub(super) struct Queued {
-    pub(super) pkt: Pkt,
-    pub(super) since: Instant,
+    pub(crate) mtu: usize,
 }
 
 /// The queue that is controlled.
-pub(super) trait Source {
+pub(crate) trait Source<T = ()> {
     /// The oldest packet.
-    fn pop(&mut self) -> Option<Queued>;
+    fn pop(&mut self) -> Option<Queued<T>>;
     /// Bytes that wait still.
     fn bytes(&self) -> usize;
     /// Ends a packet that waited too long.
-    fn bury(&mut self, pkt: Pkt);
-    /// Counts a packet that was marked: its flow is told to slow down.
-    fn mark(&mut self, pkt: &Pkt);
+    fn bury(&mut self, late: Queued<T>);
+    /// Marks a packet, so that its flow slows down; false if that flow does not understand marks.
+    fn mark(&mut self, pkt: &mut Pkt) -> bool;
 }
 
 /// The state of one queue.
@@ -39,7 +33,7 @@ pub(super) trait Source {
 /// # Spec
 /// RFC 8289 §5; ECN as in RFC 8290 §5.2.4 ("drop" below is a mark where the flow understands marks).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Codel {
+pub(crate) struct Codel {
     /// When it will have been too long for an interval; none while it is not too long.
     first_above: Option<Instant>,
     dropping: bool,
@@ -57,49 +51,61 @@ const MEMORY: u32 = 16;
 impl Codel {
     /// The next packet that may leave.
     //= https://www.rfc-editor.org/rfc/rfc8289#section-5.5
-    pub(super) fn pop(&mut self, now: Instant, law: &Law, from: &mut impl Source) -> Option<Pkt> {
-        let (pkt, is_late) = self.look(now, law, from)?;
+    pub(crate) fn pop<T>(&mut self, now: Instant, law: &Law, from: &mut impl Source<T>) -> Option<Queued<T>> {
+        let (queued, is_late) = self.look(now, law, from)?;
         match (self.dropping, is_late) {
             (_, false) => {
                 self.dropping = false;
-                Some(pkt)
+                Some(queued)
             }
-            (false, true) => self.begin(now, law, pkt, from),
-            (true, true) => self.go_on(now, law, pkt, from),
+            (false, true) => self.begin(now, law, queued, from),
+            (true, true) => self.go_on(now, law, queued, from),
         }
     }
 
     /// The oldest packet, and whether packets have been too late for an interval now.
-    fn look(&mut self, now: Instant, law: &Law, from: &mut impl Source) -> Option<(Pkt, bool)> {
-        let Some(Queued { pkt, since }) = from.pop() else {
+    fn look<T>(&mut self, now: Instant, law: &Law, from: &mut impl Source<T>) -> Option<(Queued<T>, bool)> {
+        let Some(queued) = from.pop() else {
             (self.first_above, self.dropping) = (None, false);
             return None;
         };
-        if now.since(since) < law.target || from.bytes() <= law.mtu {
+        if now.since(queued.since) < law.target || from.bytes() <= law.mtu {
             self.first_above = None;
-            return Some((pkt, false));
+            return Some((queued, false));
         }
         let since = *self.first_above.get_or_insert(now + law.interval);
-        Some((pkt, now >= since))
+        Some((queued, now >= since))
     }
 
     /// Drops the first one. If it was necessary only a moment ago, as often as it was then.
-    fn begin(&mut self, now: Instant, law: &Law, pkt: Pkt, from: &mut impl Source) -> Option<Pkt> {
+    fn begin<T>(
+        &mut self,
+        now: Instant,
+        law: &Law,
+        queued: Queued<T>,
+        from: &mut impl Source<T>,
+    ) -> Option<Queued<T>> {
         let delta = self.count.saturating_sub(self.last_count);
         let recently = now.since(self.drop_next) < law.interval * MEMORY;
         self.count = if delta > 1 && recently { delta } else { 1 };
         self.last_count = self.count;
         self.drop_next = law.after(now, self.count);
         self.dropping = true;
-        if let Some(marked) = mark_or_drop(pkt, from) {
+        if let Some(marked) = mark_or_drop(queued, from) {
             return Some(marked);
         }
-        self.look(now, law, from).map(|(pkt, _)| pkt)
+        self.look(now, law, from).map(|(queued, _)| queued)
     }
 
     /// Drops those that are due.
-    fn go_on(&mut self, now: Instant, law: &Law, pkt: Pkt, from: &mut impl Source) -> Option<Pkt> {
-        let mut next = (pkt, true);
+    fn go_on<T>(
+        &mut self,
+        now: Instant,
+        law: &Law,
+        queued: Queued<T>,
+        from: &mut impl Source<T>,
+    ) -> Option<Queued<T>> {
+        let mut next = (queued, true);
         while now >= self.drop_next {
             self.count += 1;
             if let Some(marked) = mark_or_drop(next.0, from) {
@@ -117,12 +123,11 @@ impl Codel {
     }
 }
 
-fn mark_or_drop(mut pkt: Pkt, from: &mut impl Source) -> Option<Pkt> {
-    if ecn::mark(&mut pkt) {
-        from.mark(&pkt);
-        return Some(pkt);
+fn mark_or_drop<T>(mut queued: Queued<T>, from: &mut impl Source<T>) -> Option<Queued<T>> {
+    if from.mark(&mut queued.pkt) {
+        return Some(queued);
     }
-    from.bury(pkt);
+    from.bury(queued);
     None
 }
 

@@ -14,21 +14,26 @@ pub(super) fn network(pkt: &Pkt) -> (EtherType, usize) {
     }
 }
 
-/// Marks a frame, if the flow in it understands marks; answers whether it is marked now.
+/// Marks the packet in a frame; see [`mark`].
+pub(super) fn mark_frame(pkt: &mut Pkt) -> bool {
+    let (kind, at) = network(pkt);
+    match kind {
+        EtherType::IPV4 | EtherType::IPV6 => mark(pkt, at, kind == EtherType::IPV4),
+        _ => false,
+    }
+}
+
+/// Marks the IP packet that begins `at` bytes into `pkt`, if the flow in it understands marks; answers whether it is
+/// marked now.
 ///
 /// # Spec
 /// RFC 3168 §5: only what is ECN-capable (ECT(0), ECT(1)) may be marked; what is marked stays so.
-pub(super) fn mark(pkt: &mut Pkt) -> bool {
+pub(crate) fn mark(pkt: &mut Pkt, at: usize, is_ip4: bool) -> bool {
     const HEADER_MIN: usize = 20;
-    let (kind, at) = network(pkt);
     if pkt.head_len() < at + HEADER_MIN {
         return false;
     }
-    match kind {
-        EtherType::IPV4 => mark4(pkt.window_mut(at)),
-        EtherType::IPV6 => mark6(pkt.window_mut(at)),
-        _ => false,
-    }
+    if is_ip4 { mark4(pkt.window_mut(at)) } else { mark6(pkt.window_mut(at)) }
 }
 
 const NOT_ECT: u8 = 0b00;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::codel::Queued;
+use super::list::Queued;
 
 /// Packets in the order in which they came.
 #[derive(Default)]

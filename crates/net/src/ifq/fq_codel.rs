@@ -6,11 +6,10 @@ use std::collections::VecDeque;
 
 use pkt::Pkt;
 
-use self::flow::{Flow, Nodes, flow_of};
-use super::Victims;
-use super::codel::{Law, Queued, Source};
-use crate::drop::DropReason;
-use crate::secret::Secret;
+use self::flow::Flow;
+pub(super) use self::flow::flow_of;
+use super::codel::{Law, Source};
+use super::list::{Nodes, Queued};
 use crate::time::Instant;
 
 /// Flows that are told apart; more share.
@@ -18,75 +17,95 @@ use crate::time::Instant;
 pub const FLOWS: usize = 1024;
 /// Bytes that a flow may send when it is its turn: a full-sized frame.
 //= https://www.rfc-editor.org/rfc/rfc8290#section-5.2.2
-const QUANTUM: i64 = 1514;
+const QUANTUM: u32 = 1514;
 /// Packets dropped at once from the flow that fills the queue, so that the search for it is rare.
 const SHED_MAX: usize = 64;
+
+/// Who takes what the queues give up.
+pub(crate) trait Grave<T = ()> {
+    /// A packet that waited too long.
+    fn late(&mut self, queued: Queued<T>);
+    /// A packet that made room.
+    fn shed(&mut self, queued: Queued<T>);
+    /// Marks a packet instead; false if its flow does not understand marks.
+    fn mark(&mut self, pkt: &mut Pkt) -> bool;
+}
 
 /// The queues of all flows.
 ///
 /// # Spec
 /// RFC 8290 §4.
-pub(super) struct FqCodel {
+pub(crate) struct FqCodel<T = ()> {
     flows: Box<[Flow]>,
-    nodes: Nodes,
+    nodes: Nodes<T>,
     /// Flows that began to queue since they were last served: first in turn.
     new: VecDeque<u16>,
     /// The others that queue.
     old: VecDeque<u16>,
     packets: usize,
     bytes: usize,
+    /// Bytes that a flow may send when it is its turn.
+    quantum: i64,
 }
 
-impl Default for FqCodel {
+impl<T> Default for FqCodel<T> {
     fn default() -> Self {
-        Self {
-            flows: (0..FLOWS).map(|_| Flow::default()).collect(),
-            nodes: Nodes::default(),
-            new: VecDeque::with_capacity(FLOWS),
-            old: VecDeque::with_capacity(FLOWS),
-            packets: 0,
-            bytes: 0,
-        }
+        Self::new(FLOWS, QUANTUM)
     }
 }
 
-impl FqCodel {
+impl<T> FqCodel<T> {
+    /// Queues of so many flows, 1 to 65,536, that may each send so many bytes in their turn.
+    pub(crate) fn new(flows: usize, quantum: u32) -> Self {
+        let flows = flows.clamp(1, 1 << 16);
+        Self {
+            flows: (0..flows).map(|_| Flow::default()).collect(),
+            nodes: Nodes::default(),
+            new: VecDeque::with_capacity(flows),
+            old: VecDeque::with_capacity(flows),
+            packets: 0,
+            bytes: 0,
+            quantum: i64::from(quantum.max(1)),
+        }
+    }
+
+    /// Adds a packet. `flow` is any number: flows that have the same share a queue.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.1
-    pub(super) fn push(&mut self, queued: Queued, secret: &Secret) {
-        let at = flow_of(&queued.pkt, secret);
+    pub(crate) fn push(&mut self, queued: Queued<T>, flow: u64) {
+        let at = u16::try_from(flow % self.flows.len() as u64).unwrap_or(0);
         self.packets += 1;
         self.bytes += queued.pkt.len();
         let flow = &mut self.flows[usize::from(at)];
-        flow.push(&mut self.nodes, queued);
+        flow.list.push(&mut self.nodes, queued);
         if !flow.is_listed {
-            (flow.is_listed, flow.deficit) = (true, QUANTUM);
+            (flow.is_listed, flow.deficit) = (true, self.quantum);
             self.new.push_back(at);
         }
     }
 
     /// The next packet of the flow whose turn it is.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.2
-    pub(super) fn pop(&mut self, now: Instant, law: &Law, victims: &mut Victims) -> Option<Pkt> {
+    pub(crate) fn pop(&mut self, now: Instant, law: &Law, grave: &mut impl Grave<T>) -> Option<Queued<T>> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
             let at = *list.front()?;
             let flow = &mut self.flows[usize::from(at)];
             if flow.deficit <= 0 {
-                flow.deficit += QUANTUM;
+                flow.deficit += self.quantum;
                 list.pop_front();
                 self.old.push_back(at);
                 continue;
             }
             let Self { nodes, packets, bytes, .. } = self;
-            let mut queue = Feed { flow, nodes, packets, bytes, victims };
+            let mut queue = Feed { flow, nodes, packets, bytes, grave };
             let mut codel = queue.flow.codel;
-            let pkt = codel.pop(now, law, &mut queue);
+            let queued = codel.pop(now, law, &mut queue);
             flow.codel = codel;
-            match pkt {
-                Some(pkt) => {
-                    flow.deficit -= i64::try_from(pkt.len()).unwrap_or(i64::MAX);
-                    return Some(pkt);
+            match queued {
+                Some(queued) => {
+                    flow.deficit -= i64::try_from(queued.pkt.len()).unwrap_or(i64::MAX);
+                    return Some(queued);
                 }
                 None => self.ran_empty(at, is_new),
             }
@@ -107,58 +126,53 @@ impl FqCodel {
 
     /// Makes room: drops half of what the flow with most bytes has, its oldest packets. False if there was none.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.1.3
-    pub(super) fn shed(&mut self, victims: &mut Victims) -> bool {
-        let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.bytes) else { return false };
-        let half = flow.bytes / 2;
-        let mut queue = Feed {
-            flow,
-            nodes: &mut self.nodes,
-            packets: &mut self.packets,
-            bytes: &mut self.bytes,
-            victims,
-        };
+    pub(crate) fn shed(&mut self, grave: &mut impl Grave<T>) -> bool {
+        let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.list.bytes()) else { return false };
+        let half = flow.list.bytes() / 2;
+        let mut queue =
+            Feed { flow, nodes: &mut self.nodes, packets: &mut self.packets, bytes: &mut self.bytes, grave };
         for dropped in 0..SHED_MAX {
-            if dropped > 0 && queue.flow.bytes <= half {
+            if dropped > 0 && queue.flow.list.bytes() <= half {
                 break;
             }
-            let Some(Queued { pkt, .. }) = queue.pop() else { return dropped > 0 };
-            queue.victims.push(pkt, DropReason::IfqFull);
+            let Some(queued) = queue.pop() else { return dropped > 0 };
+            queue.grave.shed(queued);
         }
         true
     }
 
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.packets
     }
 
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Packets that there is memory for.
     #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
     /// Flows that queue.
-    pub(super) fn flows(&self) -> usize {
-        self.flows.iter().filter(|flow| flow.bytes > 0).count()
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.iter().filter(|flow| !flow.list.is_empty()).count()
     }
 }
 
 /// One flow's packets, and all that is counted along.
-struct Feed<'a> {
+struct Feed<'a, T, G> {
     flow: &'a mut Flow,
-    nodes: &'a mut Nodes,
+    nodes: &'a mut Nodes<T>,
     packets: &'a mut usize,
     bytes: &'a mut usize,
-    victims: &'a mut Victims,
+    grave: &'a mut G,
 }
 
-impl Source for Feed<'_> {
-    fn pop(&mut self) -> Option<Queued> {
-        let queued = self.flow.pop(self.nodes)?;
+impl<T, G: Grave<T>> Source<T> for Feed<'_, T, G> {
+    fn pop(&mut self) -> Option<Queued<T>> {
+        let queued = self.flow.list.pop(self.nodes)?;
         *self.packets -= 1;
         *self.bytes -= queued.pkt.len();
         Some(queued)
@@ -169,11 +183,11 @@ impl Source for Feed<'_> {
         *self.bytes
     }
 
-    fn bury(&mut self, pkt: Pkt) {
-        self.victims.push(pkt, DropReason::IfqCodel);
+    fn bury(&mut self, late: Queued<T>) {
+        self.grave.late(late);
     }
 
-    fn mark(&mut self, pkt: &Pkt) {
-        self.victims.mark(pkt.outif);
+    fn mark(&mut self, pkt: &mut Pkt) -> bool {
+        self.grave.mark(pkt)
     }
 }

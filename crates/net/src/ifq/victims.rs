@@ -2,6 +2,9 @@
 
 use pkt::Pkt;
 
+use super::ecn;
+use super::fq_codel::Grave;
+use super::list::Queued;
 use crate::count::{Count, IfCount};
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -18,10 +21,24 @@ impl Victims {
     pub(super) fn push(&mut self, pkt: Pkt, reason: DropReason) {
         self.pkts.push((pkt, reason));
     }
+}
 
-    /// Counts a packet that was marked instead.
-    pub(super) fn mark(&mut self, ifindex: IfIndex) {
-        self.marked.push(ifindex);
+impl Grave for Victims {
+    fn late(&mut self, queued: Queued) {
+        self.push(queued.pkt, DropReason::IfqCodel);
+    }
+
+    fn shed(&mut self, queued: Queued) {
+        self.push(queued.pkt, DropReason::IfqFull);
+    }
+
+    /// Marks a frame, and counts it.
+    fn mark(&mut self, pkt: &mut Pkt) -> bool {
+        let is_marked = ecn::mark_frame(pkt);
+        if is_marked {
+            self.marked.push(pkt.outif);
+        }
+        is_marked
     }
 }
 

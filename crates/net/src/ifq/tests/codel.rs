@@ -1,5 +1,7 @@
 use super::*;
-use crate::ifq::codel::{Codel, Law, Queued, Source};
+use crate::ifq::codel::{Codel, Law, Source};
+use crate::ifq::ecn::mark_frame;
+use crate::ifq::list::Queued;
 use std::collections::VecDeque;
 
 const LAW: Law = Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), mtu: FULL };
@@ -24,12 +26,14 @@ impl Source for Plain {
         self.bytes
     }
 
-    fn bury(&mut self, pkt: Pkt) {
-        self.dropped.push(pkt);
+    fn bury(&mut self, late: Queued) {
+        self.dropped.push(late.pkt);
     }
 
-    fn mark(&mut self, _: &Pkt) {
-        self.marked += 1;
+    fn mark(&mut self, pkt: &mut Pkt) -> bool {
+        let is_marked = mark_frame(pkt);
+        self.marked += usize::from(is_marked);
+        is_marked
     }
 }
 
@@ -52,7 +56,7 @@ impl Line {
         for _ in 0..arriving {
             let pkt = self.lab.packet(of);
             self.queue.bytes += pkt.len();
-            self.queue.pkts.push_back(Queued { pkt, since: self.lab.now });
+            self.queue.pkts.push_back(Queued { pkt, since: self.lab.now, tag: () });
         }
         self.lab.pass(Duration::from_millis(1));
         let waited: Vec<_> = self.queue.pkts.iter().map(|queued| self.lab.now.since(queued.since)).collect();
@@ -61,8 +65,8 @@ impl Line {
             self.drops.push(self.lab.now.ns() / 1_000_000);
             self.lab.pool.give(pkt);
         }
-        pkt.map(|pkt| {
-            self.lab.pool.give(pkt);
+        pkt.map(|queued| {
+            self.lab.pool.give(queued.pkt);
             waited[waited.len() - self.queue.pkts.len() - 1]
         })
     }

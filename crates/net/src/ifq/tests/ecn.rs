@@ -1,5 +1,5 @@
 use super::*;
-use crate::ifq::ecn::mark;
+use crate::ifq::ecn::mark_frame;
 
 #[test]
 fn only_what_understands_marks_is_marked_and_nothing_else_changes() {
@@ -8,7 +8,7 @@ fn only_what_understands_marks_is_marked_and_nothing_else_changes() {
             let mut lab = Lab::new();
             let mut pkt = lab.packet(Of { family, ecn, ..Of::flow(7) });
             let before = pkt.head().to_vec();
-            assert_eq!(mark(&mut pkt), marked);
+            assert_eq!(mark_frame(&mut pkt), marked);
             let wanted = lab.packet(Of { family, ecn: if marked { 3 } else { ecn }, ..Of::flow(7) });
             assert_eq!(pkt.head(), wanted.head(), "checksum included; it was {before:02x?}");
             lab.end(pkt);
@@ -25,7 +25,7 @@ fn a_frame_that_is_no_ip_packet_or_too_short_is_not_marked() {
         pkt.head_mut()[12..14].copy_from_slice(&ethertype);
         assert!(pkt.truncate(len).is_none());
         let before = pkt.head().to_vec();
-        assert!(!mark(&mut pkt));
+        assert!(!mark_frame(&mut pkt));
         assert_eq!(pkt.head(), before);
         lab.pool.give(pkt);
     }
@@ -39,7 +39,7 @@ fn a_tag_is_looked_behind() {
     pkt.prepend(4).unwrap();
     pkt.head_mut()[..12].copy_from_slice(&frame[..12]);
     pkt.head_mut()[12..16].copy_from_slice(&[0x81, 0, 0, 5]);
-    assert!(mark(&mut pkt));
+    assert!(mark_frame(&mut pkt));
     assert_eq!(pkt.head()[19] & 3, 3);
     lab.pool.give(pkt);
 }

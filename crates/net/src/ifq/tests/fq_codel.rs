@@ -1,7 +1,8 @@
 use super::*;
 use crate::ifq::FLOWS;
-use crate::ifq::codel::{Law, Queued};
-use crate::ifq::fq_codel::FqCodel;
+use crate::ifq::codel::Law;
+use crate::ifq::fq_codel::{FqCodel, flow_of};
+use crate::ifq::list::Queued;
 
 const LAW: Law = Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), mtu: FULL };
 
@@ -17,13 +18,14 @@ impl Queue {
 
     fn push(&mut self, of: Of) {
         let pkt = self.lab.packet(of);
-        self.flows.push(Queued { pkt, since: self.lab.now }, &self.lab.secret);
+        let flow = flow_of(&pkt, &self.lab.secret);
+        self.flows.push(Queued { pkt, since: self.lab.now, tag: () }, flow);
     }
 
     /// Flow and number of the next that leaves.
     fn pop(&mut self) -> Option<(u16, u8)> {
-        let pkt = self.flows.pop(self.lab.now, &LAW, &mut self.lab.victims)?;
-        Some(self.lab.end(pkt))
+        let queued = self.flows.pop(self.lab.now, &LAW, &mut self.lab.victims)?;
+        Some(self.lab.end(queued.pkt))
     }
 
     fn leave(&mut self) -> Vec<(u16, u8)> {
@@ -156,7 +158,8 @@ fn fragments_of_one_datagram_share_a_queue() {
     for at in 0..4_u8 {
         let mut pkt = queue.lab.packet(Of::flow(u16::from(at)).len(100).number(at));
         pkt.head_mut()[20..22].copy_from_slice(&[0x20, at]);
-        queue.flows.push(Queued { pkt, since: queue.lab.now }, &queue.lab.secret);
+        let flow = flow_of(&pkt, &queue.lab.secret);
+        queue.flows.push(Queued { pkt, since: queue.lab.now, tag: () }, flow);
     }
     assert_eq!(queue.flows.flows(), 1);
     assert_eq!(queue.leave().iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 1, 2, 3]);
