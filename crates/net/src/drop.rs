@@ -95,6 +95,13 @@ crate::count::named! {
     BlackholeRoute = "blackhole_route", "the route says to lose it";
     TtlExceeded = "ttl_exceeded", "the time to live, or hop limit, ran out here";
     TooBig = "too_big", "bigger than the next link takes, and not to be fragmented";
+    // pipes
+    PipeGone = "pipe_gone", "the pipe or queue that a rule names does not exist, or was deleted while the packet waited";
+    PipeLoss = "pipe_loss", "lost by chance, as the pipe was told to (plr)";
+    PipeBuffers = "pipe_buffers", "pipes hold as many buffers as they may";
+    PipeFull = "pipe_full", "the queue of the pipe was full";
+    PipeEarly = "pipe_early", "dropped before the queue of the pipe was full (RED)";
+    PipeCodel = "pipe_codel", "waited too long in a pipe, so that its sender slows down";
     // the way out
     NeighHoldFull = "neigh_hold_full", "too many packets wait for this neighbour's address";
     NeighTableFull = "neigh_table_full", "too many neighbours are being looked for";

@@ -6,7 +6,7 @@ use super::list::Queued;
 use crate::time::{Duration, Instant};
 
 /// What the law needs to know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Law {
     /// Waiting for less is fine.
     pub(crate) target: Duration,

@@ -1,0 +1,72 @@
+//! What makes a flow of packets: the bits of their headers that a mask names.
+
+use ipfw::command::FlowMask;
+use pkt::Pkt;
+use wire::Protocol;
+
+use crate::firewall::subject::Subject;
+
+/// The masked bits that the packets of a flow have in common. Without a mask all packets have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Of the source address; an IPv4 address in the lower 32 bits.
+    pub src: u128,
+    /// Of the destination address.
+    pub dst: u128,
+    /// Of the flow label.
+    pub flow_label: u32,
+    /// Of the source port.
+    pub src_port: u16,
+    /// Of the destination port.
+    pub dst_port: u16,
+    /// Of the protocol.
+    pub proto: u8,
+    /// Whether the addresses are IPv4's.
+    pub is_ip4: bool,
+    /// What had no room of its own: all such flows are one.
+    pub is_overflow: bool,
+}
+
+impl Key {
+    /// Of all flows that had no room of their own.
+    pub(super) const OVERFLOW: Self = Self {
+        src: 0,
+        dst: 0,
+        flow_label: 0,
+        src_port: 0,
+        dst_port: 0,
+        proto: 0,
+        is_ip4: false,
+        is_overflow: true,
+    };
+
+    /// The flow of a packet. ICMP's type and code are no ports.
+    pub(super) fn of(mask: &FlowMask, subject: &Subject, pkt: &Pkt) -> Self {
+        let ports = if has_ports(subject.proto) { (subject.src_port, subject.dst_port) } else { (0, 0) };
+        let (src, dst, flow_label) = if subject.is_ip4 {
+            (u128::from(mask.src_ip), u128::from(mask.dst_ip), 0)
+        } else {
+            (mask.src_ip6, mask.dst_ip6, mask.flow_label)
+        };
+        Self {
+            src: subject.src & src,
+            dst: subject.dst & dst,
+            flow_label: if flow_label == 0 { 0 } else { flow_label & label(pkt) },
+            src_port: ports.0 & mask.src_port,
+            dst_port: ports.1 & mask.dst_port,
+            proto: subject.proto & mask.proto,
+            is_ip4: subject.is_ip4 && (src | dst) != 0,
+            is_overflow: false,
+        }
+    }
+}
+
+/// The flow label of an IPv6 packet, which begins with its network header.
+fn label(pkt: &Pkt) -> u32 {
+    let [_, high, middle, low, ..] = *pkt.window(0);
+    u32::from_be_bytes([0, high & 0xf, middle, low])
+}
+
+const fn has_ports(proto: u8) -> bool {
+    proto == Protocol::TCP.0 || proto == Protocol::UDP.0 || proto == Protocol::SCTP.0
+}

@@ -1,0 +1,126 @@
+//! A pipe on this CPU: its queues, its sending end, and the line behind that.
+
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::config::Pipe;
+use super::events::{Event, Events};
+use super::key::Key;
+use super::queue::buffers;
+use super::turns::{Store, Turns};
+use crate::ifq::list::{List, Queued};
+use crate::time::Instant;
+
+/// A pipe, or that of one flow of it, on this CPU.
+pub(super) struct Lane<T> {
+    pub(super) pipe: Arc<Pipe>,
+    pub(super) key: Key,
+    pub(super) hash: u64,
+    /// The queue of what was sent to the pipe itself.
+    pub(super) own: u32,
+    /// Queues that lead here, its own among them.
+    pub(super) members: usize,
+    pub(super) turns: Turns<T>,
+    pub(super) clock: Clock,
+    /// What is on its way: since when it is sent.
+    pub(super) line: List,
+    /// Buffers that it holds.
+    pub(super) held: usize,
+    /// Whether new packets come here; else it ends when it is empty.
+    pub(super) is_found: bool,
+    /// Whether there is an event of each kind.
+    sends: bool,
+    leaves: bool,
+}
+
+impl<T> Lane<T> {
+    pub(super) fn new(pipe: Arc<Pipe>, key: Key, hash: u64, own: u32, clock: Clock) -> Self {
+        let turns = Turns::new(&pipe.turns);
+        Self {
+            pipe,
+            key,
+            hash,
+            own,
+            members: 1,
+            turns,
+            clock,
+            line: List::default(),
+            held: 0,
+            is_found: true,
+            sends: false,
+            leaves: false,
+        }
+    }
+
+    /// Whether it is that of one flow, which may be forgotten.
+    pub(super) fn is_flow(&self) -> bool {
+        self.key != Key::default() && !self.key.is_overflow
+    }
+
+    /// Adds a packet that was let in.
+    pub(super) fn push(&mut self, store: &mut Store<T>, queue: u32, queued: Queued<T>, flow: u64) {
+        self.held += buffers(&queued.pkt);
+        self.turns.push(store, queue, queued, flow);
+    }
+
+    /// Sends what its turn was by now, `steps` packets at the most; answers how many.
+    ///
+    /// Drops  [`PipeCodel`](crate::drop::DropReason::PipeCodel).
+    pub(super) fn send(&mut self, store: &mut Store<T>, now: Instant, steps: usize) -> usize {
+        for step in 0..steps {
+            if self.clock.free_at() > now {
+                return step;
+            }
+            // When it was free, not when we look: then it does not matter how often that is.
+            let Some(queued) = self.turns.pop(store, self.own, self.clock.turn(now)) else { return step };
+            let since = self.clock.send(now, queued.since, queued.pkt.len());
+            self.line.push(&mut store.nodes, Queued { since, ..queued });
+        }
+        steps
+    }
+
+    /// A packet that has come to the end of the line.
+    pub(super) fn leave(&mut self, store: &mut Store<T>, now: Instant) -> Option<Queued<T>> {
+        if self.next_leaves(store) > now {
+            return None;
+        }
+        let queued = self.line.pop(&mut store.nodes)?;
+        self.held -= buffers(&queued.pkt);
+        Some(queued)
+    }
+
+    /// When the next packet leaves.
+    fn next_leaves(&self, store: &Store<T>) -> Instant {
+        self.line.first(&store.nodes).map_or(Instant::NEVER, |queued| queued.since + self.pipe.delay)
+    }
+
+    /// An event of this lane was taken out.
+    pub(super) const fn took(&mut self, event: Event) {
+        match event {
+            Event::Send => self.sends = false,
+            Event::Leave => self.leaves = false,
+        }
+    }
+
+    /// Enters what happens next, as far as it is not.
+    pub(super) fn plan(&mut self, store: &Store<T>, at: u32, events: &mut Events) {
+        if !self.sends && !self.turns.is_empty(store, self.own) {
+            self.sends = true;
+            events.set(self.clock.free_at(), at, Event::Send);
+        }
+        if !self.leaves && !self.line.is_empty() {
+            self.leaves = true;
+            events.set(self.next_leaves(store), at, Event::Leave);
+        }
+    }
+
+    /// Forgets that there were events.
+    pub(super) const fn unplanned(&mut self) {
+        (self.sends, self.leaves) = (false, false);
+    }
+
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self, store: &Store<T>) -> bool {
+        self.line.is_empty() && self.turns.is_empty(store, self.own)
+    }
+}

@@ -1,0 +1,218 @@
+//! What a CPU has of the pipes: lanes, their queues, and what happens when.
+
+mod change;
+mod place;
+
+use core::cmp::Reverse;
+
+use hashbrown::HashTable;
+use pkt::Pkt;
+
+pub(super) use self::place::Way;
+use super::events::{Event, Events};
+use super::lane::Lane;
+use super::queue::buffers;
+use super::show::{PipeState, QueueState};
+use super::slab::Slab;
+use super::turns::Store;
+use crate::cpu::CpuId;
+use crate::drop::DropReason;
+use crate::ifq::list::Queued;
+use crate::secret::Secret;
+use crate::time::Instant;
+
+/// Packets that are sent at the most when another one comes, because it was their turn before.
+const CATCH_UP: usize = 64;
+
+/// All lanes of a CPU.
+pub(super) struct Own<T> {
+    id: CpuId,
+    cpus: u16,
+    pub(super) store: Store<T>,
+    lanes: Slab<Lane<T>>,
+    /// Lanes of flows, by pipe and key.
+    lane_of: HashTable<u32>,
+    /// Queues that are not their lane's own, by lane, number and key.
+    queue_of: HashTable<u32>,
+    /// By position in the configuration.
+    heads: Vec<Head>,
+    events: Events,
+    /// Buffers that are held, and that may be.
+    held: usize,
+    held_max: usize,
+    /// Where the search for idle lanes and queues goes on.
+    hand: (u32, u32),
+}
+
+/// A pipe of the configuration.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    /// Its lane for all that has none of its own.
+    lane: Option<u32>,
+    /// Lanes of its flows.
+    flows: usize,
+}
+
+impl<T> Own<T> {
+    pub(super) fn new(id: CpuId, cpus: u16, held_max: usize) -> Self {
+        Self {
+            id,
+            cpus,
+            store: Store::default(),
+            lanes: Slab::default(),
+            lane_of: HashTable::new(),
+            queue_of: HashTable::new(),
+            heads: Vec::new(),
+            events: Events::default(),
+            held: 0,
+            held_max,
+            hand: (0, 0),
+        }
+    }
+
+    /// Whether a packet in so many buffers is let in; if not, why, and whether nobody must know.
+    pub(super) fn admit(
+        &mut self,
+        lane: u32,
+        queue: u32,
+        buffers: usize,
+        now: Instant,
+        secret: &mut Secret,
+    ) -> Result<(), (DropReason, bool)> {
+        self.send(lane, now, CATCH_UP);
+        let free = self.held_max.saturating_sub(self.held);
+        let (Some(lane), Some(queue)) = (self.lanes.get(lane), self.store.queues.get_mut(queue)) else {
+            return Err((DropReason::PipeGone, false));
+        };
+        let admitted = if lane.held + buffers > free {
+            Err(DropReason::PipeBuffers)
+        } else {
+            queue.admit(lane.turns.has_flows(), now, secret, |span| lane.clock.missed(span))
+        };
+        admitted.map_err(|reason| {
+            queue.count.drops += 1;
+            (reason, queue.spec.is_silent)
+        })
+    }
+
+    /// Adds a packet that is let in. `flow` is asked for if the lane tells flows apart by itself.
+    pub(super) fn push(
+        &mut self,
+        at: u32,
+        queue: u32,
+        pkt: Pkt,
+        ticket: T,
+        now: Instant,
+        flow: impl FnOnce() -> u64,
+    ) {
+        let Self { lanes, store, held, .. } = self;
+        let (Some(lane), Some(into)) = (lanes.get_mut(at), store.queues.get_mut(queue)) else {
+            return store.graves.push(pkt, DropReason::PipeGone);
+        };
+        into.enters(now, pkt.len());
+        *held += buffers(&pkt);
+        let flow = if lane.turns.has_flows() { flow() } else { 0 };
+        lane.push(store, queue, Queued { pkt, since: now, tag: ticket }, flow);
+        self.send(at, now, CATCH_UP);
+        self.plan(at);
+    }
+
+    /// Does what is due, in so many steps at the most; answers how many it took.
+    pub(super) fn run(&mut self, now: Instant, budget: usize, out: &mut Vec<(Pkt, T)>) -> usize {
+        let mut left = budget;
+        while left > 0
+            && let Some((at, event)) = self.events.due(now)
+        {
+            left -= 1;
+            let Some(lane) = self.lanes.get_mut(at) else { continue };
+            lane.took(event);
+            match event {
+                Event::Send => left -= self.send(at, now, left + 1).saturating_sub(1),
+                Event::Leave => left -= self.leave(at, now, left + 1, out).saturating_sub(1),
+            }
+            self.plan(at);
+            self.end_if_left(at);
+        }
+        budget - left
+    }
+
+    /// Sends what its turn was by now, so many packets at the most; answers how many.
+    fn send(&mut self, at: u32, now: Instant, steps: usize) -> usize {
+        let Self { lanes, store, .. } = self;
+        let sent = lanes.get_mut(at).map_or(0, |lane| lane.send(store, now, steps));
+        self.settle(at);
+        sent
+    }
+
+    /// Takes out what has come to the end of its line; answers how many.
+    fn leave(&mut self, at: u32, now: Instant, steps: usize, out: &mut Vec<(Pkt, T)>) -> usize {
+        let Self { lanes, store, held, .. } = self;
+        let Some(lane) = lanes.get_mut(at) else { return 0 };
+        for step in 0..steps {
+            let Some(Queued { pkt, tag, .. }) = lane.leave(store, now) else { return step };
+            *held -= buffers(&pkt);
+            out.push((pkt, tag));
+        }
+        steps
+    }
+
+    /// Accounts for what a lane's queues gave up.
+    fn settle(&mut self, at: u32) {
+        let freed = core::mem::take(&mut self.store.graves.freed);
+        if freed > 0
+            && let Some(lane) = self.lanes.get_mut(at)
+        {
+            lane.held -= freed;
+            self.held -= freed;
+        }
+    }
+
+    fn plan(&mut self, at: u32) {
+        let Self { lanes, store, events, .. } = self;
+        if let Some(lane) = lanes.get_mut(at) {
+            lane.plan(store, at, events);
+        }
+    }
+
+    /// When something happens next.
+    pub(super) fn next(&self) -> Instant {
+        self.events.next()
+    }
+
+    /// Buffers that are held.
+    pub(super) const fn held(&self) -> usize {
+        self.held
+    }
+
+    /// All lanes, by number.
+    pub(super) fn show(&self) -> Vec<PipeState> {
+        let mut states: Vec<PipeState> = self.lanes.iter().map(|(at, lane)| self.state(at, lane)).collect();
+        states.sort_by_key(|state| (state.number, Reverse(state.key.is_overflow)));
+        states
+    }
+
+    fn state(&self, at: u32, lane: &Lane<T>) -> PipeState {
+        let members = self.store.queues.iter().filter(|(_, queue)| queue.lane == at);
+        let mut queues: Vec<QueueState> = members
+            .map(|(_, queue)| {
+                let flows = if queue.number == 0 { lane.turns.in_flows() } else { (0, 0) };
+                QueueState {
+                    number: queue.number,
+                    key: queue.key,
+                    weight: queue.spec.weight,
+                    count: queue.count,
+                    packets: queue.list.len() + flows.0,
+                    bytes: queue.list.bytes() + flows.1,
+                }
+            })
+            .collect();
+        queues.sort_by_key(|queue| queue.number);
+        PipeState {
+            number: lane.pipe.number,
+            key: lane.key,
+            bandwidth: lane.pipe.bandwidth,
+            flying: lane.line.len(),
+            queues,
+        }
+    }
+}
