@@ -6,7 +6,7 @@ use crate::parse;
 use crate::words::{Words, is_blank};
 
 /// Bytes of a command, all its lines together.
-pub const LINE_MAX: usize = 4096;
+pub const LINE_MAX: usize = 65_536;
 /// Commands of a file.
 pub const COMMANDS_MAX: usize = 1 << 20;
 /// Errors that are told of a file.

@@ -24,6 +24,8 @@ pub mod refused;
 mod names;
 mod near;
 mod print;
+pub mod arbitrary;
+pub mod fuzz_bodies;
 
 pub use command::Command;
 pub use error::Error;

@@ -13,6 +13,7 @@ mod nat;
 mod nat6;
 mod pipe;
 
+pub(crate) use address::{prefix4, prefix6};
 pub(crate) use option::key_word;
 
 use crate::command::{Command, Switch};
