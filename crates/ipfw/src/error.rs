@@ -8,7 +8,7 @@ use core::ops::Range;
 /// Printed, it is a few lines for a person:
 ///
 /// ```text
-/// ipfw.rules:3:9: there is no action `alow`
+/// ipfw.rules:3:9: `alow` is no action
 ///     add 100 alow ip from any to any
 ///             ^^^^
 /// expected: an action: allow, deny, …

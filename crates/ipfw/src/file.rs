@@ -8,7 +8,7 @@ use crate::words::{Words, is_blank};
 /// Bytes of a command, all its lines together.
 pub const LINE_MAX: usize = 65_536;
 /// Commands of a file.
-pub const COMMANDS_MAX: usize = 1 << 20;
+pub const COMMANDS_MAX: usize = 1 << 18;
 /// Errors that are told of a file.
 pub const ERRORS_MAX: usize = 20;
 
@@ -31,7 +31,8 @@ pub struct Statement {
 /// All that is wrong, but no more than [`ERRORS_MAX`].
 pub fn parse_file(name: &str, text: &str) -> Result<Vec<Statement>, Vec<Error>> {
     let (mut statements, mut errors) = (Vec::new(), Vec::new());
-    let mut lines = Lines { rest: text, number: 0 };
+    // some editors begin files with a mark of the order of bytes
+    let mut lines = Lines { rest: text.strip_prefix('\u{feff}').unwrap_or(text), number: 0 };
     while let Some(joined) = lines.next_joined() {
         if statements.len() == COMMANDS_MAX {
             let fault =
@@ -115,7 +116,7 @@ struct Joined<'a> {
     text: String,
     /// For each byte of `text`: on which of `lines` it stands, and at which character.
     places: Vec<(u32, u32)>,
-    /// A character that can be no part of a command.
+    /// A control character, or one that looks like a blank and is none.
     odd: Option<usize>,
 }
 
@@ -150,7 +151,7 @@ impl<'a> Joined<'a> {
         if self.text.len() > LINE_MAX {
             return; // too long already, and refused for it
         }
-        if c.is_control() && c != '\t' {
+        if c.is_control() && c != '\t' || c.is_whitespace() && !is_blank(c) {
             self.odd.get_or_insert(self.text.len());
         }
         self.text.push(c);
@@ -164,8 +165,13 @@ impl<'a> Joined<'a> {
             return Err(fault.help("give a table many entries with several commands"));
         }
         if let Some(at) = self.odd {
-            let fault = Fault::new(at..at + 1, "a control character can be no part of a command");
-            return Err(fault.help("delete it; perhaps the editor shows it as `^`"));
+            let c = self.text[at..].chars().next().unwrap_or_default();
+            let message = format!("U+{:04X} can be no part of a command", u32::from(c));
+            let fault = Fault::new(at..at + c.len_utf8(), message);
+            return Err(match c.is_control() {
+                true => fault.help("delete the control character"),
+                false => fault.help("it looks like a blank; write one"),
+            });
         }
         let text = self.text.trim_start_matches(is_blank);
         if text.is_empty() || text.starts_with("//") {

@@ -111,16 +111,16 @@ fn refuse(place: Place, word: Word<'_>) -> Result<(), Fault> {
 
 fn switch(words: &mut Words<'_>) -> Result<Switch, Fault> {
     const EXPECTED: &str = "firewall, one_pass, dyn_keepalive or verbose";
+    const KNOWN: [&str; 4] = ["firewall", "one_pass", "dyn_keepalive", "verbose"];
     let word = words.take(EXPECTED)?;
-    Ok(match word.text {
+    Ok(match word.full(&KNOWN) {
         "firewall" => Switch::Firewall,
         "one_pass" => Switch::OnePass,
         "dyn_keepalive" => Switch::DynKeepalive,
         "verbose" => Switch::Verbose,
         _ => {
             refuse(Place::Switch, word)?;
-            let known = ["firewall", "one_pass", "dyn_keepalive", "verbose"];
-            return Err(word.unknown("switch", known).expected(EXPECTED));
+            return Err(word.unknown("switch", KNOWN).expected(EXPECTED));
         }
     })
 }

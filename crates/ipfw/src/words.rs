@@ -53,6 +53,15 @@ impl<'a> Word<'a> {
         Some(self.part(0..self.text.strip_suffix(suffix)?.len()))
     }
 
+    /// The word of `known` that this is the beginning of, if there is but one and it is no slip; else the word itself.
+    pub(crate) fn full(self, known: &[&'static str]) -> &'a str {
+        let mut begun = known.iter().filter(|known| known.starts_with(self.text));
+        match (begun.next(), begun.next()) {
+            (Some(&one), None) if self.text.len() > 1 => one,
+            _ => self.text,
+        }
+    }
+
     pub(crate) fn fault(self, message: impl Into<String>) -> Fault {
         Fault::new(self.span(), message)
     }

@@ -85,14 +85,17 @@ fn all_that_is_wrong_is_told_up_to_a_bound() {
 }
 
 #[test]
-fn a_control_character_is_refused_with_its_place() {
-    for text in
-        ["add 1 allow \u{0}\n", "add 1 allow \u{7f}\n", "add 1 allow \u{1b}[0m // x\n", "add 1 allow \r in\n"]
-    {
-        let [error] = errors(text).try_into().unwrap();
-        assert!(error.message.contains("control character"), "{error}");
-        assert_eq!(error.column, 13);
+fn a_control_character_and_what_only_looks_like_a_blank_are_refused_with_their_place() {
+    for text in ["\u{0}\n", "\u{7f}\n", "\u{1b}[0m // x\n", "\r in\n", "\u{a0}in\n", "// \u{2028}\n"] {
+        let [error] = errors(&format!("add 1 allow {text}")).try_into().unwrap();
+        assert!(error.message.starts_with("U+"), "{error}");
+        assert_eq!(error.column, if text.starts_with('/') { 16 } else { 13 });
     }
+}
+
+#[test]
+fn a_mark_of_the_order_of_bytes_is_no_part_of_the_first_command() {
+    assert_eq!(commands("\u{feff}flush\n"), [(1, "flush".to_owned())]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn a_file_has_a_bounded_number_of_commands() {
     assert_eq!(parse_file("rules", &most).unwrap().len(), limit::COMMANDS_MAX);
     let [error] = parse_file("rules", &format!("{most}flush\n")).unwrap_err().try_into().unwrap();
     assert_eq!(error.line as usize, limit::COMMANDS_MAX + 1);
-    assert!(error.message.contains("1048576 commands"), "{error}");
+    assert!(error.message.contains("262144 commands"), "{error}");
 }
 
 #[test]

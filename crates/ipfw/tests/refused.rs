@@ -1,5 +1,4 @@
 //! What ipfw(8) knows and pantala refuses: by name, with the reason, and as the documentation says.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use core::fmt::Write as _;
 

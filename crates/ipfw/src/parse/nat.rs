@@ -46,7 +46,7 @@ pub(crate) fn nat(words: &mut Words<'_>) -> Result<Command, Fault> {
     }
     let number = instance(words.take("an instance's number, or show")?, "an instance")?;
     let what = words.take(EXPECTED)?;
-    match what.text {
+    match what.full(&["config", "delete", "show", "list"]) {
         "config" => Ok(Command::NatConfig { number, config: config(words, what)? }),
         "delete" => Ok(Command::NatDelete(number)),
         "show" | "list" => Ok(Command::NatShow(Some(number))),

@@ -25,7 +25,7 @@ fn what(words: &mut Words<'_>) -> Result<What, Fault> {
         _ => Some(name(word, "an instance", NAME_MAX)?),
     };
     let what = words.take(EXPECTED)?;
-    match (what.text, instance) {
+    match (what.full(&["create", "destroy", "show", "list"]), instance) {
         ("create", Some(name)) => Ok(What::Create(name)),
         ("destroy", Some(name)) => Ok(What::Destroy(name)),
         ("show" | "list", instance) => Ok(What::Show(instance)),

@@ -51,13 +51,13 @@ fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<What<'a>, Fault> {
         false => (None, word),
     };
     let number = match (number, words.peek()) {
-        (None, Some(word)) if KNOWN.contains(&what.text) => {
+        (None, Some(word)) if KNOWN.contains(&what.full(&KNOWN)) => {
             words.skip();
             Some(instance(word, &an)?)
         }
         (number, _) => number,
     };
-    match (what.text, number) {
+    match (what.full(&KNOWN), number) {
         ("config", Some(number)) => Ok(What::Config(number, what)),
         ("delete", Some(number)) => Ok(What::Delete(number)),
         ("show" | "list", number) => Ok(What::Show(number)),

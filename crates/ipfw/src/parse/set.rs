@@ -13,9 +13,10 @@ const EXPECTED: &str = "disable, enable, move, swap or show; or a set's number, 
                         or resetlog";
 
 pub(crate) fn set(words: &mut Words<'_>) -> Result<Command, Fault> {
+    const KNOWN: [&str; 6] = ["disable", "enable", "move", "swap", "show", "list"];
     let word = words.take(EXPECTED)?;
-    Ok(match word.text {
-        "disable" | "enable" => Command::Set(switch(words, word)?),
+    Ok(match word.full(&KNOWN) {
+        first @ ("disable" | "enable") => Command::Set(switch(words, first == "enable")?),
         "move" => Command::Set(move_to(words)?),
         "swap" => {
             let (a, b) = (words.take("a set, 0 to 30")?, words.take("another set, 0 to 30")?);
@@ -24,8 +25,7 @@ pub(crate) fn set(words: &mut Words<'_>) -> Result<Command, Fault> {
         "show" | "list" => Command::Set(SetCommand::Show),
         text if text.starts_with(|c: char| c.is_ascii_digit()) => of_set(words, set_number(word)?)?,
         _ => {
-            let known = ["disable", "enable", "move", "swap", "show"];
-            return Err(word.unknown("command for sets", known).expected(EXPECTED));
+            return Err(word.unknown("command for sets", KNOWN).expected(EXPECTED));
         }
     })
 }
@@ -33,9 +33,10 @@ pub(crate) fn set(words: &mut Words<'_>) -> Result<Command, Fault> {
 /// `set N list` and the like.
 fn of_set(words: &mut Words<'_>, set: u8) -> Result<Command, Fault> {
     const EXPECTED: &str = "list, show, delete, flush, zero or resetlog";
+    const KNOWN: [&str; 6] = ["list", "show", "delete", "flush", "zero", "resetlog"];
     let word = words.take(EXPECTED)?;
     let set = Some(set);
-    Ok(match word.text {
+    Ok(match word.full(&KNOWN) {
         "list" => list(words, set, false)?,
         "show" => list(words, set, true)?,
         "delete" => delete(words, set)?,
@@ -43,8 +44,7 @@ fn of_set(words: &mut Words<'_>, set: u8) -> Result<Command, Fault> {
         "zero" => Command::Zero { set, numbers: numbers(words)? },
         "resetlog" => Command::ResetLog { set, numbers: numbers(words)? },
         _ => {
-            let known = ["list", "show", "delete", "flush", "zero", "resetlog"];
-            return Err(word.unknown("command for one set", known).expected(EXPECTED));
+            return Err(word.unknown("command for one set", KNOWN).expected(EXPECTED));
         }
     })
 }
@@ -101,9 +101,9 @@ fn range(word: Word<'_>) -> Result<RangeInclusive<Number>, Fault> {
 }
 
 /// `disable N… enable N…`, in any order.
-fn switch(words: &mut Words<'_>, first: Word<'_>) -> Result<SetCommand, Fault> {
+fn switch(words: &mut Words<'_>, mut on: bool) -> Result<SetCommand, Fault> {
     let (mut disable, mut enable) = (0_u32, 0_u32);
-    let (mut on, mut is_empty) = (first.is("enable"), true);
+    let mut is_empty = true;
     while let Some(word) = words.peek() {
         words.skip();
         if word.is("disable") || word.is("enable") {

@@ -34,7 +34,9 @@ pub(crate) fn table(words: &mut Words<'_>) -> Result<Command, Fault> {
         _ => Some(name(word, "a table", NAME_MAX)?),
     };
     let what = words.take(EXPECTED)?;
-    if name.is_none() && !matches!(what.text, "list" | "show" | "info" | "detail" | "flush" | "destroy") {
+    if name.is_none()
+        && !matches!(what.full(COMMANDS), "list" | "show" | "info" | "detail" | "flush" | "destroy")
+    {
         let fault = what.fault(format!("`{}` is for one table", what.text));
         return Err(fault.expected("list, info, flush or destroy").help("name the table"));
     }
@@ -56,10 +58,11 @@ fn plain(text: &str) -> Option<TableCommand> {
 }
 
 fn command(words: &mut Words<'_>, word: Word<'_>) -> Result<TableCommand, Fault> {
-    if let Some(command) = plain(word.text) {
+    let full = word.full(COMMANDS);
+    if let Some(command) = plain(full) {
         return Ok(command);
     }
-    Ok(match word.text {
+    Ok(match full {
         "create" => TableCommand::Create(spec(words)?),
         "add" => TableCommand::Add(entries(words)?),
         // all changes are made at once here
