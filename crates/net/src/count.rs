@@ -115,6 +115,13 @@ named! {
     GsoIn = "gso_in", "super-packets received";
     GsoSegmented = "gso_segmented", "super-packets cut into segments here";
     GsoSegmentsMade = "gso_segments_made", "segments made of super-packets";
+    NatOut = "nat_out", "packets translated on their way out";
+    NatIn = "nat_in", "packets translated on their way in";
+    NatErrors = "nat_errors", "ICMP errors translated with what they quote";
+    NatRedirected = "nat_redirected", "packets redirected to a host inside, and its answers";
+    NatHairpins = "nat_hairpins", "packets translated from inside to inside";
+    NatBindings = "nat_bindings", "translations of a flow begun";
+    NatHandoffs = "nat_handoffs", "packets that another CPU translates: those without ports, and errors";
     Doorbells = "doorbells", "doorbells rung";
     TxPackets = "tx_packets", "packets given to devices";
     TxPushedBack = "tx_pushed_back", "times that a transmit ring did not take all, and a queue formed";

@@ -102,6 +102,13 @@ crate::count::named! {
     PipeFull = "pipe_full", "the queue of the pipe was full";
     PipeEarly = "pipe_early", "dropped before the queue of the pipe was full (RED)";
     PipeCodel = "pipe_codel", "waited too long in a pipe, so that its sender slows down";
+    // translation
+    NatMalformed = "nat_malformed", "too little of an upper layer to translate it";
+    NatNoAddress = "nat_no_address", "the interface whose address it is to get has none";
+    NatExhausted = "nat_exhausted", "no port of the outside address was left for this remote host";
+    NatFull = "nat_full", "as many flows are translated as there may be";
+    NatDenied = "nat_denied", "came to an outside address, and nobody inside had asked for it (deny_in)";
+    NatUnknown = "nat_unknown", "an ICMP error from inside about a packet that was not translated";
     // the way out
     NeighHoldFull = "neigh_hold_full", "too many packets wait for this neighbour's address";
     NeighTableFull = "neigh_table_full", "too many neighbours are being looked for";

@@ -1,6 +1,97 @@
 //! Translation of addresses and ports.
+//!
+//! A packet is [read](shape) once, its binding [found](table), and its ends are [changed in place](rewrite). A new flow
+//! gets a [port](ports) whose replies come to the CPU that has the binding, so no CPU asks another. What is
+//! [redirected](redirect) needs no binding. `docs/adr/0013` says why.
 
 pub mod fuzz_bodies;
+pub mod instance;
 pub mod ports;
+pub mod redirect;
 pub mod rewrite;
 pub mod shape;
+pub mod spec;
+pub mod table;
+
+use std::sync::Arc;
+
+use pkt::Pkt;
+
+use self::instance::{Here, Instance, Verdict};
+use self::spec::Spec;
+use self::table::Way;
+use crate::secret::Secret;
+use crate::time::Instant;
+
+/// Instances that a CPU may have.
+pub const INSTANCES_MAX: usize = 256;
+
+/// The instances on one CPU, by number.
+#[derive(Default)]
+pub struct Nat {
+    instances: Vec<Instance>,
+}
+
+impl Nat {
+    /// Makes an instance, or changes how it translates. False if there are as many as there may be.
+    pub fn configure(&mut self, spec: Arc<Spec>, secret: &mut Secret) -> bool {
+        match self.place(spec.number) {
+            Ok(at) => self.instances[at].set_spec(spec, secret),
+            Err(_) if self.instances.len() >= INSTANCES_MAX => return false,
+            Err(at) => self.instances.insert(at, Instance::new(spec, secret)),
+        }
+        true
+    }
+
+    /// Takes an instance away, and all that it remembers. False if there is none.
+    pub fn delete(&mut self, number: u16) -> bool {
+        self.place(number).is_ok_and(|at| {
+            self.instances.remove(at);
+            true
+        })
+    }
+
+    /// An instance.
+    #[must_use]
+    pub fn get(&self, number: u16) -> Option<&Instance> {
+        self.place(number).ok().and_then(|at| self.instances.get(at))
+    }
+
+    /// All instances.
+    pub fn iter(&self) -> impl Iterator<Item = &Instance> {
+        self.instances.iter()
+    }
+
+    /// Translates a packet by an instance ([`Instance::translate`]); what no instance has is left as it is.
+    pub fn translate(&mut self, number: u16, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
+        let at = self.place(number);
+        let instance = at.ok().and_then(|at| self.instances.get_mut(at));
+        instance.map_or(Verdict::Untouched, |instance| instance.translate(here, pkt, way))
+    }
+
+    /// Translates a packet by the first instance that does (`nat global`).
+    pub fn translate_by_any(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
+        let mut verdicts = self.instances.iter_mut().map(|instance| instance.translate(here, pkt, way));
+        verdicts.find(|verdict| *verdict != Verdict::Untouched).unwrap_or(Verdict::Untouched)
+    }
+
+    /// Ends what has ended, looking at `budget` bindings at the most. Answers at how many it has looked: when at all
+    /// of them, there may be more to do at once.
+    pub fn expire(&mut self, now: Instant, budget: usize) -> usize {
+        let mut left = budget;
+        for instance in &mut self.instances {
+            left -= instance.expire(now, left);
+        }
+        budget - left
+    }
+
+    /// When there will be something to do for [`Nat::expire`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.instances.iter().filter_map(|instance| instance.table().deadline()).min()
+    }
+
+    fn place(&self, number: u16) -> Result<usize, usize> {
+        self.instances.binary_search_by_key(&number, |instance| instance.spec().number)
+    }
+}

@@ -108,11 +108,22 @@ impl Shape {
         }
     }
 
-    /// One of its ends as that of whom a flow was opened to: the identifier of a query is the asker's alone.
+    /// One of its ends as that of whom a flow was opened to.
     #[must_use]
     pub fn remote(&self, side: Side) -> End {
-        let End { addr, port } = self.end(side);
-        End { addr, port: if self.kind == Kind::Query { 0 } else { port } }
+        self.as_remote(self.end(side))
+    }
+
+    /// An end as that of whom such a flow is opened to: the identifier of a query is the asker's alone.
+    #[must_use]
+    pub fn as_remote(&self, end: End) -> End {
+        if self.kind == Kind::Query { End { port: 0, ..end } } else { end }
+    }
+
+    /// An end beside another: the identifier of a query is the same at both.
+    #[must_use]
+    pub fn beside(&self, end: End, other: End) -> End {
+        if self.kind == Kind::Query { End { port: other.port, ..end } } else { end }
     }
 
     fn at(bytes: &[u8], at: u16) -> Option<Self> {

@@ -1,0 +1,274 @@
+//! Bindings of one instance on one CPU, found from inside and from outside.
+//!
+//! ```text
+//!   inside end, remote end ──▶ chain ──┐
+//!                                      ├──▶ binding, 64 bytes ◀── wheel, by when it may end
+//!  outside end, remote end ──▶ chain ──┘
+//! ```
+//!
+//! Bindings lie side by side: the last takes the place of one that ends. So memory goes back as bindings end, and to read
+//! them all is to read an array. Chains are split and joined one at a time, so no packet waits for a table to grow.
+
+mod binding;
+mod index;
+mod slab;
+mod wheel;
+
+use super::shape::End;
+use crate::secret::{Secret, fold};
+use crate::time::Instant;
+
+pub use binding::{Binding, Lifetimes, Way};
+use binding::{Links, NONE};
+use index::Index;
+use slab::Slab;
+use wheel::Wheel;
+
+/// Time in units of 2³⁰ nanoseconds, which are 1.07 seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tick(pub(super) u32);
+
+impl Tick {
+    /// The tick of a moment.
+    #[must_use]
+    pub fn at(now: Instant) -> Self {
+        Self(u32::try_from(now.ns() >> 30).unwrap_or(u32::MAX))
+    }
+
+    /// When the tick begins.
+    #[must_use]
+    pub fn begin(self) -> Instant {
+        Instant::from_ns(u64::from(self.0) << 30)
+    }
+}
+
+/// From where a binding is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// By its inside end.
+    Inside = 0,
+    /// By its outside end.
+    Outside = 1,
+}
+
+/// What finds a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The inside or the outside end.
+    pub end: End,
+    /// Whom it speaks to.
+    pub remote: End,
+    /// The upper layer's protocol.
+    pub protocol: u8,
+}
+
+/// The place of a binding, until another one ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id(u32);
+
+/// There are as many bindings as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// The bindings.
+pub struct Table {
+    slab: Slab,
+    index: [Index; 2],
+    wheel: Wheel,
+    secret: [u64; 4],
+    max: usize,
+}
+
+impl Table {
+    /// Room for `max` bindings; memory is taken as they come.
+    #[must_use]
+    pub fn new(max: usize, secret: &mut Secret) -> Self {
+        Self {
+            slab: Slab::default(),
+            index: [Index::default(), Index::default()],
+            wheel: Wheel::default(),
+            secret: core::array::from_fn(|_| secret.draw()),
+            max: max.min(NONE as usize / 2),
+        }
+    }
+
+    /// Bindings there are, some of which may have just ended.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bindings there may be.
+    #[must_use]
+    pub const fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Room for `max` bindings from now on. What is beyond them ends in its time.
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max.min(NONE as usize / 2);
+    }
+
+    /// Bytes that are taken, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.slab.bytes() + self.index.iter().map(Index::bytes).sum::<usize>()
+    }
+
+    /// The live binding that has this key. One that is found to have ended is taken away.
+    #[inline]
+    pub fn find(&mut self, by: By, key: &Key, now: Tick) -> Option<Id> {
+        let hash = key.hash(&self.secret);
+        let mut at = self.index[by as usize].first(hash);
+        while at != NONE {
+            let (binding, links) = self.slab.get(at);
+            if binding.key(by) == *key {
+                break;
+            }
+            at = links.chain[by as usize];
+        }
+        if at == NONE {
+            return None;
+        }
+        if self.slab.get(at).0.expires < now {
+            self.remove(Id(at));
+            return None;
+        }
+        Some(Id(at))
+    }
+
+    /// A binding.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, id: Id) -> &Binding {
+        self.slab.get(id.0).0
+    }
+
+    /// A binding, to change. What it is found by must stay.
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: Id) -> &mut Binding {
+        self.slab.get_mut(id.0).0
+    }
+
+    /// Adds a binding. That there is none with its keys is for the caller to know.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`].
+    pub fn insert(&mut self, binding: Binding, now: Tick) -> Result<Id, Full> {
+        if self.len() >= self.max {
+            return Err(Full);
+        }
+        if self.is_empty() {
+            self.wheel.start(now);
+        }
+        let expires = binding.expires;
+        let at = self.slab.push(binding);
+        for by in [By::Inside, By::Outside] {
+            let hash = self.hash(by, at);
+            self.index[by as usize].insert(&mut self.slab, by, hash, at);
+        }
+        self.wheel.insert(&mut self.slab, at, expires);
+        self.grow();
+        Ok(Id(at))
+    }
+
+    /// Takes a binding away.
+    pub fn remove(&mut self, id: Id) {
+        for by in [By::Inside, By::Outside] {
+            let hash = self.hash(by, id.0);
+            self.index[by as usize].remove(&mut self.slab, by, hash, id.0);
+        }
+        self.wheel.remove(&mut self.slab, id.0);
+        self.fill(id.0);
+        self.shrink();
+    }
+
+    /// Takes away what has ended, and answers how many bindings it looked at: at most `budget`, so that the rest is for
+    /// the next turn.
+    pub fn expire(&mut self, now: Tick, budget: usize) -> usize {
+        for looked_at in 0..budget {
+            let Some(at) = self.wheel.due(now) else { return looked_at };
+            let expires = self.slab.get(at).0.expires;
+            if expires < now {
+                self.remove(Id(at));
+            } else {
+                self.wheel.remove(&mut self.slab, at);
+                self.wheel.insert(&mut self.slab, at, expires);
+            }
+        }
+        budget
+    }
+
+    /// When there will be something to do for [`Table::expire`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        (!self.is_empty()).then(|| self.wheel.next().begin())
+    }
+
+    /// Bindings from the `from`th on, as they lie: changes between two looks may show one twice or never.
+    pub fn iter_from(&self, from: usize) -> impl Iterator<Item = &Binding> {
+        (from..self.len()).filter_map(|at| Some(self.slab.get(u32::try_from(at).ok()?).0))
+    }
+
+    /// The last binding takes the place of one that is in no list any more.
+    fn fill(&mut self, hole: u32) {
+        let last = self.slab.last();
+        if hole != last {
+            for by in [By::Inside, By::Outside] {
+                let hash = self.hash(by, last);
+                self.index[by as usize].replace(&mut self.slab, by, hash, last, hole);
+            }
+            self.wheel.replace(&mut self.slab, last, hole);
+            self.slab.copy(last, hole);
+        }
+        self.slab.pop();
+    }
+
+    fn grow(&mut self) {
+        let Self { slab, index, secret, .. } = self;
+        for (index, by) in index.iter_mut().zip([By::Inside, By::Outside]) {
+            index.grow(slab, by, |binding| binding.key(by).hash(secret));
+        }
+    }
+
+    fn shrink(&mut self) {
+        let Self { slab, index, .. } = self;
+        for (index, by) in index.iter_mut().zip([By::Inside, By::Outside]) {
+            index.shrink(slab, by);
+        }
+    }
+
+    fn hash(&self, by: By, at: u32) -> u32 {
+        self.slab.get(at).0.key(by).hash(&self.secret)
+    }
+}
+
+impl Key {
+    /// A hash that nobody can aim at who does not know `secret`.
+    #[inline]
+    fn hash(&self, secret: &[u64; 4]) -> u32 {
+        let halves = |addr: u128| [low(addr), low(addr >> 64)];
+        let ([a, b], [c, d]) = (halves(self.end.addr), halves(self.remote.addr));
+        let ports = u64::from(self.end.port) << 16 | u64::from(self.remote.port);
+        let about = ports << 8 | u64::from(self.protocol);
+        let hash =
+            fold(fold(a ^ secret[0], c ^ secret[1]) ^ fold(b ^ secret[2], d ^ secret[3]), about ^ secret[1]);
+        let [.., e, f, g, h] = hash.to_le_bytes();
+        u32::from_le_bytes([e, f, g, h])
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+const fn low(addr: u128) -> u64 {
+    addr as u64
+}
+
+#[cfg(test)]
+mod tests;
