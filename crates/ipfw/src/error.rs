@@ -34,6 +34,28 @@ pub struct Error {
     pub help: Option<String>,
 }
 
+impl Error {
+    /// What is wrong with the command that begins on this line of a file, though its words can be understood: a table
+    /// that is not there, a rule that cannot be gone to.
+    #[must_use]
+    pub fn of_line(file: &str, text: &str, line: u32, message: impl Into<String>) -> Self {
+        let text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or_default();
+        let blank = |c: &char| matches!(c, ' ' | '\t');
+        let column = text.chars().take_while(blank).count();
+        let width = text.trim_matches([' ', '\t']).chars().count();
+        Self {
+            file: file.to_owned(),
+            line,
+            column: u32::try_from(column + 1).unwrap_or(1),
+            width: u32::try_from(width.max(1)).unwrap_or(1),
+            text: text.to_owned(),
+            message: message.into(),
+            expected: None,
+            help: None,
+        }
+    }
+}
+
 /// Characters of a line that are shown; of a longer one a part around what is wrong.
 const SHOWN: usize = 120;
 

@@ -4,6 +4,7 @@ mod rule;
 mod action;
 mod body;
 mod option;
+mod keep;
 mod address;
 mod value;
 mod list;

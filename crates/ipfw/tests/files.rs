@@ -133,3 +133,11 @@ fn a_rule_shows_its_set_when_it_is_not_the_first_or_when_it_is_asked() {
     assert_eq!(format!("{:#}", rule("add 5 allow")), "00005 set 0 allow");
     assert_eq!(rule("add 5 set 3 allow").to_string(), "00005 set 3 allow");
 }
+
+#[test]
+fn what_only_a_running_stack_finds_wrong_is_shown_with_the_whole_line() {
+    let error = Error::of_line("rules", "flush\n  add 1 skipto 5 // x\n", 2, "there is no rule 5 or above");
+    let expected =
+        "rules:2:3: there is no rule 5 or above\n      add 1 skipto 5 // x\n      ^^^^^^^^^^^^^^^^^^^";
+    assert_eq!(error.to_string(), expected);
+}

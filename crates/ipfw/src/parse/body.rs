@@ -1,6 +1,8 @@
 //! What a rule matches: `[proto from src to dst] option…`.
 
-use super::{address, list, option};
+use core::ops::RangeInclusive;
+
+use super::{address, keep, list, option};
 use crate::error::Fault;
 use crate::limit::{CLAUSES_MAX, OR_MAX};
 use crate::names;
@@ -13,7 +15,7 @@ pub(crate) fn body(words: &mut Words<'_>, rule: &mut Rule) -> Result<(), Fault> 
     if begins_with_proto(words) {
         proto = addresses(words, &mut rule.body)?;
     }
-    let mut state = option::State::default();
+    let mut state = keep::State::default();
     while let Some(word) = words.peek().filter(|word| !word.text.starts_with("//")) {
         if state.take(words, rule)? {
             continue;
@@ -54,15 +56,11 @@ fn addresses(words: &mut Words<'_>, body: &mut Vec<Clause>) -> Result<Option<u8>
     body.push(clause);
     keyword(words, "from", "from SOURCE to DESTINATION")?;
     body.push(block(words, |words| Ok(Match::Src(address::addr(words.take(address::EXPECTED)?)?)))?);
-    body.extend(ports(words, only)?.map(|(not, ports)| one(not, Match::SrcPort(ports))));
+    body.extend(ports(words, only, Match::SrcPort)?);
     keyword(words, "to", "ports, or `to DESTINATION`")?;
     body.push(block(words, |words| Ok(Match::Dst(address::addr(words.take(address::EXPECTED)?)?)))?);
-    body.extend(ports(words, only)?.map(|(not, ports)| one(not, Match::DstPort(ports))));
+    body.extend(ports(words, only, Match::DstPort)?);
     Ok(only)
-}
-
-fn one(not: bool, is: Match) -> Clause {
-    Clause { any: vec![Term { not, is }] }
 }
 
 fn keyword(words: &mut Words<'_>, keyword: &str, expected: &str) -> Result<(), Fault> {
@@ -74,11 +72,11 @@ fn keyword(words: &mut Words<'_>, keyword: &str, expected: &str) -> Result<(), F
 }
 
 /// Ports behind an address, if there are any; `any` stands for none.
-#[expect(clippy::type_complexity, reason = "read and taken apart in one place, just above")]
 fn ports(
     words: &mut Words<'_>,
     proto: Option<u8>,
-) -> Result<Option<(bool, Vec<core::ops::RangeInclusive<u16>>)>, Fault> {
+    are: fn(Vec<RangeInclusive<u16>>) -> Match,
+) -> Result<Option<Clause>, Fault> {
     let mut ahead = words.clone();
     let not = ahead.accept_not();
     let Some(word) = ahead.peek() else { return Ok(None) };
@@ -92,7 +90,7 @@ fn ports(
     }
     ahead.skip();
     *words = ahead;
-    Ok(Some((not, list::ports(word, proto)?)))
+    Ok(Some(Clause { any: vec![Term { not, is: are(list::ports(word, proto)?) }] }))
 }
 
 /// One alternative, or several in braces.
