@@ -88,6 +88,7 @@ named! {
     StateReapFailed = "state_reapfailed", "searches for states that could make room, in vain";
     StateOverflow = "state_overflow", "states not made because there were as many as may be";
     StateRecycled = "state_tcprecycled", "states of closed connections replaced by another connection's";
+    StateKeepalives = "state_keepalives", "keepalives sent to the ends of idle connections that have states";
     StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";
     UdpIn = "udp_in", "UDP datagrams received for this host";
     TcpIn = "tcp_in", "TCP segments received for this host";

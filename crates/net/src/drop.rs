@@ -82,6 +82,7 @@ crate::count::named! {
     FirewallBogus = "firewall_bogus", "so short, or so cut, that the firewall's rules cannot be asked about it";
     FirewallDeny = "firewall_deny", "a rule of the firewall says so";
     FirewallReject = "firewall_reject", "a rule of the firewall says so, and the sender was told";
+    FirewallWindow = "firewall_window", "of a connection that has a state, and not within its windows";
     FirewallLimit = "firewall_limit", "as many states as a rule of the firewall allows were there";
     FirewallStateFull = "firewall_state_full", "the firewall had no room for another state";
     FirewallLoop = "firewall_loop", "the firewall's rules send it round in circles";

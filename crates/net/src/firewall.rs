@@ -1,48 +1,198 @@
 //! The firewall: ipfw, stateful on every CPU without a lock.
 //!
 //! A [`Ruleset`] is compiled, immutable, and shared by all CPUs; another one takes its place as a whole. What is
-//! remembered of flows ([`state`], [`nat`]) is the CPU's whose flows they are. A packet is read once
-//! ([`subject::Subject`]) and walks the rules at each hook that has any; a hook without rules is not on its way.
+//! remembered of flows ([`state`], [`nat`]) is the CPU's whose flows they are. A packet is read once ([`Subject`]) and
+//! walks the rules ([`walk`]) at each [`hook`] that has any; a hook without rules is not on its way.
 
+mod hook;
 pub mod subject;
 pub mod ruleset;
+mod walk;
+mod party;
 pub mod state;
+mod alter;
 pub mod nat;
+pub mod via;
 pub mod pipe;
-mod hook;
+pub mod log;
 
-pub use hook::Hooks;
-pub(crate) use hook::{ask, ask_all, ask_inward, ask_outward};
-
+use core::time::Duration;
 use std::sync::Arc;
 
 use ipfw::rule::Hook;
 use pkt::{Pkt, PktVec};
 
-use crate::cpu::Cpu;
-use crate::next::Next;
+use crate::count::Count;
+use crate::cpu::{Cpu, CpuId};
+use crate::drop::DropReason;
+use crate::next::{Next, Resume};
+use crate::secret::Secret;
+use crate::timers::Timer;
+use crate::{ip4, ip6, upper};
+use log::Log;
 use ruleset::Ruleset;
+use state::{Keepalive, Loose, Settings, States};
+use subject::Subject;
+use via::Vias;
+use walk::{Verdict, Walk};
+
+pub use hook::Hooks;
+pub(crate) use hook::{ask, ask_all, ask_outward};
+pub use via::Via;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.
 pub struct Firewall {
     rules: Arc<Ruleset>,
+    states: States,
+    log: Log,
+    vias: Vias,
+    /// To be sent to the ends of idle connections, when the states have been looked at.
+    keepalives: Vec<Keepalive>,
+    timer_is_set: bool,
+}
+
+/// States whose ends are looked for in one turn.
+const STATES_PER_TURN: usize = 1024;
+/// How often they are looked for.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What all CPUs are given: the rules, and what they share besides.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The rules in force.
+    pub rules: Arc<Ruleset>,
+    /// What is set about states.
+    pub settings: Settings,
+    /// How many states all CPUs have together.
+    pub loose: Arc<Loose>,
+    /// How often each rule has logged.
+    pub amounts: Arc<log::Amounts>,
 }
 
 impl Firewall {
-    /// What becomes of a packet at a hook. `None`: it goes on.
-    fn judge(&mut self, _cpu: &mut Cpu, _pkt: &mut Pkt, _hook: Hook) -> Option<Next> {
-        let _ = &self.rules;
-        None
+    /// A firewall of one CPU that remembers nothing yet. `key` keys its tables.
+    #[must_use]
+    pub fn new(shared: &Shared, cpu: CpuId, key: u128) -> Self {
+        let Shared { rules, settings, loose, amounts } = shared.clone();
+        Self {
+            rules,
+            states: States::new(&Secret::new(key), settings, loose, cpu),
+            log: Log::new(amounts),
+            vias: Vias::new(key),
+            keepalives: Vec::new(),
+            timer_is_set: false,
+        }
     }
 
-    /// The same of those of which `next` is `pass`.
-    fn judge_all(
-        &mut self,
-        _cpu: &mut Cpu,
-        _hook: Hook,
-        _pkts: &mut PktVec,
-        _next: &mut [Next],
-        _pass: Next,
-    ) {
+    /// Puts other rules in force. What is remembered of flows stays, as far as its rules do.
+    pub fn set(&mut self, shared: &Shared) {
+        self.rules = Arc::clone(&shared.rules);
+        self.states.configure(shared.settings.clone());
+    }
+
+    /// The hooks at which packets meet rules.
+    #[must_use]
+    pub fn hooks(&self) -> Hooks {
+        let all = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
+        let busy = all.into_iter().filter(|hook| !self.rules.is_empty_at(*hook));
+        busy.fold(Hooks::default(), Hooks::with)
+    }
+
+    /// What is remembered of flows.
+    #[must_use]
+    pub const fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// What rules with `log` have seen.
+    #[must_use]
+    pub const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// While there are states, their ends are looked for once a second, or as soon as more of them are due than one
+    /// turn has time for.
+    fn set_timer(&mut self, cpu: &mut Cpu) {
+        if !self.timer_is_set && !self.states.is_empty() {
+            self.timer_is_set = true;
+            cpu.timers.set(cpu.now + EVERY, Timer::Firewall);
+        }
+    }
+
+    /// Where a packet goes from a hook. `None`: it goes on.
+    fn judge(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+        let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
+        let verdict = match Subject::read(pkt, hook, pkt.rcvif, xmit) {
+            Ok(subject) => {
+                if let Some(owner) = self.elsewhere(cpu, pkt, &subject) {
+                    pkt.resume = if subject.is_ip4 { Resume::Ip4 } else { Resume::Ip6 } as u8;
+                    return Some(Next::HandOff(owner));
+                }
+                self.walk(cpu, pkt, Walk::new(&Subject { tag: pkt.tag, ..subject }, None))
+            }
+            Err(_) => Verdict::Go(Next::Drop(DropReason::FirewallBogus)),
+        };
+        match verdict {
+            Verdict::Pass => None,
+            Verdict::Go(next) => Some(next),
+            Verdict::Via(to) => {
+                Some(self.vias.number(to, hook).map_or(Next::Drop(DropReason::NoRoute), Next::Via))
+            }
+        }
+    }
+
+    /// The other CPU that has the state of what an error of ICMP quotes: the error itself came where its own addresses
+    /// place it.
+    fn elsewhere(&self, cpu: &Cpu, pkt: &Pkt, subject: &Subject) -> Option<CpuId> {
+        let may_be = subject.hook == Hook::Ingress && subject.is_icmp() && cpu.placement.cpus() > 1;
+        if !may_be || self.rules.probe_from(0).is_none() {
+            return None;
+        }
+        let owner = party::owner_of_quoted(cpu, subject, pkt)?;
+        (owner != cpu.id).then_some(owner)
+    }
+
+    /// The same for those packets of which `next` is `pass`.
+    fn judge_all(&mut self, cpu: &mut Cpu, hook: Hook, pkts: &mut PktVec, next: &mut [Next], pass: Next) {
+        let asked =
+            pkts.iter_mut().zip(next).filter(|(pkt, next)| **next == pass && !hook::is_own(pkt, hook));
+        for (pkt, next) in asked {
+            *next = self.judge(cpu, pkt, hook).unwrap_or(pass);
+        }
     }
 }
+
+/// Ends the states whose time has come, a bounded number of them, and keeps those of idle connections alive.
+pub(crate) fn timer(cpu: &mut Cpu) {
+    let keepalives = hook::with(cpu, |firewall, cpu| {
+        let mut keepalives = core::mem::take(&mut firewall.keepalives);
+        let looked_at = firewall.states.tick(cpu.now, STATES_PER_TURN, &mut keepalives);
+        firewall.timer_is_set = looked_at == STATES_PER_TURN;
+        if firewall.timer_is_set {
+            cpu.timers.set(cpu.now, Timer::Firewall);
+        }
+        keepalives
+    });
+    let Some(mut keepalives) = keepalives else { return };
+    for keepalive in keepalives.drain(..) {
+        send(cpu, keepalive);
+    }
+    if let Some(firewall) = &mut cpu.firewall {
+        firewall.keepalives = keepalives;
+    }
+}
+
+/// Without a free buffer the connection gets its next keepalive, or ends.
+fn send(cpu: &mut Cpu, keepalive: Keepalive) {
+    let Some(pkt) = keepalive.packet(&mut cpu.pool) else { return };
+    cpu.count(Count::StateKeepalives);
+    if upper::is_ip4(&pkt) { ip4::output::output(cpu, pkt) } else { ip6::output::output(cpu, pkt) }
+}
+
+/// Ends states that nobody will miss: another CPU has found no room for one.
+pub(crate) fn reap(cpu: &mut Cpu) {
+    hook::with(cpu, |firewall, cpu| firewall.states.reap(cpu.now, &mut cpu.counters));
+}
+
+#[cfg(test)]
+mod tests;

@@ -123,7 +123,8 @@ fn route<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, member: HopId) -> Next {
     }
 }
 
-fn transit<F: Family>(
+/// Forwards by an interface, to `via` or to its destination itself.
+pub(crate) fn transit<F: Family>(
     cpu: &mut Cpu,
     pkt: &mut Pkt,
     ifindex: IfIndex,

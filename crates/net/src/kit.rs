@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod link;
+pub(crate) mod rules;
 pub(crate) mod short_way;
 mod wire;
 

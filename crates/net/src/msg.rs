@@ -32,6 +32,8 @@ pub enum Msg {
     Neigh(neigh::Msg),
     /// About one of our own addresses.
     Addr(addr::Msg),
+    /// The firewall has no room for states: end some of yours.
+    Reap,
 }
 
 /// A message that visits all CPUs.

@@ -135,7 +135,13 @@ pub fn hold(cpu: &mut Cpu, pkt: Pkt) {
     if cpu.tables.ifnet(pkt.outif).is_none() {
         return cpu.bury(pkt, DropReason::InterfaceGone);
     }
-    let key = Key { ifindex: pkt.outif, addr: next_hop(&cpu.tables, &pkt) };
+    let next_hop = next_hop(&cpu.tables, &pkt);
+    hold_for(cpu, pkt, next_hop);
+}
+
+/// [`hold`], where the next hop is not the one that the packet's route names.
+pub(crate) fn hold_for(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr) {
+    let key = Key { ifindex: pkt.outif, addr: next_hop };
     copies::hold(cpu, key, pkt);
 }
 

@@ -21,7 +21,7 @@ use crate::ip6::Ip6;
 use crate::msg::Inbox;
 use crate::next::{Next, Resume};
 use crate::time::Instant;
-use crate::{arp, icmp, ifq, ip4, ip6, neigh, tcp, timers};
+use crate::{arp, firewall, icmp, ifq, ip4, ip6, neigh, tcp, timers};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -152,6 +152,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::HandOff(owner) => hand_off(cpu, pkt, owner),
         Next::Answer(problem) => icmp::answer(cpu, pkt, problem),
         Next::Reset => tcp::refuse(cpu, pkt),
+        Next::Via(via) => firewall::via::send(cpu, pkt, via),
         Next::Drop(reason) => cpu.bury(pkt, reason),
     }
 }

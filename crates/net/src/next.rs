@@ -2,6 +2,7 @@
 
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
+use crate::firewall::Via;
 use crate::icmp::Problem;
 
 /// What a stage answers for one packet: the places that a packet may go to.
@@ -36,6 +37,8 @@ pub enum Next {
     Answer(Problem),
     /// [`crate::tcp::refuse`]: dies, and if it is TCP, its sender gets a reset.
     Reset,
+    /// [`crate::firewall::via`]: a rule says to which next hop it goes.
+    Via(Via),
     /// Dies.
     Drop(DropReason),
 }

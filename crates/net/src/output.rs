@@ -88,21 +88,40 @@ fn to_ourselves<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     }
 }
 
-fn to_link<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, ifindex: IfIndex, next_hop: IpAddr, metrics: Metrics) {
-    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
+pub(crate) fn to_link<F: Source>(
+    cpu: &mut Cpu,
+    mut pkt: Pkt,
+    ifindex: IfIndex,
+    next_hop: IpAddr,
+    metrics: Metrics,
+) {
+    pkt.outif = ifindex;
+    match firewall::ask(cpu, &mut pkt, Hook::Egress) {
+        Some(next) => dispatch(cpu, pkt, next),
+        None => to_fitting_link::<F>(cpu, pkt, next_hop, metrics),
+    }
+}
+
+/// To a next hop on the link of `pkt.outif`, in pieces if it must be.
+pub(crate) fn to_fitting_link<F: Source>(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr, metrics: Metrics) {
+    let Some(mtu) = cpu.tables.ifnet(pkt.outif).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
         return cpu.bury(pkt, DropReason::InterfaceGone);
     };
-    pkt.outif = ifindex;
-    if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::Egress) {
-        return dispatch(cpu, pkt, next);
+    if fits(&pkt, mtu) {
+        return link(cpu, pkt, next_hop);
     }
-    if fits(&pkt, mtu) { link(cpu, pkt, next_hop) } else { F::cut(cpu, pkt, mtu, next_hop) }
+    match F::too_big(&pkt, mtu) {
+        Next::Answer(problem) if !pkt.flags.has(Flags::LOCAL) => dispatch(cpu, pkt, Next::Answer(problem)),
+        _ => F::cut(cpu, pkt, mtu, next_hop),
+    }
 }
 
 /// Puts the link header on, and sends.
 pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
-    let next = neigh::link(cpu, &mut pkt, next_hop);
-    dispatch(cpu, pkt, next);
+    match neigh::link(cpu, &mut pkt, next_hop) {
+        Next::Resolve => neigh::hold_for(cpu, pkt, next_hop),
+        next => dispatch(cpu, pkt, next),
+    }
 }
 
 /// The way of the flow with hash `flow` to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names

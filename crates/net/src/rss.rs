@@ -124,6 +124,17 @@ pub fn hash_pair(a: IpAddr, b: IpAddr) -> u16 {
     }
 }
 
+/// The hash that places a flow of TCP or UDP: of its addresses and ports.
+#[must_use]
+pub fn hash_flow(a: (IpAddr, u16), b: (IpAddr, u16)) -> u16 {
+    let ports = toeplitz::fold_ports(a.1, b.1);
+    match (a.0, b.0) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => toeplitz::symmetric(toeplitz::fold4(a, b) ^ ports),
+        (IpAddr::V6(a), IpAddr::V6(b)) => toeplitz::symmetric(toeplitz::fold6(a, b) ^ ports),
+        _ => 0,
+    }
+}
+
 /// Says whose a packet is: answers `here` if it is this CPU's.
 ///
 /// TCP and UDP are placed by addresses and ports, so that both directions meet; everything else, and every fragment,
@@ -181,12 +192,13 @@ pub fn hand_off(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 }
 
 /// Whether a packet that came from outside is on a CPU that does not own it: a bug of the stack, or of a device that
-/// vouches for a hash that is not ours.
+/// vouches for a hash that is not ours. Errors of ICMP are the CPU's that owns what they quote, if a firewall has states.
 #[must_use]
 pub fn is_stray(cpu: &Cpu, pkt: &Pkt) -> bool {
     let ip = pkt.window(0);
     let hash = if ip[0] >> 4 == 4 { hash4(ip) } else { hash6(ip) };
-    !pkt.flags.has(Flags::LOCAL) && cpu.placement.owner(hash) != cpu.id
+    let is_error = cpu.firewall.is_some() && matches!(Protocol(pkt.proto), Protocol::ICMP | Protocol::ICMP6);
+    !is_error && !pkt.flags.has(Flags::LOCAL) && cpu.placement.owner(hash) != cpu.id
 }
 
 /// The hash of an ARP packet: of the sender's address, or of the target's if the sender is only probing for it.

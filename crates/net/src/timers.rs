@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use crate::cpu::Cpu;
 use crate::tables::IfIndex;
 use crate::time::Instant;
-use crate::{addr, ip6, neigh, reass};
+use crate::{addr, firewall, ip6, neigh, reass};
 
 /// What a timer wakes. Each thing has at most one timer; one that fires too early sets itself again, so timers are
 /// never searched for and never cancelled.
@@ -20,6 +20,8 @@ pub enum Timer {
     Mld(IfIndex),
     /// Datagrams that wait for fragments.
     Reass,
+    /// States of the firewall.
+    Firewall,
 }
 
 /// A CPU's timers, soonest first. Bounded by the tables whose entries they wake.
@@ -58,6 +60,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Addr(key) => addr::timer(cpu, key),
             Timer::Mld(ifindex) => ip6::mld::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
+            Timer::Firewall => firewall::timer(cpu),
         }
     }
     PER_TURN_MAX

@@ -454,7 +454,7 @@ impl Meta {
             proto: 0,
             gso: Gso::None,
             spare: 0,
-            tags: 0,
+            tag: 0,
         }
     }
 
@@ -475,7 +475,7 @@ impl Meta {
         self.proto = 0;
         self.gso = Gso::None;
         self.spare = 0;
-        self.tags = 0;
+        self.tag = 0;
     }
 
     /// The pool that this buffer returns to.

@@ -89,8 +89,8 @@ pub struct Meta {
     /// What a super-packet must be cut into, if the next device cannot.
     pub gso: Gso,
     pub(crate) spare: u8,
-    /// Marks that the firewall's rules gave it, one bit each.
-    pub tags: u16,
+    /// The mark that a rule of the firewall gave it; 0 for none.
+    pub tag: u16,
 }
 
 /// Who may touch a slot's bytes.

@@ -11,9 +11,6 @@ use crate::next::Next;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hooks(u8);
 
-/// Packets that rules are not asked about on the way in and out: from us to us, and what the firewall makes itself.
-const OWN: Flags = Flags::LOCAL.with(Flags::GENERATED);
-
 impl Hooks {
     /// This one too.
     #[must_use]
@@ -45,19 +42,21 @@ const fn bit(hook: Hook) -> u8 {
 /// Next   [`Next::Drop`], [`Next::Answer`], [`Next::Reset`], and where else rules send packets.
 #[inline]
 pub(crate) fn ask(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
-    if cpu.hooks.has(hook) && !pkt.flags.has(Flags::GENERATED) { ask_rules(cpu, pkt, hook) } else { None }
-}
-
-/// [`ask`] about a packet that came from a wire, or was to leave by one.
-#[inline]
-pub(crate) fn ask_inward(cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
-    if pkt.flags.any(OWN) { None } else { ask(cpu, pkt, Hook::Ingress) }
+    if cpu.hooks.has(hook) && !is_own(pkt, hook) { ask_rules(cpu, pkt, hook) } else { None }
 }
 
 /// [`ask`] about a packet that is to be forwarded by `pkt.outif`.
 #[inline]
 pub(crate) fn ask_outward(cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
     ask(cpu, pkt, Hook::Forward).or_else(|| ask(cpu, pkt, Hook::Egress))
+}
+
+/// Whether a packet is ours in a way that no rule is asked about it: what the firewall makes itself, and on the way in
+/// what is from us to us.
+#[inline]
+pub(super) fn is_own(pkt: &Pkt, hook: Hook) -> bool {
+    let own = if hook == Hook::Ingress { Flags::GENERATED.with(Flags::LOCAL) } else { Flags::GENERATED };
+    pkt.flags.any(own)
 }
 
 #[cold]
@@ -75,9 +74,10 @@ pub(crate) fn ask_all(cpu: &mut Cpu, hook: Hook, pkts: &mut PktVec, next: &mut [
 }
 
 /// The firewall is put aside while it works, so that it may read what else its CPU owns.
-fn with<T>(cpu: &mut Cpu, work: impl FnOnce(&mut Firewall, &mut Cpu) -> T) -> Option<T> {
+pub(super) fn with<T>(cpu: &mut Cpu, work: impl FnOnce(&mut Firewall, &mut Cpu) -> T) -> Option<T> {
     let mut firewall = cpu.firewall.take()?;
     let done = work(&mut firewall, cpu);
+    firewall.set_timer(cpu);
     cpu.firewall = Some(firewall);
     Some(done)
 }

@@ -5,6 +5,7 @@
 
 mod header;
 mod lower;
+mod probes;
 mod program;
 mod resolve;
 mod route;
@@ -19,6 +20,7 @@ pub use rules::{Entry, Error, RULES_MAX, Rules};
 
 use super::subject::Subject;
 use crate::tables::Tables;
+use probes::Probes;
 use program::{Asked, Program};
 use tree::{Forest, Point};
 
@@ -52,6 +54,7 @@ pub struct Ruleset {
     rules: Vec<Compiled>,
     program: Program,
     forest: Forest,
+    probes: Probes,
     /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
     places: Vec<Option<(u16, u32)>>,
 }
@@ -174,6 +177,13 @@ impl Ruleset {
     fn matches(&self, at: u32, asked: &Asked<'_>, seen: &mut Seen) -> bool {
         seen.arg = None;
         self.rules.get(at as usize).is_some_and(|rule| self.program.holds(rule.steps, asked, seen))
+    }
+
+    /// The position of the first rule from `from` on that looks for a state.
+    #[inline]
+    #[must_use]
+    pub fn probe_from(&self, from: usize) -> Option<usize> {
+        self.probes.from(from)
     }
 
     /// The rule at a position; `None` behind the last.

@@ -157,7 +157,13 @@ impl Subject {
     /// Its source.
     #[must_use]
     pub fn src_addr(&self) -> IpAddr {
-        addr(self.is_ip4, self.src)
+        self.addr(self.src)
+    }
+
+    /// An address of the packet's family.
+    #[must_use]
+    pub fn addr(&self, bits: u128) -> IpAddr {
+        addr(self.is_ip4, bits)
     }
 
     /// Its destination.

@@ -10,7 +10,7 @@ use crate::adj::Adjs;
 use crate::count::{Counters, CountersReader};
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
-use crate::firewall::Hooks;
+use crate::firewall::{self, Firewall, Hooks};
 use crate::flow::Flows;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
@@ -108,6 +108,17 @@ impl Netisr {
         self.settle_detour();
     }
 
+    /// Puts the rules of the firewall in force, in place of those before. With none that any packet can meet, packets
+    /// meet none; what is remembered of flows stays.
+    pub fn set_firewall(&mut self, shared: &firewall::Shared) {
+        let (id, key) = (self.cpu.id, self.cpu.secret.draw());
+        let firewall =
+            self.cpu.firewall.get_or_insert_with(|| Box::new(Firewall::new(shared, id, key.into())));
+        firewall.set(shared);
+        self.cpu.hooks = firewall.hooks();
+        self.settle_detour();
+    }
+
     fn settle_detour(&mut self) {
         self.cpu.takes_detour = self.cpu.flows.is_some() || self.cpu.hooks != Hooks::default();
     }
@@ -152,6 +163,7 @@ impl Netisr {
             Msg::Ring(moving) => self.arrive(*moving),
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
+            Msg::Reap => firewall::reap(&mut self.cpu),
         }
     }
 

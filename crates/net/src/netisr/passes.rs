@@ -5,6 +5,7 @@
 
 mod guarded;
 
+use ipfw::rule::Hook;
 use pkt::{Pkt, PktVec};
 use wire::ether::HEADER_LEN;
 
@@ -303,7 +304,7 @@ impl Routed for ip6::Ip6 {
 /// The careful way in. What does not come to a lane, the firewall is asked about here.
 fn input<F: Routed>(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut F::Addr) -> Next {
     match F::input(cpu, pkt, key) {
-        local if local == F::LOCAL => firewall::ask_inward(cpu, pkt).unwrap_or(local),
+        local if local == F::LOCAL => firewall::ask(cpu, pkt, Hook::Ingress).unwrap_or(local),
         other => other,
     }
 }

@@ -7,6 +7,7 @@ use ipfw::rule::{Bits, Clause, MacMask, Net as Cidr, Term};
 use wire::tcp::Flags;
 
 use super::header::Field;
+use super::probes::Probes;
 use super::program::{End, List, Net, Program, Set, Step, Test};
 use super::tree::{self, Area, Forest};
 use super::{Compiled, Entry, Ruleset, Scope, resolve};
@@ -17,8 +18,9 @@ pub(super) fn lower(list: &[Entry], disabled: u32, generation: u64, tables: &Tab
     let mut lowering = Lowering { program: Program::default(), tables };
     let is_asked = |rule: &Rule| disabled.checked_shr(rule.set.into()).is_none_or(|bits| bits & 1 == 0);
     let rules: Vec<_> = list.iter().map(|entry| lowering.rule(entry, is_asked(&entry.rule))).collect();
-    let forest = forest(list, &rules, tables);
-    let mut ruleset = Ruleset { generation, rules, program: lowering.program, forest, places: Vec::new() };
+    let (forest, probes) = (forest(list, &rules, tables), Probes::of(&rules));
+    let program = lowering.program;
+    let mut ruleset = Ruleset { generation, rules, program, forest, probes, places: Vec::new() };
     for at in 0..ruleset.rules.len() {
         let target = target(&ruleset, at);
         ruleset.rules[at].target = target;

@@ -1,0 +1,83 @@
+//! A packet as a party to a flow: the state that it belongs to, and the one that it may make.
+
+use ipfw::rule::{Keep, KeepKind};
+use pkt::Pkt;
+use wire::Protocol;
+
+use super::ruleset::{Compiled, FlowId};
+use super::state::{Flow, FlowName, Hash, Hit, Kind, New, Quoted, Refused, Seen, Segment, States};
+use super::subject::Subject;
+use crate::cpu::{Cpu, CpuId};
+use crate::drop::DropReason;
+use crate::msg::Msg;
+use crate::rss;
+
+/// What states must know of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Party {
+    /// Its flow; `None` if it says nothing about that.
+    flow: Option<(Flow, Hash)>,
+    /// Of an error of ICMP, what it quotes.
+    quoted: Option<Quoted>,
+    seen: Seen,
+}
+
+/// Asks all other CPUs to make room.
+#[cold]
+fn ask_all(cpu: &mut Cpu) {
+    let others = (0..cpu.placement.cpus()).map(CpuId).filter(|other| *other != cpu.id);
+    others.for_each(|other| cpu.peers.send(other, Msg::Reap));
+}
+
+impl Party {
+    /// The flow that a packet belongs to, and what it does in it.
+    #[inline]
+    pub(super) fn of(subject: &Subject, pkt: &Pkt, states: &States) -> Self {
+        let flow = Flow::of(subject, pkt).map(|flow| (flow, states.hash(&flow)));
+        let quoted = if flow.is_none() { Quoted::read(subject, pkt) } else { None };
+        let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
+        Self { flow, quoted, seen: Seen { bytes, segment: Segment::of(subject, pkt) } }
+    }
+
+    /// Its state among those of this name; the packet is part of its story from now on.
+    pub(super) fn state(&self, states: &mut States, name: FlowId, cpu: &mut Cpu) -> Option<Hit> {
+        let Some((flow, hash)) = self.flow else {
+            return states.find_quoted(&self.quoted?, cpu.now);
+        };
+        states.hit(&flow, hash, FlowName(name.0), &self.seen, cpu.now, &mut cpu.counters)
+    }
+
+    /// Makes the state that a rule wants. A packet that does not say what flow it is of makes none, and goes on.
+    pub(super) fn keep(
+        &self,
+        states: &mut States,
+        rule: &Compiled,
+        keep: &Keep,
+        cpu: &mut Cpu,
+    ) -> Result<(), DropReason> {
+        let Some((flow, hash)) = self.flow else { return Ok(()) };
+        let kind = match keep.kind {
+            KeepKind::State | KeepKind::Record => Kind::Keep,
+            KeepKind::Limit(_) | KeepKind::RecordLimit(_) => Kind::Limit,
+        };
+        let new = New { rule: rule.id, flow: FlowName(rule.flow.0), kind };
+        match states.install(&flow, hash, new, &self.seen, cpu.now, &mut cpu.counters) {
+            Ok(_) => Ok(()),
+            Err(refused) => {
+                if refused == (Refused::Full { ask_all: true }) {
+                    ask_all(cpu);
+                }
+                Err(DropReason::FirewallStateFull)
+            }
+        }
+    }
+}
+
+/// The CPU that owns the flow which an error of ICMP quotes a packet of.
+pub(super) fn owner_of_quoted(cpu: &Cpu, subject: &Subject, pkt: &Pkt) -> Option<CpuId> {
+    let flow = Quoted::read(subject, pkt)?.flow;
+    let [src, dst] = flow.ends().map(|end| (subject.addr(end.addr), end.port));
+    let has_ports = matches!(Protocol(flow.key.proto()), Protocol::TCP | Protocol::UDP);
+    let hash = if has_ports { rss::hash_flow(src, dst) } else { rss::hash_pair(src.0, dst.0) };
+    Some(cpu.placement.owner(hash))
+}

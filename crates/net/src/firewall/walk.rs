@@ -1,0 +1,316 @@
+//! A packet's walk over the rules.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use ipfw::rule::{Action, Arg, Number, TableArg, Tag, Unreach};
+use pkt::Pkt;
+use wire::{icmp4, icmp6};
+
+use super::log::Entry;
+use super::party::Party;
+use super::ruleset::{Compiled, Ruleset, Seen};
+use super::subject::Subject;
+use super::{Firewall, alter};
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::icmp::{Problem, Refusal};
+use crate::next::Next;
+
+/// Rules that match one packet at one hook at the most: a `call` that leads back to itself ends here.
+const MATCHES_MAX: usize = 4096;
+/// `call`s that a packet has not returned from yet, at the most.
+const CALLS_MAX: usize = 16;
+
+/// What rules make of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It goes on.
+    Pass,
+    /// It goes on to this next hop.
+    Via(IpAddr),
+    /// It goes elsewhere, or dies.
+    Go(Next),
+}
+
+/// Where a walk is.
+pub(super) struct Walk<'a> {
+    subject: &'a Subject,
+    /// The position from which rules are asked.
+    at: usize,
+    /// The position from which rules that look for a state have not been reached yet.
+    unprobed: usize,
+    /// What the packet is to states, once a rule has looked for one.
+    party: Option<Party>,
+    /// Positions behind the `call`s that have not returned.
+    calls: [u32; CALLS_MAX],
+    depth: usize,
+    seen: Seen,
+}
+
+/// What one rule makes of the walk.
+enum Step {
+    /// It goes on at this position.
+    To(usize),
+    /// It is over.
+    Done(Verdict),
+}
+
+impl<'a> Walk<'a> {
+    /// From the first rule.
+    pub(super) fn new(subject: &'a Subject, party: Option<Party>) -> Self {
+        let seen = Seen::default();
+        Self { subject, at: 0, unprobed: 0, party, calls: [0; CALLS_MAX], depth: 0, seen }
+    }
+}
+
+impl Firewall {
+    /// Walks the rules. The last one answers for all packets that come in or leave; at the hooks between, which rules
+    /// must name, a packet that meets none goes on.
+    pub(super) fn walk(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, mut walk: Walk<'_>) -> Verdict {
+        for _ in 0..MATCHES_MAX {
+            let step = match self.state_on_the_way(cpu, pkt, &mut walk) {
+                Ok(step) => step,
+                Err(Some(at)) => self.apply(cpu, pkt, &mut walk, at),
+                Err(None) => Step::Done(Verdict::Pass),
+            };
+            match step {
+                Step::To(at) => walk.at = at,
+                Step::Done(verdict) => return verdict,
+            }
+        }
+        Verdict::Go(Next::Drop(DropReason::FirewallLoop))
+    }
+
+    /// Goes to the first rule that the packet matches, and looks for its state at each rule before it, and at that rule
+    /// itself, that says to. What the state's rule says, if there is one; else where the packet matches, if anywhere.
+    fn state_on_the_way(
+        &mut self,
+        cpu: &mut Cpu,
+        pkt: &mut Pkt,
+        walk: &mut Walk<'_>,
+    ) -> Result<Step, Option<usize>> {
+        let mut matches = None;
+        loop {
+            let probe = self.rules.probe_from(walk.at.max(walk.unprobed));
+            if probe != Some(walk.at) && matches.is_none() {
+                matches = Some(self.rules.first(walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen));
+            }
+            let Some(probe) = probe.filter(|probe| matches.flatten().is_none_or(|at| *probe <= at)) else {
+                return Err(matches.unwrap_or_else(|| {
+                    self.rules.first(walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen)
+                }));
+            };
+            walk.unprobed = probe + 1;
+            if let Some(step) = self.obey_state(cpu, pkt, walk, probe) {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Does what the rule says that made the packet's state, if there is one among those that the rule at `probe` looks
+    /// for.
+    fn obey_state(
+        &mut self,
+        cpu: &mut Cpu,
+        pkt: &mut Pkt,
+        walk: &mut Walk<'_>,
+        probe: usize,
+    ) -> Option<Step> {
+        walk.seen.is_pure = false;
+        let name = self.rules.rule(probe)?.flow;
+        let party = walk.party.get_or_insert_with(|| Party::of(walk.subject, pkt, &self.states));
+        let hit = party.state(&mut self.states, name, cpu)?;
+        let Some(at) = self.rules.by_id(hit.rule) else {
+            // Its rule is gone, and has taken its states along: this one had not been reached yet.
+            self.states.remove(hit.id);
+            return None;
+        };
+        if hit.is_denied {
+            return Some(Step::die(DropReason::FirewallWindow));
+        }
+        Some(self.obey(cpu, pkt, walk, at))
+    }
+
+    /// Does what the rule at a position says, if it has luck, and remembers what it wants remembered.
+    fn apply(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk<'_>, at: usize) -> Step {
+        let Self { rules, states, .. } = self;
+        let Some(rule) = rules.rule(at) else { return Step::die(DropReason::FirewallDeny) };
+        if rule.prob.is_some_and(|prob| !has_luck(cpu, prob)) {
+            return Step::To(at + 1);
+        }
+        if let Some(keep) = &rule.keep {
+            let party = walk.party.get_or_insert_with(|| Party::of(walk.subject, pkt, states));
+            if let Err(reason) = party.keep(states, rule, keep, cpu) {
+                return Step::die(reason);
+            }
+            if keep.defer {
+                self.count(cpu, pkt, at);
+                return Step::To(at + 1);
+            }
+        }
+        self.obey(cpu, pkt, walk, at)
+    }
+
+    /// Does what the rule at a position says.
+    fn obey(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk<'_>, at: usize) -> Step {
+        self.count(cpu, pkt, at);
+        let Self { rules, log, .. } = self;
+        let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
+        mark(pkt, rule.tag, &walk.seen);
+        if let Some(amount) = rule.log {
+            let Subject { hook, recv, xmit, .. } = *walk.subject;
+            let (number, done) = (rule.number, word(&rule.action));
+            log.write(cpu.now, pkt, &Entry { rule: rule.id, number, log: amount, done, hook, recv, xmit });
+        }
+        act(rules, rule, pkt, walk, at)
+    }
+
+    fn count(&mut self, cpu: &Cpu, pkt: &Pkt, at: usize) {
+        let _ = (cpu, pkt, at, &self.rules);
+    }
+}
+
+/// The rule's action, as far as it is about the walk itself or ends it.
+fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk<'_>, at: usize) -> Step {
+    let next = Step::To(at + 1);
+    match &rule.action {
+        Action::Allow => Step::Done(Verdict::Pass),
+        Action::Deny => Step::die(DropReason::FirewallDeny),
+        Action::Unreach(unreach) => Step::go(Next::Answer(Problem::Refused(refusal(*unreach)))),
+        Action::Reset => Step::go(Next::Reset),
+        Action::Count | Action::CheckState(_) => next,
+        Action::SkipTo(to) => Step::To(target(rules, rule, *to, walk).max(at + 1)),
+        Action::Call(to) => walk.call(at + 1, target(rules, rule, *to, walk)),
+        Action::Return => walk.come_back().map_or(next, Step::To),
+        Action::Forward { to, .. } => via(*to, walk).map_or(next, |to| Step::Done(Verdict::Via(to))),
+        Action::TcpSetMss(mss) => {
+            alter::lower_mss(pkt, *mss);
+            next
+        }
+        Action::SetDscp(dscp) => {
+            if let Some(dscp) = value(*dscp, &walk.seen) {
+                alter::set_dscp(pkt, dscp & 0x3f);
+            }
+            next
+        }
+        _ => Step::die(DropReason::FirewallDeny),
+    }
+}
+
+impl Step {
+    const fn go(next: Next) -> Self {
+        Self::Done(Verdict::Go(next))
+    }
+
+    const fn die(reason: DropReason) -> Self {
+        Self::go(Next::Drop(reason))
+    }
+}
+
+impl Walk<'_> {
+    /// Goes on at `to`, to come back to `back`. Where too many calls have not returned, the packet dies.
+    fn call(&mut self, back: usize, to: usize) -> Step {
+        let Some(place) = self.calls.get_mut(self.depth) else { return Step::die(DropReason::FirewallLoop) };
+        *place = u32::try_from(back).unwrap_or(u32::MAX);
+        self.depth += 1;
+        Step::To(to)
+    }
+
+    /// Where the last `call` wanted to be come back to.
+    fn come_back(&mut self) -> Option<usize> {
+        self.depth = self.depth.checked_sub(1)?;
+        self.calls.get(self.depth).map(|back| *back as usize)
+    }
+}
+
+/// Whether a chance of `prob` in 2³² comes true.
+fn has_luck(cpu: &mut Cpu, prob: u32) -> bool {
+    cpu.secret.below(1 << 32) < u64::from(prob)
+}
+
+/// Gives the packet its mark, or takes it.
+fn mark(pkt: &mut Pkt, tag: Option<Tag>, seen: &Seen) {
+    match tag {
+        Some(Tag::Set(arg)) => pkt.tag = value(arg, seen).unwrap_or(pkt.tag),
+        Some(Tag::Unset(arg)) if value(arg, seen) == Some(pkt.tag) => pkt.tag = 0,
+        _ => {}
+    }
+}
+
+/// A number that the rule says, or the table that matched.
+fn value<T: Copy + TryFrom<u32>>(arg: Arg<T>, seen: &Seen) -> Option<T> {
+    match (arg, seen.arg) {
+        (Arg::Value(value), _) => Some(value),
+        (Arg::Table, Some(TableArg::Number(number))) => T::try_from(number).ok(),
+        (Arg::Table, _) => None,
+    }
+}
+
+/// The position that a `skipto` or `call` leads to. Where a table was to say it and says no number, the last rule.
+fn target(rules: &Ruleset, rule: &Compiled, to: Arg<Number>, walk: &Walk<'_>) -> usize {
+    let of_table = || rules.position_of_number(value(to, &walk.seen).unwrap_or(ipfw::rule::RULE_LAST));
+    rule.target.unwrap_or_else(of_table)
+}
+
+/// The next hop that the rule says, or the table that matched: an address, or a number that is one of IPv4.
+fn via(to: Arg<IpAddr>, walk: &Walk<'_>) -> Option<IpAddr> {
+    let addr = match (to, walk.seen.arg) {
+        (Arg::Value(addr), _) | (Arg::Table, Some(TableArg::Addr(addr))) => addr,
+        (Arg::Table, Some(TableArg::Number(bits))) => Ipv4Addr::from_bits(bits).into(),
+        (Arg::Table, None) => return None,
+    };
+    // A packet of the other family has no such next hop.
+    (addr.is_ipv4() == walk.subject.is_ip4).then_some(addr)
+}
+
+/// The codes that senders of both families are told.
+//= https://www.rfc-editor.org/rfc/rfc7915#section-4.2
+//= https://www.rfc-editor.org/rfc/rfc7915#section-5.2
+fn refusal(unreach: Unreach) -> Refusal {
+    const HOST: u8 = icmp4::unreachable::HOST;
+    match unreach {
+        Unreach::Host => Refusal { code4: HOST, code6: icmp6::unreachable::NO_ROUTE, mtu: 0 },
+        Unreach::Code { code, mtu } => {
+            let code6 = match code {
+                3 => icmp6::unreachable::PORT,
+                9 | 10 | 13 | 15 => icmp6::unreachable::ADMIN_PROHIBITED,
+                _ => icmp6::unreachable::NO_ROUTE,
+            };
+            Refusal { code4: code, code6, mtu: mtu.unwrap_or(0) }
+        }
+        Unreach::Code6(code6) => {
+            let code4 = match code6 {
+                1 => icmp4::unreachable::HOST_PROHIBITED,
+                4 => icmp4::unreachable::PORT,
+                _ => HOST,
+            };
+            Refusal { code4, code6, mtu: 0 }
+        }
+    }
+}
+
+/// What a log says was done.
+const fn word(action: &Action) -> &'static str {
+    match action {
+        Action::Allow => "Accept",
+        Action::Deny => "Deny",
+        Action::Unreach(Unreach::Host) => "Reject",
+        Action::Unreach(_) => "Unreach",
+        Action::Reset => "Reset",
+        Action::Count => "Count",
+        Action::CheckState(_) => "CheckState",
+        Action::SkipTo(_) => "SkipTo",
+        Action::Call(_) => "Call",
+        Action::Return => "Return",
+        Action::Forward { .. } => "Forward",
+        Action::Redirect { .. } => "Redirect",
+        Action::Nat(_) => "Nat",
+        Action::Nptv6(_) => "Nptv6",
+        Action::Nat64(_) => "Nat64",
+        Action::Reass => "Reass",
+        Action::TcpSetMss(_) => "SetMSS",
+        Action::SetDscp(_) => "SetDSCP",
+        Action::Pipe(_) => "Pipe",
+        Action::Queue(_) => "Queue",
+    }
+}
