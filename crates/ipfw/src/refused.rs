@@ -91,6 +91,12 @@ pub const REFUSED: &[Refused] = &[
     refused(Place::Action, "setmark", MARK, "use `count tag N`, and `tagged N` to match it"),
     refused(Place::Action, "nat64stl", STATELESS, "use `nat64lsn`"),
     refused(Place::Action, "nat64clat", STATELESS, "use `nat64lsn` at the provider's side"),
+    refused(
+        Place::Action,
+        "eaction",
+        "names an action of a module of FreeBSD's kernel",
+        "use the action's own name, such as `nptv6`",
+    ),
     refused(Place::Action, "abort", SCTP, "use `deny`, or `unreach port`"),
     refused(Place::Action, "abort6", SCTP, "use `deny`, or `unreach6 port`"),
     refused(Place::Parameter, "altq", ALTQ, "use `queue N`"),

@@ -43,6 +43,10 @@ pub(crate) const EXPECTED: &str = "an action: allow, deny, reject, unreach, unre
     skipto, call, return, fwd, rdr, nat, nptv6, nat64lsn, reass, tcp-setmss, setdscp, pipe or queue";
 
 pub(crate) fn action(words: &mut Words<'_>) -> Result<Action, Fault> {
+    // a comment alone is a rule that counts, as in FreeBSD
+    if words.peek().is_some_and(|word| word.text.starts_with("//")) {
+        return Ok(Action::Count);
+    }
     let word = words.take(EXPECTED)?;
     Ok(match word.text {
         "allow" | "accept" | "pass" | "permit" => Action::Allow,

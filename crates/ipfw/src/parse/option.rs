@@ -97,6 +97,9 @@ pub(crate) fn option(words: &mut Words<'_>, proto: Option<u8>) -> Result<Match, 
     if let Some(is) = plain(word.text) {
         return Ok(is);
     }
+    if matches!(word.text, "src-port" | "dst-port") && words.accept("any") {
+        return Ok(Match::Any);
+    }
     match word.text {
         "recv" => Ok(Match::Recv(interfaces(words)?)),
         "xmit" => Ok(Match::Xmit(interfaces(words)?)),
