@@ -12,6 +12,7 @@ mod hops;
 mod pieces;
 mod prefix;
 mod rib;
+mod trie;
 mod v4;
 mod v6;
 mod word;
@@ -21,6 +22,7 @@ pub use hops::{Group, GroupId, Hop, HopId, Hops, MEMBERS_MAX, Metrics, To};
 pub use pieces::Epoch;
 pub use prefix::Prefix;
 pub use rib::{Bounds, Change, Committed, Error, Listed, Origin, Prepared, Refused, Rib, Usage};
+pub(crate) use trie::{Trie, TrieWriter, VALUE_MAX};
 
 /// Both families' routes: for each destination the [`HopId`] it is reached by.
 ///
@@ -35,7 +37,7 @@ pub struct Fib {
 
 /// There is no memory left for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Full;
+pub(crate) struct Full;
 
 /// A route: destinations, and where they are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 mod hook;
 pub mod subject;
 pub mod ruleset;
+pub mod table;
 mod walk;
 mod party;
 pub mod state;

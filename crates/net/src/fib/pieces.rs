@@ -9,6 +9,14 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub(super) u64);
 
+impl Epoch {
+    /// The one that comes after.
+    #[must_use]
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// Units of memory from `next` to `end`, and free runs of them by their length.
 #[derive(Debug)]
 pub(super) struct Pieces {

@@ -3,6 +3,8 @@
 use core::fmt::{self, Debug, Display};
 use core::hash::Hash;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::Bound;
+use std::collections::BTreeMap;
 
 /// An address prefix whose host bits are zero.
 ///
@@ -70,6 +72,25 @@ pub(super) trait Key: Copy + Ord + Debug + Hash {
     /// Leading bits that both have.
     fn common(self, other: Self) -> u8;
     fn addr(self) -> IpAddr;
+}
+
+/// The longest prefix of `key` that is in a map of prefixes and not beyond `last`.
+///
+/// The one before `last` covers the key, or else what covers the key covers both, so it is no longer than what they
+/// have in common.
+pub(super) fn covering<K: Key, V>(
+    all: &BTreeMap<(K, u8), V>,
+    key: K,
+    mut last: Bound<(K, u8)>,
+) -> Option<((K, u8), &V)> {
+    loop {
+        let ((before, len), value) = all.range((Bound::Unbounded, last)).next_back()?;
+        let common = key.common(*before);
+        if common >= *len {
+            return Some(((*before, *len), value));
+        }
+        last = Bound::Included((key.cut(common), common));
+    }
 }
 
 macro_rules! key {

@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::pieces::Epoch;
-use super::prefix::Key;
+use super::prefix::{Key, covering};
 use super::word::Edit;
 use super::{Fib, Full, Hop, HopId, Hops, Prefix, v4, v6};
 
@@ -337,28 +337,12 @@ impl<K: Key, W: Write<K>> Half<K, W> {
 
     fn edit(&self, at: (K, u8), in_force: HopId) -> Edit {
         if in_force == HopId::NO_ROUTE {
-            let covering = self.covering(at.0, Bound::Excluded(at));
-            Edit::end(
-                at.1,
-                covering.map_or((0, HopId::NO_ROUTE), |((_, len), routes)| (len, routes.in_force())),
-            )
+            let covering = covering(&self.routes, at.0, Bound::Excluded(at));
+            let covering =
+                covering.map_or((0, HopId::NO_ROUTE), |((_, len), routes)| (len, routes.in_force()));
+            Edit::end(at.1, (covering.0, covering.1.bits().into()))
         } else {
-            Edit::put(at.1, in_force)
-        }
-    }
-
-    /// The longest prefix of `key` that has routes and is not beyond `last`.
-    ///
-    /// The one before `last` covers the key, or else what covers the key covers both, so it is no longer than what they
-    /// have in common.
-    fn covering(&self, key: K, mut last: Bound<(K, u8)>) -> Option<((K, u8), &Routes)> {
-        loop {
-            let ((before, len), routes) = self.routes.range((Bound::Unbounded, last)).next_back()?;
-            let common = key.common(*before);
-            if common >= *len {
-                return Some(((*before, *len), routes));
-            }
-            last = Bound::Included((key.cut(common), common));
+            Edit::put(at.1, in_force.bits().into())
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the words of both families' tables say.
 //!
-//! A word is a leaf or a node. A leaf is the hop, and the length of the prefix that brought it there: readers take the
-//! hop, writers decide by the length what a change may overwrite. A node is what the next bits of the key lead to; how
-//! it is found differs by family. Zero, which memory begins with, is "no route".
+//! A word is a leaf or a node. A leaf is a value (of routes the hop), and the length of the prefix that brought it there:
+//! readers take the value, writers decide by the length what a change may overwrite. A node is what the next bits of the
+//! key lead to; how it is found differs by family. Zero, which memory begins with, is "no route".
 #![expect(
     clippy::cast_possible_truncation,
     reason = "keys and words are taken apart, and what is cut off is another part"
@@ -11,7 +11,11 @@
 use super::HopId;
 
 const NODE: u32 = 1 << 31;
-const LEN_SHIFT: u32 = 16;
+const LEN_SHIFT: u32 = VALUE_BITS;
+/// Bits that a value may have.
+pub(super) const VALUE_BITS: u32 = 23;
+
+const VALUE_MASK: u32 = (1 << VALUE_BITS) - 1;
 
 /// A change to all words that a prefix covers: it takes the leaves whose length is in a range.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +30,12 @@ pub(super) struct Edit {
 
 impl Edit {
     /// A route to a prefix of `len` bits: overwrites what is not more specific.
-    pub(super) fn put(len: u8, hop: HopId) -> Self {
-        Self { takes: (0, len), leaf: leaf(len, hop), ends: false }
+    pub(super) fn put(len: u8, value: u32) -> Self {
+        Self { takes: (0, len), leaf: leaf(len, value), ends: false }
     }
 
-    /// The end of the route to a prefix of `len` bits: `covering`, its length and hop, is in force again.
-    pub(super) fn end(len: u8, covering: (u8, HopId)) -> Self {
+    /// The end of the route to a prefix of `len` bits: `covering`, its length and value, is in force again.
+    pub(super) fn end(len: u8, covering: (u8, u32)) -> Self {
         Self { takes: (len, len), leaf: leaf(covering.0, covering.1), ends: true }
     }
 
@@ -41,8 +45,8 @@ impl Edit {
     }
 }
 
-pub(super) fn leaf(len: u8, hop: HopId) -> u32 {
-    u32::from(len) << LEN_SHIFT | u32::from(hop.bits())
+fn leaf(len: u8, value: u32) -> u32 {
+    u32::from(len) << LEN_SHIFT | value & VALUE_MASK
 }
 
 /// The word of a node with this index.
@@ -66,7 +70,13 @@ pub(super) const fn len(leaf: u32) -> u8 {
     (leaf >> LEN_SHIFT) as u8
 }
 
-/// The hop in a leaf.
+/// The value in a leaf.
+#[inline]
+pub(super) const fn value(leaf: u32) -> u32 {
+    leaf & VALUE_MASK
+}
+
+/// The hop in a leaf of a route.
 #[inline]
 pub(super) const fn hop(leaf: u32) -> HopId {
     HopId::from_bits(leaf as u16)

@@ -3,6 +3,7 @@
 //! [`Rules`] is the list that people edit. It compiles to a [`Ruleset`], which all CPUs share and none changes, and
 //! which answers one question: which is the first rule, from here on, that this packet matches?
 
+mod counters;
 mod header;
 mod lower;
 mod probes;
@@ -13,9 +14,13 @@ mod rules;
 mod slots;
 mod tree;
 
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
 use ipfw::rule::{Action, Hook, Keep, Log, Number, TableArg, Tag};
 use pkt::Pkt;
 
+pub use counters::{Counted, RuleCounters, RuleCountersReader, sum};
 pub use rules::{Entry, Error, RULES_MAX, Rules};
 
 use super::subject::Subject;
@@ -51,6 +56,8 @@ impl FlowId {
 #[derive(Debug, Default)]
 pub struct Ruleset {
     generation: u64,
+    /// Grows with each change of a table.
+    lookups: Arc<AtomicU64>,
     rules: Vec<Compiled>,
     program: Program,
     forest: Forest,
@@ -81,6 +88,8 @@ pub struct Compiled {
     pub tag: Option<Tag>,
     /// What it remembers of the packet.
     pub keep: Option<Keep>,
+    /// How often its log was reset: with another number it begins again.
+    pub log_resets: u16,
     /// Among which states that is; of `check-state`, among which it looks.
     pub flow: FlowId,
     /// Hooks and families at which it can match.
@@ -235,11 +244,12 @@ impl Ruleset {
         self.forest.bytes()
     }
 
-    /// Grows with each ruleset of the same list: what was derived from an older one is stale.
+    /// Grows with each ruleset of the same list, and with each change of a table: what was derived from an older one is
+    /// stale.
     #[inline]
     #[must_use]
-    pub const fn generation(&self) -> u64 {
-        self.generation
+    pub fn generation(&self) -> u64 {
+        self.generation + self.lookups.load(Ordering::Acquire)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::firewall::Shared;
 use crate::firewall::log::Amounts;
 use crate::firewall::ruleset::Rules;
 use crate::firewall::state::{Loose, Settings};
+use crate::firewall::table::Lookups;
 
 /// The rules of a text, and deny at their end.
 pub(crate) fn rules(text: &str) -> Rules {
@@ -28,7 +29,7 @@ impl Bench {
     pub(crate) fn set_rules(&mut self, rules: &mut Rules) {
         let tables = Arc::clone(&self.cpu().tables);
         let shared = Shared {
-            rules: Arc::new(rules.compile(&tables)),
+            rules: Arc::new(rules.compile(&tables, &Lookups::new(1).unwrap())),
             settings: Settings::default(),
             loose: Loose::new(self.netisrs.len()),
             amounts: Arc::new(Amounts::new().unwrap()),

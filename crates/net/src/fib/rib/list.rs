@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::ops::Bound;
 
 use super::{Half, ORIGINS, Origin, Rib, Routes, Write};
-use crate::fib::prefix::Key;
+use crate::fib::prefix::{Key, covering};
 use crate::fib::{HopId, Prefix};
 
 /// The routes to one prefix.
@@ -70,7 +70,7 @@ impl Rib {
 
 impl<K: Key, W: Write<K>> Half<K, W> {
     fn lookup(&self, key: K) -> Option<Listed> {
-        let ((key, len), routes) = self.covering(key, Bound::Included((key, K::BITS_U8)))?;
+        let ((key, len), routes) = covering(&self.routes, key, Bound::Included((key, K::BITS_U8)))?;
         Some(Listed { to: Prefix::of_key(key, len), routes: *routes })
     }
 

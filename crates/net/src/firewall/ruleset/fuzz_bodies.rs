@@ -3,6 +3,7 @@
 
 mod dice;
 mod packets;
+mod entries;
 mod words;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +14,7 @@ use ipfw::rule::{Action, Hook, Rule};
 use pkt::{Arena, Pkt, Pool};
 use wire::ether::Mac;
 
-use super::plain::{self, Plain};
+use super::plain::{self, Plain, World};
 use super::{Rules, Ruleset, Seen};
 use crate::driver::Caps;
 use crate::fib::{Prefix, Route, To};
@@ -24,7 +25,7 @@ use dice::Dice;
 
 const HOOKS: [Hook; 5] = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
 /// Packets that each list of rules is asked about.
-const PACKETS: usize = 48;
+const PACKETS: usize = 96;
 
 /// All rules that a packet matches are found, in their order, from wherever one begins. Answers how many packets were
 /// asked about.
@@ -41,18 +42,20 @@ pub fn compiled_equals_plain(data: &[u8]) -> usize {
     }
     let disable = u32::from(dice.byte() & dice.byte());
     assert!(rules.set(&SetCommand::Switch { disable, enable: 0 }).is_ok());
-    let ruleset = rules.compile(tables);
+    let Some((lookups, lists)) = entries::lookups(&mut dice, tables) else { return 0 };
+    let ruleset = rules.compile(tables, &lookups);
+    let world = World { tables, lists: &lists };
     let list: Vec<Rule> = rules.entries().iter().map(|entry| entry.rule.clone()).collect();
     let Ok(mut pools) = Arena::carve(1, 4, false) else { return 0 };
     let Some(pool) = pools.first_mut() else { return 0 };
-    let check = |_| check(&mut dice, pool, tables, &ruleset, &list, disable);
+    let check = |_| check(&mut dice, pool, &world, &ruleset, &list, disable);
     (0..PACKETS).map(check).filter(|asked| *asked).count()
 }
 
 fn check(
     dice: &mut Dice<'_>,
     pool: &mut Pool,
-    tables: &Tables,
+    world: &World<'_>,
     ruleset: &Ruleset,
     list: &[Rule],
     disabled: u32,
@@ -70,8 +73,8 @@ fn check(
     };
     subject.tag = tag;
     let from = dice.below(list.len() + 1);
-    let found = all(ruleset, &subject, &pkt, tables, from);
-    let is_meant = |rule: &Rule| disabled >> rule.set & 1 == 0 && plain::matches(rule, &plain, tables);
+    let found = all(ruleset, &subject, &pkt, world.tables, from);
+    let is_meant = |rule: &Rule| disabled >> rule.set & 1 == 0 && plain::matches(rule, &plain, world);
     let meant: Vec<_> = (from..list.len()).filter(|at| is_meant(&list[*at])).collect();
     assert_eq!(found, meant, "{plain:#?} of {list:#?}");
     pool.give(pkt);

@@ -2,25 +2,32 @@
 
 use core::ops::RangeInclusive;
 
-use ipfw::rule::{Action, Addr, Arg, Frag, Hook, If, Match, Rule, frag, tcp_option};
+use ipfw::rule::{Action, Addr, Arg, Frag, Hook, If, Key, Match, Rule, TableRef, frag, tcp_option};
 use ipfw::rule::{Bits, Clause, MacMask, Net as Cidr, Term};
 use wire::tcp::Flags;
 
 use super::header::Field;
 use super::probes::Probes;
-use super::program::{End, List, Net, Program, Set, Step, Test};
+use super::program::{End, List, Net, Program, Set, Step, Test, Use};
 use super::tree::{self, Area, Forest};
 use super::{Compiled, Entry, Ruleset, Scope, resolve};
+use crate::firewall::table::Lookups;
 use crate::tables::Tables;
 
 /// Compiles a list of rules. Those whose set is disabled are there for their states, and are not asked.
-pub(super) fn lower(list: &[Entry], disabled: u32, generation: u64, tables: &Tables) -> Ruleset {
-    let mut lowering = Lowering { program: Program::default(), tables };
+pub(super) fn lower(
+    list: &[Entry],
+    disabled: u32,
+    generation: u64,
+    tables: &Tables,
+    lookups: &Lookups,
+) -> Ruleset {
+    let mut lowering = Lowering { program: Program::default(), tables, lookups };
     let is_asked = |rule: &Rule| disabled.checked_shr(rule.set.into()).is_none_or(|bits| bits & 1 == 0);
     let rules: Vec<_> = list.iter().map(|entry| lowering.rule(entry, is_asked(&entry.rule))).collect();
     let (forest, probes) = (forest(list, &rules, tables), Probes::of(&rules));
-    let program = lowering.program;
-    let mut ruleset = Ruleset { generation, rules, program, forest, probes, places: Vec::new() };
+    let (program, lookups) = (lowering.program, lookups.generation());
+    let mut ruleset = Ruleset { generation, lookups, rules, program, forest, probes, places: Vec::new() };
     for at in 0..ruleset.rules.len() {
         let target = target(&ruleset, at);
         ruleset.rules[at].target = target;
@@ -65,6 +72,7 @@ const EVERYWHERE: Scope = Scope((1 << 10) - 1);
 struct Lowering<'t> {
     program: Program,
     tables: &'t Tables,
+    lookups: &'t Lookups,
 }
 
 impl Lowering<'_> {
@@ -88,6 +96,7 @@ impl Lowering<'_> {
             log: rule.log,
             tag: rule.tag,
             keep: rule.keep.clone(),
+            log_resets: entry.log_resets,
             flow: entry.flow,
             scope,
             steps: (start, self.at()),
@@ -132,7 +141,8 @@ impl Lowering<'_> {
             Match::VerRevPath => Test::VerRevPath,
             Match::VerSrcReach => Test::VerSrcReach,
             Match::AntiSpoof => Test::AntiSpoof,
-            Match::Lookup { .. } | Match::Flow(_) => Test::Never,
+            Match::Lookup { key, table } => self.lookup(*key, table),
+            Match::Flow(table) => self.asks(table, Test::Flow),
             _ => self.of_header(is),
         }
     }
@@ -178,7 +188,7 @@ impl Lowering<'_> {
             Addr::Hosts { base, bits, .. } => {
                 Test::Hosts { end, base: base.to_bits(), set: self.push_set(*bits) }
             }
-            Addr::Table(_) => Test::Never,
+            Addr::Table(table) => self.asks(table, |at| Test::Table(end, at)),
             Addr::Interface { name, net } => {
                 self.nets(end, resolve::addresses(name, *net, self.tables).into_iter())
             }
@@ -224,10 +234,31 @@ impl Lowering<'_> {
     }
 
     fn interface(&mut self, field: Field, which: &If) -> Test {
-        match resolve::interfaces(which, self.tables) {
-            Some(set) => self.set(field, set),
-            None => Test::Never,
+        match (which, resolve::interfaces(which, self.tables)) {
+            (If::Table(table), _) => self.asks(table, |at| Test::TableOf(field, at)),
+            (_, Some(set)) => self.set(field, set),
+            (_, None) => Test::Never,
         }
+    }
+
+    fn lookup(&mut self, key: Key, table: &TableRef) -> Test {
+        let field = match key {
+            Key::DstIp => return self.asks(table, |at| Test::Table(End::Dst, at)),
+            Key::SrcIp => return self.asks(table, |at| Test::Table(End::Src, at)),
+            Key::DstPort => Field::DstPort,
+            Key::SrcPort => Field::SrcPort,
+            Key::Dscp => Field::Dscp,
+            Key::RecvIf => Field::Recv,
+            Key::DstMac | Key::SrcMac => return Test::Never,
+        };
+        self.asks(table, |at| Test::TableOf(field, at))
+    }
+
+    /// A question to a table. One that is not there has no entries.
+    fn asks(&mut self, table: &TableRef, test: impl FnOnce(u32) -> Test) -> Test {
+        let Some(found) = self.lookups.get(&table.name) else { return Test::Never };
+        self.program.uses.push(Use { table: found, value: table.value });
+        test(index(self.program.uses.len() - 1))
     }
 
     fn set(&mut self, field: Field, set: Set) -> Test {
@@ -277,9 +308,11 @@ impl Scope {
 
 fn is_pure(test: &Test) -> bool {
     match test {
-        Test::In(field, _) | Test::Set(field, _) | Test::Bits { field, .. } | Test::AnyBit(field, _) => {
-            field.is_pure()
-        }
+        Test::In(field, _)
+        | Test::Set(field, _)
+        | Test::TableOf(field, _)
+        | Test::Bits { field, .. }
+        | Test::AnyBit(field, _) => field.is_pure(),
         _ => true,
     }
 }

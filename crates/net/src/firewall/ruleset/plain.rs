@@ -4,10 +4,49 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
 
-use ipfw::rule::{Addr, Bits, Clause, Hook, If, Match, Net, Rule, frag};
+use ipfw::command::{FlowPart, TableEntry, TableKey};
+use ipfw::rule::{Addr, Bits, Clause, Hook, If, Key, Match, Net, Rule, TableRef, frag};
 
-use crate::fib::{Hop, To};
+use crate::fib::{Hop, Prefix, To};
 use crate::tables::{Ifnet, Tables};
+
+/// What rules are about, besides the packet: the stack's tables, and those that rules ask.
+pub(super) struct World<'w> {
+    pub(super) tables: &'w Tables,
+    pub(super) lists: &'w [(&'static str, Vec<TableEntry>)],
+}
+
+impl World<'_> {
+    /// Whether the entry that fits best is there, and has the value that is asked for. `fit` says how well a key fits.
+    fn has(&self, table: &TableRef, fit: impl Fn(&TableKey) -> Option<u8>) -> bool {
+        let of_table = self.lists.iter().filter(|(name, _)| *name == table.name).flat_map(|(_, list)| list);
+        let fitting = of_table.filter_map(|entry| Some((fit(&entry.key)?, entry)));
+        let best = fitting.max_by_key(|(fit, _)| *fit);
+        best.is_some_and(|(_, entry)| table.value.is_none_or(|value| value == entry.value))
+    }
+}
+
+fn covers(key: &TableKey, addr: IpAddr) -> Option<u8> {
+    let TableKey::Addr { addr: of, len } = key else { return None };
+    Prefix::new(*of, *len)?.covers(addr).then_some(*len)
+}
+
+fn is_name(key: &TableKey, name: &str) -> Option<u8> {
+    matches!(key, TableKey::Iface(of) if of == name).then_some(0)
+}
+
+fn is_in_table(key: Key, table: &TableRef, plain: &Plain, world: &World<'_>) -> bool {
+    let number = |number: u16| world.has(table, |key| (*key == TableKey::Number(number.into())).then_some(0));
+    match key {
+        Key::SrcIp => world.has(table, |key| covers(key, plain.src)),
+        Key::DstIp => world.has(table, |key| covers(key, plain.dst)),
+        Key::SrcPort => plain.ports().is_some_and(|(src, _)| number(src)),
+        Key::DstPort => plain.ports().is_some_and(|(_, dst)| number(dst)),
+        Key::Dscp => number((plain.tos() / 4).into()),
+        Key::RecvIf => is_if(&If::Table(table.clone()), plain.recv, world),
+        Key::SrcMac | Key::DstMac => false,
+    }
+}
 
 /// A packet, taken apart the slow way.
 #[derive(Clone, Debug)]
@@ -139,8 +178,8 @@ impl Plain {
 }
 
 /// Whether a rule that is enabled matches.
-pub(super) fn matches(rule: &Rule, plain: &Plain, tables: &Tables) -> bool {
-    is_asked_at(rule, plain.hook) && rule.body.iter().all(|clause| holds(clause, plain, tables))
+pub(super) fn matches(rule: &Rule, plain: &Plain, world: &World<'_>) -> bool {
+    is_asked_at(rule, plain.hook) && rule.body.iter().all(|clause| holds(clause, plain, world))
 }
 
 fn is_asked_at(rule: &Rule, hook: Hook) -> bool {
@@ -149,23 +188,23 @@ fn is_asked_at(rule: &Rule, hook: Hook) -> bool {
     usual.contains(&hook) || terms.any(|term| matches!(&term.is, Match::At(other) if !usual.contains(other)))
 }
 
-fn holds(clause: &Clause, plain: &Plain, tables: &Tables) -> bool {
-    clause.any.iter().any(|term| term.not != is(&term.is, plain, tables))
+fn holds(clause: &Clause, plain: &Plain, world: &World<'_>) -> bool {
+    clause.any.iter().any(|term| term.not != is(&term.is, plain, world))
 }
 
-fn is(what: &Match, plain: &Plain, tables: &Tables) -> bool {
+fn is(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
     match what {
         Match::Any => true,
         Match::Version(version) => plain.bytes[0] >> 4 == *version,
         Match::Proto(proto) => plain.proto == *proto,
-        Match::Src(addr) => is_addr(addr, plain.src, tables),
-        Match::Dst(addr) => is_addr(addr, plain.dst, tables),
+        Match::Src(addr) => is_addr(addr, plain.src, world),
+        Match::Dst(addr) => is_addr(addr, plain.dst, world),
         Match::SrcPort(ranges) => plain.ports().is_some_and(|(src, _)| within(ranges, src)),
         Match::DstPort(ranges) => plain.ports().is_some_and(|(_, dst)| within(ranges, dst)),
         Match::At(hook) => plain.hook == *hook,
-        Match::Recv(which) => is_if(which, plain.recv, tables),
-        Match::Xmit(which) => is_if(which, plain.xmit, tables),
-        Match::Via(which) => is_if(which, plain.via(), tables),
+        Match::Recv(which) => is_if(which, plain.recv, world),
+        Match::Xmit(which) => is_if(which, plain.xmit, world),
+        Match::Via(which) => is_if(which, plain.via(), world),
         Match::Frag(frag) => is_frag(frag.bits, plain),
         Match::IpLen(ranges) => within(ranges, u16::try_from(plain.bytes.len()).unwrap_or(u16::MAX)),
         Match::IpTtl(ranges) => within(ranges, plain.bytes[if plain.is_ip4() { 8 } else { 7 }].into()),
@@ -185,8 +224,20 @@ fn is(what: &Match, plain: &Plain, tables: &Tables) -> bool {
         Match::MacType(ranges) => within(ranges, if plain.is_ip4() { 0x800 } else { 0x86dd }),
         Match::Mac { dst, src } => dst.mask == [0; 6] && src.mask == [0; 6],
         Match::Tagged(ranges) => plain.tag != 0 && within(ranges, plain.tag),
-        Match::VerRevPath | Match::VerSrcReach | Match::AntiSpoof => is_way_back(what, plain, tables),
-        Match::Lookup { .. } | Match::Flow(_) => false,
+        Match::VerRevPath | Match::VerSrcReach | Match::AntiSpoof => is_way_back(what, plain, world.tables),
+        Match::Lookup { key, table } => is_in_table(*key, table, plain, world),
+        Match::Flow(table) => world.has(table, |key| {
+            let (src, dst) = plain.ports().unwrap_or((0, 0));
+            let addrs = [plain.src, plain.dst].map(FlowPart::Addr);
+            let flow = [
+                addrs[0],
+                FlowPart::Number(plain.proto.into()),
+                FlowPart::Number(src),
+                addrs[1],
+                FlowPart::Number(dst),
+            ];
+            (*key == TableKey::Flow(flow.to_vec())).then_some(0)
+        }),
         Match::IcmpTypes(types) => {
             plain.icmp(true).is_some_and(|(kind, _)| kind < 64 && types >> kind & 1 == 1)
         }
@@ -309,7 +360,8 @@ fn within(ranges: &[RangeInclusive<u16>], value: u16) -> bool {
     ranges.iter().any(|range| range.contains(&value))
 }
 
-fn is_addr(what: &Addr, addr: IpAddr, tables: &Tables) -> bool {
+fn is_addr(what: &Addr, addr: IpAddr, world: &World<'_>) -> bool {
+    let tables = world.tables;
     match what {
         Addr::Any => true,
         Addr::Me => tables.ifnets().any(|ifnet| ifnet.has(addr)),
@@ -323,7 +375,7 @@ fn is_addr(what: &Addr, addr: IpAddr, tables: &Tables) -> bool {
             bits[n as usize / 64] >> (n % 64) & 1 == 1
                 && addr == IpAddr::from(Ipv4Addr::from_bits(base.to_bits().wrapping_add(n)))
         }),
-        Addr::Table(_) => false,
+        Addr::Table(table) => world.has(table, |key| covers(key, addr)),
         Addr::Interface { name, net } => {
             let own = tables.ifnets().filter(|ifnet| ifnet.name == *name).flat_map(|ifnet| &ifnet.addrs);
             own.into_iter().any(|own| if *net { own.covers(addr) } else { own.addr == addr })
@@ -331,14 +383,15 @@ fn is_addr(what: &Addr, addr: IpAddr, tables: &Tables) -> bool {
     }
 }
 
-fn is_if(which: &If, index: u16, tables: &Tables) -> bool {
+fn is_if(which: &If, index: u16, world: &World<'_>) -> bool {
+    let tables = world.tables;
     let is = |ifnet: &Ifnet| match which {
         If::Any => true,
         If::Name(name) => ifnet.name == *name,
         // The only kind of pattern that the rules here have.
         If::Glob(pattern) => ifnet.name.starts_with(pattern.trim_end_matches('*')),
         If::Addr(addr) => ifnet.has(*addr),
-        If::Table(_) => false,
+        If::Table(table) => world.has(table, |key| is_name(key, &ifnet.name)),
     };
     tables.ifnet(index).is_some_and(is)
 }

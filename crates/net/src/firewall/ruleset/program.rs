@@ -1,6 +1,7 @@
 //! What rules ask, as flat arrays of steps.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 use ipfw::rule::{Hook, TableArg};
 use pkt::Pkt;
@@ -9,6 +10,7 @@ use super::Seen;
 use super::header::Field;
 use super::route;
 use crate::firewall::subject::{Part, Subject};
+use crate::firewall::table::Lookup;
 use crate::tables::Tables;
 
 /// The questions of all rules, one behind the other, and the lists that they need.
@@ -19,6 +21,14 @@ pub(super) struct Program {
     pub(super) nets4: Vec<Net<u32>>,
     pub(super) nets6: Vec<Net<u128>>,
     pub(super) sets: Vec<Set>,
+    pub(super) uses: Vec<Use>,
+}
+
+/// A table that is asked, and the value that alone matches, if not any.
+#[derive(Clone, Debug)]
+pub(super) struct Use {
+    pub(super) table: Arc<Lookup>,
+    pub(super) value: Option<TableArg>,
 }
 
 /// A question, and where to go on.
@@ -95,6 +105,12 @@ pub(super) enum Test {
     },
     /// One of these bits of the field is set.
     AnyBit(Field, u8),
+    /// The address is in a table.
+    Table(End, u32),
+    /// The field is.
+    TableOf(Field, u32),
+    /// The flow is.
+    Flow(u32),
     Later,
     VerRevPath,
     VerSrcReach,
@@ -127,18 +143,18 @@ impl Program {
     }
 
     #[inline]
-    fn test(&self, test: &Test, asked: &Asked<'_>, _arg: &mut Option<TableArg>) -> bool {
+    fn test(&self, test: &Test, asked: &Asked<'_>, arg: &mut Option<TableArg>) -> bool {
         let subject = asked.subject;
         match *test {
             Test::Proto(proto) => subject.proto == proto,
             Test::Port(end, from, to) => subject.has_ports() && (from..=to).contains(&end.port(subject)),
             Test::Net4(end, net) => subject.is_ip4 && end.addr4(subject) & net.mask == net.addr,
-            _ => self.rarer(test, asked),
+            _ => self.rarer(test, asked, arg),
         }
     }
 
     #[inline(never)]
-    fn rarer(&self, test: &Test, asked: &Asked<'_>) -> bool {
+    fn rarer(&self, test: &Test, asked: &Asked<'_>, arg: &mut Option<TableArg>) -> bool {
         let subject = asked.subject;
         match *test {
             Test::Always => true,
@@ -168,11 +184,27 @@ impl Program {
                 value & set == set && value & clear == 0
             }),
             Test::AnyBit(field, bits) => field.of(asked).is_some_and(|value| value & u32::from(bits) != 0),
+            Test::Table(end, at) => self.ask(at, arg, |table| table.addr(subject.is_ip4, end.addr(subject))),
+            Test::TableOf(field, at) => self.ask(at, arg, |table| table.number(field.of(asked)?)),
+            Test::Flow(at) => self.ask(at, arg, |table| table.flow(subject)),
             Test::Later => subject.part == Part::Later,
             Test::VerRevPath => route::leads_back(asked),
             Test::VerSrcReach => route::reaches_back(asked),
             Test::AntiSpoof => route::is_no_spoof(asked),
         }
+    }
+
+    /// Whether something is in a table, with the value that is asked for. What was found is `tablearg`.
+    fn ask(
+        &self,
+        at: u32,
+        arg: &mut Option<TableArg>,
+        find: impl FnOnce(&Lookup) -> Option<TableArg>,
+    ) -> bool {
+        let Some(asked) = self.uses.get(at as usize) else { return false };
+        let found = find(&asked.table).filter(|found| asked.value.is_none_or(|value| value == *found));
+        *arg = found.or(*arg);
+        found.is_some()
     }
 
     fn set_has(&self, set: u32, value: u32) -> bool {

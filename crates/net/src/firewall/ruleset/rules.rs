@@ -8,7 +8,8 @@ use ipfw::command::SetCommand;
 use ipfw::rule::{Action, Flow, NUMBER_STEP, Number, RULE_LAST, Rule, SETS};
 
 use super::slots::Slots;
-use super::{FlowId, RuleId, Ruleset, lower};
+use super::{Counted, FlowId, RuleId, Ruleset, lower};
+use crate::firewall::table::Lookups;
 use crate::tables::Tables;
 
 /// Rules in one list, the last one included; those that a change replaced count until it is compiled.
@@ -44,6 +45,10 @@ pub struct Entry {
     pub id: RuleId,
     /// Which sets of states it means, if it means any.
     pub flow: FlowId,
+    /// What it had matched when its counters were zeroed.
+    pub zeroed: Counted,
+    /// How often its log was reset.
+    pub log_resets: u16,
 }
 
 /// Why a change of the rules is refused. Nothing has changed then.
@@ -70,7 +75,7 @@ impl Rules {
     pub fn new(default: Action) -> Self {
         let mut slots = Slots::default();
         let id = slots.take().unwrap_or_default();
-        let list = vec![Entry { rule: default_rule(default), id, flow: FlowId::DEFAULT }];
+        let list = vec![Entry::new(default_rule(default), id, FlowId::DEFAULT)];
         let (ended, flows) = (BTreeMap::new(), Vec::new());
         Self { list, ended, slots, disabled: 0, flows, generation: 0 }
     }
@@ -114,9 +119,12 @@ impl Rules {
             rule.number = self.next_number();
         }
         let (number, flow) = (rule.number, self.flow(&rule)?);
-        let id = self.revive(&rule).or_else(|| self.slots.take()).ok_or(Error::TooManyRules)?;
+        let entry = match self.revive(&rule) {
+            Some(entry) => entry,
+            None => Entry::new(rule, self.slots.take().ok_or(Error::TooManyRules)?, flow),
+        };
         let at = self.list.partition_point(|entry| entry.rule.number <= number);
-        self.list.insert(at, Entry { rule, id, flow });
+        self.list.insert(at, entry);
         Ok(number)
     }
 
@@ -126,11 +134,11 @@ impl Rules {
         highest.checked_add(NUMBER_STEP).filter(|number| *number < RULE_LAST).unwrap_or(highest)
     }
 
-    /// The identity of a rule that was just deleted and comes back as it was.
-    fn revive(&mut self, rule: &Rule) -> Option<RuleId> {
+    /// A rule that was just deleted and comes back as it was.
+    fn revive(&mut self, rule: &Rule) -> Option<Entry> {
         let ended = self.ended.get_mut(&rule.number)?;
         let at = ended.iter().position(|entry| entry.rule == *rule)?;
-        Some(ended.remove(at).id)
+        Some(ended.remove(at))
     }
 
     fn flow(&mut self, rule: &Rule) -> Result<FlowId, Error> {
@@ -186,6 +194,51 @@ impl Rules {
     pub fn flush(&mut self, set: Option<u8>) -> Result<usize, Error> {
         set.map_or(Ok(()), check_set)?;
         Ok(self.end(|entry| set.map_or(entry.rule.set != SET_LAST, |set| entry.rule.set == set)))
+    }
+
+    /// Counters of these rules begin at zero again, of all without numbers; `counted` says what a rule has matched so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRule`], [`Error::NoSuchSet`].
+    pub fn zero(
+        &mut self,
+        set: Option<u8>,
+        numbers: &[RangeInclusive<Number>],
+        counted: impl Fn(RuleId) -> Counted,
+    ) -> Result<(), Error> {
+        self.named(set, numbers)?.for_each(|entry| entry.zeroed = counted(entry.id));
+        Ok(())
+    }
+
+    /// These rules log again, all without numbers; seen by packets with the next ruleset.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRule`], [`Error::NoSuchSet`].
+    pub fn reset_log(&mut self, set: Option<u8>, numbers: &[RangeInclusive<Number>]) -> Result<(), Error> {
+        self.named(set, numbers)?.for_each(|entry| entry.log_resets = entry.log_resets.wrapping_add(1));
+        Ok(())
+    }
+
+    fn named(
+        &mut self,
+        set: Option<u8>,
+        numbers: &[RangeInclusive<Number>],
+    ) -> Result<impl Iterator<Item = &mut Entry>, Error> {
+        set.map_or(Ok(()), check_set)?;
+        let of_set = move |entry: &Entry| set.is_none_or(|set| entry.rule.set == set);
+        for range in numbers {
+            let is_named = |entry: &Entry| of_set(entry) && range.contains(&entry.rule.number);
+            if !self.list.iter().any(is_named) {
+                return Err(Error::NoSuchRule(range.clone()));
+            }
+        }
+        let is_named = move |entry: &&mut Entry| {
+            let number = entry.rule.number;
+            of_set(entry) && (numbers.is_empty() || numbers.iter().any(|range| range.contains(&number)))
+        };
+        Ok(self.list.iter_mut().filter(is_named))
     }
 
     /// All rules but the default one.
@@ -249,13 +302,20 @@ impl Rules {
     }
 
     /// What packets will walk over. Interfaces and addresses are those of `tables`; when they change, so must the
-    /// ruleset.
+    /// ruleset. Tables that rules ask are those of `lookups`: their entries may change, but when one comes, goes or is
+    /// swapped, so must the ruleset. One that is not there ([`Lookups::provide`]) has no entries.
     #[must_use]
-    pub fn compile(&mut self, tables: &Tables) -> Ruleset {
+    pub fn compile(&mut self, tables: &Tables, lookups: &Lookups) -> Ruleset {
         let ended = core::mem::take(&mut self.ended);
         ended.into_values().flatten().for_each(|entry| self.slots.give(entry.id));
         self.generation += 1;
-        lower::lower(&self.list, self.disabled, self.generation, tables)
+        lower::lower(&self.list, self.disabled, self.generation, tables, lookups)
+    }
+}
+
+impl Entry {
+    fn new(rule: Rule, id: RuleId, flow: FlowId) -> Self {
+        Self { rule, id, flow, zeroed: Counted::default(), log_resets: 0 }
     }
 }
 

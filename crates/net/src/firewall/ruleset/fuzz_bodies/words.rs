@@ -3,7 +3,9 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
 
-use ipfw::rule::{Action, Addr, Bits, Clause, Frag, Hook, If, MacMask, Match, Net, Rule, Term};
+use ipfw::rule::{
+    Action, Addr, Bits, Clause, Frag, Hook, If, Key, MacMask, Match, Net, Rule, TableArg, TableRef, Term,
+};
 
 use super::dice::Dice;
 use super::packets::{PORTS, addr4, addr6};
@@ -67,12 +69,30 @@ fn clause(dice: &mut Dice<'_>) -> Clause {
 }
 
 fn question(dice: &mut Dice<'_>) -> Match {
-    match dice.below(4) {
+    match dice.below(5) {
+        4 => table_question(dice),
         0 => flow_question(dice),
         1 => ip_question(dice),
         2 => transport_question(dice),
         _ => place_question(dice),
     }
+}
+
+fn table_question(dice: &mut Dice<'_>) -> Match {
+    let numbers = [Key::SrcPort, Key::DstPort, Key::Dscp];
+    match dice.below(5) {
+        0 => Match::Lookup { key: dice.of(&[Key::SrcIp, Key::DstIp]), table: table(dice, "addrs") },
+        1 | 2 => Match::Lookup { key: dice.of(&numbers), table: table(dice, "numbers") },
+        3 => Match::Lookup { key: Key::RecvIf, table: table(dice, "ifs") },
+        _ => Match::Flow(table(dice, "flows")),
+    }
+}
+
+/// A table; sometimes one that is not there, or one value of it.
+fn table(dice: &mut Dice<'_>, name: &str) -> TableRef {
+    let name = if dice.one_in(9) { "nowhere" } else { name };
+    let value = if dice.one_in(4) { Some(TableArg::Number(dice.small(3).into())) } else { None };
+    TableRef { name: name.into(), value }
 }
 
 fn flow_question(dice: &mut Dice<'_>) -> Match {
@@ -159,7 +179,8 @@ fn ports(dice: &mut Dice<'_>) -> Vec<RangeInclusive<u16>> {
 }
 
 fn addr(dice: &mut Dice<'_>) -> Addr {
-    match dice.below(12) {
+    match dice.below(13) {
+        12 => Addr::Table(table(dice, "addrs")),
         0 | 1 => Addr::Any,
         2 => Addr::Me,
         3 => Addr::Me6,
@@ -186,7 +207,8 @@ fn net(dice: &mut Dice<'_>) -> Net {
 }
 
 fn interface(dice: &mut Dice<'_>) -> If {
-    match dice.below(4) {
+    match dice.below(5) {
+        4 => If::Table(table(dice, "ifs")),
         0 => If::Any,
         1 => If::Name(dice.of(&["em1", "em2", "igb3", "gone"]).into()),
         2 => If::Glob(dice.of(&["em*", "igb*", "*", "x*"]).into()),

@@ -2,10 +2,15 @@ use ipfw::command::SetCommand;
 use ipfw::rule::{Action, Arg, Clause, Keep, KeepKind, Match, Term};
 
 use super::*;
+use crate::firewall::table::Lookups;
 use crate::tables::Tables;
 
 fn rule(number: Number, action: Action) -> Rule {
     Rule { number, set: 0, action, ..default_rule(Action::Deny) }
+}
+
+fn compile(rules: &mut Rules) -> Ruleset {
+    rules.compile(&Tables::default(), &Lookups::new(1).unwrap())
 }
 
 fn numbers(rules: &Rules) -> Vec<Number> {
@@ -64,14 +69,13 @@ fn a_flush_leaves_the_last_set_and_the_default_rule() {
 #[test]
 fn a_rule_that_comes_back_as_it_was_is_the_same_and_any_other_is_not() {
     let mut rules = rules(&[100, 200]);
-    let tables = Tables::default();
     let ids = |rules: &Rules| rules.entries().iter().map(|entry| entry.id).collect::<Vec<_>>();
     let before = ids(&rules);
-    let old = rules.compile(&tables);
+    let old = compile(&mut rules);
     rules.flush(None).unwrap();
     rules.add(rule(200, Action::Count)).unwrap();
     rules.add(rule(100, Action::Allow)).unwrap();
-    let new = rules.compile(&tables);
+    let new = compile(&mut rules);
     let after = ids(&rules);
     assert_eq!((after[1], after[2]), (before[1], before[2]));
     assert_ne!(after[0], before[0]);
@@ -80,7 +84,7 @@ fn a_rule_that_comes_back_as_it_was_is_the_same_and_any_other_is_not() {
     assert!(new.generation() > old.generation());
     // Once compiled without it, it is forgotten.
     rules.delete(None, &[200..=200]).unwrap();
-    let _ = rules.compile(&tables);
+    let _ = compile(&mut rules);
     rules.add(rule(200, Action::Count)).unwrap();
     assert_ne!(rules.entries()[1].id, before[1]);
 }
@@ -94,7 +98,7 @@ fn as_many_rules_as_there_may_be_and_no_more() {
     assert_eq!(rules.add(rule(7, Action::Count)), Err(Error::TooManyRules));
     assert_eq!(rules.entries().len(), RULES_MAX);
     rules.delete(None, &[7..=7]).unwrap();
-    let _ = rules.compile(&Tables::default());
+    let _ = compile(&mut rules);
     assert!(rules.add(rule(7, Action::Allow)).is_ok());
 }
 
@@ -122,7 +126,7 @@ fn jumps_lead_to_the_first_rule_of_the_number_or_behind_and_skipto_never_back() 
     rules.add(rule(200, Action::SkipTo(Arg::Value(400)))).unwrap();
     rules.add(rule(250, Action::SkipTo(Arg::Value(100)))).unwrap();
     rules.add(rule(260, Action::Call(Arg::Value(100)))).unwrap();
-    let ruleset = rules.compile(&Tables::default());
+    let ruleset = compile(&mut rules);
     let targets: Vec<_> = (0..ruleset.len()).map(|at| ruleset.rule(at).unwrap().target).collect();
     assert_eq!(targets, [None, Some(5), Some(3), Some(0), None, None, None]);
     assert_eq!((ruleset.position_of_number(261), ruleset.position_of_number(65535)), (4, 6));
@@ -145,17 +149,44 @@ fn names_of_states_have_numbers_that_stay() {
 }
 
 #[test]
+fn names_of_states_are_bounded() {
+    let mut rules = Rules::new(Action::Deny);
+    let check = |name: String| rule(1, Action::CheckState(Flow::Named(name)));
+    rules.flows = (0..FLOWS_MAX).map(|n| n.to_string()).collect();
+    assert_eq!(rules.add(check("another".into())), Err(Error::TooManyFlows));
+    assert_eq!(rules.add(check("7".into())), Ok(1));
+}
+
+#[test]
 fn a_hook_is_empty_if_nothing_but_passing_can_happen_there() {
     use ipfw::rule::Hook::{Egress, Forward, Ingress};
-    let tables = Tables::default();
     let mut rules = Rules::new(Action::Allow);
-    assert!(rules.compile(&tables).is_empty_at(Ingress));
+    assert!(compile(&mut rules).is_empty_at(Ingress));
     rules.set_default(Action::Deny);
-    let ruleset = rules.compile(&tables);
+    let ruleset = compile(&mut rules);
     assert!(!ruleset.is_empty_at(Ingress) && !ruleset.is_empty_at(Egress) && ruleset.is_empty_at(Forward));
     let only = |is| vec![Clause { any: vec![Term { not: false, is }] }];
     rules.add(Rule { body: only(Match::At(Egress)), ..rule(10, Action::Allow) }).unwrap();
     rules.add(Rule { body: only(Match::At(Forward)), ..rule(20, Action::Count) }).unwrap();
-    let ruleset = rules.compile(&tables);
+    let ruleset = compile(&mut rules);
     assert!(!ruleset.is_empty_at(Ingress) && ruleset.is_empty_at(Egress) && !ruleset.is_empty_at(Forward));
+}
+
+#[test]
+fn counters_and_logs_of_rules_begin_again_and_stay_with_them() {
+    let mut rules = rules(&[100, 200, 300]);
+    let counted = Counted { packets: 5, bytes: 500, last: None };
+    rules.zero(None, &[150..=300], |_| counted).unwrap();
+    rules.reset_log(Some(0), &[100..=100]).unwrap();
+    assert_eq!(rules.zero(None, &[400..=500], |_| counted), Err(Error::NoSuchRule(400..=500)));
+    rules.flush(None).unwrap();
+    for number in [100, 200, 300] {
+        rules.add(rule(number, Action::Count)).unwrap();
+    }
+    let zeroed: Vec<_> = rules.entries().iter().map(|entry| entry.zeroed.packets).collect();
+    assert_eq!(zeroed, [0, 5, 5, 0]);
+    let ruleset = compile(&mut rules);
+    assert_eq!((ruleset.rule(0).unwrap().log_resets, ruleset.rule(1).unwrap().log_resets), (1, 0));
+    rules.zero(None, &[], |_| counted).unwrap();
+    assert!(rules.entries().iter().all(|entry| entry.zeroed == counted));
 }

@@ -1,6 +1,6 @@
 //! Cuts trees.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::boxes::Area;
 use super::{DIMS, DST, Forest, LEAF, Node, SRC, Tree, VIEWS};
@@ -91,7 +91,7 @@ struct Gardener<'a> {
     /// Nodes and rules of leaves that may still come.
     left: usize,
     /// Leaves that there are already, by their rules.
-    known: HashMap<Vec<u32>, u32>,
+    known: BTreeMap<Vec<u32>, u32>,
     /// Nodes that wait for what they will be.
     waiting: VecDeque<Plot>,
 }
@@ -118,7 +118,7 @@ struct Cut {
 impl<'a> Gardener<'a> {
     fn new(forest: &'a mut Forest, boxes: &'a [Boxed]) -> Self {
         let left = GROWTH * boxes.len() + GROWTH_FREE;
-        Self { forest, boxes, left, known: HashMap::new(), waiting: VecDeque::new() }
+        Self { forest, boxes, left, known: BTreeMap::new(), waiting: VecDeque::new() }
     }
 
     /// The tree. One that must be `small` is given up when it has used up its room; any other has longer leaves then.

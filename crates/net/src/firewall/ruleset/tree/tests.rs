@@ -6,6 +6,7 @@ use ipfw::rule::{Action, Hook};
 use super::*;
 use crate::firewall::ruleset::{Rules, Ruleset};
 use crate::firewall::subject::Part;
+use crate::firewall::table::Lookups;
 use crate::secret::Secret;
 use crate::tables::Tables;
 
@@ -16,7 +17,7 @@ fn ruleset(lines: impl Iterator<Item = String>) -> Ruleset {
         let Command::Add(rule) = ipfw::parse_line(&line).unwrap() else { panic!("{line}") };
         rules.add(rule).unwrap();
     }
-    rules.compile(&Tables::default())
+    rules.compile(&Tables::default(), &Lookups::new(1).unwrap())
 }
 
 fn packet(src: u32, dst: u32, dst_port: u16) -> Subject {

@@ -1,0 +1,209 @@
+//! How often rules matched: each CPU writes its own rows, anybody reads and adds up.
+//!
+//! A row belongs to the rule whose identity it bears, so it lives on when another ruleset takes the place of the old
+//! one, and begins at zero when its place changes hands. What `zero` takes off is subtracted by who reads.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::Arc;
+
+use super::{RULES_MAX, RuleId};
+use crate::time::Instant;
+
+/// One CPU's counters of all rules: the writing end.
+#[derive(Debug)]
+pub struct RuleCounters {
+    rows: Arc<[Row]>,
+}
+
+/// A reading end of one CPU's counters, for any thread. It outlives the CPU.
+#[derive(Clone, Debug)]
+pub struct RuleCountersReader {
+    rows: Arc<[Row]>,
+}
+
+/// What a rule has matched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, network header and all.
+    pub bytes: u64,
+    /// When the last one did.
+    pub last: Option<Instant>,
+}
+
+/// Half a cache line: packets, bytes, the last match, and whose they are.
+#[derive(Debug, Default)]
+#[repr(align(32))]
+struct Row {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    last_ns: AtomicU64,
+    /// From below: the rule's epoch, how often its log was reset, and what it has logged since.
+    whose: AtomicU64,
+}
+
+/// Bits of [`Row::whose`] above which the number of logged packets stands.
+const LOGGED: u32 = 32;
+const RESETS: u32 = 16;
+
+impl RuleCounters {
+    /// All at zero. Their memory is taken now: 2 MiB.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { rows: (0..RULES_MAX).map(|_| Row::default()).collect() }
+    }
+
+    /// Counts packets that a rule matched.
+    #[inline]
+    pub fn count(&mut self, id: RuleId, packets: u64, bytes: u64, now: Instant) {
+        let Some(row) = self.rows.get(usize::from(id.slot)) else { return };
+        if row.epoch(Relaxed) != id.epoch {
+            row.change_hands(id.epoch);
+        }
+        bump(&row.packets, packets);
+        bump(&row.bytes, bytes);
+        row.last_ns.store(now.ns(), Relaxed);
+    }
+
+    /// Whether a match is logged of a rule that logs `most` of them on this CPU (0 for all): counted if it is. `resets`
+    /// is how often its log was reset; with another number it begins again.
+    #[must_use]
+    pub fn log(&mut self, id: RuleId, resets: u16, most: u32) -> bool {
+        let Some(row) = self.rows.get(usize::from(id.slot)) else { return false };
+        if row.epoch(Relaxed) != id.epoch {
+            row.change_hands(id.epoch);
+        }
+        let whose = u64::from(id.epoch) | u64::from(resets) << RESETS;
+        let before = row.whose.load(Relaxed);
+        let is_same = before & 0xffff_ffff == whose;
+        let logged = if is_same { before >> LOGGED } else { 0 };
+        if most != 0 && logged >= u64::from(most) {
+            return false;
+        }
+        let logged = (logged + 1).min(u32::MAX.into());
+        row.whose.store(whose | logged << LOGGED, Release);
+        true
+    }
+
+    /// A reading end.
+    #[must_use]
+    pub fn reader(&self) -> RuleCountersReader {
+        RuleCountersReader { rows: Arc::clone(&self.rows) }
+    }
+}
+
+impl Default for RuleCounters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RuleCountersReader {
+    /// What a rule has matched on this CPU, now or a moment ago.
+    #[must_use]
+    pub fn get(&self, id: RuleId) -> Counted {
+        let row = self.rows.get(usize::from(id.slot)).filter(|row| row.epoch(Acquire) == id.epoch);
+        row.map_or_else(Counted::default, |row| {
+            let (packets, bytes) = (row.packets.load(Relaxed), row.bytes.load(Relaxed));
+            let last = Instant::from_ns(row.last_ns.load(Relaxed));
+            Counted { packets, bytes, last: (packets > 0).then_some(last) }
+        })
+    }
+}
+
+/// What a rule has matched on all CPUs.
+pub fn sum<'a>(cpus: impl IntoIterator<Item = &'a RuleCountersReader>, id: RuleId) -> Counted {
+    cpus.into_iter().map(|cpu| cpu.get(id)).fold(Counted::default(), |all, cpu| Counted {
+        packets: all.packets.wrapping_add(cpu.packets),
+        bytes: all.bytes.wrapping_add(cpu.bytes),
+        last: all.last.max(cpu.last),
+    })
+}
+
+impl Counted {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let packets = self.packets.saturating_sub(earlier.packets);
+        let bytes = self.bytes.saturating_sub(earlier.bytes);
+        Self { packets, bytes, last: self.last.filter(|_| packets > 0) }
+    }
+}
+
+impl Row {
+    #[expect(clippy::cast_possible_truncation, reason = "the epoch is in the lower bits")]
+    fn epoch(&self, order: core::sync::atomic::Ordering) -> u16 {
+        self.whose.load(order) as u16
+    }
+
+    /// Begins at zero for another rule.
+    #[cold]
+    fn change_hands(&self, epoch: u16) {
+        self.packets.store(0, Relaxed);
+        self.bytes.store(0, Relaxed);
+        self.whose.store(epoch.into(), Release);
+    }
+}
+
+/// Not `fetch_add`, which locks the line: there is no other writer.
+#[inline]
+fn bump(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: RuleId = RuleId { slot: 65534, epoch: 3 };
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
+    #[test]
+    fn what_all_cpus_counted_is_added_up() {
+        let mut cpus = [RuleCounters::new(), RuleCounters::new()];
+        let readers = [cpus[0].reader(), cpus[1].reader()];
+        assert_eq!(sum(&readers, ID), Counted::default());
+        cpus[0].count(ID, 2, 120, at(5));
+        cpus[1].count(ID, 1, 60, at(9));
+        cpus[0].count(ID, 1, 60, at(7));
+        assert_eq!(sum(&readers, ID), Counted { packets: 4, bytes: 240, last: Some(at(9)) });
+    }
+
+    #[test]
+    fn a_place_that_changed_hands_begins_at_zero_and_the_old_rule_has_nothing() {
+        let mut cpu = RuleCounters::new();
+        let heir = RuleId { epoch: 4, ..ID };
+        cpu.count(ID, 7, 700, at(1));
+        assert_eq!(cpu.reader().get(heir), Counted::default());
+        cpu.count(heir, 1, 60, at(2));
+        assert_eq!(cpu.reader().get(ID), Counted::default());
+        assert_eq!(cpu.reader().get(heir), Counted { packets: 1, bytes: 60, last: Some(at(2)) });
+    }
+
+    #[test]
+    fn what_was_zeroed_is_taken_off() {
+        let mut cpu = RuleCounters::new();
+        cpu.count(ID, 7, 700, at(1));
+        let zero = cpu.reader().get(ID);
+        assert_eq!(cpu.reader().get(ID).since(zero), Counted::default());
+        cpu.count(ID, 1, 60, at(2));
+        assert_eq!(cpu.reader().get(ID).since(zero), Counted { packets: 1, bytes: 60, last: Some(at(2)) });
+    }
+
+    #[test]
+    fn a_rule_falls_silent_and_speaks_again_when_its_log_is_reset() {
+        let mut cpu = RuleCounters::new();
+        let logged = |cpu: &mut RuleCounters, resets| (0..5).filter(|_| cpu.log(ID, resets, 3)).count();
+        assert_eq!((logged(&mut cpu, 0), logged(&mut cpu, 0), logged(&mut cpu, 1)), (3, 0, 3));
+        assert!((0..100).all(|_| cpu.log(ID, 1, 0)));
+        cpu.count(ID, 1, 60, at(2));
+        assert_eq!(cpu.reader().get(ID).packets, 1);
+        // Another rule in its place has logged nothing yet.
+        assert!(cpu.log(RuleId { epoch: 9, ..ID }, 1, 1));
+    }
+}

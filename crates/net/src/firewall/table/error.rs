@@ -1,0 +1,67 @@
+//! What can be wrong with a command for tables.
+
+use core::fmt;
+
+use super::lookups::{ENTRIES_MAX, TABLES_MAX};
+
+/// Why a change of tables is refused. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no table of this name.
+    NoSuchTable(String),
+    /// There is one already.
+    TableExists(String),
+    /// There are [`TABLES_MAX`] tables.
+    TooManyTables,
+    /// A rule asks it.
+    InUse(String),
+    /// It is locked.
+    Locked(String),
+    /// Its keys are of another kind: which key, and of what.
+    WrongKey(String, String),
+    /// A rule asks it for another kind of key, or it is swapped for a table of another kind.
+    WrongKind(String),
+    /// The entry is there already.
+    EntryExists(String),
+    /// There is no such entry.
+    NoSuchEntry(String),
+    /// It has as many entries as it may, or there is no memory for more of them or for another value.
+    Full(String),
+    /// A limit beyond [`ENTRIES_MAX`].
+    LimitTooLarge,
+    /// The system has no address space for it.
+    NoMemory,
+    /// Link addresses: rules see packets from their network header on.
+    LinkAddresses,
+    /// When entries were used is not counted.
+    NotCounted,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchTable(name) => write!(f, "there is no table {name}"),
+            Self::TableExists(name) => write!(f, "there is a table {name} already"),
+            Self::TooManyTables => write!(f, "there are {TABLES_MAX} tables, and no room for more"),
+            Self::InUse(name) => write!(f, "a rule asks table {name}: delete the rule first"),
+            Self::Locked(name) => write!(f, "table {name} is locked"),
+            Self::WrongKey(name, key) => write!(f, "{key} is no key of table {name}"),
+            Self::WrongKind(name) => write!(f, "table {name} has keys of another kind"),
+            Self::EntryExists(key) => write!(f, "{key} is in the table already"),
+            Self::NoSuchEntry(key) => write!(f, "{key} is not in the table"),
+            Self::Full(name) => write!(f, "table {name} is full"),
+            Self::LimitTooLarge => write!(f, "a table has {ENTRIES_MAX} entries at the most"),
+            Self::NoMemory => write!(f, "there is no memory for another table"),
+            Self::LinkAddresses => {
+                write!(
+                    f,
+                    "link addresses cannot be looked up: rules see packets from their network header on"
+                )
+            }
+            Self::NotCounted => write!(f, "when entries of tables were used is not counted"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
