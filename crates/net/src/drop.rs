@@ -110,6 +110,7 @@ crate::count::named! {
     NatFull = "nat_full", "as many flows are translated as there may be";
     NatDenied = "nat_denied", "came to an outside address, and nobody inside had asked for it (deny_in)";
     NatUnknown = "nat_unknown", "an ICMP error from inside about a packet that was not translated";
+    Nptv6Unmappable = "nptv6_unmappable", "an IPv6 address that cannot make up for another prefix";
     // the way out
     NeighHoldFull = "neigh_hold_full", "too many packets wait for this neighbour's address";
     NeighTableFull = "neigh_table_full", "too many neighbours are being looked for";
