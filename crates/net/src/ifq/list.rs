@@ -58,6 +58,11 @@ impl List {
         nodes.nodes[self.first? as usize].queued.as_ref()
     }
 
+    /// The newest packet.
+    pub(crate) fn last_mut<'a, T>(&self, nodes: &'a mut Nodes<T>) -> Option<&'a mut Queued<T>> {
+        nodes.nodes[self.last? as usize].queued.as_mut()
+    }
+
     /// Packets.
     pub(crate) const fn len(&self) -> usize {
         self.len

@@ -51,6 +51,11 @@ impl Clock {
         *self = Self { at, ..new };
     }
 
+    /// When all that was given to it is sent.
+    pub(super) const fn sent_at(&self) -> Instant {
+        self.at
+    }
+
     /// When it can send the next packet.
     pub(super) const fn free_at(&self) -> Instant {
         if self.bandwidth == 0 { Instant::START } else { self.at }

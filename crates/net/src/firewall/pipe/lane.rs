@@ -14,6 +14,8 @@ use crate::time::Instant;
 /// A pipe, or that of one flow of it, on this CPU.
 pub(super) struct Lane<T> {
     pub(super) pipe: Arc<Pipe>,
+    /// The pipe's position in the configuration.
+    pub(super) position: usize,
     pub(super) key: Key,
     pub(super) hash: u64,
     /// The queue of what was sent to the pipe itself.
@@ -34,10 +36,11 @@ pub(super) struct Lane<T> {
 }
 
 impl<T> Lane<T> {
-    pub(super) fn new(pipe: Arc<Pipe>, key: Key, hash: u64, own: u32, clock: Clock) -> Self {
+    pub(super) fn new(pipe: Arc<Pipe>, position: usize, key: Key, hash: u64, own: u32, clock: Clock) -> Self {
         let turns = Turns::new(&pipe.turns);
         Self {
             pipe,
+            position,
             key,
             hash,
             own,

@@ -8,10 +8,12 @@ use core::cmp::Reverse;
 use hashbrown::HashTable;
 use pkt::Pkt;
 
+#[cfg(test)]
+pub(super) use self::place::FLOWS_MAX;
 pub(super) use self::place::Way;
 use super::events::{Event, Events};
 use super::lane::Lane;
-use super::queue::buffers;
+use super::queue::{Queue, buffers};
 use super::show::{PipeState, QueueState};
 use super::slab::Slab;
 use super::turns::Store;
@@ -26,7 +28,7 @@ const CATCH_UP: usize = 64;
 
 /// All lanes of a CPU.
 pub(super) struct Own<T> {
-    id: CpuId,
+    pub(super) id: CpuId,
     cpus: u16,
     pub(super) store: Store<T>,
     lanes: Slab<Lane<T>>,
@@ -186,15 +188,17 @@ impl<T> Own<T> {
 
     /// All lanes, by number.
     pub(super) fn show(&self) -> Vec<PipeState> {
-        let mut states: Vec<PipeState> = self.lanes.iter().map(|(at, lane)| self.state(at, lane)).collect();
+        let members = Members::of(&self.store.queues);
+        let mut states: Vec<PipeState> =
+            self.lanes.iter().map(|(at, lane)| self.state(lane, members.of_lane(at))).collect();
         states.sort_by_key(|state| (state.number, Reverse(state.key.is_overflow)));
         states
     }
 
-    fn state(&self, at: u32, lane: &Lane<T>) -> PipeState {
-        let members = self.store.queues.iter().filter(|(_, queue)| queue.lane == at);
+    fn state(&self, lane: &Lane<T>, members: impl Iterator<Item = u32>) -> PipeState {
         let mut queues: Vec<QueueState> = members
-            .map(|(_, queue)| {
+            .filter_map(|at| self.store.queues.get(at))
+            .map(|queue| {
                 let flows = if queue.number == 0 { lane.turns.in_flows() } else { (0, 0) };
                 QueueState {
                     number: queue.number,
@@ -214,5 +218,21 @@ impl<T> Own<T> {
             flying: lane.line.len(),
             queues,
         }
+    }
+}
+
+/// Which queues lead to which lane: sorted pairs of both.
+struct Members(Vec<(u32, u32)>);
+
+impl Members {
+    fn of(queues: &Slab<Queue>) -> Self {
+        let mut pairs: Vec<_> = queues.iter().map(|(at, queue)| (queue.lane, at)).collect();
+        pairs.sort_unstable();
+        Self(pairs)
+    }
+
+    fn of_lane(&self, lane: u32) -> impl Iterator<Item = u32> {
+        let first = self.0.partition_point(|(of, _)| *of < lane);
+        self.0[first..].iter().take_while(move |(of, _)| *of == lane).map(|(_, queue)| *queue)
     }
 }

@@ -1,9 +1,13 @@
 //! A bench for pipes: CPUs of virtual time, and a check that no packet is lost.
 
+mod change;
+mod cpus;
+mod flows;
 mod limits;
 mod rate;
+mod turns;
 
-use ipfw::command::{PipeConfig, QueueConfig};
+use ipfw::command::{FlowMask, PipeConfig, QueueConfig};
 use ipfw::rule::Hook;
 use pkt::{Arena, Pool};
 use wire::Protocol;
@@ -85,6 +89,11 @@ impl Lab {
 
     fn queue(&mut self, number: u16, config: QueueConfig) {
         self.config.set_queue(number, &config).expect("a configuration");
+        self.configure();
+    }
+
+    fn delete(&mut self, number: u16, is_queue: bool) {
+        assert!(self.config.delete(number, is_queue));
         self.configure();
     }
 
@@ -199,6 +208,11 @@ fn subject(of: Of) -> Subject {
         xmit: 2,
         tag: 0,
     }
+}
+
+/// Every host has a flow of its own.
+fn by_source() -> FlowMask {
+    FlowMask { src_ip: u32::MAX, src_ip6: u128::MAX, ..FlowMask::default() }
 }
 
 fn bandwidth(bandwidth: u64) -> PipeConfig {

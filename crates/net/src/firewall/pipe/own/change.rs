@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use pkt::Pkt;
 
-use super::{Head, Own};
+use super::{Head, Members, Own};
 use crate::drop::DropReason;
 use crate::firewall::pipe::config::{Config, Pipe};
 use crate::firewall::pipe::lane::Lane;
-use crate::firewall::pipe::queue::Queue;
-use crate::firewall::pipe::slab::Slab;
 use crate::firewall::pipe::turns::Turns;
 use crate::ifq::list::Queued;
 use crate::time::Instant;
@@ -52,7 +50,8 @@ impl<T> Own<T> {
             let Some(lane) = lanes.get_mut(at) else { continue };
             lane.unplanned();
             lane.plan(store, at, events);
-            let head = new.pipe_position(lane.pipe.number).and_then(|position| heads.get_mut(position));
+            lane.position = new.pipe_position(lane.pipe.number).unwrap_or(usize::MAX);
+            let head = heads.get_mut(lane.position);
             match head.filter(|_| lane.is_found) {
                 Some(head) if lane.is_flow() => head.flows += 1,
                 Some(head) => head.lane = Some(at),
@@ -84,11 +83,16 @@ impl<T> Own<T> {
     fn change_lane(&mut self, at: u32, pipe: &Arc<Pipe>, members: &Members, now: Instant) {
         let flow = self.lanes.get(at).filter(|lane| lane.is_flow()).map(|lane| lane.hash);
         let clock = self.clock(pipe, flow);
-        let Some(lane) = self.lanes.get_mut(at) else { return };
+        let Self { lanes, store, .. } = self;
+        let Some(lane) = lanes.get_mut(at) else { return };
         lane.clock.change(now, clock);
+        // At most one packet is being sent: the next one is taken when it is over.
+        if let Some(sending) = lane.line.last_mut(&mut store.nodes).filter(|queued| queued.since > now) {
+            sending.since = lane.clock.sent_at();
+        }
         let old = core::mem::replace(&mut lane.pipe, Arc::clone(pipe));
         let own = lane.own;
-        if let Some(queue) = self.store.queues.get_mut(own) {
+        if let Some(queue) = store.queues.get_mut(own) {
             queue.spec = pipe.spec;
         }
         if old.flows != pipe.flows {
@@ -193,6 +197,9 @@ impl<T> Own<T> {
             && let Ok(entry) = self.lane_of.find_entry(lane.hash, |it| *it == at)
         {
             entry.remove();
+            if let Some(head) = self.heads.get_mut(lane.position) {
+                head.flows = head.flows.saturating_sub(1);
+            }
         }
     }
 
@@ -213,21 +220,5 @@ impl<T> Own<T> {
         self.events.clear();
         self.heads.clear();
         self.store.graves.pkts.drain(..).map(|(pkt, _)| pkt).collect()
-    }
-}
-
-/// Which queues lead to which lane: sorted pairs of both.
-struct Members(Vec<(u32, u32)>);
-
-impl Members {
-    fn of(queues: &Slab<Queue>) -> Self {
-        let mut pairs: Vec<_> = queues.iter().map(|(at, queue)| (queue.lane, at)).collect();
-        pairs.sort_unstable();
-        Self(pairs)
-    }
-
-    fn of_lane(&self, lane: u32) -> impl Iterator<Item = u32> {
-        let first = self.0.partition_point(|(of, _)| *of < lane);
-        self.0[first..].iter().take_while(move |(of, _)| *of == lane).map(|(_, queue)| *queue)
     }
 }

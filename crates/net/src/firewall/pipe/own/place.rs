@@ -128,7 +128,7 @@ impl<T> Own<T> {
         let is_flow = !way.pipe.flows.is_one() && !key.is_overflow;
         let own = self.store.queues.insert(Queue::new(u32::MAX, 0, key, 0, way.pipe.spec, now));
         let clock = self.clock(way.pipe, is_flow.then_some(way.hash));
-        let at = self.lanes.insert(Lane::new(Arc::clone(way.pipe), key, way.hash, own, clock));
+        let at = self.lanes.insert(Lane::new(Arc::clone(way.pipe), way.position, key, way.hash, own, clock));
         if let Some(queue) = self.store.queues.get_mut(own) {
             queue.lane = at;
         }
