@@ -87,6 +87,8 @@ named! {
     StateReap = "state_reap", "states ended before their time, to make room for others";
     StateReapFailed = "state_reapfailed", "searches for states that could make room, in vain";
     StateOverflow = "state_overflow", "states not made because there were as many as may be";
+    TrackLimit = "track_limit", "states not made because of their rule's limit";
+    TrackOverflow = "track_overflow", "states not made because too many groups are limited";
     StateRecycled = "state_tcprecycled", "states of closed connections replaced by another connection's";
     StateKeepalives = "state_keepalives", "keepalives sent to the ends of idle connections that have states";
     StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";

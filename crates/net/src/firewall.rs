@@ -32,7 +32,7 @@ use crate::timers::Timer;
 use crate::{ip4, ip6, upper};
 use log::Log;
 use ruleset::Ruleset;
-use state::{Keepalive, Loose, Settings, States};
+use state::{Keepalive, Limits, Loose, Settings, States};
 use subject::Subject;
 use via::Vias;
 use walk::{Verdict, Walk};
@@ -66,6 +66,8 @@ pub struct Shared {
     pub settings: Settings,
     /// How many states all CPUs have together.
     pub loose: Arc<Loose>,
+    /// How many of them each `limit` counts.
+    pub limits: Arc<Limits>,
     /// How often each rule has logged.
     pub amounts: Arc<log::Amounts>,
 }
@@ -74,10 +76,10 @@ impl Firewall {
     /// A firewall of one CPU that remembers nothing yet. `key` keys its tables.
     #[must_use]
     pub fn new(shared: &Shared, cpu: CpuId, key: u128) -> Self {
-        let Shared { rules, settings, loose, amounts } = shared.clone();
+        let Shared { rules, settings, loose, limits, amounts } = shared.clone();
         Self {
             rules,
-            states: States::new(&Secret::new(key), settings, loose, cpu),
+            states: States::new(&Secret::new(key), settings, loose, limits, cpu),
             log: Log::new(amounts),
             vias: Vias::new(key),
             keepalives: Vec::new(),

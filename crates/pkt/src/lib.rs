@@ -6,6 +6,7 @@
 //! - [`PktVec`]: up to 256 packets that travel together.
 //! - [`Pool`]: the free buffers of one CPU, last in first out, cut from an [`Arena`] that a device may share.
 //! - [`ring`], [`port`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
+//! - [`tally`]: numbers that all CPUs count together, up to limits.
 //! - [`words`]: large arrays that all CPUs read and one thread changes in place.
 //!
 //! # Which files need unsafe
@@ -16,6 +17,7 @@ pub mod board;
 pub mod counters;
 pub mod port;
 pub mod ring;
+pub mod tally;
 pub mod wake;
 pub mod words;
 

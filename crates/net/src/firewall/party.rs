@@ -4,9 +4,10 @@ use ipfw::rule::{Keep, KeepKind};
 use pkt::Pkt;
 use wire::Protocol;
 
-use super::ruleset::{Compiled, FlowId};
-use super::state::{Flow, FlowName, Hash, Hit, Kind, New, Quoted, Refused, Seen, Segment, States};
+use super::ruleset::{self, Compiled, FlowId};
+use super::state::{Flow, FlowName, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment, States};
 use super::subject::Subject;
+use super::walk;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::msg::Msg;
@@ -53,16 +54,21 @@ impl Party {
         states: &mut States,
         rule: &Compiled,
         keep: &Keep,
+        asked: &ruleset::Seen,
         cpu: &mut Cpu,
     ) -> Result<(), DropReason> {
         let Some((flow, hash)) = self.flow else { return Ok(()) };
-        let kind = match keep.kind {
-            KeepKind::State | KeepKind::Record => Kind::Keep,
-            KeepKind::Limit(_) | KeepKind::RecordLimit(_) => Kind::Limit,
+        let limit = match keep.kind {
+            KeepKind::State | KeepKind::Record => None,
+            KeepKind::Limit(limit) | KeepKind::RecordLimit(limit) => {
+                // A table that does not say how many allows none.
+                Some(Limit { mask: limit.mask, max: walk::value(limit.max, asked).unwrap_or(0) })
+            }
         };
-        let new = New { rule: rule.id, flow: FlowName(rule.flow.0), kind };
+        let new = New { rule: rule.id, flow: FlowName(rule.flow.0), kind: Kind::Keep, limit };
         match states.install(&flow, hash, new, &self.seen, cpu.now, &mut cpu.counters) {
             Ok(_) => Ok(()),
+            Err(Refused::Limit) => Err(DropReason::FirewallLimit),
             Err(refused) => {
                 if refused == (Refused::Full { ask_all: true }) {
                     ask_all(cpu);

@@ -16,6 +16,8 @@ mod index;
 mod slab;
 mod wheel;
 mod loose;
+mod track;
+mod sweep;
 mod quoted;
 mod keepalive;
 mod settings;
@@ -35,7 +37,9 @@ pub use self::key::{End, Flow, Key};
 pub use self::loose::Loose;
 pub use self::quoted::Quoted;
 pub use self::settings::{SettingError, Settings};
+pub use self::sweep::Left;
 pub use self::tcp::{Phase, Segment};
+pub use self::track::{Group, Limit, Limits};
 
 use self::entry::bits;
 use self::index::Index;
@@ -43,6 +47,7 @@ use self::loose::Share;
 use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
 use self::slab::Slab;
 use self::tcp::{Judgement, Track};
+use self::track::{Outside, Tracks};
 use self::wheel::{Wheel, ms};
 
 /// One CPU's states.
@@ -53,6 +58,7 @@ pub struct States {
     secret: [u64; 4],
     settings: Settings,
     share: Share,
+    tracks: Tracks,
     /// Those that are looked at together.
     found: Vec<u32>,
     /// The slot of time, a quarter of a second, in which nothing was found that could make room.
@@ -65,6 +71,8 @@ const REAP_LOOKS: usize = 256;
 const REAP_MIN: u64 = 8;
 /// How long a search that was in vain is not repeated, milliseconds.
 const REAP_PAUSE_MS: u64 = 250;
+/// States of a group that are looked at, at the most, when its limit is reached.
+const TRACK_LOOKS: usize = 256;
 /// Keepalives of one [`States::tick`].
 const KEEPALIVES_MAX: usize = 8;
 
@@ -109,6 +117,8 @@ pub struct New {
     pub flow: FlowName,
     /// What makes it.
     pub kind: Kind,
+    /// If it is one of a limited number.
+    pub limit: Option<Limit>,
 }
 
 /// Why there is no state.
@@ -119,14 +129,24 @@ pub enum Refused {
         /// Nobody has asked the other CPUs yet in this second: ask them to [`States::reap`].
         ask_all: bool,
     },
+    /// There are as many as the rule's limit allows.
+    Limit,
+    /// There are as many groups with a limit as may be.
+    Tracks,
     /// There is no number left.
     NoMemory,
 }
 
 impl States {
-    /// No states. All CPUs have the same `loose`.
+    /// No states. All CPUs have the same `loose`, and the same `limits`.
     #[must_use]
-    pub fn new(secret: &Secret, settings: Settings, loose: Arc<Loose>, cpu: CpuId) -> Self {
+    pub fn new(
+        secret: &Secret,
+        settings: Settings,
+        loose: Arc<Loose>,
+        limits: Arc<Limits>,
+        cpu: CpuId,
+    ) -> Self {
         let key = |n: usize| secret.hash_one(("state", n));
         Self {
             slab: Slab::new(),
@@ -135,6 +155,7 @@ impl States {
             secret: core::array::from_fn(key),
             settings,
             share: Share::new(loose, cpu),
+            tracks: Tracks::new(limits),
             found: Vec::with_capacity(REAP_LOOKS),
             in_vain: 0,
         }
@@ -241,7 +262,7 @@ impl States {
         let life = match &seen.segment {
             Some(segment) => {
                 if segment.is_opening() && state.is_spent(now_ms) {
-                    self.remove(StateId(at));
+                    self.remove(StateId(at), now);
                     counters.add(Count::StateRecycled, 1);
                     return None;
                 }
@@ -274,7 +295,8 @@ impl States {
         Some(hit)
     }
 
-    /// Makes a state of a packet's flow, with the packet as its first. A dead one that it replaces is gone.
+    /// Makes a state of a packet's flow, with the packet as its first. If there is a live one of this name, the packet is
+    /// one more of that; a dead one is gone.
     ///
     /// # Errors
     ///
@@ -288,16 +310,24 @@ impl States {
         now: Instant,
         counters: &mut Counters,
     ) -> Result<StateId, Refused> {
-        if let Some(at) = self.lookup(flow, hash, new.flow) {
-            self.remove(StateId(at));
+        if let Some(hit) = self.hit(flow, hash, new.flow, seen, now, counters) {
+            return Ok(hit.id);
+        }
+        if let Some(dead) = self.lookup(flow, hash, new.flow) {
+            self.remove(StateId(dead), now);
         }
         self.make_room(now, counters)?;
+        let link = match new.limit {
+            Some(limit) => self.join(flow, new.rule, limit, now, counters)?,
+            None => wheel::NIL,
+        };
         let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
         let state = State {
             key: flow.key,
             rule: new.rule,
             flow: new.flow,
-            kind: new.kind,
+            kind: if new.limit.is_some() { Kind::Limit } else { new.kind },
+            link,
             bits: if flow.is_downward { bits::DOWNWARD } else { 0 },
             packets: 1,
             bytes: seen.bytes.into(),
@@ -308,7 +338,11 @@ impl States {
             Some(phase) => self.settings.life_of(phase),
             None => self.settings.life(flow.key.proto()),
         };
-        let at = self.slab.insert(state).ok_or(Refused::NoMemory)?;
+        let Some(at) = self.slab.insert(state) else {
+            self.tracks.leave(link, ms(now));
+            return Err(Refused::NoMemory);
+        };
+        self.tracks.name(link, at);
         self.share.add(self.settings.state_max);
         counters.add(Count::StateInstalled, 1);
         let Self { slab, index, secret, .. } = self;
@@ -316,6 +350,46 @@ impl States {
         self.wheel.link(&mut self.slab, at, ms(now));
         self.live(at, ms(now), life);
         Ok(StateId(at))
+    }
+
+    /// A membership in the group that a state to be belongs to, if its limit has not been reached. If it has, states of
+    /// the group that are over make room.
+    fn join(
+        &mut self,
+        flow: &Flow,
+        rule: RuleId,
+        limit: Limit,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<u32, Refused> {
+        let group = Group::of(rule, flow, limit.mask);
+        let tracks_max = self.settings.track_max;
+        let mut joined = self.tracks.join(&group, limit.max, tracks_max);
+        if joined == Err(Outside::Limit) && self.end_spent(&group, now) > 0 {
+            joined = self.tracks.join(&group, limit.max, tracks_max);
+        }
+        joined.map_err(|outside| match outside {
+            Outside::Limit => {
+                counters.add(Count::TrackLimit, 1);
+                Refused::Limit
+            }
+            Outside::Full => {
+                counters.add(Count::TrackOverflow, 1);
+                Refused::Tracks
+            }
+        })
+    }
+
+    /// Ends states of a group that are over, as far as they are this CPU's. Answers how many.
+    #[cold]
+    fn end_spent(&mut self, group: &Group, now: Instant) -> usize {
+        let mut found = core::mem::take(&mut self.found);
+        let is_spent = |at: &u32| self.slab.get(*at).is_some_and(|state| state.is_spent(ms(now)));
+        found.extend(self.tracks.states(group).take(TRACK_LOOKS).filter(is_spent));
+        let ended = found.len();
+        found.drain(..).for_each(|at| self.remove(StateId(at), now));
+        self.found = found;
+        ended
     }
 
     /// Room for one more, if there is any or can be made.
@@ -360,7 +434,7 @@ impl States {
                 state.is_spent(ms(now)) || state.phase() == Some(Phase::Opening) && is_late
             });
             if may_go && reaped < wanted {
-                self.remove(StateId(at));
+                self.remove(StateId(at), now);
                 reaped += 1;
             }
         }
@@ -371,9 +445,12 @@ impl States {
     }
 
     /// Ends a state now.
-    pub fn remove(&mut self, id: StateId) {
+    pub fn remove(&mut self, id: StateId, now: Instant) {
         if !self.slab.is_used(id.0) {
             return;
+        }
+        if let Some(state) = self.slab.get(id.0).filter(|state| state.kind == Kind::Limit) {
+            self.tracks.leave(state.link, ms(now));
         }
         let hash = hash_of(&self.slab, &self.secret, id.0);
         self.wheel.unlink(&mut self.slab, id.0);
@@ -386,20 +463,32 @@ impl States {
     /// When [`States::tick`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.wheel.deadline()
+        let tracks = self.tracks.due_ms(self.track_life_ms()).map(|ms| Instant::from_ns(ms * 1_000_000));
+        [self.wheel.deadline(), tracks].into_iter().flatten().min()
+    }
+
+    /// Groups of states that are, or were lately, counted by a `limit`.
+    #[must_use]
+    pub const fn tracks(&self) -> usize {
+        self.tracks.len()
+    }
+
+    fn track_life_ms(&self) -> u64 {
+        u64::from(self.settings.short_lifetime) * 1000
     }
 
     /// Looks at states whose lives may be over, `budget` of them at the most, ends those that are, and adds to
-    /// `keepalives` what idle connections are to be asked. Answers how many states it has looked at.
+    /// `keepalives` what idle connections are to be asked. Forgets groups that nobody is counted in any more. Answers how
+    /// many of all of them it has looked at.
     pub fn tick(&mut self, now: Instant, budget: usize, keepalives: &mut Vec<Keepalive>) -> usize {
         let (now_ms, most) = (ms(now), keepalives.len() + KEEPALIVES_MAX);
-        for done in 0..budget {
+        for done in self.tracks.tick(now_ms, self.track_life_ms(), budget)..budget {
             let Some(at) = self.wheel.due(now) else { return done };
             let Some(state) = self.slab.get(at) else { return done };
             let left = match u64::try_from(state.left_ms(now_ms)) {
                 Ok(left) if left > 0 => left,
                 _ => {
-                    self.remove(StateId(at));
+                    self.remove(StateId(at), now);
                     continue;
                 }
             };

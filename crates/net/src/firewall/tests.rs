@@ -430,3 +430,18 @@ fn an_idle_connection_is_asked_whether_it_is_still_there() {
         assert_eq!((to_server[0].seq, to_server[0].ack), (100, 701));
     }
 }
+
+#[test]
+fn the_eleventh_flow_of_a_source_is_refused_and_that_of_another_source_is_not() {
+    for (src, dst) in families() {
+        let other = if src.is_ipv4() { addr4(1, 10).into() } else { addr6(1, 10).into() };
+        let mut bench = router("add allow udp from any to any limit src-addr 10\n");
+        let passed =
+            (0..20).filter(|port| passes(&mut bench, 1, &udp((src, dst), (1000 + port, 53)))).count();
+        assert_eq!((passed, bench.drops()), (10, vec![(DropReason::FirewallLimit, 10)]));
+        assert!(passes(&mut bench, 2, &udp((dst, src), (53, 1009))), "the answer to one of the ten");
+        assert!(passes(&mut bench, 1, &udp((other, dst), (1000, 53))));
+        bench.advance(Duration::from_secs(12));
+        assert!(passes(&mut bench, 1, &udp((src, dst), (2000, 53))), "the ten are over");
+    }
+}

@@ -122,7 +122,7 @@ impl Firewall {
         let hit = party.state(&mut self.states, name, cpu)?;
         let Some(at) = self.rules.by_id(hit.rule) else {
             // Its rule is gone, and has taken its states along: this one had not been reached yet.
-            self.states.remove(hit.id);
+            self.states.remove(hit.id, cpu.now);
             return None;
         };
         if hit.is_denied {
@@ -140,7 +140,7 @@ impl Firewall {
         }
         if let Some(keep) = &rule.keep {
             let party = walk.party.get_or_insert_with(|| Party::of(walk.subject, pkt, states));
-            if let Err(reason) = party.keep(states, rule, keep, cpu) {
+            if let Err(reason) = party.keep(states, rule, keep, &walk.seen, cpu) {
                 return Step::die(reason);
             }
             if keep.defer {
@@ -238,7 +238,7 @@ fn mark(pkt: &mut Pkt, tag: Option<Tag>, seen: &Seen) {
 }
 
 /// A number that the rule says, or the table that matched.
-fn value<T: Copy + TryFrom<u32>>(arg: Arg<T>, seen: &Seen) -> Option<T> {
+pub(super) fn value<T: Copy + TryFrom<u32>>(arg: Arg<T>, seen: &Seen) -> Option<T> {
     match (arg, seen.arg) {
         (Arg::Value(value), _) => Some(value),
         (Arg::Table, Some(TableArg::Number(number))) => T::try_from(number).ok(),

@@ -9,8 +9,9 @@ use super::Bench;
 use crate::firewall::Shared;
 use crate::firewall::log::Amounts;
 use crate::firewall::ruleset::Rules;
-use crate::firewall::state::{Loose, Settings};
+use crate::firewall::state::{Limits, Loose, Settings};
 use crate::firewall::table::Lookups;
+use crate::secret::Secret;
 
 /// The rules of a text, and deny at their end.
 pub(crate) fn rules(text: &str) -> Rules {
@@ -32,6 +33,7 @@ impl Bench {
             rules: Arc::new(rules.compile(&tables, &Lookups::new(1).unwrap())),
             settings: Settings::default(),
             loose: Loose::new(self.netisrs.len()),
+            limits: Limits::new(&Secret::new(11), 1 << 10),
             amounts: Arc::new(Amounts::new().unwrap()),
         };
         self.netisrs.iter_mut().for_each(|netisr| netisr.set_firewall(&shared));

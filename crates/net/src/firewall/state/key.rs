@@ -29,7 +29,7 @@ pub struct Flow {
 }
 
 /// One end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
     /// Address; an IPv4 address in the lower 32 bits.
     pub addr: u128,

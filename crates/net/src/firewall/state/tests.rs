@@ -10,6 +10,8 @@ mod full;
 mod icmp;
 mod keepalive;
 mod life;
+mod limit;
+mod sweep;
 mod table;
 
 const ANY: FlowName = FlowName::ANY;
@@ -40,7 +42,13 @@ impl World {
     }
 
     fn with(family: Family, settings: Settings) -> Self {
-        let states = States::new(&Secret::new(7), settings, Loose::new(1), CpuId(0));
+        let states = States::new(
+            &Secret::new(7),
+            settings,
+            Loose::new(1),
+            Limits::new(&Secret::new(8), 100),
+            CpuId(0),
+        );
         Self { states, now: Instant::START, counters: Counters::default(), family, keepalives: Vec::new() }
     }
 

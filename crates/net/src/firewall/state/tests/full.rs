@@ -18,7 +18,9 @@ impl Cpus {
     fn new(cpus: u16, state_max: u32) -> Self {
         let loose = Loose::new(cpus.into());
         let settings = Settings { state_max, ..Settings::default() };
-        let states = |cpu| States::new(&Secret::new(7), settings, Arc::clone(&loose), CpuId(cpu));
+        let limits = Limits::new(&Secret::new(8), 100);
+        let states =
+            |cpu| States::new(&Secret::new(7), settings, Arc::clone(&loose), Arc::clone(&limits), CpuId(cpu));
         let states = (0..cpus).map(states).collect();
         Self { states, loose, counters: Counters::default(), now: Instant::START, made: 0, asked: 0 }
     }

@@ -57,7 +57,8 @@ proptest! {
                     let hash = world.states.hash(&flow);
                     world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
                     let life = if flow.key.proto() == Protocol::UDP.0 { 10_000 } else { 5000 };
-                    plain.insert(plain_key(&flow, name), (now + life, flow, 1));
+                    let entry = plain.entry(plain_key(&flow, name)).or_insert((0, flow, 0));
+                    (entry.0, entry.2) = (now + life, entry.2 + 1);
                 }
                 Step::Hit(n) => {
                     let flow = flow(n);
@@ -78,7 +79,7 @@ proptest! {
                 Step::Remove(n) => {
                     let flow = flow(n);
                     if let Some(id) = world.states.find(&flow, world.states.hash(&flow), FlowName(1), world.now) {
-                        world.states.remove(id);
+                        world.states.remove(id, world.now);
                     }
                     plain.remove(&plain_key(&flow, 1));
                 }
