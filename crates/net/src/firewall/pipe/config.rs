@@ -1,6 +1,6 @@
 //! What pipes and queues there are: written by the control side, read by all CPUs.
 
-use core::hash::{Hash, Hasher};
+use core::hash::Hasher;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use ipfw::command::{Aqm, FlowMask, PipeConfig, QueueConfig, QueueLimit, Schedule
 
 use super::account::Accounts;
 use super::clock::BANDWIDTH_MAX;
+use super::key::Key;
 use super::red;
 use crate::ifq::codel;
 use crate::secret::Secret;
@@ -96,6 +97,8 @@ pub(super) struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Flows {
     pub(super) mask: FlowMask,
+    /// Whether all packets are of one flow: what is asked of every packet.
+    pub(super) is_one: bool,
     /// Flows at the most; more share.
     pub(super) max: usize,
 }
@@ -193,12 +196,17 @@ impl Config {
 
     /// The pipe of this number.
     pub(super) fn pipe(&self, number: u16) -> Option<&Arc<Pipe>> {
-        self.pipes.get(position(&self.pipe_at, number)?)
+        self.pipe_at(self.pipe_position(number)?)
     }
 
     /// Where among the pipes the one of this number is.
     pub(super) fn pipe_position(&self, number: u16) -> Option<usize> {
         position(&self.pipe_at, number)
+    }
+
+    /// The pipe at a position.
+    pub(super) fn pipe_at(&self, position: usize) -> Option<&Arc<Pipe>> {
+        self.pipes.get(position)
     }
 
     /// The queue of this number.
@@ -211,10 +219,15 @@ impl Config {
         self.pipes.len()
     }
 
-    /// A number that is the same on all CPUs, and that nobody outside knows.
-    pub(super) fn hash(&self, of: impl Hash) -> u64 {
+    /// A number that is the same on all CPUs, and that nobody outside knows: of a pipe, or a queue of a lane, and the
+    /// key of a flow.
+    pub(super) fn hash(&self, of: (u32, u16), key: &Key) -> u64 {
         let mut hasher = Secret::new(self.key).hasher();
-        of.hash(&mut hasher);
+        hasher.write_u64(u64::from(of.0) << 16 | u64::from(of.1));
+        // Nearly all have no key, and to write it costs more than all else.
+        if *key != Key::default() {
+            hasher.write(&key.to_bytes());
+        }
         hasher.finish()
     }
 }
@@ -258,7 +271,7 @@ impl Pipe {
             // Flows of flows: all together no more than one of them may have.
             flows.max = flows.max.min(FQ_FLOWS_MAX as usize / inner);
         }
-        let accounts = if flows.is_one() { 0 } else { flows.max };
+        let accounts = if flows.is_one { 0 } else { flows.max };
         Self {
             number,
             bandwidth: config.bandwidth.unwrap_or(0).min(BANDWIDTH_MAX),
@@ -286,12 +299,8 @@ impl Pipe {
 impl Flows {
     fn of(config: &QueueConfig) -> Self {
         let buckets = config.buckets.unwrap_or(BUCKETS).clamp(1, BUCKETS_MAX);
-        Self { mask: config.mask, max: (buckets * CHAIN_MAX) as usize }
-    }
-
-    /// Whether all packets are of one flow.
-    pub(super) fn is_one(&self) -> bool {
-        self.mask == FlowMask::default()
+        let is_one = config.mask == FlowMask::default();
+        Self { mask: config.mask, is_one, max: (buckets * CHAIN_MAX) as usize }
     }
 }
 

@@ -7,7 +7,7 @@ use wire::Protocol;
 use crate::firewall::subject::Subject;
 
 /// The masked bits that the packets of a flow have in common. Without a mask all packets have the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     /// Of the source address; an IPv4 address in the lower 32 bits.
     pub src: u128,
@@ -39,6 +39,19 @@ impl Key {
         is_ip4: false,
         is_overflow: true,
     };
+
+    /// All of it, for a hash.
+    pub(super) fn to_bytes(self) -> [u8; 42] {
+        let mut bytes = [0; 42];
+        bytes[..16].copy_from_slice(&self.src.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.dst.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.flow_label.to_le_bytes());
+        bytes[36..38].copy_from_slice(&self.src_port.to_le_bytes());
+        bytes[38..40].copy_from_slice(&self.dst_port.to_le_bytes());
+        bytes[40] = self.proto;
+        bytes[41] = u8::from(self.is_ip4) | u8::from(self.is_overflow) << 1;
+        bytes
+    }
 
     /// The flow of a packet. ICMP's type and code are no ports.
     pub(super) fn of(mask: &FlowMask, subject: &Subject, pkt: &Pkt) -> Self {

@@ -54,21 +54,21 @@ impl<'a> Way<'a> {
                 (queue.pipe, Some(&**queue))
             }
         };
-        let pipe = config.pipe(number)?;
         let position = config.pipe_position(number)?;
+        let pipe = config.pipe_at(position)?;
         let key_of = |flows: &config::Flows| {
-            if flows.is_one() { Key::default() } else { Key::of(&flows.mask, subject, pkt) }
+            if flows.is_one { Key::default() } else { Key::of(&flows.mask, subject, pkt) }
         };
         let key = key_of(&pipe.flows);
         let queue_key = queue.map_or_else(Key::default, |queue| key_of(&queue.flows));
-        let hash = if pipe.flows.is_one() { 0 } else { config.hash((number, key)) };
+        let hash = if pipe.flows.is_one { 0 } else { config.hash((0, number), &key) };
         Some(Self { config, pipe, position, queue, key, queue_key, hash })
     }
 
     /// A number that the packets of a flow have in common, whatever the masks say.
     pub(in crate::firewall::pipe) fn flow(&self, subject: &Subject) -> u64 {
         let Subject { src, dst, proto, src_port, dst_port, .. } = *subject;
-        self.config.hash((src, dst, proto, src_port, dst_port))
+        self.config.hash((0, 0), &Key { src, dst, proto, src_port, dst_port, ..Key::default() })
     }
 }
 
@@ -78,7 +78,7 @@ impl<T> Own<T> {
         if !way.pipe.is_exact || self.cpus == 1 {
             return None;
         }
-        let number = if way.pipe.flows.is_one() { u64::from(way.pipe.number) } else { way.hash };
+        let number = if way.pipe.flows.is_one { u64::from(way.pipe.number) } else { way.hash };
         let owner = CpuId(u16::try_from(number % u64::from(self.cpus)).unwrap_or(0));
         (owner != self.id).then_some(owner)
     }
@@ -95,7 +95,7 @@ impl<T> Own<T> {
 
     fn lane(&mut self, way: &Way<'_>, now: Instant) -> u32 {
         let head = self.heads.get(way.position).copied().unwrap_or_default();
-        if !way.pipe.flows.is_one() {
+        if !way.pipe.flows.is_one {
             let is_it = |at: &u32| {
                 let lane = self.lanes.get(*at);
                 lane.is_some_and(|lane| lane.pipe.number == way.pipe.number && lane.key == way.key)
@@ -107,7 +107,7 @@ impl<T> Own<T> {
                 return self.new_lane(way, way.key, now);
             }
         }
-        let key = if way.pipe.flows.is_one() { Key::default() } else { Key::OVERFLOW };
+        let key = if way.pipe.flows.is_one { Key::default() } else { Key::OVERFLOW };
         head.lane.unwrap_or_else(|| self.new_lane(way, key, now))
     }
 
@@ -125,7 +125,7 @@ impl<T> Own<T> {
 
     #[cold]
     fn new_lane(&mut self, way: &Way<'_>, key: Key, now: Instant) -> u32 {
-        let is_flow = !way.pipe.flows.is_one() && !key.is_overflow;
+        let is_flow = !way.pipe.flows.is_one && !key.is_overflow;
         let own = self.store.queues.insert(Queue::new(u32::MAX, 0, key, 0, way.pipe.spec, now));
         let clock = self.clock(way.pipe, is_flow.then_some(way.hash));
         let at = self.lanes.insert(Lane::new(Arc::clone(way.pipe), way.position, key, way.hash, own, clock));
@@ -172,7 +172,7 @@ impl<T> Own<T> {
             let queue = self.store.queues.get(*at);
             queue.is_some_and(|queue| queue.lane == lane && queue.number == number && queue.key == key)
         };
-        self.queue_of.find(queue_hash(way.config, lane, number, key), is_it).copied()
+        self.queue_of.find(way.config.hash((lane, number), &key), is_it).copied()
     }
 
     #[cold]
@@ -189,7 +189,7 @@ impl<T> Own<T> {
 
     #[cold]
     fn new_queue(&mut self, lane: u32, way: &Way<'_>, queue: &config::Queue, key: Key, now: Instant) -> u32 {
-        let hash = queue_hash(way.config, lane, queue.number, key);
+        let hash = way.config.hash((lane, queue.number), &key);
         let at = self.store.queues.insert(Queue::new(lane, queue.number, key, hash, queue.spec, now));
         let queues = &self.store.queues;
         self.queue_of.insert_unique(hash, at, |at| queues.get(*at).map_or(0, |queue| queue.hash));
@@ -226,11 +226,6 @@ impl<T> Own<T> {
             }
         }
     }
-}
-
-/// What a queue is found by.
-fn queue_hash(config: &Config, lane: u32, number: u16, key: Key) -> u64 {
-    if key == Key::default() { config.hash((lane, number)) } else { config.hash((lane, number, key)) }
 }
 
 /// The number under a hand that goes round `end` numbers.
