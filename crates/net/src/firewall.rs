@@ -12,9 +12,11 @@ mod walk;
 mod party;
 pub mod state;
 mod alter;
+mod onward;
 pub mod nat;
 pub mod via;
 pub mod pipe;
+pub mod shape;
 pub mod log;
 
 use core::time::Duration;
@@ -28,10 +30,13 @@ use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::next::{Next, Resume};
 use crate::secret::Secret;
+use crate::time::Instant;
 use crate::timers::Timer;
 use crate::{ip4, ip6, upper};
 use log::Log;
-use ruleset::Ruleset;
+use pipe::Pipes;
+use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
+use shape::Ticket;
 use state::{Keepalive, Limits, Loose, Settings, States};
 use subject::Subject;
 use via::Vias;
@@ -39,14 +44,21 @@ use walk::{Verdict, Walk};
 
 pub use hook::Hooks;
 pub(crate) use hook::{ask, ask_all, ask_outward};
+pub use shape::Shape;
+pub(crate) use shape::{release, shape};
 pub use via::Via;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.
 pub struct Firewall {
     rules: Arc<Ruleset>,
     states: States,
+    counters: RuleCounters,
+    pipes: Pipes<Ticket>,
+    one_pass: bool,
     log: Log,
     vias: Vias,
+    /// Packets that have left pipes, for a moment.
+    left: Vec<(Pkt, Ticket)>,
     /// To be sent to the ends of idle connections, when the states have been looked at.
     keepalives: Vec<Keepalive>,
     timer_is_set: bool,
@@ -62,6 +74,10 @@ const EVERY: Duration = Duration::from_secs(1);
 pub struct Shared {
     /// The rules in force.
     pub rules: Arc<Ruleset>,
+    /// Whether a packet that left a pipe is not asked about again at its hook.
+    pub one_pass: bool,
+    /// Pipes and queues.
+    pub pipes: Arc<pipe::Config>,
     /// What is set about states.
     pub settings: Settings,
     /// How many states all CPUs have together.
@@ -75,10 +91,14 @@ pub struct Shared {
 impl Firewall {
     /// A firewall of one CPU that remembers nothing yet. `key` keys its tables.
     #[must_use]
-    pub fn new(shared: &Shared, cpu: CpuId, key: u128) -> Self {
-        let Shared { rules, settings, loose, limits, amounts } = shared.clone();
+    pub fn new(shared: &Shared, cpu: CpuId, cpus: u16, buffers: usize, key: u128) -> Self {
+        let Shared { rules, one_pass, pipes: _, settings, loose, limits, amounts } = shared.clone();
         Self {
             rules,
+            counters: RuleCounters::new(),
+            pipes: Pipes::new(cpu, cpus, buffers),
+            one_pass,
+            left: Vec::new(),
             states: States::new(&Secret::new(key), settings, loose, limits, cpu),
             log: Log::new(amounts),
             vias: Vias::new(key),
@@ -88,9 +108,11 @@ impl Firewall {
     }
 
     /// Puts other rules in force. What is remembered of flows stays, as far as its rules do.
-    pub fn set(&mut self, shared: &Shared) {
+    pub fn set(&mut self, shared: &Shared, now: Instant) {
         self.rules = Arc::clone(&shared.rules);
         self.states.configure(shared.settings.clone());
+        self.one_pass = shared.one_pass;
+        self.pipes.configure(Arc::clone(&shared.pipes), now);
     }
 
     /// The hooks at which packets meet rules.
@@ -99,6 +121,34 @@ impl Firewall {
         let all = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
         let busy = all.into_iter().filter(|hook| !self.rules.is_empty_at(*hook));
         busy.fold(Hooks::default(), Hooks::with)
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
+    }
+
+    /// Where any thread can read what its rules have counted.
+    #[must_use]
+    pub fn counters(&self) -> RuleCountersReader {
+        self.counters.reader()
+    }
+
+    /// This CPU's part of the pipes.
+    #[must_use]
+    pub const fn pipes(&self) -> &Pipes<Ticket> {
+        &self.pipes
+    }
+
+    /// When packets that wait here must be looked at.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.pipes.deadline()
+    }
+
+    /// Takes out all packets that wait here, for the end.
+    pub(crate) fn drain(&mut self) -> Vec<Pkt> {
+        self.pipes.drain()
     }
 
     /// What is remembered of flows.
@@ -135,6 +185,26 @@ impl Firewall {
             }
             Err(_) => Verdict::Go(Next::Drop(DropReason::FirewallBogus)),
         };
+        self.next(verdict, hook)
+    }
+
+    /// The same of a packet that has been on its way already, up to this rule.
+    fn ask_again(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook, rule: RuleId) -> Option<Next> {
+        if self.one_pass {
+            return None;
+        }
+        let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
+        let Ok(subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
+            return Some(Next::Drop(DropReason::FirewallBogus));
+        };
+        // Where the rule is gone, others may stand in its place: all are asked.
+        let from = self.rules.by_id(rule).map_or(0, |at| at + 1);
+        let subject = Subject { tag: pkt.tag, ..subject };
+        let verdict = self.walk(cpu, pkt, Walk::new(&subject, None).from(from));
+        self.next(verdict, hook)
+    }
+
+    fn next(&mut self, verdict: Verdict, hook: Hook) -> Option<Next> {
         match verdict {
             Verdict::Pass => None,
             Verdict::Go(next) => Some(next),

@@ -18,7 +18,7 @@ use pkt::{Pkt, Pool};
 
 use crate::cpu::CpuId;
 use crate::netisr::{Moving, Netisr};
-use crate::{addr, neigh};
+use crate::{addr, firewall, neigh};
 
 /// A message to a CPU.
 pub enum Msg {
@@ -34,6 +34,8 @@ pub enum Msg {
     Addr(addr::Msg),
     /// The firewall has no room for states: end some of yours.
     Reap,
+    /// A packet for a pipe that one CPU owns, or from it.
+    Shape(firewall::shape::Message),
 }
 
 /// A message that visits all CPUs.

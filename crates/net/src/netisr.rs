@@ -55,7 +55,7 @@ impl Netisr {
         self.cpu.now = now;
         let messages = self.messages();
         let packets = self.handed_over() + self.receive();
-        let timers = timers::run(&mut self.cpu);
+        let timers = timers::run(&mut self.cpu) + firewall::release(&mut self.cpu);
         self.roll_up();
         let worked = messages + packets + timers;
         self.cpu.count(Count::Turns);
@@ -132,7 +132,8 @@ impl Netisr {
             return cpu.now;
         }
         let timer = cpu.timers.deadline().unwrap_or(Instant::NEVER);
-        let next = timer.min(cpu.ifqs.deadline());
+        let pipes = cpu.firewall.as_ref().map_or(Instant::NEVER, |firewall| firewall.deadline());
+        let next = timer.min(cpu.ifqs.deadline()).min(pipes);
         let held_up = cpu.peers.is_backlogged() || rings.iter().any(|ring| ring.driver.busy());
         if held_up { next.min(cpu.now + SOON) } else { next }
     }
@@ -153,6 +154,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Answer(problem) => icmp::answer(cpu, pkt, problem),
         Next::Reset => tcp::refuse(cpu, pkt),
         Next::Via(via) => firewall::via::send(cpu, pkt, via),
+        Next::Shape(way) => firewall::shape(cpu, pkt, way, None),
         Next::Drop(reason) => cpu.bury(pkt, reason),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
-use crate::firewall::Via;
+use crate::firewall::{Shape, Via};
 use crate::icmp::Problem;
 
 /// What a stage answers for one packet: the places that a packet may go to.
@@ -39,6 +39,8 @@ pub enum Next {
     Reset,
     /// [`crate::firewall::via`]: a rule says to which next hop it goes.
     Via(Via),
+    /// [`crate::firewall::shape`]: a rule sends it through a pipe.
+    Shape(Shape),
     /// Dies.
     Drop(DropReason),
 }

@@ -65,6 +65,11 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::LocalOut) {
         return dispatch(cpu, pkt, next);
     }
+    leave::<F>(cpu, pkt);
+}
+
+/// Sends a packet that was made here where its route leads, when rules have let it pass.
+pub(crate) fn leave<F: Source>(cpu: &mut Cpu, pkt: Pkt) {
     match way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop, metrics }) => to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),

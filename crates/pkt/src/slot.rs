@@ -150,6 +150,8 @@ impl Flags {
     pub const PRIORITY: Self = Self(1 << 10);
     /// Made by the firewall itself, which is not asked about it.
     pub const GENERATED: Self = Self(1 << 11);
+    /// The firewall has been asked about it already where it goes on.
+    pub const ASKED: Self = Self(1 << 12);
 
     /// Whether all facts of `other` hold.
     #[must_use]

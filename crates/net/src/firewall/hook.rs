@@ -42,7 +42,11 @@ const fn bit(hook: Hook) -> u8 {
 /// Next   [`Next::Drop`], [`Next::Answer`], [`Next::Reset`], and where else rules send packets.
 #[inline]
 pub(crate) fn ask(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
-    if cpu.hooks.has(hook) && !is_own(pkt, hook) { ask_rules(cpu, pkt, hook) } else { None }
+    if cpu.hooks.has(hook) && !is_own(pkt, hook) {
+        return ask_rules(cpu, pkt, hook);
+    }
+    pkt.flags.clear(Flags::ASKED);
+    None
 }
 
 /// [`ask`] about a packet that is to be forwarded by `pkt.outif`.
@@ -56,7 +60,7 @@ pub(crate) fn ask_outward(cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
 #[inline]
 pub(super) fn is_own(pkt: &Pkt, hook: Hook) -> bool {
     let own = if hook == Hook::Ingress { Flags::GENERATED.with(Flags::LOCAL) } else { Flags::GENERATED };
-    pkt.flags.any(own)
+    pkt.flags.any(own.with(Flags::ASKED))
 }
 
 #[cold]

@@ -328,7 +328,7 @@ fn a_reload_ends_states_of_rules_that_are_gone_and_of_no_others() {
             passes(&mut bench, 1, &udp(family, (1000, 53)))
                 && passes(&mut bench, 1, &udp(family, (1000, 99)))
         );
-        all.delete(None, &[30..=30]).unwrap();
+        all.rules.delete(None, &[30..=30]).unwrap();
         bench.set_rules(&mut all);
         assert!(passes(&mut bench, 2, &udp(back(family), (53, 1000))), "its rule is as it was");
         assert!(!passes(&mut bench, 2, &udp(back(family), (99, 1000))), "its rule is gone");
@@ -443,5 +443,26 @@ fn the_eleventh_flow_of_a_source_is_refused_and_that_of_another_source_is_not() 
         assert!(passes(&mut bench, 1, &udp((other, dst), (1000, 53))));
         bench.advance(Duration::from_secs(12));
         assert!(passes(&mut bench, 1, &udp((src, dst), (2000, 53))), "the ten are over");
+    }
+}
+
+#[test]
+fn what_a_table_holds_decides_and_rules_count_what_they_match() {
+    for family in families() {
+        let mut bench = router(&format!(
+            "table bad create type addr\ntable bad add {}\nadd 10 deny udp from table(bad) to any in\n\
+             add 20 allow udp from any to any\n",
+            family.0
+        ));
+        let other = (if family.0.is_ipv4() { addr4(1, 10).into() } else { addr6(1, 10).into() }, family.1);
+        for _ in 0..3 {
+            assert!(!passes(&mut bench, 1, &udp(family, (1, 2))));
+            assert!(passes(&mut bench, 1, &udp(other, (1, 2))));
+        }
+        let firewall = bench.cpu().firewall.as_ref().unwrap();
+        let rules = firewall.rules();
+        let ids = (0..rules.len()).map(|at| rules.rule(at).unwrap().id);
+        let counted: Vec<u64> = ids.map(|id| firewall.counters().get(id).packets).collect();
+        assert_eq!(counted[1..3], [3, 6], "the second is asked on the way in and on the way out");
     }
 }

@@ -8,7 +8,9 @@ use wire::{icmp4, icmp6};
 
 use super::log::Entry;
 use super::party::Party;
+use super::pipe::To;
 use super::ruleset::{Compiled, Ruleset, Seen};
+use super::shape::Shape;
 use super::subject::Subject;
 use super::{Firewall, alter};
 use crate::cpu::Cpu;
@@ -60,6 +62,11 @@ impl<'a> Walk<'a> {
     pub(super) fn new(subject: &'a Subject, party: Option<Party>) -> Self {
         let seen = Seen::default();
         Self { subject, at: 0, unprobed: 0, party, calls: [0; CALLS_MAX], depth: 0, seen }
+    }
+
+    /// From this position, as one that has come so far before.
+    pub(super) fn from(self, at: usize) -> Self {
+        Self { at, unprobed: at, ..self }
     }
 }
 
@@ -166,7 +173,10 @@ impl Firewall {
     }
 
     fn count(&mut self, cpu: &Cpu, pkt: &Pkt, at: usize) {
-        let _ = (cpu, pkt, at, &self.rules);
+        let Self { rules, counters, .. } = self;
+        if let Some(rule) = rules.rule(at) {
+            counters.count(rule.id, 1, pkt.len() as u64, cpu.now);
+        }
     }
 }
 
@@ -193,8 +203,18 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk<'_>, at:
             }
             next
         }
+        Action::Pipe(number) => shape(To::Pipe, *number, rule, walk),
+        Action::Queue(number) => shape(To::Queue, *number, rule, walk),
         _ => Step::die(DropReason::FirewallDeny),
     }
+}
+
+/// Through a pipe or queue. One that a table was to name and did not is as good as gone.
+fn shape(to: fn(u16) -> To, number: Arg<u16>, rule: &Compiled, walk: &Walk<'_>) -> Step {
+    let hook = walk.subject.hook;
+    value(number, &walk.seen).map_or(Step::die(DropReason::PipeGone), |number| {
+        Step::go(Next::Shape(Shape { to: to(number), hook, rule: rule.id }))
+    })
 }
 
 impl Step {

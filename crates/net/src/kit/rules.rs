@@ -3,34 +3,71 @@
 use std::sync::Arc;
 
 use ipfw::Command;
+use ipfw::command::{Switch, TableCommand};
 use ipfw::rule::Action;
 
 use super::Bench;
 use crate::firewall::Shared;
 use crate::firewall::log::Amounts;
+use crate::firewall::pipe;
 use crate::firewall::ruleset::Rules;
 use crate::firewall::state::{Limits, Loose, Settings};
 use crate::firewall::table::Lookups;
 use crate::secret::Secret;
+use crate::tables::Tables;
 
-/// The rules of a text, and deny at their end.
-pub(crate) fn rules(text: &str) -> Rules {
-    let mut rules = Rules::new(Action::Deny);
+/// What a firewall is told.
+pub(crate) struct Script {
+    /// The rules, and deny at their end.
+    pub(crate) rules: Rules,
+    pipes: pipe::Config,
+    lookups: Lookups,
+    one_pass: bool,
+}
+
+/// What a text says.
+pub(crate) fn rules(text: &str) -> Script {
+    let mut script = Script {
+        rules: Rules::new(Action::Deny),
+        pipes: pipe::Config::new(7),
+        lookups: Lookups::new(7).unwrap(),
+        one_pass: true,
+    };
     for statement in ipfw::parse_file("rules", text).unwrap_or_else(|errors| panic!("{}", errors[0])) {
-        match statement.command {
-            Command::Add(rule) => drop(rules.add(rule).unwrap()),
-            other => panic!("not a rule: {other:?}"),
+        script.obey(statement.command);
+    }
+    script
+}
+
+impl Script {
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Add(rule) => {
+                self.lookups.provide(&rule).unwrap();
+                self.rules.add(rule).unwrap();
+            }
+            Command::Table { name: Some(name), what: TableCommand::Create(spec) } => {
+                self.lookups.create(&name, &spec).unwrap();
+            }
+            Command::Table { name: Some(name), what: TableCommand::Add(entries) } => {
+                self.lookups.add(&name, &entries, &Tables::default()).unwrap();
+            }
+            Command::PipeConfig { number, config } => self.pipes.set_pipe(number, &config).unwrap(),
+            Command::QueueConfig { number, config } => self.pipes.set_queue(number, &config).unwrap(),
+            Command::Switch { what: Switch::OnePass, on } => self.one_pass = on,
+            other => panic!("tests do not say this: {other:?}"),
         }
     }
-    rules
 }
 
 impl Bench {
     /// Puts these rules in force on all CPUs, in place of those before.
-    pub(crate) fn set_rules(&mut self, rules: &mut Rules) {
+    pub(crate) fn set_rules(&mut self, script: &mut Script) {
         let tables = Arc::clone(&self.cpu().tables);
         let shared = Shared {
-            rules: Arc::new(rules.compile(&tables, &Lookups::new(1).unwrap())),
+            rules: Arc::new(script.rules.compile(&tables, &script.lookups)),
+            one_pass: script.one_pass,
+            pipes: Arc::new(script.pipes.clone()),
             settings: Settings::default(),
             loose: Loose::new(self.netisrs.len()),
             limits: Limits::new(&Secret::new(11), 1 << 10),

@@ -111,11 +111,15 @@ impl Netisr {
     /// Puts the rules of the firewall in force, in place of those before. With none that any packet can meet, packets
     /// meet none; what is remembered of flows stays.
     pub fn set_firewall(&mut self, shared: &firewall::Shared) {
-        let (id, key) = (self.cpu.id, self.cpu.secret.draw());
-        let firewall =
-            self.cpu.firewall.get_or_insert_with(|| Box::new(Firewall::new(shared, id, key.into())));
-        firewall.set(shared);
+        let (id, cpus, key) = (self.cpu.id, self.cpu.placement.cpus(), self.cpu.secret.draw());
+        let (now, buffers) = (self.cpu.now, self.cpu.pool.total());
+        let firewall = self
+            .cpu
+            .firewall
+            .get_or_insert_with(|| Box::new(Firewall::new(shared, id, cpus, buffers, key.into())));
+        firewall.set(shared, now);
         self.cpu.hooks = firewall.hooks();
+        firewall::shape::bury_dropped(&mut self.cpu);
         self.settle_detour();
     }
 
@@ -139,6 +143,7 @@ impl Netisr {
         last.extend(cpu.loopback.drain(..));
         last.extend(cpu.reass.drain());
         last.extend(cpu.neigh.drain());
+        last.extend(cpu.firewall.iter_mut().flat_map(|firewall| firewall.drain()));
         for from in &mut inbox.from {
             from.packets.drain(usize::MAX, |pkt| last.push(pkt));
             from.home.drain(usize::MAX, |pkt| cpu.pool.come_home(pkt));
@@ -164,6 +169,7 @@ impl Netisr {
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
+            Msg::Shape(message) => firewall::shape::message(&mut self.cpu, message),
         }
     }
 

@@ -1,0 +1,138 @@
+//! Packets that rules send through pipes: in, to another CPU and back, and on.
+
+use core::net::IpAddr;
+
+use ipfw::rule::Hook;
+use pkt::Pkt;
+
+use super::pipe::{Refused, To};
+use super::ruleset::RuleId;
+use super::subject::Subject;
+use super::{hook, onward};
+use crate::cpu::{Cpu, CpuId};
+use crate::drop::DropReason;
+use crate::msg::Msg;
+use crate::netisr::dispatch;
+
+/// Packets that leave pipes in one turn, counted in steps of [`Pipes::due`](super::pipe::Pipes::due).
+const STEPS_PER_TURN: usize = 512;
+
+/// A rule sends a packet through a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The pipe or queue.
+    pub(super) to: To,
+    /// The hook at which it was asked about …
+    pub(super) hook: Hook,
+    /// … and the rule that said so.
+    pub(super) rule: RuleId,
+}
+
+/// What is kept with a packet while it waits: where it goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    hook: Hook,
+    rule: RuleId,
+    /// The next hop, if it is not its route's.
+    via: Option<IpAddr>,
+    /// The CPU that it goes on on.
+    home: CpuId,
+}
+
+/// What CPUs tell each other about a pipe that one of them owns.
+pub enum Message {
+    /// To the owner: a packet for it.
+    Enter {
+        /// The pipe or queue.
+        to: To,
+        /// The packet.
+        pkt: Pkt,
+        /// Where it goes on.
+        ticket: Ticket,
+    },
+    /// From the owner: it has left.
+    Leave {
+        /// The packet.
+        pkt: Pkt,
+        /// Where it goes on.
+        ticket: Ticket,
+    },
+}
+
+/// Sends a packet through a pipe, to go on behind its hook, and there to `via` if that is not its route's next hop.
+///
+/// Drops  [`DropReason::PipeGone`], [`DropReason::PipeLoss`], [`DropReason::PipeFull`], [`DropReason::PipeEarly`],
+///        [`DropReason::PipeBuffers`], [`DropReason::PipeCodel`].
+pub(crate) fn shape(cpu: &mut Cpu, pkt: Pkt, shape: Shape, via: Option<IpAddr>) {
+    let Shape { to, hook, rule } = shape;
+    let ticket = Ticket { hook, rule, via, home: cpu.id };
+    enter(cpu, to, pkt, ticket);
+}
+
+/// Handles a message from another CPU.
+pub(crate) fn message(cpu: &mut Cpu, message: Message) {
+    match message {
+        Message::Enter { to, pkt, ticket } => enter(cpu, to, pkt, ticket),
+        Message::Leave { pkt, ticket } => go_on(cpu, pkt, ticket),
+    }
+}
+
+/// Takes packets whose time has come out of their pipes, a bounded number, and on. Answers how many.
+pub(crate) fn release(cpu: &mut Cpu) -> usize {
+    let Some(firewall) = &mut cpu.firewall else { return 0 };
+    if firewall.pipes.deadline() > cpu.now {
+        return 0;
+    }
+    let mut left = core::mem::take(&mut firewall.left);
+    firewall.pipes.due(cpu.now, STEPS_PER_TURN, &mut left);
+    bury_dropped(cpu);
+    let count = left.len();
+    for (pkt, ticket) in left.drain(..) {
+        if ticket.home == cpu.id {
+            go_on(cpu, pkt, ticket);
+        } else {
+            cpu.peers.send(ticket.home, Msg::Shape(Message::Leave { pkt, ticket }));
+        }
+    }
+    if let Some(firewall) = &mut cpu.firewall {
+        firewall.left = left;
+    }
+    count
+}
+
+fn enter(cpu: &mut Cpu, to: To, pkt: Pkt, ticket: Ticket) {
+    let Some(firewall) = &mut cpu.firewall else { return cpu.bury(pkt, DropReason::PipeGone) };
+    let xmit = if matches!(ticket.hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
+    let Ok(subject) = Subject::read(&pkt, ticket.hook, pkt.rcvif, xmit) else {
+        return cpu.bury(pkt, DropReason::FirewallBogus);
+    };
+    match firewall.pipes.enqueue(to, &subject, pkt, ticket, cpu.now, &mut cpu.secret) {
+        Ok(()) => {}
+        Err(Refused::Drop { pkt, reason, .. }) => cpu.bury(pkt, reason),
+        Err(Refused::Elsewhere { cpu: owner, pkt, ticket }) => {
+            cpu.peers.send(owner, Msg::Shape(Message::Enter { to, pkt, ticket }));
+        }
+    }
+    bury_dropped(cpu);
+}
+
+/// Buries what died while it waited in pipes.
+pub(crate) fn bury_dropped(cpu: &mut Cpu) {
+    let Some(firewall) = &mut cpu.firewall else { return };
+    let dead: Vec<_> = firewall.pipes.dropped().collect();
+    for (pkt, reason) in dead {
+        cpu.bury(pkt, reason);
+    }
+}
+
+/// Takes a packet on that has left its pipe: behind its hook or, without `one_pass`, to the next rule.
+fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: Ticket) {
+    let again = hook::with(cpu, |firewall, cpu| firewall.ask_again(cpu, &mut pkt, ticket.hook, ticket.rule));
+    match again.flatten() {
+        Some(next) => dispatch(cpu, pkt, next),
+        None => onward::go(cpu, pkt, ticket.hook, ticket.via),
+    }
+}
+
+#[cfg(test)]
+mod tests;
