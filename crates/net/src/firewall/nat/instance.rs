@@ -20,6 +20,7 @@ use crate::time::Instant;
 
 mod error;
 mod hairpin;
+mod usual;
 
 /// Where and when a packet is translated.
 pub struct Here<'a> {
@@ -97,6 +98,9 @@ impl Instance {
     ///
     /// Reads and writes the packet's headers, as far as they are in its first buffer. IPv6 is left as it is.
     pub fn translate(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
+        if self.is_bound(here, pkt, way) {
+            return Verdict::Translated;
+        }
         if self.spec.proxy_only || pkt.window(0)[0] >> 4 != 4 {
             return Verdict::Untouched;
         }
@@ -158,7 +162,7 @@ impl Instance {
         if shape.kind == Kind::Error {
             return self.error_inward(here, pkt, shape);
         }
-        if spec.outside_if != 0 && pkt.rcvif != 0 && pkt.rcvif != spec.outside_if {
+        if spec.is_from_inside(pkt.rcvif) {
             return self.hairpin(here, pkt, shape);
         }
         let (remote, protocol) = (shape.remote(Side::Src), shape.protocol.0);

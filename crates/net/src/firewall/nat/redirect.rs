@@ -80,6 +80,13 @@ impl Redirects {
         Ok(Self { all, ..redirects })
     }
 
+    /// Whether there is none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Whether an address is one that others see.
     #[inline]
     #[must_use]

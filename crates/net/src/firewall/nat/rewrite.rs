@@ -5,9 +5,9 @@
 
 use core::mem::replace;
 
-use pkt::{Flags, Pkt};
-use wire::Protocol;
+use pkt::{Flags, Pkt, WINDOW};
 use wire::checksum::{Sum, never_zero};
+use wire::{Protocol, ip4};
 
 use super::shape::{End, Kind, Shape, Side};
 
@@ -36,6 +36,49 @@ pub fn rewrite(bytes: &mut [u8], shape: &Shape, is_partial: bool, side: Side, to
     } else {
         put_upper(bytes, shape, side, to.port, addr);
     }
+}
+
+/// [`rewrite`] of whole TCP or UDP over IPv4 without options, with a checksum that is not partial, from its first bytes.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+pub(super) fn rewrite_usual(packet: &mut [u8; WINDOW], side: Side, addr: u32, port: u16) {
+    let (addr_at, port_at) = if side == Side::Src { (12, 20) } else { (16, 22) };
+    let is_udp = packet[9] == Protocol::UDP.0;
+    let addr = exchange(packet, addr_at, (addr >> 16) as u16) + exchange(packet, addr_at + 2, addr as u16);
+    let port = exchange(packet, port_at, port);
+    make_up(packet, IP4_CHECKSUM, addr);
+    let at = ip4::HEADER_LEN + if is_udp { 6 } else { 16 };
+    if !is_udp {
+        make_up(packet, at, addr + port);
+    } else if word(packet, at) != 0 {
+        make_up(packet, at, addr + port);
+        let checksum = never_zero(word(packet, at));
+        exchange(packet, at, checksum);
+    }
+}
+
+/// Puts a word over another; what then is to be added to a sum of words.
+#[inline]
+fn exchange(packet: &mut [u8; WINDOW], at: usize, new: u16) -> u32 {
+    let old = word(packet, at);
+    [packet[at], packet[at + 1]] = new.to_be_bytes();
+    u32::from(!old) + u32::from(new)
+}
+
+/// Makes up in a checksum for what it covers having grown by `difference`.
+//= https://www.rfc-editor.org/rfc/rfc1624#section-3
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "it is folded")]
+fn make_up(packet: &mut [u8; WINDOW], at: usize, difference: u32) {
+    let sum = u32::from(!word(packet, at)) + difference;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    [packet[at], packet[at + 1]] = (!(sum as u16)).to_be_bytes();
+}
+
+#[inline]
+const fn word(packet: &[u8; WINDOW], at: usize) -> u16 {
+    u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
 #[cold]

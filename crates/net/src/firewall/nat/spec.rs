@@ -120,6 +120,13 @@ impl Spec {
         }
     }
 
+    /// Whether what came in by this interface came from inside, as far as that is known.
+    #[inline]
+    #[must_use]
+    pub const fn is_from_inside(&self, rcvif: IfIndex) -> bool {
+        self.outside_if != 0 && rcvif != 0 && rcvif != self.outside_if
+    }
+
     /// Whether an address is one that others see.
     #[inline]
     #[must_use]

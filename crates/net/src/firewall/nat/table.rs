@@ -128,7 +128,7 @@ impl Table {
         let mut at = self.index[by as usize].first(hash);
         while at != NONE {
             let (binding, links) = self.slab.get(at);
-            if binding.key(by) == *key {
+            if binding.is(by, key) {
                 break;
             }
             at = links.chain[by as usize];
@@ -254,20 +254,21 @@ impl Key {
     /// A hash that nobody can aim at who does not know `secret`.
     #[inline]
     fn hash(&self, secret: &[u64; 4]) -> u32 {
-        let halves = |addr: u128| [low(addr), low(addr >> 64)];
-        let ([a, b], [c, d]) = (halves(self.end.addr), halves(self.remote.addr));
-        let ports = u64::from(self.end.port) << 16 | u64::from(self.remote.port);
-        let about = ports << 8 | u64::from(self.protocol);
-        let hash =
-            fold(fold(a ^ secret[0], c ^ secret[1]) ^ fold(b ^ secret[2], d ^ secret[3]), about ^ secret[1]);
-        let [.., e, f, g, h] = hash.to_le_bytes();
-        u32::from_le_bytes([e, f, g, h])
+        let [high, low] = halves(self.end.addr);
+        let [_, remote] = halves(self.remote.addr);
+        // A remote end is of IPv4.
+        let about = remote | u64::from(self.end.port) << 32 | u64::from(self.remote.port) << 48;
+        let hash = fold(low ^ secret[0], about ^ secret[1]) ^ u64::from(self.protocol);
+        // An IPv4 address has nothing there.
+        let hash = if high == 0 { hash } else { hash ^ fold(high ^ secret[2], secret[1]) };
+        let [.., a, b, c, d] = fold(hash ^ secret[2], secret[3]).to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-const fn low(addr: u128) -> u64 {
-    addr as u64
+const fn halves(addr: u128) -> [u64; 2] {
+    [(addr >> 64) as u64, addr as u64]
 }
 
 #[cfg(test)]

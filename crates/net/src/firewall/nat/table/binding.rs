@@ -148,6 +148,17 @@ impl Binding {
         u32::try_from((ticks << 30) / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
+    /// Whether a key finds it.
+    #[inline]
+    pub(super) fn is(&self, by: By, key: &Key) -> bool {
+        let is_end = match by {
+            By::Inside => self.inside == key.end.addr && self.inside_port == key.end.port,
+            By::Outside => u128::from(self.outside) == key.end.addr && self.outside_port == key.end.port,
+        };
+        let is_remote = u128::from(self.remote) == key.remote.addr && self.remote_port == key.remote.port;
+        is_end && is_remote && self.protocol == key.protocol
+    }
+
     #[inline]
     pub(super) fn key(&self, by: By) -> Key {
         let end = match by {

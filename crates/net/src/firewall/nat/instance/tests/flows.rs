@@ -178,3 +178,29 @@ fn what_has_no_ports_goes_through_one_host_at_a_time() {
         assert_eq!(world.out(&gre(host(2), far(2))).verdict, Verdict::Translated);
     }
 }
+
+#[test]
+fn the_short_way_of_bound_flows_is_the_careful_one() {
+    let far_away = NatRedirect::Addr { targets: vec![host(0xffff)], alias: far(0xff) };
+    // Where something is redirected, no packet goes the short way.
+    let careful = NatConfig { redirects: vec![far_away], ..NatConfig::default() };
+    let mut worlds = [&NatConfig::default(), &careful].map(|config| World::new(4, config));
+    for n in 0..200_u32 {
+        let (inside, remote) = ((host(n % 20), 4000), (far(n % 3), 443));
+        let flags = [tcp::Flags::SYN, tcp::Flags::ACK, tcp::Flags::FIN | tcp::Flags::ACK, tcp::Flags::RST];
+        let flags = flags[usize::try_from(n / 20 % 4).unwrap()];
+        let packet = if n % 2 == 0 { segment(inside, remote, flags) } else { datagram(inside, remote) };
+        let [sent, same] = worlds.each_mut().map(|world| world.sent(&packet));
+        assert_eq!(sent, same);
+        let [src, dst] = ends(&sent);
+        let back = if n % 2 == 0 { segment(dst, src, flags) } else { datagram(dst, src) };
+        let [got, same] = worlds.each_mut().map(|world| world.received(&back));
+        assert_eq!(got, same);
+        let lives = worlds.each_ref().map(|world| {
+            let all = world.nats.iter().flat_map(|nat| nat.get(1).unwrap().table().iter_from(0));
+            all.map(|binding| (binding.left_s(Tick::at(world.now)), binding.packets())).collect::<Vec<_>>()
+        });
+        assert_eq!(lives[0], lives[1]);
+        worlds.iter_mut().for_each(|world| world.wait(7));
+    }
+}
