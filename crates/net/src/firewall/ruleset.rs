@@ -14,6 +14,7 @@ mod rules;
 mod slots;
 mod tree;
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use super::subject::Subject;
 use crate::tables::Tables;
 use probes::Probes;
 use program::{Asked, Program};
-use tree::{Forest, Point};
+use tree::{Forest, Point, Tree};
 
 /// A rule, for those who outlive rulesets: states, logs, counters. It is the same as long as the rule stays as it is
 /// written, whatever becomes of those around it.
@@ -94,8 +95,8 @@ pub struct Compiled {
     pub flow: FlowId,
     /// Hooks and families at which it can match.
     scope: Scope,
-    /// Its steps in the program.
-    steps: (u32, u32),
+    /// Whether it asks nothing else.
+    asks_nothing: bool,
 }
 
 /// What [`Ruleset::first`] found besides the rule.
@@ -139,11 +140,6 @@ impl Scope {
         Self::at(hook, true).with(Self::at(hook, false))
     }
 
-    /// Of one pair: its place.
-    const fn index(self) -> usize {
-        self.0.trailing_zeros() as usize
-    }
-
     const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -162,30 +158,67 @@ impl Ruleset {
         from: usize,
         seen: &mut Seen,
     ) -> Option<usize> {
+        seen.arg = None;
+        let [tree, others @ ..] = self.forest.trees(subject.hook, subject.is_ip4) else { return None };
         let asked = Asked { subject, pkt, tables };
         let point = Point::of(subject);
-        let mut best = u32::MAX;
-        let mut arg = None;
-        for tree in self.forest.trees(Scope::at(subject.hook, subject.is_ip4)) {
+        let from = u32::try_from(from).unwrap_or(u32::MAX);
+        let first = self.first_of(tree, &point, from..u32::MAX, &asked, seen);
+        let first =
+            if others.is_empty() { first } else { self.before(first, others, &point, from, &asked, seen) };
+        first.map(|at| at as usize)
+    }
+
+    /// The first rule of a tree in a range of positions that the packet matches.
+    #[inline(always)]
+    fn first_of(
+        &self,
+        tree: &Tree,
+        point: &Point,
+        range: Range<u32>,
+        asked: &Asked<'_>,
+        seen: &mut Seen,
+    ) -> Option<u32> {
+        for at in self.forest.rules(tree, point) {
+            if *at < range.start {
+                continue;
+            }
+            if *at >= range.end {
+                break;
+            }
+            if self.program.holds(*at, asked, seen) {
+                return Some(*at);
+            }
+            if seen.arg.is_some() {
+                seen.arg = None;
+            }
+        }
+        None
+    }
+
+    /// The first of what was found and of what the other trees say.
+    #[inline(never)]
+    fn before(
+        &self,
+        found: Option<u32>,
+        trees: &[Tree],
+        point: &Point,
+        from: u32,
+        asked: &Asked<'_>,
+        seen: &mut Seen,
+    ) -> Option<u32> {
+        let mut best = found.unwrap_or(u32::MAX);
+        let mut arg = seen.arg;
+        for tree in trees {
             if tree.first >= best {
                 break;
             }
-            let candidates = self.forest.rules(tree, &point).iter().skip_while(|at| (**at as usize) < from);
-            for at in candidates.take_while(|at| **at < best) {
-                if self.matches(*at, &asked, seen) {
-                    (best, arg) = (*at, seen.arg);
-                    break;
-                }
+            if let Some(at) = self.first_of(tree, point, from..best, asked, seen) {
+                (best, arg) = (at, seen.arg);
             }
         }
         seen.arg = arg;
-        (best != u32::MAX).then_some(best as usize)
-    }
-
-    #[inline]
-    fn matches(&self, at: u32, asked: &Asked<'_>, seen: &mut Seen) -> bool {
-        seen.arg = None;
-        self.rules.get(at as usize).is_some_and(|rule| self.program.holds(rule.steps, asked, seen))
+        (best != u32::MAX).then_some(best)
     }
 
     /// The position of the first rule from `from` on that looks for a state.
@@ -257,7 +290,7 @@ impl Compiled {
     /// Whether it lets all packets pass, and nothing else.
     fn only_passes(&self) -> bool {
         let is_plain = self.prob.is_none() && self.log.is_none() && self.tag.is_none() && self.keep.is_none();
-        self.action == Action::Allow && is_plain && self.steps.0 == self.steps.1
+        self.action == Action::Allow && is_plain && self.asks_nothing
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) fn lower(
     let is_asked = |rule: &Rule| disabled.checked_shr(rule.set.into()).is_none_or(|bits| bits & 1 == 0);
     let rules: Vec<_> = list.iter().map(|entry| lowering.rule(entry, is_asked(&entry.rule))).collect();
     let (forest, probes) = (forest(list, &rules, tables), Probes::of(&rules));
+    let end = lowering.at();
+    lowering.program.starts.push(end);
     let (program, lookups) = (lowering.program, lookups.generation());
     let mut ruleset = Ruleset { generation, lookups, rules, program, forest, probes, places: Vec::new() };
     for at in 0..ruleset.rules.len() {
@@ -79,6 +81,7 @@ impl Lowering<'_> {
     fn rule(&mut self, entry: &Entry, is_asked: bool) -> Compiled {
         let rule = &entry.rule;
         let start = self.at();
+        self.program.starts.push(start);
         let mut scope = if is_asked { scope(&rule.body) } else { Scope::NOWHERE };
         for clause in &rule.body {
             match decided(clause) {
@@ -99,7 +102,7 @@ impl Lowering<'_> {
             log_resets: entry.log_resets,
             flow: entry.flow,
             scope,
-            steps: (start, self.at()),
+            asks_nothing: self.at() == start,
         }
     }
 

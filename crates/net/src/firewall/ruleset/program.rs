@@ -17,6 +17,8 @@ use crate::tables::Tables;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
+    /// For each rule where its steps begin, and where those of the last end.
+    pub(super) starts: Vec<u32>,
     pub(super) ranges: Vec<(u32, u32)>,
     pub(super) nets4: Vec<Net<u32>>,
     pub(super) nets6: Vec<Net<u128>>,
@@ -125,14 +127,17 @@ pub(super) struct Asked<'a> {
 }
 
 impl Program {
-    /// Whether all clauses of these steps hold.
+    /// Whether all clauses of the rule at a position hold.
     #[inline]
-    pub(super) fn holds(&self, steps: (u32, u32), asked: &Asked<'_>, seen: &mut Seen) -> bool {
-        let mut at = steps.0;
-        while at < steps.1 {
+    pub(super) fn holds(&self, rule: u32, asked: &Asked<'_>, seen: &mut Seen) -> bool {
+        let Some(&[start, end]) = self.starts.get(rule as usize..).and_then(<[u32]>::first_chunk) else {
+            return false;
+        };
+        let mut at = start;
+        while at < end {
             let Some(step) = self.steps.get(at as usize) else { return false };
             seen.is_pure &= step.is_pure;
-            at += 1;
+            at = at.wrapping_add(1);
             if self.test(&step.test, asked, &mut seen.arg) != step.not {
                 at = step.next;
             } else if at == step.next {

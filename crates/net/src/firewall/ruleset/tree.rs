@@ -12,7 +12,8 @@
 mod boxes;
 mod build;
 
-use super::Scope;
+use ipfw::rule::Hook;
+
 use crate::firewall::subject::Subject;
 
 pub(super) use boxes::{Area, area};
@@ -20,16 +21,19 @@ pub(super) use build::build;
 
 /// Dimensions: four words of each address (IPv4 has the first alone), ports, protocol, interfaces.
 const DIMS: usize = 14;
+/// The first word of each; the other three of IPv6 follow together.
 const SRC: usize = 0;
-const DST: usize = 4;
-const SRC_PORT: usize = 8;
-const DST_PORT: usize = 9;
-const PROTO: usize = 10;
-const RECV: usize = 11;
-const XMIT: usize = 12;
-const VIA: usize = 13;
-/// Hooks by families.
-const VIEWS: usize = 10;
+const DST: usize = 1;
+const SRC_PORT: usize = 2;
+const DST_PORT: usize = 3;
+const PROTO: usize = 4;
+const RECV: usize = 5;
+const XMIT: usize = 6;
+const VIA: usize = 7;
+const SRC_REST: usize = 8;
+const DST_REST: usize = 11;
+/// Hooks by families, and some that are not used.
+const VIEWS: usize = 16;
 
 /// The trees of all hooks and families.
 #[derive(Clone, Debug, Default)]
@@ -73,31 +77,37 @@ impl Point {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "addresses are taken apart")]
     pub(super) fn of(subject: &Subject) -> Self {
-        let mut point = [0; 16];
-        let Subject { src, dst, .. } = *subject;
-        if subject.is_ip4 {
-            (point[SRC], point[DST]) = (src as u32, dst as u32);
-        } else {
-            for word in 0..4 {
-                let shift = 96 - 32 * word;
-                (point[SRC + word], point[DST + word]) = ((src >> shift) as u32, (dst >> shift) as u32);
+        let Subject { src, dst, is_ip4, .. } = *subject;
+        let first = |addr: u128| if is_ip4 { addr as u32 } else { (addr >> 96) as u32 };
+        let (src_port, dst_port) = (u32::from(subject.src_port), u32::from(subject.dst_port));
+        let (recv, xmit) = (u32::from(subject.recv), u32::from(subject.xmit));
+        let (proto, via) = (subject.proto.into(), subject.via().into());
+        let mut point =
+            [first(src), first(dst), src_port, dst_port, proto, recv, xmit, via, 0, 0, 0, 0, 0, 0, 0, 0];
+        if !is_ip4 {
+            for (word, shift) in [64, 32, 0].into_iter().enumerate() {
+                point[SRC_REST + word] = (src >> shift) as u32;
+                point[DST_REST + word] = (dst >> shift) as u32;
             }
         }
-        point[SRC_PORT] = subject.src_port.into();
-        point[DST_PORT] = subject.dst_port.into();
-        point[PROTO] = subject.proto.into();
-        point[RECV] = subject.recv.into();
-        point[XMIT] = subject.xmit.into();
-        point[VIA] = subject.via().into();
         Self(point)
+    }
+}
+
+/// The dimension of word `n` of an address whose first is `first`.
+const fn word_of(first: usize, n: usize) -> usize {
+    match (first, n) {
+        (_, 0) => first,
+        (SRC, _) => SRC_REST + n - 1,
+        _ => DST_REST + n - 1,
     }
 }
 
 impl Forest {
     /// The trees for a hook and a family; those that lead to earlier rules come first.
     #[inline]
-    pub(super) fn trees(&self, scope: Scope) -> &[Tree] {
-        let (start, end) = self.views[scope.index() % VIEWS];
+    pub(super) fn trees(&self, hook: Hook, is_ip4: bool) -> &[Tree] {
+        let (start, end) = self.views[(hook as usize * 2 + usize::from(is_ip4)) % VIEWS];
         self.trees.get(start as usize..end as usize).unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use ipfw::rule::{Addr, Clause, Match, Net, Rule};
 
-use super::{DIMS, DST, DST_PORT, PROTO, RECV, SRC, SRC_PORT, VIA, XMIT};
+use super::{DIMS, DST, DST_PORT, PROTO, RECV, SRC, SRC_PORT, VIA, XMIT, word_of};
 use crate::firewall::ruleset::program::{End, Set};
 use crate::firewall::ruleset::resolve;
 use crate::tables::Tables;
@@ -157,7 +157,7 @@ fn of_net(dim: usize, net: Net, is_ip4: bool) -> Option<Way> {
             let (addr, mask) = (addr.to_bits(), mask.to_bits());
             let of_word = |n: usize| {
                 let shift = 96 - 32 * n;
-                (dim + n, word((addr >> shift) as u32, (mask >> shift) as u32))
+                (word_of(dim, n), word((addr >> shift) as u32, (mask >> shift) as u32))
             };
             let is_asked = |(_, range): &(usize, (u32, u32))| *range != (0, u32::MAX);
             Some((0..4).map(of_word).filter(is_asked).collect())

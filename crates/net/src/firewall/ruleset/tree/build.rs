@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::boxes::Area;
-use super::{DIMS, DST, Forest, LEAF, Node, SRC, Tree, VIEWS};
+use super::{DIMS, DST, Forest, LEAF, Node, SRC, Tree, VIEWS, word_of};
 use crate::firewall::ruleset::Scope;
 
 /// Rules that are not worth a cut.
@@ -64,7 +64,8 @@ fn groups(boxes: &[Boxed]) -> Vec<Vec<Boxed>> {
     let is_narrow = |area: &Area, dim: usize| {
         let range = |dim: usize| area[dim].1 - area[dim].0;
         // Of IPv6 the second word decides, if the first is fixed.
-        range(dim) < NARROW && (range(dim) > 0 || range(dim + 1) == u32::MAX || range(dim + 1) < NARROW)
+        range(dim) < NARROW
+            && (range(dim) > 0 || range(word_of(dim, 1)) == u32::MAX || range(word_of(dim, 1)) < NARROW)
     };
     let mut kinds = vec![Vec::new(); 4];
     for (area, at) in boxes {

@@ -41,7 +41,7 @@ fn packet(src: u32, dst: u32, dst_port: u16) -> Subject {
 /// Rules that a packet would be asked about.
 fn candidates(ruleset: &Ruleset, subject: &Subject) -> usize {
     let (forest, point) = (&ruleset.forest, Point::of(subject));
-    let trees = forest.trees(Scope::at(subject.hook, subject.is_ip4));
+    let trees = forest.trees(subject.hook, subject.is_ip4);
     trees.iter().map(|tree| forest.rules(tree, &point).len()).sum()
 }
 
