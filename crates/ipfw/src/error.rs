@@ -39,6 +39,7 @@ impl Error {
     /// that is not there, a rule that cannot be gone to.
     #[must_use]
     pub fn of_line(file: &str, text: &str, line: u32, message: impl Into<String>) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or_default();
         let blank = |c: &char| matches!(c, ' ' | '\t');
         let column = text.chars().take_while(blank).count();

@@ -17,6 +17,7 @@ pub fn file(data: &[u8]) {
         Err(errors) => {
             assert!((1..=crate::limit::ERRORS_MAX).contains(&errors.len()));
             for error in errors {
+                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
                 let line = text.split('\n').nth(error.line as usize - 1).unwrap_or_default();
                 assert_eq!(error.text, line.strip_suffix('\r').unwrap_or(line));
                 let end = error.column + error.width - 1;
@@ -94,6 +95,14 @@ mod tests {
         fn any_rule_is_printed_as_text_that_is_read_as_that_rule(data in any::<[u8; 256]>()) {
             rule(&data);
         }
+    }
+
+    #[test]
+    fn what_the_fuzzer_begins_with_is_read_or_refused() {
+        let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/ipfw_file");
+        let files: Vec<_> = std::fs::read_dir(corpus).unwrap().collect();
+        assert!(files.len() > 100);
+        files.into_iter().for_each(|entry| file(&std::fs::read(entry.unwrap().path()).unwrap()));
     }
 
     #[test]

@@ -96,6 +96,9 @@ fn a_control_character_and_what_only_looks_like_a_blank_are_refused_with_their_p
 #[test]
 fn a_mark_of_the_order_of_bytes_is_no_part_of_the_first_command() {
     assert_eq!(commands("\u{feff}flush\n"), [(1, "flush".to_owned())]);
+    let [error] = errors("\u{feff}flsh\n").try_into().unwrap();
+    assert_eq!((error.column, error.text.as_str()), (1, "flsh"));
+    assert_eq!(Error::of_line("rules", "\u{feff}flush\n", 1, "no").text, "flush");
 }
 
 #[test]

@@ -61,8 +61,11 @@ impl<T> Lane<T> {
     }
 
     /// Adds a packet that was let in.
+    ///
+    /// Drops  [`PipeFull`](crate::drop::DropReason::PipeFull): another one, if it has flows of its own.
     pub(super) fn push(&mut self, store: &mut Store<T>, queue: u32, queued: Queued<T>, flow: u64) {
         self.held += buffers(&queued.pkt);
+        self.turns.make_room(store, self.own);
         self.turns.push(store, queue, queued, flow);
     }
 

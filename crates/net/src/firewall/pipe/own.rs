@@ -109,7 +109,7 @@ impl<T> Own<T> {
     ) {
         let Self { lanes, store, held, .. } = self;
         let (Some(lane), Some(into)) = (lanes.get_mut(at), store.queues.get_mut(queue)) else {
-            return store.graves.push(pkt, DropReason::PipeGone);
+            return store.graves.pkts.push((pkt, DropReason::PipeGone));
         };
         into.enters(now, pkt.len());
         *held += buffers(&pkt);

@@ -64,17 +64,24 @@ impl<T> Turns<T> {
         matches!(self, Self::FqCodel { .. })
     }
 
+    /// Makes room for one more packet, if it admits packets itself; `own` is the pipe's own queue.
+    ///
+    /// Drops  [`DropReason::PipeFull`].
+    pub(super) fn make_room(&mut self, store: &mut Store<T>, own: u32) {
+        let Self::FqCodel { flows, packets_max, ecn, .. } = self else { return };
+        if flows.len() >= *packets_max
+            && let Some(queue) = store.queues.get_mut(own)
+        {
+            flows.shed(&mut store.graves.of(*ecn, &mut queue.count));
+        }
+    }
+
     /// Adds a packet to a queue. `flow` is any number that the packets of a flow have in common.
     pub(super) fn push(&mut self, store: &mut Store<T>, at: u32, queued: Queued<T>, flow: u64) {
         let Store { queues, nodes, graves } = store;
         let Some(queue) = queues.get_mut(at) else { return graves.push(queued.pkt, DropReason::PipeGone) };
         match self {
-            Self::FqCodel { flows, packets_max, ecn, .. } => {
-                if flows.len() >= *packets_max {
-                    flows.shed(&mut graves.of(*ecn, &mut queue.count));
-                }
-                flows.push(queued, flow);
-            }
+            Self::FqCodel { flows, .. } => flows.push(queued, flow),
             Self::Fifo => queue.list.push(nodes, queued),
             Self::Wf2q(_) | Self::Rr(_) => {
                 let joins = queue.list.is_empty();

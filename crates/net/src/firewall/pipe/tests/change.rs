@@ -2,24 +2,19 @@ use ipfw::command::{Aqm, QueueLimit, Scheduler};
 
 use super::*;
 
-const SCHEDULERS: [Option<Scheduler>; 5] = [
-    None,
-    Some(Scheduler::Fifo),
-    Some(Scheduler::Wf2q),
-    Some(Scheduler::Rr),
-    Some(Scheduler::FqCodel {
-        target_us: 5000,
-        interval_us: 100_000,
-        quantum: 1514,
-        limit: 1000,
-        flows: 16,
-        ecn: false,
-    }),
-];
+const SCHEDULERS: [Option<Scheduler>; 5] =
+    [None, Some(Scheduler::Fifo), Some(Scheduler::Wf2q), Some(Scheduler::Rr), Some(fq_codel(100))];
+
+const fn fq_codel(limit: u32) -> Scheduler {
+    let (target_us, interval_us) = (5000, 100_000);
+    Scheduler::FqCodel { target_us, interval_us, quantum: 1514, limit, flows: 16, ecn: false }
+}
 
 #[test]
 fn what_waits_survives_any_change_of_a_pipe_in_its_order() {
-    for (from, to) in SCHEDULERS.into_iter().flat_map(|from| SCHEDULERS.map(|to| (from, to))) {
+    // The last one would not let so many in.
+    let targets = [&SCHEDULERS[..], &[Some(fq_codel(10))]].concat();
+    for (from, to) in SCHEDULERS.iter().flat_map(|from| targets.iter().map(move |to| (*from, *to))) {
         for family in FAMILIES {
             let mut lab = Lab::with(PipeConfig { scheduler: from, ..bandwidth(8000) });
             (0..40).for_each(|number| lab.send(ONE, Of { family, number, ..Of::len(100) }).unwrap());
@@ -152,7 +147,7 @@ fn step(lab: &mut Lab, dice: &mut Secret, sent: &mut usize) {
         0 => {
             let queue = queue_config(&mut below);
             let config = PipeConfig {
-                scheduler: SCHEDULERS[below(5)],
+                scheduler: [&SCHEDULERS[..], &[Some(fq_codel(10))]].concat()[below(6)],
                 delay_ms: Some([0, 1, 50][below(3)]),
                 burst: Some([0, 5000][below(2)]),
                 queue,
