@@ -14,7 +14,12 @@ use std::io;
 pub struct Words {
     base: NonNull<AtomicU32>,
     len: usize,
+    /// Bytes reserved: a power of two, not less than a cache line.
+    reserved: usize,
 }
+
+/// The words of a cache line.
+pub type Line = [AtomicU32; 16];
 
 // SAFETY: owns its memory, which is nothing but atomics.
 unsafe impl Send for Words {}
@@ -29,15 +34,40 @@ impl Words {
     ///
     /// When the system has not so much address space for us.
     pub fn zeroed(len: usize) -> io::Result<Self> {
-        let bytes = len.checked_mul(size_of::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let base = os::map(bytes.max(1))?.cast();
-        Ok(Self { base, len })
+        let bytes = len.checked_mul(size_of::<AtomicU32>());
+        let reserved = bytes.and_then(|bytes| bytes.max(size_of::<Line>()).checked_next_power_of_two());
+        let reserved = reserved.ok_or(io::ErrorKind::OutOfMemory)?;
+        let base = os::map(reserved)?.cast();
+        Ok(Self { base, len, reserved })
     }
 
-    /// Asks for the cache line of word `index`; asks for nothing if there is no such word.
+    /// The cache line that byte `at` is in, without a check that could fail: where the array has no such byte it is some
+    /// other line, of the array or of zeros behind it.
     #[inline]
-    pub fn prefetch(&self, index: usize) {
-        let line = self.base.as_ptr().wrapping_add(index);
+    #[must_use]
+    pub const fn line(&self, at: u32) -> &Line {
+        let at = at as usize & (self.reserved - 1) & !(size_of::<Line>() - 1);
+        // SAFETY: `reserved` is a power of two and a multiple of a line, so the line lies within what is mapped.
+        let line = unsafe { self.base.as_ptr().byte_add(at) };
+        // SAFETY: atomics, aligned to their line, zeroed when they were mapped; borrowed no longer than we are.
+        unsafe { &*line.cast() }
+    }
+
+    /// The word that byte `at` is in, in the way of [`line`](Self::line).
+    #[inline]
+    #[must_use]
+    pub const fn word(&self, at: u32) -> &AtomicU32 {
+        let at = at as usize & (self.reserved - 1) & !(size_of::<AtomicU32>() - 1);
+        // SAFETY: as in `line`, with a word instead of a line.
+        let word = unsafe { self.base.as_ptr().byte_add(at) };
+        // SAFETY: as in `line`.
+        unsafe { &*word }
+    }
+
+    /// Asks for the cache line that byte `at` is in; asks for nothing if there is no such byte.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        let line = self.base.as_ptr().wrapping_byte_add(at);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -63,7 +93,7 @@ impl Deref for Words {
 impl Drop for Words {
     fn drop(&mut self) {
         // SAFETY: exactly what `zeroed` mapped, and whoever borrowed it borrowed us.
-        unsafe { os::unmap(self.base.cast(), (self.len * size_of::<AtomicU32>()).max(1)) };
+        unsafe { os::unmap(self.base.cast(), self.reserved) };
     }
 }
 

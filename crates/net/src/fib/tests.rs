@@ -152,6 +152,36 @@ fn a_million_lookups_between_changes_are_those_of_a_naive_table() {
     }
 }
 
+/// A site's networks come and go one by one, of several lengths, also longer than the half of an address.
+#[test]
+fn nodes_that_fill_up_and_empty_again_answer_like_a_naive_table() {
+    for (lines6, len, count) in
+        [(1 << 9, 40, 256), (1 << 14, 40, 256), (1 << 12, 46, 512), (1 << 12, 72, 256)]
+    {
+        let mut rib = Rib::new(Bounds { lines6, ..Bounds::SMALL }).unwrap();
+        let mut naive = Naive::default();
+        let bits = |n: u32| 0x2001_0db8 << 96 | u128::from(n) << (128 - len);
+        let nets: Vec<_> =
+            (0..count).map(|n| Prefix::new(Ipv6Addr::from_bits(bits(n)).into(), len).unwrap()).collect();
+        let addrs: Vec<_> = nets.iter().map(|net| net.addr()).collect();
+        let halves = (0..2).flat_map(|_| (0..count).map(|n| (n * 37 % count) as usize));
+        for (step, at) in halves.enumerate() {
+            let hop = To::OnLink { ifindex: 1 + (at % 5) as u16 };
+            let is_new = naive.0.insert(nets[at], hop).is_none();
+            if !is_new {
+                naive.0.remove(&nets[at]);
+            }
+            let hops = [Hop::from(hop)];
+            assert_eq!(rib.load(&[set(nets[at], &hops[..usize::from(is_new)])]), []);
+            if step % 61 == 0 {
+                let right: Vec<_> = addrs.iter().map(|addr| naive.lookup(*addr)).collect();
+                assert_eq!(answers(&rib, &addrs), right, "/{len}, {step} changes");
+            }
+        }
+        assert_eq!(rib.usage().lines6.0, 0, "and what is empty needs no memory");
+    }
+}
+
 #[test]
 fn a_default_route_covers_both_ends_of_the_address_space() {
     for (zero, ones) in [

@@ -18,10 +18,33 @@ fn words_are_zero_and_keep_what_is_stored() {
 #[test]
 fn anything_can_be_prefetched() {
     let words = Words::zeroed(1).unwrap();
-    for index in [0, 1, 1 << 40, usize::MAX] {
-        words.prefetch(index);
+    for at in [0, 1, 1 << 40, usize::MAX] {
+        words.prefetch(at);
     }
     assert_eq!(words[0].load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_byte_leads_to_its_word_and_its_line() {
+    let words = Words::zeroed(40).unwrap();
+    for (word, n) in words.iter().zip(0..) {
+        word.store(n, Ordering::Relaxed);
+    }
+    for (at, word) in [(0, 0), (3, 0), (4, 1), (67, 16), (159, 39)] {
+        assert_eq!(words.word(at).load(Ordering::Relaxed), word);
+        assert!(core::ptr::eq(words.line(at).as_ptr(), &raw const words[word as usize / 16 * 16]));
+    }
+}
+
+#[test]
+fn a_byte_that_there_is_not_leads_to_what_is_there_anyway() {
+    for len in [0, 1, 16, 40, 64] {
+        let words = Words::zeroed(len).unwrap();
+        for at in [160, 255, 256, 1 << 20, u32::MAX] {
+            assert_eq!(words.word(at).load(Ordering::Relaxed), 0);
+            assert!(words.line(at).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        }
+    }
 }
 
 #[test]

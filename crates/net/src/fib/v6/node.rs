@@ -1,6 +1,6 @@
 //! A node as its writer sees it: 256 slots, and how they become runs.
 
-use super::{BEFORE, BYTE_SHIFT, ELSE, LINE, LINE_MASK, PATH, RUNS, Table, start};
+use super::{BEFORE, BEHIND, DENSE, ELSE, LINE, PATH, PLACE, RUNS, Table, UPPER, start};
 use crate::fib::pieces::Piece;
 use crate::fib::word;
 
@@ -8,8 +8,10 @@ use crate::fib::word;
 pub(super) const SLOTS: usize = 256;
 /// Lines of a node whose slots all differ.
 pub(super) const LINES_MAX: usize = (RUNS as usize + SLOTS).div_ceil(LINE);
-/// Bytes of the key that a node remembers, and so how many may be left out before it.
-pub(super) const SKIP_MAX: u8 = 4;
+/// What a node says whose slots all begin runs.
+const ALL_BEGIN: [u64; 4] = [u64::MAX; 4];
+/// The first byte of the key's lower half.
+const LOWER: u8 = 8;
 
 /// The word of each slot.
 pub(super) type Slots = [u32; SLOTS];
@@ -25,14 +27,18 @@ pub(super) struct Node {
 
 impl Node {
     /// A run ends where the leaf changes, and at the ends of each prefix: so the end of a route never has to begin a
-    /// new run, and can always be stored in place.
-    pub(super) fn of(byte: u8, slots: Slots) -> Self {
+    /// new run, and can always be stored in place. If more than half of the slots would begin runs, or memory is
+    /// plentiful, all of them do.
+    pub(super) fn of(byte: u8, slots: Slots, is_plentiful: bool) -> Self {
         let (mut begins, mut before, mut open) = ([0; 4], 0, 0);
         for (slot, &word) in slots.iter().enumerate() {
             if word != before || slot & open == 0 {
                 begins[slot / 64] |= 1 << (slot % 64);
                 (before, open) = (word, open_bits(byte, word));
             }
+        }
+        if is_plentiful || ones(begins) > SLOTS as u32 / 2 {
+            begins = ALL_BEGIN;
         }
         Self { byte, begins, slots }
     }
@@ -75,11 +81,14 @@ impl Node {
         table.write(at + BEFORE, low);
         table.write(at + BEFORE + 1, high);
         table.write(at + ELSE, otherwise);
-        table.write(at + PATH, path(key, self.byte));
+        let path = path(key, self.byte);
+        table.write(at + PATH, path as u32);
+        table.write(at + PATH + 1, (path >> 32) as u32);
         for (slot, run) in runs(self.begins) {
             table.write(at + RUNS + run, self.slots[slot]);
         }
-        word::node(u32::from(self.byte) << BYTE_SHIFT | piece.at)
+        let dense = if self.begins == ALL_BEGIN { DENSE } else { 0 };
+        word::node(piece.at << PLACE.trailing_zeros() | position(self.byte) | dense)
     }
 
     /// The leaf that all slots have, if it is one.
@@ -109,18 +118,36 @@ fn open_bits(byte: u8, word: u32) -> usize {
     if word::is_node(word) { 0 } else { (1 << open) - 1 }
 }
 
+/// Whether nodes may be left out from the one for byte `from` on, if the next one looks at byte `to`, and remembers no more
+/// than its own half of the key.
+pub(super) const fn may_skip(from: u8, to: u8) -> bool {
+    (from < LOWER) == (to < LOWER)
+}
+
+/// What a node's word says of the byte that it looks at.
+fn position(byte: u8) -> u32 {
+    let behind = 8 * u32::from(LOWER - 1 - byte % LOWER);
+    if byte < LOWER { behind | UPPER } else { behind }
+}
+
 /// The byte of the key that the node of `word` looks at.
 pub(super) fn byte(word: u32) -> u8 {
-    (word >> BYTE_SHIFT & 0xf) as u8
+    let byte = LOWER - 1 - ((word & BEHIND) / 8) as u8;
+    if word & UPPER == 0 { LOWER + byte } else { byte }
 }
 
 /// The memory of the node of `word`.
 pub(super) fn piece(table: &Table, word: u32) -> Piece {
-    Piece { at: word & LINE_MASK, units: lines(begins(table, start(word))) }
+    let at = (word & PLACE) >> PLACE.trailing_zeros();
+    Piece { at, units: lines(begins(table, start(word))) }
 }
 
 pub(super) fn lines(begins: [u64; 4]) -> u32 {
-    (RUNS + begins.iter().map(|part| part.count_ones()).sum::<u32>()).div_ceil(LINE as u32)
+    (RUNS + ones(begins)).div_ceil(LINE as u32)
+}
+
+fn ones(begins: [u64; 4]) -> u32 {
+    begins.iter().map(|part| part.count_ones()).sum()
 }
 
 /// The bitmap of the node at `at`.
@@ -133,9 +160,10 @@ pub(super) fn runs(begins: [u64; 4]) -> impl Iterator<Item = (usize, u32)> {
     (0..SLOTS).filter(move |slot| begins[slot / 64] >> (slot % 64) & 1 != 0).zip(0..)
 }
 
-/// What the node that looks at this byte remembers of a key.
-pub(super) fn path(key: u128, byte: u8) -> u32 {
-    (key >> (128 - 8 * u32::from(byte))) as u32
+/// What the node that looks at this byte remembers of a key: what is before the byte in its half.
+fn path(key: u128, byte: u8) -> u64 {
+    let half = if byte < LOWER { key >> 64 } else { key } as u64;
+    half.checked_shr(64 - 8 * u32::from(byte % LOWER)).unwrap_or(0)
 }
 
 /// The byte of a key.
@@ -153,7 +181,8 @@ pub(super) fn expand(table: &Table, word: u32, byte_here: u8) -> Slots {
     let skipped = byte(word) - byte_here;
     if skipped > 0 {
         let mut slots = [table.load(at + ELSE); SLOTS];
-        slots[usize::from((table.load(at + PATH) >> (8 * (skipped - 1))) as u8)] = word;
+        let path = super::path(table.words.line(word & PLACE));
+        slots[usize::from((path >> (8 * (skipped - 1))) as u8)] = word;
         return slots;
     }
     let mut slots = [0; SLOTS];

@@ -1,10 +1,14 @@
 //! How the table changes.
 
-use super::node::{self, LINES_MAX, Node, SKIP_MAX};
-use super::{ELSE, LINE, ROOT, RUNS, Table, start};
+use super::node::{self, LINES_MAX, Node, Slots};
+use super::{ELSE, LINE, ROOT, RUNS, Table, slot_of_root, start};
 use crate::fib::Full;
 use crate::fib::pieces::{Epoch, Piece, Pieces};
 use crate::fib::word::{self, Edit};
+
+/// While no more lines than this are in use, nor this part of all, nodes are made fast and not small: 256 KiB, which any
+/// second-level cache has.
+const PLENTY: (usize, usize) = (4096, 16);
 
 /// What the one writer of a table knows besides.
 #[derive(Debug)]
@@ -75,7 +79,7 @@ impl Writer {
     }
 
     fn attempt(&mut self, table: &Table, change: Change) -> Result<(), Full> {
-        let first = super::root(change.key);
+        let first = slot_of_root(change.key) as u32;
         if change.len > 16 {
             let old = table.load(first);
             let new = self.change(table, old, 2, change)?;
@@ -106,7 +110,7 @@ impl Writer {
                 return Ok(word);
             }
             slots[first] = new;
-            return self.replace(table, word, Node::of(byte, slots), change);
+            return self.replace(table, word, self.node(byte, slots), change);
         }
         let covered = &mut slots[first..first + (1 << (end - change.len))];
         // What holds around a node further down will differ inside and outside of the prefix.
@@ -115,7 +119,7 @@ impl Writer {
         if !self.overwrite(covered, byte, change.edit) && !change.keep {
             return Ok(word);
         }
-        self.replace(table, word, Node::of(byte, slots), change)
+        self.replace(table, word, self.node(byte, slots), change)
     }
 
     /// Overwrites leaves, and remembers nodes; answers whether any leaf changed.
@@ -129,6 +133,11 @@ impl Writer {
             changed = true;
         }
         changed
+    }
+
+    fn node(&self, byte: u8, slots: Slots) -> Node {
+        let plenty = PLENTY.0.min(self.lines.bound() / PLENTY.1);
+        Node::of(byte, slots, self.lines.used() < plenty)
     }
 
     /// The word of `node`, which takes the place of `old`: a leaf or a child if it says no more than that, the old node
@@ -208,7 +217,7 @@ fn without(table: &Table, node: &Node) -> Option<u32> {
         let (child, around) = node.only_child()?;
         let (at, skipped) = (start(child) + ELSE, node::byte(child) - node.byte);
         let agrees = skipped == 1 || table.load(at) == around;
-        if skipped > SKIP_MAX || !agrees {
+        if !agrees || !node::may_skip(node.byte, node::byte(child)) {
             return None;
         }
         table.store(at, around);
