@@ -17,6 +17,7 @@ pub mod nat;
 pub mod via;
 pub mod pipe;
 pub mod shape;
+pub mod away;
 pub mod log;
 
 use core::time::Duration;
@@ -34,6 +35,8 @@ use crate::time::Instant;
 use crate::timers::Timer;
 use crate::{ip4, ip6, upper};
 use log::Log;
+use nat::Nat;
+use nat::nptv6::Nptv6;
 use pipe::Pipes;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
@@ -42,6 +45,7 @@ use subject::Subject;
 use via::Vias;
 use walk::{Verdict, Walk};
 
+pub use away::Away;
 pub use hook::Hooks;
 pub(crate) use hook::{ask, ask_all, ask_outward};
 pub use shape::Shape;
@@ -53,6 +57,8 @@ pub struct Firewall {
     rules: Arc<Ruleset>,
     states: States,
     counters: RuleCounters,
+    nat: Nat,
+    prefixes: Prefixes,
     pipes: Pipes<Ticket>,
     one_pass: bool,
     log: Log,
@@ -69,6 +75,9 @@ const STATES_PER_TURN: usize = 1024;
 /// How often they are looked for.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Prefixes that are exchanged, by the name of their instance.
+pub type Prefixes = Arc<std::collections::BTreeMap<String, Nptv6>>;
+
 /// What all CPUs are given: the rules, and what they share besides.
 #[derive(Clone, Debug)]
 pub struct Shared {
@@ -76,6 +85,10 @@ pub struct Shared {
     pub rules: Arc<Ruleset>,
     /// Whether a packet that left a pipe is not asked about again at its hook.
     pub one_pass: bool,
+    /// Instances of NAT.
+    pub nat: Vec<Arc<nat::spec::Spec>>,
+    /// Prefixes that are exchanged, by name.
+    pub prefixes: Prefixes,
     /// Pipes and queues.
     pub pipes: Arc<pipe::Config>,
     /// What is set about states.
@@ -92,10 +105,13 @@ impl Firewall {
     /// A firewall of one CPU that remembers nothing yet. `key` keys its tables.
     #[must_use]
     pub fn new(shared: &Shared, cpu: CpuId, cpus: u16, buffers: usize, key: u128) -> Self {
-        let Shared { rules, one_pass, pipes: _, settings, loose, limits, amounts } = shared.clone();
+        let Shared { rules, one_pass, nat: _, prefixes: _, pipes: _, settings, loose, limits, amounts } =
+            shared.clone();
         Self {
             rules,
             counters: RuleCounters::new(),
+            nat: Nat::default(),
+            prefixes: Prefixes::default(),
             pipes: Pipes::new(cpu, cpus, buffers),
             one_pass,
             left: Vec::new(),
@@ -108,11 +124,20 @@ impl Firewall {
     }
 
     /// Puts other rules in force. What is remembered of flows stays, as far as its rules do.
-    pub fn set(&mut self, shared: &Shared, now: Instant) {
+    pub fn set(&mut self, shared: &Shared, now: Instant, secret: &mut Secret) {
         self.rules = Arc::clone(&shared.rules);
         self.states.configure(shared.settings.clone());
         self.one_pass = shared.one_pass;
         self.pipes.configure(Arc::clone(&shared.pipes), now);
+        self.prefixes = Arc::clone(&shared.prefixes);
+        let gone: Vec<u16> = self.nat.iter().map(|instance| instance.spec().number).collect();
+        let stays = |number: &u16| shared.nat.iter().any(|spec| spec.number == *number);
+        for number in gone.into_iter().filter(|number| !stays(number)) {
+            self.nat.delete(number);
+        }
+        for spec in &shared.nat {
+            self.nat.configure(Arc::clone(spec), secret);
+        }
     }
 
     /// The hooks at which packets meet rules.
@@ -133,6 +158,12 @@ impl Firewall {
     #[must_use]
     pub fn counters(&self) -> RuleCountersReader {
         self.counters.reader()
+    }
+
+    /// This CPU's bindings of NAT.
+    #[must_use]
+    pub const fn nat(&self) -> &Nat {
+        &self.nat
     }
 
     /// This CPU's part of the pipes.
@@ -166,7 +197,7 @@ impl Firewall {
     /// While there are states, their ends are looked for once a second, or as soon as more of them are due than one
     /// turn has time for.
     fn set_timer(&mut self, cpu: &mut Cpu) {
-        if !self.timer_is_set && !self.states.is_empty() {
+        if !self.timer_is_set && (!self.states.is_empty() || self.nat.deadline().is_some()) {
             self.timer_is_set = true;
             cpu.timers.set(cpu.now + EVERY, Timer::Firewall);
         }
@@ -181,26 +212,30 @@ impl Firewall {
                     pkt.resume = if subject.is_ip4 { Resume::Ip4 } else { Resume::Ip6 } as u8;
                     return Some(Next::HandOff(owner));
                 }
-                self.walk(cpu, pkt, Walk::new(&Subject { tag: pkt.tag, ..subject }, None))
+                self.walk(cpu, pkt, Walk::new(Subject { tag: pkt.tag, ..subject }, None))
             }
             Err(_) => Verdict::Go(Next::Drop(DropReason::FirewallBogus)),
         };
         self.next(verdict, hook)
     }
 
-    /// The same of a packet that has been on its way already, up to this rule.
-    fn ask_again(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook, rule: RuleId) -> Option<Next> {
-        if self.one_pass {
-            return None;
-        }
+    /// The same of a packet that has been on its way already, up to this rule and `behind` it.
+    fn ask_at(
+        &mut self,
+        cpu: &mut Cpu,
+        pkt: &mut Pkt,
+        hook: Hook,
+        rule: RuleId,
+        behind: usize,
+    ) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
         let Ok(subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
             return Some(Next::Drop(DropReason::FirewallBogus));
         };
         // Where the rule is gone, others may stand in its place: all are asked.
-        let from = self.rules.by_id(rule).map_or(0, |at| at + 1);
+        let from = self.rules.by_id(rule).map_or(0, |at| at + behind);
         let subject = Subject { tag: pkt.tag, ..subject };
-        let verdict = self.walk(cpu, pkt, Walk::new(&subject, None).from(from));
+        let verdict = self.walk(cpu, pkt, Walk::new(subject, None).from(from));
         self.next(verdict, hook)
     }
 
@@ -240,7 +275,8 @@ pub(crate) fn timer(cpu: &mut Cpu) {
     let keepalives = hook::with(cpu, |firewall, cpu| {
         let mut keepalives = core::mem::take(&mut firewall.keepalives);
         let looked_at = firewall.states.tick(cpu.now, STATES_PER_TURN, &mut keepalives);
-        firewall.timer_is_set = looked_at == STATES_PER_TURN;
+        let bindings = firewall.nat.expire(cpu.now, STATES_PER_TURN);
+        firewall.timer_is_set = looked_at.max(bindings) == STATES_PER_TURN;
         if firewall.timer_is_set {
             cpu.timers.set(cpu.now, Timer::Firewall);
         }

@@ -36,6 +36,8 @@ pub enum Msg {
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.
     Shape(firewall::shape::Message),
+    /// A packet at a rule that only one CPU can obey.
+    Away(firewall::away::Message),
 }
 
 /// A message that visits all CPUs.

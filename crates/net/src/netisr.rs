@@ -21,7 +21,7 @@ use crate::ip6::Ip6;
 use crate::msg::Inbox;
 use crate::next::{Next, Resume};
 use crate::time::Instant;
-use crate::{arp, firewall, icmp, ifq, ip4, ip6, neigh, tcp, timers};
+use crate::{arp, firewall, icmp, ifq, ip4, ip6, neigh, reass, tcp, timers};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -155,6 +155,8 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Reset => tcp::refuse(cpu, pkt),
         Next::Via(via) => firewall::via::send(cpu, pkt, via),
         Next::Shape(way) => firewall::shape(cpu, pkt, way, None),
+        Next::Away(away) => firewall::away::send(cpu, pkt, away),
+        Next::Reassemble => reass::in_transit(cpu, pkt),
         Next::Drop(reason) => cpu.bury(pkt, reason),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
-use crate::firewall::{Shape, Via};
+use crate::firewall::{Away, Shape, Via};
 use crate::icmp::Problem;
 
 /// What a stage answers for one packet: the places that a packet may go to.
@@ -41,6 +41,10 @@ pub enum Next {
     Via(Via),
     /// [`crate::firewall::shape`]: a rule sends it through a pipe.
     Shape(Shape),
+    /// [`crate::firewall::away`]: another CPU can do what a rule says.
+    Away(Away),
+    /// [`crate::reass::in_transit`]: a rule needs its datagram whole.
+    Reassemble,
     /// Dies.
     Drop(DropReason),
 }

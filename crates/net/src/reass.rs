@@ -81,6 +81,14 @@ pub fn input4(cpu: &mut Cpu, pkt: Pkt) {
     }
 }
 
+/// Puts an IPv4 datagram together for the firewall: when it is whole, it comes in again, on the CPU that owns it.
+///
+/// Drops  as [`input4`].
+pub(crate) fn in_transit(cpu: &mut Cpu, mut pkt: Pkt) {
+    pkt.flags.set(Flags::TRANSIT);
+    input4(cpu, pkt);
+}
+
 fn read4(pkt: &Pkt) -> Result<(Key, u16, bool), DropReason> {
     let view = ip4::View::new_quoted(pkt.head()).map_err(|_| DropReason::ReassMalformed)?;
     let (start, more) = (view.fragment_offset(), view.more_fragments());
@@ -155,8 +163,14 @@ fn whole(cpu: &mut Cpu, key: &Key) {
     }
 }
 
-/// Brings a whole datagram to the CPU that its flow belongs to, which only now shows.
+/// Brings a whole datagram to the CPU that its flow belongs to, which only now shows: up or, if it was put together on
+/// its way, to where it would have come in had it been whole.
 fn deliver(cpu: &mut Cpu, mut pkt: Pkt) {
+    if pkt.flags.has(Flags::TRANSIT) {
+        pkt.flags.clear(Flags::TRANSIT);
+        let next = rss::place(cpu, &mut pkt, Next::Ip4);
+        return dispatch(cpu, pkt, next);
+    }
     let is_ip4 = upper::is_ip4(&pkt);
     pkt.hash = if is_ip4 { rss::hash4(pkt.window(0)) } else { rss::hash6(pkt.window(0)) };
     pkt.flags.set(Flags::HASH);

@@ -152,6 +152,8 @@ impl Flags {
     pub const GENERATED: Self = Self(1 << 11);
     /// The firewall has been asked about it already where it goes on.
     pub const ASKED: Self = Self(1 << 12);
+    /// A fragment that is put together on its way, for the firewall, and then goes on.
+    pub const TRANSIT: Self = Self(1 << 13);
 
     /// Whether all facts of `other` hold.
     #[must_use]

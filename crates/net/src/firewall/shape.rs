@@ -127,7 +127,10 @@ pub(crate) fn bury_dropped(cpu: &mut Cpu) {
 
 /// Takes a packet on that has left its pipe: behind its hook or, without `one_pass`, to the next rule.
 fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: Ticket) {
-    let again = hook::with(cpu, |firewall, cpu| firewall.ask_again(cpu, &mut pkt, ticket.hook, ticket.rule));
+    let again = hook::with(cpu, |firewall, cpu| {
+        let is_over = firewall.one_pass;
+        if is_over { None } else { firewall.ask_at(cpu, &mut pkt, ticket.hook, ticket.rule, 1) }
+    });
     match again.flatten() {
         Some(next) => dispatch(cpu, pkt, next),
         None => onward::go(cpu, pkt, ticket.hook, ticket.via),

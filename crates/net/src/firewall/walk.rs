@@ -2,16 +2,19 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use ipfw::rule::{Action, Arg, Number, TableArg, Tag, Unreach};
+use ipfw::rule::{Action, Arg, Hook, NatTarget, Number, TableArg, Tag, Unreach};
 use pkt::Pkt;
 use wire::{icmp4, icmp6};
 
+use super::away::Away;
 use super::log::Entry;
+use super::nat::instance::{Here, Verdict as Translated};
+use super::nat::table::Way;
 use super::party::Party;
 use super::pipe::To;
 use super::ruleset::{Compiled, Ruleset, Seen};
 use super::shape::Shape;
-use super::subject::Subject;
+use super::subject::{Part, Subject};
 use super::{Firewall, alter};
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -35,8 +38,8 @@ pub(super) enum Verdict {
 }
 
 /// Where a walk is.
-pub(super) struct Walk<'a> {
-    subject: &'a Subject,
+pub(super) struct Walk {
+    subject: Subject,
     /// The position from which rules are asked.
     at: usize,
     /// The position from which rules that look for a state have not been reached yet.
@@ -57,9 +60,9 @@ enum Step {
     Done(Verdict),
 }
 
-impl<'a> Walk<'a> {
+impl Walk {
     /// From the first rule.
-    pub(super) fn new(subject: &'a Subject, party: Option<Party>) -> Self {
+    pub(super) fn new(subject: Subject, party: Option<Party>) -> Self {
         let seen = Seen::default();
         Self { subject, at: 0, unprobed: 0, party, calls: [0; CALLS_MAX], depth: 0, seen }
     }
@@ -73,7 +76,7 @@ impl<'a> Walk<'a> {
 impl Firewall {
     /// Walks the rules. The last one answers for all packets that come in or leave; at the hooks between, which rules
     /// must name, a packet that meets none goes on.
-    pub(super) fn walk(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, mut walk: Walk<'_>) -> Verdict {
+    pub(super) fn walk(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, mut walk: Walk) -> Verdict {
         for _ in 0..MATCHES_MAX {
             let step = match self.state_on_the_way(cpu, pkt, &mut walk) {
                 Ok(step) => step,
@@ -94,17 +97,17 @@ impl Firewall {
         &mut self,
         cpu: &mut Cpu,
         pkt: &mut Pkt,
-        walk: &mut Walk<'_>,
+        walk: &mut Walk,
     ) -> Result<Step, Option<usize>> {
         let mut matches = None;
         loop {
             let probe = self.rules.probe_from(walk.at.max(walk.unprobed));
             if probe != Some(walk.at) && matches.is_none() {
-                matches = Some(self.rules.first(walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen));
+                matches = Some(self.rules.first(&walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen));
             }
             let Some(probe) = probe.filter(|probe| matches.flatten().is_none_or(|at| *probe <= at)) else {
                 return Err(matches.unwrap_or_else(|| {
-                    self.rules.first(walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen)
+                    self.rules.first(&walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen)
                 }));
             };
             walk.unprobed = probe + 1;
@@ -116,16 +119,10 @@ impl Firewall {
 
     /// Does what the rule says that made the packet's state, if there is one among those that the rule at `probe` looks
     /// for.
-    fn obey_state(
-        &mut self,
-        cpu: &mut Cpu,
-        pkt: &mut Pkt,
-        walk: &mut Walk<'_>,
-        probe: usize,
-    ) -> Option<Step> {
+    fn obey_state(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, probe: usize) -> Option<Step> {
         walk.seen.is_pure = false;
         let name = self.rules.rule(probe)?.flow;
-        let party = walk.party.get_or_insert_with(|| Party::of(walk.subject, pkt, &self.states));
+        let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
         let hit = party.state(&mut self.states, name, cpu)?;
         let Some(at) = self.rules.by_id(hit.rule) else {
             // Its rule is gone, and has taken its states along: this one had not been reached yet.
@@ -139,14 +136,14 @@ impl Firewall {
     }
 
     /// Does what the rule at a position says, if it has luck, and remembers what it wants remembered.
-    fn apply(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk<'_>, at: usize) -> Step {
+    fn apply(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
         let Self { rules, states, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::die(DropReason::FirewallDeny) };
         if rule.prob.is_some_and(|prob| !has_luck(cpu, prob)) {
             return Step::To(at + 1);
         }
         if let Some(keep) = &rule.keep {
-            let party = walk.party.get_or_insert_with(|| Party::of(walk.subject, pkt, states));
+            let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, states));
             if let Err(reason) = party.keep(states, rule, keep, &walk.seen, cpu) {
                 return Step::die(reason);
             }
@@ -159,17 +156,49 @@ impl Firewall {
     }
 
     /// Does what the rule at a position says.
-    fn obey(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk<'_>, at: usize) -> Step {
+    fn obey(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
         self.count(cpu, pkt, at);
         let Self { rules, log, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
         mark(pkt, rule.tag, &walk.seen);
         if let Some(amount) = rule.log {
-            let Subject { hook, recv, xmit, .. } = *walk.subject;
+            let Subject { hook, recv, xmit, .. } = walk.subject;
             let (number, done) = (rule.number, word(&rule.action));
             log.write(cpu.now, pkt, &Entry { rule: rule.id, number, log: amount, done, hook, recv, xmit });
         }
-        act(rules, rule, pkt, walk, at)
+        match rule.action {
+            Action::Nat(_) | Action::Nptv6(_) => self.translate(cpu, pkt, walk, at),
+            _ => act(rules, rule, pkt, walk, at),
+        }
+    }
+
+    /// Has a packet translated. What no instance wants passes like what one has translated, as in FreeBSD.
+    fn translate(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
+        let Self { rules, nat, prefixes, .. } = self;
+        let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
+        let hook = walk.subject.hook;
+        let way = if matches!(hook, Hook::Ingress | Hook::LocalIn) { Way::In } else { Way::Out };
+        let Cpu { id, placement, now, secret, counters, .. } = cpu;
+        let mut here = Here { now: *now, cpu: *id, placement: *placement, secret, counters };
+        let translated = match &rule.action {
+            Action::Nat(NatTarget::Global) => nat.translate_by_any(&mut here, pkt, way),
+            Action::Nat(NatTarget::Instance(number)) => value(*number, &walk.seen)
+                .map_or(Translated::Untouched, |number| nat.translate(number, &mut here, pkt, way)),
+            Action::Nptv6(name) => {
+                prefixes.get(name).map_or(Translated::Untouched, |prefixes| prefixes.translate(pkt))
+            }
+            _ => Translated::Untouched,
+        };
+        let rule = rule.id;
+        match translated {
+            Translated::Translated | Translated::Untouched if self.one_pass => Step::Done(Verdict::Pass),
+            Translated::Translated => walk.read_again(pkt).unwrap_or(Step::To(at + 1)),
+            Translated::Untouched => Step::To(at + 1),
+            Translated::Owner(owner) => Step::go(Next::Away(Away { owner, hook, rule })),
+            Translated::Reassemble => Step::go(Next::Reassemble),
+            Translated::Drop(reason) => Step::die(reason),
+            Translated::Refuse(_) => Step::go(Next::Answer(Problem::Refused(refusal(Unreach::Host)))),
+        }
     }
 
     fn count(&mut self, cpu: &Cpu, pkt: &Pkt, at: usize) {
@@ -181,7 +210,7 @@ impl Firewall {
 }
 
 /// The rule's action, as far as it is about the walk itself or ends it.
-fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk<'_>, at: usize) -> Step {
+fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
     let next = Step::To(at + 1);
     match &rule.action {
         Action::Allow => Step::Done(Verdict::Pass),
@@ -203,6 +232,11 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk<'_>, at:
             }
             next
         }
+        // Of IPv6, routers put nothing together (RFC 8200 §4.5).
+        Action::Reass if walk.subject.part != Part::Whole && walk.subject.is_ip4 => {
+            Step::go(Next::Reassemble)
+        }
+        Action::Reass => next,
         Action::Pipe(number) => shape(To::Pipe, *number, rule, walk),
         Action::Queue(number) => shape(To::Queue, *number, rule, walk),
         _ => Step::die(DropReason::FirewallDeny),
@@ -210,7 +244,7 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk<'_>, at:
 }
 
 /// Through a pipe or queue. One that a table was to name and did not is as good as gone.
-fn shape(to: fn(u16) -> To, number: Arg<u16>, rule: &Compiled, walk: &Walk<'_>) -> Step {
+fn shape(to: fn(u16) -> To, number: Arg<u16>, rule: &Compiled, walk: &Walk) -> Step {
     let hook = walk.subject.hook;
     value(number, &walk.seen).map_or(Step::die(DropReason::PipeGone), |number| {
         Step::go(Next::Shape(Shape { to: to(number), hook, rule: rule.id }))
@@ -227,7 +261,20 @@ impl Step {
     }
 }
 
-impl Walk<'_> {
+impl Walk {
+    /// Reads a packet that has been changed. What ends the walk, if that cannot be done.
+    fn read_again(&mut self, pkt: &Pkt) -> Option<Step> {
+        let Subject { hook, recv, xmit, tag, .. } = self.subject;
+        self.party = None;
+        match Subject::read(pkt, hook, recv, xmit) {
+            Ok(subject) => {
+                self.subject = Subject { tag, ..subject };
+                None
+            }
+            Err(_) => Some(Step::die(DropReason::FirewallBogus)),
+        }
+    }
+
     /// Goes on at `to`, to come back to `back`. Where too many calls have not returned, the packet dies.
     fn call(&mut self, back: usize, to: usize) -> Step {
         let Some(place) = self.calls.get_mut(self.depth) else { return Step::die(DropReason::FirewallLoop) };
@@ -267,13 +314,13 @@ pub(super) fn value<T: Copy + TryFrom<u32>>(arg: Arg<T>, seen: &Seen) -> Option<
 }
 
 /// The position that a `skipto` or `call` leads to. Where a table was to say it and says no number, the last rule.
-fn target(rules: &Ruleset, rule: &Compiled, to: Arg<Number>, walk: &Walk<'_>) -> usize {
+fn target(rules: &Ruleset, rule: &Compiled, to: Arg<Number>, walk: &Walk) -> usize {
     let of_table = || rules.position_of_number(value(to, &walk.seen).unwrap_or(ipfw::rule::RULE_LAST));
     rule.target.unwrap_or_else(of_table)
 }
 
 /// The next hop that the rule says, or the table that matched: an address, or a number that is one of IPv4.
-fn via(to: Arg<IpAddr>, walk: &Walk<'_>) -> Option<IpAddr> {
+fn via(to: Arg<IpAddr>, walk: &Walk) -> Option<IpAddr> {
     let addr = match (to, walk.seen.arg) {
         (Arg::Value(addr), _) | (Arg::Table, Some(TableArg::Addr(addr))) => addr,
         (Arg::Table, Some(TableArg::Number(bits))) => Ipv4Addr::from_bits(bits).into(),
@@ -334,3 +381,6 @@ const fn word(action: &Action) -> &'static str {
         Action::Queue(_) => "Queue",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use ipfw::Command;
-use ipfw::command::{Switch, TableCommand};
+use ipfw::command::{NatConfig, Nptv6Config, Switch, TableCommand};
 use ipfw::rule::Action;
 
 use super::Bench;
 use crate::firewall::Shared;
 use crate::firewall::log::Amounts;
+use crate::firewall::nat::nptv6::Nptv6;
+use crate::firewall::nat::spec::Spec;
 use crate::firewall::pipe;
 use crate::firewall::ruleset::Rules;
 use crate::firewall::state::{Limits, Loose, Settings};
@@ -22,6 +24,8 @@ pub(crate) struct Script {
     pub(crate) rules: Rules,
     pipes: pipe::Config,
     lookups: Lookups,
+    nat: Vec<(u16, NatConfig)>,
+    prefixes: Vec<(String, Nptv6Config)>,
     one_pass: bool,
 }
 
@@ -31,6 +35,8 @@ pub(crate) fn rules(text: &str) -> Script {
         rules: Rules::new(Action::Deny),
         pipes: pipe::Config::new(7),
         lookups: Lookups::new(7).unwrap(),
+        nat: Vec::new(),
+        prefixes: Vec::new(),
         one_pass: true,
     };
     for statement in ipfw::parse_file("rules", text).unwrap_or_else(|errors| panic!("{}", errors[0])) {
@@ -52,6 +58,8 @@ impl Script {
             Command::Table { name: Some(name), what: TableCommand::Add(entries) } => {
                 self.lookups.add(&name, &entries, &Tables::default()).unwrap();
             }
+            Command::NatConfig { number, config } => self.nat.push((number, config)),
+            Command::Nptv6Create { name, config } => self.prefixes.push((name, config)),
             Command::PipeConfig { number, config } => self.pipes.set_pipe(number, &config).unwrap(),
             Command::QueueConfig { number, config } => self.pipes.set_queue(number, &config).unwrap(),
             Command::Switch { what: Switch::OnePass, on } => self.one_pass = on,
@@ -67,6 +75,18 @@ impl Bench {
         let shared = Shared {
             rules: Arc::new(script.rules.compile(&tables, &script.lookups)),
             one_pass: script.one_pass,
+            nat: script
+                .nat
+                .iter()
+                .map(|(number, config)| Arc::new(Spec::new(*number, config, &tables, 5).unwrap()))
+                .collect(),
+            prefixes: Arc::new(
+                script
+                    .prefixes
+                    .iter()
+                    .map(|(name, config)| (name.clone(), Nptv6::new(config, &tables).unwrap()))
+                    .collect(),
+            ),
             pipes: Arc::new(script.pipes.clone()),
             settings: Settings::default(),
             loose: Loose::new(self.netisrs.len()),

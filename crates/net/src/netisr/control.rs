@@ -117,7 +117,7 @@ impl Netisr {
             .cpu
             .firewall
             .get_or_insert_with(|| Box::new(Firewall::new(shared, id, cpus, buffers, key.into())));
-        firewall.set(shared, now);
+        firewall.set(shared, now, &mut self.cpu.secret);
         self.cpu.hooks = firewall.hooks();
         firewall::shape::bury_dropped(&mut self.cpu);
         self.settle_detour();
@@ -169,6 +169,7 @@ impl Netisr {
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
+            Msg::Away(message) => firewall::away::message(&mut self.cpu, message),
             Msg::Shape(message) => firewall::shape::message(&mut self.cpu, message),
         }
     }

@@ -134,10 +134,10 @@ fn mark_congestion(pkt: &mut Pkt) {
 
 /// Keeps what is true of the whole: by which interface it came, and whether any of it was for many.
 fn describe(pkt: &mut Pkt, groups: bool) {
-    let rcvif = pkt.rcvif;
+    let (rcvif, is_in_transit) = (pkt.rcvif, pkt.flags.has(Flags::TRANSIT));
     pkt.forget();
     pkt.rcvif = rcvif;
-    pkt.flags.set(Flags::REASSEMBLED);
+    pkt.flags.set(if is_in_transit { Flags::REASSEMBLED.with(Flags::TRANSIT) } else { Flags::REASSEMBLED });
     if groups {
         pkt.flags.set(Flags::MULTICAST);
     }
