@@ -67,6 +67,8 @@ pub enum Error {
     NoSuchRule(RangeInclusive<Number>),
     /// There are too many names of sets of states.
     TooManyFlows,
+    /// It is understood, and nobody here obeys it yet.
+    NotObeyed(&'static str),
 }
 
 impl Rules {
@@ -115,6 +117,7 @@ impl Rules {
             return Err(Error::NumberOfDefault);
         }
         check_set(rule.set)?;
+        check_action(&rule.action)?;
         if rule.number == 0 {
             rule.number = self.next_number();
         }
@@ -323,6 +326,15 @@ fn check_set(set: u8) -> Result<(), Error> {
     if set < SETS { Ok(()) } else { Err(Error::NoSuchSet(set)) }
 }
 
+/// An action that nobody obeys would drop what it matches: it is refused while somebody is there to read it.
+const fn check_action(action: &Action) -> Result<(), Error> {
+    match action {
+        Action::Redirect { .. } => Err(Error::NotObeyed("rdr")),
+        Action::Nat64(_) => Err(Error::NotObeyed("nat64lsn")),
+        _ => Ok(()),
+    }
+}
+
 const fn default_rule(action: Action) -> Rule {
     Rule {
         number: RULE_LAST,
@@ -349,6 +361,12 @@ impl fmt::Display for Error {
             }
             Self::NoSuchRule(range) => {
                 write!(f, "there is no rule from {} to {}", range.start(), range.end())
+            }
+            Self::NotObeyed(action) => {
+                write!(
+                    f,
+                    "`{action}` is not obeyed yet; `nat N config … redirect_port` redirects without states"
+                )
             }
             Self::TooManyFlows => write!(f, "more than {FLOWS_MAX} names of states"),
         }

@@ -190,3 +190,13 @@ fn counters_and_logs_of_rules_begin_again_and_stay_with_them() {
     rules.zero(None, &[], |_| counted).unwrap();
     assert!(rules.entries().iter().all(|entry| entry.zeroed == counted));
 }
+
+#[test]
+fn what_nobody_obeys_yet_is_refused_by_name() {
+    let mut rules = rules(&[100]);
+    let rdr = Action::Redirect { to: core::net::Ipv4Addr::LOCALHOST.into(), port: None };
+    let error = rules.add(rule(200, rdr)).unwrap_err();
+    assert!(error.to_string().contains("`rdr`"), "{error}");
+    assert_eq!(rules.add(rule(200, Action::Nat64("n".to_owned()))), Err(Error::NotObeyed("nat64lsn")));
+    assert_eq!(numbers(&rules), [100, 65535]);
+}
