@@ -81,8 +81,18 @@ const KEEPALIVES_MAX: usize = 8;
 pub struct StateId(u32);
 
 /// What a flow's key comes to in the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hash(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct Hash {
+    hash: u64,
+    /// The number of the state that it most likely is; it may be another's, or nobody's, when it is asked for.
+    likely: u32,
+}
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self { hash: 0, likely: wheel::NIL }
+    }
+}
 
 /// What matters of a packet to the state of its flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -197,10 +207,12 @@ impl States {
         }
         for (flow, hash) in flows.iter().zip(&mut *hashes) {
             *hash = self.hash(flow);
-            self.index.prefetch(hash.0);
+            self.index.prefetch(hash.hash);
         }
-        for hash in hashes.iter().take(flows.len()) {
-            if let Some(state) = self.index.likely(hash.0).and_then(|at| self.slab.get(at)) {
+        for hash in hashes.iter_mut().take(flows.len()) {
+            let Some(at) = self.index.likely(hash.hash) else { continue };
+            if let Some(state) = self.slab.get(at) {
+                hash.likely = at;
                 pkt::prefetch_ref(&state.key);
                 pkt::prefetch_ref(&state.bytes);
             }
@@ -211,7 +223,7 @@ impl States {
     #[inline]
     #[must_use]
     pub fn hash(&self, flow: &Flow) -> Hash {
-        Hash(flow.key.hash(&self.secret))
+        Hash { hash: flow.key.hash(&self.secret), likely: wheel::NIL }
     }
 
     /// The live state of a flow, of this name or of [any](FlowName::ANY).
@@ -261,22 +273,23 @@ impl States {
         let mut is_denied = false;
         let life = match &seen.segment {
             Some(segment) => {
-                if segment.is_opening() && state.is_spent(now_ms) {
+                if segment.flags.syn() && segment.is_opening() && state.is_spent(now_ms) {
                     self.remove(StateId(at), now);
                     counters.add(Count::StateRecycled, 1);
                     return None;
                 }
-                let before = state.tcp.phase();
+                let before = state.tcp.marks();
                 let judgement = state.tcp.take(direction.index(), segment);
-                is_denied = judgement == Judgement::Outside && self.settings.strict && !segment.is_opening();
                 if judgement == Judgement::Outside {
+                    is_denied = self.settings.strict && !segment.is_opening();
                     counters.add(Count::StateOutside, 1);
                 }
-                let after = state.tcp.phase();
-                if after != before {
-                    Life::Anew(self.settings.life_of(after))
+                let stage = if state.tcp.marks() == before { state.stage() } else { state.tcp.phase() };
+                if stage != state.stage() {
+                    state.set_stage(stage);
+                    Life::Anew(self.settings.life_of(stage))
                 } else if judgement == Judgement::Fresh {
-                    Life::Longer(self.settings.life_of(after))
+                    Life::Longer(self.settings.life_of(stage))
                 } else {
                     Life::AsItIs
                 }
@@ -322,7 +335,7 @@ impl States {
             None => wheel::NIL,
         };
         let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
-        let state = State {
+        let mut state = State {
             key: flow.key,
             rule: new.rule,
             flow: new.flow,
@@ -334,6 +347,7 @@ impl States {
             tcp,
             ..State::default()
         };
+        state.set_stage(tcp.phase());
         let life = match state.phase() {
             Some(phase) => self.settings.life_of(phase),
             None => self.settings.life(flow.key.proto()),
@@ -346,7 +360,7 @@ impl States {
         self.share.add(self.settings.state_max);
         counters.add(Count::StateInstalled, 1);
         let Self { slab, index, secret, .. } = self;
-        index.insert(hash.0, at, |at| hash_of(slab, secret, at));
+        index.insert(hash.hash, at, |at| hash_of(slab, secret, at));
         self.wheel.link(&mut self.slab, at, ms(now));
         self.live(at, ms(now), life);
         Ok(StateId(at))
@@ -456,6 +470,10 @@ impl States {
         self.wheel.unlink(&mut self.slab, id.0);
         let Self { slab, index, secret, .. } = self;
         index.remove(hash, id.0, |at| hash_of(slab, secret, at));
+        if let Some(state) = self.slab.get_mut(id.0) {
+            // Whoever remembers the place must not find the flow there.
+            state.key = Key::GONE;
+        }
         self.slab.remove(id.0);
         self.share.remove();
     }
@@ -516,10 +534,11 @@ impl States {
 
     #[inline]
     fn lookup(&self, flow: &Flow, hash: Hash, name: FlowName) -> Option<u32> {
-        self.index.find(hash.0, |at| {
+        let is_it = |at: u32| {
             let state = self.slab.get(at);
             state.is_some_and(|state| state.key == flow.key && (state.flow == name || name == FlowName::ANY))
-        })
+        };
+        if is_it(hash.likely) { Some(hash.likely) } else { self.index.find(hash.hash, is_it) }
     }
 
     /// Gives a state another end of its life, which may be sooner.

@@ -78,6 +78,8 @@ pub(super) mod bits {
     pub(in super::super) const DOWNWARD: u8 = 1;
     /// A packet went in the other direction.
     pub(in super::super) const ANSWERED: u8 = 2;
+    /// From this bit on: the number of the connection's phase.
+    pub(in super::super) const STAGE: u8 = 4;
 }
 
 impl Default for State {
@@ -122,7 +124,7 @@ impl State {
     /// How far its connection is, if it is of TCP.
     #[must_use]
     pub const fn phase(&self) -> Option<Phase> {
-        if self.is_tcp() { Some(self.tcp.phase()) } else { None }
+        if self.is_tcp() { Some(self.stage()) } else { None }
     }
 
     /// Which way a packet of its flow goes.
@@ -131,6 +133,26 @@ impl State {
     pub const fn direction(&self, flow: &Flow) -> Direction {
         let is_same = flow.is_downward == (self.bits & bits::DOWNWARD != 0);
         if is_same { Direction::Forward } else { Direction::Reverse }
+    }
+
+    /// What [`State::tcp`] amounted to when it changed last.
+    #[inline]
+    pub(super) const fn stage(&self) -> Phase {
+        const STAGES: [Phase; 8] = [
+            Phase::Unknown,
+            Phase::Opening,
+            Phase::Established,
+            Phase::Closing,
+            Phase::Closed,
+            Phase::Reset,
+            Phase::Reset,
+            Phase::Reset,
+        ];
+        STAGES[(self.bits >> bits::STAGE) as usize % STAGES.len()]
+    }
+
+    pub(super) const fn set_stage(&mut self, stage: Phase) {
+        self.bits = self.bits & !(7 << bits::STAGE) | (stage as u8) << bits::STAGE;
     }
 
     #[inline]

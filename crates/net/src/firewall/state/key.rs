@@ -95,6 +95,9 @@ impl Flow {
 }
 
 impl Key {
+    /// No flow's: what a place in the table has when its state is gone.
+    pub(super) const GONE: Self = Self { addrs: [0; 4], rest: u64::MAX };
+
     /// The lower end and the higher one.
     #[must_use]
     pub const fn ends(&self) -> [End; 2] {

@@ -48,7 +48,10 @@ pub(super) struct Peer {
     window: u32,
     /// Bits of [`seen`].
     seen: u8,
+    /// The scale that it has offered.
     scale: u8,
+    /// Bits that the window of its segments is shifted by.
+    shift: u8,
 }
 
 /// What was seen of an end.
@@ -163,49 +166,29 @@ impl Track {
         if segment.flags.contains(Flags::RST) {
             creator.seen |= seen::RST;
         }
-        Self([creator, Peer::default()])
+        let mut track = Self([creator, Peer::default()]);
+        track.set_shifts();
+        track
     }
 
     /// Takes a segment of the creator (0) or to it (1) into account.
     #[inline]
     pub(super) fn take(&mut self, from: usize, segment: &Segment) -> Judgement {
-        let [sender, receiver] = self.pair(from);
+        let (sender, receiver) = self.ends_mut(from);
         if segment.flags.intersects(Flags(Flags::SYN.0 | Flags::RST.0)) || !sender.has(seen::ANY) {
             return self.take_unusual(from, segment);
         }
-        if !fits(&sender, &receiver, segment) {
+        if !fits(sender, receiver, segment) {
             return Judgement::Outside;
         }
-        self.go_on(from, segment, u32::from(segment.window) << self.scale_of(from))
+        let window = u32::from(segment.window) << sender.shift;
+        go_on(sender, receiver, segment, window)
     }
 
-    /// A segment that fits, with its window in bytes: what is new in it?
+    /// What was seen of both ends, as a number that is another as soon as it is something else.
     #[inline]
-    fn go_on(&mut self, from: usize, segment: &Segment, window: u32) -> Judgement {
-        let [creator, other] = &mut self.0;
-        let (sender, receiver) = if from == 0 { (creator, other) } else { (other, creator) };
-        let end = segment.end();
-        sender.window = sender.window.max(window);
-        let mut is_fresh = !is_before(end, sender.end);
-        if is_fresh {
-            sender.end = end;
-            if segment.flags.fin() {
-                sender.seen |= seen::FIN;
-            }
-        }
-        if segment.flags.ack() {
-            let is_news = !sender.has(seen::ACK) || !is_before(segment.ack, sender.ack);
-            is_fresh &= is_news;
-            if is_news {
-                sender.ack = segment.ack;
-                sender.seen |= seen::ACK;
-            }
-            // Anybody can send a SYN in anybody's name; only who gets the answer can acknowledge it.
-            if segment.ack == receiver.end {
-                receiver.seen |= seen::SYN_ACKED | (receiver.seen & seen::FIN) << 4;
-            }
-        }
-        if is_fresh { Judgement::Fresh } else { Judgement::Stale }
+    pub(super) const fn marks(&self) -> u16 {
+        u16::from_ne_bytes([self.0[0].seen, self.0[1].seen])
     }
 
     #[cold]
@@ -251,6 +234,7 @@ impl Track {
         };
         if begins {
             self.0[from] = Peer { seen: sender.seen | Peer::begin(segment).seen, ..Peer::begin(segment) };
+            self.set_shifts();
             if segment.flags.ack() {
                 self.0[1 - from].seen |= seen::SYN_ACKED;
             }
@@ -259,7 +243,8 @@ impl Track {
         // The same SYN once more. Others in the window are somebody's guess, or the end's that has lost its memory; the
         // other end asks back.
         if is_syn && segment.end() == sender.end && fits(&sender, &receiver, segment) {
-            return self.go_on(from, segment, segment.window.into());
+            let (sender, receiver) = self.ends_mut(from);
+            return go_on(sender, receiver, segment, segment.window.into());
         }
         Judgement::Outside
     }
@@ -306,7 +291,17 @@ impl Track {
         }
     }
 
+    fn set_shifts(&mut self) {
+        self.0[0].shift = self.scale_of(0);
+        self.0[1].shift = self.scale_of(1);
+    }
+
     #[inline]
+    const fn ends_mut(&mut self, from: usize) -> (&mut Peer, &mut Peer) {
+        let [creator, other] = &mut self.0;
+        if from == 0 { (creator, other) } else { (other, creator) }
+    }
+
     const fn pair(&self, from: usize) -> [Peer; 2] {
         let [creator, other] = self.0;
         if from == 0 { [creator, other] } else { [other, creator] }
@@ -325,6 +320,7 @@ impl Peer {
             window: u32::from(segment.window) << scale,
             seen: seen::ANY | syn | ack,
             scale: segment.scale.unwrap_or(NO_SCALE),
+            shift: 0,
         }
     }
 
@@ -332,6 +328,33 @@ impl Peer {
     const fn has(&self, what: u8) -> bool {
         self.seen & what != 0
     }
+}
+
+/// A segment that fits, with its window in bytes: what is new in it?
+#[inline]
+fn go_on(sender: &mut Peer, receiver: &mut Peer, segment: &Segment, window: u32) -> Judgement {
+    let end = segment.end();
+    sender.window = sender.window.max(window);
+    let mut is_fresh = !is_before(end, sender.end);
+    if is_fresh {
+        sender.end = end;
+        if segment.flags.fin() {
+            sender.seen |= seen::FIN;
+        }
+    }
+    if segment.flags.ack() {
+        let is_news = !sender.has(seen::ACK) || !is_before(segment.ack, sender.ack);
+        is_fresh &= is_news;
+        if is_news {
+            sender.ack = segment.ack;
+            sender.seen |= seen::ACK;
+        }
+        // Anybody can send a SYN in anybody's name; only who gets the answer can acknowledge it.
+        if segment.ack == receiver.end {
+            receiver.seen |= seen::SYN_ACKED | (receiver.seen & seen::FIN) << 4;
+        }
+    }
+    if is_fresh { Judgement::Fresh } else { Judgement::Stale }
 }
 
 /// Whether a segment lies within the windows. An end that has not been seen sets no bounds.

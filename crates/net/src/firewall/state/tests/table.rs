@@ -145,3 +145,23 @@ fn states_of_several_names_live_beside_each_other() {
         }
     }
 }
+
+#[test]
+fn a_state_that_ends_between_prefetch_and_packet_is_not_found_nor_is_what_took_its_place() {
+    for family in FAMILIES {
+        let mut world = World::new(family);
+        let flows = [1, 2].map(|port| world.flow(Protocol::UDP, port));
+        let id = world.install(flows[0], DATAGRAM);
+        let mut hashes = [Hash::default(); 2];
+        world.states.prefetch(&flows, &mut hashes);
+        assert_eq!(hashes.map(|hash| hash.likely), [id.0, wheel::NIL]);
+        world.states.remove(id, world.now);
+        let hit = |world: &mut World, n: usize| {
+            let World { states, now, counters, .. } = world;
+            states.hit(&flows[n], hashes[n], ANY, &DATAGRAM, *now, counters).map(|hit| hit.id)
+        };
+        assert_eq!(hit(&mut world, 0), None);
+        assert_eq!(world.install(flows[1], DATAGRAM), id, "in the same place");
+        assert_eq!([hit(&mut world, 0), hit(&mut world, 1)], [None, Some(id)]);
+    }
+}
