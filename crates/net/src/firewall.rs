@@ -62,6 +62,8 @@ pub struct Firewall {
     pipes: Pipes<Ticket>,
     one_pass: bool,
     log: Log,
+    is_enabled: bool,
+    is_verbose: bool,
     vias: Vias,
     /// Packets that have left pipes, for a moment.
     left: Vec<(Pkt, Ticket)>,
@@ -99,13 +101,17 @@ pub struct Shared {
     pub limits: Arc<Limits>,
     /// How often each rule has logged.
     pub amounts: Arc<log::Amounts>,
+    /// Whether packets meet rules at all.
+    pub is_enabled: bool,
+    /// Whether rules with `log` are heard.
+    pub is_verbose: bool,
 }
 
 impl Firewall {
     /// A firewall of one CPU that remembers nothing yet. `key` keys its tables.
     #[must_use]
     pub fn new(shared: &Shared, cpu: CpuId, cpus: u16, buffers: usize, key: u128) -> Self {
-        let Shared { rules, one_pass, nat: _, prefixes: _, pipes: _, settings, loose, limits, amounts } =
+        let Shared { rules, one_pass, settings, loose, limits, amounts, is_enabled, is_verbose, .. } =
             shared.clone();
         Self {
             rules,
@@ -117,6 +123,8 @@ impl Firewall {
             left: Vec::new(),
             states: States::new(&Secret::new(key), settings, loose, limits, cpu),
             log: Log::new(amounts),
+            is_enabled,
+            is_verbose,
             vias: Vias::new(key),
             keepalives: Vec::new(),
             timer_is_set: false,
@@ -126,7 +134,7 @@ impl Firewall {
     /// Puts other rules in force. What is remembered of flows stays, as far as its rules do.
     pub fn set(&mut self, shared: &Shared, now: Instant, secret: &mut Secret) {
         self.rules = Arc::clone(&shared.rules);
-        self.states.configure(shared.settings.clone());
+        self.states.configure(shared.settings);
         self.one_pass = shared.one_pass;
         self.pipes.configure(Arc::clone(&shared.pipes), now);
         self.prefixes = Arc::clone(&shared.prefixes);
@@ -138,11 +146,16 @@ impl Firewall {
         for spec in &shared.nat {
             self.nat.configure(Arc::clone(spec), secret);
         }
+        self.is_enabled = shared.is_enabled;
+        self.is_verbose = shared.is_verbose;
     }
 
     /// The hooks at which packets meet rules.
     #[must_use]
     pub fn hooks(&self) -> Hooks {
+        if !self.is_enabled {
+            return Hooks::default();
+        }
         let all = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
         let busy = all.into_iter().filter(|hook| !self.rules.is_empty_at(*hook));
         busy.fold(Hooks::default(), Hooks::with)

@@ -6,6 +6,7 @@ mod cli;
 pub mod config;
 mod daemon;
 mod demo;
+mod firewall;
 mod mac;
 mod pktgen;
 mod show;

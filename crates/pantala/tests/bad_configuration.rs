@@ -247,10 +247,49 @@ const ADDED: &[Bad] = &[
         "9:6: the route to 10.0.0.0/8 is already given in line 5",
         "several gateways",
     ),
+    bad("[[firewall]]\nrules = \"f\"\n", "5:3: `firewall` must be a section, [firewall]", "keys of its own"),
     bad(
-        "[firewall]\nrules = \"firewall.ipfw\"\n",
-        "5:2: [firewall] is not supported by this version",
-        "remove the section",
+        "[firewall]\nrule = \"firewall.ipfw\"\n",
+        "6:1: unknown key `rule` in [firewall]",
+        "did you mean `rules`?",
+    ),
+    bad(
+        "[firewall]\nrules = \"nowhere.ipfw\"\n",
+        "6:9: cannot read nowhere.ipfw: No such file",
+        "relative to the configuration's folder",
+    ),
+    bad(
+        "[firewall]\nrules = \"a\"\nrules_text = \"add allow ip from any to any\"\n",
+        "6:9: `rules` and `rules_text` are two sets of rules",
+        "keep one of them",
+    ),
+    bad(
+        "[firewall]\ndefault = \"reject\"\n",
+        "6:11: `reject` is not what can become of packets",
+        "allow, deny",
+    ),
+    bad("[firewall]\ndyn_fin_lifetime = 5\n", "6:20: dyn_fin_lifetime must be less than 5 s", "in seconds"),
+    bad("[firewall]\ndyn_keepalive = 1\n", "6:17: `dyn_keepalive` cannot be this number", "true or false"),
+    bad(
+        "[firewall]\nstate_mx = 5\n",
+        "6:1: unknown key `state_mx` in [firewall]",
+        "did you mean `state_max`?",
+    ),
+    bad(
+        "[firewall]\nrules_text = \"\"\"\n# mine\nadd 100 alow ip from any to any\n\"\"\"\n",
+        "8:9: ",
+        "did you mean `allow`?",
+    ),
+    bad("[firewall]\nrules_text = \"add alow ip from any to any\"\n", "6:19: ", "did you mean `allow`?"),
+    bad(
+        "[firewall]\nrules_text = \"\"\"\nadd 100 allow ip from any to any\ndelete 200\n\"\"\"\n",
+        "8:1: there is no rule 200",
+        "",
+    ),
+    bad(
+        "[firewall]\nrules_text = \"list\"\n",
+        "6:15: this shows something, and changes nothing",
+        "command of its own",
     ),
 ];
 

@@ -21,6 +21,7 @@ mod sweep;
 mod quoted;
 mod keepalive;
 mod settings;
+mod page;
 
 use core::hash::BuildHasher;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use self::entry::{Direction, FlowName, Kind, State};
 pub use self::keepalive::Keepalive;
 pub use self::key::{End, Flow, Key};
 pub use self::loose::Loose;
+pub use self::page::{Listed, PLACES_PER_PAGE};
 pub use self::quoted::Quoted;
 pub use self::settings::{SettingError, Settings};
 pub use self::sweep::Left;

@@ -161,7 +161,7 @@ impl Firewall {
         let Self { rules, log, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
         mark(pkt, rule.tag, &walk.seen);
-        if let Some(amount) = rule.log {
+        if let Some(amount) = rule.log.filter(|_| self.is_verbose) {
             let Subject { hook, recv, xmit, .. } = walk.subject;
             let (number, done) = (rule.number, word(&rule.action));
             log.write(cpu.now, pkt, &Entry { rule: rule.id, number, log: amount, done, hook, recv, xmit });

@@ -92,6 +92,8 @@ impl Bench {
             loose: Loose::new(self.netisrs.len()),
             limits: Limits::new(&Secret::new(11), 1 << 10),
             amounts: Arc::new(Amounts::new().unwrap()),
+            is_enabled: true,
+            is_verbose: true,
         };
         self.netisrs.iter_mut().for_each(|netisr| netisr.set_firewall(&shared));
     }

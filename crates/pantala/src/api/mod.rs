@@ -16,12 +16,21 @@
 //! | `DELETE /v1/neighbours/ADDRESS`, `DELETE /v1/neighbours?family=` | forget one, or all learnt ones |
 //! | `GET /v1/netisr`, `/v1/pools`, `/v1/counters` | [`Netisr`], [`Pool`], [`Counters`] |
 //! | `POST /v1/ping` | [`PingRequest`]; answered by a stream of [`PingEvent`], one JSON value a line |
+//! | `GET /v1/firewall` | [`FirewallStatus`]: what is in force besides the rules |
+//! | `POST /v1/firewall/commands` | [`FirewallCommands`] in ipfw's language, all of them or none: [`FirewallDone`] |
+//! | `GET /v1/firewall/rules` | [`FirewallRule`]: what it says and counted |
+//! | `GET /v1/firewall/states?after=&limit=` | [`FirewallStates`], a page of them |
+//! | `GET /v1/firewall/tables` | [`FirewallTable`] |
+//! | `GET /v1/firewall/tables/NAME?after=&limit=` | [`FirewallTablePage`] |
+//! | `GET /v1/firewall/tables/NAME/lookup?key=` | [`FirewallTableEntry`]: what a key finds |
+//! | `GET /v1/firewall/log?after=` | [`FirewallLog`]: packets that rules with `log` matched |
 //! | `POST /v1/reload` | read the configuration again: [`Reloaded`] |
 //! | `GET /metrics` | Prometheus text |
 //!
 //! Keys are `snake_case` and stay. A failure is an [`Error`] with an HTTP status that fits its kind.
 
 pub mod client;
+pub mod firewall;
 mod metrics;
 mod ping;
 pub mod server;

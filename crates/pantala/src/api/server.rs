@@ -1,5 +1,6 @@
 //! The server side of the admin API.
 
+mod firewall;
 mod routes;
 mod socket;
 

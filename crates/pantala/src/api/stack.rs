@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::firewall::Filter;
 use super::types::{
     Counters, Error, Family, Interface, InterfaceChange, Monitored, Neighbour, NeighbourRequest, Netisr,
     Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
@@ -17,7 +18,7 @@ use super::types::{
 ///
 /// All methods are called on the control thread, one at a time, and should answer within milliseconds: while one
 /// runs, nobody else is served. None may touch what a netisr owns except by a message to it.
-pub trait Stack: Send {
+pub trait Stack: Filter + Send {
     /// All interfaces, in the order of their index.
     ///
     /// # Errors

@@ -8,8 +8,14 @@ use crate::term::Term;
 
 pub(crate) fn run(file: &Path, json: bool, term: &mut Term) -> Result<(), Failure> {
     match (Config::load(file, &Machine::here()), json) {
-        (Ok(_), true) => Ok(term.show("{ \"problems\": [] }\n")?),
-        (Ok(config), false) => Ok(term.show(&summary(file, &config))?),
+        (Ok(config), true) => {
+            let warnings = serde_json::json!({ "problems": [], "warnings": warnings(&config) });
+            Ok(term.show(&format!("{warnings:#}\n"))?)
+        }
+        (Ok(config), false) => {
+            warnings(&config).iter().for_each(|warning| term.complain(&format!("warning: {warning}")));
+            Ok(term.show(&summary(file, &config))?)
+        }
         (Err(ConfigError::Wrong(problems)), true) => {
             let list: Vec<_> = problems.list.iter().map(as_json).collect();
             term.show(&format!("{:#}\n", serde_json::json!({ "problems": list, "more": problems.more })))?;
@@ -32,6 +38,10 @@ fn summary(file: &Path, config: &Config) -> String {
         plural(config.interfaces.len(), "interface"),
         plural(config.routes.len(), "route")
     )
+}
+
+fn warnings(config: &Config) -> &[String] {
+    config.firewall.as_ref().map_or(&[], |firewall| &firewall.warnings)
 }
 
 fn as_json(problem: &Problem) -> serde_json::Value {

@@ -7,6 +7,7 @@ mod check;
 mod flags;
 mod ifconfig;
 mod intrctl;
+mod ipfw;
 mod neighbours;
 mod netstat;
 mod ping;

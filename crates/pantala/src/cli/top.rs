@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, Session, check, ifconfig, intrctl, neighbours, netstat, ping, route, up};
+use super::{Failure, Session, check, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, up};
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Show rings and whose they are; move them to other CPUs
     #[command(after_help = intrctl::HELP)]
     Intrctl(Words),
+    /// Show and change the firewall's rules
+    #[command(after_help = ipfw::HELP)]
+    Ipfw(Words),
     /// Show and change the routing table
     #[command(after_help = route::HELP)]
     Route(Words),
@@ -137,6 +140,7 @@ impl Command {
             Self::Ifconfig(words)
             | Self::Netstat(words)
             | Self::Intrctl(words)
+            | Self::Ipfw(words)
             | Self::Route(words)
             | Self::Arp(words)
             | Self::Ndp(words)
@@ -194,6 +198,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
         Command::Intrctl(_) => intrctl::Intrctl::read(&words)?.run(session),
+        Command::Ipfw(_) => ipfw::Ipfw::read(&words)?.run(session),
         Command::Route(_) => route::Route::read(&words)?.run(session),
         Command::Arp(_) => neighbours::Neighbours::arp(&words)?.run(session),
         Command::Ndp(_) => neighbours::Neighbours::ndp(&words)?.run(session),

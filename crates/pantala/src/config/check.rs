@@ -7,12 +7,13 @@ mod routes;
 
 use super::draft::Draft;
 use super::problem::Report;
-use super::{Config, Machine};
+use super::{Config, Machine, firewall};
 
 /// The configuration that a draft means. It is to be used only if nothing was reported.
 pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
     let (interfaces, links) = interfaces::check(&draft.interfaces, report);
     let routes = routes::check(&draft.routes, &links, report);
+    let firewall = draft.firewall.as_ref().map(|draft| firewall::check(draft, &interfaces, report));
     Config {
         cpus: cpus(draft, machine, report),
         polling: draft.polling,
@@ -22,6 +23,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
         routes,
+        firewall,
     }
 }
 

@@ -13,9 +13,9 @@ use toml::de::DeTable;
 use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
-use super::limits;
 use super::problem::{At, Report, Wrong};
 use super::{Device, MOST_RINGS, Policy, Polling, RxCsum};
+use super::{firewall, limits};
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] =
@@ -62,6 +62,7 @@ pub(crate) struct Draft {
     pub(crate) socket: Option<At<PathBuf>>,
     pub(crate) interfaces: Vec<DraftInterface>,
     pub(crate) routes: Vec<DraftRoute>,
+    pub(crate) firewall: Option<firewall::Draft>,
 }
 
 pub(crate) struct DraftInterface {
@@ -123,10 +124,6 @@ impl Draft {
     }
 
     fn top(top: &Fields<'_>, report: &mut Report<'_>) -> Self {
-        if let Some(span) = top.key("firewall") {
-            let help = "remove the section; until then there is no filtering";
-            report.add(&span, "[firewall] is not supported by this version", help);
-        }
         if top.key("interface").is_none() {
             let help = "add a section [[interface]] with a line like device = \"tap:lan0\"";
             report.add(&(0..0), "there is no interface", help);
@@ -141,6 +138,7 @@ impl Draft {
             socket: top.parsed("socket", socket, report),
             interfaces: interfaces(top, report),
             routes: routes(top, report),
+            firewall: firewall(top, report),
         }
     }
 }
@@ -193,6 +191,15 @@ fn queue(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftQueue {
         target_ms: fields.number("queue_target_ms", 1..=1000, report),
         interval_ms: fields.number("queue_interval_ms", 1..=10_000, report),
     }
+}
+
+fn firewall(top: &Fields<'_>, report: &mut Report<'_>) -> Option<firewall::Draft> {
+    let span = top.key("firewall")?;
+    let Some(table) = top.section("firewall") else {
+        report.add(&span, "`firewall` must be a section, [firewall]", "it has keys of its own, like rules");
+        return None;
+    };
+    Some(firewall::read(&table, report))
 }
 
 fn routes(top: &Fields<'_>, report: &mut Report<'_>) -> Vec<DraftRoute> {

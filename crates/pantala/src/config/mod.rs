@@ -14,12 +14,14 @@ mod check;
 mod device;
 mod draft;
 mod fields;
+mod firewall;
 mod problem;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, XdpMode};
+pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 
 /// Where the configuration is looked for when no file is named.
@@ -41,7 +43,7 @@ pub(crate) mod limits {
 }
 
 /// A configuration in which everything fits together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The CPUs on which a netisr runs, in the order of their indices; not empty.
     pub cpus: Vec<usize>,
@@ -59,6 +61,8 @@ pub struct Config {
     pub interfaces: Vec<Interface>,
     /// The static routes; every gateway lies on the link of an interface.
     pub routes: Vec<Route>,
+    /// The firewall, if the file has a section for it.
+    pub firewall: Option<Firewall>,
 }
 
 /// How netisrs look for work: the key `polling`, or the section of that name.

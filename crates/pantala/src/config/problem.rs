@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::Range;
+use std::path::Path;
 
 /// How many problems are reported at once; the others are counted.
 pub const MOST_PROBLEMS: usize = 20;
@@ -101,11 +102,31 @@ pub(crate) struct Report<'a> {
     file: &'a str,
     text: &'a str,
     found: Vec<(Range<usize>, Wrong)>,
+    /// In other files, or in texts within this one.
+    elsewhere: Vec<Problem>,
+}
+
+/// Where in a file another text stands, character by character.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    file: String,
+    line: usize,
+    /// Characters before it on its first line.
+    indent: usize,
+    /// That line up to the text.
+    before: String,
+}
+
+impl Place {
+    /// Where a line of the text is, from 1.
+    pub(crate) fn line(&self, line: u32) -> String {
+        format!("{}:{}", self.file, self.line + (line as usize).saturating_sub(1))
+    }
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, found: Vec::new() }
+        Self { file, text, found: Vec::new(), elsewhere: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
@@ -118,7 +139,52 @@ impl<'a> Report<'a> {
 
     /// How many problems were found so far.
     pub(crate) fn count(&self) -> usize {
-        self.found.len()
+        self.found.len() + self.elsewhere.len()
+    }
+
+    /// What is wrong with rules, which stand in a file of their own, or at a place in this one.
+    pub(crate) fn elsewhere(&mut self, error: ipfw::Error, place: Option<&Place>) {
+        let expected = error.expected.map(|what| format!("expected: {what}"));
+        let help = expected.into_iter().chain(error.help).collect::<Vec<_>>().join("; ");
+        let (mut line, mut column) = (error.line as usize, error.column as usize);
+        let (mut file, mut text) = (error.file, error.text);
+        if let Some(place) = place {
+            if line == 1 {
+                column += place.indent;
+                text = format!("{}{text}", place.before);
+            }
+            line += place.line - 1;
+            file.clone_from(&place.file);
+        }
+        let width = error.width.max(1) as usize;
+        self.elsewhere.push(Problem { file, line, column, message: error.message, help, text, width });
+    }
+
+    /// How the file is called.
+    pub(crate) fn file(&self) -> &str {
+        self.file
+    }
+
+    /// The folder in which the file is.
+    pub(crate) fn folder(&self) -> &Path {
+        Path::new(self.file).parent().unwrap_or_else(|| Path::new(""))
+    }
+
+    /// Where the value of a string begins, if it stands in the file as it is, between quotes.
+    pub(crate) fn place_of(&self, string: &At<String>) -> Option<Place> {
+        let raw = self.text.get(string.span.clone())?;
+        let quotes = ["\"\"\"\r\n", "\"\"\"\n", "\"\"\"", "'''\r\n", "'''\n", "'''", "\"", "'"];
+        let quote = quotes.into_iter().find(|quote| raw.starts_with(quote))?;
+        raw.get(quote.len()..)?.starts_with(&string.value).then_some(())?;
+        let before = self.before(string.span.start + quote.len());
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let before_text = before.get(start..).unwrap_or_default();
+        Some(Place {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            indent: before_text.chars().count(),
+            before: before_text.to_owned(),
+        })
     }
 
     /// The line on which a place lies, to speak of it in another problem.
@@ -128,14 +194,15 @@ impl<'a> Report<'a> {
 
     /// `value` if nothing was wrong.
     pub(crate) fn finish<T>(mut self, value: T) -> Result<T, Problems> {
-        if self.found.is_empty() {
+        if self.count() == 0 {
             return Ok(value);
         }
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();
-        let more = self.found.len().saturating_sub(MOST_PROBLEMS);
-        let list =
-            self.found.iter().take(MOST_PROBLEMS).map(|(span, wrong)| self.problem(span, wrong)).collect();
+        let more = self.count().saturating_sub(MOST_PROBLEMS);
+        let elsewhere = core::mem::take(&mut self.elsewhere);
+        let here = self.found.iter().map(|(span, wrong)| self.problem(span, wrong));
+        let list = here.chain(elsewhere).take(MOST_PROBLEMS).collect();
         Err(Problems { list, more })
     }
 

@@ -177,3 +177,55 @@ fn as_many_interfaces_as_there_may_be_and_no_more() {
     assert_eq!((refused.list.len(), refused.list[0].line), (1, 2 * 255 + 1));
     assert!(refused.to_string().contains("no more than 255 interfaces"), "{refused}");
 }
+
+/// A configuration in a folder of its own, beside a file of rules.
+fn with_rules(folder: &str, write: impl Fn(&std::fs::File)) -> Result<Config, Problems> {
+    let folder = std::env::temp_dir().join(format!("pantala-config-{}-{folder}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    write(&std::fs::File::create(folder.join("rules.ipfw")).unwrap());
+    let text = "[firewall]\nrules = \"rules.ipfw\"\n[[interface]]\nname = \"lan\"\ndevice = \"tap:x\"\n";
+    let config = Config::parse(&folder.join("pantala.toml").display().to_string(), text, &machine());
+    std::fs::remove_dir_all(folder).unwrap();
+    config
+}
+
+#[test]
+fn rules_are_read_from_their_file_and_what_they_name_may_come_later() {
+    use std::io::Write;
+    let rules =
+        "add 100 allow ip from any to any via lan\nadd 200 deny ip from any to any in recv nowhere0\n";
+    let config = with_rules("good", |mut file| file.write_all(rules.as_bytes()).unwrap()).unwrap();
+    let firewall = config.firewall.unwrap();
+    assert_eq!((firewall.commands.len(), firewall.default), (2, ipfw::Action::Deny));
+    let [warning] = firewall.warnings.as_slice() else { panic!("{:?}", firewall.warnings) };
+    assert!(warning.contains("rules.ipfw:2: there is no interface `nowhere0`"), "{warning}");
+}
+
+#[test]
+fn a_mistake_in_the_file_of_rules_is_shown_where_it_is() {
+    use std::io::Write;
+    let problems =
+        with_rules("bad", |mut file| file.write_all(b"\nadd 1 alow ip from any to any\n").unwrap());
+    let said = problems.unwrap_err().to_string();
+    assert!(
+        said.contains("rules.ipfw:2:7: ") && said.contains("    add 1 alow ip from any to any\n"),
+        "{said}"
+    );
+    assert!(said.contains("\n          ^^^^\n"), "{said}");
+}
+
+#[test]
+fn a_file_of_rules_beyond_the_bound_is_refused() {
+    let problems = with_rules("large", |file| file.set_len((64 << 20) + 1).unwrap()).unwrap_err();
+    assert!(problems.to_string().contains("it has more than 67108864 bytes"), "{problems}");
+}
+
+#[test]
+fn settings_of_the_firewall_have_ipfws_names() {
+    let text = "[firewall]\ndefault = \"allow\"\nstate_max = 77\ndyn_udp_lifetime = 30\ndyn_strict = true\none_pass = false\n\
+                [[interface]]\ndevice = \"tap:x\"\n";
+    let firewall = parse(text).firewall.unwrap();
+    let states = firewall.states;
+    assert_eq!((states.state_max, states.udp_lifetime, states.strict), (77, 30, true));
+    assert_eq!((firewall.default, firewall.one_pass, firewall.verbose), (ipfw::Action::Allow, false, true));
+}

@@ -11,9 +11,10 @@ use pkt::PageKind;
 use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
+use super::firewall::Wall;
 use super::routing::Routing;
 use super::seats::Seats;
-use super::{UpError, log, system};
+use super::{UpError, entropy, log, system};
 use crate::config::{Config, Policy};
 
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
@@ -42,8 +43,10 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> 
     let workshop = Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, memif: None };
     let (attached, tables) = (Vec::new(), Arc::default());
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
+    let key = entropy::key().map_err(system("draw a key"))?;
+    let wall = Wall::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
     let (file, pings) = (file.to_owned(), Vec::new());
-    let mut control = Control { file, config, cpus, workshop, attached, routing, pings, tables };
+    let mut control = Control { file, config, cpus, workshop, attached, routing, wall, pings, tables };
     match open_all(&mut control) {
         Ok(()) => Ok(control),
         Err(why) => {
@@ -59,8 +62,10 @@ fn open_all(control: &mut Control) -> Result<(), UpError> {
     }
     control.remember_flows().map_err(|why| UpError::Netisr(why.error))?;
     let configured = control.config.routes.clone();
+    let firewall = control.config.firewall.clone();
     control
-        .publish()
+        .configure_firewall(firewall.as_ref())
+        .and_then(|()| control.publish())
         .and_then(|()| control.configure_routes(&[], &configured))
         .map_err(|why| UpError::Netisr(why.error))
 }

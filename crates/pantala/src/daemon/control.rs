@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
+use super::firewall::Wall;
 use super::routing::{Edits, Routing};
 use super::seats::Seats;
 use super::stack::echo::Running;
@@ -29,6 +30,7 @@ pub(crate) struct Control {
     /// In the order of their index.
     pub(super) attached: Vec<Attached>,
     pub(super) routing: Routing,
+    pub(super) wall: Wall,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// What the netisrs were given last.
@@ -97,7 +99,9 @@ impl Control {
         let (fib, hops) = (self.routing.rib.fib(), self.routing.rib.hops());
         self.tables = Arc::new(Tables::with(config, fib, hops));
         self.cpus.set_tables(&self.tables)?;
-        self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
+        self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))?;
+        // Rules name interfaces, and their addresses.
+        self.publish_firewall()
     }
 
     /// Changes routes, without a pause for those who look up; answers those that the table refused.

@@ -10,6 +10,7 @@ use dev::Waiter;
 use dev::sys::poll::EventFd;
 use net::cpu::CpuId;
 use net::driver::Driver;
+use net::firewall;
 use net::msg::{Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, NoSuchRing, Parts, Shared};
 use net::rss::Placement;
@@ -167,6 +168,11 @@ impl Cpus {
     pub(crate) fn set_tables(&self, tables: &Arc<Tables>) -> Result<(), Error> {
         let tables = Arc::clone(tables);
         self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)))
+    }
+
+    /// Gives all CPUs a firewall; returns when no CPU has the old one any more.
+    pub(crate) fn set_firewall(&self, firewall: firewall::Shared) -> Result<(), Error> {
+        self.tour(move |netisr| netisr.set_firewall(&firewall))
     }
 
     /// Returns when every CPU has begun a turn since: nobody is where he was before.

@@ -7,6 +7,7 @@
 //! | [`cpus`], [`seats`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
+//! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`control`], [`reload`], [`stack`] | the control thread: what it knows, what it changes, what it answers |
 //! | [`signals`], [`privileges`], [`entropy`], [`clock`], [`log`] | the operating system |
 //!
@@ -18,6 +19,7 @@ mod control;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod entropy;
+mod firewall;
 mod idle;
 pub(crate) mod log;
 mod netisr_thread;

@@ -78,8 +78,12 @@ impl Control {
             self.watch(index, on)?;
         }
         let flows_differ = self.config.flow_cache != new.flow_cache;
+        let firewall = (self.config.firewall != new.firewall).then(|| new.firewall.clone());
         self.config = new;
         self.publish()?;
+        if let Some(firewall) = firewall {
+            self.configure_firewall(firewall.as_ref())?;
+        }
         self.configure_routes(&plan.routes_gone, &plan.routes_new)?;
         if flows_differ {
             self.remember_flows()?;
@@ -167,6 +171,12 @@ impl Plan {
             (before, now) if before == now => {}
             (_, 0) => self.sentences.push("the flow cache is off".to_owned()),
             (_, now) => self.sentences.push(format!("the flow cache is of {now} flows")),
+        }
+        match (&old.firewall, &new.firewall) {
+            (before, now) if before == now => {}
+            (None, _) => self.sentences.push("the firewall is configured".to_owned()),
+            (_, None) => self.sentences.push("the firewall has no rules any more".to_owned()),
+            (Some(_), Some(_)) => self.sentences.push("the firewall's rules or settings differ".to_owned()),
         }
         for (what, differs) in [
             ("cpus", old.cpus != new.cpus),

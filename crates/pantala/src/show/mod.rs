@@ -1,6 +1,7 @@
 //! How things look: API values in, the text that BSD people know out. Pure, so that tests compare whole pages.
 
 mod ifconfig;
+pub(crate) mod ipfw;
 mod monitor;
 mod neighbours;
 mod netstat;

@@ -10,6 +10,8 @@ use pantala::api::stack::{Echo, EchoAnswer, EchoAnswerKind, Stack};
 use pantala::api::*;
 use tokio::sync::mpsc;
 
+mod firewall;
+
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) told: Arc<Mutex<Vec<String>>>,

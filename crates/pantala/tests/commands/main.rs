@@ -5,6 +5,7 @@
 mod changes;
 mod failures;
 mod fake;
+mod firewall;
 mod looks;
 mod metrics;
 mod pings;

@@ -21,6 +21,9 @@ fn metrics_carry_interface_cpu_and_reason() {
         "pantala_ip4_in_total{cpu=\"0\"} 30",
         "pantala_cpu_busy_seconds_total{cpu=\"0\"} 1.5",
         "pantala_pool_free_buffers{cpu=\"0\"} 3000",
+        "pantala_firewall_states 2",
+        "pantala_firewall_rule_packets_total{rule=\"100\"} 12",
+        "pantala_firewall_rule_bytes_total{rule=\"100\"} 3456",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
     }
@@ -37,7 +40,7 @@ fn every_metric_is_described_once_before_its_values() {
             assert!(!described.contains(&name), "{name} twice");
             described.push(name);
         } else if !line.starts_with('#') {
-            let name = line.split('{').next().unwrap();
+            let name = line.split(['{', ' ']).next().unwrap();
             assert_eq!(described.last(), Some(&name), "{line}");
         }
     }

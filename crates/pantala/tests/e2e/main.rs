@@ -21,6 +21,7 @@ mod wait;
 mod attacks;
 mod crossing;
 mod errors;
+mod firewall;
 mod lifecycle;
 mod load;
 mod memif;

@@ -11,6 +11,7 @@ mod icmp;
 mod keepalive;
 mod life;
 mod limit;
+mod page;
 mod sweep;
 mod table;
 

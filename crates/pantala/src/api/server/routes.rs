@@ -43,6 +43,7 @@ pub(crate) fn router(door: Door) -> Router {
         .route("/v1/ping", post(start_ping))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(prometheus))
+        .merge(super::firewall::router())
         .fallback(async || Failure(Error::new(ErrorKind::NotFound, "there is nothing at this path")))
         .method_not_allowed_fallback(async || {
             Failure(Error::new(ErrorKind::Invalid, "this path does not know this method"))
@@ -51,7 +52,7 @@ pub(crate) fn router(door: Door) -> Router {
         .with_state(door)
 }
 
-type Answer = Result<Response, Failure>;
+pub(super) type Answer = Result<Response, Failure>;
 
 async fn version() -> Response {
     json(&Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() })
@@ -240,15 +241,15 @@ impl Values {
     }
 }
 
-fn parse<T: core::str::FromStr>(text: &str, what: &str) -> Result<T, Error> {
+pub(super) fn parse<T: core::str::FromStr>(text: &str, what: &str) -> Result<T, Error> {
     text.parse().map_err(|_| Error::new(ErrorKind::Invalid, format!("`{text}` is not {what}")))
 }
 
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
+pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|why| Error::new(ErrorKind::Invalid, format!("bad request: {why}")))
 }
 
-fn json<T: Serialize>(value: &T) -> Response {
+pub(super) fn json<T: Serialize>(value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(bytes) => typed("application/json", Body::from(bytes)),
         Err(why) => Failure(Error::new(ErrorKind::Failed, why.to_string())).into_response(),
@@ -265,7 +266,7 @@ fn done() -> Response {
 }
 
 /// A failure on its way out.
-struct Failure(Error);
+pub(super) struct Failure(Error);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

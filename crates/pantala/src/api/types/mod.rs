@@ -1,6 +1,7 @@
 //! What travels over the admin API.
 
 mod error;
+mod firewall;
 mod interface;
 mod monitor;
 mod neighbour;
@@ -15,6 +16,11 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use error::{Error, ErrorKind};
+pub use firewall::{
+    FirewallCommands, FirewallDone, FirewallLog, FirewallLogRecord, FirewallRule, FirewallSetting,
+    FirewallState, FirewallStateKind, FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry,
+    FirewallTablePage,
+};
 pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
     InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Umem,

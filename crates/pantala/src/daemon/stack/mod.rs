@@ -1,6 +1,7 @@
 //! What the admin API asks, answered by the running stack.
 
 pub(super) mod echo;
+mod firewall;
 mod interfaces;
 mod monitor;
 mod neighbours;

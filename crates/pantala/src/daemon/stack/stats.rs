@@ -80,8 +80,10 @@ fn netisr(cpu: &CpuThread) -> Netisr {
 
 /// The stage that a reason belongs to. The names of reasons begin with it, but for those of the loop and the way.
 fn node(reason: DropReason) -> &'static str {
-    const STAGES: &[&str] =
-        &["ether", "arp", "ip4", "ip6", "reass", "udp", "tcp", "icmp", "nd", "neigh", "forward", "ifq"];
+    const STAGES: &[&str] = &[
+        "ether", "arp", "ip4", "ip6", "reass", "udp", "tcp", "icmp", "nd", "neigh", "forward", "ifq",
+        "firewall",
+    ];
     let name = reason.name();
     let stage =
         STAGES.iter().find(|stage| name.strip_prefix(**stage).is_some_and(|rest| rest.starts_with('_')));

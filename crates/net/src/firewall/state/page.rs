@@ -1,0 +1,78 @@
+//! States for people: a page at a time, so that nobody waits for a million.
+
+use core::time::Duration;
+
+use super::entry::{FlowName, Kind};
+use super::key::End;
+use super::tcp::Phase;
+use super::wheel::ms;
+use super::{States, slab};
+use crate::firewall::ruleset::RuleId;
+use crate::time::Instant;
+
+/// Places that are looked at for one page, whether there are states or not.
+pub const PLACES_PER_PAGE: usize = 64 * slab::SEGMENT;
+
+/// A state, as it is when somebody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The rule that made it.
+    pub rule: RuleId,
+    /// Its name.
+    pub flow: FlowName,
+    /// What made it.
+    pub kind: Kind,
+    /// Whether it is of IPv4.
+    pub is_ip4: bool,
+    /// The protocol.
+    pub proto: u8,
+    /// Who sent the first packet, and to whom.
+    pub ends: [End; 2],
+    /// Packets of both directions.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What is left of its life.
+    pub left: Duration,
+    /// How far its connection is, if it is of TCP.
+    pub phase: Option<Phase>,
+}
+
+impl States {
+    /// Up to `limit` states whose lives are not over, from the place `from` on, and the place where the next page begins;
+    /// `None` if there is nothing behind it. The first page begins at 0. States that come and go between two pages may
+    /// be seen or not; those that stay are seen once.
+    #[must_use]
+    pub fn page(&self, from: u32, limit: usize, now: Instant) -> (Vec<Listed>, Option<u32>) {
+        let now_ms = ms(now);
+        let mut listed = Vec::new();
+        let mut looked_at = 0;
+        let mut place = from;
+        while (place as usize) < self.slab.end() {
+            if listed.len() == limit || looked_at == PLACES_PER_PAGE {
+                return (listed, Some(place));
+            }
+            let state = self.slab.get(place).filter(|_| self.slab.is_used(place));
+            if let Some(state) = state
+                && let Ok(left) = u64::try_from(state.left_ms(now_ms))
+                && left > 0
+            {
+                listed.push(Listed {
+                    rule: state.rule,
+                    flow: state.flow,
+                    kind: state.kind,
+                    is_ip4: state.key.is_ip4(),
+                    proto: state.key.proto(),
+                    ends: state.ends(),
+                    packets: state.packets,
+                    bytes: state.bytes,
+                    left: Duration::from_millis(left),
+                    phase: state.phase(),
+                });
+            }
+            looked_at += 1;
+            place += 1;
+        }
+        (listed, None)
+    }
+}

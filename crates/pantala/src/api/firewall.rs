@@ -1,0 +1,62 @@
+//! The door between the admin API and the firewall.
+
+use super::types::{
+    Error, FirewallCommands, FirewallDone, FirewallLog, FirewallRule, FirewallStates, FirewallStatus,
+    FirewallTable, FirewallTableEntry, FirewallTablePage,
+};
+
+/// A firewall that can be looked at and changed; a part of [`super::stack::Stack`].
+pub trait Filter {
+    /// Carries commands out in their order, all of them or none. Packets see what they amount to at once.
+    ///
+    /// # Errors
+    /// One is not understood or cannot be carried out: the error has its line, and nothing was changed.
+    fn run_commands(&mut self, commands: &FirewallCommands) -> Result<Vec<FirewallDone>, Error>;
+
+    /// What is in force besides the rules.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn firewall_status(&mut self) -> Result<FirewallStatus, Error>;
+
+    /// All rules in the order in which packets meet them, also those of disabled sets.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn firewall_rules(&mut self) -> Result<Vec<FirewallRule>, Error>;
+
+    /// A part of the states: `limit` of them, from where `after` points, which an earlier part has named.
+    ///
+    /// # Errors
+    /// The netisrs do not answer, or `after` points nowhere.
+    fn firewall_states(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallStates, Error>;
+
+    /// All lookup tables, by name.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn firewall_tables(&mut self) -> Result<Vec<FirewallTable>, Error>;
+
+    /// A part of a table's entries: `limit` of them behind the first `after`.
+    ///
+    /// # Errors
+    /// There is no such table.
+    fn firewall_entries(
+        &mut self,
+        table: &str,
+        after: usize,
+        limit: usize,
+    ) -> Result<FirewallTablePage, Error>;
+
+    /// The entry that a key finds, as a packet would find it.
+    ///
+    /// # Errors
+    /// There is no such table, it has keys of another kind, or nothing is found.
+    fn firewall_lookup(&mut self, table: &str, key: &str) -> Result<FirewallTableEntry, Error>;
+
+    /// What was logged after the place that an earlier answer has named; all that is still there without one.
+    ///
+    /// # Errors
+    /// The netisrs do not answer, or `after` points nowhere.
+    fn firewall_log(&mut self, after: Option<&str>) -> Result<FirewallLog, Error>;
+}

@@ -1,0 +1,91 @@
+//! Requests that concern the firewall.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::routing::{get, post};
+use serde::Deserialize;
+
+use super::Door;
+use super::routes::{Answer, json, parse, read};
+use crate::api::types::{Error, ErrorKind, FirewallCommands};
+
+/// A million entries of tables.
+const COMMANDS_BYTES_MAX: usize = 64 << 20;
+/// States that are shown at once, if nobody says how many.
+const STATES: usize = 1000;
+/// States that are shown at once, at the most: while they are looked up, nobody else is served.
+const STATES_MAX: usize = 10_000;
+
+/// Entries of a table that are shown at once, at the most.
+const ENTRIES_MAX: usize = 100_000;
+
+pub(super) fn router() -> Router<Door> {
+    let commands = post(commands).layer(DefaultBodyLimit::max(COMMANDS_BYTES_MAX));
+    Router::new()
+        .route("/v1/firewall", get(status))
+        .route("/v1/firewall/commands", commands)
+        .route("/v1/firewall/rules", get(rules))
+        .route("/v1/firewall/states", get(states))
+        .route("/v1/firewall/tables", get(tables))
+        .route("/v1/firewall/tables/{name}", get(entries))
+        .route("/v1/firewall/tables/{name}/lookup", get(lookup))
+        .route("/v1/firewall/log", get(log))
+}
+
+async fn status(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_status()?))
+}
+
+async fn commands(State(door): State<Door>, body: Bytes) -> Answer {
+    let commands: FirewallCommands = read(&body)?;
+    Ok(json(&door.stack().run_commands(&commands)?))
+}
+
+async fn rules(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_rules()?))
+}
+
+async fn states(State(door): State<Door>, params: Params) -> Answer {
+    let Values { after, limit, .. } = values(params)?;
+    let limit = limit.unwrap_or(STATES).clamp(1, STATES_MAX);
+    Ok(json(&door.stack().firewall_states(after.as_deref(), limit)?))
+}
+
+async fn tables(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_tables()?))
+}
+
+async fn entries(State(door): State<Door>, Path(name): Path<String>, params: Params) -> Answer {
+    let Values { after, limit, .. } = values(params)?;
+    let after = after.map_or(Ok(0), |after| parse(&after, "a number of entries"))?;
+    let limit = limit.unwrap_or(ENTRIES_MAX).clamp(1, ENTRIES_MAX);
+    Ok(json(&door.stack().firewall_entries(&name, after, limit)?))
+}
+
+async fn lookup(State(door): State<Door>, Path(name): Path<String>, params: Params) -> Answer {
+    let key = values(params)?.key.unwrap_or_default();
+    Ok(json(&door.stack().firewall_lookup(&name, &key)?))
+}
+
+async fn log(State(door): State<Door>, params: Params) -> Answer {
+    let Values { after, .. } = values(params)?;
+    Ok(json(&door.stack().firewall_log(after.as_deref())?))
+}
+
+/// What stands behind the question mark.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Values {
+    after: Option<String>,
+    key: Option<String>,
+    limit: Option<usize>,
+}
+
+type Params = Result<Query<Values>, QueryRejection>;
+
+fn values(params: Params) -> Result<Values, Error> {
+    let Query(values) = params.map_err(|why| Error::new(ErrorKind::Invalid, why.body_text()))?;
+    Ok(values)
+}

@@ -1,0 +1,204 @@
+//! `ipfw`, with the command line of ipfw(8).
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use ipfw::Command;
+use ipfw::command::{SetCommand, TableCommand};
+
+use super::flags::Flags;
+use super::{Failure, Session};
+use crate::show::ipfw::Columns;
+use crate::show::ipfw::time::Clock;
+
+mod change;
+mod log;
+mod look;
+mod pcapng;
+mod tables;
+
+pub(crate) const HELP: &str = "\
+ipfw [-abdDSTt] list | show [NUMBER | FROM-TO ...]     rules; show: with packets and bytes
+ipfw [-q] add [NUMBER] [set N] [prob P] ACTION [log [logamount N]] BODY
+ipfw [-q] delete [set N] NUMBER | FROM-TO ...          or `delete set N`: all of it
+ipfw [-fq] flush                                       all rules but those of set 31
+ipfw [-q] zero | resetlog [NUMBER ...]                 counters; rules that fell silent log again
+ipfw set [disable N ...] [enable N ...]                also: set move [rule] A to B, set swap A B, set show
+ipfw table NAME create [type addr | number | iface | flow:…] | add KEY [VALUE] … | delete KEY … | flush | destroy
+ipfw table NAME | all list | info;  table NAME lookup KEY
+ipfw enable | disable firewall | one_pass | dyn_keepalive | verbose
+ipfw [-nq] FILE                                        a command a line, all or none; - is standard input
+ipfw log [-f] [-w FILE.pcapng]                         packets that rules with `log` matched; -f: wait for more
+
+  -a  packets and bytes of each rule     -S  sets, and rules of disabled ones
+  -b  only action and comment            -t  time of the last match, in UTC;  -T  in seconds since 1970
+  -d  states below the rules             -n  only check; needs no running pantala
+  -D  only states                        -q  say nothing of what is done, and do not ask;  -f  do not ask
+
+The language is that of ipfw(8). An error shows the text with a caret under what is wrong.
+
+Examples:
+  pantala ipfw -n firewall.ipfw
+  pantala ipfw add 100 allow tcp from any to me 80 setup limit src-addr 10
+  pantala ipfw -d show
+  pantala ipfw log -f";
+
+/// Flags that stand alone. Those that change nothing here are taken, because scripts have them: -c, -e, -i, -N, -v.
+const FLAGS: &str = "abcdDefhinNqSTtv";
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ipfw {
+    what: What,
+    options: Options,
+}
+
+#[derive(Debug, PartialEq)]
+enum What {
+    /// Commands from a file; `-` is standard input.
+    File(PathBuf),
+    /// One command, and as it was written.
+    Command(Box<Command>, String),
+    /// What was logged.
+    Log(log::Log),
+    /// Nothing but help was asked for.
+    Help,
+}
+
+/// The letters before the command.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    columns: Columns,
+    states: States,
+    /// `-n`.
+    check_only: bool,
+    /// `-f`.
+    force: bool,
+    /// `-q`.
+    quiet: bool,
+}
+
+/// Whether states are shown.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum States {
+    #[default]
+    No,
+    /// `-d`: below the rules.
+    Too,
+    /// `-D`.
+    Only,
+}
+
+impl Ipfw {
+    pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
+        let is_flag = |word: &&String| word.starts_with('-') && word.len() > 1;
+        let flags = words.iter().take_while(is_flag).count();
+        let (flags, words) = words.split_at(flags);
+        if let Some(letter) = flags.iter().find_map(|word| word.chars().find(|letter| "ps".contains(*letter)))
+        {
+            return Err(Failure::usage(refused(letter)));
+        }
+        let flags = Flags::read("ipfw", flags, FLAGS, "")?;
+        let what = if flags.has('h') { What::Help } else { what(words)? };
+        Ok(Self { what, options: Options::of(&flags) })
+    }
+
+    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Self { what, options } = self;
+        match what {
+            What::Help => Ok(session.term.show(&format!("{HELP}\n"))?),
+            What::File(path) => change::file(&path, &options, session),
+            What::Command(..) if options.check_only => Ok(()),
+            What::Command(command, text) => match *command {
+                Command::List { counters, set, ref numbers } => {
+                    let columns =
+                        Columns { counters: counters || options.columns.counters, ..options.columns };
+                    look::rules(&look::Rules { columns, states: options.states, set, numbers }, session)
+                }
+                Command::Set(SetCommand::Show) => look::sets(session),
+                Command::Table { ref name, what: TableCommand::List } => {
+                    tables::list(name.as_deref(), session)
+                }
+                Command::Table { ref name, what: TableCommand::Info } => {
+                    tables::info(name.as_deref(), session)
+                }
+                Command::Table { name: Some(ref name), what: TableCommand::Lookup(ref key) } => {
+                    tables::lookup(name, &key.to_string(), session)
+                }
+                Command::Flush { .. } if !options.force && !options.quiet && !is_sure(session)? => Ok(()),
+                _ => change::one(&text, &options, session),
+            },
+            What::Log(log) => log.run(session),
+        }
+    }
+}
+
+impl Options {
+    fn of(flags: &Flags) -> Self {
+        let last_match = match (flags.has('t'), flags.has('T')) {
+            (_, true) => Some(Clock::Seconds),
+            (true, false) => Some(Clock::Words),
+            (false, false) => None,
+        };
+        let states = match (flags.has('D'), flags.has('d')) {
+            (true, _) => States::Only,
+            (false, true) => States::Too,
+            (false, false) => States::No,
+        };
+        let columns =
+            Columns { counters: flags.has('a'), last_match, sets: flags.has('S'), brief: flags.has('b') };
+        let (check_only, force, quiet) = (flags.has('n'), flags.has('f'), flags.has('q'));
+        Self { columns, states, check_only, force, quiet }
+    }
+}
+
+fn what(words: &[String]) -> Result<What, Failure> {
+    match words {
+        [] => {
+            Err(Failure::usage("ipfw: say what to do: list, show, add, delete, … (see pantala ipfw --help)"))
+        }
+        [log, rest @ ..] if log == "log" => log::Log::read(rest).map(What::Log),
+        [file] if file == "-" || file.contains('/') => Ok(What::File(file.into())),
+        _ => command(words),
+    }
+}
+
+fn command(words: &[String]) -> Result<What, Failure> {
+    match (ipfw::parse_args(words), words) {
+        (Ok(command), _) => Ok(What::Command(Box::new(command), words.join(" "))),
+        // Names with a dot are no commands; others are files if they are there.
+        (Err(_), [file]) if file.contains('.') || PathBuf::from(file).is_file() => {
+            Ok(What::File(file.into()))
+        }
+        (Err(error), _) => Err(Failure::Misconfigured(error.to_string())),
+    }
+}
+
+/// Why flags of ipfw(8) with a value are not to be had.
+fn refused(letter: char) -> String {
+    let (why, instead) = match letter {
+        'p' => ("runs a preprocessor over the file", "pipe its output: m4 rules | pantala ipfw -"),
+        _ => ("sorts pipes by a field", "sort what --json gives"),
+    };
+    format!("ipfw: -{letter}, which {why}, is left out; {instead}")
+}
+
+/// Asks whoever sits there; nobody means yes.
+fn is_sure(session: &mut Session<'_>) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    loop {
+        session.term.show("Are you sure? [yn] ")?;
+        let mut answer = String::new();
+        let length = std::io::stdin().read_line(&mut answer)?;
+        match answer.trim() {
+            "y" | "Y" | "yes" => return Ok(true),
+            "n" | "N" | "no" => return Ok(false),
+            _ if length == 0 => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! `ipfw log`: packets that rules with `log` matched.
+
+use core::time::Duration;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use super::pcapng;
+use crate::api::FirewallLog;
+use crate::api::client::escaped;
+use crate::cli::flags::Flags;
+use crate::cli::{Failure, Session};
+
+/// How often it is asked for more.
+const EVERY: Duration = Duration::from_millis(250);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Log {
+    follow: bool,
+    write: Option<PathBuf>,
+}
+
+impl Log {
+    pub(super) fn read(words: &[String]) -> Result<Self, Failure> {
+        let flags = Flags::read("ipfw log", words, "f", "w")?;
+        flags.no_operands("ipfw log")?;
+        Ok(Self { follow: flags.has('f'), write: flags.value('w').map(PathBuf::from) })
+    }
+
+    pub(super) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let mut file = self.write.as_ref().map(create).transpose()?;
+        let mut path = "/v1/firewall/log".to_owned();
+        loop {
+            let log: FirewallLog = session.client.get(&path)?;
+            if log.lost > 0 {
+                session.term.complain(&format!(
+                    "pantala: {} records were overwritten before they were read",
+                    log.lost
+                ));
+            }
+            match &mut file {
+                Some(file) => write(file, &log)?,
+                None if session.json && !self.follow => return session.show(&log, |_| String::new()),
+                None => show(&log, session)?,
+            }
+            if !self.follow {
+                return Ok(());
+            }
+            path = format!("/v1/firewall/log?after={}", escaped(&log.next));
+            std::thread::sleep(EVERY);
+        }
+    }
+}
+
+fn create(path: &PathBuf) -> Result<BufWriter<File>, Failure> {
+    let file = File::create(path)
+        .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?;
+    let mut file = BufWriter::new(file);
+    file.write_all(&pcapng::head())?;
+    Ok(file)
+}
+
+fn write(file: &mut BufWriter<File>, log: &FirewallLog) -> Result<(), Failure> {
+    for record in &log.records {
+        file.write_all(&pcapng::packet(record))?;
+    }
+    Ok(file.flush()?)
+}
+
+/// A line for each record: text, or with `--json` a value.
+fn show(log: &FirewallLog, session: &mut Session<'_>) -> Result<(), Failure> {
+    let mut text = String::new();
+    for record in &log.records {
+        if session.json {
+            text += &serde_json::to_string(record).map_err(|why| Failure::Failed(why.to_string()))?;
+        } else {
+            text += &record.text;
+        }
+        text.push('\n');
+    }
+    Ok(session.term.show(&text)?)
+}

@@ -1,0 +1,54 @@
+use super::*;
+
+fn read(line: &str) -> Result<Ipfw, Failure> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    Ipfw::read(&words)
+}
+
+fn what(line: &str) -> What {
+    read(line).unwrap().what
+}
+
+#[test]
+fn letters_stand_before_the_command_and_mean_what_ipfw_says() {
+    let options = read("-adeS -t list").unwrap().options;
+    assert_eq!(options.states, States::Too);
+    let columns = Columns { counters: true, last_match: Some(Clock::Words), sets: true, brief: false };
+    assert_eq!(options.columns, columns);
+    assert_eq!(read("-dD list").unwrap().options.states, States::Only);
+    assert_eq!(read("-tT list").unwrap().options.columns.last_match, Some(Clock::Seconds));
+    assert!(read("-qf flush").unwrap().options.force);
+}
+
+#[test]
+fn a_word_with_a_slash_or_a_dot_is_a_file() {
+    for name in ["/etc/ipfw.rules", "./rules", "rules.ipfw", "-"] {
+        assert_eq!(what(&format!("-n {name}")), What::File(name.into()));
+    }
+    assert!(
+        matches!(what("sh"), What::Command(command, _) if matches!(*command, Command::List { counters: true, .. }))
+    );
+}
+
+#[test]
+fn a_line_that_is_not_understood_shows_where() {
+    let Err(Failure::Misconfigured(text)) = read("add 100 alow ip from any to any") else { panic!() };
+    assert!(text.contains("did you mean `allow`?") && text.contains("^^^^"), "{text}");
+}
+
+#[test]
+fn what_is_left_out_is_named_with_what_to_do() {
+    for (line, says) in
+        [("-p m4 rules", "m4 rules | pantala ipfw -"), ("-s 3 list", "--json"), ("-z list", "no flag -z")]
+    {
+        let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
+fn the_log_is_followed_and_written() {
+    assert!(matches!(what("log"), What::Log(_)));
+    assert!(read("log -f -w x.pcapng").is_ok());
+    assert!(matches!(read("log -x"), Err(Failure::Usage(_))));
+}

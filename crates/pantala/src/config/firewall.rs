@@ -1,0 +1,199 @@
+//! `[firewall]`: its rules, in a file of their own or in place, and its settings.
+
+use std::path::PathBuf;
+
+use ipfw::rule::Action;
+use ipfw::{Command, Statement};
+use net::firewall::ruleset::Counted;
+use net::firewall::state::Settings;
+use net::tables::Tables;
+use toml::de::DeTable;
+
+use super::Interface;
+use super::fields::Fields;
+use super::problem::{At, Place, Report, Wrong};
+use crate::firewall::{Around, Book, source};
+use crate::suggest::did_you_mean;
+
+/// Bytes of a rules file: a million entries of tables, and rules.
+const RULES_BYTES_MAX: u64 = 64 << 20;
+/// Warnings that are told; more of the same kind help nobody.
+const WARNINGS_MAX: usize = 20;
+
+const KEYS: &[&str] = &["rules", "rules_text", "default", "one_pass", "verbose"];
+/// Settings that are true or false.
+const SWITCHES: &[&str] = &["dyn_keepalive", "dyn_strict"];
+/// What ipfw's settings are called before their own name.
+const PREFIX: &str = "net.inet.ip.fw.";
+
+/// The section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Firewall {
+    /// What becomes of packets that no rule matches.
+    pub default: Action,
+    /// The commands that make the rules, in their order; they can be carried out.
+    pub commands: Vec<Statement>,
+    /// How long states live, and how many there are.
+    pub states: Settings,
+    /// Whether a packet that left a pipe or was translated is not asked about again.
+    pub one_pass: bool,
+    /// Whether rules with `log` are heard.
+    pub verbose: bool,
+    /// What is allowed and may be a mistake, a sentence for each.
+    pub warnings: Vec<String>,
+}
+
+/// The section as it is written.
+pub(crate) struct Draft {
+    default: Action,
+    commands: Vec<Statement>,
+    /// The text that they stand in, if there is one.
+    text: Option<Text>,
+    states: Settings,
+    one_pass: bool,
+    verbose: bool,
+}
+
+/// Where commands stand.
+struct Text {
+    /// How problems call it.
+    name: String,
+    text: String,
+    /// Where in the configuration it begins, if it stands there as it is.
+    place: Option<Place>,
+}
+
+pub(crate) fn read(table: &At<&DeTable<'_>>, report: &mut Report<'_>) -> Draft {
+    let settings = Settings::NAMES.iter().map(|name| short(name));
+    let keys: Vec<&str> = KEYS.iter().copied().chain(settings).collect();
+    let fields = Fields::new(table.value, table.span.clone(), "in [firewall]", &keys, report);
+    let truth = |key: &str, report: &mut Report<'_>| fields.truth(key, report).is_none_or(|at| at.value);
+    let text = text(&fields, report);
+    let commands = text.as_ref().map(|text| commands(text, report)).unwrap_or_default();
+    Draft {
+        default: fields.parsed("default", default, report).map_or(Action::Deny, |at| at.value),
+        states: settings_of(&fields, report),
+        one_pass: truth("one_pass", report),
+        verbose: truth("verbose", report),
+        commands,
+        text,
+    }
+}
+
+fn default(text: &str) -> Result<Action, Wrong> {
+    match text {
+        "allow" | "accept" | "pass" | "permit" => Ok(Action::Allow),
+        "deny" | "drop" => Ok(Action::Deny),
+        other => {
+            let message = format!("`{other}` is not what can become of packets that no rule matches");
+            Err(Wrong::new(message, did_you_mean(other, &["allow", "deny"])))
+        }
+    }
+}
+
+fn short(name: &'static str) -> &'static str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+fn settings_of(fields: &Fields<'_>, report: &mut Report<'_>) -> Settings {
+    let mut settings = Settings::default();
+    for name in Settings::NAMES.iter().map(|name| short(name)) {
+        let value = if SWITCHES.contains(&name) {
+            fields.truth(name, report).map(|at| At::new(u32::from(at.value), at.span))
+        } else {
+            fields.number(name, 0..=u32::MAX, report)
+        };
+        if let Some(value) = value
+            && let Err(why) = settings.set(name, value.value)
+        {
+            report.add(&value.span, format!("{name} {why}"), "times are in seconds");
+        }
+    }
+    settings
+}
+
+/// The rules' text, from their file or in place.
+fn text(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Text> {
+    let file = fields.text("rules", report);
+    let inline = fields.text("rules_text", report);
+    if let (Some(file), Some(_)) = (&file, &inline) {
+        report.add(&file.span, "`rules` and `rules_text` are two sets of rules", "keep one of them");
+        return None;
+    }
+    if let Some(inline) = inline {
+        let place = report.place_of(&inline);
+        let name = format!("{}: rules_text", report.file());
+        return Some(Text { name, text: inline.value, place });
+    }
+    let file = file?;
+    let path = report.folder().join(&file.value);
+    match load(&path) {
+        Ok(text) => Some(Text { name: path.display().to_string(), text, place: None }),
+        Err(why) => {
+            let help = "the path is relative to the configuration's folder";
+            report.add(&file.span, format!("cannot read {}: {why}", path.display()), help);
+            None
+        }
+    }
+}
+
+fn load(path: &PathBuf) -> std::io::Result<String> {
+    let length = std::fs::metadata(path)?.len();
+    if length > RULES_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it has more than {RULES_BYTES_MAX} bytes")));
+    }
+    std::fs::read_to_string(path)
+}
+
+fn commands(text: &Text, report: &mut Report<'_>) -> Vec<Statement> {
+    let wrong = match ipfw::parse_file(&text.name, &text.text) {
+        Ok(statements) => return statements,
+        Err(wrong) => wrong,
+    };
+    for error in wrong {
+        report.elsewhere(error, text.place.as_ref());
+    }
+    Vec::new()
+}
+
+/// Whether the commands can be carried out, and name what is there.
+pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report<'_>) -> Firewall {
+    let mut warnings = Vec::new();
+    if let Some(text) = &draft.text {
+        let around = Around { tables: &Tables::default(), counted: &|_| Counted::default() };
+        // Without memory to try them, they are tried when they are put in force.
+        let outcome = Book::new(draft.default.clone(), 0).map(|mut book| book.run(&draft.commands, &around));
+        if let Ok(Err((line, refused))) = outcome {
+            report.elsewhere(refused.at(&text.name, &text.text, line), text.place.as_ref());
+        }
+        warnings = unknown_interfaces(&draft.commands, text, interfaces);
+    }
+    Firewall {
+        default: draft.default.clone(),
+        commands: draft.commands.clone(),
+        states: draft.states,
+        one_pass: draft.one_pass,
+        verbose: draft.verbose,
+        warnings,
+    }
+}
+
+/// As with ipfw, a rule may name an interface that comes later, or never.
+fn unknown_interfaces(statements: &[Statement], text: &Text, interfaces: &[Interface]) -> Vec<String> {
+    let is_known = |name: &str| interfaces.iter().any(|interface| interface.name == name);
+    let mut warnings = Vec::new();
+    for Statement { line, command } in statements {
+        let Command::Add(rule) = command else { continue };
+        for name in source::interfaces(rule).filter(|name| !is_known(name)) {
+            let at = text
+                .place
+                .as_ref()
+                .map_or_else(|| format!("{}:{line}", text.name), |place| place.line(*line));
+            warnings.push(format!(
+                "{at}: there is no interface `{name}`; until there is, this rule does not match"
+            ));
+        }
+    }
+    warnings.truncate(WARNINGS_MAX);
+    warnings
+}

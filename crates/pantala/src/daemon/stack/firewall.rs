@@ -1,0 +1,142 @@
+//! `ipfw`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ipfw::Statement;
+use net::firewall::Firewall;
+use net::firewall::ruleset::{Entry, RuleCountersReader, sum};
+use net::firewall::state::Settings;
+use net::netisr::Netisr;
+use net::time::Instant;
+
+use super::super::control::Control;
+use super::super::firewall::Why;
+use crate::api::firewall::Filter;
+use crate::api::{
+    Error, ErrorKind, FirewallCommands, FirewallDone, FirewallLog, FirewallRule, FirewallSetting,
+    FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage,
+};
+use crate::firewall::source;
+
+mod log;
+mod states;
+mod tables;
+
+/// What ipfw's settings are called before their own name.
+const PREFIX: &str = "net.inet.ip.fw.";
+
+impl Filter for Control {
+    fn run_commands(&mut self, commands: &FirewallCommands) -> Result<Vec<FirewallDone>, Error> {
+        let statements = parse(commands)?;
+        let batch = self.change_firewall(&statements).map_err(|why| match why {
+            Why::Refused(line, refused) => wrong(&[refused.at(&commands.name, &commands.text, line)]),
+            Why::Failed(error) => error,
+        })?;
+        let done = |(statement, output): (&Statement, String)| FirewallDone { line: statement.line, output };
+        Ok(statements.iter().zip(batch.said).map(done).collect())
+    }
+
+    fn firewall_status(&mut self) -> Result<FirewallStatus, Error> {
+        let book = &self.wall.book;
+        let value = |name: &'static str| FirewallSetting {
+            name: name.strip_prefix(PREFIX).unwrap_or(name).to_owned(),
+            value: book.states.get(name).unwrap_or_default(),
+        };
+        let (switches, disabled) = (book.switches, book.rules.disabled());
+        Ok(FirewallStatus {
+            enabled: switches.firewall,
+            one_pass: switches.one_pass,
+            verbose: switches.verbose,
+            rules: book.rules.entries().len() as u64,
+            states: self.count_states()?,
+            settings: Settings::NAMES.iter().map(|name| value(name)).collect(),
+            disabled_sets: (0..ipfw::rule::SETS).filter(|set| disabled >> set & 1 == 1).collect(),
+        })
+    }
+
+    fn firewall_rules(&mut self) -> Result<Vec<FirewallRule>, Error> {
+        let counters = self.rule_counters()?;
+        let (start, disabled) = (self.started_at(), self.wall.book.rules.disabled());
+        let rule = |entry: &Entry| {
+            let counted = sum(&counters, entry.id).since(entry.zeroed);
+            let Entry { rule, .. } = entry;
+            FirewallRule {
+                number: rule.number,
+                set: rule.set,
+                enabled: disabled >> rule.set & 1 == 0,
+                packets: counted.packets,
+                bytes: counted.bytes,
+                last_match: counted.last.map(|last| seconds(start, last)),
+                action: rule.action.to_string(),
+                rule: source::rule(rule),
+                comment: rule.comment.clone(),
+            }
+        };
+        Ok(self.wall.book.rules.entries().iter().map(rule).collect())
+    }
+
+    fn firewall_states(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallStates, Error> {
+        self.page_of_states(after, limit)
+    }
+
+    fn firewall_tables(&mut self) -> Result<Vec<FirewallTable>, Error> {
+        self.list_tables()
+    }
+
+    fn firewall_entries(
+        &mut self,
+        table: &str,
+        after: usize,
+        limit: usize,
+    ) -> Result<FirewallTablePage, Error> {
+        self.page_of_entries(table, after, limit)
+    }
+
+    fn firewall_lookup(&mut self, table: &str, key: &str) -> Result<FirewallTableEntry, Error> {
+        self.found(table, key)
+    }
+
+    fn firewall_log(&mut self, after: Option<&str>) -> Result<FirewallLog, Error> {
+        self.what_was_logged(after)
+    }
+}
+
+fn parse(commands: &FirewallCommands) -> Result<Vec<Statement>, Error> {
+    let FirewallCommands { name, text } = commands;
+    if name.is_empty() {
+        let command = ipfw::parse_line(text).map_err(|error| wrong(&[*error]))?;
+        return Ok(vec![Statement { line: 1, command }]);
+    }
+    ipfw::parse_file(name, text).map_err(|errors| wrong(&errors))
+}
+
+/// All that is wrong, as it is shown to a person.
+fn wrong(errors: &[ipfw::Error]) -> Error {
+    let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    Error::new(ErrorKind::Invalid, text)
+}
+
+/// Seconds since 1970 of an instant of the stack that began at `start` nanoseconds since 1970.
+fn seconds(start_ns: u64, at: Instant) -> u64 {
+    (start_ns + at.ns()) / 1_000_000_000
+}
+
+impl Control {
+    /// When the stack's clock began: nanoseconds since 1970, as the calendar has it now.
+    fn started_at(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_sub(self.cpus.clock.now().ns())
+    }
+
+    /// What each CPU counts of rules; none before the first firewall.
+    pub(in super::super) fn rule_counters(&self) -> Result<Vec<RuleCountersReader>, Error> {
+        let reader = |netisr: &mut Netisr| netisr.cpu.firewall.as_deref().map(Firewall::counters);
+        Ok(self.cpus.call_all(reader)?.into_iter().flatten().collect())
+    }
+
+    fn count_states(&self) -> Result<u64, Error> {
+        let per_cpu =
+            self.cpus.call_all(|netisr| netisr.cpu.firewall.as_deref().map_or(0, |it| it.states().len()))?;
+        Ok(per_cpu.into_iter().sum::<usize>() as u64)
+    }
+}

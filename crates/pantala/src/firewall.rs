@@ -1,0 +1,298 @@
+//! The firewall as the control side has it: what commands edit, before packets see any of it.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+
+use ipfw::command::{Command, NatConfig, Nptv6Config, SetCommand, Switch, TableCommand};
+use ipfw::rule::{Action, Number, RULE_LAST, Rule, SETS};
+use ipfw::{Error, Statement};
+use net::firewall::nat::spec::{self, Spec};
+use net::firewall::pipe::{Config as Pipes, ConfigError};
+use net::firewall::ruleset::{Counted, Entry, RuleId, Rules};
+use net::firewall::state::Settings;
+use net::firewall::table::Lookups;
+use net::tables::Tables;
+use tables::Journal;
+
+pub(crate) mod log;
+pub(crate) mod source;
+mod tables;
+
+/// Everything that commands change.
+#[derive(Debug)]
+pub(crate) struct Book {
+    pub(crate) rules: Rules,
+    pub(crate) lookups: Lookups,
+    pub(crate) pipes: Pipes,
+    /// Instances of NAT, by number.
+    pub(crate) nat: BTreeMap<u16, NatConfig>,
+    /// Prefixes that are exchanged, by name.
+    pub(crate) prefixes: BTreeMap<String, Nptv6Config>,
+    pub(crate) switches: Switches,
+    /// How long states live, and how many there are.
+    pub(crate) states: Settings,
+}
+
+/// What commands must know that is not in the book.
+pub(crate) struct Around<'a> {
+    /// Interfaces and addresses.
+    pub(crate) tables: &'a Tables,
+    /// What a rule has matched so far.
+    pub(crate) counted: &'a dyn Fn(RuleId) -> Counted,
+}
+
+/// What can be switched on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switches {
+    /// Packets are asked about.
+    pub(crate) firewall: bool,
+    /// A packet that left a pipe or was translated is not asked about again.
+    pub(crate) one_pass: bool,
+    /// Rules with `log` are heard.
+    pub(crate) verbose: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { firewall: true, one_pass: true, verbose: true }
+    }
+}
+
+/// What came of a batch of commands.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// What ipfw says to each command, empty for nothing.
+    pub(crate) said: Vec<String>,
+    /// Rules that may log again.
+    pub(crate) reset_log: Vec<RuleId>,
+}
+
+/// Why a command cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) why: String,
+    pub(crate) help: Option<String>,
+}
+
+impl Refused {
+    fn new(why: impl fmt::Display, help: impl Into<String>) -> Self {
+        Self { why: why.to_string(), help: Some(help.into()).filter(|help| !help.is_empty()) }
+    }
+
+    /// As an error of the text in which the command stood.
+    pub(crate) fn at(self, name: &str, text: &str, line: u32) -> Error {
+        let text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or_default();
+        let indent = text.chars().take_while(|c| c.is_whitespace()).count();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Error {
+            file: name.to_owned(),
+            line,
+            column: count(indent + 1),
+            width: count(text.trim().chars().count()).max(1),
+            text: text.to_owned(),
+            message: self.why,
+            expected: None,
+            help: self.help,
+        }
+    }
+}
+
+impl Book {
+    /// No rules but the default one. `key` keys what tells flows apart.
+    pub(crate) fn new(default: Action, key: u128) -> io::Result<Self> {
+        let (rules, lookups) = (Rules::new(default), Lookups::new(key)?);
+        let pipes = Pipes::new(key);
+        let (nat, prefixes) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self {
+            rules,
+            lookups,
+            pipes,
+            nat,
+            prefixes,
+            switches: Switches::default(),
+            states: Settings::default(),
+        })
+    }
+
+    /// Carries out all of the statements, or with an error none; answers where that stands.
+    pub(crate) fn run(
+        &mut self,
+        statements: &[Statement],
+        around: &Around<'_>,
+    ) -> Result<Batch, (u32, Refused)> {
+        let (rules, pipes) = (self.rules.clone(), self.pipes.clone());
+        let (nat, prefixes) = (self.nat.clone(), self.prefixes.clone());
+        let (switches, states) = (self.switches, self.states);
+        let (mut batch, mut journal) = (Batch::default(), Journal::default());
+        for Statement { line, command } in statements {
+            match self.carry_out(command, around, &mut batch, &mut journal) {
+                Ok(said) => batch.said.push(said),
+                Err(refused) => {
+                    (self.rules, self.pipes) = (rules, pipes);
+                    (self.nat, self.prefixes) = (nat, prefixes);
+                    (self.switches, self.states) = (switches, states);
+                    journal.undo(&mut self.lookups, around.tables);
+                    return Err((*line, refused));
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Becomes what another book is, by changing what differs: a rule that stays as it is stays the same.
+    pub(crate) fn adopt(&mut self, new: &Self, tables: &Tables) -> Result<(), Refused> {
+        let refused = |why| Refused::new(why, "");
+        for set in 0..SETS {
+            self.rules.flush(Some(set)).map_err(refused)?;
+        }
+        for entry in new.rules.entries() {
+            if entry.rule.number == RULE_LAST {
+                self.rules.set_default(entry.rule.action.clone());
+            } else {
+                self.rules.add(entry.rule.clone()).map_err(refused)?;
+            }
+        }
+        let disable = new.rules.disabled();
+        self.rules.set(&SetCommand::Switch { disable, enable: !disable }).map_err(refused)?;
+        (self.switches, self.states) = (new.switches, new.states);
+        self.pipes = new.pipes.clone();
+        (self.nat, self.prefixes) = (new.nat.clone(), new.prefixes.clone());
+        tables::adopt(&mut self.lookups, &new.lookups, tables).map_err(|why| Refused::new(why, ""))
+    }
+
+    fn carry_out(
+        &mut self,
+        command: &Command,
+        around: &Around<'_>,
+        batch: &mut Batch,
+        journal: &mut Journal,
+    ) -> Result<String, Refused> {
+        let refused = |why| Refused::new(why, "");
+        match command {
+            Command::Add(rule) => self.add(rule, journal),
+            Command::Delete { set, numbers } => {
+                self.rules.delete(*set, numbers).map_err(refused).map(|_| String::new())
+            }
+            Command::Flush { set } => {
+                self.rules.flush(*set).map_err(refused)?;
+                Ok(set.map_or_else(|| "Flushed all rules.".to_owned(), |set| format!("Flushed set {set}.")))
+            }
+            Command::Zero { set, numbers } => {
+                self.rules.zero(*set, numbers, around.counted).map_err(refused)?;
+                batch.reset_log.extend(self.named(*set, numbers));
+                Ok(each(numbers, "Accounting cleared.", "cleared"))
+            }
+            Command::ResetLog { set, numbers } => {
+                self.rules.reset_log(*set, numbers).map_err(refused)?;
+                batch.reset_log.extend(self.named(*set, numbers));
+                Ok(each(numbers, "Logging counts reset.", "logging count reset"))
+            }
+            Command::Switch { what, on } => {
+                *self.switch(*what) = *on;
+                Ok(String::new())
+            }
+            Command::Set(SetCommand::Show) | Command::List { .. } => Err(looks()),
+            Command::Table {
+                what: TableCommand::List | TableCommand::Info | TableCommand::Lookup(_),
+                ..
+            } => Err(looks()),
+            Command::Table { name, what } => {
+                let Self { rules, lookups, .. } = self;
+                let what = (name.as_deref(), what);
+                tables::carry_out(what, lookups, (rules, around.tables), journal).map(|()| String::new())
+            }
+            Command::Set(set) => self.rules.set(set).map_err(refused).map(|()| String::new()),
+            Command::PipeConfig { number, config } => {
+                self.pipes.set_pipe(*number, config).map_err(shape).map(|()| String::new())
+            }
+            Command::QueueConfig { number, config } => {
+                self.pipes.set_queue(*number, config).map_err(shape).map(|()| String::new())
+            }
+            Command::PipeDelete { number, queue } => {
+                let what = if *queue { "queue" } else { "pipe" };
+                let is_gone = self.pipes.delete(*number, *queue);
+                let missing = || Refused::new(format!("there is no {what} {number}"), "");
+                is_gone.then(String::new).ok_or_else(missing)
+            }
+            Command::NatConfig { number, config } => {
+                match Spec::new(*number, config, around.tables, 0) {
+                    // It may come later.
+                    Ok(_) | Err(spec::Error::NoInterface(_)) => {}
+                    Err(why) => return Err(Refused::new(why, "")),
+                }
+                self.nat.insert(*number, config.clone());
+                Ok(String::new())
+            }
+            Command::NatDelete(number) => {
+                let missing = || Refused::new(format!("there is no nat {number}"), "");
+                self.nat.remove(number).map(|_| String::new()).ok_or_else(missing)
+            }
+            Command::Nptv6Create { name, config } => match self.prefixes.insert(name.clone(), config.clone())
+            {
+                None => Ok(String::new()),
+                Some(_) => Err(Refused::new(format!("there is an nptv6 {name} already"), "destroy it first")),
+            },
+            Command::Nptv6Destroy(name) => {
+                let missing = || Refused::new(format!("there is no nptv6 {name}"), "");
+                self.prefixes.remove(name).map(|_| String::new()).ok_or_else(missing)
+            }
+            Command::PipeShow { .. } | Command::NatShow(_) | Command::Nptv6Show(_) => Err(looks()),
+            _ => Err(Refused::new("this command is not carried out by this version", "")),
+        }
+    }
+
+    fn add(&mut self, rule: &Rule, journal: &mut Journal) -> Result<String, Refused> {
+        let before: HashSet<String> = self.lookups.names().map(str::to_owned).collect();
+        let provided = self.lookups.provide(rule);
+        let is_new = |name: &&str| !before.contains(*name);
+        journal.made(self.lookups.names().filter(is_new).map(str::to_owned));
+        provided.map_err(|why| Refused::new(why, ""))?;
+        let number = self.rules.add(rule.clone()).map_err(|why| Refused::new(why, ""))?;
+        Ok(format!("{number:05} {}", source::rule(rule)))
+    }
+
+    fn switch(&mut self, what: Switch) -> &mut bool {
+        match what {
+            Switch::Firewall => &mut self.switches.firewall,
+            Switch::OnePass => &mut self.switches.one_pass,
+            Switch::DynKeepalive => &mut self.states.keepalive,
+            Switch::Verbose => &mut self.switches.verbose,
+        }
+    }
+
+    /// The rules of these numbers, all of them without numbers; of one set if it is named.
+    fn named(&self, set: Option<u8>, numbers: &[RangeInclusive<Number>]) -> impl Iterator<Item = RuleId> {
+        let is_named = move |entry: &&Entry| {
+            let is_numbered =
+                numbers.is_empty() || numbers.iter().any(|range| range.contains(&entry.rule.number));
+            is_numbered && set.is_none_or(|set| entry.rule.set == set)
+        };
+        self.rules.entries().iter().filter(is_named).map(|entry| entry.id)
+    }
+}
+
+fn shape(why: ConfigError) -> Refused {
+    Refused::new(why, "")
+}
+
+/// Why a command is refused that changes nothing.
+fn looks() -> Refused {
+    Refused::new("this shows something, and changes nothing", "ask for it in a command of its own")
+}
+
+/// What ipfw says of all rules, or of each.
+fn each(numbers: &[RangeInclusive<Number>], all: &str, one: &str) -> String {
+    if numbers.is_empty() {
+        return all.to_owned();
+    }
+    let line = |range: &RangeInclusive<Number>| match (range.start(), range.end()) {
+        (from, to) if from == to => format!("Entry {from} {one}."),
+        (from, to) => format!("Entries {from} to {to} {one}."),
+    };
+    numbers.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests;

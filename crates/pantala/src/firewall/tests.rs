@@ -1,0 +1,113 @@
+use super::*;
+
+fn book(text: &str) -> Book {
+    let mut book = Book::new(Action::Deny, 7).unwrap();
+    run(&mut book, text).unwrap();
+    book
+}
+
+fn batch(book: &mut Book, text: &str) -> Result<Batch, (u32, Refused)> {
+    let tables = Tables::default();
+    let counted = |_| Counted { packets: 5, ..Counted::default() };
+    book.run(&ipfw::parse_file("t", text).unwrap(), &Around { tables: &tables, counted: &counted })
+}
+
+fn run(book: &mut Book, text: &str) -> Result<Vec<String>, (u32, String)> {
+    batch(book, text).map(|batch| batch.said).map_err(|(line, refused)| (line, refused.why))
+}
+
+fn numbers(book: &Book) -> Vec<Number> {
+    book.rules.entries().iter().map(|entry| entry.rule.number).collect()
+}
+
+#[test]
+fn what_is_added_is_said_as_it_will_be_listed() {
+    let mut book = Book::new(Action::Deny, 7).unwrap();
+    let said =
+        run(&mut book, "add allow ip from any to any\nadd 500 set 3 deny tcp from any to any 80\n").unwrap();
+    assert_eq!(said, ["00100 allow ip from any to any", "00500 deny tcp from any to any 80"]);
+    assert_eq!(numbers(&book), [100, 500, 65535]);
+}
+
+#[test]
+fn of_a_batch_all_is_done_or_nothing() {
+    let mut book = book("add 100 allow ip from any to any\n");
+    let refused = run(&mut book, "delete 100\n\nadd 7 deny ip from any to any\ndelete 900\n").unwrap_err();
+    assert_eq!(refused, (4, "there is no rule 900".to_owned()));
+    assert_eq!(numbers(&book), [100, 65535]);
+}
+
+#[test]
+fn a_rule_that_stays_when_another_book_is_adopted_is_still_the_same() {
+    let text = "add 100 allow tcp from any to any\nadd 200 set 31 deny udp from any to any\n";
+    let mut old = book(&format!("{text}add 50 count ip from any to any\nset disable 3\n"));
+    let ids = |book: &Book| book.rules.entries().iter().map(|entry| entry.id).collect::<Vec<_>>();
+    let before = ids(&old);
+    old.adopt(&book(&format!("{text}add 300 allow ip from any to any\n")), &Tables::default()).unwrap();
+    assert_eq!(numbers(&old), [100, 200, 300, 65535]);
+    assert_eq!((&ids(&old)[..2], ids(&old)[3]), (&before[1..3], before[3]));
+    assert_eq!(old.rules.disabled(), 0);
+}
+
+#[test]
+fn zero_and_resetlog_begin_anew_for_the_rules_that_they_name() {
+    let mut book = book("add 100 allow ip from any to any\nadd 200 set 2 deny ip from any to any\n");
+    let batch = batch(&mut book, "zero 100\nset 2 resetlog\n").unwrap();
+    let entry = |at: usize| book.rules.entries()[at].clone();
+    assert_eq!(batch.said, ["Entry 100 cleared.", "Logging counts reset."]);
+    assert_eq!(batch.reset_log, [entry(0).id, entry(1).id]);
+    assert_eq!((entry(0).zeroed.packets, entry(1).zeroed.packets), (5, 0));
+    assert_eq!(run(&mut book, "zero 300\n").unwrap_err().1, "there is no rule 300");
+}
+
+fn entries(book: &Book, name: &str) -> Vec<String> {
+    book.lookups.list(name).unwrap().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn of_a_batch_that_changes_tables_all_is_done_or_nothing() {
+    let mut book = book("table t create type addr\ntable t add 10.0.0.0/8 5 10.1.0.0/16 6\n");
+    let before = entries(&book, "t");
+    for (changes, line) in [
+        ("table t add 192.0.2.0/24 7\ndelete 9\n", 2),
+        ("table t delete 10.0.0.0/8\ndelete 9\n", 2),
+        ("table t flush\ndelete 9\n", 2),
+        ("table t destroy\ndelete 9\n", 2),
+        ("table t lock\ntable t add 192.0.2.0/24 7\n", 2),
+        ("table u create type number\ntable u add 5 6\ntable u lock\ndelete 9\n", 4),
+        ("add allow ip from table(v) to any\ndelete 9\n", 2),
+        ("table u create type addr\ntable t swap u\ndelete 9\n", 3),
+    ] {
+        assert_eq!(run(&mut book, changes).unwrap_err().0, line, "{changes}");
+        assert_eq!(entries(&book, "t"), before, "{changes}");
+        assert_eq!(book.lookups.names().collect::<Vec<_>>(), ["t"], "{changes}");
+        assert!(!book.lookups.info("t").unwrap().locked, "{changes}");
+    }
+    run(&mut book, "table t delete 10.0.0.0/8\n").unwrap();
+    assert_eq!(entries(&book, "t"), before[1..]);
+}
+
+#[test]
+fn tables_of_another_book_are_adopted_by_what_differs() {
+    let mut old = book("table t add 10.0.0.0/8 5 10.1.0.0/16 6\ntable gone add 10.0.0.0/8\n");
+    let kept = old.lookups.get("t").unwrap();
+    let new = book("table t add 10.1.0.0/16 6 192.0.2.0/24 9\ntable more create type number\n");
+    old.adopt(&new, &Tables::default()).unwrap();
+    assert_eq!(entries(&old, "t"), entries(&new, "t"));
+    assert_eq!(old.lookups.names().collect::<Vec<_>>(), ["more", "t"]);
+    assert!(std::sync::Arc::ptr_eq(&kept, &old.lookups.get("t").unwrap()), "it is the same table");
+}
+
+#[test]
+fn switches_are_switched() {
+    let mut book = Book::new(Action::Allow, 7).unwrap();
+    run(&mut book, "disable firewall\ndisable one_pass\nenable verbose\n").unwrap();
+    assert_eq!(book.switches, Switches { firewall: false, one_pass: false, ..Switches::default() });
+}
+
+#[test]
+fn a_refusal_points_at_its_line() {
+    let refused = Refused::new("there is no rule 900", "");
+    let shown = refused.at("f.ipfw", "add allow ip from any to any\n  delete 900\n", 2).to_string();
+    assert_eq!(shown, "f.ipfw:2:3: there is no rule 900\n      delete 900\n      ^^^^^^^^^^");
+}

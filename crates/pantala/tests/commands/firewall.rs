@@ -1,0 +1,165 @@
+//! `pantala ipfw`.
+
+use pantala::Exit;
+use pantala::api::client::Client;
+use pantala::api::{FirewallDone, FirewallStates};
+
+use crate::world::{World, pantala};
+
+#[test]
+fn a_list_has_ipfws_columns() {
+    let world = World::new();
+    assert_eq!(
+        world.shows("ipfw list"),
+        "00100 allow ip from any to any\n00200 count tcp from any to any\n65535 deny ip from any to any\n"
+    );
+    assert_eq!(
+        world.shows("ipfw show"),
+        "00100 12 3456 allow ip from any to any\n00200  0    0 count tcp from any to any\n65535  0    0 deny ip from any to any\n"
+    );
+    assert_eq!(world.shows("ipfw -S list 200"), "00200 set 0 count tcp from any to any\n");
+    assert_eq!(world.shows("ipfw -b list 100-200"), "00100 allow\n00200 count\n");
+    assert_eq!(world.json("ipfw list 100")[0]["packets"], 12);
+}
+
+#[test]
+fn rules_of_disabled_sets_are_shown_on_request() {
+    let text = World::new().shows("ipfw -S list");
+    assert!(text.contains("# DISABLED 00300 set 5 deny ip from any to any\n"), "{text}");
+}
+
+#[test]
+fn a_number_that_no_rule_has_is_a_failure() {
+    let said = World::new().run("ipfw list 900");
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Failed, "pantala: ipfw: there is no rule 900\n"));
+}
+
+#[test]
+fn states_are_shown_below_the_rules_or_alone() {
+    let world = World::new();
+    let text = world.shows("ipfw -d list");
+    let states =
+        "## Dynamic rules (2):\n00100 9 1200 (20s) STATE tcp 10.0.0.2 40000 <-> 10.0.1.2 80 :default\n";
+    assert!(text.starts_with("00100 allow") && text.contains(states), "{text}");
+    let text = world.shows("ipfw -D list");
+    assert!(text.starts_with(states) && text.ends_with("<-> 10.0.1.2 81 :default\n"), "{text}");
+    assert_eq!(world.json("ipfw -D list").as_array().unwrap().len(), 2);
+    assert_eq!(world.json("ipfw -d list")["rules"][0]["number"], 100);
+}
+
+#[test]
+fn a_change_says_what_ipfw_says_unless_told_to_be_quiet() {
+    let world = World::new();
+    assert_eq!(
+        world.shows("ipfw add allow tcp from any to me 80"),
+        "done: add allow tcp from any to me 80\n"
+    );
+    assert_eq!(world.shows("ipfw -q delete 100"), "");
+    assert_eq!(world.json("ipfw zero")[0]["line"], 1);
+    let told = world.told.lock().unwrap().join("\n");
+    assert_eq!(told, "add allow tcp from any to me 80\ndelete 100\nzero");
+}
+
+#[test]
+fn a_refusal_is_shown_as_it_is() {
+    let said = World::new().run("ipfw delete 900");
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Failed, "ipfw: there is no rule 900\n"));
+}
+
+#[test]
+fn a_line_is_checked_without_a_running_pantala() {
+    let said = pantala("ipfw -n add allow ip from any to any");
+    assert_eq!((said.exit, said.out.as_str(), said.err.as_str()), (Exit::Ok, "", ""));
+    let said = pantala("ipfw -n add alow ip from any to any");
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Usage, ""));
+    assert!(said.err.contains("    add alow ip from any to any\n        ^^^^"), "{}", said.err);
+}
+
+#[test]
+fn a_file_is_checked_as_a_whole_and_sent_as_a_whole() {
+    let world = World::new();
+    let file = world.folder.path().join("good.ipfw");
+    std::fs::write(&file, "# rules\nadd 100 allow ip from any to any\n").unwrap();
+    assert_eq!(world.shows(&format!("ipfw -n {}", file.display())), "");
+    assert!(world.told.lock().unwrap().is_empty());
+    world.shows(&format!("ipfw -q {}", file.display()));
+    assert_eq!(world.told.lock().unwrap().len(), 1);
+    std::fs::write(
+        &file,
+        "add 100 allow ip from any to any\n\n  add 200 alow ip from any to any\nadd 300 deny\n\nfoo\n",
+    )
+    .unwrap();
+    let said = world.run(&format!("ipfw {}", file.display()));
+    assert_eq!(said.exit, Exit::Failed);
+    let place = format!("{}:3:11: ", file.display());
+    assert!(said.err.starts_with(&place) && said.err.contains("\n              ^^^^\n"), "{}", said.err);
+    assert!(said.err.contains(":6:1: "), "all mistakes are shown: {}", said.err);
+    assert_eq!(world.told.lock().unwrap().len(), 1, "and nothing is sent");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let said = pantala("ipfw -n /nowhere/rules");
+    assert_eq!(said.exit, Exit::Failed);
+    assert!(said.err.starts_with("pantala: cannot read /nowhere/rules: "), "{}", said.err);
+}
+
+#[test]
+fn the_log_is_text_or_values_or_a_file_of_packets() {
+    let world = World::new();
+    let line = "ipfw: 100 Deny TCP 192.0.2.1:5 198.51.100.9:80 in via lan\n";
+    assert_eq!(world.shows("ipfw log"), line);
+    assert_eq!(world.json("ipfw log")["records"][0]["rule"], 100);
+    let file = world.folder.path().join("log.pcapng");
+    assert_eq!(world.shows(&format!("ipfw log -w {}", file.display())), "");
+    let bytes = std::fs::read(&file).unwrap();
+    assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    assert!(bytes.windows(4).any(|window| window == [0x45, 0, 0, 20]));
+}
+
+#[test]
+fn sets_are_listed() {
+    assert!(World::new().shows("ipfw set show").starts_with("disable 5 enable 0 1 2 3 4 6 "));
+}
+
+#[test]
+fn help_is_that_of_the_program() {
+    assert!(pantala("ipfw -h").out.contains("ipfw [-abdDSTt] list | show"));
+    let said = pantala("ipfw");
+    assert_eq!(said.exit, Exit::Usage);
+}
+
+#[test]
+fn no_page_of_states_is_longer_than_the_bound() {
+    let world = World::new();
+    let client = Client::new(&world.folder.socket()).unwrap();
+    for path in ["/v1/firewall/states", "/v1/firewall/states?limit=1000000", "/v1/firewall/states?limit=0"] {
+        client.get::<FirewallStates>(path).unwrap();
+    }
+    assert_eq!(*world.told.lock().unwrap(), ["1000 states", "10000 states", "1 states"]);
+}
+
+#[test]
+fn a_batch_for_the_firewall_may_be_larger_than_other_requests() {
+    let world = World::new();
+    let client = Client::new(&world.folder.socket()).unwrap();
+    let post = |bytes: usize| {
+        let commands = serde_json::json!({ "name": "f", "text": "#".repeat(bytes) });
+        client.post::<Vec<FirewallDone>>("/v1/firewall/commands", &commands)
+    };
+    assert!(post(8 << 20).is_ok());
+    assert!(post(64 << 20).is_err());
+    assert_eq!(world.told.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn tables_are_listed_described_and_asked() {
+    let world = World::new();
+    assert_eq!(world.shows("ipfw table bad list"), "10.0.0.0/16 5\n10.1.0.0/16 5\n");
+    assert!(world.shows("ipfw table all list").starts_with("--- table(bad), set(0) ---\n10.0.0.0/16 5\n"));
+    let info = "--- table(bad), set(0) ---\n type: addr\n items: 2, limit: 1000, size: 2048\n";
+    assert_eq!(world.shows("ipfw table bad info"), info);
+    assert!(world.shows("ipfw table bad lookup 10.0.7.7").contains(" in 10.0.0.0/16 5\n"));
+    assert_eq!(world.json("ipfw table bad list")[1]["key"], "10.1.0.0/16");
+    assert!(world.run("ipfw table good list").err.contains("there is no table good"));
+}
