@@ -32,8 +32,8 @@ fn main() -> ExitCode {
     let done = match args[..] {
         ["count", "udp", states, hits] => count("udp", states, hits),
         ["count", "tcp", states, hits] => count("tcp", states, hits),
-        [] => Some(run(Duration::from_secs(9))),
-        [ms] => ms.parse().ok().map(|ms| run(Duration::from_millis(ms))),
+        [] => run(Duration::from_secs(9)),
+        [ms] => ms.parse().ok().and_then(|ms| run(Duration::from_millis(ms))),
         _ => None,
     };
     if done.is_some() {
@@ -56,14 +56,15 @@ fn count(kind: &'static str, states: &str, hits: &str) -> Option<()> {
     Some(())
 }
 
-fn run(time: Duration) {
+fn run(time: Duration) -> Option<()> {
     let mut rows: Vec<Row> =
         SIZES.into_iter().flat_map(|states| ["udp", "tcp"].map(|kind| Row::new(kind, states))).collect();
-    let slice = time / (SLICES * u32::try_from(rows.len()).unwrap_or(1));
+    let slice = time / (SLICES * u32::try_from(rows.len()).ok()?);
     for _ in 0..SLICES {
         rows.iter_mut().for_each(|row| row.measure(slice));
     }
     rows.iter_mut().for_each(Row::print);
+    Some(())
 }
 
 /// Packets of flows that all have a state, in random order.
