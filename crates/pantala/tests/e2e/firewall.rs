@@ -250,3 +250,26 @@ fn a_thousand_connections_pass_one_after_another_and_leave_no_states_behind() {
     let count = || lab.pantala().json("ipfw -D list").as_array().unwrap().len();
     until_right("closed connections are forgotten", count, |states| *states == 0);
 }
+
+#[test]
+fn translated_connections_leave_with_the_address_of_the_interface_and_answers_come_back() {
+    let rules = "nat 1 config if if2\nadd 100 nat 1 ip4 from any to any via if2\n";
+    let name =
+        "firewall::translated_connections_leave_with_the_address_of_the_interface_and_answers_come_back";
+    let Some(lab) = lab(name, "allow", rules) else { return };
+    let (a, b) = lab.pair();
+    let target = b.addr(Family::V4);
+    for _ in 0..20 {
+        let (mut stream, listener) = connect((&a.netns, &b.netns), target, 0, PATIENCE).unwrap();
+        let (mut peer, who) = listener.accept().unwrap();
+        assert_eq!(who.ip(), b.router(Family::V4), "the address that others see");
+        stream.write_all(b"?").unwrap();
+        peer.write_all(b"!").unwrap();
+        let mut seen = [0; 1];
+        peer.read_exact(&mut seen).unwrap();
+        assert_eq!(seen, *b"?");
+        stream.read_exact(&mut seen).unwrap();
+        assert_eq!(seen, *b"!");
+    }
+    assert_eq!(ping(&a.netns, target, 3), 3);
+}
