@@ -162,6 +162,12 @@ impl Book {
         tables::adopt(&mut self.lookups, &new.lookups, tables).map_err(|why| Refused::new(why, ""))
     }
 
+    fn delete_pipe(&mut self, number: u16, is_queue: bool) -> Result<String, Refused> {
+        let what = if is_queue { "queue" } else { "pipe" };
+        let missing = || Refused::new(format!("there is no {what} {number}"), "");
+        self.pipes.delete(number, is_queue).then(String::new).ok_or_else(missing)
+    }
+
     fn carry_out(
         &mut self,
         command: &Command,
@@ -210,12 +216,7 @@ impl Book {
             Command::QueueConfig { number, config } => {
                 self.pipes.set_queue(*number, config).map_err(shape).map(|()| String::new())
             }
-            Command::PipeDelete { number, queue } => {
-                let what = if *queue { "queue" } else { "pipe" };
-                let is_gone = self.pipes.delete(*number, *queue);
-                let missing = || Refused::new(format!("there is no {what} {number}"), "");
-                is_gone.then(String::new).ok_or_else(missing)
-            }
+            Command::PipeDelete { number, queue } => self.delete_pipe(*number, *queue),
             Command::NatConfig { number, config } => {
                 match Spec::new(*number, config, around.tables, 0) {
                     // It may come later.
