@@ -40,7 +40,7 @@ use nat::nptv6::Nptv6;
 use pipe::Pipes;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
-use state::{Keepalive, Limits, Loose, Settings, States};
+use state::{Keepalive, Limits, Loose, Settings, State, States};
 use subject::Subject;
 use via::Vias;
 use walk::{Verdict, Walk};
@@ -70,10 +70,14 @@ pub struct Firewall {
     /// To be sent to the ends of idle connections, when the states have been looked at.
     keepalives: Vec<Keepalive>,
     timer_is_set: bool,
+    /// Since rules have changed, up to where the states were looked through.
+    swept: Option<u32>,
 }
 
 /// States whose ends are looked for in one turn.
 const STATES_PER_TURN: usize = 1024;
+/// Places for states that are looked through in one turn after a change of rules.
+const SWEPT_PER_TURN: u32 = 1024;
 /// How often they are looked for.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -128,12 +132,14 @@ impl Firewall {
             vias: Vias::new(key),
             keepalives: Vec::new(),
             timer_is_set: false,
+            swept: None,
         }
     }
 
     /// Puts other rules in force. What is remembered of flows stays, as far as its rules do.
     pub fn set(&mut self, shared: &Shared, now: Instant, secret: &mut Secret) {
         self.rules = Arc::clone(&shared.rules);
+        self.swept = Some(0);
         self.states.configure(shared.settings);
         self.one_pass = shared.one_pass;
         self.pipes.configure(Arc::clone(&shared.pipes), now);
@@ -262,6 +268,13 @@ impl Firewall {
         }
     }
 
+    /// After a change of rules: ends the states of those that are gone, as many as one turn has time for.
+    fn sweep(&mut self, now: Instant) {
+        let Self { rules, states, swept, .. } = self;
+        let is_orphan = |state: &State| rules.by_id(state.rule).is_none();
+        *swept = swept.and_then(|from| states.end(from, SWEPT_PER_TURN, now, is_orphan));
+    }
+
     /// The other CPU that has the state of what an error of ICMP quotes: the error itself came where its own addresses
     /// place it.
     fn elsewhere(&self, cpu: &Cpu, pkt: &Pkt, subject: &Subject) -> Option<CpuId> {
@@ -289,7 +302,8 @@ pub(crate) fn timer(cpu: &mut Cpu) {
         let mut keepalives = core::mem::take(&mut firewall.keepalives);
         let looked_at = firewall.states.tick(cpu.now, STATES_PER_TURN, &mut keepalives);
         let bindings = firewall.nat.expire(cpu.now, STATES_PER_TURN);
-        firewall.timer_is_set = looked_at.max(bindings) == STATES_PER_TURN;
+        firewall.sweep(cpu.now);
+        firewall.timer_is_set = looked_at.max(bindings) == STATES_PER_TURN || firewall.swept.is_some();
         if firewall.timer_is_set {
             cpu.timers.set(cpu.now, Timer::Firewall);
         }

@@ -39,7 +39,7 @@ pub enum Next {
     Reset,
     /// [`crate::firewall::via`]: a rule says to which next hop it goes.
     Via(Via),
-    /// [`crate::firewall::shape`]: a rule sends it through a pipe.
+    /// [`mod@crate::firewall::shape`]: a rule sends it through a pipe.
     Shape(Shape),
     /// [`crate::firewall::away`]: another CPU can do what a rule says.
     Away(Away),

@@ -336,6 +336,25 @@ fn a_reload_ends_states_of_rules_that_are_gone_and_of_no_others() {
 }
 
 #[test]
+fn states_of_a_rule_that_is_gone_make_room_at_once_and_not_when_their_time_is_over() {
+    for family in families() {
+        let mut all = rules(&format!(
+            "{DISCOVERY}add 20 allow tcp from any to any 80 keep-state\nadd 30 allow tcp from any to any keep-state\n"
+        ));
+        let mut bench = Bench::new(2);
+        bench.set_rules(&mut all);
+        for port in 0..3000 {
+            assert!(passes(&mut bench, 1, &tcp(family, (port, 80 + port % 2), Flags::SYN, 1, 0)));
+        }
+        all.rules.delete(None, &[30..=30]).unwrap();
+        bench.set_rules(&mut all);
+        bench.advance(Duration::from_secs(2));
+        let states = bench.cpu().firewall.as_ref().unwrap().states().len();
+        assert_eq!(states, 1500, "SYNs live for 20 s");
+    }
+}
+
+#[test]
 fn a_rule_with_bad_luck_is_as_if_it_were_not_there() {
     for family in families() {
         let mut bench = router("add prob 0.5 deny udp from any to any in\nadd allow ip from any to any\n");

@@ -60,3 +60,22 @@ pub fn send(cpu: &mut Cpu, pkt: Pkt, via: Via) {
     };
     onward::go(cpu, pkt, via.hook, Some(to));
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn next_hops_beyond_those_that_are_numbered_have_no_number() {
+        let mut vias = Vias::new(1);
+        let addr = |n: usize| IpAddr::from(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
+        for n in 0..VIAS_MAX {
+            let via = vias.number(addr(n), Hook::Ingress).unwrap();
+            assert_eq!(vias.addr(via), Some(addr(n)));
+        }
+        assert_eq!(vias.number(addr(VIAS_MAX), Hook::Ingress), None);
+        assert!(vias.number(addr(3), Hook::Egress).is_some(), "those that are known still are");
+    }
+}

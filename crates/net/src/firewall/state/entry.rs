@@ -63,7 +63,7 @@ pub struct State {
     /// Their bytes.
     pub bytes: u64,
     pub(super) tcp: Track,
-    /// For whoever forwards: the generation of what [`State::hop`] was derived from; 0 if it was not.
+    /// For whoever forwards: the generation of what [`State::hops`] was derived from; 0 if it was not.
     pub generation: u64,
     pub(super) links: Links,
     /// For whoever forwards: the next hops of packets in both directions.
