@@ -9,7 +9,10 @@ use crate::icmp::Problem;
 ///
 /// Stages on the fast path leave the vector where it is and answer one of these per packet. Only when an answer is
 /// not the usual one does a cold function ([`crate::netisr::dispatch`]) take the packet out of the vector.
+///
+/// Which one it is stands in a byte of its own, so that asking costs one comparison whatever else some answers carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Next {
     /// [`crate::ip4::input`]: an IPv4 packet on the CPU that owns it.
     Ip4,

@@ -234,7 +234,7 @@ fn forward_usual<F: Routed>(
         bytes = bytes.wrapping_add(pkt.len());
         others |= adj.outif ^ outif;
         *next = forward::go_by::<F>(pkt, adj);
-        if *next != Next::Output {
+        if !matches!(*next, Next::Output) {
             others = !0;
         }
     }

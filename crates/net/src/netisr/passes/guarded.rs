@@ -73,7 +73,7 @@ fn forward_asking<F: Routed>(
     }
     let mut forwarded = 0;
     for ((pkt, hop), next) in pkts.iter_mut().zip(&*hops).zip(&mut *next) {
-        if *next == Next::Output {
+        if matches!(*next, Next::Output) {
             *next = forward::link::<F>(cpu, pkt, *hop);
             forwarded += 1;
         }
@@ -114,7 +114,7 @@ fn together(pkts: &PktVec, next: &[Next; CHUNK]) -> Option<(IfIndex, usize)> {
     let outif = pkts.iter().next()?.outif;
     let (mut others, mut bytes) = (false, 0_usize);
     for (pkt, next) in pkts.iter().zip(next) {
-        others |= *next != Next::Output || pkt.outif != outif || pkt.flags.any(ifq::SPECIAL);
+        others |= !matches!(*next, Next::Output) || pkt.outif != outif || pkt.flags.any(ifq::SPECIAL);
         bytes = bytes.wrapping_add(pkt.len());
     }
     (!others).then_some((outif, bytes))
