@@ -29,7 +29,8 @@ impl Own {
             broadcasts: sorted(ifs.iter().flat_map(Ifnet::broadcasts).map(Ipv4Addr::to_bits)),
         };
         let bits4 = own.v4.iter().chain(&own.broadcasts).map(|addr| place4(*addr));
-        let bits: Vec<_> = bits4.chain(own.v6.iter().map(|addr| place6(*addr))).collect();
+        let bits: Vec<_> =
+            bits4.chain(own.v6.iter().map(|addr| place6(Ipv6Addr::from_bits(*addr)))).collect();
         for (word, bit) in bits {
             own.filter[word] |= bit;
         }
@@ -48,7 +49,7 @@ impl Own {
     #[inline]
     #[must_use]
     pub fn may_have6(&self, addr: Ipv6Addr) -> bool {
-        let (word, bit) = place6(addr.to_bits());
+        let (word, bit) = place6(addr);
         self.filter[word] & bit != 0
     }
 
@@ -82,7 +83,10 @@ fn place4(addr: u32) -> (usize, u64) {
 }
 
 #[inline]
-fn place6(addr: u128) -> (usize, u64) {
-    let [a, b, c, d] = [addr, addr >> 32, addr >> 64, addr >> 96].map(|word| (word & 0xffff_ffff) as u32);
-    place4(a ^ b ^ c ^ d)
+fn place6(addr: Ipv6Addr) -> (usize, u64) {
+    // As it lies in memory: words are only folded, so the order of their bytes does not matter.
+    let [a, b, c, d, e, f, g, h, rest @ ..] = addr.octets();
+    let folded = u64::from_ne_bytes([a, b, c, d, e, f, g, h]) ^ u64::from_ne_bytes(rest);
+    let [a, b, c, d, rest @ ..] = folded.to_ne_bytes();
+    place4(u32::from_ne_bytes([a, b, c, d]) ^ u32::from_ne_bytes(rest))
 }
