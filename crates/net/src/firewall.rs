@@ -238,23 +238,20 @@ impl Firewall {
         self.next(verdict, hook)
     }
 
-    /// The same of a packet that has been on its way already, up to this rule and `behind` it.
-    fn ask_at(
-        &mut self,
-        cpu: &mut Cpu,
-        pkt: &mut Pkt,
-        hook: Hook,
-        rule: RuleId,
-        behind: usize,
-    ) -> Option<Next> {
+    /// The same of a packet that has been on its way already, up to this rule: on from behind it or, if it is to be
+    /// obeyed `here` because it could not be on another CPU, from its action.
+    fn ask_at(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook, rule: RuleId, here: bool) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
         let Ok(subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
             return Some(Next::Drop(DropReason::FirewallBogus));
         };
-        // Where the rule is gone, others may stand in its place: all are asked.
-        let from = self.rules.by_id(rule).map_or(0, |at| at + behind);
-        let subject = Subject { tag: pkt.tag, ..subject };
-        let verdict = self.walk(cpu, pkt, Walk::new(subject, None).from(from));
+        let walk = Walk::new(Subject { tag: pkt.tag, ..subject }, None);
+        let verdict = match self.rules.by_id(rule) {
+            Some(at) if here => self.walk_on(cpu, pkt, walk.from(at), at),
+            Some(at) => self.walk(cpu, pkt, walk.from(at + 1)),
+            // Others may stand in its place: all are asked.
+            None => self.walk(cpu, pkt, walk),
+        };
         self.next(verdict, hook)
     }
 

@@ -33,10 +33,11 @@ pub(crate) fn send(cpu: &mut Cpu, pkt: Pkt, away: Away) {
     cpu.peers.send(owner, Msg::Away(Message { pkt, hook, rule }));
 }
 
-/// Asks about a packet that came from another CPU, from the rule on at which it was there.
+/// Asks about a packet that came from another CPU, from the action of the rule on that it matched there: it is counted,
+/// and perhaps logged, already.
 pub(crate) fn message(cpu: &mut Cpu, message: Message) {
     let Message { mut pkt, hook, rule } = message;
-    let next = hook::with(cpu, |firewall, cpu| firewall.ask_at(cpu, &mut pkt, hook, rule, 0)).flatten();
+    let next = hook::with(cpu, |firewall, cpu| firewall.ask_at(cpu, &mut pkt, hook, rule, true)).flatten();
     match next {
         Some(next) => dispatch(cpu, pkt, next),
         None => onward::go(cpu, pkt, hook, None),

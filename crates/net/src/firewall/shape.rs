@@ -129,7 +129,7 @@ pub(crate) fn bury_dropped(cpu: &mut Cpu) {
 fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: Ticket) {
     let again = hook::with(cpu, |firewall, cpu| {
         let is_over = firewall.one_pass;
-        if is_over { None } else { firewall.ask_at(cpu, &mut pkt, ticket.hook, ticket.rule, 1) }
+        if is_over { None } else { firewall.ask_at(cpu, &mut pkt, ticket.hook, ticket.rule, false) }
     });
     match again.flatten() {
         Some(next) => dispatch(cpu, pkt, next),

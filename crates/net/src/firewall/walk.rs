@@ -91,6 +91,14 @@ impl Firewall {
         Verdict::Go(Next::Drop(DropReason::FirewallLoop))
     }
 
+    /// Walks on from the action of a rule that has matched on another CPU, which could not obey it.
+    pub(super) fn walk_on(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, mut walk: Walk, at: usize) -> Verdict {
+        match self.translate(cpu, pkt, &mut walk, at) {
+            Step::To(at) => self.walk(cpu, pkt, walk.from(at)),
+            Step::Done(verdict) => verdict,
+        }
+    }
+
     /// Goes to the first rule that the packet matches, and looks for its state at each rule before it, and at that rule
     /// itself, that says to. What the state's rule says, if there is one; else where the packet matches, if anywhere.
     fn state_on_the_way(

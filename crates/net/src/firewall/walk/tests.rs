@@ -198,3 +198,28 @@ fn bindings_end_and_leave_nothing_behind() {
     bench.advance(Duration::from_secs(600));
     assert_eq!(bindings(&mut bench), 0);
 }
+
+#[test]
+fn a_packet_that_another_cpu_must_translate_is_counted_once() {
+    for cpus in [1, 4] {
+        let mut bench = Bench::with(2, cpus, |_| ());
+        bench.set_rules(&mut rules(
+            "nat 1 config if mem2\nadd 10 allow ip from any to any via mem1\n\
+             add 20 nat 1 icmp from any to any out xmit mem2\nadd 30 nat 1 icmp from any to me in recv mem2\n",
+        ));
+        for host in 10..30 {
+            let echo = build::echo_request(addr4(1, host).into(), addr4(2, 9).into(), 1, 1, b"?");
+            assert!(through(&mut bench, 1, &echo).is_some());
+        }
+        assert_eq!(bench.counted(Count::NatHandoffs) > 0, cpus > 1);
+        let counted = |bench: &Bench, number: u16| -> u64 {
+            let each = bench.netisrs.iter().filter_map(|netisr| netisr.cpu.firewall.as_ref());
+            each.map(|firewall| {
+                let at = firewall.rules().position_of_number(number);
+                firewall.counters().get(firewall.rules().rule(at).unwrap().id).packets
+            })
+            .sum()
+        };
+        assert_eq!(counted(&bench, 20), 20, "{cpus}");
+    }
+}
