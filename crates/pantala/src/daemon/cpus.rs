@@ -22,7 +22,8 @@ use tokio::sync::Notify;
 
 use super::clock::Clock;
 use super::idle::Idle;
-use super::netisr_thread::{Busy, NetisrThread, Waiters};
+use super::netisr_thread::{Busy, NetisrThread};
+use super::rest::{Rest, Waiters};
 use super::seats::Seats;
 use super::share::Share;
 use super::{UpError, entropy, log, system};
@@ -120,8 +121,8 @@ impl Cpus {
             thread: None,
         };
         let (clock, idle, share) = (self.clock, Idle::new(polling.policy), Share::new(polling.user_frac));
-        let thread =
-            NetisrThread { netisr, processor, clock, sleeper, bell, waiters, idle, share, busy, stop };
+        let rest = Rest { sleeper, bell, waiters };
+        let thread = NetisrThread { netisr, processor, clock, rest, idle, share, busy, stop };
         let alarm = Alarm(Arc::clone(&self.crashed));
         let spawned = std::thread::Builder::new().name(format!("netisr{processor}")).spawn(move || {
             let _alarm = alarm;

@@ -25,6 +25,7 @@ pub(crate) mod log;
 mod netisr_thread;
 pub(crate) mod privileges;
 mod reload;
+mod rest;
 mod routing;
 mod seats;
 mod share;
