@@ -10,7 +10,7 @@ use ipfw::rule::{Action, Number, RULE_LAST, Rule, SETS};
 use ipfw::{Error, Statement};
 use net::firewall::nat::spec::{self, Spec};
 use net::firewall::pipe::{Config as Pipes, ConfigError};
-use net::firewall::ruleset::{Counted, Entry, RuleId, Rules};
+use net::firewall::ruleset::{Counted, RuleId, Rules};
 use net::firewall::state::Settings;
 use net::firewall::table::Lookups;
 use net::tables::Tables;
@@ -187,12 +187,11 @@ impl Book {
             }
             Command::Zero { set, numbers } => {
                 self.rules.zero(*set, numbers, around.counted).map_err(refused)?;
-                batch.reset_log.extend(self.named(*set, numbers));
+                batch.reset_log.extend(self.rules.ids(*set, numbers).map_err(refused)?);
                 Ok(each(numbers, "Accounting cleared.", "cleared"))
             }
             Command::ResetLog { set, numbers } => {
-                self.rules.reset_log(*set, numbers).map_err(refused)?;
-                batch.reset_log.extend(self.named(*set, numbers));
+                batch.reset_log.extend(self.rules.ids(*set, numbers).map_err(refused)?);
                 Ok(each(numbers, "Logging counts reset.", "logging count reset"))
             }
             Command::Switch { what, on } => {
@@ -261,16 +260,6 @@ impl Book {
             Switch::DynKeepalive => &mut self.states.keepalive,
             Switch::Verbose => &mut self.switches.verbose,
         }
-    }
-
-    /// The rules of these numbers, all of them without numbers; of one set if it is named.
-    fn named(&self, set: Option<u8>, numbers: &[RangeInclusive<Number>]) -> impl Iterator<Item = RuleId> {
-        let is_named = move |entry: &&Entry| {
-            let is_numbered =
-                numbers.is_empty() || numbers.iter().any(|range| range.contains(&entry.rule.number));
-            is_numbered && set.is_none_or(|set| entry.rule.set == set)
-        };
-        self.rules.entries().iter().filter(is_named).map(|entry| entry.id)
     }
 }
 

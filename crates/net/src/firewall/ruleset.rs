@@ -89,8 +89,6 @@ pub struct Compiled {
     pub tag: Option<Tag>,
     /// What it remembers of the packet.
     pub keep: Option<Keep>,
-    /// How often its log was reset: with another number it begins again.
-    pub log_resets: u16,
     /// Among which states that is; of `check-state`, among which it looks.
     pub flow: FlowId,
     /// Hooks and families at which it can match.

@@ -3,8 +3,8 @@
 //! A row belongs to the rule whose identity it bears, so it lives on when another ruleset takes the place of the old
 //! one, and begins at zero when its place changes hands. What `zero` takes off is subtracted by who reads.
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU16, AtomicU64};
 use std::sync::Arc;
 
 use super::{RULES_MAX, RuleId};
@@ -33,20 +33,15 @@ pub struct Counted {
     pub last: Option<Instant>,
 }
 
-/// Half a cache line: packets, bytes, the last match, and whose they are.
+/// Half a cache line: packets, bytes, the last match, and the epoch of the rule whose they are.
 #[derive(Debug, Default)]
 #[repr(align(32))]
 struct Row {
     packets: AtomicU64,
     bytes: AtomicU64,
     last_ns: AtomicU64,
-    /// From below: the rule's epoch, how often its log was reset, and what it has logged since.
-    whose: AtomicU64,
+    epoch: AtomicU16,
 }
-
-/// Bits of [`Row::whose`] above which the number of logged packets stands.
-const LOGGED: u32 = 32;
-const RESETS: u32 = 16;
 
 impl RuleCounters {
     /// All at zero. Their memory is taken now: 2 MiB.
@@ -59,32 +54,12 @@ impl RuleCounters {
     #[inline]
     pub fn count(&mut self, id: RuleId, packets: u64, bytes: u64, now: Instant) {
         let Some(row) = self.rows.get(usize::from(id.slot)) else { return };
-        if row.epoch(Relaxed) != id.epoch {
+        if row.epoch.load(Relaxed) != id.epoch {
             row.change_hands(id.epoch);
         }
         bump(&row.packets, packets);
         bump(&row.bytes, bytes);
         row.last_ns.store(now.ns(), Relaxed);
-    }
-
-    /// Whether a match is logged of a rule that logs `most` of them on this CPU (0 for all): counted if it is. `resets`
-    /// is how often its log was reset; with another number it begins again.
-    #[must_use]
-    pub fn log(&mut self, id: RuleId, resets: u16, most: u32) -> bool {
-        let Some(row) = self.rows.get(usize::from(id.slot)) else { return false };
-        if row.epoch(Relaxed) != id.epoch {
-            row.change_hands(id.epoch);
-        }
-        let whose = u64::from(id.epoch) | u64::from(resets) << RESETS;
-        let before = row.whose.load(Relaxed);
-        let is_same = before & 0xffff_ffff == whose;
-        let logged = if is_same { before >> LOGGED } else { 0 };
-        if most != 0 && logged >= u64::from(most) {
-            return false;
-        }
-        let logged = (logged + 1).min(u32::MAX.into());
-        row.whose.store(whose | logged << LOGGED, Release);
-        true
     }
 
     /// A reading end.
@@ -104,7 +79,7 @@ impl RuleCountersReader {
     /// What a rule has matched on this CPU, now or a moment ago.
     #[must_use]
     pub fn get(&self, id: RuleId) -> Counted {
-        let row = self.rows.get(usize::from(id.slot)).filter(|row| row.epoch(Acquire) == id.epoch);
+        let row = self.rows.get(usize::from(id.slot)).filter(|row| row.epoch.load(Acquire) == id.epoch);
         row.map_or_else(Counted::default, |row| {
             let (packets, bytes) = (row.packets.load(Relaxed), row.bytes.load(Relaxed));
             let last = Instant::from_ns(row.last_ns.load(Relaxed));
@@ -133,17 +108,12 @@ impl Counted {
 }
 
 impl Row {
-    #[expect(clippy::cast_possible_truncation, reason = "the epoch is in the lower bits")]
-    fn epoch(&self, order: core::sync::atomic::Ordering) -> u16 {
-        self.whose.load(order) as u16
-    }
-
     /// Begins at zero for another rule.
     #[cold]
     fn change_hands(&self, epoch: u16) {
         self.packets.store(0, Relaxed);
         self.bytes.store(0, Relaxed);
-        self.whose.store(epoch.into(), Release);
+        self.epoch.store(epoch, Release);
     }
 }
 
@@ -193,17 +163,5 @@ mod tests {
         assert_eq!(cpu.reader().get(ID).since(zero), Counted::default());
         cpu.count(ID, 1, 60, at(2));
         assert_eq!(cpu.reader().get(ID).since(zero), Counted { packets: 1, bytes: 60, last: Some(at(2)) });
-    }
-
-    #[test]
-    fn a_rule_falls_silent_and_speaks_again_when_its_log_is_reset() {
-        let mut cpu = RuleCounters::new();
-        let logged = |cpu: &mut RuleCounters, resets| (0..5).filter(|_| cpu.log(ID, resets, 3)).count();
-        assert_eq!((logged(&mut cpu, 0), logged(&mut cpu, 0), logged(&mut cpu, 1)), (3, 0, 3));
-        assert!((0..100).all(|_| cpu.log(ID, 1, 0)));
-        cpu.count(ID, 1, 60, at(2));
-        assert_eq!(cpu.reader().get(ID).packets, 1);
-        // Another rule in its place has logged nothing yet.
-        assert!(cpu.log(RuleId { epoch: 9, ..ID }, 1, 1));
     }
 }

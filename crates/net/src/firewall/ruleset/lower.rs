@@ -99,7 +99,6 @@ impl Lowering<'_> {
             log: rule.log,
             tag: rule.tag,
             keep: rule.keep.clone(),
-            log_resets: entry.log_resets,
             flow: entry.flow,
             scope,
             asks_nothing: self.at() == start,

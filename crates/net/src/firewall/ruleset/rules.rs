@@ -47,8 +47,6 @@ pub struct Entry {
     pub flow: FlowId,
     /// What it had matched when its counters were zeroed.
     pub zeroed: Counted,
-    /// How often its log was reset.
-    pub log_resets: u16,
 }
 
 /// Why a change of the rules is refused. Nothing has changed then.
@@ -214,14 +212,13 @@ impl Rules {
         Ok(())
     }
 
-    /// These rules log again, all without numbers; seen by packets with the next ruleset.
+    /// These rules, all without numbers.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchRule`], [`Error::NoSuchSet`].
-    pub fn reset_log(&mut self, set: Option<u8>, numbers: &[RangeInclusive<Number>]) -> Result<(), Error> {
-        self.named(set, numbers)?.for_each(|entry| entry.log_resets = entry.log_resets.wrapping_add(1));
-        Ok(())
+    pub fn ids(&mut self, set: Option<u8>, numbers: &[RangeInclusive<Number>]) -> Result<Vec<RuleId>, Error> {
+        Ok(self.named(set, numbers)?.map(|entry| entry.id).collect())
     }
 
     fn named(
@@ -318,7 +315,7 @@ impl Rules {
 
 impl Entry {
     fn new(rule: Rule, id: RuleId, flow: FlowId) -> Self {
-        Self { rule, id, flow, zeroed: Counted::default(), log_resets: 0 }
+        Self { rule, id, flow, zeroed: Counted::default() }
     }
 }
 
