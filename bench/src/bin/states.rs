@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use bench::internet::Random;
 use net::count::Counters;
 use net::cpu::CpuId;
-use net::firewall::state::{End, Flow, FlowName, Hash, Limits, Loose, New, Seen, Segment, Settings, States};
+use net::firewall::ruleset::FlowId;
+use net::firewall::state::{End, Flow, Hash, Limits, Loose, New, Seen, Segment, Settings, States};
 use net::secret::Secret;
 use net::time::Instant;
 use wire::Protocol;
@@ -120,7 +121,7 @@ impl Row {
         self.states.prefetch(flows, &mut hashes);
         for (flow, hash) in flows.iter().zip(hashes) {
             let hit =
-                self.states.hit(flow, hash, FlowName::ANY, &self.seen, Instant::START, &mut self.counters);
+                self.states.hit(flow, hash, FlowId::ANY, &self.seen, Instant::START, &mut self.counters);
             assert!(hit.is_some(), "each has a state");
         }
     }

@@ -5,7 +5,7 @@ use pkt::Pkt;
 use wire::Protocol;
 
 use super::ruleset::{self, Compiled, FlowId};
-use super::state::{Flow, FlowName, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment, States};
+use super::state::{Flow, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment, States};
 use super::subject::Subject;
 use super::walk;
 use crate::cpu::{Cpu, CpuId};
@@ -45,7 +45,7 @@ impl Party {
         let Some((flow, hash)) = self.flow else {
             return states.find_quoted(&self.quoted?, cpu.now);
         };
-        states.hit(&flow, hash, FlowName(name.0), &self.seen, cpu.now, &mut cpu.counters)
+        states.hit(&flow, hash, name, &self.seen, cpu.now, &mut cpu.counters)
     }
 
     /// Makes the state that a rule wants. A packet that does not say what flow it is of makes none, and goes on.
@@ -65,7 +65,7 @@ impl Party {
                 Some(Limit { mask: limit.mask, max: walk::value(limit.max, asked).unwrap_or(0) })
             }
         };
-        let new = New { rule: rule.id, flow: FlowName(rule.flow.0), kind: Kind::Keep, limit };
+        let new = New { rule: rule.id, flow: rule.flow, kind: Kind::Keep, limit };
         match states.install(&flow, hash, new, &self.seen, cpu.now, &mut cpu.counters) {
             Ok(_) => Ok(()),
             Err(Refused::Limit) => Err(DropReason::FirewallLimit),

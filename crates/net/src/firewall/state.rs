@@ -28,11 +28,11 @@ use std::sync::Arc;
 
 use crate::count::{Count, Counters};
 use crate::cpu::CpuId;
-use crate::firewall::ruleset::RuleId;
+use crate::firewall::ruleset::{FlowId, RuleId};
 use crate::secret::Secret;
 use crate::time::Instant;
 
-pub use self::entry::{Direction, FlowName, Kind, State};
+pub use self::entry::{Direction, Kind, State};
 pub use self::keepalive::Keepalive;
 pub use self::key::{End, Flow, Key};
 pub use self::loose::Loose;
@@ -126,7 +126,7 @@ pub struct New {
     /// The rule that makes it.
     pub rule: RuleId,
     /// Its name.
-    pub flow: FlowName,
+    pub flow: FlowId,
     /// What makes it.
     pub kind: Kind,
     /// If it is one of a limited number.
@@ -228,10 +228,10 @@ impl States {
         Hash { hash: flow.key.hash(&self.secret), likely: wheel::NIL }
     }
 
-    /// The live state of a flow, of this name or of [any](FlowName::ANY).
+    /// The live state of a flow, of this name or of [any](FlowId::ANY).
     #[inline]
     #[must_use]
-    pub fn find(&self, flow: &Flow, hash: Hash, name: FlowName, now: Instant) -> Option<StateId> {
+    pub fn find(&self, flow: &Flow, hash: Hash, name: FlowId, now: Instant) -> Option<StateId> {
         let at = self.lookup(flow, hash, name)?;
         (self.slab.get(at)?.left_ms(ms(now)) > 0).then_some(StateId(at))
     }
@@ -257,7 +257,7 @@ impl States {
         &mut self,
         flow: &Flow,
         hash: Hash,
-        name: FlowName,
+        name: FlowId,
         seen: &Seen,
         now: Instant,
         counters: &mut Counters,
@@ -535,10 +535,10 @@ impl States {
     }
 
     #[inline]
-    fn lookup(&self, flow: &Flow, hash: Hash, name: FlowName) -> Option<u32> {
+    fn lookup(&self, flow: &Flow, hash: Hash, name: FlowId) -> Option<u32> {
         let is_it = |at: u32| {
             let state = self.slab.get(at);
-            state.is_some_and(|state| state.key == flow.key && (state.flow == name || name == FlowName::ANY))
+            state.is_some_and(|state| state.key == flow.key && (state.flow == name || name == FlowId::ANY))
         };
         if is_it(hash.likely) { Some(hash.likely) } else { self.index.find(hash.hash, is_it) }
     }

@@ -4,18 +4,7 @@ use super::key::{End, Flow, Key};
 use super::tcp::{Phase, Track};
 use super::wheel::{Linked, Links, NIL};
 use crate::fib::HopId;
-use crate::firewall::ruleset::RuleId;
-
-/// Name of a set of states, `:flow`, as a number that the ruleset has given it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FlowName(pub u16);
-
-impl FlowName {
-    /// States without a name.
-    pub const DEFAULT: Self = Self(0);
-    /// When states are looked for: those of any name. No state has it.
-    pub const ANY: Self = Self(u16::MAX);
-}
+use crate::firewall::ruleset::{FlowId, RuleId};
 
 /// What made a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,7 +38,7 @@ pub struct State {
     /// The rule that made it.
     pub rule: RuleId,
     /// Its name.
-    pub flow: FlowName,
+    pub flow: FlowId,
     /// What made it.
     pub kind: Kind,
     /// Bits of [`bits`].
@@ -87,7 +76,7 @@ impl Default for State {
         Self {
             key: Key::default(),
             rule: RuleId::default(),
-            flow: FlowName::DEFAULT,
+            flow: FlowId::DEFAULT,
             kind: Kind::Keep,
             bits: 0,
             expires: 0,

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use super::entry::{FlowName, Kind};
+use super::entry::Kind;
 use super::key::End;
 use super::tcp::Phase;
 use super::wheel::ms;
 use super::{States, slab};
-use crate::firewall::ruleset::RuleId;
+use crate::firewall::ruleset::{FlowId, RuleId};
 use crate::time::Instant;
 
 /// Places that are looked at for one page, whether there are states or not.
@@ -19,7 +19,7 @@ pub struct Listed {
     /// The rule that made it.
     pub rule: RuleId,
     /// Its name.
-    pub flow: FlowName,
+    pub flow: FlowId,
     /// What made it.
     pub kind: Kind,
     /// Whether it is of IPv4.

@@ -3,9 +3,10 @@
 use pkt::{Pkt, WINDOW};
 use wire::{Protocol, ip4};
 
-use super::entry::{Direction, FlowName, bits};
+use super::entry::{Direction, bits};
 use super::key::Flow;
 use super::{Hit, States};
+use crate::firewall::ruleset::FlowId;
 use crate::firewall::subject::{Part, Subject};
 use crate::ip6::headers;
 use crate::time::Instant;
@@ -97,7 +98,7 @@ impl States {
     //# SEG.SEQ < SND.NXT.
     #[must_use]
     pub fn find_quoted(&self, quoted: &Quoted, now: Instant) -> Option<Hit> {
-        let id = self.find(&quoted.flow, self.hash(&quoted.flow), FlowName::ANY, now)?;
+        let id = self.find(&quoted.flow, self.hash(&quoted.flow), FlowId::ANY, now)?;
         let state = self.get(id)?;
         let direction = state.direction(&quoted.flow);
         let was_sent = match quoted.seq {

@@ -15,7 +15,7 @@ mod page;
 mod sweep;
 mod table;
 
-const ANY: FlowName = FlowName::ANY;
+const ANY: FlowId = FlowId::ANY;
 const RULE: RuleId = RuleId { slot: 7, epoch: 1 };
 const SYN: Flags = Flags::SYN;
 const ACK: Flags = Flags::ACK;

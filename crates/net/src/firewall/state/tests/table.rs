@@ -53,7 +53,7 @@ proptest! {
             plain.retain(|_, (end, ..)| *end > now);
             match step {
                 Step::Install(n, name) => {
-                    let (flow, new) = (flow(n), New { rule: RULE, flow: FlowName(name), ..New::default() });
+                    let (flow, new) = (flow(n), New { rule: RULE, flow: FlowId(name), ..New::default() });
                     let hash = world.states.hash(&flow);
                     world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
                     let life = if flow.key.proto() == Protocol::UDP.0 { 10_000 } else { 5000 };
@@ -64,7 +64,7 @@ proptest! {
                     let flow = flow(n);
                     for name in 0..3 {
                         let hash = world.states.hash(&flow);
-                        let hit = world.states.hit(&flow, hash, FlowName(name), &DATAGRAM, world.now, &mut world.counters);
+                        let hit = world.states.hit(&flow, hash, FlowId(name), &DATAGRAM, world.now, &mut world.counters);
                         let expected = plain.get_mut(&plain_key(&flow, name)).map(|(end, creator, packets)| {
                             *end = now + if flow.key.proto() == Protocol::UDP.0 { 10_000 } else { 5000 };
                             *packets += 1;
@@ -78,7 +78,7 @@ proptest! {
                 }
                 Step::Remove(n) => {
                     let flow = flow(n);
-                    if let Some(id) = world.states.find(&flow, world.states.hash(&flow), FlowName(1), world.now) {
+                    if let Some(id) = world.states.find(&flow, world.states.hash(&flow), FlowId(1), world.now) {
                         world.states.remove(id, world.now);
                     }
                     plain.remove(&plain_key(&flow, 1));
@@ -133,13 +133,12 @@ fn states_of_several_names_live_beside_each_other() {
         let flow = world.flow(Protocol::UDP, 1);
         let hash = world.states.hash(&flow);
         for name in 0..20 {
-            let new = New { rule: RuleId { slot: name, epoch: 0 }, flow: FlowName(name), ..New::default() };
+            let new = New { rule: RuleId { slot: name, epoch: 0 }, flow: FlowId(name), ..New::default() };
             world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
         }
         for name in 0..20 {
-            let mut hit = |name| {
-                world.states.hit(&flow, hash, FlowName(name), &DATAGRAM, world.now, &mut world.counters)
-            };
+            let mut hit =
+                |name| world.states.hit(&flow, hash, FlowId(name), &DATAGRAM, world.now, &mut world.counters);
             assert_eq!(hit(name).unwrap().rule.slot, name);
             assert!(hit(99).is_none() && hit(ANY.0).is_some());
         }
