@@ -5,7 +5,6 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use net::cpu::CpuId;
-use net::driver::{Caps, Driver, DriverStats};
 use net::fib::Prefix;
 use net::msg::mesh;
 use net::neigh;
@@ -13,9 +12,10 @@ use net::netisr::{Netisr, Parts};
 use net::rss::{Placement, hash4, hash6};
 use net::time::Instant;
 use pkt::wake::Sleeper;
-use pkt::{Arena, ArenaError, Flags, PktVec, Pool, WINDOW};
+use pkt::{Arena, ArenaError, Flags, WINDOW};
 use wire::ether;
 
+use crate::changed::Changed;
 use crate::frames::{DESTINATIONS, FRAME_LEN, Family, GATEWAY};
 use crate::router::{BUFFERS, IN, OUT, OUT_NET, tables};
 use crate::wire::{Sink, Source, Supply};
@@ -73,7 +73,10 @@ impl One {
         netisr.attach(
             IN,
             match hash {
-                Some(hash) => Box::new(Hashed { source, hash }),
+                Some(hash) => Box::new(Changed::new(source, move |pkt| {
+                    pkt.hash = hash;
+                    pkt.flags.set(Flags::HASH);
+                })),
                 None => Box::new(source),
             },
         );
@@ -89,44 +92,6 @@ impl One {
             self.netisr.turn(self.now);
         }
         self.sent.load(Ordering::Relaxed)
-    }
-}
-
-/// A source that says of its packets what they hash to.
-struct Hashed {
-    source: Source,
-    hash: u16,
-}
-
-impl Driver for Hashed {
-    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
-        let before = into.len();
-        let got = self.source.rx(pool, into, max);
-        for pkt in into.iter_mut().skip(before) {
-            pkt.hash = self.hash;
-            pkt.flags.set(Flags::HASH);
-        }
-        got
-    }
-
-    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
-        self.source.tx(pool, from);
-    }
-
-    fn doorbell(&mut self, pool: &mut Pool) {
-        self.source.doorbell(pool);
-    }
-
-    fn caps(&self) -> Caps {
-        self.source.caps()
-    }
-
-    fn stats(&self) -> DriverStats {
-        self.source.stats()
-    }
-
-    fn close(&mut self, pool: &mut Pool) {
-        self.source.close(pool);
     }
 }
 

@@ -54,9 +54,24 @@ impl Family {
     /// A frame to `dst`, if that is of this family.
     #[must_use]
     pub fn frame_to(self, dst: IpAddr) -> Option<[u8; FRAME_LEN]> {
+        self.frame_between(self.addr(0, HOST), dst)
+    }
+
+    /// The source address of the last of many flows, behind the sender: they differ in its last 16 bits.
+    #[must_use]
+    pub const fn source_of_flows(self) -> IpAddr {
+        match self {
+            Self::Ip4 => IpAddr::V4(Ipv4Addr::new(172, 20, 0xff, 0xff)),
+            Self::Ip6 => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0xffff)),
+        }
+    }
+
+    /// A frame from `src` to `dst`, if both are of this family. Its identification is 0.
+    #[must_use]
+    pub fn frame_between(self, src: IpAddr, dst: IpAddr) -> Option<[u8; FRAME_LEN]> {
         let mut frame = [0; FRAME_LEN];
         let (link, packet) = frame.split_at_mut(ether::HEADER_LEN);
-        let (ethertype, header_len) = match (self.addr(0, HOST), dst) {
+        let (ethertype, header_len) = match (src, dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let len = payload_len(packet.len() - ip4::HEADER_LEN)?;
                 let header = ip4::Header::new(src, dst, Protocol::UDP, len);

@@ -2,13 +2,17 @@
 #![forbid(unsafe_code)]
 
 pub mod bare;
+pub mod changed;
+pub mod clock;
 pub mod cpus;
 pub mod elsewhere;
+pub mod firewall;
 pub mod frames;
 pub mod indirect;
 pub mod internet;
 pub mod overload;
 pub mod ping;
+pub mod program;
 pub mod router;
 pub mod veth;
 pub mod wire;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use net::cpu::CpuId;
 use net::driver::{Caps, Driver};
+use net::drop::DropReason;
 use net::fib::{Prefix, Route, To};
+use net::firewall;
 use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
@@ -36,6 +38,8 @@ const SETTLED: Duration = Duration::from_secs(60);
 pub struct Router {
     netisr: Netisr,
     now: Instant,
+    /// Between two turns.
+    span: Duration,
     supply: Supply,
     sent: Arc<AtomicUsize>,
 }
@@ -107,11 +111,26 @@ impl Router {
         input: Box<dyn Driver>,
         output: Box<dyn Driver>,
     ) -> Result<Self, ArenaError> {
-        let mut netisr = netisr(tables)?;
+        Self::sharing(family, Arc::new(tables), BUFFERS, input, output)
+    }
+
+    /// The same with tables that somebody else wants to read too, and so many buffers.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the buffers.
+    pub fn sharing(
+        family: Family,
+        tables: Arc<Tables>,
+        buffers: usize,
+        input: Box<dyn Driver>,
+        output: Box<dyn Driver>,
+    ) -> Result<Self, ArenaError> {
+        let mut netisr = netisr(tables, buffers)?;
         netisr.attach(IN, input);
         netisr.attach(OUT, output);
-        let mut router =
-            Self { netisr, now: Instant::START, supply: Supply::default(), sent: Arc::default() };
+        let (now, span) = (Instant::START, Duration::from_micros(1));
+        let mut router = Self { netisr, now, span, supply: Supply::default(), sent: Arc::default() };
         router.settle();
         for host in GATEWAYS {
             let gateway = neigh::Key { ifindex: OUT, addr: family.addr(OUT_NET, host) };
@@ -132,9 +151,20 @@ impl Router {
         Self { supply, sent, ..self }
     }
 
-    /// One turn, a microsecond after the one before.
+    /// The same with so much time between two turns, instead of a microsecond.
+    #[must_use]
+    pub fn every(self, span: Duration) -> Self {
+        Self { span, ..self }
+    }
+
+    /// Puts the rules of the firewall in force.
+    pub fn set_firewall(&mut self, shared: &firewall::Shared) {
+        self.netisr.set_firewall(shared);
+    }
+
+    /// One turn, some time after the one before.
     pub fn turn(&mut self) {
-        self.now = self.now + Duration::from_micros(1);
+        self.now = self.now + self.span;
         self.netisr.turn(self.now);
     }
 
@@ -156,6 +186,13 @@ impl Router {
         self.sent.load(Ordering::Relaxed)
     }
 
+    /// What became of packets that have died.
+    #[must_use]
+    pub fn drops(&self) -> Vec<(DropReason, u64)> {
+        let count = |reason: &DropReason| (*reason, self.netisr.cpu.counters.dropped(*reason));
+        DropReason::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect()
+    }
+
     /// Buffers that are not free: 0 between turns.
     #[must_use]
     pub fn buffers_out(&self) -> usize {
@@ -172,14 +209,14 @@ impl Router {
     }
 }
 
-fn netisr(tables: Tables) -> Result<Netisr, ArenaError> {
+fn netisr(tables: Arc<Tables>, buffers: usize) -> Result<Netisr, ArenaError> {
     let wakers = [Sleeper::new(Box::new(|| ())).waker()];
-    let mut pools = Arena::carve(1, BUFFERS, true)?;
+    let mut pools = Arena::carve(1, buffers, true)?;
     let mut ways = mesh(&wakers);
     let (Some(pool), Some((peers, inbox, _))) = (pools.pop(), ways.pop()) else {
-        return Err(ArenaError::Shape { pools: 1, slots_per_pool: BUFFERS });
+        return Err(ArenaError::Shape { pools: 1, slots_per_pool: buffers });
     };
-    let parts = Parts { id: CpuId(0), cpus: 1, pool, peers, inbox, key: 1, tables: Arc::new(tables) };
+    let parts = Parts { id: CpuId(0), cpus: 1, pool, peers, inbox, key: 1, tables };
     Ok(Netisr::new(parts).0)
 }
 

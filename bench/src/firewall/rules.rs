@@ -1,0 +1,100 @@
+//! Rules for benchmarks, from their text.
+
+use core::fmt::Write as _;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use ipfw::Command;
+use ipfw::command::Switch;
+use ipfw::rule::Action;
+use net::firewall::Shared;
+use net::firewall::log::Amounts;
+use net::firewall::nat::nptv6::Nptv6;
+use net::firewall::nat::spec::Spec;
+use net::firewall::pipe;
+use net::firewall::ruleset::Rules;
+use net::firewall::state::{Limits, Loose, Settings};
+use net::firewall::table::Lookups;
+use net::secret::Secret;
+use net::tables::Tables;
+
+use crate::frames::Family;
+
+/// What all CPUs are given that shall obey this text; what it does not allow is denied.
+///
+/// # Errors
+///
+/// When it is no text of the language, says something that benchmarks do not need, or cannot be obeyed.
+pub fn shared(text: &str, tables: &Tables, cpus: u16) -> Result<Shared> {
+    let mut rules = Rules::new(Action::Deny);
+    let (mut pipes, mut lookups) = (pipe::Config::new(7), Lookups::new(7)?);
+    let (mut nat, mut prefixes, mut one_pass) = (Vec::new(), Vec::new(), true);
+    let statements = ipfw::parse_file("rules", text).map_err(|errors| match errors.first() {
+        Some(error) => anyhow!("{error}"),
+        None => anyhow!("rules that are wrong"),
+    })?;
+    for statement in statements {
+        match statement.command {
+            Command::Add(rule) => {
+                lookups.provide(&rule)?;
+                rules.add(rule)?;
+            }
+            Command::NatConfig { number, config } => {
+                nat.push(Arc::new(Spec::new(number, &config, tables, 5)?));
+            }
+            Command::Nptv6Create { name, config } => prefixes.push((name, Nptv6::new(&config, tables)?)),
+            Command::PipeConfig { number, config } => pipes.set_pipe(number, &config)?,
+            Command::Switch { what: Switch::OnePass, on } => one_pass = on,
+            other => bail!("benchmarks do not say this: {other:?}"),
+        }
+    }
+    Ok(Shared {
+        rules: Arc::new(rules.compile(tables, &lookups)),
+        one_pass,
+        nat,
+        prefixes: Arc::new(prefixes.into_iter().collect()),
+        pipes: Arc::new(pipes),
+        settings: Settings::default(),
+        loose: Loose::new(cpus.into()),
+        limits: Limits::new(&Secret::new(11), 1 << 10),
+        amounts: Arc::new(Amounts::new()?),
+        is_enabled: true,
+        is_verbose: true,
+    })
+}
+
+/// So many rules, of which packets of this protocol match the last alone: those before it are about hosts and ports that
+/// no packet has. `scope` is what each ends with, as `in`.
+#[must_use]
+pub fn hit_last(count: u32, family: Family, proto: &str, scope: &str) -> String {
+    let mut text = String::new();
+    let mut add = |number: u32, body: String| _ = writeln!(text, "add {number} {body} {scope}");
+    for n in 1..count {
+        let (host, port) = (host(n, family, 1), 2000 + n % 50);
+        add(
+            n,
+            match n % 4 {
+                0 => format!("deny {proto} from {host} to any {port}"),
+                1 => format!("deny {proto} from {host} to any"),
+                2 => format!("allow {proto} from any to {host} {port}"),
+                _ => format!("deny {proto} from any to {host} {port}"),
+            },
+        );
+    }
+    if count > 0 {
+        add(count, format!("allow {proto} from any to any"));
+    }
+    text
+}
+
+/// A host in 10.0.0.0/8 or 2001:db8::/32, whose last bit is given: rules are about odd ones, packets come from even ones.
+#[must_use]
+pub fn host(n: u32, family: Family, last: u32) -> String {
+    let scattered = n.wrapping_mul(0x9e37_79b1) >> 9;
+    if family == Family::Ip4 {
+        return Ipv4Addr::from_bits((10 << 24) | (scattered << 1) | last).to_string();
+    }
+    let upper = (0x2001_0db8_u128 << 96) | (u128::from(scattered) << 73);
+    Ipv6Addr::from_bits(upper | u128::from(last)).to_string()
+}
