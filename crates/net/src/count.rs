@@ -86,6 +86,7 @@ named! {
     StateInstalled = "state_installed", "states made";
     StateReap = "state_reap", "states ended before their time, to make room for others";
     StateReapFailed = "state_reapfailed", "searches for states that could make room, in vain";
+    StateAskAll = "state_askall", "times that all CPUs were asked to look for states that could make room";
     StateOverflow = "state_overflow", "states not made because there were as many as may be";
     TrackLimit = "track_limit", "states not made because of their rule's limit";
     TrackOverflow = "track_overflow", "states not made because too many groups are limited";

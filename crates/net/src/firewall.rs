@@ -213,10 +213,14 @@ impl Firewall {
         &self.log
     }
 
-    /// While there are states, their ends are looked for once a second, or as soon as more of them are due than one
+    /// While there are states, or groups of them, their ends are looked for once a second, or as soon as more of them are due than one
     /// turn has time for.
     fn set_timer(&mut self, cpu: &mut Cpu) {
-        if !self.timer_is_set && (!self.states.is_empty() || self.nat.deadline().is_some()) {
+        let has_memory = || {
+            let states = &self.states;
+            !states.is_empty() || states.tracks() > 0 || self.nat.deadline().is_some()
+        };
+        if !self.timer_is_set && has_memory() {
             self.timer_is_set = true;
             cpu.timers.set(cpu.now + EVERY, Timer::Firewall);
         }

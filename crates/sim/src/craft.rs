@@ -85,6 +85,20 @@ pub fn udp(ip: Ip, ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     packet(ip, Protocol::UDP, &[&header.to_bytes(), payload].concat())
 }
 
+/// A TCP segment.
+#[must_use]
+pub fn tcp(ip: Ip, header: &tcp::Header, payload: &[u8]) -> Vec<u8> {
+    let mut segment = vec![0; tcp::HEADER_MAX];
+    let len = match (ip.src, ip.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => header.emit_v4(src, dst, payload, &mut segment),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => header.emit_v6(src, dst, payload, &mut segment),
+        _ => return Vec::new(),
+    };
+    segment.truncate(len.unwrap_or(0));
+    segment.extend_from_slice(payload);
+    packet(ip, Protocol::TCP, &segment)
+}
+
 /// An echo request, or its reply.
 #[must_use]
 pub fn echo(ip: Ip, is_reply: bool, [id, seq]: [u16; 2], payload: &[u8]) -> Vec<u8> {

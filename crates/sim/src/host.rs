@@ -10,6 +10,7 @@ use std::sync::Arc;
 use net::count::Count;
 use net::cpu::CpuId;
 use net::drop::DropReason;
+use net::firewall::Firewall;
 use net::msg::{Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, Parts};
 use net::ping;
@@ -18,6 +19,7 @@ use pkt::{Arena, Pool};
 
 use crate::mem::Nic;
 use crate::random::Random;
+use crate::wall::Wall;
 pub use cpu::{Cost, SimCpu};
 pub use spec::{Port, Spec};
 
@@ -131,6 +133,17 @@ impl Host {
         self.generation += 1;
         let tables = Arc::new(self.spec.tables(self.generation));
         self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)), || {})
+    }
+
+    /// Puts a firewall in force on all CPUs, in place of the one before; `false` if the port is full.
+    pub fn set_wall(&self, wall: &mut Wall) -> bool {
+        let shared = wall.shared(&self.spec.tables(self.generation));
+        self.tour(move |netisr| netisr.set_firewall(&shared), || {})
+    }
+
+    /// The firewalls of the CPUs that have one.
+    pub fn walls(&self) -> impl Iterator<Item = &Firewall> {
+        self.cpus.iter().filter_map(|cpu| cpu.netisr.cpu.firewall.as_deref())
     }
 
     /// Sends `count` echo requests at once from the CPU where the replies come; answers where they are counted.

@@ -11,6 +11,7 @@
 
 pub mod world;
 pub mod host;
+pub mod wall;
 pub mod station;
 pub mod mem;
 pub mod cable;

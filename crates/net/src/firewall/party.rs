@@ -8,6 +8,7 @@ use super::ruleset::{self, Compiled, FlowId};
 use super::state::{Flow, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment, States};
 use super::subject::Subject;
 use super::walk;
+use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::msg::Msg;
@@ -26,6 +27,7 @@ pub(super) struct Party {
 /// Asks all other CPUs to make room.
 #[cold]
 fn ask_all(cpu: &mut Cpu) {
+    cpu.count(Count::StateAskAll);
     let others = (0..cpu.placement.cpus()).map(CpuId).filter(|other| *other != cpu.id);
     others.for_each(|other| cpu.peers.send(other, Msg::Reap));
 }

@@ -185,10 +185,11 @@ impl States {
         self.len() == 0
     }
 
-    /// Bytes that the states and the index take; those of the wheel are always the same.
+    /// Bytes that states, groups and what finds them take; those of the wheel are always the same.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.slab.places() * size_of::<State>() + self.index.places() * index::BUCKET
+        let states = self.slab.places() * size_of::<State>() + self.index.places() * index::BUCKET;
+        states + self.tracks.memory()
     }
 
     /// What is set.

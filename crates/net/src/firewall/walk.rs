@@ -205,7 +205,10 @@ impl Firewall {
             Translated::Owner(owner) => Step::go(Next::Away(Away { owner, hook, rule })),
             Translated::Reassemble => Step::go(Next::Reassemble),
             Translated::Drop(reason) => Step::die(reason),
-            Translated::Refuse(_) => Step::go(Next::Answer(Problem::Refused(refusal(Unreach::Host)))),
+            Translated::Refuse(reason) => {
+                let refusal = Refusal { reason, ..refusal(Unreach::Host) };
+                Step::go(Next::Answer(Problem::Refused(refusal)))
+            }
         }
     }
 
@@ -343,15 +346,15 @@ fn via(to: Arg<IpAddr>, walk: &Walk) -> Option<IpAddr> {
 //= https://www.rfc-editor.org/rfc/rfc7915#section-5.2
 fn refusal(unreach: Unreach) -> Refusal {
     const HOST: u8 = icmp4::unreachable::HOST;
-    match unreach {
-        Unreach::Host => Refusal { code4: HOST, code6: icmp6::unreachable::NO_ROUTE, mtu: 0 },
+    let (code4, code6, mtu) = match unreach {
+        Unreach::Host => (HOST, icmp6::unreachable::NO_ROUTE, 0),
         Unreach::Code { code, mtu } => {
             let code6 = match code {
                 3 => icmp6::unreachable::PORT,
                 9 | 10 | 13 | 15 => icmp6::unreachable::ADMIN_PROHIBITED,
                 _ => icmp6::unreachable::NO_ROUTE,
             };
-            Refusal { code4: code, code6, mtu: mtu.unwrap_or(0) }
+            (code, code6, mtu.unwrap_or(0))
         }
         Unreach::Code6(code6) => {
             let code4 = match code6 {
@@ -359,9 +362,10 @@ fn refusal(unreach: Unreach) -> Refusal {
                 4 => icmp4::unreachable::PORT,
                 _ => HOST,
             };
-            Refusal { code4, code6, mtu: 0 }
+            (code4, code6, 0)
         }
-    }
+    };
+    Refusal { code4, code6, mtu, reason: DropReason::FirewallReject }
 }
 
 /// What a log says was done.

@@ -43,7 +43,7 @@ pub enum Problem {
     SourceRouteFailed,
     /// A link-local packet would have left its link.
     BeyondScope,
-    /// A rule of the firewall says so.
+    /// A rule of the firewall says so, or cannot be obeyed.
     Refused(Refusal),
 }
 
@@ -56,6 +56,8 @@ pub struct Refusal {
     pub code6: u8,
     /// With ICMP's code 4, and for IPv6 then packet too big: the MTU.
     pub mtu: u16,
+    /// What the packet itself dies of.
+    pub reason: DropReason,
 }
 
 impl Problem {
@@ -76,7 +78,7 @@ impl Problem {
             Self::IncompleteChain => DropReason::ReassFirstTooShort,
             Self::SourceRouteFailed => DropReason::Ip4SourceRoute,
             Self::BeyondScope => DropReason::Ip6ScopeExceeded,
-            Self::Refused(_) => DropReason::FirewallReject,
+            Self::Refused(Refusal { reason, .. }) => reason,
         }
     }
 }

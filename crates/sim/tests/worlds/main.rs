@@ -12,3 +12,4 @@ mod random;
 mod reassembly;
 mod offload;
 mod queues;
+mod floods;

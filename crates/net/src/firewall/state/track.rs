@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ipfw::rule::LimitMask;
 use pkt::tally::{self, Tally};
 
-use super::index::Index;
+use super::index::{self, Index};
 use super::key::{End, Flow};
 use super::slab::Slab;
 use super::wheel::NIL;
@@ -136,6 +136,15 @@ impl Tracks {
 
     pub(super) const fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    /// Bytes taken.
+    pub(super) fn memory(&self) -> usize {
+        let Self { slab, index, members, empty, .. } = self;
+        slab.places() * size_of::<Track>()
+            + members.places() * size_of::<Member>()
+            + index.places() * index::BUCKET
+            + empty.capacity() * size_of::<(u32, u64)>()
     }
 
     /// Makes a state that is still to be made a member of its track; answers the number of the membership, and
