@@ -1,5 +1,7 @@
 //! The firewall on the wires: what comes out, what does not, and what senders are told.
 
+mod attacks;
+
 use core::net::IpAddr;
 use core::time::Duration;
 

@@ -22,6 +22,8 @@ use crate::tables::Tables;
 pub(crate) struct Script {
     /// The rules, and deny at their end.
     pub(crate) rules: Rules,
+    /// What is set about states.
+    pub(crate) settings: Settings,
     pipes: pipe::Config,
     lookups: Lookups,
     nat: Vec<(u16, NatConfig)>,
@@ -33,6 +35,7 @@ pub(crate) struct Script {
 pub(crate) fn rules(text: &str) -> Script {
     let mut script = Script {
         rules: Rules::new(Action::Deny),
+        settings: Settings::default(),
         pipes: pipe::Config::new(7),
         lookups: Lookups::new(7).unwrap(),
         nat: Vec::new(),
@@ -88,7 +91,7 @@ impl Bench {
                     .collect(),
             ),
             pipes: Arc::new(script.pipes.clone()),
-            settings: Settings::default(),
+            settings: script.settings,
             loose: Loose::new(self.netisrs.len()),
             limits: Limits::new(&Secret::new(11), 1 << 10),
             amounts: Arc::new(Amounts::new().unwrap()),
