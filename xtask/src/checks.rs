@@ -85,14 +85,8 @@ pub fn arrows(args: &mut Args) -> Result<bool> {
     })
 }
 
-/// `cargo xtask fuzz`
-pub fn fuzz(args: &mut Args) -> Result<bool> {
-    let seconds = args.number("--seconds")?.unwrap_or(60);
-    args.finish()?;
-    one("fuzz", || run_fuzz(seconds))
-}
-
-fn one(name: &'static str, check: impl Fn() -> Result<Vec<Row>>) -> Result<bool> {
+/// One check alone, and its table.
+pub fn one(name: &'static str, check: impl Fn() -> Result<Vec<Row>>) -> Result<bool> {
     println!("\n{name}");
     let mut report = Report::default();
     check()?.into_iter().for_each(|row| report.add(row));
@@ -185,33 +179,8 @@ fn run_miri() -> Result<Vec<Row>> {
     command_of_tests("miri", command, 10 * MINUTE)
 }
 
-fn run_fuzz(seconds: u64) -> Result<Vec<Row>> {
-    let mut targets = Command::new("rustup");
-    targets.args(["run", "nightly", "cargo", "fuzz", "list"]).current_dir(run::root());
-    targets.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    let Ok(targets) = run::capture(targets) else {
-        return Ok(vec![skipped(
-            "fuzz",
-            "needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz)",
-        )]);
-    };
-    let mut rows = Vec::new();
-    for target in targets.lines() {
-        rows.extend(fuzz_target(target, seconds)?);
-    }
-    Ok(rows)
-}
-
-fn fuzz_target(target: &str, seconds: u64) -> Result<Vec<Row>> {
-    let mut command = Command::new("rustup");
-    command.args(["run", "nightly", "cargo", "fuzz", "run", target, "--"]).current_dir(run::root());
-    command.arg(format!("-max_total_time={seconds}"));
-    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    yes_or_no(&format!("fuzz-{target}"), command, Duration::from_secs(seconds) + 10 * MINUTE)
-}
-
 /// A command that is one test by itself.
-fn yes_or_no(name: &str, command: Command, limit: Duration) -> Result<Vec<Row>> {
+pub fn yes_or_no(name: &str, command: Command, limit: Duration) -> Result<Vec<Row>> {
     let done = follow(name, command, limit)?;
     let tally = if done.status.success() && !done.timed_out { Tally::PASSED } else { Tally::FAILED };
     let rows = vec![row(name, &done, tally)];

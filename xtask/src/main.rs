@@ -5,6 +5,7 @@
 mod args;
 mod checks;
 mod features;
+mod fuzz;
 mod icount;
 mod peers;
 mod report;
@@ -57,9 +58,10 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "fuzz",
-        usage: "[--seconds N]",
-        about: "Fuzzes every target for N seconds (default: 60). Needs a nightly toolchain and cargo-fuzz.",
-        run: checks::fuzz,
+        usage: "[TARGET...] [--seconds N]",
+        about: "Fuzzes every target, or those named, for N seconds (default: 60), and says how often it was executed.\n\
+                Needs a nightly toolchain and cargo-fuzz.",
+        run: fuzz::command,
     },
     Command {
         name: "icount",

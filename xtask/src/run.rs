@@ -47,10 +47,15 @@ pub fn has(program: &str) -> bool {
     std::env::split_paths(&paths).chain(sbin).any(|dir| dir.join(program).is_file())
 }
 
+/// Where the output of the command of this name is kept.
+pub fn log(name: &str) -> PathBuf {
+    root().join("target/xtask").join(name).with_extension("log")
+}
+
 /// Runs `command` for at most `limit`. Its output is kept in `target/xtask/NAME.log`.
 pub fn follow(name: &str, mut command: Command, limit: Duration) -> Result<Finished> {
     let started = Instant::now();
-    let log = root().join("target/xtask").join(name).with_extension("log");
+    let log = log(name);
     std::fs::create_dir_all(log.parent().unwrap_or(&log))?;
     let (output, input) = std::io::pipe()?;
     command.stdin(std::process::Stdio::null()).stdout(input.try_clone()?).stderr(input);

@@ -87,6 +87,11 @@ pub fn miri() -> Result<(), &'static str> {
     if has_miri() { Ok(()) } else { Err("no nightly toolchain with miri") }
 }
 
+/// Whether there is a nightly toolchain.
+pub fn has_nightly() -> bool {
+    run::has("rustup") && succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"]))
+}
+
 fn has_miri() -> bool {
     succeeds(Command::new("rustup").args(["run", "nightly", "cargo", "miri", "--version"]))
 }

@@ -1,11 +1,16 @@
 //! What must hold for any bytes at all: called by a fuzz target, and by tests with packets that were good before.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
+mod made;
+mod there_and_back;
+
 use wire::Protocol;
 use wire::checksum::Sum;
 
 use super::rewrite::rewrite;
 use super::shape::{End, Kind, Shape, Side};
+
+pub use there_and_back::{nat, prefixes};
 
 /// A packet whose end is changed is as intact as it was, and has that end; changed back, it is what it was. The first
 /// bytes choose side and end.
@@ -78,4 +83,25 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     let is_zero = |word: &[u8]| word == [0, 0] || word == [0xff, 0xff];
     let mut words = one.chunks(2).zip(other.chunks(2));
     one.len() == other.len() && words.all(|(a, b)| a == b || is_zero(a) && is_zero(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn packets_of_all_kinds_and_errors_about_them_go_there_and_back_on_any_number_of_cpus(
+            bytes in prop::collection::vec(any::<u8>(), 14..80),
+        ) {
+            super::nat(&bytes);
+        }
+
+        #[test]
+        fn prefixes_of_all_lengths_are_exchanged_there_and_back(
+            bytes in prop::collection::vec(any::<u8>(), 56..120),
+        ) {
+            super::prefixes(&bytes);
+        }
+    }
 }
