@@ -10,6 +10,7 @@ use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
 use net::rss::{Placement, hash4, hash6};
+use net::tables::Tables;
 use net::time::Instant;
 use pkt::wake::Sleeper;
 use pkt::{Arena, ArenaError, Flags, WINDOW};
@@ -52,18 +53,31 @@ pub struct One {
 pub fn router(family: Family, cpus: u16, rings: Rings) -> Result<Vec<One>, ArenaError> {
     let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
     let tables = Arc::new(tables(family, (1..=DESTINATIONS).filter_map(to)));
-    let wakers: Vec<_> = (0..cpus).map(|_| Sleeper::new(Box::new(|| ())).waker()).collect();
-    let pools = Arena::carve(cpus.into(), BUFFERS, true)?;
     let mut all: Vec<One> = Vec::new();
-    for ((id, pool), (peers, inbox, _)) in (0..cpus).map(CpuId).zip(pools).zip(mesh(&wakers)) {
-        let parts = Parts { id, cpus, pool, peers, inbox, key: 1, tables: Arc::clone(&tables) };
+    for (id, netisr) in (0..cpus).map(CpuId).zip(netisrs(&tables, cpus)?) {
         let owner = if rings == Rings::Cross { CpuId((id.0 + 1) % cpus) } else { id };
         // A CPU owns what hashes to its number, among others.
         let hash = (rings == Rings::MatchHashed).then_some(owner.0);
-        all.push(One::new(Netisr::new(parts).0, frames(family, Placement::new(cpus), owner), hash));
+        all.push(One::new(netisr, frames(family, Placement::new(cpus), owner), hash));
     }
     settle(family, &mut all);
     Ok(all)
+}
+
+/// The CPUs of a router, without devices.
+///
+/// # Errors
+///
+/// When there is no memory for the buffers.
+pub(crate) fn netisrs(tables: &Arc<Tables>, cpus: u16) -> Result<Vec<Netisr>, ArenaError> {
+    let wakers: Vec<_> = (0..cpus).map(|_| Sleeper::new(Box::new(|| ())).waker()).collect();
+    let pools = Arena::carve(cpus.into(), BUFFERS, true)?;
+    let all = (0..cpus).map(CpuId).zip(pools).zip(mesh(&wakers));
+    let netisr = |((id, pool), (peers, inbox, _))| {
+        let parts = Parts { id, cpus, pool, peers, inbox, key: 1, tables: Arc::clone(tables) };
+        Netisr::new(parts).0
+    };
+    Ok(all.map(netisr).collect())
 }
 
 impl One {

@@ -1,5 +1,8 @@
 //! What the firewall costs a packet that is forwarded.
 
 pub mod case;
+pub mod connections;
 pub mod flows;
+pub mod locked;
 pub mod rules;
+pub mod talk;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bare;
+pub mod callgrind;
 pub mod changed;
 pub mod clock;
 pub mod cpus;

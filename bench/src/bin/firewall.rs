@@ -7,9 +7,10 @@
 
 use core::fmt::Write as _;
 use core::time::Duration;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use bench::callgrind;
 use bench::clock::{Quartiles, cycles_per_ns, ns_each};
 use bench::firewall::case::{AT_ONCE, CASES, Case};
 use bench::frames::Family;
@@ -144,18 +145,9 @@ impl Row {
 
 /// Instructions of a packet.
 fn count(case: &Case, family: Family) -> Result<f64> {
-    let out = std::env::temp_dir().join(format!("firewall-{}.callgrind", std::process::id()));
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--quiet", "--toggle-collect=*count_these_turns*"]);
-    command.arg(format!("--callgrind-out-file={}", out.display())).arg(std::env::current_exe()?);
-    command.args(["count", case.name, if family == Family::Ip4 { "4" } else { "6" }]);
-    let done = command.output().context("valgrind, which --uncounted does without")?;
-    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let text = std::fs::read_to_string(&out)?;
-    std::fs::remove_file(&out)?;
-    let total =
-        text.lines().find_map(|line| line.strip_prefix("totals: ")).context("valgrind counted nothing")?;
-    Ok(total.trim().parse::<f64>()? / (COUNTED * AT_ONCE) as f64)
+    let family = if family == Family::Ip4 { "4" } else { "6" };
+    let all = callgrind::count(&["count", case.name, family], "count_these_turns")?;
+    Ok(all / (COUNTED * AT_ONCE) as f64)
 }
 
 fn write(text: &mut String, rows: &[Row]) -> core::fmt::Result {
