@@ -1,4 +1,12 @@
-//! TCP, as far as a host without sockets owes it: the answers of closed ports.
+//! TCP, as far as a host without sockets owes it: the answers of closed ports. And, not yet in anybody's hands, the parts
+//! of which connections will consist.
+
+pub mod buffer;
+pub mod congestion;
+pub mod receive;
+pub mod rtt;
+pub mod sent;
+pub mod seq;
 
 use core::net::IpAddr;
 

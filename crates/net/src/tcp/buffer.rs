@@ -1,0 +1,173 @@
+//! Bytes of a stream that wait: to be sent and acknowledged, or to be read.
+
+use core::cmp::min;
+
+/// The least memory that is taken at once.
+const LEAST: usize = 4096;
+
+/// A queue of bytes in a ring, that can be written and read anywhere, and forgets from the front.
+///
+/// What it takes is a power of two of at least 4 KiB and at the most what was ever needed at once; empty, it takes
+/// nothing. Positions are counted from the front.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    ring: Box<[u8]>,
+    /// Where the front stands in the ring.
+    front: usize,
+    /// Bytes from the front to behind the last that was written.
+    len: usize,
+}
+
+impl Buffer {
+    /// Bytes from the front to behind the last that was written.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Writes `bytes` at `at`, which may be behind the end: what is between is whatever was there.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if end > self.ring.len() {
+            self.grow(end);
+        }
+        let (first, second) = self.parts(at, bytes.len());
+        let (head, tail) = bytes.split_at(first.len());
+        self.ring[first].copy_from_slice(head);
+        self.ring[second].copy_from_slice(tail);
+        self.len = self.len.max(end);
+    }
+
+    /// Writes at the end.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.write(self.len, bytes);
+    }
+
+    /// The bytes from `at` on, `len` of them or as many as there are; in two pieces where the ring ends between.
+    #[must_use]
+    pub fn read(&self, at: usize, len: usize) -> [&[u8]; 2] {
+        let at = min(at, self.len);
+        let (first, second) = self.parts(at, min(len, self.len - at));
+        [&self.ring[first], &self.ring[second]]
+    }
+
+    /// Copies from the front into `out` as much as there is and fits, and answers how much. Nothing is forgotten.
+    pub fn copy_to(&self, out: &mut [u8]) -> usize {
+        let [first, second] = self.read(0, out.len());
+        let (head, tail) = out.split_at_mut(first.len());
+        head.copy_from_slice(first);
+        tail[..second.len()].copy_from_slice(second);
+        first.len() + second.len()
+    }
+
+    /// Forgets `count` bytes from the front, or all.
+    pub fn forget(&mut self, count: usize) {
+        let count = min(count, self.len);
+        self.front = (self.front + count) & self.ring.len().wrapping_sub(1);
+        self.len -= count;
+        if self.len == 0 {
+            *self = Self::default();
+        }
+    }
+
+    /// Where `len` bytes from `at` on stand in the ring, which holds them.
+    fn parts(&self, at: usize, len: usize) -> (core::ops::Range<usize>, core::ops::Range<usize>) {
+        let start = (self.front + at) & self.ring.len().wrapping_sub(1);
+        let first = min(len, self.ring.len() - min(start, self.ring.len()));
+        (start..start + first, 0..len - first)
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) {
+        let mut ring = vec![0; needed.next_power_of_two().max(LEAST)].into_boxed_slice();
+        let len = self.copy_to(&mut ring);
+        *self = Self { ring, front: 0, len };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Write(usize, Vec<u8>),
+        Push(Vec<u8>),
+        Forget(usize),
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..3000);
+        let act = prop_oneof![
+            (0..5000_usize, bytes()).prop_map(|(at, bytes)| Act::Write(at, bytes)),
+            bytes().prop_map(Act::Push),
+            (0..9000_usize).prop_map(Act::Forget),
+        ];
+        proptest::collection::vec(act, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_plain_queue_holds(acts in acts()) {
+            let (mut buffer, mut plain) = (Buffer::default(), Vec::<u8>::new());
+            for act in acts {
+                match act {
+                    Act::Write(at, bytes) => {
+                        // What lies in a gap is not said.
+                        let at = at.min(plain.len());
+                        plain.resize(plain.len().max(at + bytes.len()), 0);
+                        plain[at..at + bytes.len()].copy_from_slice(&bytes);
+                        buffer.write(at, &bytes);
+                    }
+                    Act::Push(bytes) => {
+                        plain.extend(&bytes);
+                        buffer.push(&bytes);
+                    }
+                    Act::Forget(count) => {
+                        plain.drain(..count.min(plain.len()));
+                        buffer.forget(count);
+                    }
+                }
+                prop_assert_eq!(buffer.len(), plain.len());
+                prop_assert_eq!(buffer.read(0, usize::MAX).concat(), plain.clone());
+                let middle = plain.len() / 3;
+                prop_assert_eq!(buffer.read(middle, 100).concat(), &plain[middle..][..100.min(plain.len() - middle)]);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_behind_a_gap_stay_where_they_are() {
+        let mut buffer = Buffer::default();
+        buffer.write(5000, b"late");
+        buffer.write(0, &[7; 5000]);
+        assert_eq!(buffer.len(), 5004);
+        buffer.forget(4999);
+        assert_eq!(buffer.read(0, 10).concat(), b"\x07late");
+    }
+
+    #[test]
+    fn empty_it_takes_no_memory() {
+        let mut buffer = Buffer::default();
+        assert_eq!(buffer.memory(), 0);
+        buffer.push(&[1; 5000]);
+        assert_eq!(buffer.memory(), 8192);
+        buffer.forget(5000);
+        assert_eq!((buffer.memory(), buffer.is_empty()), (0, true));
+        assert_eq!(buffer.read(0, 1).concat(), b"");
+    }
+}

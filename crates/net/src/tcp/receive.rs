@@ -1,0 +1,268 @@
+//! What has come of a stream, in order or not, and what is said of it (RFC 2018, RFC 2883).
+
+use wire::tcp::{SackBlock, SackBlocks};
+
+use super::buffer::Buffer;
+use super::seq::Seq;
+
+/// Blocks behind a gap that are kept of one stream. A sender that makes more is after our memory, or its losses are such
+/// that it must send most of it again anyway.
+pub const BLOCKS_MAX: usize = 32;
+
+/// The receiving half of a connection: bytes from the one that is read next, and which of them are there.
+#[derive(Debug)]
+pub struct Receive {
+    /// What is expected next.
+    next: Seq,
+    bytes: Buffer,
+    /// Behind `next`, in order, none touching another.
+    blocks: Vec<Block>,
+    /// Arrivals so far, for the order in which blocks changed.
+    arrivals: u32,
+    /// What came twice, until it was said.
+    duplicate: Option<SackBlock>,
+    /// Where the stream ends, if that is known.
+    fin: Option<Seq>,
+    /// Whether all has come, and the FIN.
+    finished: bool,
+}
+
+/// Bytes behind a gap.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: Seq,
+    end: Seq,
+    /// The arrival that changed it last.
+    changed: u32,
+}
+
+/// What a segment has brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// Bytes that can be read now and could not before.
+    pub readable: usize,
+    /// Whether the stream has come to its end with this.
+    pub finished: bool,
+    /// Whether the sender must be told at once: it was not just the next piece with nothing missing before or behind it.
+    pub is_odd: bool,
+}
+
+/// A segment that was dropped for want of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyGaps;
+
+impl Receive {
+    /// Of a stream whose first byte is `next`.
+    #[must_use]
+    pub fn new(next: Seq) -> Self {
+        let (bytes, blocks) = (Buffer::default(), Vec::new());
+        Self { next, bytes, blocks, arrivals: 0, duplicate: None, fin: None, finished: false }
+    }
+
+    /// What is expected next: `RCV.NXT`.
+    #[must_use]
+    pub fn next(&self) -> Seq {
+        self.next
+    }
+
+    /// Bytes that can be read.
+    #[must_use]
+    pub fn readable(&self) -> usize {
+        let read_next = self.next - u32::from(self.finished);
+        let behind = self.blocks.last().map_or(0, |last| last.end.since(read_next));
+        self.bytes.len() - behind as usize
+    }
+
+    /// Whether the end was received, and all before it.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether something is missing before what has come.
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// Copies bytes in order into `out`, and answers how many. They stay.
+    pub fn peek(&self, out: &mut [u8]) -> usize {
+        let len = out.len().min(self.readable());
+        self.bytes.copy_to(&mut out[..len])
+    }
+
+    /// The bytes that can be read, in two pieces.
+    #[must_use]
+    pub fn pieces(&self) -> [&[u8]; 2] {
+        self.bytes.read(0, self.readable())
+    }
+
+    /// So many bytes were read.
+    pub fn consume(&mut self, count: usize) {
+        self.bytes.forget(count.min(self.readable()));
+    }
+
+    /// Takes `bytes` in that stand at `seq`, all inside the window, and a FIN behind them.
+    ///
+    /// Of what has come before, the bytes that came first count.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyGaps`]: it would be a block too many. Nothing has changed.
+    pub fn arrive(&mut self, seq: Seq, bytes: &[u8], fin: bool) -> Result<Arrived, TooManyGaps> {
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let end = seq + len;
+        if self.finished || !end.is_after(self.next) {
+            return Ok(self.old(seq, end, fin));
+        }
+        let duplicate = self.first_duplicate(seq, end);
+        let start = seq.max(self.next);
+        let is_next = start == self.next;
+        if !is_next && self.is_block_too_many(start, end) {
+            return Err(TooManyGaps);
+        }
+        let had_gap = self.has_gap();
+        let before = self.readable();
+        self.fill(start, end, &bytes[start.since(seq) as usize..]);
+        self.join(start, end);
+        if fin {
+            self.fin.get_or_insert(end);
+        }
+        self.finish();
+        if duplicate.is_some() {
+            self.duplicate = duplicate;
+        }
+        let is_odd = !is_next || had_gap || duplicate.is_some();
+        Ok(Arrived { readable: self.readable() - before, finished: self.finished, is_odd })
+    }
+
+    /// What is said of all this to a sender that understands it, at most `max` blocks: once what came twice, then
+    /// blocks, the one that changed last first.
+    //= https://www.rfc-editor.org/rfc/rfc2018#section-4
+    //# The first SACK block (i.e., the one immediately following the
+    //# kind and length fields in the option) MUST specify the contiguous
+    //# block of data containing the segment which triggered this ACK,
+    //# unless that segment advanced the Acknowledgment Number field in
+    //# the header.
+    pub fn sack(&mut self, max: usize) -> SackBlocks {
+        let mut said = SackBlocks::NONE;
+        let duplicate = self.duplicate.take();
+        let mut latest = [SackBlock { left: 0, right: 0 }; BLOCKS_MAX];
+        let blocks = self.latest(&mut latest);
+        //= https://www.rfc-editor.org/rfc/rfc2883#section-4
+        //# If the D-SACK block reports a duplicate contiguous sequence from
+        //# a (possibly larger) block of data in the receiver's data queue
+        //# above the cumulative acknowledgement, then the second SACK block
+        //# in that SACK option should specify that (possibly larger) block of
+        //# data.
+        let around = duplicate.and_then(|duplicate| {
+            blocks.iter().copied().find(|block| {
+                !Seq(duplicate.left).is_before(Seq(block.left))
+                    && !Seq(duplicate.right).is_after(Seq(block.right))
+            })
+        });
+        let others = blocks.iter().copied().filter(|block| Some(*block) != around);
+        for block in duplicate.into_iter().chain(around).chain(others).take(max) {
+            said.push(block);
+        }
+        said
+    }
+
+    /// A segment of which nothing is new, unless it is the FIN.
+    fn old(&mut self, seq: Seq, end: Seq, fin: bool) -> Arrived {
+        let had_gap = self.has_gap();
+        if fin && !self.finished && end == self.next {
+            self.fin.get_or_insert(end);
+            self.finish();
+            let is_odd = seq != end || had_gap;
+            return Arrived { readable: 0, finished: self.finished, is_odd };
+        }
+        if seq.is_before(end) {
+            let next = self.next - u32::from(self.finished);
+            self.duplicate = Some(SackBlock { left: seq.0, right: end.min(next).0 });
+        }
+        Arrived { readable: 0, finished: false, is_odd: true }
+    }
+
+    /// The first bytes in a row that have come before.
+    //= https://www.rfc-editor.org/rfc/rfc2883#section-4
+    //# A D-SACK block is only used to report a duplicate contiguous
+    //# sequence of data received by the receiver in the most recent packet.
+    fn first_duplicate(&self, seq: Seq, end: Seq) -> Option<SackBlock> {
+        if seq.is_before(self.next) {
+            // It ends behind `next`, where something is missing.
+            return Some(SackBlock { left: seq.0, right: self.next.0 });
+        }
+        let first = self.blocks.iter().find(|block| block.end.is_after(seq) && block.start.is_before(end))?;
+        Some(SackBlock { left: seq.max(first.start).0, right: end.min(first.end).0 })
+    }
+
+    /// Whether a block from `start` to `end` touches none, and there are as many as there may be.
+    fn is_block_too_many(&self, start: Seq, end: Seq) -> bool {
+        let touches = |block: &Block| !block.end.is_before(start) && !block.start.is_after(end);
+        self.blocks.len() >= BLOCKS_MAX && !self.blocks.iter().any(touches)
+    }
+
+    /// Writes what is not there yet of the bytes from `start` to `end`.
+    fn fill(&mut self, start: Seq, end: Seq, bytes: &[u8]) {
+        let front = self.next - u32::try_from(self.readable()).unwrap_or(0);
+        let mut from = start;
+        let mut put = |from: Seq, to: Seq| {
+            if from.is_before(to) {
+                let piece = &bytes[from.since(start) as usize..to.since(start) as usize];
+                self.bytes.write(from.since(front) as usize, piece);
+            }
+        };
+        for block in &self.blocks {
+            put(from, end.min(block.start));
+            from = from.max(block.end);
+        }
+        put(from, end);
+    }
+
+    /// Makes one of what touches `start` to `end`, and moves on if that is where something was missing.
+    fn join(&mut self, start: Seq, end: Seq) {
+        self.arrivals = self.arrivals.wrapping_add(1);
+        let mut all = Block { start, end, changed: self.arrivals };
+        let first = self.blocks.partition_point(|block| block.end.is_before(start));
+        let behind = self.blocks.partition_point(|block| !block.start.is_after(end));
+        for block in self.blocks.drain(first..behind.max(first)) {
+            all.start = all.start.min(block.start);
+            all.end = all.end.max(block.end);
+        }
+        if all.start == self.next {
+            self.next = all.end;
+        } else {
+            self.blocks.insert(first, all);
+        }
+        if self.blocks.is_empty() {
+            self.blocks = Vec::new();
+        }
+    }
+
+    fn finish(&mut self) {
+        if !self.finished && self.fin == Some(self.next) {
+            self.finished = true;
+            self.next += 1;
+        }
+    }
+
+    /// The blocks, the one that changed last first.
+    fn latest<'a>(&self, into: &'a mut [SackBlock; BLOCKS_MAX]) -> &'a [SackBlock] {
+        let mut order = [(0, 0); BLOCKS_MAX];
+        let count = self.blocks.len().min(BLOCKS_MAX);
+        for (at, (order, block)) in order.iter_mut().zip(&self.blocks).enumerate() {
+            // Ages, not moments: those run round.
+            *order = (self.arrivals.wrapping_sub(block.changed), at);
+        }
+        order[..count].sort_unstable();
+        for (into, (_, at)) in into.iter_mut().zip(&order[..count]) {
+            let block = self.blocks[*at];
+            *into = SackBlock { left: block.start.0, right: block.end.0 };
+        }
+        &into[..count]
+    }
+}
+
+#[cfg(test)]
+mod tests;
