@@ -7,6 +7,8 @@ pub mod receive;
 pub mod rtt;
 pub mod sent;
 pub mod seq;
+pub mod settings;
+pub mod tcb;
 
 use core::net::IpAddr;
 

@@ -1,0 +1,329 @@
+//! A connection: the transmission control block of RFC 9293 §3.3.1, as a function of segments, calls and time.
+//!
+//! ```text
+//!   arrive   a segment came                ┐
+//!   send, close, abort   the program asks  ├─▶  what is to be sent now: output, once for all that came in a turn
+//!   expire   a timer is due                ┘
+//! ```
+
+mod arrive;
+mod options;
+mod output;
+mod recover;
+mod timers;
+
+use wire::tcp::{Flags, Header};
+
+use super::buffer::Buffer;
+use super::congestion::{Congestion, initial_window};
+use super::receive::Receive;
+use super::rtt::Rtt;
+use super::sent::Sent;
+use super::seq::Seq;
+use super::settings::{Ecn, Settings};
+use crate::time::Instant;
+
+pub use self::arrive::Answer;
+pub use self::options::Stamps;
+
+use self::options::Agreed;
+use self::recover::Recovery;
+use self::timers::Timers;
+
+/// Where a connection is in its life (RFC 9293 §3.3.2). Before it begins there is none, and LISTEN is not a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Nothing goes any more.
+    Closed,
+    /// Our SYN is under way.
+    SynSent,
+    /// Both SYNs are known, ours not acknowledged.
+    SynReceived,
+    /// It stands.
+    Established,
+    /// The other end has ended its stream.
+    CloseWait,
+    /// We have ended ours.
+    FinWait1,
+    /// We have ended ours, and the other end knows.
+    FinWait2,
+    /// Both have, and neither knows that the other knows.
+    Closing,
+    /// Both have, and only our end is not acknowledged.
+    LastAck,
+    /// Both have; what is still under way dies out.
+    TimeWait,
+}
+
+/// Why a connection ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The other end does not want it.
+    Refused,
+    /// The other end has reset it.
+    Reset,
+    /// Nothing was heard for too long.
+    TimedOut,
+    /// We have given it up.
+    Aborted,
+}
+
+/// A segment that came, its header and what is behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Its header.
+    pub header: &'a Header,
+    /// Its payload.
+    pub payload: &'a [u8],
+    /// Whether a router has marked it (RFC 3168: CE).
+    pub is_marked: bool,
+}
+
+/// A segment to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Out<'a> {
+    /// Its header. The checksum is not part of it.
+    pub header: Header,
+    /// Its payload, in two pieces.
+    pub payload: [&'a [u8]; 2],
+    /// Whether routers may mark it instead of dropping it: ECT(0).
+    pub may_be_marked: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Tcb {
+    state: State,
+    ended: Option<Ended>,
+    settings: Settings,
+    /// Ours, and the other end's.
+    ports: (u16, u16),
+    agreed: Agreed,
+    stamps: Stamps,
+
+    /// Our initial sequence number.
+    iss: Seq,
+    sent: Sent,
+    /// Bytes from the first that is not acknowledged on.
+    outgoing: Buffer,
+    /// Whether the program will send no more.
+    is_ended: bool,
+    /// Behind the last byte that the other end takes: `SND.UNA + SND.WND`, at the last update.
+    right_edge: Seq,
+    /// The widest window there was: `MAX.SND.WND`.
+    window_max: u32,
+    /// Sequence number and acknowledgment of the last segment that changed the window: `SND.WL1`, `SND.WL2`.
+    window_from: (Seq, Seq),
+    /// Something is sent though it is little, or the window closed: nothing else would ever happen.
+    is_stuck: bool,
+
+    receive: Receive,
+    /// Behind the last byte that we have said we take.
+    promised: Seq,
+    /// What must be acknowledged.
+    ack: Ack,
+    /// Acknowledgments that are sent twice, or more often, because each says that a segment came: all that a sender
+    /// without SACK learns of a loss.
+    duplicates: u8,
+
+    rtt: Rtt,
+    congestion: Congestion,
+    recovery: Recovery,
+    timers: Timers,
+    ecn: Marks,
+}
+
+/// Whether there is something to acknowledge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Ack {
+    /// Nothing.
+    #[default]
+    None,
+    /// One segment that may wait.
+    Delayed,
+    /// Now.
+    Now,
+}
+
+/// What is known of marks (RFC 3168 §6.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    /// Both ends have agreed.
+    is_on: bool,
+    /// A mark came, and the other end has not said that it knows.
+    echo: bool,
+    /// To be said: the window was reduced.
+    reduced: bool,
+    /// Marks that are echoed below this are of a window that was reduced already.
+    until: Option<Seq>,
+}
+
+impl Tcb {
+    /// Begins a connection with a SYN from sequence number `iss`; it goes out with the next [`Self::output`].
+    #[must_use]
+    pub fn connect(settings: Settings, ports: (u16, u16), iss: u32, clock: Stamps, now: Instant) -> Self {
+        let mut tcb = Self::new(settings, ports, iss, clock);
+        tcb.state = State::SynSent;
+        tcb.ecn.is_on = settings.ecn == Ecn::Active;
+        tcb.timers.begin(now, &settings);
+        tcb
+    }
+
+    /// Answers a SYN that a listener has taken.
+    #[must_use]
+    pub fn answer(
+        settings: Settings,
+        ports: (u16, u16),
+        iss: u32,
+        clock: Stamps,
+        syn: &Segment<'_>,
+        now: Instant,
+    ) -> Self {
+        let mut tcb = Self::new(settings, ports, iss, clock);
+        tcb.state = State::SynReceived;
+        tcb.take_syn(syn, now);
+        tcb.timers.begin(now, &settings);
+        tcb
+    }
+
+    fn new(settings: Settings, ports: (u16, u16), iss: u32, stamps: Stamps) -> Self {
+        let iss = Seq(iss);
+        let mss = u32::from(settings.mss);
+        Self {
+            state: State::Closed,
+            ended: None,
+            settings,
+            ports,
+            agreed: Agreed::none(),
+            stamps,
+            iss,
+            sent: Sent::new(iss),
+            outgoing: Buffer::default(),
+            is_ended: false,
+            right_edge: iss + 1,
+            window_max: 0,
+            window_from: (Seq(0), iss),
+            is_stuck: false,
+            receive: Receive::new(Seq(0)),
+            promised: Seq(0),
+            ack: Ack::None,
+            duplicates: 0,
+            rtt: Rtt::new(settings.rto, settings.initial_rto),
+            congestion: Congestion::new(
+                settings.algorithm,
+                mss,
+                initial_window(mss, settings.initial_segments, false),
+            ),
+            recovery: Recovery::default(),
+            timers: Timers::default(),
+            ecn: Marks::default(),
+        }
+    }
+
+    /// Where it is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why it ended before its time, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// Bytes that can be read.
+    #[must_use]
+    pub fn readable(&self) -> usize {
+        self.receive.readable()
+    }
+
+    /// Whether the other end will send no more, and all is read.
+    #[must_use]
+    pub fn is_read_to_end(&self) -> bool {
+        self.receive.is_finished() && self.receive.readable() == 0
+    }
+
+    /// Bytes that [`Self::send`] takes now.
+    #[must_use]
+    pub fn writable(&self) -> usize {
+        let is_open =
+            matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
+        let room = (self.settings.send_buffer as usize).saturating_sub(self.outgoing.len());
+        if is_open && !self.is_ended { room } else { 0 }
+    }
+
+    /// Takes as many of `bytes` as there is room for, and answers how many (RFC 9293 §3.10.2).
+    pub fn send(&mut self, bytes: &[u8]) -> usize {
+        let taken = bytes.len().min(self.writable());
+        self.outgoing.push(&bytes[..taken]);
+        taken
+    }
+
+    /// Copies what has come into `into`, and answers how much. It stays.
+    pub fn peek(&self, into: &mut [u8]) -> usize {
+        self.receive.peek(into)
+    }
+
+    /// Copies what has come into `into`, and answers how much (RFC 9293 §3.10.3). The window opens by it.
+    pub fn read(&mut self, into: &mut [u8]) -> usize {
+        let count = self.receive.peek(into);
+        self.receive.consume(count);
+        count
+    }
+
+    /// The program sends no more (RFC 9293 §3.10.4): a FIN follows what it has sent.
+    pub fn close(&mut self) {
+        match self.state {
+            State::SynSent => self.end(None),
+            _ => self.is_ended = true,
+        }
+    }
+
+    /// The connection ends here and now (RFC 9293 §3.10.5): answers the reset that tells the other end, if it knows of us.
+    pub fn abort(&mut self) -> Option<Header> {
+        let knows = !matches!(self.state, State::Closed | State::SynSent | State::TimeWait);
+        let reset = knows.then(|| self.header(Flags::RST | Flags::ACK, self.sent.behind()));
+        self.end(Some(Ended::Aborted));
+        reset
+    }
+
+    /// Nothing goes any more.
+    fn end(&mut self, why: Option<Ended>) {
+        self.state = State::Closed;
+        self.ended = self.ended.or(why);
+        self.outgoing = Buffer::default();
+        self.timers = Timers::default();
+        self.ack = Ack::None;
+    }
+
+    /// Where the bytes of our stream begin.
+    fn stream(&self) -> Seq {
+        self.iss + 1
+    }
+
+    /// Where our stream ends, if the program has ended it.
+    fn fin(&self) -> Option<Seq> {
+        self.is_ended.then(|| self.queued_end())
+    }
+
+    /// Behind the last byte that the program has sent.
+    fn queued_end(&self) -> Seq {
+        let front = self.sent.first().max(self.stream());
+        // A FIN that was acknowledged stands between the last byte and what is acknowledged.
+        let fin = u32::from(self.is_fin_acknowledged());
+        front - fin + u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX)
+    }
+
+    fn is_fin_acknowledged(&self) -> bool {
+        matches!(self.state, State::FinWait2 | State::TimeWait)
+    }
+
+    /// Bytes of a segment of ours, at the most.
+    fn mss(&self) -> u32 {
+        u32::from(self.agreed.mss.min(self.settings.path_mss)).saturating_sub(self.agreed.overhead())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! A segment came (RFC 9293 §3.10.7).
+
+use wire::tcp::Flags;
+
+use super::super::seq::Seq;
+use super::{Ack, Ended, Segment, State, Tcb};
+use crate::time::Instant;
+
+/// What is sent at once because of a segment, besides what [`Tcb::output`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Nothing,
+    /// A reset, as a closed port sends it: the connection is not this one.
+    Reset,
+    /// An acknowledgment that asks whether the other end meant it, if there were not too many of them already
+    /// (RFC 5961 §7).
+    Challenge,
+}
+
+/// What to do with a segment that does not go on to the next step.
+type Verdict = Result<(), Answer>;
+
+impl Tcb {
+    /// Takes a segment in.
+    #[must_use]
+    pub fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> Answer {
+        let verdict = match self.state {
+            State::Closed => Err(Answer::Reset),
+            State::SynSent => self.arrive_at_syn_sent(segment, now),
+            _ => self.arrive_at_others(segment, now),
+        };
+        verdict.err().unwrap_or(Answer::Nothing)
+    }
+
+    /// An acknowledgment that asks the other end whether it meant what it sent.
+    pub fn challenge(&mut self) {
+        self.ack = Ack::Now;
+    }
+
+    /// RFC 9293 §3.10.7.3.
+    fn arrive_at_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
+        let (flags, ack) = (segment.header.flags, Seq(segment.header.ack));
+        let is_ours = ack.is_after(self.iss) && !ack.is_after(self.sent.behind());
+        if flags.ack() && !is_ours {
+            return if flags.rst() { Err(Answer::Nothing) } else { Err(Answer::Reset) };
+        }
+        if flags.rst() {
+            if flags.ack() {
+                self.end(Some(Ended::Refused));
+            }
+            return Err(Answer::Nothing);
+        }
+        if !flags.syn() {
+            return Err(Answer::Nothing);
+        }
+        let was_again = self.rtt.backoffs() > 0;
+        self.take_syn(segment, now);
+        if flags.ack() {
+            let _ = self.heard(segment, false, now);
+            self.stand(was_again);
+            self.ack = Ack::Now;
+        } else {
+            // Both ends have begun at once.
+            self.state = State::SynReceived;
+            self.sent.lose_all();
+        }
+        self.take_text(segment, now);
+        Ok(())
+    }
+
+    /// RFC 9293 §3.10.7.4, step by step.
+    fn arrive_at_others(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
+        self.check_sequence(segment, now)?;
+        self.check_reset(segment)?;
+        self.check_syn(segment, now)?;
+        self.check_ack(segment, now)?;
+        if segment.is_marked && self.ecn.is_on && !segment.payload.is_empty() {
+            self.ecn.echo = true;
+            self.ack = Ack::Now;
+        }
+        if segment.header.flags.contains(Flags::CWR) && !segment.payload.is_empty() {
+            self.ecn.echo = segment.is_marked && self.ecn.is_on;
+        }
+        self.take_text(segment, now);
+        Ok(())
+    }
+
+    /// First: whether something of it lies in the window, and whether it is not an old duplicate.
+    fn check_sequence(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
+        let flags = segment.header.flags;
+        let is_repeated_syn = self.state == State::SynReceived
+            && flags.syn()
+            && !flags.ack()
+            && Seq(segment.header.seq) + 1 == self.receive.next();
+        if is_repeated_syn {
+            // The answer to it was lost.
+            self.sent.lose_all();
+            return Err(Answer::Nothing);
+        }
+        //= https://www.rfc-editor.org/rfc/rfc7323#section-5.3
+        //# R1) If there is a Timestamps option in the arriving segment,
+        //# SEG.TSval < TS.Recent, TS.Recent is valid (see later
+        //# discussion), and if the RST bit is not set, then treat the
+        //# arriving segment as not acceptable
+        if !flags.rst() && self.is_old(segment, now) || !self.is_in_window(segment) {
+            if !flags.rst() {
+                self.is_again(segment);
+                self.ack = Ack::Now;
+            }
+            return Err(Answer::Nothing);
+        }
+        self.remember_stamp(segment, self.promised_from(), now);
+        Ok(())
+    }
+
+    /// A FIN that comes again says that our acknowledgment of it was lost.
+    fn is_again(&mut self, segment: &Segment<'_>) {
+        let bytes = segment.payload;
+        let seq = Seq(segment.header.seq) + u32::from(segment.header.flags.syn());
+        if !bytes.is_empty() && !seq.is_after(self.receive.next()) {
+            // Told by D-SACK.
+            let _ = self.receive.arrive(seq, bytes, false);
+        }
+    }
+
+    /// `Last.ACK.sent`: what was acknowledged last.
+    fn promised_from(&self) -> Seq {
+        self.receive.next()
+    }
+
+    /// The four cases of RFC 9293 §3.10.7.4, table 6.
+    fn is_in_window(&self, segment: &Segment<'_>) -> bool {
+        let seq = Seq(segment.header.seq);
+        let len = sequence_len(segment);
+        let (next, window) = (self.receive.next(), self.window());
+        let is_inside = |at: Seq| !at.is_before(next) && at.is_before(next + window);
+        match (len, window) {
+            (0, 0) => seq == next,
+            (0, _) => is_inside(seq),
+            (_, 0) => false,
+            _ => is_inside(seq) || is_inside(seq + (len - 1)),
+        }
+    }
+
+    /// Second: whether it resets the connection.
+    //= https://www.rfc-editor.org/rfc/rfc5961#section-3.2
+    //# 1) If the RST bit is set and the sequence number is outside the
+    //#    current receive window, silently drop the segment.
+    //#
+    //# 2) If the RST bit is set and the sequence number exactly matches the
+    //#    next expected sequence number (RCV.NXT), then TCP MUST reset the
+    //#    connection.
+    //#
+    //# 3) If the RST bit is set and the sequence number does not exactly
+    //#    match the next expected sequence value, yet is within the current
+    //#    receive window, TCP MUST send an acknowledgment (challenge ACK).
+    fn check_reset(&mut self, segment: &Segment<'_>) -> Verdict {
+        if !segment.header.flags.rst() {
+            return Ok(());
+        }
+        let is_exact = Seq(segment.header.seq) == self.receive.next();
+        if !is_exact && !self.settings.insecure_rst {
+            return Err(Answer::Challenge);
+        }
+        let why = match self.state {
+            // RFC 1337 §3: an old duplicate must not end TIME-WAIT.
+            State::TimeWait => return Err(Answer::Nothing),
+            State::SynReceived => Some(Ended::Refused),
+            State::Closing | State::LastAck => None,
+            _ => Some(Ended::Reset),
+        };
+        self.end(why);
+        Err(Answer::Nothing)
+    }
+
+    /// Fourth: a SYN of a connection that stands.
+    //= https://www.rfc-editor.org/rfc/rfc5961#section-4.2
+    //# 1) If the SYN bit is set, irrespective of the sequence number, TCP
+    //#    MUST send an ACK (also referred to as challenge ACK) to the remote
+    //#    peer
+    fn check_syn(&mut self, segment: &Segment<'_>, _now: Instant) -> Verdict {
+        if !segment.header.flags.syn() {
+            return Ok(());
+        }
+        let is_answer_to_ours = self.state == State::SynReceived
+            && segment.header.flags.ack()
+            && Seq(segment.header.seq) + 1 == self.receive.next();
+        if is_answer_to_ours {
+            // Both ends have begun at once, and this is the answer to our SYN.
+            return Ok(());
+        }
+        if self.settings.insecure_syn {
+            self.end(Some(Ended::Reset));
+            return Err(Answer::Reset);
+        }
+        Err(Answer::Challenge)
+    }
+
+    /// Fifth: what it acknowledges.
+    fn check_ack(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
+        let header = segment.header;
+        if !header.flags.ack() {
+            return Err(Answer::Nothing);
+        }
+        let ack = Seq(header.ack);
+        if self.state == State::SynReceived {
+            if !ack.is_after(self.sent.first()) || ack.is_after(self.sent.behind()) {
+                return Err(Answer::Reset);
+            }
+            let was_again = self.rtt.backoffs() > 0;
+            let _ = self.heard(segment, false, now);
+            self.stand(was_again);
+            self.widen(segment);
+            self.set_timers(true, now);
+            return Ok(());
+        }
+        //= https://www.rfc-editor.org/rfc/rfc5961#section-5.2
+        //# The ACK value is considered acceptable only if
+        //# it is in the range of ((SND.UNA - MAX.SND.WND) <= SEG.ACK <=
+        //# SND.NXT).  All incoming segments whose ACK value doesn't satisfy the
+        //# above condition MUST be discarded and an ACK sent back.
+        if ack.is_after(self.sent.behind()) || ack.is_before(self.sent.first() - self.window_max) {
+            return Err(Answer::Challenge);
+        }
+        if ack.is_before(self.sent.first()) {
+            // Old, but what comes with it may be new.
+            return Ok(());
+        }
+        let is_duplicate = segment.payload.is_empty()
+            && !header.flags.fin()
+            && ack == self.sent.first()
+            && !self.changes_window(segment);
+        self.take_ack(segment, is_duplicate, now);
+        Ok(())
+    }
+
+    fn take_ack(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) {
+        let queued_end = self.queued_end();
+        let had_bytes = self.sent.first();
+        let heard = self.heard(segment, is_duplicate, now);
+        let fin_arrived = self.is_ended && self.sent.first().is_after(queued_end);
+        let bytes = self.sent.first().min(queued_end).since(had_bytes);
+        self.outgoing.forget(bytes as usize);
+        if self.ecn.is_on && segment.header.flags.contains(Flags::ECE) && heard.acknowledged > 0 {
+            self.was_marked();
+        }
+        self.widen(segment);
+        if fin_arrived {
+            self.fin_was_acknowledged(now);
+        }
+        if self.state != State::TimeWait {
+            self.set_timers(heard.acknowledged > 0, now);
+        }
+    }
+
+    fn fin_was_acknowledged(&mut self, now: Instant) {
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.wait(now),
+            State::LastAck => self.end(None),
+            _ => {}
+        }
+    }
+
+    /// The connection stands.
+    fn stand(&mut self, syn_was_lost: bool) {
+        self.state = State::Established;
+        self.timers.establish = None;
+        self.timers.retransmit = None;
+        self.begin_window(syn_was_lost);
+    }
+
+    /// Behind the last byte that the other end takes, as this segment says.
+    fn edge(&self, segment: &Segment<'_>) -> Seq {
+        let shift = if segment.header.flags.syn() { 0 } else { self.agreed.shift.1 };
+        Seq(segment.header.ack) + (u32::from(segment.header.window) << shift)
+    }
+
+    fn changes_window(&self, segment: &Segment<'_>) -> bool {
+        self.edge(segment) != self.right_edge
+    }
+
+    /// Takes the window from a segment that is not older than the one it was taken from last.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
+    //# If SND.UNA =< SEG.ACK =< SND.NXT, the send window should be
+    //# updated.  If (SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
+    //# SND.WL2 =< SEG.ACK)), set SND.WND <- SEG.WND, set SND.WL1 <-
+    //# SEG.SEQ, and set SND.WL2 <- SEG.ACK.
+    fn widen(&mut self, segment: &Segment<'_>) {
+        let from = (Seq(segment.header.seq), Seq(segment.header.ack));
+        let is_newer = self.window_from.0.is_before(from.0)
+            || self.window_from.0 == from.0 && !from.1.is_before(self.window_from.1);
+        if is_newer {
+            self.window_from = from;
+            self.right_edge = self.edge(segment);
+            self.window_max = self.window_max.max(self.right_edge.since(from.1));
+        }
+    }
+
+    /// Seventh and eighth: what it brings.
+    fn take_text(&mut self, segment: &Segment<'_>, now: Instant) {
+        let flags = segment.header.flags;
+        if segment.payload.is_empty() && !flags.fin() {
+            return;
+        }
+        let takes =
+            matches!(self.state, State::SynReceived | State::Established | State::FinWait1 | State::FinWait2);
+        if !takes {
+            // The other end has ended its stream: this is the end again, or nonsense.
+            self.ack = Ack::Now;
+            if self.state == State::TimeWait {
+                self.wait(now);
+            }
+            return;
+        }
+        let seq = Seq(segment.header.seq) + u32::from(flags.syn());
+        let right = self.receive.next() + self.window();
+        let room = right.since(seq) as usize;
+        let bytes = &segment.payload[..segment.payload.len().min(room)];
+        let is_whole = bytes.len() == segment.payload.len();
+        let Ok(arrived) = self.receive.arrive(seq, bytes, flags.fin() && is_whole) else {
+            self.ack = Ack::Now;
+            return;
+        };
+        //= https://www.rfc-editor.org/rfc/rfc5681#section-4.2
+        //# A TCP receiver SHOULD send an immediate duplicate ACK when an out-
+        //# of-order segment arrives.
+        if arrived.is_odd && !self.agreed.sack && self.ack == Ack::Now {
+            self.duplicates = self.duplicates.saturating_add(1);
+        }
+        let is_second = self.ack == Ack::Delayed;
+        let at_once = arrived.is_odd || arrived.finished || is_second || !is_whole;
+        self.ack = self.ack.max(if at_once { Ack::Now } else { Ack::Delayed });
+        if arrived.finished {
+            self.other_end_ended(now);
+        }
+    }
+
+    fn other_end_ended(&mut self, now: Instant) {
+        match self.state {
+            State::SynReceived | State::Established => self.state = State::CloseWait,
+            // Our FIN is not acknowledged, or it would be FIN-WAIT-2.
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.wait(now),
+            _ => {}
+        }
+    }
+}
+
+/// Bytes that a segment takes in sequence space.
+fn sequence_len(segment: &Segment<'_>) -> u32 {
+    let flags = segment.header.flags;
+    let ends = u32::from(flags.syn()) + u32::from(flags.fin());
+    u32::try_from(segment.payload.len()).unwrap_or(u32::MAX).saturating_add(ends)
+}

@@ -1,0 +1,175 @@
+//! What the two ends agree on with their SYNs, and timestamps (RFC 7323).
+
+use wire::tcp::{Flags, Options};
+
+use super::super::seq::Seq;
+use super::super::settings::{Ecn, Settings};
+use super::{Segment, State, Tcb};
+use crate::time::{Duration, Instant};
+
+/// What the SYNs have said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Agreed {
+    /// The longest segment that the other end takes, without options.
+    pub(super) mss: u16,
+    /// By how many bits windows are shifted: those we say, those the other end says.
+    pub(super) shift: (u8, u8),
+    /// Each segment bears timestamps.
+    pub(super) timestamps: bool,
+    /// Selective acknowledgments are understood.
+    pub(super) sack: bool,
+}
+
+/// A segment length that each path and host takes, if the other end says none (RFC 9293 §3.7.1).
+const MSS_DEFAULT: u16 = 536;
+/// What a length that is announced must at least be, so that options leave room for data.
+const MSS_LEAST: u16 = 64;
+/// RFC 7323 §2.3.
+const SHIFT_MAX: u8 = 14;
+/// Bytes of timestamps in each header, padding included.
+const STAMPS_LEN: u32 = 12;
+/// After so long a silence a timestamp says nothing of what is old: the clock of the other end may have run round
+/// (RFC 7323 §5.5).
+const OUTDATED: Duration = Duration::from_secs(24 * 24 * 60 * 60);
+
+impl Agreed {
+    pub(super) const fn none() -> Self {
+        Self { mss: MSS_DEFAULT, shift: (0, 0), timestamps: false, sack: false }
+    }
+
+    /// Bytes of options in each segment with data.
+    pub(super) const fn overhead(&self) -> u32 {
+        if self.timestamps { STAMPS_LEN } else { 0 }
+    }
+}
+
+/// The clock of a connection's timestamps, in milliseconds from a secret beginning, and the other end's last.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamps {
+    offset: u32,
+    /// `TS.Recent`, and when it came.
+    recent: Option<(u32, Instant)>,
+}
+
+impl Stamps {
+    /// A clock that begins at `offset`.
+    #[must_use]
+    pub const fn from(offset: u32) -> Self {
+        Self { offset, recent: None }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn at(&self, now: Instant) -> u32 {
+        let ms = u32::try_from(now.ns() / 1_000_000 % (1 << 32)).unwrap_or(0);
+        self.offset.wrapping_add(ms)
+    }
+
+    /// How long ago it showed `stamp`; `None` if it has not within the last hour.
+    pub(super) fn since(&self, stamp: u32, now: Instant) -> Option<Duration> {
+        const LONGEST: u32 = 60 * 60 * 1000;
+        let ms = self.at(now).wrapping_sub(stamp);
+        (ms < LONGEST).then(|| Duration::from_millis(ms.into()))
+    }
+
+    pub(super) fn echo(&self) -> u32 {
+        self.recent.map_or(0, |(stamp, _)| stamp)
+    }
+
+    /// Whether a segment with `stamp` was sent before the last one that counted: PAWS (RFC 7323 §5.3, R1).
+    fn is_old(&self, stamp: u32, now: Instant) -> bool {
+        self.recent.is_some_and(|(recent, at)| Seq(stamp).is_before(Seq(recent)) && now.since(at) < OUTDATED)
+    }
+}
+
+impl Tcb {
+    /// The options of our SYN, or of the SYN that answers one.
+    pub(super) fn syn_options(&self, now: Instant) -> Options {
+        let is_answer = self.state == State::SynReceived;
+        let settings = &self.settings;
+        let offers = |agreed: bool, wanted: bool| if is_answer { agreed } else { wanted };
+        Options {
+            mss: Some(settings.mss),
+            window_scale: offers(self.agreed.shift != (0, 0), settings.extensions)
+                .then(|| shift_of(settings)),
+            sack_permitted: offers(self.agreed.sack, settings.sack),
+            timestamps: offers(self.agreed.timestamps, settings.extensions)
+                .then(|| (self.stamps.at(now), self.stamps.echo())),
+            ..Options::NONE
+        }
+    }
+
+    /// The options of any other segment.
+    pub(super) fn options(&mut self, now: Instant) -> Options {
+        let timestamps = self.agreed.timestamps.then(|| (self.stamps.at(now), self.stamps.echo()));
+        let blocks = if timestamps.is_some() { 3 } else { 4 };
+        let sack = if self.agreed.sack { self.receive.sack(blocks) } else { wire::tcp::SackBlocks::NONE };
+        Options { timestamps, sack, ..Options::NONE }
+    }
+
+    /// Takes what the other end's SYN says, which is the first segment of it that counts.
+    pub(super) fn take_syn(&mut self, syn: &Segment<'_>, now: Instant) {
+        let (header, settings) = (syn.header, self.settings);
+        let options = &header.options;
+        self.receive = super::Receive::new(Seq(header.seq) + 1);
+        self.promised = Seq(header.seq) + 1;
+        let is_scaled = settings.extensions && options.window_scale.is_some();
+        //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
+        //# If a Window Scale option is received with a shift.cnt
+        //# value larger than 14, the TCP SHOULD log the error but MUST use 14
+        //# instead of the specified value.
+        let theirs = options.window_scale.unwrap_or(0).min(SHIFT_MAX);
+        self.agreed = Agreed {
+            mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
+            shift: if is_scaled { (shift_of(&settings), theirs) } else { (0, 0) },
+            timestamps: settings.extensions && options.timestamps.is_some(),
+            sack: settings.sack && options.sack_permitted,
+        };
+        if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {
+            self.stamps.recent = Some((value, now));
+        }
+        //= https://www.rfc-editor.org/rfc/rfc7323#section-2.2
+        //# The window field in a segment where the SYN bit is set (i.e., a <SYN>
+        //# or <SYN,ACK>) MUST NOT be scaled.
+        self.right_edge = self.stream() + u32::from(header.window);
+        self.window_max = header.window.into();
+        self.window_from = (Seq(header.seq), self.stream());
+        self.agree_on_marks(header.flags);
+        self.congestion.set_mss(self.mss());
+    }
+
+    /// RFC 3168 §6.1.1: both flags ask, ECE alone agrees.
+    fn agree_on_marks(&mut self, flags: Flags) {
+        let (asks, agrees) = (flags.contains(Flags::ECE | Flags::CWR), flags.contains(Flags::ECE));
+        self.ecn.is_on = match flags.ack() {
+            true => self.ecn.is_on && agrees && !asks,
+            false => self.settings.ecn != Ecn::Off && asks,
+        };
+    }
+
+    /// Whether the timestamp of a segment says that it is an old duplicate.
+    pub(super) fn is_old(&self, segment: &Segment<'_>, now: Instant) -> bool {
+        let stamp = segment.header.options.timestamps.filter(|_| self.agreed.timestamps);
+        stamp.is_some_and(|(value, _)| self.stamps.is_old(value, now))
+    }
+
+    /// Remembers the timestamp that will be echoed.
+    //= https://www.rfc-editor.org/rfc/rfc7323#section-4.3
+    //# SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent
+    pub(super) fn remember_stamp(&mut self, segment: &Segment<'_>, acknowledged: Seq, now: Instant) {
+        let stamp = segment.header.options.timestamps.filter(|_| self.agreed.timestamps);
+        if let Some((value, _)) = stamp
+            && !self.stamps.is_old(value, now)
+            && !Seq(segment.header.seq).is_after(acknowledged)
+        {
+            self.stamps.recent = Some((value, now));
+        }
+    }
+}
+
+/// By how much a window must be shifted so that the largest buffer can be said.
+fn shift_of(settings: &Settings) -> u8 {
+    (0..SHIFT_MAX)
+        .find(|shift| u32::from(u16::MAX) << shift >= settings.receive_buffer_max)
+        .unwrap_or(SHIFT_MAX)
+}

@@ -1,0 +1,211 @@
+//! What is sent now: what was lost, what is new, an acknowledgment (RFC 9293 §3.8, §3.10.2).
+
+use wire::tcp::{Flags, Header, Options};
+
+use super::super::seq::Seq;
+use super::{Ack, Out, State, Tcb};
+use crate::time::Instant;
+
+/// What may be sent of new data: from where to where.
+type Piece = (Seq, Seq);
+
+impl Tcb {
+    /// Hands all that is to be sent now to `wire`, segment by segment; to be called once when all that came in a turn was
+    /// taken, so that there is one acknowledgment for it.
+    pub fn output(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        match self.state {
+            State::Closed => return,
+            State::SynSent | State::SynReceived => self.send_syn(now, wire),
+            State::TimeWait => {}
+            _ => {
+                while let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
+                    self.send_piece(start, end, now, wire);
+                }
+            }
+        }
+        if self.ack == Ack::Now || self.opens_window() {
+            self.send_ack(now, wire);
+        }
+        for _ in 0..core::mem::take(&mut self.duplicates) {
+            self.send_ack(now, wire);
+        }
+        self.set_timers(false, now);
+    }
+
+    /// Whether bytes, or our FIN, were never sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.all_end().is_after(self.sent.behind())
+    }
+
+    /// Behind all that there is to send, the FIN included.
+    fn all_end(&self) -> Seq {
+        self.queued_end() + u32::from(self.fin().is_some())
+    }
+
+    /// Our SYN, if it was not sent or was lost.
+    fn send_syn(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        let is_first = self.sent.behind() == self.iss;
+        if !is_first && self.sent.first_lost().is_none() {
+            return;
+        }
+        let is_answer = self.state == State::SynReceived;
+        let marks = match (self.ecn.is_on, is_answer) {
+            (false, _) => Flags::NONE,
+            (true, true) => Flags::ECE,
+            (true, false) => Flags::ECE | Flags::CWR,
+        };
+        let ack = if is_answer { Flags::ACK } else { Flags::NONE };
+        let options = self.syn_options(now);
+        let window = self.window_to_say(0);
+        let header = Header { options, window, ..self.header(Flags::SYN | ack | marks, self.iss) };
+        if !is_first {
+            self.recovery.sends_again(self.stamps.at(now));
+        }
+        self.sent.send(self.iss, self.iss + 1, now);
+        self.ack = Ack::None;
+        wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
+    }
+
+    /// What is to be sent again next.
+    fn next_again(&self) -> Option<Piece> {
+        let (start, end) = self.sent.first_lost()?;
+        let end = end.min(start + self.mss());
+        // Something is always sent of what the timer has found: the window is one segment then.
+        let pipe = self.pipe();
+        let fits =
+            pipe == 0 || self.recovery.is_begin() || pipe + end.since(start) <= self.congestion.window();
+        fits.then_some((start, end))
+    }
+
+    /// Bytes that are thought to be in the network.
+    fn pipe(&self) -> u32 {
+        let left = if self.agreed.sack { 0 } else { self.recovery.duplicates() * self.mss() };
+        self.sent.pipe().saturating_sub(left)
+    }
+
+    /// What is to be sent for the first time next.
+    fn next_new(&mut self) -> Option<Piece> {
+        let start = self.sent.behind();
+        let available = self.all_end().since(start);
+        if available == 0 {
+            return None;
+        }
+        let is_stuck = core::mem::take(&mut self.is_stuck);
+        let window = self.right_edge.since(start).max(u32::from(is_stuck));
+        let congestion = self.congestion.window().saturating_sub(self.pipe());
+        let bytes = self.queued_end().since(start);
+        let sendable = bytes.min(window).min(congestion).min(self.mss());
+        let end = start + sendable;
+        // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
+        let with_fin = u32::from(end == self.queued_end() && self.fin().is_some());
+        let is_forced = is_stuck && sendable > 0;
+        (is_forced || self.is_worth_it(sendable, bytes, with_fin > 0)).then_some((start, end + with_fin))
+    }
+
+    /// Whether a segment of `sendable` of `bytes` waiting bytes is sent, or waits for company.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6.2.1
+    //# Send data:
+    //#
+    //# (1) if a maximum-sized segment can be sent, i.e., if:
+    fn is_worth_it(&self, sendable: u32, bytes: u32, with_fin: bool) -> bool {
+        let is_idle = self.sent.unacknowledged() == 0;
+        let is_all = sendable == bytes;
+        let is_full = sendable == self.mss();
+        let is_half_the_window = sendable > 0 && sendable >= self.window_max / 2;
+        // (2) all of it, and nothing is under way or nobody wants to wait (Nagle). What is said of (4), that the time for
+        // waiting is over, is said by the persist timer.
+        let is_last = is_all && sendable > 0 && (is_idle || self.settings.nodelay || with_fin);
+        is_full || with_fin || is_last || is_half_the_window
+    }
+
+    fn send_piece(&mut self, start: Seq, end: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        let is_again = start.is_before(self.sent.behind());
+        let with_fin = self.fin().is_some_and(|fin| end.is_after(fin));
+        let data_end = end - u32::from(with_fin);
+        let is_all = data_end == self.queued_end();
+        let mut flags = Flags::ACK;
+        if with_fin {
+            flags = flags | Flags::FIN;
+            self.sends_fin();
+        }
+        if is_all && data_end.is_after(start) {
+            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.9.1.2
+            //# MUST set the PSH bit in the last buffered segment
+            flags = flags | Flags::PSH;
+        }
+        if self.ecn.is_on && !is_again && core::mem::take(&mut self.ecn.reduced) {
+            flags = flags | Flags::CWR;
+        }
+        if is_again {
+            self.recovery.sends_again(self.stamps.at(now));
+        }
+        let header = self.acknowledging(flags, start, now);
+        self.sent.send(start, end, now);
+        let front = self.sent.first().max(self.stream());
+        let payload = self.outgoing.read(start.since(front) as usize, data_end.since(start) as usize);
+        // RFC 3168 §6.1.5: what is sent again is not marked, nor what carries no data.
+        let may_be_marked = self.ecn.is_on && !is_again && data_end.is_after(start);
+        wire(&Out { header, payload, may_be_marked });
+    }
+
+    /// The state after our FIN was sent (RFC 9293 §3.10.4).
+    fn sends_fin(&mut self) {
+        self.state = match self.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            other => other,
+        };
+    }
+
+    fn send_ack(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        let header = self.acknowledging(Flags::ACK, self.sent.behind(), now);
+        wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
+    }
+
+    /// The header of a segment that says all we know.
+    fn acknowledging(&mut self, flags: Flags, seq: Seq, now: Instant) -> Header {
+        let echo = if self.ecn.echo { Flags::ECE } else { Flags::NONE };
+        let options = self.options(now);
+        let window = self.window_to_say(self.agreed.shift.0);
+        self.ack = Ack::None;
+        Header { options, window, ..self.header(flags | echo, seq) }
+    }
+
+    /// A header without options, that changes nothing.
+    pub(super) fn header(&self, flags: Flags, seq: Seq) -> Header {
+        let (src_port, dst_port) = self.ports;
+        let ack = if flags.ack() { self.receive.next().0 } else { 0 };
+        let window = u16::try_from(self.window() >> self.agreed.shift.0).unwrap_or(u16::MAX);
+        Header { src_port, dst_port, seq: seq.0, ack, flags, window, urgent: 0, options: Options::NONE }
+    }
+
+    /// Bytes that may come from now on. What was promised is kept.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6
+    //# A TCP receiver SHOULD NOT shrink the window, i.e., move the right
+    //# window edge to the left (SHLD-14)
+    pub(super) fn window(&self) -> u32 {
+        let waiting = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
+        let buffer = self.settings.receive_buffer;
+        let room = buffer.saturating_sub(waiting);
+        // RFC 9293 §3.8.6.2.2: a little room is not worth a segment, and is not said.
+        let room = if room < buffer / 4 && room < self.mss() { 0 } else { room };
+        room.max(self.promised.since(self.receive.next()))
+    }
+
+    /// The window as it stands in a header, which is a promise.
+    fn window_to_say(&mut self, shift: u8) -> u16 {
+        let said = u16::try_from(self.window() >> shift).unwrap_or(u16::MAX);
+        self.promised = self.promised.max(self.receive.next() + (u32::from(said) << shift));
+        said
+    }
+
+    /// Whether the window has opened by so much that the other end should know.
+    /// RFC 9293 §3.8.6.2.2 says half the buffer or a segment; where there was room anyway, two segments.
+    fn opens_window(&self) -> bool {
+        let is_wanted = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
+        let left = self.promised.since(self.receive.next());
+        let more = self.window().saturating_sub(left);
+        let buffer = self.settings.receive_buffer;
+        is_wanted && (more >= buffer / 2 || (more >= 2 * self.mss() && left < buffer / 4))
+    }
+}

@@ -1,0 +1,174 @@
+//! What an acknowledgment means for what is under way: round trips, losses, the window (RFC 5681, RFC 6582, RFC 6675,
+//! RFC 8985), and whether a loss was none (RFC 3522, RFC 4015).
+
+use super::super::congestion::{Sign, initial_window};
+use super::super::sent::Heard;
+use super::super::seq::Seq;
+use super::{Segment, Tcb};
+use crate::time::Instant;
+
+/// Duplicate acknowledgments that mean a loss (RFC 5681 §3.2).
+const DUPLICATES: u8 = 3;
+
+/// Losses, and what is done about them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Recovery {
+    /// Losses below this belong to one reduction of the window: `RecoveryPoint`.
+    until: Option<Seq>,
+    /// Acknowledgments in a row that said nothing but that something is missing.
+    duplicates: u8,
+    /// Our timestamp when the first segment was sent again: an echo of an earlier one is of the original (Eifel).
+    again_from: Option<u32>,
+    /// To be noted when the next segment is sent again.
+    is_begin: bool,
+    /// It was the timer that found the loss.
+    by_timer: bool,
+}
+
+impl Recovery {
+    pub(super) fn is_on(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Whether the first segment is still to be sent again: it is, whatever the window (RFC 5681 §3.2, step 3).
+    pub(super) fn is_begin(&self) -> bool {
+        self.is_begin
+    }
+
+    /// Segments that have left the network, as duplicate acknowledgments say (RFC 5681 §3.2, step 4).
+    pub(super) fn duplicates(&self) -> u32 {
+        self.duplicates.into()
+    }
+
+    /// Something is sent again at `stamp`.
+    pub(super) fn sends_again(&mut self, stamp: u32) {
+        if core::mem::take(&mut self.is_begin) {
+            self.again_from = Some(stamp);
+        }
+    }
+}
+
+impl Tcb {
+    /// An acknowledgment of something between what is acknowledged and what was sent. `is_duplicate`, if it has no data
+    /// and no new window.
+    pub(super) fn heard(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) -> Heard {
+        let was = self.sent.first();
+        let limited = self.sent.unacknowledged().saturating_add(self.mss()) >= self.congestion.window();
+        let options = &segment.header.options;
+        let blocks = if self.agreed.sack { options.sack.as_slice() } else { &[] };
+        let heard = self.sent.acknowledge(Seq(segment.header.ack), blocks, now);
+        self.measure(segment, &heard, now);
+        if heard.acknowledged > 0 {
+            self.recovery.duplicates = 0;
+            self.find_out_whether_it_was_none(segment);
+            self.go_on(was, now);
+        } else if is_duplicate && self.sent.unacknowledged() > 0 && (heard.delivered > 0 || !self.agreed.sack)
+        {
+            self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
+        }
+        self.detect_losses(now);
+        if heard.acknowledged > 0 && !self.recovery.is_on() && limited {
+            let rtt = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
+            self.congestion.acknowledged(heard.acknowledged, now, rtt);
+        }
+        heard
+    }
+
+    /// RFC 7323 §4: a timestamp tells a segment from its copy, so that each acknowledgment of something new measures.
+    fn measure(&mut self, segment: &Segment<'_>, heard: &Heard, now: Instant) {
+        let echo = segment.header.options.timestamps.filter(|_| self.agreed.timestamps).map(|(_, echo)| echo);
+        let by_stamp = echo.filter(|_| heard.acknowledged > 0).and_then(|echo| self.stamps.since(echo, now));
+        // What was sent once is known more exactly than in milliseconds.
+        match heard.rtt.or(by_stamp) {
+            Some(rtt) => self.rtt.measure(rtt),
+            None if heard.acknowledged > 0 => self.rtt.answered(),
+            None => {}
+        }
+    }
+
+    /// Looks for losses, and begins to repair them.
+    pub(super) fn detect_losses(&mut self, now: Instant) {
+        let at_once = self.recovery.is_on() || self.recovery.duplicates >= DUPLICATES;
+        let lost = if self.agreed.sack && self.sent.has_sacked() {
+            let smoothed = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
+            let (lost, again) = self.sent.detect(now, smoothed, at_once);
+            self.timers.reordering = again;
+            lost > 0
+        } else {
+            self.timers.reordering = None;
+            let is_third = self.recovery.duplicates == DUPLICATES && !self.recovery.is_on();
+            if is_third {
+                self.sent.lose_first(self.mss());
+            }
+            is_third
+        };
+        if lost && !self.recovery.is_on() {
+            self.congestion.congested(self.sent.unacknowledged(), Sign::Loss);
+            self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
+            self.ecn.reduced = self.ecn.is_on;
+        }
+    }
+
+    /// The first byte that is not acknowledged has moved on from `was`.
+    fn go_on(&mut self, was: Seq, _now: Instant) {
+        let Some(until) = self.recovery.until else { return };
+        let first = self.sent.first();
+        debug_assert!(first.is_after(was), "something was acknowledged");
+        if !first.is_before(until) {
+            self.recovery = Recovery::default();
+            return self.congestion.settled();
+        }
+        //= https://www.rfc-editor.org/rfc/rfc6582#section-3.2
+        //# If this ACK does *not* acknowledge all of the data up to and
+        //# including recover, then this is a partial ACK.  In this case,
+        //# retransmit the first unacknowledged segment.
+        if !self.agreed.sack && !self.recovery.by_timer {
+            self.sent.lose_first(self.mss());
+        }
+    }
+
+    /// All that is not acknowledged is taken for lost.
+    pub(super) fn lose_all(&mut self, is_first: bool) {
+        let flight = self.sent.unacknowledged();
+        self.sent.lose_all();
+        self.congestion.timed_out(flight, is_first);
+        let until = Some(self.sent.behind());
+        self.recovery =
+            Recovery { until, is_begin: is_first, by_timer: true, duplicates: 0, ..self.recovery };
+    }
+
+    /// RFC 3522 §3.2: the acknowledgment echoes a time before anything was sent again, so the original has arrived.
+    fn find_out_whether_it_was_none(&mut self, segment: &Segment<'_>) {
+        let Some(from) = self.recovery.again_from.take() else { return };
+        let echo = segment.header.options.timestamps.map(|(_, echo)| echo);
+        if self.agreed.timestamps && echo.is_some_and(|echo| Seq(echo).is_before(Seq(from))) {
+            self.sent.find_all();
+            self.congestion.undo();
+            self.recovery = Recovery::default();
+            self.timers.reordering = None;
+        }
+    }
+
+    /// The connection stands: the window that it begins with is known now.
+    pub(super) fn begin_window(&mut self, syn_was_lost: bool) {
+        let mss = self.mss();
+        let window = initial_window(mss, self.settings.initial_segments, syn_was_lost);
+        self.congestion = super::Congestion::new(self.settings.algorithm, mss, window);
+        if syn_was_lost {
+            self.rtt.syn_was_lost();
+        }
+        self.recovery = Recovery::default();
+    }
+
+    /// The other end says that a packet of ours was marked (RFC 3168 §6.1.2): once for each window.
+    pub(super) fn was_marked(&mut self) {
+        let first = self.sent.first();
+        let is_known = self.ecn.until.is_some_and(|until| first.is_before(until));
+        if is_known || self.recovery.is_on() {
+            return;
+        }
+        self.congestion.congested(self.sent.unacknowledged(), Sign::Mark);
+        self.ecn.until = Some(self.sent.behind());
+        self.ecn.reduced = true;
+    }
+}

@@ -1,0 +1,105 @@
+//! When a connection must be looked at again though nothing comes.
+
+use super::super::settings::Settings;
+use super::{Ack, Ended, State, Tcb};
+use crate::time::{Duration, Instant};
+
+/// Moments; none that is not waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timers {
+    /// What is not acknowledged is sent again.
+    pub(super) retransmit: Option<Instant>,
+    /// A closed window is probed.
+    pub(super) persist: Option<Instant>,
+    /// An acknowledgment has waited long enough.
+    pub(super) delayed_ack: Option<Instant>,
+    /// Reordering is not waited for any longer (RFC 8985 §6.3).
+    pub(super) reordering: Option<Instant>,
+    /// The connection should stand by now.
+    pub(super) establish: Option<Instant>,
+    /// TIME-WAIT is over.
+    pub(super) gone: Option<Instant>,
+}
+
+/// Between which the wait from one probe of a closed window to the next is kept.
+const PROBE_MIN: Duration = Duration::from_secs(5);
+const PROBE_MAX: Duration = Duration::from_secs(60);
+
+impl Timers {
+    /// A connection begins.
+    pub(super) fn begin(&mut self, now: Instant, settings: &Settings) {
+        self.establish = Some(now + settings.establish_within);
+    }
+}
+
+impl Tcb {
+    /// When [`Self::expire`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        let Timers { retransmit, persist, delayed_ack, reordering, establish, gone } = self.timers;
+        let all = [retransmit, persist, delayed_ack, reordering, establish, gone];
+        all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Does what is due at `now`; [`Self::output`] says what is to be sent.
+    pub fn expire(&mut self, now: Instant) {
+        let due = |timer: &mut Option<Instant>| timer.take_if(|at| *at <= now).is_some();
+        if due(&mut self.timers.gone) {
+            return self.end(None);
+        }
+        if due(&mut self.timers.establish) {
+            return self.end(Some(Ended::TimedOut));
+        }
+        if due(&mut self.timers.delayed_ack) {
+            self.ack = Ack::Now;
+        }
+        if due(&mut self.timers.reordering) {
+            self.detect_losses(now);
+        }
+        if due(&mut self.timers.persist) {
+            self.is_stuck = true;
+            self.rtt.back_off();
+        }
+        if due(&mut self.timers.retransmit) {
+            self.time_out();
+        }
+    }
+
+    /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
+    fn time_out(&mut self) {
+        if self.rtt.backoffs() >= self.settings.retransmissions_max {
+            return self.end(Some(Ended::TimedOut));
+        }
+        let is_first = self.rtt.backoffs() == 0;
+        self.rtt.back_off();
+        self.lose_all(is_first);
+    }
+
+    /// Starts, restarts and stops the timers that follow from what is under way; to be called when that has changed.
+    /// `heard`, if something was acknowledged.
+    pub(super) fn set_timers(&mut self, heard: bool, now: Instant) {
+        let is_under_way = self.sent.unacknowledged() > 0;
+        if !is_under_way {
+            self.timers.retransmit = None;
+        } else if heard || self.timers.retransmit.is_none() {
+            self.timers.retransmit = Some(now + self.rtt.rto());
+        }
+        let is_stuck = !is_under_way && self.has_unsent() && self.state != State::SynSent;
+        if !is_stuck {
+            self.timers.persist = None;
+        } else if self.timers.persist.is_none() {
+            self.timers.persist = Some(now + self.rtt.rto().clamp(PROBE_MIN, PROBE_MAX));
+        }
+        if self.ack == Ack::Delayed {
+            self.timers.delayed_ack.get_or_insert(now + self.settings.delayed_ack);
+        } else {
+            self.timers.delayed_ack = None;
+        }
+    }
+
+    /// Both streams have ended: what is under way dies out within twice its lifetime.
+    pub(super) fn wait(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.timers = Timers { gone: Some(now + self.settings.msl * 2), ..Timers::default() };
+    }
+}
