@@ -119,6 +119,12 @@ named! {
     GsoIn = "gso_in", "super-packets received";
     GsoSegmented = "gso_segmented", "super-packets cut into segments here";
     GsoSegmentsMade = "gso_segments_made", "segments made of super-packets";
+    Redirected = "redirected", "packets redirected by `rdr` to another destination, and their answers";
+    RedirectSplit = "redirect_split", "redirected packets, and answers, that another CPU went on with";
+    RedirectConflicts = "redirect_conflicts", "packets not redirected because another flow has their new ends";
+    RedirectResolved = "redirect_resolved", "redirected flows that were over, and made room for another with the same ends";
+    RedirectGiven = "redirect_given", "messages about redirected flows that were sent to another CPU; at rest as many as were taken";
+    RedirectTaken = "redirect_taken", "messages about redirected flows that came from another CPU";
     NatOut = "nat_out", "packets translated on their way out";
     NatIn = "nat_in", "packets translated on their way in";
     NatErrors = "nat_errors", "ICMP errors translated with what they quote";

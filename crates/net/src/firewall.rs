@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use ipfw::rule::Hook;
 use pkt::{Pkt, PktVec};
+use wire::Protocol;
 
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
@@ -40,8 +41,8 @@ use nat::nptv6::Nptv6;
 use pipe::Pipes;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
-use state::{Keepalive, Limits, Loose, Settings, State, States};
-use subject::Subject;
+use state::{Keepalive, Kind, Limits, Loose, Settings, State, States};
+use subject::{Part, Subject};
 use via::Vias;
 use walk::{Verdict, Walk};
 
@@ -51,6 +52,7 @@ pub(crate) use hook::{ask, ask_all, ask_outward};
 pub use shape::Shape;
 pub(crate) use shape::{release, shape};
 pub use via::Via;
+pub use walk::Notice;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.
 pub struct Firewall {
@@ -163,7 +165,9 @@ impl Firewall {
             return Hooks::default();
         }
         let all = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
-        let busy = all.into_iter().filter(|hook| !self.rules.is_empty_at(*hook));
+        // What answers here to what was redirected here must be seen when it leaves.
+        let answers = |hook| hook == Hook::LocalOut && self.rules.redirects();
+        let busy = all.into_iter().filter(|hook| answers(*hook) || !self.rules.is_empty_at(*hook));
         busy.fold(Hooks::default(), Hooks::with)
     }
 
@@ -235,6 +239,9 @@ impl Firewall {
                     pkt.resume = if subject.is_ip4 { Resume::Ip4 } else { Resume::Ip6 } as u8;
                     return Some(Next::HandOff(owner));
                 }
+                if self.must_be_whole(&subject) {
+                    return Some(Next::Reassemble);
+                }
                 self.walk(cpu, pkt, Walk::new(Subject { tag: pkt.tag, ..subject }, None))
             }
             Err(_) => Verdict::Go(Next::Drop(DropReason::FirewallBogus)),
@@ -272,8 +279,17 @@ impl Firewall {
     /// After a change of rules: ends the states of those that are gone, as many as one turn has time for.
     fn sweep(&mut self, now: Instant) {
         let Self { rules, states, swept, .. } = self;
-        let is_orphan = |state: &State| rules.by_id(state.rule).is_none();
+        // A slave goes when its master does.
+        let is_orphan =
+            |state: &State| state.kind != Kind::RedirectSlave && rules.by_id(state.rule).is_none();
         *swept = swept.and_then(|from| states.end(from, SWEPT_PER_TURN, now, is_orphan));
+    }
+
+    /// Whether a packet is a piece of a datagram that may have to be redirected: its later pieces do not say so.
+    fn must_be_whole(&self, subject: &Subject) -> bool {
+        let speaks = matches!(Protocol(subject.proto), Protocol::TCP | Protocol::UDP);
+        let is_piece = subject.part != Part::Whole && subject.is_ip4 && subject.hook == Hook::Ingress;
+        is_piece && speaks && self.rules.redirects()
     }
 
     /// The other CPU that has the state of what an error of ICMP quotes: the error itself came where its own addresses

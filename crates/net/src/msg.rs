@@ -36,8 +36,10 @@ pub enum Msg {
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.
     Shape(firewall::shape::Message),
-    /// A packet at a rule that only one CPU can obey.
+    /// A packet at a rule that goes on there.
     Away(firewall::away::Message),
+    /// About a redirected flow that two CPUs have a state of.
+    Redirect(firewall::Notice),
 }
 
 /// A message that visits all CPUs.

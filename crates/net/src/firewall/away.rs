@@ -4,12 +4,17 @@ use ipfw::rule::Hook;
 use pkt::Pkt;
 
 use super::ruleset::RuleId;
+use super::state::{End, StateId};
+use super::walk::{Arrival, Notice};
 use super::{hook, onward};
+use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
+use crate::drop::DropReason;
 use crate::msg::Msg;
 use crate::netisr::dispatch;
+use crate::next::Next;
 
-/// A rule that another CPU can obey.
+/// A rule at which a packet goes on on another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away {
     /// The CPU.
@@ -18,28 +23,95 @@ pub struct Away {
     pub(super) hook: Hook,
     /// … and the rule.
     pub(super) rule: RuleId,
+    /// What is to be done there.
+    pub(super) errand: Errand,
 }
 
-/// A packet on its way to a rule that this CPU can obey.
+/// What another CPU is to do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// What the rule says, which this CPU cannot.
+    Obey,
+    /// To go on behind the rule: the packet was changed, and its flow is that CPU's now.
+    GoOn,
+    /// The same: it was redirected by this CPU's master of this number.
+    Redirected(StateId),
+    /// The same: it is an answer to what that CPU's master of this number has redirected.
+    Answer(StateId),
+}
+
+/// A packet on its way to another CPU.
 pub struct Message {
     pkt: Pkt,
     hook: Hook,
     rule: RuleId,
+    errand: Errand,
+    from: CpuId,
+    /// Of a redirected packet where it was sent: address and port.
+    was: ([u8; 16], u16),
 }
 
-/// Sends a packet to the CPU that can do what a rule says. Messages are not dropped, and come in their order.
+/// Sends a packet to the CPU that goes on with it. Messages are not dropped, and come in their order.
+///
+/// Drops  [`DropReason::FirewallRedirect`].
 pub(crate) fn send(cpu: &mut Cpu, pkt: Pkt, away: Away) {
-    let Away { owner, hook, rule } = away;
-    cpu.peers.send(owner, Msg::Away(Message { pkt, hook, rule }));
+    let Away { owner, hook, rule, errand } = away;
+    let was = match errand {
+        Errand::Redirected(master) => match where_sent(cpu, master) {
+            Some(was) => was,
+            None => return cpu.bury(pkt, DropReason::FirewallRedirect),
+        },
+        _ => End::default(),
+    };
+    if is_redirected(errand) {
+        cpu.count(Count::RedirectGiven);
+    }
+    let was = (was.addr.to_be_bytes(), was.port);
+    cpu.peers.send(owner, Msg::Away(Message { pkt, hook, rule, errand, from: cpu.id, was }));
 }
 
-/// Asks about a packet that came from another CPU, from the action of the rule on that it matched there: it is counted,
-/// and perhaps logged, already.
+/// Where the packets of a master were sent. `None` if it has gone since.
+fn where_sent(cpu: &Cpu, master: StateId) -> Option<End> {
+    let states = cpu.firewall.as_ref()?.states();
+    states.pair(master).and_then(|_| states.get(master)).map(|state| state.ends()[1])
+}
+
+const fn is_redirected(errand: Errand) -> bool {
+    matches!(errand, Errand::Redirected(_) | Errand::Answer(_))
+}
+
+/// Goes on with a packet that came from another CPU. It is counted, and perhaps logged, already at the rule that it
+/// matched there.
+///
+/// Drops  [`DropReason::FirewallRedirect`].
 pub(crate) fn message(cpu: &mut Cpu, message: Message) {
-    let Message { mut pkt, hook, rule } = message;
-    let next = hook::with(cpu, |firewall, cpu| firewall.ask_at(cpu, &mut pkt, hook, rule, true)).flatten();
-    match next {
+    let Message { mut pkt, hook, rule, errand, from, was: (addr, port) } = message;
+    let was = End { addr: u128::from_be_bytes(addr), port };
+    if is_redirected(errand) {
+        cpu.count(Count::RedirectTaken);
+    }
+    let next = hook::with(cpu, |firewall, cpu| match errand {
+        Errand::Obey => firewall.ask_at(cpu, &mut pkt, hook, rule, true),
+        Errand::GoOn if firewall.one_pass => None,
+        Errand::GoOn => firewall.ask_at(cpu, &mut pkt, hook, rule, false),
+        Errand::Redirected(master) => {
+            let arrival = Arrival { from, master, was: Some(was) };
+            firewall.ask_redirected(cpu, &mut pkt, hook, rule, arrival)
+        }
+        Errand::Answer(master) => {
+            firewall.ask_redirected(cpu, &mut pkt, hook, rule, Arrival { from, master, was: None })
+        }
+    });
+    // A CPU that has no rules yet cannot know the flow.
+    let unknown = is_redirected(errand).then_some(Next::Drop(DropReason::FirewallRedirect));
+    match next.unwrap_or(unknown) {
         Some(next) => dispatch(cpu, pkt, next),
         None => onward::go(cpu, pkt, hook, None),
     }
+}
+
+/// Hears what another CPU says of a redirected flow.
+pub(crate) fn notice(cpu: &mut Cpu, notice: &Notice) {
+    cpu.count(Count::RedirectTaken);
+    hook::with(cpu, |firewall, cpu| firewall.hear(cpu, notice));
 }

@@ -45,6 +45,9 @@ pub(crate) fn ask(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
     if cpu.hooks.has(hook) && !is_own(pkt, hook) {
         return ask_rules(cpu, pkt, hook);
     }
+    if hook == Hook::LocalOut && pkt.flags.has(Flags::GENERATED) {
+        return with(cpu, |firewall, cpu| firewall.answer_of_own(cpu, pkt)).flatten();
+    }
     pkt.flags.clear(Flags::ASKED);
     None
 }
@@ -81,6 +84,7 @@ pub(crate) fn ask_all(cpu: &mut Cpu, hook: Hook, pkts: &mut PktVec, next: &mut [
 pub(super) fn with<T>(cpu: &mut Cpu, work: impl FnOnce(&mut Firewall, &mut Cpu) -> T) -> Option<T> {
     let mut firewall = cpu.firewall.take()?;
     let done = work(&mut firewall, cpu);
+    firewall.part(cpu);
     firewall.set_timer(cpu);
     cpu.firewall = Some(firewall);
     Some(done)

@@ -5,14 +5,16 @@ use pkt::Pkt;
 use wire::Protocol;
 
 use super::ruleset::{self, Compiled, FlowId};
-use super::state::{Flow, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment, States};
-use super::subject::Subject;
+use super::state::{Direction, Flow, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment};
+use super::state::{StateId, States};
+use super::subject::{self, Subject};
 use super::walk;
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::msg::Msg;
 use crate::rss;
+use crate::time::Instant;
 
 /// What states must know of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ impl Party {
     /// Its state among those of this name; the packet is part of its story from now on.
     pub(super) fn state(&self, states: &mut States, name: FlowId, cpu: &mut Cpu) -> Option<Hit> {
         let Some((flow, hash)) = self.flow else {
-            return states.find_quoted(&self.quoted?, cpu.now);
+            return states.find_quoted(&self.quoted?, name, cpu.now);
         };
         states.hit(&flow, hash, name, &self.seen, cpu.now, &mut cpu.counters)
     }
@@ -67,25 +69,60 @@ impl Party {
                 Some(Limit { mask: limit.mask, max: walk::value(limit.max, asked).unwrap_or(0) })
             }
         };
-        let new = New { rule: rule.id, flow: rule.flow, kind: Kind::Keep, limit };
+        let new = New { rule: rule.id, flow: rule.flow, kind: Kind::Keep, limit, pair: None };
         match states.install(&flow, hash, new, &self.seen, cpu.now, &mut cpu.counters) {
             Ok(_) => Ok(()),
-            Err(Refused::Limit) => Err(DropReason::FirewallLimit),
-            Err(refused) => {
-                if refused == (Refused::Full { ask_all: true }) {
-                    ask_all(cpu);
-                }
-                Err(DropReason::FirewallStateFull)
+            Err(refused) => Err(reason(cpu, refused)),
+        }
+    }
+
+    /// The flow that the packet belongs to, and its hash.
+    pub(super) const fn flow(&self) -> Option<(Flow, Hash)> {
+        self.flow
+    }
+
+    /// What it does in it.
+    pub(super) const fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// Its state, if the packet, or what it quotes, is of a flow that is redirected; and which way the packet itself goes.
+    /// Nothing is taken into account yet.
+    pub(super) fn redirected(&self, states: &States, now: Instant) -> Option<(StateId, Direction)> {
+        match (&self.flow, &self.quoted) {
+            (Some((flow, hash)), _) => {
+                let id = states.find(flow, *hash, FlowId::REDIRECT, now)?;
+                Some((id, states.get(id)?.direction(flow)))
             }
+            (None, Some(quoted)) => {
+                let hit = states.find_quoted(quoted, FlowId::REDIRECT, now)?;
+                Some((hit.id, hit.direction.reversed()))
+            }
+            (None, None) => None,
         }
     }
 }
 
+/// Of what a packet dies that cannot have its state. All CPUs are asked to make room, if it is time to.
+pub(super) fn reason(cpu: &mut Cpu, refused: Refused) -> DropReason {
+    match refused {
+        Refused::Limit => return DropReason::FirewallLimit,
+        Refused::Full { ask_all: true } => ask_all(cpu),
+        _ => {}
+    }
+    DropReason::FirewallStateFull
+}
+
 /// The CPU that owns the flow which an error of ICMP quotes a packet of.
 pub(super) fn owner_of_quoted(cpu: &Cpu, subject: &Subject, pkt: &Pkt) -> Option<CpuId> {
-    let flow = Quoted::read(subject, pkt)?.flow;
-    let [src, dst] = flow.ends().map(|end| (subject.addr(end.addr), end.port));
+    Some(owner(cpu, &Quoted::read(subject, pkt)?.flow))
+}
+
+/// The CPU that owns a flow.
+pub(super) fn owner(cpu: &Cpu, flow: &Flow) -> CpuId {
+    let addr = |bits| subject::addr(flow.key.is_ip4(), bits);
+    let [src, dst] = flow.ends().map(|end| (addr(end.addr), end.port));
     let has_ports = matches!(Protocol(flow.key.proto()), Protocol::TCP | Protocol::UDP);
     let hash = if has_ports { rss::hash_flow(src, dst) } else { rss::hash_pair(src.0, dst.0) };
-    Some(cpu.placement.owner(hash))
+    cpu.placement.owner(hash)
 }

@@ -47,8 +47,17 @@ pub struct FlowId(pub u16);
 impl FlowId {
     /// The states that were not given a name.
     pub const DEFAULT: Self = Self(0);
-    /// All, whatever their name.
+    /// All that people name or could have named, whatever their name.
     pub const ANY: Self = Self(u16::MAX);
+    /// Those of redirected flows: nobody names them, and they do not stand in the way of others.
+    pub const REDIRECT: Self = Self(u16::MAX - 1);
+
+    /// Whether states of this name are among those of another.
+    #[inline]
+    #[must_use]
+    pub const fn is_among(self, other: Self) -> bool {
+        self.0 == other.0 || other.0 == Self::ANY.0 && self.0 != Self::REDIRECT.0
+    }
 }
 
 /// Rules, compiled. Shared by all CPUs; never changed.
@@ -63,6 +72,8 @@ pub struct Ruleset {
     program: Program,
     forest: Forest,
     probes: Probes,
+    /// Whether a rule redirects.
+    redirects: bool,
     /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
     places: Vec<Option<(u16, u32)>>,
 }
@@ -226,6 +237,13 @@ impl Ruleset {
         self.probes.from(from)
     }
 
+    /// Whether any rule redirects: then packets must be whole to be asked about.
+    #[inline]
+    #[must_use]
+    pub const fn redirects(&self) -> bool {
+        self.redirects
+    }
+
     /// The rule at a position; `None` behind the last.
     #[inline]
     #[must_use]
@@ -285,6 +303,10 @@ impl Ruleset {
 }
 
 impl Compiled {
+    fn redirects(&self) -> bool {
+        matches!(self.action, Action::Redirect { .. }) && self.scope != Scope::NOWHERE
+    }
+
     /// Whether it lets all packets pass, and nothing else.
     fn only_passes(&self) -> bool {
         let is_plain = self.prob.is_none() && self.log.is_none() && self.tag.is_none() && self.keep.is_none();

@@ -16,7 +16,9 @@ mod index;
 mod slab;
 mod wheel;
 mod loose;
+mod room;
 mod track;
+mod pair;
 mod sweep;
 mod quoted;
 mod keepalive;
@@ -37,6 +39,7 @@ pub use self::keepalive::Keepalive;
 pub use self::key::{End, Flow, Key};
 pub use self::loose::Loose;
 pub use self::page::{Listed, PLACES_PER_PAGE};
+pub use self::pair::{Pair, Parted};
 pub use self::quoted::Quoted;
 pub use self::settings::{SettingError, Settings};
 pub use self::sweep::Left;
@@ -46,6 +49,7 @@ pub use self::track::{Group, Limit, Limits};
 use self::entry::bits;
 use self::index::Index;
 use self::loose::Share;
+use self::room::REAP_LOOKS;
 use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
 use self::slab::Slab;
 use self::tcp::{Judgement, Track};
@@ -61,18 +65,17 @@ pub struct States {
     settings: Settings,
     share: Share,
     tracks: Tracks,
+    cpu: CpuId,
+    /// What the states of redirected flows know of each other.
+    pairs: Slab<Pair>,
+    /// Masters that have gone whose slaves are on other CPUs, until these are told.
+    parted: Vec<Parted>,
     /// Those that are looked at together.
     found: Vec<u32>,
     /// The slot of time, a quarter of a second, in which nothing was found that could make room.
     in_vain: u64,
 }
 
-/// States that are looked at, at the most, to make room for one.
-const REAP_LOOKS: usize = 256;
-/// States that go then, at the least, if so many can.
-const REAP_MIN: u64 = 8;
-/// How long a search that was in vain is not repeated, milliseconds.
-const REAP_PAUSE_MS: u64 = 250;
 /// States of a group that are looked at, at the most, when its limit is reached.
 const TRACK_LOOKS: usize = 256;
 /// Keepalives of one [`States::tick`].
@@ -82,12 +85,27 @@ const KEEPALIVES_MAX: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId(u32);
 
+impl Default for StateId {
+    /// Nobody's.
+    fn default() -> Self {
+        Self(wheel::NIL)
+    }
+}
+
 /// What a flow's key comes to in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash {
     hash: u64,
     /// The number of the state that it most likely is; it may be another's, or nobody's, when it is asked for.
     likely: u32,
+}
+
+impl Hash {
+    /// The same, of a flow whose state is most likely this one.
+    #[must_use]
+    pub const fn likely(self, id: StateId) -> Self {
+        Self { likely: id.0, ..self }
+    }
 }
 
 impl Default for Hash {
@@ -131,6 +149,8 @@ pub struct New {
     pub kind: Kind,
     /// If it is one of a limited number.
     pub limit: Option<Limit>,
+    /// If it is one of the two of a redirected flow: what it knows of the other.
+    pub pair: Option<Pair>,
 }
 
 /// Why there is no state.
@@ -168,6 +188,9 @@ impl States {
             settings,
             share: Share::new(loose, cpu),
             tracks: Tracks::new(limits),
+            cpu,
+            pairs: Slab::new(),
+            parted: Vec::new(),
             found: Vec::with_capacity(REAP_LOOKS),
             in_vain: 0,
         }
@@ -189,7 +212,7 @@ impl States {
     #[must_use]
     pub fn memory(&self) -> usize {
         let states = self.slab.places() * size_of::<State>() + self.index.places() * index::BUCKET;
-        states + self.tracks.memory()
+        states + self.pairs.places() * size_of::<Pair>() + self.tracks.memory()
     }
 
     /// What is set.
@@ -305,7 +328,7 @@ impl States {
         let hit = Hit { id: StateId(at), rule: state.rule, kind: state.kind, direction, is_denied };
         match life {
             Life::AsItIs => {}
-            Life::Longer(seconds) => state.expires = end(now_ms, seconds),
+            Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
             Life::Anew(seconds) => self.live(at, now_ms, seconds),
         }
         Some(hit)
@@ -338,13 +361,15 @@ impl States {
             None => wheel::NIL,
         };
         let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
+        let is_behind = self.has_pairs() && self.lookup(flow, hash, FlowId::REDIRECT).is_some();
+        let behind = if is_behind { bits::REDIRECTED } else { 0 };
         let mut state = State {
             key: flow.key,
             rule: new.rule,
             flow: new.flow,
             kind: if new.limit.is_some() { Kind::Limit } else { new.kind },
             link,
-            bits: if flow.is_downward { bits::DOWNWARD } else { 0 },
+            bits: behind | if flow.is_downward { bits::DOWNWARD } else { 0 },
             packets: 1,
             bytes: seen.bytes.into(),
             tcp,
@@ -366,6 +391,12 @@ impl States {
         index.insert(hash.hash, at, |at| hash_of(slab, secret, at));
         self.wheel.link(&mut self.slab, at, ms(now));
         self.live(at, ms(now), life);
+        if let Some(pair) = new.pair
+            && !self.tie(StateId(at), pair)
+        {
+            self.remove(StateId(at), now);
+            return Err(Refused::NoMemory);
+        }
         Ok(StateId(at))
     }
 
@@ -409,65 +440,17 @@ impl States {
         ended
     }
 
-    /// Room for one more, if there is any or can be made.
-    #[inline]
-    fn make_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), Refused> {
-        if self.share.has_room(self.settings.state_max) { Ok(()) } else { self.find_room(now, counters) }
-    }
-
-    #[cold]
-    fn find_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), Refused> {
-        let max = u64::from(self.settings.state_max);
-        let pause = ms(now) / REAP_PAUSE_MS + 1;
-        let total = self.share.refresh();
-        if total < max {
-            return Ok(());
-        }
-        if self.in_vain != pause {
-            let reaped = self.reap_some(now, (total - max + 1).max(REAP_MIN), counters);
-            self.in_vain = if reaped == 0 { pause } else { 0 };
-        }
-        if self.share.refresh() < max {
-            return Ok(());
-        }
-        counters.add(Count::StateOverflow, 1);
-        Err(Refused::Full { ask_all: self.share.may_ask(now) })
-    }
-
-    /// Ends states that nobody will miss, a bounded number: somebody has found the tables full. Answers how many.
-    pub fn reap(&mut self, now: Instant, counters: &mut Counters) -> usize {
-        self.reap_some(now, REAP_LOOKS as u64, counters)
-    }
-
-    /// Dead and closed ones go, and connections that have taken half of their time to open. All of these are due soon.
-    fn reap_some(&mut self, now: Instant, wanted: u64, counters: &mut Counters) -> usize {
-        let patience_ms = u64::from(self.settings.syn_lifetime) * 500;
-        let mut found = core::mem::take(&mut self.found);
-        self.wheel.soon(&mut self.slab, ms(now) + patience_ms, REAP_LOOKS, &mut found);
-        let mut reaped = 0;
-        for at in found.drain(..) {
-            let may_go = self.slab.get(at).is_some_and(|state| {
-                let is_late = i64::from(state.left_ms(ms(now))) <= patience_ms.cast_signed();
-                state.is_spent(ms(now)) || state.phase() == Some(Phase::Opening) && is_late
-            });
-            if may_go && reaped < wanted {
-                self.remove(StateId(at), now);
-                reaped += 1;
-            }
-        }
-        self.found = found;
-        let count = if reaped == 0 { Count::StateReapFailed } else { Count::StateReap };
-        counters.add(count, reaped.max(1));
-        usize::try_from(reaped).unwrap_or(usize::MAX)
-    }
-
     /// Ends a state now.
     pub fn remove(&mut self, id: StateId, now: Instant) {
         if !self.slab.is_used(id.0) {
             return;
         }
-        if let Some(state) = self.slab.get(id.0).filter(|state| state.kind == Kind::Limit) {
-            self.tracks.leave(state.link, ms(now));
+        if let Some(&State { kind, link, .. }) = self.slab.get(id.0) {
+            match kind {
+                Kind::Keep => {}
+                Kind::Limit => self.tracks.leave(link, ms(now)),
+                Kind::RedirectMaster | Kind::RedirectSlave => self.untie(id, link, now),
+            }
         }
         let hash = hash_of(&self.slab, &self.secret, id.0);
         self.wheel.unlink(&mut self.slab, id.0);
@@ -539,7 +522,7 @@ impl States {
     fn lookup(&self, flow: &Flow, hash: Hash, name: FlowId) -> Option<u32> {
         let is_it = |at: u32| {
             let state = self.slab.get(at);
-            state.is_some_and(|state| state.key == flow.key && (state.flow == name || name == FlowId::ANY))
+            state.is_some_and(|state| state.key == flow.key && state.flow.is_among(name))
         };
         if is_it(hash.likely) { Some(hash.likely) } else { self.index.find(hash.hash, is_it) }
     }
@@ -547,6 +530,7 @@ impl States {
     /// Gives a state another end of its life, which may be sooner.
     fn live(&mut self, at: u32, now_ms: u64, seconds: u32) {
         let Some(state) = self.slab.get_mut(at) else { return };
+        let seconds = seconds + state.kind.grace();
         state.expires = end(now_ms, seconds);
         let kept = self.slab.get(at).map_or(0, |state| self.kept_ms(state));
         self.wheel.unlink(&mut self.slab, at);

@@ -280,7 +280,7 @@ const fn part(offset: u16, more: bool) -> Part {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "an IPv4 address is in the lower bits")]
-fn addr(is_ip4: bool, bits: u128) -> IpAddr {
+pub(super) fn addr(is_ip4: bool, bits: u128) -> IpAddr {
     if is_ip4 { Ipv4Addr::from_bits(bits as u32).into() } else { Ipv6Addr::from_bits(bits).into() }
 }
 

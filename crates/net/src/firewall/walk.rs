@@ -1,25 +1,31 @@
 //! A packet's walk over the rules.
 
+mod redirect;
+
 use core::net::{IpAddr, Ipv4Addr};
 
 use ipfw::rule::{Action, Arg, Hook, NatTarget, Number, TableArg, Tag, Unreach};
 use pkt::Pkt;
 use wire::{icmp4, icmp6};
 
-use super::away::Away;
+use super::away::{Away, Errand};
 use super::log::Entry;
 use super::nat::instance::{Here, Verdict as Translated};
 use super::nat::table::Way;
-use super::party::Party;
+use super::party::{self, Party};
 use super::pipe::To;
-use super::ruleset::{Compiled, Ruleset, Seen};
+use super::ruleset::{Compiled, FlowId, Ruleset, Seen};
 use super::shape::Shape;
 use super::subject::{Part, Subject};
 use super::{Firewall, alter};
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::icmp::{Problem, Refusal};
 use crate::next::Next;
+use crate::rss;
+
+pub(super) use redirect::Arrival;
+pub use redirect::Notice;
 
 /// Rules that match one packet at one hook at the most: a `call` that leads back to itself ends here.
 const MATCHES_MAX: usize = 4096;
@@ -50,6 +56,10 @@ pub(super) struct Walk {
     calls: [u32; CALLS_MAX],
     depth: usize,
     seen: Seen,
+    /// Whether it is known if the packet's flow is redirected …
+    has_met: bool,
+    /// … and whether one of its ends has been exchanged.
+    is_redirected: bool,
 }
 
 /// What one rule makes of the walk.
@@ -64,7 +74,9 @@ impl Walk {
     /// From the first rule.
     pub(super) fn new(subject: Subject, party: Option<Party>) -> Self {
         let seen = Seen::default();
-        Self { subject, at: 0, unprobed: 0, party, calls: [0; CALLS_MAX], depth: 0, seen }
+        let calls = [0; CALLS_MAX];
+        let (has_met, is_redirected) = (false, false);
+        Self { subject, at: 0, unprobed: 0, party, calls, depth: 0, seen, has_met, is_redirected }
     }
 
     /// From this position, as one that has come so far before.
@@ -129,7 +141,13 @@ impl Firewall {
     /// for.
     fn obey_state(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, probe: usize) -> Option<Step> {
         walk.seen.is_pure = false;
+        if let Some(step) = self.meet(cpu, pkt, walk) {
+            return Some(step);
+        }
         let name = self.rules.rule(probe)?.flow;
+        if name == FlowId::REDIRECT {
+            return None;
+        }
         let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
         let hit = party.state(&mut self.states, name, cpu)?;
         let Some(at) = self.rules.by_id(hit.rule) else {
@@ -150,6 +168,9 @@ impl Firewall {
         if rule.prob.is_some_and(|prob| !has_luck(cpu, prob)) {
             return Step::To(at + 1);
         }
+        if let Action::Redirect { .. } = rule.action {
+            return self.redirect(cpu, pkt, walk, at);
+        }
         if let Some(keep) = &rule.keep {
             let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, states));
             if let Err(reason) = party.keep(states, rule, keep, &walk.seen, cpu) {
@@ -165,18 +186,24 @@ impl Firewall {
 
     /// Does what the rule at a position says.
     fn obey(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
+        self.note(cpu, pkt, walk, at);
+        let Some(rule) = self.rules.rule(at) else { return Step::To(at + 1) };
+        match rule.action {
+            Action::Nat(_) | Action::Nptv6(_) => self.translate(cpu, pkt, walk, at),
+            _ => act(&self.rules, rule, pkt, walk, at),
+        }
+    }
+
+    /// Counts a packet that a rule matched, marks it, and writes it down, as the rule says.
+    fn note(&mut self, cpu: &Cpu, pkt: &mut Pkt, walk: &Walk, at: usize) {
         self.count(cpu, pkt, at);
         let Self { rules, log, .. } = self;
-        let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
+        let Some(rule) = rules.rule(at) else { return };
         mark(pkt, rule.tag, &walk.seen);
         if let Some(amount) = rule.log.filter(|_| self.is_verbose) {
             let Subject { hook, recv, xmit, .. } = walk.subject;
             let (number, done) = (rule.number, word(&rule.action));
             log.write(cpu.now, pkt, &Entry { rule: rule.id, number, log: amount, done, hook, recv, xmit });
-        }
-        match rule.action {
-            Action::Nat(_) | Action::Nptv6(_) => self.translate(cpu, pkt, walk, at),
-            _ => act(rules, rule, pkt, walk, at),
         }
     }
 
@@ -198,11 +225,18 @@ impl Firewall {
             _ => Translated::Untouched,
         };
         let rule = rule.id;
+        if translated == Translated::Translated
+            && let Some(owner) = self.elsewhere_now(cpu, pkt, hook)
+        {
+            return Step::go(Next::Away(Away { owner, hook, rule, errand: Errand::GoOn }));
+        }
         match translated {
             Translated::Translated | Translated::Untouched if self.one_pass => Step::Done(Verdict::Pass),
             Translated::Translated => walk.read_again(pkt).unwrap_or(Step::To(at + 1)),
             Translated::Untouched => Step::To(at + 1),
-            Translated::Owner(owner) => Step::go(Next::Away(Away { owner, hook, rule })),
+            Translated::Owner(owner) => {
+                Step::go(Next::Away(Away { owner, hook, rule, errand: Errand::Obey }))
+            }
             Translated::Reassemble => Step::go(Next::Reassemble),
             Translated::Drop(reason) => Step::die(reason),
             Translated::Refuse(reason) => {
@@ -210,6 +244,19 @@ impl Firewall {
                 Step::go(Next::Answer(Problem::Refused(refusal)))
             }
         }
+    }
+
+    /// The other CPU that a packet's flow belongs to now that it has other ends, if rules are still to look for its state.
+    fn elsewhere_now(&self, cpu: &Cpu, pkt: &Pkt, hook: Hook) -> Option<CpuId> {
+        let is_over = self.one_pass && hook == Hook::Egress;
+        if cpu.placement.cpus() == 1 || is_over || self.rules.probe_from(0).is_none() {
+            return None;
+        }
+        let ip = pkt.window(0);
+        let hash = if ip[0] >> 4 == 4 { rss::hash4(ip) } else { rss::hash6(ip) };
+        let subject = Subject::read(pkt, hook, pkt.rcvif, 0).ok()?;
+        let quoted = if subject.is_icmp() { party::owner_of_quoted(cpu, &subject, pkt) } else { None };
+        Some(quoted.unwrap_or_else(|| cpu.placement.owner(hash))).filter(|owner| *owner != cpu.id)
     }
 
     fn count(&mut self, cpu: &Cpu, pkt: &Pkt, at: usize) {

@@ -170,6 +170,7 @@ impl Netisr {
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
             Msg::Away(message) => firewall::away::message(&mut self.cpu, message),
+            Msg::Redirect(notice) => firewall::away::notice(&mut self.cpu, &notice),
             Msg::Shape(message) => firewall::shape::message(&mut self.cpu, message),
         }
     }

@@ -29,7 +29,9 @@ pub(super) fn lower(
     let end = lowering.at();
     lowering.program.starts.push(end);
     let (program, lookups) = (lowering.program, lookups.generation());
-    let mut ruleset = Ruleset { generation, lookups, rules, program, forest, probes, places: Vec::new() };
+    let redirects = rules.iter().any(Compiled::redirects);
+    let mut ruleset =
+        Ruleset { generation, lookups, rules, program, forest, probes, redirects, places: Vec::new() };
     for at in 0..ruleset.rules.len() {
         let target = target(&ruleset, at);
         ruleset.rules[at].target = target;

@@ -4,8 +4,8 @@ use ipfw::rule::{Action, KeepKind};
 
 use super::{Compiled, Scope};
 
-/// For each position that of the first rule from there on that looks for a state: `check-state`, and also `keep-state`
-/// and `limit`, which look before they ask whether the packet matches.
+/// For each position that of the first rule from there on that looks for a state: `check-state`, and also `keep-state`,
+/// `limit` and `rdr`, which look before they ask whether the packet matches.
 #[derive(Debug, Default)]
 pub(super) struct Probes(Vec<u32>);
 
@@ -31,7 +31,7 @@ impl Probes {
 
 fn probes(rule: &Compiled) -> bool {
     let kind = rule.keep.as_ref().map(|keep| &keep.kind);
-    let looks = matches!(rule.action, Action::CheckState(_))
+    let looks = matches!(rule.action, Action::CheckState(_) | Action::Redirect { .. })
         || matches!(kind, Some(KeepKind::State | KeepKind::Limit(_)));
     looks && rule.scope != Scope::NOWHERE
 }

@@ -1,6 +1,7 @@
 //! The list of rules that people edit.
 
 use core::fmt;
+use core::net::IpAddr;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::tables::Tables;
 /// Rules in one list, the last one included; those that a change replaced count until it is compiled.
 pub const RULES_MAX: usize = 65535;
 /// Names of sets of states. A name once used is kept: states remember its number.
-const FLOWS_MAX: usize = 65534;
+const FLOWS_MAX: usize = 65533;
 /// The set that cannot be disabled, and that `flush` leaves alone.
 const SET_LAST: u8 = SETS - 1;
 
@@ -67,6 +68,10 @@ pub enum Error {
     TooManyFlows,
     /// It is understood, and nobody here obeys it yet.
     NotObeyed(&'static str),
+    /// A rule with `rdr` that makes states besides its own.
+    RedirectKeeps,
+    /// `rdr` to what is no host's address.
+    RedirectNowhere,
 }
 
 impl Rules {
@@ -115,7 +120,7 @@ impl Rules {
             return Err(Error::NumberOfDefault);
         }
         check_set(rule.set)?;
-        check_action(&rule.action)?;
+        check_action(&rule)?;
         if rule.number == 0 {
             rule.number = self.next_number();
         }
@@ -145,6 +150,7 @@ impl Rules {
     fn flow(&mut self, rule: &Rule) -> Result<FlowId, Error> {
         let flow = match (&rule.action, &rule.keep) {
             (Action::CheckState(flow), _) => flow,
+            (Action::Redirect { .. }, _) => return Ok(FlowId::REDIRECT),
             (_, Some(keep)) => &keep.flow,
             _ => return Ok(FlowId::DEFAULT),
         };
@@ -324,12 +330,19 @@ fn check_set(set: u8) -> Result<(), Error> {
 }
 
 /// An action that nobody obeys would drop what it matches: it is refused while somebody is there to read it.
-const fn check_action(action: &Action) -> Result<(), Error> {
-    match action {
-        Action::Redirect { .. } => Err(Error::NotObeyed("rdr")),
+const fn check_action(rule: &Rule) -> Result<(), Error> {
+    match &rule.action {
+        Action::Redirect { .. } if rule.keep.is_some() => Err(Error::RedirectKeeps),
+        Action::Redirect { to, .. } if is_nobody(*to) => Err(Error::RedirectNowhere),
         Action::Nat64(_) => Err(Error::NotObeyed("nat64lsn")),
         _ => Ok(()),
     }
+}
+
+/// Whether an address is no host's.
+const fn is_nobody(addr: IpAddr) -> bool {
+    let is_broadcast = matches!(addr, IpAddr::V4(addr) if addr.is_broadcast());
+    addr.is_unspecified() || addr.is_multicast() || is_broadcast
 }
 
 const fn default_rule(action: Action) -> Rule {
@@ -360,11 +373,15 @@ impl fmt::Display for Error {
                 write!(f, "there is no rule from {} to {}", range.start(), range.end())
             }
             Self::NotObeyed(action) => {
+                write!(f, "`{action}` is understood, and not obeyed yet")
+            }
+            Self::RedirectKeeps => {
                 write!(
                     f,
-                    "`{action}` is not obeyed yet; `nat N config … redirect_port` redirects without states"
+                    "`rdr` remembers its flows by itself: `keep-state` and `limit` belong to a rule behind it"
                 )
             }
+            Self::RedirectNowhere => write!(f, "`rdr` needs the address of a host"),
             Self::TooManyFlows => write!(f, "more than {FLOWS_MAX} names of states"),
         }
     }

@@ -21,6 +21,15 @@ pub enum Kind {
     RedirectSlave,
 }
 
+impl Kind {
+    /// Seconds by which such a state outlives what its flow is about: so a slave waits for its master's end.
+    pub(super) const fn grace(self) -> u32 {
+        /// States whose lives are over are looked for once a second, in slots of a quarter.
+        const GRACE: u32 = 2;
+        if matches!(self, Self::RedirectSlave) { GRACE } else { 0 }
+    }
+}
+
 /// Which way a packet goes, as seen from the one that made the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -67,6 +76,8 @@ pub(super) mod bits {
     pub(in super::super) const DOWNWARD: u8 = 1;
     /// A packet went in the other direction.
     pub(in super::super) const ANSWERED: u8 = 2;
+    /// It was made of what had been redirected.
+    pub(in super::super) const REDIRECTED: u8 = 4;
     /// From this bit on: the number of the connection's phase.
     pub(in super::super) const STAGE: u8 = 4;
 }

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use pkt::{Flags, Pkt, Pool};
 use wire::tcp::{self, Header, Options};
 
-use super::entry::{Direction, Kind, State};
+use super::entry::{Direction, Kind, State, bits};
 use super::key::{End, Flow};
 use crate::tcp::put_bare;
 
@@ -27,6 +27,8 @@ impl Keepalive {
         let directions: &[Direction] = match state.kind {
             Kind::RedirectMaster => &[Direction::Reverse],
             Kind::RedirectSlave => &[Direction::Forward],
+            // Both ends of what was redirected are asked by those two.
+            Kind::Keep | Kind::Limit if state.bits & bits::REDIRECTED != 0 => &[],
             Kind::Keep | Kind::Limit => &[Direction::Forward, Direction::Reverse],
         };
         let (creator, tcp) = (state.creator(), state.tcp);

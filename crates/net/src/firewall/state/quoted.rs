@@ -89,7 +89,7 @@ const fn concerns_a_flow(subject: &Subject) -> bool {
 }
 
 impl States {
-    /// The state of the flow that an error quotes, if the quoted packet can have been one of it: it went in a direction
+    /// The state, of this name or of [any](FlowId::ANY), of the flow that an error quotes, if the quoted packet can have been one of it: it went in a direction
     /// in which packets have been seen, and a segment of TCP says what was sent. [`Hit::direction`] is that of the quoted
     /// packet. The error does not lengthen the state's life.
     //= https://www.rfc-editor.org/rfc/rfc5927#section-4.1
@@ -97,8 +97,8 @@ impl States {
     //# payload of the ICMP error message is within the range SND.UNA =<
     //# SEG.SEQ < SND.NXT.
     #[must_use]
-    pub fn find_quoted(&self, quoted: &Quoted, now: Instant) -> Option<Hit> {
-        let id = self.find(&quoted.flow, self.hash(&quoted.flow), FlowId::ANY, now)?;
+    pub fn find_quoted(&self, quoted: &Quoted, name: FlowId, now: Instant) -> Option<Hit> {
+        let id = self.find(&quoted.flow, self.hash(&quoted.flow), name, now)?;
         let state = self.get(id)?;
         let direction = state.direction(&quoted.flow);
         let was_sent = match quoted.seq {

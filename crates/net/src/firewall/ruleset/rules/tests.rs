@@ -193,9 +193,19 @@ fn counters_of_rules_begin_again_and_stay_with_them() {
 #[test]
 fn what_nobody_obeys_yet_is_refused_by_name() {
     let mut rules = rules(&[100]);
-    let rdr = Action::Redirect { to: core::net::Ipv4Addr::LOCALHOST.into(), port: None };
-    let error = rules.add(rule(200, rdr)).unwrap_err();
-    assert!(error.to_string().contains("`rdr`"), "{error}");
     assert_eq!(rules.add(rule(200, Action::Nat64("n".to_owned()))), Err(Error::NotObeyed("nat64lsn")));
     assert_eq!(numbers(&rules), [100, 65535]);
+}
+
+#[test]
+fn a_redirection_makes_its_own_states_and_leads_to_a_host() {
+    let mut rules = rules(&[100]);
+    let to = |to: IpAddr| rule(200, Action::Redirect { to, port: None });
+    let keep = Some(Keep { kind: KeepKind::State, flow: Flow::Default, defer: false });
+    let host = IpAddr::from([192, 0, 2, 1]);
+    assert_eq!(rules.add(Rule { keep, ..to(host) }), Err(Error::RedirectKeeps));
+    for nobody in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+        assert_eq!(rules.add(to(nobody.parse().unwrap())), Err(Error::RedirectNowhere), "{nobody}");
+    }
+    assert_eq!(rules.add(to(host)), Ok(200));
 }

@@ -59,13 +59,13 @@ fn an_error_belongs_to_the_flow_of_what_it_quotes_and_does_not_lengthen_its_life
         for flow in flows {
             let before = world.left(flow);
             let quoted = read(&world, exceeded(family), flow.ends()[0], &packet(&world, flow, ISS)).unwrap();
-            let hit = world.states.find_quoted(&quoted, world.now).unwrap();
+            let hit = world.states.find_quoted(&quoted, ANY, world.now).unwrap();
             assert_eq!((hit.rule, hit.direction, quoted.flow), (RULE, Direction::Forward, flow));
             assert_eq!(world.left(flow), before);
         }
         let back = flows[0].reversed();
         let quoted = read(&world, exceeded(family), back.ends()[0], &packet(&world, back, IRS)).unwrap();
-        assert_eq!(world.states.find_quoted(&quoted, world.now).unwrap().direction, Direction::Reverse);
+        assert_eq!(world.states.find_quoted(&quoted, ANY, world.now).unwrap().direction, Direction::Reverse);
     }
 }
 
@@ -78,13 +78,13 @@ fn a_segment_that_was_never_sent_has_no_error() {
             [(ISS, true), (ISS.wrapping_add(2), false), (ISS.wrapping_sub(70_000), false), (77, false)]
         {
             let quoted = read(&world, exceeded(family), flow.ends()[0], &packet(&world, flow, seq)).unwrap();
-            assert_eq!(world.states.find_quoted(&quoted, world.now).is_some(), is_known, "{seq:#x}");
+            assert_eq!(world.states.find_quoted(&quoted, ANY, world.now).is_some(), is_known, "{seq:#x}");
         }
         let half_open = world.flow(Protocol::TCP, 2);
         world.install(half_open, segment(SYN, ISS, 0, 0));
         let unsent = packet(&world, half_open.reversed(), 0);
         let quoted = read(&world, exceeded(family), half_open.ends()[1], &unsent).unwrap();
-        assert_eq!(world.states.find_quoted(&quoted, world.now), None, "nobody has answered yet");
+        assert_eq!(world.states.find_quoted(&quoted, ANY, world.now), None, "nobody has answered yet");
     }
 }
 
@@ -96,11 +96,11 @@ fn a_direction_in_which_nothing_went_has_no_errors() {
         world.install(flow, DATAGRAM);
         let back = packet(&world, flow.reversed(), 0);
         let quoted = read(&world, exceeded(family), flow.ends()[1], &back).unwrap();
-        assert_eq!(world.states.find_quoted(&quoted, world.now), None);
+        assert_eq!(world.states.find_quoted(&quoted, ANY, world.now), None);
         world.hit(flow.reversed(), DATAGRAM).unwrap();
-        assert!(world.states.find_quoted(&quoted, world.now).is_some());
+        assert!(world.states.find_quoted(&quoted, ANY, world.now).is_some());
         world.seconds(11);
-        assert_eq!(world.states.find_quoted(&quoted, world.now), None, "the flow is over");
+        assert_eq!(world.states.find_quoted(&quoted, ANY, world.now), None, "the flow is over");
     }
 }
 
