@@ -256,8 +256,7 @@ impl States {
     #[inline]
     #[must_use]
     pub fn find(&self, flow: &Flow, hash: Hash, name: FlowId, now: Instant) -> Option<StateId> {
-        let at = self.lookup(flow, hash, name)?;
-        (self.slab.get(at)?.left_ms(ms(now)) > 0).then_some(StateId(at))
+        self.lookup_live(flow, hash, name, ms(now)).map(StateId)
     }
 
     /// The state, as long as there is one of this number.
@@ -289,12 +288,9 @@ impl States {
         if self.is_empty() {
             return None;
         }
-        let at = self.lookup(flow, hash, name)?;
         let now_ms = ms(now);
+        let at = self.lookup_live(flow, hash, name, now_ms)?;
         let state = self.slab.get_mut(at)?;
-        if state.left_ms(now_ms) <= 0 {
-            return None;
-        }
         let direction = state.direction(flow);
         let mut is_denied = false;
         let life = match &seen.segment {
@@ -520,10 +516,20 @@ impl States {
 
     #[inline]
     fn lookup(&self, flow: &Flow, hash: Hash, name: FlowId) -> Option<u32> {
-        let is_it = |at: u32| {
-            let state = self.slab.get(at);
-            state.is_some_and(|state| state.key == flow.key && state.flow.is_among(name))
-        };
+        self.lookup_that(hash, |state| state.key == flow.key && state.flow.is_among(name))
+    }
+
+    /// The same of those that are alive: a dead one of one name does not hide a live one of another.
+    #[inline]
+    fn lookup_live(&self, flow: &Flow, hash: Hash, name: FlowId, now_ms: u64) -> Option<u32> {
+        self.lookup_that(hash, |state| {
+            state.key == flow.key && state.flow.is_among(name) && state.left_ms(now_ms) > 0
+        })
+    }
+
+    #[inline]
+    fn lookup_that(&self, hash: Hash, is_it: impl Fn(&State) -> bool) -> Option<u32> {
+        let is_it = |at: u32| self.slab.get(at).is_some_and(&is_it);
         if is_it(hash.likely) { Some(hash.likely) } else { self.index.find(hash.hash, is_it) }
     }
 

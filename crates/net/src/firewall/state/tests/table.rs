@@ -164,3 +164,18 @@ fn a_state_that_ends_between_prefetch_and_packet_is_not_found_nor_is_what_took_i
         assert_eq!([hit(&mut world, 0), hit(&mut world, 1)], [None, Some(id)]);
     }
 }
+
+#[test]
+fn a_dead_state_of_one_name_does_not_hide_a_live_one_of_another() {
+    let mut world = World::new(Family::V4);
+    let flow = world.flow(Protocol::UDP, 1000);
+    for name in [1, 2] {
+        let (hash, new) = (world.states.hash(&flow), New { flow: FlowId(name), ..New::default() });
+        world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
+        world.now = world.now + Duration::from_secs(6);
+    }
+    // The first is over, and nobody has looked at it since.
+    assert_eq!(world.states.len(), 2);
+    assert!(world.left(flow).is_some());
+    assert!(world.hit(flow, DATAGRAM).is_some());
+}
