@@ -244,3 +244,36 @@ fn tens_of_thousands_of_addresses_are_found_and_gone_when_they_go() {
     assert_eq!(lookup.addr(true, scattered(2).into()), None);
     assert_eq!(desk.lookups.info("t").unwrap().entries, 0);
 }
+
+#[test]
+fn a_million_addresses_come_and_go_under_a_ruleset_and_leave_no_memory_behind() {
+    let mut desk = Desk::new();
+    desk.all(&["table t create limit 2000"]);
+    // A ruleset has it: what goes is used again only after a message has visited all CPUs.
+    let ruleset = desk.lookups.get("t").unwrap();
+    let key = |n: u32| {
+        let scattered = n.wrapping_mul(0x9e37_79b1);
+        if n.is_multiple_of(2) {
+            TableKey::Addr { addr: IpAddr::V4(scattered.into()), len: 32 }
+        } else {
+            let high = u128::from(0x2001_0000 | n & 0xff) << 96;
+            TableKey::Addr { addr: IpAddr::V6((high | u128::from(scattered) << 32).into()), len: 128 }
+        }
+    };
+    let mut bytes = Vec::new();
+    for n in 0..1_000_000 {
+        let entry = TableEntry { key: key(n), value: TableArg::Number(n) };
+        desk.lookups.add("t", &[entry], &desk.tables).unwrap();
+        if n >= 1000 {
+            desk.lookups.delete("t", &[key(n - 1000)]).unwrap();
+        }
+        desk.lookups.retire(desk.lookups.epoch());
+        if n % 50_000 == 49_999 {
+            bytes.push(desk.lookups.info("t").unwrap().bytes);
+        }
+    }
+    let (first, last) = (bytes[0], bytes[bytes.len() - 1]);
+    assert!(last <= first + first / 10, "bytes after each 50,000: {bytes:?}");
+    assert_eq!(desk.lookups.info("t").unwrap().entries, 1000);
+    drop(ruleset);
+}
