@@ -70,8 +70,13 @@ pub enum Command {
     },
     /// `nat N delete`.
     NatDelete(u16),
-    /// `nat [N] show`.
-    NatShow(Option<u16>),
+    /// `nat [N] show`, and with `config` how it was configured.
+    NatShow {
+        /// Its number; `None` for all.
+        number: Option<u16>,
+        /// Whether the configuration is asked for, and not what it has done.
+        config: bool,
+    },
     /// `nptv6 NAME create …`.
     Nptv6Create {
         /// Its name.

@@ -9,14 +9,15 @@ use ipfw::command::{Command, NatConfig, Nptv6Config, SetCommand, Switch, TableCo
 use ipfw::rule::{Action, Number, RULE_LAST, Rule, SETS};
 use ipfw::{Error, Statement};
 use net::firewall::nat::spec::{self, Spec};
-use net::firewall::pipe::{Config as Pipes, ConfigError};
 use net::firewall::ruleset::{Counted, RuleId, Rules};
 use net::firewall::state::Settings;
 use net::firewall::table::Lookups;
 use net::tables::Tables;
+use shapes::Shapes;
 use tables::Journal;
 
 pub(crate) mod log;
+mod shapes;
 pub(crate) mod source;
 mod tables;
 
@@ -25,7 +26,8 @@ mod tables;
 pub(crate) struct Book {
     pub(crate) rules: Rules,
     pub(crate) lookups: Lookups,
-    pub(crate) pipes: Pipes,
+    /// Pipes and queues.
+    pub(crate) shapes: Shapes,
     /// Instances of NAT, by number.
     pub(crate) nat: BTreeMap<u16, NatConfig>,
     /// Prefixes that are exchanged, by name.
@@ -103,12 +105,12 @@ impl Book {
     /// No rules but the default one. `key` keys what tells flows apart.
     pub(crate) fn new(default: Action, key: u128) -> io::Result<Self> {
         let (rules, lookups) = (Rules::new(default), Lookups::new(key)?);
-        let pipes = Pipes::new(key);
+        let shapes = Shapes::new(key);
         let (nat, prefixes) = (BTreeMap::new(), BTreeMap::new());
         Ok(Self {
             rules,
             lookups,
-            pipes,
+            shapes,
             nat,
             prefixes,
             switches: Switches::default(),
@@ -122,7 +124,7 @@ impl Book {
         statements: &[Statement],
         around: &Around<'_>,
     ) -> Result<Batch, (u32, Refused)> {
-        let (rules, pipes) = (self.rules.clone(), self.pipes.clone());
+        let (rules, shapes) = (self.rules.clone(), self.shapes.clone());
         let (nat, prefixes) = (self.nat.clone(), self.prefixes.clone());
         let (switches, states) = (self.switches, self.states);
         let (mut batch, mut journal) = (Batch::default(), Journal::default());
@@ -130,7 +132,7 @@ impl Book {
             match self.carry_out(command, around, &mut batch, &mut journal) {
                 Ok(said) => batch.said.push(said),
                 Err(refused) => {
-                    (self.rules, self.pipes) = (rules, pipes);
+                    (self.rules, self.shapes) = (rules, shapes);
                     (self.nat, self.prefixes) = (nat, prefixes);
                     (self.switches, self.states) = (switches, states);
                     journal.undo(&mut self.lookups, around.tables);
@@ -157,15 +159,9 @@ impl Book {
         let disable = new.rules.disabled();
         self.rules.set(&SetCommand::Switch { disable, enable: !disable }).map_err(refused)?;
         (self.switches, self.states) = (new.switches, new.states);
-        self.pipes = new.pipes.clone();
+        self.shapes.adopt(&new.shapes)?;
         (self.nat, self.prefixes) = (new.nat.clone(), new.prefixes.clone());
         tables::adopt(&mut self.lookups, &new.lookups, tables).map_err(|why| Refused::new(why, ""))
-    }
-
-    fn delete_pipe(&mut self, number: u16, is_queue: bool) -> Result<String, Refused> {
-        let what = if is_queue { "queue" } else { "pipe" };
-        let missing = || Refused::new(format!("there is no {what} {number}"), "");
-        self.pipes.delete(number, is_queue).then(String::new).ok_or_else(missing)
     }
 
     fn carry_out(
@@ -209,13 +205,10 @@ impl Book {
                 tables::carry_out(what, lookups, (rules, around.tables), journal).map(|()| String::new())
             }
             Command::Set(set) => self.rules.set(set).map_err(refused).map(|()| String::new()),
-            Command::PipeConfig { number, config } => {
-                self.pipes.set_pipe(*number, config).map_err(shape).map(|()| String::new())
-            }
-            Command::QueueConfig { number, config } => {
-                self.pipes.set_queue(*number, config).map_err(shape).map(|()| String::new())
-            }
-            Command::PipeDelete { number, queue } => self.delete_pipe(*number, *queue),
+            Command::PipeConfig { .. }
+            | Command::QueueConfig { .. }
+            | Command::PipeDelete { .. }
+            | Command::PipeFlush => self.shape(command),
             Command::NatConfig { number, config } => {
                 match Spec::new(*number, config, around.tables, 0) {
                     // It may come later.
@@ -238,9 +231,23 @@ impl Book {
                 let missing = || Refused::new(format!("there is no nptv6 {name}"), "");
                 self.prefixes.remove(name).map(|_| String::new()).ok_or_else(missing)
             }
-            Command::PipeShow { .. } | Command::NatShow(_) | Command::Nptv6Show(_) => Err(looks()),
+            Command::PipeShow { .. } | Command::NatShow { .. } | Command::Nptv6Show(_) => Err(looks()),
             _ => Err(Refused::new("this command is not carried out by this version", "")),
         }
+    }
+
+    /// Carries out what is about pipes and queues.
+    fn shape(&mut self, command: &Command) -> Result<String, Refused> {
+        match command {
+            Command::PipeConfig { number, config } => self.shapes.set_pipe(*number, config)?,
+            Command::QueueConfig { number, config } => self.shapes.set_queue(*number, config)?,
+            Command::PipeDelete { number, queue } => self.shapes.delete(*number, *queue)?,
+            _ => {
+                self.shapes.flush();
+                return Ok("Flushed all pipes and queues.".to_owned());
+            }
+        }
+        Ok(String::new())
     }
 
     fn add(&mut self, rule: &Rule, journal: &mut Journal) -> Result<String, Refused> {
@@ -261,10 +268,6 @@ impl Book {
             Switch::Verbose => &mut self.switches.verbose,
         }
     }
-}
-
-fn shape(why: ConfigError) -> Refused {
-    Refused::new(why, "")
 }
 
 /// Why a command is refused that changes nothing.

@@ -32,14 +32,10 @@ const PARAMETERS: &[&str] = &[
 pub(crate) fn nat(words: &mut Words<'_>) -> Result<Command, Fault> {
     const EXPECTED: &str = "config …, delete or show";
     if words.accept("show") || words.accept("list") {
-        words.accept("config");
-        return match words.peek() {
-            Some(word) => {
-                words.skip();
-                Ok(Command::NatShow(Some(instance(word, "an instance")?)))
-            }
-            None => Ok(Command::NatShow(None)),
-        };
+        let config = words.accept("config");
+        let Some(word) = words.peek() else { return Ok(Command::NatShow { number: None, config }) };
+        words.skip();
+        return Ok(Command::NatShow { number: Some(instance(word, "an instance")?), config });
     }
     if words.accept("delete") {
         return Ok(Command::NatDelete(instance(words.take("an instance's number")?, "an instance")?));
@@ -49,7 +45,7 @@ pub(crate) fn nat(words: &mut Words<'_>) -> Result<Command, Fault> {
     match what.full(&["config", "delete", "show", "list"]) {
         "config" => Ok(Command::NatConfig { number, config: config(words, what)? }),
         "delete" => Ok(Command::NatDelete(number)),
-        "show" | "list" => Ok(Command::NatShow(Some(number))),
+        "show" | "list" => Ok(Command::NatShow { number: Some(number), config: words.accept("config") }),
         _ => Err(what.unknown("command for nat", ["config", "delete", "show", "list"]).expected(EXPECTED)),
     }
 }

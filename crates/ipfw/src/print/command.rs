@@ -26,8 +26,11 @@ impl Display for Command {
             Self::Table { name, what } => write!(f, "table {} {what}", name.as_deref().unwrap_or("all")),
             Self::NatConfig { number, config } => write!(f, "nat {number} config{config}"),
             Self::NatDelete(number) => write!(f, "nat {number} delete"),
-            Self::NatShow(Some(number)) => write!(f, "nat {number} show"),
-            Self::NatShow(None) => f.write_str("nat show"),
+            Self::NatShow { number, config } => {
+                f.write_str("nat ")?;
+                number.map_or(Ok(()), |number| write!(f, "{number} "))?;
+                f.write_str(if *config { "show config" } else { "show" })
+            }
             Self::Nptv6Create { name, config } => write!(f, "nptv6 {name} create{config}"),
             Self::Nptv6Destroy(name) => write!(f, "nptv6 {name} destroy"),
             Self::Nptv6Show(name) => write!(f, "nptv6 {} show", name.as_deref().unwrap_or("all")),

@@ -44,7 +44,7 @@ pub use self::key::Key;
 use self::own::{Own, Way};
 pub use self::queue::Count;
 use self::queue::buffers;
-pub use self::show::{PipeState, QueueState};
+pub use self::show::{Listed, PipeState, QueueState, Total};
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
 use crate::firewall::subject::Subject;
@@ -187,6 +187,19 @@ impl<T> Pipes<T> {
     #[must_use]
     pub fn show(&self) -> Vec<PipeState> {
         self.own.show()
+    }
+
+    /// Queues from place `from` on, in `places` places at the most, and where the next page begins; `None` at the end. The
+    /// first page begins at 0. Those that come and go between two pages may be seen or not.
+    #[must_use]
+    pub fn page(&self, from: u32, places: u32) -> (Vec<Listed>, Option<u32>) {
+        self.own.page(from, places)
+    }
+
+    /// What has gone through all pipes and queues, for each of their numbers. It looks at each flow.
+    #[must_use]
+    pub fn totals(&self) -> Vec<Total> {
+        self.own.totals()
     }
 
     /// Takes all packets out, for the end.

@@ -487,3 +487,15 @@ fn what_a_table_holds_decides_and_rules_count_what_they_match() {
         assert_eq!(counted[1..3], [3, 6], "the second is asked on the way in and on the way out");
     }
 }
+
+#[test]
+fn who_gets_no_port_is_told_so_and_the_packet_counts_as_such() {
+    let (src, dst) = families()[0];
+    let mut bench = router(
+        "nat 1 config if mem2 port_range 5000-5000\nadd nat 1 ip4 from any to any out xmit mem2\nadd allow ip from any to any\n",
+    );
+    assert!(passes(&mut bench, 1, &udp((src, dst), (1000, 53))));
+    assert!(!passes(&mut bench, 1, &udp((src, dst), (1001, 53))));
+    assert_eq!(told(&mut bench, 1)[0][20..22], [3, 1]);
+    assert_eq!(bench.drops(), [(DropReason::NatExhausted, 1)]);
+}

@@ -1,8 +1,9 @@
 //! The door between the admin API and the firewall.
 
 use super::types::{
-    Error, FirewallCommands, FirewallDone, FirewallLog, FirewallRule, FirewallStates, FirewallStatus,
-    FirewallTable, FirewallTableEntry, FirewallTablePage,
+    Error, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog, FirewallNat,
+    FirewallPrefixes, FirewallRule, FirewallShapes, FirewallStates, FirewallStatus, FirewallTable,
+    FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
 
 /// A firewall that can be looked at and changed; a part of [`super::stack::Stack`].
@@ -25,11 +26,58 @@ pub trait Filter {
     /// The netisrs do not answer.
     fn firewall_rules(&mut self) -> Result<Vec<FirewallRule>, Error>;
 
-    /// A part of the states: `limit` of them, from where `after` points, which an earlier part has named.
+    /// A part of the states: `limit` of them, from where `after` points, which an earlier part has named; those whose
+    /// lives are over only if they are asked for.
     ///
     /// # Errors
     /// The netisrs do not answer, or `after` points nowhere.
-    fn firewall_states(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallStates, Error>;
+    fn firewall_states(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+        expired: bool,
+    ) -> Result<FirewallStates, Error>;
+
+    /// A part of the groups of states that a `limit` counts.
+    ///
+    /// # Errors
+    /// As for states.
+    fn firewall_tracks(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallTracks, Error>;
+
+    /// All instances of NAT, by number.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn firewall_nat(&mut self) -> Result<Vec<FirewallNat>, Error>;
+
+    /// A part of the flows that an instance translates.
+    ///
+    /// # Errors
+    /// There is no such instance; as for states.
+    fn firewall_bindings(
+        &mut self,
+        number: u16,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<FirewallBindings, Error>;
+
+    /// All prefixes that are exchanged, by the name of their instance.
+    ///
+    /// # Errors
+    /// None that is known.
+    fn firewall_prefixes(&mut self) -> Result<Vec<FirewallPrefixes>, Error>;
+
+    /// All pipes and queues.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn firewall_shapes(&mut self) -> Result<FirewallShapes, Error>;
+
+    /// A part of the flows in pipes and queues.
+    ///
+    /// # Errors
+    /// As for states.
+    fn firewall_flows(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallFlows, Error>;
 
     /// All lookup tables, by name.
     ///

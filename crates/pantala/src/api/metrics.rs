@@ -2,12 +2,14 @@
 //!
 //! Base units, `_total` on what only grows, and no label that a packet could choose.
 
+mod firewall;
+
 use core::fmt::{self, Write};
 
 use super::stack::Stack;
 use super::types::{
-    Error, FirewallRule, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState,
-    Netisr, OutputQueue, Pool,
+    Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
+    OutputQueue, Pool,
 };
 
 /// All metrics of a stack.
@@ -21,7 +23,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     counters(&mut page, stack, &netisrs)?;
     cpus(&mut page, &netisrs);
     pools(&mut page, &stack.pools()?);
-    firewall(&mut page, stack)?;
+    firewall::firewall(&mut page, stack)?;
     Ok(page.0)
 }
 
@@ -200,46 +202,6 @@ fn pools(page: &mut Page, pools: &[Pool]) {
     }
 }
 
-/// Numbers of rules that have series of their own; what rules with higher numbers matched is added up as `other`.
-const RULES_MAX: usize = 1000;
-
-fn firewall(page: &mut Page, stack: &mut dyn Stack) -> Result<(), Error> {
-    let status = stack.firewall_status()?;
-    page.head("pantala_firewall_states", "gauge", "States that the firewall keeps.");
-    page.value("pantala_firewall_states", &[], status.states);
-    page.head("pantala_firewall_rules", "gauge", "Rules of the firewall, the default one among them.");
-    page.value("pantala_firewall_rules", &[], status.rules);
-    let numbers = by_number(&stack.firewall_rules()?);
-    let packets = "pantala_firewall_rule_packets_total";
-    page.head(packets, "counter", "Packets that rules with this number matched.");
-    for (number, count, _) in &numbers {
-        page.value(packets, &[("rule", number)], *count);
-    }
-    let bytes = "pantala_firewall_rule_bytes_total";
-    page.head(bytes, "counter", "Bytes of the packets that rules with this number matched.");
-    for (number, _, count) in &numbers {
-        page.value(bytes, &[("rule", number)], *count);
-    }
-    Ok(())
-}
-
-/// Packets and bytes of the rules of each number; several rules may have the same.
-fn by_number(rules: &[FirewallRule]) -> Vec<(String, u64, u64)> {
-    let mut numbers: Vec<(String, u64, u64)> = Vec::new();
-    for rule in rules {
-        let is_full = numbers.len() >= RULES_MAX;
-        let name = if is_full { "other".to_owned() } else { rule.number.to_string() };
-        match numbers.last_mut().filter(|(last, _, _)| *last == name) {
-            Some((_, packets, bytes)) => {
-                *packets += rule.packets;
-                *bytes += rule.bytes;
-            }
-            None => numbers.push((name, rule.packets, rule.bytes)),
-        }
-    }
-    numbers
-}
-
 #[expect(clippy::cast_precision_loss, reason = "exact for 104 days of nanoseconds, and then to 2 ns")]
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
@@ -266,28 +228,4 @@ impl Page {
 
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_beyond_the_bound_share_a_series() {
-        let rule = |number| FirewallRule {
-            number,
-            set: 0,
-            enabled: true,
-            packets: 1,
-            bytes: 10,
-            last_match: None,
-            action: String::new(),
-            rule: String::new(),
-            comment: None,
-        };
-        let rules: Vec<FirewallRule> = [7, 7].into_iter().chain(100..1105).map(rule).collect();
-        let numbers = by_number(&rules);
-        assert_eq!(numbers.first(), Some(&("7".to_owned(), 2, 20)));
-        assert_eq!((numbers.len(), numbers.last()), (RULES_MAX + 1, Some(&("other".to_owned(), 6, 60))));
-    }
 }

@@ -19,7 +19,13 @@
 //! | `GET /v1/firewall` | [`FirewallStatus`]: what is in force besides the rules |
 //! | `POST /v1/firewall/commands` | [`FirewallCommands`] in ipfw's language, all of them or none: [`FirewallDone`] |
 //! | `GET /v1/firewall/rules` | [`FirewallRule`]: what it says and counted |
-//! | `GET /v1/firewall/states?after=&limit=` | [`FirewallStates`], a page of them |
+//! | `GET /v1/firewall/states?after=&limit=&expired=` | [`FirewallStates`], a page of them |
+//! | `GET /v1/firewall/tracks?after=&limit=` | [`FirewallTracks`], a page of the groups that a `limit` counts |
+//! | `GET /v1/firewall/nat` | [`FirewallNat`]: instances, what they have and what they refused |
+//! | `GET /v1/firewall/nat/NUMBER?after=&limit=` | [`FirewallBindings`], a page of the flows that one translates |
+//! | `GET /v1/firewall/nptv6` | [`FirewallPrefixes`] |
+//! | `GET /v1/firewall/pipes` | [`FirewallShapes`]: pipes and queues, and what went through them |
+//! | `GET /v1/firewall/pipes/flows?after=&limit=` | [`FirewallFlows`], a page of them |
 //! | `GET /v1/firewall/tables` | [`FirewallTable`] |
 //! | `GET /v1/firewall/tables/NAME?after=&limit=` | [`FirewallTablePage`] |
 //! | `GET /v1/firewall/tables/NAME/lookup?key=` | [`FirewallTableEntry`]: what a key finds |

@@ -14,26 +14,35 @@ use crate::show::ipfw::time::Clock;
 mod change;
 mod log;
 mod look;
+mod nat;
 mod pcapng;
+mod pipes;
 mod tables;
 
 pub(crate) const HELP: &str = "\
-ipfw [-abdDSTt] list | show [NUMBER | FROM-TO ...]     rules; show: with packets and bytes
+ipfw [-abcdDeSTtv] list | show [NUMBER | FROM-TO ...]  rules; show: with packets and bytes
 ipfw [-q] add [NUMBER] [set N] [prob P] ACTION [log [logamount N]] BODY
 ipfw [-q] delete [set N] NUMBER | FROM-TO ...          or `delete set N`: all of it
 ipfw [-fq] flush                                       all rules but those of set 31
 ipfw [-q] zero | resetlog [NUMBER ...]                 counters; rules that fell silent log again
 ipfw set [disable N ...] [enable N ...]                also: set move [rule] A to B, set swap A B, set show
 ipfw table NAME create [type addr | number | iface | flow:…] | add KEY [VALUE] … | delete KEY … | flush | destroy
-ipfw table NAME | all list | info;  table NAME lookup KEY
+ipfw [-i] table NAME | all list | info;  table NAME lookup KEY
+ipfw nat N config [ip A | if IF] … | delete;           nptv6 NAME create … | destroy
+ipfw [-dv] nat [N] show [config];  nptv6 NAME | all show
+ipfw pipe N config [bw N Mbit/s] [delay MS] … | delete;  queue N config pipe M …;  pipe flush
+ipfw [-v] pipe | queue [N] show
 ipfw enable | disable firewall | one_pass | dyn_keepalive | verbose
 ipfw [-nq] FILE                                        a command a line, all or none; - is standard input
 ipfw log [-f] [-w FILE.pcapng]                         packets that rules with `log` matched; -f: wait for more
 
   -a  packets and bytes of each rule     -S  sets, and rules of disabled ones
   -b  only action and comment            -t  time of the last match, in UTC;  -T  in seconds since 1970
-  -d  states below the rules             -n  only check; needs no running pantala
-  -D  only states                        -q  say nothing of what is done, and do not ask;  -f  do not ask
+  -c  without `ip from any to any`       -n  only check; needs no running pantala
+  -d  states below the rules, flows      -q  say nothing of what is done, and do not ask;  -f  do not ask
+      below instances of nat             -i  values of tables as IPv4 addresses
+  -D  only states                        -v  the CPU that a state or a flow is on
+  -e  states too whose lives are over
 
 The language is that of ipfw(8). An error shows the text with a caret under what is wrong.
 
@@ -41,10 +50,13 @@ Examples:
   pantala ipfw -n firewall.ipfw
   pantala ipfw add 100 allow tcp from any to me 80 setup limit src-addr 10
   pantala ipfw -d show
+  pantala ipfw -d nat 1 show
   pantala ipfw log -f";
 
-/// Flags that stand alone. Those that change nothing here are taken, because scripts have them: -c, -e, -i, -N, -v.
-const FLAGS: &str = "abcdDefhinNqSTtv";
+/// Flags that stand alone.
+const FLAGS: &str = "abcdDefhinqSTtv";
+/// Flags of ipfw(8) that are left out, with the reason.
+const REFUSED: &str = "Nps";
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ipfw {
@@ -69,6 +81,10 @@ enum What {
 struct Options {
     columns: Columns,
     states: States,
+    /// `-e`: states too whose lives are over.
+    expired: bool,
+    /// `-i`: values of tables are addresses.
+    addresses: bool,
     /// `-n`.
     check_only: bool,
     /// `-f`.
@@ -93,7 +109,8 @@ impl Ipfw {
         let is_flag = |word: &&String| word.starts_with('-') && word.len() > 1;
         let flags = words.iter().take_while(is_flag).count();
         let (flags, words) = words.split_at(flags);
-        if let Some(letter) = flags.iter().find_map(|word| word.chars().find(|letter| "ps".contains(*letter)))
+        if let Some(letter) =
+            flags.iter().find_map(|word| word.chars().find(|letter| REFUSED.contains(*letter)))
         {
             return Err(Failure::usage(refused(letter)));
         }
@@ -112,11 +129,12 @@ impl Ipfw {
                 Command::List { counters, set, ref numbers } => {
                     let columns =
                         Columns { counters: counters || options.columns.counters, ..options.columns };
-                    look::rules(&look::Rules { columns, states: options.states, set, numbers }, session)
+                    let Options { states, expired, .. } = options;
+                    look::rules(&look::Rules { columns, states, expired, set, numbers }, session)
                 }
                 Command::Set(SetCommand::Show) => look::sets(session),
                 Command::Table { ref name, what: TableCommand::List } => {
-                    tables::list(name.as_deref(), session)
+                    tables::list(name.as_deref(), options.addresses, session)
                 }
                 Command::Table { ref name, what: TableCommand::Info } => {
                     tables::info(name.as_deref(), session)
@@ -124,7 +142,19 @@ impl Ipfw {
                 Command::Table { name: Some(ref name), what: TableCommand::Lookup(ref key) } => {
                     tables::lookup(name, &key.to_string(), session)
                 }
-                Command::Flush { .. } if !options.force && !options.quiet && !is_sure(session)? => Ok(()),
+                Command::NatShow { number, config } => {
+                    let (flows, verbose) = (options.states != States::No, options.columns.cpus);
+                    nat::Nat { number, config, flows, verbose }.show(session)
+                }
+                Command::Nptv6Show(ref name) => nat::prefixes(name.as_deref(), session),
+                Command::PipeShow { number, queue: queues } => {
+                    pipes::Pipes { number, queues, verbose: options.columns.cpus }.show(session)
+                }
+                Command::Flush { .. } | Command::PipeFlush
+                    if !options.force && !options.quiet && !is_sure(session)? =>
+                {
+                    Ok(())
+                }
                 _ => change::one(&text, &options, session),
             },
             What::Log(log) => log.run(session),
@@ -144,10 +174,17 @@ impl Options {
             (false, true) => States::Too,
             (false, false) => States::No,
         };
-        let columns =
-            Columns { counters: flags.has('a'), last_match, sets: flags.has('S'), brief: flags.has('b') };
+        let columns = Columns {
+            counters: flags.has('a'),
+            last_match,
+            sets: flags.has('S'),
+            brief: flags.has('b'),
+            compact: flags.has('c'),
+            cpus: flags.has('v'),
+        };
         let (check_only, force, quiet) = (flags.has('n'), flags.has('f'), flags.has('q'));
-        Self { columns, states, check_only, force, quiet }
+        let (expired, addresses) = (flags.has('e'), flags.has('i'));
+        Self { columns, states, expired, addresses, check_only, force, quiet }
     }
 }
 
@@ -173,10 +210,11 @@ fn command(words: &[String]) -> Result<What, Failure> {
     }
 }
 
-/// Why flags of ipfw(8) with a value are not to be had.
+/// Why a flag of ipfw(8) is not to be had.
 fn refused(letter: char) -> String {
     let (why, instead) = match letter {
         'p' => ("runs a preprocessor over the file", "pipe its output: m4 rules | pantala ipfw -"),
+        'N' => ("asks name servers while it lists", "numbers are what rules compare; leave it out"),
         _ => ("sorts pipes by a field", "sort what --json gives"),
     };
     format!("ipfw: -{letter}, which {why}, is left out; {instead}")

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use ipfw::Statement;
 use ipfw::rule::Action;
-use ipfw::{Command, Statement};
 use net::firewall::ruleset::Counted;
 use net::firewall::state::Settings;
 use net::tables::Tables;
@@ -178,20 +178,17 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
     }
 }
 
-/// As with ipfw, a rule may name an interface that comes later, or never.
+/// As with ipfw, a rule or an instance of NAT may name an interface that comes later, or never.
 fn unknown_interfaces(statements: &[Statement], text: &Text, interfaces: &[Interface]) -> Vec<String> {
     let is_known = |name: &str| interfaces.iter().any(|interface| interface.name == name);
     let mut warnings = Vec::new();
     for Statement { line, command } in statements {
-        let Command::Add(rule) = command else { continue };
-        for name in source::interfaces(rule).filter(|name| !is_known(name)) {
+        if let Some(warning) = source::missing(command, is_known) {
             let at = text
                 .place
                 .as_ref()
                 .map_or_else(|| format!("{}:{line}", text.name), |place| place.line(*line));
-            warnings.push(format!(
-                "{at}: there is no interface `{name}`; until there is, this rule does not match"
-            ));
+            warnings.push(format!("{at}: {warning}"));
         }
     }
     warnings.truncate(WARNINGS_MAX);

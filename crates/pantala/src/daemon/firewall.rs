@@ -34,7 +34,7 @@ pub(crate) struct Wall {
     /// How many states all CPUs have together.
     loose: Arc<Loose>,
     /// How many of them each `limit` counts.
-    limits: Arc<Limits>,
+    pub(crate) limits: Arc<Limits>,
     /// Whether the CPUs have a firewall at all: one that nobody asked for costs nothing.
     is_used: bool,
 }
@@ -71,7 +71,7 @@ impl Wall {
             is_enabled: switches.firewall,
             is_verbose: switches.verbose,
             one_pass: switches.one_pass,
-            pipes: Arc::new(self.book.pipes.clone()),
+            pipes: Arc::new(self.book.shapes.compiled().clone()),
             nat: self.instances(tables),
             prefixes: self.prefixes(tables),
             settings: self.book.states,

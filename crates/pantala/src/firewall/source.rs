@@ -1,5 +1,7 @@
 //! Rules as text: as they are shown, and what names they have that may be wrong.
 
+use ipfw::Command;
+use ipfw::command::{NatConfig, Nptv6Config};
 use ipfw::rule::{Addr, If, Match, Rule};
 
 /// What a rule says, without number and set.
@@ -7,8 +9,24 @@ pub(crate) fn rule(rule: &Rule) -> String {
     Rule { number: 0, set: 0, ..rule.clone() }.to_string()
 }
 
+/// What is to be said of a command that names an interface which is not there: as with ipfw, it may come later.
+pub(crate) fn missing(command: &Command, is_there: impl Fn(&str) -> bool) -> Option<String> {
+    let (name, until) = match command {
+        Command::Add(rule) => (interfaces(rule).find(|name| !is_there(name)), "this rule does not match"),
+        Command::NatConfig { config: NatConfig { ip: None, interface, .. }, .. } => {
+            (interface.as_deref(), "nothing is translated")
+        }
+        Command::Nptv6Create { config: Nptv6Config { external: None, external_if, .. }, .. } => {
+            (external_if.as_deref(), "nothing is translated")
+        }
+        _ => (None, ""),
+    };
+    let name = name.filter(|name| !is_there(name))?;
+    Some(format!("there is no interface `{name}`; until there is, {until}"))
+}
+
 /// Interfaces that a rule names; patterns and tables are no names.
-pub(crate) fn interfaces(rule: &Rule) -> impl Iterator<Item = &str> {
+fn interfaces(rule: &Rule) -> impl Iterator<Item = &str> {
     let terms = rule.body.iter().flat_map(|clause| &clause.any);
     terms.filter_map(|term| match &term.is {
         Match::Recv(If::Name(name)) | Match::Xmit(If::Name(name)) | Match::Via(If::Name(name)) => {
@@ -19,4 +37,32 @@ pub(crate) fn interfaces(rule: &Rule) -> impl Iterator<Item = &str> {
         }
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_an_interface_that_is_not_there_is_told_so() {
+        let missing = |line: &str| missing(&ipfw::parse_line(line).unwrap(), |name| name == "em0");
+        for line in [
+            "add allow ip from any to any via em0",
+            "add allow ip from any to any via em*",
+            "nat 1 config if em0",
+            "nat 1 config ip 192.0.2.1",
+            "nptv6 a create int_prefix fd00:: ext_if em0 prefixlen 48",
+            "nptv6 a create int_prefix fd00:: ext_prefix 2001:db8:: prefixlen 48",
+            "delete 100",
+        ] {
+            assert_eq!(missing(line), None, "{line}");
+        }
+        for line in [
+            "add allow ip from any to any recv em0 xmit em1",
+            "nat 1 config if em1",
+            "nptv6 a create int_prefix fd00:: ext_if em1 prefixlen 48",
+        ] {
+            assert!(missing(line).unwrap().starts_with("there is no interface `em1`"), "{line}");
+        }
+    }
 }

@@ -1,12 +1,16 @@
 //! `ipfw list`, `ipfw show` and their kin, in the columns of ipfw(8).
 
 use core::fmt::{self, Write};
+use core::net::Ipv4Addr;
 
 use crate::api::{
     FirewallRule, FirewallState, FirewallStateKind, FirewallStatus, FirewallTable, FirewallTableEntry,
+    FirewallTrack,
 };
 use time::Clock;
 
+pub(crate) mod nat;
+pub(crate) mod pipe;
 pub(crate) mod time;
 
 /// What is shown beside the rules.
@@ -20,6 +24,10 @@ pub(crate) struct Columns {
     pub(crate) sets: bool,
     /// `-b`: only what the rule does, and its comment.
     pub(crate) brief: bool,
+    /// `-c`: without `ip from any to any` where that says nothing.
+    pub(crate) compact: bool,
+    /// `-v`: with the CPU that a state is on.
+    pub(crate) cpus: bool,
 }
 
 /// The width of the columns of counters: each as wide as its largest.
@@ -68,9 +76,24 @@ fn line(rule: &FirewallRule, columns: Columns, widths: Widths) -> String {
     }
     let comment = rule.comment.as_ref().filter(|_| columns.brief);
     let comment = comment.map(|comment| format!(" // {comment}")).unwrap_or_default();
-    let said = if columns.brief { &rule.action } else { &rule.rule };
+    let said = match columns {
+        Columns { brief: true, .. } => &rule.action,
+        Columns { compact: true, .. } => &compact(&rule.rule),
+        _ => &rule.rule,
+    };
     let _ = writeln!(text, "{said}{comment}");
     text
+}
+
+/// A rule without the body that matches everything; what is left is still the same rule.
+pub(crate) fn compact(rule: &str) -> String {
+    const ALL: &str = " ip from any to any";
+    let body = rule.find(" // ").unwrap_or(rule.len());
+    let Some((action, rest)) = rule[..body].split_once(ALL) else { return rule.to_owned() };
+    // Behind the second `any` may be ports, and then it does say something.
+    let next = rest.split_whitespace().find(|word| *word != "not");
+    let has_ports = next.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    if has_ports { rule.to_owned() } else { format!("{action}{rest}{}", &rule[body..]) }
 }
 
 /// What stands above the states.
@@ -99,8 +122,23 @@ fn state_line(state: &FirewallState, columns: Columns, widths: Widths) -> String
     let _ = write!(text, " {kind} {}", Protocol(state.proto));
     let _ = write!(text, " {} {} <-> {} {}", state.src, state.src_port, state.dst, state.dst_port);
     // As with ipfw, states without a name are of `:default`.
-    let _ = writeln!(text, " :{}", state.flow.as_deref().unwrap_or("default"));
-    text
+    let _ = write!(text, " :{}", state.flow.as_deref().unwrap_or("default"));
+    if columns.cpus {
+        let _ = write!(text, " cpu {}", state.cpu);
+    }
+    text + "\n"
+}
+
+/// Groups of states that a `limit` counts, a line each: FreeBSD's parents.
+pub(crate) fn tracks(tracks: &[FirewallTrack], columns: Columns) -> String {
+    tracks.iter().map(|track| track_line(track, columns)).collect()
+}
+
+fn track_line(track: &FirewallTrack, columns: Columns) -> String {
+    let FirewallTrack { rule, src, src_port, dst, dst_port, total, .. } = track;
+    let set = if columns.sets { format!(" set {}", track.set) } else { String::new() };
+    let proto = Protocol(track.proto);
+    format!("{rule:05}{set} PARENT {total} {proto} {src} {src_port} <-> {dst} {dst_port}\n")
 }
 
 /// Which sets are disabled, and which are enabled.
@@ -123,6 +161,13 @@ pub(crate) fn table_head(name: &str) -> String {
 /// Entries of a table, a line each.
 pub(crate) fn entries(entries: &[FirewallTableEntry]) -> String {
     entries.iter().map(|entry| format!("{} {}\n", entry.key, entry.value)).collect()
+}
+
+/// `-i`: the same, with numbers as the addresses that they would be.
+pub(crate) fn entries_as_addresses(entries: &[FirewallTableEntry]) -> String {
+    let address = |value: &str| value.parse().map(|bits| Ipv4Addr::from_bits(bits).to_string());
+    let value = |value: &str| address(value).unwrap_or_else(|_| value.to_owned());
+    entries.iter().map(|entry| format!("{} {}\n", entry.key, value(&entry.value))).collect()
 }
 
 /// What is to be said of a table.

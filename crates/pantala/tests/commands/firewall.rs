@@ -42,9 +42,15 @@ fn states_are_shown_below_the_rules_or_alone() {
         "## Dynamic rules (2):\n00100 9 1200 (20s) STATE tcp 10.0.0.2 40000 <-> 10.0.1.2 80 :default\n";
     assert!(text.starts_with("00100 allow") && text.contains(states), "{text}");
     let text = world.shows("ipfw -D list");
-    assert!(text.starts_with(states) && text.ends_with("<-> 10.0.1.2 81 :default\n"), "{text}");
+    let group = "<-> 10.0.1.2 81 :default\n00100 PARENT 2 tcp 10.0.0.2 0 <-> 0.0.0.0 0\n";
+    assert!(text.starts_with(states) && text.ends_with(group), "{text}");
+    assert!(world.shows("ipfw -Dv list").contains("<-> 10.0.1.2 80 :default cpu 0\n"));
+    world.told.lock().unwrap().clear();
+    world.shows("ipfw -De list");
+    assert_eq!(world.told.lock().unwrap()[0], "1000 states and dead ones");
     assert_eq!(world.json("ipfw -D list").as_array().unwrap().len(), 2);
     assert_eq!(world.json("ipfw -d list")["rules"][0]["number"], 100);
+    assert_eq!(world.json("ipfw -d list")["tracks"][0]["total"], 2);
 }
 
 #[test]
@@ -58,6 +64,52 @@ fn a_change_says_what_ipfw_says_unless_told_to_be_quiet() {
     assert_eq!(world.json("ipfw zero")[0]["line"], 1);
     let told = world.told.lock().unwrap().join("\n");
     assert_eq!(told, "add allow tcp from any to me 80\ndelete 100\nzero");
+}
+
+#[test]
+fn what_may_be_a_mistake_is_said_beside_what_is_done() {
+    let said = World::new().run("ipfw add allow ip from any to any via em9");
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Ok, "ipfw: warning: there is no em9\n"));
+    assert_eq!(World::new().shows("ipfw -c add allow ip from any to any in"), "done: add allow in\n");
+}
+
+#[test]
+fn instances_of_nat_are_shown_with_what_they_have_or_how_they_are_configured() {
+    let world = World::new();
+    let text = world.shows("ipfw nat show");
+    assert!(text.starts_with("nat 1: icmp=0, udp=0, tcp=2, proto=0 / tot=2\n    as 192.0.2.1;"), "{text}");
+    assert_eq!(world.shows("ipfw nat 1 show config"), "nat 1 config if wan same_ports\n");
+    let text = world.shows("ipfw -d nat 1 show");
+    let flow = |port| format!("5 4 (7440s) NAT tcp 10.0.0.2 4000 <-> 203.0.113.9 {port} as 192.0.2.1 23456");
+    assert!(text.ends_with(&format!("{}\n{}\n", flow(80), flow(443))), "{text}");
+    assert!(world.shows("ipfw -dv nat 1 show").ends_with(&format!("{} cpu 1\n", flow(443))));
+    assert_eq!(world.json("ipfw nat show")[0]["no_port"], 3);
+    assert_eq!(world.json("ipfw -d nat show")[0]["bindings"][1]["remote_port"], 443);
+    assert_eq!(world.run("ipfw nat 2 show").err, "pantala: ipfw: there is no nat 2\n");
+    let prefixes = "nptv6 inside int_prefix fd00:1:: ext_if wan prefixlen 48\n";
+    assert_eq!(world.shows("ipfw nptv6 all show"), prefixes);
+    assert_eq!(world.json("ipfw nptv6 inside show")[0]["active"], true);
+    assert!(world.run("ipfw nptv6 other show").err.contains("there is no nptv6 other"));
+}
+
+#[test]
+fn pipes_and_queues_are_shown_with_their_flows() {
+    let world = World::new();
+    let text = world.shows("ipfw pipe show");
+    assert!(text.starts_with("00001:  10.000 Mbit/s   20 ms burst 0\n"), "{text}");
+    assert!(text.contains("\nip    0.0.0.0/0       0.0.0.0/0            11/1100       0/0    2\n"), "{text}");
+    assert_eq!(world.shows("ipfw -v pipe 1 show").lines().filter(|line| line.contains("0.0.0.0")).count(), 2);
+    let text = world.shows("ipfw queue show");
+    assert!(text.starts_with("q00002  50 sl. 2 flows droptail pipe 1 weight 30\n"), "{text}");
+    assert_eq!(world.json("ipfw pipe show")[0]["flows"].as_array().unwrap().len(), 2);
+    assert_eq!(world.json("ipfw queue 2 show")[0]["own"]["drops"], 2);
+    assert!(world.run("ipfw pipe 7 show").err.contains("there is no pipe 7"));
+    assert!(world.run("ipfw queue 1 show").err.contains("there is no queue 1"));
+}
+
+#[test]
+fn values_of_a_table_are_shown_as_addresses_on_request() {
+    assert_eq!(World::new().shows("ipfw -i table bad list"), "10.0.0.0/16 0.0.0.5\n10.1.0.0/16 0.0.0.5\n");
 }
 
 #[test]
@@ -124,7 +176,7 @@ fn sets_are_listed() {
 
 #[test]
 fn help_is_that_of_the_program() {
-    assert!(pantala("ipfw -h").out.contains("ipfw [-abdDSTt] list | show"));
+    assert!(pantala("ipfw -h").out.contains("ipfw [-abcdDeSTtv] list | show"));
     let said = pantala("ipfw");
     assert_eq!(said.exit, Exit::Usage);
 }

@@ -22,6 +22,13 @@ fn metrics_carry_interface_cpu_and_reason() {
         "pantala_cpu_busy_seconds_total{cpu=\"0\"} 1.5",
         "pantala_pool_free_buffers{cpu=\"0\"} 3000",
         "pantala_firewall_states 2",
+        "pantala_firewall_tracks 1",
+        "pantala_firewall_nat_bindings{nat=\"1\"} 2",
+        "pantala_firewall_nat_ports{nat=\"1\",proto=\"tcp\"} 1",
+        "pantala_firewall_nat_refused_total{nat=\"1\",no=\"port\"} 3",
+        "pantala_firewall_pipe_bytes_total{pipe=\"1\"} 1100",
+        "pantala_firewall_pipe_drops_total{queue=\"2\"} 2",
+        "pantala_firewall_pipe_waiting_bytes{pipe=\"1\"} 100",
         "pantala_firewall_rule_packets_total{rule=\"100\"} 12",
         "pantala_firewall_rule_bytes_total{rule=\"100\"} 3456",
     ] {

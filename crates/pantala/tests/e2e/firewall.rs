@@ -26,7 +26,7 @@ fn lab(test: &str, default: &str, rules: &str) -> Option<Lab> {
     Some(lab)
 }
 
-fn section(default: &str, rules: &str) -> String {
+pub(crate) fn section(default: &str, rules: &str) -> String {
     format!("[firewall]\ndefault = \"{default}\"\nrules_text = '''\n{NEIGHBOURS}{rules}'''\n")
 }
 
@@ -103,6 +103,9 @@ fn of_ten_allowed_connections_the_eleventh_is_refused() {
         let call = |limit| a.netns.run(|| TcpStream::connect_timeout(&target, limit)).unwrap();
         let open: Vec<TcpStream> = (0..10).map(|_| call(PATIENCE).unwrap()).collect();
         assert!(call(SOON).is_err(), "the eleventh");
+        let (text, source) = (lab.pantala().shows("ipfw -d show"), a.addr(family));
+        let group = format!("00200 PARENT 10 tcp {source} 0 <-> {} 0\n", family.any());
+        assert!(text.contains(&group), "{group} in\n{text}");
         drop((open, listener));
     });
     assert!(lab.pantala().dropped("firewall_limit") > 0);

@@ -57,13 +57,27 @@ pub enum Verdict {
 pub struct Instance {
     spec: Arc<Spec>,
     table: Table,
+    totals: Totals,
+}
+
+/// What became of the flows that an instance was to translate on one CPU, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bindings that were made.
+    pub begun: u64,
+    /// Packets refused because the interface whose address it has has none.
+    pub no_address: u64,
+    /// Packets refused because no port was left for their remote end.
+    pub no_port: u64,
+    /// Packets refused because there were as many bindings as there may be.
+    pub no_room: u64,
 }
 
 impl Instance {
     /// An instance without bindings.
     #[must_use]
     pub fn new(spec: Arc<Spec>, secret: &mut Secret) -> Self {
-        Self { table: Table::new(spec.max, secret), spec }
+        Self { table: Table::new(spec.max, secret), spec, totals: Totals::default() }
     }
 
     /// How it translates.
@@ -76,6 +90,12 @@ impl Instance {
     #[must_use]
     pub const fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// What became of flows.
+    #[must_use]
+    pub const fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// Translates otherwise from now on. Flows go on as they were, unless the address is another and the instance is one
@@ -211,17 +231,26 @@ impl Instance {
         remote: End,
         is_plain: bool,
     ) -> Result<End, Verdict> {
-        let addr = u128::from(self.spec.addr.ok_or(Verdict::Refuse(DropReason::NatNoAddress))?);
+        let Some(addr) = self.spec.addr.map(u128::from) else {
+            self.totals.no_address += 1;
+            return Err(Verdict::Refuse(DropReason::NatNoAddress));
+        };
         if let Some(owner) = elsewhere(here, shape, addr, remote) {
             return Err(Verdict::Owner(owner));
         }
-        let port = self.port(here, shape, addr, remote, is_plain);
-        let port = port.ok_or(Verdict::Refuse(DropReason::NatExhausted))?;
+        let Some(port) = self.port(here, shape, addr, remote, is_plain) else {
+            self.totals.no_port += 1;
+            return Err(Verdict::Refuse(DropReason::NatExhausted));
+        };
         let outside = End { addr, port };
         let mut binding = Binding::new(shape.src, outside, remote, shape.protocol.0);
         let now = Tick::at(here.now);
         binding.pass(Way::Out, shape.kind, now, &self.spec.lifetimes);
-        self.table.insert(binding, now).map_err(|_| Verdict::Refuse(DropReason::NatFull))?;
+        if self.table.insert(binding, now).is_err() {
+            self.totals.no_room += 1;
+            return Err(Verdict::Refuse(DropReason::NatFull));
+        }
+        self.totals.begun += 1;
         here.counters.add(Count::NatBindings, 1);
         Ok(outside)
     }
@@ -235,7 +264,7 @@ impl Instance {
         remote: End,
         is_plain: bool,
     ) -> Option<u16> {
-        let Self { spec, table } = self;
+        let Self { spec, table, .. } = self;
         let protocol = shape.protocol.0;
         let seed = spec.seed(shape.src, protocol);
         let is_own = shape.src.addr == addr;

@@ -14,6 +14,8 @@ mod index;
 mod slab;
 mod wheel;
 
+use wire::Protocol;
+
 use super::shape::End;
 use crate::secret::{Secret, fold};
 use crate::time::Instant;
@@ -77,6 +79,31 @@ pub struct Table {
     wheel: Wheel,
     secret: [u64; 4],
     max: usize,
+    by_protocol: ByProtocol,
+}
+
+/// How many bindings there are of each protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByProtocol {
+    /// Queries of ICMP.
+    pub icmp: usize,
+    /// TCP.
+    pub tcp: usize,
+    /// UDP.
+    pub udp: usize,
+    /// Whatever has no ports.
+    pub other: usize,
+}
+
+impl ByProtocol {
+    const fn of(&mut self, protocol: u8) -> &mut usize {
+        match Protocol(protocol) {
+            Protocol::ICMP => &mut self.icmp,
+            Protocol::TCP => &mut self.tcp,
+            Protocol::UDP => &mut self.udp,
+            _ => &mut self.other,
+        }
+    }
 }
 
 impl Table {
@@ -89,6 +116,7 @@ impl Table {
             wheel: Wheel::default(),
             secret: core::array::from_fn(|_| secret.draw()),
             max: max.min(NONE as usize / 2),
+            by_protocol: ByProtocol::default(),
         }
     }
 
@@ -102,6 +130,12 @@ impl Table {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many there are of each protocol.
+    #[must_use]
+    pub const fn by_protocol(&self) -> ByProtocol {
+        self.by_protocol
     }
 
     /// Bindings there may be.
@@ -169,6 +203,7 @@ impl Table {
             self.wheel.start(now);
         }
         let expires = binding.expires;
+        *self.by_protocol.of(binding.protocol()) += 1;
         let at = self.slab.push(binding);
         for by in [By::Inside, By::Outside] {
             let hash = self.hash(by, at);
@@ -181,6 +216,7 @@ impl Table {
 
     /// Takes a binding away.
     pub fn remove(&mut self, id: Id) {
+        *self.by_protocol.of(self.get(id).protocol()) -= 1;
         for by in [By::Inside, By::Outside] {
             let hash = self.hash(by, id.0);
             self.index[by as usize].remove(&mut self.slab, by, hash, id.0);

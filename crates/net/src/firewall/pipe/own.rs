@@ -1,9 +1,10 @@
 //! What a CPU has of the pipes: lanes, their queues, and what happens when.
 
 mod change;
+mod list;
 mod place;
 
-use core::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use hashbrown::HashTable;
 use pkt::Pkt;
@@ -14,7 +15,7 @@ pub(super) use self::place::Way;
 use super::events::{Event, Events};
 use super::lane::Lane;
 use super::queue::{Queue, buffers};
-use super::show::{PipeState, QueueState};
+use super::show::Total;
 use super::slab::Slab;
 use super::turns::Store;
 use crate::cpu::CpuId;
@@ -42,6 +43,9 @@ pub(super) struct Own<T> {
     /// Buffers that are held, and that may be.
     held: usize,
     held_max: usize,
+    /// What went through queues that are gone, by the number of the pipe and of the queue, one of which is 0: what is
+    /// shown only grows. Those that are configured, no more.
+    gone: BTreeMap<(u16, u16), Total>,
     /// Where the search for idle lanes and queues goes on.
     hand: (u32, u32),
 }
@@ -68,6 +72,7 @@ impl<T> Own<T> {
             events: Events::default(),
             held: 0,
             held_max,
+            gone: BTreeMap::new(),
             hand: (0, 0),
         }
     }
@@ -184,40 +189,6 @@ impl<T> Own<T> {
     /// Buffers that are held.
     pub(super) const fn held(&self) -> usize {
         self.held
-    }
-
-    /// All lanes, by number.
-    pub(super) fn show(&self) -> Vec<PipeState> {
-        let members = Members::of(&self.store.queues);
-        let mut states: Vec<PipeState> =
-            self.lanes.iter().map(|(at, lane)| self.state(lane, members.of_lane(at))).collect();
-        states.sort_by_key(|state| (state.number, Reverse(state.key.is_overflow)));
-        states
-    }
-
-    fn state(&self, lane: &Lane<T>, members: impl Iterator<Item = u32>) -> PipeState {
-        let mut queues: Vec<QueueState> = members
-            .filter_map(|at| self.store.queues.get(at))
-            .map(|queue| {
-                let flows = if queue.number == 0 { lane.turns.in_flows() } else { (0, 0) };
-                QueueState {
-                    number: queue.number,
-                    key: queue.key,
-                    weight: queue.spec.weight,
-                    count: queue.count,
-                    packets: queue.list.len() + flows.0,
-                    bytes: queue.list.bytes() + flows.1,
-                }
-            })
-            .collect();
-        queues.sort_by_key(|queue| queue.number);
-        PipeState {
-            number: lane.pipe.number,
-            key: lane.key,
-            bandwidth: lane.pipe.bandwidth,
-            flying: lane.line.len(),
-            queues,
-        }
     }
 }
 

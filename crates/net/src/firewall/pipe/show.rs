@@ -18,6 +18,37 @@ pub struct PipeState {
     pub queues: Vec<QueueState>,
 }
 
+/// A queue with the pipe that it leads to, as a page has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The pipe's number.
+    pub pipe: u16,
+    /// What the pipe's packets have in common, if each flow has a pipe of its own.
+    pub flow: Key,
+    /// Packets in the pipe's delay line, or being sent: with the pipe's own queue alone.
+    pub flying: usize,
+    /// The queue.
+    pub queue: QueueState,
+}
+
+/// What has gone through a pipe itself, or through a queue, on one CPU: its flows together, the forgotten ones among
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// The number of the queue; 0 for the pipe itself.
+    pub queue: u16,
+    /// The number of the pipe; of a queue 0.
+    pub pipe: u16,
+    /// What has gone through it.
+    pub count: Count,
+    /// Packets that wait.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Flows that have a place of their own.
+    pub flows: usize,
+}
+
 /// A queue of a pipe, as it is on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueState {

@@ -39,11 +39,17 @@ pub struct Listed {
 }
 
 impl States {
-    /// Up to `limit` states whose lives are not over, from the place `from` on, and the place where the next page begins;
-    /// `None` if there is nothing behind it. The first page begins at 0. States that come and go between two pages may
+    /// Up to `limit` states from the place `from` on, those whose lives are over only if `with_ended`, and the place where
+    /// the next page begins; `None` if there is nothing behind it. The first page begins at 0. States that come and go between two pages may
     /// be seen or not; those that stay are seen once.
     #[must_use]
-    pub fn page(&self, from: u32, limit: usize, now: Instant) -> (Vec<Listed>, Option<u32>) {
+    pub fn page(
+        &self,
+        from: u32,
+        limit: usize,
+        with_ended: bool,
+        now: Instant,
+    ) -> (Vec<Listed>, Option<u32>) {
         let now_ms = ms(now);
         let mut listed = Vec::new();
         let mut looked_at = 0;
@@ -53,10 +59,8 @@ impl States {
                 return (listed, Some(place));
             }
             let state = self.slab.get(place).filter(|_| self.slab.is_used(place));
-            if let Some(state) = state
-                && let Ok(left) = u64::try_from(state.left_ms(now_ms))
-                && left > 0
-            {
+            let left = state.map_or(0, |state| u64::try_from(state.left_ms(now_ms)).unwrap_or(0));
+            if let Some(state) = state.filter(|_| left > 0 || with_ended) {
                 listed.push(Listed {
                     rule: state.rule,
                     flow: state.flow,

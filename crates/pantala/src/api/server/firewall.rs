@@ -13,11 +13,10 @@ use crate::api::types::{Error, ErrorKind, FirewallCommands};
 
 /// A million entries of tables.
 const COMMANDS_BYTES_MAX: usize = 64 << 20;
-/// States that are shown at once, if nobody says how many.
-const STATES: usize = 1000;
-/// States that are shown at once, at the most: while they are looked up, nobody else is served.
-const STATES_MAX: usize = 10_000;
-
+/// States, groups, translated flows, flows in pipes that are shown at once, if nobody says how many.
+const ROWS: usize = 1000;
+/// The same, at the most: while they are looked up, nobody else is served.
+const ROWS_MAX: usize = 10_000;
 /// Entries of a table that are shown at once, at the most.
 const ENTRIES_MAX: usize = 100_000;
 
@@ -28,6 +27,12 @@ pub(super) fn router() -> Router<Door> {
         .route("/v1/firewall/commands", commands)
         .route("/v1/firewall/rules", get(rules))
         .route("/v1/firewall/states", get(states))
+        .route("/v1/firewall/tracks", get(tracks))
+        .route("/v1/firewall/nat", get(nat))
+        .route("/v1/firewall/nat/{number}", get(bindings))
+        .route("/v1/firewall/nptv6", get(prefixes))
+        .route("/v1/firewall/pipes", get(shapes))
+        .route("/v1/firewall/pipes/flows", get(flows))
         .route("/v1/firewall/tables", get(tables))
         .route("/v1/firewall/tables/{name}", get(entries))
         .route("/v1/firewall/tables/{name}/lookup", get(lookup))
@@ -48,9 +53,40 @@ async fn rules(State(door): State<Door>) -> Answer {
 }
 
 async fn states(State(door): State<Door>, params: Params) -> Answer {
-    let Values { after, limit, .. } = values(params)?;
-    let limit = limit.unwrap_or(STATES).clamp(1, STATES_MAX);
-    Ok(json(&door.stack().firewall_states(after.as_deref(), limit)?))
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().firewall_states(after, limit, values.expired.unwrap_or(false))?))
+}
+
+async fn tracks(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().firewall_tracks(after, limit)?))
+}
+
+async fn nat(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_nat()?))
+}
+
+async fn bindings(State(door): State<Door>, Path(number): Path<String>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    let number = parse(&number, "the number of an instance")?;
+    Ok(json(&door.stack().firewall_bindings(number, after, limit)?))
+}
+
+async fn prefixes(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_prefixes()?))
+}
+
+async fn shapes(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_shapes()?))
+}
+
+async fn flows(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().firewall_flows(after, limit)?))
 }
 
 async fn tables(State(door): State<Door>) -> Answer {
@@ -81,6 +117,14 @@ struct Values {
     after: Option<String>,
     key: Option<String>,
     limit: Option<usize>,
+    expired: Option<bool>,
+}
+
+impl Values {
+    /// Where a page begins, and how much is on it.
+    fn page(&self) -> (Option<&str>, usize) {
+        (self.after.as_deref(), self.limit.unwrap_or(ROWS).clamp(1, ROWS_MAX))
+    }
 }
 
 type Params = Result<Query<Values>, QueryRejection>;

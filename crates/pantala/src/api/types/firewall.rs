@@ -4,6 +4,12 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+mod nat;
+mod shape;
+
+pub use nat::{FirewallBinding, FirewallBindings, FirewallNat, FirewallPrefixes};
+pub use shape::{FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, FirewallShape, FirewallShapes};
+
 /// Commands to be carried out, all or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +28,9 @@ pub struct FirewallDone {
     pub line: u32,
     /// What ipfw says to it, without a line end; empty for nothing.
     pub output: String,
+    /// What may be a mistake; empty for nothing.
+    #[serde(default)]
+    pub warning: String,
 }
 
 /// What is in force besides the rules.
@@ -37,6 +46,9 @@ pub struct FirewallStatus {
     pub rules: u64,
     /// States, summed over all CPUs.
     pub states: u64,
+    /// Groups of states that a `limit` counts, summed over all CPUs.
+    #[serde(default)]
+    pub tracks: u64,
     /// What is set of states, under ipfw's names.
     pub settings: Vec<FirewallSetting>,
     /// Of the 32 sets, those whose rules are not asked.
@@ -129,6 +141,40 @@ pub enum FirewallStateKind {
     RedirectMaster,
     /// `rdr`: as it went on.
     RedirectSlave,
+}
+
+/// A part of the groups of states that a `limit` counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirewallTracks {
+    /// The groups, CPU by CPU.
+    pub tracks: Vec<FirewallTrack>,
+    /// Where the next part begins; `None` if this was the last.
+    pub next: Option<String>,
+}
+
+/// States that agree in what a `limit` names, on one CPU. What it does not name is 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirewallTrack {
+    /// The number of the rule.
+    pub rule: u16,
+    /// The set of that rule.
+    pub set: u8,
+    /// The CPU.
+    pub cpu: u32,
+    /// The number of the protocol.
+    pub proto: u8,
+    /// Who sent the first packets.
+    pub src: IpAddr,
+    /// From this port.
+    pub src_port: u16,
+    /// To whom.
+    pub dst: IpAddr,
+    /// To this port.
+    pub dst_port: u16,
+    /// States on this CPU.
+    pub states: u32,
+    /// States on all CPUs: what the limit is compared with.
+    pub total: u32,
 }
 
 /// Packets that rules with `log` matched.

@@ -7,6 +7,7 @@ use super::Options;
 use crate::api::client::ClientError;
 use crate::api::{FirewallCommands, FirewallDone};
 use crate::cli::{Failure, Session};
+use crate::show;
 
 /// Carries one command out.
 pub(super) fn one(text: &str, options: &Options, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -65,8 +66,14 @@ fn send(name: String, text: String, options: &Options, session: &mut Session<'_>
     if options.quiet {
         return Ok(());
     }
+    if !session.json {
+        let warned = done.iter().filter(|done| !done.warning.is_empty());
+        warned.for_each(|done| session.term.complain(&format!("ipfw: warning: {}", done.warning)));
+    }
     session.show(&done, |done| {
-        let said = done.iter().filter(|done| !done.output.is_empty());
-        said.map(|done| format!("{}\n", done.output)).collect()
+        let said = done.iter().map(|done| &done.output).filter(|said| !said.is_empty());
+        let line =
+            |said: &String| if options.columns.compact { show::ipfw::compact(said) } else { said.clone() };
+        said.map(|said| line(said) + "\n").collect()
     })
 }

@@ -1,10 +1,13 @@
 //! Commands that only look.
 
 use core::ops::RangeInclusive;
+use std::collections::BTreeMap;
 
 use super::States;
 use crate::api::client::escaped;
-use crate::api::{FirewallRule, FirewallState, FirewallStates, FirewallStatus};
+use crate::api::{
+    FirewallRule, FirewallState, FirewallStates, FirewallStatus, FirewallTrack, FirewallTracks,
+};
 use crate::cli::{Failure, Session};
 use crate::show;
 use crate::show::ipfw::Columns;
@@ -16,6 +19,8 @@ const PAGE: usize = 1000;
 pub(super) struct Rules<'a> {
     pub(super) columns: Columns,
     pub(super) states: States,
+    /// `-e`: those too whose lives are over.
+    pub(super) expired: bool,
     pub(super) set: Option<u8>,
     /// Only these; empty for all.
     pub(super) numbers: &'a [RangeInclusive<u16>],
@@ -46,13 +51,32 @@ impl Rules<'_> {
         session: &mut Session<'_>,
         mut see: impl FnMut(Vec<FirewallState>, &mut Session<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut path = format!("/v1/firewall/states?limit={PAGE}");
+        let first = format!("/v1/firewall/states?limit={PAGE}&expired={}", self.expired);
+        let mut path = first.clone();
         loop {
             let mut page: FirewallStates = session.client.get(&path)?;
             page.states.retain(|state| self.names(state.rule, state.set));
             see(page.states, session)?;
             let Some(next) = page.next else { return Ok(()) };
-            path = format!("/v1/firewall/states?limit={PAGE}&after={}", escaped(&next));
+            path = format!("{first}&after={}", escaped(&next));
+        }
+    }
+
+    /// The groups of states that a `limit` counts, each once, whichever CPUs have some of it.
+    fn tracks(&self, session: &Session<'_>) -> Result<Vec<FirewallTrack>, Failure> {
+        let first = format!("/v1/firewall/tracks?limit={PAGE}");
+        let (mut path, mut all) = (first.clone(), BTreeMap::new());
+        loop {
+            let page: FirewallTracks = session.client.get(&path)?;
+            let mine = page.tracks.into_iter().filter(|track| self.names(track.rule, track.set));
+            for track in mine.filter(|track| track.total > 0 || self.expired) {
+                all.insert(
+                    (track.rule, track.proto, track.src, track.src_port, track.dst, track.dst_port),
+                    track,
+                );
+            }
+            let Some(next) = page.next else { return Ok(all.into_values().collect()) };
+            path = format!("{first}&after={}", escaped(&next));
         }
     }
 
@@ -63,7 +87,9 @@ impl Rules<'_> {
         }
         self.states(session, |page, session| {
             Ok(session.term.show(&show::ipfw::states(&page, self.columns))?)
-        })
+        })?;
+        let tracks = self.tracks(session)?;
+        Ok(session.term.show(&show::ipfw::tracks(&tracks, self.columns))?)
     }
 
     fn json_states(&self, session: &mut Session<'_>) -> Result<Vec<FirewallState>, Failure> {
@@ -86,7 +112,9 @@ pub(super) fn rules(what: &Rules<'_>, session: &mut Session<'_>) -> Result<(), F
         (States::No, _) => session.show(&rules, |rules| show::ipfw::rules(rules, what.columns)),
         (States::Too, true) => {
             let states = what.json_states(session)?;
-            session.show(&serde_json::json!({ "rules": rules, "states": states }), |_| String::new())
+            let all =
+                serde_json::json!({ "rules": rules, "states": states, "tracks": what.tracks(session)? });
+            session.show(&all, |_| String::new())
         }
         (States::Only, true) => {
             let states = what.json_states(session)?;

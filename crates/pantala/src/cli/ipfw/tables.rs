@@ -8,21 +8,20 @@ use crate::cli::{Failure, Session};
 use crate::show;
 
 /// `table NAME list`; without a name, of all.
-pub(super) fn list(name: Option<&str>, session: &mut Session<'_>) -> Result<(), Failure> {
+pub(super) fn list(name: Option<&str>, as_addresses: bool, session: &mut Session<'_>) -> Result<(), Failure> {
+    let draw = if as_addresses { show::ipfw::entries_as_addresses } else { show::ipfw::entries };
     let Some(name) = name else {
         let mut all = BTreeMap::new();
         for table in session.client.get::<Vec<FirewallTable>>("/v1/firewall/tables")? {
             all.insert(table.name.clone(), entries(&table.name, session)?);
         }
         return session.show(&all, |all| {
-            let one = |(name, entries): (&String, &Vec<_>)| {
-                show::ipfw::table_head(name) + &show::ipfw::entries(entries)
-            };
+            let one = |(name, entries): (&String, &Vec<_>)| show::ipfw::table_head(name) + &draw(entries);
             all.iter().map(one).collect()
         });
     };
     let entries = entries(name, session)?;
-    session.show(&entries, |entries| show::ipfw::entries(entries))
+    session.show(&entries, |entries| draw(entries))
 }
 
 /// All entries of a table, asked for page by page.

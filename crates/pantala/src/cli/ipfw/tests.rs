@@ -12,12 +12,15 @@ fn what(line: &str) -> What {
 #[test]
 fn letters_stand_before_the_command_and_mean_what_ipfw_says() {
     let options = read("-adeS -t list").unwrap().options;
-    assert_eq!(options.states, States::Too);
-    let columns = Columns { counters: true, last_match: Some(Clock::Words), sets: true, brief: false };
+    assert_eq!((options.states, options.expired), (States::Too, true));
+    let last_match = Some(Clock::Words);
+    let columns = Columns { counters: true, last_match, sets: true, ..Columns::default() };
     assert_eq!(options.columns, columns);
     assert_eq!(read("-dD list").unwrap().options.states, States::Only);
     assert_eq!(read("-tT list").unwrap().options.columns.last_match, Some(Clock::Seconds));
     assert!(read("-qf flush").unwrap().options.force);
+    let options = read("-civ list").unwrap().options;
+    assert!(options.columns.compact && options.columns.cpus && options.addresses);
 }
 
 #[test]
@@ -38,9 +41,12 @@ fn a_line_that_is_not_understood_shows_where() {
 
 #[test]
 fn what_is_left_out_is_named_with_what_to_do() {
-    for (line, says) in
-        [("-p m4 rules", "m4 rules | pantala ipfw -"), ("-s 3 list", "--json"), ("-z list", "no flag -z")]
-    {
+    for (line, says) in [
+        ("-p m4 rules", "m4 rules | pantala ipfw -"),
+        ("-s 3 list", "--json"),
+        ("-N list", "name servers"),
+        ("-z list", "no flag -z"),
+    ] {
         let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
         assert!(text.contains(says), "{text}");
     }

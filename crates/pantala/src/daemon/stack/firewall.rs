@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ipfw::Statement;
 use net::firewall::Firewall;
 use net::firewall::ruleset::{Entry, RuleCountersReader, sum};
-use net::firewall::state::Settings;
+use net::firewall::state::{Settings, States};
 use net::netisr::Netisr;
 use net::time::Instant;
 
@@ -13,12 +13,16 @@ use super::super::control::Control;
 use super::super::firewall::Why;
 use crate::api::firewall::Filter;
 use crate::api::{
-    Error, ErrorKind, FirewallCommands, FirewallDone, FirewallLog, FirewallRule, FirewallSetting,
-    FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage,
+    Error, ErrorKind, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog,
+    FirewallNat, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes, FirewallStates,
+    FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
 use crate::firewall::source;
 
 mod log;
+mod nat;
+mod page;
+mod pipes;
 mod states;
 mod tables;
 
@@ -32,7 +36,10 @@ impl Filter for Control {
             Why::Refused(line, refused) => wrong(&[refused.at(&commands.name, &commands.text, line)]),
             Why::Failed(error) => error,
         })?;
-        let done = |(statement, output): (&Statement, String)| FirewallDone { line: statement.line, output };
+        let done = |(statement, output): (&Statement, String)| {
+            let warning = source::missing(&statement.command, |name| self.tables.ifnet_named(name).is_some());
+            FirewallDone { line: statement.line, output, warning: warning.unwrap_or_default() }
+        };
         Ok(statements.iter().zip(batch.said).map(done).collect())
     }
 
@@ -48,7 +55,8 @@ impl Filter for Control {
             one_pass: switches.one_pass,
             verbose: switches.verbose,
             rules: book.rules.entries().len() as u64,
-            states: self.count_states()?,
+            states: self.count(States::len)?,
+            tracks: self.count(States::tracks)?,
             settings: Settings::NAMES.iter().map(|name| value(name)).collect(),
             disabled_sets: (0..ipfw::rule::SETS).filter(|set| disabled >> set & 1 == 1).collect(),
         })
@@ -75,8 +83,42 @@ impl Filter for Control {
         Ok(self.wall.book.rules.entries().iter().map(rule).collect())
     }
 
-    fn firewall_states(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallStates, Error> {
-        self.page_of_states(after, limit)
+    fn firewall_states(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+        expired: bool,
+    ) -> Result<FirewallStates, Error> {
+        self.page_of_states(after, limit, expired)
+    }
+
+    fn firewall_tracks(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallTracks, Error> {
+        self.page_of_tracks(after, limit)
+    }
+
+    fn firewall_nat(&mut self) -> Result<Vec<FirewallNat>, Error> {
+        self.list_nat()
+    }
+
+    fn firewall_bindings(
+        &mut self,
+        number: u16,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<FirewallBindings, Error> {
+        self.page_of_bindings(number, after, limit)
+    }
+
+    fn firewall_prefixes(&mut self) -> Result<Vec<FirewallPrefixes>, Error> {
+        Ok(self.list_prefixes())
+    }
+
+    fn firewall_shapes(&mut self) -> Result<FirewallShapes, Error> {
+        self.list_shapes()
+    }
+
+    fn firewall_flows(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallFlows, Error> {
+        self.page_of_flows(after, limit)
     }
 
     fn firewall_tables(&mut self) -> Result<Vec<FirewallTable>, Error> {
@@ -134,9 +176,10 @@ impl Control {
         Ok(self.cpus.call_all(reader)?.into_iter().flatten().collect())
     }
 
-    fn count_states(&self) -> Result<u64, Error> {
-        let per_cpu =
-            self.cpus.call_all(|netisr| netisr.cpu.firewall.as_deref().map_or(0, |it| it.states().len()))?;
+    fn count(&self, of: fn(&States) -> usize) -> Result<u64, Error> {
+        let per_cpu = self
+            .cpus
+            .call_all(move |netisr| netisr.cpu.firewall.as_deref().map_or(0, |it| of(it.states())))?;
         Ok(per_cpu.into_iter().sum::<usize>() as u64)
     }
 }

@@ -46,6 +46,50 @@ fn brief_is_what_a_rule_does_and_its_comment() {
 }
 
 #[test]
+fn compact_is_without_what_says_nothing() {
+    for (rule, short) in [
+        ("allow ip from any to any", "allow"),
+        ("allow ip from any to any via em0", "allow via em0"),
+        ("skipto 500 ip from any to any in", "skipto 500 in"),
+        ("allow ip from any to any // ip from any to any", "allow // ip from any to any"),
+        ("allow tcp from any to any", "allow tcp from any to any"),
+        ("allow ip from any to any 80", "allow ip from any to any 80"),
+        ("allow ip from any to any not 80-90,443", "allow ip from any to any not 80-90,443"),
+        ("allow ip from any to any not via em0", "allow not via em0"),
+        ("count // ip from any to any", "count // ip from any to any"),
+    ] {
+        assert_eq!(compact(rule), short);
+    }
+}
+
+#[test]
+fn groups_of_states_are_shown_as_parents() {
+    let track = FirewallTrack {
+        rule: 200,
+        set: 3,
+        cpu: 0,
+        proto: 6,
+        src: "10.0.0.2".parse().unwrap(),
+        src_port: 0,
+        dst: "0.0.0.0".parse().unwrap(),
+        dst_port: 0,
+        states: 4,
+        total: 10,
+    };
+    let ends = "PARENT 10 tcp 10.0.0.2 0 <-> 0.0.0.0 0\n";
+    assert_eq!(tracks(std::slice::from_ref(&track), Columns::default()), format!("00200 {ends}"));
+    assert_eq!(tracks(&[track], Columns { sets: true, ..Columns::default() }), format!("00200 set 3 {ends}"));
+}
+
+#[test]
+fn values_of_tables_are_numbers_or_the_addresses_that_they_would_be() {
+    let entry = |key: &str, value: &str| FirewallTableEntry { key: key.into(), value: value.into() };
+    let all = [entry("10.0.0.0/8", "3232235777"), entry("10.0.0.1/32", "2001:db8::1")];
+    assert_eq!(entries(&all), "10.0.0.0/8 3232235777\n10.0.0.1/32 2001:db8::1\n");
+    assert_eq!(entries_as_addresses(&all), "10.0.0.0/8 192.168.1.1\n10.0.0.1/32 2001:db8::1\n");
+}
+
+#[test]
 fn a_state_is_shown_with_its_ends_and_its_name() {
     let state = FirewallState {
         rule: 200,
@@ -78,6 +122,7 @@ fn sets_are_listed_by_what_they_are() {
         verbose: true,
         rules: 1,
         states: 0,
+        tracks: 0,
         settings: Vec::new(),
         disabled_sets,
     };

@@ -11,7 +11,11 @@ impl Filter for Fake {
             return Err(Error::new(ErrorKind::Invalid, "ipfw: there is no rule 900"));
         }
         self.tell(commands.text.chars().take(80).collect());
-        Ok(vec![FirewallDone { line: 1, output: format!("done: {:.80}", commands.text) }])
+        Ok(vec![FirewallDone {
+            line: 1,
+            output: format!("done: {:.80}", commands.text),
+            warning: if commands.text.contains("em9") { "there is no em9".into() } else { String::new() },
+        }])
     }
 
     fn firewall_status(&mut self) -> Answer<FirewallStatus> {
@@ -21,6 +25,7 @@ impl Filter for Fake {
             verbose: true,
             rules: 4,
             states: 2,
+            tracks: 1,
             settings: vec![FirewallSetting { name: "state_max".into(), value: 4096 }],
             disabled_sets: vec![5],
         })
@@ -47,8 +52,13 @@ impl Filter for Fake {
     }
 
     /// Two pages of one.
-    fn firewall_states(&mut self, after: Option<&str>, limit: usize) -> Answer<FirewallStates> {
-        self.tell(format!("{limit} states"));
+    fn firewall_states(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+        expired: bool,
+    ) -> Answer<FirewallStates> {
+        self.tell(format!("{limit} states{}", if expired { " and dead ones" } else { "" }));
         let is_last = after.is_some();
         let state = FirewallState {
             rule: 100,
@@ -67,6 +77,123 @@ impl Filter for Fake {
             flow: None,
         };
         Ok(FirewallStates { states: vec![state], next: (!is_last).then(|| "0.1".to_owned()) })
+    }
+
+    /// Two pages, of the same group on two CPUs.
+    fn firewall_tracks(&mut self, after: Option<&str>, _limit: usize) -> Answer<FirewallTracks> {
+        let is_last = after.is_some();
+        let track = FirewallTrack {
+            rule: 100,
+            set: 0,
+            cpu: u32::from(is_last),
+            proto: 6,
+            src: "10.0.0.2".parse().unwrap(),
+            src_port: 0,
+            dst: "0.0.0.0".parse().unwrap(),
+            dst_port: 0,
+            states: 1,
+            total: 2,
+        };
+        Ok(FirewallTracks { tracks: vec![track], next: (!is_last).then(|| "1.0".to_owned()) })
+    }
+
+    fn firewall_nat(&mut self) -> Answer<Vec<FirewallNat>> {
+        Ok(vec![FirewallNat {
+            number: 1,
+            config: "if wan same_ports".into(),
+            address: Some("192.0.2.1".parse().unwrap()),
+            bindings: 2,
+            tcp: 2,
+            limit: 1000,
+            tcp_ports: 1,
+            ports: 64_512,
+            begun: 9,
+            no_port: 3,
+            ..FirewallNat::default()
+        }])
+    }
+
+    /// Two pages of one.
+    fn firewall_bindings(
+        &mut self,
+        number: u16,
+        after: Option<&str>,
+        _limit: usize,
+    ) -> Answer<FirewallBindings> {
+        if number != 1 {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no nat {number}")));
+        }
+        let is_last = after.is_some();
+        let binding = FirewallBinding {
+            cpu: u32::from(is_last),
+            proto: 6,
+            inside: "10.0.0.2".parse().unwrap(),
+            inside_port: 4000,
+            remote: "203.0.113.9".parse().unwrap(),
+            remote_port: if is_last { 443 } else { 80 },
+            outside: "192.0.2.1".parse().unwrap(),
+            outside_port: 23_456,
+            packets_out: 5,
+            packets_in: 4,
+            expires_s: 7440,
+        };
+        Ok(FirewallBindings { bindings: vec![binding], next: (!is_last).then(|| "1.0".to_owned()) })
+    }
+
+    fn firewall_prefixes(&mut self) -> Answer<Vec<FirewallPrefixes>> {
+        let config = "int_prefix fd00:1:: ext_if wan prefixlen 48".into();
+        Ok(vec![FirewallPrefixes { name: "inside".into(), config, active: true }])
+    }
+
+    fn firewall_shapes(&mut self) -> Answer<FirewallShapes> {
+        let own = FirewallShape {
+            limit: "50".into(),
+            weight: 1,
+            packets: 11,
+            bytes: 1100,
+            drops: 2,
+            waiting_packets: 1,
+            waiting_bytes: 100,
+            flows: 2,
+            ..FirewallShape::default()
+        };
+        let pipe = FirewallPipe {
+            number: 1,
+            config: "bw 10Mbit/s delay 20".into(),
+            bandwidth: 10_000_000,
+            delay_ms: 20,
+            scheduler: "wf2q+".into(),
+            own: own.clone(),
+            ..FirewallPipe::default()
+        };
+        let config = "pipe 1 weight 30".into();
+        let queue = FirewallQueue { number: 2, pipe: 1, config, own: FirewallShape { weight: 30, ..own } };
+        Ok(FirewallShapes { pipes: vec![pipe], queues: vec![queue] })
+    }
+
+    /// Two pages: the pipe's own queue on two CPUs, and the other queue.
+    fn firewall_flows(&mut self, after: Option<&str>, _limit: usize) -> Answer<FirewallFlows> {
+        let is_last = after.is_some();
+        let flow = |queue, packets| FirewallFlow {
+            pipe: 1,
+            queue,
+            cpu: u32::from(is_last),
+            overflow: false,
+            proto: 0,
+            src: "0.0.0.0".parse().unwrap(),
+            src_port: 0,
+            dst: "0.0.0.0".parse().unwrap(),
+            dst_port: 0,
+            flow_label: 0,
+            packets,
+            bytes: packets * 100,
+            drops: 1,
+            waiting_packets: 0,
+            waiting_bytes: 0,
+            flying: 0,
+        };
+        let flows = if is_last { vec![flow(0, 4), flow(2, 11)] } else { vec![flow(0, 7)] };
+        Ok(FirewallFlows { flows, next: (!is_last).then(|| "1.0".to_owned()) })
     }
 
     fn firewall_tables(&mut self) -> Answer<Vec<FirewallTable>> {

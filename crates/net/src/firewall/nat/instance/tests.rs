@@ -7,6 +7,7 @@ use wire::{icmp4, ip4, tcp, udp};
 
 use super::*;
 use crate::firewall::nat::Nat;
+use crate::firewall::nat::table::ByProtocol;
 use crate::kit::build::{echo_request, fix_ip4_checksum, ip, udp};
 use crate::kit::{Bench, load};
 use crate::rss::hash4;

@@ -30,6 +30,10 @@ impl<T> Own<T> {
             }
         }
         self.replan(new);
+        self.gone.retain(|(pipe, queue), _| match queue {
+            0 => new.pipe(*pipe).is_some(),
+            queue => new.queue(*queue).is_some(),
+        });
     }
 
     /// Whose turn it is, and what happens when, from the beginning.
@@ -168,6 +172,9 @@ impl<T> Own<T> {
     /// Ends an empty lane, with its queues.
     pub(super) fn remove_lane(&mut self, at: u32) {
         self.lose_lane(at);
+        if let Some(own) = self.lanes.get(at).map(|lane| lane.own) {
+            self.keep_total(own);
+        }
         let Some(mut lane) = self.lanes.remove(at) else { return };
         lane.clock.release();
         if lane.members == 1 {
@@ -184,6 +191,7 @@ impl<T> Own<T> {
     /// Ends an empty queue.
     pub(super) fn remove_queue(&mut self, at: u32) {
         self.lose_queue(at);
+        self.keep_total(at);
         let Some(queue) = self.store.queues.remove(at) else { return };
         if let Some(lane) = self.lanes.get_mut(queue.lane) {
             lane.members -= 1;

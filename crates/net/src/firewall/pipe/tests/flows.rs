@@ -123,3 +123,58 @@ fn a_scan_of_many_flows_leaves_tables_and_memory_bounded() {
     assert!(lab.pipes.show().len() <= own::FLOWS_MAX + 1);
     assert!(lab.pipes.held() < 10);
 }
+
+#[test]
+fn what_went_through_a_pipe_or_queue_stays_counted_when_its_flows_are_forgotten() {
+    let mut lab = Lab::with(PipeConfig { queue: masked(by_source()), ..bandwidth(GBIT) });
+    lab.pipe(2, bandwidth(GBIT));
+    lab.queue(5, QueueConfig { pipe: Some(2), ..masked(by_source()) });
+    let total = |lab: &Lab, pipe, queue| {
+        let totals = lab.pipes.totals();
+        totals.into_iter().find(|total| (total.pipe, total.queue) == (pipe, queue)).unwrap_or_default()
+    };
+    for flow in 1..=40 {
+        for to in [ONE, To::Queue(5)] {
+            lab.send(to, Of { flow, ..Of::len(100) }).unwrap();
+        }
+    }
+    lab.run_out();
+    for (pipe, queue) in [(1, 0), (0, 5)] {
+        let total = total(&lab, pipe, queue);
+        assert_eq!((total.count.packets, total.count.bytes, total.flows), (40, 4000, 40));
+    }
+    lab.now = lab.now + Duration::from_secs(2);
+    for flow in 100..200 {
+        for to in [ONE, To::Queue(5)] {
+            lab.send(to, Of { flow, ..Of::len(100) }).unwrap();
+        }
+    }
+    lab.run_out();
+    for (pipe, queue) in [(1, 0), (0, 5)] {
+        let total = total(&lab, pipe, queue);
+        assert_eq!(total.count.packets, 140);
+        assert!(total.flows < 140, "some are forgotten");
+    }
+    lab.delete(5, true);
+    assert_eq!(total(&lab, 0, 5).count.packets, 0);
+}
+
+#[test]
+fn page_by_page_each_queue_is_seen_once() {
+    let mut lab = Lab::with(PipeConfig { queue: masked(by_source()), ..bandwidth(MBIT) });
+    for flow in 1..=100 {
+        lab.send(ONE, Of { flow, ..Of::len(100) }).unwrap();
+    }
+    let (mut from, mut seen) = (0, std::collections::HashSet::new());
+    loop {
+        let (page, next) = lab.pipes.page(from, 7);
+        assert!(page.len() <= 7);
+        for listed in page {
+            assert_eq!((listed.pipe, listed.flying, listed.queue.count.packets), (1, 1, 1));
+            assert!(seen.insert(listed.flow.src));
+        }
+        let Some(next) = next else { break };
+        from = next;
+    }
+    assert_eq!(seen.len(), 100);
+}

@@ -12,7 +12,7 @@ fn page_by_page_each_state_is_seen_once_as_it_is() {
         }
         let (mut from, mut pages, mut ports) = (0, 0, HashSet::new());
         loop {
-            let (listed, next) = world.states.page(from, 64, world.now);
+            let (listed, next) = world.states.page(from, 64, false, world.now);
             assert!(listed.len() <= 64);
             for state in listed {
                 let [client, server] = state.ends;
@@ -31,12 +31,17 @@ fn page_by_page_each_state_is_seen_once_as_it_is() {
 }
 
 #[test]
-fn a_page_has_no_states_whose_lives_are_over() {
+fn a_page_has_states_whose_lives_are_over_only_if_they_are_asked_for() {
     let mut world = World::new(Family::V4);
     let flow = world.flow(Protocol::UDP, 5);
     world.install(flow, Seen::default());
-    assert_eq!(world.states.page(0, 10, world.now + Duration::from_secs(9)).0.len(), 1);
-    assert_eq!(world.states.page(0, 10, world.now + Duration::from_secs(10)), (Vec::new(), None));
+    let page = |with_ended, seconds| {
+        let (listed, next) = world.states.page(0, 10, with_ended, world.now + Duration::from_secs(seconds));
+        assert_eq!(next, None);
+        listed.iter().map(|state| state.left.as_secs()).collect::<Vec<_>>()
+    };
+    assert_eq!((page(false, 9), page(true, 9)), (vec![1], vec![1]));
+    assert_eq!((page(false, 10), page(true, 10)), (vec![], vec![0]));
 }
 
 #[test]
@@ -55,7 +60,7 @@ fn a_page_ends_after_so_many_places_even_if_they_are_empty() {
             world.states.remove(id, world.now);
         }
     }
-    let (listed, next) = world.states.page(0, usize::MAX, world.now);
+    let (listed, next) = world.states.page(0, usize::MAX, false, world.now);
     assert_eq!(next, u32::try_from(PLACES_PER_PAGE).ok());
     assert_eq!(listed.len(), PLACES_PER_PAGE / slab::SEGMENT);
 }

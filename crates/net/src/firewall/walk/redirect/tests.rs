@@ -154,7 +154,7 @@ fn states(bench: &Bench) -> usize {
 /// States of these kinds on each CPU.
 fn of_kind(bench: &Bench, kind: Kind) -> usize {
     let each = bench.netisrs.iter().filter_map(|netisr| netisr.cpu.firewall.as_ref());
-    each.flat_map(|firewall| firewall.states().page(0, 10_000, bench.now).0)
+    each.flat_map(|firewall| firewall.states().page(0, 10_000, false, bench.now).0)
         .filter(|listed| listed.kind == kind)
         .count()
 }
@@ -245,7 +245,7 @@ fn without_a_port_the_port_stays_and_datagrams_are_redirected_too() {
             assert_eq!(through(&mut bench, 1, &udp(back(inside), b"!!!")), Some(back(there)));
         }
         let each = bench.netisrs.iter().filter_map(|netisr| netisr.cpu.firewall.as_ref());
-        for listed in each.flat_map(|firewall| firewall.states().page(0, 10_000, bench.now).0) {
+        for listed in each.flat_map(|firewall| firewall.states().page(0, 10_000, false, bench.now).0) {
             assert_eq!(listed.packets, 4, "{:?}: both know all packets", listed.kind);
         }
         let (server, client) = (cast.server, cast.client);

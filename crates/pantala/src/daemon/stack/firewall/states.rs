@@ -4,49 +4,66 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::HashMap;
 
 use net::firewall::ruleset::{FlowId, RuleId};
-use net::firewall::state::{End, Kind, Listed, Phase};
+use net::firewall::state::{End, Group, Kind, Listed, Phase};
 
 use super::super::super::control::Control;
-use crate::api::{Error, ErrorKind, FirewallState, FirewallStateKind, FirewallStates};
-
-/// Where a page begins: on which CPU, and at which of its places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    cpu: usize,
-    place: u32,
-}
+use crate::api::{Error, FirewallState, FirewallStateKind, FirewallStates, FirewallTrack, FirewallTracks};
 
 /// Numbers and sets of rules.
 type Rules = HashMap<RuleId, (u16, u8)>;
 
 impl Control {
     /// Up to `limit` states, from a place that an earlier page has named.
-    pub(super) fn page_of_states(&self, after: Option<&str>, limit: usize) -> Result<FirewallStates, Error> {
-        let mut at = after.map_or(Ok(Place { cpu: 0, place: 0 }), Place::read)?;
+    pub(super) fn page_of_states(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        expired: bool,
+    ) -> Result<FirewallStates, Error> {
+        let rules = self.numbers_of_rules();
+        let page = self.page(after, limit, move |firewall, from, room, now| {
+            firewall.states().page(from, room, expired, now)
+        })?;
+        let states = page.rows.iter().filter_map(|(cpu, state)| self.state(state, *cpu, &rules)).collect();
+        Ok(FirewallStates { states, next: page.next })
+    }
+
+    /// The same of the groups that a `limit` counts.
+    pub(super) fn page_of_tracks(&self, after: Option<&str>, limit: usize) -> Result<FirewallTracks, Error> {
+        let rules = self.numbers_of_rules();
+        let page = self.page(after, limit, |firewall, from, room, _| {
+            let (mut found, most) = (Vec::new(), u32::try_from(room).unwrap_or(u32::MAX));
+            let next =
+                firewall.states().list_tracks(from, most, |group, states| found.push((*group, states)));
+            (found, next)
+        })?;
+        let track = |(cpu, (group, states)): &(u32, (Group, u32))| {
+            let (rule, set) = *rules.get(&group.rule)?;
+            Some(FirewallTrack {
+                rule,
+                set,
+                cpu: *cpu,
+                proto: group.proto,
+                src: address(group.src, group.is_ip4),
+                src_port: group.src.port,
+                dst: address(group.dst, group.is_ip4),
+                dst_port: group.dst.port,
+                states: *states,
+                total: self.wall.limits.count(group).into(),
+            })
+        };
+        Ok(FirewallTracks { tracks: page.rows.iter().filter_map(track).collect(), next: page.next })
+    }
+
+    fn numbers_of_rules(&self) -> Rules {
         let entries = self.wall.book.rules.entries().iter();
-        let rules: Rules = entries.map(|entry| (entry.id, (entry.rule.number, entry.rule.set))).collect();
-        let (cpus, mut states) = (self.cpus.iter().count(), Vec::new());
-        while at.cpu < cpus && states.len() < limit {
-            let (Place { cpu, place }, room) = (at, limit - states.len());
-            let page = self.cpus.call(cpu, move |netisr| {
-                let now = netisr.cpu.now;
-                netisr.cpu.firewall.as_deref().map(|firewall| firewall.states().page(place, room, now))
-            })?;
-            let (listed, next) = page.unwrap_or_default();
-            states.extend(listed.iter().filter_map(|state| self.state(state, cpu, &rules)));
-            at = next.map_or(Place { cpu: cpu + 1, place: 0 }, |place| Place { cpu, place });
-            if next.is_some() && listed.is_empty() {
-                break;
-            }
-        }
-        Ok(FirewallStates { states, next: (at.cpu < cpus).then(|| format!("{}.{}", at.cpu, at.place)) })
+        entries.map(|entry| (entry.id, (entry.rule.number, entry.rule.set))).collect()
     }
 
     /// A state whose rule is still there.
-    fn state(&self, state: &Listed, cpu: usize, rules: &Rules) -> Option<FirewallState> {
+    fn state(&self, state: &Listed, cpu: u32, rules: &Rules) -> Option<FirewallState> {
         let (rule, set) = *rules.get(&state.rule)?;
         let [src, dst] = state.ends;
-        let processor = self.cpus.iter().nth(cpu).map_or(0, |cpu| cpu.processor);
         Some(FirewallState {
             rule,
             set,
@@ -56,7 +73,7 @@ impl Control {
                 Kind::RedirectMaster => FirewallStateKind::RedirectMaster,
                 Kind::RedirectSlave => FirewallStateKind::RedirectSlave,
             },
-            cpu: u32::try_from(processor).unwrap_or(u32::MAX),
+            cpu,
             packets: state.packets,
             bytes: state.bytes,
             // What has begun to live has a second left.
@@ -72,7 +89,7 @@ impl Control {
     }
 }
 
-fn address(end: End, is_ip4: bool) -> IpAddr {
+pub(super) fn address(end: End, is_ip4: bool) -> IpAddr {
     match u32::try_from(end.addr) {
         Ok(bits) if is_ip4 => Ipv4Addr::from_bits(bits).into(),
         _ => Ipv6Addr::from_bits(end.addr).into(),
@@ -90,28 +107,9 @@ const fn word(phase: Phase) -> &'static str {
     }
 }
 
-impl Place {
-    fn read(text: &str) -> Result<Self, Error> {
-        let parts = text.split_once('.');
-        let place =
-            parts.and_then(|(cpu, place)| Some(Self { cpu: cpu.parse().ok()?, place: place.parse().ok()? }));
-        place.ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, format!("`{text}` is not what an answer has called next"))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_begins_where_an_answer_has_said() {
-        assert_eq!(Place::read("1.77"), Ok(Place { cpu: 1, place: 77 }));
-        for wrong in ["", "1", "x.1", "1.x", "1.2.3"] {
-            assert!(Place::read(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn addresses_are_those_of_their_family() {

@@ -204,3 +204,25 @@ fn the_short_way_of_bound_flows_is_the_careful_one() {
         worlds.iter_mut().for_each(|world| world.wait(7));
     }
 }
+
+#[test]
+fn an_instance_knows_how_many_flows_it_has_of_each_protocol_and_why_others_were_refused() {
+    let config = NatConfig { port_range: Some(5000..=5001), ..NatConfig::default() };
+    let mut world = World::new(1, &config);
+    for n in 0..3 {
+        world.out(&datagram((host(n), 4000), (far(1), 53)));
+        world.out(&segment((host(n), 4000), (far(1), 53), tcp::Flags::SYN));
+    }
+    world.sent(&echo_request(host(1).into(), far(1).into(), 7, 1, b""));
+    let instance = |world: &World| {
+        let instance = world.nats[0].get(1).unwrap();
+        (instance.table().by_protocol(), instance.totals())
+    };
+    let (has, totals) = instance(&world);
+    assert_eq!(has, ByProtocol { icmp: 1, tcp: 2, udp: 2, other: 0 });
+    assert_eq!(totals, Totals { begun: 5, no_port: 2, ..Totals::default() });
+    world.wait(302);
+    world.nats[0].expire(world.now, 1000);
+    let (has, totals) = instance(&world);
+    assert_eq!((has, totals.begun), (ByProtocol::default(), 5));
+}

@@ -1,0 +1,153 @@
+//! `ipfw nat show`, `ipfw nptv6 show`.
+
+use core::net::Ipv4Addr;
+
+use ipfw::command::NatConfig;
+use net::firewall::Firewall;
+use net::firewall::nat::instance::Totals;
+use net::firewall::nat::nptv6::Nptv6;
+use net::firewall::nat::shape::End;
+use net::firewall::nat::spec::{BINDINGS, Spec};
+use net::firewall::nat::table::{Binding, ByProtocol, Tick};
+use wire::Protocol;
+
+use super::super::super::control::Control;
+use crate::api::{Error, ErrorKind, FirewallBinding, FirewallBindings, FirewallNat, FirewallPrefixes};
+
+/// Flows that one CPU is asked for at once, to count their ports.
+const PORTS_PER_PAGE: usize = 4096;
+
+/// Ports, a bit each.
+struct Ports([u64; 1 << 10]);
+
+impl Control {
+    pub(super) fn list_nat(&self) -> Result<Vec<FirewallNat>, Error> {
+        self.wall.book.nat.iter().map(|(number, config)| self.instance(*number, config)).collect()
+    }
+
+    fn instance(&self, number: u16, config: &NatConfig) -> Result<FirewallNat, Error> {
+        let asked = self.cpus.call_all(move |netisr| {
+            let instance = netisr.cpu.firewall.as_deref().and_then(|firewall| firewall.nat().get(number));
+            instance.map(|instance| (instance.table().by_protocol(), instance.totals()))
+        })?;
+        let all: Vec<(ByProtocol, Totals)> = asked.into_iter().flatten().collect();
+        let has = |of: fn(&ByProtocol) -> usize| all.iter().map(|(has, _)| of(has) as u64).sum::<u64>();
+        let told = |of: fn(&Totals) -> u64| all.iter().map(|(_, totals)| of(totals)).sum::<u64>();
+        let spec = Spec::new(number, config, &self.tables, 0).ok();
+        let (icmp, tcp, udp) = (has(|has| has.icmp), has(|has| has.tcp), has(|has| has.udp));
+        Ok(FirewallNat {
+            number,
+            config: config.to_string().trim_start().to_owned(),
+            address: spec.as_ref().and_then(|spec| spec.addr).map(Ipv4Addr::from_bits),
+            bindings: icmp + tcp + udp + has(|has| has.other),
+            icmp,
+            tcp,
+            udp,
+            limit: (BINDINGS * self.cpus.iter().count()) as u64,
+            tcp_ports: self.ports_of(number, Protocol::TCP, tcp)?,
+            udp_ports: self.ports_of(number, Protocol::UDP, udp)?,
+            ports: spec.map_or(0, |spec| spec.range.len() as u64),
+            begun: told(|totals| totals.begun),
+            no_address: told(|totals| totals.no_address),
+            no_port: told(|totals| totals.no_port),
+            no_room: told(|totals| totals.no_room),
+        })
+    }
+
+    /// How many ports the flows of a protocol have, of which there are about `flows`.
+    fn ports_of(&self, number: u16, protocol: Protocol, flows: u64) -> Result<u64, Error> {
+        let mut ports = Ports([0; 1 << 10]);
+        let mut after = (flows > 0).then(String::new);
+        while let Some(from) = after {
+            let from = Some(from.as_str()).filter(|from| !from.is_empty());
+            let page = self.page(from, PORTS_PER_PAGE, move |firewall, from, room, _| {
+                bindings(firewall, number, from, room, |binding| (binding.protocol(), binding.outside().port))
+            })?;
+            let of_protocol = page.rows.iter().filter(|(_, (of, _))| *of == protocol.0);
+            of_protocol.for_each(|(_, (_, port))| ports.set(*port));
+            after = page.next;
+        }
+        Ok(ports.count())
+    }
+
+    pub(super) fn page_of_bindings(
+        &self,
+        number: u16,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<FirewallBindings, Error> {
+        if !self.wall.book.nat.contains_key(&number) {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no nat {number}")));
+        }
+        let page = self.page(after, limit, move |firewall, from, room, now| {
+            bindings(firewall, number, from, room, |binding| (*binding, binding.left_s(Tick::at(now))))
+        })?;
+        let live = page.rows.into_iter().filter(|(_, (_, left_s))| *left_s > 0);
+        let bindings = live.map(|(cpu, (binding, expires_s))| shown(cpu, &binding, expires_s));
+        Ok(FirewallBindings { bindings: bindings.collect(), next: page.next })
+    }
+
+    pub(super) fn list_prefixes(&self) -> Vec<FirewallPrefixes> {
+        let one = |(name, config): (&String, &ipfw::command::Nptv6Config)| FirewallPrefixes {
+            name: name.clone(),
+            config: config.to_string().trim_start().to_owned(),
+            active: Nptv6::new(config, &self.tables).is_ok(),
+        };
+        self.wall.book.prefixes.iter().map(one).collect()
+    }
+}
+
+/// What there is to say of an instance's bindings on one CPU, a page of them.
+fn bindings<T>(
+    firewall: &Firewall,
+    number: u16,
+    from: u32,
+    room: usize,
+    read: impl Fn(&Binding) -> T,
+) -> (Vec<T>, Option<u32>) {
+    let Some(instance) = firewall.nat().get(number) else { return (Vec::new(), None) };
+    let found: Vec<T> = instance.table().iter_from(from as usize).take(room).map(read).collect();
+    let end = from as usize + found.len();
+    (found, u32::try_from(end).ok().filter(|_| end < instance.table().len()))
+}
+
+fn shown(cpu: u32, binding: &Binding, expires_s: u32) -> FirewallBinding {
+    let (inside, outside, remote) = (binding.inside(), binding.outside(), binding.remote());
+    let address = |end: End| Ipv4Addr::from_bits(u32::try_from(end.addr).unwrap_or_default());
+    let [packets_out, packets_in] = binding.packets();
+    FirewallBinding {
+        cpu,
+        proto: binding.protocol(),
+        inside: address(inside),
+        inside_port: inside.port,
+        remote: address(remote),
+        remote_port: remote.port,
+        outside: address(outside),
+        outside_port: outside.port,
+        packets_out,
+        packets_in,
+        expires_s,
+    }
+}
+
+impl Ports {
+    fn set(&mut self, port: u16) {
+        self.0[usize::from(port >> 6)] |= 1 << (port & 63);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_counted_once() {
+        let mut ports = Ports([0; 1 << 10]);
+        [0, 63, 64, 65_535, 64, 0].into_iter().for_each(|port| ports.set(port));
+        assert_eq!(ports.count(), 4);
+    }
+}
