@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use dev::sys::caps::{CapabilitySet, effective};
 use dev::sys::xsk::XskSocket;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::lab::{Attach, Link};
 
@@ -31,6 +32,15 @@ pub(crate) fn lab(test: &str, links: &[Link]) -> bool {
 pub(crate) fn two_cpus(test: &str) -> bool {
     let cpus = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
     cpus >= 2 || skipped(test, "needs two CPUs")
+}
+
+/// Whether this process may have so many files open; if it may ask for them, it does.
+pub(crate) fn files(test: &str, count: u64) -> bool {
+    let limit = getrlimit(Resource::Nofile);
+    // What is refused shows below.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let is_enough = getrlimit(Resource::Nofile).current.is_none_or(|files| files >= count);
+    is_enough || skipped(test, &format!("no process may have {count} files"))
 }
 
 /// Whether a program is installed.
