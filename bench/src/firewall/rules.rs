@@ -64,26 +64,40 @@ pub fn shared(text: &str, tables: &Tables, cpus: u16) -> Result<Shared> {
     })
 }
 
-/// So many rules, of which packets of this protocol match the last alone: those before it are about hosts and ports that
-/// no packet has. `scope` is what each ends with, as `in`.
+/// One of many rules that no packet matches: it is about a host, from or to which packets go, and perhaps a port.
+#[derive(Clone, Debug)]
+pub struct Other {
+    /// Whether it lets packets pass.
+    pub allows: bool,
+    /// Whether the host is the source; else it is the destination.
+    pub is_from: bool,
+    /// The host.
+    pub host: String,
+    /// The destination port.
+    pub port: Option<u32>,
+}
+
+/// `count` of them.
+pub fn others(count: u32, family: Family) -> impl Iterator<Item = Other> {
+    (1..=count).map(move |n| {
+        let (is_from, port) = (n % 4 < 2, Some(2000 + n % 50).filter(|_| n % 4 != 1));
+        Other { allows: n % 4 == 2, is_from, host: host(n, family, 1), port }
+    })
+}
+
+/// So many rules, of which packets of this protocol match the last alone. `scope` is what each ends with, as `in`.
 #[must_use]
 pub fn hit_last(count: u32, family: Family, proto: &str, scope: &str) -> String {
     let mut text = String::new();
-    let mut add = |number: u32, body: String| _ = writeln!(text, "add {number} {body} {scope}");
-    for n in 1..count {
-        let (host, port) = (host(n, family, 1), 2000 + n % 50);
-        add(
-            n,
-            match n % 4 {
-                0 => format!("deny {proto} from {host} to any {port}"),
-                1 => format!("deny {proto} from {host} to any"),
-                2 => format!("allow {proto} from any to {host} {port}"),
-                _ => format!("deny {proto} from any to {host} {port}"),
-            },
-        );
+    for (number, Other { allows, is_from, host, port }) in (1..count).zip(others(count, family)) {
+        let action = if allows { "allow" } else { "deny" };
+        let ends = if is_from { format!("from {host} to any") } else { format!("from any to {host}") };
+        let port = port.map_or_else(String::new, |port| port.to_string());
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "add {number} {action} {proto} {ends} {port} {scope}");
     }
     if count > 0 {
-        add(count, format!("allow {proto} from any to any"));
+        let _ = writeln!(text, "add {count} allow {proto} from any to any {scope}");
     }
     text
 }

@@ -1,6 +1,7 @@
 //! What forwards between the two cables.
 
 mod af_xdp;
+mod filter;
 mod kernel;
 mod pantala;
 mod testpmd;
@@ -11,17 +12,14 @@ use anyhow::{Result, bail};
 use super::lab::{Lab, Receiver};
 use super::thread::Thread;
 
+pub use filter::Filter;
 pub use pantala::Pantala;
 
 /// Who forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The kernel, without any rules.
-    Kernel,
-    /// The kernel, with one stateful rule of nftables.
-    Stateful,
-    /// The kernel, translating addresses.
-    Masquerade,
+    /// The kernel, with rules of nftables.
+    Kernel(Filter),
     /// An XDP program of ours that asks the kernel's tables.
     Xdp,
     /// DPDK's testpmd on its AF_XDP driver.
@@ -30,21 +28,27 @@ pub enum Kind {
     Rings,
     /// pantala's driver without its stack.
     Driver,
-    /// pantala.
-    Pantala,
+    /// pantala, with rules of ipfw.
+    Pantala(Filter),
 }
 
 impl Kind {
     /// All of them, by name.
     pub const NAMES: &[(&str, Self)] = &[
-        ("kernel", Self::Kernel),
-        ("stateful", Self::Stateful),
-        ("masquerade", Self::Masquerade),
+        ("kernel", Self::Kernel(Filter::None)),
+        ("stateful", Self::Kernel(Filter::Stateful)),
+        ("masquerade", Self::Kernel(Filter::Translating)),
+        ("kernel-10", Self::Kernel(Filter::Rules(10))),
+        ("kernel-1000", Self::Kernel(Filter::Rules(1000))),
         ("xdp", Self::Xdp),
         ("testpmd", Self::Testpmd),
         ("rings", Self::Rings),
         ("driver", Self::Driver),
-        ("pantala", Self::Pantala),
+        ("pantala", Self::Pantala(Filter::None)),
+        ("pantala-stateful", Self::Pantala(Filter::Stateful)),
+        ("pantala-nat", Self::Pantala(Filter::Translating)),
+        ("pantala-10", Self::Pantala(Filter::Rules(10))),
+        ("pantala-1000", Self::Pantala(Filter::Rules(1000))),
     ];
 
     /// Reads a name.
@@ -116,16 +120,14 @@ pub fn stepped(kind: Kind, lab: &Lab) -> Result<Box<dyn Stepped>> {
 /// When something is missing on this machine, or it does not start.
 pub fn start(kind: Kind, lab: &Lab) -> Result<Box<dyn Router>> {
     let router: Box<dyn Router> = match kind {
-        Kind::Kernel => Box::new(kernel::Kernel::start(lab, None)?),
-        Kind::Stateful => Box::new(kernel::Kernel::start(lab, Some(kernel::STATEFUL))?),
-        Kind::Masquerade => Box::new(kernel::Kernel::start(lab, Some(kernel::MASQUERADE))?),
+        Kind::Kernel(filter) => Box::new(kernel::Kernel::start(lab, filter)?),
         Kind::Xdp => Box::new(xdp::Forward::start(lab)?),
         Kind::Testpmd => Box::new(testpmd::Testpmd::start(lab)?),
         Kind::Rings => Box::new(af_xdp::Worker::relay(lab)?),
         Kind::Driver => Box::new(af_xdp::Worker::driver(lab)?),
-        Kind::Pantala => Box::new(Pantala::start(lab)?),
+        Kind::Pantala(filter) => Box::new(Pantala::start(lab, filter)?),
     };
-    let has_sockets = matches!(kind, Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala);
+    let has_sockets = matches!(kind, Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala(_));
     lab.place_receiver(if has_sockets { Receiver::Polled } else { Receiver::Thread })?;
     Ok(router)
 }

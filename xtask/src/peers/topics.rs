@@ -1,6 +1,7 @@
 //! All contests, by topic.
 
 mod cpus;
+mod firewall;
 mod memif;
 mod null;
 mod overload;
@@ -41,6 +42,7 @@ pub fn contests() -> Vec<Contest> {
         scale::contests(),
         cpus::contests(),
         veth::contests(),
+        firewall::contests(),
         overload::contests(),
     ];
     all.into_iter().flatten().collect()

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use dev::sys::process::end_with_parent;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Figures, Router, Sent};
+use super::{Figures, Filter, Router, Sent};
 use crate::veth::frames::{self, Side};
 use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{Layout, ROUTER_CPU};
@@ -31,12 +31,12 @@ impl Pantala {
     ///
     /// # Errors
     /// When it is not there, or does not start.
-    pub fn start(lab: &Lab) -> Result<Self> {
+    pub fn start(lab: &Lab, filter: Filter) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("pantala");
         ensure!(program.exists(), "{} is missing: cargo build --release -p pantala", program.display());
         let folder = std::env::temp_dir().join(format!("pt-veth-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("pantala.toml"), config(lab))?;
+        std::fs::write(folder.join("pantala.toml"), config(lab, filter))?;
         let mut command = Command::new(&program);
         command.arg("--socket").arg(folder.join("control.sock"));
         command.args(["up", "-c"]).arg(folder.join("pantala.toml"));
@@ -130,7 +130,7 @@ fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-fn config(lab: &Lab) -> String {
+fn config(lab: &Lab, filter: Filter) -> String {
     let polling = match lab.layout {
         Layout::One => "never",
         Layout::Two => "always",
@@ -145,7 +145,10 @@ fn config(lab: &Lab) -> String {
         format!("cpus = [{ROUTER_CPU}]\npolling = \"{polling}\"\nforwarding = true\n\n"),
         interface("in", IN, Side::In),
         interface("out", OUT, Side::Out),
-        format!("[[route]]\nto = \"{to}\"\nvia = [\"{via}\"]\n"),
+        format!("[[route]]\nto = \"{to}\"\nvia = [\"{via}\"]\n\n"),
+        filter
+            .ipfw(lab.family)
+            .map_or_else(String::new, |rules| format!("[firewall]\nrules_text = '''\n{rules}'''\n")),
     ]
     .concat()
 }

@@ -74,7 +74,12 @@ fn one_cpu() -> Vec<Claim> {
     [Claim::Ratio { of: 0, to: 1, need: Need::AtLeast(0.9) }].into_iter().chain(shown).collect()
 }
 
-fn contest<const N: usize>(id: &'static str, what: &str, cases: [Veth; N], claims: Vec<Claim>) -> Contest {
+pub(super) fn contest(
+    id: &'static str,
+    what: &str,
+    cases: impl IntoIterator<Item = Veth>,
+    claims: Vec<Claim>,
+) -> Contest {
     let title = format!("64 bytes over veth, {what}");
     let cases = cases.into_iter().map(|case| Box::new(case) as Box<dyn Case>).collect();
     Contest { id, title, unit: "packets", bed: None, cases, claims }
@@ -115,9 +120,14 @@ impl Veth {
         Self { who, layout, family: 4, flows: 1, doorbells: false, program: PathBuf::new() }
     }
 
+    /// The same with other packets.
+    pub(super) fn of(self, family: u8, flows: u32) -> Self {
+        Self { family, flows, ..self }
+    }
+
     /// Whether it takes frames from AF_XDP sockets.
     fn has_sockets(&self) -> bool {
-        ["pantala", "testpmd", "rings", "driver"].contains(&self.who)
+        self.who.starts_with("pantala") || ["testpmd", "rings", "driver"].contains(&self.who)
     }
 
     /// Runs the program `veth` with these options besides its own, and answers what it said.
@@ -137,6 +147,12 @@ impl Case for Veth {
             "kernel" => "kernel",
             "stateful" => "kernel, stateful rule",
             "masquerade" => "kernel, masquerade",
+            "kernel-10" => "kernel, 10 rules",
+            "kernel-1000" => "kernel, 1000 rules",
+            "pantala-stateful" => "pantala, stateful rule",
+            "pantala-nat" => "pantala, NAT",
+            "pantala-10" => "pantala, 10 rules",
+            "pantala-1000" => "pantala, 1000 rules",
             "xdp" => "XDP, kernel's tables",
             "testpmd" => "testpmd mac, net_af_xdp",
             "rings" => "bare AF_XDP rings",
