@@ -1,9 +1,12 @@
 //! The frames that go round: 64 bytes, UDP, to a few destinations in turn.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
 
 use wire::ether::{self, EtherType, Mac};
 use wire::{Protocol, ip4, ip6, udp};
+
+use crate::program::Misused;
 
 /// Bytes of a frame, without the check sequence that no software sees.
 pub const FRAME_LEN: usize = 64;
@@ -24,6 +27,19 @@ pub enum Family {
     Ip4,
     /// IPv6.
     Ip6,
+}
+
+impl FromStr for Family {
+    type Err = Misused;
+
+    /// Reads `4` or `ip4`, `6` or `ip6`.
+    fn from_str(text: &str) -> Result<Self, Misused> {
+        match text.strip_prefix("ip").unwrap_or(text) {
+            "4" => Ok(Self::Ip4),
+            "6" => Ok(Self::Ip6),
+            _ => Err(Misused),
+        }
+    }
 }
 
 impl Family {

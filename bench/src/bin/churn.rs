@@ -3,7 +3,6 @@
 //! A million routes, 65536 of them asked for at random. Half the updates move a route to another next hop; the others
 //! announce a longer prefix within a route, and withdraw one announced before. All destinations always have a route, so
 //! nothing may be lost. What was taken out of the table is used again when the forwarding CPU has begun two more turns.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -13,7 +12,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use anyhow::{Result, anyhow, ensure};
 use bench::frames::Family;
+use bench::program::{self, Misused};
 use bench::router::{GATEWAYS, Router, config, gateway};
 use bench::wire::{Sink, Source, Supply};
 use bench::workload::{Random, Workload};
@@ -32,28 +33,16 @@ const SCATTER: usize = 0x9e37_79b1;
 const AT_ONCE: usize = 256;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Vec<u64> = args.iter().map_while(|arg| arg.parse().ok()).collect();
-    let [rate, ms] = numbers[..] else {
-        eprintln!("usage: churn UPDATES_PER_SECOND MILLISECONDS");
-        return ExitCode::from(2);
-    };
-    match run(rate, Duration::from_millis(ms)) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("churn: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    program::run("churn UPDATES_PER_SECOND MILLISECONDS", |args| match args {
+        [rate, ms] => run(program::read(rate)?, Duration::from_millis(program::read(ms)?)),
+        _ => Err(Misused.into()),
+    })
 }
 
-fn run(rate: u64, time: Duration) -> Result<String, String> {
+fn run(rate: u64, time: Duration) -> Result<String> {
     let hops = GATEWAYS.map(|host| [Hop::from(gateway(Family::Ip4, host))]);
     let prefixes: Vec<Prefix> = WORKLOAD.prefixes().collect();
-    let mut rib = Rib::new(Bounds::INTERNET).map_err(|error| error.to_string())?;
+    let mut rib = Rib::new(Bounds::INTERNET)?;
     load(&mut rib, &prefixes, &hops)?;
     let tables = Tables::with(config(Family::Ip4), rib.fib(), rib.hops());
     let forwarder = Forwarder::start(tables)?;
@@ -67,13 +56,14 @@ fn run(rate: u64, time: Duration) -> Result<String, String> {
 }
 
 /// Interfaces' routes, and the million: half through each gateway.
-fn load(rib: &mut Rib, prefixes: &[Prefix], hops: &[[Hop; 1]; 2]) -> Result<(), String> {
+fn load(rib: &mut Rib, prefixes: &[Prefix], hops: &[[Hop; 1]; 2]) -> Result<()> {
     let own = derived(&config(Family::Ip4).ifs);
     let own = own.iter().map(|(to, origin, hop)| Change { to: *to, origin: *origin, hops: hop });
     let many = prefixes.iter().zip(hops.iter().cycle());
     let many = many.map(|(to, hop)| Change { to: *to, origin: Origin::Learned, hops: hop });
     let refused = rib.load(&own.chain(many).collect::<Vec<_>>());
-    if refused.is_empty() { Ok(()) } else { Err(format!("{} routes were refused", refused.len())) }
+    ensure!(refused.is_empty(), "{} routes were refused", refused.len());
+    Ok(())
 }
 
 fn pin(cpu: usize) {
@@ -98,11 +88,11 @@ struct State {
 }
 
 impl Forwarder {
-    fn start(tables: Tables) -> Result<Self, String> {
+    fn start(tables: Tables) -> Result<Self> {
         let (supply, sent) = (Supply::default(), Arc::<AtomicUsize>::default());
         let source = Box::new(Source::new(WORKLOAD.frames(), Arc::clone(&supply)));
         let sink = Box::new(Sink::new(Arc::clone(&sent)));
-        let router = Router::on(Family::Ip4, tables, source, sink).map_err(|error| format!("{error:?}"))?;
+        let router = Router::on(Family::Ip4, tables, source, sink)?;
         let state = Arc::<State>::default();
         let seen = Arc::clone(&state);
         let last = thread::available_parallelism().map_or(1, usize::from) - 1;
@@ -122,9 +112,9 @@ impl Forwarder {
     }
 
     /// Packets that were forwarded, and that were not.
-    fn stop(self) -> Result<(usize, usize), String> {
+    fn stop(self) -> Result<(usize, usize)> {
         self.state.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| "the forwarding thread died".to_owned())
+        self.thread.join().map_err(|_| anyhow!("the forwarding thread died"))
     }
 }
 
@@ -157,13 +147,7 @@ impl Updates {
     }
 
     /// Makes `rate` updates a second for so long; answers how many were made.
-    fn keep_up(
-        mut self,
-        rib: &mut Rib,
-        rate: u64,
-        time: Duration,
-        forwarder: &Forwarder,
-    ) -> Result<usize, String> {
+    fn keep_up(mut self, rib: &mut Rib, rate: u64, time: Duration, forwarder: &Forwarder) -> Result<usize> {
         let (began, mut made) = (Instant::now(), 0);
         while began.elapsed() < time {
             let due = usize::try_from(u128::from(rate) * began.elapsed().as_micros() / 1_000_000);
@@ -176,7 +160,7 @@ impl Updates {
     }
 
     /// One batch through its three phases.
-    fn batch(&mut self, rib: &mut Rib, count: usize, forwarder: &Forwarder) -> Result<(), String> {
+    fn batch(&mut self, rib: &mut Rib, count: usize, forwarder: &Forwarder) -> Result<()> {
         let hops = self.hops;
         let updates: Vec<_> = (0..count).map(|_| self.one()).collect();
         let change = |(to, hop): &(Prefix, Option<usize>)| Change {
@@ -187,9 +171,7 @@ impl Updates {
         let prepared = rib.prepare(&updates.iter().map(change).collect::<Vec<_>>());
         let committed = rib.commit();
         let refused = prepared.refused.len() + committed.refused.len();
-        if refused > 0 || prepared.hops.is_some() {
-            return Err(format!("{refused} updates were refused, or a hop is new"));
-        }
+        ensure!(refused == 0 && prepared.hops.is_none(), "{refused} updates were refused, or a hop is new");
         forwarder.quiesce();
         rib.retire(committed.epoch);
         Ok(())

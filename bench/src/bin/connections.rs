@@ -40,26 +40,18 @@ const WINDOW: Duration = Duration::from_secs(1);
 fn main() -> ExitCode {
     program::run(USAGE, |args| match args {
         ["count", "links", _, family] => {
-            let passed = count_these_links(&mut Links::new(read_family(family)?)?);
+            let passed = count_these_links(&mut Links::new(program::read(family)?)?);
             ensure!(passed == LINKED * Cpu::EACH_TURN, "{passed} segments");
             Ok(String::new())
         }
         ["count", guard, cpus, family] => {
             let (guard, cpus) = (Guard::named(guard)?, program::read(cpus)?);
-            let mut router = Router::new(read_family(family)?, guard, cpus, PER_SECOND_COUNTED)?;
+            let mut router = Router::new(program::read(family)?, guard, cpus, PER_SECOND_COUNTED)?;
             count_these_turns(&mut router, turns(cpus));
             Ok(String::new())
         }
         _ => tables(args),
     })
-}
-
-fn read_family(arg: &str) -> Result<Family> {
-    match arg {
-        "4" => Ok(Family::Ip4),
-        "6" => Ok(Family::Ip6),
-        _ => Err(Misused.into()),
-    }
 }
 
 /// What valgrind counts.

@@ -1,18 +1,19 @@
 //! Forwards on several CPUs: `cpus time N match|hashed|cross|apart MILLISECONDS` on real ones, from the last one down, and
 //! answers packets per second of CPU time; `cpus count N RINGS PACKETS` one after the other on one, for valgrind.
 //! `apart` are N routers of one CPU each, which know nothing of each other: what the machine gives to N CPUs at once.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::time::Duration;
 use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use anyhow::{Result, ensure};
+use bench::clock::cpu_time;
 use bench::cpus::{One, Rings, drain, router};
 use bench::frames::Family;
+use bench::program::{self, Misused};
 use pkt::ArenaError;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Packets that come to a CPU in one turn.
 const AT_ONCE: usize = 64;
@@ -22,23 +23,22 @@ const TURNS: usize = 64;
 const WARM_UP: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [what, cpus, rings, amount] = args.as_slice() else { return usage() };
-    let (Ok(cpus), Ok(amount)) = (cpus.parse(), amount.parse()) else { return usage() };
-    let together = |rings| router(Family::Ip4, cpus, rings);
-    let all = match rings.as_str() {
-        "match" => together(Rings::Match),
-        "hashed" => together(Rings::MatchHashed),
-        "cross" => together(Rings::Cross),
-        "apart" => apart(cpus),
-        _ => return usage(),
-    };
-    let Ok(all) = all else { return failure("no memory") };
-    match what.as_str() {
-        "time" => time(all, Duration::from_millis(amount)),
-        "count" => count(all, usize::try_from(amount).unwrap_or_default()),
-        _ => usage(),
-    }
+    program::run("cpus time|count CPUS match|hashed|cross|apart MILLISECONDS|PACKETS", |args| {
+        let [what, cpus, rings, amount] = args else { return Err(Misused.into()) };
+        let cpus = program::read(cpus)?;
+        let all = match *rings {
+            "match" => router(Family::Ip4, cpus, Rings::Match),
+            "hashed" => router(Family::Ip4, cpus, Rings::MatchHashed),
+            "cross" => router(Family::Ip4, cpus, Rings::Cross),
+            "apart" => apart(cpus),
+            _ => return Err(Misused.into()),
+        }?;
+        match *what {
+            "time" => Ok(time(all, Duration::from_millis(program::read(amount)?))),
+            "count" => count(all, program::read(amount)?),
+            _ => Err(Misused.into()),
+        }
+    })
 }
 
 /// Routers that share nothing.
@@ -47,18 +47,8 @@ fn apart(cpus: u16) -> Result<Vec<One>, ArenaError> {
     Ok(routers.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-fn usage() -> ExitCode {
-    eprintln!("usage: cpus time|count CPUS match|hashed|cross|apart MILLISECONDS|PACKETS");
-    ExitCode::from(2)
-}
-
-fn failure(why: &str) -> ExitCode {
-    eprintln!("cpus: {why}");
-    ExitCode::FAILURE
-}
-
 /// All CPUs at the same time, each on one of the machine's.
-fn time(all: Vec<One>, time: Duration) -> ExitCode {
+fn time(all: Vec<One>, time: Duration) -> String {
     let start = Arc::new(Barrier::new(all.len()));
     let last = thread::available_parallelism().map_or(1, usize::from) - 1;
     let threads: Vec<_> = (0..all.len())
@@ -71,8 +61,7 @@ fn time(all: Vec<One>, time: Duration) -> ExitCode {
     let results: Vec<(usize, f64)> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
     let packets: usize = results.iter().map(|result| result.0).sum();
     let seconds: f64 = results.iter().map(|result| result.1).sum();
-    println!("{{\"packets_per_cpu_second\":{:.0}}}", packets as f64 / seconds);
-    ExitCode::SUCCESS
+    format!("{{\"packets_per_cpu_second\":{:.0}}}", packets as f64 / seconds)
 }
 
 /// Packets that leave in this time, and the seconds of CPU time that they take.
@@ -83,9 +72,9 @@ fn run(mut one: One, cpu: usize, time: Duration, start: &Barrier) -> (usize, f64
     let _ = sched_setaffinity(None, &cpus);
     start.wait();
     until(&mut one, WARM_UP);
-    let (packets, seconds) = (one.forward(0, 0), cpu_seconds());
+    let (packets, worked) = (one.forward(0, 0), cpu_time());
     until(&mut one, time);
-    (one.forward(0, 0) - packets, cpu_seconds() - seconds)
+    (one.forward(0, 0) - packets, (cpu_time() - worked).as_secs_f64())
 }
 
 fn until(one: &mut One, time: Duration) {
@@ -95,14 +84,8 @@ fn until(one: &mut One, time: Duration) {
     }
 }
 
-/// What this thread has used so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 /// So many packets in all, each CPU in its turn.
-fn count(mut all: Vec<One>, packets: usize) -> ExitCode {
+fn count(mut all: Vec<One>, packets: usize) -> Result<String> {
     let sent = |all: &mut [One]| all.iter_mut().map(|one| one.forward(0, 0)).sum::<usize>();
     let before = sent(&mut all);
     for _ in 0..packets / AT_ONCE / all.len() {
@@ -110,5 +93,6 @@ fn count(mut all: Vec<One>, packets: usize) -> ExitCode {
     }
     drain(&mut all);
     let forwarded = sent(&mut all) - before;
-    if forwarded == packets { ExitCode::SUCCESS } else { failure(&format!("{forwarded} of {packets}")) }
+    ensure!(forwarded == packets, "{forwarded} of {packets}");
+    Ok(String::new())
 }

@@ -4,15 +4,18 @@
 //! CPU.
 //!
 //! `fib count 4|6 LOOKUPS` looks up among few routes, to be watched by valgrind.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with lines")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "each row is there as soon as it is known")]
 #![expect(clippy::cast_possible_truncation, reason = "random numbers are cut to size")]
 
 use core::net::IpAddr;
 use core::time::Duration;
 use std::process::ExitCode;
 
+use anyhow::Context;
+use bench::clock::cpu_time;
 use bench::frames::Family;
 use bench::internet::{self, Entry, ROUTES4, ROUTES6, Random, Traffic};
+use bench::program::{self, Misused};
 use net::fib::{Bounds, Change, Fib, Hop, HopId, Origin, Prefix, Rib, To};
 
 /// Next hops of the table.
@@ -27,25 +30,18 @@ const VECTORS: [usize; 3] = [1, 64, 256];
 const BATCH: usize = 256;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match args[..] {
-        ["count", family, lookups] => lookups.parse().ok().and_then(|lookups| count(family == "4", lookups)),
-        [] => run(Duration::from_secs(9)),
-        [ms] => ms.parse().ok().and_then(|ms| run(Duration::from_millis(ms))),
-        _ => None,
-    };
-    if done.is_some() {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("usage: fib [MILLISECONDS] | fib count 4|6 LOOKUPS");
-    ExitCode::from(2)
-}
-
-/// Processor time that this thread has had: others may want the machine too.
-fn now() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    program::run("fib [MILLISECONDS] | fib count 4|6 LOOKUPS", |args| {
+        let done = match args {
+            ["count", family, lookups] => {
+                let is_v4 = program::read::<Family>(family)? == Family::Ip4;
+                count(is_v4, program::read(lookups)?)
+            }
+            [] => run(Duration::from_secs(9)),
+            [ms] => run(Duration::from_millis(program::read(ms)?)),
+            _ => return Err(Misused.into()),
+        };
+        done.map(|()| String::new()).context("no memory")
+    })
 }
 
 fn run(time: Duration) -> Option<()> {
@@ -68,9 +64,9 @@ fn run(time: Duration) -> Option<()> {
 fn load(rib: &mut Rib, tables: &[Vec<Entry>; 2]) {
     let hops = hops();
     let changes = tables.each_ref().map(|table| changes(table, &hops));
-    let start = now();
+    let start = cpu_time();
     let refused = changes.iter().map(|changes| rib.load(changes).len()).sum::<usize>();
-    let took = now() - start;
+    let took = cpu_time() - start;
     let usage = rib.usage();
     println!(
         r#"{{"row":"load","routes":{},"refused":{refused},"seconds":{:.3}}}"#,
@@ -129,9 +125,9 @@ impl Row {
     }
 
     fn measure(&mut self, fib: &Fib, time: Duration) {
-        let (start, mut lookups) = (now(), 0);
+        let (start, mut lookups) = (cpu_time(), 0);
         let mut hops = [HopId::NO_ROUTE; 256];
-        while now() - start < time {
+        while cpu_time() - start < time {
             for keys in self.keys4.chunks(self.at_once) {
                 fib.lookup4(keys, &mut hops[..keys.len()]);
             }
@@ -141,7 +137,7 @@ impl Row {
             core::hint::black_box(&hops);
             lookups += self.keys4.len() + self.keys6.len();
         }
-        self.rates.push(lookups as f64 / (now() - start).as_secs_f64());
+        self.rates.push(lookups as f64 / (cpu_time() - start).as_secs_f64());
     }
 
     fn print(&mut self) {
@@ -161,20 +157,20 @@ fn update(rib: &mut Rib, table: &[Entry]) {
     };
     let family = if table[0].0.addr().is_ipv4() { 4 } else { 6 };
     let entries = pick(100_000);
-    let start = now();
+    let start = cpu_time();
     changes(&entries, &hops).chunks(BATCH).for_each(|batch| step(rib, batch));
-    say("change", family, entries.len(), now() - start);
+    say("change", family, entries.len(), cpu_time() - start);
     let mut entries = pick(50_000);
     entries.sort_by_key(|(prefix, _)| *prefix);
     entries.dedup_by_key(|(prefix, _)| *prefix);
     let back = changes(&entries, &hops);
     let away: Vec<_> = back.iter().map(|change| Change { hops: &[], ..*change }).collect();
-    let start = now();
+    let start = cpu_time();
     for (away, back) in away.chunks(BATCH).zip(back.chunks(BATCH)) {
         step(rib, away);
         step(rib, back);
     }
-    say("delete and add", family, 2 * entries.len(), now() - start);
+    say("delete and add", family, 2 * entries.len(), cpu_time() - start);
 }
 
 /// A default route comes and goes: all that nothing more specific leads to changes.
@@ -182,10 +178,10 @@ fn default_route(rib: &mut Rib, table: &[Entry]) {
     let (hops, is_v4) = (hops(), table[0].0.addr().is_ipv4());
     let zero = if is_v4 { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
     let Some(to) = Prefix::new(zero, 0) else { return };
-    let start = now();
+    let start = cpu_time();
     step(rib, &[Change { to, origin: Origin::Static, hops: &hops[0] }]);
     step(rib, &[Change { to, origin: Origin::Static, hops: &[] }]);
-    let ms = (now() - start).as_secs_f64() * 500.0;
+    let ms = (cpu_time() - start).as_secs_f64() * 500.0;
     println!(r#"{{"row":"default route","family":{},"ms":{ms:.1}}}"#, if is_v4 { 4 } else { 6 });
 }
 

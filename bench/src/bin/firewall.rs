@@ -30,8 +30,7 @@ const COUNTED: usize = 64;
 fn main() -> ExitCode {
     program::run(USAGE, |args| match args {
         ["count", row, family] => {
-            let family = if *family == "4" { Family::Ip4 } else { Family::Ip6 };
-            let mut router = named(row)?.router(family)?;
+            let mut router = named(row)?.router(program::read(family)?)?;
             count_these_turns(&mut router);
             Ok(String::new())
         }

@@ -5,39 +5,42 @@
 //! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
 //! without a stack between them: what the harness itself costs.
-#![expect(clippy::print_stderr, reason = "a program that says how it is used")]
 
 use std::process::ExitCode;
 
+use anyhow::{Context, Result, ensure};
 use bench::cpus::{self, Rings};
 use bench::elsewhere;
 use bench::frames::Family;
+use bench::program::{self, Misused};
 use bench::router::Router;
 
+const USAGE: &str =
+    "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS PACKETS_A_TURN PACKETS";
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [what, at_once, packets] = args.as_slice() else { return usage() };
-    let (Ok(at_once), Ok(packets)) = (at_once.parse::<usize>(), packets.parse::<usize>()) else {
-        return usage();
-    };
-    let turns = packets / at_once.max(1);
-    let forwarded = match what.as_str() {
+    program::run(USAGE, |args| {
+        let [what, at_once, packets] = args else { return Err(Misused.into()) };
+        let (at_once, packets): (usize, usize) = (program::read(at_once)?, program::read(packets)?);
+        run(what, packets / at_once.max(1), at_once)
+    })
+}
+
+fn run(what: &str, turns: usize, at_once: usize) -> Result<String> {
+    let forwarded = match what {
         "ip4" => route(Family::Ip4, turns, at_once),
         "ip6" => route(Family::Ip6, turns, at_once),
         "all4" => route_beside_all(Family::Ip4, turns, at_once),
         "all6" => route_beside_all(Family::Ip6, turns, at_once),
         "indirect" => Router::indirect(Family::Ip4).ok().map(|mut router| router.forward(turns, at_once)),
         "wire" => bench::wire::pass(turns, at_once).ok(),
-        several => match several_cpus(several) {
-            Some((cpus, rings)) => route_among(cpus, rings, turns, at_once),
-            None => return usage(),
-        },
+        several => {
+            let (cpus, rings) = several_cpus(several).context(Misused)?;
+            route_among(cpus, rings, turns, at_once)
+        }
     };
-    if forwarded == Some(turns * at_once) {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("{forwarded:?} frames of {} were forwarded", turns * at_once);
-    ExitCode::FAILURE
+    ensure!(forwarded == Some(turns * at_once), "{forwarded:?} frames of {} were forwarded", turns * at_once);
+    Ok(String::new())
 }
 
 fn route(family: Family, turns: usize, at_once: usize) -> Option<usize> {
@@ -70,10 +73,3 @@ fn route_among(cpus: u16, rings: Rings, turns: usize, at_once: usize) -> Option<
 
 /// Turns after which nothing is on its way to another CPU any more.
 const SETTLING: usize = 2;
-
-fn usage() -> ExitCode {
-    eprintln!(
-        "usage: forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS PACKETS_A_TURN PACKETS"
-    );
-    ExitCode::from(2)
-}

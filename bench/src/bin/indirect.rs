@@ -1,12 +1,14 @@
 //! Times direct input beside a queue of 50 between driver and stack: `indirect ip4|ip6 MILLISECONDS`, answers one line of
 //! JSON. Slices of both alternate; the ratio is the median of pairs.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::Context;
+use bench::clock::Quartiles;
 use bench::frames::Family;
+use bench::program::{self, Misused};
 use bench::router::Router;
 
 /// Pairs of slices that the time is cut into.
@@ -16,23 +18,13 @@ const AT_ONCE: usize = 256;
 const TURNS: usize = 16;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let parsed = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ip4", time] => time.parse().ok().map(|ms| (Family::Ip4, ms)),
-        ["ip6", time] => time.parse().ok().map(|ms| (Family::Ip6, ms)),
-        _ => None,
-    };
-    let Some((family, ms)) = parsed else {
-        eprintln!("usage: indirect ip4|ip6 MILLISECONDS");
-        return ExitCode::from(2);
-    };
-    match measure(family, Duration::from_millis(ms)) {
-        Some(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
+    program::run("indirect ip4|ip6 MILLISECONDS", |args| match args {
+        [family, ms] => {
+            let (family, time) = (program::read(family)?, Duration::from_millis(program::read(ms)?));
+            measure(family, time).context("no memory")
         }
-        None => ExitCode::FAILURE,
-    }
+        _ => Err(Misused.into()),
+    })
 }
 
 fn measure(family: Family, time: Duration) -> Option<String> {
@@ -46,12 +38,8 @@ fn measure(family: Family, time: Duration) -> Option<String> {
             pairs.push(both);
         }
     }
-    let middle = |of: fn(&(f64, f64)) -> f64| {
-        let mut all: Vec<f64> = pairs.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
-    };
-    let (direct, indirect, ratio) = (middle(|p| p.0)?, middle(|p| p.1)?, middle(|p| p.1 / p.0)?);
+    let middle = |of: fn(&(f64, f64)) -> f64| Quartiles::of(pairs.iter().map(of).collect()).median;
+    let (direct, indirect, ratio) = (middle(|p| p.0), middle(|p| p.1), middle(|p| p.1 / p.0));
     Some(format!("{{\"direct_ns\":{direct:.2},\"indirect_ns\":{indirect:.2},\"ratio\":{ratio:.3}}}"))
 }
 

@@ -3,7 +3,6 @@
 //!
 //! It says the nanoseconds of a packet; run it with two numbers of packets under `valgrind --tool=callgrind` and divide the
 //! difference for the instructions.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::hint::black_box;
 use core::net::Ipv4Addr;
@@ -11,6 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::{Context, Result};
+use bench::program::{self, Misused};
 use ipfw::command::NatConfig;
 use net::count::Counters;
 use net::firewall::nat::Nat;
@@ -30,17 +31,7 @@ const PAYLOAD: [u8; 18] = [0; 18];
 const HEADERS: usize = ip4::HEADER_LEN + udp::HEADER_LEN;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match run(&args) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("nat: {why}\nusage: nat out|in|none BINDINGS PACKETS");
-            ExitCode::FAILURE
-        }
-    }
+    program::run("nat out|in|none BINDINGS PACKETS", run)
 }
 
 /// Where the next packet goes.
@@ -59,21 +50,20 @@ struct Bench {
     pool: Pool,
 }
 
-fn run(args: &[String]) -> Result<String, String> {
-    let [way, bindings, packets] = args else { return Err("three arguments".into()) };
-    let bindings: u32 = bindings.parse().map_err(|_| "no number of bindings")?;
-    let packets: usize = packets.parse().map_err(|_| "no number of packets")?;
-    let pool = Arena::carve(1, 64, false).map_err(|error| error.to_string())?.pop().ok_or("no memory")?;
+fn run(args: &[&str]) -> Result<String> {
+    let [way, bindings, packets] = args else { return Err(Misused.into()) };
+    let (bindings, packets): (u32, usize) = (program::read(bindings)?, program::read(packets)?);
+    let pool = Arena::carve(1, 64, false)?.pop().context("no memory")?;
     let (secret, placement) = (Secret::new(1), Placement::new(8));
     let mut bench = Bench { nat: Nat::default(), secret, counters: Counters::default(), placement, pool };
     let config = NatConfig { ip: Some(OUTSIDE), ..NatConfig::default() };
-    let mut spec = Spec::new(1, &config, &Tables::default(), 42).map_err(|error| error.to_string())?;
+    let mut spec = Spec::new(1, &config, &Tables::default(), 42)?;
     spec.max = usize::MAX;
     bench.nat.configure(Arc::new(spec), &mut bench.secret);
-    let mut pkt = bench.pool.take().ok_or("no buffer")?;
-    let flows = bench.flows(&mut pkt, bindings, way == "in");
-    let is_empty = way == "none";
-    let way = if way == "in" { Way::In } else { Way::Out };
+    let mut pkt = bench.pool.take().context("no buffer")?;
+    let flows = bench.flows(&mut pkt, bindings, *way == "in");
+    let is_empty = *way == "none";
+    let way = if *way == "in" { Way::In } else { Way::Out };
     let (began, mut translated) = (Instant::now(), 0);
     for flow in flows.iter().cycle().take(packets) {
         write(&mut pkt, black_box(*flow));
@@ -82,7 +72,7 @@ fn run(args: &[String]) -> Result<String, String> {
         }
         black_box(pkt.window(0));
     }
-    let ns = began.elapsed().as_nanos() / u128::try_from(packets.max(1)).unwrap_or(1);
+    let ns = began.elapsed().as_nanos() / packets.max(1) as u128;
     bench.pool.give(pkt);
     Ok(format!("bindings {} translated {translated} ns {ns}", flows.len()))
 }

@@ -2,48 +2,34 @@
 //! long. Says what became of it, one `NAME = VALUE` a line.
 //!
 //! One thread forwards. The other calls it through the port that the control path uses, every 10 ms.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that says what it measured")]
 
+use core::fmt::Write as _;
 use core::time::Duration;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, ensure};
 use bench::frames::Family;
 use bench::overload::{Overload, Slice, Step};
+use bench::program::{self, Misused};
 use dev::sys::affinity;
 use net::msg::{Msg, Remote};
 
-const USAGE: &str = "usage: overload ip4|ip6 MILLISECONDS";
 /// Between two calls.
 const CALL_EVERY: Duration = Duration::from_millis(10);
 /// After which a call counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    match arguments().and_then(|(family, each)| run(family, each)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("overload: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::run("overload ip4|ip6 MILLISECONDS", |args| match args {
+        [family, ms] => run(program::read(family)?, Duration::from_millis(program::read(ms)?)),
+        _ => Err(Misused.into()),
+    })
 }
 
-fn arguments() -> Result<(Family, Duration)> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [family, ms] = args.as_slice() else { bail!(USAGE) };
-    let family = match family.as_str() {
-        "ip4" => Family::Ip4,
-        "ip6" => Family::Ip6,
-        _ => bail!(USAGE),
-    };
-    Ok((family, Duration::from_millis(ms.parse().context(USAGE)?)))
-}
-
-fn run(family: Family, each: Duration) -> Result<()> {
+fn run(family: Family, each: Duration) -> Result<String> {
     let (mut router, remote) = Overload::new(family)?;
     let processors = thread::available_parallelism().map_or(1, usize::from);
     ensure!(processors > 1, "who calls needs a CPU of his own");
@@ -64,12 +50,14 @@ fn run(family: Family, each: Duration) -> Result<()> {
         thread::sleep(CALL_EVERY);
     }
     let (steps, afterwards) = forwarder.join().map_err(|_| anyhow!("the forwarding thread died"))??;
-    say(&steps, afterwards);
+    let mut text = String::new();
+    say(&mut text, &steps, afterwards)?;
     let (median, worst) = median_and_worst(calls);
-    println!(
+    writeln!(
+        text,
         "control calls lost = {lost}\ncontrol call us = {median:.1}\nworst control call us = {worst:.1}"
-    );
-    Ok(())
+    )?;
+    Ok(text)
 }
 
 /// Has the netisr run something, and answers how long that took there and back.
@@ -81,35 +69,37 @@ fn call(remote: &Remote) -> Result<Duration, RecvTimeoutError> {
     told.recv_timeout(PATIENCE).map(|()| began.elapsed())
 }
 
-fn say(steps: &[Step], (through, missing): (f64, usize)) {
+fn say(text: &mut String, steps: &[Step], (through, missing): (f64, usize)) -> core::fmt::Result {
     for Step { load, slices } in steps {
         let step = Step { load: *load, slices: slices.clone() };
         let answers = slices.iter().flat_map(|slice| slice.answers.clone()).collect();
         let (answer, worst) = median_and_worst(answers);
         let (asked, answered) =
             slices.iter().fold((0, 0), |sum, slice| (sum.0 + slice.pings.0, sum.1 + slice.pings.1));
-        println!(
+        writeln!(
+            text,
             "load {load}x = offered {:.0} delivered {:.0}, pings answered {answered}/{asked} in {answer:.1} us (worst {worst:.1})",
             step.median(offered),
             step.median(Slice::rate)
-        );
+        )?;
     }
     let plateau = steps.iter().map(|step| step.median(Slice::rate)).fold(0.0, f64::max);
     if let Some(heaviest) = steps.iter().rfind(|step| step.load.is_finite()) {
         let (offered, delivered) = (heaviest.median(offered), heaviest.median(Slice::rate));
-        println!("offered = {offered:.0}\ndelivered = {delivered:.0}");
-        println!("percent of the plateau = {:.1}", 100.0 * delivered / plateau);
-        println!("times offered = {:.1}", offered / plateau);
-        println!(
+        writeln!(text, "offered = {offered:.0}\ndelivered = {delivered:.0}")?;
+        writeln!(text, "percent of the plateau = {:.1}", 100.0 * delivered / plateau)?;
+        writeln!(text, "times offered = {:.1}", offered / plateau)?;
+        writeln!(
+            text,
             "doorbells a frame = {:.4}",
             heaviest.median(|slice| slice.doorbells as f64 / slice.frames.1 as f64)
-        );
+        )?;
     }
     let slices = || steps.iter().flat_map(|step| &step.slices);
-    println!("pings lost = {}", slices().map(|slice| slice.pings.0 - slice.pings.1).sum::<usize>());
+    writeln!(text, "pings lost = {}", slices().map(|slice| slice.pings.0 - slice.pings.1).sum::<usize>())?;
     let (answer, _) = median_and_worst(slices().flat_map(|slice| slice.answers.clone()).collect());
-    println!("answer us = {answer:.1}");
-    println!("percent afterwards = {:.2}\nbuffers missing = {missing}", 100.0 * through);
+    writeln!(text, "answer us = {answer:.1}")?;
+    writeln!(text, "percent afterwards = {:.2}\nbuffers missing = {missing}", 100.0 * through)
 }
 
 fn offered(slice: &Slice) -> f64 {

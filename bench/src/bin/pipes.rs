@@ -7,11 +7,12 @@
 //! Two runs of different lengths tell the instructions per packet; those of `nothing` are the loop's own. Packets of 64
 //! bytes from 64 hosts come 32 at a time, as fast as the pipe of 10 Gbit/s sends them; with a delay more slowly, so that
 //! there is room for those on their way.
-#![expect(clippy::print_stderr, reason = "a program that answers with lines")]
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::{Context, ensure};
+use bench::program::{self, Misused};
 use ipfw::command::{FlowMask, PipeConfig, QueueConfig, Scheduler};
 use ipfw::rule::Hook;
 use net::cpu::CpuId;
@@ -48,24 +49,19 @@ const FQ_CODEL: Scheduler = Scheduler::FqCodel {
 };
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match args[..] {
-        [shape, packets] if SHAPES.iter().any(|(name, _)| *name == shape) => {
-            packets.parse().ok().and_then(|packets| count(shape, packets))
+    let shapes: String = SHAPES.iter().map(|(name, what)| format!("\n  {name:10}{what}")).collect();
+    program::run(&format!("pipes SHAPE PACKETS{shapes}"), |args| match args {
+        [shape, packets] if SHAPES.iter().any(|(name, _)| name == shape) => {
+            let lost = count(shape, program::read(packets)?).context("no memory")?;
+            ensure!(lost == 0, "{lost} packets were not let in: the numbers are of something else");
+            Ok(String::new())
         }
-        _ => None,
-    };
-    if done.is_some() {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("usage: pipes SHAPE PACKETS");
-    SHAPES.iter().for_each(|(name, what)| eprintln!("  {name:10}{what}"));
-    ExitCode::from(2)
+        _ => Err(Misused.into()),
+    })
 }
 
-/// Sends so many packets through a pipe; `None` if memory is short.
-fn count(shape: &str, packets: u64) -> Option<()> {
+/// Sends so many packets through a pipe; how many of them were not let in, or `None` if memory is short.
+fn count(shape: &str, packets: u64) -> Option<u64> {
     let mut pool = Arena::carve(1, BUFFERS, false).ok()?.pop()?;
     let to = if shape.starts_with("queue") { To::Queue(1) } else { To::Pipe(1) };
     let cpus = if shape == "shared" { 8 } else { 1 };
@@ -73,6 +69,7 @@ fn count(shape: &str, packets: u64) -> Option<()> {
     let mut pipes: Pipes<()> = Pipes::new(CpuId(0), cpus, BUFFERS);
     pipes.configure(Arc::new(config(shape)?), now);
     let span = if shape == "delay" { ROUND * 32 } else { ROUND };
+    let mut lost = 0;
     let (mut secret, mut out) = (Secret::new(1), Vec::new());
     for round in 0..packets / PACKETS_AT_ONCE {
         for at in 0..PACKETS_AT_ONCE {
@@ -86,7 +83,7 @@ fn count(shape: &str, packets: u64) -> Option<()> {
                 match refused {
                     Refused::Drop { pkt, .. } | Refused::Elsewhere { pkt, .. } => pool.give(pkt),
                 }
-                eprintln!("a packet was not let in: the numbers are of something else");
+                lost += 1;
             }
         }
         now = now + span;
@@ -94,7 +91,7 @@ fn count(shape: &str, packets: u64) -> Option<()> {
         out.drain(..).for_each(|(pkt, ())| pool.give(pkt));
     }
     pipes.drain().into_iter().for_each(|pkt| pool.give(pkt));
-    Some(())
+    Some(lost)
 }
 
 fn config(shape: &str) -> Option<Config> {

@@ -3,14 +3,15 @@
 //!
 //! Slices of the router alternate with slices of the same source and sink with nothing between them, so that their
 //! difference is the stack, whatever the machine does. The numbers are medians of slices. Pin it to a CPU.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::{Context, Result, ensure};
 use bench::bare::Bare;
-use bench::frames::Family;
+use bench::clock::Quartiles;
+use bench::program::{self, Misused};
 use bench::router::Router;
 use bench::workload::Workload;
 
@@ -19,31 +20,18 @@ const SLICES: u32 = 15;
 /// Packets between two looks at the clock.
 const BATCH: usize = 4096;
 
+const USAGE: &str = "rate ip4|ip6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS";
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let Some((workload, at_once, flows, time)) = parse(&args) else {
-        eprintln!("usage: rate ip4|ip6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS");
-        return ExitCode::from(2);
-    };
-    match measure(workload, at_once, flows, time) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("rate: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    program::run(USAGE, |args| {
+        let (workload, at_once, flows, time) = parse(args).context(Misused)?;
+        measure(workload, at_once, flows, time)
+    })
 }
 
-fn parse(args: &[String]) -> Option<(Workload, usize, u32, Duration)> {
+fn parse(args: &[&str]) -> Option<(Workload, usize, u32, Duration)> {
     let [family, numbers @ ..] = args else { return None };
-    let family = match family.as_str() {
-        "ip4" => Family::Ip4,
-        "ip6" => Family::Ip6,
-        _ => return None,
-    };
+    let family = family.parse().ok()?;
     let numbers: Vec<u32> = numbers.iter().map_while(|number| number.parse().ok()).collect();
     let [routes, destinations, at_once, flows, ms] = numbers[..] else { return None };
     let at_once = usize::try_from(at_once).ok().filter(|at_once| (1..=BATCH).contains(at_once))?;
@@ -51,11 +39,10 @@ fn parse(args: &[String]) -> Option<(Workload, usize, u32, Duration)> {
     (routes > 0 && destinations > 0).then_some((workload, at_once, flows, Duration::from_millis(ms.into())))
 }
 
-fn measure(workload: Workload, at_once: usize, flows: u32, time: Duration) -> Result<String, String> {
-    let no_memory = |error| format!("no memory: {error:?}");
+fn measure(workload: Workload, at_once: usize, flows: u32, time: Duration) -> Result<String> {
     let frames = workload.frames();
-    let mut bare = Bare::new(frames.clone()).map_err(no_memory)?;
-    let mut router = Router::with(workload.family, workload.prefixes(), frames).map_err(no_memory)?;
+    let mut bare = Bare::new(frames.clone())?;
+    let mut router = Router::with(workload.family, workload.prefixes(), frames)?;
     if let Some(flows) = usize::try_from(flows).ok().filter(|flows| *flows > 0) {
         router.cache_flows(Some(flows));
     }
@@ -70,13 +57,13 @@ fn measure(workload: Workload, at_once: usize, flows: u32, time: Duration) -> Re
             wire.push(passed?);
         }
     }
-    let stack = whole.iter().zip(&wire).map(|(whole, wire)| whole - wire).collect();
-    let (whole, wire, stack) = (median(whole), median(wire), median(stack));
+    let stack: Vec<f64> = whole.iter().zip(&wire).map(|(whole, wire)| whole - wire).collect();
+    let [whole, wire, stack] = [whole, wire, stack].map(|slices| Quartiles::of(slices).median);
     Ok(format!("{{\"ns\":{whole:.3},\"wire_ns\":{wire:.3},\"stack_ns\":{stack:.3}}}"))
 }
 
 /// Nanoseconds that one packet takes, in a slice of so long; `batch` answers how many have passed since ever.
-fn slice(time: Duration, packets: usize, mut batch: impl FnMut() -> usize) -> Result<f64, String> {
+fn slice(time: Duration, packets: usize, mut batch: impl FnMut() -> usize) -> Result<f64> {
     let before = batch();
     let (started, mut batches) = (Instant::now(), 0);
     let mut after = before;
@@ -85,13 +72,7 @@ fn slice(time: Duration, packets: usize, mut batch: impl FnMut() -> usize) -> Re
         batches += 1;
     }
     let elapsed = started.elapsed();
-    if after - before != batches * packets {
-        return Err(format!("{} packets of {} came through", after - before, batches * packets));
-    }
+    let (came, sent) = (after - before, batches * packets);
+    ensure!(came == sent, "{came} packets of {sent} came through");
     Ok(elapsed.as_secs_f64() * 1e9 / (batches * packets) as f64)
-}
-
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -5,12 +5,14 @@
 //!
 //! `states count udp|tcp STATES HITS` does nothing but hits, to be watched by valgrind: two runs of different length
 //! differ by what hits cost.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with lines")]
 
 use core::time::Duration;
 use std::process::ExitCode;
 
+use anyhow::Result;
+use bench::clock::ns_each;
 use bench::internet::Random;
+use bench::program::{self, Misused};
 use net::count::Counters;
 use net::cpu::CpuId;
 use net::firewall::ruleset::FlowId;
@@ -28,44 +30,30 @@ const SLICES: u32 = 9;
 const SIZES: [u32; 4] = [1 << 6, 1000, 100_000, 1_000_000];
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match args[..] {
+    program::run("states [MILLISECONDS] | states count udp|tcp STATES HITS", |args| match args {
         ["count", "udp", states, hits] => count("udp", states, hits),
         ["count", "tcp", states, hits] => count("tcp", states, hits),
         [] => run(Duration::from_secs(9)),
-        [ms] => ms.parse().ok().and_then(|ms| run(Duration::from_millis(ms))),
-        _ => None,
-    };
-    if done.is_some() {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("usage: states [MILLISECONDS] | states count udp|tcp STATES HITS");
-    ExitCode::from(2)
+        [ms] => run(Duration::from_millis(program::read(ms)?)),
+        _ => Err(Misused.into()),
+    })
 }
 
-/// Processor time that this thread has had: others may want the machine too.
-fn now() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
-}
-
-fn count(kind: &'static str, states: &str, hits: &str) -> Option<()> {
-    let mut row = Row::new(kind, states.parse().ok()?);
-    let hits: usize = hits.parse().ok()?;
+fn count(kind: &'static str, states: &str, hits: &str) -> Result<String> {
+    let mut row = Row::new(kind, program::read(states)?);
+    let hits: usize = program::read(hits)?;
     (0..hits / CHUNK).for_each(|_| row.chunk());
-    Some(())
+    Ok(String::new())
 }
 
-fn run(time: Duration) -> Option<()> {
+fn run(time: Duration) -> Result<String> {
     let mut rows: Vec<Row> =
         SIZES.into_iter().flat_map(|states| ["udp", "tcp"].map(|kind| Row::new(kind, states))).collect();
-    let slice = time / (SLICES * u32::try_from(rows.len()).ok()?);
+    let slice = time / (SLICES * u32::try_from(rows.len())?);
     for _ in 0..SLICES {
         rows.iter_mut().for_each(|row| row.measure(slice));
     }
-    rows.iter_mut().for_each(Row::print);
-    Some(())
+    Ok(rows.iter_mut().map(Row::line).collect())
 }
 
 /// Packets of flows that all have a state, in random order.
@@ -127,24 +115,19 @@ impl Row {
     }
 
     fn measure(&mut self, slice: Duration) {
-        let (start, mut chunks) = (now(), 0_u32);
-        while now() - start < slice {
-            (0..64).for_each(|_| self.chunk());
-            chunks += 64;
-        }
-        let packets = f64::from(chunks) * CHUNK as f64;
-        self.took.push((now() - start).as_secs_f64() * 1e9 / packets);
+        let ns = ns_each(slice, 64 * CHUNK, || (0..64).for_each(|_| self.chunk()));
+        self.took.push(ns);
     }
 
-    fn print(&mut self) {
+    fn line(&mut self) -> String {
         self.took.sort_by(f64::total_cmp);
         let (min, median) = (self.took[0], self.took[self.took.len() / 2]);
-        println!(
-            r#"{{"row":"hit","kind":"{}","states":{},"bytes":{},"ns":{median:.1},"ns_min":{min:.1}}}"#,
+        format!(
+            "{{\"row\":\"hit\",\"kind\":\"{}\",\"states\":{},\"bytes\":{},\"ns\":{median:.1},\"ns_min\":{min:.1}}}\n",
             self.kind,
             self.states.len(),
             self.states.memory(),
-        );
+        )
     }
 }
 

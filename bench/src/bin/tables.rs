@@ -1,6 +1,5 @@
 //! Times the routing table as `bench/peers/tables.c` times DPDK's: `tables 4|6 RULES RANDOM REALISTIC MILLISECONDS`,
 //! of the same files, with the same answer.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that answers with a line")]
 
 use core::hint::black_box;
 use core::net::{IpAddr, Ipv4Addr};
@@ -8,6 +7,9 @@ use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::{Context, Result, bail};
+use bench::frames::Family;
+use bench::program::{self, Misused};
 use net::fib::{Bounds, Change, Fib, Hop, HopId, Origin, Prefix, Rib, To};
 
 /// Keys of one call.
@@ -16,23 +18,13 @@ const BULK: usize = 64;
 const HOPS: u8 = 255;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match run(&args) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("tables: {why}\nusage: tables 4|6 RULES RANDOM REALISTIC MILLISECONDS");
-            ExitCode::FAILURE
-        }
-    }
+    program::run("tables 4|6 RULES RANDOM REALISTIC MILLISECONDS", run)
 }
 
-fn run(args: &[String]) -> Result<String, String> {
-    let [family, rules, random, realistic, ms] = args else { return Err("five arguments".into()) };
-    let is_v4 = family == "4";
-    let time = Duration::from_millis(ms.parse().map_err(|_| "no time")?);
+fn run(args: &[&str]) -> Result<String> {
+    let [family, rules, random, realistic, ms] = args else { return Err(Misused.into()) };
+    let is_v4 = program::read::<Family>(family)? == Family::Ip4;
+    let time = Duration::from_millis(program::read(ms)?);
     let prefixes = prefixes(rules)?;
     let (random, realistic) = (keys(random, is_v4)?, keys(realistic, is_v4)?);
     let began = Instant::now();
@@ -47,13 +39,13 @@ fn run(args: &[String]) -> Result<String, String> {
     ))
 }
 
-fn prefixes(path: &str) -> Result<Vec<Prefix>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+fn prefixes(path: &str) -> Result<Vec<Prefix>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     let prefix = |line: &str| {
         let (addr, len) = line.strip_prefix('R')?.split(' ').next()?.split_once('/')?;
         Prefix::new(addr.parse().ok()?, len.parse().ok()?)
     };
-    text.lines().map(|line| prefix(line).ok_or_else(|| format!("no rule: {line}"))).collect()
+    text.lines().map(|line| prefix(line).with_context(|| format!("no rule: {line}"))).collect()
 }
 
 /// Destinations of one family.
@@ -62,8 +54,8 @@ enum Keys {
     V6(Vec<u128>),
 }
 
-fn keys(path: &str, is_v4: bool) -> Result<Keys, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+fn keys(path: &str, is_v4: bool) -> Result<Keys> {
+    let bytes = std::fs::read(path).with_context(|| path.to_owned())?;
     let (four, sixteen) = (bytes.as_chunks::<4>().0, bytes.as_chunks::<16>().0);
     Ok(if is_v4 {
         Keys::V4(four.iter().map(|addr| u32::from_be_bytes(*addr)).collect())
@@ -72,7 +64,7 @@ fn keys(path: &str, is_v4: bool) -> Result<Keys, String> {
     })
 }
 
-fn load(prefixes: &[Prefix]) -> Result<Rib, String> {
+fn load(prefixes: &[Prefix]) -> Result<Rib> {
     let via = |host| IpAddr::V4(Ipv4Addr::new(192, 0, 2, host));
     let hops: Vec<[Hop; 1]> =
         (0..HOPS).map(|host| [To::Gateway { ifindex: 1, via: via(host) }.into()]).collect();
@@ -81,9 +73,12 @@ fn load(prefixes: &[Prefix]) -> Result<Rib, String> {
         .zip(hops.iter().cycle())
         .map(|(to, hop)| Change { to: *to, origin: Origin::Learned, hops: hop })
         .collect();
-    let mut rib = Rib::new(Bounds::INTERNET).map_err(|error| error.to_string())?;
+    let mut rib = Rib::new(Bounds::INTERNET)?;
     let refused = rib.load(&changes);
-    refused.first().map_or(Ok(rib), |first| Err(format!("{} refused: {:?}", refused.len(), first.error)))
+    if let Some(first) = refused.first() {
+        bail!("{} refused: {:?}", refused.len(), first.error);
+    }
+    Ok(rib)
 }
 
 impl Keys {

@@ -1,11 +1,12 @@
 //! Measures how fast somebody forwards between two veth pairs: see [`bench::veth`]. Needs root.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that says what it measured")]
 
+use core::fmt::Write as _;
 use core::time::Duration;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use bench::frames::Family;
+use bench::program::{self, Misused};
 use bench::veth::count::count;
 use bench::veth::doorbells::{Doorbells, doorbells};
 use bench::veth::generator::{Generator, Variety};
@@ -15,7 +16,7 @@ use bench::veth::measure::{Flow, Most, measure, saturate};
 use bench::veth::overload::{Outcome, Step, overload};
 use bench::veth::routers::{self, Kind};
 
-const USAGE: &str = "usage: veth WHO [--overload yes | --doorbells yes | --count FRAMES] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
+const USAGE: &str = "veth WHO [--overload yes | --doorbells yes | --count FRAMES] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
 
 /// After which everything is at rest.
 const REST: Duration = Duration::from_millis(200);
@@ -42,18 +43,12 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    match wanted().and_then(|wanted| run(&wanted)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("veth: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::run(USAGE, |args| run(&wanted(args)?))
 }
 
-fn wanted() -> Result<Wanted> {
-    let mut args = std::env::args().skip(1);
-    let kind = Kind::named(&args.next().context(USAGE)?)?;
+fn wanted(args: &[&str]) -> Result<Wanted> {
+    let mut args = args.iter();
+    let kind = Kind::named(args.next().context(Misused)?)?;
     let mut wanted = Wanted {
         kind,
         family: Family::Ip4,
@@ -63,10 +58,9 @@ fn wanted() -> Result<Wanted> {
         what: What::Rate,
     };
     while let Some(option) = args.next() {
-        let value = args.next().context(USAGE)?;
-        match (option.as_str(), value.as_str()) {
-            ("--family", "4") => wanted.family = Family::Ip4,
-            ("--family", "6") => wanted.family = Family::Ip6,
+        let value = args.next().context(Misused)?;
+        match (*option, *value) {
+            ("--family", family) => wanted.family = program::read(family)?,
             ("--layout", name) => wanted.layout = Layout::named(name)?,
             ("--window", ms) => wanted.window = Duration::from_millis(ms.parse()?),
             ("--overload", "yes") => wanted.what = What::Overload,
@@ -74,7 +68,7 @@ fn wanted() -> Result<Wanted> {
             ("--doorbells", "yes") => wanted.what = What::Doorbells,
             ("--flows", flows) => wanted.variety.flows = mask(flows)?,
             ("--to", destinations) => wanted.variety.destinations = mask(destinations)?,
-            _ => bail!(USAGE),
+            _ => return Err(Misused.into()),
         }
     }
     Ok(wanted)
@@ -86,81 +80,91 @@ fn mask(count: &str) -> Result<u16> {
     Ok(u16::try_from(count - 1)?)
 }
 
-fn run(wanted: &Wanted) -> Result<()> {
+fn run(wanted: &Wanted) -> Result<String> {
     let lab = Lab::new(wanted.family, wanted.layout)?;
     if let What::Count(frames) = wanted.what {
-        return count(&lab, wanted.kind, frames);
+        return count(&lab, wanted.kind, frames).map(|()| String::new());
     }
     let mut router = routers::start(wanted.kind, &lab)?;
     let mut generator = Generator::start(&lab, wanted.variety)?;
+    let mut text = String::new();
     match wanted.what {
         What::Overload => {
-            say_outcome(&overload(&lab, &mut generator, router.thread().as_ref(), wanted.window)?)
+            let outcome = overload(&lab, &mut generator, router.thread().as_ref(), wanted.window)?;
+            say_outcome(&mut text, &outcome)?;
         }
-        What::Doorbells => say_doorbells(&doorbells(&lab, &mut generator, &*router, wanted.window)?),
+        What::Doorbells => {
+            say_doorbells(&mut text, &doorbells(&lab, &mut generator, &*router, wanted.window)?)?;
+        }
         What::Rate | What::Count(_) => {
             let most = saturate(&lab, &mut generator)?;
-            say(&most, &measure(&lab, &generator, router.thread().as_ref(), wanted.window)?);
+            say(&mut text, &most, &measure(&lab, &generator, router.thread().as_ref(), wanted.window)?)?;
         }
     }
     generator.hold()?;
     std::thread::sleep(REST);
-    router.figures().iter().for_each(|(name, value)| println!("{name} = {value:.1}"));
-    Ok(())
+    for (name, value) in router.figures() {
+        writeln!(text, "{name} = {value:.1}")?;
+    }
+    Ok(text)
 }
 
 /// One `NAME = VALUE` a line.
-fn say(most: &Most, flow: &Flow) {
-    println!("delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered);
-    println!("bottleneck = {}", if most.is_the_routers { "router" } else { "generator" });
+fn say(text: &mut String, most: &Most, flow: &Flow) -> core::fmt::Result {
+    writeln!(text, "delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered)?;
+    writeln!(text, "bottleneck = {}", if most.is_the_routers { "router" } else { "generator" })?;
     if let Some(each) = flow.each {
-        println!("thread = {each:.0}");
+        writeln!(text, "thread = {each:.0}")?;
     }
     for (cpu, share) in flow.cpus.iter().enumerate() {
-        println!("cpu{cpu} = {share}");
+        writeln!(text, "cpu{cpu} = {share}")?;
     }
+    Ok(())
 }
 
-fn say_doorbells(counted: &Doorbells) {
-    say(&counted.most, &counted.flow);
+fn say_doorbells(text: &mut String, counted: &Doorbells) -> core::fmt::Result {
+    say(text, &counted.most, &counted.flow)?;
     if let Some((loaded, singly)) = counted.each {
-        println!("doorbells a frame = {loaded:.4}\ndoorbells a frame singly = {singly:.4}");
+        writeln!(text, "doorbells a frame = {loaded:.4}\ndoorbells a frame singly = {singly:.4}")?;
     }
     if let Some(ping) = counted.ping {
-        println!("ping us = {:.1}", ping.as_secs_f64() * 1e6);
+        writeln!(text, "ping us = {:.1}", ping.as_secs_f64() * 1e6)?;
     }
+    Ok(())
 }
 
 /// A line for each load, and what a table has to know of all of them.
-fn say_outcome(outcome: &Outcome) {
+fn say_outcome(text: &mut String, outcome: &Outcome) -> core::fmt::Result {
     let Outcome { most, steps, afterwards, generator } = outcome;
-    println!("most = {:.0}", most.delivered);
+    writeln!(text, "most = {:.0}", most.delivered)?;
     for Step { wanted, flow, pings: (sent, answered) } in steps.iter().chain([afterwards]) {
         let Flow { offered, delivered, .. } = flow;
-        println!(
+        writeln!(
+            text,
             "load {wanted}x = offered {offered:.0} ({:.1}x) delivered {delivered:.0}, pings answered {answered}/{sent}",
             offered / most.delivered
-        );
+        )?;
     }
     let delivered = || steps.iter().map(|step| step.flow.delivered);
     let plateau = delivered().fold(0.0, f64::max);
     let worst = delivered().fold(f64::INFINITY, f64::min);
     if let Some(Step { flow, .. }) = steps.last() {
-        println!("delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered);
-        println!("percent of the plateau = {:.1}", 100.0 * flow.delivered / plateau);
-        println!("times offered = {:.1}", flow.offered / plateau);
+        writeln!(text, "delivered = {:.0}\noffered = {:.0}", flow.delivered, flow.offered)?;
+        writeln!(text, "percent of the plateau = {:.1}", 100.0 * flow.delivered / plateau)?;
+        writeln!(text, "times offered = {:.1}", flow.offered / plateau)?;
     }
     for (name, step) in [("thread first", steps.first()), ("thread last", steps.last())] {
         if let Some(each) = step.and_then(|step| step.flow.each) {
-            println!("{name} = {each:.0}");
+            writeln!(text, "{name} = {each:.0}")?;
         }
     }
-    println!("worst percent = {:.1}\ngenerator = {generator:.0}", 100.0 * worst / plateau);
+    writeln!(text, "worst percent = {:.1}\ngenerator = {generator:.0}", 100.0 * worst / plateau)?;
     let first = steps.first().map_or(f64::NAN, |step| step.flow.delivered);
-    println!("percent afterwards = {:.1}", 100.0 * afterwards.flow.delivered / first);
+    writeln!(text, "percent afterwards = {:.1}", 100.0 * afterwards.flow.delivered / first)?;
     let (sent, answered) = steps
         .iter()
         .chain([afterwards])
         .fold((0, 0), |sum, step| (sum.0 + step.pings.0, sum.1 + step.pings.1));
-    println!("pings lost = {}", sent - answered);
+    writeln!(text, "pings lost = {}", sent - answered)?;
+    Ok(())
 }

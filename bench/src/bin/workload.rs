@@ -5,7 +5,6 @@
 //!
 //! `workload internet4|internet6 ROUTES DESTINATIONS STEM` writes a table like the Internet's, without frames:
 //! `STEM.rules`, and destinations behind random routes and as on real links, `STEM.random` and `STEM.realistic`.
-#![expect(clippy::print_stderr, reason = "a program that says how it is used")]
 
 use core::net::IpAddr;
 use std::fs::File;
@@ -14,6 +13,7 @@ use std::process::ExitCode;
 
 use bench::frames::{FRAME_LEN, Family};
 use bench::internet::{self, Traffic};
+use bench::program::{self, Misused};
 use bench::workload::Workload;
 use net::fib::Prefix;
 
@@ -21,28 +21,17 @@ use net::fib::Prefix;
 const PORT: u8 = 1;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [family, routes, destinations, stem] = args.as_slice() else { return usage() };
-    let (Ok(routes), Ok(destinations)) = (routes.parse(), destinations.parse()) else { return usage() };
-    let written = match family.as_str() {
-        "ip4" => write(Workload { family: Family::Ip4, routes, destinations }, stem),
-        "ip6" => write(Workload { family: Family::Ip6, routes, destinations }, stem),
-        "internet4" => write_internet(Family::Ip4, routes as usize, destinations as usize, stem),
-        "internet6" => write_internet(Family::Ip6, routes as usize, destinations as usize, stem),
-        _ => return usage(),
-    };
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("workload: {error}");
-            ExitCode::FAILURE
+    program::run("workload ip4|ip6|internet4|internet6 ROUTES DESTINATIONS STEM", |args| {
+        let [what, routes, destinations, stem] = args else { return Err(Misused.into()) };
+        let (routes, destinations) = (program::read::<u32>(routes)?, program::read::<u32>(destinations)?);
+        match what.strip_prefix("internet") {
+            Some(family) => {
+                write_internet(program::read(family)?, routes as usize, destinations as usize, stem)?;
+            }
+            None => write(Workload { family: program::read(what)?, routes, destinations }, stem)?,
         }
-    }
-}
-
-fn usage() -> ExitCode {
-    eprintln!("usage: workload ip4|ip6|internet4|internet6 ROUTES DESTINATIONS STEM");
-    ExitCode::from(2)
+        Ok(String::new())
+    })
 }
 
 /// Writes all files; the rules last, so that they are there when all are.
