@@ -322,7 +322,8 @@ pub(crate) fn timer(cpu: &mut Cpu) {
         firewall.sweep(cpu.now);
         firewall.timer_is_set = looked_at.max(bindings) == STATES_PER_TURN || firewall.swept.is_some();
         if firewall.timer_is_set {
-            cpu.timers.set(cpu.now, Timer::Firewall);
+            // In the next turn, and not once more in this one.
+            cpu.timers.set(cpu.now + Duration::from_nanos(1), Timer::Firewall);
         }
         keepalives
     });

@@ -170,6 +170,48 @@ fn an_error_that_quotes_what_was_never_sent_is_denied() {
     }
 }
 
+/// Of what an error quotes 128 bytes are looked at: ports behind more headers than that are not found.
+#[test]
+fn an_error_about_a_packet_with_very_long_extension_headers_belongs_to_no_flow() {
+    let family = families()[1];
+    for (len, is_found) in [(8, true), (64, true), (88, false)] {
+        let mut bench = router(STATEFUL);
+        let whole = udp(family, (4000, 53));
+        let mut options = vec![Protocol::UDP.0, u8::try_from(len / 8 - 1).unwrap(), 1];
+        options.push(u8::try_from(len - 4).unwrap());
+        options.resize(len, 0);
+        let body = [&options[..], &whole[40..]].concat();
+        let sent = build::ip(family.0, family.1, Protocol::DESTINATION_OPTIONS, 64, &body);
+        assert!(passes(&mut bench, 1, &sent));
+        assert_eq!(passes(&mut bench, 2, &error_about(&sent, addr6(2, 200).into())), is_found, "{len}");
+    }
+}
+
+/// All states of a flood end in the same moment: a turn ends no more of them than it has time for.
+#[test]
+fn states_that_end_together_are_ended_a_bounded_number_a_turn() {
+    for family in families() {
+        let mut bench = router("add allow udp from any to any keep-state\n");
+        for port in 0..5000 {
+            bench.inject(1, build::frame(1, &udp(family, (port, 53))));
+            bench.run();
+        }
+        bench.forget_sent();
+        let (mut left, mut turns) = (states(&mut bench), 0);
+        assert_eq!(left, 5000);
+        bench.now = bench.now + Duration::from_secs(15);
+        while left > 0 && turns < 100 {
+            let now = bench.now + Duration::from_micros(1);
+            bench.now = now;
+            bench.netisrs[0].turn(now);
+            let stay = states(&mut bench);
+            assert!(left - stay <= 1024, "{} in one turn", left - stay);
+            (left, turns) = (stay, turns + 1);
+        }
+        assert!((5..100).contains(&turns), "{turns} turns");
+    }
+}
+
 /// Gives an error of ICMP another destination, and right checksums.
 fn readdress(error: &mut Vec<u8>, to: IpAddr) {
     match to {
