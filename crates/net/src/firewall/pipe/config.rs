@@ -28,8 +28,8 @@ const CHAIN_MAX: u32 = 16;
 /// Packets and flows of an `fq_codel` at the most.
 const FQ_PACKETS_MAX: u32 = 20_480;
 const FQ_FLOWS_MAX: u32 = 65_536;
-/// The longest delay.
-const DELAY_MAX: Duration = Duration::from_secs(10);
+/// The longest delay: what rules can say.
+const DELAY_MAX: Duration = Duration::from_millis(ipfw::limit::DELAY_MAX_MS as u64);
 /// While no more than this waits, CoDel drops nothing, bytes.
 const FULL_PACKET: usize = 1500;
 

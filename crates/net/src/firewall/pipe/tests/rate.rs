@@ -73,6 +73,16 @@ fn a_packet_leaves_when_it_is_sent_and_the_delay_has_passed_not_earlier_and_not_
 }
 
 #[test]
+fn the_longest_delay_that_can_be_said_is_kept() {
+    let delay_ms = Some(ipfw::limit::DELAY_MAX_MS);
+    let mut lab = Lab::with(PipeConfig { delay_ms, ..PipeConfig::default() });
+    let begin = lab.now;
+    lab.send(ONE, Of::len(125)).unwrap();
+    lab.run(Duration::from_secs(61));
+    assert_eq!(lab.times(begin), [60_000_000_000]);
+}
+
+#[test]
 fn without_bandwidth_and_delay_a_packet_leaves_at_once() {
     let mut lab = Lab::with(PipeConfig::default());
     let begin = lab.now;
