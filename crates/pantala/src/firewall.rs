@@ -8,6 +8,7 @@ use std::io;
 use ipfw::command::{Command, NatConfig, Nptv6Config, SetCommand, Switch, TableCommand};
 use ipfw::rule::{Action, Number, RULE_LAST, Rule, SETS};
 use ipfw::{Error, Statement};
+use net::firewall::nat::INSTANCES_MAX;
 use net::firewall::nat::spec::{self, Spec};
 use net::firewall::ruleset::{Counted, RuleId, Rules};
 use net::firewall::state::Settings;
@@ -209,18 +210,13 @@ impl Book {
             | Command::QueueConfig { .. }
             | Command::PipeDelete { .. }
             | Command::PipeFlush => self.shape(command),
-            Command::NatConfig { number, config } => {
-                match Spec::new(*number, config, around.tables, 0) {
-                    // It may come later.
-                    Ok(_) | Err(spec::Error::NoInterface(_)) => {}
-                    Err(why) => return Err(Refused::new(why, "")),
-                }
-                self.nat.insert(*number, config.clone());
-                Ok(String::new())
-            }
+            Command::NatConfig { number, config } => self.configure_nat(*number, config, around),
             Command::NatDelete(number) => {
                 let missing = || Refused::new(format!("there is no nat {number}"), "");
                 self.nat.remove(number).map(|_| String::new()).ok_or_else(missing)
+            }
+            Command::Nptv6Create { .. } if self.prefixes.len() >= INSTANCES_MAX => {
+                Err(Refused::new(format!("there are {INSTANCES_MAX} instances of nptv6 already"), ""))
             }
             Command::Nptv6Create { name, config } => match self.prefixes.insert(name.clone(), config.clone())
             {
@@ -247,6 +243,24 @@ impl Book {
                 return Ok("Flushed all pipes and queues.".to_owned());
             }
         }
+        Ok(String::new())
+    }
+
+    fn configure_nat(
+        &mut self,
+        number: u16,
+        config: &NatConfig,
+        around: &Around<'_>,
+    ) -> Result<String, Refused> {
+        match Spec::new(number, config, around.tables, 0) {
+            // It may come later.
+            Ok(_) | Err(spec::Error::NoInterface(_)) => {}
+            Err(why) => return Err(Refused::new(why, "")),
+        }
+        if self.nat.len() >= INSTANCES_MAX && !self.nat.contains_key(&number) {
+            return Err(Refused::new(format!("there are {INSTANCES_MAX} instances of nat already"), ""));
+        }
+        self.nat.insert(number, config.clone());
         Ok(String::new())
     }
 

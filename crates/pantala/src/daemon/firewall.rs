@@ -153,3 +153,40 @@ const fn is_of_entries(command: &Command) -> bool {
     use TableCommand::{Add, Delete, Flush};
     matches!(command, Command::Table { what: Add(_) | Delete(_) | Flush, .. })
 }
+
+#[cfg(test)]
+mod tests {
+    use ipfw::rule::LimitMask;
+    use net::count::{Count, Counters};
+    use net::cpu::CpuId;
+    use net::firewall::state::{End, Flow, Limit, New, Refused, Seen, Settings, States};
+    use net::time::Instant;
+
+    use super::*;
+
+    /// Makes a state of a source of its own.
+    fn make(states: &mut States, source: u32, counters: &mut Counters) -> Result<(), Refused> {
+        let mask = LimitMask { src_addr: true, ..LimitMask::default() };
+        let ends = [End { addr: source.into(), port: 1 }, End { addr: 1, port: 53 }];
+        let flow = Flow::new(true, 17, ends[0], ends[1]);
+        let (hash, new) = (states.hash(&flow), New { limit: Some(Limit { mask, max: 9 }), ..New::default() });
+        states.install(&flow, hash, new, &Seen::default(), Instant::START, counters).map(|_| ())
+    }
+
+    #[test]
+    fn as_many_sources_are_counted_as_there_is_room_for_and_no_more() {
+        let wall = Wall::new(1, 7).unwrap();
+        let settings = Settings { track_max: 1 << 20, ..Settings::default() };
+        let (loose, limits) = (Arc::clone(&wall.loose), Arc::clone(&wall.limits));
+        let mut states = States::new(&Secret::new(7), settings, loose, limits, CpuId(0));
+        let mut counters = Counters::default();
+        let room = u32::try_from(TRACKS_MAX).unwrap();
+        assert!((0..room).all(|source| make(&mut states, source, &mut counters).is_ok()));
+        let refused = (room..5 * room)
+            .filter(|source| make(&mut states, *source, &mut counters) == Err(Refused::Tracks))
+            .count();
+        assert!(refused > TRACKS_MAX, "{refused}");
+        assert_eq!(counters.get(Count::TrackOverflow), refused as u64);
+        assert!(make(&mut states, 0, &mut counters).is_ok(), "those that are counted go on");
+    }
+}

@@ -92,7 +92,7 @@ mod tests {
     proptest! {
         #[test]
         fn packets_of_all_kinds_and_errors_about_them_go_there_and_back_on_any_number_of_cpus(
-            bytes in prop::collection::vec(any::<u8>(), 14..80),
+            bytes in prop::collection::vec(any::<u8>(), 15..400),
         ) {
             super::nat(&bytes);
         }

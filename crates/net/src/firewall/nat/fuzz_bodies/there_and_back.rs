@@ -44,30 +44,19 @@ struct Choice<'d> {
     payload: &'d [u8],
 }
 
-/// An IPv4 packet of any kind goes out by an instance and its answer comes back, each as if nobody had been in between,
-/// on the CPU that it is placed on; so do errors about either. Of fragments the whole is asked for.
+/// IPv4 packets of any kind go out by an instance and their answers come back, each as if nobody had been in between, on
+/// the CPU that it is placed on; so do errors about either. Of fragments the whole is asked for.
 pub fn nat(data: &[u8]) {
-    let Some(([cpus, a, b, c, d, e, options], data)) = data.split_first_chunk() else { return };
-    let Some(choice) = Choice::read(data) else { return };
+    let Some(([cpus, options], mut data)) = data.split_first_chunk() else { return };
     let Some(mut lab) = Lab::new(1 + u16::from(cpus % 8), options & 1 == 0) else { return };
-    let (inside, far) = (IpAddr::from([10, 0, *a, *b]), IpAddr::from([192, *c, *d, *e]));
-    let packet = choice.packet(inside, far);
-    let (out, owner) = lab.pass(&packet, Way::Out);
-    let shape = Shape::read(&out);
-    assert_eq!(shape.map(|shape| shape.src.addr), Some(ALIAS.to_bits().into()));
-    let (back, at) = lab.pass(&mirrored(&out), Way::In);
-    assert_eq!(at, owner, "answers come to the CPU that has the binding");
-    assert!(is_same(&back, &mirrored(&packet)), "{packet:x?}\n{out:x?}\n{back:x?}");
-    // Of half a checksum the other half cannot be known.
-    let cut = (28 + choice.cut % 64 * 2).min(packet.len());
-    let (told, _) = lab.pass(&error(ROUTER.into(), ALIAS.into(), &out[..cut]), Way::In);
-    assert!(is_same(&told, &error(ROUTER.into(), inside, &packet[..cut])), "{packet:x?}\n{told:x?}");
-    let (tells, _) = lab.pass(&error(inside, far, &back[..cut]), Way::Out);
-    assert!(is_same(&tells, &error(ALIAS.into(), far, &mirrored(&out)[..cut])), "{packet:x?}\n{tells:x?}");
-    let cut = 8 * (choice.cut % (packet.len() - 20)).div_ceil(8).max(1);
-    for is_first in [true, false].into_iter().filter(|_| cut + 20 < packet.len()) {
-        let verdict = lab.go(&fragment(&packet, cut, is_first), Way::Out).0;
-        assert!(matches!(verdict, Verdict::Reassemble | Verdict::Drop(_)), "{verdict:?}");
+    while let Some(([len, a, b, c, d, e], rest)) = data.split_first_chunk() {
+        let len = usize::from(*len).min(rest.len());
+        let (one, rest) = rest.split_at(len);
+        let (inside, far) = (IpAddr::from([10, 0, *a, *b]), IpAddr::from([192, *c, *d, *e]));
+        if let Some(choice) = Choice::read(one) {
+            lab.there_and_back(&choice, inside, far);
+        }
+        data = rest;
     }
 }
 
@@ -136,6 +125,30 @@ impl Lab {
         let nats = nats.collect::<Option<_>>()?;
         let (placement, counters) = (Placement::new(cpus), Counters::default());
         Some(Self { pool: pool()?, nats, secrets, placement, counters })
+    }
+
+    fn there_and_back(&mut self, choice: &Choice<'_>, inside: IpAddr, far: IpAddr) {
+        let packet = choice.packet(inside, far);
+        let (out, owner) = self.pass(&packet, Way::Out);
+        let shape = Shape::read(&out);
+        assert_eq!(shape.map(|shape| shape.src.addr), Some(ALIAS.to_bits().into()));
+        let (back, at) = self.pass(&mirrored(&out), Way::In);
+        assert_eq!(at, owner, "answers come to the CPU that has the binding");
+        assert!(is_same(&back, &mirrored(&packet)), "{packet:x?}\n{out:x?}\n{back:x?}");
+        // Of half a checksum the other half cannot be known.
+        let cut = (28 + choice.cut % 64 * 2).min(packet.len());
+        let (told, _) = self.pass(&error(ROUTER.into(), ALIAS.into(), &out[..cut]), Way::In);
+        assert!(is_same(&told, &error(ROUTER.into(), inside, &packet[..cut])), "{packet:x?}\n{told:x?}");
+        let (tells, _) = self.pass(&error(inside, far, &back[..cut]), Way::Out);
+        assert!(
+            is_same(&tells, &error(ALIAS.into(), far, &mirrored(&out)[..cut])),
+            "{packet:x?}\n{tells:x?}"
+        );
+        let cut = 8 * (choice.cut % (packet.len() - 20)).div_ceil(8).max(1);
+        for is_first in [true, false].into_iter().filter(|_| cut + 20 < packet.len()) {
+            let verdict = self.go(&fragment(&packet, cut, is_first), Way::Out).0;
+            assert!(matches!(verdict, Verdict::Reassemble | Verdict::Drop(_)), "{verdict:?}");
+        }
     }
 
     /// A packet that must be translated, and stay as intact as it was; and on which CPU it was.

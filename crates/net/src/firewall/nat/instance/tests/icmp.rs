@@ -102,3 +102,20 @@ fn an_error_keeps_no_binding_alive() {
     world.wait(102);
     assert_eq!(world.back(&answer(&sent)).verdict, Verdict::Untouched);
 }
+
+#[test]
+fn when_no_identifier_is_left_for_a_remote_host_a_query_is_refused_and_others_go_on() {
+    let mut world = World::new(1, &NatConfig::default());
+    let mut refused = 0;
+    for n in 0..70_000 {
+        let fate = world.out(&echo_request(host(n).into(), far(1).into(), 7, 1, b""));
+        if fate.verdict != Verdict::Translated {
+            assert_eq!(fate.verdict, Verdict::Refuse(DropReason::NatExhausted));
+            refused += 1;
+        }
+    }
+    assert_eq!(world.bindings() + refused, 70_000);
+    // Of 65,536 identifiers nearly all are found, although no more than 256 are tried.
+    assert!((4464..6000).contains(&refused), "{refused}");
+    world.sent(&echo_request(host(1).into(), far(2).into(), 7, 1, b""));
+}
