@@ -39,7 +39,7 @@ impl Wall {
     ///
     /// On a text that is wrong, or says something else.
     #[must_use]
-    #[expect(clippy::panic, clippy::expect_used, reason = "a test that says nonsense is wrong")]
+    #[expect(clippy::expect_used, reason = "a world without memory cannot be")]
     pub fn new(text: &str, cpus: u16, tracks: usize) -> Self {
         let mut wall = Self {
             settings: Settings::default(),
@@ -50,15 +50,28 @@ impl Wall {
             nat: Vec::new(),
             amounts: Arc::new(Amounts::new().expect("address space")),
         };
+        wall.obey(text);
+        wall
+    }
+
+    /// Changes rules as a text says, for whom the wall is set up again.
+    ///
+    /// # Panics
+    ///
+    /// On a text that is wrong, or says something else.
+    #[expect(clippy::panic, clippy::expect_used, reason = "a test that says nonsense is wrong")]
+    pub fn obey(&mut self, text: &str) {
         let statements = ipfw::parse_file("rules", text).unwrap_or_else(|errors| panic!("{}", errors[0]));
         for statement in statements {
             match statement.command {
-                Command::Add(rule) => _ = wall.rules.add(rule).expect("room for rules"),
-                Command::NatConfig { number, config } => wall.nat.push((number, config)),
+                Command::Add(rule) => _ = self.rules.add(rule).expect("room for rules"),
+                Command::Delete { set, numbers } => {
+                    _ = self.rules.delete(set, &numbers).expect("rules to delete");
+                }
+                Command::NatConfig { number, config } => self.nat.push((number, config)),
                 other => panic!("worlds do not say this: {other:?}"),
             }
         }
-        wall
     }
 
     /// What the CPUs are given, with interfaces as they are.

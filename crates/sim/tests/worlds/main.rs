@@ -9,6 +9,7 @@ mod neighbours;
 mod icmp;
 mod nonsense;
 mod random;
+mod redirections;
 mod reassembly;
 mod offload;
 mod queues;
