@@ -1,13 +1,13 @@
-//! `docs/LIMITS.md` names tests that exist, in the order of the modules.
+//! `docs/LIMITS.md` names tests that exist, in the order of the modules; so does `docs/ATTACKS.md`.
 
 use crate::{root, sources};
 
 #[test]
-fn each_limit_names_tests_that_exist() {
+fn each_limit_and_each_attack_names_tests_that_exist() {
     let sources = sources("crates");
-    for row in rows() {
+    for row in limits().into_iter().chain(attacks()) {
         let tests: Vec<&str> = row.last().unwrap().split('`').skip(1).step_by(2).collect();
-        assert!(!tests.is_empty(), "no test fills {}: {}", row[0], row[1]);
+        assert!(!tests.is_empty(), "no test is about {}: {}", row[0], row[1]);
         for test in tests {
             let definition = format!("fn {test}(");
             let exists = sources.iter().any(|source| source.text.contains(&definition));
@@ -18,16 +18,28 @@ fn each_limit_names_tests_that_exist() {
 
 #[test]
 fn limits_are_sorted_by_module() {
-    let modules: Vec<String> = rows().into_iter().map(|row| row[0].clone()).collect();
+    let modules: Vec<String> = limits().into_iter().map(|row| row[0].clone()).collect();
     assert!(modules.is_sorted(), "{modules:?}");
 }
 
 /// The cells of each row: module, what, bound, when full, counter, tests.
-fn rows() -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(root().join("docs/LIMITS.md")).unwrap();
-    let rows = text.lines().filter(|line| line.starts_with("| `"));
-    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
-    let rows: Vec<Vec<String>> = rows.map(cells).collect();
+fn limits() -> Vec<Vec<String>> {
+    let rows = rows("docs/LIMITS.md");
     assert!(rows.iter().all(|row| row.len() == 6) && rows.len() > 50, "a table of six columns");
     rows
+}
+
+/// Attack, what becomes of it, tests.
+fn attacks() -> Vec<Vec<String>> {
+    let rows = rows("docs/ATTACKS.md");
+    assert!(rows.iter().all(|row| row.len() == 3) && rows.len() > 15, "a table of three columns");
+    rows
+}
+
+/// The rows of a document's table, without its head.
+fn rows(document: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.map(cells).collect()
 }
