@@ -2,11 +2,12 @@
 
 use ipfw::Command;
 use ipfw::command::{NatConfig, Nptv6Config};
-use ipfw::rule::{Addr, If, Match, Rule};
+use ipfw::rule::{Addr, If, Match, RULE_LAST, Rule};
 
-/// What a rule says, without number and set.
+/// What a rule says, without number and set. The last one, which has no body, says that it is about all packets.
 pub(crate) fn rule(rule: &Rule) -> String {
-    Rule { number: 0, set: 0, ..rule.clone() }.to_string()
+    let body = if rule.number == RULE_LAST { " ip from any to any" } else { "" };
+    Rule { number: 0, set: 0, ..rule.clone() }.to_string() + body
 }
 
 /// What is to be said of a command that names an interface which is not there: as with ipfw, it may come later.
@@ -41,7 +42,16 @@ fn interfaces(rule: &Rule) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use ipfw::rule::Action;
+    use net::firewall::ruleset::Rules;
+
     use super::*;
+
+    #[test]
+    fn the_last_rule_is_listed_as_ipfw_lists_it() {
+        let rules = Rules::new(Action::Deny);
+        assert_eq!(rule(&rules.entries()[0].rule), "deny ip from any to any");
+    }
 
     #[test]
     fn what_names_an_interface_that_is_not_there_is_told_so() {

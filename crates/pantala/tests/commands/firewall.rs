@@ -100,7 +100,7 @@ fn pipes_and_queues_are_shown_with_their_flows() {
     assert!(text.contains("\nip    0.0.0.0/0       0.0.0.0/0            11/1100       0/0    2\n"), "{text}");
     assert_eq!(world.shows("ipfw -v pipe 1 show").lines().filter(|line| line.contains("0.0.0.0")).count(), 2);
     let text = world.shows("ipfw queue show");
-    assert!(text.starts_with("q00002  50 sl. 2 flows droptail pipe 1 weight 30\n"), "{text}");
+    assert!(text.starts_with("q00002  50 sl. 1 flow droptail pipe 1 weight 30\n"), "{text}");
     assert_eq!(world.json("ipfw pipe show")[0]["flows"].as_array().unwrap().len(), 2);
     assert_eq!(world.json("ipfw queue 2 show")[0]["own"]["drops"], 2);
     assert!(world.run("ipfw pipe 7 show").err.contains("there is no pipe 7"));

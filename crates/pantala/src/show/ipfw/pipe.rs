@@ -14,25 +14,26 @@ pub(crate) fn pipe(pipe: &FirewallPipe, flows: &[FirewallFlow], with_cpu: bool) 
     let bandwidth = bits_per_second(*bandwidth);
     let mut text = format!("{number:05}: {bandwidth} {delay_ms:4} ms burst {burst}{exact}\n");
     // Writing to a String does not fail.
-    let _ = writeln!(text, "    {} type {scheduler}", shape(own));
+    let _ = writeln!(text, "   {} type {scheduler}", shape(own, flows));
     text + &rest(own, flows, with_cpu)
 }
 
 /// A queue, and the flows in it.
 pub(crate) fn queue(queue: &FirewallQueue, flows: &[FirewallFlow], with_cpu: bool) -> String {
     let FirewallQueue { number, pipe, own, .. } = queue;
-    format!("q{number:05} {} pipe {pipe} weight {}\n", shape(own), own.weight) + &rest(own, flows, with_cpu)
+    format!("q{number:05} {} pipe {pipe} weight {}\n", shape(own, flows), own.weight)
+        + &rest(own, flows, with_cpu)
 }
 
-/// What bounds a queue, and how many flows it has.
-fn shape(own: &FirewallShape) -> String {
+/// What bounds a queue, and how many flows are shown of it.
+fn shape(own: &FirewallShape, flows: &[FirewallFlow]) -> String {
     let limit = if own.limit.bytes().all(|byte| byte.is_ascii_digit()) {
         format!("{:>3} sl.", own.limit)
     } else {
-        own.limit.clone()
+        format!(" {}", own.limit)
     };
     let loss = if own.loss > 0.0 { format!(" plr {:.6}", own.loss) } else { String::new() };
-    let flows = match own.flows {
+    let flows = match flows.len() {
         1 => "1 flow".to_owned(),
         flows => format!("{flows} flows"),
     };
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(
             pipe(&one, &[flow("10.0.0.1", 7), flow("10.0.0.22", 100)], false),
             "00001:  10.000 Mbit/s   20 ms burst 0\n\
-             \x20    50 sl. 2 flows droptail type fifo\n\
+             \x20   50 sl. 2 flows droptail type fifo\n\
              \x20   mask: src-ip 0xffffffff\n\
              Prot  Source IP/port  Dest. IP/port  Tot_pkt/bytes  Pkt/Byte  Drp\n\
              ip    10.0.0.1/0      0.0.0.0/0             7/7000    5/5000    4\n\
@@ -150,7 +151,7 @@ mod tests {
         };
         let one = FirewallQueue { number: 7, pipe: 1, own, ..FirewallQueue::default() };
         let shape = "10Kbytes plr 0.250000 0 flows codel target 5000us interval 100000us noecn";
-        assert_eq!(queue(&one, &[], false), format!("q00007 {shape} pipe 1 weight 30\n"));
+        assert_eq!(queue(&one, &[], false), format!("q00007  {shape} pipe 1 weight 30\n"));
     }
 
     #[test]
