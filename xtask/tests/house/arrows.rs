@@ -11,17 +11,19 @@ use crate::root;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("ipfw", &["wire"]),
+    ("drill", &[]),
     ("pkt", &[]),
     ("net", &["ipfw", "pkt", "wire"]),
     ("sim", &["ipfw", "net", "pkt", "wire"]),
     ("dev", &["net", "pkt"]),
-    ("pantala", &["dev", "ipfw", "net", "pkt", "sim", "wire"]),
+    ("pantala", &["dev", "drill", "ipfw", "net", "pkt", "sim", "wire"]),
     ("bench", &["dev", "ipfw", "net", "pkt", "wire"]),
     ("xtask", &[]),
 ];
 
 /// Crates that are pure functions: what they may use from elsewhere stands here, so that it stays little.
-const FOREIGN: &[(&str, &[&str])] = &[("wire", &[]), ("ipfw", &[]), ("net", &["hashbrown", "siphasher"])];
+const FOREIGN: &[(&str, &[&str])] =
+    &[("wire", &[]), ("ipfw", &[]), ("drill", &[]), ("net", &["hashbrown", "siphasher"])];
 
 #[derive(Deserialize)]
 struct Metadata {
