@@ -4,6 +4,7 @@
 //! parser knows; each word has a file here that reads it into a value and carries it out.
 
 mod check;
+mod drill;
 mod flags;
 mod ifconfig;
 mod intrctl;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, Session, check, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, up};
+use super::{Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, up};
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
@@ -57,6 +57,9 @@ pub(crate) enum Command {
     /// Send packets of any kind at any rate, and say what became of them: loss, order, latency
     #[command(after_help = pktgen::HELP)]
     Pktgen(Box<pktgen::Args>),
+    /// Read packetdrill scripts and say what is wrong with them (running them is not there yet)
+    #[command(after_help = drill::HELP)]
+    Drill(drill::Drill),
     /// Make the running pantala read its configuration again
     Reload,
     /// Show interfaces; bring them up or down
@@ -136,7 +139,12 @@ fn stop(error: clap::Error) -> Stop {
 impl Command {
     fn words(&mut self) -> Option<&mut Vec<String>> {
         match self {
-            Self::Up { .. } | Self::Check { .. } | Self::Demo { .. } | Self::Pktgen(_) | Self::Reload => None,
+            Self::Up { .. }
+            | Self::Check { .. }
+            | Self::Demo { .. }
+            | Self::Pktgen(_)
+            | Self::Drill(_)
+            | Self::Reload => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
             | Self::Intrctl(words)
@@ -188,12 +196,19 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         let options = demo::Options { transfer_bytes: u64::from(megabytes) * 1_000_000, json: line.json };
         return demo::run(&options, term);
     }
+    if let Command::Drill(drill) = &line.command {
+        return drill.run(line.json, term);
+    }
     if let Command::Pktgen(args) = line.command {
         return pktgen::run(*args, line.json, term);
     }
     let session = &mut line.session(term)?;
     match line.command {
-        Command::Up { .. } | Command::Check { .. } | Command::Demo { .. } | Command::Pktgen(_) => Ok(()),
+        Command::Up { .. }
+        | Command::Check { .. }
+        | Command::Demo { .. }
+        | Command::Pktgen(_)
+        | Command::Drill(_) => Ok(()),
         Command::Reload => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),

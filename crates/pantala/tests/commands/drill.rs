@@ -1,0 +1,70 @@
+//! `drill -n`: scripts are read, and what is wrong with them is said.
+
+use pantala::Exit;
+
+use crate::world::{Folder, pantala};
+
+const RIGHT: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 close(3) = 0\n";
+const WRONG: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 clos(3) = 0\n+0 > S 0:1(0)\n";
+
+#[test]
+fn each_error_of_a_folder_of_scripts_is_one_line_and_the_last_line_counts() {
+    let folder = Folder::new();
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(folder.path().join("b.pkt"), RIGHT).unwrap();
+    std::fs::write(folder.path().join("a.pkt"), WRONG).unwrap();
+    std::fs::write(inner.join("c.pkt"), RIGHT).unwrap();
+    std::fs::write(folder.path().join("d.txt"), WRONG).unwrap();
+    let name = folder.path().display();
+    let said = pantala(&format!("drill -n {name}"));
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, "2 read, 1 could not be read\n"));
+    let says = format!(
+        "{name}/a.pkt:2:4: `clos` is no system call\n{name}/a.pkt:3:8: from 0 to 1 are not 0 bytes\n"
+    );
+    assert_eq!(said.err, says);
+
+    let said = pantala(&format!("drill -n {name}/inner {name}/b.pkt"));
+    assert_eq!(
+        (said.exit, said.out.as_str(), said.err.as_str()),
+        (Exit::Ok, "2 read, 0 could not be read\n", "")
+    );
+    let said = pantala(&format!("drill -n -v {name}/a.pkt"));
+    assert!(said.err.contains("    +0 clos(3) = 0\n       ^^^^\nexpected: "), "{}", said.err);
+}
+
+#[test]
+fn the_answer_in_json_has_stable_keys() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("a.pkt"), WRONG).unwrap();
+    let said = pantala(&format!("drill -n --json {}", folder.path().display()));
+    let answer: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Failed, ""));
+    assert_eq!((&answer["read"], &answer["failed"]), (&0.into(), &1.into()));
+    let problem = &answer["problems"][0];
+    assert_eq!((&problem["line"], &problem["column"]), (&2.into(), &4.into()));
+    assert!(problem["file"].as_str().unwrap().ends_with("a.pkt"));
+    assert!(problem["help"].as_str().unwrap().contains("did you mean `close`?"), "{problem}");
+}
+
+#[test]
+fn branches_are_chosen_by_name() {
+    let folder = Folder::new();
+    let file = folder.path().join("a.pkt");
+    std::fs::write(&file, "#ifdef FreeBSD\nnonsense\n#endif\n0 close(3) = 0\n").unwrap();
+    assert_eq!(pantala(&format!("drill -n {}", file.display())).exit, Exit::Ok);
+    assert_eq!(pantala(&format!("drill -n -D FreeBSD {}", file.display())).exit, Exit::Failed);
+}
+
+#[test]
+fn what_is_not_there_could_not_be_read_and_without_n_nothing_is_done() {
+    let folder = Folder::new();
+    let name = folder.path().display();
+    let said = pantala(&format!("drill -n {name} {name}/x.pkt"));
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, "0 read, 2 could not be read\n"));
+    assert!(said.err.contains("no script (*.pkt) is in this folder"), "{}", said.err);
+    assert!(said.err.contains("x.pkt: No such file"), "{}", said.err);
+    let said = pantala(&format!("drill {name}"));
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Usage, ""));
+    assert!(said.err.contains("not yet run; -n reads them"), "{}", said.err);
+}
