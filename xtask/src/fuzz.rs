@@ -58,7 +58,8 @@ fn run_one(target: &str, seconds: u64) -> Result<Vec<Row>> {
         args.push(&kept);
     }
     let time = format!("-max_total_time={seconds}");
-    args.extend(["--", &time, "-print_final_stats=1"]);
+    // Inputs of all lengths from the beginning: a rule and a packet are not made of a few bytes.
+    args.extend(["--", &time, "-print_final_stats=1", "-len_control=0"]);
     let name = format!("fuzz-{target}");
     let mut rows = checks::yes_or_no(&name, nightly(&args), Duration::from_secs(seconds) + GRACE)?;
     let executions =
