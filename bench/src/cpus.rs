@@ -4,8 +4,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
+use net::count::Count;
 use net::cpu::CpuId;
 use net::fib::Prefix;
+use net::firewall;
 use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
@@ -98,6 +100,17 @@ impl One {
         Self { netisr, now: Instant::START, supply, sent }
     }
 
+    /// Puts the rules of the firewall in force.
+    pub fn set_firewall(&mut self, shared: &firewall::Shared) {
+        self.netisr.set_firewall(shared);
+    }
+
+    /// How often this was counted.
+    #[must_use]
+    pub fn count(&self, event: Count) -> u64 {
+        self.netisr.cpu.counters.get(event)
+    }
+
     /// Runs `turns` turns with `packets` frames more in each; answers how many frames have left since the start.
     pub fn forward(&mut self, turns: usize, packets: usize) -> usize {
         for _ in 0..turns {
@@ -151,7 +164,6 @@ fn hash(family: Family, frame: &[u8; FRAME_LEN]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use net::count::Count;
 
     /// Packets forwarded and handed off by each CPU, of 64 that come to each.
     fn counted(family: Family, cpus: u16, rings: Rings) -> Vec<(usize, u64)> {

@@ -237,6 +237,13 @@ impl Ruleset {
         self.probes.from(from)
     }
 
+    /// The same without those that look only whether the packet is redirected.
+    #[inline]
+    #[must_use]
+    pub fn named_probe_from(&self, from: usize) -> Option<usize> {
+        self.probes.named_from(from)
+    }
+
     /// Whether any rule redirects: then packets must be whole to be asked about.
     #[inline]
     #[must_use]

@@ -121,7 +121,9 @@ impl Firewall {
     ) -> Result<Step, Option<usize>> {
         let mut matches = None;
         loop {
-            let probe = self.rules.probe_from(walk.at.max(walk.unprobed));
+            let from = walk.at.max(walk.unprobed);
+            let probe =
+                if walk.has_met { self.rules.named_probe_from(from) } else { self.rules.probe_from(from) };
             if probe != Some(walk.at) && matches.is_none() {
                 matches = Some(self.rules.first(&walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen));
             }

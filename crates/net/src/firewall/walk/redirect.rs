@@ -65,7 +65,8 @@ impl Firewall {
     /// Where rules look for a state for the first time: does what is to be done with a packet of a redirected flow.
     #[inline]
     pub(super) fn meet(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk) -> Option<Step> {
-        if walk.has_met || !self.states.has_pairs() { None } else { self.meet_pair(cpu, pkt, walk) }
+        let has_met = core::mem::replace(&mut walk.has_met, true);
+        if has_met || !self.states.has_pairs() { None } else { self.meet_pair(cpu, pkt, walk) }
     }
 
     /// Where a packet goes that the firewall itself has made: a reset in the name of whom others are redirected to must look
@@ -81,7 +82,6 @@ impl Firewall {
 
     #[inline(never)]
     fn meet_pair(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk) -> Option<Step> {
-        walk.has_met = true;
         let party = *walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
         let (id, direction) = party.redirected(&self.states, cpu.now)?;
         let (kind, hook) = (self.states.get(id)?.kind, walk.subject.hook);

@@ -209,3 +209,15 @@ fn a_redirection_makes_its_own_states_and_leads_to_a_host() {
     }
     assert_eq!(rules.add(to(host)), Ok(200));
 }
+
+#[test]
+fn what_is_redirected_is_looked_for_once_however_many_rules_redirect() {
+    let mut rules = Rules::new(Action::Deny);
+    for number in [100, 200, 300, 500] {
+        rules.add(rule(number, Action::Redirect { to: IpAddr::from([192, 0, 2, 1]), port: None })).unwrap();
+    }
+    rules.add(rule(400, Action::CheckState(Flow::Default))).unwrap();
+    let ruleset = compile(&mut rules);
+    let probes = |from| (ruleset.probe_from(from), ruleset.named_probe_from(from));
+    assert_eq!([0, 1, 4].map(probes), [(Some(0), Some(3)), (Some(1), Some(3)), (Some(4), None)]);
+}
