@@ -77,7 +77,7 @@ fn groups_of_states_are_shown_as_parents() {
         total: 10,
     };
     let ends = "PARENT 10 tcp 10.0.0.2 0 <-> 0.0.0.0 0\n";
-    assert_eq!(tracks(std::slice::from_ref(&track), Columns::default()), format!("00200 {ends}"));
+    assert_eq!(tracks(core::slice::from_ref(&track), Columns::default()), format!("00200 {ends}"));
     assert_eq!(tracks(&[track], Columns { sets: true, ..Columns::default() }), format!("00200 set 3 {ends}"));
 }
 
