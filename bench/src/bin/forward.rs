@@ -4,19 +4,21 @@
 //! packets; `indirect` is IPv4 with a queue of 50 between driver and stack. `match2` is
 //! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
-//! without a stack between them: what the harness itself costs.
+//! without a stack between them: what the harness itself costs. The rows of [`bench::firewall::case`] by their names are
+//! routers of one CPU with a firewall, for IPv4.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use bench::cpus::{self, Rings};
 use bench::elsewhere;
+use bench::firewall::case::CASES;
 use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::router::Router;
 
 const USAGE: &str =
-    "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS PACKETS_A_TURN PACKETS";
+    "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ROW PACKETS_A_TURN PACKETS";
 
 fn main() -> ExitCode {
     program::run(USAGE, |args| {
@@ -34,10 +36,10 @@ fn run(what: &str, turns: usize, at_once: usize) -> Result<String> {
         "all6" => route_beside_all(Family::Ip6, turns, at_once),
         "indirect" => Router::indirect(Family::Ip4).ok().map(|mut router| router.forward(turns, at_once)),
         "wire" => bench::wire::pass(turns, at_once).ok(),
-        several => {
-            let (cpus, rings) = several_cpus(several).context(Misused)?;
-            route_among(cpus, rings, turns, at_once)
-        }
+        other => match several_cpus(other) {
+            Some((cpus, rings)) => route_among(cpus, rings, turns, at_once),
+            None => route_guarded(other, turns, at_once)?,
+        },
     };
     ensure!(forwarded == Some(turns * at_once), "{forwarded:?} frames of {} were forwarded", turns * at_once);
     Ok(String::new())
@@ -51,6 +53,14 @@ fn route_beside_all(family: Family, turns: usize, at_once: usize) -> Option<usiz
     let mut router = elsewhere::router(family).ok()?;
     let before = router.forward(0, 0);
     Some(router.forward(turns, at_once) - before)
+}
+
+/// Behind a firewall, of IPv4.
+fn route_guarded(name: &str, turns: usize, at_once: usize) -> Result<Option<usize>> {
+    let case = CASES.iter().find(|case| case.name == name).context(Misused)?;
+    let mut router = case.router(Family::Ip4)?;
+    let before = router.forward(0, 0);
+    Ok(Some(router.forward(turns, at_once) - before))
 }
 
 fn several_cpus(kind: &str) -> Option<(u16, Rings)> {

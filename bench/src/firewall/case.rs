@@ -25,6 +25,8 @@ pub struct Case {
     pub flows: u32,
     /// Time between two turns: about what they take, if nothing waits for it to pass.
     span: Duration,
+    /// Whether the flow cache remembers what rules said.
+    is_cached: bool,
     /// What the firewall is told; nothing where there is none.
     rules: fn(Family) -> String,
     /// Cycles that a packet may cost more than without a firewall.
@@ -45,6 +47,7 @@ const PLAIN: Case = Case {
     families: BOTH,
     flows: 1000,
     span: Duration::from_micros(5),
+    is_cached: false,
     rules: |_| String::new(),
     goal: None,
     vpp: None,
@@ -81,6 +84,29 @@ pub const CASES: &[Case] = &[
         name: "1000-rules-twice",
         what: "1000 rules, asked twice",
         rules: |family| rules::hit_last(1000, family, "udp", ""),
+        ..PLAIN
+    },
+    Case {
+        name: "10-rules-cached",
+        what: "10 rules, flow cache",
+        is_cached: true,
+        rules: |family| rules::hit_last(10, family, "udp", ""),
+        goal: Some(30.0),
+        ..PLAIN
+    },
+    Case {
+        name: "1000-rules-cached",
+        what: "1000 rules, flow cache",
+        is_cached: true,
+        rules: |family| rules::hit_last(1000, family, "udp", ""),
+        ..PLAIN
+    },
+    Case {
+        name: "1k-states-cached",
+        what: "state hit, 1000 states, flow cache",
+        is_cached: true,
+        rules: |_| "add check-state\nadd allow udp from any to any keep-state\n".into(),
+        goal: Some(40.0),
         ..PLAIN
     },
     Case {
@@ -187,6 +213,11 @@ impl Case {
         let text = (self.rules)(family);
         if !text.is_empty() {
             router.set_firewall(&rules::shared(&text, &tables, 1)?);
+        }
+        if self.is_cached {
+            router.cache_flows(Some(4 * self.flows as usize));
+            // A flow is remembered with its second packet behind the one that made its state.
+            router.forward(3 * (self.flows as usize).div_ceil(AT_ONCE), AT_ONCE);
         }
         let turns = (self.flows as usize).div_ceil(AT_ONCE);
         router.forward(turns, AT_ONCE);

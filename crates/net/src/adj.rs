@@ -110,11 +110,6 @@ impl Adjs {
 impl Adj {
     /// A place without a record: of a generation that never was.
     const NONE: Self = Self { generation: 0, mtu: 0, outif: 0, kind: Kind::OnLink, addrs: [0; 12] };
-
-    /// The same way, to one neighbour.
-    pub(crate) const fn to_neighbour(self, addrs: LinkAddrs) -> Self {
-        Self { kind: Kind::Gateway, addrs, ..self }
-    }
 }
 
 impl Default for Adj {

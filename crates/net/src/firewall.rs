@@ -9,6 +9,8 @@ pub mod subject;
 pub mod ruleset;
 pub mod table;
 mod walk;
+mod quick;
+mod trace;
 mod party;
 pub mod state;
 mod alter;
@@ -24,13 +26,13 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use ipfw::rule::Hook;
-use pkt::{Pkt, PktVec};
+use pkt::Pkt;
 use wire::Protocol;
 
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
-use crate::next::{Next, Resume};
+use crate::next::Next;
 use crate::secret::Secret;
 use crate::time::Instant;
 use crate::timers::Timer;
@@ -39,18 +41,22 @@ use log::Log;
 use nat::Nat;
 use nat::nptv6::Nptv6;
 use pipe::Pipes;
+use quick::Chunk;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
-use state::{Keepalive, Kind, Limits, Loose, Settings, State, States};
+use state::{Keepalive, Kind, Limits, Loose, Seen, Segment, Settings, State, States};
 use subject::{Part, Subject};
 use via::Vias;
 use walk::{Verdict, Walk};
 
 pub use away::Away;
 pub use hook::Hooks;
-pub(crate) use hook::{ask, ask_all, ask_outward};
+pub(crate) use hook::{ask, ask_all, ask_outward, begin};
 pub use shape::Shape;
 pub(crate) use shape::{release, shape};
+#[cfg(test)]
+pub(crate) use trace::Trace;
+pub(crate) use trace::{Known, Met};
 pub use via::Via;
 pub use walk::Notice;
 
@@ -64,6 +70,11 @@ pub struct Firewall {
     pipes: Pipes<Ticket>,
     one_pass: bool,
     log: Log,
+    chunk: Box<Chunk>,
+    /// How often rules have been put in force.
+    changes: u64,
+    #[cfg(test)]
+    only_walks: bool,
     is_enabled: bool,
     is_verbose: bool,
     vias: Vias,
@@ -129,6 +140,10 @@ impl Firewall {
             left: Vec::new(),
             states: States::new(&Secret::new(key), settings, loose, limits, cpu),
             log: Log::new(amounts),
+            chunk: Box::new(Chunk::new()),
+            changes: 0,
+            #[cfg(test)]
+            only_walks: false,
             is_enabled,
             is_verbose,
             vias: Vias::new(key),
@@ -142,6 +157,7 @@ impl Firewall {
     pub fn set(&mut self, shared: &Shared, now: Instant, secret: &mut Secret) {
         self.rules = Arc::clone(&shared.rules);
         self.swept = Some(0);
+        self.changes += 1;
         self.states.configure(shared.settings);
         self.one_pass = shared.one_pass;
         self.pipes.configure(Arc::clone(&shared.pipes), now);
@@ -169,6 +185,26 @@ impl Firewall {
         let answers = |hook| hook == Hook::LocalOut && self.rules.redirects();
         let busy = all.into_iter().filter(|hook| answers(*hook) || !self.rules.is_empty_at(*hook));
         busy.fold(Hooks::default(), Hooks::with)
+    }
+
+    /// Is another whenever rules or tables have changed, the numbers of states begin again, or flows begin to be
+    /// redirected.
+    pub(crate) fn basis(&self) -> [u64; 4] {
+        let redirects = u64::from(self.states.has_pairs());
+        [self.changes, self.rules.generation(), self.states.epoch(), redirects]
+    }
+
+    /// Takes a packet into account that hits a state which another of its flow has hit.
+    #[inline]
+    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
+        let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
+        let seen = Seen { bytes, segment: Segment::of_usual(pkt) };
+        self.states.again(known.state, known.direction, &seen, known.times, now)
+    }
+
+    /// Counts packets that have matched a rule.
+    pub(crate) fn count_many(&mut self, rule: RuleId, packets: u64, bytes: u64, now: Instant) {
+        self.counters.count(rule, packets, bytes, now);
     }
 
     /// The rules in force.
@@ -230,26 +266,7 @@ impl Firewall {
         }
     }
 
-    /// Where a packet goes from a hook. `None`: it goes on.
-    fn judge(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
-        let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
-        let verdict = match Subject::read(pkt, hook, pkt.rcvif, xmit) {
-            Ok(subject) => {
-                if let Some(owner) = self.elsewhere(cpu, pkt, &subject) {
-                    pkt.resume = if subject.is_ip4 { Resume::Ip4 } else { Resume::Ip6 } as u8;
-                    return Some(Next::HandOff(owner));
-                }
-                if self.must_be_whole(&subject) {
-                    return Some(Next::Reassemble);
-                }
-                self.walk(cpu, pkt, Walk::new(Subject { tag: pkt.tag, ..subject }, None))
-            }
-            Err(_) => Verdict::Go(Next::Drop(DropReason::FirewallBogus)),
-        };
-        self.next(verdict, hook)
-    }
-
-    /// The same of a packet that has been on its way already, up to this rule: on from behind it or, if it is to be
+    /// Where a packet goes from a hook that has been on its way already, up to this rule: on from behind it or, if it is to be
     /// obeyed `here` because it could not be on another CPU, from its action.
     fn ask_at(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook, rule: RuleId, here: bool) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
@@ -263,6 +280,7 @@ impl Firewall {
             // Others may stand in its place: all are asked.
             None => self.walk(cpu, pkt, walk),
         };
+        self.counters.settle();
         self.next(verdict, hook)
     }
 
@@ -301,15 +319,6 @@ impl Firewall {
         }
         let owner = party::owner_of_quoted(cpu, subject, pkt)?;
         (owner != cpu.id).then_some(owner)
-    }
-
-    /// The same for those packets of which `next` is `pass`.
-    fn judge_all(&mut self, cpu: &mut Cpu, hook: Hook, pkts: &mut PktVec, next: &mut [Next], pass: Next) {
-        let asked =
-            pkts.iter_mut().zip(next).filter(|(pkt, next)| **next == pass && !hook::is_own(pkt, hook));
-        for (pkt, next) in asked {
-            *next = self.judge(cpu, pkt, hook).unwrap_or(pass);
-        }
     }
 }
 

@@ -1,35 +1,47 @@
 //! The flow cache: what was decided about a flow's packets, found again by one look.
 //!
-//! *Normal* forwarding looks the destination up, takes the next hop's [adjacency](crate::adj) and, on a link, the
-//! neighbour's address. *Fast* forwarding finds all of that in one entry, which each CPU keeps for the flows it owns.
-//! As long as only routes are saved, the lookup costs less than the cache (`docs/PERFORMANCE.md`): it is off unless
-//! the configuration says otherwise, and meant for what a firewall will decide.
+//! *Normal* forwarding asks the firewall's rules, looks the destination up, takes the next hop's
+//! [adjacency](crate::adj) and, on a link, the neighbour's address. *Fast* forwarding finds all of that in one entry,
+//! which each CPU keeps for the flows it owns. As long as only routes are saved, the lookup costs less than the cache
+//! (`docs/PERFORMANCE.md`): it is off unless the configuration says otherwise, and meant for firewalls.
 //!
-//! An entry is a copy of the adjacency by which the flow's last packet went, the link address filled in, and holds for
-//! as long as nothing has changed that it was made of: any change of tables, routes or neighbours in use makes all
-//! entries stale at once. What the packet itself decides (time to live, size, being a super-packet) is looked at each
-//! time, and what does not pass goes the normal way.
+//! An entry is how the flow's last packet went, and holds for as long as nothing has changed that it was made of: any
+//! change of rules, of their tables, of interfaces, routes or neighbours in use makes all entries stale at once. What
+//! the packet itself decides (time to live, size, being a super-packet) is looked at each time, and what does not pass
+//! goes the normal way.
+//!
+//! Of rules an entry says which of them the packets match, all of which let them pass; so they are counted as if they
+//! had been asked ([`verdict`]). That is known where the answers depend on nothing but what the flow's packets share.
+//! If a state was among the answers, the entry has its number: the packet refreshes that state, and one that is not
+//! plainly of the connection is asked about.
 
 mod key;
 mod table;
+mod verdict;
 
 use core::hash::BuildHasher;
 
-use pkt::{Pkt, PktVec, VEC_MAX};
+use pkt::{Flags, Pkt};
 
 use crate::adj::Adj;
 use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::fib::{Fib, HopId, flow_hash};
-use crate::forward::{self, Family};
+use crate::ether;
+use crate::fib::{Fib, HopId};
+use crate::firewall::{Firewall, Known};
+use crate::forward::Family;
 use crate::ip4::{self, Ip4};
 use crate::ip6::{self, Ip6};
-use crate::neigh::LINK_ADDRS;
+use crate::neigh::{LINK_ADDRS, LinkAddrs};
+use crate::netisr::{CHUNK, bits};
 use crate::next::Next;
 use crate::secret::Secret;
+use crate::tables::IfIndex;
 
 pub use key::{Key, Key4, Key6};
 use table::{At, Learnt, Table};
+use verdict::Verdict;
+pub use verdict::Verdicts;
 
 /// Flows of each family that one CPU remembers unless told otherwise: 4 MiB of entries for IPv4, 8 for IPv6, and half
 /// as much again of IPv4's for the buckets of each.
@@ -41,18 +53,23 @@ pub const FLOWS_MAX: usize = 1 << 22;
 pub struct Flows {
     v4: Cache<Key4, u32>,
     v6: Cache<Key6, u128>,
+    verdicts: Verdicts,
+    /// What entries were made of that hold now, and how often it has changed.
+    basis: Basis,
+    generation: u64,
 }
+
+/// Numbers of which one is another after any change of tables and neighbours, routes, and the firewall.
+type Basis = (u64, u64, [u64; 4]);
 
 /// One family's flows, and the facts about the vector in hand, by position.
 pub struct Cache<K, A> {
-    table: Table<K, Adj>,
-    keys: [K; VEC_MAX],
-    found: [Option<At>; VEC_MAX],
-    /// Positions of those whose flow is not known …
-    missed: Vec<usize>,
-    /// … and, in this order, their destinations, and where the routes to them lead.
+    table: Table<K, Way>,
+    keys: [K; CHUNK],
+    found: [Option<At>; CHUNK],
+    /// Destinations of those whose flow is not known, and where the routes to them lead.
     addrs: Vec<A>,
-    hops: [HopId; VEC_MAX],
+    hops: [HopId; CHUNK],
 }
 
 /// A family whose flows are remembered.
@@ -62,8 +79,8 @@ pub trait Cached: Family {
     /// A destination, as it is looked up.
     type Addr: Copy;
 
-    /// The family's part of the cache.
-    fn cache(flows: &mut Flows) -> &mut Cache<Self::Key, Self::Addr>;
+    /// The family's part of the cache, and what both share.
+    fn cache(flows: &mut Flows) -> (&mut Cache<Self::Key, Self::Addr>, &mut Verdicts);
     /// The destination of a packet.
     fn addr(pkt: &Pkt) -> Self::Addr;
     /// Looks destinations up.
@@ -74,16 +91,34 @@ impl Flows {
     /// An empty cache for about `flows` flows of each family, at most [`FLOWS_MAX`]. Its memory is taken now.
     #[must_use]
     pub fn new(flows: usize, secret: &Secret) -> Self {
-        Self { v4: Cache::new(flows, secret), v6: Cache::new(flows, secret) }
+        let (v4, v6) = (Cache::new(flows, secret), Cache::new(flows, secret));
+        Self { v4, v6, verdicts: Verdicts::new(secret), basis: Basis::default(), generation: 1 }
     }
 
     /// Flows of both families that would be found now, and how many there is room for.
     #[must_use]
     pub fn usage(&self, cpu: &Cpu) -> (usize, usize) {
-        let generation = generation(cpu);
+        let generation = self.generation + u64::from(self.basis != basis(cpu));
         let live = self.v4.table.live(generation, cpu.now) + self.v6.table.live(generation, cpu.now);
         (live, self.v4.table.capacity() + self.v6.table.capacity())
     }
+
+    /// That of entries that hold now.
+    fn generation(&mut self, cpu: &Cpu) -> u64 {
+        let now = basis(cpu);
+        if self.basis != now {
+            self.basis = now;
+            self.generation += 1;
+            // Nothing is left that knows their numbers.
+            self.verdicts.forget_all();
+        }
+        self.generation
+    }
+}
+
+fn basis(cpu: &Cpu) -> Basis {
+    let firewall = cpu.firewall.as_ref().map(|firewall| firewall.basis()).unwrap_or_default();
+    (cpu.adjs.generation(), cpu.tables.fib.generation(), firewall)
 }
 
 impl<K: Key, A> Cache<K, A> {
@@ -91,93 +126,130 @@ impl<K: Key, A> Cache<K, A> {
         let key = |n: usize| secret.hash_one(("flow", n));
         Self {
             table: Table::new(flows.min(FLOWS_MAX), core::array::from_fn(key)),
-            keys: [K::NONE; VEC_MAX],
-            found: [None; VEC_MAX],
-            missed: Vec::with_capacity(VEC_MAX),
-            addrs: Vec::with_capacity(VEC_MAX),
-            hops: [HopId::NO_ROUTE; VEC_MAX],
+            keys: [K::NONE; CHUNK],
+            found: [None; CHUNK],
+            addrs: Vec::with_capacity(CHUNK),
+            hops: [HopId::NO_ROUTE; CHUNK],
         }
     }
 }
 
-/// Fast forwarding of a vector: where each of its packets goes. Those whose flow is not known, or that do not pass as
-/// they are, go the normal way, and their flows are learnt.
+/// How a flow's packets go.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// Bytes of the largest.
+    mtu: u32,
+    /// By which interface.
+    outif: IfIndex,
+    /// What they meet at the hooks of the firewall.
+    verdict: Verdict,
+    /// How their link header begins.
+    addrs: LinkAddrs,
+    /// The state that they hit there.
+    known: Known,
+}
+
+const _: () = assert!(size_of::<Way>() == 32, "with a key of IPv4 an entry is one line");
+
+/// Whoever has one of these is not asked about where others of its flow are, or not by all.
+const UNUSUAL: Flags = Flags::ODD.with(Flags::GENERATED).with(Flags::LOCAL).with(Flags::ASKED);
+
+/// Fast forwarding of a chunk: where those of its packets go whose flow is known, and that pass as they are. Answers
+/// which are left.
 ///
 /// Reads  `cpu.tables`, `cpu.adjs`, the headers that input has checked.
-/// Writes, next, drops: as [`forward::forward`].
-pub(crate) fn forward<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, lane: &mut PktVec, next: &mut [Next]) {
-    let Cache { table, keys, found, missed, .. } = F::cache(flows);
-    for (key, pkt) in keys.iter_mut().zip(lane.iter()) {
-        *key = F::Key::of(pkt).unwrap_or(F::Key::NONE);
-    }
-    table.probe(&keys[..lane.len()], generation(cpu), cpu.now, found);
-    missed.clear();
-    for (at, (pkt, next)) in lane.iter_mut().zip(&mut *next).enumerate() {
-        match found[at].and_then(|at| table.get(at)).filter(|adj| forward::passes::<F>(pkt, adj)) {
-            Some(adj) => *next = forward::go_by::<F>(pkt, adj),
-            None => missed.push(at),
-        }
-    }
-    let hits = (lane.len() - missed.len()) as u64;
-    let mut forwarded = hits;
-    if hits < lane.len() as u64 {
-        forwarded += forward_missed::<F>(cpu, F::cache(flows), lane.iter_mut().into_slice(), next);
-    }
-    cpu.counters.add(Count::FlowHits, hits);
-    cpu.counters.add(F::FORWARDED, forwarded);
-}
-
-/// Normal forwarding of those that fast forwarding left; all their destinations are looked up together. Answers how many
-/// were sent on.
-fn forward_missed<F: Cached>(
+/// Next   [`Next::Output`].
+pub(crate) fn forward<F: Cached>(
     cpu: &mut Cpu,
-    cache: &mut Cache<F::Key, F::Addr>,
+    flows: &mut Flows,
     pkts: &mut [Pkt],
-    next: &mut [Next],
+    next: &mut [Next; CHUNK],
 ) -> u64 {
-    cpu.counters.add(Count::FlowMisses, cache.missed.len() as u64);
-    cache.addrs.clear();
-    cache.addrs.extend(cache.missed.iter().map(|at| F::addr(&pkts[*at])));
-    F::lookup(&cpu.tables.fib, &cache.addrs, &mut cache.hops[..cache.addrs.len()]);
-    let mut forwarded = 0;
-    for n in 0..cache.missed.len() {
-        let at = cache.missed[n];
-        let member = cpu.tables.hops.member(cache.hops[n], || flow_hash(&pkts[at]));
-        next[at] = forward::forward::<F>(cpu, &mut pkts[at], member, &mut forwarded);
-        if next[at] == Next::Output {
-            learn(cpu, &mut cache.table, cache.keys[at], member, &pkts[at]);
-        }
+    let generation = flows.generation(cpu);
+    let mut firewall = cpu.firewall.take();
+    let (cache, verdicts) = F::cache(flows);
+    let Cache { table, keys, found, .. } = cache;
+    for (key, pkt) in keys.iter_mut().zip(pkts.iter()) {
+        *key = if pkt.flags.any(UNUSUAL) { F::Key::NONE } else { F::Key::of(pkt).unwrap_or(F::Key::NONE) };
     }
-    forwarded
+    table.probe(&keys[..pkts.len()], generation, cpu.now, found);
+    let (mut missed, mut hits) = (0, 0);
+    for (at, (pkt, next)) in pkts.iter_mut().zip(next).enumerate() {
+        let way = found[at].and_then(|place| table.get(place, generation)).copied();
+        let way = way.filter(|way| pkt.len() <= way.mtu as usize && F::ttl(pkt) > 1);
+        let Some(way) = way else {
+            missed |= 1 << at;
+            continue;
+        };
+        let hits_state = |firewall: &mut Box<Firewall>| firewall.hits_again(pkt, &way.known, cpu.now);
+        if way.known.times > 0 && !firewall.as_mut().is_some_and(hits_state) {
+            // The others of the flow come behind this one.
+            found[at].iter().for_each(|place| table.forget(*place));
+            missed |= 1 << at;
+            continue;
+        }
+        verdicts.count(way.verdict, pkt.len());
+        F::take_hop(pkt);
+        pkt.outif = way.outif;
+        *next = ether::encapsulate(pkt, &way.addrs, F::ETHERTYPE);
+        hits += 1;
+    }
+    if let Some(firewall) = &mut firewall {
+        verdicts.settle(firewall, cpu.now);
+    }
+    cpu.firewall = firewall;
+    cpu.counters.add(Count::FlowHits, hits);
+    cpu.counters.add(F::FORWARDED, hits);
+    cpu.counters.add(Count::FlowMisses, pkts.len() as u64 - hits);
+    missed
 }
 
-/// Remembers by which adjacency, and behind which link header, a flow's packet has just gone.
-fn learn<K: Key>(cpu: &mut Cpu, table: &mut Table<K, Adj>, flow: K, member: HopId, pkt: &Pkt) {
+/// Looks up the destinations of those packets of a chunk that have a bit in `which`.
+pub(crate) fn lookup<F: Cached>(
+    fib: &Fib,
+    flows: &mut Flows,
+    pkts: &[Pkt],
+    hops: &mut [HopId; CHUNK],
+    which: u64,
+) {
+    let (cache, _) = F::cache(flows);
+    cache.addrs.clear();
+    cache.addrs.extend(bits(which).map(|at| F::addr(&pkts[at])));
+    F::lookup(fib, &cache.addrs, &mut cache.hops[..cache.addrs.len()]);
+    for (at, hop) in bits(which).zip(&cache.hops) {
+        hops[at % CHUNK] = *hop;
+    }
+}
+
+/// Remembers by which adjacency, and behind which link header, the packet at this position of the chunk has just gone,
+/// and what it has met, if that holds for its flow.
+pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt: &Pkt, member: HopId) {
     let (Some(adj), Some(addrs)) = (cpu.adjs.get(member), pkt.window(0).first_chunk::<LINK_ADDRS>()) else {
         return;
     };
-    if flow == K::NONE {
+    let Adj { mtu, outif, .. } = *adj;
+    let trace = cpu.firewall.as_ref().map(|firewall| *firewall.trace_of(at)).unwrap_or_default();
+    let generation = flows.generation;
+    let (Cache { table, keys, .. }, verdicts) = F::cache(flows);
+    let key = keys[at];
+    if key == F::Key::NONE || !trace.holds {
         return;
     }
-    let adj = adj.to_neighbour(*addrs);
-    match table.learn(flow, generation(cpu), cpu.now, adj) {
+    let Some(verdict) = verdicts.of(trace.met) else { return cpu.count(Count::FlowFull) };
+    let way = Way { mtu, outif, verdict, addrs: *addrs, known: trace.known };
+    match table.learn(key, generation, cpu.now, way) {
         Learnt::Yes => cpu.count(Count::FlowLearnt),
         Learnt::Full => cpu.count(Count::FlowFull),
         Learnt::Later => {}
     }
 }
 
-/// Grows with any change of what entries are made of: tables and neighbours, and routes.
-fn generation(cpu: &Cpu) -> u64 {
-    cpu.adjs.generation() + cpu.tables.fib.generation()
-}
-
 impl Cached for Ip4 {
     type Key = Key4;
     type Addr = u32;
 
-    fn cache(flows: &mut Flows) -> &mut Cache<Key4, u32> {
-        &mut flows.v4
+    fn cache(flows: &mut Flows) -> (&mut Cache<Key4, u32>, &mut Verdicts) {
+        (&mut flows.v4, &mut flows.verdicts)
     }
 
     fn addr(pkt: &Pkt) -> u32 {
@@ -193,8 +265,8 @@ impl Cached for Ip6 {
     type Key = Key6;
     type Addr = u128;
 
-    fn cache(flows: &mut Flows) -> &mut Cache<Key6, u128> {
-        &mut flows.v6
+    fn cache(flows: &mut Flows) -> (&mut Cache<Key6, u128>, &mut Verdicts) {
+        (&mut flows.v6, &mut flows.verdicts)
     }
 
     fn addr(pkt: &Pkt) -> u128 {

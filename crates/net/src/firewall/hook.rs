@@ -1,10 +1,11 @@
 //! Where in the stack rules are asked, and where they need not be.
 
 use ipfw::rule::Hook;
-use pkt::{Flags, Pkt, PktVec};
+use pkt::{Flags, Pkt};
 
 use super::Firewall;
 use crate::cpu::Cpu;
+use crate::netisr::CHUNK;
 use crate::next::Next;
 
 /// Hooks that have rules, one bit each. One that has none is not on any packet's way.
@@ -68,16 +69,29 @@ pub(super) fn is_own(pkt: &Pkt, hook: Hook) -> bool {
 
 #[cold]
 fn ask_rules(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
-    with(cpu, |firewall, cpu| firewall.judge(cpu, pkt, hook)).flatten()
+    with(cpu, |firewall, cpu| firewall.judge_alone(cpu, pkt, hook)).flatten()
 }
 
-/// Asks the rules at a hook about those packets of which `next` is `pass`; where others are sent, stands there then.
-/// Answers whether it is `pass` for all.
-pub(crate) fn ask_all(cpu: &mut Cpu, hook: Hook, pkts: &mut PktVec, next: &mut [Next], pass: Next) -> bool {
-    if cpu.hooks.has(hook) {
-        with(cpu, |firewall, cpu| firewall.judge_all(cpu, hook, pkts, next, pass));
+/// Another chunk of so many packets comes to the hooks.
+pub(crate) fn begin(cpu: &mut Cpu, packets: usize) {
+    if let Some(firewall) = &mut cpu.firewall {
+        firewall.begin(packets);
     }
-    next.iter().take(pkts.len()).all(|next| *next == pass)
+}
+
+/// Asks the rules at a hook about those packets of a chunk that have a bit in `which`. Answers which of them go on; where
+/// the others are sent, stands in `next` then.
+pub(crate) fn ask_all(
+    cpu: &mut Cpu,
+    hook: Hook,
+    pkts: &mut [Pkt],
+    next: &mut [Next; CHUNK],
+    which: u64,
+) -> u64 {
+    if which == 0 || !cpu.hooks.has(hook) {
+        return which;
+    }
+    with(cpu, |firewall, cpu| firewall.judge_all(cpu, hook, pkts, next, which)).unwrap_or(which)
 }
 
 /// The firewall is put aside while it works, so that it may read what else its CPU owns.

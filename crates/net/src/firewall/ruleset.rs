@@ -74,6 +74,8 @@ pub struct Ruleset {
     probes: Probes,
     /// Whether a rule redirects.
     redirects: bool,
+    /// For each hook and family: if the first that happens there is a look for a state, among which states.
+    looks_first: [Option<FlowId>; VIEWS],
     /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
     places: Vec<Option<(u16, u32)>>,
 }
@@ -102,10 +104,23 @@ pub struct Compiled {
     pub keep: Option<Keep>,
     /// Among which states that is; of `check-state`, among which it looks.
     pub flow: FlowId,
+    /// If obeying it is no more than this, besides being counted.
+    pub plain: Option<Plain>,
+    /// The same, if it happens to all packets that match, and nothing is remembered of them.
+    pub certainly: Option<Plain>,
     /// Hooks and families at which it can match.
     scope: Scope,
     /// Whether it asks nothing else.
     asks_nothing: bool,
+}
+
+/// What most rules do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// The packet goes on.
+    Pass,
+    /// It dies, without a word.
+    Die,
 }
 
 /// What [`Ruleset::first`] found besides the rule.
@@ -114,7 +129,7 @@ pub struct Seen {
     /// What the table says that the rule found the packet in: `tablearg`.
     pub arg: Option<TableArg>,
     /// Whether the answer depends on nothing but what all packets of a flow share (addresses, protocol, ports or ICMP's
-    /// type and code, traffic class, interfaces, being whole) and on tables and routes as they are: then it holds for
+    /// type and code, traffic class without marks of congestion, interfaces, being whole) and on tables and routes as they are: then it holds for
     /// the flow's other packets too. Once false it stays so.
     pub is_pure: bool,
 }
@@ -152,6 +167,15 @@ impl Scope {
     const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
+}
+
+/// Hooks by families, and some that are not used.
+const VIEWS: usize = 16;
+
+/// The place of a hook and a family.
+#[inline]
+const fn view(hook: Hook, is_ip4: bool) -> usize {
+    (hook as usize * 2 + is_ip4 as usize) % VIEWS
 }
 
 impl Ruleset {
@@ -249,6 +273,20 @@ impl Ruleset {
     #[must_use]
     pub const fn redirects(&self) -> bool {
         self.redirects
+    }
+
+    /// If the first that rules do about packets at this hook is to look for their states: among those of which name.
+    #[inline]
+    #[must_use]
+    pub fn looks_first(&self, hook: Hook, is_ip4: bool) -> Option<FlowId> {
+        self.looks_first[view(hook, is_ip4)]
+    }
+
+    fn finds_first(&self, scope: Scope) -> Option<FlowId> {
+        let probe = self.probe_from(0)?;
+        let before = self.rules.get(..probe).unwrap_or_default();
+        let is_asked_first = !before.iter().any(|rule| rule.scope.meets(scope));
+        is_asked_first.then(|| self.rules.get(probe).map(|rule| rule.flow)).flatten()
     }
 
     /// The rule at a position; `None` behind the last.

@@ -24,6 +24,7 @@ mod quoted;
 mod keepalive;
 mod settings;
 mod page;
+mod usual;
 
 use core::hash::BuildHasher;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use self::settings::{SettingError, Settings};
 pub use self::sweep::Left;
 pub use self::tcp::{Phase, Segment};
 pub use self::track::{Group, Limit, Limits};
+pub(crate) use self::usual::Mark;
 
 use self::entry::bits;
 use self::index::Index;
@@ -74,10 +76,14 @@ pub struct States {
     found: Vec<u32>,
     /// The slot of time, a quarter of a second, in which nothing was found that could make room.
     in_vain: u64,
+    /// States that have ever been made, and more: of the lower half, none is 0.
+    serial: u64,
 }
 
 /// States of a group that are looked at, at the most, when its limit is reached.
 const TRACK_LOOKS: usize = 256;
+/// What of its number a state knows itself; 0 is no state's.
+const SERIAL: u64 = u32::MAX as u64;
 /// Keepalives of one [`States::tick`].
 const KEEPALIVES_MAX: usize = 8;
 
@@ -193,6 +199,7 @@ impl States {
             parted: Vec::new(),
             found: Vec::with_capacity(REAP_LOOKS),
             in_vain: 0,
+            serial: 0,
         }
     }
 
@@ -232,16 +239,10 @@ impl States {
             return;
         }
         for (flow, hash) in flows.iter().zip(&mut *hashes) {
-            *hash = self.hash(flow);
-            self.index.prefetch(hash.hash);
+            *hash = self.hash_ahead(flow);
         }
         for hash in hashes.iter_mut().take(flows.len()) {
-            let Some(at) = self.index.likely(hash.hash) else { continue };
-            if let Some(state) = self.slab.get(at) {
-                hash.likely = at;
-                pkt::prefetch_ref(&state.key);
-                pkt::prefetch_ref(&state.bytes);
-            }
+            self.fetch(hash);
         }
     }
 
@@ -290,13 +291,14 @@ impl States {
         }
         let now_ms = ms(now);
         let at = self.lookup_live(flow, hash, name, now_ms)?;
+        let id = StateId(at);
         let state = self.slab.get_mut(at)?;
         let direction = state.direction(flow);
         let mut is_denied = false;
         let life = match &seen.segment {
             Some(segment) => {
                 if segment.flags.syn() && segment.is_opening() && state.is_spent(now_ms) {
-                    self.remove(StateId(at), now);
+                    self.remove(id, now);
                     counters.add(Count::StateRecycled, 1);
                     return None;
                 }
@@ -306,22 +308,12 @@ impl States {
                     is_denied = self.settings.strict && !segment.is_opening();
                     counters.add(Count::StateOutside, 1);
                 }
-                let stage = if state.tcp.marks() == before { state.stage() } else { state.tcp.phase() };
-                if stage != state.stage() {
-                    state.set_stage(stage);
-                    Life::Anew(self.settings.life_of(stage))
-                } else if judgement == Judgement::Fresh {
-                    Life::Longer(self.settings.life_of(stage))
-                } else {
-                    Life::AsItIs
-                }
+                state.go_on(before, judgement, &self.settings)
             }
             None => Life::Longer(self.settings.life(state.key.proto())),
         };
-        state.packets += 1;
-        state.bytes += u64::from(seen.bytes);
-        state.bits |= if direction == Direction::Reverse { bits::ANSWERED } else { 0 };
-        let hit = Hit { id: StateId(at), rule: state.rule, kind: state.kind, direction, is_denied };
+        state.count(direction, 1, seen.bytes);
+        let hit = Hit { id, rule: state.rule, kind: state.kind, direction, is_denied };
         match life {
             Life::AsItIs => {}
             Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
@@ -359,6 +351,7 @@ impl States {
         let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
         let is_behind = self.has_pairs() && self.lookup(flow, hash, FlowId::REDIRECT).is_some();
         let behind = if is_behind { bits::REDIRECTED } else { 0 };
+        self.serial += 1 + u64::from(self.serial & SERIAL == SERIAL);
         let mut state = State {
             key: flow.key,
             rule: new.rule,
@@ -369,6 +362,7 @@ impl States {
             packets: 1,
             bytes: seen.bytes.into(),
             tcp,
+            serial: (self.serial & SERIAL) as u32,
             ..State::default()
         };
         state.set_stage(tcp.phase());
@@ -455,6 +449,7 @@ impl States {
         if let Some(state) = self.slab.get_mut(id.0) {
             // Whoever remembers the place must not find the flow there.
             state.key = Key::GONE;
+            state.serial = 0;
         }
         self.slab.remove(id.0);
         self.share.remove();
@@ -545,12 +540,29 @@ impl States {
 }
 
 /// What becomes of a state's life.
+#[derive(Clone, Copy)]
 enum Life {
     AsItIs,
     /// So many seconds from now: a word is written, and the wheel finds out.
     Longer(u32),
     /// The same, and perhaps sooner than it was.
     Anew(u32),
+}
+
+impl State {
+    /// What a segment does to the life of a connection, of which this was seen before it.
+    #[inline]
+    fn go_on(&mut self, before: u16, judgement: Judgement, settings: &Settings) -> Life {
+        let stage = if self.tcp.marks() == before { self.stage() } else { self.tcp.phase() };
+        if stage != self.stage() {
+            self.set_stage(stage);
+            Life::Anew(settings.life_of(stage))
+        } else if judgement == Judgement::Fresh {
+            Life::Longer(settings.life_of(stage))
+        } else {
+            Life::AsItIs
+        }
+    }
 }
 
 /// The end of a life of `seconds`, as [`State`] keeps it.

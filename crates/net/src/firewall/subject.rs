@@ -214,21 +214,11 @@ struct Place {
 }
 
 impl Place {
-    /// Of whole TCP and UDP without options and extension headers, which is nearly all.
+    /// Of [`usual`] packets.
     #[inline(always)]
     fn usual(ip: &[u8; WINDOW], len: usize) -> Option<Self> {
-        let is_ip4 = ip[0] == 0x45;
-        let is_plain4 = is_ip4 && u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT == 0;
-        if !is_plain4 && ip[0] >> 4 != 6 {
-            return None;
-        }
-        let (proto, l4) = if is_ip4 { (ip[9], L4_V4) } else { (ip[6], L4_V6) };
-        let header = match Protocol(proto) {
-            Protocol::TCP => tcp::HEADER_LEN,
-            Protocol::UDP => udp::HEADER_LEN,
-            _ => return None,
-        };
-        (len >= usize::from(l4) + header).then_some(Self { is_ip4, part: Part::Whole, proto, l4 })
+        let (is_ip4, proto, l4) = usual(ip, len)?;
+        Some(Self { is_ip4, part: Part::Whole, proto, l4 })
     }
 
     /// Of any packet.
@@ -257,6 +247,24 @@ impl Place {
         let l4 = u16::try_from(upper.at).map_err(|_| Bogus::HeaderChain)?;
         Ok((Self { is_ip4: false, part, proto: upper.protocol.0, l4 }, offset))
     }
+}
+
+/// Whether a packet that begins so, and is `len` bytes long in its first buffer, is whole TCP or UDP without options and
+/// extension headers, as nearly all are. Whether it is IPv4's, its protocol, and where that begins.
+#[inline(always)]
+pub(super) fn usual(ip: &[u8; WINDOW], len: usize) -> Option<(bool, u8, u16)> {
+    let is_ip4 = ip[0] == 0x45;
+    let is_plain4 = is_ip4 && u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT == 0;
+    if !is_plain4 && ip[0] >> 4 != 6 {
+        return None;
+    }
+    let (proto, l4) = if is_ip4 { (ip[9], L4_V4) } else { (ip[6], L4_V6) };
+    let header = match Protocol(proto) {
+        Protocol::TCP => tcp::HEADER_LEN,
+        Protocol::UDP => udp::HEADER_LEN,
+        _ => return None,
+    };
+    (len >= usize::from(l4) + header).then_some((is_ip4, proto, l4))
 }
 
 /// Bytes of the upper layer without which a packet is not asked about.

@@ -55,6 +55,8 @@ pub(super) struct Walk {
     /// Positions behind the `call`s that have not returned.
     calls: [u32; CALLS_MAX],
     depth: usize,
+    /// What the first rule is that matches, if that is known already.
+    found: Option<Option<usize>>,
     seen: Seen,
     /// Whether it is known if the packet's flow is redirected …
     has_met: bool,
@@ -76,7 +78,23 @@ impl Walk {
         let seen = Seen::default();
         let calls = [0; CALLS_MAX];
         let (has_met, is_redirected) = (false, false);
-        Self { subject, at: 0, unprobed: 0, party, calls, depth: 0, seen, has_met, is_redirected }
+        Self {
+            subject,
+            at: 0,
+            unprobed: 0,
+            party,
+            calls,
+            depth: 0,
+            found: None,
+            seen,
+            has_met,
+            is_redirected,
+        }
+    }
+
+    /// The same where the ruleset has been asked for the first that matches.
+    pub(super) fn having_found(self, first: Option<usize>, seen: Seen) -> Self {
+        Self { found: Some(first), seen, ..self }
     }
 
     /// From this position, as one that has come so far before.
@@ -97,7 +115,10 @@ impl Firewall {
             };
             match step {
                 Step::To(at) => walk.at = at,
-                Step::Done(verdict) => return verdict,
+                Step::Done(verdict) => {
+                    self.chunk.trace().holds &= walk.seen.is_pure;
+                    return verdict;
+                }
             }
         }
         Verdict::Go(Next::Drop(DropReason::FirewallLoop))
@@ -119,7 +140,7 @@ impl Firewall {
         pkt: &mut Pkt,
         walk: &mut Walk,
     ) -> Result<Step, Option<usize>> {
-        let mut matches = None;
+        let mut matches = walk.found.take();
         loop {
             let from = walk.at.max(walk.unprobed);
             let probe =
@@ -142,7 +163,6 @@ impl Firewall {
     /// Does what the rule says that made the packet's state, if there is one among those that the rule at `probe` looks
     /// for.
     fn obey_state(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, probe: usize) -> Option<Step> {
-        walk.seen.is_pure = false;
         if let Some(step) = self.meet(cpu, pkt, walk) {
             return Some(step);
         }
@@ -151,22 +171,28 @@ impl Firewall {
             return None;
         }
         let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
-        let hit = party.state(&mut self.states, name, cpu)?;
+        let hit = party.state(&mut self.states, name, cpu);
+        // One state among several may be another tomorrow, and where there was none there may be one.
+        walk.seen.is_pure &= hit.is_some() && name != FlowId::ANY;
+        let hit = hit?;
         let Some(at) = self.rules.by_id(hit.rule) else {
             // Its rule is gone, and has taken its states along: this one had not been reached yet.
             self.states.remove(hit.id, cpu.now);
+            walk.seen.is_pure = false;
             return None;
         };
         if hit.is_denied {
             return Some(Step::die(DropReason::FirewallWindow));
         }
+        self.chunk.trace().hit(self.states.mark(hit.id), hit.direction, false);
         Some(self.obey(cpu, pkt, walk, at))
     }
 
     /// Does what the rule at a position says, if it has luck, and remembers what it wants remembered.
     fn apply(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
-        let Self { rules, states, .. } = self;
+        let Self { rules, states, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::die(DropReason::FirewallDeny) };
+        chunk.trace().holds &= rule.prob.is_none() && rule.keep.is_none();
         if rule.prob.is_some_and(|prob| !has_luck(cpu, prob)) {
             return Step::To(at + 1);
         }
@@ -199,8 +225,9 @@ impl Firewall {
     /// Counts a packet that a rule matched, marks it, and writes it down, as the rule says.
     fn note(&mut self, cpu: &Cpu, pkt: &mut Pkt, walk: &Walk, at: usize) {
         self.count(cpu, pkt, at);
-        let Self { rules, log, .. } = self;
+        let Self { rules, log, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return };
+        chunk.trace().holds &= is_repeatable(rule);
         mark(pkt, rule.tag, &walk.seen);
         if let Some(amount) = rule.log.filter(|_| self.is_verbose) {
             let Subject { hook, recv, xmit, .. } = walk.subject;
@@ -262,11 +289,26 @@ impl Firewall {
     }
 
     fn count(&mut self, cpu: &Cpu, pkt: &Pkt, at: usize) {
-        let Self { rules, counters, .. } = self;
+        let Self { rules, counters, chunk, .. } = self;
         if let Some(rule) = rules.rule(at) {
-            counters.count(rule.id, 1, pkt.len() as u64, cpu.now);
+            chunk.trace().meet(rule.id);
+            counters.count_later(rule.id, pkt.len() as u64, cpu.now);
         }
     }
+}
+
+/// Whether what the rule does to one packet of a flow, it does to all, with nothing else to show for it.
+const fn is_repeatable(rule: &Compiled) -> bool {
+    let is_simple = matches!(
+        rule.action,
+        Action::Allow
+            | Action::Count
+            | Action::CheckState(_)
+            | Action::SkipTo(_)
+            | Action::Call(_)
+            | Action::Return
+    );
+    is_simple && rule.log.is_none() && rule.tag.is_none()
 }
 
 /// The rule's action, as far as it is about the walk itself or ends it.

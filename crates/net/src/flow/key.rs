@@ -1,7 +1,7 @@
 //! What decides a forwarded packet's fate, in few words.
 
 use pkt::Pkt;
-use wire::Protocol;
+use wire::{Protocol, tcp, udp};
 
 use crate::secret::fold;
 use crate::tables::IfIndex;
@@ -41,7 +41,7 @@ impl Key for Key4 {
     fn of(pkt: &Pkt) -> Option<Self> {
         let ip = pkt.window(0);
         let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff != 0;
-        if ip[0] != NO_OPTIONS || is_fragment || !is_cached(ip[9]) || pkt.len() < HEADER4 + PORTS {
+        if ip[0] != NO_OPTIONS || is_fragment || !is_cached(ip[9], pkt, HEADER4) {
             return None;
         }
         let ports = [ip[20], ip[21], ip[22], ip[23]];
@@ -61,7 +61,7 @@ impl Key for Key6 {
     #[inline]
     fn of(pkt: &Pkt) -> Option<Self> {
         let ip = pkt.window(0);
-        if !is_cached(ip[6]) || pkt.len() < HEADER6 + PORTS {
+        if !is_cached(ip[6], pkt, HEADER6) {
             return None;
         }
         let class = ip[0] << 4 | ip[1] >> 4;
@@ -78,10 +78,16 @@ impl Key for Key6 {
     }
 }
 
-/// Only protocols whose packets all look alike to the rest of the stack. Of ICMP each message is different.
+/// Only protocols whose packets all look alike to the rest of the stack, and such that have their whole header. Of ICMP
+/// each message is different.
 #[inline]
-fn is_cached(protocol: u8) -> bool {
-    protocol == Protocol::TCP.0 || protocol == Protocol::UDP.0
+fn is_cached(protocol: u8, pkt: &Pkt, at: usize) -> bool {
+    let header_len = match Protocol(protocol) {
+        Protocol::TCP => tcp::HEADER_LEN,
+        Protocol::UDP => udp::HEADER_LEN,
+        _ => return false,
+    };
+    pkt.head_len() >= at + header_len
 }
 
 /// The two bits of congestion notification are not part of the class: they differ from packet to packet.

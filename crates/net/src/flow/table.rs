@@ -133,10 +133,20 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         (entry.generation == generation).then_some(at)
     }
 
-    /// What was decided about the flow.
+    /// What was decided about the flow in this `generation`.
     #[inline]
-    pub(super) fn get(&mut self, at: At) -> Option<&mut V> {
-        self.entries.get_mut(at.0 as usize).map(|entry| &mut entry.value)
+    pub(super) fn get(&self, at: At, generation: u64) -> Option<&V> {
+        self.entries
+            .get(at.0 as usize)
+            .filter(|entry| entry.generation == generation)
+            .map(|entry| &entry.value)
+    }
+
+    /// What was decided about the flow holds no more; it keeps its place.
+    pub(super) fn forget(&mut self, at: At) {
+        if let Some(entry) = self.entries.get_mut(at.0 as usize) {
+            entry.generation = 0;
+        }
     }
 
     /// The entry of `key`, whatever its generation.

@@ -1,10 +1,11 @@
 //! Rules for tests, as people write them.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use ipfw::Command;
-use ipfw::command::{NatConfig, Nptv6Config, Switch, TableCommand};
-use ipfw::rule::Action;
+use ipfw::command::{NatConfig, Nptv6Config, Switch, TableCommand, TableEntry, TableKey};
+use ipfw::rule::{Action, TableArg};
 
 use super::Bench;
 use crate::firewall::Shared;
@@ -49,6 +50,16 @@ pub(crate) fn rules(text: &str) -> Script {
 }
 
 impl Script {
+    /// Puts an address into a table, or takes it out if it is in: in force at once.
+    pub(crate) fn turn_in_table(&mut self, name: &str, addr: IpAddr) {
+        let len = if addr.is_ipv4() { 32 } else { 128 };
+        let key = TableKey::Addr { addr, len };
+        if self.lookups.delete(name, core::slice::from_ref(&key)).is_err() {
+            let entry = TableEntry { key, value: TableArg::Number(1) };
+            self.lookups.add(name, &[entry], &Tables::default()).unwrap();
+        }
+    }
+
     fn obey(&mut self, command: Command) {
         match command {
             Command::Add(rule) => {

@@ -44,8 +44,6 @@ pub(super) struct Work {
 pub(super) struct Scratch {
     next: [Next; CHUNK],
     hops: [HopId; CHUNK],
-    /// Those that the firewall lets go on.
-    passed: PktVec,
 }
 
 /// The packets of one family that are to be routed, and their destinations.
@@ -71,7 +69,6 @@ impl Default for Work {
             scratch: Scratch {
                 next: [Next::Drop(DropReason::Shutdown); CHUNK],
                 hops: [HopId::default(); CHUNK],
-                passed: PktVec::new(),
             },
             lane4: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },
             lane6: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },

@@ -14,6 +14,16 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct RuleCounters {
     rows: Arc<[Row]>,
+    /// What the last rule has matched, and is not in its row yet.
+    later: Later,
+}
+
+#[derive(Debug, Default)]
+struct Later {
+    id: RuleId,
+    packets: u64,
+    bytes: u64,
+    now: Instant,
 }
 
 /// A reading end of one CPU's counters, for any thread. It outlives the CPU.
@@ -47,7 +57,7 @@ impl RuleCounters {
     /// All at zero. Their memory is taken now: 2 MiB.
     #[must_use]
     pub fn new() -> Self {
-        Self { rows: (0..RULES_MAX).map(|_| Row::default()).collect() }
+        Self { rows: (0..RULES_MAX).map(|_| Row::default()).collect(), later: Later::default() }
     }
 
     /// Counts packets that a rule matched.
@@ -60,6 +70,25 @@ impl RuleCounters {
         bump(&row.packets, packets);
         bump(&row.bytes, bytes);
         row.last_ns.store(now.ns(), Relaxed);
+    }
+
+    /// Counts a packet when [`RuleCounters::settle`] is called: of a chunk, many match the same rule.
+    #[inline]
+    pub fn count_later(&mut self, id: RuleId, bytes: u64, now: Instant) {
+        if self.later.id != id {
+            self.settle();
+        }
+        let Later { packets, bytes: all, .. } = self.later;
+        self.later = Later { id, packets: packets.wrapping_add(1), bytes: all.wrapping_add(bytes), now };
+    }
+
+    /// Counts what was to be counted later.
+    #[inline]
+    pub fn settle(&mut self) {
+        let Later { id, packets, bytes, now } = core::mem::take(&mut self.later);
+        if packets > 0 {
+            self.count(id, packets, bytes, now);
+        }
     }
 
     /// A reading end.

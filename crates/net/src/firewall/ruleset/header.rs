@@ -62,7 +62,6 @@ impl Field {
                 | Self::Recv
                 | Self::Xmit
                 | Self::Via
-                | Self::IpTos
                 | Self::IpPrecedence
                 | Self::Dscp
                 | Self::IcmpType

@@ -10,7 +10,7 @@ use super::header::Field;
 use super::probes::Probes;
 use super::program::{End, List, Net, Program, Set, Step, Test, Use};
 use super::tree::{self, Area, Forest};
-use super::{Compiled, Entry, Ruleset, Scope, resolve};
+use super::{Compiled, Entry, Plain, Ruleset, Scope, resolve, view};
 use crate::firewall::table::Lookups;
 use crate::tables::Tables;
 
@@ -31,12 +31,17 @@ pub(super) fn lower(
     let (program, lookups) = (lowering.program, lookups.generation());
     let redirects = rules.iter().any(Compiled::redirects);
     let mut ruleset =
-        Ruleset { generation, lookups, rules, program, forest, probes, redirects, places: Vec::new() };
+        Ruleset { generation, lookups, rules, program, forest, probes, redirects, ..Ruleset::default() };
     for at in 0..ruleset.rules.len() {
         let target = target(&ruleset, at);
         ruleset.rules[at].target = target;
     }
     ruleset.places = places(&ruleset.rules);
+    for hook in [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress] {
+        for is_ip4 in [true, false] {
+            ruleset.looks_first[view(hook, is_ip4)] = ruleset.finds_first(Scope::at(hook, is_ip4));
+        }
+    }
     ruleset
 }
 
@@ -102,6 +107,8 @@ impl Lowering<'_> {
             tag: rule.tag,
             keep: rule.keep.clone(),
             flow: entry.flow,
+            plain: plain(rule),
+            certainly: plain(rule).filter(|_| rule.prob.is_none() && rule.keep.is_none()),
             scope,
             asks_nothing: self.at() == start,
         }
@@ -329,6 +336,14 @@ fn push<T>(all: &mut Vec<T>, new: impl IntoIterator<Item = T>) -> List {
     let start = all.len();
     all.extend(new);
     List { start: index(start), len: index(all.len() - start) }
+}
+
+const fn plain(rule: &Rule) -> Option<Plain> {
+    match rule.action {
+        Action::Allow if rule.log.is_none() && rule.tag.is_none() => Some(Plain::Pass),
+        Action::Deny if rule.log.is_none() && rule.tag.is_none() => Some(Plain::Die),
+        _ => None,
+    }
 }
 
 /// Fewer than 2³² of anything: there are 65,535 rules, each of which fits a line.

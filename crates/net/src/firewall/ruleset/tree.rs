@@ -12,6 +12,7 @@
 mod boxes;
 mod build;
 
+use super::{VIEWS, view};
 use ipfw::rule::Hook;
 
 use crate::firewall::subject::Subject;
@@ -32,8 +33,6 @@ const XMIT: usize = 6;
 const VIA: usize = 7;
 const SRC_REST: usize = 8;
 const DST_REST: usize = 11;
-/// Hooks by families, and some that are not used.
-const VIEWS: usize = 16;
 
 /// The trees of all hooks and families.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +106,7 @@ impl Forest {
     /// The trees for a hook and a family; those that lead to earlier rules come first.
     #[inline]
     pub(super) fn trees(&self, hook: Hook, is_ip4: bool) -> &[Tree] {
-        let (start, end) = self.views[(hook as usize * 2 + usize::from(is_ip4)) % VIEWS];
+        let (start, end) = self.views[view(hook, is_ip4)];
         self.trees.get(start as usize..end as usize).unwrap_or_default()
     }
 

@@ -3,7 +3,6 @@
 use super::key::{End, Flow, Key};
 use super::tcp::{Phase, Track};
 use super::wheel::{Linked, Links, NIL};
-use crate::fib::HopId;
 use crate::firewall::ruleset::{FlowId, RuleId};
 
 /// What made a state.
@@ -61,11 +60,9 @@ pub struct State {
     /// Their bytes.
     pub bytes: u64,
     pub(super) tcp: Track,
-    /// For whoever forwards: the generation of what [`State::hops`] was derived from; 0 if it was not.
-    pub generation: u64,
+    /// Which of all states of the CPU it is, counted from 1, the lower half; 0 once it is gone.
+    pub(super) serial: u32,
     pub(super) links: Links,
-    /// For whoever forwards: the next hops of packets in both directions.
-    pub hops: [HopId; 2],
 }
 
 const _: () = assert!(size_of::<State>() <= 128);
@@ -95,9 +92,8 @@ impl Default for State {
             packets: 0,
             bytes: 0,
             tcp: Track::default(),
-            generation: 0,
+            serial: 0,
             links: Links::default(),
-            hops: [HopId::default(); 2],
         }
     }
 }
@@ -153,6 +149,14 @@ impl State {
 
     pub(super) const fn set_stage(&mut self, stage: Phase) {
         self.bits = self.bits & !(7 << bits::STAGE) | (stage as u8) << bits::STAGE;
+    }
+
+    /// Counts a packet of so many bytes, so many times.
+    #[inline]
+    pub(super) fn count(&mut self, direction: Direction, times: u8, bytes: u32) {
+        self.packets += u64::from(times);
+        self.bytes += u64::from(times) * u64::from(bytes);
+        self.bits |= if direction == Direction::Reverse { bits::ANSWERED } else { 0 };
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use pkt::{Pkt, WINDOW};
 use wire::Protocol;
 
-use crate::firewall::subject::{Part, Subject};
+use crate::firewall::subject::{Part, Subject, usual};
 use crate::secret::fold;
 
 /// A flow: two ends and a protocol, the lower end first, so that both directions have the same key.
@@ -13,7 +13,8 @@ use crate::secret::fold;
 /// has port 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// Upper and lower half of the lower end's address, and of the higher end's.
+    /// Of IPv4, the lower end's address and the higher one's in the first word; else upper and lower half of the one,
+    /// and of the other.
     addrs: [u64; 4],
     /// Their ports; protocol; bit 56: IPv4.
     rest: u64,
@@ -45,13 +46,46 @@ impl Flow {
     #[inline]
     #[must_use]
     pub fn new(is_ip4: bool, proto: u8, src: End, dst: End) -> Self {
+        if is_ip4 {
+            return Self::new4(proto, (low32(src.addr), src.port), (low32(dst.addr), dst.port));
+        }
         let is_downward = (src.addr, src.port) > (dst.addr, dst.port);
         let (low, high) = if is_downward { (dst, src) } else { (src, dst) };
-        let ports = u64::from(low.port) << 16 | u64::from(high.port);
-        let rest = ports | u64::from(proto) << 32 | if is_ip4 { IS_IP4 } else { 0 };
+        let rest = u64::from(low.port) << 16 | u64::from(high.port) | u64::from(proto) << 32;
         let [a, b] = halves(low.addr);
         let [c, d] = halves(high.addr);
         Self { key: Key { addrs: [a, b, c, d], rest }, is_downward }
+    }
+
+    /// The same of IPv4.
+    #[inline]
+    fn new4(proto: u8, src: (u32, u16), dst: (u32, u16)) -> Self {
+        let end = |(addr, port): (u32, u16)| u64::from(addr) << 16 | u64::from(port);
+        let (src, dst) = (end(src), end(dst));
+        let (low, high) = (src.min(dst), src.max(dst));
+        let rest = (low & 0xffff) << 16 | high & 0xffff | u64::from(proto) << 32 | IS_IP4;
+        let addrs = low >> 16 << 32 | high >> 16;
+        Self { key: Key { addrs: [addrs, 0, 0, 0], rest }, is_downward: src > dst }
+    }
+
+    /// The flow of a packet of TCP or UDP that is whole, and has neither options nor extension headers: of nearly all,
+    /// the same as [`Flow::of`]. `None` of all others.
+    #[inline]
+    #[must_use]
+    pub(in super::super) fn usual(pkt: &Pkt) -> Option<Self> {
+        let ip = pkt.window(0);
+        let (is_ip4, proto, _) = usual(ip, pkt.head_len())?;
+        let at = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+        let flow = if is_ip4 {
+            let word = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+            Self::new4(proto, (word(12), at(20)), (word(16), at(22)))
+        } else {
+            let addr = |at: usize| {
+                ip.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u128::from_be_bytes(*bytes))
+            };
+            Self::new(false, proto, End { addr: addr(8), port: at(40) }, End { addr: addr(24), port: at(42) })
+        };
+        Some(flow)
     }
 
     /// The flow that a packet belongs to. `None` if it says nothing about that: a later fragment, and ICMP's errors,
@@ -104,7 +138,11 @@ impl Key {
         let [a, b, c, d] = self.addrs;
         let [_, _, _, _, w, x, y, z] = self.rest.to_be_bytes();
         let (low, high) = (u16::from_be_bytes([w, x]), u16::from_be_bytes([y, z]));
-        [End { addr: whole(a, b), port: low }, End { addr: whole(c, d), port: high }]
+        let (lower, higher) = match self.is_ip4() {
+            true => (whole(0, a >> 32), whole(0, a & 0xffff_ffff)),
+            false => (whole(a, b), whole(c, d)),
+        };
+        [End { addr: lower, port: low }, End { addr: higher, port: high }]
     }
 
     /// Protocol of the upper layer.
@@ -123,6 +161,9 @@ impl Key {
     #[inline]
     pub(super) fn hash(&self, secret: &[u64; 4]) -> u64 {
         let [a, b, c, d] = self.addrs;
+        if self.is_ip4() {
+            return fold(a ^ secret[0], self.rest ^ secret[1]);
+        }
         let addrs = fold(a ^ secret[0], b ^ secret[1]) ^ fold(c ^ secret[2], d ^ secret[3]).rotate_left(32);
         fold(addrs ^ secret[2], self.rest ^ secret[1])
     }
@@ -177,6 +218,11 @@ const fn icmp6(kind: u8) -> Icmp {
 #[expect(clippy::cast_possible_truncation, reason = "both halves are kept")]
 const fn halves(addr: u128) -> [u64; 2] {
     [(addr >> 64) as u64, addr as u64]
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "an IPv4 address is in the lower bits")]
+const fn low32(addr: u128) -> u32 {
+    addr as u32
 }
 
 const fn whole(upper: u64, lower: u64) -> u128 {

@@ -6,8 +6,8 @@
 //! they will not take it: it says nothing about the connection.
 
 use pkt::{Pkt, WINDOW};
-use wire::Protocol;
 use wire::tcp::{Flags, HEADER_LEN, HEADER_MAX, Opt, OptionIter};
+use wire::{Protocol, ip4, ip6};
 
 use crate::firewall::subject::{Part, Subject};
 
@@ -115,6 +115,15 @@ impl Segment {
         Some(Self::parse(header, pkt.len().saturating_sub(l4)))
     }
 
+    /// The same of a packet that is [`usual`](crate::firewall::subject::usual).
+    #[inline]
+    pub(in super::super) fn of_usual(pkt: &Pkt) -> Option<Self> {
+        let ip = pkt.window(0);
+        let (proto, l4) = if ip[0] >> 4 == 4 { (ip[9], ip4::HEADER_LEN) } else { (ip[6], ip6::HEADER_LEN) };
+        let len = pkt.len().saturating_sub(l4);
+        (proto == Protocol::TCP.0).then(|| Self::parse(pkt.window(l4), len))
+    }
+
     /// Reads a header that is `len` bytes with its payload.
     #[inline]
     pub(super) fn parse(header: &[u8; WINDOW], len: usize) -> Self {
@@ -183,6 +192,20 @@ impl Track {
         }
         let window = u32::from(segment.window) << sender.shift;
         go_on(sender, receiver, segment, window)
+    }
+
+    /// [`Track::take`], of what can be judged by the windows alone, and lies within them. `None`, and nothing has
+    /// changed, for all else.
+    #[inline]
+    pub(super) fn take_usual(&mut self, from: usize, segment: &Segment) -> Option<Judgement> {
+        let (sender, receiver) = self.ends_mut(from);
+        let is_unusual =
+            segment.flags.intersects(Flags(Flags::SYN.0 | Flags::RST.0)) || !sender.has(seen::ANY);
+        if is_unusual || !fits(sender, receiver, segment) {
+            return None;
+        }
+        let window = u32::from(segment.window) << sender.shift;
+        Some(go_on(sender, receiver, segment, window))
     }
 
     /// What was seen of both ends, as a number that is another as soon as it is something else.

@@ -45,7 +45,7 @@ fn introduce(table: &mut Table<Chosen, u32>, key: Chosen, generation: u64, now: 
 fn find(table: &mut Table<Chosen, u32>, key: Chosen, generation: u64, now: Instant) -> Option<u32> {
     let mut found = [None];
     table.probe(&[key], generation, now, &mut found);
-    found[0].and_then(|at| table.get(at).copied())
+    found[0].and_then(|at| table.get(at, generation).copied())
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn flows_with_the_same_tag_in_the_same_bucket_are_told_apart() {
     }
     let mut found = [None; 3];
     table.probe(&twins, 1, NOW, &mut found);
-    let names: Vec<_> = found.iter().map(|at| table.get(at.unwrap()).copied().unwrap()).collect();
+    let names: Vec<_> = found.iter().map(|at| table.get(at.unwrap(), 1).copied().unwrap()).collect();
     assert_eq!(names, [1, 2, 3]);
 }
 
@@ -93,7 +93,7 @@ fn a_vector_is_answered_position_by_position() {
     let mut found = vec![None; keys.len()];
     table.probe(&keys, 1, NOW, &mut found);
     for (name, at) in (0..).zip(found) {
-        let value = at.and_then(|at| table.get(at).copied());
+        let value = at.and_then(|at| table.get(at, 1).copied());
         assert_eq!(value, (name % 2 == 0).then_some(name), "flow {name}");
     }
 }

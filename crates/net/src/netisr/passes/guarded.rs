@@ -1,12 +1,15 @@
 //! The passes over a lane where something stands between a packet and its route: the firewall, or the flow cache.
+//!
+//! Packets keep their positions until the last pass: words with a bit for each say which of them a pass is about.
 
 use ipfw::rule::Hook;
-use pkt::PktVec;
+use pkt::{Pkt, PktVec};
 
-use super::super::{CHUNK, dispatch};
-use super::{Lane, Routed, Scratch, forward_singly, forward_usual, push};
+use super::super::{CHUNK, bits, dispatch};
+use super::{Lane, Routed, Scratch, forward_singly, forward_usual};
 use crate::cpu::Cpu;
 use crate::fib::{HopId, flow_hash};
+use crate::flow::Flows;
 use crate::forward;
 use crate::next::Next;
 use crate::tables::IfIndex;
@@ -15,17 +18,30 @@ use crate::{firewall, flow, ifq};
 /// Asks, looks all destinations up, asks again, and sends on.
 #[inline(never)]
 pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch: &mut Scratch) {
-    if cpu.hooks.has(Hook::Ingress) {
-        admit::<F>(cpu, lane, scratch);
-    }
-    let Scratch { hops, next, .. } = scratch;
-    if cpu.flows.is_some() && !cpu.hooks.has_outward() {
-        return by_flow::<F>(cpu, &mut lane.pkts, hops, next);
-    }
+    let Scratch { hops, next } = scratch;
     let count = lane.pkts.len();
-    F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
-    if cpu.hooks.has_outward() {
-        return forward_asking::<F>(cpu, &mut lane.pkts, hops, next);
+    next[..count].fill(F::ROUTE);
+    if let Some(mut flows) = cpu.flows.take() {
+        by_flow::<F>(cpu, &mut flows, lane.pkts.iter_mut().into_slice(), hops, next);
+        cpu.flows = Some(flows);
+        return send::<F>(cpu, &mut lane.pkts, hops, next);
+    }
+    firewall::begin(cpu, count);
+    let all = u64::MAX >> (CHUNK - count.clamp(1, CHUNK));
+    let mut which = all;
+    if cpu.hooks.has(Hook::Ingress) {
+        let pkts = lane.pkts.iter_mut().into_slice();
+        which = firewall::ask_all(cpu, Hook::Ingress, pkts, next, all);
+        for (key, pkt) in lane.keys.iter_mut().zip(lane.pkts.iter()) {
+            *key = F::addr(pkt);
+        }
+    }
+    if which != 0 {
+        F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
+    }
+    if which != all || cpu.hooks.has_outward() {
+        forward_asking::<F>(cpu, lane.pkts.iter_mut().into_slice(), hops, next, which);
+        return send::<F>(cpu, &mut lane.pkts, hops, next);
     }
     match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
         Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
@@ -33,62 +49,73 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
     }
 }
 
-/// Asks the firewall about what came in. What goes on stays in the lane, under the address that it has now.
-fn admit<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch: &mut Scratch) {
-    let Scratch { next, passed, .. } = scratch;
-    next[..lane.pkts.len()].fill(F::ROUTE);
-    let all_go_on = firewall::ask_all(cpu, Hook::Ingress, &mut lane.pkts, next, F::ROUTE);
-    if !all_go_on {
-        lane.pkts.take_each(|at, pkt| match next[at % CHUNK] {
-            go_on if go_on == F::ROUTE => push(cpu, passed, pkt),
-            other => dispatch(cpu, pkt, other),
-        });
-        core::mem::swap(&mut lane.pkts, passed);
-    }
-    for (key, pkt) in lane.keys.iter_mut().zip(lane.pkts.iter()) {
-        *key = F::addr(pkt);
-    }
-}
-
 /// Forwards, and asks the firewall on the way out, before anything of the link is put on.
 fn forward_asking<F: Routed>(
     cpu: &mut Cpu,
-    pkts: &mut PktVec,
+    pkts: &mut [Pkt],
+    hops: &mut [HopId; CHUNK],
+    next: &mut [Next; CHUNK],
+    which: u64,
+) {
+    let mut passing = 0;
+    for at in bits(which) {
+        let (pkt, hop) = (&mut pkts[at], &mut hops[at % CHUNK]);
+        // Of a group the member is chosen now: rules may change what the choice depends on.
+        *hop = cpu.tables.hops.member(*hop, || flow_hash(pkt));
+        if let Some(adj) = cpu.adjs.get(*hop).filter(|adj| forward::passes::<F>(pkt, adj)) {
+            pkt.outif = adj.outif;
+            next[at % CHUNK] = Next::Output;
+            passing |= 1 << at;
+        }
+    }
+    for hook in [Hook::Forward, Hook::Egress] {
+        passing = firewall::ask_all(cpu, hook, pkts, next, passing);
+    }
+    for at in bits(passing) {
+        next[at % CHUNK] = forward::link::<F>(cpu, &mut pkts[at], hops[at % CHUNK]);
+    }
+    cpu.counters.add(F::FORWARDED, passing.count_ones().into());
+}
+
+/// The same with the flow cache: only those whose flow is not known are asked about and looked up.
+fn by_flow<F: Routed>(
+    cpu: &mut Cpu,
+    flows: &mut Flows,
+    pkts: &mut [Pkt],
     hops: &mut [HopId; CHUNK],
     next: &mut [Next; CHUNK],
 ) {
-    for ((pkt, hop), next) in pkts.iter_mut().zip(&mut *hops).zip(&mut *next) {
-        // Of a group the member is chosen now: rules may change what the choice depends on.
-        *hop = cpu.tables.hops.member(*hop, || flow_hash(pkt));
-        *next = match cpu.adjs.get(*hop).filter(|adj| forward::passes::<F>(pkt, adj)) {
-            Some(adj) => {
-                pkt.outif = adj.outif;
-                Next::Output
-            }
-            None => F::ROUTE,
-        };
+    let missed = flow::forward::<F>(cpu, flows, pkts, next);
+    if missed != 0 {
+        forward_missed::<F>(cpu, flows, pkts, hops, next, missed);
     }
-    for hook in [Hook::Forward, Hook::Egress] {
-        firewall::ask_all(cpu, hook, pkts, next, Next::Output);
-    }
-    let mut forwarded = 0;
-    for ((pkt, hop), next) in pkts.iter_mut().zip(&*hops).zip(&mut *next) {
-        if matches!(*next, Next::Output) {
-            *next = forward::link::<F>(cpu, pkt, *hop);
-            forwarded += 1;
-        }
-    }
-    cpu.counters.add(F::FORWARDED, forwarded);
-    send::<F>(cpu, pkts, hops, next);
 }
 
-/// The same with the flow cache, which looks up only what it does not know.
-fn by_flow<F: Routed>(cpu: &mut Cpu, pkts: &mut PktVec, hops: &[HopId; CHUNK], next: &mut [Next; CHUNK]) {
-    if let Some(mut flows) = cpu.flows.take() {
-        flow::forward::<F>(cpu, &mut flows, pkts, next);
-        cpu.flows = Some(flows);
+#[inline(never)]
+fn forward_missed<F: Routed>(
+    cpu: &mut Cpu,
+    flows: &mut Flows,
+    pkts: &mut [Pkt],
+    hops: &mut [HopId; CHUNK],
+    next: &mut [Next; CHUNK],
+    missed: u64,
+) {
+    firewall::begin(cpu, pkts.len());
+    let which = firewall::ask_all(cpu, Hook::Ingress, pkts, next, missed);
+    flow::lookup::<F>(&cpu.tables.fib, flows, pkts, hops, which);
+    forward_asking::<F>(cpu, pkts, hops, next, which);
+    for at in bits(which) {
+        let (hop, pkt) = (hops[at % CHUNK], &mut pkts[at]);
+        let mut is_known = true;
+        if next[at % CHUNK] == F::ROUTE {
+            next[at % CHUNK] = forward::step_by_step::<F>(cpu, pkt, hop);
+            // What it has met on the way out is not written down.
+            is_known = !cpu.hooks.has_outward();
+        }
+        if is_known && next[at % CHUNK] == Next::Output {
+            flow::learn::<F>(cpu, flows, at, &pkts[at], hop);
+        }
     }
-    send::<F>(cpu, pkts, hops, next);
 }
 
 /// Sends each packet where `next` says; those that are still to be routed, step by step, so that each is asked about.

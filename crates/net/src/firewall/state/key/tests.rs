@@ -34,12 +34,11 @@ fn icmp(family: Family, src: u128, dst: u128, kind: u8, id: u16) -> Option<Flow>
 
 #[test]
 fn both_directions_have_one_key_and_other_flows_have_another() {
-    let ends: Vec<End> =
-        (0..9).map(|n| End { addr: [1, 2, 1 << 64][n / 3], port: [7, 8, 65535][n % 3] }).collect();
-    let pairs = ends.iter().flat_map(|a| ends.iter().map(move |b| [*a, *b]));
-    let flows: Vec<Flow> = pairs
-        .flat_map(|[a, b]| {
-            [(true, 6), (false, 6), (true, 17)].map(|(ip4, proto)| Flow::new(ip4, proto, a, b))
+    let ends = |far: u128| (0..9).map(move |n| End { addr: [1, 2, far][n / 3], port: [7, 8, 65535][n % 3] });
+    let flows: Vec<Flow> = [(true, 6, 1 << 31), (false, 6, 1 << 64), (true, 17, 1 << 31)]
+        .into_iter()
+        .flat_map(|(is_ip4, proto, far)| {
+            ends(far).flat_map(move |a| ends(far).map(move |b| Flow::new(is_ip4, proto, a, b)))
         })
         .collect();
     for one in &flows {

@@ -1,0 +1,297 @@
+//! A chunk of packets at a hook: in one go what nearly all of them meet, a state or a rule that only allows or denies.
+//! All else walks the rules, each for itself.
+
+use ipfw::rule::Hook;
+use pkt::Pkt;
+
+use super::Firewall;
+use super::hook::is_own;
+use super::ruleset::{FlowId, Plain, RuleId, Ruleset, Seen as Asked};
+use super::state::{Flow, Hash, Seen, Segment};
+use super::subject::Subject;
+use super::trace::Trace;
+use super::walk::Walk;
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::netisr::CHUNK;
+use crate::next::{Next, Resume};
+use crate::time::Instant;
+use crate::upper;
+
+/// What is known of the packets of a chunk, by position.
+pub(super) struct Chunk {
+    /// One more than there are positions: for packets that are none of the chunk.
+    traces: [Trace; CHUNK + 1],
+    flows: [Flow; CHUNK],
+    hashes: [Hash; CHUNK],
+    /// The packet in hand.
+    at: usize,
+}
+
+impl Chunk {
+    pub(super) fn new() -> Self {
+        Self {
+            traces: [Trace::default(); CHUNK + 1],
+            flows: [Flow::default(); CHUNK],
+            hashes: [Hash::default(); CHUNK],
+            at: CHUNK,
+        }
+    }
+
+    /// What the packet in hand has met.
+    #[inline]
+    pub(super) fn trace(&mut self) -> &mut Trace {
+        &mut self.traces[self.at.min(CHUNK)]
+    }
+}
+
+impl Firewall {
+    /// Another chunk, of so many packets, which have met nothing yet.
+    pub(crate) fn begin(&mut self, packets: usize) {
+        self.chunk.traces.iter_mut().take(packets).for_each(|trace| *trace = Trace::default());
+    }
+
+    /// What the packet at this position of the chunk has met.
+    pub(crate) const fn trace_of(&self, at: usize) -> &Trace {
+        &self.chunk.traces[at % CHUNK]
+    }
+
+    /// Whether packets take no short ways: where flows are redirected, their states are looked for first; and tests
+    /// compare short ways with this.
+    #[inline]
+    fn only_walks(&self) -> bool {
+        #[cfg(test)]
+        if self.only_walks {
+            return true;
+        }
+        self.rules.redirects() || self.states.has_pairs()
+    }
+
+    /// Judges the packets at the positions that have a bit in `which`; where those are sent that do not go on, stands in
+    /// `next` then. Answers which go on.
+    pub(super) fn judge_all(
+        &mut self,
+        cpu: &mut Cpu,
+        hook: Hook,
+        pkts: &mut [Pkt],
+        next: &mut [Next; CHUNK],
+        which: u64,
+    ) -> u64 {
+        let Some(is_ip4) = pkts.first().map(upper::is_ip4) else { return 0 };
+        let mut passing = which;
+        let may_look = !self.only_walks() && !self.states.is_empty();
+        match self.rules.looks_first(hook, is_ip4).filter(|_| may_look) {
+            Some(name) => self.judge_flows(cpu, hook, pkts, next, &mut passing, name),
+            None => {
+                for at in 0..pkts.len() {
+                    self.judge_at(cpu, hook, at, pkts, next, &mut passing);
+                }
+            }
+        }
+        self.chunk.at = CHUNK;
+        self.counters.settle();
+        passing
+    }
+
+    /// The same where the first that rules do is to look for a packet's state, among those of this name.
+    fn judge_flows(
+        &mut self,
+        cpu: &mut Cpu,
+        hook: Hook,
+        pkts: &mut [Pkt],
+        next: &mut [Next; CHUNK],
+        passing: &mut u64,
+        name: FlowId,
+    ) {
+        let known = if hook == Hook::Ingress { 0 } else { self.meet_again(pkts, *passing, name, cpu.now) };
+        let left = *passing & !known;
+        if left == 0 {
+            return;
+        }
+        let usual = self.look_ahead(pkts, left, hook);
+        let mut from = 0;
+        while let Some(at) = self.by_states(cpu, pkts, from, left, usual, name) {
+            self.judge_at(cpu, hook, at, pkts, next, passing);
+            from = at + 1;
+        }
+    }
+
+    /// Judges one packet, if it is among those that pass so far.
+    #[inline]
+    fn judge_at(
+        &mut self,
+        cpu: &mut Cpu,
+        hook: Hook,
+        at: usize,
+        pkts: &mut [Pkt],
+        next: &mut [Next; CHUNK],
+        passing: &mut u64,
+    ) {
+        let (Some(pkt), Some(next)) = (pkts.get_mut(at), next.get_mut(at)) else { return };
+        if *passing >> at & 1 == 0 || is_own(pkt, hook) {
+            return;
+        }
+        self.chunk.at = at;
+        if let Some(to) = self.judge(cpu, pkt, hook) {
+            (*next, *passing) = (to, *passing & !(1 << at));
+        }
+    }
+
+    /// Lets those pass that have met their states at another hook of this turn, and would meet them here. Answers which.
+    fn meet_again(&mut self, pkts: &[Pkt], which: u64, name: FlowId, now: Instant) -> u64 {
+        let Self { chunk, states, counters, .. } = self;
+        let mut known = 0;
+        for ((at, pkt), trace) in pkts.iter().enumerate().zip(&mut chunk.traces) {
+            if which >> at & 1 == 0 || !trace.is_inside {
+                continue;
+            }
+            let bytes = len(pkt);
+            let Some(rule) = states.count_again(trace.known.state, name, bytes) else { continue };
+            counters.count_later(rule, bytes.into(), now);
+            trace.meet_again(rule);
+            known |= 1 << at;
+        }
+        known
+    }
+
+    /// Fetches the states of packets, as far as these are usual. Answers which are.
+    fn look_ahead(&mut self, pkts: &[Pkt], which: u64, hook: Hook) -> u64 {
+        let Chunk { flows, hashes, .. } = &mut *self.chunk;
+        let mut usual = 0;
+        for (((at, pkt), flow), hash) in pkts.iter().enumerate().zip(&mut *flows).zip(&mut *hashes) {
+            if which >> at & 1 == 0 || is_own(pkt, hook) {
+                continue;
+            }
+            if let Some(read) = Flow::usual(pkt) {
+                *hash = self.states.hash_ahead(&read);
+                *flow = read;
+                usual |= 1 << at;
+            }
+        }
+        for (at, hash) in hashes.iter_mut().enumerate().take(pkts.len()) {
+            if usual >> at & 1 != 0 {
+                self.states.fetch(hash);
+            }
+        }
+        usual
+    }
+
+    /// Lets those of the packets that are `left` pass, from this position on, that are `usual`, and whose states have been
+    /// made by a rule that does no more. Answers the first of which that cannot be said, and to which nothing has happened:
+    /// what it does to its state comes before what those behind it do.
+    fn by_states(
+        &mut self,
+        cpu: &Cpu,
+        pkts: &[Pkt],
+        from: usize,
+        left: u64,
+        usual: u64,
+        name: FlowId,
+    ) -> Option<usize> {
+        let Self { chunk, states, counters, rules, .. } = self;
+        let Chunk { traces, flows, hashes, .. } = &mut **chunk;
+        let mut last = None;
+        let mut passes = |rule: RuleId| {
+            if last != Some(rule) && plain_of(rules, rule) == Some(Plain::Pass) {
+                last = Some(rule);
+            }
+            last == Some(rule)
+        };
+        let facts = traces.iter_mut().zip(&*flows).zip(&*hashes);
+        for ((at, pkt), ((trace, flow), hash)) in pkts.iter().enumerate().zip(facts).skip(from) {
+            if left >> at & 1 == 0 {
+                continue;
+            }
+            if usual >> at & 1 == 0 {
+                return Some(at);
+            }
+            let seen = Seen { bytes: len(pkt), segment: Segment::of_usual(pkt) };
+            let Some(hit) = states.hit_usual(flow, *hash, name, &seen, cpu.now, &mut passes) else {
+                return Some(at);
+            };
+            counters.count_later(hit.rule, seen.bytes.into(), cpu.now);
+            trace.meet(hit.rule);
+            trace.hit(hit.mark, hit.direction, true);
+            trace.holds &= name != FlowId::ANY;
+        }
+        None
+    }
+
+    /// Where a packet goes from a hook that is none of a chunk. `None`: it goes on.
+    pub(super) fn judge_alone(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+        let next = self.judge(cpu, pkt, hook);
+        self.counters.settle();
+        next
+    }
+
+    /// Where the packet in hand goes from a hook. `None`: it goes on.
+    #[inline]
+    fn judge(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+        let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
+        let Ok(mut subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
+            return Some(Next::Drop(DropReason::FirewallBogus));
+        };
+        subject.tag = pkt.tag;
+        if subject.is_icmp()
+            && let Some(owner) = self.elsewhere(cpu, pkt, &subject)
+        {
+            pkt.resume = if subject.is_ip4 { Resume::Ip4 } else { Resume::Ip6 } as u8;
+            return Some(Next::HandOff(owner));
+        }
+        if self.must_be_whole(&subject) {
+            return Some(Next::Reassemble);
+        }
+        let probe = self.rules.probe_from(0);
+        if probe == Some(0) || self.only_walks() {
+            return self.walk_all(cpu, pkt, &subject, None);
+        }
+        let mut asked = Asked::default();
+        let first = self.rules.first(&subject, pkt, &cpu.tables, 0, &mut asked);
+        let rule =
+            first.filter(|at| probe.is_none_or(|probe| *at < probe)).and_then(|at| self.rules.rule(at));
+        let Some((plain, id)) = rule.and_then(|rule| Some((rule.certainly?, rule.id))) else {
+            return self.walk_all(cpu, pkt, &subject, Some((first, asked)));
+        };
+        self.counters.count_later(id, pkt.len() as u64, cpu.now);
+        let trace = self.chunk.trace();
+        trace.meet(id);
+        trace.holds &= asked.is_pure;
+        match plain {
+            Plain::Pass => None,
+            Plain::Die => Some(Next::Drop(DropReason::FirewallDeny)),
+        }
+    }
+
+    /// The same by walking the rules; perhaps it is known already which matches first.
+    #[inline(never)]
+    fn walk_all(
+        &mut self,
+        cpu: &mut Cpu,
+        pkt: &mut Pkt,
+        subject: &Subject,
+        found: Option<(Option<usize>, Asked)>,
+    ) -> Option<Next> {
+        let mut walk = Walk::new(*subject, None);
+        if let Some((first, asked)) = found {
+            walk = walk.having_found(first, asked);
+        }
+        let hook = subject.hook;
+        let is_alike = !self.only_walks();
+        self.chunk.trace().holds &= is_alike;
+        let verdict = self.walk(cpu, pkt, walk);
+        self.next(verdict, hook)
+    }
+}
+
+/// What the rule does that made a state, if that is all.
+fn plain_of(rules: &Ruleset, rule: RuleId) -> Option<Plain> {
+    rules.rule(rules.by_id(rule)?)?.plain
+}
+
+#[inline]
+fn len(pkt: &Pkt) -> u32 {
+    u32::try_from(pkt.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What nearly all packets of flows that have a state do: they hit it, in few steps. Nothing is done to what is not usual.
+
+use super::{Direction, Flow, FlowId, Hash, Life, RuleId, Seen, Settings, State, StateId, States, end, ms};
+use crate::time::Instant;
+
+/// One state and no other: its number and which of all states it is. [`Mark::default`] is none's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(super) at: u32,
+    pub(super) serial: u32,
+}
+
+/// The state of a packet that is as nearly all are.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct UsualHit {
+    pub(in super::super) mark: Mark,
+    pub(in super::super) rule: RuleId,
+    pub(in super::super) direction: Direction,
+}
+
+impl States {
+    /// The hash of one flow; its bucket is fetched.
+    #[inline]
+    pub(in super::super) fn hash_ahead(&self, flow: &Flow) -> Hash {
+        let hash = self.hash(flow);
+        self.index.prefetch(hash.hash);
+        hash
+    }
+
+    /// Fetches the state that the flow with this hash most likely has, out of a bucket that has been fetched.
+    #[inline]
+    pub(in super::super) fn fetch(&self, hash: &mut Hash) {
+        let Some(at) = self.index.likely(hash.hash) else { return };
+        if let Some(state) = self.slab.get(at) {
+            hash.likely = at;
+            pkt::prefetch_ref(&state.key);
+            pkt::prefetch_ref(&state.bytes);
+        }
+    }
+
+    /// Takes a packet into account that hits a state, known by its mark, so many times at once. False, and nothing has
+    /// changed, if it must be looked at more closely: the state is gone or its life is over, or the segment is a SYN, a
+    /// reset, the first of its end, or outside of the connection's windows.
+    #[inline]
+    pub(crate) fn again(
+        &mut self,
+        mark: Mark,
+        direction: Direction,
+        seen: &Seen,
+        times: u8,
+        now: Instant,
+    ) -> bool {
+        let now_ms = ms(now);
+        let state = self.slab.get_mut(mark.at).filter(|state| state.serial == mark.serial);
+        let Some(state) = state.filter(|state| state.left_ms(now_ms) > 0) else { return false };
+        let Some(life) = state.take_usual(direction, seen, times, &self.settings) else { return false };
+        match life {
+            Life::AsItIs => {}
+            Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
+            Life::Anew(seconds) => self.live(mark.at, now_ms, seconds),
+        }
+        true
+    }
+
+    /// [`States::hit`], of the state that the flow most likely has, if its rule is the right one, and the packet need not be
+    /// looked at more closely. `None`, and nothing has changed, if it must be.
+    #[inline]
+    pub(in super::super) fn hit_usual(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        name: FlowId,
+        seen: &Seen,
+        now: Instant,
+        mut is_right: impl FnMut(RuleId) -> bool,
+    ) -> Option<UsualHit> {
+        let now_ms = ms(now);
+        let state = self.slab.get_mut(hash.likely)?;
+        let is_it = state.key == flow.key && (state.flow == name || name == FlowId::ANY);
+        if !is_it || state.left_ms(now_ms) <= 0 || !is_right(state.rule) {
+            return None;
+        }
+        let direction = state.direction(flow);
+        let life = state.take_usual(direction, seen, 1, &self.settings)?;
+        let mark = Mark { at: hash.likely, serial: state.serial };
+        let hit = UsualHit { mark, rule: state.rule, direction };
+        match life {
+            Life::AsItIs => {}
+            Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
+            Life::Anew(seconds) => self.live(hash.likely, now_ms, seconds),
+        }
+        Some(hit)
+    }
+
+    /// Counts a packet once more that was taken into account in this turn, if its state is still there and of this name.
+    /// Answers the rule that made the state.
+    #[inline]
+    pub(in super::super) fn count_again(&mut self, mark: Mark, name: FlowId, bytes: u32) -> Option<RuleId> {
+        let state = self.slab.get_mut(mark.at)?;
+        if state.serial != mark.serial || state.flow != name && name != FlowId::ANY {
+            return None;
+        }
+        state.packets += 1;
+        state.bytes += u64::from(bytes);
+        Some(state.rule)
+    }
+
+    /// What names a state for as long as it is there, and no other state after it as long as [`States::epoch`] is the
+    /// same.
+    #[inline]
+    #[must_use]
+    pub(crate) fn mark(&self, id: StateId) -> Mark {
+        Mark { at: id.0, serial: self.slab.get(id.0).map_or(0, |state| state.serial) }
+    }
+
+    /// Changes when marks begin to repeat themselves.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.serial >> 32
+    }
+}
+
+impl State {
+    /// Takes a packet into account, so many times. `None`, and nothing has changed, if it is one of a connection, and not
+    /// plainly within its windows.
+    #[inline]
+    fn take_usual(
+        &mut self,
+        direction: Direction,
+        seen: &Seen,
+        times: u8,
+        settings: &Settings,
+    ) -> Option<Life> {
+        let life = match &seen.segment {
+            Some(segment) => {
+                let before = self.tcp.marks();
+                let judgement = self.tcp.take_usual(direction.index(), segment)?;
+                self.go_on(before, judgement, settings)
+            }
+            None => Life::Longer(settings.life(self.key.proto())),
+        };
+        self.count(direction, times, seen.bytes);
+        Some(life)
+    }
+}
