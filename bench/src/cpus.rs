@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use net::count::Count;
 use net::cpu::CpuId;
+use net::driver::Driver;
 use net::fib::Prefix;
 use net::firewall;
 use net::msg::mesh;
@@ -100,6 +101,14 @@ impl One {
         Self { netisr, now: Instant::START, supply, sent }
     }
 
+    /// A CPU that has another source.
+    pub(crate) fn with(mut netisr: Netisr, input: Box<dyn Driver>, supply: Supply) -> Self {
+        let sent = Arc::default();
+        netisr.attach(IN, input);
+        netisr.attach(OUT, Box::new(Sink::new(Arc::clone(&sent))));
+        Self { netisr, now: Instant::START, supply, sent }
+    }
+
     /// Puts the rules of the firewall in force.
     pub fn set_firewall(&mut self, shared: &firewall::Shared) {
         self.netisr.set_firewall(shared);
@@ -123,7 +132,7 @@ impl One {
 }
 
 /// Lets pass what happens once: addresses become usable, and all learn the neighbour.
-fn settle(family: Family, all: &mut [One]) {
+pub(crate) fn settle(family: Family, all: &mut [One]) {
     let gateway = neigh::Key { ifindex: OUT, addr: family.addr(OUT_NET, 2) };
     for one in &mut *all {
         neigh::set_static(&mut one.netisr.cpu, gateway, GATEWAY);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use net::cpu::CpuId;
 use net::driver::{Caps, Driver};
-use net::drop::DropReason;
 use net::fib::{Prefix, Route, To};
 use net::firewall;
 use net::msg::mesh;
@@ -184,13 +183,6 @@ impl Router {
             self.turn();
         }
         self.sent.load(Ordering::Relaxed)
-    }
-
-    /// What became of packets that have died.
-    #[must_use]
-    pub fn drops(&self) -> Vec<(DropReason, u64)> {
-        let count = |reason: &DropReason| (*reason, self.netisr.cpu.counters.dropped(*reason));
-        DropReason::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect()
     }
 
     /// Buffers that are not free: 0 between turns.

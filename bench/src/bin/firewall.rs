@@ -12,10 +12,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bench::callgrind;
 use bench::clock::{Quartiles, cycles_per_ns, ns_each};
-use bench::firewall::case::{AT_ONCE, CASES, Case};
+use bench::firewall::case::{AT_ONCE, CASES, Case, Forward};
 use bench::frames::Family;
 use bench::program::{self, Misused};
-use bench::router::Router;
 
 const USAGE: &str = "firewall [--json] [--rounds N] [--uncounted] [ROW...] | firewall count ROW 4|6";
 /// Pairs of slices of each row.
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
     program::run(USAGE, |args| match args {
         ["count", row, family] => {
             let mut router = named(row)?.router(program::read(family)?)?;
-            count_these_turns(&mut router);
+            count_these_turns(&mut *router);
             Ok(String::new())
         }
         _ => table(&Wanted::read(args)?),
@@ -40,7 +39,7 @@ fn main() -> ExitCode {
 
 /// The only part that valgrind counts.
 #[inline(never)]
-fn count_these_turns(router: &mut Router) {
+fn count_these_turns(router: &mut dyn Forward) {
     router.forward(COUNTED, AT_ONCE);
 }
 
@@ -83,7 +82,7 @@ impl Wanted {
 struct Row {
     case: &'static Case,
     family: Family,
-    router: Router,
+    router: Box<dyn Forward>,
     /// Nanoseconds of a packet.
     ns: Vec<f64>,
     /// How many of them are more than without a firewall.

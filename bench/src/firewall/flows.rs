@@ -1,5 +1,7 @@
 //! Frames of as many flows as one likes, in an order that is not that in which their states lie in memory.
 
+use core::net::IpAddr;
+
 use pkt::{HEADROOM, Pkt};
 
 use crate::changed::Changed;
@@ -25,17 +27,60 @@ struct Places {
 /// A source of so many flows, up to 2²⁰: each of them has a frame before the first has another.
 #[must_use]
 pub fn source(family: Family, flows: u32, supply: Supply) -> Changed<impl FnMut(&mut Pkt) + Send> {
-    let template = family.frame_between(family.source_of_flows(), family.addr(DESTINATIONS, 2));
-    let frames = template.map_or_else(Vec::new, |frame| vec![frame; FRAMES]);
-    let (places, stride) = (Places::of(family), stride(flows));
-    let mut flow = 0;
-    Changed::new(Source::new(frames, supply), move |pkt| {
-        places.write(pkt, flow);
-        flow += stride;
-        if flow >= flows {
-            flow -= flows;
+    let (mut next, stride) = (0, stride(flows));
+    changed(family, supply, move || {
+        let flow = next;
+        next += stride;
+        if next >= flows {
+            next -= flows;
         }
+        flow
     })
+}
+
+/// A source of these flows, in turn. There must be at least one.
+#[must_use]
+pub fn source_of(family: Family, flows: Vec<u32>, supply: Supply) -> Changed<impl FnMut(&mut Pkt) + Send> {
+    let mut at = 0;
+    changed(family, supply, move || {
+        at = if at + 1 < flows.len() { at + 1 } else { 0 };
+        flows[at]
+    })
+}
+
+fn changed(
+    family: Family,
+    supply: Supply,
+    mut next: impl FnMut() -> u32 + Send,
+) -> Changed<impl FnMut(&mut Pkt) + Send> {
+    let template = family.frame_between(family.source_of_flows(), destination(family));
+    let frames = template.map_or_else(Vec::new, |frame| vec![frame; FRAMES]);
+    let places = Places::of(family);
+    Changed::new(Source::new(frames, supply), move |pkt| places.write(pkt, next()))
+}
+
+/// Where all flows go.
+#[must_use]
+pub const fn destination(family: Family) -> IpAddr {
+    family.addr(DESTINATIONS, 2)
+}
+
+/// Where a flow comes from: address and port.
+#[must_use]
+pub fn origin(family: Family, flow: u32) -> (IpAddr, u16) {
+    let [low, port] = halves(flow);
+    let addr = match family.source_of_flows() {
+        IpAddr::V4(last) => IpAddr::V4((last.to_bits() & !0xffff | u32::from(low)).into()),
+        IpAddr::V6(last) => IpAddr::V6((last.to_bits() & !0xffff | u128::from(low)).into()),
+    };
+    (addr, port)
+}
+
+/// The end of a flow's source address, and its port.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a flow's number is cut in two")]
+const fn halves(flow: u32) -> [u16; 2] {
+    [flow as u16, (PORTS + (flow >> 16)) as u16]
 }
 
 /// Steps from a flow to the next: far, and without a divisor in common with their number.
@@ -58,15 +103,13 @@ impl Places {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a flow's number is cut in two")]
     fn write(self, pkt: &mut Pkt, flow: u32) {
         let Some(frame) = pkt.buffer_mut()[HEADROOM..].first_chunk_mut::<FRAME_LEN>() else { return };
-        let low = flow as u16;
+        let [low, port] = halves(flow);
         frame[self.source..self.source + 2].copy_from_slice(&low.to_be_bytes());
         if let Some(at) = self.complement {
             frame[at..at + 2].copy_from_slice(&(!low).to_be_bytes());
         }
-        let port = (PORTS + (flow >> 16)) as u16;
         frame[self.port..self.port + 2].copy_from_slice(&port.to_be_bytes());
     }
 }

@@ -16,8 +16,9 @@ use wire::ether::{self, EtherType};
 use wire::tcp::{Flags, Header, Options};
 use wire::{Protocol, ip4, ip6};
 
+use super::flows::{destination, origin};
 use super::locked::Locked;
-use crate::frames::{DESTINATIONS, Family, GATEWAY, ROUTER, SENDER};
+use crate::frames::{Family, GATEWAY, ROUTER, SENDER};
 use crate::wire::Supply;
 
 /// Connections that begin in one turn.
@@ -59,7 +60,8 @@ pub fn connections(family: Family, placement: Placement, owner: CpuId, count: us
         Connection { low, port: 1024 + u16::try_from(n >> 16 & 0x7fff).unwrap_or(0) }
     });
     let is_ours = |connection: &Connection| {
-        let hash = hash_flow((client(family, connection.low), connection.port), (server(family), PORT));
+        let (client, _) = origin(family, connection.low.into());
+        let hash = hash_flow((client, connection.port), (server(family), PORT));
         placement.owner(hash) == owner
     };
     all.filter(is_ours).take(count).collect()
@@ -68,14 +70,7 @@ pub fn connections(family: Family, placement: Placement, owner: CpuId, count: us
 /// Who is asked.
 #[must_use]
 pub const fn server(family: Family) -> IpAddr {
-    family.addr(DESTINATIONS, 2)
-}
-
-fn client(family: Family, low: u16) -> IpAddr {
-    match family.source_of_flows() {
-        IpAddr::V4(last) => IpAddr::V4((last.to_bits() & !0xffff | u32::from(low)).into()),
-        IpAddr::V6(last) => IpAddr::V6((last.to_bits() & !0xffff | u128::from(low)).into()),
-    }
+    destination(family)
 }
 
 /// What an end says at a step: which step of all, its flags, and how far both have come since they began; behind the
