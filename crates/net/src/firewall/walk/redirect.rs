@@ -74,7 +74,9 @@ impl Firewall {
     #[cold]
     pub(in crate::firewall) fn answer_of_own(&mut self, cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
         let subject = Subject::read(pkt, Hook::LocalOut, pkt.rcvif, 0).ok()?;
-        match self.meet(cpu, pkt, &mut Walk::new(subject, None))? {
+        let met = self.meet(cpu, pkt, &mut Walk::new(subject, None));
+        self.counters.settle();
+        match met? {
             Step::Done(verdict) => self.next(verdict, Hook::LocalOut),
             Step::To(_) => None,
         }
@@ -225,6 +227,7 @@ impl Firewall {
             Step::To(at) => self.walk(cpu, pkt, walk.from(at)),
             Step::Done(verdict) => verdict,
         };
+        self.counters.settle();
         self.next(verdict, hook)
     }
 

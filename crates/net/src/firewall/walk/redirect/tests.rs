@@ -159,6 +159,16 @@ fn of_kind(bench: &Bench, kind: Kind) -> usize {
         .count()
 }
 
+/// Packets that the rule of this number has matched, on all CPUs.
+fn matched(bench: &Bench, number: u16) -> u64 {
+    let each = bench.netisrs.iter().filter_map(|netisr| netisr.cpu.firewall.as_ref());
+    each.map(|firewall| {
+        let rule = firewall.rules().rule(firewall.rules().position_of_number(number)).unwrap();
+        firewall.counters().get(rule.id).packets
+    })
+    .sum()
+}
+
 /// Messages about redirected flows that are on their way: what all CPUs have sent, less what all have taken.
 fn on_their_way(bench: &Bench) -> u64 {
     bench.counted(Count::RedirectGiven) - bench.counted(Count::RedirectTaken)
@@ -226,6 +236,7 @@ fn what_is_behind_the_redirection_decides_and_a_client_that_is_denied_gets_its_a
             assert_eq!(told.len(), 1);
             assert_eq!(ends(&told[0]), back(cast.there(port, 80)), "nobody tells of the server");
             assert!(is_right(&told[0]) && upper(&told[0])[13] & Flags::RST.0 != 0);
+            assert_eq!(matched(&bench, 300), u64::from(port - 1999), "at once, on whatever CPU");
         }
         bench.advance(Duration::from_secs(30));
         assert_eq!((states(&bench), on_their_way(&bench)), (0, 0));
