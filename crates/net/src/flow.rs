@@ -43,8 +43,8 @@ use table::{At, Learnt, Table};
 use verdict::Verdict;
 pub use verdict::Verdicts;
 
-/// Flows of each family that one CPU remembers unless told otherwise: 4 MiB of entries for IPv4, 8 for IPv6, and half
-/// as much again of IPv4's for the buckets of each.
+/// Flows of each family that one CPU remembers unless told otherwise: 4 MiB of entries for IPv4, 8 for IPv6, half as
+/// much again of IPv4's for the buckets of each, and 256 KiB for the flows that were seen once.
 pub const FLOWS_DEFAULT: usize = 1 << 16;
 /// Flows of each family that one CPU may be told to remember.
 pub const FLOWS_MAX: usize = 1 << 22;

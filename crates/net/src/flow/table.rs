@@ -24,8 +24,11 @@ use crate::time::{Duration, Instant};
 const WAYS: usize = 8;
 /// Entries per bucket, on average, when the table is full. Above 3 of 8 buckets begin to overflow.
 const LOAD: usize = 2;
-/// Flows that the doorkeeper remembers.
-const DOOR: usize = 4096;
+/// Flows that the doorkeeper remembers, at the least: as many as there are entries.
+const DOOR_MIN: usize = 4096;
+/// Of those, so many can be told apart whose hashes end alike. With one, two flows that come in turn keep each other out
+/// for ever.
+const FACES: usize = 8;
 /// Entries that are looked at, at the most, to find one that may go.
 const SWEEP: usize = 16;
 /// How long a flow is live after its last packet.
@@ -39,8 +42,8 @@ pub(super) struct Table<K, V> {
     fresh: usize,
     /// Where the search for an entry that may go goes on.
     hand: usize,
-    /// What the hashes of the flows that were turned away last had in their upper half.
-    door: Box<[u32; DOOR]>,
+    /// What the hashes of the flows that were turned away last had in their upper half, the latest first.
+    door: Box<[[u32; FACES]]>,
     secret: [u64; 4],
     /// Passes hand their results on by position.
     hashes: [u64; pkt::VEC_MAX],
@@ -97,7 +100,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
             entries: (0..entries).map(|_| empty()).collect(),
             fresh: 0,
             hand: 0,
-            door: Box::new([0; DOOR]),
+            door: vec![[0; FACES]; entries.max(DOOR_MIN) / FACES].into(),
             secret,
             hashes: [0; pkt::VEC_MAX],
         }
@@ -177,7 +180,13 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     /// Whether the doorkeeper has seen a flow with this hash lately. If not, it has now.
     fn knows(&mut self, hash: u64) -> bool {
         let face = (hash >> 32) as u32 | 1;
-        core::mem::replace(&mut self.door[hash as usize % DOOR], face) == face
+        let turned_away = &mut self.door[place(hash, self.door.len())];
+        if turned_away.contains(&face) {
+            return true;
+        }
+        turned_away.rotate_right(1);
+        turned_away[0] = face;
+        false
     }
 
     /// An entry for a new flow, entered in its bucket.
@@ -231,8 +240,8 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
 }
 
 #[inline]
-fn place(hash: u64, buckets: usize) -> usize {
-    hash as usize & (buckets - 1)
+fn place(hash: u64, count: usize) -> usize {
+    hash as usize & (count - 1)
 }
 
 /// A byte of the hash that its bucket does not depend on; never 0.

@@ -59,6 +59,19 @@ fn a_flow_is_known_from_its_second_packet_on() {
 }
 
 #[test]
+fn flows_that_come_in_turn_are_all_known_after_two_rounds() {
+    for count in [1000, 30_000] {
+        let mut table = table(65_536);
+        let keys: Vec<_> = (0..count).map(spread).collect();
+        for _ in 0..2 {
+            keys.iter().for_each(|key| _ = table.learn(*key, 1, NOW, key.name));
+        }
+        let known = keys.iter().filter(|key| find(&mut table, **key, 1, NOW) == Some(key.name)).count();
+        assert!(known > keys.len() * 99 / 100, "{known} of {count}");
+    }
+}
+
+#[test]
 fn what_was_learnt_in_another_generation_is_never_found() {
     let mut table = table(64);
     let key = spread(7);
