@@ -5,6 +5,8 @@
 mod interfaces;
 mod routes;
 
+use net::flow::FLOWS_DEFAULT;
+
 use super::draft::Draft;
 use super::problem::Report;
 use super::{Config, Machine, firewall};
@@ -18,13 +20,19 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         cpus: cpus(draft, machine, report),
         polling: draft.polling,
         forwarding: draft.forwarding.as_ref().is_some_and(|at| at.value),
-        flow_cache: draft.flow_cache.as_ref().map_or(0, |at| at.value),
+        flow_cache: draft.flow_cache.as_ref().map_or(flows_by_default(firewall.as_ref()), |at| at.value),
         buffers: draft.buffers.as_ref().map(|at| at.value),
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
         routes,
         firewall,
     }
+}
+
+/// Rules cost more than the cache, routes alone cost less (`docs/PERFORMANCE.md`).
+fn flows_by_default(firewall: Option<&firewall::Firewall>) -> u32 {
+    let flows = if firewall.is_some() { FLOWS_DEFAULT } else { 0 };
+    u32::try_from(flows).unwrap_or(u32::MAX)
 }
 
 fn cpus(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Vec<usize> {

@@ -51,7 +51,7 @@ pub struct Config {
     pub polling: Polling,
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
-    /// How many flows of each family each CPU remembers; 0 for none.
+    /// How many flows of each family each CPU remembers; 0 for none, as without a firewall if the file does not say.
     pub flow_cache: u32,
     /// The number of packet buffers; computed from rings and CPUs if `None`.
     pub buffers: Option<u32>,

@@ -56,6 +56,19 @@ blackhole = true
 "#;
 
 #[test]
+fn flows_are_remembered_where_there_is_a_firewall_unless_the_file_says_otherwise() {
+    let interface = "[[interface]]\ndevice = \"tap:pt-a\"\n";
+    let flows = |text: &str| {
+        let text = format!("{text}{interface}");
+        Config::parse("t", &text, &Machine { cpus: vec![0] }).unwrap().flow_cache
+    };
+    let firewall = "[firewall]\nrules_text = 'add allow ip from any to any'\n";
+    assert_eq!((flows(""), flows(firewall)), (0, 65_536));
+    assert_eq!(flows(&format!("flow_cache = 0\n{firewall}")), 0);
+    assert_eq!(flows(&format!("flow_cache = 64\n{firewall}")), 64);
+}
+
+#[test]
 fn every_key_arrives_in_the_configuration() {
     let config = parse(FULL);
     assert_eq!(
