@@ -1,6 +1,6 @@
 //! The packetdrill language: what a script demands of a stack, as values, and back.
 //!
-//! Pure functions of text. [`parse`] reads a script, or says all that is wrong with it and where; a [`Script`] prints
+//! Pure functions of text. [`parse()`] reads a script, or says all that is wrong with it and where; a [`Script`] prints
 //! itself (`Display`) as text that is read as the same script; [`mutants`] yields all scripts that differ from it in one
 //! field. What a script *does* is not here: constants of the operating system stay names, because their numbers differ
 //! from system to system.
