@@ -20,7 +20,10 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         cpus: cpus(draft, machine, report),
         polling: draft.polling,
         forwarding: draft.forwarding.as_ref().is_some_and(|at| at.value),
-        flow_cache: draft.flow_cache.as_ref().map_or(flows_by_default(firewall.as_ref()), |at| at.value),
+        flow_cache: draft
+            .flow_cache
+            .as_ref()
+            .map_or_else(|| flows_by_default(firewall.as_ref()), |at| at.value),
         buffers: draft.buffers.as_ref().map(|at| at.value),
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
