@@ -111,7 +111,9 @@ impl Receive {
     /// [`TooManyGaps`]: it would be a block too many. Nothing has changed.
     pub fn arrive(&mut self, seq: Seq, bytes: &[u8], fin: bool) -> Result<Arrived, TooManyGaps> {
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let end = seq + len;
+        // Behind the end of the stream there is nothing, whatever comes, and it does not end before what has come.
+        let end = self.fin.map_or(seq + len, |fin| fin.min(seq + len));
+        let fin = fin && self.blocks.last().is_none_or(|last| !last.end.is_after(end));
         if self.finished || !end.is_after(self.next) {
             return Ok(self.old(seq, end, fin));
         }
@@ -123,8 +125,10 @@ impl Receive {
         }
         let had_gap = self.has_gap();
         let before = self.readable();
-        self.fill(start, end, &bytes[start.since(seq) as usize..]);
-        self.join(start, end);
+        if start.is_before(end) {
+            self.fill(start, end, &bytes[start.since(seq) as usize..]);
+            self.join(start, end);
+        }
         if fin {
             self.fin.get_or_insert(end);
         }

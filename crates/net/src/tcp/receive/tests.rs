@@ -130,6 +130,29 @@ fn of_too_many_blocks_the_last_is_refused_and_the_stream_goes_on() {
     assert_eq!(receive.pieces().concat(), (0..blocks * 10).map(byte).collect::<Vec<_>>());
 }
 
+#[test]
+fn an_end_that_comes_early_waits_for_the_bytes_before_it() {
+    let mut receive = receive();
+    let early = receive.arrive(START + 10, &[], true).unwrap();
+    assert_eq!((early.readable, early.finished, early.is_odd), (0, false, true));
+    assert!(!receive.has_gap() && said(&mut receive, 4).is_empty(), "it is no byte");
+    // Nothing comes behind the end, and the end does not move.
+    arrive(&mut receive, 12, 15);
+    receive.arrive(START + 5, &[byte(5); 3], true).unwrap();
+    assert!(!arrive(&mut receive, 0, 8).finished);
+    assert!(arrive(&mut receive, 8, 15).finished);
+    assert_eq!((receive.readable(), receive.next()), (10, START + 11));
+}
+
+#[test]
+fn an_end_before_bytes_that_have_come_is_none() {
+    let mut receive = receive();
+    arrive(&mut receive, 10, 20);
+    receive.arrive(START + 15, &[], true).unwrap();
+    assert!(!arrive(&mut receive, 0, 10).finished);
+    assert_eq!(receive.readable(), 20);
+}
+
 proptest! {
     /// Segments of a stream in any order, cut in any way, with reading in between.
     #[test]
