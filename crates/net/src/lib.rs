@@ -43,6 +43,8 @@ pub mod ifq;
 // the end of some
 pub mod drop;
 pub mod count;
+// what tables are made of
+mod grow;
 // the bench on which all of it is tested
 #[cfg(test)]
 mod kit;

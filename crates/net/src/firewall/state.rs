@@ -12,9 +12,6 @@
 mod key;
 mod entry;
 mod tcp;
-mod index;
-mod slab;
-mod wheel;
 mod loose;
 mod room;
 mod track;
@@ -49,14 +46,17 @@ pub use self::track::{Group, Limit, Limits};
 pub(crate) use self::usual::Mark;
 
 use self::entry::bits;
-use self::index::Index;
 use self::loose::Share;
 use self::room::REAP_LOOKS;
 use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
-use self::slab::Slab;
 use self::tcp::{Judgement, Track};
 use self::track::{Outside, Tracks};
-use self::wheel::{Wheel, ms};
+use crate::grow::index::{self, Index};
+use crate::grow::slab::Slab;
+use crate::grow::wheel::{self, Wheel, ms};
+
+/// States are looked at so much later than they are due, at the most; and each at least every 256 s.
+const WHEEL_SLOT_MS: u64 = 250;
 
 /// One CPU's states.
 pub struct States {
@@ -189,7 +189,7 @@ impl States {
         Self {
             slab: Slab::new(),
             index: Index::new(),
-            wheel: Wheel::new(),
+            wheel: Wheel::new(WHEEL_SLOT_MS),
             secret: core::array::from_fn(key),
             settings,
             share: Share::new(loose, cpu),

@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
+use super::States;
 use super::entry::Kind;
 use super::key::End;
 use super::tcp::Phase;
-use super::wheel::ms;
-use super::{States, slab};
 use crate::firewall::ruleset::{FlowId, RuleId};
+use crate::grow::slab;
+use crate::grow::wheel::ms;
 use crate::time::Instant;
 
 /// Places that are looked at for one page, whether there are states or not.

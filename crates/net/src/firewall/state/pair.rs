@@ -6,10 +6,10 @@
 
 use super::entry::{Kind, State, bits};
 use super::key::{End, Flow};
-use super::wheel::NIL;
 use super::{Hash, StateId, States};
 use crate::cpu::CpuId;
 use crate::firewall::ruleset::FlowId;
+use crate::grow::wheel::NIL;
 use crate::time::Instant;
 
 /// What one of the two knows of the other.

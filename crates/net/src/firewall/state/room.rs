@@ -1,9 +1,9 @@
 //! Room for one more state, when there are as many as may be.
 
 use super::tcp::Phase;
-use super::wheel::ms;
 use super::{Refused, StateId, States};
 use crate::count::{Count, Counters};
+use crate::grow::wheel::ms;
 use crate::time::Instant;
 
 /// States that are looked at, at the most, to make room for one.

@@ -3,10 +3,10 @@
 //! States never move, so a place in the table is a cursor: whoever goes on from it sees no state twice, and every state
 //! that is there all the time. Those that come meanwhile may be missed.
 
-use super::slab::Slab;
 use super::track::Group;
-use super::wheel::ms;
 use super::{State, StateId, States};
+use crate::grow::slab::Slab;
+use crate::grow::wheel::ms;
 use crate::time::Instant;
 
 /// What is left of a state's life.

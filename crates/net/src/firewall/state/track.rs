@@ -11,11 +11,11 @@ use std::sync::Arc;
 use ipfw::rule::LimitMask;
 use pkt::tally::{self, Tally};
 
-use super::index::{self, Index};
 use super::key::{End, Flow};
-use super::slab::Slab;
-use super::wheel::NIL;
 use crate::firewall::ruleset::RuleId;
+use crate::grow::index::{self, Index};
+use crate::grow::slab::Slab;
+use crate::grow::wheel::NIL;
 use crate::secret::Secret;
 
 /// At most so many states that agree with a packet in what `mask` names.

@@ -9,7 +9,7 @@
 use super::slab::Slab;
 
 /// Bytes of a bucket.
-pub(super) const BUCKET: usize = size_of::<Bucket>();
+pub(crate) const BUCKET: usize = size_of::<Bucket>();
 /// Entries in one bucket.
 const WAYS: usize = 8;
 /// Entries per bucket on average, at the most and, if there are more buckets than at first, at the least.
@@ -22,7 +22,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Numbers of entries by the hashes of their keys.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(crate) struct Index {
     segments: Vec<Box<[Bucket; SEGMENT]>>,
     /// A power of two less one: buckets with lower numbers were there before those that are now split …
     mask: usize,
@@ -44,20 +44,20 @@ struct Bucket {
 
 impl Index {
     /// Nothing, in one segment.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let segments = vec![Box::new([Bucket::default(); SEGMENT])];
         Self { segments, mask: SEGMENT - 1, split: 0, len: 0, spilled: Slab::new() }
     }
 
     /// Fetches the bucket of `hash`, without waiting for it.
     #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         pkt::prefetch_ref(self.bucket(self.place(hash)));
     }
 
     /// The entry that is most likely the one with `hash`.
     #[inline]
-    pub(super) fn likely(&self, hash: u64) -> Option<u32> {
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
         let bucket = self.bucket(self.place(hash));
         let found = bucket.matches(hash);
         (found != 0).then(|| bucket.at[way(found)])
@@ -65,7 +65,7 @@ impl Index {
 
     /// The entry with `hash` that `is_it`.
     #[inline]
-    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = self.bucket(self.place(hash));
         loop {
             let mut found = bucket.matches(hash);
@@ -81,7 +81,7 @@ impl Index {
     }
 
     /// Adds an entry. `hash_of` answers the hashes of others, for those that have to move.
-    pub(super) fn insert(&mut self, hash: u64, at: u32, hash_of: impl Fn(u32) -> u64) {
+    pub(crate) fn insert(&mut self, hash: u64, at: u32, hash_of: impl Fn(u32) -> u64) {
         if self.len >= self.buckets() * LOAD {
             self.split(hash_of);
         }
@@ -90,7 +90,7 @@ impl Index {
     }
 
     /// Takes an entry out.
-    pub(super) fn remove(&mut self, hash: u64, at: u32, hash_of: impl Fn(u32) -> u64) {
+    pub(crate) fn remove(&mut self, hash: u64, at: u32, hash_of: impl Fn(u32) -> u64) {
         let place = self.place(hash);
         if !self.take(place, at) {
             return;
@@ -102,7 +102,7 @@ impl Index {
     }
 
     /// Buckets, those that only others lead to among them: what memory is taken for.
-    pub(super) fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         self.segments.len() * SEGMENT + self.spilled.places()
     }
 

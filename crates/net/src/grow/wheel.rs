@@ -1,34 +1,34 @@
-//! When states have to be looked at: a wheel of slots, a quarter of a second each, with a list of states in each.
+//! When values have to be looked at: a wheel of slots, each as long as the wheel's maker says, with a list in each.
 //!
-//! A packet that lengthens a state's life writes the new end into the state and nothing else. The wheel finds that out
-//! when the old end has come, and moves the state on; so a busy state is looked at once in a lifetime.
+//! A packet that lengthens a value's life writes the new end into the value and nothing else. The wheel finds that out
+//! when the old end has come, and moves the value on; so a busy one is looked at once in a lifetime.
 
 use super::slab::Slab;
 use crate::time::Instant;
 
-/// Slots. Whoever is due later than their 256 s waits in the farthest and is moved on from there.
+/// Slots. Whoever is due later than their end waits in the farthest and is moved on from there.
 const SLOTS: usize = 1024;
-/// How long a slot is.
-const SLOT_MS: u64 = 250;
 /// Nobody.
-pub(super) const NIL: u32 = u32::MAX;
+pub(crate) const NIL: u32 = u32::MAX;
 
 /// A member of a slot's list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
+pub(crate) struct Links {
     prev: u32,
     next: u32,
     slot: u16,
 }
 
 /// What the wheel wakes.
-pub(super) trait Linked {
+pub(crate) trait Linked {
     fn links(&mut self) -> &mut Links;
 }
 
 /// The slots.
 #[derive(Debug)]
-pub(super) struct Wheel {
+pub(crate) struct Wheel {
+    /// How long a slot is.
+    slot_ms: u64,
     first: Box<[u32; SLOTS]>,
     /// A bit for each slot with somebody in it.
     busy: [u64; SLOTS / 64],
@@ -44,18 +44,18 @@ impl Default for Links {
 
 /// Milliseconds since the start.
 #[inline]
-pub(super) const fn ms(at: Instant) -> u64 {
+pub(crate) const fn ms(at: Instant) -> u64 {
     at.ns() / 1_000_000
 }
 
 impl Wheel {
-    pub(super) fn new() -> Self {
-        Self { first: Box::new([NIL; SLOTS]), busy: [0; SLOTS / 64], hand: 0 }
+    pub(crate) fn new(slot_ms: u64) -> Self {
+        Self { slot_ms, first: Box::new([NIL; SLOTS]), busy: [0; SLOTS / 64], hand: 0 }
     }
 
     /// Wakes `at` when `due_ms` has come, or up to a slot later; or sooner, if that is far.
-    pub(super) fn link<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32, due_ms: u64) {
-        let number = due_ms.div_ceil(SLOT_MS).clamp(self.hand, self.hand + SLOTS as u64 - 1);
+    pub(crate) fn link<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32, due_ms: u64) {
+        let number = due_ms.div_ceil(self.slot_ms).clamp(self.hand, self.hand + SLOTS as u64 - 1);
         let slot = slot(number);
         let next = self.first[slot];
         let Some(links) = slab.get_mut(at).map(T::links) else { return };
@@ -68,7 +68,7 @@ impl Wheel {
     }
 
     /// Does not wake `at` any more.
-    pub(super) fn unlink<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32) {
+    pub(crate) fn unlink<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32) {
         let Some(Links { prev, next, slot }) = slab.get_mut(at).map(|linked| *linked.links()) else { return };
         if let Some(next) = slab.get_mut(next) {
             next.links().prev = prev;
@@ -85,8 +85,8 @@ impl Wheel {
     }
 
     /// The next one whose slot has come; it stays linked.
-    pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
-        let end = ms(now) / SLOT_MS;
+    pub(crate) fn due(&mut self, now: Instant) -> Option<u32> {
+        let end = ms(now) / self.slot_ms;
         let next = self.next_busy().unwrap_or(u64::MAX);
         if next > end {
             self.hand = self.hand.max(end + 1);
@@ -97,19 +97,19 @@ impl Wheel {
     }
 
     /// When the next one is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(SLOT_MS * 1_000_000)))
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(self.slot_ms * 1_000_000)))
     }
 
     /// Those who are due by `end_ms`, soonest first; at most `most` of them.
-    pub(super) fn soon<T: Linked + Default>(
+    pub(crate) fn soon<T: Linked + Default>(
         &self,
         slab: &mut Slab<T>,
         end_ms: u64,
         most: usize,
         found: &mut Vec<u32>,
     ) {
-        let end = end_ms.div_ceil(SLOT_MS).min(self.hand + SLOTS as u64 - 1);
+        let end = end_ms.div_ceil(self.slot_ms).min(self.hand + SLOTS as u64 - 1);
         for number in self.hand..=end {
             let mut at = self.first[slot(number)];
             while let Some(linked) = slab.get_mut(at) {
@@ -152,6 +152,8 @@ mod tests {
 
     use super::*;
 
+    const SLOT_MS: u64 = 250;
+
     #[derive(Default)]
     struct Sleeper(Links);
 
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn each_is_woken_once_not_before_its_time_and_soon_after_unless_it_is_far() {
-        let (mut wheel, mut slab) = (Wheel::new(), Slab::<Sleeper>::new());
+        let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
         let dues: Vec<u64> = (0..600).map(|n| n * n % 250_000).collect();
         for due in &dues {
             let at = slab.insert(Sleeper::default()).unwrap();
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn who_is_due_beyond_the_farthest_slot_is_looked_at_there_and_a_late_hand_skips_nobody() {
-        let (mut wheel, mut slab) = (Wheel::new(), Slab::<Sleeper>::new());
+        let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
         let at = slab.insert(Sleeper::default()).unwrap();
         wheel.link(&mut slab, at, 1_000_000);
         let horizon = Instant::START + Duration::from_millis((SLOTS as u64 - 1) * SLOT_MS);

@@ -3,13 +3,13 @@
 use core::array::from_fn;
 
 /// Places in a segment; what is taken from and given back to the system at once.
-pub(super) const SEGMENT: usize = 256;
+pub(crate) const SEGMENT: usize = 256;
 /// Words of a segment's map.
 const MAP: usize = SEGMENT / 64;
 
 /// Values by number. A number stays a value's until it is removed.
 #[derive(Debug)]
-pub(super) struct Slab<T> {
+pub(crate) struct Slab<T> {
     segments: Vec<Option<Box<Segment<T>>>>,
     /// A bit for each segment that is there and has a free place.
     roomy: Vec<u64>,
@@ -27,47 +27,47 @@ struct Segment<T> {
 
 impl<T: Default> Slab<T> {
     /// Nothing.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { segments: Vec::new(), roomy: Vec::new(), len: 0, places: 0 }
     }
 
     /// Values.
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
     /// Places: what memory is taken for.
-    pub(super) const fn places(&self) -> usize {
+    pub(crate) const fn places(&self) -> usize {
         self.places
     }
 
     /// One beyond the highest number in use, or more.
-    pub(super) const fn end(&self) -> usize {
+    pub(crate) const fn end(&self) -> usize {
         self.segments.len() * SEGMENT
     }
 
     /// The value of this number, or what was left there when it was removed.
     #[inline]
-    pub(super) fn get(&self, at: u32) -> Option<&T> {
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
         let segment = self.segments.get(at as usize / SEGMENT)?.as_ref()?;
         Some(&segment.values[at as usize % SEGMENT])
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         let segment = self.segments.get_mut(at as usize / SEGMENT)?.as_mut()?;
         Some(&mut segment.values[at as usize % SEGMENT])
     }
 
     /// Whether the number is a value's.
-    pub(super) fn is_used(&self, at: u32) -> bool {
+    pub(crate) fn is_used(&self, at: u32) -> bool {
         let segment = self.segments.get(at as usize / SEGMENT).and_then(Option::as_ref);
         segment.is_some_and(|segment| segment.used[word(at)] & bit(at) != 0)
     }
 
     /// Takes the lowest segment's free place, so that the highest become empty. `None` if there are as many as numbers.
-    pub(super) fn insert(&mut self, value: T) -> Option<u32> {
+    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
         let number = match self.first_roomy() {
             Some(number) => number,
             None => self.grow()?,
@@ -85,7 +85,7 @@ impl<T: Default> Slab<T> {
     }
 
     /// Gives a number back. Of segments that are empty all but one go back to the system.
-    pub(super) fn remove(&mut self, at: u32) {
+    pub(crate) fn remove(&mut self, at: u32) {
         let number = at as usize / SEGMENT;
         let Some(segment) = self.segments.get_mut(number).and_then(Option::as_mut) else { return };
         if segment.used[word(at)] & bit(at) == 0 {
