@@ -4,7 +4,9 @@ mod flags;
 mod options;
 
 pub use flags::Flags;
-pub use options::{OPTIONS_MAX, Opt, OptionError, OptionIter, Options, SackBlock, SackBlocks};
+pub use options::{
+    Cookie, OPTIONS_MAX, Opt, OptionError, OptionIter, Options, SIGNATURE_LEN, SackBlock, SackBlocks,
+};
 
 use crate::checksum::Sum;
 use crate::emit::Writer;

@@ -118,8 +118,10 @@ fn tcp_seeds() -> Vec<Vec<u8>> {
             window_scale: Some(7),
             sack_permitted: true,
             timestamps: Some((1, 0)),
-            sack: tcp::SackBlocks::NONE,
+            fast_open: tcp::Cookie::new(&[7; 8]),
+            ..tcp::Options::NONE
         },
+        tcp::Options { mss: Some(1460), signature: Some([9; 16]), ..tcp::Options::NONE },
         tcp::Options { timestamps: Some((1, 2)), sack, ..tcp::Options::NONE },
         tcp::Options { sack_permitted: true, sack, ..tcp::Options::NONE },
     ];

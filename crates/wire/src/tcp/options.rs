@@ -1,4 +1,8 @@
-//! TCP options: maximum segment size, window scale, SACK, timestamps.
+//! TCP options: maximum segment size, window scale, SACK, timestamps, signatures, Fast Open.
+
+mod cookie;
+
+pub use self::cookie::Cookie;
 
 use crate::NoRoom;
 use crate::emit::Writer;
@@ -16,6 +20,11 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const SIGNATURE: u8 = 19;
+const FAST_OPEN: u8 = 34;
+
+/// Bytes of a signature (RFC 2385 §3.0).
+pub const SIGNATURE_LEN: usize = 16;
 
 /// Sequence numbers received out of order: from the first up to, not including, the second (RFC 2018 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -100,7 +109,11 @@ pub enum Opt<'a> {
         /// `TSecr`.
         echo: u32,
     },
-    /// Any other, to be ignored.
+    /// The digest of a segment that both ends sign (RFC 2385 §3.0).
+    Signature([u8; SIGNATURE_LEN]),
+    /// A Fast Open cookie, or the request for one (RFC 7413 §4.1.1).
+    FastOpen(Cookie),
+    /// Any other, to be ignored; a Fast Open cookie of a wrong length too.
     Unknown {
         /// Option kind.
         kind: u8,
@@ -167,13 +180,19 @@ fn read(kind: u8, body: &[u8]) -> Option<Opt<'_>> {
             (pairs, []) => Opt::Sack(SackBlocks::from_pairs(pairs)),
             _ => return None,
         },
+        (SIGNATURE, _) => Opt::Signature(body.try_into().ok()?),
         (MSS | WINDOW_SCALE | SACK_PERMITTED | TIMESTAMPS, _) => return None,
+        // RFC 7413 §4.1.1: one of a wrong length is ignored, and nothing else is.
+        (FAST_OPEN, _) => match Cookie::new(body) {
+            Some(cookie) => Opt::FastOpen(cookie),
+            None => Opt::Unknown { kind, data: body },
+        },
         _ => Opt::Unknown { kind, data: body },
     })
 }
 
 /// The options a connection uses, as a value. Each is written at most once, in the order and with the padding of
-/// other stacks, so that 32-bit fields stand on 32-bit boundaries.
+/// FreeBSD: 32-bit fields stand on 32-bit boundaries, and the end is padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Maximum segment size.
@@ -184,9 +203,16 @@ pub struct Options {
     pub sack_permitted: bool,
     /// `TSval` and `TSecr`.
     pub timestamps: Option<(u32, u32)>,
-    /// Selective acknowledgment. Next to timestamps three blocks fit, the rest is not written.
+    /// The digest that says who has sent the segment.
+    pub signature: Option<[u8; SIGNATURE_LEN]>,
+    /// Selective acknowledgment. Of blocks for which there is no room, the last are not written.
     pub sack: SackBlocks,
+    /// A Fast Open cookie. One for which there is no room is not written.
+    pub fast_open: Option<Cookie>,
 }
+
+/// Bytes of a signature option.
+const SIGNED_LEN: usize = 2 + SIGNATURE_LEN;
 
 impl Options {
     /// None.
@@ -195,7 +221,9 @@ impl Options {
         window_scale: None,
         sack_permitted: false,
         timestamps: None,
+        signature: None,
         sack: SackBlocks::NONE,
+        fast_open: None,
     };
 
     /// Reads all options; unknown ones are skipped, of one that stands there twice the last counts.
@@ -210,7 +238,9 @@ impl Options {
                 Opt::WindowScale(shift) => options.window_scale = Some(shift),
                 Opt::SackPermitted => options.sack_permitted = true,
                 Opt::Timestamps { value, echo } => options.timestamps = Some((value, echo)),
+                Opt::Signature(digest) => options.signature = Some(digest),
                 Opt::Sack(blocks) => options.sack = blocks,
+                Opt::FastOpen(cookie) => options.fast_open = Some(cookie),
                 Opt::Unknown { .. } => {}
             }
         }
@@ -220,7 +250,8 @@ impl Options {
     /// Bytes they take, padding included: a multiple of four, at most 40.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.fixed_len() + if self.sack_blocks() == 0 { 0 } else { 4 + 8 * self.sack_blocks() }
+        let end = self.cookie_start() + if self.fits_cookie() { 2 + self.cookie_len() } else { 0 };
+        end.next_multiple_of(4)
     }
 
     /// Whether there are none.
@@ -229,21 +260,48 @@ impl Options {
         self.len() == 0
     }
 
-    /// All but selective acknowledgment: at most 4 + 4 + 4 + 12 bytes.
-    const fn fixed_len(&self) -> usize {
+    /// Where timestamps stand, if there are any: behind what only a SYN has.
+    const fn stamps_start(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let scale = if self.window_scale.is_some() { 4 } else { 0 };
-        let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
-        // permission fills the padding in front of the timestamps
-        let permitted = if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
-        mss + scale + timestamps + permitted
+        let permitted = if self.sack_permitted { 2 } else { 0 };
+        mss + scale + permitted
+    }
+
+    /// Where the signature stands, if there is one.
+    const fn signature_start(&self) -> usize {
+        let start = self.stamps_start();
+        if self.timestamps.is_some() { aligned(start) + 10 } else { start }
+    }
+
+    /// Where selective acknowledgment stands, if there is any.
+    const fn sack_start(&self) -> usize {
+        let start = self.signature_start();
+        if self.signature.is_some() { aligned(start) + SIGNED_LEN } else { start }
+    }
+
+    /// Where a cookie stands, if there is one.
+    const fn cookie_start(&self) -> usize {
+        let (start, blocks) = (self.sack_start(), self.sack_blocks());
+        if blocks > 0 { aligned(start) + 2 + 8 * blocks } else { start }
     }
 
     /// How many blocks fit behind the others.
     //= https://www.rfc-editor.org/rfc/rfc2018#section-3
     const fn sack_blocks(&self) -> usize {
-        let room = (OPTIONS_MAX - self.fixed_len()).saturating_sub(4) / 8;
+        let room = OPTIONS_MAX.saturating_sub(aligned(self.sack_start()) + 2) / 8;
         if self.sack.len < room { self.sack.len } else { room }
+    }
+
+    const fn cookie_len(&self) -> usize {
+        match &self.fast_open {
+            Some(cookie) => cookie.len(),
+            None => 0,
+        }
+    }
+
+    const fn fits_cookie(&self) -> bool {
+        self.fast_open.is_some() && self.cookie_start() + 2 + self.cookie_len() <= OPTIONS_MAX
     }
 
     /// Their length in words of 32 bits.
@@ -257,21 +315,25 @@ impl Options {
             let [a, b] = mss.to_be_bytes();
             out.put(&[MSS, 4, a, b])?;
         }
-        match (self.sack_permitted, self.timestamps.is_some()) {
-            (true, true) => out.put(&[SACK_PERMITTED, 2])?,
-            (true, false) => out.put(&[NOP, NOP, SACK_PERMITTED, 2])?,
-            (false, true) => out.put(&[NOP, NOP])?,
-            (false, false) => {}
+        if let Some(shift) = self.window_scale {
+            out.put(&[NOP, WINDOW_SCALE, 3, shift])?;
+        }
+        if self.sack_permitted {
+            out.put(&[SACK_PERMITTED, 2])?;
         }
         if let Some((value, echo)) = self.timestamps {
+            align(self.stamps_start(), out)?;
             out.put(&[TIMESTAMPS, 10])?;
             out.put(&value.to_be_bytes())?;
             out.put(&echo.to_be_bytes())?;
         }
-        if let Some(shift) = self.window_scale {
-            out.put(&[NOP, WINDOW_SCALE, 3, shift])?;
+        if let Some(digest) = &self.signature {
+            align(self.signature_start(), out)?;
+            out.put(&[SIGNATURE, 18])?;
+            out.put(digest)?;
         }
-        self.write_sack(out)
+        self.write_sack(out)?;
+        self.write_cookie(out)
     }
 
     fn write_sack(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
@@ -279,13 +341,36 @@ impl Options {
         if blocks.is_empty() {
             return Ok(());
         }
+        align(self.sack_start(), out)?;
         let len = u8::try_from(2 + 8 * blocks.len()).unwrap_or_default();
-        out.put(&[NOP, NOP, SACK, len])?;
+        out.put(&[SACK, len])?;
         blocks.iter().try_for_each(|block| {
             out.put(&block.left.to_be_bytes())?;
             out.put(&block.right.to_be_bytes())
         })
     }
+
+    /// The cookie, and what fills the last word.
+    fn write_cookie(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+        let mut end = self.cookie_start();
+        if let Some(cookie) = self.fast_open.as_ref().filter(|_| self.fits_cookie()) {
+            let len = u8::try_from(2 + cookie.len()).unwrap_or_default();
+            out.put(&[FAST_OPEN, len])?;
+            out.put(cookie.as_slice())?;
+            end += 2 + cookie.len();
+        }
+        out.put([END; 3].get(..self.len() - end).unwrap_or_default())
+    }
+}
+
+/// The next place at or behind `at` where an option stands whose first field, behind kind and length, is one of 32 bits.
+const fn aligned(at: usize) -> usize {
+    at + (6 - at % 4) % 4
+}
+
+/// Fills what is between `at` and the next place that is [`aligned`].
+fn align(at: usize, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+    out.put([NOP; 3].get(..aligned(at) - at).unwrap_or_default())
 }
 
 /// What was wrong with an option.

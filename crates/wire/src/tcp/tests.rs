@@ -15,10 +15,25 @@ prop_compose! {
         mss: Option<u16>, window_scale: Option<u8>, sack_permitted: bool, timestamps: Option<(u32, u32)>,
         list in prop::collection::vec(any::<(u32, u32)>(), 0..=4),
     ) -> Options {
-        let mut options = Options { mss, window_scale, sack_permitted, timestamps, sack: SackBlocks::NONE };
+        let mut options = Options { mss, window_scale, sack_permitted, timestamps, ..Options::NONE };
         let room = (OPTIONS_MAX - options.len()).saturating_sub(4) / 8;
         options.sack = blocks(&list[..list.len().min(room)]);
         options
+    }
+
+}
+
+prop_compose! {
+    /// The same with those that etherparse does not know.
+    fn all_options()(
+        known in options(), signature in any::<Option<[u8; 16]>>(),
+        cookie in prop::option::of(prop::collection::vec(any::<u8>(), 0..=16)),
+    ) -> Options {
+        let signed = Options { signature, sack: SackBlocks::NONE, ..known };
+        let fast_open = cookie.and_then(|bytes| Cookie::new(&bytes));
+        let opening = Options { fast_open, ..signed };
+        // One that finds no room takes none.
+        if opening.len() > signed.len() { opening } else { signed }
     }
 }
 
@@ -32,6 +47,14 @@ prop_compose! {
 }
 
 proptest! {
+    #[test]
+    fn signatures_and_cookies_survive_the_wire(header in headers(), options in all_options()) {
+        let header = Header { options, ..header };
+        let mut out = [0; HEADER_MAX];
+        prop_assert_eq!(header.emit(&mut out), Ok(header.header_len()));
+        prop_assert_eq!(Header::parse(&out), Ok(header));
+    }
+
     #[test]
     fn a_header_survives_the_wire(header in headers()) {
         let mut out = [0; HEADER_MAX];
@@ -130,7 +153,8 @@ fn header_lengths_are_checked() {
 #[test]
 fn bad_options_are_refused() {
     use OptionError::*;
-    let cases: [(&[u8], OptionError); 12] = [
+    let cases: [(&[u8], OptionError); 13] = [
+        (&[19, 4, 0, 0], LenWrong { kind: 19, len: 4 }),
         (&[2], NoLength { kind: 2 }),
         (&[1, 1, 99], NoLength { kind: 99 }),
         (&[2, 0], LenShort { kind: 2, len: 0 }),
@@ -159,6 +183,69 @@ fn unknown_options_are_skipped_and_nothing_is_read_behind_the_end() {
     assert_eq!(all, [Ok(Opt::Unknown { kind: 254, data: &[9, 9] }), Ok(Opt::Mss(1460))]);
     assert_eq!(Options::parse(&bytes), Ok(Options { mss: Some(1460), ..Options::NONE }));
     assert_eq!(Options::parse(&[1; 40]), Ok(Options::NONE));
+}
+
+/// As packets of FreeBSD look, which scripts that judge a stack compare byte by byte.
+#[test]
+fn options_stand_in_the_order_and_with_the_padding_of_freebsd() {
+    let syn = Options {
+        mss: Some(1460),
+        window_scale: Some(6),
+        sack_permitted: true,
+        timestamps: Some((100, 0)),
+        ..Options::NONE
+    };
+    let stamps = [8, 10, 0, 0, 0, 100, 0, 0, 0, 0];
+    let front = [&[2, 4, 5, 180, 1, 3, 3, 6, 4, 2][..], &stamps].concat();
+    let asks = Options { fast_open: Some(Cookie::REQUEST), ..syn };
+    let opens = Options { fast_open: Cookie::new(&[1, 2, 3, 4]), ..syn };
+    let mss = Options { mss: Some(1460), ..Options::NONE };
+    let digest = [7; 16];
+    let signed = Options { signature: Some(digest), ..Options::NONE };
+    let cases = [
+        (syn, front.clone()),
+        (Options { sack_permitted: true, ..mss }, [2, 4, 5, 180, 4, 2, 0, 0].to_vec()),
+        (Options { timestamps: Some((100, 0)), ..mss }, [&[2, 4, 5, 180, 1, 1][..], &stamps].concat()),
+        (
+            Options { sack: blocks(&[(1, 2)]), ..Options::NONE },
+            [1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2].to_vec(),
+        ),
+        (asks, [&front[..], &[34, 2, 0, 0]].concat()),
+        (opens, [&front[..], &[34, 6, 1, 2, 3, 4, 0, 0]].concat()),
+        (signed, [&[1, 1, 19, 18][..], &digest].concat()),
+        (
+            Options { sack_permitted: true, mss: Some(1460), ..signed },
+            [&[2, 4, 5, 180, 4, 2, 19, 18][..], &digest].concat(),
+        ),
+        (Options { signature: Some(digest), ..opens }, [&front[..], &[1, 1, 19, 18], &digest].concat()),
+    ];
+    for (options, bytes) in cases {
+        let mut out = [0; HEADER_MAX];
+        let header = Header {
+            src_port: 1,
+            dst_port: 2,
+            seq: 3,
+            ack: 4,
+            flags: Flags::SYN,
+            window: 5,
+            urgent: 0,
+            options,
+        };
+        let len = header.emit(&mut out).unwrap();
+        assert_eq!(out[HEADER_LEN..len], bytes, "{options:?}");
+    }
+}
+
+#[test]
+fn a_cookie_of_a_wrong_length_is_ignored_and_what_is_behind_it_counts() {
+    for len in (0..=38_u8).filter(|len| ![0, 4, 6, 8, 10, 12, 14, 16].contains(len)) {
+        let mut bytes = [&[34, 2 + len][..], &[9; 38][..usize::from(len)]].concat();
+        bytes.extend(if bytes.len() <= 36 { &[2, 4, 5, 180][..] } else { &[] });
+        let mss = (bytes.len() > usize::from(len) + 2).then_some(1460);
+        assert_eq!(Options::parse(&bytes), Ok(Options { mss, ..Options::NONE }), "{len}");
+    }
+    assert!(Cookie::new(&[9; 17]).is_none() && Cookie::new(&[9; 300]).is_none());
+    assert!(Cookie::new(&[]).is_some_and(|cookie| cookie.is_request()));
 }
 
 #[test]
