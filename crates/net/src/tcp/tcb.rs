@@ -120,6 +120,8 @@ pub struct Tcb {
     receive: Receive,
     /// Behind the last byte that we have said we take.
     promised: Seq,
+    /// What we have acknowledged last: `Last.ACK.sent`.
+    acknowledged: Seq,
     /// What must be acknowledged.
     ack: Ack,
     /// Acknowledgments that are sent twice, or more often, because each says that a segment came: all that a sender
@@ -206,6 +208,7 @@ impl Tcb {
             is_stuck: false,
             receive: Receive::new(Seq(0)),
             promised: Seq(0),
+            acknowledged: Seq(0),
             ack: Ack::None,
             duplicates: 0,
             rtt: Rtt::new(settings.rto, settings.initial_rto),

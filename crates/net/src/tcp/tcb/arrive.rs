@@ -110,7 +110,7 @@ impl Tcb {
             }
             return Err(Answer::Nothing);
         }
-        self.remember_stamp(segment, self.promised_from(), now);
+        self.remember_stamp(segment, now);
         Ok(())
     }
 
@@ -122,11 +122,6 @@ impl Tcb {
             // Told by D-SACK.
             let _ = self.receive.arrive(seq, bytes, false);
         }
-    }
-
-    /// `Last.ACK.sent`: what was acknowledged last.
-    fn promised_from(&self) -> Seq {
-        self.receive.next()
     }
 
     /// The four cases of RFC 9293 §3.10.7.4, table 6.

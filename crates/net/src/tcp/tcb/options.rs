@@ -113,6 +113,7 @@ impl Tcb {
         let options = &header.options;
         self.receive = super::Receive::new(Seq(header.seq) + 1);
         self.promised = Seq(header.seq) + 1;
+        self.acknowledged = Seq(header.seq) + 1;
         let is_scaled = settings.extensions && options.window_scale.is_some();
         //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
         //# If a Window Scale option is received with a shift.cnt
@@ -153,14 +154,15 @@ impl Tcb {
         stamp.is_some_and(|(value, _)| self.stamps.is_old(value, now))
     }
 
-    /// Remembers the timestamp that will be echoed.
+    /// Remembers the timestamp that will be echoed. Of segments that are acknowledged together, that is the first one's, so
+    /// that the round trip that the other end measures has our delay in it (RFC 7323 §4.2).
     //= https://www.rfc-editor.org/rfc/rfc7323#section-4.3
     //# SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent
-    pub(super) fn remember_stamp(&mut self, segment: &Segment<'_>, acknowledged: Seq, now: Instant) {
+    pub(super) fn remember_stamp(&mut self, segment: &Segment<'_>, now: Instant) {
         let stamp = segment.header.options.timestamps.filter(|_| self.agreed.timestamps);
         if let Some((value, _)) = stamp
             && !self.stamps.is_old(value, now)
-            && !Seq(segment.header.seq).is_after(acknowledged)
+            && !Seq(segment.header.seq).is_after(self.acknowledged)
         {
             self.stamps.recent = Some((value, now));
         }

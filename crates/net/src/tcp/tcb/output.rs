@@ -168,6 +168,7 @@ impl Tcb {
         let options = self.options(now);
         let window = self.window_to_say(self.agreed.shift.0);
         self.ack = Ack::None;
+        self.acknowledged = self.receive.next();
         Header { options, window, ..self.header(flags | echo, seq) }
     }
 

@@ -258,6 +258,25 @@ fn every_second_segment_is_acknowledged_and_a_single_one_after_a_while() {
 }
 
 #[test]
+fn of_segments_that_are_acknowledged_together_the_first_one_s_time_is_echoed() {
+    let settings = Settings { nodelay: true, delayed_ack: 30 * MS, ..Settings::default() };
+    let mut pair = Pair::begin([settings; 2], 0, 1);
+    pair.run_for(3 * DELAY);
+    pair.seen.clear();
+    for _ in 0..2 {
+        pair.ends[0].send(b"x");
+        pair.flush();
+        pair.run_for(20 * MS);
+    }
+    pair.run_for(DELAY);
+    let stamps = pair.seen.iter().map(|(_, header, _)| header.options.timestamps.unwrap());
+    let [(first, _), (second, _), (_, echo)] = stamps.collect::<Vec<_>>()[..] else {
+        panic!("{:?}", shown(&pair))
+    };
+    assert_eq!((second.wrapping_sub(first), echo), (20, first));
+}
+
+#[test]
 fn small_segments_wait_for_an_acknowledgment_unless_nobody_wants_to() {
     for (nodelay, count) in [(false, 1), (true, 5)] {
         let settings = Settings { nodelay, ..Settings::default() };
