@@ -44,7 +44,7 @@ use pipe::Pipes;
 use quick::Chunk;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
-use state::{Keepalive, Kind, Limits, Loose, Seen, Segment, Settings, State, States};
+use state::{Keepalive, Kind, Limits, Loose, Seen, Settings, State, States};
 use subject::{Part, Subject};
 use via::Vias;
 use walk::{Verdict, Walk};
@@ -197,9 +197,7 @@ impl Firewall {
     /// Takes a packet into account that hits a state which another of its flow has hit.
     #[inline]
     pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
-        let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
-        let seen = Seen { bytes, segment: Segment::of_usual(pkt) };
-        self.states.again(known.state, known.direction, &seen, known.times, now)
+        self.states.again(known.state, known.direction, &Seen::of_usual(pkt), known.times, now)
     }
 
     /// Counts packets that have matched a rule.

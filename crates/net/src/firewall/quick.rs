@@ -7,13 +7,13 @@ use pkt::Pkt;
 use super::Firewall;
 use super::hook::is_own;
 use super::ruleset::{FlowId, Plain, RuleId, Ruleset, Seen as Asked};
-use super::state::{Flow, Hash, Seen, Segment};
+use super::state::{Flow, Hash};
 use super::subject::Subject;
 use super::trace::Trace;
 use super::walk::Walk;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::netisr::CHUNK;
+use crate::netisr::{CHUNK, bits};
 use crate::next::{Next, Resume};
 use crate::time::Instant;
 use crate::upper;
@@ -104,15 +104,14 @@ impl Firewall {
         name: FlowId,
     ) {
         let known = if hook == Hook::Ingress { 0 } else { self.meet_again(pkts, *passing, name, cpu.now) };
-        let left = *passing & !known;
+        let mut left = *passing & !known;
         if left == 0 {
             return;
         }
         let usual = self.look_ahead(pkts, left, hook);
-        let mut from = 0;
-        while let Some(at) = self.by_states(cpu, pkts, from, left, usual, name) {
+        while let Some(at) = self.by_states(cpu, pkts, left, usual, name) {
             self.judge_at(cpu, hook, at, pkts, next, passing);
-            from = at + 1;
+            left &= u64::MAX << at << 1;
         }
     }
 
@@ -176,18 +175,10 @@ impl Firewall {
         usual
     }
 
-    /// Lets those of the packets that are `left` pass, from this position on, that are `usual`, and whose states have been
-    /// made by a rule that does no more. Answers the first of which that cannot be said, and to which nothing has happened:
-    /// what it does to its state comes before what those behind it do.
-    fn by_states(
-        &mut self,
-        cpu: &Cpu,
-        pkts: &[Pkt],
-        from: usize,
-        left: u64,
-        usual: u64,
-        name: FlowId,
-    ) -> Option<usize> {
+    /// Lets those of the packets that are `left` pass that are `usual`, and whose states have been made by a rule that does
+    /// no more. Answers the first of which that cannot be said, and to which nothing has happened: what it does to its state
+    /// comes before what those behind it do.
+    fn by_states(&mut self, cpu: &Cpu, pkts: &[Pkt], left: u64, usual: u64, name: FlowId) -> Option<usize> {
         let Self { chunk, states, counters, rules, .. } = self;
         let Chunk { traces, flows, hashes, .. } = &mut **chunk;
         let mut last = None;
@@ -197,19 +188,16 @@ impl Firewall {
             }
             last == Some(rule)
         };
-        let facts = traces.iter_mut().zip(&*flows).zip(&*hashes);
-        for ((at, pkt), ((trace, flow), hash)) in pkts.iter().enumerate().zip(facts).skip(from) {
-            if left >> at & 1 == 0 {
-                continue;
-            }
+        for at in bits(left) {
+            let (pkt, trace) = (pkts.get(at)?, &mut traces[at % CHUNK]);
             if usual >> at & 1 == 0 {
                 return Some(at);
             }
-            let seen = Seen { bytes: len(pkt), segment: Segment::of_usual(pkt) };
-            let Some(hit) = states.hit_usual(flow, *hash, name, &seen, cpu.now, &mut passes) else {
+            let (flow, hash) = (&flows[at % CHUNK], hashes[at % CHUNK]);
+            let Some(hit) = states.hit_usual(flow, hash, name, pkt, cpu.now, &mut passes) else {
                 return Some(at);
             };
-            counters.count_later(hit.rule, seen.bytes.into(), cpu.now);
+            counters.count_later(hit.rule, hit.bytes.into(), cpu.now);
             trace.meet(hit.rule);
             trace.hit(hit.mark, hit.direction, true);
             trace.holds &= name != FlowId::ANY;

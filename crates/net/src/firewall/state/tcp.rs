@@ -180,7 +180,7 @@ impl Track {
         track
     }
 
-    /// Takes a segment of the creator (0) or to it (1) into account.
+    /// Takes a segment of the creator (0) or to it (1) into account. One that is outside changes nothing.
     #[inline]
     pub(super) fn take(&mut self, from: usize, segment: &Segment) -> Judgement {
         let (sender, receiver) = self.ends_mut(from);
@@ -192,20 +192,6 @@ impl Track {
         }
         let window = u32::from(segment.window) << sender.shift;
         go_on(sender, receiver, segment, window)
-    }
-
-    /// [`Track::take`], of what can be judged by the windows alone, and lies within them. `None`, and nothing has
-    /// changed, for all else.
-    #[inline]
-    pub(super) fn take_usual(&mut self, from: usize, segment: &Segment) -> Option<Judgement> {
-        let (sender, receiver) = self.ends_mut(from);
-        let is_unusual =
-            segment.flags.intersects(Flags(Flags::SYN.0 | Flags::RST.0)) || !sender.has(seen::ANY);
-        if is_unusual || !fits(sender, receiver, segment) {
-            return None;
-        }
-        let window = u32::from(segment.window) << sender.shift;
-        Some(go_on(sender, receiver, segment, window))
     }
 
     /// What was seen of both ends, as a number that is another as soon as it is something else.

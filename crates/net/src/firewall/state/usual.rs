@@ -1,6 +1,12 @@
-//! What nearly all packets of flows that have a state do: they hit it, in few steps. Nothing is done to what is not usual.
+//! What nearly all packets of flows that have a state do: they hit it, in few steps. Nothing is done to what must be looked
+//! at more closely.
 
-use super::{Direction, Flow, FlowId, Hash, Life, RuleId, Seen, Settings, State, StateId, States, end, ms};
+use pkt::Pkt;
+
+use super::{
+    Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
+};
+use super::{States, end, ms};
 use crate::time::Instant;
 
 /// One state and no other: its number and which of all states it is. [`Mark::default`] is none's.
@@ -16,6 +22,16 @@ pub(in super::super) struct UsualHit {
     pub(in super::super) mark: Mark,
     pub(in super::super) rule: RuleId,
     pub(in super::super) direction: Direction,
+    pub(in super::super) bytes: u32,
+}
+
+impl Seen {
+    /// What matters of a packet that is [`usual`](crate::firewall::subject::usual).
+    #[inline]
+    pub(in super::super) fn of_usual(pkt: &Pkt) -> Self {
+        let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
+        Self { bytes, segment: Segment::of_usual(pkt) }
+    }
 }
 
 impl States {
@@ -39,8 +55,8 @@ impl States {
     }
 
     /// Takes a packet into account that hits a state, known by its mark, so many times at once. False, and nothing has
-    /// changed, if it must be looked at more closely: the state is gone or its life is over, or the segment is a SYN, a
-    /// reset, the first of its end, or outside of the connection's windows.
+    /// changed, if it must be looked at more closely: the state is gone or its life is over, or the segment is outside of
+    /// the connection's windows, or opens another connection.
     #[inline]
     pub(crate) fn again(
         &mut self,
@@ -53,7 +69,9 @@ impl States {
         let now_ms = ms(now);
         let state = self.slab.get_mut(mark.at).filter(|state| state.serial == mark.serial);
         let Some(state) = state.filter(|state| state.left_ms(now_ms) > 0) else { return false };
-        let Some(life) = state.take_usual(direction, seen, times, &self.settings) else { return false };
+        let Some(life) = state.take_inside(direction, seen, times, now_ms, &self.settings) else {
+            return false;
+        };
         match life {
             Life::AsItIs => {}
             Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
@@ -70,7 +88,7 @@ impl States {
         flow: &Flow,
         hash: Hash,
         name: FlowId,
-        seen: &Seen,
+        pkt: &Pkt,
         now: Instant,
         mut is_right: impl FnMut(RuleId) -> bool,
     ) -> Option<UsualHit> {
@@ -80,10 +98,10 @@ impl States {
         if !is_it || state.left_ms(now_ms) <= 0 || !is_right(state.rule) {
             return None;
         }
-        let direction = state.direction(flow);
-        let life = state.take_usual(direction, seen, 1, &self.settings)?;
+        let (direction, seen) = (state.direction(flow), Seen::of_usual(pkt));
+        let life = state.take_inside(direction, &seen, 1, now_ms, &self.settings)?;
         let mark = Mark { at: hash.likely, serial: state.serial };
-        let hit = UsualHit { mark, rule: state.rule, direction };
+        let hit = UsualHit { mark, rule: state.rule, direction, bytes: seen.bytes };
         match life {
             Life::AsItIs => {}
             Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
@@ -122,21 +140,27 @@ impl States {
 }
 
 impl State {
-    /// Takes a packet into account, so many times. `None`, and nothing has changed, if it is one of a connection, and not
-    /// plainly within its windows.
+    /// Takes a packet into account, so many times. `None`, and nothing has changed, if it is a segment outside of the
+    /// connection's windows, or opens another one where this is closed.
     #[inline]
-    fn take_usual(
+    fn take_inside(
         &mut self,
         direction: Direction,
         seen: &Seen,
         times: u8,
+        now_ms: u64,
         settings: &Settings,
     ) -> Option<Life> {
         let life = match &seen.segment {
             Some(segment) => {
+                if segment.is_opening() && self.is_spent(now_ms) {
+                    return None;
+                }
                 let before = self.tcp.marks();
-                let judgement = self.tcp.take_usual(direction.index(), segment)?;
-                self.go_on(before, judgement, settings)
+                match self.tcp.take(direction.index(), segment) {
+                    Judgement::Outside => return None,
+                    judgement => self.go_on(before, judgement, settings),
+                }
             }
             None => Life::Longer(settings.life(self.key.proto())),
         };
