@@ -337,11 +337,11 @@ impl States {
         now: Instant,
         counters: &mut Counters,
     ) -> Result<StateId, Refused> {
-        if let Some(hit) = self.hit(flow, hash, new.flow, seen, now, counters) {
-            return Ok(hit.id);
-        }
-        if let Some(dead) = self.lookup(flow, hash, new.flow) {
-            self.remove(StateId(dead), now);
+        if let Some(old) = self.lookup(flow, hash, new.flow) {
+            if let Some(hit) = self.hit(flow, hash.likely(StateId(old)), new.flow, seen, now, counters) {
+                return Ok(hit.id);
+            }
+            self.remove(StateId(old), now);
         }
         self.make_room(now, counters)?;
         let link = match new.limit {
@@ -369,7 +369,9 @@ impl States {
         let life = match state.phase() {
             Some(phase) => self.settings.life_of(phase),
             None => self.settings.life(flow.key.proto()),
-        };
+        } + state.kind.grace();
+        state.expires = end(ms(now), life);
+        let due_ms = ms(now) + (u64::from(life) * 1000).saturating_sub(self.kept_ms(&state));
         let Some(at) = self.slab.insert(state) else {
             self.tracks.leave(link, ms(now));
             return Err(Refused::NoMemory);
@@ -379,8 +381,7 @@ impl States {
         counters.add(Count::StateInstalled, 1);
         let Self { slab, index, secret, .. } = self;
         index.insert(hash.hash, at, |at| hash_of(slab, secret, at));
-        self.wheel.link(&mut self.slab, at, ms(now));
-        self.live(at, ms(now), life);
+        self.wheel.link(&mut self.slab, at, due_ms);
         if let Some(pair) = new.pair
             && !self.tie(StateId(at), pair)
         {
@@ -534,8 +535,8 @@ impl States {
         let seconds = seconds + state.kind.grace();
         state.expires = end(now_ms, seconds);
         let kept = self.slab.get(at).map_or(0, |state| self.kept_ms(state));
-        self.wheel.unlink(&mut self.slab, at);
-        self.wheel.link(&mut self.slab, at, now_ms + (u64::from(seconds) * 1000).saturating_sub(kept));
+        let due_ms = now_ms + (u64::from(seconds) * 1000).saturating_sub(kept);
+        self.wheel.hasten(&mut self.slab, at, due_ms);
     }
 }
 

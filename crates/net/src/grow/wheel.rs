@@ -1,7 +1,8 @@
 //! When values have to be looked at: a wheel of slots, each as long as the wheel's maker says, with a list in each.
 //!
 //! A packet that lengthens a value's life writes the new end into the value and nothing else. The wheel finds that out
-//! when the old end has come, and moves the value on; so a busy one is looked at once in a lifetime.
+//! when the old end has come, and moves the value on; so a busy one is looked at once in a lifetime. Only what shortens a
+//! life moves the value at once.
 
 use super::slab::Slab;
 use crate::time::Instant;
@@ -65,6 +66,16 @@ impl Wheel {
         }
         self.first[slot] = at;
         self.busy[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Wakes `at` when `due_ms` has come, unless it is woken before that anyway.
+    pub(crate) fn hasten<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32, due_ms: u64) {
+        let Some(links) = slab.get_mut(at).map(T::links) else { return };
+        let ahead = (usize::from(links.slot) + SLOTS - slot(self.hand)) % SLOTS;
+        if due_ms.div_ceil(self.slot_ms) < self.hand + ahead as u64 {
+            self.unlink(slab, at);
+            self.link(slab, at, due_ms);
+        }
     }
 
     /// Does not wake `at` any more.
@@ -189,6 +200,21 @@ mod tests {
             }
         }
         assert_eq!(woken, 600 - 86);
+    }
+
+    #[test]
+    fn who_is_hastened_is_woken_sooner_and_never_later() {
+        let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
+        let at = slab.insert(Sleeper::default()).unwrap();
+        wheel.link(&mut slab, at, 5000);
+        assert_eq!(wheel.due(Instant::from_ns(1_000_000_000)), None, "and the hand goes on");
+        let deadline = |wheel: &Wheel| wheel.deadline().map(ms);
+        for (due_ms, woken_ms) in [(9000, 5000), (5000, 5000), (3000, 3000), (4000, 3000), (1100, 1250)] {
+            wheel.hasten(&mut slab, at, due_ms);
+            assert_eq!(deadline(&wheel), Some(woken_ms), "{due_ms}");
+        }
+        wheel.unlink(&mut slab, at);
+        assert_eq!(deadline(&wheel), None);
     }
 
     #[test]

@@ -51,13 +51,16 @@ impl States {
         self.wheel.soon(&mut self.slab, ms(now) + patience_ms, REAP_LOOKS, &mut found);
         let mut reaped = 0;
         for at in found.drain(..) {
-            let may_go = self.slab.get(at).is_some_and(|state| {
-                let is_late = i64::from(state.left_ms(ms(now))) <= patience_ms.cast_signed();
-                state.is_spent(ms(now)) || state.phase() == Some(Phase::Opening) && is_late
-            });
-            if may_go && reaped < wanted {
+            let Some(state) = self.slab.get(at) else { continue };
+            let left_ms = u64::try_from(state.left_ms(ms(now))).unwrap_or(0);
+            let is_late = state.phase() == Some(Phase::Opening) && left_ms <= patience_ms;
+            if reaped < wanted && (is_late || state.is_spent(ms(now))) {
                 self.remove(StateId(at), now);
                 reaped += 1;
+            } else if left_ms.saturating_sub(self.kept_ms(state)) > patience_ms {
+                // Its life is longer than when the wheel was told.
+                self.wheel.unlink(&mut self.slab, at);
+                self.wheel.link(&mut self.slab, at, ms(now) + left_ms);
             }
         }
         self.found = found;

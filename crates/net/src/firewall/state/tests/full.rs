@@ -47,6 +47,16 @@ impl Cpus {
         states.hit(flow, hash, ANY, &reset, self.now, &mut self.counters).unwrap();
     }
 
+    /// The server answers, and the client acknowledges that.
+    fn open(&mut self, cpu: usize, flow: &Flow) {
+        let states = &mut self.states[cpu];
+        let one_beyond = ISS.wrapping_add(1);
+        let answer = (flow.reversed(), segment(SYN_ACK, IRS, one_beyond, 0));
+        for (flow, seen) in [answer, (*flow, segment(ACK, one_beyond, IRS + 1, 0))] {
+            states.hit(&flow, states.hash(&flow), ANY, &seen, self.now, &mut self.counters).unwrap();
+        }
+    }
+
     fn total(&self) -> usize {
         self.states.iter().map(States::len).sum()
     }
@@ -121,6 +131,21 @@ fn connections_that_do_not_open_make_room_when_half_of_their_time_is_over() {
     assert!(world.make(0, Protocol::UDP, DATAGRAM).is_none());
     world.now = world.now + Duration::from_secs(2);
     assert!(world.make(0, Protocol::UDP, DATAGRAM).is_some());
+}
+
+#[test]
+fn connections_that_have_opened_lately_do_not_hide_those_that_have_not() {
+    let mut world = Cpus::new(1, 1000);
+    (0..50).for_each(|_| _ = world.make(0, Protocol::TCP, segment(SYN, ISS, 0, 0)));
+    while let Some(flow) = world.make(0, Protocol::TCP, segment(SYN, ISS, 0, 0)) {
+        world.open(0, &flow);
+    }
+    world.now = world.now + Duration::from_secs(11);
+    let has_room = |_| {
+        world.now = world.now + Duration::from_millis(250);
+        world.make(0, Protocol::UDP, DATAGRAM).is_some()
+    };
+    assert!((0..5).any(has_room), "256 are looked at each time");
 }
 
 #[test]
