@@ -136,8 +136,9 @@ fn moved(seq: Seq) -> Vec<(Field, Seq)> {
 
 fn icmp(changes: &mut Changes<'_>, icmp: &Icmp) {
     if let (Some(code), None) = (icmp.code, icmp.mtu) {
-        let number = code.number(icmp.kind.value, false).or_else(|| code.number(icmp.kind.value, true));
-        let now = IcmpCode::Number(number.unwrap_or(0).wrapping_add(1));
+        // a name may mean one number in IPv4 and another in IPv6
+        let meant = [false, true].map(|is_ipv6| code.number(icmp.kind.value, is_ipv6));
+        let now = IcmpCode::Number((1..u8::MAX).find(|number| !meant.contains(&Some(*number))).unwrap_or(0));
         changes.add(code.pos, Field::Icmp, "another code".to_owned(), |event| {
             with_icmp(event, |icmp| icmp.code = Some(At::new(code.pos, now)));
         });

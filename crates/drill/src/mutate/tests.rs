@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::packet::Payload;
 use crate::{Script, parse};
 
 fn script(text: &str) -> Script {
@@ -146,4 +147,16 @@ fn packets_from_the_stack_are_demands_and_those_to_it_are_not() {
 fn a_mutant_says_where_it_stands_and_what_it_was() {
     let first = mutants(&script("// one\n+0 > F. 1:1(0) ack 1\n")).find(|mutant| mutant.field == Field::Ack);
     assert_eq!(first.unwrap().to_string(), "2:20: acknowledgment number: ack 1 → 2");
+}
+
+#[test]
+fn another_code_is_another_in_both_versions_of_ip() {
+    let script = script("+0 < icmp unreachable port_unreachable [udp (10)]\n");
+    for mutant in mutants(&script).filter(|mutant| mutant.change == "another code") {
+        let Action::Packet(packet) = &mutant.script.events[0].action else { panic!("a packet") };
+        let Payload::Icmp(icmp) = &packet.payload else { panic!("a message") };
+        // port_unreachable is 3, and 4 in IPv6
+        let code = icmp.code.unwrap().value.number(icmp.kind.value, true);
+        assert!(![Some(3), Some(4)].contains(&code), "{code:?}");
+    }
 }
