@@ -16,6 +16,7 @@ pub mod station;
 pub mod mem;
 pub mod cable;
 pub mod craft;
+pub mod drill;
 pub mod frame;
 pub mod mutate;
 pub mod pcap;

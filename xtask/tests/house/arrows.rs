@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("drill", &[]),
     ("pkt", &[]),
     ("net", &["ipfw", "pkt", "wire"]),
-    ("sim", &["ipfw", "net", "pkt", "wire"]),
+    ("sim", &["drill", "ipfw", "net", "pkt", "wire"]),
     ("dev", &["net", "pkt"]),
     ("pantala", &["dev", "drill", "ipfw", "net", "pkt", "sim", "wire"]),
     ("bench", &["dev", "ipfw", "net", "pkt", "wire"]),

@@ -1,0 +1,71 @@
+//! Runs packetdrill scripts: one host with the stack, a program on it, the wire in front of it, and virtual time.
+//!
+//! A script plays the network and the program. What it gives to the stack is made to bytes ([`build`]), what the stack
+//! sends is read ([`seen`]) and held to what the script says ([`compare`]), at the time that it says ([`clock`]).
+//! Sequence numbers, ports and time stamps of the stack are its own; a [`conn`] knows which of them stand for which of
+//! the script's.
+//!
+//! It is as strict as packetdrill, and in one point stricter: a packet of the connection that no line expects is a
+//! failure also behind the last line that expects one, until the program begins to clean up.
+
+mod build;
+mod clock;
+mod compare;
+mod conn;
+mod ends;
+mod lab;
+mod play;
+mod seen;
+mod shell;
+
+use core::fmt;
+
+use ::drill::script::IpVersion;
+use ::drill::{Pos, Script};
+
+use crate::mem::Rss;
+
+/// The host that a script runs against.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Its CPUs, each with a ring of its card.
+    pub cpus: u16,
+    /// Which ring a packet comes by: that of the CPU that owns it, or another.
+    pub rss: Rss,
+    /// The addresses of scripts that do not say which they are for.
+    pub version: IpVersion,
+    /// What its keys, and so its ports and sequence numbers, follow from.
+    pub seed: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { cpus: 1, rss: Rss::Right, version: IpVersion::Ipv4, seed: 1 }
+    }
+}
+
+/// What a script demands and did not get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where it demands it.
+    pub pos: Pos,
+    /// What it demands, and what came.
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.pos.line, self.message)
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// Runs a script.
+///
+/// # Errors
+///
+/// The first demand that is not met.
+pub fn run(script: &Script, setup: &Setup) -> Result<(), Failure> {
+    play::Play::new(script, setup)?.run()
+}

@@ -1,0 +1,166 @@
+//! The host, the wire in front of it, and virtual time.
+
+use core::net::IpAddr;
+use std::collections::VecDeque;
+
+use net::time::{Duration, Instant};
+use wire::{EtherType, ip4, ip6};
+
+use super::Setup;
+use super::ends::Ends;
+use crate::frame::Frame;
+use crate::host::{Host, Port, Spec};
+use crate::mem;
+use crate::plan::{self, Family};
+use crate::random::Random;
+use crate::station::Station;
+use crate::world::CableId;
+
+/// Buffers of each CPU.
+const BUFFERS: usize = 512;
+/// Time before a script begins: addresses are tried and groups are joined meanwhile.
+const WARM_UP: Duration = Duration::from_secs(10);
+/// A CPU that wants to turn within this time is at work.
+const AT_WORK: Duration = Duration::from_micros(10);
+/// Turns at one moment until a host is called broken.
+const TURNS_MAX: usize = 100_000;
+
+/// A host with one interface, and the network around it.
+pub(super) struct Lab {
+    host: Host,
+    /// Answers for the gateway's link address.
+    gateway: Station,
+    remote: IpAddr,
+    now: Instant,
+    start: Instant,
+    sent: VecDeque<Sent>,
+}
+
+/// A packet that the host has sent to the other end.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// When, since the script began.
+    pub(super) at: Duration,
+    /// From its IP header on.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Lab {
+    /// Switches the host on, and waits until it is ready.
+    pub(super) fn new(ends: &Ends, setup: &Setup) -> Self {
+        let mut port = Port::new(CableId(0), 1, 1)
+            .mtu(ends.mtu.into())
+            .rings(setup.cpus.into(), setup.rss)
+            .card(|card: &mut mem::Spec| card.allowance = BUFFERS / 2);
+        port.addrs = vec![ends.local];
+        let default = Family::of(ends.remote).default_prefix();
+        let spec = Spec::host("host").cpus(setup.cpus).buffers(BUFFERS).port(port).via(default, ends.gateway);
+        let peer = [ends.gateway, ends.remote].map(|addr| net::tables::IfAddr { addr, ..ends.local });
+        let mut lab = Self {
+            host: Host::new(spec, &mut Random::new(setup.seed)),
+            gateway: Station::new("gateway", plan::mac(1, 2), &peer),
+            remote: ends.remote,
+            now: Instant::START,
+            start: Instant::START + WARM_UP,
+            sent: VecDeque::new(),
+        };
+        lab.run_until(Duration::ZERO);
+        lab
+    }
+
+    /// The time since the script began.
+    pub(super) fn now(&self) -> Duration {
+        self.now.since(self.start)
+    }
+
+    /// Gives a packet to the host.
+    pub(super) fn inject(&mut self, packet: &[u8]) {
+        let frame = Frame::around(plan::mac(1, 2), plan::mac(1, 1), ethertype(packet), packet);
+        self.host.nics[0].deliver(frame);
+        self.settle();
+    }
+
+    /// Lets time pass until `at`, and all that is due then be done.
+    pub(super) fn run_until(&mut self, at: Duration) {
+        let until = self.start + at;
+        loop {
+            self.settle();
+            let next = self.next_turn().max(self.now);
+            if next > until {
+                self.now = self.now.max(until);
+                return;
+            }
+            self.now = next;
+        }
+    }
+
+    /// The next packet that the host has sent, or sends until `until`.
+    pub(super) fn next_sent(&mut self, until: Duration) -> Option<Sent> {
+        let until = self.start + until;
+        loop {
+            self.settle();
+            if let Some(sent) = self.sent.pop_front() {
+                return Some(sent);
+            }
+            let next = self.next_turn().max(self.now);
+            if next > until {
+                self.now = self.now.max(until);
+                return None;
+            }
+            self.now = next;
+        }
+    }
+
+    /// Lets the host do all that it has to do now; that takes it next to no time.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let soon = self.now + AT_WORK;
+            let Some(cpu) = (0..self.host.cpus.len()).min_by_key(|cpu| self.host.cpus[*cpu].next_turn())
+            else {
+                return;
+            };
+            let next = self.host.cpus[cpu].next_turn();
+            if next >= soon {
+                return;
+            }
+            self.now = self.now.max(next);
+            self.host.cpus[cpu].turn(self.now);
+            self.carry();
+        }
+    }
+
+    fn next_turn(&self) -> Instant {
+        self.host.cpus.iter().map(crate::host::SimCpu::next_turn).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Takes frames from the card, and answers those that are the link's own.
+    fn carry(&mut self) {
+        while let Some(frame) = self.host.nics[0].transmit() {
+            let frame = frame.completed();
+            if destination(frame.packet()) == Some(self.remote) {
+                let at = self.now();
+                self.sent.push_back(Sent { at, bytes: frame.packet().to_vec() });
+            } else {
+                self.gateway.receive(self.now, frame);
+            }
+        }
+        for frame in self.gateway.poll(self.now) {
+            self.host.nics[0].deliver(frame);
+        }
+    }
+}
+
+fn ethertype(packet: &[u8]) -> EtherType {
+    match packet.first().map(|first| first >> 4) {
+        Some(6) => EtherType::IPV6,
+        _ => EtherType::IPV4,
+    }
+}
+
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => ip4::View::new(packet).ok().map(|view| view.dst().into()),
+        6 => ip6::View::new(packet).ok().map(|view| view.dst().into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,90 @@
+//! Commands of scripts. There is no shell: what they ask is answered here.
+
+/// A command, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// `sysctl -w name=value`.
+    Sysctl {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// `sockstat … | grep -c STATE | grep N`: in the list of sockets, the lines that have these words are so many.
+    Sockets {
+        /// Only sockets with this port.
+        port: Option<u16>,
+        /// The state, as sockstat has it.
+        state: String,
+        /// A text that stands in their number.
+        count: String,
+    },
+    /// `tcpdrop -s STATE`: connections in this state end.
+    Drop {
+        /// The state, as sockstat has it.
+        state: String,
+    },
+    /// `true`, and what brings the machine into a state in which this one always is.
+    Nothing,
+}
+
+/// Reads a command.
+///
+/// # Errors
+///
+/// If it is none that is known here.
+pub(super) fn read(command: &str) -> Result<Order, String> {
+    let unknown = || format!("`{command}` is no command that is known here");
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["sysctl", "-w", setting] | ["sysctl", setting] => {
+            let (name, value) = setting.split_once('=').ok_or_else(unknown)?;
+            Ok(Order::Sysctl { name: name.to_owned(), value: value.to_owned() })
+        }
+        ["sockstat", rest @ ..] => sockets(rest).ok_or_else(unknown),
+        ["tcpdrop", "-s", state] => Ok(Order::Drop { state: (*state).to_owned() }),
+        ["true"] | ["setkey", "-F"] => Ok(Order::Nothing),
+        _ => Err(unknown()),
+    }
+}
+
+/// What stands behind `sockstat`: its flags, and greps.
+fn sockets(words: &[&str]) -> Option<Order> {
+    let mut greps = words.split(|word| *word == "|");
+    let flags = greps.next()?;
+    let port = flags.iter().position(|flag| *flag == "-p").and_then(|at| flags.get(at + 1));
+    let port = port.map(|port| port.parse()).transpose().ok()?;
+    let (mut state, mut count) = (None, None);
+    for grep in greps {
+        match grep {
+            ["grep", "-c", word] => state = Some((*word).to_owned()),
+            // packetdrill's own name, as far as the list has room for it: all sockets are its own here
+            ["grep", "packetdril" | "packetdrill"] => {}
+            ["grep", word] => count = Some((*word).to_owned()),
+            _ => return None,
+        }
+    }
+    Some(Order::Sockets { port, state: state?, count: count? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_questions_and_orders_are_understood_and_nothing_else() {
+        let set = Order::Sysctl { name: "net.inet.tcp.blackhole".to_owned(), value: "0".to_owned() };
+        assert_eq!(read("sysctl -w net.inet.tcp.blackhole=0"), Ok(set));
+        let (state, count) = ("TIME_WAIT".to_owned(), "1".to_owned());
+        let drop = Order::Drop { state: state.clone() };
+        let ask = Order::Sockets { port: None, state, count };
+        assert_eq!(read("sockstat -4 -P tcp -s | grep packetdril | grep -c TIME_WAIT | grep 1"), Ok(ask));
+        let (state, count) = ("SYN_RCVD".to_owned(), "0".to_owned());
+        let ask = Order::Sockets { port: Some(8080), state, count };
+        assert_eq!(read("sockstat -6 -P tcp -s -p 8080 | grep -c SYN_RCVD | grep 0"), Ok(ask));
+        assert_eq!(read("tcpdrop -s TIME_WAIT"), Ok(drop));
+        for other in ["rm -rf x", "sysctl -a", "sockstat | wc -l", ""] {
+            assert!(read(other).is_err(), "{other}");
+        }
+    }
+}
