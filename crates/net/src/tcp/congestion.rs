@@ -82,6 +82,12 @@ impl Congestion {
         self.mss = mss;
     }
 
+    /// The window grows in another way from now on.
+    pub fn set_algorithm(&mut self, algorithm: Algorithm) {
+        self.cubic = (algorithm == Algorithm::Cubic).then(Cubic::default);
+        self.counted = 0;
+    }
+
     /// `bytes` were acknowledged that had not been; to be called only outside recovery, and only if the window was what
     /// held the sender back.
     ///

@@ -19,6 +19,8 @@ pub const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// Between which the wait is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
+    /// What is added to each wait but a SYN's first, for an acknowledgment that the other end delays.
+    pub slop: Duration,
     /// The least. RFC 6298 §2.4 says a second; all that are in use wait less, and so do we.
     pub min: Duration,
     /// The most, at least a minute (RFC 6298 §2.5).
@@ -27,7 +29,8 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { min: Duration::from_millis(200), max: Duration::from_secs(64) }
+        let (slop, min) = (Duration::from_millis(200), Duration::from_millis(30));
+        Self { slop, min, max: Duration::from_secs(64) }
     }
 }
 
@@ -81,8 +84,11 @@ impl Rtt {
     /// How long to wait for an acknowledgment.
     #[must_use]
     pub fn rto(&self) -> Duration {
-        let rto = self.rto.max(self.bounds.min);
-        rto.saturating_mul(1 << self.backoffs.min(BACKOFFS_MAX)).min(self.bounds.max)
+        let Bounds { slop, min, max } = self.bounds;
+        let is_first = self.measured.is_none() && self.backoffs == 0;
+        let rto = self.rto.saturating_mul(1 << self.backoffs.min(BACKOFFS_MAX));
+        let rto = if is_first { rto } else { rto.saturating_add(slop) };
+        rto.clamp(min.min(max), max)
     }
 
     /// The wait was in vain: the next is twice as long (RFC 6298 §5.5).
@@ -146,7 +152,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     fn rtt() -> Rtt {
-        Rtt::new(Bounds::default(), INITIAL)
+        Rtt::new(Bounds { slop: Duration::ZERO, min: MS(200), ..Bounds::default() }, INITIAL)
     }
 
     #[test]
@@ -174,7 +180,8 @@ mod tests {
         let mut rtt = rtt();
         (0..200).for_each(|_| rtt.measure(MS(2)));
         assert_eq!(rtt.rto(), MS(200));
-        let mut exact = Rtt::new(Bounds { min: Duration::ZERO, max: MS(64_000) }, INITIAL);
+        let bounds = Bounds { slop: Duration::ZERO, min: Duration::ZERO, max: MS(64_000) };
+        let mut exact = Rtt::new(bounds, INITIAL);
         (0..200).for_each(|_| exact.measure(MS(2)));
         assert_eq!(exact.rto(), MS(3), "the variation counts at least what a timer is exact to");
     }
@@ -188,6 +195,15 @@ mod tests {
         assert_eq!(rtt.rto(), MS(64_000));
         rtt.answered();
         assert_eq!((rtt.rto(), rtt.backoffs()), (MS(1000), 0));
+    }
+
+    #[test]
+    fn every_wait_but_the_first_is_longer_by_what_the_other_end_may_take() {
+        let mut rtt = Rtt::new(Bounds::default(), INITIAL);
+        let waits: Vec<_> = (0..8).map(|_| (rtt.rto(), rtt.back_off()).0.as_millis()).collect();
+        assert_eq!(waits, [1000, 2200, 4200, 8200, 16_200, 32_200, 64_000, 64_000]);
+        rtt.measure(MS(100));
+        assert_eq!(rtt.rto(), MS(500));
     }
 
     #[test]

@@ -24,8 +24,17 @@ pub struct Settings {
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: Ecn,
+    /// With how many repetitions of a SYN marks are still asked for: a router that drops such SYNs must not keep us from
+    /// connecting (RFC 3168 §6.1.1.1).
+    pub ecn_retries: u8,
+    /// SYNs bear no options at all, not even the segment length.
+    pub no_options: bool,
+    /// From the third repetition on, a SYN offers nothing: a router that drops what it does not know is in the way.
+    pub drops_options: bool,
     /// Short segments do not wait for an acknowledgment (RFC 9293 §3.7.4).
     pub nodelay: bool,
+    /// Short segments wait until more is sent, or the stream is closed.
+    pub cork: bool,
     /// How the congestion window grows.
     pub algorithm: Algorithm,
     /// Segments that the congestion window begins with (RFC 6928).
@@ -38,6 +47,19 @@ pub struct Settings {
     pub retransmissions_max: u8,
     /// How long it may take until the connection stands.
     pub establish_within: Duration,
+    /// The other end is asked whether it is still there when nothing was heard of it for long (RFC 9293 §3.8.4).
+    pub keepalive: bool,
+    /// How long is long.
+    pub keep_idle: Duration,
+    /// From one question to the next.
+    pub keep_interval: Duration,
+    /// How many stay without an answer before the connection is given up.
+    pub keep_count: u8,
+    /// How long what was sent may stay unacknowledged before the connection is given up, however often it is sent again
+    /// (RFC 5482).
+    pub user_timeout: Option<Duration>,
+    /// How long the other end of a connection that the program has closed may take to close it too.
+    pub fin_wait_2: Duration,
     /// How long an acknowledgment may wait for company (RFC 9293 §3.8.6.3: less than half a second).
     pub delayed_ack: Duration,
     /// The maximum segment lifetime: half of what TIME-WAIT lasts.
@@ -46,6 +68,62 @@ pub struct Settings {
     pub insecure_rst: bool,
     /// A SYN in the window resets the connection, as in RFC 793. Else it is challenged (RFC 5961 §4).
     pub insecure_syn: bool,
+    /// What has SYN and FIN begins no connection.
+    pub drop_synfin: bool,
+}
+
+/// What a program may change of one connection, before it begins or while it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// [`Settings::nodelay`] (`TCP_NODELAY`).
+    NoDelay(bool),
+    /// [`Settings::cork`] (`TCP_NOPUSH`, `TCP_CORK`).
+    Cork(bool),
+    /// [`Settings::keepalive`] (`SO_KEEPALIVE`).
+    KeepAlive(bool),
+    /// [`Settings::keep_idle`] (`TCP_KEEPIDLE`).
+    KeepIdle(Duration),
+    /// [`Settings::keep_interval`] (`TCP_KEEPINTVL`).
+    KeepInterval(Duration),
+    /// [`Settings::keep_count`] (`TCP_KEEPCNT`).
+    KeepCount(u8),
+    /// [`Settings::establish_within`] (`TCP_KEEPINIT`).
+    EstablishWithin(Duration),
+    /// [`Settings::user_timeout`] (`TCP_USER_TIMEOUT`).
+    UserTimeout(Option<Duration>),
+    /// [`Settings::send_buffer`] (`SO_SNDBUF`).
+    SendBuffer(u32),
+    /// [`Settings::receive_buffer`] (`SO_RCVBUF`), not above [`Settings::receive_buffer_max`].
+    ReceiveBuffer(u32),
+    /// The longest segment, either way (`TCP_MAXSEG`); no longer than the path takes.
+    MaxSegment(u16),
+    /// [`Settings::algorithm`] (`TCP_CONGESTION`).
+    Algorithm(Algorithm),
+    /// [`Settings::no_options`] (`TCP_NOOPT`); of a connection that has begun it changes nothing.
+    NoOptions(bool),
+}
+
+impl Settings {
+    /// Makes a change.
+    pub fn take(&mut self, change: Change) {
+        match change {
+            Change::NoDelay(nodelay) => self.nodelay = nodelay,
+            Change::Cork(cork) => self.cork = cork,
+            Change::KeepAlive(keepalive) => self.keepalive = keepalive,
+            Change::KeepIdle(idle) => self.keep_idle = idle,
+            Change::KeepInterval(interval) => self.keep_interval = interval,
+            Change::KeepCount(count) => self.keep_count = count,
+            Change::EstablishWithin(within) => self.establish_within = within,
+            Change::UserTimeout(timeout) => self.user_timeout = timeout,
+            Change::SendBuffer(bytes) => self.send_buffer = bytes,
+            Change::ReceiveBuffer(bytes) => self.receive_buffer = bytes.min(self.receive_buffer_max),
+            Change::MaxSegment(bytes) => {
+                (self.mss, self.path_mss) = (self.mss.min(bytes), self.path_mss.min(bytes));
+            }
+            Change::Algorithm(algorithm) => self.algorithm = algorithm,
+            Change::NoOptions(no_options) => self.no_options = no_options,
+        }
+    }
 }
 
 /// Whether marks of routers are asked for.
@@ -71,17 +149,28 @@ impl Default for Settings {
             extensions: true,
             sack: true,
             ecn: Ecn::Passive,
+            ecn_retries: 1,
+            no_options: false,
+            drops_options: false,
             nodelay: false,
+            cork: false,
             algorithm: Algorithm::Cubic,
             initial_segments: 10,
             initial_rto: rtt::INITIAL,
             rto: Bounds::default(),
             retransmissions_max: 12,
             establish_within: Duration::from_secs(75),
+            keepalive: false,
+            keep_idle: Duration::from_secs(2 * 60 * 60),
+            keep_interval: Duration::from_secs(75),
+            keep_count: 8,
+            user_timeout: None,
+            fin_wait_2: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),
             msl: Duration::from_secs(30),
             insecure_rst: false,
             insecure_syn: false,
+            drop_synfin: false,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! ```
 
 mod arrive;
+mod control;
+mod keep;
 mod options;
 mod output;
 mod recover;
@@ -26,6 +28,7 @@ use crate::time::Instant;
 pub use self::arrive::Answer;
 pub use self::options::Stamps;
 
+use self::keep::Keep;
 use self::options::Agreed;
 use self::recover::Recovery;
 use self::timers::Timers;
@@ -95,7 +98,15 @@ pub struct Out<'a> {
 pub struct Tcb {
     state: State,
     ended: Option<Ended>,
+    /// A listener has taken its SYN.
+    is_passive: bool,
+    /// The program has gone: nobody reads what comes.
+    is_released: bool,
+    /// The reset that tells the other end that there is nothing any more, until it is sent.
+    farewell: Option<Header>,
     settings: Settings,
+    /// When it began.
+    began: Instant,
     /// Ours, and the other end's.
     ports: (u16, u16),
     agreed: Agreed,
@@ -124,6 +135,10 @@ pub struct Tcb {
     acknowledged: Seq,
     /// What must be acknowledged.
     ack: Ack,
+    /// The other end is to be asked whether it meant what it sent.
+    challenges: bool,
+    /// What came with a SYN that was sent at the same time as ours: taken when the connection stands (RFC 9293 §3.10.7.3).
+    early: Box<[u8]>,
     /// Acknowledgments that are sent twice, or more often, because each says that a segment came: all that a sender
     /// without SACK learns of a loss.
     duplicates: u8,
@@ -132,6 +147,7 @@ pub struct Tcb {
     congestion: Congestion,
     recovery: Recovery,
     timers: Timers,
+    keep: Keep,
     ecn: Marks,
 }
 
@@ -164,7 +180,7 @@ impl Tcb {
     /// Begins a connection with a SYN from sequence number `iss`; it goes out with the next [`Self::output`].
     #[must_use]
     pub fn connect(settings: Settings, ports: (u16, u16), iss: u32, clock: Stamps, now: Instant) -> Self {
-        let mut tcb = Self::new(settings, ports, iss, clock);
+        let mut tcb = Self::new(settings, ports, iss, clock, now);
         tcb.state = State::SynSent;
         tcb.ecn.is_on = settings.ecn == Ecn::Active;
         tcb.timers.begin(now, &settings);
@@ -181,20 +197,25 @@ impl Tcb {
         syn: &Segment<'_>,
         now: Instant,
     ) -> Self {
-        let mut tcb = Self::new(settings, ports, iss, clock);
+        let mut tcb = Self::new(settings, ports, iss, clock, now);
         tcb.state = State::SynReceived;
+        tcb.is_passive = true;
         tcb.take_syn(syn, now);
         tcb.timers.begin(now, &settings);
         tcb
     }
 
-    fn new(settings: Settings, ports: (u16, u16), iss: u32, stamps: Stamps) -> Self {
+    fn new(settings: Settings, ports: (u16, u16), iss: u32, stamps: Stamps, now: Instant) -> Self {
         let iss = Seq(iss);
         let mss = u32::from(settings.mss);
         Self {
             state: State::Closed,
             ended: None,
+            is_passive: false,
+            is_released: false,
+            farewell: None,
             settings,
+            began: now,
             ports,
             agreed: Agreed::none(),
             stamps,
@@ -210,6 +231,8 @@ impl Tcb {
             promised: Seq(0),
             acknowledged: Seq(0),
             ack: Ack::None,
+            challenges: false,
+            early: Box::default(),
             duplicates: 0,
             rtt: Rtt::new(settings.rto, settings.initial_rto),
             congestion: Congestion::new(
@@ -219,6 +242,7 @@ impl Tcb {
             ),
             recovery: Recovery::default(),
             timers: Timers::default(),
+            keep: Keep::default(),
             ecn: Marks::default(),
         }
     }
@@ -283,12 +307,40 @@ impl Tcb {
         }
     }
 
+    /// The program has gone, which closes the connection; what it has sent is still brought to the other end.
+    //= https://www.rfc-editor.org/rfc/rfc1122#section-4.2.2.13
+    //# If such a host issues a
+    //# CLOSE call while received data is still pending in TCP, or
+    //# if new data is received after CLOSE is called, its TCP
+    //# SHOULD send a RST to show that data was lost.
+    pub fn release(&mut self, now: Instant) {
+        self.is_released = true;
+        if self.readable() > 0 {
+            return self.give_up(Ended::Aborted);
+        }
+        self.close();
+        self.bound_half_closed(now);
+    }
+
     /// The connection ends here and now (RFC 9293 §3.10.5): answers the reset that tells the other end, if it knows of us.
     pub fn abort(&mut self) -> Option<Header> {
-        let knows = !matches!(self.state, State::Closed | State::SynSent | State::TimeWait);
-        let reset = knows.then(|| self.header(Flags::RST | Flags::ACK, self.sent.behind()));
+        let reset = self.reset().filter(|_| self.state != State::TimeWait);
         self.end(Some(Ended::Aborted));
         reset
+    }
+
+    /// The connection ends, and [`Self::output`] tells the other end.
+    fn give_up(&mut self, why: Ended) {
+        let reset = self.reset();
+        self.end(Some(why));
+        self.farewell = reset;
+    }
+
+    /// What tells the other end that there is nothing any more, if it knows of us.
+    fn reset(&self) -> Option<Header> {
+        let knows = !matches!(self.state, State::Closed | State::SynSent);
+        let header = || self.header(Flags::RST | Flags::ACK, self.sent.behind());
+        knows.then(|| Header { window: 0, ..header() })
     }
 
     /// Nothing goes any more.
@@ -298,6 +350,7 @@ impl Tcb {
         self.outgoing = Buffer::default();
         self.timers = Timers::default();
         self.ack = Ack::None;
+        self.challenges = false;
     }
 
     /// Where the bytes of our stream begin.

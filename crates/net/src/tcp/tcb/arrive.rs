@@ -35,7 +35,7 @@ impl Tcb {
 
     /// An acknowledgment that asks the other end whether it meant what it sent.
     pub fn challenge(&mut self) {
-        self.ack = Ack::Now;
+        self.challenges = true;
     }
 
     /// RFC 9293 §3.10.7.3.
@@ -51,22 +51,29 @@ impl Tcb {
             }
             return Err(Answer::Nothing);
         }
-        if !flags.syn() {
+        if !flags.syn() || flags.fin() && self.settings.drop_synfin {
             return Err(Answer::Nothing);
         }
         let was_again = self.rtt.backoffs() > 0;
         self.take_syn(segment, now);
-        if flags.ack() {
-            let _ = self.heard(segment, false, now);
-            self.stand(was_again);
-            self.ack = Ack::Now;
-        } else {
-            // Both ends have begun at once.
-            self.state = State::SynReceived;
-            self.sent.lose_all();
+        if !flags.ack() {
+            self.both_have_begun(segment);
+            return Ok(());
         }
-        self.take_text(segment, now);
-        Ok(())
+        let _ = self.heard(segment, false, now);
+        self.stand(was_again, now);
+        self.ack = Ack::Now;
+        self.take_text(segment, now)
+    }
+
+    /// Both ends have begun at once.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.3
+    //# Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment
+    fn both_have_begun(&mut self, segment: &Segment<'_>) {
+        self.state = State::SynReceived;
+        self.sent.lose_all();
+        // What else there is waits. A FIN comes again by itself.
+        self.early = segment.payload.into();
     }
 
     /// RFC 9293 §3.10.7.4, step by step.
@@ -82,13 +89,16 @@ impl Tcb {
         if segment.header.flags.contains(Flags::CWR) && !segment.payload.is_empty() {
             self.ecn.echo = segment.is_marked && self.ecn.is_on;
         }
-        self.take_text(segment, now);
-        Ok(())
+        self.take_text(segment, now)
     }
 
     /// First: whether something of it lies in the window, and whether it is not an old duplicate.
     fn check_sequence(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         let flags = segment.header.flags;
+        if self.state == State::TimeWait && (flags.rst() || !(flags.ack() || flags.syn())) {
+            // RFC 1337 §3: an old duplicate must not end TIME-WAIT.
+            return Err(Answer::Nothing);
+        }
         let is_repeated_syn = self.state == State::SynReceived
             && flags.syn()
             && !flags.ack()
@@ -104,13 +114,40 @@ impl Tcb {
         //# discussion), and if the RST bit is not set, then treat the
         //# arriving segment as not acceptable
         if !flags.rst() && self.is_old(segment, now) || !self.is_in_window(segment) {
+            if flags.syn() {
+                // RFC 5961 §4.2: irrespective of the sequence number.
+                return Err(Answer::Challenge);
+            }
             if !flags.rst() {
                 self.is_again(segment);
+                self.take_late_ack(segment, now);
                 self.ack = Ack::Now;
             }
             return Err(Answer::Nothing);
         }
+        self.keep.hears(now);
         self.remember_stamp(segment, now);
+        self.check_expected(segment)
+    }
+
+    /// What a segment acknowledges may be new though it brings nothing: two ends that have ended at once tell each other by
+    /// ends that they send again.
+    fn take_late_ack(&mut self, segment: &Segment<'_>, now: Instant) {
+        let ack = Seq(segment.header.ack);
+        let is_new = ack.is_after(self.sent.first()) && !ack.is_after(self.sent.behind());
+        let is_late = Seq(segment.header.seq).is_before(self.receive.next()) && !self.is_old(segment, now);
+        if segment.header.flags.ack() && is_new && is_late && self.state > State::SynReceived {
+            self.take_ack(segment, false, now);
+        }
+    }
+
+    /// In TIME-WAIT nothing is expected but what has come before.
+    fn check_expected(&mut self, segment: &Segment<'_>) -> Verdict {
+        let is_ahead = Seq(segment.header.seq) != self.receive.next();
+        if self.state == State::TimeWait && is_ahead && !segment.header.flags.syn() {
+            self.ack = Ack::Now;
+            return Err(Answer::Nothing);
+        }
         Ok(())
     }
 
@@ -128,7 +165,9 @@ impl Tcb {
     fn is_in_window(&self, segment: &Segment<'_>) -> bool {
         let seq = Seq(segment.header.seq);
         let len = sequence_len(segment);
-        let (next, window) = (self.receive.next(), self.window());
+        let next = self.receive.next();
+        // In TIME-WAIT there is no buffer any more: what was said is what counts.
+        let window = if self.state == State::TimeWait { self.promised.since(next) } else { self.window() };
         let is_inside = |at: Seq| !at.is_before(next) && at.is_before(next + window);
         match (len, window) {
             (0, 0) => seq == next,
@@ -158,14 +197,8 @@ impl Tcb {
         if !is_exact && !self.settings.insecure_rst {
             return Err(Answer::Challenge);
         }
-        let why = match self.state {
-            // RFC 1337 §3: an old duplicate must not end TIME-WAIT.
-            State::TimeWait => return Err(Answer::Nothing),
-            State::SynReceived => Some(Ended::Refused),
-            State::Closing | State::LastAck => None,
-            _ => Some(Ended::Reset),
-        };
-        self.end(why);
+        let is_open = self.state != State::SynReceived;
+        self.end(Some(if is_open { Ended::Reset } else { Ended::Refused }));
         Err(Answer::Nothing)
     }
 
@@ -186,8 +219,8 @@ impl Tcb {
             return Ok(());
         }
         if self.settings.insecure_syn {
-            self.end(Some(Ended::Reset));
-            return Err(Answer::Reset);
+            self.give_up(Ended::Reset);
+            return Err(Answer::Nothing);
         }
         Err(Answer::Challenge)
     }
@@ -205,7 +238,7 @@ impl Tcb {
             }
             let was_again = self.rtt.backoffs() > 0;
             let _ = self.heard(segment, false, now);
-            self.stand(was_again);
+            self.stand(was_again, now);
             self.widen(segment);
             self.set_timers(true, now);
             return Ok(());
@@ -251,7 +284,10 @@ impl Tcb {
 
     fn fin_was_acknowledged(&mut self, now: Instant) {
         match self.state {
-            State::FinWait1 => self.state = State::FinWait2,
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.bound_half_closed(now);
+            }
             State::Closing => self.wait(now),
             State::LastAck => self.end(None),
             _ => {}
@@ -259,11 +295,17 @@ impl Tcb {
     }
 
     /// The connection stands.
-    fn stand(&mut self, syn_was_lost: bool) {
+    fn stand(&mut self, syn_was_lost: bool, now: Instant) {
         self.state = State::Established;
         self.timers.establish = None;
         self.timers.retransmit = None;
+        self.keep.hears(now);
+        self.round_buffers();
         self.begin_window(syn_was_lost);
+        let early = core::mem::take(&mut self.early);
+        if !early.is_empty() && self.receive.arrive(self.receive.next(), &early, false).is_ok() {
+            self.ack = self.ack.max(Ack::Delayed);
+        }
     }
 
     /// Behind the last byte that the other end takes, as this segment says.
@@ -294,10 +336,10 @@ impl Tcb {
     }
 
     /// Seventh and eighth: what it brings.
-    fn take_text(&mut self, segment: &Segment<'_>, now: Instant) {
+    fn take_text(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         let flags = segment.header.flags;
         if segment.payload.is_empty() && !flags.fin() {
-            return;
+            return Ok(());
         }
         let takes =
             matches!(self.state, State::SynReceived | State::Established | State::FinWait1 | State::FinWait2);
@@ -307,16 +349,21 @@ impl Tcb {
             if self.state == State::TimeWait {
                 self.wait(now);
             }
-            return;
+            return Ok(());
         }
         let seq = Seq(segment.header.seq) + u32::from(flags.syn());
+        if self.is_released && (seq + len_of(segment.payload)).is_after(self.receive.next()) {
+            // RFC 9293 §3.6.1: nobody will ever read it.
+            self.end(Some(Ended::Aborted));
+            return Err(Answer::Reset);
+        }
         let right = self.receive.next() + self.window();
         let room = right.since(seq) as usize;
         let bytes = &segment.payload[..segment.payload.len().min(room)];
         let is_whole = bytes.len() == segment.payload.len();
         let Ok(arrived) = self.receive.arrive(seq, bytes, flags.fin() && is_whole) else {
             self.ack = Ack::Now;
-            return;
+            return Ok(());
         };
         //= https://www.rfc-editor.org/rfc/rfc5681#section-4.2
         //# A TCP receiver SHOULD send an immediate duplicate ACK when an out-
@@ -330,6 +377,7 @@ impl Tcb {
         if arrived.finished {
             self.other_end_ended(now);
         }
+        Ok(())
     }
 
     fn other_end_ended(&mut self, now: Instant) {
@@ -347,5 +395,9 @@ impl Tcb {
 fn sequence_len(segment: &Segment<'_>) -> u32 {
     let flags = segment.header.flags;
     let ends = u32::from(flags.syn()) + u32::from(flags.fin());
-    u32::try_from(segment.payload.len()).unwrap_or(u32::MAX).saturating_add(ends)
+    len_of(segment.payload).saturating_add(ends)
+}
+
+fn len_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }

@@ -26,6 +26,8 @@ const MSS_DEFAULT: u16 = 536;
 const MSS_LEAST: u16 = 64;
 /// RFC 7323 §2.3.
 const SHIFT_MAX: u8 = 14;
+/// SYNs that offer something, if those behind them do not.
+const OFFERS_MAX: u8 = 3;
 /// Bytes of timestamps in each header, padding included.
 const STAMPS_LEN: u32 = 12;
 /// After so long a silence a timestamp says nothing of what is old: the clock of the other end may have run round
@@ -87,7 +89,11 @@ impl Tcb {
     pub(super) fn syn_options(&self, now: Instant) -> Options {
         let is_answer = self.state == State::SynReceived;
         let settings = &self.settings;
-        let offers = |agreed: bool, wanted: bool| if is_answer { agreed } else { wanted };
+        if settings.no_options {
+            return Options::NONE;
+        }
+        let is_plain = settings.drops_options && self.rtt.backoffs() >= OFFERS_MAX;
+        let offers = |agreed: bool, wanted: bool| if is_answer { agreed } else { wanted && !is_plain };
         Options {
             mss: Some(settings.mss),
             window_scale: offers(self.agreed.shift != (0, 0), settings.extensions)
@@ -110,11 +116,12 @@ impl Tcb {
     /// Takes what the other end's SYN says, which is the first segment of it that counts.
     pub(super) fn take_syn(&mut self, syn: &Segment<'_>, now: Instant) {
         let (header, settings) = (syn.header, self.settings);
+        let takes = !settings.no_options;
         let options = &header.options;
         self.receive = super::Receive::new(Seq(header.seq) + 1);
         self.promised = Seq(header.seq) + 1;
         self.acknowledged = Seq(header.seq) + 1;
-        let is_scaled = settings.extensions && options.window_scale.is_some();
+        let is_scaled = takes && settings.extensions && options.window_scale.is_some();
         //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
         //# If a Window Scale option is received with a shift.cnt
         //# value larger than 14, the TCP SHOULD log the error but MUST use 14
@@ -123,8 +130,8 @@ impl Tcb {
         self.agreed = Agreed {
             mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
             shift: if is_scaled { (shift_of(&settings), theirs) } else { (0, 0) },
-            timestamps: settings.extensions && options.timestamps.is_some(),
-            sack: settings.sack && options.sack_permitted,
+            timestamps: takes && settings.extensions && options.timestamps.is_some(),
+            sack: takes && settings.sack && options.sack_permitted,
         };
         if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {
             self.stamps.recent = Some((value, now));
@@ -137,6 +144,9 @@ impl Tcb {
         self.window_from = (Seq(header.seq), self.stream());
         self.agree_on_marks(header.flags);
         self.congestion.set_mss(self.mss());
+        if !self.is_passive {
+            self.round_buffers();
+        }
     }
 
     /// RFC 3168 §6.1.1: both flags ask, ECE alone agrees.

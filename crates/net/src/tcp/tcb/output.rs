@@ -13,6 +13,9 @@ impl Tcb {
     /// Hands all that is to be sent now to `wire`, segment by segment; to be called once when all that came in a turn was
     /// taken, so that there is one acknowledgment for it.
     pub fn output(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        if let Some(header) = self.farewell.take() {
+            wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
+        }
         match self.state {
             State::Closed => return,
             State::SynSent | State::SynReceived => self.send_syn(now, wire),
@@ -22,6 +25,13 @@ impl Tcb {
                     self.send_piece(start, end, now, wire);
                 }
             }
+        }
+        if core::mem::take(&mut self.challenges) {
+            self.send_bare(self.sent.behind(), now, wire);
+        }
+        if core::mem::take(&mut self.keep.asks) {
+            // The one before what it expects, which it must answer.
+            self.send_bare(self.sent.first() - 1, now, wire);
         }
         if self.ack == Ack::Now || self.opens_window() {
             self.send_ack(now, wire);
@@ -37,6 +47,12 @@ impl Tcb {
         self.all_end().is_after(self.sent.behind())
     }
 
+    /// Whether the program does not want what waits to be sent yet.
+    pub(super) fn waits_for_more(&self) -> bool {
+        let (start, bytes) = (self.sent.behind(), self.queued_end().since(self.sent.behind()));
+        self.settings.cork && !self.is_ended && bytes < self.mss() && self.right_edge.since(start) >= bytes
+    }
+
     /// Behind all that there is to send, the FIN included.
     fn all_end(&self) -> Seq {
         self.queued_end() + u32::from(self.fin().is_some())
@@ -49,7 +65,8 @@ impl Tcb {
             return;
         }
         let is_answer = self.state == State::SynReceived;
-        let marks = match (self.ecn.is_on, is_answer) {
+        let may_ask = self.rtt.backoffs() <= self.settings.ecn_retries;
+        let marks = match (self.ecn.is_on && (is_answer || may_ask), is_answer) {
             (false, _) => Flags::NONE,
             (true, true) => Flags::ECE,
             (true, false) => Flags::ECE | Flags::CWR,
@@ -110,6 +127,9 @@ impl Tcb {
     fn is_worth_it(&self, sendable: u32, bytes: u32, with_fin: bool) -> bool {
         let is_idle = self.sent.unacknowledged() == 0;
         let is_all = sendable == bytes;
+        if self.waits_for_more() {
+            return false;
+        }
         let is_full = sendable == self.mss();
         let is_half_the_window = sendable > 0 && sendable >= self.window_max / 2;
         // (2) all of it, and nothing is under way or nobody wants to wait (Nagle). What is said of (4), that the time for
@@ -157,8 +177,19 @@ impl Tcb {
         };
     }
 
+    /// An acknowledgment; with our FIN, as long as the other end does not say that it has it.
     fn send_ack(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
-        let header = self.acknowledging(Flags::ACK, self.sent.behind(), now);
+        let behind = self.sent.behind();
+        match self.state {
+            State::FinWait1 | State::Closing | State::LastAck => {
+                self.send_piece(behind - 1, behind, now, wire)
+            }
+            _ => self.send_bare(behind, now, wire),
+        }
+    }
+
+    fn send_bare(&mut self, seq: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        let header = self.acknowledging(Flags::ACK, seq, now);
         wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
     }
 
@@ -186,7 +217,10 @@ impl Tcb {
     //# window edge to the left (SHLD-14)
     pub(super) fn window(&self) -> u32 {
         let waiting = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
-        let buffer = self.settings.receive_buffer;
+        // Before it stands, a listener's connection takes what its answer can say.
+        let most =
+            if self.state == State::SynReceived && self.is_passive { u16::MAX.into() } else { u32::MAX };
+        let buffer = self.settings.receive_buffer.min(most);
         let room = buffer.saturating_sub(waiting);
         // RFC 9293 §3.8.6.2.2: a little room is not worth a segment, and is not said.
         let room = if room < buffer / 4 && room < self.mss() { 0 } else { room };
@@ -200,13 +234,14 @@ impl Tcb {
         said
     }
 
-    /// Whether the window has opened by so much that the other end should know.
-    /// RFC 9293 §3.8.6.2.2 says half the buffer or a segment; where there was room anyway, two segments.
+    /// Whether the window has opened by so much that the other end should know: RFC 9293 §3.8.6.2.2 says half the buffer
+    /// or a segment. Where there was room anyway it is a quarter.
     fn opens_window(&self) -> bool {
         let is_wanted = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
         let left = self.promised.since(self.receive.next());
         let more = self.window().saturating_sub(left);
         let buffer = self.settings.receive_buffer;
-        is_wanted && (more >= buffer / 2 || (more >= 2 * self.mss() && left < buffer / 4))
+        is_wanted
+            && (more >= buffer / 2 || (more >= 2 * self.mss() && (more >= buffer / 4 || left < buffer / 4)))
     }
 }

@@ -17,7 +17,11 @@ pub(super) struct Timers {
     pub(super) reordering: Option<Instant>,
     /// The connection should stand by now.
     pub(super) establish: Option<Instant>,
-    /// TIME-WAIT is over.
+    /// The other end has been silent for long.
+    pub(super) keep: Option<Instant>,
+    /// What was sent has stayed unacknowledged for as long as the program wants to wait.
+    pub(super) give_up: Option<Instant>,
+    /// TIME-WAIT is over, or a half-closed connection that nobody waits for.
     pub(super) gone: Option<Instant>,
 }
 
@@ -36,8 +40,9 @@ impl Tcb {
     /// When [`Self::expire`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        let Timers { retransmit, persist, delayed_ack, reordering, establish, gone } = self.timers;
-        let all = [retransmit, persist, delayed_ack, reordering, establish, gone];
+        let Timers { retransmit, persist, delayed_ack, reordering, establish, keep, give_up, gone } =
+            self.timers;
+        let all = [retransmit, persist, delayed_ack, reordering, establish, keep, give_up, gone];
         all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
@@ -49,6 +54,12 @@ impl Tcb {
         }
         if due(&mut self.timers.establish) {
             return self.end(Some(Ended::TimedOut));
+        }
+        if due(&mut self.timers.give_up) {
+            return self.give_up(Ended::TimedOut);
+        }
+        if due(&mut self.timers.keep) {
+            self.ask();
         }
         if due(&mut self.timers.delayed_ack) {
             self.ack = Ack::Now;
@@ -68,7 +79,7 @@ impl Tcb {
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
     fn time_out(&mut self) {
         if self.rtt.backoffs() >= self.settings.retransmissions_max {
-            return self.end(Some(Ended::TimedOut));
+            return self.give_up(Ended::TimedOut);
         }
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();
@@ -84,16 +95,25 @@ impl Tcb {
         } else if heard || self.timers.retransmit.is_none() {
             self.timers.retransmit = Some(now + self.rtt.rto());
         }
-        let is_stuck = !is_under_way && self.has_unsent() && self.state != State::SynSent;
+        let is_stuck =
+            !is_under_way && self.has_unsent() && self.state != State::SynSent && !self.waits_for_more();
         if !is_stuck {
             self.timers.persist = None;
         } else if self.timers.persist.is_none() {
             self.timers.persist = Some(now + self.rtt.rto().clamp(PROBE_MIN, PROBE_MAX));
         }
+        self.set_keep_timers(heard, is_under_way || is_stuck, now);
         if self.ack == Ack::Delayed {
             self.timers.delayed_ack.get_or_insert(now + self.settings.delayed_ack);
         } else {
             self.timers.delayed_ack = None;
+        }
+    }
+
+    /// A connection that the program has closed does not wait for ever for the other end to close it too.
+    pub(super) fn bound_half_closed(&mut self, now: Instant) {
+        if self.is_released && self.state == State::FinWait2 {
+            self.timers.gone = Some(now + self.settings.fin_wait_2);
         }
     }
 
