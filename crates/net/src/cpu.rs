@@ -20,6 +20,7 @@ use crate::reass::Reass;
 use crate::rss::{Placement, Share};
 use crate::secret::Secret;
 use crate::tables::Tables;
+use crate::tcp::Pcbs;
 use crate::time::Instant;
 use crate::timers::Timers;
 
@@ -63,6 +64,8 @@ pub struct Cpu {
     pub addrs: Addrs,
     /// Datagrams that wait for fragments.
     pub reass: Reass,
+    /// TCP's connections, once somebody has asked for one.
+    pub tcp: Option<Box<Pcbs>>,
     /// ICMP: what limits errors, and who waits for echo replies.
     pub icmp: Icmp,
     /// Numbers that nobody can guess, and the keys of tables.

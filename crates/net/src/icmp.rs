@@ -25,6 +25,8 @@ pub struct Icmp {
     errors: Limiter,
     /// Limits resets of closed TCP ports, which are errors by another name.
     pub(crate) resets: Limiter,
+    /// Limits challenges of TCP, which anybody can provoke who knows between whom a connection is.
+    pub(crate) challenges: Limiter,
     /// Who waits for echo replies.
     pub(crate) waiters: ping::Waiters,
 }
@@ -34,6 +36,7 @@ impl Default for Icmp {
         Self {
             errors: Limiter::new(limit::ERRORS),
             resets: Limiter::new(limit::RESETS),
+            challenges: Limiter::new(limit::RESETS),
             waiters: ping::Waiters::default(),
         }
     }

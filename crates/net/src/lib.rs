@@ -32,9 +32,11 @@ pub mod forward;
 // what it was for
 pub mod addr;
 mod upper;
+pub mod pcb;
 pub mod udp;
 pub mod tcp;
 pub mod ping;
+pub mod sock;
 // the way out
 pub mod output;
 pub mod neigh;

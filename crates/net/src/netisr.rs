@@ -54,7 +54,7 @@ pub struct Netisr {
 /// What a turn amounted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Messages, packets and timers handled; 0 if there was nothing to do.
+    /// Messages, packets, timers and connections handled; 0 if there was nothing to do.
     pub worked: usize,
     /// When to turn again at the latest, if nothing happens before.
     pub deadline: Instant,
@@ -66,9 +66,10 @@ impl Netisr {
         self.cpu.now = now;
         let messages = self.messages();
         let packets = self.handed_over() + self.receive();
-        let timers = timers::run(&mut self.cpu) + firewall::release(&mut self.cpu);
-        self.roll_up();
-        let worked = messages + packets + timers;
+        let timers =
+            timers::run(&mut self.cpu) + tcp::expire(&mut self.cpu) + firewall::release(&mut self.cpu);
+        let connections = self.roll_up();
+        let worked = messages + packets + timers + connections;
         self.cpu.count(Count::Turns);
         self.cpu.counters.add(Count::BusyTurns, u64::from(worked > 0));
         Turn { worked, deadline: self.deadline() }
@@ -124,8 +125,9 @@ impl Netisr {
         self.transmit(false);
     }
 
-    /// 4. Roll up: output queues, one doorbell per ring; hand-offs, one publication per peer; foreign buffers home.
-    fn roll_up(&mut self) {
+    /// 4. Roll up: what connections have to send; output queues, one doorbell per ring; hand-offs, one publication per peer; foreign buffers home.
+    fn roll_up(&mut self) -> usize {
+        let connections = tcp::roll_up(&mut self.cpu);
         neigh::roll_up(&mut self.cpu);
         self.transmit(true);
         for ring in &mut self.rings {
@@ -133,6 +135,7 @@ impl Netisr {
         }
         let Cpu { peers, pool, .. } = &mut self.cpu;
         peers.roll_up(pool);
+        connections
     }
 
     /// When this CPU must turn again: soon while a device or a peer holds something up, else for the next timer.
@@ -144,7 +147,8 @@ impl Netisr {
         }
         let timer = cpu.timers.deadline().unwrap_or(Instant::NEVER);
         let pipes = cpu.firewall.as_ref().map_or(Instant::NEVER, |firewall| firewall.deadline());
-        let next = timer.min(cpu.ifqs.deadline()).min(pipes);
+        let connections = cpu.tcp.as_ref().map_or(Instant::NEVER, |pcbs| pcbs.deadline());
+        let next = timer.min(cpu.ifqs.deadline()).min(pipes).min(connections);
         let held_up = cpu.peers.is_backlogged() || rings.iter().any(|ring| ring.driver.busy());
         if held_up { next.min(cpu.now + SOON) } else { next }
     }

@@ -1,169 +1,40 @@
-//! TCP, as far as a host without sockets owes it: the answers of closed ports. And, not yet in anybody's hands, the parts
-//! of which connections will consist.
+//! TCP: connections, each on the CPU that its packets come to, and the answers of closed ports.
+//!
+//! ```text
+//!   input ─▶ listeners ─▶ Half ─▶ Conn ─▶ Wait       calls: what programs ask
+//!                                  │
+//!                               roll up: what connections have to send, once for all that a turn brought
+//! ```
 
-pub mod buffer;
-pub mod congestion;
-pub mod receive;
-pub mod rtt;
-pub mod sent;
-pub mod seq;
-pub mod settings;
+mod input;
+mod listen;
+mod syncache;
+mod cookie;
+mod pcbs;
+mod alarm;
+mod calls;
+mod emit;
+mod reset;
 pub mod tcb;
+pub mod settings;
+pub mod seq;
+pub mod buffer;
+pub mod receive;
+pub mod sent;
+pub mod rtt;
+pub mod congestion;
 
-use core::net::IpAddr;
-
-use pkt::{Flags as Facts, Pkt};
-use wire::Protocol;
-use wire::tcp::{Flags, HEADER_LEN, Header, Options, View};
-use wire::{ip4, ip6};
-
-use crate::count::Count;
-use crate::cpu::Cpu;
-use crate::drop::DropReason;
-use crate::icmp::{defines_one_host, is_one_host};
-use crate::{ip4 as inet4, ip6 as inet6, upper};
-
-/// Takes a segment for this host in. `pkt` starts with its network header, `pkt.l4` is where TCP starts.
-///
-/// Next   a reset, as nobody can listen yet.
-/// Drops  [`DropReason::TcpMalformed`], [`DropReason::TcpBadChecksum`], [`DropReason::NoPort`].
-///
-/// # Spec
-/// RFC 9293 §3.1, §3.10.7.1.
-pub fn input(cpu: &mut Cpu, pkt: Pkt) {
-    cpu.count(Count::TcpIn);
-    match judge(cpu, &pkt) {
-        // Here the connection is looked up.
-        Ok(segment) => closed(cpu, pkt, &segment),
-        Err(reason) => cpu.bury(pkt, reason),
-    }
-}
-
-/// Ends a segment that the firewall does not let pass as if nobody listened where it was sent to; anything else than
-/// TCP just ends. It need not be for this host.
-///
-/// Drops  [`DropReason::FirewallReject`].
-pub fn refuse(cpu: &mut Cpu, pkt: Pkt) {
-    let segment = (pkt.proto == Protocol::TCP.0).then(|| read(&pkt).ok()).flatten();
-    if let Some(segment) = segment.filter(|segment| !segment.flags.rst())
-        && is_between_two_hosts(cpu, &pkt)
-    {
-        answer(cpu, &pkt, &segment, Facts::GENERATED);
-    }
-    cpu.bury(pkt, DropReason::FirewallReject);
-}
-
-/// What a closed port reads of a segment.
-struct Segment {
-    ports: (u16, u16),
-    seq: u32,
-    ack: u32,
-    flags: Flags,
-    /// In sequence space.
-    len: u32,
-}
-
-/// A segment whose header is as long as it says, and that is intact.
-fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Segment, DropReason> {
-    let segment = read(pkt)?;
-    let intact = upper::is_intact(cpu, pkt, Protocol::TCP, upper::range(pkt));
-    if intact { Ok(segment) } else { Err(DropReason::TcpBadChecksum) }
-}
-
-/// A segment whose header is as long as it says.
-fn read(pkt: &Pkt) -> Result<Segment, DropReason> {
-    let range = upper::range(pkt);
-    let view = View::new(pkt.head().get(range.start..).unwrap_or_default());
-    let view = view.map_err(|_| DropReason::TcpMalformed)?;
-    let flags = view.flags();
-    let payload = range.len() - view.header_len();
-    let len = payload + usize::from(flags.syn()) + usize::from(flags.fin());
-    Ok(Segment {
-        ports: (view.src_port(), view.dst_port()),
-        seq: view.seq(),
-        ack: view.ack(),
-        flags,
-        len: u32::try_from(len).unwrap_or(u32::MAX),
-    })
-}
-
-/// Answers a segment to a port that is closed, which all are.
-//= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.1
-//# An incoming segment containing a RST is
-//# discarded.  An incoming segment not containing a RST causes a RST to be sent
-//# in response.
-fn closed(cpu: &mut Cpu, pkt: Pkt, segment: &Segment) {
-    if !segment.flags.rst() && is_between_two_hosts(cpu, &pkt) {
-        answer(cpu, &pkt, segment, Facts::NONE);
-    }
-    cpu.bury(pkt, DropReason::NoPort);
-}
-
-//= https://www.rfc-editor.org/rfc/rfc9293#section-3.9.2.3
-//# A TCP implementation MUST silently discard an incoming segment that is
-//# addressed to a broadcast or multicast address
-fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
-    let (from, to) = upper::ends(pkt);
-    let for_group = pkt.flags.any(Facts::BROADCAST.with(Facts::MULTICAST)) || !is_one_host(cpu, to);
-    !for_group && defines_one_host(cpu, from)
-}
-
-fn answer(cpu: &mut Cpu, pkt: &Pkt, segment: &Segment, facts: Facts) {
-    let (to, from) = upper::ends(pkt);
-    if !cpu.icmp.resets.allows(cpu.now, to, &mut cpu.secret) {
-        return cpu.count(Count::TcpResetsLimited);
-    }
-    let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsLimited) };
-    if put_bare(&mut reset, &segment.reset(), from, to).is_none() {
-        return cpu.pool.give(reset);
-    }
-    reset.outif = pkt.rcvif;
-    reset.flags.set(facts);
-    cpu.count(Count::TcpResetsSent);
-    match to {
-        IpAddr::V4(_) => inet4::output::output(cpu, reset),
-        IpAddr::V6(_) => inet6::output::output(cpu, reset),
-    }
-}
-
-impl Segment {
-    /// The header of the reset that answers this segment.
-    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.1
-    //# If the ACK bit is off, sequence number zero is used,
-    //#
-    //#   <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>
-    //#
-    //# If the ACK bit is on,
-    //#
-    //#   <SEQ=SEG.ACK><CTL=RST>
-    const fn reset(&self) -> Header {
-        let (seq, ack, flags) = if self.flags.ack() {
-            (self.ack, 0, Flags::RST)
-        } else {
-            (0, self.seq.wrapping_add(self.len), Flags(Flags::RST.0 | Flags::ACK.0))
-        };
-        let (dst_port, src_port) = self.ports;
-        Header { src_port, dst_port, seq, ack, flags, window: 0, urgent: 0, options: Options::NONE }
-    }
-}
-
-/// Writes a segment without payload, and its network header, into an empty buffer.
-pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()> {
-    let segment = pkt.append(HEADER_LEN).ok()?;
-    let len = u16::try_from(HEADER_LEN).ok()?;
-    match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            tcp.emit_v4(from, to, &[], segment).ok()?;
-            ip4::Header::new(from, to, Protocol::TCP, len).emit(pkt.prepend(ip4::HEADER_LEN).ok()?).ok()?;
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            tcp.emit_v6(from, to, &[], segment).ok()?;
-            ip6::Header::new(from, to, Protocol::TCP, len).emit(pkt.prepend(ip6::HEADER_LEN).ok()?).ok()?;
-        }
-        _ => return None,
-    }
-    Some(())
-}
+pub use self::calls::{
+    Accepted, Connect, Ready, abort, accept, change, close, connect, connection, listen, peek, read, ready,
+    send, shutdown, unlisten,
+};
+pub use self::emit::Look;
+pub use self::input::input;
+pub(crate) use self::input::{expire, roll_up};
+pub use self::listen::{LISTENERS_MAX, Listen, ListenerId};
+pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Pcbs, WAITS_MAX};
+pub(crate) use self::reset::put_bare;
+pub use self::reset::refuse;
 
 #[cfg(test)]
 mod tests;

@@ -76,6 +76,7 @@ impl Netisr {
             timers: Timers::default(),
             addrs: Addrs::default(),
             reass: Reass::new(parts.key),
+            tcp: None,
             icmp: Icmp::default(),
             secret: Secret::new(parts.key),
             loopback: std::collections::VecDeque::new(),

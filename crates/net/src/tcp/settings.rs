@@ -8,6 +8,8 @@ use super::rtt::{self, Bounds};
 /// How one connection behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// Of [`Self::mss`] and [`Self::path_mss`], the largest that the program wants.
+    pub mss_max: u16,
     /// The longest segment that we take, without options: what is announced.
     pub mss: u16,
     /// The longest that the path takes, without options.
@@ -141,6 +143,7 @@ pub enum Ecn {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            mss_max: u16::MAX,
             mss: 1460,
             path_mss: 1460,
             receive_buffer: 65_536,

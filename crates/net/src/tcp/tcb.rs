@@ -13,6 +13,7 @@ mod options;
 mod output;
 mod recover;
 mod timers;
+pub(super) mod wait;
 
 use wire::tcp::{Flags, Header};
 
@@ -269,6 +270,12 @@ impl Tcb {
     #[must_use]
     pub fn is_read_to_end(&self) -> bool {
         self.receive.is_finished() && self.receive.readable() == 0
+    }
+
+    /// Whether the program has said that it sends no more.
+    #[must_use]
+    pub fn is_shut(&self) -> bool {
+        self.is_ended
     }
 
     /// Bytes that [`Self::send`] takes now.

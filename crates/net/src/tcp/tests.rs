@@ -1,135 +1,314 @@
-use core::net::IpAddr;
+//! A host that speaks with itself, on one CPU and on several.
 
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use super::settings::Settings;
+use super::tcb::State;
 use super::*;
-use crate::kit::build::{ether, frame, ip, tcp};
-use crate::kit::{Bench, addr4, addr6, mac};
-use wire::Mac;
+use crate::count::Count;
+use crate::drop::DropReason;
+use crate::kit::build::{frame, tcp};
+use crate::kit::{Bench, addr4, addr6};
+use crate::sock::Error;
+use crate::time::Instant;
 
-/// Source, our address, and the length of the network header, for both families.
-fn families() -> [(IpAddr, IpAddr, usize); 2] {
-    [(addr4(1, 9).into(), addr4(1, 1).into(), 20), (addr6(1, 9).into(), addr6(1, 1).into(), 40)]
+/// The host, what listeners wait on, and who is where.
+struct Host {
+    bench: Bench,
+    addr: SocketAddr,
+    listeners: Vec<ListenerId>,
 }
 
-fn segment(flags: Flags) -> Header {
-    Header {
-        src_port: 4000,
-        dst_port: 80,
-        seq: u32::MAX - 1,
-        ack: 5000,
-        flags,
-        window: 1000,
-        urgent: 0,
-        options: Options::NONE,
+/// A connection on its CPU.
+type End = (usize, Id);
+
+impl Host {
+    fn new(cpus: u16, addr: IpAddr, change: impl Fn(&mut Listen)) -> Self {
+        let mut bench = Bench::with(1, cpus, |_| ());
+        let addr = (addr, 80).into();
+        let listeners = all(&mut bench, addr, change);
+        Self { bench, addr, listeners }
     }
-}
 
-/// The one reset that was sent, if any, with a checksum that is right.
-fn reset(bench: &mut Bench) -> Option<(Flags, u32, u32, (u16, u16))> {
-    let sent = bench.sent(1);
-    assert!(sent.len() <= 1);
-    let packet = &sent.first()?[14..];
-    let (at, src, dst): (usize, IpAddr, IpAddr) = if packet[0] >> 4 == 4 {
-        (20, addr4(1, 1).into(), addr4(1, 9).into())
-    } else {
-        (40, addr6(1, 1).into(), addr6(1, 9).into())
-    };
-    let view = View::new(&packet[at..]).unwrap();
-    assert!(match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => view.verify_v4(src, dst),
-        (IpAddr::V6(src), IpAddr::V6(dst)) => view.verify_v6(src, dst),
-        _ => false,
-    });
-    Some((view.flags(), view.seq(), view.ack(), (view.src_port(), view.dst_port())))
-}
+    fn cpu(&mut self, at: usize) -> &mut crate::cpu::Cpu {
+        &mut self.bench.netisrs[at].cpu
+    }
 
-#[test]
-fn a_segment_to_a_closed_port_is_reset() {
-    let rst_ack = Flags::RST | Flags::ACK;
-    for (src, dst, _) in families() {
-        let mut bench = Bench::new(1);
-        for (flags, payload, expected) in [
-            // Without an acknowledgment what is acknowledged is all that came, across the end of the numbers.
-            (Flags::SYN, 0, (rst_ack, 0, u32::MAX)),
-            (Flags::SYN | Flags::FIN, 0, (rst_ack, 0, 0)),
-            (Flags::FIN, 10, (rst_ack, 0, 9)),
-            (Flags::NONE, 0, (rst_ack, 0, u32::MAX - 1)),
-            // With one, the reset stands where it says.
-            (Flags::ACK, 10, (Flags::RST, 5000, 0)),
-            (Flags::SYN | Flags::ACK, 0, (Flags::RST, 5000, 0)),
-        ] {
-            bench.inject(1, frame(1, &tcp(src, dst, &segment(flags), &vec![1; payload])));
-            bench.run();
-            let (flags, seq, ack) = expected;
-            assert_eq!(reset(&mut bench), Some((flags, seq, ack, (80, 4000))));
+    fn connect(&mut self, from: usize) -> End {
+        let remote = self.addr;
+        (from, connect(self.cpu(from), &connector(remote)).unwrap())
+    }
+
+    fn accept(&mut self) -> Option<End> {
+        let listeners = self.listeners.clone();
+        listeners
+            .into_iter()
+            .enumerate()
+            .find_map(|(at, listener)| accept(self.cpu(at), listener).ok().map(|accepted| (at, accepted.id)))
+    }
+
+    /// A connection that stands: who began it, and who waited.
+    fn pair(&mut self, from: usize) -> [End; 2] {
+        let client = self.connect(from);
+        self.bench.run();
+        [client, self.accept().unwrap()]
+    }
+
+    fn state(&mut self, (at, id): End) -> Option<State> {
+        connection(self.cpu(at), id).map(|(_, tcb)| tcb.state())
+    }
+
+    /// Sends `bytes` from one end, reads them at the other.
+    fn carry(&mut self, from: End, to: End, bytes: &[u8]) -> Vec<u8> {
+        let (mut sent, mut read_so_far) = (0, Vec::new());
+        while read_so_far.len() < bytes.len() {
+            sent += send(self.cpu(from.0), from.1, &bytes[sent..]).unwrap_or(0);
+            self.bench.run();
+            let mut some = [0; 5000];
+            match read(self.cpu(to.0), to.1, &mut some) {
+                Ok(count) => read_so_far.extend_from_slice(&some[..count]),
+                Err(Error::WouldBlock) => self.bench.advance(Duration::from_millis(10)),
+                Err(error) => panic!("{error}"),
+            }
         }
-        assert_eq!(bench.counted(Count::TcpResetsSent), 6);
-        assert_eq!(bench.dropped(DropReason::NoPort), 6);
+        read_so_far
+    }
+}
+
+fn all(bench: &mut Bench, addr: SocketAddr, change: impl Fn(&mut Listen)) -> Vec<ListenerId> {
+    let mut wants = listen_on(addr);
+    change(&mut wants);
+    bench.netisrs.iter_mut().map(|netisr| listen(&mut netisr.cpu, &wants).unwrap()).collect()
+}
+
+fn connector(remote: SocketAddr) -> Connect {
+    let (settings, look) = (Settings::default(), Look::default());
+    Connect { remote, local: None, port: None, zone: 0, settings, look }
+}
+
+fn families() -> [IpAddr; 2] {
+    [addr4(1, 1).into(), addr6(1, 1).into()]
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+#[test]
+fn bytes_go_both_ways_and_both_ends_end_on_the_cpu_where_they_began() {
+    for (cpus, addr) in [1, 2, 3, 8].into_iter().flat_map(|cpus| families().map(|addr| (cpus, addr))) {
+        let mut host = Host::new(cpus, addr, |_| ());
+        let from = usize::from(cpus) - 1;
+        let [client, server] = host.pair(from);
+        assert_eq!((client.0, server.0), (from, from), "the port was chosen so");
+        let sent = bytes(200_000);
+        assert!(host.carry(client, server, &sent) == sent);
+        assert!(host.carry(server, client, &sent) == sent);
+        close(host.cpu(client.0), client.1).unwrap();
+        host.bench.run();
+        assert_eq!(read(host.cpu(server.0), server.1, &mut [0; 10]), Ok(0), "the end");
+        close(host.cpu(server.0), server.1).unwrap();
+        host.bench.run();
+        assert_eq!((host.state(client), host.state(server)), (None, None));
+        // What is under way dies out, and then the ends are free.
+        let waits = |host: &mut Host| host.cpu(from).tcp.as_ref().unwrap().deadline() != Instant::NEVER;
+        assert!(waits(&mut host));
+        host.bench.advance(Duration::from_secs(61));
+        assert!(!waits(&mut host));
+        assert_eq!(host.bench.drops(), []);
     }
 }
 
 #[test]
-fn a_reset_is_not_answered() {
-    for (src, dst, _) in families() {
-        let mut bench = Bench::new(1);
-        for flags in [Flags::RST, Flags::RST | Flags::ACK, Flags::RST | Flags::SYN] {
-            bench.inject(1, frame(1, &tcp(src, dst, &segment(flags), b"")));
+fn who_is_not_waited_for_is_refused() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.addr.set_port(81));
+        let client = host.connect(0);
+        host.bench.run();
+        assert_eq!(send(host.cpu(0), client.1, b"x"), Err(Error::Refused));
+        assert_eq!(read(host.cpu(0), client.1, &mut [0; 1]), Err(Error::Refused));
+        assert_eq!(ready(host.cpu(0), client.1), Ready { readable: true, writable: true, ended: true });
+        close(host.cpu(0), client.1).unwrap();
+        host.bench.run();
+        assert_eq!(close(host.cpu(0), client.1), Err(Error::NotFound));
+    }
+}
+
+#[test]
+fn an_aborted_connection_is_reset() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |_| ());
+        let [client, server] = host.pair(0);
+        abort(host.cpu(0), client.1).unwrap();
+        host.bench.run();
+        assert_eq!(read(host.cpu(0), server.1, &mut [0; 1]), Err(Error::Reset));
+        assert_eq!(host.state(client), None);
+    }
+}
+
+#[test]
+fn no_more_stand_than_may_wait_to_be_accepted_and_the_others_follow_later() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.backlog = 2);
+        for _ in 0..4 {
+            host.connect(0);
         }
-        bench.run();
-        assert_eq!((reset(&mut bench), bench.dropped(DropReason::NoPort)), (None, 3));
+        host.bench.run();
+        assert_eq!(host.bench.counted(Count::TcpAccepts), 2);
+        assert!(host.bench.counted(Count::TcpQueueFull) >= 2);
+        assert!(host.accept().is_some() && host.accept().is_some() && host.accept().is_none());
+        // The answer to their SYNs is sent again, and this time their acknowledgment counts.
+        host.bench.advance(Duration::from_secs(2));
+        assert!(host.accept().is_some() && host.accept().is_some() && host.accept().is_none());
     }
 }
 
 #[test]
-fn a_segment_to_many_is_not_answered() {
-    let all = core::net::Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-    let to = [
-        (addr4(1, 9).into(), IpAddr::from(addr4(1, 255)), Mac::BROADCAST, 0x0800),
-        (addr4(1, 9).into(), core::net::Ipv4Addr::BROADCAST.into(), Mac::BROADCAST, 0x0800),
-        (addr4(1, 9).into(), core::net::Ipv4Addr::new(224, 0, 0, 1).into(), mac(1), 0x0800),
-        (addr6(1, 9).into(), all.into(), Mac([0x33, 0x33, 0, 0, 0, 1]), 0x86dd),
-    ];
-    for (src, dst, link, ethertype) in to {
-        let mut bench = Bench::new(1);
-        let packet = tcp(src, dst, &segment(Flags::SYN), b"");
-        bench.inject(1, ether(link, Mac([6, 0, 0, 0, 0, 9]), ethertype, &packet));
-        bench.run();
-        assert_eq!((reset(&mut bench), bench.dropped(DropReason::NoPort)), (None, 1), "{dst}");
-    }
-}
-
-#[test]
-fn a_broken_segment_is_not_answered() {
-    for (src, dst, at) in families() {
-        let mut bench = Bench::new(1);
-        let good = tcp(src, dst, &segment(Flags::SYN), b"wander");
-        let mut broken = good.clone();
-        broken[at + 22] ^= 1;
-        bench.inject(1, frame(1, &broken));
-        for offset in [0x00, 0x40, 0xf0] {
-            let mut malformed = good.clone();
-            malformed[at + 12] = offset;
-            bench.inject(1, frame(1, &malformed));
+fn a_port_is_waited_on_once_unless_all_who_wait_share_it() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.is_shared = true);
+        let shared = Listen { is_shared: true, ..listen_on(host.addr) };
+        let another = listen(host.cpu(0), &shared).unwrap();
+        let alone = listen_on(host.addr);
+        assert_eq!(listen(host.cpu(0), &alone), Err(Error::AddrInUse));
+        for _ in 0..64 {
+            host.connect(0);
+            host.bench.run();
         }
-        bench.inject(1, frame(1, &ip(src, dst, Protocol::TCP, 64, &[0; 19])));
-        bench.run();
-        assert_eq!(reset(&mut bench), None);
-        assert_eq!(bench.dropped(DropReason::TcpBadChecksum), 1);
-        assert_eq!(bench.dropped(DropReason::TcpMalformed), 4);
+        let first = host.listeners[0];
+        let count = |host: &mut Host, id| core::iter::from_fn(|| accept(host.cpu(0), id).ok()).count();
+        let (at_first, at_other) = (count(&mut host, first), count(&mut host, another));
+        assert!(
+            at_first == 8 && at_other == 8,
+            "{at_first} and {at_other}: both get some, as many as may wait"
+        );
     }
 }
 
 #[test]
-fn a_scan_is_answered_no_faster_than_the_limit() {
-    for (src, dst, _) in families() {
-        let mut bench = Bench::new(1);
-        bench.inject(1, frame(1, &tcp(src, dst, &segment(Flags::SYN), b"")));
-        bench.run();
-        for _ in 0..3000 {
-            bench.inject(1, frame(1, &tcp(src, dst, &segment(Flags::SYN), b"")));
+fn who_stops_waiting_leaves_what_waits_to_others_of_the_group_or_resets_it() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.is_shared = true);
+        let first = host.listeners[0];
+        let mut clients = Vec::new();
+        for _ in 0..6 {
+            clients.push(host.connect(0));
+            host.bench.run();
         }
-        bench.run();
-        let sent = bench.sent(1).len();
-        assert!((50..=100).contains(&sent), "{sent}");
-        assert_eq!(bench.counted(Count::TcpResetsLimited), 3001 - sent as u64);
+        let shared = Listen { is_shared: true, backlog: 4, ..listen_on(host.addr) };
+        let heir = listen(host.cpu(0), &shared).unwrap();
+        unlisten(host.cpu(0), first);
+        host.bench.run();
+        host.listeners = vec![heir];
+        let accepted = core::iter::from_fn(|| host.accept()).count();
+        assert_eq!(accepted, 4);
+        let ended = clients.iter().filter(|(_, id)| ready(host.cpu(0), *id).ended).count();
+        assert_eq!(ended, 2);
     }
+}
+
+#[test]
+fn a_listener_on_all_addresses_has_what_none_of_its_own_address_wants() {
+    for addr in families() {
+        let any: IpAddr = if addr.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+        let mut host = Host::new(1, addr, |listen| listen.addr.set_ip(any));
+        host.pair(0);
+        let own = listen_on(host.addr);
+        let own = listen(host.cpu(0), &own).unwrap();
+        host.connect(0);
+        host.bench.run();
+        assert!(host.accept().is_none() && accept(host.cpu(0), own).is_ok());
+    }
+}
+
+#[test]
+fn there_are_not_more_listeners_than_may_be() {
+    let mut host = Host::new(1, addr4(1, 1).into(), |_| ());
+    let mut many = listen_on(host.addr);
+    for port in 1000..1000 + u16::try_from(LISTENERS_MAX - 1).unwrap() {
+        many.addr.set_port(port);
+        listen(host.cpu(0), &many).unwrap();
+    }
+    many.addr.set_port(999);
+    assert_eq!(listen(host.cpu(0), &many), Err(Error::TooMany));
+    let first = host.listeners[0];
+    unlisten(host.cpu(0), first);
+    assert!(listen(host.cpu(0), &many).is_ok());
+}
+
+#[test]
+fn when_there_are_as_many_as_may_be_newcomers_are_refused_and_waits_are_cut() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |_| ());
+        let pairs = [host.pair(0), host.pair(0)];
+        host.cpu(0).tcp.as_mut().unwrap().room = (4, 1);
+        let wanted = connector(host.addr);
+        assert_eq!(connect(host.cpu(0), &wanted), Err(Error::TooMany));
+        for (_, id) in pairs.into_iter().flatten() {
+            close(host.cpu(0), id).unwrap();
+            host.bench.run();
+        }
+        assert_eq!(host.bench.counted(Count::TcpWaitsCut), 1);
+        assert!(connect(host.cpu(0), &wanted).is_ok());
+    }
+}
+
+#[test]
+fn of_many_whose_time_has_come_some_are_looked_at_in_the_next_turn() {
+    let mut host = Host::new(1, addr4(1, 1).into(), |_| ());
+    for at in 0..300 {
+        host.bench.inject(1, syn(addr4(1, 9).into(), addr4(1, 1).into(), at));
+        host.bench.run();
+    }
+    host.bench.now = host.bench.now + Duration::from_secs(2);
+    let now = host.bench.now;
+    host.cpu(0).now = now;
+    assert_eq!([expire(host.cpu(0)), expire(host.cpu(0)), expire(host.cpu(0))], [256, 44, 0]);
+}
+
+#[test]
+fn an_ipv6_listener_takes_ipv4_too_unless_it_says_no() {
+    for only_v6 in [false, true] {
+        let mut host = Host::new(1, [0_u16; 8].into(), |listen| listen.only_v6 = only_v6);
+        host.addr = (addr4(1, 1), 80).into();
+        host.connect(0);
+        host.bench.run();
+        assert_eq!(host.accept().is_none(), only_v6);
+    }
+}
+
+#[test]
+fn a_flood_of_syns_is_answered_with_cookies_and_others_still_get_in() {
+    for (from, to) in
+        [(IpAddr::from(addr4(1, 9)), IpAddr::from(addr4(1, 1))), (addr6(1, 9).into(), addr6(1, 1).into())]
+    {
+        let mut host = Host::new(1, to, |_| ());
+        let flood = HALVES_MAX + 100;
+        for at in 0..flood {
+            host.bench.inject(1, syn(from, to, u16::try_from(at % 60_000).unwrap()));
+            host.bench.run();
+            host.bench.forget_sent();
+        }
+        assert_eq!(host.bench.counted(Count::TcpCookiesSent), 100);
+        let [client, server] = host.pair(0);
+        assert_eq!(host.bench.counted(Count::TcpCookiesTaken), 1);
+        let sent = bytes(50_000);
+        assert!(host.carry(client, server, &sent) == sent);
+        host.bench.advance(Duration::from_secs(60));
+        assert_eq!(host.bench.counted(Count::TcpHalvesTimedOut), HALVES_MAX as u64);
+        assert_eq!(host.bench.dropped(DropReason::NoPort), 0);
+    }
+}
+
+fn listen_on(addr: SocketAddr) -> Listen {
+    let (settings, look) = (Settings::default(), Look::default());
+    Listen { addr, zone: 0, only_v6: false, backlog: 8, is_shared: false, settings, look }
+}
+
+fn syn(from: IpAddr, to: IpAddr, src_port: u16) -> Vec<u8> {
+    let (flags, options) = (wire::tcp::Flags::SYN, wire::tcp::Options::NONE);
+    let header =
+        wire::tcp::Header { src_port, dst_port: 80, seq: 1, ack: 0, flags, window: 1000, urgent: 0, options };
+    frame(1, &tcp(from, to, &header, &[]))
 }

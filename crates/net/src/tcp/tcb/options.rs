@@ -79,7 +79,7 @@ impl Stamps {
     }
 
     /// Whether a segment with `stamp` was sent before the last one that counted: PAWS (RFC 7323 §5.3, R1).
-    fn is_old(&self, stamp: u32, now: Instant) -> bool {
+    pub(super) fn is_old(&self, stamp: u32, now: Instant) -> bool {
         self.recent.is_some_and(|(recent, at)| Seq(stamp).is_before(Seq(recent)) && now.since(at) < OUTDATED)
     }
 }

@@ -1,0 +1,60 @@
+//! What programs are told when what they ask of a socket cannot be done.
+
+use crate::cpu::CpuId;
+
+/// Why not. Programs know most of them as an `errno`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such socket is on this CPU (EBADF).
+    NotFound,
+    /// Not now; later perhaps (EWOULDBLOCK).
+    WouldBlock,
+    /// The address, or the port on it, is in use (EADDRINUSE).
+    AddrInUse,
+    /// The address is not ours (EADDRNOTAVAIL).
+    AddrNotAvailable,
+    /// An address that nobody can be spoken to at, or two of different families (EINVAL).
+    BadAddress,
+    /// No route leads there, or no address of ours reaches so far (EHOSTUNREACH).
+    Unreachable,
+    /// The conversation belongs to another CPU: ask there.
+    Elsewhere(CpuId),
+    /// It does not stand (ENOTCONN).
+    NotConnected,
+    /// The program has said that it sends no more, or the other end takes no more (EPIPE).
+    Closed,
+    /// The other end does not want it (ECONNREFUSED).
+    Refused,
+    /// The other end has reset it (ECONNRESET).
+    Reset,
+    /// Nothing was heard for too long (ETIMEDOUT).
+    TimedOut,
+    /// It was given up here (ECONNABORTED).
+    Aborted,
+    /// As many as may be (ENOBUFS).
+    TooMany,
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Elsewhere(cpu) => return write!(f, "the conversation belongs to CPU {cpu}"),
+            Self::NotFound => "no such socket",
+            Self::WouldBlock => "not now; later perhaps",
+            Self::AddrInUse => "the address and port are in use",
+            Self::AddrNotAvailable => "the address is not one of ours",
+            Self::BadAddress => "nobody can be spoken to at such an address",
+            Self::Unreachable => "no route leads there, or no own address reaches so far",
+            Self::NotConnected => "the connection does not stand",
+            Self::Closed => "the stream has ended in this direction",
+            Self::Refused => "the other end does not want it",
+            Self::Reset => "the other end has reset the connection",
+            Self::TimedOut => "nothing was heard for too long",
+            Self::Aborted => "the connection was given up",
+            Self::TooMany => "there are as many as there may be",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

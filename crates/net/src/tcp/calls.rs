@@ -1,0 +1,296 @@
+//! What programs ask, on the CPU that owns what they ask about. Nothing waits here: whoever cannot be served now is told
+//! so, and [`ready`] says when to ask again. What is to be sent goes out at the end of the turn.
+
+use core::net::{IpAddr, SocketAddr};
+
+use super::cookie;
+use super::emit::{self, Look};
+use super::input::pcbs;
+use super::listen::{Listen, ListenerId, is_address};
+use super::pcbs::{Id, Owner, Pcbs};
+use super::settings::Settings;
+use super::tcb::{Ended, Out, Stamps, State, Tcb};
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::output::{self, Way};
+use crate::pcb::{self, Ends};
+use crate::sock::Error;
+use crate::tables::IfIndex;
+use crate::time::Duration;
+
+/// A connection to be begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Connect {
+    /// To whom.
+    pub remote: SocketAddr,
+    /// From which of our addresses; the route says, if this does not.
+    pub local: Option<IpAddr>,
+    /// From which port; without, one whose packets come to this CPU.
+    pub port: Option<u16>,
+    /// By which interface, where the address means something only with its link; else 0.
+    pub zone: IfIndex,
+    /// How it behaves.
+    pub settings: Settings,
+    /// How its packets look.
+    pub look: Look,
+}
+
+/// A connection that a listener has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its name on this CPU.
+    pub id: Id,
+    /// Between whom it is.
+    pub ends: Ends,
+}
+
+/// What a program could do now without being told to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// There are bytes to read, or the end, or an error.
+    pub readable: bool,
+    /// There is room for bytes to send, or an error.
+    pub writable: bool,
+    /// Nothing goes any more.
+    pub ended: bool,
+}
+
+/// Waits for connections on this CPU; the other CPUs have to be asked as well.
+///
+/// # Errors
+///
+/// [`Error::AddrInUse`], [`Error::AddrNotAvailable`], [`Error::BadAddress`], [`Error::TooMany`].
+pub fn listen(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
+    let addr = listen.addr.ip();
+    if listen.addr.port() == 0 || !is_address(addr) {
+        return Err(Error::BadAddress);
+    }
+    if !addr.is_unspecified() && !cpu.tables.is_ours(addr) {
+        return Err(Error::AddrNotAvailable);
+    }
+    pcbs(cpu).listeners.add(*listen)
+}
+
+/// Waits no longer. What was not accepted goes to others who wait for the same, or is reset.
+pub fn unlisten(cpu: &mut Cpu, id: ListenerId) {
+    let left = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.remove(id));
+    for conn in left.into_iter().flatten() {
+        let _ = abort(cpu, conn);
+    }
+}
+
+/// The connection that has waited longest.
+///
+/// # Errors
+///
+/// [`Error::WouldBlock`], [`Error::NotFound`].
+pub fn accept(cpu: &mut Cpu, listener: ListenerId) -> Result<Accepted, Error> {
+    let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
+    let id = pcbs.listeners.get_mut(listener).ok_or(Error::NotFound)?.waiting.pop_front();
+    let id = id.ok_or(Error::WouldBlock)?;
+    let conn = pcbs.get_mut(id).ok_or(Error::WouldBlock)?;
+    conn.owner = Owner::Program;
+    Ok(Accepted { id, ends: conn.ends })
+}
+
+/// Begins a connection.
+///
+/// # Errors
+///
+/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
+/// port was found; [`Error::AddrInUse`], [`Error::Elsewhere`] with a port that was given, [`Error::TooMany`].
+pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
+    let ends = ends(cpu, connect)?;
+    let now = cpu.now;
+    let settings = along(cpu, &ends, connect.settings);
+    let (iss, clock) = (cookie::iss(&cpu.secret, &ends, now), cookie::clock(&cpu.secret, &ends));
+    let ports = (ends.local_port, ends.remote_port);
+    let tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
+    let id = pcbs(cpu).add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;
+    cpu.count(Count::TcpConnects);
+    Ok(id)
+}
+
+fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
+    let remote = connect.remote.ip();
+    if connect.remote.port() == 0 || remote.is_unspecified() || !is_address(remote) {
+        return Err(Error::BadAddress);
+    }
+    let local = match connect.local.filter(|local| !local.is_unspecified()) {
+        Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
+        Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
+        Some(local) => local,
+        None => output::source_on(cpu, remote, connect.zone).ok_or(Error::Unreachable)?.0,
+    };
+    let ends = Ends::new((local, connect.port.unwrap_or(0)).into(), connect.remote, connect.zone);
+    let is_taken = |cpu: &Cpu, ends: &Ends| cpu.tcp.as_ref().is_some_and(|pcbs| is_taken(pcbs, ends));
+    if connect.port.is_none() {
+        let local_port = pcb::port(cpu, ends, is_taken).ok_or(Error::AddrNotAvailable)?;
+        return Ok(Ends { local_port, ..ends });
+    }
+    match cpu.placement.owner(ends.flow()) {
+        owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
+        _ if is_taken(cpu, &ends) => Err(Error::AddrInUse),
+        _ => Ok(ends),
+    }
+}
+
+fn is_taken(pcbs: &Pcbs, ends: &Ends) -> bool {
+    pcbs.find(ends).is_some()
+}
+
+/// What the way between `ends` says of how a connection behaves: the longest segments, the window it begins with, how
+/// long segments live.
+pub(super) fn along(cpu: &Cpu, ends: &Ends, settings: Settings) -> Settings {
+    let way = output::way(&cpu.tables, ends.remote, ends.zone, || 0);
+    let Ok(Way::Link { ifindex, metrics, .. }) = way else { return settings };
+    let link = cpu.tables.ifnet(ifindex).map_or(0, |ifnet| ifnet.mtu);
+    let headers = if ends.local.is_ipv4() { 40 } else { 60 };
+    let longest = |mtu: u32| u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
+    let initial = u32::from(metrics.initial_window);
+    Settings {
+        mss: longest(link).min(settings.mss_max),
+        path_mss: longest(metrics.mtu_over(link)).min(settings.mss_max),
+        initial_segments: if initial > 0 { initial } else { settings.initial_segments },
+        msl: if metrics.msl_ms > 0 { Duration::from_millis(metrics.msl_ms.into()) } else { settings.msl },
+        ..settings
+    }
+}
+
+/// A connection, to look at.
+#[must_use]
+pub fn connection(cpu: &Cpu, id: Id) -> Option<(&Ends, &Tcb)> {
+    cpu.tcp.as_ref()?.get(id).map(|conn| (&conn.ends, &conn.tcb))
+}
+
+/// Does something to a connection; what it has to send then goes out at the end of the turn.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb) -> R) -> Result<R, Error> {
+    let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
+    let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
+    let done = what(&mut conn.tcb);
+    pcbs.put(conn);
+    Ok(done)
+}
+
+/// What a program could do now.
+#[must_use]
+pub fn ready(cpu: &Cpu, id: Id) -> Ready {
+    let Some((_, tcb)) = connection(cpu, id) else {
+        return Ready { readable: true, writable: true, ended: true };
+    };
+    let ended = tcb.state() == State::Closed;
+    Ready {
+        readable: ended || tcb.readable() > 0 || tcb.is_read_to_end(),
+        writable: ended || tcb.writable() > 0 && tcb.state() >= State::Established || tcb.is_shut(),
+        ended,
+    }
+}
+
+/// Takes as many of `bytes` as there is room for, and answers how many.
+///
+/// # Errors
+///
+/// [`Error::WouldBlock`] if there is no room; [`Error::Closed`] if the program sends no more; why the connection ended;
+/// [`Error::NotFound`].
+pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
+    change(cpu, id, |tcb| {
+        ended(tcb)?;
+        if tcb.is_shut() {
+            return Err(Error::Closed);
+        }
+        match tcb.send(bytes) {
+            0 if !bytes.is_empty() => Err(Error::WouldBlock),
+            taken => Ok(taken),
+        }
+    })?
+}
+
+/// Copies what has come into `into`, and answers how much; 0 is the end.
+///
+/// # Errors
+///
+/// [`Error::WouldBlock`] if nothing has come, why the connection ended, [`Error::NotFound`].
+pub fn read(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<usize, Error> {
+    change(cpu, id, |tcb| match tcb.read(into) {
+        0 => nothing(tcb, into),
+        count => Ok(count),
+    })?
+}
+
+/// The same, and it stays.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn peek(cpu: &Cpu, id: Id, into: &mut [u8]) -> Result<usize, Error> {
+    let (_, tcb) = connection(cpu, id).ok_or(Error::NotFound)?;
+    match tcb.peek(into) {
+        0 => nothing(tcb, into),
+        count => Ok(count),
+    }
+}
+
+/// Why there is nothing to read.
+fn nothing(tcb: &Tcb, into: &[u8]) -> Result<usize, Error> {
+    if into.is_empty() || tcb.is_read_to_end() {
+        return Ok(0);
+    }
+    ended(tcb)?;
+    Err(Error::WouldBlock)
+}
+
+/// The error of a connection that has ended before its time, or that nothing goes through any more.
+fn ended(tcb: &Tcb) -> Result<(), Error> {
+    match tcb.ended() {
+        Some(Ended::Refused) => Err(Error::Refused),
+        Some(Ended::Reset) => Err(Error::Reset),
+        Some(Ended::TimedOut) => Err(Error::TimedOut),
+        Some(Ended::Aborted) => Err(Error::Aborted),
+        None if tcb.state() == State::Closed => Err(Error::Closed),
+        None => Ok(()),
+    }
+}
+
+/// The program sends no more.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn shutdown(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
+    change(cpu, id, Tcb::close)
+}
+
+/// The program wants to know no more: what it has sent still arrives, and the connection ends in order.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
+    let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
+    let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
+    conn.owner = Owner::Nobody;
+    conn.tcb.close();
+    pcbs.put(conn);
+    Ok(())
+}
+
+/// The connection ends here and now, and the other end is told.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
+    let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
+    let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
+    let reset = conn.tcb.abort();
+    pcbs.remove(&conn);
+    if let Some(header) = reset {
+        let out = Out { header, payload: [&[], &[]], may_be_marked: false };
+        emit::send(cpu, &conn.ends, conn.look, &out);
+    }
+    Ok(())
+}

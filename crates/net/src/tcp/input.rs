@@ -1,0 +1,336 @@
+//! A segment came, or a time: to the connection it is of, to who waits for it, or to nobody.
+
+use pkt::Pkt;
+use wire::Protocol;
+use wire::tcp::{Flags, Header};
+
+use super::pcbs::{Conn, Found, Owner, Pcbs, Settled};
+use super::syncache::Half;
+use super::tcb::wait::Late;
+use super::tcb::{Answer, Out, Segment, State, Tcb};
+use super::{cookie, emit, reset};
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::pcb::Ends;
+use crate::upper;
+
+/// Connections, half-open ones and those in TIME-WAIT whose time has come that are looked at in one turn.
+const DUE_MAX: usize = 256;
+
+/// Takes a segment for this host in. `pkt` starts with its network header, `pkt.l4` is where TCP starts.
+///
+/// Next   the connection, a listener, or a reset.
+/// Drops  [`DropReason::TcpMalformed`], [`DropReason::TcpBadChecksum`], [`DropReason::NoPort`].
+///
+/// # Spec
+/// RFC 9293 §3.1, §3.10.7.
+pub fn input(cpu: &mut Cpu, pkt: Pkt) {
+    cpu.count(Count::TcpIn);
+    match judge(cpu, &pkt) {
+        Err(reason) => cpu.bury(pkt, reason),
+        Ok(_) if cpu.tcp.is_none() => reset::closed(cpu, pkt),
+        Ok(header) => deliver(cpu, pkt, &header),
+    }
+}
+
+/// The header of a segment that is as long as it says, and intact.
+fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
+    let range = upper::range(pkt);
+    let bytes = pkt.head().get(range.start..).unwrap_or_default();
+    let header = Header::parse(bytes).map_err(|_| DropReason::TcpMalformed)?;
+    let intact = upper::is_intact(cpu, pkt, Protocol::TCP, range);
+    if intact { Ok(header) } else { Err(DropReason::TcpBadChecksum) }
+}
+
+fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
+    let (src, dst) = upper::ends(&pkt);
+    let ends = Ends::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
+    let found = cpu.tcp.as_ref().and_then(|pcbs| pcbs.find(&ends));
+    let answer = match found {
+        Some(Found::Conn(at)) => to_connection(cpu, at, &pkt, header),
+        Some(Found::Half(at)) => to_half(cpu, at, &pkt, header),
+        Some(Found::Wait(at)) => to_wait(cpu, at, ends, &pkt, header),
+        None => to_listener(cpu, ends, &pkt, header),
+    };
+    match answer {
+        Answer::Reset => reset::closed(cpu, pkt),
+        Answer::Nothing | Answer::Challenge => {
+            cpu.count(Count::TcpTaken);
+            cpu.pool.give(pkt);
+        }
+    }
+}
+
+/// The segments that a packet brings: one, or of a packet in several buffers one for each.
+fn segments(pkt: &Pkt, header: &Header, mut each: impl FnMut(&Segment<'_>)) {
+    let is_marked = is_marked(pkt);
+    let mut skip = usize::from(pkt.l4) + header.header_len();
+    let mut left = pkt.len() - skip;
+    let mut header = *header;
+    let ends = header.flags;
+    for bytes in pkt.fragments() {
+        let Some(payload) = bytes.get(skip..) else {
+            skip -= bytes.len();
+            continue;
+        };
+        skip = 0;
+        let payload = &payload[..payload.len().min(left)];
+        left -= payload.len();
+        // What ends the stream, and pushes it, stands behind the last byte.
+        let early = Flags(Flags::FIN.0 | Flags::PSH.0);
+        header.flags = if left > 0 { Flags(ends.0 & !early.0) } else { ends };
+        each(&Segment { header: &header, payload, is_marked });
+        header.seq = header.seq.wrapping_add(u32::try_from(payload.len()).unwrap_or(0));
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// Whether a router has marked it: CE (RFC 3168 §5).
+fn is_marked(pkt: &Pkt) -> bool {
+    let ip = pkt.window(0);
+    let field = if upper::is_ip4(pkt) { ip[1] } else { ip[1] >> 4 };
+    field & 0b11 == 0b11
+}
+
+fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
+    let now = cpu.now;
+    let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.take_at(at)) else { return Answer::Nothing };
+    let mut answer = Answer::Nothing;
+    segments(pkt, header, |segment| match conn.tcb.arrive(segment, now) {
+        Answer::Nothing => {}
+        other => answer = other,
+    });
+    if answer == Answer::Challenge && may_challenge(cpu, &conn) {
+        conn.tcb.challenge();
+    }
+    if let Some(pcbs) = &mut cpu.tcp {
+        pcbs.put(conn);
+    }
+    answer
+}
+
+/// Whether one more challenge may be sent (RFC 5961 §7).
+fn may_challenge(cpu: &mut Cpu, conn: &Conn) -> bool {
+    let allows = cpu.icmp.challenges.allows(cpu.now, conn.ends.remote, &mut cpu.secret);
+    cpu.count(if allows { Count::TcpChallenges } else { Count::TcpChallengesLimited });
+    allows
+}
+
+fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
+    let now = cpu.now;
+    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
+    let Some(half) = pcbs.half(at).copied() else { return Answer::Nothing };
+    let Some(listener) = pcbs.listeners.find(&half.ends) else {
+        pcbs.remove_half(at);
+        return Answer::Reset;
+    };
+    let (settings, is_full) = (listener.listen.settings, listener.is_full());
+    let settings = super::calls::along(cpu, &half.ends, settings);
+    let mut tcb = half.revive(settings);
+    let mut answer = Answer::Nothing;
+    segments(pkt, header, |segment| match tcb.arrive(segment, now) {
+        Answer::Nothing => {}
+        other => answer = other,
+    });
+    match tcb.state() {
+        State::Closed => remove_half(cpu, at),
+        State::SynReceived => send_now(cpu, &half, &mut tcb),
+        // The other end takes its acknowledgment for lost, and comes again.
+        _ if is_full => cpu.count(Count::TcpQueueFull),
+        _ => {
+            remove_half(cpu, at);
+            stand(cpu, &half, tcb);
+        }
+    }
+    answer
+}
+
+fn remove_half(cpu: &mut Cpu, at: u32) {
+    if let Some(pcbs) = &mut cpu.tcp {
+        pcbs.remove_half(at);
+    }
+}
+
+fn send_now(cpu: &mut Cpu, half: &Half, tcb: &mut Tcb) {
+    let now = cpu.now;
+    tcb.output(now, &mut |out| emit::send(cpu, &half.ends, half.look, out));
+}
+
+/// A connection that has come about waits to be accepted.
+fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb) {
+    let Some(pcbs) = &mut cpu.tcp else { return };
+    let Some(owner) = pcbs.listeners.find(&half.ends).map(|listener| Owner::Listener(listener.id)) else {
+        return;
+    };
+    let Some(id) = pcbs.add(half.ends, half.look, tcb, owner) else { return cpu.count(Count::TcpTooMany) };
+    if let Some(listener) = pcbs.listeners.find(&half.ends) {
+        listener.waiting.push_back(id);
+    }
+    cpu.count(Count::TcpAccepts);
+}
+
+fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+    let now = cpu.now;
+    let Some(wait) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.wait_mut(at)) else { return Answer::Nothing };
+    let payload: &[u8] = if pkt.len() > usize::from(pkt.l4) + header.header_len() { &[0] } else { &[] };
+    match wait.arrive(&Segment { header, payload, is_marked: false }, now) {
+        Late::Nothing => Answer::Nothing,
+        Late::Ack(header) => {
+            let out = Out { header, payload: [&[], &[]], may_be_marked: false };
+            let look = wait.look;
+            emit::send(cpu, &ends, look, &out);
+            Answer::Nothing
+        }
+        Late::Again => {
+            if let Some(pcbs) = &mut cpu.tcp {
+                pcbs.remove_wait(at);
+            }
+            to_listener(cpu, ends, pkt, header)
+        }
+    }
+}
+
+/// A segment of no connection: one may begin with it.
+fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+    let has = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.find(&ends)).is_some();
+    let (syn, ack, rst) = (header.flags.syn(), header.flags.ack(), header.flags.rst());
+    match (has, syn, ack, rst) {
+        //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.2
+        //# An incoming RST should be ignored.
+        (true, _, _, true) => Answer::Nothing,
+        (true, true, false, _) => to_open(cpu, ends, pkt, header),
+        (true, false, true, _) => to_cookie(cpu, ends, pkt, header),
+        _ => Answer::Reset,
+    }
+}
+
+/// A SYN for somebody who waits for it.
+fn to_open(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+    if !reset::is_between_two_hosts(cpu, pkt) {
+        return Answer::Nothing;
+    }
+    let now = cpu.now;
+    let clock = cookie::clock(&cpu.secret, &ends);
+    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
+    let Some(listener) = pcbs.listeners.find(&ends) else { return Answer::Nothing };
+    let listen = listener.listen;
+    let is_full = pcbs.is_full_of_halves();
+    let iss = if is_full {
+        pcbs.cookies_until = now + 2 * cookie::EPOCH;
+        cpu.count(Count::TcpCookiesSent);
+        cookie::bake(&cpu.secret, &ends, header, now)
+    } else {
+        cookie::iss(&cpu.secret, &ends, now)
+    };
+    let half = Half::new(ends, listen.look, header, iss, clock, now);
+    let mut tcb = half.begin(super::calls::along(cpu, &ends, listen.settings));
+    send_now(cpu, &half, &mut tcb);
+    if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
+        pcbs.add_half(half, tcb.deadline(), now);
+    }
+    Answer::Nothing
+}
+
+/// An acknowledgment of nothing we know of: perhaps of a cookie.
+fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+    let now = cpu.now;
+    let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Answer::Reset };
+    let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Answer::Reset };
+    let Some(listener) = pcbs.listeners.find(&ends) else { return Answer::Reset };
+    let (listen, is_full) = (listener.listen, listener.is_full());
+    if is_full {
+        cpu.count(Count::TcpQueueFull);
+        return Answer::Nothing;
+    }
+    let clock = cookie::clock(&cpu.secret, &ends);
+    let half = Half::new(ends, listen.look, &syn, header.ack.wrapping_sub(1), clock, now);
+    let mut tcb = half.revive(super::calls::along(cpu, &ends, listen.settings));
+    segments(pkt, header, |segment| {
+        let _ = tcb.arrive(segment, now);
+    });
+    cpu.count(Count::TcpCookiesTaken);
+    stand(cpu, &half, tcb);
+    Answer::Nothing
+}
+
+/// Does what is due of connections, a bounded amount of it, and answers how much.
+pub(crate) fn expire(cpu: &mut Cpu) -> usize {
+    for done in 0..DUE_MAX {
+        let now = cpu.now;
+        let Some(found) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.due(now)) else { return done };
+        match found {
+            Found::Conn(at) => expire_connection(cpu, at),
+            Found::Half(at) => expire_half(cpu, at),
+            Found::Wait(at) => expire_wait(cpu, at),
+        }
+    }
+    DUE_MAX
+}
+
+fn expire_connection(cpu: &mut Cpu, at: u32) {
+    let now = cpu.now;
+    let Some(pcbs) = &mut cpu.tcp else { return };
+    let Some(mut conn) = pcbs.take_at(at) else { return };
+    conn.tcb.expire(now);
+    pcbs.put(conn);
+}
+
+fn expire_half(cpu: &mut Cpu, at: u32) {
+    let now = cpu.now;
+    let Some(pcbs) = &mut cpu.tcp else { return };
+    let Some(mut half) = pcbs.half(at).copied() else { return };
+    let settings = pcbs.listeners.find(&half.ends).map(|listener| listener.listen.settings);
+    let Some(settings) = settings else { return pcbs.remove_half(at) };
+    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, settings));
+    if tcb.deadline() > now {
+        return set_half(cpu, at, half, &tcb);
+    }
+    tcb.expire(now);
+    if tcb.state() == State::Closed || half.answered_again().is_none() {
+        cpu.count(Count::TcpHalvesTimedOut);
+        return remove_half(cpu, at);
+    }
+    send_now(cpu, &half, &mut tcb);
+    set_half(cpu, at, half, &tcb);
+}
+
+fn set_half(cpu: &mut Cpu, at: u32, half: Half, tcb: &Tcb) {
+    let now = cpu.now;
+    if let Some(pcbs) = &mut cpu.tcp {
+        pcbs.set_half(at, half, tcb.deadline(), now);
+    }
+}
+
+fn expire_wait(cpu: &mut Cpu, at: u32) {
+    let now = cpu.now;
+    let Some(pcbs) = &mut cpu.tcp else { return };
+    match pcbs.wait_mut(at).map(|wait| wait.until()) {
+        Some(until) if until > now => pcbs.postpone(Found::Wait(at), until, now),
+        _ => pcbs.remove_wait(at),
+    }
+}
+
+/// Sends what connections have to send, those that something came for, that were asked for something, or whose time
+/// came; and answers how many these are.
+pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
+    let mut done = 0;
+    while let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) {
+        let now = cpu.now;
+        let (ends, look) = (conn.ends, conn.look);
+        conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, out));
+        if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
+            cpu.count(Count::TcpWaitsCut);
+        }
+        done += 1;
+    }
+    done
+}
+
+/// The connections of this CPU, from the first time that somebody asks for one.
+pub(super) fn pcbs(cpu: &mut Cpu) -> &mut Pcbs {
+    let Cpu { tcp, secret, .. } = cpu;
+    tcp.get_or_insert_with(|| Box::new(Pcbs::new(secret)))
+}

@@ -1,0 +1,372 @@
+//! All connections of one CPU, whatever they are at the moment: half-open, standing, or waiting until what is under way
+//! has died out. One index finds them all by their ends.
+//!
+//! ```text
+//!   SYN ──▶ Half (a record) ──▶ Conn (a Tcb) ──▶ Wait (a record)
+//! ```
+
+use super::alarm::{Alarm, Alarms, Wakes};
+use super::emit::Look;
+use super::listen::{ListenerId, Listeners};
+use super::syncache::Half;
+use super::tcb::wait::Wait;
+use super::tcb::{State, Tcb};
+use crate::grow::index::Index;
+use crate::grow::slab::Slab;
+use crate::pcb::{self, Ends};
+use crate::secret::Secret;
+use crate::time::Instant;
+
+/// Connections that stand, or are about to, on one CPU at the most.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+/// Half-open connections on one CPU at the most. Beyond them, cookies are sent instead.
+pub const HALVES_MAX: usize = 15_360;
+/// Connections in TIME-WAIT on one CPU at the most. Beyond them, a connection ends without.
+pub const WAITS_MAX: usize = 1 << 18;
+
+/// Names a connection on its CPU, also when another one has its place later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    at: u32,
+    serial: u32,
+}
+
+/// A connection that has, or had, a [`Tcb`].
+pub(super) struct Conn {
+    pub(super) id: Id,
+    pub(super) ends: Ends,
+    pub(super) look: Look,
+    pub(super) tcb: Tcb,
+    pub(super) owner: Owner,
+    /// Whether it is in the list of those that have something to send, perhaps.
+    is_touched: bool,
+}
+
+/// Who holds a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Nobody yet: it waits to be accepted.
+    Listener(ListenerId),
+    /// A program.
+    Program,
+    /// Nobody any more: it goes when it has ended.
+    Nobody,
+}
+
+/// What has become of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It is still there.
+    Stays,
+    /// It has ended.
+    Ended,
+    /// It has ended sooner than it should.
+    Cut,
+}
+
+/// What was found by its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Conn(u32),
+    Half(u32),
+    Wait(u32),
+}
+
+/// The place of a connection.
+#[derive(Default)]
+struct Place {
+    alarm: Alarm,
+    conn: Option<Box<Conn>>,
+    /// Of the connection, also while somebody works on it.
+    ends: Option<Ends>,
+}
+
+/// Everything that has ends.
+struct Tables {
+    conns: Slab<Place>,
+    halves: Slab<Half>,
+    waits: Slab<Wait>,
+}
+
+/// All of one CPU.
+pub struct Pcbs {
+    secret: [u64; 4],
+    index: Index,
+    tables: Tables,
+    conn_alarms: Alarms,
+    half_alarms: Alarms,
+    wait_alarms: Alarms,
+    pub(super) listeners: Listeners,
+    serial: u32,
+    /// Connections, and those in TIME-WAIT, at the most.
+    pub(super) room: (usize, usize),
+    /// Connections that may have something to send.
+    touched: Vec<Id>,
+    /// Until when cookies may come back.
+    pub(super) cookies_until: Instant,
+}
+
+impl Wakes for Place {
+    fn alarm(&mut self) -> &mut Alarm {
+        &mut self.alarm
+    }
+}
+
+impl Found {
+    /// The kind is in the two highest bits: a table has fewer than 2^30 places.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Conn(at) => at,
+            Self::Half(at) => at | 1 << 30,
+            Self::Wait(at) => at | 2 << 30,
+        }
+    }
+
+    const fn from(number: u32) -> Self {
+        let at = number & ((1 << 30) - 1);
+        match number >> 30 {
+            0 => Self::Conn(at),
+            1 => Self::Half(at),
+            _ => Self::Wait(at),
+        }
+    }
+}
+
+impl Tables {
+    fn ends(&self, found: Found) -> Option<&Ends> {
+        match found {
+            Found::Conn(at) => self.conns.get(at)?.ends.as_ref(),
+            Found::Half(at) => self.halves.get(at).map(|half| &half.ends),
+            Found::Wait(at) => self.waits.get(at).map(|wait| &wait.ends),
+        }
+    }
+}
+
+impl Pcbs {
+    pub(super) fn new(secret: &mut Secret) -> Self {
+        Self {
+            secret: pcb::secrets(secret),
+            index: Index::new(),
+            tables: Tables { conns: Slab::new(), halves: Slab::new(), waits: Slab::new() },
+            conn_alarms: Alarms::new(),
+            half_alarms: Alarms::new(),
+            wait_alarms: Alarms::new(),
+            listeners: Listeners::new(Secret::new(secret.draw().into())),
+            serial: 0,
+            room: (CONNECTIONS_MAX, WAITS_MAX),
+            touched: Vec::new(),
+            cookies_until: Instant::START,
+        }
+    }
+
+    /// What there is between `ends`.
+    #[inline]
+    pub(super) fn find(&self, ends: &Ends) -> Option<Found> {
+        let is_it = |number| self.tables.ends(Found::from(number)) == Some(ends);
+        self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
+    }
+
+    fn enter(&mut self, ends: &Ends, found: Found) {
+        let Self { secret, tables, index, .. } = self;
+        index.insert(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
+    }
+
+    fn leave(&mut self, ends: &Ends, found: Found) {
+        let Self { secret, tables, index, .. } = self;
+        index.remove(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
+    }
+
+    /// Adds a connection; it has something to send, perhaps. `None` if there are as many as may be.
+    pub(super) fn add(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
+        if self.tables.conns.len() >= self.room.0 {
+            return None;
+        }
+        let at = self.tables.conns.insert(Place { ends: Some(ends), ..Place::default() })?;
+        self.serial = self.serial.wrapping_add(1);
+        let id = Id { at, serial: self.serial };
+        self.enter(&ends, Found::Conn(at));
+        let conn = Conn { id, ends, look, tcb, owner, is_touched: true };
+        self.touched.push(id);
+        self.tables.conns.get_mut(at)?.conn = Some(Box::new(conn));
+        Some(id)
+    }
+
+    /// The connection of this name.
+    pub(super) fn get(&self, id: Id) -> Option<&Conn> {
+        self.tables.conns.get(id.at)?.conn.as_deref().filter(|conn| conn.id == id)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Conn> {
+        self.tables.conns.get_mut(id.at)?.conn.as_deref_mut().filter(|conn| conn.id == id)
+    }
+
+    /// Takes a connection out of its place, to work on it; [`Self::put`] brings it back.
+    pub(super) fn take(&mut self, id: Id) -> Option<Box<Conn>> {
+        self.get(id)?;
+        self.take_at(id.at)
+    }
+
+    /// The same, of a place.
+    pub(super) fn take_at(&mut self, at: u32) -> Option<Box<Conn>> {
+        self.tables.conns.get_mut(at)?.conn.take()
+    }
+
+    /// Brings a connection back that was worked on, and may have something to send now.
+    pub(super) fn put(&mut self, mut conn: Box<Conn>) {
+        let id = conn.id;
+        if !core::mem::replace(&mut conn.is_touched, true) {
+            self.touched.push(id);
+        }
+        if let Some(place) = self.tables.conns.get_mut(id.at) {
+            place.conn = Some(conn);
+        }
+    }
+
+    /// One that may have something to send; [`Self::settle`] brings it back.
+    pub(super) fn next_touched(&mut self) -> Option<Box<Conn>> {
+        while let Some(id) = self.touched.pop() {
+            if let Some(conn) = self.take(id) {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
+    /// Brings a connection back that has nothing to send, until its deadline; or ends it, if it has ended and nobody
+    /// wants to know.
+    pub(super) fn settle(&mut self, mut conn: Box<Conn>, now: Instant) -> Settled {
+        conn.is_touched = false;
+        let at = conn.id.at;
+        let deadline = conn.tcb.deadline();
+        if conn.tcb.state() == State::Closed {
+            self.unlist(&conn);
+            if conn.owner != Owner::Program {
+                self.remove(&conn);
+                return Settled::Ended;
+            }
+        }
+        if conn.tcb.state() == State::TimeWait && conn.owner == Owner::Nobody {
+            self.remove(&conn);
+            return if self.add_wait(&conn, now) { Settled::Ended } else { Settled::Cut };
+        }
+        let Self { tables, conn_alarms, .. } = self;
+        conn_alarms.set(&mut tables.conns, at, deadline, now);
+        if let Some(place) = tables.conns.get_mut(at) {
+            place.conn = Some(conn);
+        }
+        Settled::Stays
+    }
+
+    /// Its ends are free for another one.
+    fn unlist(&mut self, conn: &Conn) {
+        let at = conn.id.at;
+        if self.tables.conns.get(at).is_some_and(|place| place.ends.is_some()) {
+            self.leave(&conn.ends, Found::Conn(at));
+            if let Some(place) = self.tables.conns.get_mut(at) {
+                place.ends = None;
+            }
+        }
+        if let Owner::Listener(id) = conn.owner
+            && let Some(listener) = self.listeners.get_mut(id)
+        {
+            listener.waiting.retain(|waiting| *waiting != conn.id);
+        }
+    }
+
+    /// Forgets a connection that was taken out of its place.
+    pub(super) fn remove(&mut self, conn: &Conn) {
+        self.unlist(conn);
+        let Self { tables, conn_alarms, .. } = self;
+        conn_alarms.forget(&mut tables.conns, conn.id.at);
+        tables.conns.remove(conn.id.at);
+    }
+
+    /// Whether there is no room for another half-open connection.
+    pub(super) fn is_full_of_halves(&self) -> bool {
+        self.tables.halves.len() >= HALVES_MAX
+    }
+
+    /// Adds a half-open connection.
+    pub(super) fn add_half(&mut self, half: Half, due: Instant, now: Instant) {
+        let ends = half.ends;
+        if let Some(at) = self.tables.halves.insert(half) {
+            self.enter(&ends, Found::Half(at));
+            self.half_alarms.set(&mut self.tables.halves, at, due, now);
+        }
+    }
+
+    pub(super) fn half(&self, at: u32) -> Option<&Half> {
+        self.tables.halves.get(at)
+    }
+
+    /// What is known of a half-open connection has changed.
+    pub(super) fn set_half(&mut self, at: u32, half: Half, due: Instant, now: Instant) {
+        if let Some(place) = self.tables.halves.get_mut(at) {
+            *place = half;
+            self.half_alarms.set(&mut self.tables.halves, at, due, now);
+        }
+    }
+
+    pub(super) fn remove_half(&mut self, at: u32) {
+        let Some(ends) = self.tables.halves.get(at).map(|half| half.ends) else { return };
+        self.leave(&ends, Found::Half(at));
+        self.half_alarms.forget(&mut self.tables.halves, at);
+        self.tables.halves.remove(at);
+    }
+
+    /// What is under way of a connection dies out; false, if there are as many of those as may be.
+    fn add_wait(&mut self, conn: &Conn, now: Instant) -> bool {
+        let Some(wait) = Wait::of(&conn.tcb, conn.ends, conn.look) else { return true };
+        if self.tables.waits.len() >= self.room.1 {
+            return false;
+        }
+        let until = wait.until();
+        if let Some(at) = self.tables.waits.insert(wait) {
+            self.enter(&conn.ends, Found::Wait(at));
+            self.wait_alarms.set(&mut self.tables.waits, at, until, now);
+        }
+        true
+    }
+
+    pub(super) fn wait_mut(&mut self, at: u32) -> Option<&mut Wait> {
+        self.tables.waits.get_mut(at)
+    }
+
+    pub(super) fn remove_wait(&mut self, at: u32) {
+        let Some(ends) = self.tables.waits.get(at).map(|wait| wait.ends) else { return };
+        self.leave(&ends, Found::Wait(at));
+        self.wait_alarms.forget(&mut self.tables.waits, at);
+        self.tables.waits.remove(at);
+    }
+
+    /// One whose time may have come.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Found> {
+        let Self { tables, conn_alarms, half_alarms, wait_alarms, .. } = self;
+        let conn = conn_alarms.due(&mut tables.conns, now).map(Found::Conn);
+        let half = || half_alarms.due(&mut tables.halves, now).map(Found::Half);
+        conn.or_else(half).or_else(|| wait_alarms.due(&mut tables.waits, now).map(Found::Wait))
+    }
+
+    /// A half-open connection, or one in TIME-WAIT, is not due yet.
+    pub(super) fn postpone(&mut self, found: Found, until: Instant, now: Instant) {
+        let Self { tables, half_alarms, wait_alarms, .. } = self;
+        match found {
+            Found::Conn(_) => {}
+            Found::Half(at) => half_alarms.set(&mut tables.halves, at, until, now),
+            Found::Wait(at) => wait_alarms.set(&mut tables.waits, at, until, now),
+        }
+    }
+
+    /// When to ask for those that are due.
+    pub(crate) fn deadline(&self) -> Instant {
+        if !self.touched.is_empty() {
+            return Instant::START;
+        }
+        self.conn_alarms.deadline().min(self.half_alarms.deadline()).min(self.wait_alarms.deadline())
+    }
+}
+
+fn hash_of(tables: &Tables, secret: &[u64; 4], number: u32) -> u64 {
+    tables.ends(Found::from(number)).map_or(0, |ends| ends.hash(secret))
+}

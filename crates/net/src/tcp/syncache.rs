@@ -1,0 +1,89 @@
+//! Half-open connections: a SYN came and was answered, and whether the other end is there is not known.
+//!
+//! What is kept of one is the SYN itself. When something comes, or is due, the connection is made again from it, up to
+//! where it was, and goes on from there; so there is one implementation of a connection, and little memory in a flood.
+
+use wire::tcp::{Flags, Header};
+
+use super::alarm::{Alarm, Wakes};
+use super::emit::Look;
+use super::settings::Settings;
+use super::tcb::{Segment, Stamps, Tcb};
+use crate::pcb::Ends;
+use crate::time::Instant;
+
+/// How often a SYN is answered at the most, if nobody acknowledges (FreeBSD's `net.inet.tcp.syncache.rexmtlimit`, and
+/// the first time).
+const ANSWERS_MAX: u8 = 4;
+
+/// One half-open connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Half {
+    pub(super) ends: Ends,
+    pub(super) look: Look,
+    syn: Header,
+    iss: u32,
+    clock: u32,
+    /// When the SYN came.
+    at: Instant,
+    /// How often it was answered.
+    answers: u8,
+    alarm: Alarm,
+}
+
+impl Default for Half {
+    fn default() -> Self {
+        let any = core::net::SocketAddr::from(([0; 4], 0));
+        let options = wire::tcp::Options::NONE;
+        let syn = Header {
+            src_port: 0,
+            dst_port: 0,
+            seq: 0,
+            ack: 0,
+            flags: Flags::SYN,
+            window: 0,
+            urgent: 0,
+            options,
+        };
+        Self::new(Ends::new(any, any, 0), Look::default(), &syn, 0, 0, Instant::START)
+    }
+}
+
+impl Wakes for Half {
+    fn alarm(&mut self) -> &mut Alarm {
+        &mut self.alarm
+    }
+}
+
+impl Half {
+    /// Of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
+    pub(super) fn new(ends: Ends, look: Look, syn: &Header, iss: u32, clock: u32, at: Instant) -> Self {
+        Self { ends, look, syn: *syn, iss, clock, at, answers: 1, alarm: Alarm::default() }
+    }
+
+    /// The connection, as it was when the SYN had been answered for the last time.
+    pub(super) fn revive(&self, settings: Settings) -> Tcb {
+        let mut tcb = self.begin(settings);
+        let mut now = self.at;
+        for _ in 1..self.answers {
+            tcb.output(now, &mut |_| ());
+            now = tcb.deadline();
+            tcb.expire(now);
+        }
+        tcb.output(now, &mut |_| ());
+        tcb
+    }
+
+    /// The connection, its SYN not answered yet.
+    pub(super) fn begin(&self, settings: Settings) -> Tcb {
+        let ports = (self.ends.local_port, self.ends.remote_port);
+        let segment = Segment { header: &self.syn, payload: &[], is_marked: false };
+        Tcb::answer(settings, ports, self.iss, Stamps::from(self.clock), &segment, self.at)
+    }
+
+    /// The SYN is answered once more; `None` if that was often enough.
+    pub(super) fn answered_again(&mut self) -> Option<()> {
+        self.answers += 1;
+        (self.answers <= ANSWERS_MAX).then_some(())
+    }
+}
