@@ -249,6 +249,7 @@ fn ended(tcb: &Tcb) -> Result<(), Error> {
         Some(Ended::Refused) => Err(Error::Refused),
         Some(Ended::Reset) => Err(Error::Reset),
         Some(Ended::TimedOut) => Err(Error::TimedOut),
+        Some(Ended::Unreachable) => Err(Error::Unreachable),
         Some(Ended::Aborted) => Err(Error::Aborted),
         None if tcb.state() == State::Closed => Err(Error::Closed),
         None => Ok(()),

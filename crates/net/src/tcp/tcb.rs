@@ -7,6 +7,8 @@
 //! ```
 
 mod arrive;
+mod error;
+mod info;
 mod control;
 mod keep;
 mod options;
@@ -27,6 +29,8 @@ use super::settings::{Ecn, Settings};
 use crate::time::Instant;
 
 pub use self::arrive::Answer;
+pub use self::error::PathError;
+pub use self::info::{Info, Tally};
 pub use self::options::Stamps;
 
 use self::keep::Keep;
@@ -68,6 +72,8 @@ pub enum Ended {
     Reset,
     /// Nothing was heard for too long.
     TimedOut,
+    /// Nothing was heard for too long, and a router has said why: no way leads there.
+    Unreachable,
     /// We have given it up.
     Aborted,
 }
@@ -150,6 +156,9 @@ pub struct Tcb {
     timers: Timers,
     keep: Keep,
     ecn: Marks,
+    tally: Tally,
+    /// What a router has said of the path, though it did not end the connection.
+    doubt: Option<PathError>,
 }
 
 /// Whether there is something to acknowledge.
@@ -245,6 +254,8 @@ impl Tcb {
             timers: Timers::default(),
             keep: Keep::default(),
             ecn: Marks::default(),
+            tally: Tally::default(),
+            doubt: None,
         }
     }
 

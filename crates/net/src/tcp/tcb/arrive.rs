@@ -25,6 +25,7 @@ impl Tcb {
     /// Takes a segment in.
     #[must_use]
     pub fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> Answer {
+        self.tally.came(segment);
         let verdict = match self.state {
             State::Closed => Err(Answer::Reset),
             State::SynSent => self.arrive_at_syn_sent(segment, now),
@@ -270,6 +271,8 @@ impl Tcb {
         let fin_arrived = self.is_ended && self.sent.first().is_after(queued_end);
         let bytes = self.sent.first().min(queued_end).since(had_bytes);
         self.outgoing.forget(bytes as usize);
+        self.doubt = self.doubt.filter(|_| heard.acknowledged == 0);
+        self.tally.bytes_acknowledged += u64::from(bytes);
         if self.ecn.is_on && segment.header.flags.contains(Flags::ECE) && heard.acknowledged > 0 {
             self.was_marked();
         }
@@ -357,7 +360,8 @@ impl Tcb {
             self.end(Some(Ended::Aborted));
             return Err(Answer::Reset);
         }
-        let right = self.receive.next() + self.window();
+        let next = self.receive.next();
+        let right = next + self.window();
         let room = right.since(seq) as usize;
         let bytes = &segment.payload[..segment.payload.len().min(room)];
         let is_whole = bytes.len() == segment.payload.len();
@@ -368,6 +372,8 @@ impl Tcb {
         //= https://www.rfc-editor.org/rfc/rfc5681#section-4.2
         //# A TCP receiver SHOULD send an immediate duplicate ACK when an out-
         //# of-order segment arrives.
+        self.tally.bytes_received += arrived.readable as u64;
+        self.tally.out_of_order += u64::from(seq.is_after(next));
         if arrived.is_odd && !self.agreed.sack && self.ack == Ack::Now {
             self.duplicates = self.duplicates.saturating_add(1);
         }

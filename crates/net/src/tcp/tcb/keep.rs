@@ -9,7 +9,7 @@ pub(super) struct Keep {
     /// When something of it came last.
     heard: Instant,
     /// Questions since then.
-    asked: u8,
+    pub(super) asked: u8,
     /// Another is to be sent.
     pub(super) asks: bool,
     /// Since when it has not acknowledged what it should.

@@ -14,6 +14,8 @@ pub(super) struct Agreed {
     pub(super) mss: u16,
     /// By how many bits windows are shifted: those we say, those the other end says.
     pub(super) shift: (u8, u8),
+    /// Whether they are, if only by none.
+    pub(super) is_scaled: bool,
     /// Each segment bears timestamps.
     pub(super) timestamps: bool,
     /// Selective acknowledgments are understood.
@@ -36,7 +38,7 @@ const OUTDATED: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 impl Agreed {
     pub(super) const fn none() -> Self {
-        Self { mss: MSS_DEFAULT, shift: (0, 0), timestamps: false, sack: false }
+        Self { mss: MSS_DEFAULT, shift: (0, 0), is_scaled: false, timestamps: false, sack: false }
     }
 
     /// Bytes of options in each segment with data.
@@ -96,8 +98,7 @@ impl Tcb {
         let offers = |agreed: bool, wanted: bool| if is_answer { agreed } else { wanted && !is_plain };
         Options {
             mss: Some(settings.mss),
-            window_scale: offers(self.agreed.shift != (0, 0), settings.extensions)
-                .then(|| shift_of(settings)),
+            window_scale: offers(self.agreed.is_scaled, settings.extensions).then(|| shift_of(settings)),
             sack_permitted: offers(self.agreed.sack, settings.sack),
             timestamps: offers(self.agreed.timestamps, settings.extensions)
                 .then(|| (self.stamps.at(now), self.stamps.echo())),
@@ -129,6 +130,7 @@ impl Tcb {
         let theirs = options.window_scale.unwrap_or(0).min(SHIFT_MAX);
         self.agreed = Agreed {
             mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
+            is_scaled,
             shift: if is_scaled { (shift_of(&settings), theirs) } else { (0, 0) },
             timestamps: takes && settings.extensions && options.timestamps.is_some(),
             sack: takes && settings.sack && options.sack_permitted,

@@ -78,6 +78,7 @@ impl Tcb {
         if !is_first {
             self.recovery.sends_again(self.stamps.at(now));
         }
+        self.tally.sent(false, !is_first);
         self.sent.send(self.iss, self.iss + 1, now);
         self.ack = Ack::None;
         wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
@@ -160,6 +161,7 @@ impl Tcb {
             self.recovery.sends_again(self.stamps.at(now));
         }
         let header = self.acknowledging(flags, start, now);
+        self.tally.sent(data_end.is_after(start), is_again);
         self.sent.send(start, end, now);
         let front = self.sent.first().max(self.stream());
         let payload = self.outgoing.read(start.since(front) as usize, data_end.since(start) as usize);
@@ -190,6 +192,7 @@ impl Tcb {
 
     fn send_bare(&mut self, seq: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         let header = self.acknowledging(Flags::ACK, seq, now);
+        self.tally.sent(false, false);
         wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
     }
 
@@ -230,6 +233,8 @@ impl Tcb {
     /// The window as it stands in a header, which is a promise.
     fn window_to_say(&mut self, shift: u8) -> u16 {
         let said = u16::try_from(self.window() >> shift).unwrap_or(u16::MAX);
+        let was_open = self.promised.is_after(self.receive.next());
+        self.tally.zero_windows += u64::from(said == 0 && was_open);
         self.promised = self.promised.max(self.receive.next() + (u32::from(said) << shift));
         said
     }

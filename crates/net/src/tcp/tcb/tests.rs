@@ -1,4 +1,6 @@
 mod change;
+mod error;
+mod info;
 mod lone;
 mod states;
 mod syn;

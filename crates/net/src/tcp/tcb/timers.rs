@@ -53,7 +53,7 @@ impl Tcb {
             return self.end(None);
         }
         if due(&mut self.timers.establish) {
-            return self.end(Some(Ended::TimedOut));
+            return self.end(Some(self.silence()));
         }
         if due(&mut self.timers.give_up) {
             return self.give_up(Ended::TimedOut);
@@ -79,7 +79,7 @@ impl Tcb {
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
     fn time_out(&mut self) {
         if self.rtt.backoffs() >= self.settings.retransmissions_max {
-            return self.give_up(Ended::TimedOut);
+            return self.give_up(self.silence());
         }
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();

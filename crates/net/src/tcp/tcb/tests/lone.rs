@@ -6,7 +6,7 @@ use super::super::*;
 use wire::tcp::Options;
 
 /// Our initial sequence number, and the other end's.
-const OURS: u32 = 1000;
+pub(super) const OURS: u32 = 1000;
 const THEIRS: u32 = u32::MAX - 10;
 
 /// One end, and what it has sent.

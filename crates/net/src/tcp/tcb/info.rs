@@ -1,0 +1,135 @@
+//! What `TCP_INFO` of FreeBSD and Linux and `ss -ti` say of a connection.
+
+use super::{Keep, Segment, State, Tcb};
+use crate::time::Duration;
+
+/// A connection as it is now. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Where it is in its life.
+    pub state: State,
+    /// Segments bear timestamps.
+    pub timestamps: bool,
+    /// Selective acknowledgments are understood.
+    pub sack: bool,
+    /// By how many bits windows are shifted, the other end's and ours, if they are.
+    pub window_scale: Option<(u8, u8)>,
+    /// Marks of routers are understood.
+    pub ecn: bool,
+    /// How long is waited for an acknowledgment now.
+    pub rto: Duration,
+    /// How often in a row that was in vain.
+    pub backoffs: u8,
+    /// Questions in a silence that are not answered.
+    pub probes: u8,
+    /// The smoothed round trip, its deviation, and the shortest; none before the first.
+    pub rtt: Option<Duration>,
+    /// See [`Self::rtt`].
+    pub rtt_variation: Option<Duration>,
+    /// See [`Self::rtt`].
+    pub rtt_least: Option<Duration>,
+    /// Payload of the longest segment that is sent.
+    pub snd_mss: u32,
+    /// Payload of the longest segment that has come, or that was asked for.
+    pub rcv_mss: u32,
+    /// `cwnd`.
+    pub snd_cwnd: u32,
+    /// `ssthresh`; `u32::MAX` before the first loss.
+    pub snd_ssthresh: u32,
+    /// What the other end takes.
+    pub snd_wnd: u32,
+    /// What we take.
+    pub rcv_wnd: u32,
+    /// The first byte that is not acknowledged.
+    pub snd_una: u32,
+    /// Behind the last byte that was sent.
+    pub snd_nxt: u32,
+    /// The next byte that is expected.
+    pub rcv_nxt: u32,
+    /// Sent and not acknowledged.
+    pub unacknowledged: u32,
+    /// Of these, what the other end has behind a gap.
+    pub sacked: u32,
+    /// Of these, what is taken for lost and not sent again.
+    pub lost: u32,
+    /// Not sent yet.
+    pub unsent: u32,
+    /// Losses are being repaired.
+    pub recovers: bool,
+    /// What has happened so far.
+    pub tally: Tally,
+}
+
+/// Counts of one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Segments that have come, and of these, those with data.
+    pub segments_in: u64,
+    /// See [`Self::segments_in`].
+    pub data_segments_in: u64,
+    /// Segments that were sent, and of these, those with data.
+    pub segments_out: u64,
+    /// See [`Self::segments_out`].
+    pub data_segments_out: u64,
+    /// Segments that were sent again.
+    pub retransmitted: u64,
+    /// Bytes that the other end has acknowledged.
+    pub bytes_acknowledged: u64,
+    /// Bytes that have come in order.
+    pub bytes_received: u64,
+    /// Segments that have come out of order.
+    pub out_of_order: u64,
+    /// Times that our window has closed.
+    pub zero_windows: u64,
+}
+
+impl Tally {
+    pub(super) fn came(&mut self, segment: &Segment<'_>) {
+        self.segments_in += 1;
+        self.data_segments_in += u64::from(!segment.payload.is_empty());
+    }
+
+    pub(super) fn sent(&mut self, has_data: bool, is_again: bool) {
+        self.segments_out += 1;
+        self.data_segments_out += u64::from(has_data);
+        self.retransmitted += u64::from(is_again);
+    }
+}
+
+impl Tcb {
+    /// What there is to know.
+    #[must_use]
+    pub fn info(&self) -> Info {
+        let Self { agreed, rtt, congestion, sent, keep: Keep { asked, .. }, .. } = self;
+        let (ours, theirs) = agreed.shift;
+        let behind = sent.behind();
+        Info {
+            state: self.state,
+            timestamps: agreed.timestamps,
+            sack: agreed.sack,
+            window_scale: agreed.is_scaled.then_some((theirs, ours)),
+            ecn: self.ecn.is_on && self.state >= State::Established,
+            rto: rtt.rto(),
+            backoffs: rtt.backoffs(),
+            probes: *asked,
+            rtt: rtt.smoothed(),
+            rtt_variation: rtt.variation(),
+            rtt_least: rtt.least(),
+            snd_mss: self.mss(),
+            rcv_mss: self.settings.mss.into(),
+            snd_cwnd: congestion.window(),
+            snd_ssthresh: congestion.threshold(),
+            snd_wnd: self.right_edge.since(sent.first()),
+            rcv_wnd: self.window(),
+            snd_una: sent.first().0,
+            snd_nxt: behind.0,
+            rcv_nxt: self.receive.next().0,
+            unacknowledged: sent.unacknowledged(),
+            sacked: sent.sacked(),
+            lost: sent.lost(),
+            unsent: self.queued_end().since(behind),
+            recovers: self.recovery.is_on(),
+            tally: self.tally,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What routers say.
+
+use core::time::Duration;
+
+use super::super::*;
+use super::lone::{Lone, OURS};
+use super::{DELAY, Pair, bytes};
+use State::*;
+
+#[test]
+fn a_hard_error_about_what_is_under_way_ends_what_does_not_stand_yet() {
+    let mut end = Lone::in_state(SynSent, Settings::default());
+    for seq in [OURS - 1, OURS + 1] {
+        end.tcb.path_error(seq, PathError::Hard);
+        assert_eq!(end.tcb.state(), SynSent, "it is not about our SYN");
+    }
+    end.tcb.path_error(OURS, PathError::Soft);
+    assert_eq!(end.tcb.state(), SynSent);
+    end.tcb.path_error(OURS, PathError::Hard);
+    assert_eq!((end.tcb.state(), end.tcb.ended()), (Closed, Some(Ended::Refused)));
+}
+
+#[test]
+fn a_connection_that_stands_goes_on_and_the_error_is_told_if_it_ends_in_silence() {
+    for error in [PathError::Hard, PathError::Soft] {
+        let mut end = Lone::in_state(Established, Settings::default());
+        end.tcb.send(b"hello?");
+        end.sends();
+        end.tcb.path_error(OURS + 1, error);
+        assert_eq!(end.tcb.state(), Established);
+        end.waits(Duration::from_secs(3600));
+        assert_eq!(end.tcb.ended(), Some(Ended::Unreachable));
+    }
+}
+
+#[test]
+fn an_answer_takes_the_doubt_away() {
+    let mut end = Lone::in_state(Established, Settings::default());
+    end.tcb.send(b"hello?");
+    end.sends();
+    end.tcb.path_error(OURS + 1, PathError::Soft);
+    assert!(end.gets(". 1:1(0) ack 7").is_empty());
+    end.tcb.send(b"hello?");
+    end.sends();
+    end.waits(Duration::from_secs(3600));
+    assert_eq!(end.tcb.ended(), Some(Ended::TimedOut));
+}
+
+#[test]
+fn segments_that_are_too_long_for_the_path_are_sent_again_shorter() {
+    let mut pair = Pair::established();
+    let cwnd = pair.ends[0].info().snd_cwnd;
+    pair.ends[0].send(&bytes(4000));
+    pair.flush();
+    pair.wire[1].clear();
+    let una = pair.ends[0].info().snd_una;
+    pair.ends[0].path_error(una, PathError::TooBig(1000));
+    // A router that says less than any path takes lies, and one that says more says nothing.
+    pair.ends[0].path_error(una, PathError::TooBig(2000));
+    pair.seen.clear();
+    pair.flush();
+    let lens: Vec<_> = pair.seen.iter().map(|(_, _, len)| *len).collect();
+    assert_eq!(lens, [988, 988, 920, 988]);
+    assert_eq!(pair.ends[0].info().snd_cwnd, cwnd, "that was no congestion");
+    pair.run_for(20 * DELAY);
+    assert_eq!(pair.ends[1].readable(), 4000);
+    pair.ends[0].path_error(pair.ends[0].info().snd_nxt - 1, PathError::TooBig(68));
+    assert_eq!(pair.ends[0].info().snd_mss, 988, "it is not about what is under way");
+    pair.ends[0].send(b"x");
+    pair.flush();
+    pair.ends[0].path_error(pair.ends[0].info().snd_una, PathError::TooBig(68));
+    assert_eq!(pair.ends[0].info().snd_mss, 216 - 12);
+}
