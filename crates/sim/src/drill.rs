@@ -8,15 +8,28 @@
 //! It is as strict as packetdrill, and in one point stricter: a packet of the connection that no line expects is a
 //! failure also behind the last line that expects one, until the program begins to clean up.
 
-mod build;
-mod clock;
-mod compare;
-mod conn;
-mod ends;
-mod lab;
 mod play;
+mod clock;
+// the wire
+mod lab;
+mod ends;
+mod conn;
+mod build;
 mod seen;
+mod compare;
+// the program
+mod pending;
+mod calls;
+mod program;
+mod options;
+mod expr;
+mod errno;
+// what else there is
 mod shell;
+mod sysctl;
+mod sockstat;
+mod assert;
+mod formula;
 
 use core::fmt;
 

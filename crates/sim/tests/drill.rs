@@ -1,6 +1,7 @@
 //! Scripts of packetdrill, run against the stack: our own, and those of folders that `DRILL_SCRIPTS` names.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot read its files fails")]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use drill::Script;
@@ -35,6 +36,29 @@ fn scripts_that_demand_something_else_do_not_pass() {
             assert!(run(&mutant.script, &Setup::default()).is_err(), "{}:{mutant}", path.display());
         }
     }
+}
+
+#[test]
+fn scripts_of_others_pass() {
+    let folders = std::env::var_os("DRILL_SCRIPTS").unwrap_or_default();
+    let mut paths = Vec::new();
+    std::env::split_paths(&folders)
+        .filter(|folder| folder.is_dir())
+        .for_each(|folder| walk(&folder, &mut paths));
+    if paths.is_empty() {
+        let why = "DRILL_SCRIPTS names no folder of packetdrill scripts";
+        let _ = writeln!(std::io::stderr(), "SKIPPED: scripts of others: {why}");
+        return;
+    }
+    paths.sort();
+    let scripts: Vec<_> = paths.into_iter().map(read).collect();
+    let failure = |(path, script): &(PathBuf, Script)| {
+        let failure = run(script, &Setup::default()).err()?;
+        Some(format!("{}:{failure}", path.display()))
+    };
+    let failures: Vec<String> = scripts.iter().filter_map(failure).collect();
+    let (failed, all) = (failures.len(), scripts.len());
+    assert!(failures.is_empty(), "{failed} of {all} failed:\n{}", failures.join("\n"));
 }
 
 /// Our own scripts, and where they are.

@@ -1,24 +1,33 @@
-//! `drill`: scripts of packetdrill. They are read and checked; nothing runs them yet.
+//! `drill`: scripts of packetdrill, read and run against the stack in this process, in virtual time.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
 
 use clap::Args;
+use drill::Script;
+use drill::script::IpVersion;
+use sim::drill::Setup;
+use sim::mem::Rss;
 
 use super::Failure;
 use crate::term::Term;
 
 pub(crate) const HELP: &str = "\
-Scripts are in the language of packetdrill, with the extensions of its nplab fork that scripts for TCP use.
-Running them is not there yet: -n is needed, and checks that they can be read.
+Scripts are in the language of packetdrill, with the extensions of its nplab fork that scripts for TCP use. Each runs
+against a host of its own, in this process and in virtual time: no interface, no privilege and no waiting is needed.
 
-  pantala drill -n FILE.pkt            one script
-  pantala drill -n FOLDER              all *.pkt below a folder
-  pantala drill -n -v FILE.pkt         each error with its line and a caret
-  pantala drill -n -D FreeBSD FOLDER   with the branches of #ifdef FreeBSD
+  pantala drill FILE.pkt               one script
+  pantala drill -j 2 FOLDER            all *.pkt below a folder, two at a time
+  pantala drill --cpus 8 FOLDER        on hosts with eight CPUs
+  pantala drill -n -v FILE.pkt         only read it; each error with its line and a caret
+  pantala drill -D FreeBSD FOLDER      with the branches of #ifdef FreeBSD
 
-One line for each error, FILE:LINE:COLUMN: what is wrong; the last line says how many were read and how many could not be.
-Exit codes: 0 all were read, 1 one could not be, 2 the command line was not understood.";
+One line for each failure, FILE:LINE: what was expected, and what came; the last line says how many passed and failed.
+A script that cannot be read has failed.
+Exit codes: 0 all passed, 1 one failed, 2 the command line was not understood.";
 
 /// What `drill` is given.
 #[derive(Debug, Args)]
@@ -26,12 +35,24 @@ pub(crate) struct Drill {
     /// Only read the scripts, and say what is wrong with them
     #[arg(short = 'n', long = "check")]
     check: bool,
-    /// Show the line of each error, with a caret
+    /// Show the line of what cannot be read, with a caret
     #[arg(short, long)]
     verbose: bool,
     /// What #ifdef finds defined
     #[arg(short = 'D', value_name = "NAME", default_value = drill::STANDARD)]
     defined: Vec<String>,
+    /// Scripts that run at a time
+    #[arg(short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// CPUs of the hosts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    cpus: u16,
+    /// Packets come by any ring, not by that of the CPU that owns them
+    #[arg(long)]
+    any_ring: bool,
+    /// Scripts that do not say which version of IP they are for run with IPv6
+    #[arg(short = '6')]
+    ipv6: bool,
     /// Scripts, and folders of scripts (*.pkt)
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -43,52 +64,84 @@ enum Problem {
     Missing(PathBuf, String),
     /// It cannot be understood.
     Wrong(Box<drill::Error>),
+    /// The stack does not do what it demands.
+    Unmet(PathBuf, sim::drill::Failure),
 }
 
 impl Drill {
     pub(crate) fn run(&self, json: bool, term: &mut Term) -> Result<(), Failure> {
-        if !self.check {
-            return Err(Failure::usage("drill: scripts can be read, not yet run; -n reads them"));
-        }
-        let (mut read, mut failed) = (0, 0);
-        let mut problems = Vec::new();
-        for path in &self.paths {
-            let mut scripts = Vec::new();
-            if let Err(problem) = find(path, &mut scripts) {
-                failed += 1;
-                problems.push(problem);
-            }
-            for script in scripts {
-                let wrong = self.read(&script);
-                *(if wrong.is_empty() { &mut read } else { &mut failed }) += 1;
-                if !json {
-                    wrong.iter().for_each(|problem| term.complain(&self.shown(problem)));
-                }
-                problems.extend(wrong);
-            }
-        }
+        let mut scripts = Vec::new();
+        let missing: Vec<Problem> =
+            self.paths.iter().filter_map(|path| find(path, &mut scripts).err()).collect();
+        let mut results = self.run_all(&scripts);
+        let failed = results.iter().filter(|problems| !problems.is_empty()).count() + missing.len();
+        let passed = scripts.len() + missing.len() - failed;
+        results.push(missing);
+        let problems: Vec<Problem> = results.into_iter().flatten().collect();
         if json {
             let list: Vec<_> = problems.iter().map(as_json).collect();
-            let all = serde_json::json!({ "read": read, "failed": failed, "problems": list });
+            let good = if self.check { "read" } else { "passed" };
+            let all = serde_json::json!({ good: passed, "failed": failed, "problems": list });
             term.show(&format!("{all:#}\n"))?;
         } else {
-            let missing = problems.iter().filter(|problem| matches!(problem, Problem::Missing(..)));
-            missing.for_each(|problem| term.complain(&self.shown(problem)));
-            term.show(&format!("{read} read, {failed} could not be read\n"))?;
+            problems.iter().for_each(|problem| term.complain(&self.shown(problem)));
+            term.show(&match self.check {
+                true => format!("{passed} read, {failed} could not be read\n"),
+                false => format!("{passed} passed, {failed} failed\n"),
+            })?;
         }
         if failed == 0 { Ok(()) } else { Err(Failure::Said) }
     }
 
-    fn read(&self, path: &Path) -> Vec<Problem> {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(why) => return vec![Problem::Missing(path.to_owned(), why.to_string())],
+    /// What is wrong with each of the scripts, in their order.
+    fn run_all(&self, scripts: &[PathBuf]) -> Vec<Vec<Problem>> {
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(script) = scripts.get(at) else { return };
+                        let problems = self.try_one(script);
+                        if let Ok(mut results) = results.lock() {
+                            results.push((at, problems));
+                        }
+                    }
+                });
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_default();
+        results.sort_by_key(|(at, _)| *at);
+        results.into_iter().map(|(_, problems)| problems).collect()
+    }
+
+    fn try_one(&self, path: &Path) -> Vec<Problem> {
+        let script = match self.read(path) {
+            Ok(script) => script,
+            Err(problems) => return problems,
         };
-        let defined: Vec<&str> = self.defined.iter().map(String::as_str).collect();
-        match drill::parse(&path.display().to_string(), &String::from_utf8_lossy(&bytes), &defined) {
-            Ok(_) => Vec::new(),
-            Err(errors) => errors.into_iter().map(|error| Problem::Wrong(Box::new(error))).collect(),
+        if self.check {
+            return Vec::new();
         }
+        let result = sim::drill::run(&script, &self.setup());
+        result.err().map(|failure| Problem::Unmet(path.to_owned(), failure)).into_iter().collect()
+    }
+
+    fn setup(&self) -> Setup {
+        Setup {
+            cpus: self.cpus,
+            rss: if self.any_ring { Rss::Wrong } else { Rss::Right },
+            version: if self.ipv6 { IpVersion::Ipv6 } else { IpVersion::Ipv4 },
+            ..Setup::default()
+        }
+    }
+
+    fn read(&self, path: &Path) -> Result<Script, Vec<Problem>> {
+        let bytes = fs::read(path).map_err(|why| vec![Problem::Missing(path.to_owned(), why.to_string())])?;
+        let defined: Vec<&str> = self.defined.iter().map(String::as_str).collect();
+        drill::parse(&path.display().to_string(), &String::from_utf8_lossy(&bytes), &defined)
+            .map_err(|errors| errors.into_iter().map(|error| Problem::Wrong(Box::new(error))).collect())
     }
 
     fn shown(&self, problem: &Problem) -> String {
@@ -96,6 +149,7 @@ impl Drill {
             Problem::Missing(path, why) => format!("{}: {why}", path.display()),
             Problem::Wrong(error) if self.verbose => error.to_string(),
             Problem::Wrong(error) => error.line(),
+            Problem::Unmet(path, failure) => format!("{}:{failure}", path.display()),
         }
     }
 }
@@ -140,6 +194,13 @@ fn as_json(problem: &Problem) -> serde_json::Value {
             "column": error.column,
             "message": error.message,
             "help": error.expected.iter().chain(&error.help).cloned().collect::<Vec<_>>().join("; "),
+        }),
+        Problem::Unmet(path, failure) => serde_json::json!({
+            "file": path.display().to_string(),
+            "line": failure.pos.line,
+            "column": failure.pos.column,
+            "message": failure.message,
+            "help": "",
         }),
     }
 }

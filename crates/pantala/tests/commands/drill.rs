@@ -1,4 +1,4 @@
-//! `drill -n`: scripts are read, and what is wrong with them is said.
+//! `drill`: scripts are read and run, and what is wrong with them is said.
 
 use pantala::Exit;
 
@@ -57,14 +57,38 @@ fn branches_are_chosen_by_name() {
 }
 
 #[test]
-fn what_is_not_there_could_not_be_read_and_without_n_nothing_is_done() {
+fn what_is_not_there_could_not_be_read() {
     let folder = Folder::new();
     let name = folder.path().display();
     let said = pantala(&format!("drill -n {name} {name}/x.pkt"));
     assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, "0 read, 2 could not be read\n"));
     assert!(said.err.contains("no script (*.pkt) is in this folder"), "{}", said.err);
     assert!(said.err.contains("x.pkt: No such file"), "{}", said.err);
-    let said = pantala(&format!("drill {name}"));
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Usage, ""));
-    assert!(said.err.contains("not yet run; -n reads them"), "{}", said.err);
+}
+
+/// A closed port resets what comes; the second says that it does not.
+const MET: &str = "0 < S 7:7(0) win 1000\n+0 > R. 0:0(0) ack 8 win 0\n";
+const UNMET: &str = "0 < S 7:7(0) win 1000\n+0 > R. 0:0(0) ack 9 win 0\n";
+
+#[test]
+fn scripts_run_and_each_that_fails_is_one_line_with_what_was_expected_and_what_came() {
+    let folder = Folder::new();
+    let name = folder.path().display();
+    for (script, text) in [("a", MET), ("b", UNMET), ("c", WRONG), ("d", MET)] {
+        std::fs::write(folder.path().join(format!("{script}.pkt")), text).unwrap();
+    }
+    for options in ["", "-j 3", "--cpus 4 --any-ring", "-6"] {
+        let said = pantala(&format!("drill {options} {name}"));
+        assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, "2 passed, 2 failed\n"), "{options}");
+        let lines: Vec<&str> = said.err.lines().collect();
+        assert_eq!(lines.len(), 3, "{}", said.err);
+        assert!(lines[0].starts_with(&format!("{name}/b.pkt:2: expected > R. 0:0(0) ack 9 win 0; came > ")));
+        assert!(lines[0].ends_with(": ack 8, not 9"), "{}", lines[0]);
+        assert!(lines[1].starts_with(&format!("{name}/c.pkt:2:4: ")), "{}", lines[1]);
+    }
+    assert_eq!(pantala(&format!("drill {name}/a.pkt")).exit, Exit::Ok);
+    let said = pantala(&format!("drill --json {name}"));
+    let answer: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&answer["passed"], &answer["failed"]), (&2.into(), &2.into()));
+    assert_eq!((&answer["problems"][0]["line"], &answer["problems"][0]["column"]), (&2.into(), &4.into()));
 }

@@ -59,6 +59,11 @@ impl When {
         Self { from: from.saturating_sub(tolerated), to: to + tolerated, any: false }
     }
 
+    /// At `end`, for what began after an event at `last`.
+    pub(super) fn at(end: Duration, last: Duration, tolerance: Tolerance) -> Self {
+        Self::of(Time::Absolute(end), last, tolerance)
+    }
+
     /// The last moment at which it may happen.
     pub(super) const fn latest(self) -> Duration {
         self.to
@@ -80,5 +85,13 @@ pub(super) fn begins(time: Time, last: Duration) -> Duration {
         Time::Absolute(at) | Time::AbsoluteRange(at, _) => at,
         Time::Relative(by) | Time::RelativeRange(by, _) => last + by,
         Time::Any => last,
+    }
+}
+
+/// When a call must return that says `end`, which is counted as its own time is.
+pub(super) fn ends(time: Time, end: Duration, last: Duration) -> Duration {
+    match time {
+        Time::Absolute(_) | Time::AbsoluteRange(..) => end,
+        Time::Relative(_) | Time::RelativeRange(..) | Time::Any => last + end,
     }
 }

@@ -3,18 +3,23 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use drill::packet::{Flags, Ports};
+use drill::packet::{Flags, Packet, Payload, Ports, SeqStart, Tcp, TcpOption, TcpOptions};
+
+/// The first port of the other end; each connection that it begins has the next.
+const REMOTE_PORT: u16 = 40_000;
 
 /// How far a connection has come, as a script's packets and calls show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// A socket was made.
+    New,
     /// It listens.
     Listening,
     /// A packet was sent to it from outside.
     Asked,
     /// It has answered with a SYN.
     Answered,
-    /// Its SYN was acknowledged.
+    /// Both ends know the other's first sequence number.
     Stands,
     /// The program has asked it to connect.
     Connecting,
@@ -27,12 +32,14 @@ pub(super) enum Phase {
 pub(super) struct Conn {
     /// How far it has come.
     pub(super) phase: Phase,
+    /// The descriptor of its socket, if it has one.
+    pub(super) fd: Option<i64>,
     /// The host's port; 0 is none.
     pub(super) local_port: u16,
     /// The other end's port; 0 is none.
     pub(super) remote_port: u16,
     /// Where the host's sequence numbers begin: in the script, and on the wire.
-    pub(super) local_isn: (u32, u32),
+    local_isn: (u32, u32),
     /// Where those of the other end begin.
     pub(super) remote_isn: u32,
     /// Time stamps that the script expected, and those that came.
@@ -43,9 +50,10 @@ pub(super) struct Conn {
 
 impl Conn {
     /// One that nothing is known of.
-    pub(super) const fn new(phase: Phase) -> Self {
+    pub(super) const fn new(phase: Phase, fd: Option<i64>) -> Self {
         Self {
             phase,
+            fd,
             local_port: 0,
             remote_port: 0,
             local_isn: (0, 0),
@@ -53,12 +61,6 @@ impl Conn {
             stamps: BTreeMap::new(),
             first_stamp: None,
         }
-    }
-
-    /// The same between these ports.
-    pub(super) const fn between(mut self, local_port: u16, remote_port: u16) -> Self {
-        (self.local_port, self.remote_port) = (local_port, remote_port);
-        self
     }
 
     /// Whether a packet from the host with these ports is of this connection.
@@ -84,16 +86,175 @@ impl Conn {
         self.stamps.get(&script).copied()
     }
 
-    /// A time stamp came where the script expected one.
-    pub(super) fn learn_stamp(&mut self, script: u32, live: u32) {
-        self.stamps.insert(script, live);
-        self.first_stamp.get_or_insert((script, live));
-    }
-
     /// The script's time stamp for one on the wire.
     pub(super) fn script_stamp(&self, live: u32) -> u32 {
         let (script, first) = self.first_stamp.unwrap_or((live, live));
         script.wrapping_add(live.wrapping_sub(first))
+    }
+
+    /// A packet goes to the host.
+    fn meet(&mut self, packet: &Packet) {
+        let Payload::Tcp(tcp) = &packet.payload else { return };
+        let flags = tcp.flags.value;
+        if self.phase == Phase::Answered && flags.contains(Flags::ACK) {
+            self.phase = Phase::Stands;
+        } else if self.phase == Phase::SynSent && flags.contains(Flags::SYN.with(Flags::ACK)) {
+            self.phase = Phase::Stands;
+            self.remote_isn = start(tcp);
+        }
+    }
+
+    /// The script expects a packet from the host.
+    fn foresee(&mut self, packet: &Packet) {
+        let Payload::Tcp(tcp) = &packet.payload else { return };
+        let flags = tcp.flags.value;
+        if self.phase == Phase::Connecting && flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
+            self.phase = Phase::SynSent;
+        }
+    }
+
+    /// A packet came from the host where the script expects one.
+    pub(super) fn hear(&mut self, demanded: &Packet, came: &Packet) {
+        let (Payload::Tcp(demanded), Payload::Tcp(came)) = (&demanded.payload, &came.payload) else { return };
+        let flags = came.flags.value;
+        let is_first = self.phase == Phase::SynSent && flags.contains(Flags::SYN);
+        if is_first || self.phase == Phase::Asked && flags.contains(Flags::SYN.with(Flags::ACK)) {
+            self.local_isn = (start(demanded), start(came));
+        }
+        if self.phase == Phase::Asked && flags.contains(Flags::SYN.with(Flags::ACK)) {
+            self.phase = Phase::Answered;
+        }
+        if let (Some(script), Some(live)) = (stamp(demanded), stamp(came)) {
+            self.stamps.insert(script, live);
+            self.first_stamp.get_or_insert((script, live));
+        }
+    }
+}
+
+/// The sequence number that a segment begins with; 0 if the script leaves it open.
+fn start(tcp: &Tcp) -> u32 {
+    match tcp.seq.start {
+        SeqStart::Relative(start) => start,
+        SeqStart::Absolute(_) | SeqStart::Any => 0,
+    }
+}
+
+/// The time stamp of a segment, if it has one.
+fn stamp(tcp: &Tcp) -> Option<u32> {
+    let TcpOptions::List(list) = &tcp.options.value else { return None };
+    list.iter().find_map(|option| match option.value {
+        TcpOption::Timestamps { val, .. } => val,
+        _ => None,
+    })
+}
+
+/// All connections that were there so far. Packets without ports are of the last.
+#[derive(Debug)]
+pub(super) struct Conns {
+    list: Vec<Conn>,
+    bind_port: u16,
+    next_port: u16,
+}
+
+impl Conns {
+    /// None.
+    pub(super) const fn new(bind_port: u16) -> Self {
+        Self { list: Vec::new(), bind_port, next_port: REMOTE_PORT }
+    }
+
+    /// A socket was made.
+    pub(super) fn make(&mut self, fd: i64) {
+        self.list.push(Conn::new(Phase::New, Some(fd)));
+    }
+
+    /// The one of a descriptor, made the last.
+    pub(super) fn turn_to(&mut self, fd: i64) -> Option<&mut Conn> {
+        let at = self.list.iter().rposition(|conn| conn.fd == Some(fd))?;
+        let conn = self.list.remove(at);
+        self.list.push(conn);
+        self.list.last_mut()
+    }
+
+    /// The one with this port of the other end has got a descriptor.
+    pub(super) fn accepted(&mut self, fd: i64, remote_port: u16) {
+        let conn = self.list.iter_mut().rev().find(|conn| conn.remote_port == remote_port);
+        if let Some(conn) = conn {
+            conn.fd = Some(fd);
+        }
+    }
+
+    /// A descriptor is closed; its number may be another socket's later.
+    pub(super) fn closed(&mut self, fd: i64) {
+        self.list.iter_mut().filter(|conn| conn.fd == Some(fd)).for_each(|conn| conn.fd = None);
+    }
+
+    /// The one that a packet goes to; a new one, if there is none.
+    pub(super) fn receiver(&mut self, packet: &Packet) -> &mut Conn {
+        let at = self.receiver_at(packet);
+        let conn = &mut self.list[at];
+        conn.meet(packet);
+        conn
+    }
+
+    fn receiver_at(&mut self, packet: &Packet) -> usize {
+        if let Some(ports) = packet.ports {
+            let ports = Ports { src: ports.dst, dst: ports.src };
+            let known = self.list.iter().rposition(|conn| conn.sends(ports));
+            return known.unwrap_or_else(|| self.called(packet, ports));
+        }
+        match self.list.last() {
+            Some(last) if last.phase != Phase::Listening && last.remote_port != 0 => self.list.len() - 1,
+            last => {
+                let known = last.map(|last| last.local_port).filter(|port| *port != 0);
+                let ports = Ports { src: known.unwrap_or(self.bind_port), dst: self.next_port };
+                self.next_port += 1;
+                self.called(packet, ports)
+            }
+        }
+    }
+
+    /// One that the other end begins with this packet.
+    fn called(&mut self, packet: &Packet, ports: Ports) -> usize {
+        let is_listened = self.list.last().is_some_and(|last| last.phase == Phase::Listening);
+        let mut conn = Conn::new(Phase::Asked, None);
+        (conn.local_port, conn.remote_port) = (ports.src, ports.dst);
+        if let (Payload::Tcp(tcp), true) = (&packet.payload, is_listened) {
+            conn.remote_isn = start(tcp);
+        }
+        self.list.push(conn);
+        self.list.len() - 1
+    }
+
+    /// The place of the one that a packet must come from.
+    pub(super) fn sender_at(&mut self, demanded: &Packet) -> Option<usize> {
+        let ports = demanded.ports.map(|ports| ports.value);
+        let known = ports.and_then(|ports| self.list.iter().rposition(|conn| conn.sends(ports)));
+        let at = known.or_else(|| self.list.len().checked_sub(1))?;
+        self.list[at].foresee(demanded);
+        Some(at)
+    }
+
+    /// The place of the last.
+    pub(super) fn last_at(&self) -> Option<usize> {
+        self.list.len().checked_sub(1)
+    }
+
+    /// The one at this place.
+    pub(super) fn at(&mut self, at: usize) -> &mut Conn {
+        &mut self.list[at]
+    }
+
+    /// Whether a packet with these ports is to be held to what is expected of the one at this place: not if it is of
+    /// another. A connection whose port was not known has it from its first packet.
+    pub(super) fn concerns(&mut self, at: usize, ports: Ports) -> bool {
+        if self.list.iter().enumerate().any(|(other, conn)| other != at && conn.sends(ports)) {
+            return false;
+        }
+        let conn = &mut self.list[at];
+        if conn.local_port == 0 && conn.remote_port == ports.dst {
+            conn.local_port = ports.src;
+        }
+        true
     }
 }
 

@@ -6,7 +6,7 @@ use drill::Script;
 use drill::script::{IpVersion, SettingValue};
 use net::tables::IfAddr;
 
-/// The port that programs bind, if a script does not say.
+/// The port that programs bind, and the one that they connect to, if a script does not say.
 const PORT: u16 = 8080;
 /// Bytes of the largest packet on the link, if a script does not say.
 const MTU: u16 = 1500;
@@ -24,6 +24,8 @@ pub(super) struct Ends {
     pub(super) gateway: IpAddr,
     /// What `bind` with `...` binds.
     pub(super) bind_port: u16,
+    /// What `connect` with `...` connects to.
+    pub(super) connect_port: u16,
     /// Bytes of the largest packet on the link.
     pub(super) mtu: u16,
 }
@@ -49,6 +51,7 @@ impl Ends {
             remote: addr(script, "remote_ip", remote)?,
             gateway: addr(script, "gateway_ip", gateway)?,
             bind_port: port("bind_port").unwrap_or(PORT),
+            connect_port: port("connect_port").unwrap_or(PORT),
             mtu: mtu.unwrap_or(if wider { MTU + 20 } else { MTU }),
         })
     }

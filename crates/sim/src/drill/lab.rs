@@ -2,7 +2,9 @@
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use net::netisr::Netisr;
 use net::time::{Duration, Instant};
 use wire::{EtherType, ip4, ip6};
 
@@ -64,7 +66,8 @@ impl Lab {
             start: Instant::START + WARM_UP,
             sent: VecDeque::new(),
         };
-        lab.run_until(Duration::ZERO);
+        lab.settle();
+        while lab.step(Duration::ZERO) {}
         lab
     }
 
@@ -80,35 +83,38 @@ impl Lab {
         self.settle();
     }
 
-    /// Lets time pass until `at`, and all that is due then be done.
-    pub(super) fn run_until(&mut self, at: Duration) {
-        let until = self.start + at;
-        loop {
-            self.settle();
-            let next = self.next_turn().max(self.now);
-            if next > until {
-                self.now = self.now.max(until);
-                return;
-            }
-            self.now = next;
-        }
+    /// Lets time pass until the host has something to do, but not beyond `until`; answers whether that came first.
+    pub(super) fn step(&mut self, until: Duration) -> bool {
+        let until = self.start + until;
+        let next = self.next_turn().max(self.now);
+        self.now = next.min(until).max(self.now);
+        self.settle();
+        next <= until
     }
 
-    /// The next packet that the host has sent, or sends until `until`.
-    pub(super) fn next_sent(&mut self, until: Duration) -> Option<Sent> {
-        let until = self.start + until;
-        loop {
-            self.settle();
-            if let Some(sent) = self.sent.pop_front() {
-                return Some(sent);
-            }
-            let next = self.next_turn().max(self.now);
-            if next > until {
-                self.now = self.now.max(until);
-                return None;
-            }
-            self.now = next;
-        }
+    /// The next packet that the host has sent to the other end.
+    pub(super) fn take_sent(&mut self) -> Option<Sent> {
+        self.sent.pop_front()
+    }
+
+    /// CPUs of the host.
+    pub(super) fn cpus(&self) -> usize {
+        self.host.cpus.len()
+    }
+
+    /// Runs `call` on a CPU in a turn of it; `None` if the CPU takes no more calls.
+    pub(super) fn call<T: Send + 'static>(
+        &mut self,
+        cpu: usize,
+        call: impl FnOnce(&mut Netisr) -> T + Send + 'static,
+    ) -> Option<T> {
+        let answer = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&answer);
+        self.host.call(cpu, move |netisr| {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(call(netisr));
+        });
+        self.settle();
+        answer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Lets the host do all that it has to do now; that takes it next to no time.

@@ -2,31 +2,32 @@
 
 use core::time::Duration;
 
-use drill::packet::{Direction, Flags, Packet, Payload, Ports, SeqStart, TcpOption, TcpOptions};
+use drill::packet::{Direction, Packet};
 use drill::script::{Action, At, Command, Event, Pos, Script};
-use drill::syscall::Call;
+use drill::syscall::{Call, Syscall};
 
 use super::build;
-use super::clock::{Tolerance, When, begins};
+use super::clock::{Tolerance, When, begins, ends};
 use super::compare::{Came, Stamps, difference};
-use super::conn::{Conn, Phase, Way};
+use super::conn::{Conns, Way};
 use super::ends::Ends;
 use super::lab::{Lab, Sent};
+use super::pending::Pending;
+use super::program::Program;
 use super::seen::Seen;
-use super::{Failure, Setup, shell};
-
-/// The first port of the other end; each connection that it begins has the next.
-const REMOTE_PORT: u16 = 40_000;
+use super::shell::{self, Order};
+use super::{Failure, Setup, assert, calls, sockstat};
 
 /// A script that is being played.
 pub(super) struct Play<'a> {
     script: &'a Script,
     ends: Ends,
     lab: Lab,
+    program: Program,
     tolerance: Tolerance,
-    /// All that were there so far; packets without ports are of the last.
-    conns: Vec<Conn>,
-    next_port: u16,
+    conns: Conns,
+    /// A call that has to wait.
+    pending: Option<Pending<'a>>,
 }
 
 impl<'a> Play<'a> {
@@ -34,8 +35,15 @@ impl<'a> Play<'a> {
     pub(super) fn new(script: &'a Script, setup: &Setup) -> Result<Self, Failure> {
         let ends = Ends::of(script, setup.version)
             .map_err(|message| Failure { pos: Pos { line: 1, column: 1 }, message })?;
-        let (lab, tolerance) = (Lab::new(&ends, setup), Tolerance::of(script));
-        Ok(Self { script, ends, lab, tolerance, conns: Vec::new(), next_port: REMOTE_PORT })
+        Ok(Self {
+            script,
+            lab: Lab::new(&ends, setup),
+            program: Program::default(),
+            tolerance: Tolerance::of(script),
+            conns: Conns::new(ends.bind_port),
+            pending: None,
+            ends,
+        })
     }
 
     /// Plays all events.
@@ -51,25 +59,34 @@ impl<'a> Play<'a> {
             }
             self.event(event)?;
         }
+        self.finish_pending()?;
         if curtain == script.events.len() {
             self.nothing_is_left(script.events.last().map_or_else(Pos::default, |event| event.time.pos))?;
         }
         script.cleanup.as_ref().map_or(Ok(()), |cleanup| self.command(cleanup))
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), Failure> {
+    fn event(&mut self, event: &'a Event) -> Result<(), Failure> {
         if let Action::Packet(packet) = &event.action
             && packet.direction == Direction::Outbound
         {
             let when = When::of(event.time.value, self.lab.now(), self.tolerance);
             return self.expect(packet, when);
         }
+        if matches!(event.action, Action::Syscall(_)) {
+            self.finish_pending()?;
+        }
+        let last = self.lab.now();
         self.wait(event)?;
         match &event.action {
             Action::Packet(packet) => self.inject(packet),
             Action::Command(command) => self.command(command),
-            Action::Syscall(call) => fail(call.call.pos, "system calls cannot be made yet"),
-            Action::Code(code) => fail(code.pos, "assertions cannot be evaluated yet"),
+            Action::Syscall(call) => self.call(call, event, last),
+            Action::Code(code) => {
+                let fd = self.conns.last_at().and_then(|at| self.conns.at(at).fd);
+                let socket = fd.and_then(|fd| self.program.sockets.get(&fd));
+                assert::check(code, socket, &mut self.lab).or_else(|(pos, message)| fail(pos, message))
+            }
         }
     }
 
@@ -77,78 +94,92 @@ impl<'a> Play<'a> {
     fn wait(&mut self, event: &Event) -> Result<(), Failure> {
         let (time, last) = (event.time.value, self.lab.now());
         let when = When::of(time, last, self.tolerance);
-        self.lab.run_until(begins(time, last));
+        let at = begins(time, last);
+        while self.lab.step(at) {
+            self.poll_pending()?;
+        }
         match when.wrong(self.lab.now()) {
             Some(wrong) => fail(event.time.pos, format!("this begins {wrong}")),
             None => Ok(()),
         }
     }
 
-    #[expect(clippy::needless_pass_by_ref_mut, reason = "commands change the host")]
     fn command(&mut self, command: &At<Command>) -> Result<(), Failure> {
-        match shell::read(&command.value.0) {
-            Ok(shell::Order::Nothing) => Ok(()),
-            Ok(_) => fail(command.pos, "commands cannot be carried out yet"),
-            Err(message) => fail(command.pos, message),
-        }
+        let order = shell::read(&command.value.0).or_else(|message| fail(command.pos, message))?;
+        let done = match order {
+            Order::Nothing => Ok(()),
+            Order::Sysctl { name, value } => self.program.sysctls.set(&name, &value),
+            Order::Sockets { port, state, count } => {
+                sockstat::check(&self.program, &mut self.lab, port, &state, &count)
+            }
+            Order::Drop { state } => sockstat::drop_all(&self.program, &mut self.lab, &state),
+        };
+        done.or_else(|message| fail(command.pos, message))
     }
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Failure> {
-        let at = self.conn_of(packet);
-        let conn = &mut self.conns[at];
-        meet(conn, packet);
+        let conn = self.conns.receiver(packet);
         let way =
             Way { src: (self.ends.remote, conn.remote_port), dst: (self.ends.local.addr, conn.local_port) };
         let bytes = build::packet(packet, way, conn).or_else(|message| fail(packet.pos, message))?;
         self.lab.inject(&bytes);
+        self.poll_pending()
+    }
+
+    fn call(&mut self, call: &'a Syscall, event: &Event, last: Duration) -> Result<(), Failure> {
+        calls::announce(call, &self.ends, &mut self.conns);
+        let end = call.end.map(|end| ends(event.time.value, end.value, last));
+        let when = end.map(|end| When::at(end, last, self.tolerance));
+        self.pending = Some(Pending::new(call, self.lab.now(), when));
+        self.poll_pending()?;
+        match &self.pending {
+            Some(pending) if pending.when.is_none() => {
+                fail(call.call.pos, format!("expected `{call}`; it has to wait"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks again for what has to wait.
+    fn poll_pending(&mut self) -> Result<(), Failure> {
+        let Some(mut pending) = self.pending.take() else { return Ok(()) };
+        let pos = pending.call.call.pos;
+        let is_done = pending
+            .poll(&mut self.program, &mut self.lab, &self.ends, &mut self.conns)
+            .or_else(|message| fail(pos, message))?;
+        if !is_done {
+            self.pending = Some(pending);
+        }
         Ok(())
     }
 
-    /// The connection that a packet to the host is of; a new one, if there is none.
-    fn conn_of(&mut self, packet: &Packet) -> usize {
-        if let Some(ports) = packet.ports {
-            let (src, dst) = (ports.dst, ports.src);
-            let known = self.conns.iter().position(|conn| conn.sends(Ports { src, dst }));
-            return known.unwrap_or_else(|| self.called(packet, dst, src));
-        }
-        match self.conns.last() {
-            Some(last) if last.phase == Phase::Listening || last.remote_port == 0 => {
-                let (remote, local) = (self.next_port, last.local_port.max(1));
-                let local = if last.local_port == 0 { self.ends.bind_port } else { local };
-                self.next_port += 1;
-                self.called(packet, remote, local)
-            }
-            Some(_) => self.conns.len() - 1,
-            None => {
-                let (remote, local) = (self.next_port, self.ends.bind_port);
-                self.next_port += 1;
-                self.called(packet, remote, local)
+    /// Waits for what has to wait.
+    fn finish_pending(&mut self) -> Result<(), Failure> {
+        while let Some(Pending { call, when: Some(when), .. }) = self.pending {
+            let until = when.latest();
+            let is_busy = self.lab.step(until);
+            self.poll_pending()?;
+            if !is_busy && self.pending.is_some() {
+                return fail(
+                    call.call.pos,
+                    format!("expected `{call}`; it waits until {:.6}", until.as_secs_f64()),
+                );
             }
         }
-    }
-
-    /// A connection that the other end begins with this packet.
-    fn called(&mut self, packet: &Packet, remote_port: u16, local_port: u16) -> usize {
-        let is_listened = self.conns.last().is_some_and(|last| last.phase == Phase::Listening);
-        let mut conn = Conn::new(Phase::Asked).between(local_port, remote_port);
-        if let (Payload::Tcp(tcp), true) = (&packet.payload, is_listened)
-            && let SeqStart::Relative(start) = tcp.seq.start
-        {
-            conn.remote_isn = start;
-        }
-        self.conns.push(conn);
-        self.conns.len() - 1
+        Ok(())
     }
 
     /// Waits for a packet, and holds it to what the script says.
     fn expect(&mut self, demanded: &Packet, when: When) -> Result<(), Failure> {
-        let at = self.sender_of(demanded)?;
+        let Some(at) = self.conns.sender_at(demanded) else {
+            return fail(demanded.pos, format!("expected {demanded}; there is no socket that could send it"));
+        };
         let Some((sent, seen)) = self.next(at, demanded.pos, when.latest())? else {
             let until = when.latest().as_secs_f64();
             return fail(demanded.pos, format!("expected {demanded}; nothing came until {until:.6}"));
         };
-        let conn = &mut self.conns[at];
-        hear(conn, demanded, &seen.packet);
+        let conn = self.conns.at(at);
+        conn.hear(demanded, &seen.packet);
         let came = seen.in_script(conn);
         let stamps = Stamps {
             tick_usecs: self.script.number("tcp_ts_tick_usecs").unwrap_or(0),
@@ -164,55 +195,31 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// The connection that a packet from the host must be of.
-    fn sender_of(&mut self, demanded: &Packet) -> Result<usize, Failure> {
-        if let Some(ports) = demanded.ports
-            && let Some(known) = self.conns.iter().position(|conn| conn.sends(ports.value))
-        {
-            return Ok(known);
-        }
-        match self.conns.last_mut() {
-            None => fail(demanded.pos, "there is no socket that could send this"),
-            Some(last) => {
-                let is_syn = matches!(&demanded.payload, Payload::Tcp(tcp)
-                    if tcp.flags.value.contains(Flags::SYN) && !tcp.flags.value.contains(Flags::ACK));
-                if is_syn && last.phase == Phase::Connecting {
-                    last.phase = Phase::SynSent;
-                }
-                Ok(self.conns.len() - 1)
-            }
-        }
-    }
-
-    /// The next packet of a connection. Those of connections that were there before are passed over.
+    /// The next packet of a connection, if it comes until then. Those of others are passed over.
     fn next(&mut self, at: usize, pos: Pos, until: Duration) -> Result<Option<(Sent, Seen)>, Failure> {
-        while let Some(sent) = self.lab.next_sent(until) {
-            let seen = match Seen::read(&sent.bytes) {
-                Ok(seen) => seen,
-                Err(why) => return fail(pos, format!("a packet came that cannot be read: {why}")),
-            };
-            let conn = &mut self.conns[at];
-            if conn.local_port == 0 && conn.remote_port == seen.ports.dst {
-                conn.local_port = seen.ports.src;
+        loop {
+            while let Some(sent) = self.lab.take_sent() {
+                match Seen::read(&sent.bytes) {
+                    Ok(seen) if self.conns.concerns(at, seen.ports) => return Ok(Some((sent, seen))),
+                    Ok(_) => {}
+                    Err(why) => return fail(pos, format!("a packet came that cannot be read: {why}")),
+                }
             }
-            if conn.sends(seen.ports) || !self.is_of_another(at, &seen) {
-                return Ok(Some((sent, seen)));
+            let is_busy = self.lab.step(until);
+            self.poll_pending()?;
+            if !is_busy {
+                return Ok(None);
             }
         }
-        Ok(None)
-    }
-
-    fn is_of_another(&self, at: usize, seen: &Seen) -> bool {
-        self.conns.iter().enumerate().any(|(other, conn)| other != at && conn.sends(seen.ports))
     }
 
     /// No packet of the connection is left that no line has expected.
     fn nothing_is_left(&mut self, pos: Pos) -> Result<(), Failure> {
-        let Some(at) = self.conns.len().checked_sub(1) else { return Ok(()) };
+        let Some(at) = self.conns.last_at() else { return Ok(()) };
         match self.next(at, pos, self.lab.now())? {
             None => Ok(()),
             Some((_, seen)) => {
-                let came = seen.in_script(&self.conns[at]);
+                let came = seen.in_script(self.conns.at(at));
                 fail(pos, format!("expected no packet any more; came {came}"))
             }
         }
@@ -227,48 +234,6 @@ fn curtain(events: &[Event]) -> usize {
         Action::Packet(_) | Action::Code(_) => false,
     };
     events.len() - events.iter().rev().take_while(cleans).count()
-}
-
-/// A packet goes to the host: what is known of its connection then.
-fn meet(conn: &mut Conn, packet: &Packet) {
-    let Payload::Tcp(tcp) = &packet.payload else { return };
-    let flags = tcp.flags.value;
-    if conn.phase == Phase::Answered && flags.contains(Flags::ACK) {
-        conn.phase = Phase::Stands;
-    } else if conn.phase == Phase::SynSent && flags.contains(Flags::SYN.with(Flags::ACK)) {
-        conn.phase = Phase::Stands;
-        if let SeqStart::Relative(start) = tcp.seq.start {
-            conn.remote_isn = start;
-        }
-    }
-}
-
-/// A packet came from the host where the script expects one: what is known of its connection then.
-fn hear(conn: &mut Conn, demanded: &Packet, came: &Packet) {
-    let (Payload::Tcp(demanded), Payload::Tcp(came)) = (&demanded.payload, &came.payload) else { return };
-    let (flags, SeqStart::Relative(live)) = (came.flags.value, came.seq.start) else { return };
-    let is_answer = conn.phase == Phase::Asked && flags.contains(Flags::SYN.with(Flags::ACK));
-    let is_first = conn.phase == Phase::SynSent && flags.contains(Flags::SYN) && conn.local_isn.1 == 0;
-    if is_answer || is_first {
-        let script = match demanded.seq.start {
-            SeqStart::Relative(script) => script,
-            SeqStart::Absolute(_) | SeqStart::Any => 0,
-        };
-        conn.local_isn = (script, live);
-    }
-    if is_answer {
-        conn.phase = Phase::Answered;
-    }
-    let stamp = |options: &TcpOptions| match options {
-        TcpOptions::List(list) => list.iter().find_map(|option| match option.value {
-            TcpOption::Timestamps { val, .. } => val,
-            _ => None,
-        }),
-        TcpOptions::Any => None,
-    };
-    if let (Some(script), Some(live)) = (stamp(&demanded.options.value), stamp(&came.options.value)) {
-        conn.learn_stamp(script, live);
-    }
 }
 
 fn fail<T>(pos: Pos, message: impl Into<String>) -> Result<T, Failure> {

@@ -1,0 +1,331 @@
+//! System calls of scripts.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use drill::syscall::{Call, Expr, ExprKind, StructKind, Syscall};
+use net::tcp::tcb::State;
+
+use super::conn::{Conns, Phase};
+use super::ends::Ends;
+use super::errno::Errno;
+use super::lab::Lab;
+use super::program::{Outcome, Program, Socket, Stage};
+use super::{expr, options};
+
+/// What a call returns that has not failed.
+#[derive(Debug)]
+pub(super) enum Value {
+    /// A number.
+    Number(i64),
+    /// A descriptor of a new socket; of one that was accepted, with whom it speaks.
+    Socket(Box<Socket>, Option<SocketAddr>),
+}
+
+/// What is known of a call from when it was asked for before.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    /// How long it has waited.
+    pub(super) waited: Duration,
+    /// Bytes that it has moved.
+    pub(super) moved: &'a mut usize,
+}
+
+/// What comes of asking: of the stack, or of the script's own mistakes.
+type Answer = Result<Outcome<Value>, String>;
+
+fn done(number: i64) -> Answer {
+    Ok(Outcome::Done(Ok(Value::Number(number))))
+}
+
+fn failed(name: &'static str) -> Answer {
+    Ok(Outcome::Done(Err(Errno(name))))
+}
+
+fn number(outcome: Outcome<i64>) -> Answer {
+    Ok(match outcome {
+        Outcome::Done(result) => Outcome::Done(result.map(Value::Number)),
+        Outcome::Waits => Outcome::Waits,
+    })
+}
+
+/// A call is about to be made: what that means for the packets that follow.
+pub(super) fn announce(call: &Syscall, ends: &Ends, conns: &mut Conns) {
+    let Some(Ok(fd)) = call.args.first().map(expr::number) else { return };
+    match call.call.value {
+        Call::Listen => {
+            if let Some(conn) = conns.turn_to(fd) {
+                conn.phase = Phase::Listening;
+            }
+        }
+        Call::Connect | Call::Sendto => {
+            let at = if call.call.value == Call::Connect { 1 } else { 4 };
+            let Some(to) = call.args.get(at) else { return };
+            let port = expr::address(to).map_or(ends.connect_port, |to| to.port());
+            if let Some(conn) = conns.turn_to(fd).filter(|conn| conn.phase == Phase::New) {
+                (conn.phase, conn.remote_port) = (Phase::Connecting, port);
+            }
+        }
+        Call::Bind => {
+            let port = call.args.get(1).and_then(|to| expr::address(to).ok()).map(|to| to.port());
+            if let Some(conn) = conns.turn_to(fd) {
+                conn.local_port = port.unwrap_or(ends.bind_port);
+            }
+        }
+        Call::Close => conns.closed(fd),
+        _ => {}
+    }
+}
+
+/// Asks for what a call asks for.
+///
+/// # Errors
+///
+/// If the script asks for something that there is not, or an answer is not the one that it demands.
+pub(super) fn ask(
+    call: &Syscall,
+    asked: Asked<'_>,
+    program: &mut Program,
+    lab: &mut Lab,
+    ends: &Ends,
+) -> Answer {
+    match call.call.value {
+        Call::Socket => return socket(&call.args),
+        Call::Poll => return poll(&call.args, asked.waited, program, lab),
+        _ => {}
+    }
+    let fd = expr::number(arg(call, 0)?)?;
+    if call.call.value == Call::Close {
+        return match program.sockets.remove(&fd) {
+            Some(socket) => {
+                socket.close(lab);
+                done(0)
+            }
+            None => failed("EBADF"),
+        };
+    }
+    let Program { sysctls, sockets } = program;
+    let Some(socket) = sockets.get_mut(&fd) else { return failed("EBADF") };
+    match call.call.value {
+        Call::Bind => {
+            let addr = addressed(arg(call, 1)?, (ends.local.addr, ends.bind_port).into())?;
+            bind(socket, addr)
+        }
+        Call::Listen => {
+            let backlog = usize::try_from(expr::number(arg(call, 1)?)?).unwrap_or(0);
+            let addr = socket.bound.unwrap_or_else(|| (ends.local.addr, ends.bind_port).into());
+            Ok(Outcome::Done(socket.listen(lab, sysctls, addr, backlog).map(Value::Number)))
+        }
+        Call::Accept | Call::Accept4 => accept(call, socket, lab),
+        Call::Connect => {
+            let remote = addressed(arg(call, 1)?, (ends.remote, ends.connect_port).into())?;
+            number(socket.connect(lab, sysctls, remote))
+        }
+        Call::Read | Call::Recv | Call::Recvfrom => receive(call, socket, lab),
+        Call::Write | Call::Send | Call::Sendto => send(call, socket, asked.moved, lab),
+        Call::Shutdown => {
+            let how = arg(call, 1)?;
+            let both = expr::has(how, "SHUT_RDWR");
+            let reading = both || expr::has(how, "SHUT_RD");
+            let writing = both || expr::has(how, "SHUT_WR");
+            Ok(Outcome::Done(socket.shutdown(lab, reading, writing).map(Value::Number)))
+        }
+        Call::Fcntl => fcntl(call, socket),
+        Call::Ioctl => ioctl(call, socket, lab),
+        Call::Setsockopt => options::set(call, socket, lab).map(numbered),
+        Call::Getsockopt => options::get(call, socket, lab, sysctls).map(numbered),
+        Call::Getsockname => name_of(call, socket, lab, false),
+        Call::Getpeername => name_of(call, socket, lab, true),
+        _ => Err(format!("{} cannot be called here", call.call.value.name())),
+    }
+}
+
+fn numbered(result: Result<i64, Errno>) -> Outcome<Value> {
+    Outcome::Done(result.map(Value::Number))
+}
+
+/// An argument of a call.
+///
+/// # Errors
+///
+/// If there are not so many.
+pub(super) fn arg(call: &Syscall, at: usize) -> Result<&Expr, String> {
+    call.args.get(at).ok_or_else(|| format!("{} needs {} arguments", call.call.value.name(), at + 1))
+}
+
+/// The address that a script gives, or this, if it leaves it open.
+fn addressed(expr: &Expr, open: SocketAddr) -> Result<SocketAddr, String> {
+    if expr::is_open(expr) { Ok(open) } else { expr::address(expr) }
+}
+
+fn socket(args: &[Expr]) -> Answer {
+    let kind = args.get(1).ok_or("socket needs three arguments")?;
+    if !expr::has(kind, "SOCK_STREAM") {
+        return Err("only sockets of TCP are there".to_owned());
+    }
+    let socket = Socket::new(expr::has(kind, "SOCK_NONBLOCK"));
+    Ok(Outcome::Done(Ok(Value::Socket(Box::new(socket), None))))
+}
+
+fn bind(socket: &mut Socket, addr: SocketAddr) -> Answer {
+    if socket.bound.is_some() || !matches!(socket.stage, Stage::Fresh) {
+        return failed("EINVAL");
+    }
+    socket.bound = Some(addr);
+    done(0)
+}
+
+fn accept(call: &Syscall, socket: &Socket, lab: &mut Lab) -> Answer {
+    let (socket, remote) = match socket.accept(lab) {
+        Outcome::Done(Ok(accepted)) => accepted,
+        Outcome::Done(Err(errno)) => return Ok(Outcome::Done(Err(errno))),
+        Outcome::Waits => return Ok(Outcome::Waits),
+    };
+    is_address(arg(call, 1)?, remote)?;
+    let mut socket = socket;
+    if call.call.value == Call::Accept4 {
+        socket.is_nonblocking = expr::has(arg(call, 3)?, "SOCK_NONBLOCK");
+    }
+    Ok(Outcome::Done(Ok(Value::Socket(Box::new(socket), Some(remote)))))
+}
+
+/// Holds an address to what the script says of it.
+fn is_address(expr: &Expr, came: SocketAddr) -> Result<(), String> {
+    match expr::is_open(expr) || expr::address(expr)? == came {
+        true => Ok(()),
+        false => Err(format!("address {came} came, not {expr}")),
+    }
+}
+
+fn name_of(call: &Syscall, socket: &Socket, lab: &mut Lab, is_peer: bool) -> Answer {
+    let ends = socket.look_at(lab, |ends, _| (ends.local(), ends.remote()));
+    let addr = match (ends, is_peer) {
+        (Some((_, remote)), true) => remote,
+        (None, true) => return failed("ENOTCONN"),
+        (Some((local, _)), false) => local,
+        (None, false) => socket.bound.ok_or("the socket has no name yet")?,
+    };
+    is_address(arg(call, 1)?, addr)?;
+    done(0)
+}
+
+fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
+    let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
+    let flags = call.args.get(3);
+    let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
+    let bytes = match socket.receive(lab, len, has("MSG_PEEK")) {
+        Outcome::Done(Ok(bytes)) => bytes,
+        Outcome::Done(Err(errno)) => return Ok(Outcome::Done(Err(errno))),
+        Outcome::Waits if has("MSG_DONTWAIT") => return failed("EWOULDBLOCK"),
+        Outcome::Waits => return Ok(Outcome::Waits),
+    };
+    if let ExprKind::Text { bytes: expected, more } = &arg(call, 1)?.kind {
+        let is_so = if *more { bytes.starts_with(expected) } else { bytes == *expected };
+        if !is_so {
+            return Err(format!("{} came, not {}", bytes.escape_ascii(), expected.escape_ascii()));
+        }
+    }
+    done(i64::try_from(bytes.len()).unwrap_or(i64::MAX))
+}
+
+fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
+    let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
+    if call.call.value == Call::Sendto && matches!(socket.stage, Stage::Fresh) {
+        return Err("data cannot be sent with the SYN".to_owned());
+    }
+    let mut bytes = match &arg(call, 1)?.kind {
+        ExprKind::Text { bytes, .. } => bytes.clone(),
+        _ => Vec::new(),
+    };
+    bytes.resize(len, 0);
+    let waits = !call.args.get(3).is_some_and(|flags| expr::has(flags, "MSG_DONTWAIT"));
+    loop {
+        let left = bytes.get(*moved..).unwrap_or_default().to_vec();
+        match socket.send(lab, left) {
+            Outcome::Done(Ok(sent)) => *moved += sent,
+            Outcome::Done(Err(_)) | Outcome::Waits if *moved > 0 && (socket.is_nonblocking || !waits) => {
+                break;
+            }
+            Outcome::Done(Err(errno)) => return Ok(Outcome::Done(Err(errno))),
+            Outcome::Waits if !waits => return failed("EWOULDBLOCK"),
+            Outcome::Waits => return Ok(Outcome::Waits),
+        }
+        if *moved == len {
+            break;
+        }
+    }
+    done(i64::try_from(*moved).unwrap_or(i64::MAX))
+}
+
+fn fcntl(call: &Syscall, socket: &mut Socket) -> Answer {
+    let flag = |name| expr::constant(name).unwrap_or(0);
+    match expr::name(arg(call, 1)?) {
+        Some("F_GETFL") => done(flag("O_RDWR") | if socket.is_nonblocking { flag("O_NONBLOCK") } else { 0 }),
+        Some("F_SETFL") => {
+            socket.is_nonblocking = expr::number(arg(call, 2)?)? & flag("O_NONBLOCK") != 0;
+            done(0)
+        }
+        Some("F_GETFD" | "F_SETFD") => done(0),
+        _ => Err(format!("{} is not known here", arg(call, 1)?)),
+    }
+}
+
+fn ioctl(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
+    let value = arg(call, 2)?;
+    match expr::name(arg(call, 1)?) {
+        Some("FIONREAD" | "SIOCINQ") => {
+            let waiting = socket.look_at(lab, |_, tcb| tcb.readable()).unwrap_or(0);
+            let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+            match expr::is_open(value) || expr::number(value)? == waiting {
+                true => done(0),
+                false => Err(format!("[{waiting}] came, not {value}")),
+            }
+        }
+        Some("FIONBIO") => {
+            socket.is_nonblocking = expr::number(value)? != 0;
+            done(0)
+        }
+        _ => Err(format!("{} is not known here", arg(call, 1)?)),
+    }
+}
+
+/// `poll([{fd=3, events=POLLIN, revents=POLLIN}], 1, 0)`; waits no longer than it says, in milliseconds.
+fn poll(args: &[Expr], waited: Duration, program: &Program, lab: &mut Lab) -> Answer {
+    let [Expr { kind: ExprKind::Array(list), .. }, _, timeout] = args else {
+        return Err("poll needs a list, its length and how long it waits".to_owned());
+    };
+    let mut came = Vec::new();
+    for item in list {
+        let item = expr::structure(item, StructKind::PollFd).ok_or("poll needs descriptors and events")?;
+        let field = |name| item.field(name).map_or(Ok(0), expr::number);
+        let events = happened(program.sockets.get(&field("fd")?), lab);
+        let always = ["POLLERR", "POLLHUP", "POLLNVAL"].iter().filter_map(|name| expr::constant(name));
+        let events = events & (field("events")? | always.sum::<i64>());
+        came.push((events, item.field("revents")));
+    }
+    let count = came.iter().filter(|(events, _)| *events != 0).count();
+    let timeout = expr::number(timeout)?;
+    let is_over = u64::try_from(timeout).is_ok_and(|timeout| waited >= Duration::from_millis(timeout));
+    if count == 0 && !is_over {
+        return Ok(Outcome::Waits);
+    }
+    for (events, expected) in came {
+        if let Some(expected) = expected.filter(|expected| !expr::is_open(expected))
+            && expr::number(expected)? != events
+        {
+            return Err(format!("revents={events:#x} came, not {expected}"));
+        }
+    }
+    done(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// What has happened on a socket, as bits of `poll`.
+fn happened(socket: Option<&Socket>, lab: &mut Lab) -> i64 {
+    let bit = |name| expr::constant(name).unwrap_or(0);
+    let Some(socket) = socket else { return bit("POLLNVAL") };
+    let Some(ready) = socket.ready(lab) else { return 0 };
+    let read = if ready.readable { bit("POLLIN") | bit("POLLRDNORM") } else { 0 };
+    let write = if ready.writable { bit("POLLOUT") } else { 0 };
+    let is_over = socket.state(lab) == Some(State::Closed);
+    read | write | if is_over { bit("POLLHUP") } else { 0 }
+}

@@ -1,0 +1,195 @@
+//! Options of sockets.
+
+use core::time::Duration;
+
+use drill::syscall::{Expr, ExprKind, StructKind, Syscall};
+use net::tcp;
+use net::tcp::congestion::Algorithm;
+use net::tcp::settings::Change;
+
+use super::calls::arg;
+use super::errno::Errno;
+use super::expr;
+use super::lab::Lab;
+use super::program::{Socket, Stage};
+use super::sysctl::Sysctls;
+
+/// Options that are only remembered.
+const REMEMBERED: &[&str] =
+    &["SO_REUSEADDR", "SO_REUSEPORT", "SO_REUSEPORT_LB", "SO_BROADCAST", "SO_NOSIGPIPE", "IPV6_V6ONLY"];
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Number(i64),
+    Error(Option<Errno>),
+    Text(&'static str),
+    Linger(Option<Duration>),
+}
+
+/// Sets an option.
+///
+/// # Errors
+///
+/// If the script does not say a value that the option can have.
+pub(super) fn set(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Result<Result<i64, Errno>, String> {
+    let name = expr::name(arg(call, 2)?).ok_or("an option has a name")?;
+    let value = arg(call, 3)?;
+    if name == "SO_LINGER" {
+        socket.linger = linger(value)?;
+        return Ok(Ok(0));
+    }
+    if name == "TCP_CONGESTION" {
+        let algorithm = match &value.kind {
+            ExprKind::Text { bytes, .. } if bytes == b"cubic" => Algorithm::Cubic,
+            ExprKind::Text { bytes, .. } if bytes == b"newreno" || bytes == b"reno" => Algorithm::NewReno,
+            _ => return Ok(Err(Errno("ENOENT"))),
+        };
+        return Ok(change(socket, lab, Change::Algorithm(algorithm)));
+    }
+    let number = expr::number(value)?;
+    if REMEMBERED.contains(&name) {
+        socket.options.insert(name, number);
+        return Ok(Ok(0));
+    }
+    if let Some(byte) = u8::try_from(number).ok().filter(|_| matches!(socket.stage, Stage::Fresh)) {
+        match name {
+            "IP_TTL" | "IPV6_UNICAST_HOPS" => socket.look.hops = byte,
+            "IP_TOS" | "IPV6_TCLASS" => socket.look.class = byte,
+            _ => {
+                return Ok(
+                    changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it))
+                );
+            }
+        }
+        return Ok(Ok(0));
+    }
+    Ok(changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it)))
+}
+
+/// What an option changes of a connection.
+fn changed(name: &str, value: i64) -> Option<Change> {
+    let is_on = value != 0;
+    let bytes = u32::try_from(value).unwrap_or(u32::MAX);
+    let secs = Duration::from_secs(u64::try_from(value).unwrap_or(0));
+    Some(match name {
+        "SO_RCVBUF" => Change::ReceiveBuffer(bytes),
+        "SO_SNDBUF" => Change::SendBuffer(bytes),
+        "SO_KEEPALIVE" => Change::KeepAlive(is_on),
+        "TCP_NODELAY" => Change::NoDelay(is_on),
+        "TCP_NOPUSH" | "TCP_CORK" => Change::Cork(is_on),
+        "TCP_NOOPT" => Change::NoOptions(is_on),
+        "TCP_MAXSEG" => Change::MaxSegment(u16::try_from(value).ok()?),
+        "TCP_KEEPIDLE" => Change::KeepIdle(secs),
+        "TCP_KEEPINTVL" => Change::KeepInterval(secs),
+        "TCP_KEEPCNT" => Change::KeepCount(u8::try_from(value).ok()?),
+        "TCP_KEEPINIT" => Change::EstablishWithin(secs),
+        "TCP_USER_TIMEOUT" => {
+            Change::UserTimeout(is_on.then(|| Duration::from_millis(u64::try_from(value).unwrap_or(0))))
+        }
+        "TCP_MAXUNACKTIME" => Change::UserTimeout(is_on.then_some(secs)),
+        _ => return None,
+    })
+}
+
+fn change(socket: &mut Socket, lab: &mut Lab, change: Change) -> Result<i64, Errno> {
+    socket.changes.push(change);
+    if let Stage::Open(cpu, id) = socket.stage {
+        lab.call(cpu, move |netisr| {
+            let now = netisr.cpu.now;
+            // One that has ended is changed no more.
+            _ = tcp::change(&mut netisr.cpu, id, |tcb| tcb.change(change, now));
+        });
+    }
+    Ok(0)
+}
+
+/// How long `close` waits, as `{onoff=1, linger=0}` says.
+fn linger(value: &Expr) -> Result<Option<Duration>, String> {
+    let value = expr::structure(value, StructKind::Linger).ok_or("SO_LINGER has two values")?;
+    let field = |name| value.field(name).map_or(Ok(0), expr::number);
+    let secs = u64::try_from(field("linger")?).unwrap_or(0);
+    Ok((field("onoff")? != 0).then(|| Duration::from_secs(secs)))
+}
+
+/// Reads an option, and holds it and its length to what the script says.
+///
+/// # Errors
+///
+/// If it is another.
+pub(super) fn get(
+    call: &Syscall,
+    socket: &mut Socket,
+    lab: &mut Lab,
+    sysctls: &Sysctls,
+) -> Result<Result<i64, Errno>, String> {
+    let name = expr::name(arg(call, 2)?).ok_or("an option has a name")?;
+    let Some(value) = read(name, socket, lab, sysctls) else { return Ok(Err(Errno("ENOPROTOOPT"))) };
+    let (expected, len) = (arg(call, 3)?, arg(call, 4)?);
+    if !expr::is_open(expected) && !is_value(expected, &value)? {
+        return Err(format!("{} came, not {expected}", shown(&value)));
+    }
+    let came = match &value {
+        Value::Number(_) | Value::Error(_) => 4,
+        Value::Text(text) => i64::try_from(text.len()).unwrap_or(0),
+        Value::Linger(_) => 8,
+    };
+    let is_open =
+        expr::is_open(len) || matches!(&len.kind, ExprKind::Array(list) if list.iter().all(expr::is_open));
+    if !is_open && expr::number(len)? != came {
+        return Err(format!("length [{came}] came, not {len}"));
+    }
+    Ok(Ok(0))
+}
+
+fn is_value(expected: &Expr, value: &Value) -> Result<bool, String> {
+    Ok(match value {
+        Value::Number(number) => expr::number(expected)? == *number,
+        Value::Error(None) => expr::name(expected).is_none() && expr::number(expected)? == 0,
+        Value::Error(Some(errno)) => expr::name(expected).is_some_and(|name| errno.is(name)),
+        Value::Text(text) => {
+            matches!(&expected.kind, ExprKind::Text { bytes, .. } if bytes == text.as_bytes())
+        }
+        Value::Linger(value) => linger(expected)? == *value,
+    })
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(number) => format!("[{number}]"),
+        Value::Error(None) => "[0]".to_owned(),
+        Value::Error(Some(errno)) => format!("[{}]", errno.0),
+        Value::Text(text) => format!("{text:?}"),
+        Value::Linger(linger) => format!("{linger:?}"),
+    }
+}
+
+fn read(name: &'static str, socket: &mut Socket, lab: &mut Lab, sysctls: &Sysctls) -> Option<Value> {
+    let settings = socket.settings(sysctls);
+    let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+    Some(Value::Number(match name {
+        "SO_ERROR" => return Some(Value::Error(socket.take_error(lab))),
+        "SO_LINGER" => return Some(Value::Linger(socket.linger)),
+        "TCP_CONGESTION" => {
+            let is_cubic = settings.algorithm == Algorithm::Cubic;
+            return Some(Value::Text(if is_cubic { "cubic" } else { "newreno" }));
+        }
+        "SO_RCVBUF" => {
+            socket.look_at(lab, |_, tcb| tcb.receive_buffer()).unwrap_or(settings.receive_buffer).into()
+        }
+        "SO_SNDBUF" => socket.look_at(lab, |_, tcb| tcb.send_buffer()).unwrap_or(settings.send_buffer).into(),
+        "SO_KEEPALIVE" => settings.keepalive.into(),
+        "SO_ACCEPTCONN" => matches!(socket.stage, Stage::Listening(_)).into(),
+        "TCP_NODELAY" => settings.nodelay.into(),
+        "TCP_NOPUSH" | "TCP_CORK" => settings.cork.into(),
+        "TCP_NOOPT" => settings.no_options.into(),
+        "TCP_KEEPIDLE" => secs(settings.keep_idle),
+        "TCP_KEEPINTVL" => secs(settings.keep_interval),
+        "TCP_KEEPCNT" => settings.keep_count.into(),
+        "TCP_KEEPINIT" => secs(settings.establish_within),
+        "IP_TTL" | "IPV6_UNICAST_HOPS" => socket.look.hops.into(),
+        "IP_TOS" | "IPV6_TCLASS" => socket.look.class.into(),
+        name if REMEMBERED.contains(&name) => socket.options.get(name).copied().unwrap_or(0),
+        _ => return None,
+    }))
+}

@@ -1,0 +1,99 @@
+//! A call that was made, and may have to wait.
+
+use core::time::Duration;
+
+use drill::syscall::Syscall;
+
+use super::calls::{self, Asked, Value};
+use super::clock::When;
+use super::conn::Conns;
+use super::ends::Ends;
+use super::errno::Errno;
+use super::expr;
+use super::lab::Lab;
+use super::program::{Outcome, Program};
+
+/// A call.
+#[derive(Debug)]
+pub(super) struct Pending<'a> {
+    /// What the script says of it.
+    pub(super) call: &'a Syscall,
+    /// When it must return, if it may wait.
+    pub(super) when: Option<When>,
+    /// When it was made.
+    began: Duration,
+    /// Bytes that it has moved so far.
+    moved: usize,
+}
+
+impl<'a> Pending<'a> {
+    /// A call that is made now.
+    pub(super) const fn new(call: &'a Syscall, now: Duration, when: Option<When>) -> Self {
+        Self { call, when, began: now, moved: 0 }
+    }
+
+    /// Asks for it, once more; answers whether it is done, as the script says.
+    pub(super) fn poll(
+        &mut self,
+        program: &mut Program,
+        lab: &mut Lab,
+        ends: &Ends,
+        conns: &mut Conns,
+    ) -> Result<bool, String> {
+        let waited = lab.now().saturating_sub(self.began);
+        let asked = Asked { waited, moved: &mut self.moved };
+        let outcome = calls::ask(self.call, asked, program, lab, ends);
+        let result = match outcome.map_err(|wrong| format!("expected `{}`; {wrong}", self.call))? {
+            Outcome::Waits => return Ok(false),
+            Outcome::Done(result) => result,
+        };
+        self.returned(result, program, conns)
+            .map_err(|came| format!("expected `{}`; came {came}", self.call))?;
+        match self.when.and_then(|when| when.wrong(lab.now())) {
+            Some(wrong) => Err(format!("expected `{}`; it returned {wrong}", self.call)),
+            None => Ok(true),
+        }
+    }
+
+    /// Holds what it returned to what the script says; the error is what came.
+    fn returned(
+        &self,
+        result: Result<Value, Errno>,
+        program: &mut Program,
+        conns: &mut Conns,
+    ) -> Result<(), String> {
+        let expected = &self.call.result;
+        let number = if expr::is_open(expected) { None } else { Some(expr::number(expected)?) };
+        let errno = self.call.errno.as_ref().map(|errno| errno.symbol.name());
+        let value = match result {
+            Err(came)
+                if number.is_none_or(|number| number == -1) && errno.is_none_or(|name| came.is(name)) =>
+            {
+                return Ok(());
+            }
+            Err(came) => return Err(format!("-1 {}", came.0)),
+            Ok(value) => value,
+        };
+        let number = number.filter(|_| errno.is_none());
+        match value {
+            Value::Number(came) if errno.is_some() || number.is_some_and(|number| number != came) => {
+                Err(came.to_string())
+            }
+            Value::Number(_) => Ok(()),
+            Value::Socket(socket, remote) => {
+                // Which number a descriptor has, the script says.
+                let fd =
+                    number.unwrap_or_else(|| (3..).find(|fd| !program.sockets.contains_key(fd)).unwrap_or(3));
+                if errno.is_some() || fd < 0 || program.sockets.contains_key(&fd) {
+                    return Err("a new descriptor".to_owned());
+                }
+                program.sockets.insert(fd, *socket);
+                match remote {
+                    Some(remote) => conns.accepted(fd, remote.port()),
+                    None => conns.make(fd),
+                }
+                Ok(())
+            }
+        }
+    }
+}

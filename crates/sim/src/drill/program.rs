@@ -1,0 +1,311 @@
+//! The program on the host: its descriptors and sockets, as FreeBSD's programs have them.
+//!
+//! The stack's own calls never wait and belong to one CPU. Here are sockets that know where theirs is, and calls that
+//! may have to wait: they are asked again until they need not.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use net::pcb::Ends;
+use net::sock::Error;
+use net::tcp::settings::{Change, Settings};
+use net::tcp::tcb::{Ended, State, Tcb};
+use net::tcp::{self, Accepted, Connect, Id, Listen, ListenerId, Look, Ready};
+
+use super::errno::Errno;
+use super::lab::Lab;
+use super::sysctl::Sysctls;
+
+/// A program.
+#[derive(Default)]
+pub(super) struct Program {
+    /// Variables of the system that it runs on.
+    pub(super) sysctls: Sysctls,
+    /// Its sockets, by the descriptors that the script knows.
+    pub(super) sockets: BTreeMap<i64, Socket>,
+}
+
+/// A socket.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Socket {
+    /// Calls that would have to wait fail.
+    pub(super) is_nonblocking: bool,
+    /// Where it was bound to.
+    pub(super) bound: Option<SocketAddr>,
+    /// What the program has changed, in that order.
+    pub(super) changes: Vec<Change>,
+    /// Options that were set, to be read back.
+    pub(super) options: BTreeMap<&'static str, i64>,
+    /// How its packets look.
+    pub(super) look: Look,
+    /// How long `close` waits; at once and with a reset if it does not.
+    pub(super) linger: Option<Duration>,
+    /// What it has become.
+    pub(super) stage: Stage,
+    /// The program has been told why the connection ended.
+    is_told: bool,
+    /// It reads no more.
+    is_deaf: bool,
+}
+
+/// What a socket has become.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Stage {
+    /// Nothing yet.
+    #[default]
+    Fresh,
+    /// It waits for connections on each CPU.
+    Listening(Vec<ListenerId>),
+    /// It has a connection, which is on this CPU.
+    Open(usize, Id),
+}
+
+/// What a call has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome<T> {
+    /// It is done.
+    Done(Result<T, Errno>),
+    /// It has to wait.
+    Waits,
+}
+
+impl<T> Outcome<T> {
+    const fn fails(name: &'static str) -> Self {
+        Self::Done(Err(Errno(name)))
+    }
+}
+
+impl Socket {
+    /// One that is nothing yet.
+    pub(super) fn new(is_nonblocking: bool) -> Self {
+        Self { is_nonblocking, ..Self::default() }
+    }
+
+    /// How its connections behave.
+    pub(super) fn settings(&self, sysctls: &Sysctls) -> Settings {
+        let mut settings = sysctls.settings();
+        self.changes.iter().for_each(|change| settings.take(*change));
+        settings
+    }
+
+    /// Looks at its connection, if it has one.
+    pub(super) fn look_at<R: Send + 'static>(
+        &self,
+        lab: &mut Lab,
+        what: impl FnOnce(&Ends, &Tcb) -> R + Send + 'static,
+    ) -> Option<R> {
+        let Stage::Open(cpu, id) = self.stage else { return None };
+        lab.call(cpu, move |netisr| tcp::connection(&netisr.cpu, id).map(|(ends, tcb)| what(ends, tcb)))?
+    }
+
+    /// Why its connection ended, if the program has not been told.
+    pub(super) fn take_error(&mut self, lab: &mut Lab) -> Option<Errno> {
+        let Stage::Open(cpu, id) = self.stage else { return None };
+        let asked =
+            lab.call(cpu, move |netisr| tcp::connection(&netisr.cpu, id).and_then(|(_, tcb)| tcb.ended()));
+        let error = asked.flatten().map(|ended| match ended {
+            Ended::Refused => Errno("ECONNREFUSED"),
+            Ended::Reset => Errno("ECONNRESET"),
+            Ended::TimedOut => Errno("ETIMEDOUT"),
+            Ended::Unreachable => Errno("EHOSTUNREACH"),
+            Ended::Aborted => Errno("ECONNABORTED"),
+        });
+        error.filter(|_| !core::mem::replace(&mut self.is_told, true))
+    }
+
+    /// The state of its connection.
+    pub(super) fn state(&self, lab: &mut Lab) -> Option<State> {
+        self.look_at(lab, |_, tcb| tcb.state())
+    }
+
+    /// Waits for connections.
+    pub(super) fn listen(
+        &mut self,
+        lab: &mut Lab,
+        sysctls: &Sysctls,
+        addr: SocketAddr,
+        backlog: usize,
+    ) -> Result<i64, Errno> {
+        let Stage::Fresh = self.stage else { return Err(Errno("EINVAL")) };
+        let is_shared = ["SO_REUSEPORT", "SO_REUSEPORT_LB"].iter().any(|name| self.option(name) != 0);
+        let only_v6 = self.option("IPV6_V6ONLY") != 0;
+        let (settings, look) = (self.settings(sysctls), self.look);
+        let listen = Listen { addr, zone: 0, only_v6, backlog, is_shared, settings, look };
+        let mut ids = Vec::new();
+        for cpu in 0..lab.cpus() {
+            match lab.call(cpu, move |netisr| tcp::listen(&mut netisr.cpu, &listen)) {
+                Some(Ok(id)) => ids.push(id),
+                Some(Err(error)) => {
+                    unlisten(lab, ids);
+                    return Err(error.into());
+                }
+                None => return Err(Errno("ENOBUFS")),
+            }
+        }
+        self.stage = Stage::Listening(ids);
+        Ok(0)
+    }
+
+    fn option(&self, name: &str) -> i64 {
+        self.options.get(name).copied().unwrap_or(0)
+    }
+
+    /// The connection that has waited longest on the first CPU that has one.
+    pub(super) fn accept(&self, lab: &mut Lab) -> Outcome<(Self, SocketAddr)> {
+        let Stage::Listening(ids) = &self.stage else { return Outcome::fails("EINVAL") };
+        for (cpu, id) in ids.iter().copied().enumerate() {
+            let accepted = lab.call(cpu, move |netisr| tcp::accept(&mut netisr.cpu, id));
+            if let Some(Ok(Accepted { id, ends })) = accepted {
+                let socket = Self { stage: Stage::Open(cpu, id), bound: Some(ends.local()), ..self.clone() };
+                return Outcome::Done(Ok((socket, ends.remote())));
+            }
+        }
+        self.wait()
+    }
+
+    /// What a call comes to that has to wait.
+    fn wait<T>(&self) -> Outcome<T> {
+        if self.is_nonblocking { Outcome::fails("EWOULDBLOCK") } else { Outcome::Waits }
+    }
+
+    /// Connects, or says how far it has come.
+    pub(super) fn connect(&mut self, lab: &mut Lab, sysctls: &Sysctls, remote: SocketAddr) -> Outcome<i64> {
+        let is_new = matches!(self.stage, Stage::Fresh);
+        match self.stage {
+            Stage::Listening(_) => return Outcome::fails("EOPNOTSUPP"),
+            Stage::Open(..) => {}
+            Stage::Fresh => {
+                let (settings, look) = (self.settings(sysctls), self.look);
+                let local = self.bound.map(|bound| bound.ip());
+                let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
+                let connect = Connect { remote, local, port, zone: 0, settings, look };
+                match begin(lab, connect) {
+                    Ok((cpu, id)) => self.stage = Stage::Open(cpu, id),
+                    Err(errno) => return Outcome::Done(Err(errno)),
+                }
+            }
+        }
+        match self.state(lab) {
+            Some(state) if state >= State::Established => {
+                Outcome::Done(if is_new || !self.is_nonblocking { Ok(0) } else { Err(Errno("EISCONN")) })
+            }
+            None | Some(State::Closed) => {
+                Outcome::Done(Err(self.take_error(lab).unwrap_or(Errno("ECONNABORTED"))))
+            }
+            _ if !self.is_nonblocking => Outcome::Waits,
+            _ => Outcome::fails(if is_new { "EINPROGRESS" } else { "EALREADY" }),
+        }
+    }
+
+    /// Sends as many of the bytes as there is room for.
+    pub(super) fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>) -> Outcome<usize> {
+        let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
+        if self.state(lab).is_some_and(|state| (State::SynSent..State::Established).contains(&state)) {
+            return Outcome::fails("ENOTCONN");
+        }
+        if let Some(errno) = self.take_error(lab) {
+            return Outcome::Done(Err(errno));
+        }
+        match lab.call(cpu, move |netisr| tcp::send(&mut netisr.cpu, id, &bytes)) {
+            Some(Ok(sent)) => Outcome::Done(Ok(sent)),
+            Some(Err(Error::WouldBlock)) => self.wait(),
+            Some(Err(_)) => Outcome::fails("EPIPE"),
+            None => Outcome::fails("ENOBUFS"),
+        }
+    }
+
+    /// Reads at most `len` bytes; those that are peeked at stay.
+    pub(super) fn receive(&mut self, lab: &mut Lab, len: usize, is_peek: bool) -> Outcome<Vec<u8>> {
+        let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
+        if self.is_deaf {
+            return Outcome::Done(Ok(Vec::new()));
+        }
+        let asked = lab.call(cpu, move |netisr| {
+            let mut bytes = vec![0; len];
+            let cpu = &mut netisr.cpu;
+            let count = if is_peek { tcp::peek(cpu, id, &mut bytes) } else { tcp::read(cpu, id, &mut bytes) };
+            count.map(|count| {
+                bytes.truncate(count);
+                bytes
+            })
+        });
+        match asked {
+            Some(Ok(bytes)) => Outcome::Done(Ok(bytes)),
+            Some(Err(Error::WouldBlock)) => self.wait(),
+            // It is told why the connection ended once; then there is just nothing more.
+            Some(Err(_)) => Outcome::Done(self.take_error(lab).map_or(Ok(Vec::new()), Err)),
+            None => Outcome::fails("ENOBUFS"),
+        }
+    }
+
+    /// Shuts one direction, or both.
+    pub(super) fn shutdown(&mut self, lab: &mut Lab, reading: bool, writing: bool) -> Result<i64, Errno> {
+        let Stage::Open(cpu, id) = self.stage else { return Err(Errno("ENOTCONN")) };
+        if self.state(lab).is_none_or(|state| state < State::Established) {
+            return Err(Errno("ENOTCONN"));
+        }
+        self.is_deaf |= reading;
+        if writing {
+            let asked = lab.call(cpu, move |netisr| tcp::shutdown(&mut netisr.cpu, id));
+            asked.unwrap_or(Err(Error::NotFound))?;
+        }
+        Ok(0)
+    }
+
+    /// What could be done now without waiting; `None` before it has a connection.
+    pub(super) fn ready(&self, lab: &mut Lab) -> Option<Ready> {
+        match &self.stage {
+            Stage::Fresh => None,
+            Stage::Listening(_) => None,
+            Stage::Open(cpu, id) => {
+                let id = *id;
+                lab.call(*cpu, move |netisr| tcp::ready(&netisr.cpu, id))
+            }
+        }
+    }
+
+    /// Ends its connection here and now.
+    pub(super) fn abort(&self, lab: &mut Lab) {
+        if let Stage::Open(cpu, id) = self.stage {
+            // One that is known no more has ended already.
+            lab.call(cpu, move |netisr| _ = tcp::abort(&mut netisr.cpu, id));
+        }
+    }
+
+    /// Gives it up.
+    pub(super) fn close(self, lab: &mut Lab) {
+        match self.stage {
+            Stage::Fresh => {}
+            Stage::Listening(ids) => unlisten(lab, ids),
+            Stage::Open(cpu, id) => {
+                let at_once = self.linger == Some(Duration::ZERO);
+                // A connection that has ended is known no more, which is as well.
+                lab.call(cpu, move |netisr| {
+                    let cpu = &mut netisr.cpu;
+                    if at_once { tcp::abort(cpu, id) } else { tcp::close(cpu, id) }
+                });
+            }
+        }
+    }
+}
+
+fn unlisten(lab: &mut Lab, ids: Vec<ListenerId>) {
+    for (cpu, id) in ids.into_iter().enumerate() {
+        lab.call(cpu, move |netisr| tcp::unlisten(&mut netisr.cpu, id));
+    }
+}
+
+/// Begins a connection on the CPU that its ports ask for; without a port on the last, so that it is not always the first.
+fn begin(lab: &mut Lab, connect: Connect) -> Result<(usize, Id), Errno> {
+    let mut cpu = lab.cpus() - 1;
+    for _ in 0..2 {
+        match lab.call(cpu, move |netisr| tcp::connect(&mut netisr.cpu, &connect)) {
+            Some(Ok(id)) => return Ok((cpu, id)),
+            Some(Err(Error::Elsewhere(owner))) => cpu = owner.index(),
+            Some(Err(error)) => return Err(error.into()),
+            None => break,
+        }
+    }
+    Err(Errno("ENOBUFS"))
+}
