@@ -151,10 +151,38 @@ pub const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "nat-cached",
+        what: "NAT44, 1000 bindings, flow cache",
+        families: &[Family::Ip4],
+        is_cached: true,
+        rules: nat44,
+        goal: Some(60.0),
+        ..PLAIN
+    },
+    Case {
+        name: "30k-nat-cached",
+        what: "NAT44, 30,000 bindings, flow cache",
+        families: &[Family::Ip4],
+        flows: 30_000,
+        is_cached: true,
+        rules: nat44,
+        goal: Some(60.0),
+        ..PLAIN
+    },
+    Case {
+        name: "nptv6-cached",
+        what: "NPTv6, flow cache",
+        families: &[Family::Ip6],
+        is_cached: true,
+        rules: nptv6,
+        goal: Some(60.0),
+        ..PLAIN
+    },
+    Case {
         name: "nat",
         what: "NAT44, 1000 bindings",
         families: &[Family::Ip4],
-        rules: |_| translating("nat 1 config ip 192.0.2.1", "nat 1"),
+        rules: nat44,
         goal: Some(60.0),
         vpp: Some("90 to 110"),
         ..PLAIN
@@ -164,21 +192,11 @@ pub const CASES: &[Case] = &[
         what: "NAT44, 30,000 bindings",
         families: &[Family::Ip4],
         flows: 30_000,
-        rules: |_| translating("nat 1 config ip 192.0.2.1", "nat 1"),
+        rules: nat44,
         goal: Some(60.0),
         ..PLAIN
     },
-    Case {
-        name: "nptv6",
-        what: "NPTv6",
-        families: &[Family::Ip6],
-        rules: |_| {
-            let prefixes = "int_prefix 2001:db8:1:: ext_prefix 2001:db8:2:: prefixlen 48";
-            translating(&format!("nptv6 n create {prefixes}"), "nptv6 n")
-        },
-        goal: Some(60.0),
-        ..PLAIN
-    },
+    Case { name: "nptv6", what: "NPTv6", families: &[Family::Ip6], rules: nptv6, goal: Some(60.0), ..PLAIN },
     Case { name: "rdr", what: "rdr, 1000 flows, same CPU", rules: redirecting, ..PLAIN },
     Case {
         name: "rdr-away",
@@ -200,6 +218,15 @@ pub const CASES: &[Case] = &[
         ..PLAIN
     },
 ];
+
+fn nat44(_: Family) -> String {
+    translating("nat 1 config ip 192.0.2.1", "nat 1")
+}
+
+fn nptv6(_: Family) -> String {
+    let prefixes = "int_prefix 2001:db8:1:: ext_prefix 2001:db8:2:: prefixlen 48";
+    translating(&format!("nptv6 n create {prefixes}"), "nptv6 n")
+}
 
 /// Rules that are asked once, when a packet comes in, as a list of an interface is in other routers.
 fn inward(count: u32, family: Family) -> String {

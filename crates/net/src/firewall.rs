@@ -11,6 +11,7 @@ pub mod table;
 mod walk;
 mod quick;
 mod trace;
+mod again;
 mod party;
 pub mod state;
 mod alter;
@@ -44,7 +45,7 @@ use pipe::Pipes;
 use quick::Chunk;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
-use state::{Keepalive, Kind, Limits, Loose, Seen, Settings, State, States};
+use state::{Keepalive, Kind, Limits, Loose, Settings, State, States};
 use subject::{Part, Subject};
 use via::Vias;
 use walk::{Verdict, Walk};
@@ -187,17 +188,12 @@ impl Firewall {
         busy.fold(Hooks::default(), Hooks::with)
     }
 
-    /// Is another whenever rules or tables have changed, the numbers of states begin again, or flows begin to be
+    /// Is another whenever rules or tables have changed, the numbers of states or bindings begin again, or flows begin to be
     /// redirected.
     pub(crate) fn basis(&self) -> [u64; 4] {
         let redirects = u64::from(self.states.has_pairs());
-        [self.changes, self.rules.generation(), self.states.epoch(), redirects]
-    }
-
-    /// Takes a packet into account that hits a state which another of its flow has hit.
-    #[inline]
-    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
-        self.states.again(known.state, known.direction, &Seen::of_usual(pkt), known.times, now)
+        let epochs = self.states.epoch() + self.nat.epoch();
+        [self.changes, self.rules.generation(), epochs, redirects]
     }
 
     /// Counts packets that have matched a rule.

@@ -13,7 +13,8 @@
 //! Of rules an entry says which of them the packets match, all of which let them pass; so they are counted as if they
 //! had been asked ([`verdict`]). That is known where the answers depend on nothing but what the flow's packets share.
 //! If a state was among the answers, the entry has its number: the packet refreshes that state, and one that is not
-//! plainly of the connection is asked about.
+//! within the connection's windows is asked about. In the same way an entry has the number of a binding of NAT, by which
+//! the packet is translated. For both there is no room: who has a state and a binding is asked about each time.
 
 mod key;
 mod table;
@@ -145,7 +146,7 @@ struct Way {
     verdict: Verdict,
     /// How their link header begins.
     addrs: LinkAddrs,
-    /// The state that they hit there.
+    /// The state that they hit there, or the binding by which they are translated.
     known: Known,
 }
 
@@ -181,8 +182,11 @@ pub(crate) fn forward<F: Cached>(
             missed |= 1 << at;
             continue;
         };
-        let hits_state = |firewall: &mut Box<Firewall>| firewall.hits_again(pkt, &way.known, cpu.now);
-        if way.known.times > 0 && !firewall.as_mut().is_some_and(hits_state) {
+        let again = |firewall: &mut Box<Firewall>| {
+            let met = verdicts.met(way.verdict);
+            met.is_some_and(|met| firewall.again(&mut cpu.counters, cpu.now, pkt, met, &way.known))
+        };
+        if !way.known.is_nothing() && !firewall.as_mut().is_some_and(again) {
             // The others of the flow come behind this one.
             found[at].iter().for_each(|place| table.forget(*place));
             missed |= 1 << at;

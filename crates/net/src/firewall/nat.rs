@@ -21,6 +21,8 @@ use pkt::Pkt;
 use self::instance::{Here, Instance, Verdict};
 use self::spec::Spec;
 use self::table::Way;
+use super::state::Mark;
+use crate::count::Counters;
 use crate::secret::Secret;
 use crate::time::Instant;
 
@@ -90,6 +92,33 @@ impl Nat {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.instances.iter().filter_map(|instance| instance.table().deadline()).min()
+    }
+
+    /// The binding by which an instance has translated the last packet that it was asked about, if that was one as nearly
+    /// all are.
+    pub(super) fn bound(&self, number: u16) -> Option<Mark> {
+        self.get(number)?.bound()
+    }
+
+    /// Translates another packet of a flow, by the binding that its last one had. False, and nothing has changed, if the
+    /// instance must be asked.
+    #[inline]
+    pub(super) fn translate_again(
+        &mut self,
+        number: u16,
+        counters: &mut Counters,
+        now: Instant,
+        pkt: &mut Pkt,
+        (binding, way): (Mark, Way),
+    ) -> bool {
+        let at = self.place(number);
+        let instance = at.ok().and_then(|at| self.instances.get_mut(at));
+        instance.is_some_and(|instance| instance.translate_again(counters, now, pkt, binding, way))
+    }
+
+    /// Changes when marks of bindings begin to repeat themselves.
+    pub(super) fn epoch(&self) -> u64 {
+        self.instances.iter().map(|instance| instance.table().epoch()).sum()
     }
 
     fn place(&self, number: u16) -> Result<usize, usize> {

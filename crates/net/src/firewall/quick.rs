@@ -145,7 +145,7 @@ impl Firewall {
                 continue;
             }
             let bytes = len(pkt);
-            let Some(rule) = states.count_again(trace.known.state, name, bytes) else { continue };
+            let Some(rule) = states.count_again(trace.known.mark, name, bytes) else { continue };
             counters.count_later(rule, bytes.into(), now);
             trace.meet_again(rule);
             known |= 1 << at;

@@ -1,5 +1,6 @@
 //! What the packets of a chunk have met at the hooks so far, by position: what may hold for all packets of their flows.
 
+use super::nat::table::Way;
 use super::ruleset::RuleId;
 use super::state::{Direction, Mark};
 
@@ -10,9 +11,9 @@ const MATCHES: usize = 4;
 /// What one packet has met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trace {
-    /// The rules that it has matched.
+    /// The rules that it has matched, and what has translated it.
     pub(crate) met: Met,
-    /// The state that it is a part of.
+    /// The state, or the binding, that it is a part of.
     pub(crate) known: Known,
     /// Whether the same must happen to all packets of its flow, for as long as nothing changes and the state lives.
     pub(crate) holds: bool,
@@ -20,15 +21,16 @@ pub(crate) struct Trace {
     pub(super) is_inside: bool,
 }
 
-/// The state that packets of a flow hit.
+/// What must be found again for each packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Which it is.
-    pub(super) state: Mark,
+    /// The state that they hit, or the binding by which they are translated.
+    pub(super) mark: Mark,
     /// Which way they go, as the state sees it.
     pub(super) direction: Direction,
-    /// How often each of them hits it; 0 if there is no state.
-    pub(crate) times: u8,
+    /// How often each of them hits its state; 0 if there is no state.
+    pub(super) times: u8,
+    is_translated: bool,
 }
 
 /// Rules that a packet has matched, in their order; twice, if it did so at two hooks.
@@ -36,6 +38,16 @@ pub(crate) struct Known {
 pub(crate) struct Met {
     rules: [RuleId; MATCHES],
     len: u8,
+    translation: Option<Translation>,
+}
+
+/// What has given a packet another address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Translation {
+    /// A binding of the instance of NAT with this number.
+    Nat(u16, Way),
+    /// Prefixes that this rule has exchanged.
+    Prefixes(RuleId),
 }
 
 impl Default for Trace {
@@ -46,7 +58,7 @@ impl Default for Trace {
 
 impl Default for Known {
     fn default() -> Self {
-        Self { state: Mark::default(), direction: Direction::Forward, times: 0 }
+        Self { mark: Mark::default(), direction: Direction::Forward, times: 0, is_translated: false }
     }
 }
 
@@ -73,14 +85,43 @@ impl Trace {
     /// It has met its state.
     #[inline]
     pub(super) fn hit(&mut self, state: Mark, direction: Direction, is_inside: bool) {
-        let Known { times, .. } = self.known;
-        let known = Known { state, direction, times: times.saturating_add(1) };
-        self.holds &= times == 0 || self.known == Known { times, ..known };
+        let Known { times, is_translated, .. } = self.known;
+        let known = Known { mark: state, direction, times: times.saturating_add(1), is_translated };
+        self.holds &= if times == 0 { !self.met.is_bound() } else { self.known == Known { times, ..known } };
         (self.known, self.is_inside) = (known, is_inside);
+    }
+
+    /// It has been translated: by this binding, or without one. An entry of the flow cache has room for one translation,
+    /// and for either a binding or a state.
+    pub(super) fn translate(&mut self, translation: Translation, binding: Option<Mark>) {
+        let has_room = self.met.translation.is_none() && (binding.is_none() || self.known.times == 0);
+        self.holds &= has_room;
+        self.met.translation = Some(translation);
+        self.known.mark = binding.unwrap_or(self.known.mark);
+        // What it meets from now on it meets as another.
+        (self.known.is_translated, self.is_inside) = (true, false);
+    }
+}
+
+impl Known {
+    /// Whether nothing has to be found.
+    #[inline]
+    pub(crate) const fn is_nothing(&self) -> bool {
+        self.times == 0 && !self.is_translated
     }
 }
 
 impl Met {
+    /// What has translated it.
+    #[inline]
+    pub(super) const fn translation(&self) -> Option<Translation> {
+        self.translation
+    }
+
+    const fn is_bound(&self) -> bool {
+        matches!(self.translation, Some(Translation::Nat(..)))
+    }
+
     /// The rules.
     #[inline]
     pub(crate) fn rules(&self) -> &[RuleId] {

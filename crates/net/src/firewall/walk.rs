@@ -8,6 +8,7 @@ use ipfw::rule::{Action, Arg, Hook, NatTarget, Number, TableArg, Tag, Unreach};
 use pkt::Pkt;
 use wire::{icmp4, icmp6};
 
+use super::again::note_translation;
 use super::away::{Away, Errand};
 use super::log::Entry;
 use super::nat::instance::{Here, Verdict as Translated};
@@ -238,7 +239,7 @@ impl Firewall {
 
     /// Has a packet translated. What no instance wants passes like what one has translated, as in FreeBSD.
     fn translate(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
-        let Self { rules, nat, prefixes, .. } = self;
+        let Self { rules, nat, prefixes, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
         let hook = walk.subject.hook;
         let way = if matches!(hook, Hook::Ingress | Hook::LocalIn) { Way::In } else { Way::Out };
@@ -253,6 +254,7 @@ impl Firewall {
             }
             _ => Translated::Untouched,
         };
+        note_translation(chunk.trace(), nat, rule, &walk.seen, (way, translated), walk.subject.is_ip4);
         let rule = rule.id;
         if translated == Translated::Translated
             && let Some(owner) = self.elsewhere_now(cpu, pkt, hook)
@@ -307,6 +309,8 @@ const fn is_repeatable(rule: &Compiled) -> bool {
             | Action::SkipTo(_)
             | Action::Call(_)
             | Action::Return
+            | Action::Nat(_)
+            | Action::Nptv6(_)
     );
     is_simple && rule.log.is_none() && rule.tag.is_none()
 }

@@ -50,6 +50,12 @@ impl Verdicts {
         Some(Verdict(number))
     }
 
+    /// What packets meet that meet this.
+    #[inline]
+    pub(super) fn met(&self, verdict: Verdict) -> Option<&Met> {
+        self.all.get(usize::from(verdict.0)).map(|counting| &counting.met)
+    }
+
     /// A packet has met this.
     #[inline]
     pub(super) fn count(&mut self, verdict: Verdict, bytes: usize) {

@@ -14,6 +14,7 @@ use super::table::{Binding, By, Id, Key, Table, Tick, Way};
 use crate::count::{Count, Counters};
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
+use crate::firewall::state::Mark;
 use crate::rss::Placement;
 use crate::secret::Secret;
 use crate::time::Instant;
@@ -58,6 +59,8 @@ pub struct Instance {
     spec: Arc<Spec>,
     table: Table,
     totals: Totals,
+    /// What the last packet had, if it was a usual one.
+    bound: Option<Id>,
 }
 
 /// What became of the flows that an instance was to translate on one CPU, since it was made.
@@ -77,7 +80,7 @@ impl Instance {
     /// An instance without bindings.
     #[must_use]
     pub fn new(spec: Arc<Spec>, secret: &mut Secret) -> Self {
-        Self { table: Table::new(spec.max, secret), spec, totals: Totals::default() }
+        Self { table: Table::new(spec.max, secret), spec, totals: Totals::default(), bound: None }
     }
 
     /// How it translates.
@@ -96,6 +99,11 @@ impl Instance {
     #[must_use]
     pub const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// The binding by which the last packet was translated, if that was a usual one.
+    pub(in super::super) fn bound(&self) -> Option<Mark> {
+        self.bound.map(|id| self.table.mark(id))
     }
 
     /// Translates otherwise from now on. Flows go on as they were, unless the address is another and the instance is one
@@ -118,7 +126,8 @@ impl Instance {
     ///
     /// Reads and writes the packet's headers, as far as they are in its first buffer. IPv6 is left as it is.
     pub fn translate(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
-        if self.is_bound(here, pkt, way) {
+        self.bound = self.translate_bound(here, pkt, way);
+        if self.bound.is_some() {
             return Verdict::Translated;
         }
         if self.spec.proxy_only || pkt.window(0)[0] >> 4 != 4 {

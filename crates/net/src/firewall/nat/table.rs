@@ -17,6 +17,7 @@ mod wheel;
 use wire::Protocol;
 
 use super::shape::End;
+use crate::firewall::state::Mark;
 use crate::secret::{Secret, fold};
 use crate::time::Instant;
 
@@ -80,7 +81,12 @@ pub struct Table {
     secret: [u64; 4],
     max: usize,
     by_protocol: ByProtocol,
+    /// Bindings that have ever been made, and more: of the lower half, none is 0.
+    serial: u64,
 }
+
+/// What of its number a binding knows itself; 0 is no binding's.
+const SERIAL: u64 = u32::MAX as u64;
 
 /// How many bindings there are of each protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +123,7 @@ impl Table {
             secret: core::array::from_fn(|_| secret.draw()),
             max: max.min(NONE as usize / 2),
             by_protocol: ByProtocol::default(),
+            serial: 0,
         }
     }
 
@@ -184,6 +191,25 @@ impl Table {
         self.slab.get(id.0).0
     }
 
+    /// What names a binding for as long as it is in its place, and no other after it as long as [`Table::epoch`] is the
+    /// same.
+    pub(in super::super) fn mark(&self, id: Id) -> Mark {
+        Mark { at: id.0, serial: self.get(id).serial }
+    }
+
+    /// The binding of this mark, if it is alive and still in its place.
+    #[inline]
+    pub(super) fn marked(&self, mark: Mark, now: Tick) -> Option<Id> {
+        let is_place = (mark.at as usize) < self.len();
+        let binding = is_place.then(|| self.get(Id(mark.at)))?;
+        (binding.serial == mark.serial && binding.expires >= now).then_some(Id(mark.at))
+    }
+
+    /// Changes when marks begin to repeat themselves.
+    pub(super) const fn epoch(&self) -> u64 {
+        self.serial >> 32
+    }
+
     /// A binding, to change. What it is found by must stay.
     #[inline]
     pub(super) fn get_mut(&mut self, id: Id) -> &mut Binding {
@@ -195,10 +221,12 @@ impl Table {
     /// # Errors
     ///
     /// [`Full`].
-    pub fn insert(&mut self, binding: Binding, now: Tick) -> Result<Id, Full> {
+    pub fn insert(&mut self, mut binding: Binding, now: Tick) -> Result<Id, Full> {
         if self.len() >= self.max {
             return Err(Full);
         }
+        self.serial += 1 + u64::from(self.serial & SERIAL == SERIAL);
+        binding.serial = u32::try_from(self.serial & SERIAL).unwrap_or(0);
         if self.is_empty() {
             self.wheel.start(now);
         }

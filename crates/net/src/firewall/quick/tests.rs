@@ -1,4 +1,4 @@
-//! The oracle of all short ways is the walk over the rules: same packets, same counters, same states.
+//! The oracle of all short ways is the walk over the rules: same packets, same counters, same states and bindings.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use crate::kit::rules::{Script, rules};
 use crate::kit::{Bench, addr4, addr6, build};
 
 /// What rulesets are made of. Of chances nothing can be compared.
-const LINES: [&str; 30] = [
+const LINES: [&str; 35] = [
     "check-state",
     "check-state",
     "check-state :web",
@@ -42,15 +42,32 @@ const LINES: [&str; 30] = [
     "skipto 90 ip from any to any in",
     "count log udp from any to any 1",
     "count tag 7 ip from any to any 1",
+    "count udp from any to any src-port 1000 out",
+    "nat 1 ip from any to any in recv mem2",
+    "nat 1 ip from any to any forward",
+    "nptv6 out ip from any to any via mem2",
+    "nptv6 out ip from any to any in",
+];
+/// What is translated before other rules are asked, and after those that are asked first.
+const TRANSLATING: [&str; 4] = [
+    "",
+    "add 5 nat 1 ip from any to any via mem2\nadd 6 nptv6 out ip from any to any via mem2\n",
+    "add 5 nat 1 ip from any to any in recv mem2\nadd 200 nat 1 ip from any to any out xmit mem2\n",
+    "disable one_pass\nadd 5 nat 1 ip4 from any to any via mem2\nadd 6 nptv6 out ip from any to any via mem2\n",
 ];
 const STEPS: u32 = 4000;
 
-struct Random(u64);
+struct Random {
+    state: u64,
+    /// The last packet that has left by the second interface.
+    heard: Vec<u8>,
+}
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.state >> 33) % n
     }
 
     fn pick<T: Copy>(&mut self, all: &[T]) -> T {
@@ -59,8 +76,13 @@ impl Random {
 
     /// A few rules.
     fn script(&mut self) -> String {
-        let mut text =
-            "table 1 create\nadd 1 allow ipv6-icmp from any to any icmp6types 135,136\n".to_owned();
+        let nat = self.pick(&["", " same_ports", " deny_in"]);
+        let mut text = format!(
+            "table 1 create\nnat 1 config ip 10.0.2.1{nat}\n\
+             nptv6 out create int_prefix 2001:db8:1:: ext_prefix 2001:db8:99:: prefixlen 48\n\
+             add 1 allow ipv6-icmp from any to any icmp6types 135,136\n"
+        );
+        text += self.pick(&TRANSLATING);
         for number in 0..self.below(9) {
             text += &format!("add {} {}\n", 10 + 10 * number, self.pick(&LINES));
         }
@@ -70,6 +92,9 @@ impl Random {
     /// A packet of one of few flows, and the interface that it comes in by.
     fn packet(&mut self, is_ip4: bool) -> (u16, Vec<u8>) {
         let from = self.pick(&[1, 1, 2]);
+        if from == 2 && self.below(2) == 0 && !self.heard.is_empty() {
+            return (from, answer(&self.heard));
+        }
         let host = |i: u16, host: u8| -> IpAddr {
             if is_ip4 { addr4(i, host).into() } else { addr6(i, host.into()).into() }
         };
@@ -109,6 +134,17 @@ impl Random {
     }
 }
 
+/// The same the other way.
+fn answer(packet: &[u8]) -> Vec<u8> {
+    let mut answer = packet.to_vec();
+    let (src, dst, len, ports) = if packet[0] >> 4 == 4 { (12, 16, 4, 20) } else { (8, 24, 16, 40) };
+    answer[src..src + len].copy_from_slice(&packet[dst..dst + len]);
+    answer[dst..dst + len].copy_from_slice(&packet[src..src + len]);
+    answer[ports..ports + 2].copy_from_slice(&packet[ports + 2..ports + 4]);
+    answer[ports + 2..ports + 4].copy_from_slice(&packet[ports..ports + 2]);
+    answer
+}
+
 /// A router that walks the rules for each packet, one that takes short ways, and one with the flow cache too.
 fn routers() -> [Bench; 3] {
     [false, false, true].map(|is_fast| {
@@ -125,15 +161,18 @@ fn set(routers: &mut [Bench; 3], scripts: &mut [Script; 3]) {
     routers[0].cpu().firewall.as_mut().unwrap().only_walks = true;
 }
 
-/// Packets and bytes of all rules, and all states.
-fn remembered(bench: &mut Bench) -> (Vec<(u64, u64)>, Vec<Listed>) {
+/// Packets and bytes of all rules, all states, and all bindings of NAT.
+fn remembered(bench: &mut Bench) -> (Vec<(u64, u64)>, Vec<Listed>, Vec<String>) {
     let now = bench.cpu().now;
     let firewall = bench.cpu().firewall.as_ref().unwrap();
     let rules = (0..firewall.rules().len()).map(|at| firewall.rules().rule(at).unwrap().id);
     let counted = rules.map(|id| firewall.counters().get(id)).map(|row| (row.packets, row.bytes));
     let mut states = firewall.states().page(0, usize::MAX, false, now).0;
     states.sort_by_key(|state| (state.ends, state.flow.0, state.proto));
-    (counted.collect(), states)
+    let bindings = firewall.nat().iter().flat_map(|instance| instance.table().iter_from(0));
+    let mut bindings: Vec<_> = bindings.map(|binding| format!("{binding:?}")).collect();
+    bindings.sort();
+    (counted.collect(), states, bindings)
 }
 
 #[test]
@@ -141,7 +180,7 @@ fn short_ways_and_the_flow_cache_do_to_packets_rules_and_states_what_the_walk_do
     let (mut hits, mut worlds) = (0, 0);
     for is_ip4 in [true, false] {
         for seed in 0..40 {
-            let (mut random, mut routers) = (Random(seed), routers());
+            let (mut random, mut routers) = (Random { state: seed, heard: Vec::new() }, routers());
             let text = random.script();
             let mut scripts = [(); 3].map(|()| rules(&text));
             set(&mut routers, &mut scripts);
@@ -176,6 +215,10 @@ fn short_ways_and_the_flow_cache_do_to_packets_rules_and_states_what_the_walk_do
                 routers.iter_mut().for_each(Bench::run);
                 let [walking, others @ ..] = &mut routers;
                 let sent = [1, 2].map(|i| walking.sent(i));
+                let is_flow = |frame: &&Vec<u8>| matches!(frame[if is_ip4 { 23 } else { 20 }], 6 | 17);
+                if let Some(frame) = sent[1].iter().rfind(is_flow) {
+                    random.heard = frame[14..].to_vec();
+                }
                 let expected = (sent, remembered(walking), walking.drops());
                 for (name, bench) in ["short ways", "flow cache"].into_iter().zip(others) {
                     let sent = [1, 2].map(|i| bench.sent(i));
@@ -185,8 +228,10 @@ fn short_ways_and_the_flow_cache_do_to_packets_rules_and_states_what_the_walk_do
                     assert!(is == expected, "other packets: {place}");
                 }
             }
-            let outside = |bench: &Bench| bench.counted(Count::StateOutside);
-            assert!(routers.iter().all(|bench| outside(bench) == outside(&routers[0])));
+            let counts = [Count::StateOutside, Count::NatOut, Count::NatIn];
+            let [walking, short, cached] =
+                routers.each_ref().map(|bench| counts.map(|count| bench.counted(count)));
+            assert!(walking == short && walking == cached, "{walking:?}, {short:?}, {cached:?}:\n{text}");
             hits += routers[2].counted(Count::FlowHits);
             worlds += 1;
         }

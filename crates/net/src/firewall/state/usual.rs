@@ -9,11 +9,11 @@ use super::{
 use super::{States, end, ms};
 use crate::time::Instant;
 
-/// One state and no other: its number and which of all states it is. [`Mark::default`] is none's.
+/// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(super) at: u32,
-    pub(super) serial: u32,
+    pub(in super::super) at: u32,
+    pub(in super::super) serial: u32,
 }
 
 /// The state of a packet that is as nearly all are.

@@ -5,24 +5,23 @@ use pkt::{Flags, Pkt, WINDOW};
 use wire::{Protocol, ip4, tcp, udp};
 
 use super::{Here, Instance};
-use crate::count::Count;
+use crate::count::{Count, Counters};
 use crate::firewall::nat::rewrite::rewrite_usual;
 use crate::firewall::nat::shape::{End, Kind, Side};
-use crate::firewall::nat::table::{By, Key, Tick, Way};
+use crate::firewall::nat::table::{By, Id, Key, Tick, Way};
+use crate::firewall::state::Mark;
+use crate::time::Instant;
 
 /// The first byte of a header without options.
 const NO_OPTIONS: u8 = 0x45;
 
 impl Instance {
-    /// Translates a usual packet; false, and nothing has changed, if it is not one.
+    /// Translates a usual packet, and answers its binding; `None`, and nothing has changed, if it is not one.
     #[inline]
-    pub(super) fn is_bound(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> bool {
+    pub(super) fn translate_bound(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Option<Id> {
         let spec = &*self.spec;
-        let Some(outside) =
-            spec.addr.filter(|_| !(spec.reverse || spec.proxy_only) && spec.redirects.is_empty())
-        else {
-            return false;
-        };
+        let outside =
+            spec.addr.filter(|_| !(spec.reverse || spec.proxy_only) && spec.redirects.is_empty())?;
         let ip = pkt.window(0);
         let (src, dst) = (addr(ip, 12), addr(ip, 16));
         let is_ours = match way {
@@ -30,28 +29,49 @@ impl Instance {
             Way::In => dst == outside && !spec.is_from_inside(pkt.rcvif),
         };
         if !is_ours || !is_usual(pkt, ip) {
-            return false;
+            return None;
         }
         let (src, dst) =
             (End { addr: src.into(), port: port(ip, 20) }, End { addr: dst.into(), port: port(ip, 22) });
-        let kind = if ip[9] == Protocol::TCP.0 { Kind::Tcp(ip[33]) } else { Kind::Udp };
         let protocol = ip[9];
-        let (by, key, side, count) = match way {
-            Way::Out => (By::Inside, Key { end: src, remote: dst, protocol }, Side::Src, Count::NatOut),
-            Way::In => (By::Outside, Key { end: dst, remote: src, protocol }, Side::Dst, Count::NatIn),
+        let (by, key) = match way {
+            Way::Out => (By::Inside, Key { end: src, remote: dst, protocol }),
+            Way::In => (By::Outside, Key { end: dst, remote: src, protocol }),
         };
-        let now = Tick::at(here.now);
-        let Some(id) = self.table.find(by, &key, now) else { return false };
+        let id = self.table.find(by, &key, Tick::at(here.now))?;
+        self.pass_usual(here.counters, here.now, pkt, id, way);
+        Some(id)
+    }
+
+    /// The same for another packet of a flow whose last one had this binding, and differs in nothing that names the flow.
+    /// False, and nothing has changed, if the binding is another one's now.
+    #[inline]
+    pub(in super::super) fn translate_again(
+        &mut self,
+        counters: &mut Counters,
+        now: Instant,
+        pkt: &mut Pkt,
+        binding: Mark,
+        way: Way,
+    ) -> bool {
+        let marked = self.table.marked(binding, Tick::at(now));
+        let id = marked.filter(|_| !pkt.flags.has(Flags::CSUM_PARTIAL));
+        id.inspect(|id| self.pass_usual(counters, now, pkt, *id, way)).is_some()
+    }
+
+    #[inline]
+    fn pass_usual(&mut self, counters: &mut Counters, now: Instant, pkt: &mut Pkt, id: Id, way: Way) {
+        let ip = pkt.window(0);
+        let kind = if ip[9] == Protocol::TCP.0 { Kind::Tcp(ip[33]) } else { Kind::Udp };
         let binding = self.table.get_mut(id);
-        binding.pass(way, kind, now, &spec.lifetimes);
-        let to = match way {
-            Way::Out => binding.outside(),
-            Way::In => binding.inside(),
+        binding.pass(way, kind, Tick::at(now), &self.spec.lifetimes);
+        let (to, side, count) = match way {
+            Way::Out => (binding.outside(), Side::Src, Count::NatOut),
+            Way::In => (binding.inside(), Side::Dst, Count::NatIn),
         };
         rewrite_usual(pkt.window_mut(0), side, u32::try_from(to.addr).unwrap_or_default(), to.port);
         pkt.flags.clear(Flags::HASH);
-        here.counters.add(count, 1);
-        true
+        counters.add(count, 1);
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Binding {
     pub(super) expires: Tick,
     /// Packets, out and in.
     packets: [u32; 2],
+    /// Which of all bindings of the table it is, counted from 1, the lower half.
+    pub(super) serial: u32,
 }
 
 /// Where a binding hangs.
@@ -41,7 +43,7 @@ impl Links {
 }
 
 /// Which way a packet goes through a binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From inside.
     Out = 0,
@@ -108,6 +110,7 @@ impl Binding {
             said: 0,
             expires: Tick::default(),
             packets: [0; 2],
+            serial: 0,
         }
     }
 

@@ -1,0 +1,85 @@
+//! What the firewall has done to one packet of a flow is done to another, without asking the rules: for the
+//! [flow cache](crate::flow).
+
+use ipfw::rule::{Action, NatTarget};
+use pkt::Pkt;
+
+use super::nat::Nat;
+use super::nat::instance::Verdict as Translated;
+use super::nat::nptv6::Nptv6;
+use super::nat::table::Way;
+use super::ruleset::{Compiled, RuleId, Seen as Asked};
+use super::state::Seen;
+use super::trace::{Known, Met, Trace, Translation};
+use super::{Firewall, walk};
+use crate::count::Counters;
+use crate::time::Instant;
+
+impl Firewall {
+    /// Takes a packet into account in the state, or translates it by the binding, that another of its flow has met.
+    /// False, and nothing has changed, if the rules must be asked about it.
+    #[inline]
+    pub(crate) fn again(
+        &mut self,
+        counters: &mut Counters,
+        now: Instant,
+        pkt: &mut Pkt,
+        met: &Met,
+        known: &Known,
+    ) -> bool {
+        match met.translation() {
+            None => self.hits_again(pkt, known, now),
+            // A binding stands in the place of a state.
+            Some(Translation::Nat(number, way)) => {
+                self.nat.translate_again(number, counters, now, pkt, (known.mark, way))
+            }
+            Some(Translation::Prefixes(rule)) => {
+                let Some(prefixes) = self.prefixes_of(rule) else { return false };
+                let hits = known.times == 0 || self.hits_again(pkt, known, now);
+                hits && prefixes.translate(pkt) == Translated::Translated
+            }
+        }
+    }
+
+    fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
+        self.states.again(known.mark, known.direction, &Seen::of_usual(pkt), known.times, now)
+    }
+
+    fn prefixes_of(&self, rule: RuleId) -> Option<Nptv6> {
+        match &self.rules.rule(self.rules.by_id(rule)?)?.action {
+            Action::Nptv6(name) => self.prefixes.get(name).copied(),
+            _ => None,
+        }
+    }
+}
+
+/// Notes what has translated a packet; or that another one of its flow may fare otherwise.
+pub(super) fn note_translation(
+    trace: &mut Trace,
+    nat: &Nat,
+    rule: &Compiled,
+    asked: &Asked,
+    (way, outcome): (Way, Translated),
+    is_ip4: bool,
+) {
+    let number = match rule.action {
+        Action::Nat(NatTarget::Instance(number)) => walk::value(number, asked),
+        _ => None,
+    };
+    let bound = number.and_then(|number| Some((number, nat.bound(number)?)));
+    match (&rule.action, outcome, bound) {
+        (Action::Nptv6(_), Translated::Translated, _) => {
+            trace.translate(Translation::Prefixes(rule.id), None)
+        }
+        (Action::Nat(_), Translated::Translated, Some((number, binding))) => {
+            trace.translate(Translation::Nat(number, way), Some(binding));
+        }
+        // That lies in the addresses.
+        (Action::Nptv6(_), Translated::Untouched, _) => {}
+        (Action::Nat(_), Translated::Untouched, _) if !is_ip4 => {}
+        _ => trace.holds = false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
