@@ -13,6 +13,7 @@ mod cookie;
 mod pcbs;
 mod alarm;
 mod calls;
+mod errors;
 mod emit;
 mod reset;
 pub mod tcb;
@@ -29,6 +30,7 @@ pub use self::calls::{
     send, shutdown, unlisten,
 };
 pub use self::emit::Look;
+pub(crate) use self::errors::error;
 pub use self::input::input;
 pub(crate) use self::input::{expire, roll_up};
 pub use self::listen::{LISTENERS_MAX, Listen, ListenerId};

@@ -12,10 +12,13 @@ use crate::drop::DropReason;
 use crate::ip6::headers;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::{ping, rss, upper};
+use crate::{ping, rss, tcp, upper};
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;
+
+/// Bytes of an IPv6 header.
+const HEADER6_LEN: u16 = 40;
 
 /// Bytes of an error in front of what it quotes, in both families.
 const QUOTE_AT: usize = 8;
@@ -30,6 +33,8 @@ pub(crate) struct Quoted {
     pub(crate) protocol: Protocol,
     /// The first bytes of the upper layer: ports, or the echo's header.
     pub(crate) upper: [u8; 8],
+    /// Its length, as it says.
+    pub(crate) len: u16,
     /// The CPU that sent it.
     owner: CpuId,
 }
@@ -56,6 +61,7 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     }
     let is_known = match quoted.protocol {
         Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, upper::ends(&pkt).0, &quoted, message),
+        Protocol::TCP => tcp::error(cpu, pkt.rcvif, &quoted, message),
         _ => false,
     };
     cpu.bury(pkt, if is_known { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
@@ -98,6 +104,7 @@ impl Quoted {
             remote: view.dst().into(),
             protocol: view.protocol(),
             upper: *view.payload().first_chunk()?,
+            len: view.total_len(),
             owner: cpu.placement.owner(rss::hash4(window)),
         })
     }
@@ -110,6 +117,7 @@ impl Quoted {
             remote: view.dst().into(),
             protocol: upper.protocol,
             upper: *bytes.get(upper.at..)?.first_chunk()?,
+            len: view.payload_len().saturating_add(HEADER6_LEN),
             owner: cpu.placement.owner(rss::hash6(window)),
         })
     }
