@@ -265,16 +265,18 @@ pub fn shutdown(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     change(cpu, id, Tcb::close)
 }
 
-/// The program wants to know no more: what it has sent still arrives, and the connection ends in order.
+/// The program wants to know no more: what it has sent still arrives, and the connection ends in order; but if there is
+/// something that it has not read, or more comes, the other end is told by a reset.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`].
 pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
+    let now = cpu.now;
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
     conn.owner = Owner::Nobody;
-    conn.tcb.close();
+    conn.tcb.release(now);
     pcbs.put(conn);
     Ok(())
 }

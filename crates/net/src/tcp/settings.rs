@@ -97,7 +97,7 @@ pub enum Change {
     SendBuffer(u32),
     /// [`Settings::receive_buffer`] (`SO_RCVBUF`), not above [`Settings::receive_buffer_max`].
     ReceiveBuffer(u32),
-    /// The longest segment, either way (`TCP_MAXSEG`); no longer than the path takes.
+    /// [`Settings::mss_max`] (`TCP_MAXSEG`).
     MaxSegment(u16),
     /// [`Settings::algorithm`] (`TCP_CONGESTION`).
     Algorithm(Algorithm),
@@ -120,7 +120,8 @@ impl Settings {
             Change::SendBuffer(bytes) => self.send_buffer = bytes,
             Change::ReceiveBuffer(bytes) => self.receive_buffer = bytes.min(self.receive_buffer_max),
             Change::MaxSegment(bytes) => {
-                (self.mss, self.path_mss) = (self.mss.min(bytes), self.path_mss.min(bytes));
+                (self.mss_max, self.mss, self.path_mss) =
+                    (bytes, self.mss.min(bytes), self.path_mss.min(bytes));
             }
             Change::Algorithm(algorithm) => self.algorithm = algorithm,
             Change::NoOptions(no_options) => self.no_options = no_options,
