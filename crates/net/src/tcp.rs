@@ -24,13 +24,15 @@ pub mod receive;
 pub mod sent;
 pub mod rtt;
 pub mod congestion;
+mod fast_open;
 
 pub use self::calls::{
-    Accepted, Connect, Ready, abort, accept, change, close, connect, connection, listen, peek, read, ready,
-    send, shutdown, unlisten,
+    Accepted, Connect, Ready, abort, accept, change, close, connect, connection, forget_paths, listen, peek,
+    read, ready, send, shutdown, unlisten,
 };
 pub use self::emit::Look;
 pub(crate) use self::errors::error;
+pub use self::fast_open::PATHS_MAX;
 pub use self::input::input;
 pub(crate) use self::input::{expire, roll_up};
 pub use self::listen::{LISTENERS_MAX, Listen, ListenerId};

@@ -105,8 +105,12 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let settings = along(cpu, &ends, connect.settings);
     let (iss, clock) = (cookie::iss(&cpu.secret, &ends, now), cookie::clock(&cpu.secret, &ends));
     let ports = (ends.local_port, ends.remote_port);
-    let tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
-    let id = pcbs(cpu).add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;
+    let mut tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
+    let pcbs = pcbs(cpu);
+    if let Some(cookie) = pcbs.paths.cookie(ends.remote, now).filter(|_| settings.fast_open) {
+        tcb.open_fast(cookie);
+    }
+    let id = pcbs.add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;
     cpu.count(Count::TcpConnects);
     Ok(id)
 }
@@ -279,6 +283,13 @@ pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     conn.tcb.release(now);
     pcbs.put(conn);
     Ok(())
+}
+
+/// Forgets which servers data may be brought to with a SYN.
+pub fn forget_paths(cpu: &mut Cpu) {
+    if let Some(pcbs) = &mut cpu.tcp {
+        pcbs.paths.clear();
+    }
 }
 
 /// The connection ends here and now, and the other end is told.

@@ -321,6 +321,9 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
         let now = cpu.now;
         let (ends, look) = (conn.ends, conn.look);
         conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, out));
+        if let (Some(opened), Some(pcbs)) = (conn.tcb.opened(), &mut cpu.tcp) {
+            pcbs.paths.learn(ends.remote, opened, now);
+        }
         if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
             cpu.count(Count::TcpWaitsCut);
         }

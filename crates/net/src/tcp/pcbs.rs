@@ -7,6 +7,7 @@
 
 use super::alarm::{Alarm, Alarms, Wakes};
 use super::emit::Look;
+use super::fast_open::Paths;
 use super::listen::{ListenerId, Listeners};
 use super::syncache::Half;
 use super::tcb::wait::Wait;
@@ -97,6 +98,8 @@ pub struct Pcbs {
     half_alarms: Alarms,
     wait_alarms: Alarms,
     pub(super) listeners: Listeners,
+    /// What is known of servers that data may be brought to with a SYN.
+    pub(super) paths: Paths,
     serial: u32,
     /// Connections, and those in TIME-WAIT, at the most.
     pub(super) room: (usize, usize),
@@ -152,6 +155,7 @@ impl Pcbs {
             half_alarms: Alarms::new(),
             wait_alarms: Alarms::new(),
             listeners: Listeners::new(Secret::new(secret.draw().into())),
+            paths: Paths::default(),
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),

@@ -33,6 +33,9 @@ pub struct Settings {
     pub no_options: bool,
     /// From the third repetition on, a SYN offers nothing: a router that drops what it does not know is in the way.
     pub drops_options: bool,
+    /// Data that is sent at once goes with the SYN, if the other end has given a cookie for it before; else one is asked
+    /// for (RFC 7413).
+    pub fast_open: bool,
     /// Short segments do not wait for an acknowledgment (RFC 9293 §3.7.4).
     pub nodelay: bool,
     /// Short segments wait until more is sent, or the stream is closed.
@@ -101,6 +104,8 @@ pub enum Change {
     MaxSegment(u16),
     /// [`Settings::algorithm`] (`TCP_CONGESTION`).
     Algorithm(Algorithm),
+    /// [`Settings::fast_open`] (`TCP_FASTOPEN` of a client); of a connection that has begun it changes nothing.
+    FastOpen(bool),
     /// [`Settings::no_options`] (`TCP_NOOPT`); of a connection that has begun it changes nothing.
     NoOptions(bool),
 }
@@ -124,6 +129,7 @@ impl Settings {
                     (bytes, self.mss.min(bytes), self.path_mss.min(bytes));
             }
             Change::Algorithm(algorithm) => self.algorithm = algorithm,
+            Change::FastOpen(fast_open) => self.fast_open = fast_open,
             Change::NoOptions(no_options) => self.no_options = no_options,
         }
     }
@@ -156,6 +162,7 @@ impl Default for Settings {
             ecn_retries: 1,
             no_options: false,
             drops_options: false,
+            fast_open: false,
             nodelay: false,
             cork: false,
             algorithm: Algorithm::Cubic,

@@ -11,6 +11,7 @@ mod error;
 mod info;
 mod control;
 mod keep;
+mod open;
 mod options;
 mod output;
 mod recover;
@@ -31,9 +32,11 @@ use crate::time::Instant;
 pub use self::arrive::Answer;
 pub use self::error::PathError;
 pub use self::info::{Info, Tally};
+pub use self::open::Opened;
 pub use self::options::Stamps;
 
 use self::keep::Keep;
+use self::open::Open;
 use self::options::Agreed;
 use self::recover::Recovery;
 use self::timers::Timers;
@@ -157,6 +160,7 @@ pub struct Tcb {
     keep: Keep,
     ecn: Marks,
     tally: Tally,
+    open: Open,
     /// What a router has said of the path, though it did not end the connection.
     doubt: Option<PathError>,
 }
@@ -255,6 +259,7 @@ impl Tcb {
             keep: Keep::default(),
             ecn: Marks::default(),
             tally: Tally::default(),
+            open: Open::default(),
             doubt: None,
         }
     }

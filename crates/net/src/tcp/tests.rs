@@ -268,6 +268,25 @@ fn of_many_whose_time_has_come_some_are_looked_at_in_the_next_turn() {
 }
 
 #[test]
+fn a_server_is_asked_for_a_cookie_and_left_alone_for_a_while_if_it_gives_none() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |_| ());
+        let settings = Settings { fast_open: true, ..Settings::default() };
+        let wanted = Connect { settings, ..connector(host.addr) };
+        let begins = |host: &mut Host| {
+            connect(host.cpu(0), &wanted).unwrap();
+            host.bench.run();
+            let paths = &mut host.cpu(0).tcp.as_mut().unwrap().paths;
+            paths.cookie(wanted.remote.ip(), Instant::START)
+        };
+        assert_eq!(begins(&mut host), None, "this server gives none");
+        forget_paths(host.cpu(0));
+        let paths = &mut host.cpu(0).tcp.as_mut().unwrap().paths;
+        assert_eq!(paths.cookie(wanted.remote.ip(), Instant::START), Some(wire::tcp::Cookie::REQUEST));
+    }
+}
+
+#[test]
 fn an_ipv6_listener_takes_ipv4_too_unless_it_says_no() {
     for only_v6 in [false, true] {
         let mut host = Host::new(1, [0_u16; 8].into(), |listen| listen.only_v6 = only_v6);

@@ -42,7 +42,7 @@ impl Tcb {
     /// RFC 9293 §3.10.7.3.
     fn arrive_at_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         let (flags, ack) = (segment.header.flags, Seq(segment.header.ack));
-        let is_ours = ack.is_after(self.iss) && !ack.is_after(self.sent.behind());
+        let is_ours = ack.is_after(self.iss) && !ack.is_after(self.opened_until());
         if flags.ack() && !is_ours {
             return if flags.rst() { Err(Answer::Nothing) } else { Err(Answer::Reset) };
         }
@@ -61,7 +61,7 @@ impl Tcb {
             self.both_have_begun(segment);
             return Ok(());
         }
-        let _ = self.heard(segment, false, now);
+        self.take_answer(segment, now);
         self.stand(was_again, now);
         self.ack = Ack::Now;
         self.take_text(segment, now)
@@ -238,7 +238,7 @@ impl Tcb {
                 return Err(Answer::Reset);
             }
             let was_again = self.rtt.backoffs() > 0;
-            let _ = self.heard(segment, false, now);
+            self.take_answer(segment, now);
             self.stand(was_again, now);
             self.widen(segment);
             self.set_timers(true, now);

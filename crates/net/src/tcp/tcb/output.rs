@@ -19,12 +19,12 @@ impl Tcb {
         match self.state {
             State::Closed => return,
             State::SynSent | State::SynReceived => self.send_syn(now, wire),
-            State::TimeWait => {}
-            _ => {
-                while let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
-                    self.send_piece(start, end, now, wire);
-                }
-            }
+            _ => {}
+        }
+        let stands = (State::Established..State::TimeWait).contains(&self.state);
+        let may_send = stands || self.state == State::SynReceived && self.open.is_early;
+        while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
+            self.send_piece(start, end, now, wire);
         }
         if core::mem::take(&mut self.challenges) {
             self.send_bare(self.sent.behind(), now, wire);
@@ -61,7 +61,7 @@ impl Tcb {
     /// Our SYN, if it was not sent or was lost.
     fn send_syn(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         let is_first = self.sent.behind() == self.iss;
-        if !is_first && self.sent.first_lost().is_none() {
+        if !is_first && self.sent.first_lost().is_none_or(|(start, _)| start != self.iss) {
             return;
         }
         let is_answer = self.state == State::SynReceived;
@@ -72,16 +72,18 @@ impl Tcb {
             (true, false) => Flags::ECE | Flags::CWR,
         };
         let ack = if is_answer { Flags::ACK } else { Flags::NONE };
-        let options = self.syn_options(now);
+        let mut options = self.syn_options(now);
+        let behind = self.open_with(&mut options);
         let window = self.window_to_say(0);
         let header = Header { options, window, ..self.header(Flags::SYN | ack | marks, self.iss) };
         if !is_first {
             self.recovery.sends_again(self.stamps.at(now));
         }
         self.tally.sent(false, !is_first);
-        self.sent.send(self.iss, self.iss + 1, now);
+        self.sent.send(self.iss, behind, now);
         self.ack = Ack::None;
-        wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
+        let payload = self.outgoing.read(0, behind.since(self.stream()) as usize);
+        wire(&Out { header, payload, may_be_marked: false });
     }
 
     /// What is to be sent again next.
@@ -115,7 +117,8 @@ impl Tcb {
         let sendable = bytes.min(window).min(congestion).min(self.mss());
         let end = start + sendable;
         // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
-        let with_fin = u32::from(end == self.queued_end() && self.fin().is_some());
+        let may_end = self.state >= State::Established && self.fin().is_some();
+        let with_fin = u32::from(end == self.queued_end() && may_end);
         let is_forced = is_stuck && sendable > 0;
         (is_forced || self.is_worth_it(sendable, bytes, with_fin > 0)).then_some((start, end + with_fin))
     }
@@ -126,7 +129,7 @@ impl Tcb {
     //#
     //# (1) if a maximum-sized segment can be sent, i.e., if:
     fn is_worth_it(&self, sendable: u32, bytes: u32, with_fin: bool) -> bool {
-        let is_idle = self.sent.unacknowledged() == 0;
+        let is_idle = self.sent.unacknowledged() == 0 || self.sent.behind() == self.stream();
         let is_all = sendable == bytes;
         if self.waits_for_more() {
             return false;

@@ -2,6 +2,7 @@ mod change;
 mod error;
 mod info;
 mod lone;
+mod open;
 mod states;
 mod syn;
 

@@ -83,6 +83,7 @@ impl Tcb {
         }
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();
+        self.open_plainly();
         self.lose_all(is_first);
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::super::*;
-use wire::tcp::Options;
+use wire::tcp::{Cookie, Options};
 
 /// Our initial sequence number, and the other end's.
 pub(super) const OURS: u32 = 1000;
@@ -18,11 +18,15 @@ pub(super) struct Lone {
 impl Lone {
     /// An end whose SYN has just gone out.
     pub(super) fn connects(settings: Settings) -> Self {
-        let now = Instant::from_ns(1_000_000);
-        let tcb = Tcb::connect(settings, (4000, 80), OURS, Stamps::from(0), now);
-        let mut end = Self { tcb, now };
+        let mut end = Self::begins(settings);
         assert_eq!(end.sends().len(), 1);
         end
+    }
+
+    /// An end whose SYN goes out next.
+    pub(super) fn begins(settings: Settings) -> Self {
+        let now = Instant::from_ns(1_000_000);
+        Self { tcb: Tcb::connect(settings, (4000, 80), OURS, Stamps::from(0), now), now }
     }
 
     /// A listener's end, whose answer has just gone out.
@@ -34,6 +38,23 @@ impl Lone {
         let mut end = Self { tcb, now };
         assert_eq!(end.sends(), ["S. 0:0(0) ack 1 win 65535"]);
         end
+    }
+
+    /// A listener's end that takes data with the SYN, and gives a cookie; what it answers.
+    pub(super) fn answers_early(payload: &[u8], cookie: Cookie) -> (Self, Vec<String>, Options) {
+        let now = Instant::from_ns(1_000_000);
+        let (header, _) = read("S 0:0(0)", Options { mss: Some(1460), ..Options::NONE });
+        let segment = Segment { header: &header, payload, is_marked: false };
+        let mut tcb = Tcb::answer(Settings::default(), (4000, 80), OURS, Stamps::from(0), &segment, now);
+        tcb.take_early(payload);
+        tcb.give_cookie(cookie);
+        tcb.send(b"early");
+        let (mut sent, mut options) = (Vec::new(), Options::NONE);
+        tcb.output(now, &mut |out| {
+            sent.push(shown(&out.header, out.payload.concat().len()));
+            options.fast_open = options.fast_open.or(out.header.options.fast_open);
+        });
+        (Self { tcb, now }, sent, options)
     }
 
     /// An end in this state, without window scaling, timestamps and SACK.

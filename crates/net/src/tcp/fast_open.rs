@@ -1,0 +1,120 @@
+//! What is remembered of Fast Open (RFC 7413): which cookies servers gave to us.
+
+use core::net::IpAddr;
+
+use wire::tcp::Cookie;
+
+use super::tcb::Opened;
+use crate::time::{Duration, Instant};
+
+/// Servers that are remembered at the most; the one that was not used for longest makes room.
+pub const PATHS_MAX: usize = 256;
+/// How long it is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
+const AVOID: Duration = Duration::from_secs(900);
+
+/// What is known of paths to servers.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    paths: Vec<Path>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    remote: IpAddr,
+    cookie: Option<Cookie>,
+    avoid_until: Instant,
+    used: Instant,
+}
+
+impl Paths {
+    /// What goes with a SYN to `remote`: a cookie, the request for one, or nothing.
+    pub(super) fn cookie(&mut self, remote: IpAddr, now: Instant) -> Option<Cookie> {
+        let Some(path) = self.paths.iter_mut().find(|path| path.remote == remote) else {
+            return Some(Cookie::REQUEST);
+        };
+        path.used = now;
+        (path.avoid_until <= now).then(|| path.cookie.unwrap_or(Cookie::REQUEST))
+    }
+
+    /// How it went.
+    //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
+    pub(super) fn learn(&mut self, remote: IpAddr, opened: Opened, now: Instant) {
+        let path = self.path(remote, now);
+        if opened.cookie.is_some() {
+            path.cookie = opened.cookie;
+        } else if !opened.is_taken {
+            path.avoid_until = now + AVOID;
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.paths = Vec::new();
+    }
+
+    fn path(&mut self, remote: IpAddr, now: Instant) -> &mut Path {
+        let known = self.paths.iter().position(|path| path.remote == remote);
+        let at = known.unwrap_or_else(|| self.place());
+        let new = Path { remote, cookie: None, avoid_until: Instant::START, used: now };
+        if at == self.paths.len() {
+            self.paths.push(new);
+        } else if known.is_none() {
+            self.paths[at] = new;
+        }
+        &mut self.paths[at]
+    }
+
+    /// Where the next one has its place.
+    fn place(&self) -> usize {
+        let oldest = || self.paths.iter().enumerate().min_by_key(|(_, path)| path.used).map(|(at, _)| at);
+        if self.paths.len() < PATHS_MAX { self.paths.len() } else { oldest().unwrap_or(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(at: u16) -> [IpAddr; 2] {
+        let [high, low] = at.to_be_bytes();
+        [[192, 0, high, low].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, at].into()]
+    }
+
+    #[test]
+    fn a_cookie_is_used_until_there_is_another_and_a_path_without_one_is_left_alone_for_a_while() {
+        let (first, second) = (Cookie::new(&[1; 8]), Cookie::new(&[2; 6]));
+        for remote in host(1) {
+            let (mut paths, now) = (Paths::default(), Instant::START);
+            assert_eq!(paths.cookie(remote, now), Some(Cookie::REQUEST));
+            paths.learn(remote, Opened { cookie: first, is_taken: false }, now);
+            assert_eq!(paths.cookie(remote, now), first);
+            paths.learn(remote, Opened { cookie: None, is_taken: true }, now);
+            assert_eq!(paths.cookie(remote, now), first);
+            paths.learn(remote, Opened { cookie: second, is_taken: false }, now);
+            assert_eq!(paths.cookie(remote, now), second);
+            paths.learn(remote, Opened { cookie: None, is_taken: false }, now);
+            assert_eq!(paths.cookie(remote, now), None);
+            assert_eq!(paths.cookie(remote, now + AVOID), second);
+            paths.clear();
+            assert_eq!(paths.cookie(remote, now), Some(Cookie::REQUEST));
+        }
+    }
+
+    #[test]
+    fn when_there_are_as_many_as_may_be_the_one_unused_for_longest_makes_room() {
+        let cookie = Cookie::new(&[1; 8]);
+        for family in 0..2 {
+            let mut paths = Paths::default();
+            let at = |ms| Instant::START + Duration::from_millis(ms);
+            for server in 0..256 {
+                paths.learn(host(server)[family], Opened { cookie, is_taken: false }, at(server.into()));
+            }
+            assert_eq!(paths.cookie(host(0)[family], at(300)), cookie, "used again");
+            paths.learn(host(256)[family], Opened { cookie, is_taken: false }, at(301));
+            let is_known =
+                |server: u16, paths: &mut Paths| paths.cookie(host(server)[family], at(302)) == cookie;
+            assert!(is_known(0, &mut paths) && is_known(256, &mut paths) && !is_known(1, &mut paths));
+            assert_eq!(paths.paths.len(), PATHS_MAX);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Data with the SYN (RFC 7413), at both ends.
+
+use wire::tcp::{Cookie, Options};
+
+use super::super::sent::Sent;
+use super::super::seq::Seq;
+use super::{Ack, Segment, State, Tcb};
+use crate::time::Instant;
+
+/// What there is of Fast Open on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Open {
+    /// Goes with our SYN: a request, what allows data, or what a listener gives.
+    cookie: Option<Cookie>,
+    /// Whether a request or data went with our first SYN.
+    has_asked: bool,
+    /// Behind the data that went with it.
+    behind: Option<Seq>,
+    /// A listener has taken data with the SYN: it may be answered before the connection stands.
+    pub(super) is_early: bool,
+    opened: Option<Opened>,
+}
+
+/// How opening fast went, for whoever remembers it for the next time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The cookie that the other end has given, if it has.
+    pub cookie: Option<Cookie>,
+    /// Whether the data that went with the SYN was taken.
+    pub is_taken: bool,
+}
+
+impl Tcb {
+    /// Asks for a cookie with the SYN, or brings one and with it what was sent by then; to be called before the first
+    /// [`Self::output`].
+    pub fn open_fast(&mut self, cookie: Cookie) {
+        self.open.cookie = Some(cookie);
+    }
+
+    /// How that went, once, when it is known.
+    pub fn opened(&mut self) -> Option<Opened> {
+        self.open.opened.take()
+    }
+
+    /// A listener's connection takes `payload`, which came with a SYN and a cookie of ours; to be called before the first
+    /// [`Self::output`]. What is sent need not wait until the connection stands.
+    pub fn take_early(&mut self, payload: &[u8]) {
+        let room = payload.len().min(self.window() as usize);
+        if self.receive.arrive(self.receive.next(), &payload[..room], false).is_ok() {
+            self.open.is_early = true;
+            self.ack = Ack::Now;
+        }
+    }
+
+    /// A listener's connection gives a cookie with its SYN.
+    pub fn give_cookie(&mut self, cookie: Cookie) {
+        self.open.cookie = Some(cookie);
+    }
+
+    /// The cookie for `options` of our SYN, and behind which byte the data ends that goes with it.
+    pub(super) fn open_with(&mut self, options: &mut Options) -> Seq {
+        let stream = self.stream();
+        options.fast_open = self.open.cookie.filter(|_| self.is_passive || self.state == State::SynSent);
+        let Some(cookie) = self.open.cookie.filter(|_| self.state == State::SynSent) else { return stream };
+        self.open.has_asked = true;
+        if cookie.is_request() {
+            return stream;
+        }
+        let most = usize::from(self.settings.path_mss).saturating_sub(options.len());
+        let behind = stream + u32::try_from(self.outgoing.len().min(most)).unwrap_or(0);
+        self.open.behind = Some(behind);
+        behind
+    }
+
+    /// Nobody has answered our SYN: perhaps because of what was new in it.
+    //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
+    pub(super) fn open_plainly(&mut self) {
+        if self.state == State::SynSent && self.open.cookie.take().is_some() {
+            self.sent = Sent::new(self.iss);
+            self.open.opened = Some(Opened { cookie: None, is_taken: false });
+        }
+    }
+
+    /// Behind what an answer to our SYN can acknowledge.
+    pub(super) fn opened_until(&self) -> Seq {
+        let behind = self.sent.behind();
+        self.open.behind.map_or(behind, |opened| opened.max(behind))
+    }
+
+    /// Our SYN is acknowledged, and what went with it or not.
+    pub(super) fn take_answer(&mut self, segment: &Segment<'_>, now: Instant) {
+        let ack = Seq(segment.header.ack);
+        if ack.is_after(self.sent.behind()) {
+            // The first one has arrived after all, with its data.
+            self.sent.send(self.sent.behind(), ack, now);
+        }
+        let had = self.sent.first().max(self.stream());
+        let _ = self.heard(segment, false, now);
+        self.outgoing.forget(self.sent.first().since(had) as usize);
+        let is_taken = self.open.behind.is_some_and(|behind| !ack.is_before(behind));
+        if self.state == State::SynSent && self.open.behind.is_some() && !is_taken {
+            // It is as if it had not been sent.
+            self.sent = Sent::new(ack);
+        }
+        if self.open.has_asked && self.open.opened.is_none() {
+            let cookie = segment.header.options.fast_open.filter(|cookie| !cookie.is_request());
+            self.open.opened = Some(Opened { cookie, is_taken });
+        }
+    }
+}

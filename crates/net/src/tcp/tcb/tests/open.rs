@@ -1,0 +1,92 @@
+//! Data with the SYN.
+
+use core::time::Duration;
+
+use wire::tcp::{Cookie, Options};
+
+use super::super::*;
+use super::bytes;
+use super::lone::Lone;
+use State::*;
+
+/// An end that has sent a hundred bytes with this cookie, and what went out.
+fn opens(cookie: Cookie) -> (Lone, Vec<String>) {
+    let mut end = Lone::begins(Settings::default());
+    end.tcb.open_fast(cookie);
+    assert_eq!(end.tcb.send(&bytes(100)), 100);
+    let sent = end.sends();
+    (end, sent)
+}
+
+fn cookie() -> Cookie {
+    Cookie::new(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap()
+}
+
+#[test]
+fn a_request_brings_a_cookie_and_no_data_goes_with_it() {
+    let (mut end, sent) = opens(Cookie::REQUEST);
+    assert_eq!(sent, ["S 0:0(0) win 65535"]);
+    let answer = Options { mss: Some(1460), fast_open: Some(cookie()), ..Options::NONE };
+    assert_eq!(end.gets_with("S. 0:0(0) ack 1", answer), ["P. 1:101(100) ack 1 win 65535"]);
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: Some(cookie()), is_taken: false }));
+    assert_eq!(end.tcb.opened(), None, "it is told once");
+}
+
+#[test]
+fn with_a_cookie_data_goes_with_the_syn() {
+    let (mut end, sent) = opens(cookie());
+    assert_eq!(sent, ["S 0:100(100) win 65535"]);
+    assert_eq!(end.gets("S. 0:0(0) ack 101"), [". 101:101(0) ack 1 win 65535"]);
+    assert_eq!((end.tcb.state(), end.tcb.info().unacknowledged), (Established, 0));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: true }));
+    end.tcb.send(b"more");
+    assert_eq!(end.sends(), ["P. 101:105(4) ack 1 win 65535"]);
+}
+
+#[test]
+fn data_that_was_not_taken_is_sent_again_at_once_and_is_no_loss() {
+    let (mut end, _) = opens(cookie());
+    assert_eq!(end.gets("S. 0:0(0) ack 1"), ["P. 1:101(100) ack 1 win 65535"]);
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false }));
+    assert_eq!((end.tcb.info().snd_cwnd, end.tcb.info().tally.retransmitted), (14_600, 0));
+    assert!(end.gets(". 1:1(0) ack 101").is_empty());
+    assert_eq!(end.tcb.info().unacknowledged, 0);
+}
+
+#[test]
+fn a_syn_that_nobody_answers_is_sent_again_without_anything_new() {
+    let (mut end, _) = opens(cookie());
+    assert_eq!(end.waits(Duration::from_secs(1)), [(1000, "S 0:0(0) win 65535".to_owned())]);
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false }));
+    assert_eq!(end.gets("S. 0:0(0) ack 1"), ["P. 1:101(100) ack 1 win 65535"]);
+}
+
+#[test]
+fn the_first_syn_may_have_arrived_after_all() {
+    let (mut end, _) = opens(cookie());
+    end.waits(Duration::from_secs(1));
+    assert_eq!(end.gets("S. 0:0(0) ack 102"), ["R 102"], "so much was never sent");
+    assert_eq!(end.gets("S. 0:0(0) ack 101"), [". 101:101(0) ack 1 win 65535"]);
+    assert_eq!((end.tcb.state(), end.tcb.info().unsent), (Established, 0));
+}
+
+#[test]
+fn what_does_not_fit_into_the_syn_follows() {
+    let mut end = Lone::begins(Settings::default());
+    end.tcb.open_fast(cookie());
+    end.tcb.send(&bytes(3000));
+    // 40 bytes of options: mss, scale, SACK, timestamps, cookie, and two to fill up.
+    assert_eq!(end.sends(), ["S 0:1428(1428) win 65535"]);
+    let sent = end.gets("S. 0:0(0) ack 1429");
+    assert_eq!(sent, [". 1429:2889(1460) ack 1 win 65535"]);
+    assert_eq!(end.gets(". 1:1(0) ack 2889"), ["P. 2889:3001(112) ack 1 win 65535"]);
+}
+
+#[test]
+fn a_listener_that_takes_data_with_the_syn_may_answer_before_the_connection_stands() {
+    let (mut end, sent, options) = Lone::answers_early(b"hello", cookie());
+    assert_eq!(sent, ["S. 0:0(0) ack 6 win 65530", "P. 1:6(5) ack 6 win 65530"]);
+    assert_eq!((options.fast_open, end.tcb.readable(), end.tcb.state()), (Some(cookie()), 5, SynReceived));
+    assert!(end.gets(". 6:6(0) ack 6").is_empty());
+    assert_eq!((end.tcb.state(), end.tcb.info().unacknowledged), (Established, 0));
+}
