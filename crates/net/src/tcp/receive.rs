@@ -172,6 +172,12 @@ impl Receive {
         said
     }
 
+    /// Blocks that [`Self::sack`] would say if there were room for all.
+    #[must_use]
+    pub fn gaps_to_say(&self) -> usize {
+        self.blocks.len() + usize::from(self.duplicate.is_some())
+    }
+
     /// A segment of which nothing is new, unless it is the FIN.
     fn old(&mut self, seq: Seq, end: Seq, fin: bool) -> Arrived {
         let had_gap = self.has_gap();

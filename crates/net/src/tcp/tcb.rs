@@ -103,6 +103,10 @@ pub struct Out<'a> {
     pub may_be_marked: bool,
 }
 
+/// Bytes of a block of SACK, and of what stands before the first one, padding included (RFC 2018 §3).
+const SACK_BLOCK_LEN: u32 = 8;
+const SACK_LEN: u32 = 4;
+
 /// One connection.
 #[derive(Debug)]
 pub struct Tcb {
@@ -401,6 +405,15 @@ impl Tcb {
     /// Bytes of a segment of ours, at the most.
     fn mss(&self) -> u32 {
         u32::from(self.agreed.mss.min(self.settings.path_mss)).saturating_sub(self.agreed.overhead())
+    }
+
+    /// Bytes of the next segment, at the most: what is said of gaps takes its place from them.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.7.1
+    //# Eff.snd.MSS = min(SendMSS+20, MMS_S) - TCPhdrsize - IPoptionsize
+    fn room(&self) -> u32 {
+        let blocks = if self.agreed.sack { self.receive.gaps_to_say().min(self.agreed.blocks()) } else { 0 };
+        let len = u32::try_from(blocks).unwrap_or(0) * SACK_BLOCK_LEN;
+        self.mss().saturating_sub(if len > 0 { len + SACK_LEN } else { 0 })
     }
 }
 

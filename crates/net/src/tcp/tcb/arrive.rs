@@ -152,12 +152,12 @@ impl Tcb {
         Ok(())
     }
 
-    /// A FIN that comes again says that our acknowledgment of it was lost.
+    /// What of a segment that does not count has come before is told by D-SACK; the rest of it is not taken.
     fn is_again(&mut self, segment: &Segment<'_>) {
-        let bytes = segment.payload;
         let seq = Seq(segment.header.seq) + u32::from(segment.header.flags.syn());
-        if !bytes.is_empty() && !seq.is_after(self.receive.next()) {
-            // Told by D-SACK.
+        let known = self.receive.next().since(seq) as usize;
+        let bytes = &segment.payload[..segment.payload.len().min(known)];
+        if !bytes.is_empty() {
             let _ = self.receive.arrive(seq, bytes, false);
         }
     }

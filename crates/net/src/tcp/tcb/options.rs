@@ -41,6 +41,11 @@ impl Agreed {
         Self { mss: MSS_DEFAULT, shift: (0, 0), is_scaled: false, timestamps: false, sack: false }
     }
 
+    /// Blocks of SACK that a header has room for.
+    pub(super) const fn blocks(&self) -> usize {
+        if self.timestamps { 3 } else { 4 }
+    }
+
     /// Bytes of options in each segment with data.
     pub(super) const fn overhead(&self) -> u32 {
         if self.timestamps { STAMPS_LEN } else { 0 }
@@ -109,8 +114,11 @@ impl Tcb {
     /// The options of any other segment.
     pub(super) fn options(&mut self, now: Instant) -> Options {
         let timestamps = self.agreed.timestamps.then(|| (self.stamps.at(now), self.stamps.echo()));
-        let blocks = if timestamps.is_some() { 3 } else { 4 };
-        let sack = if self.agreed.sack { self.receive.sack(blocks) } else { wire::tcp::SackBlocks::NONE };
+        let sack = if self.agreed.sack {
+            self.receive.sack(self.agreed.blocks())
+        } else {
+            wire::tcp::SackBlocks::NONE
+        };
         Options { timestamps, sack, ..Options::NONE }
     }
 

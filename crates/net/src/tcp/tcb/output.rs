@@ -89,7 +89,7 @@ impl Tcb {
     /// What is to be sent again next.
     fn next_again(&self) -> Option<Piece> {
         let (start, end) = self.sent.first_lost()?;
-        let end = end.min(start + self.mss());
+        let end = end.min(start + self.room());
         // Something is always sent of what the timer has found: the window is one segment then.
         let pipe = self.pipe();
         let fits =
@@ -114,7 +114,7 @@ impl Tcb {
         let window = self.right_edge.since(start).max(u32::from(is_stuck));
         let congestion = self.congestion.window().saturating_sub(self.pipe());
         let bytes = self.queued_end().since(start);
-        let sendable = bytes.min(window).min(congestion).min(self.mss());
+        let sendable = bytes.min(window).min(congestion).min(self.room());
         let end = start + sendable;
         // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
         let may_end = self.state >= State::Established && self.fin().is_some();
@@ -134,7 +134,7 @@ impl Tcb {
         if self.waits_for_more() {
             return false;
         }
-        let is_full = sendable == self.mss();
+        let is_full = sendable == self.room();
         let is_half_the_window = sendable > 0 && sendable >= self.window_max / 2;
         // (2) all of it, and nothing is under way or nobody wants to wait (Nagle). What is said of (4), that the time for
         // waiting is over, is said by the persist timer.

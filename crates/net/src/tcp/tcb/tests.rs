@@ -353,6 +353,44 @@ fn a_lost_segment_is_sent_again_without_waiting_for_the_timer() {
 }
 
 #[test]
+fn a_segment_that_says_what_is_missing_is_no_longer_than_others() {
+    let mut pair = Pair::established();
+    for end in &mut pair.ends {
+        end.send(&bytes(14_480));
+    }
+    pair.flush();
+    for wire in &mut pair.wire {
+        wire.remove(5);
+        wire.remove(2);
+    }
+    pair.run_for(4 * DELAY);
+    let len = |(_, header, len): &(usize, Header, usize)| header.header_len() + len;
+    let says =
+        |(_, header, len): &&(usize, Header, usize)| *len > 0 && !header.options.sack.as_slice().is_empty();
+    assert!(pair.seen.iter().any(|segment| says(&segment)), "some say it with data");
+    assert_eq!(pair.seen.iter().map(len).max(), Some(1460 + 20));
+}
+
+#[test]
+fn of_a_segment_with_an_old_timestamp_nothing_is_taken() {
+    for behind in [0, 50] {
+        let mut pair = Pair::established();
+        pair.ends[0].send(&bytes(100));
+        pair.flush();
+        pair.run_for(3 * DELAY);
+        assert_eq!(pair.ends[1].readable(), 100);
+        let old = pair.ends[0].stamps.at(pair.now).wrapping_sub(1000);
+        let options = Options { timestamps: Some((old, 0)), ..Options::NONE };
+        let header =
+            Header { options, ..pair.ends[0].header(Flags::ACK, pair.ends[0].sent.behind() - behind) };
+        let segment = Segment { header: &header, payload: &bytes(200), is_marked: false };
+        let next = pair.ends[1].receive.next();
+        let _ = pair.ends[1].arrive(&segment, pair.now);
+        assert_eq!((pair.ends[1].readable(), pair.ends[1].receive.next()), (100, next));
+    }
+}
+
+#[test]
 fn who_hears_nothing_gives_up_in_the_end() {
     let mut pair = Pair::established();
     pair.loss = 1000;
