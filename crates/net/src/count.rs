@@ -52,7 +52,7 @@ named! {
     RxPackets = "rx_packets", "packets taken from devices";
     HandoffOut = "handoff_out", "packets handed to other CPUs";
     HandoffIn = "handoff_in", "packets taken over from other CPUs";
-    Strays = "strays", "packets routed by a CPU that does not own them; a bug, looked for in debug builds only";
+    Strays = "strays", "packets routed, or taken, by a CPU that does not own them; a bug, looked for in debug builds only";
     Ip4In = "ip4_in", "IPv4 packets received";
     Ip4Forwarded = "ip4_forwarded", "IPv4 packets forwarded";
     Ip4Local = "ip4_local", "IPv4 packets for this host";

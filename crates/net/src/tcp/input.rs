@@ -46,6 +46,9 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
 fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
     let (src, dst) = upper::ends(&pkt);
     let ends = Ends::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
+    if cfg!(debug_assertions) && cpu.placement.owner(ends.flow()) != cpu.id {
+        cpu.count(Count::Strays);
+    }
     let found = cpu.tcp.as_ref().and_then(|pcbs| pcbs.find(&ends));
     let answer = match found {
         Some(Found::Conn(at)) => to_connection(cpu, at, &pkt, header),

@@ -163,6 +163,18 @@ impl Pcbs {
         }
     }
 
+    /// Connections, whatever they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tables.conns.len() + self.tables.halves.len() + self.tables.waits.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// What there is between `ends`.
     #[inline]
     pub(super) fn find(&self, ends: &Ends) -> Option<Found> {

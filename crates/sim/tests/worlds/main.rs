@@ -14,3 +14,4 @@ mod reassembly;
 mod offload;
 mod queues;
 mod floods;
+mod connections;
