@@ -243,6 +243,8 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         caps: Caps { buffers_max: 1, ..Caps::default() },
         monitor: false,
         queue: net::ifq::Spec::default(),
+        autoconf: None,
+        learned: Arc::default(),
     }
 }
 

@@ -6,7 +6,8 @@
 //! A router's addresses are configured, and are wanted at once: like other routers it uses IPv4 addresses from the
 //! beginning, announces them, and notices if somebody else has them too; and IPv6 addresses while it asks whether
 //! somebody else has them (optimistic duplicate address detection, RFC 4429). [`Addrs::set_optimistic`] chooses the
-//! other way: no address is used before it has been asked for.
+//! other way: no address is used before it has been asked for. So it is with IPv6 addresses of an interface that takes
+//! its addresses from router advertisements, as hosts do.
 //!
 //! # Spec
 //! RFC 4862 §5.4; RFC 4429; RFC 7527; RFC 5227.
@@ -21,6 +22,7 @@ use wire::ether::Mac;
 
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
+use crate::ip6::autoconf;
 use crate::ip6::mld::Mld;
 use crate::tables::{IfIndex, Tables};
 use crate::time::Instant;
@@ -75,6 +77,8 @@ struct Own {
     /// The link address that it has been announced with.
     mac: Mac,
     state: State,
+    /// Used while it is still being asked for.
+    is_optimistic: bool,
     is_usable: bool,
     /// On the CPU that watches it.
     watch: Option<Watch>,
@@ -129,7 +133,7 @@ impl Addrs {
     fn set(&mut self, key: &Key, state: State) {
         let Some(own) = self.table.get_mut(key) else { return };
         own.state = state;
-        own.is_usable = is_usable(state, self.optimistic);
+        own.is_usable = is_usable(state, own.is_optimistic);
         self.count_unusable();
     }
 
@@ -165,7 +169,7 @@ pub const fn link_local(mac: Mac) -> Ipv6Addr {
 /// Handles a message from another CPU.
 pub fn message(cpu: &mut Cpu, msg: Msg) {
     let Msg::State { key, state } = msg;
-    cpu.addrs.set(&key, state);
+    set(cpu, &key, state);
 }
 
 /// The timer of an address that this CPU watches.
@@ -180,7 +184,7 @@ pub fn tables_changed(cpu: &mut Cpu) {
     cpu.addrs.table.retain(|key, own| is_configured(&tables, key, own));
     for ifnet in tables.ifnets().filter(|ifnet| ifnet.up) {
         for own in &ifnet.addrs {
-            watch::start(cpu, Key { ifindex: ifnet.index, addr: own.addr }, ifnet.mac);
+            watch::start(cpu, Key { ifindex: ifnet.index, addr: own.addr }, ifnet);
         }
     }
     cpu.addrs.count_unusable();
@@ -208,10 +212,15 @@ fn is_configured(tables: &Tables, key: &Key, own: &Own) -> bool {
 
 /// Sets a state here and on all other CPUs.
 fn publish(cpu: &mut Cpu, key: Key, state: State) {
-    cpu.addrs.set(&key, state);
+    set(cpu, &key, state);
     for other in (0..cpu.placement.cpus()).map(CpuId).filter(|other| *other != cpu.id) {
         cpu.peers.send(other, crate::msg::Msg::Addr(Msg::State { key, state }));
     }
+}
+
+fn set(cpu: &mut Cpu, key: &Key, state: State) {
+    cpu.addrs.set(key, state);
+    autoconf::address_changed(cpu, key, state);
 }
 
 #[cfg(test)]

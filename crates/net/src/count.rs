@@ -121,6 +121,13 @@ named! {
     NdAdvertsSent = "nd_adverts_sent", "neighbour advertisements sent";
     NdConflicts = "nd_conflicts", "neighbour discovery messages in which somebody else claimed one of our addresses";
     NdRouterIn = "nd_router_in", "router solicitations and advertisements received";
+    NdRouterIgnored = "nd_router_ignored", "router advertisements that an interface was not told to believe, or has no address for";
+    NdRouterSolicitsSent = "nd_router_solicits_sent", "router solicitations sent";
+    NdRoutersFull = "nd_routers_full", "default routers refused because their link has as many as may be";
+    NdPrefixesFull = "nd_prefixes_full", "on-link prefixes refused because their link has as many as may be";
+    NdAddrsFull = "nd_addrs_full", "advertised prefixes without an address of ours because their link has as many as may be";
+    NdRedirectsIn = "nd_redirects_in", "redirects believed";
+    DestEvicted = "dest_evicted", "destinations with a redirect or a path MTU forgotten to make room for others";
     MldQueriesIn = "mld_queries_in", "multicast listener queries received";
     MldReportsSent = "mld_reports_sent", "multicast listener reports sent";
     NeighHeld = "neigh_held", "packets that waited for a neighbour's address";

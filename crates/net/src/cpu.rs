@@ -8,11 +8,13 @@ use pkt::{Pkt, Pool};
 use crate::addr::Addrs;
 use crate::adj::Adjs;
 use crate::count::{Count, Counters};
+use crate::dest::Dests;
 use crate::drop::DropReason;
 use crate::firewall::{Firewall, Hooks};
 use crate::flow::Flows;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
+use crate::ip6::autoconf::Autoconf;
 use crate::msg::Peers;
 use crate::neigh::Neigh;
 use crate::next::Resume;
@@ -62,6 +64,10 @@ pub struct Cpu {
     pub timers: Timers,
     /// Our own addresses, as far as their state changes.
     pub addrs: Addrs,
+    /// What routers have said, of the links that this CPU keeps it of.
+    pub autoconf: Autoconf,
+    /// What was learned of single destinations.
+    pub dests: Dests,
     /// Datagrams that wait for fragments.
     pub reass: Reass,
     /// TCP's connections, once somebody has asked for one.

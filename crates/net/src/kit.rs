@@ -87,6 +87,8 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         caps: Caps { buffers_max: 1, ..Caps::default() },
         monitor: false,
         queue: crate::ifq::Spec::default(),
+        autoconf: None,
+        learned: Arc::default(),
     }
 }
 

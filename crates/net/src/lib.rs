@@ -39,6 +39,7 @@ pub mod ping;
 pub mod sock;
 // the way out
 pub mod output;
+pub mod dest;
 pub mod neigh;
 pub mod offload;
 pub mod ifq;

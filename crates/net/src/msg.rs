@@ -17,8 +17,9 @@ use pkt::wake::Waker;
 use pkt::{Pkt, Pool};
 
 use crate::cpu::CpuId;
+use crate::ip6::autoconf;
 use crate::netisr::{Moving, Netisr};
-use crate::{addr, firewall, neigh};
+use crate::{addr, dest, firewall, neigh};
 
 /// A message to a CPU.
 pub enum Msg {
@@ -32,6 +33,10 @@ pub enum Msg {
     Neigh(neigh::Msg),
     /// About one of our own addresses.
     Addr(addr::Msg),
+    /// About what routers say.
+    Autoconf(autoconf::Msg),
+    /// About a destination of what is sent from here.
+    Dest(dest::Msg),
     /// The firewall has no room for states: end some of yours.
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.

@@ -65,6 +65,15 @@ pub enum Msg {
         /// Whose copy.
         key: Key,
     },
+    /// To the owner: a router says this of the neighbour that it redirects us to.
+    Redirected {
+        /// Whom.
+        key: Key,
+        /// The link address.
+        mac: Mac,
+        /// Another router, not the destination itself.
+        is_router: bool,
+    },
     /// From the owner: the link address.
     Known {
         /// Whose.
@@ -150,6 +159,7 @@ pub fn message(cpu: &mut Cpu, msg: Msg) {
     match msg {
         Msg::Wanted { key, from } => owner::wanted(cpu, key, from),
         Msg::Used { key } => owner::used(cpu, key),
+        Msg::Redirected { key, mac, is_router } => heard(cpu, key, Heard::Redirect { mac, is_router }),
         Msg::Known { key, mac, stale } => copies::known(cpu, key, mac, stale),
         Msg::Failed { key } => copies::failed(cpu, key),
         Msg::Gone { key } => copies::gone(cpu, key, DropReason::NeighTableFull),
@@ -173,6 +183,19 @@ pub fn roll_up(cpu: &mut Cpu) {
 pub fn tables_changed(cpu: &mut Cpu) {
     copies::tables_changed(cpu);
     owner::tables_changed(cpu);
+}
+
+/// Something was sent to a neighbour past its copy, on the CPU that owns its entry.
+//= https://www.rfc-editor.org/rfc/rfc4861#section-7.3.3
+//# The first time a node sends a packet to a neighbor whose entry is STALE, the sender changes the state to DELAY and sets a timer to expire in DELAY_FIRST_PROBE_TIME seconds.
+pub(crate) fn used(cpu: &mut Cpu, key: Key) {
+    owner::used(cpu, key);
+}
+
+/// A redirect says the link address of the neighbour that it leads to.
+pub(crate) fn redirected(cpu: &mut Cpu, key: Key, mac: Mac, is_router: bool) {
+    let owner = cpu.placement.owner_of(key.addr);
+    tell(cpu, owner, Msg::Redirected { key, mac, is_router });
 }
 
 fn tell(cpu: &mut Cpu, to: CpuId, msg: Msg) {

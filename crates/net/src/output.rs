@@ -14,7 +14,7 @@ use crate::fib::{Metrics, To, flow_hash};
 use crate::forward::{Family, fits};
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
-use crate::tables::{IfAddr, IfIndex, Ifnet, Tables};
+use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
 use crate::{firewall, neigh, rss};
 
 /// What differs between IPv4 and IPv6 on the way out.
@@ -30,6 +30,8 @@ pub trait Source: Family {
     fn src(pkt: &Pkt) -> IpAddr;
     /// Fills in what depends on the header as a whole.
     fn finish(cpu: &mut Cpu, pkt: &mut Pkt);
+    /// Fills in what routers have said of the link, where the sender has not said anything himself.
+    fn suit(pkt: &mut Pkt, learned: &Learned);
     /// Sends a packet that is bigger than the MTU in pieces, if it may be cut.
     fn cut(cpu: &mut Cpu, pkt: Pkt, mtu: u32, next_hop: IpAddr);
 }
@@ -70,7 +72,7 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
 
 /// Sends a packet that was made here where its route leads, when rules have let it pass.
 pub(crate) fn leave<F: Source>(cpu: &mut Cpu, pkt: Pkt) {
-    match way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
+    match path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop, metrics }) => to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),
         Err(reason) => cpu.bury(pkt, reason),
@@ -101,6 +103,9 @@ pub(crate) fn to_link<F: Source>(
     metrics: Metrics,
 ) {
     pkt.outif = ifindex;
+    if let Some(ifnet) = cpu.tables.ifnet(ifindex) {
+        F::suit(&mut pkt, &ifnet.learned);
+    }
     match firewall::ask(cpu, &mut pkt, Hook::Egress) {
         Some(next) => dispatch(cpu, pkt, next),
         None => to_fitting_link::<F>(cpu, pkt, next_hop, metrics),
@@ -129,6 +134,17 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
     }
 }
 
+/// [`way`], and what was learned of this destination alone.
+pub(crate) fn path(
+    cpu: &Cpu,
+    dst: IpAddr,
+    outif: IfIndex,
+    flow: impl FnOnce() -> u32,
+) -> Result<Way, DropReason> {
+    let way = way(&cpu.tables, dst, outif, flow)?;
+    Ok(if cpu.dests.is_empty() { way } else { cpu.dests.corrected(dst, way, cpu.now) })
+}
+
 /// The way of the flow with hash `flow` to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
 /// one; all others are looked up.
 pub(crate) fn way(
@@ -139,8 +155,10 @@ pub(crate) fn way(
 ) -> Result<Way, DropReason> {
     let link = |ifindex, next_hop, metrics| Ok(Way::Link { ifindex, next_hop, metrics });
     if outif != 0 && is_of_a_link(dst) {
-        let ours = tables.ifnet(outif).is_some_and(|ifnet| ifnet.has(dst));
-        return if ours { Ok(Way::Local) } else { link(outif, dst, Metrics::default()) };
+        let ifnet = tables.ifnet(outif);
+        let metrics = ifnet.filter(|_| dst.is_ipv6()).map(|ifnet| ifnet.learned.metrics());
+        let ours = ifnet.is_some_and(|ifnet| ifnet.has(dst));
+        return if ours { Ok(Way::Local) } else { link(outif, dst, metrics.unwrap_or_default()) };
     }
     let hop = tables.hop(dst, flow);
     match hop.to {
@@ -155,7 +173,7 @@ pub(crate) fn way(
     }
 }
 
-fn is_of_a_link(dst: IpAddr) -> bool {
+pub(crate) fn is_of_a_link(dst: IpAddr) -> bool {
     match dst {
         IpAddr::V4(dst) => dst.is_multicast() || dst.is_broadcast() || dst.is_link_local(),
         IpAddr::V6(dst) => dst.is_multicast() || dst.is_unicast_link_local(),
@@ -180,29 +198,33 @@ pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIn
         Way::Local => Some((dst, outif)),
         Way::Link { ifindex, next_hop, .. } => {
             let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);
-            let elsewhere = || tables.ifnets().filter_map(best).max_by_key(|own| rank(own, dst, next_hop));
+            let elsewhere = || tables.ifnets().filter_map(best).max_by(|a, b| a.1.cmp(&b.1));
             // An unnumbered interface speaks with the address of another.
-            let own = best(tables.ifnet(ifindex)?).or_else(elsewhere)?;
+            let (own, _) = best(tables.ifnet(ifindex)?).or_else(elsewhere)?;
             Some((own.addr, ifindex))
         }
     }
 }
 
-fn best(cpu: &Cpu, ifnet: &Ifnet, dst: IpAddr, next_hop: IpAddr) -> Option<IfAddr> {
+fn best(cpu: &Cpu, ifnet: &Ifnet, dst: IpAddr, next_hop: IpAddr) -> Option<(IfAddr, impl Ord + use<>)> {
     let same_family = ifnet.addrs.iter().filter(|own| own.addr.is_ipv4() == dst.is_ipv4());
     let usable = same_family.filter(|own| cpu.addrs.usable(ifnet.index, own.addr));
-    usable.copied().max_by_key(|own| rank(own, dst, next_hop))
+    usable.map(|own| (*own, rank(ifnet, own, dst, next_hop))).max_by(|a, b| a.1.cmp(&b.1))
 }
 
-/// What makes one candidate better than another, most important first: rules 1, 2, 6 and 8 of RFC 6724, and before
-/// the last one that the next hop can answer directly (its rule 5.5). Rule 5 is in who is asked first.
-fn rank(own: &IfAddr, dst: IpAddr, next_hop: IpAddr) -> impl Ord + use<> {
+/// What makes one candidate better than another, most important first: rules 1, 2, 3, 6, 7 and 8 of RFC 6724, and
+/// before the last two that the next hop can answer directly (its rule 5.5). Rule 5 is in who is asked first.
+fn rank(ifnet: &Ifnet, own: &IfAddr, dst: IpAddr, next_hop: IpAddr) -> impl Ord + use<> {
     let (have, need) = (scope(own.addr), scope(dst));
     let reaches = have >= need;
     let tight = if reaches { (0, Reverse(have)) } else { (have, Reverse(0)) };
     let label = is_unique_local(own.addr) == is_unique_local(dst);
     let answers = own.covers(next_hop);
-    (own.addr == dst, reaches, tight, label, answers, common_prefix(own.addr, dst))
+    let learned = ifnet.learned.of(own.addr);
+    let is_preferred = learned.is_none_or(|own| !own.is_deprecated);
+    let is_temporary = learned.is_some_and(|own| own.is_temporary);
+    let fit = (label, answers, is_temporary, common_prefix(own.addr, dst));
+    (own.addr == dst, reaches, tight, is_preferred, fit)
 }
 
 /// How far an address reaches, as RFC 6724 §3.1 and §3.2 number it.

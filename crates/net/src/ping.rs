@@ -209,7 +209,7 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
 
 /// What must not be fragmented must fit the link, and there must be one.
 fn check_size(cpu: &Cpu, pkt: &Pkt, request: &Request) -> Result<(), Error> {
-    let way = output::way(&cpu.tables, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
+    let way = output::path(cpu, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
     let mtu = match way.map_err(|_| Error::Unreachable)? {
         output::Way::Local => return Ok(()),
         output::Way::Link { ifindex, metrics, .. } => {

@@ -8,9 +8,12 @@ use wire::ether::Mac;
 use crate::driver::Caps;
 use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
 use crate::ifq;
+use crate::ip6::autoconf;
 
+mod learned;
 mod own;
 
+pub use learned::{DefaultRouter, HOP_LIMIT, Learned, LearnedAddr, REACHABLE, RETRANS};
 pub use own::Own;
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
@@ -76,6 +79,10 @@ pub struct Ifnet {
     pub monitor: bool,
     /// How packets queue when its rings push back.
     pub queue: ifq::Spec,
+    /// How it takes IPv6 addresses and routers from router advertisements, if it does.
+    pub autoconf: Option<autoconf::Settings>,
+    /// What it has been told by them.
+    pub learned: Arc<Learned>,
 }
 
 /// An address of an interface, with the prefix that is on its link.
@@ -171,7 +178,8 @@ impl Tables {
 #[must_use]
 pub fn derived(ifs: &[Ifnet]) -> Vec<(Prefix, Origin, [Hop; 1])> {
     let up = ifs.iter().filter(|ifnet| ifnet.up);
-    up.flat_map(Ifnet::routes).map(|(to, origin, hop)| (to, origin, [hop.into()])).collect()
+    let default = learned::default_route(ifs);
+    up.flat_map(Ifnet::routes).chain(default).map(|(to, origin, hop)| (to, origin, [hop])).collect()
 }
 
 impl Default for Tables {
@@ -181,18 +189,25 @@ impl Default for Tables {
 }
 
 impl Ifnet {
+    /// With what routers have said of its link, its addresses in their prefixes included.
+    #[must_use]
+    pub fn learn(mut self, learned: Arc<Learned>) -> Self {
+        self.addrs.extend(learned.own());
+        Self { learned, ..self }
+    }
+
     /// The routes that follow from this interface's addresses: to its links' prefixes, to its broadcast addresses, and
     /// to its own. IPv6 link-local ones are not among them: one prefix is on every link, so the sender says which link.
-    pub fn routes(&self) -> impl Iterator<Item = (Prefix, Origin, To)> {
+    pub fn routes(&self) -> impl Iterator<Item = (Prefix, Origin, Hop)> {
         let ifindex = self.index;
         let own = || self.addrs.iter().filter(|own| !own.addr_is_scoped());
         let prefixes = own().filter_map(IfAddr::prefix);
-        let on_link = prefixes.map(move |to| (to, Origin::Connected, To::OnLink { ifindex }));
-        let broadcast = To::Broadcast { ifindex };
+        let on_link = prefixes.map(move |to| (to, Origin::Connected, To::OnLink { ifindex }.into()));
+        let broadcast = Hop::from(To::Broadcast { ifindex });
         let broadcasts =
             self.broadcasts().map(move |addr| (Prefix::host(addr.into()), Origin::Broadcast, broadcast));
-        let local = own().map(move |own| (Prefix::host(own.addr), Origin::Own, To::Local { ifindex }));
-        on_link.chain(broadcasts).chain(local)
+        let local = own().map(move |own| (Prefix::host(own.addr), Origin::Own, To::Local { ifindex }.into()));
+        self.learned.routes(ifindex).chain(on_link).chain(broadcasts).chain(local)
     }
 
     /// The broadcast addresses of the IPv4 prefixes on this link: all host bits one and, as of old, all zero.
@@ -231,6 +246,7 @@ impl Ifnet {
     #[must_use]
     pub fn is_on_link(&self, addr: IpAddr) -> bool {
         self.addrs.iter().any(|own| own.covers(addr))
+            || self.learned.on_link.iter().any(|prefix| prefix.covers(addr))
     }
 
     /// The own address to speak to `peer` with: one whose prefix covers it, else one that reaches as far.

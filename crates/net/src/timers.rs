@@ -18,6 +18,8 @@ pub enum Timer {
     Addr(addr::Key),
     /// The answer to a query of multicast listener discovery on an interface.
     Mld(IfIndex),
+    /// What routers have said of an interface's link.
+    Autoconf(IfIndex),
     /// Datagrams that wait for fragments.
     Reass,
     /// States of the firewall.
@@ -59,6 +61,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Neigh => neigh::timer(cpu),
             Timer::Addr(key) => addr::timer(cpu, key),
             Timer::Mld(ifindex) => ip6::mld::timer(cpu, ifindex),
+            Timer::Autoconf(ifindex) => ip6::autoconf::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),
         }

@@ -6,11 +6,13 @@ mod spec;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
 use net::count::Count;
 use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::firewall::Firewall;
+use net::ip6::autoconf::News;
 use net::msg::{Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, Parts};
 use net::ping;
@@ -34,6 +36,8 @@ pub struct Host {
     remotes: Vec<Remote>,
     arena: Arc<Arena>,
     generation: u64,
+    /// What CPUs have learned of router advertisements.
+    news: Receiver<News>,
 }
 
 impl Host {
@@ -62,7 +66,13 @@ impl Host {
             cpus.push(SimCpu::new(netisr, shared, sleeper, bell));
             remotes.push(remote);
         }
-        let mut host = Self { spec, cpus, nics, remotes, arena, generation: 1 };
+        let (sink, news) = channel();
+        for cpu in &mut cpus {
+            let sink = sink.clone();
+            // Nobody listens any more only when the host is gone.
+            cpu.netisr.cpu.autoconf.set_sink(Box::new(move |news| drop(sink.send(news))));
+        }
+        let mut host = Self { spec, cpus, nics, remotes, arena, generation: 1, news };
         host.attach_rings();
         host
     }
@@ -133,6 +143,22 @@ impl Host {
         self.generation += 1;
         let tables = Arc::new(self.spec.tables(self.generation));
         self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)), || {})
+    }
+
+    /// Makes tables of what CPUs have learned of router advertisements since, as the control thread does.
+    pub(crate) fn take_news(&mut self) {
+        let news: Vec<News> = self.news.try_iter().collect();
+        if news.is_empty() {
+            return;
+        }
+        let is_told = self.change(|spec| {
+            for News { ifindex, learned } in news {
+                if let Some(port) = spec.ports.get_mut(usize::from(ifindex) - 1) {
+                    port.learned = learned;
+                }
+            }
+        });
+        debug_assert!(is_told, "the port is for more messages than routers may cause");
     }
 
     /// Puts a firewall in force on all CPUs, in place of the one before; `false` if the port is full.

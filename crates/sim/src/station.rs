@@ -37,6 +37,10 @@ pub struct Station {
     pub lost: u64,
     /// Does not answer to anything, as if unplugged.
     pub mute: bool,
+    /// Says that it is a router.
+    pub is_router: bool,
+    /// Says of whatever IPv6 address somebody asks for that it is its own.
+    pub claims_all: bool,
     addrs: Vec<IfAddr>,
     gateways: Vec<IpAddr>,
     neighbours: BTreeMap<IpAddr, Mac>,
@@ -164,6 +168,8 @@ impl Station {
             complaints: Vec::new(),
             lost: 0,
             mute: false,
+            is_router: false,
+            claims_all: false,
             addrs: addrs.iter().copied().chain([link_local]).collect(),
             gateways: Vec::new(),
             neighbours: BTreeMap::new(),
@@ -178,6 +184,11 @@ impl Station {
             now: Instant::START,
             next_id: 1,
         }
+    }
+
+    /// Gives it another address.
+    pub fn add(&mut self, addr: IfAddr) {
+        self.addrs.push(addr);
     }
 
     /// Sends what is not on its link to this router.

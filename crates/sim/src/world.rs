@@ -286,6 +286,8 @@ impl World {
         let now = self.now;
         let turned = &mut self.hosts[host].cpus[cpu];
         turned.turn(now);
+        self.hosts[host].take_news();
+        let turned = &mut self.hosts[host].cpus[cpu];
         if self.random.chance(self.stalls) {
             let span = Duration::from_nanos(self.random.between(1_000, 1_000_000) as u64);
             turned.stall_until(now + span);

@@ -11,15 +11,15 @@ use super::{Key, Own, State, Status, is_usable, publish};
 use crate::arp;
 use crate::cpu::Cpu;
 use crate::ip6::{mld, nd};
+use crate::tables::{Ifnet, RETRANS};
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 
 /// The first question comes after a random time below this (RFC 5227 `PROBE_WAIT`, RFC 4862 §5.4.2): hosts that
 /// start together do not all ask at once.
 const PROBE_WAIT: Duration = Duration::from_secs(1);
-/// `DupAddrDetectTransmits` and `RETRANS_TIMER` of RFC 4862 §5.1.
+/// `DupAddrDetectTransmits` of RFC 4862 §5.1.
 const ND_PROBES: u8 = 1;
-const ND_PROBE_GAP: Duration = Duration::from_secs(1);
 /// One unsolicited advertisement, of the three that RFC 4861 §7.2.6 allows.
 const ND_ANNOUNCES: u8 = 1;
 /// The rest is from RFC 5227 §1.1.
@@ -59,17 +59,19 @@ enum Phase {
 }
 
 /// Begins with an address that was configured, unless that has been done, on every CPU; the one that owns it watches it.
-pub(super) fn start(cpu: &mut Cpu, key: Key, mac: Mac) {
+pub(super) fn start(cpu: &mut Cpu, key: Key, ifnet: &Ifnet) {
     if cpu.addrs.table.contains_key(&key) {
         return;
     }
+    let mac = ifnet.mac;
     // IPv4 has no optimistic detection, so an optimist just announces.
     let is_probed_first = mac.is_unicast() && (key.addr.is_ipv6() || !cpu.addrs.optimistic);
     let state = if is_probed_first { State::Tentative } else { State::Preferred };
     let is_mine = cpu.placement.owner_of(key.addr) == cpu.id;
     let watch = is_mine.then(|| Watch::new(cpu.now, mac, state, cpu.secret.draw()));
-    let is_usable = is_usable(state, cpu.addrs.optimistic);
-    cpu.addrs.table.insert(key, Own { mac, state, is_usable, watch });
+    let is_optimistic = cpu.addrs.optimistic && ifnet.autoconf.is_none();
+    let is_usable = is_usable(state, is_optimistic);
+    cpu.addrs.table.insert(key, Own { mac, state, is_optimistic, is_usable, watch });
     arm(cpu, key);
 }
 
@@ -115,11 +117,13 @@ fn watch<'a>(cpu: &'a mut Cpu, key: &Key) -> Option<&'a mut Watch> {
 fn step(cpu: &mut Cpu, key: Key) {
     let now = cpu.now;
     let jitter = cpu.secret.draw();
+    let retrans = cpu.tables.ifnet(key.ifindex).map_or(RETRANS, |ifnet| ifnet.learned.retrans);
+    let probes = probes(cpu, &key);
     let Some(watch) = watch(cpu, &key) else { return };
     match watch.phase {
-        Phase::Probing if watch.sent < probes(key.addr) => {
+        Phase::Probing if watch.sent < probes => {
             watch.sent += 1;
-            watch.at = now + probe_gap(key.addr, watch.sent, jitter);
+            watch.at = now + probe_gap(key.addr, watch.sent, jitter, retrans);
             watch.nonce = nonce(jitter);
             probe(cpu, key);
         }
@@ -142,18 +146,22 @@ fn step(cpu: &mut Cpu, key: Key) {
     }
 }
 
-const fn probes(addr: IpAddr) -> u8 {
-    if addr.is_ipv4() { ARP_PROBES } else { ND_PROBES }
+fn probes(cpu: &Cpu, key: &Key) -> u8 {
+    let settings = cpu.tables.ifnet(key.ifindex).and_then(|ifnet| ifnet.autoconf);
+    match key.addr {
+        IpAddr::V4(_) => ARP_PROBES,
+        IpAddr::V6(_) => settings.map_or(ND_PROBES, |settings| settings.dad_transmits.max(1)),
+    }
 }
 
 const fn announces(addr: IpAddr) -> u8 {
     if addr.is_ipv4() { ARP_ANNOUNCES } else { ND_ANNOUNCES }
 }
 
-/// Time to wait for an answer to question number `sent`.
-fn probe_gap(addr: IpAddr, sent: u8, random: u64) -> Duration {
+/// Time to wait for an answer to question number `sent`: of neighbour discovery, `RETRANS_TIMER`.
+fn probe_gap(addr: IpAddr, sent: u8, random: u64, retrans: Duration) -> Duration {
     match addr {
-        IpAddr::V6(_) => ND_PROBE_GAP,
+        IpAddr::V6(_) => retrans,
         IpAddr::V4(_) if sent >= ARP_PROBES => ANNOUNCE_WAIT,
         IpAddr::V4(_) => ARP_PROBE_MIN + below(ARP_PROBE_MAX.saturating_sub(ARP_PROBE_MIN), random),
     }
@@ -176,9 +184,11 @@ fn probe(cpu: &mut Cpu, key: Key) {
             mld::joined(cpu, key.ifindex, target);
             let Some(watch) = watch(cpu, &key) else { return };
             let nonce = watch.nonce;
+            let settings = cpu.tables.ifnet(key.ifindex).and_then(|ifnet| ifnet.autoconf);
+            let nonce = Some(&nonce).filter(|_| settings.is_none_or(|settings| settings.dad_nonce));
             let dst = solicited_node_multicast(target);
             let way = nd::Way { src: Ipv6Addr::UNSPECIFIED, dst, mac: None };
-            nd::probe(cpu, key.ifindex, way, Message::NeighborSolicit { target }, &nonce);
+            nd::probe(cpu, key.ifindex, way, Message::NeighborSolicit { target }, nonce);
         }
     }
 }

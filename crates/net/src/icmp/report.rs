@@ -12,7 +12,7 @@ use crate::drop::DropReason;
 use crate::ip6::headers;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::{ping, rss, tcp, upper};
+use crate::{dest, ping, rss, tcp, upper};
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;
@@ -59,6 +59,10 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     if !cpu.tables.is_ours(quoted.local) {
         return cpu.bury(pkt, DropReason::IcmpUnsolicited);
     }
+    // TCP knows better than anybody whether its segment is real, and makes smaller ones itself.
+    if let Some(mtu) = path_mtu(message).filter(|_| quoted.protocol != Protocol::TCP) {
+        dest::is_narrow(cpu, pkt.rcvif, quoted.remote, mtu);
+    }
     let is_known = match quoted.protocol {
         Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, upper::ends(&pkt).0, &quoted, message),
         Protocol::TCP => tcp::error(cpu, pkt.rcvif, &quoted, message),
@@ -83,6 +87,18 @@ fn is_credible(message: Message) -> bool {
         }) => mtu == 0 || mtu >= ip4::MIN_MTU,
         Message::V6(wire::icmp6::Message::PacketTooBig { mtu }) => mtu >= u32::from(ip6::MIN_MTU),
         _ => true,
+    }
+}
+
+/// What an error says of the biggest packet that gets to where its quoted packet went.
+const fn path_mtu(message: Message) -> Option<u32> {
+    match message {
+        Message::V4(wire::icmp4::Message::Unreachable {
+            code: wire::icmp4::unreachable::FRAGMENTATION_NEEDED,
+            mtu,
+        }) => Some(mtu as u32),
+        Message::V6(wire::icmp6::Message::PacketTooBig { mtu }) => Some(mtu),
+        _ => None,
     }
 }
 

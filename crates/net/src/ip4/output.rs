@@ -15,6 +15,7 @@ use crate::forward::Family;
 use crate::netisr::dispatch;
 use crate::next::Resume;
 use crate::output::{self, Source, Way};
+use crate::tables::Learned;
 use crate::{firewall, offload};
 
 /// In the word of flags and offset: don't fragment.
@@ -49,6 +50,8 @@ impl Source for Ip4 {
         header[4..6].copy_from_slice(&id);
         write_checksum(header);
     }
+
+    fn suit(_: &mut Pkt, _: &Learned) {}
 
     fn cut(cpu: &mut Cpu, pkt: Pkt, mtu: u32, next_hop: IpAddr) {
         if header(&pkt)[6] & 0x40 != 0 {

@@ -59,12 +59,10 @@ fn echo(cpu: &mut Cpu, mut pkt: Pkt) {
     let (Some(IpAddr::V6(ours)), true) = (ours, icmp::is_one_host(cpu, sender.into())) else {
         return cpu.bury(pkt, DropReason::IcmpBroadcastEcho);
     };
-    let [v0, v1, ..] = *pkt.window(0);
-    let traffic_class = (v0 << 4 | v1 >> 4) & !3;
     let len = u16::try_from(upper::range(&pkt).len()).unwrap_or(u16::MAX);
     turn_around(&mut pkt, ours);
     pkt.trim_front(usize::from(pkt.l4).saturating_sub(ip6::HEADER_LEN));
-    let header = ip6::Header { traffic_class, payload_len: len, ..header(ours, sender) };
+    let header = ip6::Header { payload_len: len, ..header(ours, sender) };
     if header.emit(&mut pkt.window_mut(0)[..]).is_err() {
         return cpu.bury(pkt, DropReason::IcmpMalformed);
     }

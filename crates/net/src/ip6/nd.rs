@@ -6,19 +6,21 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use pkt::{Flags, Pkt};
 use wire::ether::Mac;
-use wire::nd::{Envelope, Error, Message, NeighborAdvert, Options};
+use wire::nd::{Envelope, Error, Message, NeighborAdvert, Options, RouterAdvert};
 use wire::{Protocol, ip6, ip6_ext};
 
+use super::autoconf;
 use crate::addr;
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::dest;
 use crate::drop::DropReason;
 use crate::neigh::{self, Heard};
 use crate::netisr;
 use crate::next::{Next, Resume};
 use crate::tables::{Ifnet, Tables};
 
-pub(crate) use output::{Way, advertise, probe, solicit};
+pub(crate) use output::{Way, advertise, probe, solicit, solicit_routers};
 
 /// Takes a neighbour discovery message in, on the CPU that owns the address it is about. `pkt` starts with its IPv6
 /// header, `pkt.l4` is where ICMPv6 starts; its checksum is right.
@@ -74,9 +76,12 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt) -> DropReason {
             solicit.heard(cpu, &tables, ifnet)
         }
         Message::NeighborAdvert(advert) => advertised(cpu, ifnet, advert, &options),
-        Message::Redirect { .. } => DropReason::IcmpRedirect,
-        // A router sends advertisements, it does not obey them; and we do not send any yet.
-        Message::RouterSolicit | Message::RouterAdvert(_) => {
+        Message::Redirect { target, destination } => {
+            redirected(cpu, &tables, ifnet, envelope.src, [target, destination], &options)
+        }
+        Message::RouterAdvert(said) => router_advertised(cpu, ifnet, envelope.src, said, &options),
+        // A host does not answer routers' questions, and a router of ours does not advertise itself yet.
+        Message::RouterSolicit => {
             cpu.count(Count::NdRouterIn);
             DropReason::NdDone
         }
@@ -135,6 +140,10 @@ impl Solicit<'_> {
             neigh::heard(cpu, key, Heard::Solicit { mac });
         }
         advertise(cpu, ours, Some((self.src, asker)));
+        // A router is asked by many whom it never sends to: it does not ask each of them back.
+        if asker.is_some() && ifnet.autoconf.is_some() {
+            neigh::used(cpu, key);
+        }
         DropReason::NdDone
     }
 
@@ -158,6 +167,56 @@ impl Solicit<'_> {
         }
         DropReason::NdDone
     }
+}
+
+/// A router is a neighbour like others; what else it says is the host side's.
+fn router_advertised(
+    cpu: &mut Cpu,
+    ifnet: &Ifnet,
+    from: Ipv6Addr,
+    said: RouterAdvert,
+    options: &Options<'_>,
+) -> DropReason {
+    cpu.count(Count::NdRouterIn);
+    let mac = options.source_link_addr();
+    if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) || ifnet.has(from.into()) {
+        return DropReason::NdMalformed;
+    }
+    if ifnet.autoconf.is_some() {
+        let key = neigh::Key { ifindex: ifnet.index, addr: from.into() };
+        neigh::heard(cpu, key, Heard::Router { mac });
+    }
+    autoconf::heard(cpu, ifnet, from, said, options);
+    DropReason::NdDone
+}
+
+/// The router that we send to says that another neighbour is the better first hop. Only hosts believe that, and only
+/// of the router that they really use.
+//= https://www.rfc-editor.org/rfc/rfc4861#section-8.1
+//= https://www.rfc-editor.org/rfc/rfc4861#section-8.3
+fn redirected(
+    cpu: &mut Cpu,
+    tables: &Tables,
+    ifnet: &Ifnet,
+    from: Ipv6Addr,
+    [target, destination]: [Ipv6Addr; 2],
+    options: &Options<'_>,
+) -> DropReason {
+    let mac = options.target_link_addr();
+    let is_host = !tables.forwarding && ifnet.autoconf.is_some();
+    let first_hop = dest::first_hop(cpu, tables, destination.into(), ifnet.index);
+    if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) {
+        return DropReason::IcmpRedirect;
+    }
+    if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) {
+        return DropReason::NdMalformed;
+    }
+    let next_hop = neigh::Key { ifindex: ifnet.index, addr: target.into() };
+    if let Some(mac) = mac {
+        neigh::redirected(cpu, next_hop, mac, target != destination);
+    }
+    dest::redirect(cpu, destination.into(), next_hop);
+    DropReason::NdDone
 }
 
 fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> DropReason {

@@ -14,6 +14,7 @@ use crate::drop::DropReason;
 use crate::next::Resume;
 use crate::offload;
 use crate::output::{self, Source};
+use crate::tables::{HOP_LIMIT, Learned};
 
 /// Sends a packet that was made here: `pkt` starts with a whole IPv6 header. Towards a link-local or multicast
 /// destination `pkt.outif` says by which interface. See [`output::send`].
@@ -31,6 +32,14 @@ impl Source for Ip6 {
     }
 
     fn finish(_: &mut Cpu, _: &mut Pkt) {}
+
+    //= https://www.rfc-editor.org/rfc/rfc4861#section-6.3.2
+    fn suit(pkt: &mut Pkt, learned: &Learned) {
+        let hop_limit = &mut pkt.window_mut(0)[7];
+        if *hop_limit == HOP_LIMIT {
+            *hop_limit = learned.hop_limit.unwrap_or(HOP_LIMIT);
+        }
+    }
 
     fn cut(cpu: &mut Cpu, pkt: Pkt, mtu: u32, next_hop: IpAddr) {
         cut(cpu, pkt, mtu, next_hop);

@@ -24,8 +24,6 @@ pub enum State {
     Permanent,
 }
 
-/// Between two questions (`RETRANS_TIMER`; ARP: RFC 1122 §2.3.2.1 allows one per second).
-const RETRANS: Duration = Duration::from_secs(1);
 /// Questions to all before a neighbour counts as unreachable.
 const MAX_MULTICAST_SOLICIT: u8 = 3;
 /// Questions to a neighbour itself before its entry dies.
@@ -35,14 +33,14 @@ const MAX_TAKEOVER_SOLICIT: u8 = 2;
 const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
 /// How long an entry that nobody uses is kept: what BSDs use for ARP.
 const STALE_KEPT: Duration = Duration::from_secs(20 * 60);
-/// Base of the random time for which an answer is believed.
-const REACHABLE_MS: u64 = 30_000;
 
-/// The moment, and how long an answer that is heard now is believed.
+/// The moment, how long an answer that is heard now is believed, and how long one is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) now: Instant,
     reachable: Duration,
+    /// `RETRANS_TIMER`; ARP: RFC 1122 §2.3.2.1 allows one question per second.
+    retrans: Duration,
 }
 
 /// A neighbour's link address and what is known of it.
@@ -86,9 +84,9 @@ impl Clock {
     /// `random` is any number: it makes neighbours' times differ.
     //= https://www.rfc-editor.org/rfc/rfc4861#section-6.3.2
     //# This value should be a uniformly distributed random value between MIN_RANDOM_FACTOR and MAX_RANDOM_FACTOR times BaseReachableTime milliseconds.
-    pub(super) const fn new(now: Instant, random: u64) -> Self {
-        let reachable = Duration::from_millis(REACHABLE_MS / 2 + random % REACHABLE_MS);
-        Self { now, reachable }
+    pub(super) fn new(now: Instant, random: u64, [reachable, retrans]: [Duration; 2]) -> Self {
+        let base = u64::try_from(reachable.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self { now, reachable: Duration::from_millis(base / 2 + random % base), retrans }
     }
 }
 
@@ -179,6 +177,16 @@ impl Nud {
         }
     }
 
+    /// Whether an advertisement is believed, also in what it says of being a router.
+    //= https://www.rfc-editor.org/rfc/rfc4861#section-7.2.5
+    pub(super) fn believes(&self, advert: Advert) -> bool {
+        match (self.state, advert.mac) {
+            (State::Incomplete, mac) => mac.is_some(),
+            (_, Some(mac)) => advert.replace || mac == self.mac,
+            (_, None) => true,
+        }
+    }
+
     /// Whether `mac` is not the one that we send to.
     pub(super) fn is_claimed_by(&self, mac: Mac) -> bool {
         self.state != State::Incomplete && self.mac != mac
@@ -216,7 +224,7 @@ impl Nud {
 
     fn asked(&mut self, clock: Clock, what: Do) -> Do {
         self.sent += 1;
-        self.until = clock.now + RETRANS;
+        self.until = clock.now + clock.retrans;
         what
     }
 

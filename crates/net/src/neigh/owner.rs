@@ -9,8 +9,11 @@ use super::nud::{Advert, Clock, Do, Nud, State};
 use super::{Key, Msg, copies, is_on_link, solicit, tell};
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
+use crate::dest;
+use crate::ip6::autoconf;
 use crate::secret::Secret;
-use crate::time::Instant;
+use crate::tables::{REACHABLE, RETRANS};
+use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 
 /// Entries that one CPU owns at the most. A new one then takes the place of the stale one that has not been touched
@@ -35,6 +38,10 @@ pub(crate) enum Heard {
     },
     /// A neighbour solicitation for one of our addresses.
     Solicit { mac: Mac },
+    /// A router advertisement.
+    Router { mac: Option<Mac> },
+    /// A redirect that leads to it.
+    Redirect { mac: Mac, is_router: bool },
     /// A neighbour advertisement.
     Advert { mac: Option<Mac>, solicited: bool, replace: bool, router: bool },
 }
@@ -164,11 +171,18 @@ pub(crate) fn heard(cpu: &mut Cpu, key: Key, what: Heard) {
         return;
     }
     copies::heard_of(cpu, key);
-    let mut claimed = false;
+    let (mut claimed, mut resigned) = (false, false);
     change(cpu, key, |entry, clock| {
+        let was_router = entry.is_router;
         claimed = what.mac().is_some_and(|mac| entry.nud.is_claimed_by(mac));
-        entry.heard(what, clock)
+        let what = entry.heard(what, clock);
+        resigned = was_router && !entry.is_router;
+        what
     });
+    if resigned {
+        autoconf::resigned(cpu, key);
+        dest::lost(cpu, key);
+    }
     cpu.counters.add(Count::NeighClaims, u64::from(claimed));
 }
 
@@ -234,17 +248,21 @@ fn insert(cpu: &mut Cpu, key: Key, nud: Nud, holders: Vec<CpuId>) -> bool {
 /// Changes an entry, does what follows from it, and tells the CPUs that have a copy. `false` if there is no entry.
 fn change(cpu: &mut Cpu, key: Key, how: impl FnOnce(&mut Owner, Clock) -> Do) -> bool {
     let Some(mut entry) = cpu.neigh.owned.take(&key) else { return false };
-    let clock = Clock::new(cpu.now, cpu.secret.draw());
+    let clock = Clock::new(cpu.now, cpu.secret.draw(), times(cpu, &key));
     let before = entry.nud.view();
     let what = how(&mut entry, clock);
     let news = news(before, entry.nud.view());
+    let is_known = entry.nud.view().is_some();
     let holders = if news.is_some() { entry.holders.clone() } else { Vec::new() };
     match what {
-        Do::GiveUp => return die(cpu, &entry, &Msg::Failed { key }),
-        Do::Forget => return die(cpu, &entry, &Msg::Gone { key }),
+        Do::GiveUp => return die(cpu, &entry, &Msg::Failed { key }, key),
+        Do::Forget => return die(cpu, &entry, &Msg::Gone { key }, key),
         Do::Nothing | Do::AskAll | Do::Ask(_) => cpu.neigh.owned.put(key, entry),
     }
     arm(cpu);
+    if before.is_none() && is_known {
+        autoconf::is_reachable(cpu, key, true);
+    }
     match what {
         Do::AskAll => solicit::all(cpu, key),
         Do::Ask(mac) => solicit::one(cpu, key, mac),
@@ -256,8 +274,19 @@ fn change(cpu: &mut Cpu, key: Key, how: impl FnOnce(&mut Owner, Clock) -> Do) ->
     true
 }
 
-fn die(cpu: &mut Cpu, entry: &Owner, msg: &Msg) -> bool {
+/// How long neighbours of this family are believed and waited for on this link: routers may say so.
+fn times(cpu: &Cpu, key: &Key) -> [Duration; 2] {
+    let ifnet = cpu.tables.ifnet(key.ifindex).filter(|_| key.addr.is_ipv6());
+    ifnet.map_or([REACHABLE, RETRANS], |ifnet| [ifnet.learned.reachable, ifnet.learned.retrans])
+}
+
+/// One that did not answer is no way to elsewhere. Silence alone, when nobody asked, says nothing.
+fn die(cpu: &mut Cpu, entry: &Owner, msg: &Msg, key: Key) -> bool {
     tell_all(cpu, &entry.holders, msg);
+    if entry.nud.state != State::Stale {
+        autoconf::is_reachable(cpu, key, false);
+        dest::lost(cpu, key);
+    }
     true
 }
 
@@ -287,9 +316,20 @@ impl Owner {
         match what {
             Heard::Arp { mac, solicited, .. } => self.nud.arp(mac, solicited, clock),
             Heard::Solicit { mac } => self.nud.solicited_us(mac, clock),
+            Heard::Redirect { mac, is_router } => {
+                self.is_router |= is_router;
+                self.nud.solicited_us(mac, clock)
+            }
+            Heard::Router { mac } => {
+                self.is_router = true;
+                mac.map_or(Do::Nothing, |mac| self.nud.solicited_us(mac, clock))
+            }
             Heard::Advert { mac, solicited, replace, router } => {
-                self.is_router = router;
-                self.nud.advertised(Advert { mac, solicited, replace }, clock)
+                let advert = Advert { mac, solicited, replace };
+                if self.nud.believes(advert) {
+                    self.is_router = router;
+                }
+                self.nud.advertised(advert, clock)
             }
         }
     }
@@ -297,13 +337,18 @@ impl Owner {
 
 impl Heard {
     const fn is_worth_an_entry(&self) -> bool {
-        matches!(self, Self::Arp { asked_us: true, .. } | Self::Solicit { .. })
+        match self {
+            Self::Arp { asked_us, .. } => *asked_us,
+            Self::Solicit { .. } | Self::Redirect { .. } => true,
+            Self::Router { mac } => mac.is_some(),
+            Self::Advert { .. } => false,
+        }
     }
 
     const fn mac(&self) -> Option<Mac> {
         match *self {
-            Self::Arp { mac, .. } | Self::Solicit { mac } => Some(mac),
-            Self::Advert { mac, .. } => mac,
+            Self::Arp { mac, .. } | Self::Solicit { mac } | Self::Redirect { mac, .. } => Some(mac),
+            Self::Advert { mac, .. } | Self::Router { mac } => mac,
         }
     }
 }

@@ -9,11 +9,13 @@ use crate::addr::Addrs;
 use crate::adj::Adjs;
 use crate::count::{Counters, CountersReader};
 use crate::cpu::{Cpu, CpuId};
+use crate::dest::{self, Dests};
 use crate::drop::DropReason;
 use crate::firewall::{self, Firewall, Hooks};
 use crate::flow::Flows;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
+use crate::ip6::autoconf::{self, Autoconf};
 use crate::msg::{Inbox, Msg, Peers, Tour};
 use crate::neigh::Neigh;
 use crate::reass::Reass;
@@ -75,6 +77,8 @@ impl Netisr {
             neigh: Neigh::new(parts.key),
             timers: Timers::default(),
             addrs: Addrs::default(),
+            autoconf: Autoconf::default(),
+            dests: Dests::new(parts.key),
             reass: Reass::new(parts.key),
             tcp: None,
             icmp: Icmp::default(),
@@ -90,6 +94,7 @@ impl Netisr {
             work: Work::default(),
         };
         addr::tables_changed(&mut netisr.cpu);
+        autoconf::tables_changed(&mut netisr.cpu);
         (netisr, shared)
     }
 
@@ -101,6 +106,8 @@ impl Netisr {
         self.cpu.adjs.make_all_stale();
         neigh::tables_changed(&mut self.cpu);
         addr::tables_changed(&mut self.cpu);
+        autoconf::tables_changed(&mut self.cpu);
+        dest::tables_changed(&mut self.cpu);
     }
 
     /// Remembers up to `flows` flows of each family from now on: fast forwarding. `None` forgets them all.
@@ -169,6 +176,8 @@ impl Netisr {
             Msg::Ring(moving) => self.arrive(*moving),
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
+            Msg::Autoconf(msg) => autoconf::message(&mut self.cpu, msg),
+            Msg::Dest(msg) => dest::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
             Msg::Away(message) => firewall::away::message(&mut self.cpu, message),
             Msg::Redirect(notice) => firewall::away::notice(&mut self.cpu, &notice),

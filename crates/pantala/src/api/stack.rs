@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 
 use super::firewall::Filter;
 use super::types::{
-    Counters, Error, Family, Interface, InterfaceChange, Monitored, Neighbour, NeighbourRequest, Netisr,
-    Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
+    Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
+    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
 };
 
 /// A stack that can be looked at and changed.
@@ -97,6 +97,12 @@ pub trait Stack: Filter + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn flush_neighbours(&mut self, family: Family) -> Result<u64, Error>;
+
+    /// What router advertisements have said of links, of interfaces that believe them.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn links(&mut self) -> Result<Vec<LearnedLink>, Error>;
 
     /// What the netisrs did.
     ///

@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use super::flags::Flags;
 use super::{Failure, Session, resolve};
 use crate::Mac;
-use crate::api::client::escaped;
-use crate::api::{Family, Neighbour, NeighbourRequest};
+use crate::api::client::{Client, escaped};
+use crate::api::{Family, LearnedLink, Neighbour, NeighbourRequest};
 use crate::show;
 
 pub(crate) const ARP_HELP: &str = "\
@@ -26,6 +26,8 @@ ndp [-n] HOST          one of them
 ndp -s HOST MAC        enter one for good
 ndp -d HOST            forget one
 ndp -c                 forget all that were learnt
+ndp -r                 default routers, as routers advertise themselves
+ndp -p                 prefixes that are on the link, as routers say
 
 Examples:
   pantala ndp -an
@@ -44,6 +46,8 @@ enum Act {
     Set { host: IpAddr, request: NeighbourRequest },
     Delete(IpAddr),
     Flush,
+    Routers,
+    Prefixes,
 }
 
 impl Neighbours {
@@ -52,12 +56,16 @@ impl Neighbours {
     }
 
     pub(crate) fn ndp(words: &[String]) -> Result<Self, Failure> {
-        Self::read("ndp", Family::Inet6, &Flags::read("ndp", words, "andsc", "i")?)
+        Self::read("ndp", Family::Inet6, &Flags::read("ndp", words, "andscrp", "i")?)
     }
 
     fn read(command: &str, family: Family, flags: &Flags) -> Result<Self, Failure> {
         let interface = flags.value('i').map(str::to_owned);
-        let act = if flags.has('c') || (flags.has('d') && flags.has('a')) {
+        let act = if flags.has('r') {
+            flags.no_operands(command).map(|()| Act::Routers)
+        } else if flags.has('p') {
+            flags.no_operands(command).map(|()| Act::Prefixes)
+        } else if flags.has('c') || (flags.has('d') && flags.has('a')) {
             flags.no_operands(command).map(|()| Act::Flush)
         } else if flags.has('d') {
             resolve::host(flags.one_operand(command, "the host")?, Some(family)).map(Act::Delete)
@@ -75,6 +83,8 @@ impl Neighbours {
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let client = &session.client;
         match self.act {
+            Act::Routers => session.show(&links(client)?, |links| show::routers(links)),
+            Act::Prefixes => session.show(&links(client)?, |links| show::prefixes(links)),
             Act::Show { interface, host } => list(self.family, interface.as_deref(), host, session),
             Act::Set { host, request } => {
                 let () = client.put(&path(host), &request)?;
@@ -90,6 +100,10 @@ impl Neighbours {
             }
         }
     }
+}
+
+fn links(client: &Client) -> Result<Vec<LearnedLink>, Failure> {
+    Ok(client.get("/v1/links")?)
 }
 
 fn set(command: &str, family: Family, flags: &Flags, interface: Option<String>) -> Result<Act, Failure> {

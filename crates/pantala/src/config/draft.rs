@@ -14,8 +14,8 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Device, MOST_RINGS, Policy, Polling, RxCsum};
-use super::{firewall, limits};
+use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum};
+use super::{autoconf, firewall, limits};
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] =
@@ -36,6 +36,7 @@ const INTERFACE: &[&str] = &[
     "queue_bytes",
     "queue_target_ms",
     "queue_interval_ms",
+    "autoconf",
 ];
 
 /// Flows that a CPU may remember.
@@ -75,6 +76,7 @@ pub(crate) struct DraftInterface {
     pub(crate) rxcsum: Option<At<RxCsum>>,
     pub(crate) monitor: bool,
     pub(crate) queue: DraftQueue,
+    pub(crate) autoconf: Option<Autoconf>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -178,6 +180,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         rxcsum: fields.parsed("rxcsum", rxcsum, report),
         monitor: fields.truth("monitor", report).is_some_and(|at| at.value),
         queue: queue(fields, report),
+        autoconf: autoconf::read(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }
@@ -289,7 +292,7 @@ fn discipline(word: &str) -> Result<Discipline, Wrong> {
     found.ok_or_else(|| unknown_word("queue", word, &known))
 }
 
-fn unknown_word(key: &str, word: &str, known: &[&str]) -> Wrong {
+pub(super) fn unknown_word(key: &str, word: &str, known: &[&str]) -> Wrong {
     Wrong::new(format!("unknown {key} `{word}`"), did_you_mean(word, known))
 }
 

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use net::fib::Metrics;
 use wire::ether::Mac;
 
+mod autoconf;
 mod check;
 mod device;
 mod draft;
@@ -19,6 +20,7 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
+pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, XdpMode};
 pub use firewall::Firewall;
@@ -144,6 +146,8 @@ pub struct Interface {
     pub monitor: bool,
     /// How packets queue when the device does not take them.
     pub queue: net::ifq::Spec,
+    /// How it takes IPv6 addresses and routers from router advertisements, if it does.
+    pub autoconf: Option<Autoconf>,
 }
 
 /// One `[[route]]`.

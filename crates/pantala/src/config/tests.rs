@@ -86,8 +86,28 @@ fn every_key_arrives_in_the_configuration() {
         rxcsum: RxCsum::Verify,
         monitor: true,
         queue: net::ifq::Spec { packets_max: 100, ..net::ifq::Spec::FIFO },
+        autoconf: None,
     };
     assert_eq!(config.interfaces[0], lan);
+}
+
+#[test]
+fn autoconf_is_true_or_says_how() {
+    let autoconf = |text: &str| {
+        let text = format!("[[interface]]\ndevice = \"tap:a\"\n{text}");
+        parse(&text).interfaces[0].autoconf
+    };
+    let usual = Autoconf::default();
+    assert_eq!(
+        (autoconf(""), autoconf("autoconf = false"), autoconf("autoconf = true")),
+        (None, None, Some(usual))
+    );
+    assert_eq!(autoconf("autoconf = {}"), Some(usual));
+    let all =
+        "autoconf = { identifiers = \"eui64\", temporary = true, dad_transmits = 2, dad_nonce = false }";
+    let settings =
+        Autoconf { identifiers: Identifiers::Eui64, temporary: true, dad_transmits: 2, dad_nonce: false };
+    assert_eq!(autoconf(all), Some(settings));
 }
 
 #[test]

@@ -12,9 +12,11 @@ use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
 use super::firewall::Wall;
+use super::learn::Learning;
 use super::routing::Routing;
 use super::seats::Seats;
-use super::{UpError, entropy, log, system};
+use super::{UpError, entropy, log, machine, system};
+use crate::api::Error;
 use crate::config::{Config, Policy};
 
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
@@ -27,7 +29,7 @@ const BUFFERS_OF_RING_MIN: usize = 256;
 const SPARE_RINGS: usize = 1;
 
 /// Starts everything that `config` asks for. What was started is stopped again if something is not to be had.
-pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> {
+pub(super) fn bring_up(file: &Path, config: Config) -> Result<(Control, Learning), UpError> {
     let mut netlink = Rtnetlink::open()
         .map_err(|why| UpError::System { doing: "ask the kernel for its interfaces", why: why.into() })?;
     let memory = Memory::plan(&config, &mut netlink)?;
@@ -46,9 +48,11 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> 
     let key = entropy::key().map_err(system("draw a key"))?;
     let wall = Wall::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
     let (file, pings) = (file.to_owned(), Vec::new());
-    let mut control = Control { file, config, cpus, workshop, attached, routing, wall, pings, tables };
+    let secret = machine::secret().map_err(system("draw a key"))?;
+    let mut control =
+        Control { file, config, cpus, workshop, attached, routing, wall, pings, secret, tables };
     match open_all(&mut control) {
-        Ok(()) => Ok(control),
+        Ok(learning) => Ok((control, learning)),
         Err(why) => {
             control.shut_down();
             Err(why)
@@ -56,18 +60,21 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<Control, UpError> 
     }
 }
 
-fn open_all(control: &mut Control) -> Result<(), UpError> {
+fn open_all(control: &mut Control) -> Result<Learning, UpError> {
+    let netisr = |why: Error| UpError::Netisr(why.error);
+    let learning = control.listen_to_routers().map_err(netisr)?;
     for interface in control.config.interfaces.clone() {
         control.attach(&interface)?;
     }
-    control.remember_flows().map_err(|why| UpError::Netisr(why.error))?;
+    control.remember_flows().map_err(netisr)?;
     let configured = control.config.routes.clone();
     let firewall = control.config.firewall.clone();
     control
         .configure_firewall(firewall.as_ref())
         .and_then(|()| control.publish())
         .and_then(|()| control.configure_routes(&[], &configured))
-        .map_err(|why| UpError::Netisr(why.error))
+        .map_err(netisr)?;
+    Ok(learning)
 }
 
 /// How many buffers there are.

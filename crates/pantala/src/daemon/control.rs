@@ -33,6 +33,8 @@ pub(crate) struct Control {
     pub(super) wall: Wall,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
+    /// What stable identifiers of interfaces are made of.
+    pub(super) secret: u128,
     /// What the netisrs were given last.
     pub(super) tables: Arc<Tables>,
 }
@@ -67,6 +69,8 @@ impl Control {
             seats,
             up: true,
             monitor: interface.monitor,
+            learned: Arc::default(),
+            secret: self.secret,
             baseline,
             hold: opened.hold,
         };

@@ -8,8 +8,8 @@
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`firewall`] | rules, states and what else the firewall is told |
-//! | [`control`], [`reload`], [`stack`] | the control thread: what it knows, what it changes, what it answers |
-//! | [`signals`], [`privileges`], [`entropy`], [`clock`], [`log`] | the operating system |
+//! | [`control`], [`reload`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
+//! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
 
@@ -21,7 +21,9 @@ pub(crate) mod device;
 pub(crate) mod entropy;
 mod firewall;
 mod idle;
+mod learn;
 pub(crate) mod log;
+mod machine;
 mod netisr_thread;
 pub(crate) mod privileges;
 mod reload;
@@ -42,6 +44,7 @@ use crate::api::DEFAULT_SOCKET;
 use crate::api::server::{BindError, Server};
 use crate::config::{Config, ConfigError, Machine};
 use control::Control;
+use learn::Learning;
 use signals::Signals;
 
 /// Why the stack did not run, or ended.
@@ -89,11 +92,11 @@ pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), UpError> {
     let server = Server::bind(&socket)?;
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
-    let control = bring_up::bring_up(file, config)?;
+    let (control, learning) = bring_up::bring_up(file, config)?;
     privileges::drop_for_control();
     log::info(&format!("ready, controlled at {}", socket.display()));
     let control = Arc::new(Mutex::new(control));
-    let served = runtime.block_on(serve(&server, &control, signals));
+    let served = runtime.block_on(serve(&server, &control, signals, learning));
     drop(runtime);
     locked(&control).shut_down();
     log::info("ended");
@@ -106,12 +109,18 @@ fn runtime() -> Result<Runtime, UpError> {
 }
 
 /// Serves the admin API and obeys signals until one says to end.
-async fn serve(server: &Server, control: &Arc<Mutex<Control>>, signals: Signals) -> Result<(), UpError> {
+async fn serve(
+    server: &Server,
+    control: &Arc<Mutex<Control>>,
+    signals: Signals,
+    learning: Learning,
+) -> Result<(), UpError> {
     let crashed = locked(control).crashed();
     let mut outcome = Ok(());
     let ended = async {
         tokio::select! {
             () = signals.obey(control) => {}
+            () = learn::learn(control, learning) => {}
             () = crashed.notified() => {
                 outcome = Err(UpError::Netisr("a netisr has panicked; the stack ends".to_owned()));
             }

@@ -212,11 +212,16 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     });
     let queue = (old.queue != new.queue)
         .then(|| format!("interface {name}: packets queue in {}", new.queue.discipline.name()));
+    let autoconf = (old.autoconf != new.autoconf).then(|| {
+        let how = if new.autoconf.is_some() { "configures itself" } else { "does not configure itself" };
+        format!("interface {name}: {how}")
+    });
     gone.map(|net| format!("interface {name}: {net} removed"))
         .chain(added.map(|net| format!("interface {name}: {net} added")))
         .chain(mtu)
         .chain(monitor)
         .chain(queue)
+        .chain(autoconf)
         .collect()
 }
 
@@ -268,6 +273,11 @@ mod tests {
             ("203.0.113.0/24", "203.0.113.0/25", &["203.0.113.0/24 removed", "203.0.113.0/25 added"]),
             ("via = [\"192.0.2.2\"]", "reject = true", &["203.0.113.0/24 removed", "203.0.113.0/24 added"]),
             ("198.51.100.1/24\"]", "198.51.100.1/24\"]\nmonitor = true", &["interface b: only monitors"]),
+            (
+                "198.51.100.1/24\"]",
+                "198.51.100.1/24\"]\nautoconf = true",
+                &["interface b: configures itself"],
+            ),
             ("tap:pt-b", "tap:pt-c", &["interface b opened anew"]),
             ("name = \"b\"", "name = \"c\"", &["interface c added: tap:pt-b", "interface b removed"]),
             ("forwarding = true", "forwarding = true\npolling = \"never\"", &["at the next start"]),

@@ -1,13 +1,15 @@
 //! Interfaces and routes, from how the configuration has them to how the netisrs want them.
 
 use core::net::IpAddr;
+use std::sync::Arc;
 
-use net::tables::{IfAddr, IfIndex, Ifnet};
+use net::ip6::autoconf::{self, Identifiers, Settings};
+use net::tables::{IfAddr, IfIndex, Ifnet, Learned};
 
 use super::device::{Facts, Hold};
 use super::seats::Seats;
 use crate::api::InterfaceCounters;
-use crate::config::Interface;
+use crate::config::{self, Autoconf, Interface};
 
 /// Below this IPv6 does not work (RFC 8200 §5).
 const MTU_MIN_V6: u32 = 1280;
@@ -23,6 +25,10 @@ pub(crate) struct Attached {
     pub(crate) up: bool,
     /// Only monitors: its rings have sinks.
     pub(crate) monitor: bool,
+    /// What router advertisements on its link have said.
+    pub(crate) learned: Arc<Learned>,
+    /// What its stable identifiers are made of.
+    pub(crate) secret: u128,
     /// What an earlier interface with the same index had counted.
     pub(crate) baseline: InterfaceCounters,
     /// Dropped last, when the netisrs have closed the rings.
@@ -35,19 +41,31 @@ impl Attached {
         self.config.mtu.unwrap_or(self.facts.mtu)
     }
 
-    /// Its addresses: the configured ones, and the link-local one that follows from its Ethernet address.
+    /// How it configures itself, if it does.
+    pub(crate) fn autoconf(&self) -> Option<Settings> {
+        let Autoconf { temporary, dad_transmits, dad_nonce, identifiers } = self.config.autoconf?;
+        let identifiers = match identifiers {
+            config::Identifiers::Eui64 => Identifiers::Eui64,
+            config::Identifiers::Stable => Identifiers::Stable { secret: self.secret },
+        };
+        Some(Settings { identifiers, temporary, dad_transmits, dad_nonce })
+    }
+
+    /// Its addresses: the configured ones, and the link-local one.
     pub(crate) fn addresses(&self) -> Vec<IfAddr> {
         let configured = self.config.addresses.iter();
         let configured = configured.map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
         if self.mtu() >= MTU_MIN_V6 && !all.iter().any(|own| is_link_local(own.addr)) {
-            all.push(IfAddr { addr: net::addr::link_local(self.facts.mac).into(), prefix_len: 64 });
+            let identifiers = self.autoconf().map_or(Identifiers::Eui64, |settings| settings.identifiers);
+            let addr = autoconf::link_local(identifiers, self.facts.mac, &self.config.name);
+            all.push(IfAddr { addr: addr.into(), prefix_len: 64 });
         }
         all
     }
 
     fn ifnet(&self) -> Ifnet {
-        Ifnet {
+        let ifnet = Ifnet {
             index: self.index,
             name: self.config.name.clone(),
             mac: self.facts.mac,
@@ -58,7 +76,10 @@ impl Attached {
             caps: self.facts.caps,
             monitor: self.monitor,
             queue: self.config.queue,
-        }
+            autoconf: self.autoconf(),
+            learned: Arc::default(),
+        };
+        ifnet.learn(Arc::clone(&self.learned))
     }
 }
 

@@ -99,6 +99,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         rxcsum: RxCsum::Auto,
         monitor: false,
         queue: net::ifq::Spec::default(),
+        autoconf: None,
     }
 }
 

@@ -46,6 +46,7 @@ fn link(interface: &Interface) -> String {
 fn line(address: &Address, interface: &Interface) -> String {
     let state = match address.state {
         AddressState::Preferred => "",
+        AddressState::Deprecated => " deprecated",
         AddressState::Tentative => " tentative",
         AddressState::Duplicated => " duplicated",
     };
@@ -64,8 +65,19 @@ fn line(address: &Address, interface: &Interface) -> String {
             let (name, index) = (&interface.name, interface.index);
             format!("\tinet6 {v6}%{name} prefixlen {length}{state} scopeid 0x{index:x}\n")
         }
-        IpAddr::V6(v6) => format!("\tinet6 {v6} prefixlen {length}{state}\n"),
+        IpAddr::V6(v6) => format!("\tinet6 {v6} prefixlen {length}{state}{}\n", life(address)),
     }
+}
+
+/// Where an address comes from, and how long it lives, if not for ever.
+fn life(address: &Address) -> String {
+    let origin = match (address.autoconf, address.temporary) {
+        (false, _) => return String::new(),
+        (true, false) => " autoconf",
+        (true, true) => " autoconf temporary",
+    };
+    let seconds = |left: Option<u64>| left.map_or_else(|| "infty".to_owned(), |seconds| seconds.to_string());
+    format!("{origin} pltime {} vltime {}", seconds(address.preferred_s), seconds(address.valid_s))
 }
 
 /// What no BSD has: who is at the other end of the shared memory.

@@ -2,6 +2,7 @@
 
 mod ifconfig;
 pub(crate) mod ipfw;
+mod links;
 mod monitor;
 mod neighbours;
 mod netstat;
@@ -11,6 +12,7 @@ mod routes;
 pub(crate) mod table;
 
 pub(crate) use ifconfig::ifconfig;
+pub(crate) use links::{prefixes, routers};
 pub(crate) use monitor::monitored;
 pub(crate) use neighbours::{arp, ndp};
 pub(crate) use netstat::{Rates, counters, interfaces, netisrs, pools, queues, rates_head, rates_line};

@@ -45,7 +45,7 @@ fn life(neighbour: &Neighbour) -> String {
 }
 
 /// `1d2h3m4s`, from the first part that is not zero.
-fn duration(seconds: u64) -> String {
+pub(super) fn duration(seconds: u64) -> String {
     let parts =
         [(seconds / 86400, 'd'), (seconds / 3600 % 24, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
     let first = parts.iter().position(|&(n, _)| n > 0).unwrap_or(3);

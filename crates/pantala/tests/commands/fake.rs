@@ -158,6 +158,10 @@ impl Stack for Fake {
         Ok(neighbours())
     }
 
+    fn links(&mut self) -> Answer<Vec<LearnedLink>> {
+        Ok(vec![learned()])
+    }
+
     fn set_neighbour(&mut self, address: IpAddr, request: &NeighbourRequest) -> Answer<()> {
         self.tell(format!("{address} is {} on {:?}", request.mac, request.interface));
         Ok(())
@@ -258,7 +262,38 @@ fn ip(text: &str) -> IpAddr {
 
 fn address(text: &str, state: AddressState) -> Address {
     let net: IpNet = text.parse().unwrap();
-    Address { address: net.addr(), prefix_len: net.prefix_len(), state }
+    let (autoconf, temporary, preferred_s, valid_s) = (false, false, None, None);
+    let (address, prefix_len) = (net.addr(), net.prefix_len());
+    Address { address, prefix_len, state, autoconf, temporary, preferred_s, valid_s }
+}
+
+/// An address that a router's prefix made.
+fn autoconf(text: &str, state: AddressState, temporary: bool, life: [Option<u64>; 2]) -> Address {
+    let [preferred_s, valid_s] = life;
+    Address { autoconf: true, temporary, preferred_s, valid_s, ..address(text, state) }
+}
+
+fn learned() -> LearnedLink {
+    let router = |address: &str, preference, reachable, chosen| DefaultRouter {
+        address: address.parse().unwrap(),
+        preference,
+        expires_s: 1790,
+        reachable,
+        chosen,
+    };
+    let prefix = |prefix: &str, expires_s| OnLinkPrefix { prefix: prefix.parse().unwrap(), expires_s };
+    LearnedLink {
+        interface: "lan".into(),
+        routers: vec![
+            router("fe80::7", Preference::Medium, true, true),
+            router("fe80::8", Preference::High, false, false),
+        ],
+        prefixes: vec![prefix("2001:db8::/64", Some(86_398)), prefix("2001:db8:7::/64", None)],
+        mtu: Some(1480),
+        hop_limit: None,
+        reachable_ms: 30_000,
+        retrans_ms: 1000,
+    }
 }
 
 const ETHERNET: &[InterfaceFlag] = &[
@@ -325,6 +360,8 @@ fn lan() -> Interface {
             address("192.0.2.1/24", AddressState::Preferred),
             address("2001:db8::1/64", AddressState::Tentative),
             address("fe80::1/64", AddressState::Preferred),
+            autoconf("2001:db8:7::5/64", AddressState::Deprecated, false, [Some(0), Some(3600)]),
+            autoconf("2001:db8:7::9/64", AddressState::Preferred, true, [Some(60), None]),
         ],
         device: Some(DeviceInfo {
             device: "af_xdp:eth0,mode=native".into(),

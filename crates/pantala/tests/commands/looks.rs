@@ -16,6 +16,8 @@ lan: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500
 \tinet 192.0.2.1 netmask 0xffffff00 broadcast 192.0.2.255
 \tinet6 2001:db8::1 prefixlen 64 tentative
 \tinet6 fe80::1%lan prefixlen 64 scopeid 0x2
+\tinet6 2001:db8:7::5 prefixlen 64 deprecated autoconf pltime 0 vltime 3600
+\tinet6 2001:db8:7::9 prefixlen 64 autoconf temporary pltime 60 vltime infty
 \tmedia: Ethernet autoselect
 \tstatus: active
 \txdp: native copy need-wakeup umem 4096x2048 host eth0 queues 2
@@ -220,6 +222,28 @@ fe80::7      02:00:00:00:00:07    lan  23h59m58s  S  R
 "
     );
     assert_eq!(world.shows("arp -n 192.0.2.9").lines().count(), 1);
+}
+
+#[test]
+fn what_routers_have_said_is_shown() {
+    let world = World::new();
+    assert_eq!(
+        world.shows("ndp -r"),
+        "\
+fe80::7%lan if=lan, pref=medium, expire=29m50s, chosen
+fe80::8%lan if=lan, pref=high, expire=29m50s, unreachable
+"
+    );
+    assert_eq!(
+        world.shows("ndp -p"),
+        "\
+2001:db8::/64 if=lan, expire=23h59m58s
+2001:db8:7::/64 if=lan, expire=never
+"
+    );
+    assert_eq!(world.json("ndp -r")[0]["routers"][1]["preference"], "high");
+    assert_eq!(world.json("ndp -p")[0]["prefixes"][0]["expires_s"], 86_398);
+    assert_eq!(world.json("ifconfig lan")["addresses"][4]["temporary"], true);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! How a host is made.
 
 use core::net::IpAddr;
+use std::sync::Arc;
 
 use net::fib::{Hop, Prefix, Route, To};
 use net::ifq;
-use net::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
+use net::ip6::autoconf::{self, Identifiers};
+use net::tables::{Config, IfAddr, Ifnet, Learned, Rxcsum, Tables};
 
 use super::ifindex;
 use crate::mem;
@@ -47,6 +49,10 @@ pub struct Port {
     pub up: bool,
     /// How packets queue when the card pushes back.
     pub queue: ifq::Spec,
+    /// How it takes addresses and routers from router advertisements, if it does.
+    pub autoconf: Option<autoconf::Settings>,
+    /// What it has learned of them.
+    pub learned: Arc<Learned>,
     /// Whether it exists; its index stays taken when it does not.
     pub exists: bool,
 }
@@ -121,11 +127,13 @@ impl Spec {
 
     fn ifnet(&self, at: usize) -> Ifnet {
         let port = &self.ports[at];
-        let link_local = wire::addr::link_local_from_mac(port.nic.mac).into();
+        let name = format!("mem{at}");
+        let identifiers = port.autoconf.map_or(Identifiers::Eui64, |settings| settings.identifiers);
+        let link_local = autoconf::link_local(identifiers, port.nic.mac, &name).into();
         let link_local = IfAddr { addr: link_local, prefix_len: 64 };
-        Ifnet {
+        let ifnet = Ifnet {
             index: ifindex(at),
-            name: format!("mem{at}"),
+            name,
             mac: port.nic.mac,
             mtu: port.mtu,
             up: port.up,
@@ -134,7 +142,10 @@ impl Spec {
             caps: port.nic.caps,
             monitor: false,
             queue: port.queue,
-        }
+            autoconf: port.autoconf,
+            learned: Arc::default(),
+        };
+        ifnet.learn(Arc::clone(&port.learned))
     }
 }
 
@@ -152,6 +163,8 @@ impl Port {
             rxcsum: Rxcsum::Verify,
             up: true,
             queue: ifq::Spec::default(),
+            autoconf: None,
+            learned: Arc::default(),
             exists: true,
         }
     }
@@ -166,6 +179,12 @@ impl Port {
     #[must_use]
     pub fn queue(self, queue: ifq::Spec) -> Self {
         Self { queue, ..self }
+    }
+
+    /// Of a host that has no address here but those of router advertisements.
+    #[must_use]
+    pub fn autoconf(self, settings: autoconf::Settings) -> Self {
+        Self { addrs: Vec::new(), autoconf: Some(settings), ..self }
     }
 
     /// With so many rings, filled like this.

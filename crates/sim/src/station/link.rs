@@ -16,6 +16,7 @@ use crate::frame::Frame;
 const SOURCE_LINK_ADDR: u8 = 1;
 const TARGET_LINK_ADDR: u8 = 2;
 /// Flags of an advertisement (RFC 4861 §4.4).
+const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
@@ -109,7 +110,9 @@ impl Station {
                 let mac = link_addr(message, TARGET_LINK_ADDR).unwrap_or(link_src);
                 self.learn(target.into(), mac);
             }
-            kind::NEIGHBOR_SOLICIT if self.has(target.into()) => self.advertise(src, target, message),
+            kind::NEIGHBOR_SOLICIT if self.claims_all || self.has(target.into()) => {
+                self.advertise(src, target, message)
+            }
             _ => {}
         }
     }
@@ -122,16 +125,17 @@ impl Station {
     fn advertise(&mut self, src: Ipv6Addr, target: Ipv6Addr, solicit: &[u8]) {
         let asker = link_addr(solicit, SOURCE_LINK_ADDR);
         let option = (TARGET_LINK_ADDR, self.mac);
+        let router = if self.is_router { ROUTER } else { 0 };
         if src.is_unspecified() {
             let all = wire::addr::ALL_NODES;
-            let packet = nd_packet(target, all, [kind::NEIGHBOR_ADVERT, OVERRIDE], target, option);
+            let packet = nd_packet(target, all, [kind::NEIGHBOR_ADVERT, router | OVERRIDE], target, option);
             let mac = wire::addr::multicast_mac_v6(all).unwrap_or(Mac::BROADCAST);
             return self.out.push(self.frame(mac, &packet));
         }
         if let Some(mac) = asker {
             self.learn(src.into(), mac);
         }
-        let flags = SOLICITED | OVERRIDE;
+        let flags = router | SOLICITED | OVERRIDE;
         let packet = nd_packet(target, src, [kind::NEIGHBOR_ADVERT, flags], target, option);
         self.send_via(src.into(), packet);
     }

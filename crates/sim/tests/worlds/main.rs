@@ -6,6 +6,7 @@ mod control;
 mod polling;
 mod forwarding;
 mod neighbours;
+mod autoconf;
 mod icmp;
 mod nonsense;
 mod random;

@@ -111,6 +111,8 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         caps: Caps::default(),
         monitor: false,
         queue: crate::ifq::Spec::default(),
+        autoconf: None,
+        learned: std::sync::Arc::default(),
     };
     let default = |addr: IpAddr, via: IpAddr| {
         Prefix::new(addr, 0).map(|to| Route::new(to, To::Gateway { ifindex: 1, via }))

@@ -42,9 +42,15 @@ pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Messag
 }
 
 /// Asks whether anybody has an address that is to be ours.
-pub(crate) fn probe(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message, nonce: &[u8; 6]) {
+pub(crate) fn probe(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message, nonce: Option<&[u8; 6]>) {
     cpu.count(Count::NdSolicitsSent);
-    send(cpu, ifindex, way, message, Some(nonce_option(nonce)));
+    send(cpu, ifindex, way, message, nonce.map(nonce_option));
+}
+
+/// Asks for routers, with our own link address, so that they can answer us alone.
+pub(crate) fn solicit_routers(cpu: &mut Cpu, ifindex: IfIndex, way: Way) {
+    let Some(mac) = cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.mac) else { return };
+    send(cpu, ifindex, way, Message::RouterSolicit, Some(Opt::SourceLinkAddr(mac)));
 }
 
 /// Says that `ours` is ours: to the asker and, if it said so, its link address; to everybody if nobody (with an

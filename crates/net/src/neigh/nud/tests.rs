@@ -1,10 +1,11 @@
 use super::*;
+use crate::tables::{REACHABLE, RETRANS};
 
 const OLD: Mac = Mac([6, 0, 0, 0, 0, 1]);
 const NEW: Mac = Mac([6, 0, 0, 0, 0, 2]);
 
 fn clock() -> Clock {
-    Clock::new(Instant::from_ns(1_000_000_000_000), 7)
+    Clock::new(Instant::from_ns(1_000_000_000_000), 7, [REACHABLE, RETRANS])
 }
 
 fn nud(state: State) -> Nud {
@@ -109,6 +110,6 @@ fn nothing_changes_a_permanent_entry() {
 
 #[test]
 fn the_time_an_answer_is_believed_lies_between_half_and_one_and_a_half_of_thirty_seconds() {
-    let span = |random| Clock::new(Instant::START, random).reachable.as_millis();
+    let span = |random| Clock::new(Instant::START, random, [REACHABLE, RETRANS]).reachable.as_millis();
     assert_eq!((span(0), span(29_999), span(30_000)), (15_000, 44_999, 15_000));
 }

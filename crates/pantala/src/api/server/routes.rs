@@ -37,6 +37,7 @@ pub(crate) fn router(door: Door) -> Router {
         .route("/v1/routes/get", get(route_to))
         .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
         .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
+        .route("/v1/links", get(links))
         .route("/v1/netisr", get(netisrs))
         .route("/v1/pools", get(pools))
         .route("/v1/counters", get(counters))
@@ -164,6 +165,10 @@ fn one_target(edit: &RouteEdit) -> Result<(), Error> {
 async fn flush_routes(State(door): State<Door>, params: Params) -> Answer {
     let family = values(params)?.family;
     Ok(json(&door.stack().flush_routes(family)?))
+}
+
+async fn links(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().links()?))
 }
 
 async fn neighbours(State(door): State<Door>, params: Params) -> Answer {

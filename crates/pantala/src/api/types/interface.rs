@@ -115,6 +115,18 @@ pub struct Address {
     pub prefix_len: u8,
     /// Whether it may be used.
     pub state: AddressState,
+    /// Whether a router's prefix made it.
+    #[serde(default)]
+    pub autoconf: bool,
+    /// Whether it was made up for a while (RFC 8981).
+    #[serde(default)]
+    pub temporary: bool,
+    /// Seconds for which it is preferred still; `None` if for ever.
+    #[serde(default)]
+    pub preferred_s: Option<u64>,
+    /// Seconds for which it is ours still; `None` if for ever.
+    #[serde(default)]
+    pub valid_s: Option<u64>,
 }
 
 /// Where an address is on its way to be used (RFC 4862, RFC 5227).
@@ -125,6 +137,8 @@ pub enum AddressState {
     Tentative,
     /// Yes.
     Preferred,
+    /// Only by what uses it already: its preferred lifetime is over.
+    Deprecated,
     /// No: somebody else has it.
     Duplicated,
 }

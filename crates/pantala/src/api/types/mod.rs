@@ -3,6 +3,7 @@
 mod error;
 mod firewall;
 mod interface;
+mod link;
 mod monitor;
 mod neighbour;
 mod ping;
@@ -26,6 +27,7 @@ pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
     InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Umem,
 };
+pub use link::{DefaultRouter, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
 pub use ping::{PingEvent, PingRequest};

@@ -75,6 +75,7 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
         rxcsum: draft.rxcsum.as_ref().map(|at| at.value).unwrap_or_default(),
         monitor: draft.monitor,
         queue: queue_spec(&draft.queue),
+        autoconf: draft.autoconf,
     })
 }
 
@@ -228,7 +229,7 @@ fn edges(net: &IpNet) -> Result<(), Wrong> {
 
 fn mtu(draft: &DraftInterface, report: &mut Report<'_>) {
     let Some(mtu) = &draft.mtu else { return };
-    let has_v6 = draft.addresses.iter().any(|at| at.value.addr().is_ipv6());
+    let has_v6 = draft.autoconf.is_some() || draft.addresses.iter().any(|at| at.value.addr().is_ipv6());
     //= https://www.rfc-editor.org/rfc/rfc8200#section-5
     if has_v6 && mtu.value < 1280 {
         let message =

@@ -8,12 +8,15 @@ use net::addr;
 use net::count::IfCount;
 use net::driver::{Caps, DriverStats, Link};
 use net::ifq;
+use net::ip6::autoconf::{self, OwnStatus};
 use net::tables::{IfIndex, Rxcsum};
+use net::time::Instant;
 
 use super::super::control::Control;
 use super::super::device::Facts;
 use super::super::log;
 use super::super::tables::Attached;
+use super::links::left;
 use crate::Mac;
 use crate::api::{
     self, Address, AddressState, DeviceInfo, DeviceMode, Error, Interface, InterfaceChange,
@@ -42,13 +45,16 @@ impl Control {
             netisr.rings().map(ring).collect::<Vec<_>>()
         })?;
         let states: Vec<_> = self.cpus.call_all(|netisr| addr::states(&netisr.cpu))?.concat();
+        let links = self.learned()?;
+        let now = self.cpus.clock.now();
         let queues = self.queues()?;
         let carriers: Vec<bool> = self.carriers(&rings);
         let all = self.attached.iter().zip(carriers).zip(queues);
         Ok(all
             .map(|((interface, active), queues)| Interface {
                 queues,
-                ..self.interface_as_it_is(interface, active, &rings, &states)
+                addresses: addresses(interface, &states, &links, now),
+                ..self.interface_as_it_is(interface, active, &rings)
             })
             .collect())
     }
@@ -104,13 +110,7 @@ impl Control {
         }
     }
 
-    fn interface_as_it_is(
-        &self,
-        interface: &Attached,
-        active: bool,
-        rings: &[Vec<Ring>],
-        states: &[addr::Status],
-    ) -> Interface {
+    fn interface_as_it_is(&self, interface: &Attached, active: bool, rings: &[Vec<Ring>]) -> Interface {
         let rings = self.rings_of(interface, rings);
         let from_devices: InterfaceCounters = rings.iter().map(|ring| ring.counters).sum();
         let counted = self.counted(interface.index).since(&interface.baseline);
@@ -121,7 +121,7 @@ impl Control {
             options: options(&interface.facts),
             mtu: interface.mtu(),
             mac: Some(Mac(interface.facts.mac)),
-            addresses: addresses(interface, states),
+            addresses: Vec::new(),
             device: Some(device(interface)),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,
@@ -231,21 +231,46 @@ fn options(facts: &Facts) -> Vec<InterfaceOption> {
     all.into_iter().filter_map(|(has, option)| has.then_some(option)).collect()
 }
 
-fn addresses(interface: &Attached, states: &[addr::Status]) -> Vec<Address> {
+fn addresses(
+    interface: &Attached,
+    states: &[addr::Status],
+    links: &[autoconf::Status],
+    now: Instant,
+) -> Vec<Address> {
     let state = |addr: IpAddr| {
         let key = addr::Key { ifindex: interface.index, addr };
         states.iter().find(|status| status.key == key).map(|status| status.state)
     };
-    let address = |own: net::tables::IfAddr| Address {
+    let state = |addr| match state(addr) {
+        Some(addr::State::Preferred) => AddressState::Preferred,
+        Some(addr::State::Duplicated) => AddressState::Duplicated,
+        Some(addr::State::Tentative) | None => AddressState::Tentative,
+    };
+    let configured = interface.addresses().into_iter().map(|own| Address {
         address: own.addr,
         prefix_len: own.prefix_len,
-        state: match state(own.addr) {
-            Some(addr::State::Preferred) => AddressState::Preferred,
-            Some(addr::State::Duplicated) => AddressState::Duplicated,
-            Some(addr::State::Tentative) | None => AddressState::Tentative,
-        },
-    };
-    interface.addresses().into_iter().map(address).collect()
+        state: state(own.addr),
+        autoconf: false,
+        temporary: false,
+        preferred_s: None,
+        valid_s: None,
+    });
+    let own = links.iter().filter(|link| link.ifindex == interface.index).flat_map(|link| &link.addrs);
+    configured.chain(own.map(|own| made(own, state(own.addr.into()), now))).collect()
+}
+
+/// An address that a router's prefix made.
+fn made(own: &OwnStatus, state: AddressState, now: Instant) -> Address {
+    let is_over = own.preferred <= now && state == AddressState::Preferred;
+    Address {
+        address: own.addr.into(),
+        prefix_len: autoconf::PREFIX_LEN,
+        state: if is_over { AddressState::Deprecated } else { state },
+        autoconf: true,
+        temporary: own.kind == autoconf::Kind::Temporary,
+        preferred_s: left(own.preferred, now),
+        valid_s: left(own.valid, now),
+    }
 }
 
 fn device(interface: &Attached) -> DeviceInfo {

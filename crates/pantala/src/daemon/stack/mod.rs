@@ -3,6 +3,7 @@
 pub(super) mod echo;
 mod firewall;
 mod interfaces;
+mod links;
 mod monitor;
 mod neighbours;
 mod rings;
@@ -16,8 +17,8 @@ use tokio::sync::mpsc;
 use super::control::Control;
 use crate::api::stack::{Echo, EchoAnswer, Stack};
 use crate::api::{
-    Counters, Error, Family, Interface, InterfaceChange, Monitored, Neighbour, NeighbourRequest, Netisr,
-    Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
+    Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
+    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
 };
 
 impl Stack for Control {
@@ -71,6 +72,10 @@ impl Stack for Control {
 
     fn flush_neighbours(&mut self, family: Family) -> Result<u64, Error> {
         self.forget_neighbours(family)
+    }
+
+    fn links(&mut self) -> Result<Vec<LearnedLink>, Error> {
+        self.list_links()
     }
 
     fn netisrs(&mut self) -> Result<Vec<Netisr>, Error> {

@@ -1,0 +1,61 @@
+//! What router advertisements have said of a link.
+
+use core::net::Ipv6Addr;
+
+use ipnet::Ipv6Net;
+use serde::{Deserialize, Serialize};
+
+/// The link of an interface that takes addresses and routers from router advertisements.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnedLink {
+    /// The interface.
+    pub interface: String,
+    /// Its default routers, in the order in which they are tried.
+    pub routers: Vec<DefaultRouter>,
+    /// The prefixes that are on it.
+    pub prefixes: Vec<OnLinkPrefix>,
+    /// Bytes of the largest IPv6 packet, if routers say so.
+    pub mtu: Option<u32>,
+    /// The hop limit of what is sent, if routers say so.
+    pub hop_limit: Option<u8>,
+    /// How long a neighbour's answer is believed, about, in milliseconds.
+    pub reachable_ms: u64,
+    /// Time between two questions for a neighbour, in milliseconds.
+    pub retrans_ms: u64,
+}
+
+/// A default router.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefaultRouter {
+    /// Its link-local address.
+    pub address: Ipv6Addr,
+    /// How much it wants to be the default (RFC 4191).
+    pub preference: Preference,
+    /// Seconds until it is none any more.
+    pub expires_s: u64,
+    /// Whether it answers, or was not asked yet.
+    pub reachable: bool,
+    /// Whether it is the one that packets go by.
+    pub chosen: bool,
+}
+
+/// How much a router wants to be the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preference {
+    /// Rather not.
+    Low,
+    /// As any.
+    Medium,
+    /// Rather than others.
+    High,
+}
+
+/// A prefix whose addresses are neighbours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnLinkPrefix {
+    /// Which one.
+    pub prefix: Ipv6Net,
+    /// Seconds until it is not on the link any more; `None` if for ever.
+    pub expires_s: Option<u64>,
+}

@@ -1,0 +1,165 @@
+//! Hosts that take addresses and routers from router advertisements, and what others on the link can do to them.
+
+mod attacks;
+mod lives;
+mod link;
+
+use core::net::Ipv6Addr;
+
+use net::count::Count;
+use net::drop::DropReason;
+use net::ip6::autoconf::ROUTERS_MAX;
+use sim::host::{Port, Spec};
+use wire::nd::{Opt, Preference, RouterAdvert};
+
+use link::{BOOT, CPUS, FAR, Link, SECOND, advert, mac, prefix, router};
+
+#[test]
+fn a_host_takes_an_address_and_a_router_and_reaches_what_is_behind_it() {
+    for cpus in CPUS {
+        let mut link = Link::new("autoconf", cpus, link::EUI64);
+        let asked = link.host().count(Count::NdRouterSolicitsSent);
+        assert!(asked >= 2, "{asked} questions for routers that nobody answers");
+        link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+        assert_eq!(link.addrs(), ["2001:db8:1::ff:fe00:102"]);
+        assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
+        assert_eq!(link.host().count(Count::NdRouterSolicitsSent), asked, "who knows a router asks for none");
+        link.world.finish();
+    }
+}
+
+#[test]
+fn identifiers_are_stable_on_a_link_differ_between_links_and_another_is_tried_when_one_is_taken() {
+    let addrs = |net: u8| {
+        let mut link = Link::new("stable", 2, link::STABLE);
+        link.hear(1, advert(), &[Opt::Prefix(prefix(net))]);
+        link.addrs().remove(0).parse::<Ipv6Addr>().unwrap()
+    };
+    let (one, again, other) = (addrs(1), addrs(1), addrs(2));
+    assert_eq!(one, again);
+    assert_ne!(one.octets()[8..], other.octets()[8..], "nobody sees that it is the same host");
+    let mut link = Link::new("taken", 2, link::STABLE);
+    link.router_has(1, one);
+    link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+    let another: Ipv6Addr = link.addrs().remove(0).parse().unwrap();
+    assert_ne!(another, one);
+    assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
+}
+
+#[test]
+fn the_router_that_wants_most_is_taken_and_another_when_it_does_not_answer() {
+    for cpus in CPUS {
+        let mut link = Link::new("routers", cpus, link::EUI64);
+        let high = RouterAdvert { preference: Preference::High, ..advert() };
+        link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+        link.hear(2, high, &[]);
+        assert_eq!(link.chosen(), Some(router(2)), "of a medium and a high preference");
+        link.router_is_mute(2);
+        link.pings(FAR);
+        link.world.run_for(60 * SECOND);
+        link.pings(FAR);
+        link.world.run_for(10 * SECOND);
+        assert_eq!(link.chosen(), Some(router(1)), "{:?}", link.host().drops());
+        assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
+        link.hear(1, RouterAdvert { lifetime_s: 0, ..advert() }, &[]);
+        assert_eq!(link.chosen(), Some(router(2)), "the other has resigned");
+    }
+}
+
+#[test]
+fn a_redirect_of_the_router_in_use_is_followed_until_its_target_is_silent() {
+    for cpus in CPUS {
+        let mut link = Link::new("redirect", cpus, link::EUI64);
+        link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+        assert_eq!(link.pings(FAR), 3);
+        link.redirect(1, 2, FAR);
+        assert_eq!(link.host().count(Count::NdRedirectsIn), 1);
+        let before = link.heard_pings(2);
+        link.pings(FAR);
+        assert_eq!(link.heard_pings(2), before + 3, "they go by the better router");
+        link.router_is_mute(2);
+        link.world.run_for(60 * SECOND);
+        link.pings(FAR);
+        link.world.run_for(10 * SECOND);
+        assert_eq!(link.pings(FAR), 3, "and by the first one again, when that does not answer");
+    }
+}
+
+#[test]
+fn a_path_mtu_is_learned_by_every_cpu_and_forgotten_after_ten_minutes() {
+    for cpus in CPUS {
+        let mut link = Link::new("pmtu", cpus, link::EUI64);
+        link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+        link.too_big(1, FAR, 1300);
+        let known = |link: &mut Link| link.mtu_to(FAR);
+        assert!(known(&mut link).iter().all(|mtu| *mtu == 1300), "{:?}", known(&mut link));
+        link.too_big(1, FAR, 1400);
+        link.too_big(1, FAR, 1000);
+        assert!(known(&mut link).iter().all(|mtu| *mtu == 1300), "neither more, nor less than IPv6 needs");
+        link.world.run_for(601 * SECOND);
+        assert!(known(&mut link).iter().all(|mtu| *mtu == 1500));
+    }
+}
+
+#[test]
+fn a_router_and_a_host_that_is_not_told_to_believe_no_advertisement() {
+    let spec = |forwarding| {
+        move |cable| {
+            let spec = Spec { forwarding, ..Spec::host("host") };
+            spec.port(Port::new(cable, 1, 2))
+        }
+    };
+    for forwarding in [false, true] {
+        let mut link = Link::around("ignored", spec(forwarding));
+        link.hear(1, advert(), &[Opt::Prefix(prefix(7))]);
+        assert_eq!((link.addrs(), link.chosen()), (Vec::new(), None));
+        assert_eq!(link.host().count(Count::NdRouterIgnored), 1);
+    }
+}
+
+#[test]
+fn a_router_that_is_told_to_believes_advertisements_of_that_interface() {
+    let mut link = Link::around("router", |cable| {
+        let port = Port::new(cable, 1, 2).autoconf(link::EUI64);
+        Spec::router("host").port(port)
+    });
+    link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+    assert_eq!((link.addrs().len(), link.chosen()), (1, Some(router(1))));
+}
+
+#[test]
+fn what_is_sent_has_the_hop_limit_that_routers_say() {
+    let mut link = Link::new("hop_limit", 2, link::EUI64);
+    link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+    let ttl = |link: &mut Link| {
+        link.router_pings();
+        link.last_ttl_at(1)
+    };
+    assert_eq!(ttl(&mut link), 64);
+    link.hear(1, RouterAdvert { hop_limit: 99, ..advert() }, &[]);
+    assert_eq!(ttl(&mut link), 99);
+}
+
+#[test]
+fn an_interface_that_goes_down_forgets_what_it_was_told() {
+    let mut link = Link::new("down", 2, link::EUI64);
+    link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+    assert!(link.host().change(|spec| spec.ports[0].up = false));
+    link.world.run_for(SECOND);
+    assert!(link.host().change(|spec| spec.ports[0].up = true));
+    link.world.run_for(BOOT);
+    assert_eq!((link.addrs(), link.chosen()), (Vec::new(), None));
+    link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+    assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
+}
+
+#[test]
+fn the_ninth_router_is_refused_and_counted() {
+    let mut link = Link::new("ninth", 1, link::EUI64);
+    for number in 1..=ROUTERS_MAX + 1 {
+        let from = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 9, u16::try_from(number).unwrap());
+        link.hear_from(from, mac(1), advert(), &[]);
+    }
+    assert_eq!(link.host().count(Count::NdRoutersFull), 1);
+    assert_eq!(link.host().dropped(DropReason::NdMalformed), 0);
+}
