@@ -9,7 +9,7 @@ use crate::args::Args;
 use crate::report::{Report, Row};
 use crate::run::{self, cargo, follow};
 use crate::tally::Tally;
-use crate::{icount, setup};
+use crate::{icount, setup, tahi};
 
 /// A check: its name, and how it is run.
 type Check = (&'static str, fn() -> Result<Vec<Row>>);
@@ -21,6 +21,7 @@ const CHECKS: &[Check] = &[
     ("tests", run_tests),
     ("docs", run_docs),
     ("worlds", || run_worlds(WORLDS_IN_TEST, 1)),
+    ("tahi", tahi::check),
     ("loom", run_loom),
     ("miri", run_miri),
     ("icount", icount::check),

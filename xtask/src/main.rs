@@ -11,6 +11,7 @@ mod peers;
 mod report;
 mod run;
 mod setup;
+mod tahi;
 mod tally;
 
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ const COMMANDS: &[Command] = &[
         name: "test",
         usage: "[CHECK...]",
         about: "Installs what the checks need, runs them all (or those named), and prints one table.\n\
-                Checks: fmt clippy tests docs worlds loom miri icount; the end-to-end tests are among `tests`.",
+                Checks: fmt clippy tests docs worlds tahi loom miri icount; the end-to-end tests are among `tests`.",
         run: checks::test,
     },
     Command { name: "ci", usage: "", about: "The same as `test`.", run: checks::test },
@@ -77,6 +78,13 @@ const COMMANDS: &[Command] = &[
                 --only runs the contests whose names contain a word (--list shows them), --quick shows only that all\n\
                 works, --write puts the tables into docs/PERFORMANCE.md. Needs root and a quiet machine.",
         run: peers::command,
+    },
+    Command {
+        name: "tahi",
+        usage: "[PATH] [--cpus N] [--seed S] [--only PREFIX] [--json]",
+        about: "Plays the conformance sequences of PATH (a folder with *.jsonl, or a file; default: $PANTALA_TAHI) to a host\n\
+                in virtual time. One line for each that fails. docs/CONFORMANCE.md says which may.",
+        run: tahi::command,
     },
     Command {
         name: "e2e",

@@ -22,5 +22,6 @@ pub mod mutate;
 pub mod pcap;
 pub mod plan;
 pub mod random;
+pub mod tahi;
 
 pub use world::World;

@@ -49,6 +49,11 @@ impl Tape {
         self.digest
     }
 
+    /// The frames, oldest first, and when they were sent.
+    pub fn frames(&self) -> impl Iterator<Item = (Instant, &[u8])> {
+        self.frames.iter().map(|(at, frame)| (*at, &**frame))
+    }
+
     /// Frames that were too long ago to be kept.
     #[must_use]
     pub const fn forgotten(&self) -> u64 {
