@@ -22,6 +22,7 @@ const NEEDED: &[Needed] = &[
         why: "a Linux host's view of the path, end to end",
     },
     Needed { program: "dpdk-testpmd", package: "dpdk", why: "DPDK at the other end of memif" },
+    Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
     Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },
 ];
 

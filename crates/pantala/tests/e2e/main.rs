@@ -19,6 +19,7 @@ mod socket;
 mod wait;
 
 mod attacks;
+mod autoconf;
 mod crossing;
 mod errors;
 mod firewall;

@@ -1,0 +1,84 @@
+//! Addresses and routers that a Linux router's advertisements bring.
+
+use std::process::{Child, Command, Stdio};
+
+use dev::sys::sysctl;
+use ipnet::IpNet;
+use serde_json::Value;
+
+use crate::lab::{Attach, Host, Lab, Link};
+use crate::need;
+use crate::pantala::Folder;
+use crate::socket::ping;
+use crate::wait::until;
+
+/// The router's address in the prefix that it advertises, and one behind it.
+const NEAR: &str = "fd99:1::1";
+const FAR: &str = "fd99:2::1";
+
+/// A router that advertises itself, until it is dropped.
+struct Radvd {
+    child: Child,
+    _folder: Folder,
+}
+
+impl Radvd {
+    fn start(host: &Host) -> Self {
+        host.netns.run(|| sysctl::set("ipv6.conf.all.forwarding", 1)).unwrap().unwrap();
+        let mut netlink = host.netns.netlink().unwrap();
+        for (link, addr, len) in [(host.inside(), NEAR, 64), ("lo".to_owned(), FAR, 128)] {
+            netlink.add_address(&link, IpNet::new_assert(addr.parse().unwrap(), len)).unwrap();
+        }
+        let folder = Folder::new();
+        let (config, pid) = (folder.file("radvd.conf"), folder.file("radvd.pid"));
+        let text = format!(
+            "interface {} {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;\n\
+             prefix fd99:1::/64 {{ AdvOnLink on; AdvAutonomous on; AdvValidLifetime 600; AdvPreferredLifetime 300; }};\n}};\n",
+            host.inside()
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut command = Command::new("radvd");
+        command
+            .args(["--nodaemon", "--logmethod", "stderr", "--config"])
+            .arg(config)
+            .arg("--pidfile")
+            .arg(pid);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: host.netns.put(&mut command).unwrap().spawn().unwrap(), _folder: folder }
+    }
+}
+
+impl Drop for Radvd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it() {
+    const TEST: &str = "autoconf::a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it";
+    if !need::program(TEST, "radvd") {
+        return;
+    }
+    // The interface's section is the last of the configuration.
+    let Some(lab) = Lab::start_with(TEST, &[Link::new(Attach::Tap).rings(2)], "autoconf = true\n") else {
+        return;
+    };
+    let host = &lab.hosts[0];
+    let _radvd = Radvd::start(host);
+    let own = until("pantala has an address in the router's prefix", || {
+        let interface = lab.pantala().json(&format!("ifconfig {}", host.ifname()));
+        let is_own = |addr: &&Value| addr["autoconf"] == true && addr["state"] == "preferred";
+        interface["addresses"].as_array()?.iter().find(is_own).cloned()
+    });
+    let address = own["address"].as_str().unwrap();
+    assert!(address.starts_with("fd99:1::") || address.starts_with("fd99:1:0:0:"), "{own}");
+    assert!(own["valid_s"].as_u64().unwrap() > 500, "{own}");
+    assert_eq!(ping(&host.netns, address.parse().unwrap(), 3), 3, "the router reaches pantala");
+    let out = lab.pantala().shows(&format!("ping -c 3 -i 0.1 {FAR}"));
+    assert!(out.contains("3 packets received"), "what is behind the router: {out}");
+    let routers = lab.pantala().shows("ndp -r");
+    assert!(routers.contains("pref=medium") && routers.contains("chosen"), "{routers}");
+    assert!(lab.pantala().shows("ndp -p").contains("fd99:1::/64"));
+}
