@@ -36,10 +36,12 @@ fn attacks() -> Vec<Vec<String>> {
     rows
 }
 
-/// The rows of a document's table, without its head.
+/// The rows of a document's tables, without their heads, which stand above a line of dashes.
 fn rows(document: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(root().join(document)).unwrap();
-    let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let lines = text.lines().zip(text.lines().skip(1).chain([""]));
+    let rows = lines.filter(|(line, next)| line.starts_with("| ") && !next.starts_with("|---"));
+    let rows = rows.map(|(line, _)| line);
     let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
     rows.map(cells).collect()
 }
