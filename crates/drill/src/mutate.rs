@@ -122,18 +122,18 @@ pub fn mutants(script: &Script) -> impl Iterator<Item = Mutant> + '_ {
 struct Rules {
     /// By how much a time has to differ to be another.
     shift: Duration,
-    /// Whether time stamps that the stack sends are compared.
-    time_stamps: bool,
+    /// By how much a time stamp of the stack has to differ to be another; `None` if they are not compared.
+    stamp_shift: Option<u32>,
 }
 
 impl Rules {
     fn of(script: &Script) -> Self {
         /// What packetdrill tolerates if a script does not say.
         const TOLERANCE: Duration = Duration::from_micros(4000);
-        Self {
-            shift: script.tolerance().unwrap_or(TOLERANCE) * 2 + Duration::from_millis(1),
-            time_stamps: script.number("tcp_ts_tick_usecs").unwrap_or(0) > 0,
-        }
+        let shift = script.tolerance().unwrap_or(TOLERANCE) * 2 + Duration::from_millis(1);
+        let tick_usecs = u128::from(script.number("tcp_ts_tick_usecs").unwrap_or(0));
+        let ticks = shift.as_micros().checked_div(tick_usecs).map(|ticks| ticks + 1);
+        Self { shift, stamp_shift: ticks.map(|ticks| u32::try_from(ticks).unwrap_or(u32::MAX)) }
     }
 }
 

@@ -22,7 +22,9 @@ pub(super) fn command(changes: &mut Changes<'_>, command: &At<Command>) {
     let text = &command.value.0;
     let is_question = text.contains("sockstat") || text.contains("netstat");
     changes.role = if is_question { Role::Demand } else { Role::Stimulus };
-    if is_question {
+    // that there is no socket in a state says nothing of another state
+    let says_none = words(text).last().is_some_and(|(_, word)| word == "0");
+    if is_question && !says_none {
         for (at, state) in words(text).filter(|(_, word)| STATES.contains(word)) {
             let next = STATES.iter().cycle().skip_while(|known| **known != state).nth(1);
             replace(changes, command, Field::State, (at, state), next.copied().unwrap_or(state));

@@ -55,11 +55,10 @@ fn instead(option: &TcpOption, role: Role, rules: &Rules) -> Vec<Vec<TcpOption>>
         TcpOption::Timestamps { val, ecr, ecr_absolute } => {
             let ecr_absolute = *ecr_absolute;
             // what the stack's clock says is compared only if the script says how fast it runs
-            let val = val.map(|known| (known, rules.time_stamps || role == Role::Stimulus));
-            let vals = val.filter(|(_, is_compared)| *is_compared).map(|(val, _)| val.wrapping_add(1));
+            let shift = if role == Role::Stimulus { Some(1) } else { rules.stamp_shift };
+            let vals = shift.and_then(|shift| val.map(|val| val.wrapping_add(shift)));
             let vals = vals.map(|val| TcpOption::Timestamps { val: Some(val), ecr: *ecr, ecr_absolute });
-            let val = val.map(|(val, _)| val);
-            let ecrs = around32(*ecr).map(|ecr| TcpOption::Timestamps { val, ecr, ecr_absolute });
+            let ecrs = around32(*ecr).map(|ecr| TcpOption::Timestamps { val: *val, ecr, ecr_absolute });
             vals.into_iter().chain(ecrs).map(one).collect()
         }
         TcpOption::FastOpen(cookie) => other(cookie).map(TcpOption::FastOpen).map(one).into_iter().collect(),

@@ -1,6 +1,6 @@
 //! Packets.
 
-use super::{Changes, Field, Rules, around16, around32, option};
+use super::{Changes, Field, Role, Rules, around16, around32, option};
 use crate::packet::{Ecn, Flags, Icmp, IcmpCode, IcmpKind, Packet, Payload, Quote, Seq, SeqStart, Tcp};
 use crate::script::{Action, At, Event};
 
@@ -100,11 +100,16 @@ fn tcp(changes: &mut Changes<'_>, tcp: &Tcp) {
             with_tcp(event, |tcp| tcp.flags.value = now);
         });
     }
+    let role = changes.role;
     for (field, now) in moved(tcp.seq.value) {
+        // where its numbers begin, the stack chooses: the script only says what it calls it
+        let is_name = field == Field::Seq && flags.contains(Flags::SYN);
+        changes.role = if is_name { Role::Stimulus } else { role };
         changes.add(tcp.seq.pos, field, format!("{} → {now}", tcp.seq.value), |event| {
             with_tcp(event, |tcp| tcp.seq.value = now);
         });
     }
+    changes.role = role;
     for (ack, now) in tcp.ack.into_iter().flat_map(|ack| around32(ack.value).map(|now| (ack, now))) {
         changes.add(ack.pos, Field::Ack, format!("ack {} → {now}", ack.value), |event| {
             with_tcp(event, |tcp| tcp.ack = Some(At::new(ack.pos, now)));

@@ -98,12 +98,13 @@ fn options_change_their_values_their_order_and_whether_they_are_there() {
 #[test]
 fn a_time_stamp_of_the_stack_is_demanded_only_if_its_clock_is_known() {
     let segment = "+0 > . 1:1(0) ack 1 <nop,nop,TS val 100 ecr 7>\n";
-    let count = |text: &str| {
-        changes(text, Field::TcpOption).iter().filter(|change| change.contains("val 101")).count()
+    let count = |text: &str, val: &str| {
+        changes(text, Field::TcpOption).iter().filter(|change| change.contains(val)).count()
     };
-    assert_eq!(count(segment), 0);
-    assert_eq!(count(&format!("--tcp_ts_tick_usecs=1000\n{segment}")), 1);
-    assert_eq!(count(&segment.replace('>', "<").replace("7<", "7>")), 1);
+    assert_eq!(count(segment, "→ TS val 101"), 0);
+    // nine milliseconds are more than is tolerated
+    assert_eq!(count(&format!("--tcp_ts_tick_usecs=1000\n{segment}"), "→ TS val 110"), 1);
+    assert_eq!(count(&segment.replace('>', "<").replace("7<", "7>"), "→ TS val 101"), 1);
 }
 
 #[test]
@@ -131,6 +132,8 @@ fn states_and_comparisons_become_others() {
     let command = "+0 `sockstat -4 -P tcp -s | grep -c TIME_WAIT | grep 1`\n";
     assert_eq!(changes(command, Field::State), ["TIME_WAIT → CLOSED"]);
     assert_eq!(changes(command, Field::Command), ["1 → 2"]);
+    let none = "+0 `sockstat -4 -P tcp -s | grep -c TIME_WAIT | grep 0`\n";
+    assert_eq!(changes(none, Field::State), Vec::<String>::new());
     assert_eq!(changes("+0 `sysctl -w net.inet.tcp.blackhole=0`\n", Field::Command), ["0 → 1"]);
 }
 
@@ -141,6 +144,16 @@ fn packets_from_the_stack_are_demands_and_those_to_it_are_not() {
         let role = if mutant.event == 0 { Role::Stimulus } else { Role::Demand };
         assert_eq!(mutant.role, role, "{mutant}");
     }
+}
+
+#[test]
+fn where_the_numbers_of_the_stack_begin_is_no_demand() {
+    let roles = |text: &str| {
+        let list: Vec<Mutant> = mutants(&script(text)).filter(|mutant| mutant.field == Field::Seq).collect();
+        list.iter().map(|mutant| mutant.role).collect::<Vec<_>>()
+    };
+    assert_eq!(roles("0 > S. 0:0(0) ack 1\n"), [Role::Stimulus; 2]);
+    assert_eq!(roles("0 > . 0:0(0) ack 1\n"), [Role::Demand; 2]);
 }
 
 #[test]
