@@ -27,8 +27,8 @@ pub mod congestion;
 mod fast_open;
 
 pub use self::calls::{
-    Accepted, Connect, Ready, abort, accept, change, close, connect, connection, forget_paths, listen, peek,
-    read, ready, send, shutdown, unlisten,
+    Accepted, Connect, Ready, abort, accept, change, close, connect, connection, forget_paths, half_open,
+    listen, peek, read, ready, send, set_look, shutdown, unlisten,
 };
 pub use self::emit::Look;
 pub(crate) use self::errors::error;

@@ -167,6 +167,22 @@ pub fn connection(cpu: &Cpu, id: Id) -> Option<(&Ends, &Tcb)> {
     cpu.tcp.as_ref()?.get(id).map(|conn| (&conn.ends, &conn.tcb))
 }
 
+/// Between whom connections of this CPU are whose SYN was answered, and that is all.
+pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &Ends> {
+    cpu.tcp.as_ref().into_iter().flat_map(|pcbs| pcbs.halves())
+}
+
+/// Changes how packets of a connection look.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn set_look(cpu: &mut Cpu, id: Id, look: Look) -> Result<(), Error> {
+    let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.get_mut(id)).ok_or(Error::NotFound)?;
+    conn.look = look;
+    Ok(())
+}
+
 /// Does something to a connection; what it has to send then goes out at the end of the turn.
 ///
 /// # Errors

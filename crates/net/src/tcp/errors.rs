@@ -54,7 +54,11 @@ fn meaning(message: Message, quoted: &Quoted) -> Option<PathError> {
         }
         Message::V6(icmp6::Message::PacketTooBig { mtu }) => too_big(mtu, HEADERS_6),
         Message::V4(icmp4::Message::Unreachable { code, .. }) => match code {
-            unreachable4::PROTOCOL | unreachable4::PORT | unreachable4::ADMIN_PROHIBITED => PathError::Hard,
+            unreachable4::PROTOCOL
+            | unreachable4::PORT
+            | unreachable4::NET_PROHIBITED
+            | unreachable4::HOST_PROHIBITED
+            | unreachable4::ADMIN_PROHIBITED => PathError::Hard,
             _ => PathError::Soft,
         },
         Message::V6(icmp6::Message::Unreachable { code }) => match code {

@@ -2,9 +2,9 @@
 
 use pkt::Pkt;
 use wire::Protocol;
-use wire::tcp::{Flags, Header};
+use wire::tcp::{Flags, HEADER_LEN, Header};
 
-use super::pcbs::{Conn, Found, Owner, Pcbs, Settled};
+use super::pcbs::{Found, Owner, Pcbs, Settled};
 use super::syncache::Half;
 use super::tcb::wait::Late;
 use super::tcb::{Answer, Out, Segment, State, Tcb};
@@ -68,7 +68,7 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
 /// The segments that a packet brings: one, or of a packet in several buffers one for each.
 fn segments(pkt: &Pkt, header: &Header, mut each: impl FnMut(&Segment<'_>)) {
     let is_marked = is_marked(pkt);
-    let mut skip = usize::from(pkt.l4) + header.header_len();
+    let mut skip = payload_at(pkt);
     let mut left = pkt.len() - skip;
     let mut header = *header;
     let ends = header.flags;
@@ -91,6 +91,13 @@ fn segments(pkt: &Pkt, header: &Header, mut each: impl FnMut(&Segment<'_>)) {
     }
 }
 
+/// Where the payload begins, as the header says: options that are not known, or that do nothing, count.
+fn payload_at(pkt: &Pkt) -> usize {
+    const DATA_OFFSET: usize = 12;
+    let at = usize::from(pkt.l4);
+    at + pkt.head().get(at + DATA_OFFSET).map_or(HEADER_LEN, |byte| usize::from(byte >> 4) * 4)
+}
+
 /// Whether a router has marked it: CE (RFC 3168 §5).
 fn is_marked(pkt: &Pkt) -> bool {
     let ip = pkt.window(0);
@@ -106,7 +113,7 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         Answer::Nothing => {}
         other => answer = other,
     });
-    if answer == Answer::Challenge && may_challenge(cpu, &conn) {
+    if answer == Answer::Challenge && may_challenge(cpu, &conn.ends) {
         conn.tcb.challenge();
     }
     if let Some(pcbs) = &mut cpu.tcp {
@@ -116,8 +123,8 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
 }
 
 /// Whether one more challenge may be sent (RFC 5961 §7).
-fn may_challenge(cpu: &mut Cpu, conn: &Conn) -> bool {
-    let allows = cpu.icmp.challenges.allows(cpu.now, conn.ends.remote, &mut cpu.secret);
+fn may_challenge(cpu: &mut Cpu, ends: &Ends) -> bool {
+    let allows = cpu.icmp.challenges.allows(cpu.now, ends.remote, &mut cpu.secret);
     cpu.count(if allows { Count::TcpChallenges } else { Count::TcpChallengesLimited });
     allows
 }
@@ -138,6 +145,9 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         Answer::Nothing => {}
         other => answer = other,
     });
+    if answer == Answer::Challenge && may_challenge(cpu, &half.ends) {
+        tcb.challenge();
+    }
     match tcb.state() {
         State::Closed => remove_half(cpu, at),
         State::SynReceived => send_now(cpu, &half, &mut tcb),
@@ -178,7 +188,7 @@ fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb) {
 fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     let now = cpu.now;
     let Some(wait) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.wait_mut(at)) else { return Answer::Nothing };
-    let payload: &[u8] = if pkt.len() > usize::from(pkt.l4) + header.header_len() { &[0] } else { &[] };
+    let payload: &[u8] = if pkt.len() > payload_at(pkt) { &[0] } else { &[] };
     match wait.arrive(&Segment { header, payload, is_marked: false }, now) {
         Late::Nothing => Answer::Nothing,
         Late::Ack(header) => {
@@ -198,15 +208,19 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
 
 /// A segment of no connection: one may begin with it.
 fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
-    let has = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.find(&ends)).is_some();
+    let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.find(&ends));
+    let Some(settings) = listener.map(|listener| listener.listen.settings) else { return Answer::Reset };
     let (syn, ack, rst) = (header.flags.syn(), header.flags.ack(), header.flags.rst());
-    match (has, syn, ack, rst) {
+    match (syn, ack, rst) {
         //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.2
         //# An incoming RST should be ignored.
-        (true, _, _, true) => Answer::Nothing,
-        (true, true, false, _) => to_open(cpu, ends, pkt, header),
-        (true, false, true, _) => to_cookie(cpu, ends, pkt, header),
-        _ => Answer::Reset,
+        (_, _, true) => Answer::Nothing,
+        (true, false, _) if header.flags.fin() && settings.drop_synfin => Answer::Nothing,
+        (true, false, _) => to_open(cpu, ends, pkt, header),
+        (false, true, _) => to_cookie(cpu, ends, pkt, header),
+        (true, true, _) => Answer::Reset,
+        // What neither begins nor acknowledges anything is not worth an answer.
+        (false, false, _) => Answer::Nothing,
     }
 }
 

@@ -312,6 +312,14 @@ impl Pcbs {
         }
     }
 
+    /// Between whom half-open connections are.
+    pub(super) fn halves(&self) -> impl Iterator<Item = &Ends> {
+        let halves = &self.tables.halves;
+        let numbers = (0..halves.end()).filter_map(|at| u32::try_from(at).ok());
+        let used = numbers.filter(|at| halves.is_used(*at));
+        used.filter_map(|at| halves.get(at)).map(|half| &half.ends)
+    }
+
     pub(super) fn half(&self, at: u32) -> Option<&Half> {
         self.tables.halves.get(at)
     }

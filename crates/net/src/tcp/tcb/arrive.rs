@@ -166,16 +166,24 @@ impl Tcb {
     fn is_in_window(&self, segment: &Segment<'_>) -> bool {
         let seq = Seq(segment.header.seq);
         let len = sequence_len(segment);
-        let next = self.receive.next();
-        // In TIME-WAIT there is no buffer any more: what was said is what counts.
-        let window = if self.state == State::TimeWait { self.promised.since(next) } else { self.window() };
-        let is_inside = |at: Seq| !at.is_before(next) && at.is_before(next + window);
-        match (len, window) {
-            (0, 0) => seq == next,
-            (0, _) => is_inside(seq),
+        match (len, self.open_window()) {
+            (0, 0) => seq == self.receive.next(),
+            (0, _) => self.is_inside(seq),
             (_, 0) => false,
-            _ => is_inside(seq) || is_inside(seq + (len - 1)),
+            _ => self.is_inside(seq) || self.is_inside(seq + (len - 1)),
         }
+    }
+
+    /// What the other end may send. In TIME-WAIT there is no buffer any more: what was said is what counts.
+    fn open_window(&self) -> u32 {
+        let is_over = self.state == State::TimeWait;
+        if is_over { self.promised.since(self.receive.next()) } else { self.window() }
+    }
+
+    /// Whether a place is in the window.
+    fn is_inside(&self, at: Seq) -> bool {
+        let next = self.receive.next();
+        !at.is_before(next) && at.is_before(next + self.open_window())
     }
 
     /// Second: whether it resets the connection.
@@ -219,7 +227,7 @@ impl Tcb {
             // Both ends have begun at once, and this is the answer to our SYN.
             return Ok(());
         }
-        if self.settings.insecure_syn {
+        if self.settings.insecure_syn && self.is_inside(Seq(segment.header.seq)) {
             self.give_up(Ended::Reset);
             return Err(Answer::Nothing);
         }
