@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use drill::syscall::{Call, Expr, ExprKind, StructKind, Syscall};
+use net::tcp::settings::Change;
 use net::tcp::tcb::State;
 
 use super::conn::{Conns, Phase};
@@ -122,6 +123,15 @@ pub(super) fn ask(
             number(socket.connect(lab, sysctls, remote))
         }
         Call::Read | Call::Recv | Call::Recvfrom => receive(call, socket, lab),
+        Call::Sendto if matches!(socket.stage, Stage::Fresh) && call.args.len() > 4 => {
+            let remote = addressed(arg(call, 4)?, (ends.remote, ends.connect_port).into())?;
+            if expr::has(arg(call, 3)?, "MSG_FASTOPEN") {
+                socket.changes.push(Change::FastOpen(true));
+            }
+            let sent = socket.begin(lab, sysctls, remote, outgoing(call)?);
+            let count = sent.map(|sent| Value::Number(i64::try_from(sent).unwrap_or(i64::MAX)));
+            Ok(Outcome::Done(count))
+        }
         Call::Write | Call::Send | Call::Sendto => send(call, socket, asked.moved, lab),
         Call::Shutdown => {
             let how = arg(call, 1)?;
@@ -228,16 +238,19 @@ fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
     done(i64::try_from(bytes.len()).unwrap_or(i64::MAX))
 }
 
-fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
+/// What a call sends: what it says, and zeros behind it.
+fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
     let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
-    if call.call.value == Call::Sendto && matches!(socket.stage, Stage::Fresh) {
-        return Err("data cannot be sent with the SYN".to_owned());
-    }
     let mut bytes = match &arg(call, 1)?.kind {
         ExprKind::Text { bytes, .. } => bytes.clone(),
         _ => Vec::new(),
     };
     bytes.resize(len, 0);
+    Ok(bytes)
+}
+
+fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
+    let bytes = outgoing(call)?;
     let waits = !call.args.get(3).is_some_and(|flags| expr::has(flags, "MSG_DONTWAIT"));
     loop {
         let left = bytes.get(*moved..).unwrap_or_default().to_vec();
@@ -250,7 +263,7 @@ fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -
             Outcome::Waits if !waits => return failed("EWOULDBLOCK"),
             Outcome::Waits => return Ok(Outcome::Waits),
         }
-        if *moved == len {
+        if *moved == bytes.len() {
             break;
         }
     }

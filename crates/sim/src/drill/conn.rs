@@ -39,7 +39,7 @@ pub(super) struct Conn {
     /// The other end's port; 0 is none.
     pub(super) remote_port: u16,
     /// Where the host's sequence numbers begin: in the script, and on the wire.
-    local_isn: (u32, u32),
+    local_isn: Option<(u32, u32)>,
     /// Where those of the other end begin.
     pub(super) remote_isn: u32,
     /// Time stamps that the script expected, and those that came.
@@ -56,7 +56,7 @@ impl Conn {
             fd,
             local_port: 0,
             remote_port: 0,
-            local_isn: (0, 0),
+            local_isn: None,
             remote_isn: 0,
             stamps: BTreeMap::new(),
             first_stamp: None,
@@ -77,7 +77,10 @@ impl Conn {
     ///
     /// Segments with a SYN have absolute numbers in a script, all others count from it.
     pub(super) const fn local_offset(&self, flags: Flags) -> u32 {
-        let (script, live) = self.local_isn;
+        let (script, live) = match self.local_isn {
+            Some(isn) => isn,
+            None => (0, 0),
+        };
         if flags.contains(Flags::SYN) { live.wrapping_sub(script) } else { live }
     }
 
@@ -117,11 +120,11 @@ impl Conn {
     pub(super) fn hear(&mut self, demanded: &Packet, came: &Packet) {
         let (Payload::Tcp(demanded), Payload::Tcp(came)) = (&demanded.payload, &came.payload) else { return };
         let flags = came.flags.value;
-        let is_first = self.phase == Phase::SynSent && flags.contains(Flags::SYN);
-        if is_first || self.phase == Phase::Asked && flags.contains(Flags::SYN.with(Flags::ACK)) {
-            self.local_isn = (start(demanded), start(came));
+        let is_answer = self.phase == Phase::Asked && flags.contains(Flags::SYN.with(Flags::ACK));
+        if is_answer || self.phase == Phase::SynSent && flags.contains(Flags::SYN) {
+            self.local_isn.get_or_insert_with(|| (start(demanded), start(came)));
         }
-        if self.phase == Phase::Asked && flags.contains(Flags::SYN.with(Flags::ACK)) {
+        if is_answer {
             self.phase = Phase::Answered;
         }
         if let (Some(script), Some(live)) = (stamp(demanded), stamp(came)) {

@@ -4,7 +4,9 @@ use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use net::cpu::Cpu;
 use net::netisr::Netisr;
+use net::tcp;
 use net::time::{Duration, Instant};
 use wire::{EtherType, ip4, ip6};
 
@@ -115,6 +117,21 @@ impl Lab {
         });
         self.settle();
         answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The sum of what all CPUs count.
+    pub(super) fn count(&mut self, what: impl Fn(&Cpu) -> usize + Send + Clone + 'static) -> usize {
+        let mut sum = 0;
+        for cpu in 0..self.cpus() {
+            let what = what.clone();
+            sum += self.call(cpu, move |netisr| what(&netisr.cpu)).unwrap_or(0);
+        }
+        sum
+    }
+
+    /// The host forgets what it knows of servers.
+    pub(super) fn forget_paths(&mut self) {
+        (0..self.cpus()).for_each(|cpu| _ = self.call(cpu, |netisr| tcp::forget_paths(&mut netisr.cpu)));
     }
 
     /// Lets the host do all that it has to do now; that takes it next to no time.

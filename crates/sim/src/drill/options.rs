@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use drill::syscall::{Expr, ExprKind, StructKind, Syscall};
-use net::tcp;
 use net::tcp::congestion::Algorithm;
 use net::tcp::settings::Change;
+use net::tcp::{self, Look};
 
 use super::calls::arg;
 use super::errno::Errno;
@@ -52,19 +52,29 @@ pub(super) fn set(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Result<
         socket.options.insert(name, number);
         return Ok(Ok(0));
     }
-    if let Some(byte) = u8::try_from(number).ok().filter(|_| matches!(socket.stage, Stage::Fresh)) {
-        match name {
-            "IP_TTL" | "IPV6_UNICAST_HOPS" => socket.look.hops = byte,
-            "IP_TOS" | "IPV6_TCLASS" => socket.look.class = byte,
-            _ => {
-                return Ok(
-                    changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it))
-                );
-            }
-        }
-        return Ok(Ok(0));
+    if let (Some(part), Ok(byte)) = (part_of_look(name, &mut socket.look), u8::try_from(number)) {
+        *part = byte;
+        return Ok(show(socket, lab));
     }
     Ok(changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it)))
+}
+
+/// The part of a packet's look that an option is.
+fn part_of_look<'a>(name: &str, look: &'a mut Look) -> Option<&'a mut u8> {
+    match name {
+        "IP_TTL" | "IPV6_UNICAST_HOPS" => Some(&mut look.hops),
+        "IP_TOS" | "IPV6_TCLASS" => Some(&mut look.class),
+        _ => None,
+    }
+}
+
+/// Packets look like this from now on.
+fn show(socket: &Socket, lab: &mut Lab) -> Result<i64, Errno> {
+    let Stage::Open(cpu, id) = socket.stage else { return Ok(0) };
+    let look = socket.look;
+    // One that has ended sends nothing any more.
+    lab.call(cpu, move |netisr| _ = tcp::set_look(&mut netisr.cpu, id, look));
+    Ok(0)
 }
 
 /// What an option changes of a connection.
@@ -79,6 +89,7 @@ fn changed(name: &str, value: i64) -> Option<Change> {
         "TCP_NODELAY" => Change::NoDelay(is_on),
         "TCP_NOPUSH" | "TCP_CORK" => Change::Cork(is_on),
         "TCP_NOOPT" => Change::NoOptions(is_on),
+        "TCP_FASTOPEN" => Change::FastOpen(is_on),
         "TCP_MAXSEG" => Change::MaxSegment(u16::try_from(value).ok()?),
         "TCP_KEEPIDLE" => Change::KeepIdle(secs),
         "TCP_KEEPINTVL" => Change::KeepInterval(secs),
@@ -183,6 +194,7 @@ fn read(name: &'static str, socket: &mut Socket, lab: &mut Lab, sysctls: &Sysctl
         "TCP_NODELAY" => settings.nodelay.into(),
         "TCP_NOPUSH" | "TCP_CORK" => settings.cork.into(),
         "TCP_NOOPT" => settings.no_options.into(),
+        "TCP_FASTOPEN" => settings.fast_open.into(),
         "TCP_KEEPIDLE" => secs(settings.keep_idle),
         "TCP_KEEPINTVL" => secs(settings.keep_interval),
         "TCP_KEEPCNT" => settings.keep_count.into(),

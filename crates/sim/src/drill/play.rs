@@ -108,7 +108,12 @@ impl<'a> Play<'a> {
         let order = shell::read(&command.value.0).or_else(|message| fail(command.pos, message))?;
         let done = match order {
             Order::Nothing => Ok(()),
-            Order::Sysctl { name, value } => self.program.sysctls.set(&name, &value),
+            Order::Sysctl { name, value } => {
+                if (name.as_str(), value.as_str()) == ("net.inet.tcp.fastopen.client_enable", "0") {
+                    self.lab.forget_paths();
+                }
+                self.program.sysctls.set(&name, &value)
+            }
             Order::Sockets { port, state, count } => {
                 sockstat::check(&self.program, &mut self.lab, port, &state, &count)
             }

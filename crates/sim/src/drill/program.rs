@@ -86,6 +86,7 @@ impl Socket {
     pub(super) fn settings(&self, sysctls: &Sysctls) -> Settings {
         let mut settings = sysctls.settings();
         self.changes.iter().for_each(|change| settings.take(*change));
+        settings.fast_open &= sysctls.get("net.inet.tcp.fastopen.client_enable") != 0;
         settings
     }
 
@@ -176,13 +177,8 @@ impl Socket {
             Stage::Listening(_) => return Outcome::fails("EOPNOTSUPP"),
             Stage::Open(..) => {}
             Stage::Fresh => {
-                let (settings, look) = (self.settings(sysctls), self.look);
-                let local = self.bound.map(|bound| bound.ip());
-                let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
-                let connect = Connect { remote, local, port, zone: 0, settings, look };
-                match begin(lab, connect) {
-                    Ok((cpu, id)) => self.stage = Stage::Open(cpu, id),
-                    Err(errno) => return Outcome::Done(Err(errno)),
+                if let Err(errno) = self.begin(lab, sysctls, remote, Vec::new()) {
+                    return Outcome::Done(Err(errno));
                 }
             }
         }
@@ -196,6 +192,23 @@ impl Socket {
             _ if !self.is_nonblocking => Outcome::Waits,
             _ => Outcome::fails(if is_new { "EINPROGRESS" } else { "EALREADY" }),
         }
+    }
+
+    /// Begins a connection, with bytes that are sent as soon as may be; answers how many there was room for.
+    pub(super) fn begin(
+        &mut self,
+        lab: &mut Lab,
+        sysctls: &Sysctls,
+        remote: SocketAddr,
+        bytes: Vec<u8>,
+    ) -> Result<usize, Errno> {
+        let (settings, look) = (self.settings(sysctls), self.look);
+        let local = self.bound.map(|bound| bound.ip());
+        let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
+        let connect = Connect { remote, local, port, zone: 0, settings, look };
+        let (cpu, id, sent) = begin(lab, connect, bytes)?;
+        self.stage = Stage::Open(cpu, id);
+        Ok(sent)
     }
 
     /// Sends as many of the bytes as there is room for.
@@ -297,11 +310,17 @@ fn unlisten(lab: &mut Lab, ids: Vec<ListenerId>) {
 }
 
 /// Begins a connection on the CPU that its ports ask for; without a port on the last, so that it is not always the first.
-fn begin(lab: &mut Lab, connect: Connect) -> Result<(usize, Id), Errno> {
+fn begin(lab: &mut Lab, connect: Connect, bytes: Vec<u8>) -> Result<(usize, Id, usize), Errno> {
     let mut cpu = lab.cpus() - 1;
     for _ in 0..2 {
-        match lab.call(cpu, move |netisr| tcp::connect(&mut netisr.cpu, &connect)) {
-            Some(Ok(id)) => return Ok((cpu, id)),
+        let bytes = bytes.clone();
+        let begun = lab.call(cpu, move |netisr| {
+            let id = tcp::connect(&mut netisr.cpu, &connect)?;
+            let sent = if bytes.is_empty() { 0 } else { tcp::send(&mut netisr.cpu, id, &bytes)? };
+            Ok((id, sent))
+        });
+        match begun {
+            Some(Ok((id, sent))) => return Ok((cpu, id, sent)),
             Some(Err(Error::Elsewhere(owner))) => cpu = owner.index(),
             Some(Err(error)) => return Err(error.into()),
             None => break,

@@ -13,6 +13,7 @@ const VARIABLES: &[(&str, i64)] = &[
     ("net.inet.tcp.drop_synfin", 0),
     ("net.inet.tcp.ecn.enable", 2),
     ("net.inet.tcp.ecn.maxretries", 1),
+    ("net.inet.tcp.fastopen.client_enable", 1),
     ("net.inet.tcp.hostcache.purgenow", 0),
     ("net.inet.tcp.icmp_may_rst", 1),
     ("net.inet.tcp.insecure_rst", 0),
