@@ -18,8 +18,14 @@ pub struct Settings {
     pub receive_buffer: u32,
     /// The most that [`Self::receive_buffer`] may become: what the window must be able to say.
     pub receive_buffer_max: u32,
+    /// [`Self::receive_buffer`] grows with what the path carries.
+    pub tunes_receive: bool,
     /// Bytes that may wait to be acknowledged.
     pub send_buffer: u32,
+    /// The most that [`Self::send_buffer`] may become.
+    pub send_buffer_max: u32,
+    /// [`Self::send_buffer`] grows with what the path carries.
+    pub tunes_send: bool,
     /// Window scaling and timestamps (RFC 7323) are offered, and taken up.
     pub extensions: bool,
     /// Selective acknowledgments (RFC 2018) are offered, and taken up.
@@ -96,9 +102,9 @@ pub enum Change {
     EstablishWithin(Duration),
     /// [`Settings::user_timeout`] (`TCP_USER_TIMEOUT`).
     UserTimeout(Option<Duration>),
-    /// [`Settings::send_buffer`] (`SO_SNDBUF`).
+    /// [`Settings::send_buffer`] (`SO_SNDBUF`), which grows no more by itself.
     SendBuffer(u32),
-    /// [`Settings::receive_buffer`] (`SO_RCVBUF`), not above [`Settings::receive_buffer_max`].
+    /// [`Settings::receive_buffer`] (`SO_RCVBUF`), not above [`Settings::receive_buffer_max`]; it grows no more by itself.
     ReceiveBuffer(u32),
     /// [`Settings::mss_max`] (`TCP_MAXSEG`).
     MaxSegment(u16),
@@ -122,8 +128,10 @@ impl Settings {
             Change::KeepCount(count) => self.keep_count = count,
             Change::EstablishWithin(within) => self.establish_within = within,
             Change::UserTimeout(timeout) => self.user_timeout = timeout,
-            Change::SendBuffer(bytes) => self.send_buffer = bytes,
-            Change::ReceiveBuffer(bytes) => self.receive_buffer = bytes.min(self.receive_buffer_max),
+            Change::SendBuffer(bytes) => (self.send_buffer, self.tunes_send) = (bytes, false),
+            Change::ReceiveBuffer(bytes) => {
+                (self.receive_buffer, self.tunes_receive) = (bytes.min(self.receive_buffer_max), false);
+            }
             Change::MaxSegment(bytes) => {
                 (self.mss_max, self.mss, self.path_mss) =
                     (bytes, self.mss.min(bytes), self.path_mss.min(bytes));
@@ -155,7 +163,10 @@ impl Default for Settings {
             path_mss: 1460,
             receive_buffer: 65_536,
             receive_buffer_max: 2 << 20,
+            tunes_receive: true,
             send_buffer: 32_768,
+            send_buffer_max: 2 << 20,
+            tunes_send: true,
             extensions: true,
             sack: true,
             ecn: Ecn::Passive,

@@ -16,6 +16,7 @@ mod options;
 mod output;
 mod recover;
 mod timers;
+mod tune;
 pub(super) mod wait;
 
 use wire::tcp::{Flags, Header};
@@ -40,6 +41,7 @@ use self::open::Open;
 use self::options::Agreed;
 use self::recover::Recovery;
 use self::timers::Timers;
+use self::tune::Tune;
 
 /// Where a connection is in its life (RFC 9293 §3.3.2). Before it begins there is none, and LISTEN is not a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,6 +167,7 @@ pub struct Tcb {
     ecn: Marks,
     tally: Tally,
     open: Open,
+    tune: Tune,
     /// What a router has said of the path, though it did not end the connection.
     doubt: Option<PathError>,
 }
@@ -264,6 +267,7 @@ impl Tcb {
             ecn: Marks::default(),
             tally: Tally::default(),
             open: Open::default(),
+            tune: Tune::default(),
             doubt: None,
         }
     }

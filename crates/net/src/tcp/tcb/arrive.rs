@@ -278,6 +278,9 @@ impl Tcb {
         let heard = self.heard(segment, is_duplicate, now);
         let fin_arrived = self.is_ended && self.sent.first().is_after(queued_end);
         let bytes = self.sent.first().min(queued_end).since(had_bytes);
+        if bytes > 0 {
+            self.tune_send();
+        }
         self.outgoing.forget(bytes as usize);
         self.doubt = self.doubt.filter(|_| heard.acknowledged == 0);
         self.tally.bytes_acknowledged += u64::from(bytes);
@@ -381,6 +384,7 @@ impl Tcb {
         //# A TCP receiver SHOULD send an immediate duplicate ACK when an out-
         //# of-order segment arrives.
         self.tally.bytes_received += arrived.readable as u64;
+        self.tune_receive(now);
         self.tally.out_of_order += u64::from(seq.is_after(next));
         if arrived.is_odd && !self.agreed.sack && self.ack == Ack::Now {
             self.duplicates = self.duplicates.saturating_add(1);

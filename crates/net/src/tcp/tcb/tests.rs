@@ -5,6 +5,7 @@ mod lone;
 mod open;
 mod states;
 mod syn;
+mod tune;
 
 use core::time::Duration;
 use std::collections::VecDeque;
