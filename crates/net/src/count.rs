@@ -94,6 +94,8 @@ named! {
     StateKeepalives = "state_keepalives", "keepalives sent to the ends of idle connections that have states";
     StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";
     UdpIn = "udp_in", "UDP datagrams received for this host";
+    UdpTaken = "udp_taken", "UDP datagrams that a socket took";
+    UdpOut = "udp_out", "UDP datagrams sent by sockets";
     TcpIn = "tcp_in", "TCP segments received for this host";
     TcpOut = "tcp_out", "TCP segments sent by connections";
     TcpTaken = "tcp_taken", "TCP segments that a connection or a listener took";

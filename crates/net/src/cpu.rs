@@ -25,6 +25,7 @@ use crate::tables::Tables;
 use crate::tcp::Pcbs;
 use crate::time::Instant;
 use crate::timers::Timers;
+use crate::udp::Sockets;
 
 /// Number of a netisr CPU, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +73,8 @@ pub struct Cpu {
     pub reass: Reass,
     /// TCP's connections, once somebody has asked for one.
     pub tcp: Option<Box<Pcbs>>,
+    /// UDP's sockets, once somebody has asked for one.
+    pub udp: Option<Box<Sockets>>,
     /// ICMP: what limits errors, and who waits for echo replies.
     pub icmp: Icmp,
     /// Numbers that nobody can guess, and the keys of tables.

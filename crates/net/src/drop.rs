@@ -61,6 +61,7 @@ crate::count::named! {
     NoPort = "no_port", "for us, but nobody listens on the port";
     UdpMalformed = "udp_malformed", "a UDP length that does not fit the packet";
     UdpBadChecksum = "udp_bad_checksum", "the UDP checksum is wrong or, over IPv6, missing";
+    UdpQueueFull = "udp_queue_full", "a UDP datagram for a socket that has as many to read as it may";
     TcpMalformed = "tcp_malformed", "a TCP header that does not fit the packet";
     TcpBadChecksum = "tcp_bad_checksum", "the TCP checksum is wrong";
     IcmpMalformed = "icmp_malformed", "an ICMP message shorter than its type demands";

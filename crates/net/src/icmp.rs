@@ -85,14 +85,14 @@ const COUNTS6: Counts = Counts {
 /// Ends a packet, and tells its sender why if that is allowed.
 ///
 /// Reads  the packet from its network header, `pkt.rcvif`, `pkt.flags`, `cpu.tables`.
-/// Next   [`ip4::output::output`], [`ip6::output::output`]; for what was sent from here, [`ping::failed`].
+/// Next   [`ip4::output::output`], [`ip6::output::output`]; for what was sent from here, [`report::failed`].
 /// Drops  [`Problem::reason`], [`DropReason::Ip6BadExtension`].
 ///
 /// # Spec
 /// RFC 1122 §3.2.2; RFC 1812 §4.3.2; RFC 4443 §2.4.
 pub fn answer(cpu: &mut Cpu, pkt: Pkt, problem: Problem) {
     if pkt.flags.has(Flags::LOCAL) {
-        ping::failed(cpu, &pkt, problem);
+        report::failed(cpu, &pkt, problem);
     } else {
         tell(cpu, &pkt, problem);
     }

@@ -138,7 +138,7 @@ impl Bench {
             let now = self.now;
             let worked: usize = self.netisrs.iter_mut().map(|netisr| netisr.turn(now).worked).sum();
             let answered = self.neighbours_answer && self.answer();
-            if worked == 0 && !answered {
+            if worked == 0 && !answered && self.netisrs.iter_mut().all(Netisr::inbox_is_empty) {
                 return;
             }
         }

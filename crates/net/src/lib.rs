@@ -38,6 +38,7 @@ pub mod tcp;
 pub mod ping;
 pub mod sock;
 // the way out
+mod emit;
 pub mod output;
 pub mod dest;
 pub mod neigh;

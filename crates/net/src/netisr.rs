@@ -21,7 +21,7 @@ use crate::ip6::Ip6;
 use crate::msg::Inbox;
 use crate::next::{Next, Resume};
 use crate::time::Instant;
-use crate::{arp, firewall, icmp, ifq, ip4, ip6, neigh, reass, tcp, timers};
+use crate::{arp, emit, firewall, icmp, ifq, ip4, ip6, neigh, reass, tcp, timers};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -172,6 +172,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Shape(way) => firewall::shape(cpu, pkt, way, None),
         Next::Away(away) => firewall::away::send(cpu, pkt, away),
         Next::Reassemble => reass::in_transit(cpu, pkt),
+        Next::Send => emit::output(cpu, pkt),
         Next::Drop(reason) => cpu.bury(pkt, reason),
     }
 }

@@ -48,6 +48,8 @@ pub enum Next {
     Away(Away),
     /// [`crate::reass::in_transit`]: a rule needs its datagram whole.
     Reassemble,
+    /// [`crate::output`]: made here by another CPU, of a flow that lives on this one.
+    Send,
     /// Dies.
     Drop(DropReason),
 }
@@ -70,6 +72,8 @@ pub enum Resume {
     Local6,
     /// At the transmit ring that this CPU owns.
     Transmit,
+    /// At [`Next::Send`].
+    Send,
 }
 
 impl Resume {
@@ -83,6 +87,7 @@ impl Resume {
             Next::Local4 => Self::Local4,
             Next::Local6 => Self::Local6,
             Next::Output => Self::Transmit,
+            Next::Send => Self::Send,
             _ => Self::Frame,
         }
     }
@@ -97,6 +102,7 @@ impl Resume {
             4 => Some(Next::Local4),
             5 => Some(Next::Local6),
             6 => Some(Next::Output),
+            7 => Some(Next::Send),
             _ => None,
         }
     }

@@ -1,9 +1,12 @@
 //! Between whom a conversation is, and how it is found.
 
+mod bound;
+
 use core::net::{IpAddr, SocketAddr};
 
 use wire::toeplitz;
 
+pub(crate) use self::bound::{Bound, choose};
 use crate::cpu::Cpu;
 use crate::rss;
 use crate::secret::{Secret, fold};

@@ -13,7 +13,7 @@ use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::fib::flow_hash;
-use crate::icmp::{Message, Problem, Quoted};
+use crate::icmp::{Message, Quoted};
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
 use crate::{ip4 as inet4, ip6 as inet6, output, rss, upper};
@@ -287,13 +287,6 @@ pub(crate) fn error(cpu: &mut Cpu, from: IpAddr, quoted: &Quoted, message: Messa
         return true;
     }
     false
-}
-
-/// Tells whoever sent this request that it did not even leave.
-pub(crate) fn failed(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
-    if let (Some(request), Some(message)) = (Quoted::read(cpu, pkt, 0), Message::about(pkt, problem)) {
-        error(cpu, request.local, &request, message);
-    }
 }
 
 /// Identifier and sequence number of an echo request.

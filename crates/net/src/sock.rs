@@ -18,6 +18,17 @@ pub enum Error {
     BadAddress,
     /// No route leads there, or no address of ours reaches so far (EHOSTUNREACH).
     Unreachable,
+    /// It needs leave that was not given (EACCES).
+    NotPermitted,
+    /// Longer than a packet can be (EMSGSIZE).
+    TooLong,
+    /// It must not be cut, and does not fit a link on the way (EMSGSIZE).
+    TooBig {
+        /// Bytes of a packet that fits; 0 if nobody said.
+        mtu: u32,
+    },
+    /// No free buffer was left (ENOBUFS).
+    NoBuffer,
     /// The conversation belongs to another CPU: ask there.
     Elsewhere(CpuId),
     /// It does not stand (ENOTCONN).
@@ -40,6 +51,15 @@ impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Elsewhere(cpu) => return write!(f, "the conversation belongs to CPU {cpu}"),
+            Self::TooBig { mtu: 0 } => {
+                return f.write_str("the packet is longer than a link on the way takes");
+            }
+            Self::TooBig { mtu } => {
+                return write!(f, "the packet is longer than the {mtu} bytes that a link on the way takes");
+            }
+            Self::NotPermitted => "to send to everybody on a link needs leave: set `may_broadcast`",
+            Self::TooLong => "a packet is not longer than 65535 bytes",
+            Self::NoBuffer => "no free buffer is left",
             Self::NotFound => "no such socket",
             Self::WouldBlock => "not now; later perhaps",
             Self::AddrInUse => "the address and port are in use",

@@ -53,21 +53,20 @@ pub(crate) fn pseudo(pkt: &Pkt, protocol: Protocol, len: usize) -> Sum {
     }
 }
 
+/// The packet's bytes in `range`, buffer by buffer.
+pub(crate) fn pieces(pkt: &Pkt, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    pkt.fragments().map(move |part| {
+        let inside = |end: usize| end.saturating_sub(at).min(part.len());
+        let piece = inside(range.start)..inside(range.end);
+        at += part.len();
+        &part[piece]
+    })
+}
+
 /// `sum` and the packet's bytes in `range`, across buffers.
 pub(crate) fn sum(sum: Sum, pkt: &Pkt, range: Range<usize>) -> Sum {
-    let (mut skip, mut left) = (range.start, range.len());
-    pkt.fragments().fold(sum, |sum, part| {
-        let part = part.get(skip..).unwrap_or_else(|| {
-            skip -= part.len();
-            &[]
-        });
-        let part = &part[..part.len().min(left)];
-        if !part.is_empty() {
-            skip = 0;
-        }
-        left -= part.len();
-        sum.bytes(part)
-    })
+    pieces(pkt, range).filter(|piece| !piece.is_empty()).fold(sum, Sum::bytes)
 }
 
 /// Whether a TCP segment or UDP datagram in `range` is intact.

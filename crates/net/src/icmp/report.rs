@@ -5,14 +5,15 @@ use core::net::IpAddr;
 use pkt::{Pkt, WINDOW};
 use wire::{Protocol, ip4, ip6};
 
-use super::Message;
+use super::{Message, Problem};
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::ip6::headers;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::{dest, ping, rss, tcp, upper};
+use crate::tables::IfIndex;
+use crate::{dest, ping, rss, tcp, udp, upper};
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;
@@ -43,7 +44,7 @@ pub(crate) struct Quoted {
 ///
 /// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
 ///
-/// Next   [`ping::error`], the CPU that owns what is quoted.
+/// Next   [`ping::error`], [`tcp::error`], [`udp::error`], the CPU that owns what is quoted.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpUnsolicited`], [`DropReason::IcmpDone`].
 pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     let Some(quoted) =
@@ -63,12 +64,25 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     if let Some(mtu) = path_mtu(message).filter(|_| quoted.protocol != Protocol::TCP) {
         dest::is_narrow(cpu, pkt.rcvif, quoted.remote, mtu);
     }
-    let is_known = match quoted.protocol {
-        Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, upper::ends(&pkt).0, &quoted, message),
-        Protocol::TCP => tcp::error(cpu, pkt.rcvif, &quoted, message),
-        _ => false,
-    };
+    let is_known = tell(cpu, upper::ends(&pkt).0, pkt.rcvif, &quoted, message);
     cpu.bury(pkt, if is_known { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+}
+
+/// Tells whoever sent a packet from here that it did not even leave.
+pub(super) fn failed(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
+    if let (Some(quoted), Some(message)) = (Quoted::read(cpu, pkt, 0), Message::about(pkt, problem)) {
+        tell(cpu, quoted.local, pkt.outif, &quoted, message);
+    }
+}
+
+/// Tells whoever sent what is quoted what `from`, by the interface `ifindex`, says of it; false if nobody did.
+fn tell(cpu: &mut Cpu, from: IpAddr, ifindex: IfIndex, quoted: &Quoted, message: Message) -> bool {
+    match quoted.protocol {
+        Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, from, quoted, message),
+        Protocol::TCP => tcp::error(cpu, ifindex, quoted, message),
+        Protocol::UDP => udp::error(cpu, ifindex, quoted, message),
+        _ => false,
+    }
 }
 
 /// Whether a message may be believed: no link is so small.
@@ -110,7 +124,12 @@ impl Quoted {
         let len = pkt.copy_out(at, &mut bytes);
         let window: &[u8; WINDOW] = bytes.first_chunk()?;
         let there = bytes.get(..len)?;
-        if upper::is_ip4(pkt) { Self::read4(cpu, there, window) } else { Self::read6(cpu, there, window) }
+        let quoted = if upper::is_ip4(pkt) {
+            Self::read4(cpu, there, window)
+        } else {
+            Self::read6(cpu, there, window)
+        };
+        quoted.map(|quoted| quoted.of_its_flow(cpu))
     }
 
     fn read4(cpu: &Cpu, bytes: &[u8], window: &[u8; WINDOW]) -> Option<Self> {
@@ -136,5 +155,17 @@ impl Quoted {
             len: view.payload_len().saturating_add(HEADER6_LEN),
             owner: cpu.placement.owner(rss::hash6(window)),
         })
+    }
+
+    /// A fragment, and what has extension headers, is placed without its ports; who sent it is where its flow is.
+    fn of_its_flow(self, cpu: &Cpu) -> Self {
+        let [a, b, c, d, ..] = self.upper.map(u16::from);
+        let (local, remote) = ((self.local, a << 8 | b), (self.remote, c << 8 | d));
+        match self.protocol {
+            Protocol::TCP | Protocol::UDP => {
+                Self { owner: cpu.placement.owner(rss::hash_flow(local, remote)), ..self }
+            }
+            _ => self,
+        }
     }
 }

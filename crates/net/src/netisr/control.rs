@@ -81,6 +81,7 @@ impl Netisr {
             dests: Dests::new(parts.key),
             reass: Reass::new(parts.key),
             tcp: None,
+            udp: None,
             icmp: Icmp::default(),
             secret: Secret::new(parts.key),
             loopback: std::collections::VecDeque::new(),

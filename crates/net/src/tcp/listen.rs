@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use super::emit::Look;
 use super::pcbs::Id;
 use super::settings::Settings;
-use crate::pcb::Ends;
+use crate::pcb::{Bound, Ends, choose};
 use crate::secret::Secret;
 use crate::sock::Error;
 use crate::tables::IfIndex;
@@ -33,6 +33,13 @@ pub struct Listen {
     pub settings: Settings,
     /// How their packets look.
     pub look: Look,
+}
+
+impl Listen {
+    fn bound(&self) -> Bound {
+        let &Self { addr, zone, only_v6, is_shared, .. } = self;
+        Bound { addr, zone, only_v6, is_shared }
+    }
 }
 
 /// Names a listener on its CPU.
@@ -64,33 +71,6 @@ impl Listener {
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= self.listen.backlog.max(1)
     }
-
-    /// How well a listener suits: an address of its own is better than all, and one family better than both. `None` if
-    /// what comes is not for it.
-    fn rank(&self, ends: &Ends) -> Option<u8> {
-        let listen = &self.listen;
-        let is_same_family = listen.addr.is_ipv4() == ends.local.is_ipv4();
-        let own = listen.addr.ip();
-        if !own.is_unspecified() {
-            let is_same_zone = listen.zone == 0 || ends.zone == 0 || listen.zone == ends.zone;
-            return (own == ends.local && is_same_zone).then_some(2);
-        }
-        let takes_mapped = listen.addr.is_ipv6() && !listen.only_v6;
-        match (is_same_family, takes_mapped) {
-            (true, _) => Some(1),
-            (false, true) => Some(0),
-            (false, false) => None,
-        }
-    }
-
-    /// Whether both would wait for the same.
-    fn is_like(&self, listen: &Listen) -> bool {
-        let other = &self.listen;
-        let (a, b) = (other.addr.ip(), listen.addr.ip());
-        let is_mapped =
-            |listen: &Listen| listen.addr.is_ipv6() && !listen.only_v6 && listen.addr.ip().is_unspecified();
-        a == b && other.zone == listen.zone && is_mapped(other) == is_mapped(listen)
-    }
 }
 
 impl Listeners {
@@ -106,8 +86,7 @@ impl Listeners {
             return Err(Error::TooMany);
         }
         let others = self.ports.entry(listen.addr.port()).or_default();
-        if others.iter().any(|other| other.is_like(&listen) && !(other.listen.is_shared && listen.is_shared))
-        {
+        if others.iter().any(|other| other.listen.bound().excludes(&listen.bound())) {
             return Err(Error::AddrInUse);
         }
         self.next = self.next.wrapping_add(1);
@@ -124,7 +103,8 @@ impl Listeners {
         let at = listeners.iter().position(|listener| listener.id == id)?;
         let Listener { listen, mut waiting, .. } = listeners.remove(at);
         self.count -= 1;
-        for heir in listeners.iter_mut().filter(|other| other.is_like(&listen)) {
+        let is_like = |other: &&mut Listener| other.listen.bound().is_like(&listen.bound());
+        for heir in listeners.iter_mut().filter(is_like) {
             while !heir.is_full()
                 && let Some(conn) = waiting.pop_front()
             {
@@ -144,11 +124,8 @@ impl Listeners {
     /// Who a connection between `ends` is for. Of a group, the flow's hash chooses one.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Listener> {
         let listeners = self.ports.get_mut(&ends.local_port)?;
-        let best = listeners.iter().filter_map(|listener| listener.rank(ends)).max()?;
-        let is_best = |listener: &Listener| listener.rank(ends) == Some(best);
-        let group = listeners.iter().filter(|listener| is_best(listener)).count();
-        let chosen = usize::from(ends.flow()) % group.max(1);
-        listeners.iter_mut().filter(|listener| is_best(listener)).nth(chosen)
+        let chosen = choose(listeners.iter().map(|listener| listener.listen.bound()), ends)?;
+        listeners.get_mut(chosen)
     }
 }
 

@@ -175,7 +175,7 @@ fn accounting(host: &Host, broken: &mut Vec<Broken>) {
     let joined = host.count(Count::Ip4FragmentsIn) + host.count(Count::Ip6FragmentsIn);
     let (received, sent) = (host.count(Count::RxPackets), host.count(Count::TxPackets));
     let dropped = host.dropped_in_all();
-    let taken = host.count(Count::TcpTaken);
+    let taken = host.count(Count::UdpTaken) + host.count(Count::TcpTaken);
     if received > sent + dropped + joined + taken {
         let known = format!("{sent} sent, {dropped} dropped, {joined} joined, {taken} taken");
         note(broken, Check::Accounting, format!("{}: {received} received, but {known}", host.spec.name));

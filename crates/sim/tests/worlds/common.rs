@@ -32,7 +32,7 @@ pub(crate) struct Pair {
 }
 
 /// How the router of a [`Pair`] is made.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) cpus: u16,
     pub(crate) rings: usize,

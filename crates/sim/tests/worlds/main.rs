@@ -16,3 +16,4 @@ mod offload;
 mod queues;
 mod floods;
 mod connections;
+mod sockets;

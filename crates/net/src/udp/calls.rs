@@ -1,0 +1,168 @@
+//! What programs ask, on the CPU that owns what they ask about. Nothing waits here.
+
+use core::net::{IpAddr, SocketAddr};
+
+use super::socket::{Failure, Id, Ready, Received, Settings, Socket};
+use super::table::Sockets;
+use crate::cpu::Cpu;
+use crate::icmp::is_one_host;
+use crate::output;
+use crate::pcb::{self, Bound, EPHEMERAL, Ends};
+use crate::sock::Error;
+use crate::tables::IfIndex;
+
+/// Ports that are tried for a socket that names none.
+const PORTS_TRIED_MAX: usize = 256;
+
+/// A socket that waits for datagrams from anybody.
+#[derive(Clone, Copy, Debug)]
+pub struct Bind {
+    /// Our address, a group, or the unspecified one for all; and the port, or 0 for one that is free here.
+    pub addr: SocketAddr,
+    /// The interface, where the address means something only with its link; else 0.
+    pub zone: IfIndex,
+    /// With the unspecified IPv6 address: that IPv4 datagrams are not for it.
+    pub only_v6: bool,
+    /// Others may wait for the same (`SO_REUSEPORT`), and share what comes.
+    pub is_shared: bool,
+    /// How it behaves.
+    pub settings: Settings,
+}
+
+/// A socket that speaks with one other end.
+#[derive(Clone, Copy, Debug)]
+pub struct Connect {
+    /// With whom.
+    pub remote: SocketAddr,
+    /// From which of our addresses; the route says, if this does not.
+    pub local: Option<IpAddr>,
+    /// From which port; without, one whose packets come to this CPU.
+    pub port: Option<u16>,
+    /// By which interface, where the address means something only with its link; else 0.
+    pub zone: IfIndex,
+    /// How it behaves.
+    pub settings: Settings,
+}
+
+/// Waits for datagrams on this CPU; the other CPUs have to be asked as well, with the port that [`local`] says.
+///
+/// # Errors
+///
+/// [`Error::AddrInUse`], [`Error::AddrNotAvailable`] if the address is not ours or no port was found, [`Error::TooMany`].
+pub fn bind(cpu: &mut Cpu, bind: &Bind) -> Result<Id, Error> {
+    let &Bind { mut addr, zone, only_v6, is_shared, settings } = bind;
+    let ip = addr.ip();
+    if is_one_host(cpu, ip) && !ip.is_unspecified() && !cpu.tables.is_ours(ip) {
+        return Err(Error::AddrNotAvailable);
+    }
+    if addr.port() == 0 {
+        addr.set_port(free_port(cpu).ok_or(Error::AddrNotAvailable)?);
+    }
+    let bound = Bound { addr, zone, only_v6, is_shared };
+    sockets(cpu).add(Socket::new(bound, None, settings))
+}
+
+/// Speaks with one other end, on this CPU.
+///
+/// # Errors
+///
+/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
+/// port was found; [`Error::NotPermitted`] towards everybody on a link without leave; [`Error::AddrInUse`],
+/// [`Error::Elsewhere`] with a port that was given, [`Error::TooMany`].
+pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
+    let ends = ends(cpu, connect)?;
+    let bound = Bound { addr: ends.local(), zone: connect.zone, only_v6: false, is_shared: false };
+    sockets(cpu).add(Socket::new(bound, Some(ends), connect.settings))
+}
+
+fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
+    let &Connect { remote, local, port, zone, settings } = connect;
+    let to = super::emit::aim(cpu, &settings, remote, zone)?;
+    let local = match local.filter(|local| !local.is_unspecified()) {
+        Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
+        Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
+        Some(local) => local,
+        None => output::source_on(cpu, remote.ip(), to).ok_or(Error::Unreachable)?.0,
+    };
+    let ends = Ends::new((local, port.unwrap_or(0)).into(), remote, to);
+    let is_taken = |cpu: &Cpu, ends: &Ends| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
+    if port.is_none() {
+        let local_port = pcb::port(cpu, ends, is_taken).ok_or(Error::AddrNotAvailable)?;
+        return Ok(Ends { local_port, ..ends });
+    }
+    match cpu.placement.owner(ends.flow()) {
+        owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
+        _ => Ok(ends),
+    }
+}
+
+/// A port that nobody waits at, drawn from all.
+//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
+fn free_port(cpu: &mut Cpu) -> Option<u16> {
+    let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
+    (0..PORTS_TRIED_MAX).find_map(|_| {
+        let port = EPHEMERAL.start() + u16::try_from(cpu.secret.below(count)).ok()?;
+        let is_taken = cpu.udp.as_ref().is_some_and(|sockets| sockets.is_port_taken(port));
+        (!is_taken).then_some(port)
+    })
+}
+
+/// What a socket waits at.
+#[must_use]
+pub fn local(cpu: &Cpu, id: Id) -> Option<SocketAddr> {
+    cpu.udp.as_ref()?.get(id).map(|socket| socket.bound.addr)
+}
+
+/// The datagram that has waited longest; its bytes are copied into `into`, as many as there is room for.
+///
+/// # Errors
+///
+/// [`Error::WouldBlock`] if there is none, [`Error::NotFound`]; of a connected socket what became of an earlier one that
+/// was sent.
+pub fn recv(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<Received, Error> {
+    let socket = socket(cpu, id)?;
+    socket.check()?;
+    socket.pop(into).ok_or(Error::WouldBlock)
+}
+
+/// What became of a datagram that was sent, and that is not known yet: for sockets that send to many.
+#[must_use]
+pub fn failure(cpu: &mut Cpu, id: Id) -> Option<Failure> {
+    socket(cpu, id).ok()?.failure()
+}
+
+/// What a program could do now.
+#[must_use]
+pub fn ready(cpu: &Cpu, id: Id) -> Ready {
+    cpu.udp.as_ref().and_then(|sockets| sockets.get(id)).map(Socket::ready).unwrap_or_default()
+}
+
+/// Changes how a socket behaves.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Settings) -> R) -> Result<R, Error> {
+    Ok(what(&mut socket(cpu, id)?.settings))
+}
+
+/// Ends a socket, with what was not read.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
+    let sockets = cpu.udp.as_mut().ok_or(Error::NotFound)?;
+    sockets.remove(id).map(|_| ()).ok_or(Error::NotFound)
+}
+
+/// The socket of this name.
+pub(super) fn socket(cpu: &mut Cpu, id: Id) -> Result<&mut Socket, Error> {
+    cpu.udp.as_mut().and_then(|sockets| sockets.get_mut(id)).ok_or(Error::NotFound)
+}
+
+/// The sockets of this CPU, from the first time that somebody asks for one.
+fn sockets(cpu: &mut Cpu) -> &mut Sockets {
+    let Cpu { udp, secret, .. } = cpu;
+    udp.get_or_insert_with(|| Box::new(Sockets::new(secret)))
+}

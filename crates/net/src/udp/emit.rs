@@ -1,0 +1,159 @@
+//! From a datagram to a packet, on the CPU that its answers will come to.
+
+use core::net::{IpAddr, SocketAddr};
+
+use pkt::Pkt;
+use wire::Protocol;
+use wire::udp::{HEADER_LEN, Header};
+
+use super::calls::socket;
+use super::socket::{Id, Settings};
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::emit::{self, Look};
+use crate::fib::flow_hash;
+use crate::icmp::is_one_host;
+use crate::netisr::dispatch;
+use crate::next::{Next, Resume};
+use crate::output::{self, Way};
+use crate::pcb::{Bound, Ends, is_of_a_link};
+use crate::sock::Error;
+use crate::tables::{IfIndex, Ifnet};
+
+/// Where UDP's checksum stands in its header.
+const CHECKSUM_AT: usize = 6;
+
+/// Whom a datagram is for.
+#[derive(Clone, Copy, Debug)]
+pub struct To {
+    /// To whom.
+    pub remote: SocketAddr,
+    /// From which of our addresses; the socket's, or what the route says, if this does not.
+    pub local: Option<IpAddr>,
+    /// By which interface, where the address means something only with its link; else 0.
+    pub zone: IfIndex,
+}
+
+impl From<SocketAddr> for To {
+    fn from(remote: SocketAddr) -> Self {
+        Self { remote, local: None, zone: 0 }
+    }
+}
+
+/// Sends a datagram from a connected socket. Those of one turn leave together, so a batch is a loop of calls.
+///
+/// # Errors
+///
+/// [`Error::NotConnected`], [`Error::TooLong`], [`Error::TooBig`] for the link if it must not be cut,
+/// [`Error::NoBuffer`], [`Error::NotFound`]; what became of an earlier one.
+pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<(), Error> {
+    let socket = socket(cpu, id)?;
+    socket.check()?;
+    let (ends, settings) = (socket.ends.ok_or(Error::NotConnected)?, socket.settings);
+    let outif = if ends.zone == 0 { aim(cpu, &settings, ends.remote(), 0)? } else { ends.zone };
+    put(cpu, &ends, outif, &settings, bytes)
+}
+
+/// Sends a datagram to whomever.
+///
+/// # Errors
+///
+/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours,
+/// [`Error::NotPermitted`] towards everybody on a link without leave, and as [`send`].
+pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, bytes: &[u8]) -> Result<(), Error> {
+    let to = to.into();
+    let socket = socket(cpu, id)?;
+    socket.check()?;
+    let (bound, settings) = (socket.bound, socket.settings);
+    let zone = if to.zone == 0 { bound.zone } else { to.zone };
+    let outif = aim(cpu, &settings, to.remote, zone)?;
+    let local = source(cpu, &bound, &to, outif)?;
+    let ends = Ends::new((local, bound.addr.port()).into(), to.remote, outif);
+    put(cpu, &ends, outif, &settings, bytes)
+}
+
+/// The interface by which `remote` is sent to, if it means something only with one; 0 if the route says.
+pub(super) fn aim(
+    cpu: &Cpu,
+    settings: &Settings,
+    remote: SocketAddr,
+    zone: IfIndex,
+) -> Result<IfIndex, Error> {
+    let ip = remote.ip();
+    if remote.port() == 0 || ip.is_unspecified() {
+        return Err(Error::BadAddress);
+    }
+    let is_for_one = is_one_host(cpu, ip);
+    if !is_for_one && !ip.is_multicast() && !settings.may_broadcast {
+        return Err(Error::NotPermitted);
+    }
+    let is_everybody = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    if is_for_one || !(ip.is_multicast() || is_everybody) {
+        return Ok(if is_of_a_link(ip) { zone } else { 0 });
+    }
+    let given = [zone, settings.group_if].into_iter().find(|ifindex| *ifindex != 0);
+    let routed = || output::source_on(cpu, ip, 0).map(|(_, ifindex)| ifindex).filter(|ifindex| *ifindex != 0);
+    let first = || cpu.tables.ifnets().find(|ifnet| speaks(ifnet, ip)).map(|ifnet| ifnet.index);
+    given.or_else(routed).or_else(first).ok_or(Error::Unreachable)
+}
+
+fn speaks(ifnet: &Ifnet, remote: IpAddr) -> bool {
+    ifnet.up && ifnet.addrs.iter().any(|own| own.addr.is_ipv4() == remote.is_ipv4())
+}
+
+/// The address to send from.
+fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, Error> {
+    let remote = to.remote.ip();
+    if bound.addr.is_ipv4() != remote.is_ipv4() && !bound.takes_mapped() {
+        return Err(Error::BadAddress);
+    }
+    let own = Some(bound.addr.ip()).filter(|own| !own.is_unspecified() && is_one_host(cpu, *own));
+    match to.local.or(own) {
+        Some(local) if local.is_ipv4() != remote.is_ipv4() => Err(Error::BadAddress),
+        Some(local) if !cpu.tables.is_ours(local) => Err(Error::AddrNotAvailable),
+        Some(local) => Ok(local),
+        None => output::source_on(cpu, remote, outif).map(|(local, _)| local).ok_or(Error::Unreachable),
+    }
+}
+
+/// Makes the packet, and sends it from the CPU that its answers come to.
+fn put(cpu: &mut Cpu, ends: &Ends, outif: IfIndex, settings: &Settings, bytes: &[u8]) -> Result<(), Error> {
+    let hops = if ends.remote.is_multicast() { settings.group_hops } else { settings.look.hops };
+    let look = Look { hops, ..settings.look };
+    let mut pkt = emit::payload(cpu, [bytes, &[]]).ok_or(Error::NoBuffer)?;
+    let made = put_headers(&mut pkt, ends, look, settings.dont_fragment).ok_or(Error::TooLong);
+    pkt.outif = outif;
+    let checked = made.and_then(|()| match settings.dont_fragment {
+        true => check_size(cpu, &pkt, ends.remote),
+        false => Ok(()),
+    });
+    if let Err(error) = checked {
+        cpu.pool.give(pkt);
+        return Err(error);
+    }
+    cpu.count(Count::UdpOut);
+    let owner = cpu.placement.owner(ends.flow());
+    if owner == cpu.id {
+        emit::output(cpu, pkt);
+    } else {
+        pkt.resume = Resume::Send as u8;
+        dispatch(cpu, pkt, Next::HandOff(owner));
+    }
+    Ok(())
+}
+
+fn put_headers(pkt: &mut Pkt, ends: &Ends, look: Look, dont_fragment: bool) -> Option<()> {
+    let len = u16::try_from(HEADER_LEN + pkt.len()).ok()?;
+    let header = Header { src_port: ends.local_port, dst_port: ends.remote_port, len, checksum: 0 };
+    pkt.prepend(HEADER_LEN).ok()?.copy_from_slice(&header.to_bytes());
+    emit::put_network(pkt, (Protocol::UDP, CHECKSUM_AT), ends, look, dont_fragment)
+}
+
+/// What must not be cut must fit the link.
+fn check_size(cpu: &Cpu, pkt: &Pkt, remote: IpAddr) -> Result<(), Error> {
+    let way =
+        output::way(&cpu.tables, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
+    let Way::Link { ifindex, metrics, .. } = way else { return Ok(()) };
+    let mtu = metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
+    if pkt.len() <= mtu as usize { Ok(()) } else { Err(Error::TooBig { mtu }) }
+}

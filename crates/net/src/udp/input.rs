@@ -1,0 +1,176 @@
+//! A datagram came: to the socket of its ends, to who waits for it, or to nobody.
+
+use pkt::{Gso, Pkt};
+use wire::Protocol;
+use wire::udp::{HEADER_LEN, Header};
+
+use super::socket::{Received, Socket};
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::drop::DropReason;
+use crate::emit::Look;
+use crate::icmp::{Problem, is_one_host};
+use crate::netisr::dispatch;
+use crate::next::Next;
+use crate::pcb::Ends;
+use crate::upper;
+
+/// Takes a datagram for this host in. `pkt` starts with its network header, `pkt.l4` is where UDP starts.
+///
+/// Next   a socket, the CPU of its flow, [`Problem::PortUnreachable`].
+/// Drops  [`DropReason::UdpMalformed`], [`DropReason::UdpBadChecksum`], [`DropReason::UdpQueueFull`].
+///
+/// # Spec
+/// RFC 768; RFC 1122 §4.1; RFC 8200 §8.1.
+pub fn input(cpu: &mut Cpu, pkt: Pkt) {
+    match judge(cpu, &pkt) {
+        Ok(header) => deliver(cpu, pkt, &header),
+        Err(reason) => {
+            cpu.count(Count::UdpIn);
+            cpu.bury(pkt, reason);
+        }
+    }
+}
+
+/// The header of a datagram that is as long as it says, intact, and for a port that there can be.
+fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
+    let range = upper::range(pkt);
+    let bytes = pkt.head().get(range.start..).and_then(<[u8]>::first_chunk::<HEADER_LEN>);
+    let header = Header::from_bytes(bytes.ok_or(DropReason::UdpMalformed)?);
+    let len = usize::from(header.len);
+    if !(HEADER_LEN..=range.len()).contains(&len) || header.dst_port == 0 {
+        return Err(DropReason::UdpMalformed);
+    }
+    let intact = match header.checksum {
+        //= https://www.rfc-editor.org/rfc/rfc768
+        //# An all zero transmitted checksum value means that the
+        //# transmitter generated no checksum
+        //= https://www.rfc-editor.org/rfc/rfc8200#section-8.1
+        //# IPv6 receivers must discard UDP packets containing a
+        //# zero checksum
+        0 => upper::is_ip4(pkt),
+        _ => upper::is_intact(cpu, pkt, Protocol::UDP, range.start..range.start + len),
+    };
+    if intact { Ok(header) } else { Err(DropReason::UdpBadChecksum) }
+}
+
+fn deliver(cpu: &mut Cpu, mut pkt: Pkt, header: &Header) {
+    let (src, dst) = upper::ends(&pkt);
+    let ends = Ends::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
+    // What had extension headers was placed without its ports.
+    let owner = cpu.placement.owner(ends.flow());
+    if owner != cpu.id {
+        pkt.resume = upper::resume(&pkt) as u8;
+        return dispatch(cpu, pkt, Next::HandOff(owner));
+    }
+    cpu.count(Count::UdpIn);
+    let is_for_one = is_one_host(cpu, dst);
+    match cpu.udp.take() {
+        Some(mut sockets) => {
+            let arrived = Arrived { pkt: &pkt, header, ends, fate: Fate::Nobody };
+            let fate = match is_for_one {
+                true => arrived.for_one(sockets.find(&ends)),
+                false => arrived.for_all(|each| sockets.each(&ends, each)),
+            };
+            cpu.udp = Some(sockets);
+            end(cpu, pkt, fate);
+        }
+        None => end(cpu, pkt, Fate::Nobody),
+    }
+}
+
+fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
+    match fate {
+        Fate::Taken => {
+            cpu.count(Count::UdpTaken);
+            cpu.pool.give(pkt);
+        }
+        Fate::Full => cpu.bury(pkt, DropReason::UdpQueueFull),
+        //= https://www.rfc-editor.org/rfc/rfc1122#section-4.1.3.1
+        //# If a datagram arrives addressed to a UDP port for which
+        //# there is no pending LISTEN call, UDP SHOULD send an ICMP
+        //# Port Unreachable message.
+        Fate::Nobody => dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable)),
+    }
+}
+
+/// What became of a datagram. The best of several sockets counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    /// Nobody waits for it.
+    Nobody,
+    /// Who waits for it has no room.
+    Full,
+    /// A socket has it.
+    Taken,
+}
+
+/// A datagram that came.
+struct Arrived<'a> {
+    pkt: &'a Pkt,
+    header: &'a Header,
+    ends: Ends,
+    fate: Fate,
+}
+
+impl Arrived<'_> {
+    fn for_one(mut self, socket: Option<&mut Socket>) -> Fate {
+        if let Some(socket) = socket {
+            self.put(socket);
+        }
+        self.fate
+    }
+
+    fn for_all(mut self, sockets: impl FnOnce(&mut dyn FnMut(&mut Socket))) -> Fate {
+        sockets(&mut |socket| self.put(socket));
+        self.fate
+    }
+
+    /// Of a super-packet, each segment is a datagram.
+    fn put(&mut self, socket: &mut Socket) {
+        let begin = usize::from(self.pkt.l4) + HEADER_LEN;
+        let end = usize::from(self.pkt.l4) + usize::from(self.header.len);
+        let step = match self.pkt.gso {
+            Gso::Udp => usize::from(self.pkt.gso_size).max(1),
+            _ => usize::MAX,
+        };
+        let mut at = begin;
+        loop {
+            let segment = at..end.min(at.saturating_add(step));
+            at = segment.end;
+            self.put_segment(socket, segment);
+            if at >= end {
+                return;
+            }
+        }
+    }
+
+    fn put_segment(&mut self, socket: &mut Socket, range: core::ops::Range<usize>) {
+        if !socket.has_room(range.len()) {
+            self.fate = self.fate.max(Fate::Full);
+            return;
+        }
+        let received = Received {
+            len: range.len(),
+            from: self.ends.remote(),
+            to: self.ends.local,
+            ifindex: self.pkt.rcvif,
+            look: look(self.pkt),
+        };
+        socket.push(received, upper::pieces(self.pkt, range));
+        self.fate = Fate::Taken;
+    }
+}
+
+/// What the network header says besides the addresses.
+fn look(pkt: &Pkt) -> Look {
+    let ip = pkt.window(0);
+    if upper::is_ip4(pkt) {
+        Look { hops: ip[8], class: ip[1] }
+    } else {
+        Look { hops: ip[7], class: ip[0] << 4 | ip[1] >> 4 }
+    }
+}
+
+#[cfg(test)]
+mod tests;
