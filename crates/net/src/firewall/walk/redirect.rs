@@ -86,6 +86,9 @@ impl Firewall {
     fn meet_pair(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk) -> Option<Step> {
         let party = *walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
         let (id, direction) = party.redirected(&self.states, cpu.now)?;
+        if walk.subject.part == Part::First && !walk.subject.is_ip4 {
+            return Some(Step::die(DropReason::FirewallRedirectFragment));
+        }
         let (kind, hook) = (self.states.get(id)?.kind, walk.subject.hook);
         match (kind, direction) {
             (Kind::RedirectMaster, Direction::Forward) if hook == Hook::Ingress => {
@@ -163,6 +166,10 @@ impl Firewall {
         let id = rule.id;
         if walk.is_redirected || to.is_ipv4() != walk.subject.is_ip4 || !may_be(&walk.subject) {
             return next;
+        }
+        // Later ones do not say what flow they are of: those of IPv4 have been put together, routers do not for IPv6.
+        if walk.subject.part == Part::First {
+            return Step::die(DropReason::FirewallRedirectFragment);
         }
         let party = *walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
         let Some((flow, hash)) = party.flow() else { return next };
@@ -334,10 +341,10 @@ fn tell(cpu: &mut Cpu, to: CpuId, notice: Notice) {
     cpu.peers.send(to, Msg::Redirect(notice));
 }
 
-/// Whether a packet can be redirected: it has just come in, and is a whole one of a protocol with ports and connections.
+/// Whether a packet can be redirected: it has just come in, and has the ports of a protocol with connections.
 fn may_be(subject: &Subject) -> bool {
     let speaks = matches!(Protocol(subject.proto), Protocol::TCP | Protocol::UDP);
-    subject.hook == Hook::Ingress && subject.part == Part::Whole && speaks
+    subject.hook == Hook::Ingress && subject.part != Part::Later && speaks
 }
 
 fn bits(addr: core::net::IpAddr) -> u128 {

@@ -311,6 +311,30 @@ fn a_datagram_in_pieces_is_put_together_before_it_is_redirected() {
     }
 }
 
+#[test]
+fn a_datagram_of_ip6_in_pieces_is_not_redirected_by_halves() {
+    let cast = CASTS[1];
+    for cpus in CPUS {
+        let text = "add 100 rdr SERVER,5353 udp from any to FRONT 53 in\nadd 200 allow ip6 from any to any\n";
+        let mut bench = cast.bench(cpus, text);
+        let (there, inside) = (cast.there(2000, 53), cast.redirected(2000, 5353));
+        let piece = first_piece(&udp(there, &[7; 64]));
+        assert_eq!(through(&mut bench, 2, &piece), None, "nobody has heard of the flow");
+        assert_eq!((states(&bench), matched(&bench, 200)), (0, 0), "and no other rule is asked");
+        assert_eq!(through(&mut bench, 2, &udp(there, b"?")), Some(inside));
+        assert_eq!(through(&mut bench, 2, &piece), None);
+        assert_eq!(through(&mut bench, 1, &udp(back(inside), b"!")), Some(back(there)));
+        assert_eq!(bench.dropped(DropReason::FirewallRedirectFragment), 2);
+    }
+}
+
+/// The first fragment of a packet of IPv6.
+fn first_piece(whole: &[u8]) -> Vec<u8> {
+    let ends = addrs(whole);
+    let header = [whole[6], 0, 0, 1, 0, 0, 0, 9];
+    build::ip(ends.0, ends.1, Protocol::FRAGMENT, 64, &[&header, &whole[40..80]].concat())
+}
+
 fn piece(whole: &[u8], range: core::ops::Range<usize>, more: bool, id: u16) -> Vec<u8> {
     let word = u16::try_from(range.start / 8).unwrap() | if more { 0x2000 } else { 0 };
     let mut piece = [&whole[..20], &whole[20..][range]].concat();
