@@ -203,6 +203,12 @@ impl Peers {
         }
     }
 
+    /// Messages that have not left yet, for the end.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Msg> {
+        let waiting = self.to.iter_mut().flatten().flat_map(|way| way.waiting.drain(..));
+        self.own.drain(..).chain(waiting)
+    }
+
     /// Whether a message waits because its ring is full.
     pub(crate) fn is_backlogged(&self) -> bool {
         let mut busy = self.busy.iter().filter_map(|to| self.to[to.index()].as_ref());

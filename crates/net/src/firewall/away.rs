@@ -51,6 +51,13 @@ pub struct Message {
     was: ([u8; 16], u16),
 }
 
+impl Message {
+    /// The packet, which goes nowhere any more.
+    pub(crate) fn into_packet(self) -> Pkt {
+        self.pkt
+    }
+}
+
 /// Sends a packet to the CPU that goes on with it. Messages are not dropped, and come in their order.
 ///
 /// Drops  [`DropReason::FirewallRedirect`].

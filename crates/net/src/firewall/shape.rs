@@ -59,6 +59,15 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The packet, which goes nowhere any more.
+    pub(crate) fn into_packet(self) -> Pkt {
+        match self {
+            Self::Enter { pkt, .. } | Self::Leave { pkt, .. } => pkt,
+        }
+    }
+}
+
 /// Sends a packet through a pipe, to go on behind its hook, and there to `via` if that is not its route's next hop.
 ///
 /// Drops  [`DropReason::PipeGone`], [`DropReason::PipeLoss`], [`DropReason::PipeFull`], [`DropReason::PipeEarly`],

@@ -148,6 +148,7 @@ impl Netisr {
             ring.driver.close(&mut self.cpu.pool);
         }
         let Self { cpu, inbox, .. } = self;
+        let mut unread: Vec<Msg> = cpu.peers.drain().collect();
         let mut last = cpu.ifqs.drain();
         last.extend(cpu.loopback.drain(..));
         last.extend(cpu.reass.drain());
@@ -156,6 +157,15 @@ impl Netisr {
         for from in &mut inbox.from {
             from.packets.drain(usize::MAX, |pkt| last.push(pkt));
             from.home.drain(usize::MAX, |pkt| cpu.pool.come_home(pkt));
+            from.messages.drain(usize::MAX, |msg| unread.push(msg));
+        }
+        for msg in unread {
+            match msg {
+                Msg::Ring(moving) => moving.into_ring().driver.close(&mut cpu.pool),
+                Msg::Shape(message) => last.push(message.into_packet()),
+                Msg::Away(message) => last.push(message.into_packet()),
+                _ => {}
+            }
         }
         for pkt in last {
             cpu.bury(pkt, DropReason::Shutdown);

@@ -45,6 +45,13 @@ pub struct Moving {
     arrived: Box<dyn FnOnce(&mut Netisr) + Send>,
 }
 
+impl Moving {
+    /// The ring, at a CPU that ends before it has arrived.
+    pub(super) fn into_ring(self) -> Ring {
+        self.ring
+    }
+}
+
 impl Ring {
     /// The interface that it belongs to.
     #[must_use]

@@ -12,6 +12,7 @@ use crate::drop::DropReason;
 use crate::firewall::state::{Kind, Settings};
 use crate::kit::rules::{Script, rules};
 use crate::kit::{Bench, addr4, addr6, build};
+use crate::netisr::Netisr;
 
 mod ends;
 mod pairs;
@@ -333,6 +334,29 @@ fn first_piece(whole: &[u8]) -> Vec<u8> {
     let ends = addrs(whole);
     let header = [whole[6], 0, 0, 1, 0, 0, 0, 9];
     build::ip(ends.0, ends.1, Protocol::FRAGMENT, 64, &[&header, &whole[40..80]].concat())
+}
+
+#[test]
+fn a_packet_on_its_way_between_two_cpus_is_buried_when_they_end() {
+    for cast in CASTS {
+        let fronts = 80..112;
+        let rdr =
+            |front: u16| format!("add 200 rdr SERVER,8080 tcp from any to FRONT {front} in recv mem2\n");
+        let mut bench = cast.bench(2, &(fronts.clone().map(rdr).collect::<String>() + RULES));
+        let now = bench.now;
+        for front in fronts {
+            bench.inject(2, build::frame(2, &tcp(cast.there(2000, front), SYN, 100, 0)));
+        }
+        // Frames are received, and handed to whom the flows belong; then the redirected go on as messages.
+        for cpu in [0, 1] {
+            bench.netisrs[cpu].turn(now);
+        }
+        let under_way = on_their_way(&bench);
+        assert!(under_way > 0 && bench.buffers_out() > 0, "{under_way}");
+        bench.netisrs.iter_mut().for_each(Netisr::shut_down);
+        bench.netisrs.iter_mut().for_each(|netisr| _ = netisr.turn(now));
+        assert_eq!(bench.buffers_out(), 0);
+    }
 }
 
 fn piece(whole: &[u8], range: core::ops::Range<usize>, more: bool, id: u16) -> Vec<u8> {
