@@ -183,8 +183,12 @@ pub(crate) fn forward<F: Cached>(
             continue;
         };
         let again = |firewall: &mut Box<Firewall>| {
+            let (now, known) = (cpu.now, &way.known);
+            if !known.is_translated() {
+                return firewall.hits_again(pkt, known, now);
+            }
             let met = verdicts.met(way.verdict);
-            met.is_some_and(|met| firewall.again(&mut cpu.counters, cpu.now, pkt, met, &way.known))
+            met.is_some_and(|met| firewall.translate_again(&mut cpu.counters, now, pkt, met, known))
         };
         if !way.known.is_nothing() && !firewall.as_mut().is_some_and(again) {
             // The others of the flow come behind this one.

@@ -16,10 +16,9 @@ use crate::count::Counters;
 use crate::time::Instant;
 
 impl Firewall {
-    /// Takes a packet into account in the state, or translates it by the binding, that another of its flow has met.
+    /// Translates a packet as another of its flow was translated, and takes it into account in its state if it has one.
     /// False, and nothing has changed, if the rules must be asked about it.
-    #[inline]
-    pub(crate) fn again(
+    pub(crate) fn translate_again(
         &mut self,
         counters: &mut Counters,
         now: Instant,
@@ -28,7 +27,7 @@ impl Firewall {
         known: &Known,
     ) -> bool {
         match met.translation() {
-            None => self.hits_again(pkt, known, now),
+            None => false,
             // A binding stands in the place of a state.
             Some(Translation::Nat(number, way)) => {
                 self.nat.translate_again(number, counters, now, pkt, (known.mark, way))
@@ -41,7 +40,10 @@ impl Firewall {
         }
     }
 
-    fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
+    /// Takes a packet into account that hits a state which another of its flow has hit. False, and nothing has changed, if
+    /// the rules must be asked about it.
+    #[inline]
+    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
         self.states.again(known.mark, known.direction, &Seen::of_usual(pkt), known.times, now)
     }
 

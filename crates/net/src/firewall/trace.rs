@@ -109,6 +109,12 @@ impl Known {
     pub(crate) const fn is_nothing(&self) -> bool {
         self.times == 0 && !self.is_translated
     }
+
+    /// Whether packets have been translated.
+    #[inline]
+    pub(crate) const fn is_translated(&self) -> bool {
+        self.is_translated
+    }
 }
 
 impl Met {
