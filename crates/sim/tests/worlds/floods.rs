@@ -39,14 +39,14 @@ fn has_time() -> bool {
     std::env::var_os("PANTALA_WORLDS").is_some()
 }
 
-/// A router of so many CPUs between two stations, with these rules in force.
+/// A router of so many CPUs between two stations, with these rules in force; with several it has the flow cache, too.
 fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, Wall) {
     let shape = Shape { cpus, rings: cpus.into(), rss: Rss::Right };
     let mut pair = pair_around(
         name,
         1,
         shape,
-        |router| router.buffers(4096),
+        |router| if cpus > 1 { router.buffers(4096).flows(4096) } else { router.buffers(4096) },
         |port| port.card(|card| card.allowance = 1024),
         Default::default(),
     );

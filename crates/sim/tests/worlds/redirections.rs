@@ -8,6 +8,7 @@ use net::drop::DropReason;
 use net::firewall::state::{Settings, States};
 use net::time::Duration;
 use sim::craft::{self, Ip};
+use sim::host::Spec;
 use sim::mem::Rss;
 use sim::plan::Family;
 use sim::random::Random;
@@ -80,7 +81,10 @@ impl Scene {
         let rss = if seed.is_multiple_of(2) { Rss::Right } else { Rss::Wrong };
         let shape = Shape { cpus, rings: if seed.is_multiple_of(3) { 1 } else { cpus.into() }, rss };
         let specs = Default::default();
-        let mut pair = pair_around(name, seed, shape, |router| router.buffers(4096), |port| port, specs);
+        let is_cached = seed % 4 >= 2;
+        let more = |router: Spec| if is_cached { router.flows(64) } else { router };
+        let mut pair =
+            pair_around(name, seed, shape, |router| more(router.buffers(4096)), |port| port, specs);
         for family in Family::BOTH {
             pair.world.at(pair.a).ping(server(family), [1, 1], 8);
         }
