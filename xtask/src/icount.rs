@@ -28,13 +28,31 @@ const AT_ONCE: &[usize] = &[1, 32, 256];
 /// our hash, `match` devices that do not, in `cross` all that a CPU receives is another's. Packets in a turn are [`MANY`].
 const SEVERAL: &[&str] = &["hash1", "hash2", "hash8", "hash64", "match2", "cross2"];
 const MANY: usize = 256;
+/// Behind a firewall: rows of `bench::firewall::case`, and what they are compared with.
+const GUARDED: &[&str] = &[
+    "ip4-no-hooks",
+    "ip4-10-rules",
+    "ip4-10-rules-cached",
+    "ip4-1k-states",
+    "ip4-1k-states-cached",
+    "ip4-nat",
+    "ip4-nat-cached",
+    "ip6-no-hooks",
+    "ip6-10-rules",
+    "ip6-10-rules-cached",
+    "ip6-1k-states",
+    "ip6-1k-states-cached",
+    "ip6-nptv6",
+    "ip6-nptv6-cached",
+];
 /// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
 const SHORT: usize = 4096;
 /// How many times longer the long runs are.
 const LONGER: usize = 3;
 /// What must cost the same: routers with all that can be configured, none of it for the packets that are counted, and those
 /// without. Packets in a turn are [`MANY`].
-const ELSEWHERE: &[(&str, &str)] = &[("all4", "ip4"), ("all6", "ip6")];
+const ELSEWHERE: &[(&str, &str)] =
+    &[("all4", "ip4"), ("all6", "ip6"), ("ip4-empty", "ip4-no-hooks"), ("ip6-empty", "ip6-no-hooks")];
 /// What the first may cost more than the second, in percent.
 const UNUSED_MAX: f64 = 0.5;
 /// More CPUs may cost so much more than one whose packets say what they hash to as well, in percent.
@@ -111,7 +129,7 @@ fn count_twice(program: &Path) -> Result<Counts> {
 
 fn count_all(program: &Path) -> Result<Counts> {
     let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (*kind, *at_once)));
-    let many = SEVERAL.iter().copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
+    let many = SEVERAL.iter().chain(GUARDED).copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
     cases
         .chain(many.map(|kind| (kind, MANY)))
         .map(|(kind, at_once)| Ok((case(kind, at_once), count(program, kind, at_once)?)))
@@ -195,12 +213,12 @@ fn is_more(count: Option<f64>, than: Option<&f64>, percent: f64) -> bool {
 }
 
 fn print_table(counts: &Counts, baseline: &Counts) {
-    println!("  {:10} {:>18} {:>10} {:>8}", "case", "instructions/pkt", "baseline", "change");
+    println!("  {:24} {:>18} {:>10} {:>8}", "case", "instructions/pkt", "baseline", "change");
     for (case, count) in counts {
         let (before, change) = baseline.get(case).map_or_else(Default::default, |before| {
             (format!("{before:.1}"), format!("{:+.1} %", (count / before - 1.0) * 100.0))
         });
-        println!("  {case:10} {count:>18.1} {before:>10} {change:>8}");
+        println!("  {case:24} {count:>18.1} {before:>10} {change:>8}");
     }
 }
 

@@ -4,8 +4,8 @@
 //! packets; `indirect` is IPv4 with a queue of 50 between driver and stack. `match2` is
 //! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
-//! without a stack between them: what the harness itself costs. The rows of [`bench::firewall::case`] by their names are
-//! routers of one CPU with a firewall, for IPv4.
+//! without a stack between them: what the harness itself costs. `ip4-nat` and `ip6-1k-states` are a router with a firewall,
+//! as a row of [`bench::firewall::case`] describes it.
 
 use std::process::ExitCode;
 
@@ -17,8 +17,7 @@ use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::router::Router;
 
-const USAGE: &str =
-    "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ROW PACKETS_A_TURN PACKETS";
+const USAGE: &str = "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS";
 
 fn main() -> ExitCode {
     program::run(USAGE, |args| {
@@ -55,10 +54,12 @@ fn route_beside_all(family: Family, turns: usize, at_once: usize) -> Option<usiz
     Some(router.forward(turns, at_once) - before)
 }
 
-/// Behind a firewall, of IPv4.
+/// Behind a firewall.
 fn route_guarded(name: &str, turns: usize, at_once: usize) -> Result<Option<usize>> {
-    let case = CASES.iter().find(|case| case.name == name).context(Misused)?;
-    let mut router = case.router(Family::Ip4)?;
+    let (family, row) = name.split_once('-').context(Misused)?;
+    let family = if family == "ip4" { Family::Ip4 } else { Family::Ip6 };
+    let case = CASES.iter().find(|case| case.name == row).context(Misused)?;
+    let mut router = case.router(family)?;
     let before = router.forward(0, 0);
     Ok(Some(router.forward(turns, at_once) - before))
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{KINDS, LONGER, SEVERAL, callgrind, shortest};
+use super::{GUARDED, KINDS, LONGER, SEVERAL, callgrind, shortest};
 use crate::run;
 
 /// Packets in one turn of the runs that are looked into.
@@ -31,7 +31,7 @@ struct Place {
 
 /// Prints the dearest functions and lines of each kind of run.
 pub(super) fn print(program: &Path) -> Result<()> {
-    for kind in KINDS.iter().chain(SEVERAL) {
+    for kind in KINDS.iter().chain(SEVERAL).chain(GUARDED) {
         let spent = difference(program, kind)?;
         let places = places(program, &spent)?;
         let packets = (shortest(kind) * (LONGER - 1)) as f64;
