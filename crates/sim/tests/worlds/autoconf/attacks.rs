@@ -11,7 +11,7 @@ use sim::plan;
 use wire::ether::Mac;
 use wire::nd::{Message, Opt, RouterAdvert};
 
-use super::link::{self, FAR, Link, advert, mac, nd_frame, prefix, router};
+use super::link::{self, FAR, Link, advert, mac, nd_frame, ours, prefix, router};
 
 /// A host that has one address and one router.
 fn settled(name: &str, cpus: u16) -> Link {
@@ -130,9 +130,8 @@ fn a_redirect_that_the_router_in_use_did_not_send_is_ignored() {
         link.redirect_by("2001:db8:1::7".parse().unwrap(), mac(1), router(2), FAR, &option);
         link.redirect_by(router(1), mac(1), "2001:db8:1::7".parse().unwrap(), FAR, &option);
         link.redirect_by(router(1), mac(1), router(2), "ff05::1".parse().unwrap(), &option);
-        let ours = link.link_local();
-        link.redirect_by(router(1), mac(1), ours, FAR, &option);
-        let to = link.link_local();
+        link.redirect_by(router(1), mac(1), ours(), FAR, &option);
+        let to = ours();
         let message = Message::Redirect { target: router(2), destination: FAR };
         let mut hopped = nd_frame(mac(1), [router(1), to], message, &option);
         hopped.bytes[14 + 7] = 64;

@@ -104,7 +104,7 @@ impl Link {
         destination: Ipv6Addr,
         options: &[Opt<'_>],
     ) {
-        let to = self.link_local();
+        let to = ours();
         self.inject(1, nd_frame(mac, [from, to], Message::Redirect { target, destination }, options));
     }
 
@@ -199,10 +199,11 @@ impl Link {
         let status = self.status()?;
         status.routers.iter().find(|router| router.is_chosen).map(|router| router.addr)
     }
+}
 
-    pub(crate) fn link_local(&mut self) -> Ipv6Addr {
-        net::addr::link_local(plan::mac(1, 2))
-    }
+/// The host's link-local address.
+pub(crate) const fn ours() -> Ipv6Addr {
+    net::addr::link_local(plan::mac(1, 2))
 }
 
 /// The link-local address of a router.
