@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use std::thread;
 
 use clap::Args;
-use drill::Script;
+use drill::mutate::Role;
 use drill::script::IpVersion;
+use drill::{Mutant, Script};
 use sim::drill::Setup;
 use sim::mem::Rss;
 
@@ -22,6 +23,7 @@ against a host of its own, in this process and in virtual time: no interface, no
   pantala drill FILE.pkt               one script
   pantala drill -j 2 FOLDER            all *.pkt below a folder, two at a time
   pantala drill --cpus 8 FOLDER        on hosts with eight CPUs
+  pantala drill --mutate FILE.pkt      and each script that differs from it in one demand, which must fail
   pantala drill -n -v FILE.pkt         only read it; each error with its line and a caret
   pantala drill -D FreeBSD FOLDER      with the branches of #ifdef FreeBSD
 
@@ -50,6 +52,9 @@ pub(crate) struct Drill {
     /// Packets come by any ring, not by that of the CPU that owns them
     #[arg(long)]
     any_ring: bool,
+    /// Also run every script that demands something else in one place: it must fail
+    #[arg(long, conflicts_with = "check")]
+    mutate: bool,
     /// Scripts that do not say which version of IP they are for run with IPv6
     #[arg(short = '6')]
     ipv6: bool,
@@ -124,8 +129,22 @@ impl Drill {
         if self.check {
             return Vec::new();
         }
-        let result = sim::drill::run(&script, &self.setup());
-        result.err().map(|failure| Problem::Unmet(path.to_owned(), failure)).into_iter().collect()
+        match sim::drill::run(&script, &self.setup()) {
+            Err(failure) => vec![Problem::Unmet(path.to_owned(), failure)],
+            Ok(()) if self.mutate => self.lenient(path, &script),
+            Ok(()) => Vec::new(),
+        }
+    }
+
+    /// What could be demanded in place of what a script demands, and would pass.
+    fn lenient(&self, path: &Path, script: &Script) -> Vec<Problem> {
+        let mutants = drill::mutants(script).filter(|mutant| mutant.role == Role::Demand);
+        let passing = mutants.filter(|mutant| sim::drill::run(&mutant.script, &self.setup()).is_ok());
+        let failure = |mutant: Mutant| {
+            let message = format!("expected a failure with another {}: {}", mutant.field, mutant.change);
+            Problem::Unmet(path.to_owned(), sim::drill::Failure { pos: mutant.pos, message })
+        };
+        passing.map(failure).collect()
     }
 
     fn setup(&self) -> Setup {

@@ -87,6 +87,8 @@ fn scripts_run_and_each_that_fails_is_one_line_with_what_was_expected_and_what_c
         assert!(lines[1].starts_with(&format!("{name}/c.pkt:2:4: ")), "{}", lines[1]);
     }
     assert_eq!(pantala(&format!("drill {name}/a.pkt")).exit, Exit::Ok);
+    let said = pantala(&format!("drill --mutate {name}/a.pkt"));
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Ok, ""));
     let said = pantala(&format!("drill --json {name}"));
     let answer: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((&answer["passed"], &answer["failed"]), (&2.into(), &2.into()));
