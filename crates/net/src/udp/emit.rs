@@ -149,10 +149,9 @@ fn put_headers(pkt: &mut Pkt, ends: &Ends, look: Look, dont_fragment: bool) -> O
     emit::put_network(pkt, (Protocol::UDP, CHECKSUM_AT), ends, look, dont_fragment)
 }
 
-/// What must not be cut must fit the link.
+/// What must not be cut must fit the link, and what is known of those behind it.
 fn check_size(cpu: &Cpu, pkt: &Pkt, remote: IpAddr) -> Result<(), Error> {
-    let way =
-        output::way(&cpu.tables, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
+    let way = output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
     let Way::Link { ifindex, metrics, .. } = way else { return Ok(()) };
     let mtu = metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
     if pkt.len() <= mtu as usize { Ok(()) } else { Err(Error::TooBig { mtu }) }

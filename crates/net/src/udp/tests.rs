@@ -451,3 +451,19 @@ fn what_has_extension_headers_comes_to_its_socket_all_the_same() {
         assert_eq!(recv(cpu(&mut bench, at), id, &mut [0; 9]).unwrap().len, 1);
     }
 }
+
+#[test]
+fn what_must_not_be_cut_is_refused_once_a_router_has_said_what_its_link_takes() {
+    for (_, peer) in families() {
+        let mut bench = Bench::new(1);
+        let settings = Settings { dont_fragment: true, ..Settings::default() };
+        let id = connect(bench.cpu(), &Connect { settings, ..to_connect((peer, 7).into()) }).unwrap();
+        crate::dest::is_narrow(bench.cpu(), 1, peer, 1300);
+        bench.run();
+        let headers = if peer.is_ipv4() { 28 } else { 48 };
+        let most = 1300 - headers;
+        let mut sent = |len| send(bench.cpu(), id, &vec![0; len]);
+        assert_eq!([sent(most), sent(most + 1)], [Ok(()), Err(Error::TooBig { mtu: 1300 })]);
+        bench.run();
+    }
+}
