@@ -44,6 +44,9 @@ pub struct Accepted {
     pub ends: Ends,
 }
 
+/// Payload of a super-packet at the most: with its headers it still has a length that IP can say.
+const SUPER_BYTES: u32 = 65_000;
+
 /// What a program could do now without being told to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
@@ -146,15 +149,17 @@ fn is_taken(pcbs: &Pcbs, ends: &Ends) -> bool {
 /// What the way between `ends` says of how a connection behaves: the longest segments, the window it begins with, how
 /// long segments live.
 pub(super) fn along(cpu: &Cpu, ends: &Ends, settings: Settings) -> Settings {
-    let way = output::way(&cpu.tables, ends.remote, ends.zone, || 0);
+    let way = output::path(cpu, ends.remote, ends.zone, || 0);
     let Ok(Way::Link { ifindex, metrics, .. }) = way else { return settings };
-    let link = cpu.tables.ifnet(ifindex).map_or(0, |ifnet| ifnet.mtu);
+    let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return settings };
+    let (link, caps) = (ifnet.mtu, ifnet.caps);
     let headers = if ends.local.is_ipv4() { 40 } else { 60 };
     let longest = |mtu: u32| u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
     let initial = u32::from(metrics.initial_window);
     Settings {
         mss: longest(link).min(settings.mss_max),
         path_mss: longest(metrics.mtu_over(link)).min(settings.mss_max),
+        super_bytes: if caps.tso && caps.tx_csum { SUPER_BYTES } else { 0 },
         initial_segments: if initial > 0 { initial } else { settings.initial_segments },
         msl: if metrics.msl_ms > 0 { Duration::from_millis(metrics.msl_ms.into()) } else { settings.msl },
         ..settings
@@ -319,7 +324,7 @@ pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let reset = conn.tcb.abort();
     pcbs.remove(&conn);
     if let Some(header) = reset {
-        let out = Out { header, payload: [&[], &[]], may_be_marked: false };
+        let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
         emit::send(cpu, &conn.ends, conn.look, &out);
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! From a segment to a packet.
 
-use pkt::Pkt;
+use pkt::{Flags as Facts, Gso, Pkt};
 use wire::Protocol;
-use wire::tcp::{CHECKSUM_OFFSET, Header};
+use wire::tcp::{CHECKSUM_OFFSET, Flags, Header};
 
 use super::tcb::Out;
 use crate::count::Count;
@@ -23,6 +23,13 @@ pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, out: &Out<'_>) {
     if put_headers(&mut pkt, &out.header, ends, look).is_none() {
         cpu.count(Count::TcpNoBuffer);
         return cpu.pool.give(pkt);
+    }
+    if out.cut > 0 {
+        pkt.gso = if ends.local.is_ipv4() { Gso::Tcp4 } else { Gso::Tcp6 };
+        pkt.gso_size = out.cut;
+        if out.header.flags.contains(Flags::CWR) {
+            pkt.flags.set(Facts::GSO_ECN);
+        }
     }
     cpu.count(Count::TcpOut);
     emit::output(cpu, pkt);

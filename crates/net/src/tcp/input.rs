@@ -192,7 +192,7 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
     match wait.arrive(&Segment { header, payload, is_marked: false }, now) {
         Late::Nothing => Answer::Nothing,
         Late::Ack(header) => {
-            let out = Out { header, payload: [&[], &[]], may_be_marked: false };
+            let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
             let look = wait.look;
             emit::send(cpu, &ends, look, &out);
             Answer::Nothing

@@ -14,6 +14,8 @@ pub struct Settings {
     pub mss: u16,
     /// The longest that the path takes, without options.
     pub path_mss: u16,
+    /// Bytes of the longest super-packet, which the device cuts into segments; 0: each segment by itself.
+    pub super_bytes: u32,
     /// Bytes that may wait to be read.
     pub receive_buffer: u32,
     /// The most that [`Self::receive_buffer`] may become: what the window must be able to say.
@@ -161,6 +163,7 @@ impl Default for Settings {
             mss_max: u16::MAX,
             mss: 1460,
             path_mss: 1460,
+            super_bytes: 0,
             receive_buffer: 65_536,
             receive_buffer_max: 2 << 20,
             tunes_receive: true,

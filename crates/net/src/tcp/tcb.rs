@@ -101,6 +101,8 @@ pub struct Out<'a> {
     pub header: Header,
     /// Its payload, in two pieces.
     pub payload: [&'a [u8]; 2],
+    /// Bytes of the segments that a longer payload is to be cut into; 0: it is one.
+    pub cut: u16,
     /// Whether routers may mark it instead of dropping it: ECT(0).
     pub may_be_marked: bool,
 }
@@ -418,6 +420,12 @@ impl Tcb {
         let blocks = if self.agreed.sack { self.receive.gaps_to_say().min(self.agreed.blocks()) } else { 0 };
         let len = u32::try_from(blocks).unwrap_or(0) * SACK_BLOCK_LEN;
         self.mss().saturating_sub(if len > 0 { len + SACK_LEN } else { 0 })
+    }
+
+    /// Bytes of as many whole segments as go to the device at once, at the most.
+    fn batch(&self) -> u32 {
+        let room = self.room().max(1);
+        (self.settings.super_bytes / room * room).max(room)
     }
 }
 

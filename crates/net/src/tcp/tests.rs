@@ -3,14 +3,18 @@
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use wire::tcp::{Flags, Header, Options};
+
 use super::settings::Settings;
 use super::tcb::State;
 use super::*;
 use crate::count::Count;
+use crate::driver::Caps;
 use crate::drop::DropReason;
 use crate::kit::build::{frame, tcp};
 use crate::kit::{Bench, addr4, addr6};
 use crate::sock::Error;
+use crate::tables::Ifnet;
 use crate::time::Instant;
 
 /// The host, what listeners wait on, and who is where.
@@ -326,8 +330,64 @@ fn listen_on(addr: SocketAddr) -> Listen {
 }
 
 fn syn(from: IpAddr, to: IpAddr, src_port: u16) -> Vec<u8> {
-    let (flags, options) = (wire::tcp::Flags::SYN, wire::tcp::Options::NONE);
-    let header =
-        wire::tcp::Header { src_port, dst_port: 80, seq: 1, ack: 0, flags, window: 1000, urgent: 0, options };
+    let (flags, options) = (Flags::SYN, Options::NONE);
+    let header = Header { src_port, dst_port: 80, seq: 1, ack: 0, flags, window: 1000, urgent: 0, options };
     frame(1, &tcp(from, to, &header, &[]))
+}
+
+/// A connection of `us` with a host on the wire, begun; and the packet that begins it.
+pub(super) fn begun(us: IpAddr, them: IpAddr) -> (Bench, Id, Vec<u8>) {
+    begun_with(us, them, |_| ())
+}
+
+fn begun_with(us: IpAddr, them: IpAddr, change: impl FnOnce(&mut Ifnet)) -> (Bench, Id, Vec<u8>) {
+    let mut bench = Bench::with(1, 1, |config| change(&mut config.ifs[0]));
+    let wanted = Connect { local: Some(us), ..connector((them, 80).into()) };
+    let id = connect(bench.cpu(), &wanted).unwrap();
+    bench.run();
+    let syn = bench.sent(1).pop().unwrap()[14..].to_vec();
+    (bench, id, syn)
+}
+
+/// The same, answered; and the header of our SYN. The other end takes segments of 1400 bytes, and 60,000 bytes.
+pub(super) fn standing(us: IpAddr, them: IpAddr, change: impl FnOnce(&mut Ifnet)) -> (Bench, Id, Header) {
+    let (mut bench, id, syn) = begun_with(us, them, change);
+    let ours = Header::parse(&syn[if us.is_ipv4() { 20 } else { 40 }..]).unwrap();
+    let answer = Header {
+        src_port: 80,
+        dst_port: ours.src_port,
+        seq: 1000,
+        ack: ours.seq + 1,
+        flags: Flags::SYN | Flags::ACK,
+        window: 60_000,
+        urgent: 0,
+        options: Options { mss: Some(1400), ..Options::NONE },
+    };
+    bench.inject(1, frame(1, &tcp(them, us, &answer, &[])));
+    bench.run();
+    bench.forget_sent();
+    (bench, id, ours)
+}
+
+#[test]
+fn a_device_that_cuts_gets_super_packets_of_whole_segments() {
+    for (us, them) in
+        [(IpAddr::from(addr4(1, 1)), IpAddr::from(addr4(1, 9))), (addr6(1, 1).into(), addr6(1, 9).into())]
+    {
+        for cuts in [true, false] {
+            let caps = Caps { tso: cuts, tx_csum: true, buffers_max: 40, ..Caps::default() };
+            let (mut bench, id, _) = standing(us, them, |ifnet| ifnet.caps = caps);
+            assert_eq!(send(bench.cpu(), id, &bytes(10 * 1400)), Ok(14_000));
+            bench.run();
+            let at = if us.is_ipv4() { 54 } else { 74 };
+            let sent = bench.sent_frames(1);
+            let payload: Vec<u8> = sent.iter().flat_map(|frame| &frame.bytes[at..]).copied().collect();
+            assert!(payload == bytes(10 * 1400));
+            let shapes: Vec<_> = sent.iter().map(|frame| (frame.bytes.len() - at, frame.gso_size)).collect();
+            let expected = if cuts { vec![(14_000, 1400)] } else { vec![(1400, 0); 10] };
+            assert_eq!(shapes, expected);
+            let (_, tcb) = connection(bench.cpu(), id).unwrap();
+            assert_eq!(tcb.info().tally.data_segments_out, 10);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use net::count::Count;
 use net::cpu::Cpu;
+use net::driver::Caps;
 use net::drop::DropReason;
 use net::sock::Error;
 use net::tcp::settings::Settings;
@@ -105,13 +106,17 @@ fn byte(at: usize, salt: usize) -> u8 {
 
 impl Talks {
     fn new(name: &str, seed: u64, shape: Shape, spec: cable::Spec) -> Self {
+        Self::with(name, seed, shape, spec, Caps { buffers_max: 1, ..Caps::default() })
+    }
+
+    fn with(name: &str, seed: u64, shape: Shape, spec: cable::Spec, caps: Caps) -> Self {
         let mut world = World::new(name, seed);
         world.allow.loss = true;
         world.allow.disorder = true;
         world.allow.nonsense = true;
         let cable = world.cable(spec);
         let host = |name: &str, host: u8| {
-            let port = Port::new(cable, 1, host).rings(shape.rings, shape.rss);
+            let port = Port::new(cable, 1, host).rings(shape.rings, shape.rss).card(|card| card.caps = caps);
             Spec::host(name).cpus(shape.cpus).buffers(4096).port(port)
         };
         let (client, server) = (world.host(host("client", 1)), world.host(host("server", 2)));
@@ -268,6 +273,20 @@ fn short_connections_one_after_another_leave_nothing_behind() {
         for host in [client, server] {
             assert_eq!(talks.world.of(host).dropped(DropReason::NoPort), 0);
         }
+        talks.end();
+    }
+}
+
+#[test]
+fn super_packets_bring_the_same_bytes() {
+    let caps = Caps { tso: true, tx_csum: true, buffers_max: 40, ..Caps::default() };
+    for shape in shapes() {
+        let spec = cable::Spec { delay: MS, loss: 5000, reorder: 5000, ..cable::Spec::default() };
+        let mut talks = Talks::with("super_packets", 1, shape, spec, caps);
+        for number in 0..4 {
+            talks.begin(number, Family::BOTH[number % 2], (300_000, 100_000));
+        }
+        talks.finish(Duration::from_secs(100));
         talks.end();
     }
 }

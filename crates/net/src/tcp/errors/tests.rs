@@ -1,30 +1,20 @@
 use core::net::IpAddr;
 
 use wire::Protocol;
-use wire::tcp::{Flags, Header, Options, View};
+use wire::tcp::View;
 
 use core::time::Duration;
 
 use super::*;
-use crate::kit::build::{frame, ip, tcp};
-use crate::kit::{Bench, addr4, addr6};
+use crate::kit::build::{frame, ip};
+use crate::kit::{addr4, addr6};
 use crate::sock::Error;
-use crate::tcp::{Connect, Id, Look, connect, send, settings::Settings};
+use crate::tcp::send;
+use crate::tcp::tests::{begun, standing};
 
 /// Our end, the other one, and the length of the network header.
 fn families() -> [(IpAddr, IpAddr, usize); 2] {
     [(addr4(1, 1).into(), addr4(1, 9).into(), 20), (addr6(1, 1).into(), addr6(1, 9).into(), 40)]
-}
-
-/// A connection that was begun, and the packet that begins it.
-fn begun(us: IpAddr, them: IpAddr) -> (Bench, Id, Vec<u8>) {
-    let mut bench = Bench::new(1);
-    let (settings, look) = (Settings::default(), Look::default());
-    let wanted = Connect { remote: (them, 80).into(), local: Some(us), port: None, zone: 0, settings, look };
-    let id = connect(bench.cpu(), &wanted).unwrap();
-    bench.run();
-    let syn = bench.sent(1).pop().unwrap()[14..].to_vec();
-    (bench, id, syn)
 }
 
 /// What a router says.
@@ -86,21 +76,7 @@ fn who_is_unreachable_for_long_is_said_to_be() {
 #[test]
 fn what_does_not_fit_the_way_goes_again_in_smaller_pieces_and_who_forges_is_not_believed() {
     for (us, them, at) in families() {
-        let (mut bench, id, syn) = begun(us, them);
-        let ours = View::new(&syn[at..]).unwrap();
-        let options = Options { mss: Some(1400), ..Options::NONE };
-        let answer = Header {
-            src_port: 80,
-            dst_port: ours.src_port(),
-            seq: 1000,
-            ack: ours.seq() + 1,
-            flags: Flags::SYN | Flags::ACK,
-            window: 60_000,
-            urgent: 0,
-            options,
-        };
-        bench.inject(1, frame(1, &tcp(them, us, &answer, &[])));
-        bench.run();
+        let (mut bench, id, ours) = standing(us, them, |_| ());
         assert_eq!(send(bench.cpu(), id, &[7; 4200]), Ok(4200));
         bench.forget_sent();
         bench.run();
@@ -111,7 +87,7 @@ fn what_does_not_fit_the_way_goes_again_in_smaller_pieces_and_who_forges_is_not_
         assert_eq!(lengths(&sent), [1400; 3]);
         // A number that is not under way: somebody guesses.
         let mut forged = sent[0].clone();
-        forged[at + 4..at + 8].copy_from_slice(&(ours.seq().wrapping_sub(5)).to_be_bytes());
+        forged[at + 4..at + 8].copy_from_slice(&(ours.seq.wrapping_sub(5)).to_be_bytes());
         bench.inject(1, error(us, addr_of_a_router(us), Says::TooBig(1300), &forged));
         bench.run();
         assert!(bench.sent(1).is_empty());
@@ -120,7 +96,7 @@ fn what_does_not_fit_the_way_goes_again_in_smaller_pieces_and_who_forges_is_not_
         let again: Vec<_> = bench.sent(1).iter().map(|frame| frame[14..].to_vec()).collect();
         let most = 1300 - at - 20;
         assert_eq!(lengths(&again), [most, most, most, 4200 - 3 * most]);
-        assert_eq!(View::new(&again[0][at..]).unwrap().seq(), ours.seq() + 1);
+        assert_eq!(View::new(&again[0][at..]).unwrap().seq(), ours.seq + 1);
     }
 }
 

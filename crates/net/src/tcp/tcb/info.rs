@@ -89,10 +89,10 @@ impl Tally {
         self.data_segments_in += u64::from(!segment.payload.is_empty());
     }
 
-    pub(super) fn sent(&mut self, has_data: bool, is_again: bool) {
-        self.segments_out += 1;
-        self.data_segments_out += u64::from(has_data);
-        self.retransmitted += u64::from(is_again);
+    pub(super) fn sent(&mut self, segments: u32, has_data: bool, is_again: bool) {
+        self.segments_out += u64::from(segments);
+        self.data_segments_out += if has_data { segments.into() } else { 0 };
+        self.retransmitted += if is_again { segments.into() } else { 0 };
     }
 }
 

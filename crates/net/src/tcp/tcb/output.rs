@@ -14,7 +14,7 @@ impl Tcb {
     /// taken, so that there is one acknowledgment for it.
     pub fn output(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         if let Some(header) = self.farewell.take() {
-            wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
+            wire(&Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false });
         }
         match self.state {
             State::Closed => return,
@@ -79,11 +79,11 @@ impl Tcb {
         if !is_first {
             self.recovery.sends_again(self.stamps.at(now));
         }
-        self.tally.sent(false, !is_first);
+        self.tally.sent(1, false, !is_first);
         self.sent.send(self.iss, behind, now);
         self.ack = Ack::None;
         let payload = self.outgoing.read(0, behind.since(self.stream()) as usize);
-        wire(&Out { header, payload, may_be_marked: false });
+        wire(&Out { header, payload, cut: 0, may_be_marked: false });
     }
 
     /// What is to be sent again next.
@@ -114,7 +114,10 @@ impl Tcb {
         let window = self.right_edge.since(start).max(u32::from(is_stuck));
         let congestion = self.congestion.window().saturating_sub(self.pipe());
         let bytes = self.queued_end().since(start);
-        let sendable = bytes.min(window).min(congestion).min(self.room());
+        let sendable = bytes.min(window).min(congestion).min(self.batch());
+        // What is left over of whole segments is asked about by itself.
+        let left_over = if sendable > self.room() { sendable % self.room() } else { 0 };
+        let sendable = sendable - left_over;
         let end = start + sendable;
         // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
         let may_end = self.state >= State::Established && self.fin().is_some();
@@ -134,7 +137,7 @@ impl Tcb {
         if self.waits_for_more() {
             return false;
         }
-        let is_full = sendable == self.room();
+        let is_full = sendable >= self.room();
         let is_half_the_window = sendable > 0 && sendable >= self.window_max / 2;
         // (2) all of it, and nothing is under way or nobody wants to wait (Nagle). What is said of (4), that the time for
         // waiting is over, is said by the persist timer.
@@ -163,14 +166,17 @@ impl Tcb {
         if is_again {
             self.recovery.sends_again(self.stamps.at(now));
         }
+        let cut = self.room();
         let header = self.acknowledging(flags, start, now);
-        self.tally.sent(data_end.is_after(start), is_again);
+        let segments = data_end.since(start).div_ceil(cut.max(1)).max(1);
+        self.tally.sent(segments, data_end.is_after(start), is_again);
         self.sent.send(start, end, now);
         let front = self.sent.first().max(self.stream());
         let payload = self.outgoing.read(start.since(front) as usize, data_end.since(start) as usize);
         // RFC 3168 §6.1.5: what is sent again is not marked, nor what carries no data.
         let may_be_marked = self.ecn.is_on && !is_again && data_end.is_after(start);
-        wire(&Out { header, payload, may_be_marked });
+        let cut = if segments > 1 { u16::try_from(cut).unwrap_or(u16::MAX) } else { 0 };
+        wire(&Out { header, payload, cut, may_be_marked });
     }
 
     /// The state after our FIN was sent (RFC 9293 §3.10.4).
@@ -195,8 +201,8 @@ impl Tcb {
 
     fn send_bare(&mut self, seq: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         let header = self.acknowledging(Flags::ACK, seq, now);
-        self.tally.sent(false, false);
-        wire(&Out { header, payload: [&[], &[]], may_be_marked: false });
+        self.tally.sent(1, false, false);
+        wire(&Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false });
     }
 
     /// The header of a segment that says all we know.
