@@ -8,9 +8,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Args;
@@ -119,10 +120,13 @@ fn build() -> Result<PathBuf> {
     Ok(target.join("icount/forward"))
 }
 
-/// Counts all cases, and once more: what is not the same twice is not a number.
+/// Counts all cases, and at the same time once more: what is not the same twice is not a number.
 fn count_twice(program: &Path) -> Result<Counts> {
-    let counts = count_all(program)?;
-    let again = count_all(program)?;
+    let (counts, again) = thread::scope(|scope| {
+        let again = scope.spawn(|| count_all(program));
+        (count_all(program), again.join())
+    });
+    let (counts, again) = (counts?, again.map_err(|_| anyhow!("counting panicked"))??);
     ensure!(counts == again, "the same program counted twice: {counts:?}, then {again:?}");
     Ok(counts)
 }
@@ -164,7 +168,7 @@ fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> R
 
 /// Runs the program in valgrind and answers callgrind's output file.
 fn callgrind(program: &Path, kind: &str, at_once: usize, packets: usize, options: &[&str]) -> Result<String> {
-    let out = root().join("target/xtask/callgrind.out");
+    let out = root().join(format!("target/xtask/callgrind-{:?}.out", thread::current().id()));
     std::fs::create_dir_all(out.parent().unwrap_or(&out))?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", out.display()));
@@ -172,7 +176,9 @@ fn callgrind(program: &Path, kind: &str, at_once: usize, packets: usize, options
     // The environment lies on the stack, and its length would shift what is measured.
     command.env_clear();
     run::capture(command)?;
-    Ok(std::fs::read_to_string(&out)?)
+    let text = std::fs::read_to_string(&out)?;
+    std::fs::remove_file(&out)?;
+    Ok(text)
 }
 
 fn read() -> Result<Counts> {
