@@ -46,8 +46,6 @@ pub enum Sign {
     Mark,
 }
 
-/// Segments by which slow start may grow for one acknowledgment: `L` of RFC 3465 §2.3.
-const ABC_LIMIT: u32 = 2;
 /// The window is never less, so that an acknowledgment always brings another.
 const LEAST_SEGMENTS: u32 = 2;
 
@@ -91,16 +89,14 @@ impl Congestion {
     /// `bytes` were acknowledged that had not been; to be called only outside recovery, and only if the window was what
     /// held the sender back.
     ///
-    /// `rtt` is the smoothed round trip.
-    //= https://www.rfc-editor.org/rfc/rfc5681#section-3.1
-    //# During slow start, a TCP increments cwnd by at most SMSS bytes for
-    //# each ACK received that cumulatively acknowledges new data.
-    // RFC 3465 §2.3 allows two, so that delayed acknowledgments do not halve it.
+    /// In slow start the window grows by all of them. RFC 5681 §3.1 allows a segment for each acknowledgment, and RFC 3465
+    /// §2.3 two, for receivers that acknowledge every second segment; one that acknowledges once for all that came in a
+    /// turn would slow it down to a crawl. `rtt` is the smoothed round trip.
     pub fn acknowledged(&mut self, bytes: u32, now: Instant, rtt: Duration) {
         let mut bytes = bytes;
         if self.is_slow_start() {
             let room = self.ssthresh - self.cwnd;
-            let growth = bytes.min(ABC_LIMIT * self.mss).min(room);
+            let growth = bytes.min(room);
             self.cwnd = self.cwnd.saturating_add(growth);
             bytes = if growth == room { bytes - growth } else { 0 };
         }

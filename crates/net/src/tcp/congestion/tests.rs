@@ -38,9 +38,9 @@ fn in_slow_start_the_window_doubles_each_round_trip() {
     for algorithm in BOTH {
         let mut congestion = congestion(algorithm);
         assert_eq!(round_trips(&mut congestion, RTT, 4), [20, 40, 80, 160]);
-        // An acknowledgment of very much at once is that of two segments.
-        congestion.acknowledged(100 * MSS, at(500), RTT);
-        assert_eq!(congestion.window(), 162 * MSS);
+        // However few acknowledgments say it.
+        congestion.acknowledged(160 * MSS, at(500), RTT);
+        assert_eq!(congestion.window(), 320 * MSS);
     }
 }
 

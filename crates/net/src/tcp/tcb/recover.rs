@@ -67,11 +67,26 @@ impl Tcb {
             self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
         }
         self.detect_losses(now);
-        if heard.acknowledged > 0 && !self.recovery.is_on() && limited {
-            let rtt = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
-            self.congestion.acknowledged(heard.acknowledged, now, rtt);
+        if limited {
+            self.grow(heard.acknowledged, now);
         }
         heard
+    }
+
+    /// The window was what held us back, and `bytes` of it were acknowledged.
+    ///
+    /// What is sent again after a timeout is sent in slow start (RFC 5681 §3.1). Much of what is acknowledged then arrived
+    /// long before, so that an acknowledgment counts for one segment at the most (RFC 3465 §2.3).
+    fn grow(&mut self, bytes: u32, now: Instant) {
+        let bytes = match (self.recovery.is_on(), self.recovery.by_timer) {
+            (false, _) => bytes,
+            (true, true) => bytes.min(self.mss()),
+            (true, false) => return,
+        };
+        if bytes > 0 {
+            let rtt = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
+            self.congestion.acknowledged(bytes, now, rtt);
+        }
     }
 
     /// RFC 7323 §4: a timestamp tells a segment from its copy, so that each acknowledgment of something new measures.

@@ -1,4 +1,5 @@
 mod change;
+mod congestion;
 mod error;
 mod info;
 mod lone;
