@@ -110,6 +110,7 @@ named! {
     TcpChallenges = "tcp_challenges", "TCP segments answered with a challenge, as they could be forged";
     TcpChallengesLimited = "tcp_challenges_limited", "TCP challenges not sent because of the rate limit";
     TcpNoBuffer = "tcp_no_buffer", "TCP segments not sent because no buffer was free";
+    TcpNoKey = "tcp_no_key", "TCP segments not sent because they should be signed, and no key of the other end is known";
     TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";
     TcpResetsLimited = "tcp_resets_limited", "TCP resets not sent because of the rate limit";
     ArpRequestsIn = "arp_requests_in", "ARP requests received";

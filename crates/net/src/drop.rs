@@ -64,6 +64,8 @@ crate::count::named! {
     UdpQueueFull = "udp_queue_full", "a UDP datagram for a socket that has as many to read as it may";
     TcpMalformed = "tcp_malformed", "a TCP header that does not fit the packet";
     TcpBadChecksum = "tcp_bad_checksum", "the TCP checksum is wrong";
+    TcpUnsigned = "tcp_unsigned", "no TCP signature, where the connection takes signed segments only";
+    TcpBadSignature = "tcp_bad_signature", "the TCP signature is wrong, or no key of the sender is known";
     IcmpMalformed = "icmp_malformed", "an ICMP message shorter than its type demands";
     IcmpBadChecksum = "icmp_bad_checksum", "the ICMP checksum is wrong";
     IcmpNotAnswered = "icmp_not_answered", "an ICMP message of a type that is not answered";

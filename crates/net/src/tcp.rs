@@ -25,6 +25,7 @@ pub mod sent;
 pub mod rtt;
 pub mod congestion;
 mod fast_open;
+mod signature;
 
 pub use self::calls::{
     Accepted, Connect, Ready, abort, accept, change, close, connect, connection, forget_paths, half_open,
@@ -39,6 +40,7 @@ pub use self::listen::{LISTENERS_MAX, Listen, ListenerId};
 pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Pcbs, WAITS_MAX};
 pub(crate) use self::reset::put_bare;
 pub use self::reset::refuse;
+pub use self::signature::{KEY_LEN_MAX, KEYS_MAX, remove_key, set_key};
 
 #[cfg(test)]
 mod tests;

@@ -110,7 +110,9 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ports = (ends.local_port, ends.remote_port);
     let mut tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
     let pcbs = pcbs(cpu);
-    if let Some(cookie) = pcbs.paths.cookie(ends.remote, now).filter(|_| settings.fast_open) {
+    if let Some(cookie) =
+        pcbs.paths.cookie(ends.remote, now).filter(|_| settings.fast_open && !settings.signs)
+    {
         tcb.open_fast(cookie);
     }
     let id = pcbs.add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;

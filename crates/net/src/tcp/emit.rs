@@ -4,6 +4,7 @@ use pkt::{Flags as Facts, Gso, Pkt};
 use wire::Protocol;
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Header};
 
+use super::signature;
 use super::tcb::Out;
 use crate::count::Count;
 use crate::cpu::Cpu;
@@ -17,10 +18,15 @@ const ECT_0: u8 = 0b10;
 
 /// Sends a segment of the conversation between `ends`. One that finds no buffer is lost, as on a wire.
 pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, out: &Out<'_>) {
+    let mut header = out.header;
+    let way = (ends.local, ends.remote);
+    if header.options.signature.is_some() && signature::sign(cpu, way, &mut header, out.payload).is_none() {
+        return cpu.count(Count::TcpNoKey);
+    }
     let Some(mut pkt) = emit::payload(cpu, out.payload) else { return cpu.count(Count::TcpNoBuffer) };
     let marks = if out.may_be_marked { ECT_0 } else { 0 };
     let look = Look { class: look.class & !ECN | marks, ..look };
-    if put_headers(&mut pkt, &out.header, ends, look).is_none() {
+    if put_headers(&mut pkt, &header, ends, look).is_none() {
         cpu.count(Count::TcpNoBuffer);
         return cpu.pool.give(pkt);
     }

@@ -8,7 +8,7 @@ use super::pcbs::{Found, Owner, Pcbs, Settled};
 use super::syncache::Half;
 use super::tcb::wait::Late;
 use super::tcb::{Answer, Out, Segment, State, Tcb};
-use super::{cookie, emit, reset};
+use super::{cookie, emit, reset, signature};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -21,10 +21,11 @@ const DUE_MAX: usize = 256;
 /// Takes a segment for this host in. `pkt` starts with its network header, `pkt.l4` is where TCP starts.
 ///
 /// Next   the connection, a listener, or a reset.
-/// Drops  [`DropReason::TcpMalformed`], [`DropReason::TcpBadChecksum`], [`DropReason::NoPort`].
+/// Drops  [`DropReason::TcpMalformed`], [`DropReason::TcpBadChecksum`], [`DropReason::TcpUnsigned`],
+///        [`DropReason::TcpBadSignature`], [`DropReason::NoPort`].
 ///
 /// # Spec
-/// RFC 9293 §3.1, §3.10.7.
+/// RFC 9293 §3.1, §3.10.7; RFC 2385.
 pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     cpu.count(Count::TcpIn);
     match judge(cpu, &pkt) {
@@ -50,6 +51,10 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
         cpu.count(Count::Strays);
     }
     let found = cpu.tcp.as_ref().and_then(|pcbs| pcbs.find(&ends));
+    let is_signed = cpu.tcp.as_mut().is_some_and(|pcbs| signature::is_demanded(pcbs, found, &ends, header));
+    if is_signed && let Err(reason) = signature::check(cpu, &pkt, header) {
+        return cpu.bury(pkt, reason);
+    }
     let answer = match found {
         Some(Found::Conn(at)) => to_connection(cpu, at, &pkt, header),
         Some(Found::Half(at)) => to_half(cpu, at, &pkt, header),
@@ -92,7 +97,7 @@ fn segments(pkt: &Pkt, header: &Header, mut each: impl FnMut(&Segment<'_>)) {
 }
 
 /// Where the payload begins, as the header says: options that are not known, or that do nothing, count.
-fn payload_at(pkt: &Pkt) -> usize {
+pub(super) fn payload_at(pkt: &Pkt) -> usize {
     const DATA_OFFSET: usize = 12;
     let at = usize::from(pkt.l4);
     at + pkt.head().get(at + DATA_OFFSET).map_or(HEADER_LEN, |byte| usize::from(byte >> 4) * 4)

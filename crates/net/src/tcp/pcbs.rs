@@ -9,6 +9,7 @@ use super::alarm::{Alarm, Alarms, Wakes};
 use super::emit::Look;
 use super::fast_open::Paths;
 use super::listen::{ListenerId, Listeners};
+use super::signature::Keys;
 use super::syncache::Half;
 use super::tcb::wait::Wait;
 use super::tcb::{State, Tcb};
@@ -100,6 +101,7 @@ pub struct Pcbs {
     pub(super) listeners: Listeners,
     /// What is known of servers that data may be brought to with a SYN.
     pub(super) paths: Paths,
+    pub(super) keys: Keys,
     serial: u32,
     /// Connections, and those in TIME-WAIT, at the most.
     pub(super) room: (usize, usize),
@@ -156,6 +158,7 @@ impl Pcbs {
             wait_alarms: Alarms::new(),
             listeners: Listeners::new(Secret::new(secret.draw().into())),
             paths: Paths::default(),
+            keys: Keys::new(Secret::new(secret.draw().into())),
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),
@@ -226,6 +229,12 @@ impl Pcbs {
     /// The same, of a place.
     pub(super) fn take_at(&mut self, at: u32) -> Option<Box<Conn>> {
         self.tables.conns.get_mut(at)?.conn.take()
+    }
+
+    /// Whether the connection in a place signs its segments.
+    pub(super) fn signs(&self, at: u32) -> bool {
+        let conn = self.tables.conns.get(at).and_then(|place| place.conn.as_ref());
+        conn.is_some_and(|conn| conn.tcb.signs())
     }
 
     /// Brings a connection back that was worked on, and may have something to send now.

@@ -4,9 +4,10 @@ use core::net::IpAddr;
 
 use pkt::{Flags as Facts, Pkt};
 use wire::Protocol;
-use wire::tcp::{Flags, HEADER_LEN, Header, Options, View};
+use wire::tcp::{Flags, Header, Options, SIGNATURE_LEN, View};
 use wire::{ip4, ip6};
 
+use super::signature;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -22,7 +23,7 @@ pub fn refuse(cpu: &mut Cpu, pkt: Pkt) {
     if let Some(segment) = segment.filter(|segment| !segment.flags.rst())
         && is_between_two_hosts(cpu, &pkt)
     {
-        answer(cpu, &pkt, &segment, Facts::GENERATED);
+        answer(cpu, &pkt, &segment.reset(None), Facts::GENERATED);
     }
     cpu.bury(pkt, DropReason::FirewallReject);
 }
@@ -60,11 +61,15 @@ fn segment(pkt: &Pkt) -> Result<Segment, DropReason> {
 //# discarded.  An incoming segment not containing a RST causes a RST to be sent
 //# in response.
 pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt) {
+    let signature = match signature::of_answer(cpu, &pkt) {
+        Ok(signature) => signature,
+        Err(reason) => return cpu.bury(pkt, reason),
+    };
     if let Ok(segment) = segment(&pkt)
         && !segment.flags.rst()
         && is_between_two_hosts(cpu, &pkt)
     {
-        answer(cpu, &pkt, &segment, Facts::NONE);
+        answer(cpu, &pkt, &segment.reset(signature), Facts::NONE);
     }
     cpu.bury(pkt, DropReason::NoPort);
 }
@@ -78,13 +83,19 @@ pub(super) fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
     !for_group && defines_one_host(cpu, from)
 }
 
-fn answer(cpu: &mut Cpu, pkt: &Pkt, segment: &Segment, facts: Facts) {
+fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, facts: Facts) {
     let (to, from) = upper::ends(pkt);
+    let mut header = *header;
+    if header.options.signature.is_some()
+        && signature::sign(cpu, (from, to), &mut header, [&[], &[]]).is_none()
+    {
+        return cpu.count(Count::TcpNoKey);
+    }
     if !cpu.icmp.resets.allows(cpu.now, to, &mut cpu.secret) {
         return cpu.count(Count::TcpResetsLimited);
     }
     let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsLimited) };
-    if put_bare(&mut reset, &segment.reset(), from, to).is_none() {
+    if put_bare(&mut reset, &header, from, to).is_none() {
         return cpu.pool.give(reset);
     }
     reset.outif = pkt.rcvif;
@@ -106,21 +117,22 @@ impl Segment {
     //# If the ACK bit is on,
     //#
     //#   <SEQ=SEG.ACK><CTL=RST>
-    const fn reset(&self) -> Header {
+    const fn reset(&self, signature: Option<[u8; SIGNATURE_LEN]>) -> Header {
         let (seq, ack, flags) = if self.flags.ack() {
             (self.ack, 0, Flags::RST)
         } else {
             (0, self.seq.wrapping_add(self.len), Flags(Flags::RST.0 | Flags::ACK.0))
         };
         let (dst_port, src_port) = self.ports;
-        Header { src_port, dst_port, seq, ack, flags, window: 0, urgent: 0, options: Options::NONE }
+        let options = Options { signature, ..Options::NONE };
+        Header { src_port, dst_port, seq, ack, flags, window: 0, urgent: 0, options }
     }
 }
 
 /// Writes a segment without payload, and its network header, into an empty buffer.
 pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()> {
-    let segment = pkt.append(HEADER_LEN).ok()?;
-    let len = u16::try_from(HEADER_LEN).ok()?;
+    let segment = pkt.append(tcp.header_len()).ok()?;
+    let len = u16::try_from(tcp.header_len()).ok()?;
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             tcp.emit_v4(from, to, &[], segment).ok()?;

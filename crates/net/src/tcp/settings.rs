@@ -44,6 +44,9 @@ pub struct Settings {
     /// Data that is sent at once goes with the SYN, if the other end has given a cookie for it before; else one is asked
     /// for (RFC 7413).
     pub fast_open: bool,
+    /// Each segment is signed, and those that come must be (RFC 2385): with the key of the other end, see
+    /// [`super::set_key`].
+    pub signs: bool,
     /// Short segments do not wait for an acknowledgment (RFC 9293 §3.7.4).
     pub nodelay: bool,
     /// Short segments wait until more is sent, or the stream is closed.
@@ -114,6 +117,8 @@ pub enum Change {
     Algorithm(Algorithm),
     /// [`Settings::fast_open`] (`TCP_FASTOPEN` of a client); of a connection that has begun it changes nothing.
     FastOpen(bool),
+    /// [`Settings::signs`] (`TCP_MD5SIG`).
+    Sign(bool),
     /// [`Settings::no_options`] (`TCP_NOOPT`); of a connection that has begun it changes nothing.
     NoOptions(bool),
 }
@@ -140,6 +145,7 @@ impl Settings {
             }
             Change::Algorithm(algorithm) => self.algorithm = algorithm,
             Change::FastOpen(fast_open) => self.fast_open = fast_open,
+            Change::Sign(signs) => self.signs = signs,
             Change::NoOptions(no_options) => self.no_options = no_options,
         }
     }
@@ -177,6 +183,7 @@ impl Default for Settings {
             no_options: false,
             drops_options: false,
             fast_open: false,
+            signs: false,
             nodelay: false,
             cork: false,
             algorithm: Algorithm::Cubic,

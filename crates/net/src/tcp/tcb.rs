@@ -410,22 +410,23 @@ impl Tcb {
 
     /// Bytes of a segment of ours, at the most.
     fn mss(&self) -> u32 {
-        u32::from(self.agreed.mss.min(self.settings.path_mss)).saturating_sub(self.agreed.overhead())
+        u32::from(self.agreed.mss.min(self.settings.path_mss)).saturating_sub(self.overhead())
     }
 
     /// Bytes of the next segment, at the most: what is said of gaps takes its place from them.
     //= https://www.rfc-editor.org/rfc/rfc9293#section-3.7.1
     //# Eff.snd.MSS = min(SendMSS+20, MMS_S) - TCPhdrsize - IPoptionsize
     fn room(&self) -> u32 {
-        let blocks = if self.agreed.sack { self.receive.gaps_to_say().min(self.agreed.blocks()) } else { 0 };
+        let blocks = if self.agreed.sack { self.receive.gaps_to_say().min(self.blocks()) } else { 0 };
         let len = u32::try_from(blocks).unwrap_or(0) * SACK_BLOCK_LEN;
         self.mss().saturating_sub(if len > 0 { len + SACK_LEN } else { 0 })
     }
 
-    /// Bytes of as many whole segments as go to the device at once, at the most.
+    /// Bytes of as many whole segments as go to the device at once, at the most. Of a signed one, a device cannot make two.
     fn batch(&self) -> u32 {
         let room = self.room().max(1);
-        (self.settings.super_bytes / room * room).max(room)
+        let most = if self.settings.signs { 0 } else { self.settings.super_bytes };
+        (most / room * room).max(room)
     }
 }
 

@@ -95,7 +95,7 @@ fn families() -> [IpAddr; 2] {
     [addr4(1, 1).into(), addr6(1, 1).into()]
 }
 
-fn bytes(len: usize) -> Vec<u8> {
+pub(super) fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 

@@ -10,7 +10,7 @@ impl Tcb {
         self.settings.take(change);
         match change {
             Change::SendBuffer(_) | Change::ReceiveBuffer(_) if self.is_agreed() => self.round_buffers(),
-            Change::MaxSegment(_) => self.congestion.set_mss(self.mss()),
+            Change::MaxSegment(_) | Change::Sign(_) => self.congestion.set_mss(self.mss()),
             Change::Algorithm(algorithm) => self.congestion.set_algorithm(algorithm),
             Change::EstablishWithin(within) if self.timers.establish.is_some() => {
                 self.timers.establish = Some(self.began + within);

@@ -1,10 +1,11 @@
 //! What the two ends agree on with their SYNs, and timestamps (RFC 7323).
 
-use wire::tcp::{Flags, Options};
+use wire::tcp::{Flags, OPTIONS_MAX, Options};
 
 use super::super::seq::Seq;
 use super::super::settings::{Ecn, Settings};
-use super::{Segment, State, Tcb};
+use super::super::signature::UNSIGNED;
+use super::{SACK_BLOCK_LEN, SACK_LEN, Segment, State, Tcb};
 use crate::time::{Duration, Instant};
 
 /// What the SYNs have said.
@@ -32,6 +33,8 @@ const SHIFT_MAX: u8 = 14;
 const OFFERS_MAX: u8 = 3;
 /// Bytes of timestamps in each header, padding included.
 const STAMPS_LEN: u32 = 12;
+/// Bytes of a signature, padding included.
+const SIGNED_LEN: u32 = 20;
 /// After so long a silence a timestamp says nothing of what is old: the clock of the other end may have run round
 /// (RFC 7323 §5.5).
 const OUTDATED: Duration = Duration::from_secs(24 * 24 * 60 * 60);
@@ -39,16 +42,6 @@ const OUTDATED: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 impl Agreed {
     pub(super) const fn none() -> Self {
         Self { mss: MSS_DEFAULT, shift: (0, 0), is_scaled: false, timestamps: false, sack: false }
-    }
-
-    /// Blocks of SACK that a header has room for.
-    pub(super) const fn blocks(&self) -> usize {
-        if self.timestamps { 3 } else { 4 }
-    }
-
-    /// Bytes of options in each segment with data.
-    pub(super) const fn overhead(&self) -> u32 {
-        if self.timestamps { STAMPS_LEN } else { 0 }
     }
 }
 
@@ -97,7 +90,7 @@ impl Tcb {
         let is_answer = self.state == State::SynReceived;
         let settings = &self.settings;
         if settings.no_options {
-            return Options::NONE;
+            return self.bare_options();
         }
         let is_plain = settings.drops_options && self.rtt.backoffs() >= OFFERS_MAX;
         let offers = |agreed: bool, wanted: bool| if is_answer { agreed } else { wanted && !is_plain };
@@ -107,19 +100,37 @@ impl Tcb {
             sack_permitted: offers(self.agreed.sack, settings.sack),
             timestamps: offers(self.agreed.timestamps, settings.extensions)
                 .then(|| (self.stamps.at(now), self.stamps.echo())),
-            ..Options::NONE
+            ..self.bare_options()
         }
     }
 
     /// The options of any other segment.
     pub(super) fn options(&mut self, now: Instant) -> Options {
         let timestamps = self.agreed.timestamps.then(|| (self.stamps.at(now), self.stamps.echo()));
-        let sack = if self.agreed.sack {
-            self.receive.sack(self.agreed.blocks())
-        } else {
-            wire::tcp::SackBlocks::NONE
-        };
-        Options { timestamps, sack, ..Options::NONE }
+        let sack =
+            if self.agreed.sack { self.receive.sack(self.blocks()) } else { wire::tcp::SackBlocks::NONE };
+        Options { timestamps, sack, ..self.bare_options() }
+    }
+
+    /// The options of a segment that has none: a place for the signature, if segments are signed.
+    pub(super) fn bare_options(&self) -> Options {
+        Options { signature: self.settings.signs.then_some(UNSIGNED), ..Options::NONE }
+    }
+
+    /// Whether segments are signed, and must be.
+    pub(in super::super) fn signs(&self) -> bool {
+        self.settings.signs
+    }
+
+    /// Bytes of options in each segment with data.
+    pub(super) fn overhead(&self) -> u32 {
+        let stamps = if self.agreed.timestamps { STAMPS_LEN } else { 0 };
+        stamps + if self.settings.signs { SIGNED_LEN } else { 0 }
+    }
+
+    /// Blocks of SACK that a header has room for beside those.
+    pub(super) fn blocks(&self) -> usize {
+        OPTIONS_MAX.saturating_sub((self.overhead() + SACK_LEN) as usize) / SACK_BLOCK_LEN as usize
     }
 
     /// Takes what the other end's SYN says, which is the first segment of it that counts.

@@ -1,6 +1,6 @@
 //! What is sent now: what was lost, what is new, an acknowledgment (RFC 9293 §3.8, §3.10.2).
 
-use wire::tcp::{Flags, Header, Options};
+use wire::tcp::{Flags, Header};
 
 use super::super::seq::Seq;
 use super::{Ack, Out, State, Tcb};
@@ -215,12 +215,12 @@ impl Tcb {
         Header { options, window, ..self.header(flags | echo, seq) }
     }
 
-    /// A header without options, that changes nothing.
+    /// A header without options, but for the signature; it changes nothing.
     pub(super) fn header(&self, flags: Flags, seq: Seq) -> Header {
         let (src_port, dst_port) = self.ports;
         let ack = if flags.ack() { self.receive.next().0 } else { 0 };
         let window = u16::try_from(self.window() >> self.agreed.shift.0).unwrap_or(u16::MAX);
-        Header { src_port, dst_port, seq: seq.0, ack, flags, window, urgent: 0, options: Options::NONE }
+        Header { src_port, dst_port, seq: seq.0, ack, flags, window, urgent: 0, options: self.bare_options() }
     }
 
     /// Bytes that may come from now on. What was promised is kept.

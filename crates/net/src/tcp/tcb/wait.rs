@@ -5,6 +5,7 @@ use wire::tcp::{Flags, Header, Options};
 use super::super::alarm::{Alarm, Wakes};
 use super::super::emit::Look;
 use super::super::seq::Seq;
+use super::super::signature::UNSIGNED;
 use super::{Segment, Stamps, State, Tcb};
 use crate::pcb::Ends;
 use crate::time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub(in super::super) struct Wait {
     next: Seq,
     window: u16,
     has_stamps: bool,
+    pub(in super::super) signs: bool,
     stamps: Stamps,
     lasts_ms: u32,
     until: Instant,
@@ -46,6 +48,7 @@ impl Default for Wait {
             next: Seq(0),
             window: 0,
             has_stamps: false,
+            signs: false,
             stamps: Stamps::from(0),
             lasts_ms: 0,
             until: Instant::START,
@@ -71,6 +74,7 @@ impl Wait {
             next: tcb.receive.next(),
             window: tcb.header(Flags::ACK, tcb.sent.behind()).window,
             has_stamps: tcb.agreed.timestamps,
+            signs: tcb.settings.signs,
             stamps: tcb.stamps,
             lasts_ms: u32::try_from((tcb.settings.msl * 2).as_millis()).unwrap_or(u32::MAX),
             until,
@@ -126,7 +130,7 @@ impl Wait {
             flags: Flags::ACK,
             window: self.window,
             urgent: 0,
-            options: Options { timestamps, ..Options::NONE },
+            options: Options { timestamps, signature: self.signs.then_some(UNSIGNED), ..Options::NONE },
         }
     }
 }
