@@ -14,8 +14,10 @@ mod pcbs;
 mod alarm;
 mod calls;
 mod errors;
+mod signature;
 mod emit;
 mod reset;
+mod fast_open;
 pub mod tcb;
 pub mod settings;
 pub mod seq;
@@ -24,8 +26,6 @@ pub mod receive;
 pub mod sent;
 pub mod rtt;
 pub mod congestion;
-mod fast_open;
-mod signature;
 
 pub use self::calls::{
     Accepted, Connect, Ready, abort, accept, change, close, connect, connection, forget_paths, half_open,

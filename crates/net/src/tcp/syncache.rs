@@ -1,7 +1,8 @@
 //! Half-open connections: a SYN came and was answered, and whether the other end is there is not known.
 //!
 //! What is kept of one is the SYN itself. When something comes, or is due, the connection is made again from it, up to
-//! where it was, and goes on from there; so there is one implementation of a connection, and little memory in a flood (ADR 16).
+//! where it was, and goes on from there; so there is one implementation of a connection, and little memory in a flood
+//! (ADR 16).
 
 use wire::tcp::{Flags, Header};
 
