@@ -304,6 +304,14 @@ impl Sent {
         Some((first.start, first.end))
     }
 
+    /// The last segment of `len` bytes at the most that was sent: the last piece, cut into such from its front on.
+    #[must_use]
+    pub fn last(&self, len: u32) -> Option<(Seq, Seq)> {
+        let piece = self.pieces.back()?;
+        let before = piece.len().saturating_sub(1) / len.max(1) * len.max(1);
+        Some((piece.start + before, piece.end))
+    }
+
     /// When the first byte that is not acknowledged was sent last.
     #[must_use]
     pub fn since(&self) -> Option<Instant> {

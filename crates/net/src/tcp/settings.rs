@@ -59,6 +59,9 @@ pub struct Settings {
     pub initial_rto: Duration,
     /// Between which the others are kept.
     pub rto: Bounds,
+    /// When nothing is heard of the last segments for two round trips, one is sent that asks (RFC 8985 §7). FreeBSD's
+    /// default stack does not.
+    pub tail_loss_probe: bool,
     /// How often something is sent again at the most.
     pub retransmissions_max: u8,
     /// How long it may take until the connection stands.
@@ -190,6 +193,7 @@ impl Default for Settings {
             initial_segments: 10,
             initial_rto: rtt::INITIAL,
             rto: Bounds::default(),
+            tail_loss_probe: true,
             retransmissions_max: 12,
             establish_within: Duration::from_secs(75),
             keepalive: false,

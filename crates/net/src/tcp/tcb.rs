@@ -14,6 +14,7 @@ mod keep;
 mod open;
 mod options;
 mod output;
+mod probe;
 mod recover;
 mod timers;
 mod tune;
@@ -39,6 +40,7 @@ pub use self::options::Stamps;
 use self::keep::Keep;
 use self::open::Open;
 use self::options::Agreed;
+use self::probe::Probe;
 use self::recover::Recovery;
 use self::timers::Timers;
 use self::tune::Tune;
@@ -164,6 +166,7 @@ pub struct Tcb {
     rtt: Rtt,
     congestion: Congestion,
     recovery: Recovery,
+    probe: Probe,
     timers: Timers,
     keep: Keep,
     ecn: Marks,
@@ -264,6 +267,7 @@ impl Tcb {
                 initial_window(mss, settings.initial_segments, false),
             ),
             recovery: Recovery::default(),
+            probe: Probe::default(),
             timers: Timers::default(),
             keep: Keep::default(),
             ecn: Marks::default(),

@@ -23,6 +23,7 @@ impl Tcb {
         }
         let stands = (State::Established..State::TimeWait).contains(&self.state);
         let may_send = stands || self.state == State::SynReceived && self.open.is_early;
+        self.send_probe(now, wire);
         while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
             self.send_piece(start, end, now, wire);
         }
@@ -145,7 +146,7 @@ impl Tcb {
         is_full || with_fin || is_last || is_half_the_window
     }
 
-    fn send_piece(&mut self, start: Seq, end: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+    pub(super) fn send_piece(&mut self, start: Seq, end: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         let is_again = start.is_before(self.sent.behind());
         let with_fin = self.fin().is_some_and(|fin| end.is_after(fin));
         let data_end = end - u32::from(with_fin);
@@ -165,6 +166,8 @@ impl Tcb {
         }
         if is_again {
             self.recovery.sends_again(self.stamps.at(now));
+        } else {
+            self.probe.begins();
         }
         let cut = self.room();
         let header = self.acknowledging(flags, start, now);

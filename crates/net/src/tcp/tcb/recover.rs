@@ -58,6 +58,7 @@ impl Tcb {
         let blocks = if self.agreed.sack { options.sack.as_slice() } else { &[] };
         let heard = self.sent.acknowledge(Seq(segment.header.ack), blocks, now);
         self.measure(segment, &heard, now);
+        self.find_out_about_the_probe(&heard, is_duplicate, !blocks.is_empty());
         if heard.acknowledged > 0 {
             self.recovery.duplicates = 0;
             self.find_out_whether_it_was_none(segment);
@@ -95,7 +96,10 @@ impl Tcb {
         let by_stamp = echo.filter(|_| heard.acknowledged > 0).and_then(|echo| self.stamps.since(echo, now));
         // What was sent once is known more exactly than in milliseconds.
         match heard.rtt.or(by_stamp) {
-            Some(rtt) => self.rtt.measure(rtt),
+            Some(rtt) => {
+                self.rtt.measure(rtt);
+                self.probe.measured();
+            }
             None if heard.acknowledged > 0 => self.rtt.answered(),
             None => {}
         }
@@ -120,6 +124,7 @@ impl Tcb {
         if lost && !self.recovery.is_on() {
             self.congestion.congested(self.sent.unacknowledged(), Sign::Loss);
             self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
+            self.probe.ends();
             self.ecn.reduced = self.ecn.is_on;
         }
     }
@@ -150,6 +155,7 @@ impl Tcb {
         let until = Some(self.sent.behind());
         self.recovery =
             Recovery { until, is_begin: is_first, by_timer: true, duplicates: 0, ..self.recovery };
+        self.probe.ends();
     }
 
     /// RFC 3522 §3.2: the acknowledgment echoes a time before anything was sent again, so the original has arrived.

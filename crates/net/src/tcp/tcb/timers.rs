@@ -15,6 +15,8 @@ pub(super) struct Timers {
     pub(super) delayed_ack: Option<Instant>,
     /// Reordering is not waited for any longer (RFC 8985 §6.3).
     pub(super) reordering: Option<Instant>,
+    /// Nothing was heard of the last segments for a while (RFC 8985 §7.2).
+    pub(super) probe: Option<Instant>,
     /// The connection should stand by now.
     pub(super) establish: Option<Instant>,
     /// The other end has been silent for long.
@@ -40,9 +42,9 @@ impl Tcb {
     /// When [`Self::expire`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        let Timers { retransmit, persist, delayed_ack, reordering, establish, keep, give_up, gone } =
+        let Timers { retransmit, persist, delayed_ack, reordering, probe, establish, keep, give_up, gone } =
             self.timers;
-        let all = [retransmit, persist, delayed_ack, reordering, establish, keep, give_up, gone];
+        let all = [retransmit, persist, delayed_ack, reordering, probe, establish, keep, give_up, gone];
         all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
@@ -71,6 +73,9 @@ impl Tcb {
             self.is_stuck = true;
             self.rtt.back_off();
         }
+        if due(&mut self.timers.probe) {
+            self.probe_is_due(now);
+        }
         if due(&mut self.timers.retransmit) {
             self.time_out();
         }
@@ -96,6 +101,10 @@ impl Tcb {
         } else if heard || self.timers.retransmit.is_none() {
             self.timers.retransmit = Some(now + self.rtt.rto());
         }
+        if heard {
+            self.probe.begins();
+        }
+        self.set_probe_timer(now);
         let is_stuck =
             !is_under_way && self.has_unsent() && self.state != State::SynSent && !self.waits_for_more();
         if !is_stuck {
