@@ -1,5 +1,8 @@
 //! How fast it goes: round trips that a transfer takes.
 
+use wire::tcp::SackBlock;
+
+use super::lone::{Lone, OURS};
 use super::*;
 
 /// Two ends with room for all there is, so that nothing but the congestion window holds them back.
@@ -52,4 +55,40 @@ fn what_a_timeout_has_found_lost_is_sent_again_in_slow_start() {
     let took = pair.now.since(from);
     // One segment, two, three …: a window of 20 takes 6 round trips, the 34 that follow 4 more, and the timer 220 ms.
     assert!(took < 220 * MS + 24 * DELAY, "{took:?}");
+}
+
+/// One end that has sent ten segments of fourteen, with blocks of SACK or without, and a round trip of 20 ms.
+fn ten_of_fourteen(sack: bool) -> Lone {
+    let mut end = Lone::connects(Settings { sack, ..Settings::default() });
+    end.waits(20 * MS);
+    end.gets_with("S. 0:0(0) ack 1", Options { mss: Some(1460), sack_permitted: sack, ..Options::NONE });
+    end.tcb.send(&bytes(14 * 1460));
+    assert_eq!(end.sends().len(), 10);
+    end.waits(20 * MS);
+    end
+}
+
+/// It hears again that the other end waits for the first segment; if `sack`, that it has those up to `behind`.
+fn misses_the_first(end: &mut Lone, sack: bool, behind: u32) -> Vec<String> {
+    let mut blocks = Options::NONE;
+    if sack {
+        blocks.sack.push(SackBlock { left: OURS + 1461, right: OURS + 1 + behind * 1460 });
+    }
+    end.gets_with(". 1:1(0) ack 1", blocks)
+}
+
+/// Limited transmit (RFC 3042).
+#[test]
+fn each_of_the_first_two_duplicates_lets_a_new_segment_out_and_the_third_repairs() {
+    for sack in [false, true] {
+        let mut end = ten_of_fourteen(sack);
+        let window = end.tcb.congestion.window();
+        let first = misses_the_first(&mut end, sack, 2);
+        let second = misses_the_first(&mut end, sack, 3);
+        assert_eq!(first, [". 14601:16061(1460) ack 1 win 65535"], "{sack}");
+        assert_eq!(second, [". 16061:17521(1460) ack 1 win 65535"], "{sack}");
+        assert_eq!(end.tcb.congestion.window(), window, "which stays as it is");
+        let third = misses_the_first(&mut end, sack, 4);
+        assert_eq!(third[0], ". 1:1461(1460) ack 1 win 65535", "{sack}");
+    }
 }
