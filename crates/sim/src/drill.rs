@@ -15,6 +15,7 @@ mod lab;
 mod ends;
 mod conn;
 mod build;
+mod signature;
 mod seen;
 mod compare;
 // the program

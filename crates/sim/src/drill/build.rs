@@ -10,6 +10,7 @@ use wire::protocol::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6};
 
 use super::conn::{Conn, Way};
+use super::signature;
 use crate::craft;
 
 /// Time to live of a packet whose script says nothing of it.
@@ -20,9 +21,15 @@ const QUOTED: usize = 8;
 const CHECKSUM: usize = 16;
 
 /// The bytes of a packet that goes `way`; sequence numbers and time stamps are those that `conn` has for the script's.
-pub(super) fn packet(script: &Packet, way: Way, conn: &Conn) -> Result<Vec<u8>, String> {
+/// Signatures are made with the `secret`.
+pub(super) fn packet(
+    script: &Packet,
+    way: Way,
+    conn: &Conn,
+    secret: Option<&[u8]>,
+) -> Result<Vec<u8>, String> {
     let (protocol, body) = match &script.payload {
-        Payload::Tcp(tcp) => (Protocol::TCP, segment(tcp, way, conn)?),
+        Payload::Tcp(tcp) => (Protocol::TCP, segment(tcp, way, conn, secret)?),
         Payload::Udp(len) => return Ok(craft_udp(&script.ip, way, usize::from(len.value))),
         Payload::Icmp(message) => icmp(message, way, conn)?,
     };
@@ -60,7 +67,7 @@ fn craft_udp(fields: &Ip, way: Way, len: usize) -> Vec<u8> {
     ip(fields, way, Protocol::UDP, whole.get(behind..).unwrap_or_default())
 }
 
-fn segment(tcp: &Tcp, way: Way, conn: &Conn) -> Result<Vec<u8>, String> {
+fn segment(tcp: &Tcp, way: Way, conn: &Conn, secret: Option<&[u8]>) -> Result<Vec<u8>, String> {
     let flags = tcp.flags.value;
     let seq = match tcp.seq.start {
         SeqStart::Relative(seq) => seq.wrapping_add(conn.remote_offset(flags)),
@@ -82,9 +89,26 @@ fn segment(tcp: &Tcp, way: Way, conn: &Conn) -> Result<Vec<u8>, String> {
     bytes.extend(tcp.urgent.map_or(0, |urgent| urgent.value).to_be_bytes());
     bytes.extend(options);
     bytes.resize(bytes.len() + usize::from(tcp.seq.len), 0);
+    sign(tcp, &mut bytes, way, secret)?;
     let sum = checksum(way, Protocol::TCP, &bytes);
     bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
     Ok(bytes)
+}
+
+/// Puts the signature in its place that the script asks for: the right one, or one of which each bit is wrong.
+fn sign(tcp: &Tcp, bytes: &mut [u8], way: Way, secret: Option<&[u8]>) -> Result<(), String> {
+    let TcpOptions::List(list) = &tcp.options.value else { return Ok(()) };
+    let asked = list.iter().find_map(|option| match &option.value {
+        TcpOption::Md5(md5 @ (Md5::Valid | Md5::Invalid)) => Some(md5),
+        _ => None,
+    });
+    let Some(asked) = asked else { return Ok(()) };
+    let secret = secret.ok_or("a signature needs --tcp_md5_secret")?;
+    let right = signature::of(bytes, way, secret);
+    if let Some(place) = signature::place(bytes) {
+        *place = if *asked == Md5::Valid { right } else { right.map(|byte| !byte) };
+    }
+    Ok(())
 }
 
 /// The checksum of what is behind the IP header.
@@ -135,7 +159,8 @@ fn option(option: &TcpOption, flags: Flags, conn: &Conn) -> Result<Vec<u8>, Stri
         TcpOption::FastOpen(cookie) => with_len(34, known(cookie)?),
         TcpOption::FastOpenExp(cookie) => with_len(254, &[&[0xf9, 0x89], known(cookie)?].concat()),
         TcpOption::Md5(Md5::Digest(digest)) => with_len(19, digest),
-        TcpOption::Md5(_) => return Err("signatures of RFC 2385 cannot be made".to_owned()),
+        // It is made when all else is there.
+        TcpOption::Md5(Md5::Valid | Md5::Invalid) => with_len(19, &[0; 16]),
         TcpOption::AccEcn(_) => return Err("options of accurate ECN cannot be made".to_owned()),
     })
 }

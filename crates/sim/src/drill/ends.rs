@@ -28,6 +28,8 @@ pub(super) struct Ends {
     pub(super) connect_port: u16,
     /// Bytes of the largest packet on the link.
     pub(super) mtu: u16,
+    /// What segments are signed with, and those of the host are held to.
+    pub(super) secret: Option<Vec<u8>>,
 }
 
 impl Ends {
@@ -53,6 +55,7 @@ impl Ends {
             bind_port: port("bind_port").unwrap_or(PORT),
             connect_port: port("connect_port").unwrap_or(PORT),
             mtu: mtu.unwrap_or(if wider { MTU + 20 } else { MTU }),
+            secret: word(script, "tcp_md5_secret").map(|secret| secret.as_bytes().to_vec()),
         })
     }
 

@@ -134,6 +134,18 @@ impl Lab {
         (0..self.cpus()).for_each(|cpu| _ = self.call(cpu, |netisr| tcp::forget_paths(&mut netisr.cpu)));
     }
 
+    /// The key of the other end, or that there is none any more, is known to the host from now on.
+    pub(super) fn set_key(&mut self, remote: IpAddr, key: Option<&str>) {
+        for cpu in 0..self.cpus() {
+            let key = key.map(str::to_owned);
+            self.call(cpu, move |netisr| match key {
+                // One that is too long is none: what should be signed with it does not come.
+                Some(key) => _ = tcp::set_key(&mut netisr.cpu, remote, key.as_bytes()),
+                None => tcp::remove_key(&mut netisr.cpu, remote),
+            });
+        }
+    }
+
     /// Lets the host do all that it has to do now; that takes it next to no time.
     pub(super) fn settle(&mut self) {
         for _ in 0..TURNS_MAX {

@@ -15,7 +15,7 @@ use super::lab::{Lab, Sent};
 use super::pending::Pending;
 use super::program::Program;
 use super::seen::Seen;
-use super::shell::{self, Order};
+use super::shell::{self, Key, Order};
 use super::{Failure, Setup, assert, calls, sockstat};
 
 /// A script that is being played.
@@ -108,6 +108,11 @@ impl<'a> Play<'a> {
         let order = shell::read(&command.value.0).or_else(|message| fail(command.pos, message))?;
         let done = match order {
             Order::Nothing => Ok(()),
+            Order::Keys(keys) => self.set_keys(&keys),
+            Order::NoKeys => {
+                self.lab.set_key(self.ends.remote, None);
+                Ok(())
+            }
             Order::Sysctl { name, value } => {
                 if (name.as_str(), value.as_str()) == ("net.inet.tcp.fastopen.client_enable", "0") {
                     self.lab.forget_paths();
@@ -122,11 +127,24 @@ impl<'a> Play<'a> {
         done.or_else(|message| fail(command.pos, message))
     }
 
+    /// Of each key, one end is the host, which knows it by the other.
+    fn set_keys(&mut self, keys: &[Key]) -> Result<(), String> {
+        let Ends { local, remote, .. } = &self.ends;
+        for Key { ends, secret } in keys {
+            if *ends != (local.addr, *remote) && *ends != (*remote, local.addr) {
+                return Err(format!("a key is between {} and {remote}", local.addr));
+            }
+            self.lab.set_key(*remote, Some(secret));
+        }
+        Ok(())
+    }
+
     fn inject(&mut self, packet: &Packet) -> Result<(), Failure> {
         let conn = self.conns.receiver(packet);
         let way =
             Way { src: (self.ends.remote, conn.remote_port), dst: (self.ends.local.addr, conn.local_port) };
-        let bytes = build::packet(packet, way, conn).or_else(|message| fail(packet.pos, message))?;
+        let secret = self.ends.secret.as_deref();
+        let bytes = build::packet(packet, way, conn, secret).or_else(|message| fail(packet.pos, message))?;
         self.lab.inject(&bytes);
         self.poll_pending()
     }
@@ -204,7 +222,7 @@ impl<'a> Play<'a> {
     fn next(&mut self, at: usize, pos: Pos, until: Duration) -> Result<Option<(Sent, Seen)>, Failure> {
         loop {
             while let Some(sent) = self.lab.take_sent() {
-                match Seen::read(&sent.bytes) {
+                match Seen::read(&sent.bytes, self.ends.secret.as_deref()) {
                     Ok(seen) if self.conns.concerns(at, seen.ports) => return Ok(Some((sent, seen))),
                     Ok(_) => {}
                     Err(why) => return fail(pos, format!("a packet came that cannot be read: {why}")),

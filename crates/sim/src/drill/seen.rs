@@ -10,7 +10,8 @@ use drill::script::{At, Pos};
 use wire::protocol::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6, tcp, udp};
 
-use super::conn::Conn;
+use super::conn::{Conn, Way};
+use super::signature;
 
 /// A packet as it was on the wire: the numbers are its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +27,20 @@ fn at<T>(value: T) -> At<T> {
 }
 
 impl Seen {
-    /// Reads a packet.
+    /// Reads a packet. Whether signatures are right is seen with the `secret`; without, they are just numbers.
     ///
     /// # Errors
     ///
     /// What is wrong with it.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        match bytes.first().map(|first| first >> 4) {
+    pub(super) fn read(bytes: &[u8], secret: Option<&[u8]>) -> Result<Self, String> {
+        let mut seen = match bytes.first().map(|first| first >> 4) {
             Some(6) => Self::ip6(bytes),
             _ => Self::ip4(bytes),
+        }?;
+        if let (Payload::Tcp(tcp), Some(secret)) = (&mut seen.packet.payload, secret) {
+            judge(tcp, bytes, secret);
         }
+        Ok(seen)
     }
 
     fn ip4(bytes: &[u8]) -> Result<Self, String> {
@@ -208,6 +213,30 @@ fn option(kind: u8, body: &[u8]) -> Option<TcpOption> {
         (254, [0xf9, 0x89, cookie @ ..]) => TcpOption::FastOpenExp(Cookie::Bytes(cookie.to_vec())),
         _ => return None,
     })
+}
+
+/// Says of signatures whether they are right.
+fn judge(tcp: &mut Tcp, packet: &[u8], secret: &[u8]) {
+    let TcpOptions::List(list) = &mut tcp.options.value else { return };
+    let right = signed(packet, secret);
+    for option in list {
+        if let TcpOption::Md5(md5) = &mut option.value {
+            *md5 = if right.map(Md5::Digest).as_ref() == Some(md5) { Md5::Valid } else { Md5::Invalid };
+        }
+    }
+}
+
+/// The signature that a packet should have.
+fn signed(packet: &[u8], secret: &[u8]) -> Option<[u8; 16]> {
+    let (src, dst, segment): (IpAddr, IpAddr, _) = match packet.first()? >> 4 {
+        6 => {
+            ip6::View::new(packet).ok().map(|view| (view.src().into(), view.dst().into(), view.payload()))?
+        }
+        _ => {
+            ip4::View::new(packet).ok().map(|view| (view.src().into(), view.dst().into(), view.payload()))?
+        }
+    };
+    Some(signature::of(segment, Way { src: (src, 0), dst: (dst, 0) }, secret))
 }
 
 /// Puts the script's numbers in the place of those on the wire.

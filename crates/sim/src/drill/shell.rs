@@ -1,5 +1,7 @@
 //! Commands of scripts. There is no shell: what they ask is answered here.
 
+use core::net::IpAddr;
+
 /// A command, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -24,8 +26,21 @@ pub(super) enum Order {
         /// The state, as sockstat has it.
         state: String,
     },
+    /// `… | setkey -c`: keys that segments are signed with.
+    Keys(Vec<Key>),
+    /// `setkey -F`: there are none any more.
+    NoKeys,
     /// `true`, and what brings the machine into a state in which this one always is.
     Nothing,
+}
+
+/// A key, and between whom it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// From whom, and to whom.
+    pub(super) ends: (IpAddr, IpAddr),
+    /// The key itself.
+    pub(super) secret: String,
 }
 
 /// Reads a command.
@@ -43,7 +58,9 @@ pub(super) fn read(command: &str) -> Result<Order, String> {
         }
         ["sockstat", rest @ ..] => sockets(rest).ok_or_else(unknown),
         ["tcpdrop", "-s", state] => Ok(Order::Drop { state: (*state).to_owned() }),
-        ["true"] | ["setkey", "-F"] => Ok(Order::Nothing),
+        ["true"] => Ok(Order::Nothing),
+        ["setkey", "-F"] => Ok(Order::NoKeys),
+        [.., "|", "setkey", "-c"] => keys(command).map(Order::Keys).ok_or_else(unknown),
         _ => Err(unknown()),
     }
 }
@@ -67,6 +84,25 @@ fn sockets(words: &[&str]) -> Option<Order> {
     Some(Order::Sockets { port, state: state?, count: count? })
 }
 
+/// What `[kldstat -q -m tcpmd5 || kldload tcpmd5;] echo 'add …; …' | setkey -c` adds: the module is always loaded here.
+fn keys(command: &str) -> Option<Vec<Key>> {
+    let (load, echo) = command.split_once("echo '")?;
+    let (list, _) = echo.split_once('\'')?;
+    let load: Vec<&str> = load.split_whitespace().collect();
+    if !matches!(load.as_slice(), [] | ["kldstat", "-q", "-m", "tcpmd5", "||", "kldload", "tcpmd5;"]) {
+        return None;
+    }
+    list.split(';').filter(|order| !order.trim().is_empty()).map(key).collect()
+}
+
+/// What `add SRC DST tcp SPI -A tcp-md5 "KEY"` adds.
+fn key(order: &str) -> Option<Key> {
+    let words: Vec<&str> = order.split_whitespace().collect();
+    let ["add", src, dst, "tcp", _, "-A", "tcp-md5", secret] = words.as_slice() else { return None };
+    let secret = secret.strip_prefix('"')?.strip_suffix('"')?;
+    Some(Key { ends: (src.parse().ok()?, dst.parse().ok()?), secret: secret.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +119,19 @@ mod tests {
         let ask = Order::Sockets { port: Some(8080), state, count };
         assert_eq!(read("sockstat -6 -P tcp -s -p 8080 | grep -c SYN_RCVD | grep 0"), Ok(ask));
         assert_eq!(read("tcpdrop -s TIME_WAIT"), Ok(drop));
+        let keys =
+            "echo 'add 192.0.2.1 192.0.2.2 tcp 0x1 -A tcp-md5 \"a\" ;\n add ::1 ::2 tcp 1 -A tcp-md5 \"b\";'";
+        let key = |[src, dst]: [&str; 2], secret: &str| Key {
+            ends: (src.parse().unwrap(), dst.parse().unwrap()),
+            secret: secret.to_owned(),
+        };
+        let both = Order::Keys(vec![key(["192.0.2.1", "192.0.2.2"], "a"), key(["::1", "::2"], "b")]);
+        assert_eq!(read(&format!("{keys} | setkey -c")), Ok(both.clone()));
+        assert_eq!(read(&format!("kldstat -q -m tcpmd5 || kldload tcpmd5; {keys} | setkey -c")), Ok(both));
+        assert_eq!(read("setkey -F"), Ok(Order::NoKeys));
+        for other in ["echo 'add ::1 ::2 esp 1 -A tcp-md5 \"b\"' | setkey -c", "rm x; echo '' | setkey -c"] {
+            assert!(read(other).is_err(), "{other}");
+        }
         for other in ["rm -rf x", "sysctl -a", "sockstat | wc -l", ""] {
             assert!(read(other).is_err(), "{other}");
         }
