@@ -47,7 +47,7 @@ const GUARDED: &[&str] = &[
     "ip6-nptv6-cached",
 ];
 /// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
-const SHORT: usize = 4096;
+const SHORT: usize = 2048;
 /// How many times longer the long runs are.
 const LONGER: usize = 3;
 /// What must cost the same: routers with all that can be configured, none of it for the packets that are counted, and those
