@@ -76,7 +76,7 @@ pub fn listen(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
 
 /// Waits no longer. What was not accepted goes to others who wait for the same, or is reset.
 pub fn unlisten(cpu: &mut Cpu, id: ListenerId) {
-    let left = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.remove(id));
+    let left = cpu.tcp.as_mut().map(|pcbs| pcbs.unlisten(id));
     for conn in left.into_iter().flatten() {
         let _ = abort(cpu, conn);
     }
@@ -90,10 +90,9 @@ pub fn unlisten(cpu: &mut Cpu, id: ListenerId) {
 pub fn accept(cpu: &mut Cpu, listener: ListenerId) -> Result<Accepted, Error> {
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let id = pcbs.listeners.get_mut(listener).ok_or(Error::NotFound)?.waiting.pop_front();
-    let id = id.ok_or(Error::WouldBlock)?;
-    let conn = pcbs.get_mut(id).ok_or(Error::WouldBlock)?;
+    let conn = id.and_then(|id| pcbs.get_mut(id)).ok_or(Error::WouldBlock)?;
     conn.owner = Owner::Program;
-    Ok(Accepted { id, ends: conn.ends })
+    Ok(Accepted { id: conn.id, ends: conn.ends })
 }
 
 /// Begins a connection.

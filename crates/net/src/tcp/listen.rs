@@ -96,9 +96,13 @@ impl Listeners {
         Ok(id)
     }
 
-    /// Takes a listener out. Of its connections that were not accepted, others of its group get what they have room for;
-    /// the rest is answered, and nobody will.
-    pub(super) fn remove(&mut self, id: ListenerId) -> Option<VecDeque<Id>> {
+    /// Takes a listener out. Of its connections that were not accepted, others of its group get what they have room for,
+    /// and `inherit` is told which has got which; the rest is answered, and nobody will.
+    pub(super) fn remove(
+        &mut self,
+        id: ListenerId,
+        mut inherit: impl FnMut(Id, ListenerId),
+    ) -> Option<VecDeque<Id>> {
         let listeners = self.ports.get_mut(&id.port)?;
         let at = listeners.iter().position(|listener| listener.id == id)?;
         let Listener { listen, mut waiting, .. } = listeners.remove(at);
@@ -108,6 +112,7 @@ impl Listeners {
             while !heir.is_full()
                 && let Some(conn) = waiting.pop_front()
             {
+                inherit(conn, heir.id);
                 heir.waiting.push_back(conn);
             }
         }

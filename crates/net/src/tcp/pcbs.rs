@@ -5,6 +5,8 @@
 //!   SYN ──▶ Half (a record) ──▶ Conn (a Tcb) ──▶ Wait (a record)
 //! ```
 
+use std::collections::VecDeque;
+
 use super::alarm::{Alarm, Alarms, Wakes};
 use super::emit::Look;
 use super::fast_open::Paths;
@@ -208,6 +210,17 @@ impl Pcbs {
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(Box::new(conn));
         Some(id)
+    }
+
+    /// Takes a listener out; what waited for it has another owner then, or is answered.
+    pub(super) fn unlisten(&mut self, id: ListenerId) -> VecDeque<Id> {
+        let Self { listeners, tables, .. } = self;
+        let inherit = |conn: Id, heir| {
+            if let Some(conn) = tables.conns.get_mut(conn.at).and_then(|place| place.conn.as_mut()) {
+                conn.owner = Owner::Listener(heir);
+            }
+        };
+        listeners.remove(id, inherit).unwrap_or_default()
     }
 
     /// The connection of this name.

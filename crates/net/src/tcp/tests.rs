@@ -213,6 +213,27 @@ fn who_stops_waiting_leaves_what_waits_to_others_of_the_group_or_resets_it() {
 }
 
 #[test]
+fn who_was_inherited_and_goes_before_it_is_accepted_keeps_nobody_behind_it_waiting() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.is_shared = true);
+        let first = host.listeners[0];
+        let gone = host.connect(0);
+        host.bench.run();
+        let stays = host.connect(0);
+        host.bench.run();
+        let shared = Listen { is_shared: true, ..listen_on(host.addr) };
+        let heir = listen(host.cpu(0), &shared).unwrap();
+        unlisten(host.cpu(0), first);
+        host.listeners = vec![heir];
+        abort(host.cpu(0), gone.1).unwrap();
+        host.bench.run();
+        let (_, accepted) = host.accept().unwrap();
+        let local = connection(host.cpu(0), stays.1).unwrap().0.local();
+        assert_eq!(connection(host.cpu(0), accepted).unwrap().0.remote(), local);
+    }
+}
+
+#[test]
 fn a_listener_on_all_addresses_has_what_none_of_its_own_address_wants() {
     for addr in families() {
         let any: IpAddr = if addr.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
