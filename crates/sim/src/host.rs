@@ -246,6 +246,13 @@ impl Host {
     }
 }
 
+impl Drop for Host {
+    /// Whatever was under way is over: its buffers come home, else their memory stays mapped for ever.
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
 /// The interface index of a host's port.
 #[must_use]
 pub fn ifindex(port: usize) -> IfIndex {
