@@ -12,7 +12,6 @@
 //! # Spec
 //! RFC 4862 §5.4; RFC 4429; RFC 7527; RFC 5227.
 
-mod group;
 mod watch;
 
 use core::net::{IpAddr, Ipv6Addr};
@@ -23,12 +22,9 @@ use wire::ether::Mac;
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::ip6::autoconf;
-use crate::ip6::mld::Mld;
 use crate::tables::{IfIndex, Tables};
 use crate::time::Instant;
 use watch::Watch;
-
-pub use group::in_group;
 
 /// Names one of our addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,8 +64,6 @@ pub struct Addrs {
     /// How many are not to be used now.
     unusable: usize,
     optimistic: bool,
-    /// Of the groups that follow from our addresses.
-    pub(crate) mld: Mld,
 }
 
 /// One of our addresses.
@@ -101,7 +95,7 @@ pub struct Status {
 
 impl Default for Addrs {
     fn default() -> Self {
-        Self { table: HashMap::new(), unusable: 0, optimistic: true, mld: Mld::default() }
+        Self { table: HashMap::new(), unusable: 0, optimistic: true }
     }
 }
 

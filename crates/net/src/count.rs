@@ -133,6 +133,9 @@ named! {
     DestEvicted = "dest_evicted", "destinations with a redirect or a path MTU forgotten to make room for others";
     MldQueriesIn = "mld_queries_in", "multicast listener queries received";
     MldReportsSent = "mld_reports_sent", "multicast listener reports sent";
+    IgmpQueriesIn = "igmp_queries_in", "IGMP queries received";
+    IgmpReportsSent = "igmp_reports_sent", "IGMP reports sent";
+    GroupsFull = "groups_full", "multicast groups, or senders to them, refused because there are as many as may be";
     NeighHeld = "neigh_held", "packets that waited for a neighbour's address";
     NeighLimited = "neigh_limited", "neighbours not looked for because of the rate limit or a full table";
     NeighEvicted = "neigh_evicted", "neighbours forgotten to make room for others";

@@ -12,6 +12,7 @@ use crate::dest::Dests;
 use crate::drop::DropReason;
 use crate::firewall::{Firewall, Hooks};
 use crate::flow::Flows;
+use crate::group::Groups;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
 use crate::ip6::autoconf::Autoconf;
@@ -65,6 +66,8 @@ pub struct Cpu {
     pub timers: Timers,
     /// Our own addresses, as far as their state changes.
     pub addrs: Addrs,
+    /// Multicast groups that are listened to.
+    pub groups: Groups,
     /// What routers have said, of the links that this CPU keeps it of.
     pub autoconf: Autoconf,
     /// What was learned of single destinations.

@@ -61,6 +61,7 @@ crate::count::named! {
     NoPort = "no_port", "for us, but nobody listens on the port";
     UdpMalformed = "udp_malformed", "a UDP length that does not fit the packet";
     UdpBadChecksum = "udp_bad_checksum", "the UDP checksum is wrong or, over IPv6, missing";
+    GroupSource = "group_source", "a UDP datagram to a multicast group whose sender no socket wants to hear";
     UdpQueueFull = "udp_queue_full", "a UDP datagram for a socket that has as many to read as it may";
     TcpMalformed = "tcp_malformed", "a TCP header that does not fit the packet";
     TcpBadChecksum = "tcp_bad_checksum", "the TCP checksum is wrong";
@@ -79,7 +80,9 @@ crate::count::named! {
     NdStranger = "nd_stranger", "a neighbour solicitation from an address that is not on this link";
     NdNotForUs = "nd_not_for_us", "a neighbour solicitation for an address that is not ours";
     NdDone = "nd_done", "a neighbour discovery message that was for us and has been dealt with";
-    MldMalformed = "mld_malformed", "a multicast listener query that breaks RFC 3810";
+    MldMalformed = "mld_malformed", "a message of multicast listener discovery that breaks RFC 3810";
+    IgmpMalformed = "igmp_malformed", "an IGMP message that breaks RFC 3376, or is not from this link";
+    IgmpDone = "igmp_done", "an IGMP message that was for us and has been dealt with";
     GroupNotJoined = "group_not_joined", "a multicast group that is not joined here";
     // the firewall
     FirewallBogus = "firewall_bogus", "so short, or so cut, that the firewall's rules cannot be asked about it";

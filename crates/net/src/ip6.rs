@@ -5,7 +5,6 @@ pub mod local;
 pub(crate) mod headers;
 pub mod icmp6;
 pub mod nd;
-pub mod mld;
 pub mod autoconf;
 pub mod output;
 

@@ -183,7 +183,8 @@ impl Bench {
 
     /// All reasons of which packets died, and how many of each; without those that were for us and dealt with.
     pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
-        let dealt_with = [DropReason::ArpDone, DropReason::NdDone, DropReason::IcmpDone];
+        let dealt_with =
+            [DropReason::ArpDone, DropReason::NdDone, DropReason::IcmpDone, DropReason::IgmpDone];
         let graves = DropReason::ALL.iter().filter(|reason| !dealt_with.contains(reason));
         let all = graves.map(|reason| (*reason, self.dropped(*reason)));
         all.filter(|(_, count)| *count > 0).collect()

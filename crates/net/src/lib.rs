@@ -31,6 +31,7 @@ pub mod adj;
 pub mod forward;
 // what it was for
 pub mod addr;
+pub mod group;
 mod upper;
 pub mod pcb;
 pub mod udp;

@@ -19,7 +19,7 @@ use pkt::{Pkt, Pool};
 use crate::cpu::CpuId;
 use crate::ip6::autoconf;
 use crate::netisr::{Moving, Netisr};
-use crate::{addr, dest, firewall, neigh};
+use crate::{addr, dest, firewall, group, neigh};
 
 /// A message to a CPU.
 pub enum Msg {
@@ -33,6 +33,8 @@ pub enum Msg {
     Neigh(neigh::Msg),
     /// About one of our own addresses.
     Addr(addr::Msg),
+    /// About a multicast group.
+    Group(group::Msg),
     /// About what routers say.
     Autoconf(autoconf::Msg),
     /// About a destination of what is sent from here.

@@ -15,7 +15,7 @@ use crate::forward::{Family, fits};
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
-use crate::{firewall, neigh, rss};
+use crate::{firewall, group, neigh, offload, rss};
 
 /// What differs between IPv4 and IPv6 on the way out.
 pub trait Source: Family {
@@ -71,12 +71,33 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
 }
 
 /// Sends a packet that was made here where its route leads, when rules have let it pass.
-pub(crate) fn leave<F: Source>(cpu: &mut Cpu, pkt: Pkt) {
+pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
+    if pkt.flags.has(Flags::LOOP) && !to_listeners::<F>(cpu, &mut pkt) {
+        return cpu.pool.give(pkt);
+    }
     match path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop, metrics }) => to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),
         Err(reason) => cpu.bury(pkt, reason),
     }
+}
+
+/// Gives those on this host who listen to a group what is sent to it; answers whether it leaves the host, too.
+//= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
+//# a copy of the datagram must be looped back for local delivery
+fn to_listeners<F: Source>(cpu: &mut Cpu, pkt: &mut Pkt) -> bool {
+    pkt.flags.clear(Flags::LOOP);
+    let key = group::Key { ifindex: pkt.outif, group: F::dst(pkt) };
+    if group::is_joined(cpu, key) {
+        match offload::copy(cpu, pkt, &[], 0, pkt.len()) {
+            Some(mut copy) => {
+                (copy.rcvif, copy.gso, copy.gso_size) = (key.ifindex, pkt.gso, pkt.gso_size);
+                to_ourselves::<F>(cpu, copy);
+            }
+            None => cpu.counters.drop(DropReason::NoBuffer),
+        }
+    }
+    F::ttl(pkt) > 0
 }
 
 /// Whether `addr` is one of ours that nobody may use yet, or any more, because another host may have it.

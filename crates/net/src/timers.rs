@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use crate::cpu::Cpu;
 use crate::tables::IfIndex;
 use crate::time::Instant;
-use crate::{addr, firewall, ip6, neigh, reass};
+use crate::{addr, firewall, group, ip6, neigh, reass};
 
 /// What a timer wakes. Each thing has at most one timer; one that fires too early sets itself again, so timers are
 /// never searched for and never cancelled.
@@ -16,8 +16,8 @@ pub enum Timer {
     Neigh,
     /// One of our own addresses: detection of duplicates, announcement, defence.
     Addr(addr::Key),
-    /// The answer to a query of multicast listener discovery on an interface.
-    Mld(IfIndex),
+    /// What is to be said of multicast groups on an interface's link.
+    Group(IfIndex),
     /// What routers have said of an interface's link.
     Autoconf(IfIndex),
     /// Datagrams that wait for fragments.
@@ -60,7 +60,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
         match timer {
             Timer::Neigh => neigh::timer(cpu),
             Timer::Addr(key) => addr::timer(cpu, key),
-            Timer::Mld(ifindex) => ip6::mld::timer(cpu, ifindex),
+            Timer::Group(ifindex) => group::timer(cpu, ifindex),
             Timer::Autoconf(ifindex) => ip6::autoconf::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),

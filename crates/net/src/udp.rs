@@ -7,6 +7,7 @@ mod input;
 mod table;
 mod socket;
 mod calls;
+mod listen;
 mod emit;
 mod error;
 
@@ -14,6 +15,8 @@ pub use self::calls::{Bind, Connect, bind, change, close, connect, failure, loca
 pub use self::emit::{To, send, send_to};
 pub(crate) use self::error::error;
 pub use self::input::input;
+pub use self::listen::{Listen, MEMBERSHIPS_MAX, listen, memberships};
+pub(crate) use self::listen::{filter, forget};
 pub use self::socket::{
     DATAGRAMS_MAX, FAILURES_MAX, Failure, Id, QUEUE_BYTES, QUEUE_BYTES_MAX, Ready, Received, Settings,
 };

@@ -154,6 +154,8 @@ impl Flags {
     pub const ASKED: Self = Self(1 << 12);
     /// A fragment that is put together on its way, for the firewall, and then goes on.
     pub const TRANSIT: Self = Self(1 << 13);
+    /// Sent to a multicast group, and those of this host who listen to it are to have it, too.
+    pub const LOOP: Self = Self(1 << 14);
 
     /// Whether all facts of `other` hold.
     #[must_use]

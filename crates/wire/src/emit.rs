@@ -56,6 +56,12 @@ impl<'a> Writer<'a> {
         self.len
     }
 
+    /// That `len` more bytes can be written.
+    pub(crate) fn ensure(&self, len: usize) -> Result<(), NoRoom> {
+        let (need, have) = (self.len.saturating_add(len), self.out.len());
+        if need <= have { Ok(()) } else { Err(NoRoom { need, have }) }
+    }
+
     /// What has been written, to patch a length or a checksum.
     pub(crate) fn written(self) -> &'a mut [u8] {
         self.out.get_mut(..self.len).unwrap_or_default()

@@ -2,8 +2,9 @@
 //! generator that mutates good packets and is the same on every run.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
-use crate::{arp, checksum, ether, icmp4, icmp6, ip4, ip6, ip6_ext, nd, tcp, udp};
-use core::net::Ipv6Addr;
+use crate::membership::{Query, Records};
+use crate::{arp, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
+use core::net::{IpAddr, Ipv6Addr};
 
 /// What is read as Ethernet, tag or ARP is written again as the same bytes.
 pub fn ether(data: &[u8]) {
@@ -147,6 +148,43 @@ fn envelope(choice: u8) -> nd::Envelope {
     };
     let hop_limit = if choice & 4 == 0 { 255 } else { 64 };
     nd::Envelope { src: pick(1, "::", "fe80::1"), dst: pick(2, "ff02::1:ff00:1", "fe80::2"), hop_limit }
+}
+
+/// Messages of IGMP, and of listener discovery, say no more than lies in them. The first byte chooses which protocol, and
+/// whether the checksum is made right before.
+pub fn membership(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let data = &data[..data.len().min(LONGEST)];
+    let mut buffer = copy(data);
+    let message = &mut buffer[..data.len()];
+    if choice & 1 == 0 {
+        return match mld::Message::parse(message) {
+            Some(mld::Message::Query(query)) => check_query(&query, data.len(), 28, 16),
+            Some(mld::Message::Report2(records)) => check_records(records, data.len(), 20, 16),
+            _ => {}
+        };
+    }
+    if choice & 2 == 0 && message.len() >= 4 {
+        message[2..4].fill(0);
+        let checksum = checksum::Sum::new().bytes(message).checksum();
+        message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    }
+    match igmp::Message::parse(message) {
+        Some(igmp::Message::Query(query)) => check_query(&query, data.len(), 12, 4),
+        Some(igmp::Message::Report3(records)) => check_records(records, data.len(), 8, 4),
+        _ => {}
+    }
+}
+
+fn check_query(query: &Query<'_>, len: usize, header: usize, addr: usize) {
+    assert!(query.group.is_none_or(|group: IpAddr| group.is_multicast()));
+    let sources = query.sources.count();
+    assert!(sources == 0 || query.group.is_some() && header + sources * addr <= len);
+}
+
+fn check_records(records: Records<'_>, len: usize, header: usize, addr: usize) {
+    let sizes = records.map(|record| header + record.sources.count() * addr);
+    assert!(sizes.sum::<usize>() <= len);
 }
 
 /// The longest packet that is looked at.

@@ -22,6 +22,8 @@ pub mod icmp4;
 pub mod icmp6;
 pub mod nd;
 pub mod mld;
+pub mod igmp;
+pub mod membership;
 pub mod udp;
 pub mod tcp;
 

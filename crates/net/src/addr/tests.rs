@@ -291,18 +291,6 @@ fn every_cpu_knows_what_has_become_of_an_address() {
 }
 
 #[test]
-fn we_are_in_the_groups_that_a_node_and_a_router_must_be_in() {
-    let ifnet = ifnet(1);
-    let all = |forwarding: bool| {
-        let groups =
-            ["224.0.0.1", "224.0.0.2", "224.0.0.5", "ff02::1", "ff02::2", "ff02::1:ff00:1", "ff02::1:ff00:2"];
-        groups.map(|group| in_group(&ifnet, group.parse().unwrap(), forwarding))
-    };
-    assert_eq!(all(false), [true, false, false, true, false, true, false]);
-    assert_eq!(all(true), [true, true, false, true, true, true, false]);
-}
-
-#[test]
 fn while_an_address_is_being_asked_for_neighbours_are_asked_with_another() {
     let mut bench = start(true);
     bench.advance(SECOND * 10);

@@ -10,7 +10,8 @@ use wire::nd::Message;
 use super::{Key, Own, State, Status, is_usable, publish};
 use crate::arp;
 use crate::cpu::Cpu;
-use crate::ip6::{mld, nd};
+use crate::group;
+use crate::ip6::nd;
 use crate::tables::{Ifnet, RETRANS};
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
@@ -131,7 +132,7 @@ fn step(cpu: &mut Cpu, key: Key) {
             (watch.phase, watch.sent) = (Phase::Announcing, 0);
             publish(cpu, key, State::Preferred);
             if let IpAddr::V6(addr) = key.addr {
-                mld::joined(cpu, key.ifindex, addr);
+                group::joined(cpu, key.ifindex, addr);
             }
             step(cpu, key);
         }
@@ -181,7 +182,7 @@ fn probe(cpu: &mut Cpu, key: Key) {
     match key.addr {
         IpAddr::V4(addr) => request(cpu, &key, Ipv4Addr::UNSPECIFIED, addr),
         IpAddr::V6(target) => {
-            mld::joined(cpu, key.ifindex, target);
+            group::joined(cpu, key.ifindex, target);
             let Some(watch) = watch(cpu, &key) else { return };
             let nonce = watch.nonce;
             let settings = cpu.tables.ifnet(key.ifindex).and_then(|ifnet| ifnet.autoconf);

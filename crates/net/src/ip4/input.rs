@@ -9,11 +9,11 @@ use wire::checksum::{self, Sum, verify_header_20};
 use wire::ip4::{HEADER_LEN, OptionIter};
 
 use super::{dst, src};
-use crate::addr::in_group;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::forward::LINK_GROUP;
+use crate::group::{self, is_joined};
 use crate::icmp::Problem;
 use crate::next::Next;
 use crate::offload;
@@ -219,13 +219,11 @@ fn judge_destination(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 
 /// Multicast is not forwarded, and that of a link never would be.
 fn group(cpu: &Cpu, pkt: &Pkt, group: Ipv4Addr) -> Next {
-    let tables = &cpu.tables;
-    let is_joined = |ifnet| in_group(ifnet, group.into(), tables.forwarding);
-    if tables.ifnet(pkt.rcvif).is_some_and(is_joined) {
+    if is_joined(cpu, group::Key { ifindex: pkt.rcvif, group: group.into() }) {
         return Next::Local4;
     }
     let link_only = matches!(group.octets(), [224, 0, 0, _]);
-    let stays = link_only || !tables.forwarding;
+    let stays = link_only || !cpu.tables.forwarding;
     Next::Drop(if stays { DropReason::GroupNotJoined } else { DropReason::ForwardMulticast })
 }
 

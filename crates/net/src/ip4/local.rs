@@ -12,7 +12,7 @@ use crate::icmp::Problem;
 use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::output::is_withheld;
-use crate::{firewall, reass, tcp, udp};
+use crate::{firewall, group, reass, tcp, udp};
 
 /// Where the protocol stands in the header.
 const PROTOCOL_AT: u32 = 9;
@@ -22,7 +22,8 @@ const FRAGMENT: u16 = 0x3fff;
 /// Brings a packet for this host to its protocol, whole.
 ///
 /// Reads  the header.   Writes `pkt.l4`, `pkt.proto`.
-/// Next   [`reass::input4`], [`icmp::input`], [`udp::input`], [`tcp::input`], [`Next::Answer`].
+/// Next   [`reass::input4`], [`icmp::input`], [`udp::input`], [`tcp::input`], [`group::input`],
+///        [`Next::Answer`].
 /// Drops  [`DropReason::AddressTentative`].
 ///
 /// # Spec
@@ -47,6 +48,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         Protocol::ICMP => icmp::input(cpu, pkt),
         Protocol::UDP => udp::input(cpu, pkt),
         Protocol::TCP => tcp::input(cpu, pkt),
+        Protocol::IGMP => group::input(cpu, pkt),
         _ => dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer: PROTOCOL_AT })),
     }
 }

@@ -8,12 +8,11 @@ use wire::icmp6::{HEADER_LEN, Message, kind, parameter_problem, time_exceeded, u
 use wire::{Protocol, icmp4, icmp6, ip6};
 
 use super::headers::{self, Upper};
-use super::mld;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::icmp::{self, Problem, Refusal};
-use crate::{ping, upper};
+use crate::{group, ping, upper};
 
 /// Takes an ICMPv6 message for this host in. `pkt` starts with its IPv6 header, `pkt.l4` is where ICMPv6 starts.
 /// Neighbour discovery does not come by here.
@@ -41,7 +40,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     match message {
         Message::EchoRequest { .. } => echo(cpu, pkt),
         Message::EchoReply { id, seq } => ping::reply(cpu, pkt, id, seq),
-        Message::Other { kind: kind::MLD_QUERY, .. } => mld::input(cpu, pkt),
+        Message::Other { kind: kind::MLD_QUERY | kind::MLD_REPORT, .. } => group::input(cpu, pkt),
         _ if message.is_error() => icmp::report(cpu, pkt, icmp::Message::V6(message)),
         _ => cpu.bury(pkt, DropReason::IcmpNotAnswered),
     }

@@ -9,11 +9,11 @@ use wire::ip6_ext::{self, Role};
 use wire::{Protocol, checksum, icmp6, nd};
 
 use super::{dst, refuse, src};
-use crate::addr::in_group;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::forward::LINK_GROUP;
+use crate::group::{self, is_joined};
 use crate::next::Next;
 use crate::offload;
 use crate::tables::Own;
@@ -183,13 +183,11 @@ fn judge_destination(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 }
 
 fn group(cpu: &Cpu, pkt: &Pkt, group: Ipv6Addr) -> Next {
-    let tables = &cpu.tables;
-    let is_joined = |ifnet| in_group(ifnet, group.into(), tables.forwarding);
-    if tables.ifnet(pkt.rcvif).is_some_and(is_joined) {
+    if is_joined(cpu, group::Key { ifindex: pkt.rcvif, group: group.into() }) {
         return Next::Local6;
     }
     let link_only = multicast_scope(group).is_none_or(|scope| scope <= Scope::LINK_LOCAL);
-    let stays = link_only || !tables.forwarding || src(pkt).is_unspecified();
+    let stays = link_only || !cpu.tables.forwarding || src(pkt).is_unspecified();
     Next::Drop(if stays { DropReason::GroupNotJoined } else { DropReason::ForwardMulticast })
 }
 

@@ -13,6 +13,7 @@ use crate::dest::{self, Dests};
 use crate::drop::DropReason;
 use crate::firewall::{self, Firewall, Hooks};
 use crate::flow::Flows;
+use crate::group::Groups;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
 use crate::ip6::autoconf::{self, Autoconf};
@@ -24,7 +25,7 @@ use crate::secret::Secret;
 use crate::tables::Tables;
 use crate::time::Instant;
 use crate::timers::Timers;
-use crate::{addr, ifq, neigh};
+use crate::{addr, group, ifq, neigh};
 
 /// What a CPU is made of.
 pub struct Parts {
@@ -77,6 +78,7 @@ impl Netisr {
             neigh: Neigh::new(parts.key),
             timers: Timers::default(),
             addrs: Addrs::default(),
+            groups: Groups::default(),
             autoconf: Autoconf::default(),
             dests: Dests::new(parts.key),
             reass: Reass::new(parts.key),
@@ -95,6 +97,7 @@ impl Netisr {
             work: Work::default(),
         };
         addr::tables_changed(&mut netisr.cpu);
+        group::tables_changed(&mut netisr.cpu);
         autoconf::tables_changed(&mut netisr.cpu);
         (netisr, shared)
     }
@@ -107,6 +110,7 @@ impl Netisr {
         self.cpu.adjs.make_all_stale();
         neigh::tables_changed(&mut self.cpu);
         addr::tables_changed(&mut self.cpu);
+        group::tables_changed(&mut self.cpu);
         autoconf::tables_changed(&mut self.cpu);
         dest::tables_changed(&mut self.cpu);
     }
@@ -187,6 +191,7 @@ impl Netisr {
             Msg::Ring(moving) => self.arrive(*moving),
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
+            Msg::Group(msg) => group::message(&mut self.cpu, msg),
             Msg::Autoconf(msg) => autoconf::message(&mut self.cpu, msg),
             Msg::Dest(msg) => dest::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),

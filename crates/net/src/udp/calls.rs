@@ -146,14 +146,16 @@ pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Settings) -> R) -
     Ok(what(&mut socket(cpu, id)?.settings))
 }
 
-/// Ends a socket, with what was not read.
+/// Ends a socket, with what was not read; groups that nobody else listens to are left.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`].
 pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let sockets = cpu.udp.as_mut().ok_or(Error::NotFound)?;
-    sockets.remove(id).map(|_| ()).ok_or(Error::NotFound)
+    let socket = sockets.remove(id).ok_or(Error::NotFound)?;
+    super::listen::leave_all(cpu, &socket);
+    Ok(())
 }
 
 /// The socket of this name.

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use pkt::Pkt;
+use pkt::{Flags, Pkt};
 use wire::Protocol;
 use wire::udp::{HEADER_LEN, Header};
 
@@ -91,10 +91,16 @@ pub(super) fn aim(
     if is_for_one || !(ip.is_multicast() || is_everybody) {
         return Ok(if is_of_a_link(ip) { zone } else { 0 });
     }
-    let given = [zone, settings.group_if].into_iter().find(|ifindex| *ifindex != 0);
+    Some(zone).filter(|zone| *zone != 0).or_else(|| group_if(cpu, settings, ip)).ok_or(Error::Unreachable)
+}
+
+/// The interface of a group for a socket that names none: what it has been told, else where the route leads, else the
+/// first.
+pub(super) fn group_if(cpu: &Cpu, settings: &Settings, ip: IpAddr) -> Option<IfIndex> {
+    let told = Some(settings.group_if).filter(|ifindex| *ifindex != 0);
     let routed = || output::source_on(cpu, ip, 0).map(|(_, ifindex)| ifindex).filter(|ifindex| *ifindex != 0);
     let first = || cpu.tables.ifnets().find(|ifnet| speaks(ifnet, ip)).map(|ifnet| ifnet.index);
-    given.or_else(routed).or_else(first).ok_or(Error::Unreachable)
+    told.or_else(routed).or_else(first)
 }
 
 fn speaks(ifnet: &Ifnet, remote: IpAddr) -> bool {
@@ -118,11 +124,18 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, E
 
 /// Makes the packet, and sends it from the CPU that its answers come to.
 fn put(cpu: &mut Cpu, ends: &Ends, outif: IfIndex, settings: &Settings, bytes: &[u8]) -> Result<(), Error> {
-    let hops = if ends.remote.is_multicast() { settings.group_hops } else { settings.look.hops };
+    let is_group = ends.remote.is_multicast();
+    let hops = if is_group { settings.group_hops } else { settings.look.hops };
+    if is_group && hops == 0 && settings.no_loop {
+        return Ok(());
+    }
     let look = Look { hops, ..settings.look };
     let mut pkt = emit::payload(cpu, [bytes, &[]]).ok_or(Error::NoBuffer)?;
     let made = put_headers(&mut pkt, ends, look, settings.dont_fragment).ok_or(Error::TooLong);
     pkt.outif = outif;
+    if is_group && !settings.no_loop {
+        pkt.flags.set(Flags::LOOP);
+    }
     let checked = made.and_then(|()| match settings.dont_fragment {
         true => check_size(cpu, &pkt, ends.remote),
         false => Ok(()),

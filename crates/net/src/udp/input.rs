@@ -9,6 +9,7 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::emit::Look;
+use crate::group::Key;
 use crate::icmp::{Problem, is_one_host};
 use crate::netisr::dispatch;
 use crate::next::Next;
@@ -18,7 +19,8 @@ use crate::upper;
 /// Takes a datagram for this host in. `pkt` starts with its network header, `pkt.l4` is where UDP starts.
 ///
 /// Next   a socket, the CPU of its flow, [`Problem::PortUnreachable`].
-/// Drops  [`DropReason::UdpMalformed`], [`DropReason::UdpBadChecksum`], [`DropReason::UdpQueueFull`].
+/// Drops  [`DropReason::UdpMalformed`], [`DropReason::UdpBadChecksum`], [`DropReason::UdpQueueFull`],
+///        [`DropReason::GroupSource`].
 ///
 /// # Spec
 /// RFC 768; RFC 1122 §4.1; RFC 8200 §8.1.
@@ -86,6 +88,7 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
             cpu.pool.give(pkt);
         }
         Fate::Full => cpu.bury(pkt, DropReason::UdpQueueFull),
+        Fate::Unwanted => cpu.bury(pkt, DropReason::GroupSource),
         //= https://www.rfc-editor.org/rfc/rfc1122#section-4.1.3.1
         //# If a datagram arrives addressed to a UDP port for which
         //# there is no pending LISTEN call, UDP SHOULD send an ICMP
@@ -99,6 +102,8 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
 enum Fate {
     /// Nobody waits for it.
     Nobody,
+    /// Who listens to the group does not listen to its sender.
+    Unwanted,
     /// Who waits for it has no room.
     Full,
     /// A socket has it.
@@ -122,7 +127,13 @@ impl Arrived<'_> {
     }
 
     fn for_all(mut self, sockets: impl FnOnce(&mut dyn FnMut(&mut Socket))) -> Fate {
-        sockets(&mut |socket| self.put(socket));
+        let key = Key { ifindex: self.pkt.rcvif, group: self.ends.local };
+        sockets(&mut |socket| match socket.admits(key, self.ends.remote) {
+            _ if !key.group.is_multicast() => self.put(socket),
+            Some(true) => self.put(socket),
+            Some(false) => self.fate = self.fate.max(Fate::Unwanted),
+            None => {}
+        });
         self.fate
     }
 

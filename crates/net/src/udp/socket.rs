@@ -4,6 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use crate::emit::Look;
+use crate::group::{Filter, Key, Membership, is_everybodys};
 use crate::pcb::{Bound, Ends};
 use crate::sock::Error;
 use crate::tables::IfIndex;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub group_hops: u8,
     /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
     pub group_if: IfIndex,
+    /// What it sends to groups, those who listen on this host do not have.
+    pub no_loop: bool,
     /// It may send to everybody on a link.
     pub may_broadcast: bool,
     /// What is too big for a link on the way is not cut, and the program is told.
@@ -53,6 +56,7 @@ impl Default for Settings {
             //# multicast beyond a single network.
             group_hops: 1,
             group_if: 0,
+            no_loop: false,
             may_broadcast: false,
             dont_fragment: false,
             queue_bytes: QUEUE_BYTES,
@@ -105,6 +109,8 @@ pub(super) struct Socket {
     /// Whom it speaks with, if with one only.
     pub(super) ends: Option<Ends>,
     pub(super) settings: Settings,
+    /// Groups that it listens to.
+    pub(super) memberships: Vec<Membership>,
     queue: Queue,
     failures: VecDeque<Failure>,
 }
@@ -119,7 +125,22 @@ struct Queue {
 impl Socket {
     pub(super) fn new(bound: Bound, ends: Option<Ends>, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };
-        Self { id, bound, ends, settings, queue: Queue::default(), failures: VecDeque::new() }
+        let (memberships, queue, failures) = (Vec::new(), Queue::default(), VecDeque::new());
+        Self { id, bound, ends, settings, memberships, queue, failures }
+    }
+
+    /// Whom it listens to in a group; `None` if it is not in it.
+    pub(super) fn filter(&self, key: Key) -> Option<&Filter> {
+        self.memberships.iter().find(|membership| membership.key == key).map(|membership| &membership.filter)
+    }
+
+    /// Whether it listens to what `sender` sends to a group. It need not have joined what everybody is in; `None` if it
+    /// is not in the group.
+    pub(super) fn admits(&self, key: Key, sender: IpAddr) -> Option<bool> {
+        match self.filter(key) {
+            Some(filter) => Some(filter.admits(sender)),
+            None => is_everybodys(key.group).then_some(true),
+        }
     }
 
     /// Whether a datagram of `len` bytes may wait.

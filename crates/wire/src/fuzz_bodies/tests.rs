@@ -218,3 +218,20 @@ fn the_seeds_are_good_packets() {
         assert_eq!(nd::Message::parse(&super::envelope(seed[0]), &seed[1..]).err(), None);
     }
 }
+
+fn membership_seeds() -> Vec<Vec<u8>> {
+    let group4 = Ipv4Addr::new(232, 1, 2, 3).octets();
+    let group6 = Ipv6Addr::new(0xff3e, 0, 0, 0, 0, 0, 0, 9).octets();
+    let query4 = [&[3, 0x11, 0x84, 0, 0][..], &group4, &[0x0a, 125, 0, 2, 10, 0, 0, 1, 10, 0, 0, 2]].concat();
+    let query6 = [&[0, 130, 0, 0, 0, 0x27, 0x10, 0, 0][..], &group6, &[2, 125, 0, 1], &group6].concat();
+    let report4 = [&[1, 0x22, 0, 0, 0, 0, 0, 0, 2][..], &[1, 0, 0, 1], &group4, &[10, 0, 0, 1]].concat();
+    let report4 = [&report4[..], &[4, 1, 0, 0], &group4, &[0; 4]].concat();
+    let report6 = [&[0, 143, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 1][..], &group6, &group6].concat();
+    let short = [&[1, 0x16, 0, 0, 0][..], &group4].concat();
+    vec![query4, query6, report4, report6, short]
+}
+
+#[test]
+fn messages_about_groups_say_no_more_than_lies_in_them() {
+    run(&membership_seeds(), super::membership);
+}
