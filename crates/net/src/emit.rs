@@ -19,6 +19,14 @@ pub struct Look {
     pub class: u8,
 }
 
+impl Look {
+    /// The same, with these bits of congestion notification (RFC 3168 §5).
+    #[must_use]
+    pub(crate) const fn with_ecn(self, ecn: u8) -> Self {
+        Self { class: self.class & !0b11 | ecn, ..self }
+    }
+}
+
 impl Default for Look {
     fn default() -> Self {
         Self { hops: 64, class: 0 }

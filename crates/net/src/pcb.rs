@@ -1,13 +1,12 @@
 //! Between whom a conversation is, and how it is found.
 
 mod bound;
+mod ours;
 
 use core::net::{IpAddr, SocketAddr};
 
-use wire::toeplitz;
-
 pub(crate) use self::bound::{Bound, choose};
-use crate::cpu::Cpu;
+pub(crate) use self::ours::{Wanted, free_port, ours};
 use crate::rss;
 use crate::secret::{Secret, fold};
 use crate::tables::IfIndex;
@@ -30,9 +29,6 @@ pub struct Ends {
 /// Ports that are given to conversations whose program names none: FreeBSD's range. More than RFC 6335 §6 calls dynamic,
 /// since each of them makes guessing harder (RFC 6056 §3.2).
 pub const EPHEMERAL: core::ops::RangeInclusive<u16> = 10_000..=65_535;
-
-/// Ports that are tried for one conversation before there is said to be none.
-const PORTS_TRIED_MAX: usize = 256;
 
 impl Ends {
     /// Between `local` and `remote`, by the interface `zone` if they are of a link.
@@ -85,34 +81,6 @@ impl Ends {
     }
 }
 
-/// A local port for a conversation with `ends` whose local port is not known, such that its packets come to this CPU
-/// and it is not `taken`: drawn from all that do, so that it cannot be guessed. `None` if all that were drawn are taken.
-///
-/// The hash is the same both ways and linear, so a port is computed from a hash of this CPU, not searched for.
-//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
-pub(crate) fn port(cpu: &mut Cpu, ends: Ends, taken: impl Fn(&Cpu, &Ends) -> bool) -> Option<u16> {
-    let (buckets, cpus) = (u64::from(cpu.placement.buckets()), u64::from(cpu.placement.cpus()));
-    let mine = buckets.saturating_sub(cpu.id.0.into()).div_ceil(cpus);
-    let rest = others(&ends);
-    (0..PORTS_TRIED_MAX).find_map(|_| {
-        let bucket = cpu.secret.below(mine) * cpus + u64::from(cpu.id.0);
-        let hash = cpu.secret.below(0x1_0000 / buckets) * buckets + bucket;
-        let port = toeplitz::fold_of(u16::try_from(hash).ok()?) ^ rest;
-        let is_good = EPHEMERAL.contains(&port) && !taken(cpu, &Ends { local_port: port, ..ends });
-        is_good.then_some(port)
-    })
-}
-
-/// What the hash is made of besides the local port.
-fn others(ends: &Ends) -> u16 {
-    let addrs = match (ends.local, ends.remote) {
-        (IpAddr::V4(local), IpAddr::V4(remote)) => toeplitz::fold4(local, remote),
-        (IpAddr::V6(local), IpAddr::V6(remote)) => toeplitz::fold6(local, remote),
-        _ => 0,
-    };
-    addrs ^ toeplitz::fold_ports(0, ends.remote_port)
-}
-
 /// Whether an address means something only with its link.
 pub(crate) fn is_of_a_link(addr: IpAddr) -> bool {
     match addr {
@@ -132,35 +100,4 @@ fn words(addr: IpAddr) -> [u64; 2] {
 /// The secrets of a table of conversations.
 pub(crate) fn secrets(secret: &mut Secret) -> [u64; 4] {
     core::array::from_fn(|_| secret.draw())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kit::{Bench, addr4, addr6};
-
-    #[test]
-    fn a_port_brings_replies_home_and_is_not_taken_and_not_always_the_same() {
-        for cpus in [1, 2, 3, 8] {
-            let mut bench = Bench::with(1, cpus, |_| ());
-            for at in 0..usize::from(cpus) {
-                let cpu = &mut bench.netisrs[at].cpu;
-                for (local, remote) in
-                    [(addr4(1, 1).into(), addr4(1, 9).into()), (addr6(1, 1).into(), addr6(1, 9).into())]
-                {
-                    let ends = Ends { local, remote, local_port: 0, remote_port: 80, zone: 0 };
-                    let ports: Vec<u16> = (0..50)
-                        .map(|_| port(cpu, ends, |_, ends| ends.local_port % 2 == 0).unwrap())
-                        .collect();
-                    for port in &ports {
-                        let ends = Ends { local_port: *port, ..ends };
-                        assert_eq!(cpu.placement.owner(ends.flow()), cpu.id, "{cpus} CPUs, port {port}");
-                        assert!(EPHEMERAL.contains(port) && port % 2 == 1);
-                    }
-                    assert!(ports.iter().any(|port| *port != ports[0]));
-                    assert_eq!(port(cpu, ends, |_, _| true), None);
-                }
-            }
-        }
-    }
 }

@@ -28,8 +28,8 @@ pub mod rtt;
 pub mod congestion;
 
 pub use self::calls::{
-    Accepted, Connect, Ready, abort, accept, change, close, connect, connection, forget_paths, half_open,
-    listen, peek, read, ready, send, set_look, shutdown, unlisten,
+    Accepted, Connect, Ready, abort, accept, bind, change, close, connect, connection, forget_paths,
+    half_open, listen, local, open, peek, read, ready, send, set_look, set_place_look, shutdown, unlisten,
 };
 pub use self::emit::Look;
 pub(crate) use self::errors::error;

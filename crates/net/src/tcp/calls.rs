@@ -7,13 +7,13 @@ use super::cookie;
 use super::emit::{self, Look};
 use super::input::pcbs;
 use super::listen::{Listen, ListenerId, is_address};
-use super::pcbs::{Id, Owner, Pcbs};
+use super::pcbs::{Id, Owner};
 use super::settings::Settings;
 use super::tcb::{Ended, Out, Stamps, State, Tcb};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::output::{self, Way};
-use crate::pcb::{self, Ends};
+use crate::pcb::{self, Ends, Wanted};
 use crate::sock::Error;
 use crate::tables::IfIndex;
 use crate::time::Duration;
@@ -58,23 +58,71 @@ pub struct Ready {
     pub ended: bool,
 }
 
-/// Waits for connections on this CPU; the other CPUs have to be asked as well.
+/// Takes a place on this CPU, to wait or to connect from there later; the other CPUs have to be asked as well, with the
+/// port that [`local`] says if none was named. Until [`open`], what comes is refused, by segments that look as `listen`
+/// says; how connections will behave is not known yet. [`unlisten`] gives the place up.
 ///
 /// # Errors
 ///
 /// [`Error::AddrInUse`], [`Error::AddrNotAvailable`], [`Error::BadAddress`], [`Error::TooMany`].
-pub fn listen(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
+pub fn bind(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
+    let mut listen = *listen;
     let addr = listen.addr.ip();
-    if listen.addr.port() == 0 || !is_address(addr) {
+    if !is_address(addr) {
         return Err(Error::BadAddress);
     }
     if !addr.is_unspecified() && !cpu.tables.is_ours(addr) {
         return Err(Error::AddrNotAvailable);
     }
-    pcbs(cpu).listeners.add(*listen)
+    if listen.addr.port() == 0 {
+        let is_taken =
+            |cpu: &Cpu, port| cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.listeners.is_port_taken(port));
+        listen.addr.set_port(pcb::free_port(cpu, is_taken).ok_or(Error::AddrNotAvailable)?);
+    }
+    pcbs(cpu).listeners.add(listen)
 }
 
-/// Waits no longer. What was not accepted goes to others who wait for the same, or is reset.
+/// Waits for connections at the place that it has, which behave as is said now; the place stays what it is.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn open(cpu: &mut Cpu, id: ListenerId, backlog: usize, settings: Settings) -> Result<(), Error> {
+    let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
+    listener.listen = Listen { backlog, settings, ..listener.listen };
+    listener.is_open = true;
+    Ok(())
+}
+
+/// Waits for connections on this CPU, at once: [`bind`] and [`open`].
+///
+/// # Errors
+///
+/// As [`bind`].
+pub fn listen(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
+    let id = bind(cpu, listen)?;
+    open(cpu, id, listen.backlog, listen.settings)?;
+    Ok(id)
+}
+
+/// Where a place is.
+#[must_use]
+pub fn local(cpu: &Cpu, id: ListenerId) -> Option<SocketAddr> {
+    cpu.tcp.as_ref()?.listeners.get(id).map(|listener| listener.listen.addr)
+}
+
+/// Changes how what is sent from a place looks, and the packets of connections that begin there later.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn set_place_look(cpu: &mut Cpu, id: ListenerId, look: Look) -> Result<(), Error> {
+    let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
+    listener.listen.look = look;
+    Ok(())
+}
+
+/// Waits no longer, and gives the place up. What was not accepted goes to others who wait for the same, or is reset.
 pub fn unlisten(cpu: &mut Cpu, id: ListenerId) {
     let left = cpu.tcp.as_mut().map(|pcbs| pcbs.unlisten(id));
     for conn in left.into_iter().flatten() {
@@ -120,31 +168,16 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
 }
 
 fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
-    let remote = connect.remote.ip();
-    if connect.remote.port() == 0 || remote.is_unspecified() || !is_address(remote) {
+    let &Connect { remote, local, port, zone, .. } = connect;
+    let addr = remote.ip();
+    if remote.port() == 0 || addr.is_unspecified() || !is_address(addr) {
         return Err(Error::BadAddress);
     }
-    let local = match connect.local.filter(|local| !local.is_unspecified()) {
-        Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
-        Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
-        Some(local) => local,
-        None => output::source_on(cpu, remote, connect.zone).ok_or(Error::Unreachable)?.0,
-    };
-    let ends = Ends::new((local, connect.port.unwrap_or(0)).into(), connect.remote, connect.zone);
-    let is_taken = |cpu: &Cpu, ends: &Ends| cpu.tcp.as_ref().is_some_and(|pcbs| is_taken(pcbs, ends));
-    if connect.port.is_none() {
-        let local_port = pcb::port(cpu, ends, is_taken).ok_or(Error::AddrNotAvailable)?;
-        return Ok(Ends { local_port, ..ends });
-    }
-    match cpu.placement.owner(ends.flow()) {
-        owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
-        _ if is_taken(cpu, &ends) => Err(Error::AddrInUse),
-        _ => Ok(ends),
-    }
-}
-
-fn is_taken(pcbs: &Pcbs, ends: &Ends) -> bool {
-    pcbs.find(ends).is_some()
+    let ends = pcb::ours(cpu, Wanted { remote, local, port, zone }, |cpu, ends| {
+        cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.is_taken(ends))
+    })?;
+    let is_there = port.is_some() && pcbs(cpu).find(&ends).is_some();
+    if is_there { Err(Error::AddrInUse) } else { Ok(ends) }
 }
 
 /// What the way between `ends` says of how a connection behaves: the longest segments, the window it begins with, how

@@ -12,8 +12,7 @@ use crate::emit;
 pub use crate::emit::Look;
 use crate::pcb::Ends;
 
-/// The field of congestion notification (RFC 3168 §5), and ECT(0) in it.
-const ECN: u8 = 0b11;
+/// In the field of congestion notification (RFC 3168 §5).
 const ECT_0: u8 = 0b10;
 
 /// Sends a segment of the conversation between `ends`. One that finds no buffer is lost, as on a wire.
@@ -25,8 +24,7 @@ pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, out: &Out<'_>) {
     }
     let Some(mut pkt) = emit::payload(cpu, out.payload) else { return cpu.count(Count::TcpNoBuffer) };
     let marks = if out.may_be_marked { ECT_0 } else { 0 };
-    let look = Look { class: look.class & !ECN | marks, ..look };
-    if put_headers(&mut pkt, &header, ends, look).is_none() {
+    if put_headers(&mut pkt, &header, ends, look.with_ecn(marks)).is_none() {
         cpu.count(Count::TcpNoBuffer);
         return cpu.pool.give(pkt);
     }

@@ -4,6 +4,7 @@ use pkt::Pkt;
 use wire::Protocol;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 
+use super::emit::Look;
 use super::pcbs::{Found, Owner, Pcbs, Settled};
 use super::syncache::Half;
 use super::tcb::wait::Late;
@@ -30,7 +31,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     cpu.count(Count::TcpIn);
     match judge(cpu, &pkt) {
         Err(reason) => cpu.bury(pkt, reason),
-        Ok(_) if cpu.tcp.is_none() => reset::closed(cpu, pkt),
+        Ok(_) if cpu.tcp.is_none() => reset::closed(cpu, pkt, Look::default()),
         Ok(header) => deliver(cpu, pkt, &header),
     }
 }
@@ -62,7 +63,10 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
         None => to_listener(cpu, ends, &pkt, header),
     };
     match answer {
-        Answer::Reset => reset::closed(cpu, pkt),
+        Answer::Reset => {
+            let look = cpu.tcp.as_ref().map(|pcbs| pcbs.look(&ends)).unwrap_or_default();
+            reset::closed(cpu, pkt, look);
+        }
         Answer::Nothing | Answer::Challenge => {
             cpu.count(Count::TcpTaken);
             cpu.pool.give(pkt);

@@ -1,4 +1,4 @@
-//! Who waits for connections: listeners by port, and groups that share one.
+//! Who waits for connections, or will: listeners by port, and groups that share one.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -54,6 +54,8 @@ pub struct ListenerId {
 pub(super) struct Listener {
     pub(super) id: ListenerId,
     pub(super) listen: Listen,
+    /// It has not only its place: it takes connections.
+    pub(super) is_open: bool,
     /// Connections that stand and wait to be accepted, the first to stand first.
     pub(super) waiting: VecDeque<Id>,
 }
@@ -78,6 +80,8 @@ impl Listeners {
         Self { ports: HashMap::with_hasher(secret), count: 0, next: 0 }
     }
 
+    /// Adds one that has its place and takes no connections yet.
+    ///
     /// # Errors
     ///
     /// [`Error::AddrInUse`], [`Error::TooMany`].
@@ -91,7 +95,7 @@ impl Listeners {
         }
         self.next = self.next.wrapping_add(1);
         let id = ListenerId { port: listen.addr.port(), serial: self.next };
-        others.push(Listener { id, listen, waiting: VecDeque::new() });
+        others.push(Listener { id, listen, is_open: false, waiting: VecDeque::new() });
         self.count += 1;
         Ok(id)
     }
@@ -107,7 +111,7 @@ impl Listeners {
         let at = listeners.iter().position(|listener| listener.id == id)?;
         let Listener { listen, mut waiting, .. } = listeners.remove(at);
         self.count -= 1;
-        let is_like = |other: &&mut Listener| other.listen.bound().is_like(&listen.bound());
+        let is_like = |other: &&mut Listener| other.is_open && other.listen.bound().is_like(&listen.bound());
         for heir in listeners.iter_mut().filter(is_like) {
             while !heir.is_full()
                 && let Some(conn) = waiting.pop_front()
@@ -122,6 +126,10 @@ impl Listeners {
         Some(waiting)
     }
 
+    pub(super) fn get(&self, id: ListenerId) -> Option<&Listener> {
+        self.ports.get(&id.port)?.iter().find(|listener| listener.id == id)
+    }
+
     pub(super) fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listener> {
         self.ports.get_mut(&id.port)?.iter_mut().find(|listener| listener.id == id)
     }
@@ -129,8 +137,21 @@ impl Listeners {
     /// Who a connection between `ends` is for. Of a group, the flow's hash chooses one.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Listener> {
         let listeners = self.ports.get_mut(&ends.local_port)?;
-        let chosen = choose(listeners.iter().map(|listener| listener.listen.bound()), ends)?;
-        listeners.get_mut(chosen)
+        let open = listeners.iter().filter(|listener| listener.is_open);
+        let chosen = choose(open.map(|listener| listener.listen.bound()), ends)?;
+        listeners.iter_mut().filter(|listener| listener.is_open).nth(chosen)
+    }
+
+    /// How answers look of whoever has the place that a segment between `ends` is for, open or not.
+    pub(super) fn look(&self, ends: &Ends) -> Option<Look> {
+        let places = self.ports.get(&ends.local_port)?;
+        let chosen = choose(places.iter().map(|place| place.listen.bound()), ends)?;
+        places.get(chosen).map(|place| place.listen.look)
+    }
+
+    /// Whether somebody has a place at a port.
+    pub(super) fn is_port_taken(&self, port: u16) -> bool {
+        self.ports.contains_key(&port)
     }
 }
 

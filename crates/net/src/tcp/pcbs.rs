@@ -187,6 +187,25 @@ impl Pcbs {
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
     }
 
+    /// Whether a conversation between `ends` that begins here would be another one's, or come from a port that somebody
+    /// waits at.
+    pub(super) fn is_taken(&self, ends: &Ends) -> bool {
+        self.listeners.is_port_taken(ends.local_port) || self.find(ends).is_some()
+    }
+
+    /// How what answers a segment between `ends` looks: as whoever it is for wants it.
+    pub(super) fn look(&self, ends: &Ends) -> Look {
+        let look = match self.find(ends) {
+            Some(Found::Conn(at)) => {
+                self.tables.conns.get(at).and_then(|place| place.conn.as_ref()).map(|conn| conn.look)
+            }
+            Some(Found::Half(at)) => self.tables.halves.get(at).map(|half| half.look),
+            Some(Found::Wait(at)) => self.tables.waits.get(at).map(|wait| wait.look),
+            None => self.listeners.look(ends),
+        };
+        look.unwrap_or_default()
+    }
+
     fn enter(&mut self, ends: &Ends, found: Found) {
         let Self { secret, tables, index, .. } = self;
         index.insert(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));

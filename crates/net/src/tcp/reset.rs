@@ -7,6 +7,7 @@ use wire::Protocol;
 use wire::tcp::{Flags, Header, Options, SIGNATURE_LEN, View};
 use wire::{ip4, ip6};
 
+use super::emit::Look;
 use super::signature;
 use crate::count::Count;
 use crate::cpu::Cpu;
@@ -23,7 +24,7 @@ pub fn refuse(cpu: &mut Cpu, pkt: Pkt) {
     if let Some(segment) = segment.filter(|segment| !segment.flags.rst())
         && is_between_two_hosts(cpu, &pkt)
     {
-        answer(cpu, &pkt, &segment.reset(None), Facts::GENERATED);
+        answer(cpu, &pkt, &segment.reset(None), Look::default(), Facts::GENERATED);
     }
     cpu.bury(pkt, DropReason::FirewallReject);
 }
@@ -55,12 +56,12 @@ fn segment(pkt: &Pkt) -> Result<Segment, DropReason> {
     })
 }
 
-/// Answers a segment to a port that is closed, or of a connection that there is not.
+/// Answers a segment to a port that is closed, or of a connection that there is not, with one that looks so.
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.1
 //# An incoming segment containing a RST is
 //# discarded.  An incoming segment not containing a RST causes a RST to be sent
 //# in response.
-pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt) {
+pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, look: Look) {
     let signature = match signature::of_answer(cpu, &pkt) {
         Ok(signature) => signature,
         Err(reason) => return cpu.bury(pkt, reason),
@@ -69,7 +70,7 @@ pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt) {
         && !segment.flags.rst()
         && is_between_two_hosts(cpu, &pkt)
     {
-        answer(cpu, &pkt, &segment.reset(signature), Facts::NONE);
+        answer(cpu, &pkt, &segment.reset(signature), look.with_ecn(0), Facts::NONE);
     }
     cpu.bury(pkt, DropReason::NoPort);
 }
@@ -83,7 +84,7 @@ pub(super) fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
     !for_group && defines_one_host(cpu, from)
 }
 
-fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, facts: Facts) {
+fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, look: Look, facts: Facts) {
     let (to, from) = upper::ends(pkt);
     let mut header = *header;
     if header.options.signature.is_some()
@@ -95,7 +96,7 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, facts: Facts) {
         return cpu.count(Count::TcpResetsLimited);
     }
     let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsLimited) };
-    if put_bare(&mut reset, &header, from, to).is_none() {
+    if put_bare(&mut reset, &header, (from, to), look).is_none() {
         return cpu.pool.give(reset);
     }
     reset.outif = pkt.rcvif;
@@ -130,17 +131,21 @@ impl Segment {
 }
 
 /// Writes a segment without payload, and its network header, into an empty buffer.
-pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, from: IpAddr, to: IpAddr) -> Option<()> {
+pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, way: (IpAddr, IpAddr), look: Look) -> Option<()> {
     let segment = pkt.append(tcp.header_len()).ok()?;
     let len = u16::try_from(tcp.header_len()).ok()?;
-    match (from, to) {
+    match way {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             tcp.emit_v4(from, to, &[], segment).ok()?;
-            ip4::Header::new(from, to, Protocol::TCP, len).emit(pkt.prepend(ip4::HEADER_LEN).ok()?).ok()?;
+            let ip = ip4::Header::new(from, to, Protocol::TCP, len);
+            let ip = ip4::Header { ttl: look.hops, tos: look.class, ..ip };
+            ip.emit(pkt.prepend(ip4::HEADER_LEN).ok()?).ok()?;
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             tcp.emit_v6(from, to, &[], segment).ok()?;
-            ip6::Header::new(from, to, Protocol::TCP, len).emit(pkt.prepend(ip6::HEADER_LEN).ok()?).ok()?;
+            let ip = ip6::Header::new(from, to, Protocol::TCP, len);
+            let ip = ip6::Header { hop_limit: look.hops, traffic_class: look.class, ..ip };
+            ip.emit(pkt.prepend(ip6::HEADER_LEN).ok()?).ok()?;
         }
         _ => return None,
     }

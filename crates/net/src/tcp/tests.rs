@@ -1,5 +1,7 @@
 //! A host that speaks with itself, on one CPU and on several.
 
+mod places;
+
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 

@@ -6,13 +6,9 @@ use super::socket::{Failure, Id, Ready, Received, Settings, Socket};
 use super::table::Sockets;
 use crate::cpu::Cpu;
 use crate::icmp::is_one_host;
-use crate::output;
-use crate::pcb::{self, Bound, EPHEMERAL, Ends};
+use crate::pcb::{self, Bound, Ends, Wanted};
 use crate::sock::Error;
 use crate::tables::IfIndex;
-
-/// Ports that are tried for a socket that names none.
-const PORTS_TRIED_MAX: usize = 256;
 
 /// A socket that waits for datagrams from anybody.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +52,8 @@ pub fn bind(cpu: &mut Cpu, bind: &Bind) -> Result<Id, Error> {
         return Err(Error::AddrNotAvailable);
     }
     if addr.port() == 0 {
-        addr.set_port(free_port(cpu).ok_or(Error::AddrNotAvailable)?);
+        let is_taken = |cpu: &Cpu, port| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_port_taken(port));
+        addr.set_port(pcb::free_port(cpu, is_taken).ok_or(Error::AddrNotAvailable)?);
     }
     let bound = Bound { addr, zone, only_v6, is_shared };
     sockets(cpu).add(Socket::new(bound, None, settings))
@@ -77,34 +74,9 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
 
 fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
     let &Connect { remote, local, port, zone, settings } = connect;
-    let to = super::emit::aim(cpu, &settings, remote, zone)?;
-    let local = match local.filter(|local| !local.is_unspecified()) {
-        Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
-        Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
-        Some(local) => local,
-        None => output::source_on(cpu, remote.ip(), to).ok_or(Error::Unreachable)?.0,
-    };
-    let ends = Ends::new((local, port.unwrap_or(0)).into(), remote, to);
+    let zone = super::emit::aim(cpu, &settings, remote, zone)?;
     let is_taken = |cpu: &Cpu, ends: &Ends| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
-    if port.is_none() {
-        let local_port = pcb::port(cpu, ends, is_taken).ok_or(Error::AddrNotAvailable)?;
-        return Ok(Ends { local_port, ..ends });
-    }
-    match cpu.placement.owner(ends.flow()) {
-        owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
-        _ => Ok(ends),
-    }
-}
-
-/// A port that nobody waits at, drawn from all.
-//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
-fn free_port(cpu: &mut Cpu) -> Option<u16> {
-    let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
-    (0..PORTS_TRIED_MAX).find_map(|_| {
-        let port = EPHEMERAL.start() + u16::try_from(cpu.secret.below(count)).ok()?;
-        let is_taken = cpu.udp.as_ref().is_some_and(|sockets| sockets.is_port_taken(port));
-        (!is_taken).then_some(port)
-    })
+    pcb::ours(cpu, Wanted { remote, local, port, zone }, is_taken)
 }
 
 /// What a socket waits at.

@@ -110,7 +110,7 @@ pub(super) fn ask(
     match call.call.value {
         Call::Bind => {
             let addr = addressed(arg(call, 1)?, (ends.local.addr, ends.bind_port).into())?;
-            bind(socket, addr)
+            bind(socket, lab, addr)
         }
         Call::Listen => {
             let backlog = usize::try_from(expr::number(arg(call, 1)?)?).unwrap_or(0);
@@ -123,7 +123,7 @@ pub(super) fn ask(
             number(socket.connect(lab, sysctls, remote))
         }
         Call::Read | Call::Recv | Call::Recvfrom => receive(call, socket, lab),
-        Call::Sendto if matches!(socket.stage, Stage::Fresh) && call.args.len() > 4 => {
+        Call::Sendto if matches!(socket.stage, Stage::Fresh | Stage::Bound(_)) && call.args.len() > 4 => {
             let remote = addressed(arg(call, 4)?, (ends.remote, ends.connect_port).into())?;
             if expr::has(arg(call, 3)?, "MSG_FASTOPEN") {
                 socket.changes.push(Change::FastOpen(true));
@@ -177,12 +177,8 @@ fn socket(args: &[Expr]) -> Answer {
     Ok(Outcome::Done(Ok(Value::Socket(Box::new(socket), None))))
 }
 
-fn bind(socket: &mut Socket, addr: SocketAddr) -> Answer {
-    if socket.bound.is_some() || !matches!(socket.stage, Stage::Fresh) {
-        return failed("EINVAL");
-    }
-    socket.bound = Some(addr);
-    done(0)
+fn bind(socket: &mut Socket, lab: &mut Lab, addr: SocketAddr) -> Answer {
+    Ok(Outcome::Done(socket.bind(lab, addr).map(Value::Number)))
 }
 
 fn accept(call: &Syscall, socket: &Socket, lab: &mut Lab) -> Answer {

@@ -70,10 +70,20 @@ fn part_of_look<'a>(name: &str, look: &'a mut Look) -> Option<&'a mut u8> {
 
 /// Packets look like this from now on.
 fn show(socket: &Socket, lab: &mut Lab) -> Result<i64, Errno> {
-    let Stage::Open(cpu, id) = socket.stage else { return Ok(0) };
     let look = socket.look;
-    // One that has ended sends nothing any more.
-    lab.call(cpu, move |netisr| _ = tcp::set_look(&mut netisr.cpu, id, look));
+    match &socket.stage {
+        Stage::Fresh => {}
+        Stage::Bound(ids) | Stage::Listening(ids) => {
+            for (cpu, id) in ids.iter().copied().enumerate() {
+                lab.call(cpu, move |netisr| _ = tcp::set_place_look(&mut netisr.cpu, id, look));
+            }
+        }
+        Stage::Open(cpu, id) => {
+            let id = *id;
+            // One that has ended sends nothing any more.
+            lab.call(*cpu, move |netisr| _ = tcp::set_look(&mut netisr.cpu, id, look));
+        }
+    }
     Ok(0)
 }
 

@@ -55,6 +55,8 @@ pub(super) enum Stage {
     /// Nothing yet.
     #[default]
     Fresh,
+    /// It has a place on each CPU.
+    Bound(Vec<ListenerId>),
     /// It waits for connections on each CPU.
     Listening(Vec<ListenerId>),
     /// It has a connection, which is on this CPU.
@@ -120,7 +122,38 @@ impl Socket {
         self.look_at(lab, |_, tcb| tcb.state())
     }
 
-    /// Waits for connections.
+    /// Takes a place on each CPU.
+    pub(super) fn bind(&mut self, lab: &mut Lab, addr: SocketAddr) -> Result<i64, Errno> {
+        let Stage::Fresh = self.stage else { return Err(Errno("EINVAL")) };
+        let is_shared = ["SO_REUSEPORT", "SO_REUSEPORT_LB"].iter().any(|name| self.option(name) != 0);
+        let only_v6 = self.option("IPV6_V6ONLY") != 0;
+        let (settings, look) = (Settings::default(), self.look);
+        let mut place = Listen { addr, zone: 0, only_v6, backlog: 0, is_shared, settings, look };
+        let mut ids = Vec::new();
+        for cpu in 0..lab.cpus() {
+            let bound: Option<Result<_, Error>> = lab.call(cpu, move |netisr| {
+                let id = tcp::bind(&mut netisr.cpu, &place)?;
+                Ok((id, tcp::local(&netisr.cpu, id).unwrap_or(place.addr)))
+            });
+            match bound {
+                Some(Ok((id, addr))) => {
+                    // The first has drawn the port, if none was named.
+                    place.addr = addr;
+                    ids.push(id);
+                }
+                Some(Err(error)) => {
+                    unlisten(lab, ids);
+                    return Err(error.into());
+                }
+                None => return Err(Errno("ENOBUFS")),
+            }
+        }
+        self.bound = Some(place.addr);
+        self.stage = Stage::Bound(ids);
+        Ok(0)
+    }
+
+    /// Waits for connections; at this address, if it was bound to none.
     pub(super) fn listen(
         &mut self,
         lab: &mut Lab,
@@ -128,21 +161,14 @@ impl Socket {
         addr: SocketAddr,
         backlog: usize,
     ) -> Result<i64, Errno> {
-        let Stage::Fresh = self.stage else { return Err(Errno("EINVAL")) };
-        let is_shared = ["SO_REUSEPORT", "SO_REUSEPORT_LB"].iter().any(|name| self.option(name) != 0);
-        let only_v6 = self.option("IPV6_V6ONLY") != 0;
-        let (settings, look) = (self.settings(sysctls), self.look);
-        let listen = Listen { addr, zone: 0, only_v6, backlog, is_shared, settings, look };
-        let mut ids = Vec::new();
-        for cpu in 0..lab.cpus() {
-            match lab.call(cpu, move |netisr| tcp::listen(&mut netisr.cpu, &listen)) {
-                Some(Ok(id)) => ids.push(id),
-                Some(Err(error)) => {
-                    unlisten(lab, ids);
-                    return Err(error.into());
-                }
-                None => return Err(Errno("ENOBUFS")),
-            }
+        if let Stage::Fresh = self.stage {
+            self.bind(lab, addr)?;
+        }
+        let Stage::Bound(ids) = &self.stage else { return Err(Errno("EINVAL")) };
+        let (ids, settings) = (ids.clone(), self.settings(sysctls));
+        for (cpu, id) in ids.iter().copied().enumerate() {
+            let opened = lab.call(cpu, move |netisr| tcp::open(&mut netisr.cpu, id, backlog, settings));
+            opened.unwrap_or(Err(Error::NotFound))?;
         }
         self.stage = Stage::Listening(ids);
         Ok(0)
@@ -172,11 +198,11 @@ impl Socket {
 
     /// Connects, or says how far it has come.
     pub(super) fn connect(&mut self, lab: &mut Lab, sysctls: &Sysctls, remote: SocketAddr) -> Outcome<i64> {
-        let is_new = matches!(self.stage, Stage::Fresh);
+        let is_new = matches!(self.stage, Stage::Fresh | Stage::Bound(_));
         match self.stage {
             Stage::Listening(_) => return Outcome::fails("EOPNOTSUPP"),
             Stage::Open(..) => {}
-            Stage::Fresh => {
+            Stage::Fresh | Stage::Bound(_) => {
                 if let Err(errno) = self.begin(lab, sysctls, remote, Vec::new()) {
                     return Outcome::Done(Err(errno));
                 }
@@ -207,6 +233,10 @@ impl Socket {
         let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
         let connect = Connect { remote, local, port, zone: 0, settings, look };
         let (cpu, id, sent) = begin(lab, connect, bytes)?;
+        if let Stage::Bound(places) = &self.stage {
+            // The connection has the port now.
+            unlisten(lab, places.clone());
+        }
         self.stage = Stage::Open(cpu, id);
         Ok(sent)
     }
@@ -269,8 +299,7 @@ impl Socket {
     /// What could be done now without waiting; `None` before it has a connection.
     pub(super) fn ready(&self, lab: &mut Lab) -> Option<Ready> {
         match &self.stage {
-            Stage::Fresh => None,
-            Stage::Listening(_) => None,
+            Stage::Fresh | Stage::Bound(_) | Stage::Listening(_) => None,
             Stage::Open(cpu, id) => {
                 let id = *id;
                 lab.call(*cpu, move |netisr| tcp::ready(&netisr.cpu, id))
@@ -290,7 +319,7 @@ impl Socket {
     pub(super) fn close(self, lab: &mut Lab) {
         match self.stage {
             Stage::Fresh => {}
-            Stage::Listening(ids) => unlisten(lab, ids),
+            Stage::Bound(ids) | Stage::Listening(ids) => unlisten(lab, ids),
             Stage::Open(cpu, id) => {
                 let at_once = self.linger == Some(Duration::ZERO);
                 // A connection that has ended is known no more, which is as well.
