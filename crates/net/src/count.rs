@@ -108,7 +108,7 @@ named! {
     TcpWaitsCut = "tcp_waits_cut", "TCP connections that ended without TIME-WAIT, because as many wait as may";
     TcpHalvesTimedOut = "tcp_halves_timed_out", "SYNs that were answered, and nobody acknowledged";
     TcpChallenges = "tcp_challenges", "TCP segments answered with a challenge, as they could be forged";
-    TcpChallengesLimited = "tcp_challenges_limited", "TCP challenges not sent because of the rate limit";
+    TcpAnswersLimited = "tcp_answers_limited", "TCP challenges, and acknowledgments of what was not acceptable, not sent because a connection had sent enough of them";
     TcpNoBuffer = "tcp_no_buffer", "TCP segments not sent because no buffer was free";
     TcpNoKey = "tcp_no_key", "TCP segments not sent because they should be signed, and no key of the other end is known";
     TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";

@@ -25,8 +25,6 @@ pub struct Icmp {
     errors: Limiter,
     /// Limits resets of closed TCP ports, which are errors by another name.
     pub(crate) resets: Limiter,
-    /// Limits challenges of TCP, which anybody can provoke who knows between whom a connection is.
-    pub(crate) challenges: Limiter,
     /// Who waits for echo replies.
     pub(crate) waiters: ping::Waiters,
 }
@@ -36,7 +34,6 @@ impl Default for Icmp {
         Self {
             errors: Limiter::new(limit::ERRORS),
             resets: Limiter::new(limit::RESETS),
-            challenges: Limiter::new(limit::RESETS),
             waiters: ping::Waiters::default(),
         }
     }

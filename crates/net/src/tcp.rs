@@ -18,6 +18,7 @@ mod signature;
 mod emit;
 mod reset;
 mod fast_open;
+mod budget;
 pub mod tcb;
 pub mod settings;
 pub mod seq;

@@ -67,7 +67,7 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
             let look = cpu.tcp.as_ref().map(|pcbs| pcbs.look(&ends)).unwrap_or_default();
             reset::closed(cpu, pkt, look);
         }
-        Answer::Nothing | Answer::Challenge => {
+        Answer::Nothing | Answer::Challenge | Answer::Withheld => {
             cpu.count(Count::TcpTaken);
             cpu.pool.give(pkt);
         }
@@ -122,20 +122,20 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         Answer::Nothing => {}
         other => answer = other,
     });
-    if answer == Answer::Challenge && may_challenge(cpu, &conn.ends) {
-        conn.tcb.challenge();
-    }
+    challenge(cpu, &mut conn.tcb, answer);
     if let Some(pcbs) = &mut cpu.tcp {
         pcbs.put(conn);
     }
     answer
 }
 
-/// Whether one more challenge may be sent (RFC 5961 §7).
-fn may_challenge(cpu: &mut Cpu, ends: &Ends) -> bool {
-    let allows = cpu.icmp.challenges.allows(cpu.now, ends.remote, &mut cpu.secret);
-    cpu.count(if allows { Count::TcpChallenges } else { Count::TcpChallengesLimited });
-    allows
+/// Asks the other end whether it meant what it sent, if that is the answer, and counts those that are not sent.
+fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Answer) {
+    match answer {
+        Answer::Challenge if tcb.challenge(cpu.now) => cpu.count(Count::TcpChallenges),
+        Answer::Challenge | Answer::Withheld => cpu.count(Count::TcpAnswersLimited),
+        Answer::Nothing | Answer::Reset => {}
+    }
 }
 
 fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
@@ -154,8 +154,9 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         Answer::Nothing => {}
         other => answer = other,
     });
-    if answer == Answer::Challenge && may_challenge(cpu, &half.ends) {
-        tcb.challenge();
+    challenge(cpu, &mut tcb, answer);
+    if let Some(half) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.half_mut(at)) {
+        half.budget = tcb.budget;
     }
     match tcb.state() {
         State::Closed => remove_half(cpu, at),
@@ -204,6 +205,10 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
             let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
             let look = wait.look;
             emit::send(cpu, &ends, look, &out);
+            Answer::Nothing
+        }
+        Late::Withheld => {
+            cpu.count(Count::TcpAnswersLimited);
             Answer::Nothing
         }
         Late::Again => {

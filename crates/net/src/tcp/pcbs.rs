@@ -365,6 +365,10 @@ impl Pcbs {
         self.tables.halves.get(at)
     }
 
+    pub(super) fn half_mut(&mut self, at: u32) -> Option<&mut Half> {
+        self.tables.halves.get_mut(at)
+    }
+
     /// What is known of a half-open connection has changed.
     pub(super) fn set_half(&mut self, at: u32, half: Half, due: Instant, now: Instant) {
         if let Some(place) = self.tables.halves.get_mut(at) {

@@ -7,6 +7,7 @@
 use wire::tcp::{Flags, Header};
 
 use super::alarm::{Alarm, Wakes};
+use super::budget::Budget;
 use super::emit::Look;
 use super::settings::Settings;
 use super::tcb::{Segment, Stamps, Tcb};
@@ -29,6 +30,8 @@ pub(super) struct Half {
     at: Instant,
     /// How often it was answered.
     answers: u8,
+    /// For answers to what else comes.
+    pub(super) budget: Budget,
     alarm: Alarm,
 }
 
@@ -59,7 +62,17 @@ impl Wakes for Half {
 impl Half {
     /// Of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
     pub(super) fn new(ends: Ends, look: Look, syn: &Header, iss: u32, clock: u32, at: Instant) -> Self {
-        Self { ends, look, syn: *syn, iss, clock, at, answers: 1, alarm: Alarm::default() }
+        Self {
+            ends,
+            look,
+            syn: *syn,
+            iss,
+            clock,
+            at,
+            answers: 1,
+            budget: Budget::default(),
+            alarm: Alarm::default(),
+        }
     }
 
     /// The connection, as it was when the SYN had been answered for the last time.
@@ -72,6 +85,7 @@ impl Half {
             tcb.expire(now);
         }
         tcb.output(now, &mut |_| ());
+        tcb.budget = self.budget;
         tcb
     }
 

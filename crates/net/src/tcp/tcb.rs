@@ -22,6 +22,7 @@ pub(super) mod wait;
 
 use wire::tcp::{Flags, Header};
 
+use super::budget::Budget;
 use super::buffer::Buffer;
 use super::congestion::{Congestion, initial_window};
 use super::receive::Receive;
@@ -157,6 +158,7 @@ pub struct Tcb {
     ack: Ack,
     /// The other end is to be asked whether it meant what it sent.
     challenges: bool,
+    pub(super) budget: Budget,
     /// What came with a SYN that was sent at the same time as ours: taken when the connection stands (RFC 9293 §3.10.7.3).
     early: Box<[u8]>,
     /// Acknowledgments that are sent twice, or more often, because each says that a segment came: all that a sender
@@ -258,6 +260,7 @@ impl Tcb {
             acknowledged: Seq(0),
             ack: Ack::None,
             challenges: false,
+            budget: Budget::default(),
             early: Box::default(),
             duplicates: 0,
             rtt: Rtt::new(settings.rto, settings.initial_rto),

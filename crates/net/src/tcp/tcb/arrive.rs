@@ -16,6 +16,8 @@ pub enum Answer {
     /// An acknowledgment that asks whether the other end meant it, if there were not too many of them already
     /// (RFC 5961 §7).
     Challenge,
+    /// Nothing, for there were too many answers already.
+    Withheld,
 }
 
 /// What to do with a segment that does not go on to the next step.
@@ -34,9 +36,14 @@ impl Tcb {
         verdict.err().unwrap_or(Answer::Nothing)
     }
 
-    /// An acknowledgment that asks the other end whether it meant what it sent.
-    pub fn challenge(&mut self) {
-        self.challenges = true;
+    /// An acknowledgment that asks the other end whether it meant what it sent, unless there were too many already:
+    /// answers whether it goes out.
+    //= https://www.rfc-editor.org/rfc/rfc5961#section-7
+    //# An implementation SHOULD include an ACK throttling mechanism
+    pub fn challenge(&mut self, now: Instant) -> bool {
+        let may = self.budget.allows(now);
+        self.challenges |= may;
+        may
     }
 
     /// RFC 9293 §3.10.7.3.
@@ -119,16 +126,26 @@ impl Tcb {
                 // RFC 5961 §4.2: irrespective of the sequence number.
                 return Err(Answer::Challenge);
             }
-            if !flags.rst() {
-                self.is_again(segment);
-                self.take_late_ack(segment, now);
-                self.ack = Ack::Now;
+            if flags.rst() {
+                return Err(Answer::Nothing);
             }
-            return Err(Answer::Nothing);
+            self.is_again(segment);
+            self.take_late_ack(segment, now);
+            return self.correct(segment, now);
         }
         self.keep.hears(now);
         self.remember_stamp(segment, now);
-        self.check_expected(segment)
+        self.check_expected(segment, now)
+    }
+
+    /// Tells the other end where we are. Not for ever, if it sends nothing but where it is itself: two ends that somebody
+    /// has driven apart would never stop.
+    fn correct(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
+        if segment.payload.is_empty() && !self.budget.allows(now) {
+            return Err(Answer::Withheld);
+        }
+        self.ack = Ack::Now;
+        Err(Answer::Nothing)
     }
 
     /// What a segment acknowledges may be new though it brings nothing: two ends that have ended at once tell each other by
@@ -143,11 +160,10 @@ impl Tcb {
     }
 
     /// In TIME-WAIT nothing is expected but what has come before.
-    fn check_expected(&mut self, segment: &Segment<'_>) -> Verdict {
+    fn check_expected(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         let is_ahead = Seq(segment.header.seq) != self.receive.next();
         if self.state == State::TimeWait && is_ahead && !segment.header.flags.syn() {
-            self.ack = Ack::Now;
-            return Err(Answer::Nothing);
+            return self.correct(segment, now);
         }
         Ok(())
     }

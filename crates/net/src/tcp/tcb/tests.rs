@@ -84,8 +84,8 @@ impl Pair {
             while let Some((_, header, payload)) = self.wire[to].pop_front_if(|(at, ..)| *at <= self.now) {
                 let segment = Segment { header: &header, payload: &payload, is_marked: false };
                 match self.ends[to].arrive(&segment, self.now) {
-                    Answer::Nothing => {}
-                    Answer::Challenge => self.ends[to].challenge(),
+                    Answer::Nothing | Answer::Withheld => {}
+                    Answer::Challenge => _ = self.ends[to].challenge(self.now),
                     Answer::Reset => {
                         let reset = Header { seq: header.ack, ..self.ends[to].header(Flags::RST, Seq(0)) };
                         self.wire[1 - to].push_back((self.now + DELAY, reset, Vec::new()));

@@ -3,6 +3,7 @@
 use wire::tcp::{Flags, Header, Options};
 
 use super::super::alarm::{Alarm, Wakes};
+use super::super::budget::Budget;
 use super::super::emit::Look;
 use super::super::seq::Seq;
 use super::super::signature::UNSIGNED;
@@ -24,6 +25,7 @@ pub(in super::super) struct Wait {
     stamps: Stamps,
     lasts_ms: u32,
     until: Instant,
+    budget: Budget,
     alarm: Alarm,
 }
 
@@ -34,6 +36,8 @@ pub(in super::super) enum Late {
     Nothing,
     /// The other end sends again what was lost to it: this acknowledgment.
     Ack(Header),
+    /// The same, but there were too many of them already.
+    Withheld,
     /// The other end begins anew.
     Again,
 }
@@ -52,6 +56,7 @@ impl Default for Wait {
             stamps: Stamps::from(0),
             lasts_ms: 0,
             until: Instant::START,
+            budget: Budget::default(),
             alarm: Alarm::default(),
         }
     }
@@ -78,6 +83,7 @@ impl Wait {
             stamps: tcb.stamps,
             lasts_ms: u32::try_from((tcb.settings.msl * 2).as_millis()).unwrap_or(u32::MAX),
             until,
+            budget: tcb.budget,
             alarm: Alarm::default(),
         })
     }
@@ -104,10 +110,13 @@ impl Wait {
             self.until = now + Duration::from_millis(self.lasts_ms.into());
         }
         let has_sequence = flags.syn() || flags.fin() || !segment.payload.is_empty();
-        if has_sequence || Seq(segment.header.seq) != self.next {
-            Late::Ack(self.ack(now))
+        if !has_sequence && Seq(segment.header.seq) == self.next {
+            return Late::Nothing;
+        }
+        if segment.payload.is_empty() && !self.budget.allows(now) {
+            Late::Withheld
         } else {
-            Late::Nothing
+            Late::Ack(self.ack(now))
         }
     }
 

@@ -108,8 +108,8 @@ impl Lone {
         let (header, payload) = read(text, options);
         let segment = Segment { header: &header, payload: &payload, is_marked: false };
         match self.tcb.arrive(&segment, self.now) {
-            Answer::Nothing => {}
-            Answer::Challenge => self.tcb.challenge(),
+            Answer::Nothing | Answer::Withheld => {}
+            Answer::Challenge => _ = self.tcb.challenge(self.now),
             Answer::Reset => return vec![format!("R {}", header.ack.wrapping_sub(OURS))],
         }
         self.sends()

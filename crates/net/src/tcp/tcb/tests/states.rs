@@ -210,3 +210,61 @@ fn who_has_gone_does_not_wait_for_ever_for_the_other_end_to_go() {
         assert_eq!(end.tcb.state(), if is_released { Closed } else { FinWait2 });
     }
 }
+
+#[test]
+fn what_is_not_acceptable_and_brings_nothing_is_answered_five_times_a_second_in_each_state() {
+    for (state, next, _) in STATES.into_iter().filter(|(state, ..)| *state != SynReceived) {
+        let (behind, before) = (Where::Behind.of(state, next), next - 1);
+        let empty = format!(". {behind}:{behind}(0) ack 1");
+        for text in [empty, format!("S {behind}:{behind}(0)"), format!(". {before}:{before}(0) ack 1")] {
+            let mut end = Lone::in_state(state, Settings::default());
+            let count = |end: &mut Lone| (0..20).map(|_| end.gets(&text).len()).sum::<usize>();
+            assert_eq!(count(&mut end), 5, "{state:?} {text}");
+            end.now = end.now + Duration::from_millis(900);
+            assert_eq!(count(&mut end), 0, "{state:?} {text}");
+            end.now = end.now + Duration::from_millis(100);
+            assert_eq!(count(&mut end), 5, "{state:?} {text}");
+        }
+        // Bytes that come again are lost acknowledgments, and each is told.
+        let mut end = Lone::in_state(state, Settings::default());
+        let again = format!("P. {before}:{next}(1) ack 1");
+        assert!((0..20).all(|_| end.gets(&again).len() == 1), "{state:?}");
+    }
+}
+
+#[test]
+fn acknowledgments_of_what_was_never_sent_and_resets_in_the_window_share_one_budget() {
+    let mut end = Lone::in_state(Established, Settings::default());
+    let texts = ["R 2:2(0)", ". 1:1(0) ack 9", "S 1:1(0)", "R 3:3(0)", ". 1:1(0) ack 100"];
+    assert!(texts.iter().all(|text| end.gets(text) == [". 1:1(0) ack 1 win 65535"]));
+    assert!(texts.iter().all(|text| end.gets(text).is_empty()));
+    assert_eq!(end.tcb.state(), Established);
+}
+
+#[test]
+fn two_ends_that_were_driven_apart_soon_stop_answering_each_other() {
+    let mut pair = super::Pair::established();
+    let mut flying = Vec::new();
+    let headers = [1, 0].map(|from| {
+        let end: &Tcb = &pair.ends[from];
+        end.header(Flags::ACK, end.sent.behind())
+    });
+    for (to, header) in headers.into_iter().enumerate() {
+        let forged = Segment { header: &header, payload: b"of neither", is_marked: false };
+        assert_eq!(pair.ends[to].arrive(&forged, pair.now), Answer::Nothing);
+        let end = &pair.ends[to];
+        flying.push((1 - to, end.header(Flags::ACK, end.sent.behind())));
+    }
+    let mut answers = 0;
+    while let Some((to, header)) = flying.pop() {
+        let segment = Segment { header: &header, payload: &[], is_marked: false };
+        if pair.ends[to].arrive(&segment, pair.now) == Answer::Challenge {
+            pair.ends[to].challenge(pair.now);
+        }
+        let came = flying.len();
+        pair.ends[to].output(pair.now, &mut |out| flying.push((1 - to, out.header)));
+        answers += flying.len() - came;
+        assert!(answers < 1000, "for ever");
+    }
+    assert_eq!(answers, 10, "five of each");
+}
