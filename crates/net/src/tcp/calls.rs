@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use super::cookie;
 use super::emit::{self, Look};
 use super::input::pcbs;
-use super::listen::{Listen, ListenerId, is_address};
+use super::listen::{Listen, Listener, ListenerId, is_address};
 use super::pcbs::{Id, Owner};
 use super::settings::Settings;
 use super::tcb::{Ended, Out, Stamps, State, Tcb};
@@ -141,6 +141,17 @@ pub fn accept(cpu: &mut Cpu, listener: ListenerId) -> Result<Accepted, Error> {
     let conn = id.and_then(|id| pcbs.get_mut(id)).ok_or(Error::WouldBlock)?;
     conn.owner = Owner::Program;
     Ok(Accepted { id: conn.id, ends: conn.ends })
+}
+
+/// How many connections wait to be accepted, but never more than [`Settings::reported_max`]: who has accepted so many is
+/// told of the rest when he asks again.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn waiting(cpu: &Cpu, listener: ListenerId) -> Result<usize, Error> {
+    let listener = cpu.tcp.as_ref().and_then(|pcbs| pcbs.listeners.get(listener));
+    listener.map(Listener::reported).ok_or(Error::NotFound)
 }
 
 /// Begins a connection.

@@ -165,7 +165,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         _ if is_full => cpu.count(Count::TcpQueueFull),
         _ => {
             remove_half(cpu, at);
-            stand(cpu, &half, tcb);
+            return stand(cpu, &half, tcb);
         }
     }
     answer
@@ -182,17 +182,25 @@ fn send_now(cpu: &mut Cpu, half: &Half, tcb: &mut Tcb) {
     tcb.output(now, &mut |out| emit::send(cpu, &half.ends, half.look, out));
 }
 
-/// A connection that has come about waits to be accepted.
-fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb) {
-    let Some(pcbs) = &mut cpu.tcp else { return };
+/// A connection that has come about waits to be accepted. If nobody takes it, or there is no room for it, the other end is
+/// told: it believes that the connection stands.
+//= https://www.rfc-editor.org/rfc/rfc9293#section-3.5.2
+//# If the connection does not exist (CLOSED), then a reset is
+//# sent in response to any incoming segment except another reset.
+fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb) -> Answer {
+    let Some(pcbs) = &mut cpu.tcp else { return Answer::Reset };
     let Some(owner) = pcbs.listeners.find(&half.ends).map(|listener| Owner::Listener(listener.id)) else {
-        return;
+        return Answer::Reset;
     };
-    let Some(id) = pcbs.add(half.ends, half.look, tcb, owner) else { return cpu.count(Count::TcpTooMany) };
+    let Some(id) = pcbs.add(half.ends, half.look, tcb, owner) else {
+        cpu.count(Count::TcpTooMany);
+        return Answer::Reset;
+    };
     if let Some(listener) = pcbs.listeners.find(&half.ends) {
         listener.waiting.push_back(id);
     }
     cpu.count(Count::TcpAccepts);
+    Answer::Nothing
 }
 
 fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
@@ -283,8 +291,7 @@ fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    stand(cpu, &half, tcb);
-    Answer::Nothing
+    stand(cpu, &half, tcb)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.

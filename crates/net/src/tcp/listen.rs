@@ -25,7 +25,7 @@ pub struct Listen {
     pub zone: IfIndex,
     /// With the unspecified IPv6 address: that IPv4 connections are not for it.
     pub only_v6: bool,
-    /// Connections that may wait to be accepted, on each CPU.
+    /// Connections that may wait to be accepted, on each CPU, up to [`Settings::backlog_max`].
     pub backlog: usize,
     /// Others may wait for the same (`SO_REUSEPORT`), and share what comes.
     pub is_shared: bool,
@@ -71,7 +71,16 @@ pub(super) struct Listeners {
 impl Listener {
     /// Whether no more may wait.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= self.listen.backlog.max(1)
+        let most = self.listen.backlog.min(self.listen.settings.backlog_max);
+        self.waiting.len() >= most.max(1)
+    }
+
+    /// How many wait, as far as a program is told.
+    pub(super) fn reported(&self) -> usize {
+        match self.listen.settings.reported_max {
+            0 => self.waiting.len(),
+            most => self.waiting.len().min(most),
+        }
     }
 }
 

@@ -83,6 +83,11 @@ pub struct Settings {
     pub delayed_ack: Duration,
     /// The maximum segment lifetime: half of what TIME-WAIT lasts.
     pub msl: Duration,
+    /// The longest backlog that a listener can have (`kern.ipc.somaxconn`).
+    pub backlog_max: usize,
+    /// How many of the connections that wait for it a program is told of at once, so that it serves those that it has
+    /// before it takes more; 0: all (`kern.ipc.soavailconn` of DragonFly).
+    pub reported_max: usize,
     /// A reset anywhere in the window ends the connection, as in RFC 793. Else only at the left edge (RFC 5961 §3).
     pub insecure_rst: bool,
     /// A SYN in the window resets the connection, as in RFC 793. Else it is challenged (RFC 5961 §4).
@@ -204,6 +209,8 @@ impl Default for Settings {
             fin_wait_2: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),
             msl: Duration::from_secs(30),
+            backlog_max: 4096,
+            reported_max: 32,
             insecure_rst: false,
             insecure_syn: false,
             drop_synfin: false,

@@ -1,4 +1,4 @@
-//! Places that somebody has before he listens there, or connects from there.
+//! Places that somebody has before he listens there, or connects from there; and what waits for who listens.
 
 use super::*;
 
@@ -89,5 +89,62 @@ fn a_place_without_a_port_has_one_that_nobody_has_and_connections_come_from_a_pl
         assert_eq!(connection(host.cpu(server.0), server.1).unwrap().0.remote(), wants.addr);
         assert!(host.carry(client, server, b"here") == b"here");
         assert_eq!(connect(host.cpu(owner), &wanted), Err(Error::AddrInUse));
+    }
+}
+
+#[test]
+fn a_program_is_told_of_32_connections_that_wait_and_of_the_others_when_it_asks_again() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.backlog = 256);
+        let listener = host.listeners[0];
+        for _ in 0..50 {
+            host.connect(0);
+            host.bench.run();
+        }
+        let told = |host: &mut Host| {
+            let told = waiting(host.cpu(0), listener).unwrap();
+            (0..told).for_each(|_| assert!(host.accept().is_some()));
+            told
+        };
+        assert_eq!([told(&mut host), told(&mut host), told(&mut host)], [32, 18, 0]);
+        unlisten(host.cpu(0), listener);
+        assert_eq!(waiting(host.cpu(0), listener), Err(Error::NotFound));
+    }
+    for (most, told) in [(0, 40), (5, 5)] {
+        let change = |listen: &mut Listen| (listen.backlog, listen.settings.reported_max) = (256, most);
+        let mut host = Host::new(1, addr4(1, 1).into(), change);
+        for _ in 0..40 {
+            host.connect(0);
+            host.bench.run();
+        }
+        let listener = host.listeners[0];
+        assert_eq!(waiting(host.cpu(0), listener), Ok(told));
+    }
+}
+
+#[test]
+fn no_backlog_is_longer_than_the_longest_and_each_holds_one() {
+    for (backlog, longest, stand) in [(1000, 3, 3), (2, 3, 2), (0, 3, 1), (5, 0, 1)] {
+        let change = |listen: &mut Listen| (listen.backlog, listen.settings.backlog_max) = (backlog, longest);
+        let mut host = Host::new(1, addr4(1, 1).into(), change);
+        for _ in 0..6 {
+            host.connect(0);
+        }
+        host.bench.run();
+        assert_eq!(host.bench.counted(Count::TcpAccepts), stand);
+    }
+}
+
+#[test]
+fn who_has_begun_a_connection_that_there_is_no_room_for_is_told() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |_| ());
+        host.pair(0);
+        host.cpu(0).tcp.as_mut().unwrap().room.0 = 3;
+        let client = host.connect(0);
+        host.bench.run();
+        assert_eq!(host.bench.counted(Count::TcpTooMany), 1);
+        assert_eq!(send(host.cpu(0), client.1, b"x"), Err(Error::Reset));
+        assert!(half_open(host.cpu(0)).next().is_none());
     }
 }
