@@ -261,6 +261,34 @@ impl Sent {
         (found, again)
     }
 
+    /// Takes for lost what was sent once and has been overtaken by more than `duplicates - 1` segments of `mss` bytes, or by
+    /// so many that lie apart; answers how many bytes.
+    //= https://www.rfc-editor.org/rfc/rfc6675#section-4
+    //# The routine returns true when either DupThresh discontiguous SACKed
+    //# sequences have arrived above 'SeqNum' or more than (DupThresh - 1) *
+    //# SMSS bytes with sequence numbers greater than 'SeqNum' have been
+    //# SACKed.
+    pub fn detect_overtaken(&mut self, duplicates: u32, mss: u32) -> u32 {
+        let (mut bytes, mut apart, mut found) = (0, 0, 0);
+        let mut was_sacked = false;
+        for piece in self.pieces.iter_mut().rev() {
+            let is_sacked = piece.fate == Fate::Sacked;
+            if is_sacked {
+                bytes += piece.len();
+                apart += u32::from(!was_sacked);
+            } else if piece.fate == Fate::UnderWay
+                && !piece.is_again
+                && (apart >= duplicates || bytes > (duplicates - 1) * mss)
+            {
+                piece.fate = Fate::Lost;
+                found += piece.len();
+            }
+            was_sacked = is_sacked;
+        }
+        self.lost += found;
+        found
+    }
+
     /// Takes the first segment for lost, of `mss` bytes at the most: of a receiver that says only where it waits
     /// (RFC 6582 §3.2).
     pub fn lose_first(&mut self, mss: u32) {

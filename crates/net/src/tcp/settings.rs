@@ -62,6 +62,11 @@ pub struct Settings {
     /// When nothing is heard of the last segments for two round trips, one is sent that asks (RFC 8985 §7). FreeBSD's
     /// default stack does not.
     pub tail_loss_probe: bool,
+    /// Losses are found by when segments were sent (RFC 8985), if the other end tells which have come. Else by how many that
+    /// were sent later have.
+    pub rack: bool,
+    /// Where losses are found by counting: the more is under way, the more reordering is waited out (RFC 4653).
+    pub ncr: bool,
     /// How often something is sent again at the most.
     pub retransmissions_max: u8,
     /// How long it may take until the connection stands.
@@ -199,6 +204,8 @@ impl Default for Settings {
             initial_rto: rtt::INITIAL,
             rto: Bounds::default(),
             tail_loss_probe: true,
+            rack: true,
+            ncr: true,
             retransmissions_max: 12,
             establish_within: Duration::from_secs(75),
             keepalive: false,

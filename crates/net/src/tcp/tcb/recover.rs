@@ -7,8 +7,10 @@ use super::super::seq::Seq;
 use super::{Segment, Tcb};
 use crate::time::Instant;
 
-/// Duplicate acknowledgments that mean a loss (RFC 5681 §3.2).
+/// Duplicate acknowledgments that mean a loss (RFC 5681 §3.2), and how many it may take where reordering is waited out
+/// (DragonFly's `ncr_rxtthresh_max`).
 const DUPLICATES: u8 = 3;
+const NCR_MAX: u32 = 16;
 
 /// Losses, and what is done about them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,26 +109,44 @@ impl Tcb {
 
     /// Looks for losses, and begins to repair them.
     pub(super) fn detect_losses(&mut self, now: Instant) {
-        let at_once = self.recovery.is_on() || self.recovery.duplicates >= DUPLICATES;
-        let lost = if self.agreed.sack && self.sent.has_sacked() {
-            let smoothed = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
-            let (lost, again) = self.sent.detect(now, smoothed, at_once);
-            self.timers.reordering = again;
-            lost > 0
-        } else {
-            self.timers.reordering = None;
-            let is_third = self.recovery.duplicates == DUPLICATES && !self.recovery.is_on();
-            if is_third {
-                self.sent.lose_first(self.mss());
-            }
-            is_third
+        self.timers.reordering = None;
+        let has_lost = match (self.agreed.sack && self.sent.has_sacked(), self.settings.rack) {
+            (true, true) => self.detect_by_time(now),
+            (true, false) => self.sent.detect_overtaken(self.threshold(), self.mss()) > 0,
+            (false, _) => self.detect_by_duplicates(),
         };
-        if lost && !self.recovery.is_on() {
+        if has_lost && !self.recovery.is_on() {
             self.congestion.congested(self.sent.unacknowledged(), Sign::Loss);
             self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
             self.probe.ends();
             self.ecn.reduced = self.ecn.is_on;
         }
+    }
+
+    fn detect_by_time(&mut self, now: Instant) -> bool {
+        let at_once = self.recovery.is_on() || self.recovery.duplicates >= DUPLICATES;
+        let smoothed = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
+        let (lost, again) = self.sent.detect(now, smoothed, at_once);
+        self.timers.reordering = again;
+        lost > 0
+    }
+
+    fn detect_by_duplicates(&mut self) -> bool {
+        let is_third = self.recovery.duplicates == DUPLICATES && !self.recovery.is_on();
+        if is_third {
+            self.sent.lose_first(self.mss());
+        }
+        is_third
+    }
+
+    /// How many segments must have overtaken one that is lost: as many as are half of what is under way, so that a network
+    /// that reorders within half a round trip is not taken for one that loses (`DupThresh` of RFC 4653 with `LT_F` = 1/2,
+    /// one new segment for each that has left: Aggressive Limited Transmit). That more is sent meanwhile follows from the
+    /// window, which counts what is in the network; so what is acknowledged at last lets no burst out either.
+    //= https://www.rfc-editor.org/rfc/rfc4653#section-3.1
+    fn threshold(&self) -> u32 {
+        let half = self.sent.unacknowledged() / 2 / self.mss().max(1);
+        if self.settings.ncr { half.clamp(DUPLICATES.into(), NCR_MAX) } else { DUPLICATES.into() }
     }
 
     /// The first byte that is not acknowledged has moved on from `was`.

@@ -92,3 +92,76 @@ fn each_of_the_first_two_duplicates_lets_a_new_segment_out_and_the_third_repairs
         assert_eq!(third[0], ". 1:1461(1460) ack 1 win 65535", "{sack}");
     }
 }
+
+/// An end without RACK that has sent `segments` of 1000 bytes, all in one round trip.
+fn counting(segments: u32, settings: Settings) -> Lone {
+    let settings = Settings { rack: false, tail_loss_probe: false, mss_max: 1000, ..settings };
+    let settings = Settings { initial_segments: segments, send_buffer: 1 << 20, nodelay: true, ..settings };
+    let mut end = Lone::connects(settings);
+    let options = Options { mss: Some(1000), sack_permitted: true, window_scale: Some(6), ..Options::NONE };
+    end.gets_with("S. 0:0(0) ack 1", options);
+    end.tcb.send(&bytes(200_000));
+    assert_eq!(end.sends().len(), segments as usize);
+    end
+}
+
+/// The other end has what stands between two bytes of ours, behind a gap.
+fn has(end: &mut Lone, left: u32, right: u32) -> Vec<String> {
+    let mut options = Options::NONE;
+    options.sack.push(SackBlock { left: OURS + left, right: OURS + right });
+    end.gets_with(". 1:1(0) ack 1", options)
+}
+
+/// How many segments overtake the first until it is sent again; each lets another out.
+fn overtaken(segments: u32, settings: Settings) -> u32 {
+    let mut end = counting(segments, settings);
+    let window = end.tcb.info().snd_cwnd;
+    for count in 1..segments {
+        let sent = has(&mut end, 1001, 1001 + count * 1000);
+        if end.tcb.info().recovers {
+            assert!(sent[0].contains(" 1:1001(1000)"), "{sent:?}");
+            return count;
+        }
+        assert_eq!((sent.len(), end.tcb.info().snd_cwnd), (1, window), "extended limited transmit");
+    }
+    panic!("never");
+}
+
+#[test]
+fn with_more_under_way_more_reordering_is_waited_out_up_to_sixteen_segments() {
+    let ncr = Settings::default();
+    assert_eq!(overtaken(4, ncr), 3);
+    // Each that is overtaken lets a new one out, so that there is more under way each time.
+    assert_eq!(overtaken(10, ncr), 8);
+    assert_eq!(overtaken(20, ncr), 16);
+    assert_eq!(overtaken(30, ncr), 16);
+    assert_eq!(overtaken(30, Settings { ncr: false, ..ncr }), 3);
+}
+
+#[test]
+fn three_gaps_are_as_good_as_three_segments_and_what_was_sent_again_is_not_lost_again() {
+    let settings = Settings { ncr: false, ..Settings::default() };
+    let mut end = counting(12, settings);
+    let mut sent = Vec::new();
+    for at in [2001, 4001, 6001] {
+        assert!(!end.tcb.info().recovers);
+        sent = has(&mut end, at, at + 100);
+    }
+    let again = |sent: &[String]| sent.iter().filter(|text| text.contains(" 1:1001(1000)")).count();
+    assert_eq!((end.tcb.info().recovers, again(&sent)), (true, 1));
+    assert_eq!(again(&has(&mut end, 7001, 11_001)), 0);
+}
+
+#[test]
+fn what_comes_late_but_comes_costs_no_window_where_reordering_is_waited_out() {
+    for (ncr, is_reduced) in [(true, false), (false, true)] {
+        let mut end = counting(20, Settings { ncr, ..Settings::default() });
+        let window = end.tcb.info().snd_cwnd;
+        for count in 1..8 {
+            has(&mut end, 1001, 1001 + count * 1000);
+        }
+        end.gets(". 1:1(0) ack 9001");
+        let info = end.tcb.info();
+        assert_eq!((info.snd_cwnd < window, info.tally.retransmitted > 0), (is_reduced, is_reduced));
+    }
+}
