@@ -86,7 +86,8 @@ impl Rtt {
     pub fn rto(&self) -> Duration {
         let Bounds { slop, min, max } = self.bounds;
         let is_first = self.measured.is_none() && self.backoffs == 0;
-        let rto = self.rto.saturating_mul(1 << self.backoffs.min(BACKOFFS_MAX));
+        // Doubled from the least: a short path is given up as late as others (RFC 9293 §3.8.3: after 100 s at least).
+        let rto = self.rto.max(min).saturating_mul(1 << self.backoffs.min(BACKOFFS_MAX));
         let rto = if is_first { rto } else { rto.saturating_add(slop) };
         rto.clamp(min.min(max), max)
     }
@@ -195,6 +196,14 @@ mod tests {
         assert_eq!(rtt.rto(), MS(64_000));
         rtt.answered();
         assert_eq!((rtt.rto(), rtt.backoffs()), (MS(1000), 0));
+    }
+
+    #[test]
+    fn a_short_path_is_given_up_no_sooner_than_a_long_one() {
+        let mut rtt = Rtt::new(Bounds::default(), INITIAL);
+        rtt.measure(Duration::from_micros(50));
+        let all: Duration = (0..=12).map(|_| (rtt.rto(), rtt.back_off()).0).sum();
+        assert!(all > Duration::from_secs(100), "{all:?}");
     }
 
     #[test]
