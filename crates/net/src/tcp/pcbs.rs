@@ -15,7 +15,7 @@ use super::signature::Keys;
 use super::syncache::Half;
 use super::tcb::wait::Wait;
 use super::tcb::{State, Tcb};
-use crate::grow::index::Index;
+use crate::grow::index::{self, Index};
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
 use crate::secret::Secret;
@@ -178,6 +178,17 @@ impl Pcbs {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Bytes that connections, their buffers and what finds them take; those of the alarms are always the same.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let Tables { conns, halves, waits } = &self.tables;
+        let numbers = (0..conns.end()).filter_map(|at| u32::try_from(at).ok());
+        let standing = numbers.filter_map(|at| conns.get(at)?.conn.as_deref());
+        let standing: usize = standing.map(|conn| size_of::<Conn>() + conn.tcb.memory()).sum();
+        let records = halves.places() * size_of::<Half>() + waits.places() * size_of::<Wait>();
+        standing + records + conns.places() * size_of::<Place>() + self.index.places() * index::BUCKET
     }
 
     /// What there is between `ends`.

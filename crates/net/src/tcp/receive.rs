@@ -65,6 +65,12 @@ impl Receive {
         self.next
     }
 
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.bytes.memory() + self.blocks.capacity() * size_of::<Block>()
+    }
+
     /// Bytes that can be read.
     #[must_use]
     pub fn readable(&self) -> usize {

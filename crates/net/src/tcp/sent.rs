@@ -106,6 +106,12 @@ impl Sent {
         self.sacked > 0
     }
 
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.pieces.capacity() * size_of::<Piece>()
+    }
+
     /// Bytes that are taken for lost.
     #[must_use]
     pub fn lost(&self) -> u32 {

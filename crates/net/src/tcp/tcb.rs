@@ -166,7 +166,12 @@ pub struct Tcb {
     duplicates: u8,
 
     rtt: Rtt,
+    /// Timeouts since something was heard of what is under way.
+    vain: u8,
     congestion: Congestion,
+    /// The congestion window was what held us back when something was sent last. Acknowledgments that come together all
+    /// count: of the room that the first of them makes, nothing is used yet when the second is looked at.
+    is_held_back: bool,
     recovery: Recovery,
     probe: Probe,
     timers: Timers,
@@ -264,11 +269,13 @@ impl Tcb {
             early: Box::default(),
             duplicates: 0,
             rtt: Rtt::new(settings.rto, settings.initial_rto),
+            vain: 0,
             congestion: Congestion::new(
                 settings.algorithm,
                 mss,
                 initial_window(mss, settings.initial_segments, false),
             ),
+            is_held_back: false,
             recovery: Recovery::default(),
             probe: Probe::default(),
             timers: Timers::default(),
@@ -291,6 +298,12 @@ impl Tcb {
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.ended
+    }
+
+    /// Bytes of memory that its buffers, and what is known of what is under way, take.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.outgoing.memory() + self.receive.memory() + self.sent.memory()
     }
 
     /// Bytes that can be read.

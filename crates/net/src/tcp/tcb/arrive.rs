@@ -110,10 +110,18 @@ impl Tcb {
         let is_repeated_syn = self.state == State::SynReceived
             && flags.syn()
             && !flags.ack()
+            && !flags.rst()
             && Seq(segment.header.seq) + 1 == self.receive.next();
         if is_repeated_syn {
             // The answer to it was lost.
             self.sent.lose_all();
+            return Err(Answer::Nothing);
+        }
+        //= https://www.rfc-editor.org/rfc/rfc7323#section-3.2
+        //# If a non-<RST> segment is received without an
+        //# expected TSopt, a TCP SHOULD silently drop the segment.
+        let is_unstamped = self.agreed.timestamps && segment.header.options.timestamps.is_none();
+        if is_unstamped && !flags.rst() && !flags.syn() {
             return Err(Answer::Nothing);
         }
         //= https://www.rfc-editor.org/rfc/rfc7323#section-5.3
@@ -146,6 +154,14 @@ impl Tcb {
         }
         self.ack = Ack::Now;
         Err(Answer::Nothing)
+    }
+
+    /// What is not just the next piece is acknowledged at once. But where our end of the stream is sent again with each
+    /// acknowledgment, two ends can make war with nothing else.
+    fn acknowledge_oddity(&mut self, segment: &Segment<'_>, now: Instant) {
+        if !segment.payload.is_empty() || self.budget.allows(now) {
+            self.ack = Ack::Now;
+        }
     }
 
     /// What a segment acknowledges may be new though it brings nothing: two ends that have ended at once tell each other by
@@ -300,15 +316,30 @@ impl Tcb {
         self.outgoing.forget(bytes as usize);
         self.doubt = self.doubt.filter(|_| heard.acknowledged == 0);
         self.tally.bytes_acknowledged += u64::from(bytes);
+        if heard.acknowledged > 0 {
+            self.vain = 0;
+        }
         if self.ecn.is_on && segment.header.flags.contains(Flags::ECE) && heard.acknowledged > 0 {
             self.was_marked();
         }
         self.widen(segment);
+        self.is_shut_out();
         if fin_arrived {
             self.fin_was_acknowledged(now);
         }
         if self.state != State::TimeWait {
             self.set_timers(heard.acknowledged > 0, now);
+        }
+    }
+
+    /// Who says that there is no room still says something. But who has gone does not wait for room without end.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6.1
+    //# As long as the receiving TCP peer continues to send
+    //# acknowledgments in response to the probe segments, the sending TCP
+    //# peer MUST allow the connection to stay open (MUST-37).
+    fn is_shut_out(&mut self) {
+        if !self.right_edge.is_after(self.sent.first()) && !self.is_released {
+            self.vain = 0;
         }
     }
 
@@ -329,6 +360,7 @@ impl Tcb {
         self.state = State::Established;
         self.timers.establish = None;
         self.timers.retransmit = None;
+        self.vain = 0;
         self.keep.hears(now);
         self.round_buffers();
         self.begin_window(syn_was_lost);
@@ -375,7 +407,7 @@ impl Tcb {
             matches!(self.state, State::SynReceived | State::Established | State::FinWait1 | State::FinWait2);
         if !takes {
             // The other end has ended its stream: this is the end again, or nonsense.
-            self.ack = Ack::Now;
+            self.acknowledge_oddity(segment, now);
             if self.state == State::TimeWait {
                 self.wait(now);
             }
@@ -393,7 +425,7 @@ impl Tcb {
         let bytes = &segment.payload[..segment.payload.len().min(room)];
         let is_whole = bytes.len() == segment.payload.len();
         let Ok(arrived) = self.receive.arrive(seq, bytes, flags.fin() && is_whole) else {
-            self.ack = Ack::Now;
+            self.acknowledge_oddity(segment, now);
             return Ok(());
         };
         //= https://www.rfc-editor.org/rfc/rfc5681#section-4.2
@@ -406,8 +438,11 @@ impl Tcb {
             self.duplicates = self.duplicates.saturating_add(1);
         }
         let is_second = self.ack == Ack::Delayed;
-        let at_once = arrived.is_odd || arrived.finished || is_second || !is_whole;
-        self.ack = self.ack.max(if at_once { Ack::Now } else { Ack::Delayed });
+        let at_once = arrived.finished || is_second || !is_whole;
+        match arrived.is_odd && !arrived.finished {
+            true => self.acknowledge_oddity(segment, now),
+            false => self.ack = self.ack.max(if at_once { Ack::Now } else { Ack::Delayed }),
+        }
         if arrived.finished {
             self.other_end_ended(now);
         }

@@ -27,6 +27,7 @@ impl Tcb {
         while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
             self.send_piece(start, end, now, wire);
         }
+        self.is_held_back = self.sent.unacknowledged().saturating_add(self.mss()) >= self.congestion.window();
         if core::mem::take(&mut self.challenges) {
             self.send_bare(self.sent.behind(), now, wire);
         }

@@ -55,7 +55,6 @@ impl Tcb {
     /// and no new window.
     pub(super) fn heard(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) -> Heard {
         let was = self.sent.first();
-        let limited = self.sent.unacknowledged().saturating_add(self.mss()) >= self.congestion.window();
         let options = &segment.header.options;
         let blocks = if self.agreed.sack { options.sack.as_slice() } else { &[] };
         let heard = self.sent.acknowledge(Seq(segment.header.ack), blocks, now);
@@ -70,7 +69,7 @@ impl Tcb {
             self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
         }
         self.detect_losses(now);
-        if limited {
+        if self.is_held_back {
             self.grow(heard.acknowledged, now);
         }
         heard

@@ -1,6 +1,7 @@
 mod change;
 mod congestion;
 mod error;
+mod flags;
 mod info;
 mod lone;
 mod open;

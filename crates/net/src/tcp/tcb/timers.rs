@@ -83,9 +83,10 @@ impl Tcb {
 
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
     fn time_out(&mut self) {
-        if self.rtt.backoffs() >= self.settings.retransmissions_max {
+        if self.vain >= self.settings.retransmissions_max {
             return self.give_up(self.silence());
         }
+        self.vain += 1;
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();
         self.open_plainly();

@@ -7,7 +7,7 @@ use wire::tcp::{Cookie, Options};
 
 /// Our initial sequence number, and the other end's.
 pub(super) const OURS: u32 = 1000;
-const THEIRS: u32 = u32::MAX - 10;
+pub(super) const THEIRS: u32 = u32::MAX - 10;
 
 /// One end, and what it has sent.
 pub(super) struct Lone {
