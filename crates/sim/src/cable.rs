@@ -3,6 +3,7 @@
 use net::time::{Duration, Instant};
 
 use crate::frame::Frame;
+use crate::meddle::Meddler;
 use crate::pcap::Tape;
 use crate::random::Random;
 
@@ -33,6 +34,8 @@ pub struct Cable {
     pub tape: Tape,
     /// What happened on it.
     pub counts: Counts,
+    /// Who changes segments and datagrams on their way, if anybody.
+    pub meddler: Option<Meddler>,
     random: Random,
 }
 
@@ -87,11 +90,14 @@ impl Cable {
     /// A cable whose accidents follow from `random`.
     #[must_use]
     pub fn new(spec: Spec, random: Random) -> Self {
-        Self { spec, tape: Tape::default(), counts: Counts::default(), random }
+        Self { spec, tape: Tape::default(), counts: Counts::default(), meddler: None, random }
     }
 
     /// Takes a frame that is sent at `now`; answers what arrives, and when.
-    pub fn carry(&mut self, now: Instant, frame: Frame) -> Vec<(Instant, Frame)> {
+    pub fn carry(&mut self, now: Instant, mut frame: Frame) -> Vec<(Instant, Frame)> {
+        if let Some(meddler) = &mut self.meddler {
+            meddler.pass(&mut frame.bytes);
+        }
         self.tape.record(now, &frame.bytes);
         self.counts.sent += 1;
         if frame.packet_len() > self.spec.mtu as usize {

@@ -18,6 +18,8 @@ pub mod cable;
 pub mod craft;
 pub mod drill;
 pub mod frame;
+pub mod fuzz_bodies;
+pub mod meddle;
 pub mod mutate;
 pub mod pcap;
 pub mod plan;

@@ -128,6 +128,10 @@ pub enum What {
         flags: u8,
         /// Bytes of its payload.
         len: usize,
+        /// Sequence number, and acknowledgment.
+        numbers: [u32; 2],
+        /// Window, not scaled.
+        window: u16,
     },
     /// Something else: IP protocol.
     Other(u8),

@@ -166,8 +166,9 @@ impl Station {
         if !intact {
             return self.complain(format!("TCP checksum from {}", from.src));
         }
-        let (ports, flags) = ([view.src_port(), view.dst_port()], view.flags().0);
-        self.hear(from.src, from.dst, from.ttl, What::Tcp { ports, flags, len: view.payload().len() });
+        let (ports, numbers) = ([view.src_port(), view.dst_port()], [view.seq(), view.ack()]);
+        let (flags, window, len) = (view.flags().0, view.window(), view.payload().len());
+        self.hear(from.src, from.dst, from.ttl, What::Tcp { ports, flags, len, numbers, window });
     }
 
     fn icmp(&mut self, from: Envelope, message: &[u8]) {

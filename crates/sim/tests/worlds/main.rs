@@ -17,3 +17,5 @@ mod queues;
 mod floods;
 mod connections;
 mod sockets;
+mod attacks;
+mod meddled;

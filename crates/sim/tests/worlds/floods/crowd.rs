@@ -138,7 +138,7 @@ impl Crowd {
 
     fn speak_as_server(&mut self, world: &mut World, b: StationId) {
         for heard in core::mem::take(&mut world.at(b).heard) {
-            let What::Tcp { ports: [from, to], flags, len } = heard.what else { continue };
+            let What::Tcp { ports: [from, to], flags, len, .. } = heard.what else { continue };
             let (flags, is_long) = (Flags(flags), to == LONG);
             if to == SILENT {
                 self.silent.push((heard.from, from));

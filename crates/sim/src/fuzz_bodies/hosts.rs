@@ -1,0 +1,205 @@
+//! Two hosts, and somebody on the cable between them who changes what they say.
+
+use core::sync::atomic::Ordering;
+
+use net::cpu::Cpu;
+use net::tcp::settings::Settings;
+use net::tcp::{self, Connect, Id, Listen, ListenerId, Look};
+use net::time::Duration;
+use net::udp;
+
+use super::Bytes;
+use crate::cable;
+use crate::host::{Port, Spec};
+use crate::meddle::Meddler;
+use crate::mem::Rss;
+use crate::plan::Family;
+use crate::world::{CableId, HostId, World};
+
+const MS: Duration = Duration::from_millis(1);
+/// Addresses are tried before.
+const BOOT: Duration = Duration::from_secs(12);
+/// As long as something is sent again and again to who does not answer, and TIME-WAIT.
+const DIE_OUT: Duration = Duration::from_secs(16 * 60);
+/// What empty tables of one CPU keep.
+const MEMORY_AT_REST: usize = 256 << 10;
+const CPUS: u16 = 2;
+/// Both hosts send back what comes here.
+const ECHO: u16 = 7;
+/// Connections that are begun, most of which do not live long; and milliseconds from one to the next.
+const CONNECTIONS: usize = 300;
+const ROUNDS: usize = 3;
+
+/// Connections and datagrams go between two hosts while somebody changes them as `data` says, and then as chance does.
+/// Nothing comes of it but counted drops: the hosts still speak with each other afterwards, and when all has ended nothing is
+/// left. Answers how many packets were changed.
+pub fn hosts(data: &[u8]) -> u64 {
+    let mut bytes = Bytes { rest: data };
+    let mut two = Two::new(u64::from(bytes.word()));
+    let odds = 16 + bytes.byte() % 64;
+    let random = two.world.random().fork();
+    two.world.on(two.cable).meddler = Some(Meddler::new(bytes.rest, random, odds));
+    for number in 0..CONNECTIONS {
+        two.connect(number);
+        two.rounds(ROUNDS);
+    }
+    let meddler = two.world.on(two.cable).meddler.take();
+    two.talk();
+    two.end();
+    meddler.map_or(0, |meddler| meddler.changed)
+}
+
+/// Two hosts, and what their programs hold.
+struct Two {
+    world: World,
+    cable: CableId,
+    hosts: [HostId; 2],
+    listeners: Vec<(usize, usize, ListenerId)>,
+    sockets: Vec<(usize, usize, udp::Id)>,
+    held: Vec<Held>,
+}
+
+/// A connection, the host and the CPU where it is, and whether its program sends back what comes.
+struct Held {
+    host: usize,
+    at: usize,
+    id: Id,
+    echoes: bool,
+}
+
+impl Two {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new("meddled", seed);
+        (world.allow.nonsense, world.allow.loss, world.allow.disorder) = (true, true, true);
+        let cable = world.cable(cable::Spec::default());
+        let hosts = [1, 2].map(|number| {
+            let port = Port::new(cable, 1, number).rings(CPUS.into(), Rss::Right);
+            world.host(Spec::host(&format!("host{number}")).cpus(CPUS).port(port))
+        });
+        world.run_for(BOOT);
+        let mut two = Self { world, cable, hosts, listeners: vec![], sockets: vec![], held: vec![] };
+        for (host, at) in [0, 1].into_iter().flat_map(|host| (0..usize::from(CPUS)).map(move |at| (host, at)))
+        {
+            two.wait_on(host, at);
+        }
+        two
+    }
+
+    /// Does something on a CPU of a host, which then turns.
+    fn on<R>(&mut self, host: usize, at: usize, what: impl FnOnce(&mut Cpu) -> R) -> R {
+        let now = self.world.now();
+        let cpu = &mut self.world.of(self.hosts[host]).cpus[at];
+        cpu.netisr.cpu.now = now;
+        let done = what(&mut cpu.netisr.cpu);
+        cpu.bell.store(true, Ordering::Relaxed);
+        done
+    }
+
+    fn wait_on(&mut self, host: usize, at: usize) {
+        let (addr, settings, look) = (([0_u16; 8], ECHO).into(), Settings::default(), Look::default());
+        let listen = Listen { addr, zone: 0, only_v6: false, backlog: 64, is_shared: false, settings, look };
+        let listener = self.on(host, at, |cpu| tcp::listen(cpu, &listen));
+        self.listeners.extend(listener.map(|listener| (host, at, listener)));
+        let settings = udp::Settings::default();
+        let bind = udp::Bind { addr, zone: 0, only_v6: false, is_shared: false, settings };
+        let socket = self.on(host, at, |cpu| udp::bind(cpu, &bind));
+        self.sockets.extend(socket.map(|socket| (host, at, socket)));
+    }
+
+    /// A connection from one host to the other, with something to carry.
+    fn connect(&mut self, number: usize) {
+        let (host, at) = (number % 2, number / 2 % usize::from(CPUS));
+        let peer = if host == 0 { 2 } else { 1 };
+        let remote = (Family::BOTH[number / 4 % 2].addr(1, peer), ECHO).into();
+        let (settings, look) = (Settings { keepalive: true, ..Settings::default() }, Look::default());
+        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+        if let Ok(id) = self.on(host, at, |cpu| tcp::connect(cpu, &wanted)) {
+            self.held.push(Held { host, at, id, echoes: false });
+        }
+        let (sender, _, socket) = self.sockets[host * usize::from(CPUS) + at];
+        for _ in 0..8 {
+            // Whom nothing can be sent to gets nothing.
+            _ = self.on(sender, at, |cpu| udp::send_to(cpu, socket, remote, b"and back"));
+        }
+    }
+
+    fn rounds(&mut self, count: usize) {
+        for _ in 0..count {
+            self.world.run_for(MS);
+            self.serve();
+        }
+    }
+
+    fn serve(&mut self) {
+        for (host, at, listener) in self.listeners.clone() {
+            while let Ok(accepted) = self.on(host, at, |cpu| tcp::accept(cpu, listener)) {
+                self.held.push(Held { host, at, id: accepted.id, echoes: true });
+            }
+        }
+        let held = core::mem::take(&mut self.held);
+        self.held = held.into_iter().filter(|held| self.goes_on(held)).collect();
+        for (host, at, socket) in self.sockets.clone() {
+            let mut into = [0; 64];
+            while let Ok(got) = self.on(host, at, |cpu| udp::recv(cpu, socket, &mut into)) {
+                // An answer to an answer has another length, and is none.
+                if got.len == 8 {
+                    _ = self.on(host, at, |cpu| udp::send_to(cpu, socket, got.from, b"back"));
+                }
+            }
+        }
+    }
+
+    /// One program's part; whether it goes on with its connection.
+    fn goes_on(&mut self, held: &Held) -> bool {
+        let mut into = [0; 2000];
+        let id = held.id;
+        let read = self.on(held.host, held.at, |cpu| tcp::read(cpu, id, &mut into));
+        let bytes = match (held.echoes, read) {
+            (true, Ok(count @ 1..)) => &into[..count],
+            (_, Ok(0)) => return self.on(held.host, held.at, |cpu| tcp::close(cpu, id)).is_err(),
+            (false, _) => &into[..500],
+            (true, _) => &[],
+        };
+        _ = self.on(held.host, held.at, |cpu| tcp::send(cpu, id, bytes));
+        let ended = self.on(held.host, held.at, |cpu| tcp::ready(cpu, id).ended);
+        !ended || self.on(held.host, held.at, |cpu| tcp::close(cpu, id)).is_err()
+    }
+
+    /// Now that nobody meddles, a connection carries bytes there and back.
+    fn talk(&mut self) {
+        // What the lies have filled, empties.
+        self.rounds(3000);
+        for family in Family::BOTH {
+            let (settings, look) = (Settings::default(), Look::default());
+            let remote = (family.addr(1, 2), ECHO).into();
+            let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+            let id = self.on(0, 0, |cpu| tcp::connect(cpu, &wanted));
+            self.rounds(20);
+            let came = id.and_then(|id| {
+                self.on(0, 0, |cpu| tcp::send(cpu, id, b"hello"))?;
+                self.rounds(60);
+                let came = self.on(0, 0, |cpu| tcp::read(cpu, id, &mut [0; 9]))?;
+                self.on(0, 0, |cpu| tcp::close(cpu, id)).map(|()| came)
+            });
+            assert_eq!(came, Ok(5), "{family:?}\n{}", self.world.drops());
+        }
+    }
+
+    /// All programs go, and nothing is left.
+    fn end(mut self) {
+        for Held { host, at, id, .. } in core::mem::take(&mut self.held) {
+            // It may have ended already.
+            _ = self.on(host, at, |cpu| tcp::close(cpu, id));
+        }
+        self.world.run_for(DIE_OUT);
+        for host in self.hosts {
+            let host = self.world.of(host);
+            for pcbs in host.cpus.iter().filter_map(|cpu| cpu.netisr.cpu.tcp.as_ref()) {
+                assert_eq!(pcbs.len(), 0, "connections are left");
+                assert!(pcbs.memory() <= MEMORY_AT_REST, "{} bytes are left", pcbs.memory());
+            }
+            assert_eq!(host.outstanding(), 0, "buffers are left");
+        }
+        self.world.finish();
+    }
+}

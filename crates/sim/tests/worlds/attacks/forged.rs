@@ -1,0 +1,255 @@
+//! Attacks by who is not on the way, and guesses.
+
+use net::count::Count;
+use net::tcp::{self, Id};
+use sim::craft::{self, Ip};
+use sim::plan::Family;
+use sim::station::What;
+use wire::tcp::{Flags, Header, Options};
+use wire::{icmp4, icmp6};
+
+use super::*;
+
+/// The host's end of the only connection.
+fn held(siege: &Siege) -> (usize, Id) {
+    (siege.held[0].0, siege.held[0].2)
+}
+
+fn state(siege: &mut Siege) -> Option<tcp::tcb::State> {
+    let (at, id) = held(siege);
+    siege.on(at, |cpu| tcp::connection(cpu, id).map(|(_, tcb)| tcb.state()))
+}
+
+/// The connection stands, and bytes go both ways on it.
+fn works(siege: &mut Siege, hand: &mut Hand) {
+    let got = siege.ask(&hand.header(Flags::ACK | Flags::PSH), b"still?");
+    assert_eq!(got.iter().map(|got| got.len).sum::<usize>(), 6, "{got:?}");
+    (hand.seq, hand.ack) = (hand.seq + 6, hand.ack.wrapping_add(6));
+    siege.send(&hand.header(Flags::ACK), &[]);
+    siege.run_for(50 * MS);
+}
+
+#[test]
+fn resets_and_syns_that_are_guessed_end_nothing() {
+    for family in Family::BOTH {
+        let mut siege = Siege::new("blind", family);
+        let mut hand = siege.open(ECHO);
+        for step in 1..2000_u32 {
+            let seq = hand.seq.wrapping_add(step.wrapping_mul(2_147_479));
+            siege.send(&Header { seq, ..hand.header(Flags::RST) }, &[]);
+            siege.send(&Header { seq, ..hand.header(Flags::RST | Flags::ACK) }, &[]);
+            siege.send(&Header { seq, ..hand.header(Flags::SYN) }, &[]);
+            if step % 50 == 0 {
+                siege.run_for(MS);
+            }
+        }
+        assert_eq!(state(&mut siege), Some(tcp::tcb::State::Established));
+        let challenges = siege.heard().len();
+        assert!(challenges < 300, "{challenges} challenges");
+        siege.run_for(2 * SECOND);
+        works(&mut siege, &mut hand);
+        // The right number ends it at once.
+        siege.ask(&hand.header(Flags::RST), &[]);
+        assert!(siege.held.is_empty());
+        siege.end();
+    }
+}
+
+#[test]
+fn data_with_an_acknowledgment_that_is_guessed_is_not_taken() {
+    for family in Family::BOTH {
+        let mut siege = Siege::new("blind_data", family);
+        let mut hand = siege.open(ECHO);
+        // The window was never wider than 65,535 bytes: older than that, or never sent, is discarded (RFC 5961 §5.2).
+        for ack in [hand.ack.wrapping_add(1), hand.ack.wrapping_sub(70_000), hand.ack.wrapping_add(1 << 31)] {
+            let got = siege.ask(&Header { ack, ..hand.header(Flags::ACK) }, b"forged");
+            assert_eq!((got.len(), got[0].len, got[0].ack), (1, 0, hand.seq), "a challenge");
+        }
+        works(&mut siege, &mut hand);
+        siege.end();
+    }
+}
+
+/// How many challenges one end of two hears must not tell what is sent to the other (CVE-2016-5696).
+#[test]
+fn challenges_to_one_say_nothing_of_challenges_to_another() {
+    for family in Family::BOTH {
+        let mut heard = [false, true].map(|others_too| {
+            let mut siege = Siege::new("challenges", family);
+            let (hand, other) = (siege.open(ECHO), siege.open(ECHO));
+            siege.heard();
+            for _ in 0..(if others_too { 200 } else { 0 }) {
+                // Of another host: it is another account.
+                let [to, _] = siege.addrs();
+                let from = siege.family.addr(1, 3);
+                let header = Header { seq: other.seq + 5, ..other.header(Flags::RST) };
+                siege.throw(&craft::tcp(Ip::new(from, to), &header, &[]));
+            }
+            for _ in 0..50 {
+                siege.send(&Header { seq: hand.seq + 5, ..hand.header(Flags::RST) }, &[]);
+                siege.run_for(20 * MS);
+            }
+            let count = siege.heard().iter().filter(|got| got.ports == hand.ports).count();
+            siege.end();
+            count
+        });
+        heard.sort_unstable();
+        // Five in this second, whatever the other connection is asked.
+        assert_eq!(heard, [5, 5]);
+    }
+}
+
+#[test]
+fn errors_of_icmp_whose_quote_is_guessed_are_not_believed_and_none_makes_segments_tiny() {
+    for family in Family::BOTH {
+        let mut siege = Siege::new("icmp_lies", family);
+        let mut hand = siege.open(ECHO);
+        // A segment that is not acknowledged is under way.
+        siege.send(&hand.header(Flags::ACK | Flags::PSH), b"hello");
+        siege.run_for(5 * MS);
+        let mss = |siege: &mut Siege| {
+            let (at, id) = held(siege);
+            siege.on(at, |cpu| tcp::connection(cpu, id).unwrap().1.info().snd_mss)
+        };
+        let before = mss(&mut siege);
+        let quote = |seq: u32| Header {
+            seq,
+            ..Hand { ports: [hand.ports[1], hand.ports[0]], seq, ack: hand.seq, window: 9 }.header(Flags::ACK)
+        };
+        for seq in [hand.ack.wrapping_sub(1), hand.ack.wrapping_add(5), hand.ack.wrapping_add(1 << 30)] {
+            for mtu in [0, 68, 576, 1280, 1400] {
+                too_big(&mut siege, &quote(seq), mtu);
+            }
+            unreachable(&mut siege, &quote(seq));
+        }
+        siege.run_for(10 * MS);
+        assert_eq!(mss(&mut siege), before, "what was not under way");
+        assert_eq!(state(&mut siege), Some(tcp::tcb::State::Established));
+        unreachable(&mut siege, &quote(hand.ack));
+        for mtu in [0, 67, 68, 100] {
+            too_big(&mut siege, &quote(hand.ack), mtu);
+        }
+        siege.run_for(10 * MS);
+        assert_eq!(
+            state(&mut siege),
+            Some(tcp::tcb::State::Established),
+            "an error that may be true ends nothing"
+        );
+        let least = if family == Family::V4 { 216 } else { 1220 };
+        assert!(mss(&mut siege) >= least, "{}", mss(&mut siege));
+        (hand.seq, hand.ack) = (hand.seq + 5, hand.ack.wrapping_add(5));
+        siege.send(&hand.header(Flags::ACK), &[]);
+        siege.run_for(2 * SECOND);
+        works(&mut siege, &mut hand);
+        siege.end();
+    }
+}
+
+/// An error about a segment of the host, from its router.
+fn error(siege: &mut Siege, quoted: &Header, v4: icmp4::Message, v6: icmp6::Message) {
+    let [host, foe] = siege.addrs();
+    let quoted = craft::tcp(Ip::new(host, foe), quoted, b"hello");
+    let packet = match (foe, host) {
+        (core::net::IpAddr::V6(src), core::net::IpAddr::V6(dst)) => {
+            let header = v6.to_bytes(src, dst, &quoted);
+            craft::packet(Ip::new(foe, host), wire::Protocol::ICMP6, &[&header, &quoted[..]].concat())
+        }
+        _ => {
+            let header = v4.to_bytes(&quoted);
+            craft::packet(Ip::new(foe, host), wire::Protocol::ICMP, &[&header, &quoted[..]].concat())
+        }
+    };
+    siege.throw(&packet);
+}
+
+fn too_big(siege: &mut Siege, quoted: &Header, mtu: u16) {
+    let v4 = icmp4::Message::Unreachable { code: icmp4::unreachable::FRAGMENTATION_NEEDED, mtu };
+    error(siege, quoted, v4, icmp6::Message::PacketTooBig { mtu: mtu.into() });
+}
+
+fn unreachable(siege: &mut Siege, quoted: &Header) {
+    let v4 = icmp4::Message::Unreachable { code: icmp4::unreachable::PORT, mtu: 0 };
+    error(siege, quoted, v4, icmp6::Message::Unreachable { code: icmp6::unreachable::PORT });
+}
+
+#[test]
+fn old_and_missing_timestamps_are_not_taken_and_a_reset_needs_none() {
+    for family in Family::BOTH {
+        let mut siege = Siege::new("timestamps", family);
+        let stamped = |value| Options { timestamps: Some((value, 0)), ..Options::NONE };
+        let syn = Options { mss: Some(1460), ..stamped(u32::MAX - 5) };
+        let mut hand = siege.open_with(ECHO, syn, 65_535);
+        siege.run_for(2 * MS);
+        // The stamps run round.
+        for value in [u32::MAX - 1, 3, 7] {
+            let got = siege.ask(&Header { options: stamped(value), ..hand.header(Flags::ACK) }, b"new");
+            assert_eq!(got.iter().map(|got| got.len).sum::<usize>(), 3, "{value}: {got:?}");
+            (hand.seq, hand.ack) = (hand.seq + 3, hand.ack.wrapping_add(3));
+            siege.send(&Header { options: stamped(value), ..hand.header(Flags::ACK) }, &[]);
+            siege.run_for(50 * MS);
+        }
+        for options in [stamped(6), stamped(u32::MAX), stamped(0), Options::NONE] {
+            let got = siege.ask(&Header { options, ..hand.header(Flags::ACK) }, b"old");
+            assert!(got.iter().all(|got| got.len == 0 && got.ack == hand.seq), "{options:?}: {got:?}");
+        }
+        siege.ask(&Header { options: stamped(1), ..hand.header(Flags::RST) }, &[]);
+        assert!(siege.held.is_empty(), "a reset with the right number counts, whatever its stamp");
+        siege.end();
+    }
+}
+
+/// The identification of IPv4 packets that are not cut must not tell how many were sent to others (RFC 6864 §4.1).
+#[test]
+fn identifications_count_nothing() {
+    let mut siege = Siege::new("ip_id", Family::V4);
+    let mut ids = Vec::new();
+    let cable = sim::world::CableId(0);
+    for n in 0..100 {
+        siege.ask(&Hand { ports: [4000 + n, 4321], seq: 1, ack: 0, window: 1 }.header(Flags::SYN), &[]);
+        siege.run_for(20 * MS);
+    }
+    for (_, frame) in siege.world.on(cable).tape.frames() {
+        if let Some(packet) = frame.get(14..).filter(|packet| packet[0] == 0x45 && packet[15] == 1) {
+            ids.push((u16::from_be_bytes([packet[4], packet[5]]), packet[6] & 0x40 != 0));
+        }
+    }
+    assert!(ids.len() >= 100, "{}", ids.len());
+    assert!(ids.iter().all(|(id, is_whole)| *is_whole && *id == 0), "{ids:?}");
+    siege.end();
+}
+
+#[test]
+fn datagrams_that_cannot_be_are_dropped_and_closed_ports_answer_few() {
+    for family in Family::BOTH {
+        let mut siege = Siege::new("datagrams", family);
+        let [to, from] = siege.addrs();
+        let at = if family == Family::V4 { 20 } else { 40 };
+        let whole = craft::udp(Ip::new(from, to), [9, ECHO], b"hello");
+        // Shorter than a header, longer than the packet, no sum, a wrong sum, no port.
+        let changes: [(usize, [u8; 2]); 5] =
+            [(4, [0, 7]), (4, [0, 99]), (4, [0, 0]), (6, [1, 1]), (2, [0, 0])];
+        siege.world.at(siege.foe).heard.clear();
+        for (field, bytes) in changes {
+            let mut packet = whole.clone();
+            packet[at + field..at + field + 2].copy_from_slice(&bytes);
+            siege.throw(&packet);
+        }
+        siege.run_for(10 * MS);
+        let is_udp = |heard: &sim::station::Heard| matches!(heard.what, What::Udp { .. });
+        assert!(!siege.world.at(siege.foe).has_heard(is_udp));
+        assert!(siege.world.of(siege.host).dropped_in_all() >= 5);
+        for n in 0..5000_u16 {
+            let packet = craft::udp(Ip::new(from, to), [n + 1, 4321], b"anybody?");
+            siege.throw(&packet);
+            if n % 50 == 0 {
+                siege.run_for(MS);
+            }
+        }
+        let errors = siege.world.at(siege.foe).errors().count();
+        assert!((20..100).contains(&errors), "{errors} errors");
+        let limited = [Count::IcmpErrorsLimited, Count::Icmp6ErrorsLimited];
+        assert!(limited.iter().any(|event| siege.world.of(siege.host).count(*event) > 1000));
+        siege.run_for(2 * SECOND);
+        siege.end();
+    }
+}
