@@ -93,6 +93,8 @@ named! {
     StateRecycled = "state_tcprecycled", "states of closed connections replaced by another connection's";
     StateKeepalives = "state_keepalives", "keepalives sent to the ends of idle connections that have states";
     StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";
+    ProgramEvents = "program_events", "events that programs on the netisr were told of";
+    ProgramsCut = "programs_cut", "turns in which more events waited for programs than they are told of in one";
     UdpIn = "udp_in", "UDP datagrams received for this host";
     UdpTaken = "udp_taken", "UDP datagrams that a socket took";
     UdpOut = "udp_out", "UDP datagrams sent by sockets";

@@ -36,6 +36,7 @@ mod upper;
 pub mod pcb;
 pub mod udp;
 pub mod tcp;
+pub mod program;
 pub mod ping;
 pub mod sock;
 // the way out

@@ -20,6 +20,7 @@ use crate::ip4::Ip4;
 use crate::ip6::Ip6;
 use crate::msg::Inbox;
 use crate::next::{Next, Resume};
+use crate::program::Programs;
 use crate::time::Instant;
 use crate::{arp, emit, firewall, icmp, ifq, ip4, ip6, neigh, reass, tcp, timers};
 
@@ -49,12 +50,13 @@ pub struct Netisr {
     polling: Polling,
     inbox: Inbox,
     work: Work,
+    programs: Programs,
 }
 
 /// What a turn amounted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Messages, packets, timers and connections handled; 0 if there was nothing to do.
+    /// Messages, packets, timers, events of programs and connections handled; 0 if there was nothing to do.
     pub worked: usize,
     /// When to turn again at the latest, if nothing happens before.
     pub deadline: Instant,
@@ -68,8 +70,9 @@ impl Netisr {
         let packets = self.handed_over() + self.receive();
         let timers =
             timers::run(&mut self.cpu) + tcp::expire(&mut self.cpu) + firewall::release(&mut self.cpu);
+        let events = self.programs.run(&mut self.cpu);
         let connections = self.roll_up();
-        let worked = messages + packets + timers + connections;
+        let worked = messages + packets + timers + events + connections;
         self.cpu.count(Count::Turns);
         self.cpu.counters.add(Count::BusyTurns, u64::from(worked > 0));
         Turn { worked, deadline: self.deadline() }
@@ -125,7 +128,7 @@ impl Netisr {
         self.transmit(false);
     }
 
-    /// 4. Roll up: what connections have to send; output queues, one doorbell per ring; hand-offs, one publication per peer; foreign buffers home.
+    /// 5. Roll up: what connections have to send; output queues, one doorbell per ring; hand-offs, one publication per peer; foreign buffers home.
     fn roll_up(&mut self) -> usize {
         let connections = tcp::roll_up(&mut self.cpu);
         neigh::roll_up(&mut self.cpu);
@@ -141,14 +144,16 @@ impl Netisr {
     /// When this CPU must turn again: soon while a device or a peer holds something up, else for the next timer.
     fn deadline(&self) -> Instant {
         const SOON: core::time::Duration = core::time::Duration::from_micros(100);
-        let Self { cpu, rings, .. } = self;
+        let Self { cpu, rings, programs, .. } = self;
         if !cpu.peers.own.is_empty() || !cpu.loopback.is_empty() {
             return cpu.now;
         }
         let timer = cpu.timers.deadline().unwrap_or(Instant::NEVER);
         let pipes = cpu.firewall.as_ref().map_or(Instant::NEVER, |firewall| firewall.deadline());
         let connections = cpu.tcp.as_ref().map_or(Instant::NEVER, |pcbs| pcbs.deadline());
-        let next = timer.min(cpu.ifqs.deadline()).min(pipes).min(connections);
+        let datagrams = cpu.udp.as_ref().map_or(Instant::NEVER, |sockets| sockets.deadline());
+        let hosts = connections.min(datagrams).min(programs.deadline());
+        let next = timer.min(cpu.ifqs.deadline()).min(pipes).min(hosts);
         let held_up = cpu.peers.is_backlogged() || rings.iter().any(|ring| ring.driver.busy());
         if held_up { next.min(cpu.now + SOON) } else { next }
     }

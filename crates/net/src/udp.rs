@@ -10,6 +10,7 @@ mod calls;
 mod listen;
 mod emit;
 mod error;
+pub(crate) mod watch;
 
 pub use self::calls::{Bind, Connect, bind, change, close, connect, failure, local, ready, recv};
 pub use self::emit::{To, send, send_to};

@@ -19,9 +19,11 @@ use crate::ifq::Ifqs;
 use crate::ip6::autoconf::{self, Autoconf};
 use crate::msg::{Inbox, Msg, Peers, Tour};
 use crate::neigh::Neigh;
+use crate::program::{Program, ProgramId, Programs};
 use crate::reass::Reass;
 use crate::rss::Placement;
 use crate::secret::Secret;
+use crate::sock::Error;
 use crate::tables::Tables;
 use crate::time::Instant;
 use crate::timers::Timers;
@@ -95,6 +97,7 @@ impl Netisr {
             polling: Polling::default(),
             inbox: parts.inbox,
             work: Work::default(),
+            programs: Programs::new(),
         };
         addr::tables_changed(&mut netisr.cpu);
         group::tables_changed(&mut netisr.cpu);
@@ -138,6 +141,25 @@ impl Netisr {
 
     fn settle_detour(&mut self) {
         self.cpu.takes_detour = self.cpu.flows.is_some() || self.cpu.hooks != Hooks::default();
+    }
+
+    /// Begins a program on this CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooMany`], and why the program cannot begin.
+    pub fn begin(&mut self, program: Box<dyn Program>) -> Result<ProgramId, Error> {
+        self.programs.begin(&mut self.cpu, program)
+    }
+
+    /// Calls a program of this CPU, which somebody outside has left something for; nothing happens if it is gone.
+    pub fn call(&mut self, program: ProgramId) {
+        self.programs.notify(&mut self.cpu, program);
+    }
+
+    /// Ends a program of this CPU: it is called no more, and what it holds is closed as if it had done so itself.
+    pub fn end(&mut self, program: ProgramId) {
+        self.programs.end(&mut self.cpu, program);
     }
 
     /// Whether no message and no packet from another CPU waits: what is asked once more before sleeping.

@@ -10,6 +10,7 @@ use super::listen::{Listen, Listener, ListenerId, is_address};
 use super::pcbs::{Id, Owner};
 use super::settings::Settings;
 use super::tcb::{Ended, Out, Stamps, State, Tcb};
+use super::watch;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::output::{self, Way};
@@ -267,7 +268,7 @@ pub fn ready(cpu: &Cpu, id: Id) -> Ready {
 /// [`Error::WouldBlock`] if there is no room; [`Error::Closed`] if the program sends no more; why the connection ended;
 /// [`Error::NotFound`].
 pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
-    change(cpu, id, |tcb| {
+    let sent = change(cpu, id, |tcb| {
         ended(tcb)?;
         if tcb.is_shut() {
             return Err(Error::Closed);
@@ -276,7 +277,11 @@ pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
             0 if !bytes.is_empty() => Err(Error::WouldBlock),
             taken => Ok(taken),
         }
-    })?
+    })?;
+    if sent != Ok(bytes.len()) {
+        watch::want_room(cpu, id);
+    }
+    sent
 }
 
 /// Copies what has come into `into`, and answers how much; 0 is the end.
@@ -291,7 +296,25 @@ pub fn read(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<usize, Error> {
     })?
 }
 
-/// The same, and it stays.
+/// Shows what has come to `what`, in two pieces where it stands, which says how much of it is done with.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_in_place<R>(
+    cpu: &mut Cpu,
+    id: Id,
+    what: impl FnOnce([&[u8]; 2]) -> (usize, R),
+) -> Result<Option<R>, Error> {
+    change(cpu, id, |tcb| {
+        if tcb.readable() == 0 {
+            return nothing(tcb, &[0]).map(|_| None);
+        }
+        Ok(Some(tcb.read_in_place(what)))
+    })?
+}
+
+/// The same as [`read`], and it stays.
 ///
 /// # Errors
 ///
@@ -315,15 +338,22 @@ fn nothing(tcb: &Tcb, into: &[u8]) -> Result<usize, Error> {
 
 /// The error of a connection that has ended before its time, or that nothing goes through any more.
 fn ended(tcb: &Tcb) -> Result<(), Error> {
-    match tcb.ended() {
-        Some(Ended::Refused) => Err(Error::Refused),
-        Some(Ended::Reset) => Err(Error::Reset),
-        Some(Ended::TimedOut) => Err(Error::TimedOut),
-        Some(Ended::Unreachable) => Err(Error::Unreachable),
-        Some(Ended::Aborted) => Err(Error::Aborted),
+    match why_ended(tcb) {
+        Some(error) => Err(error),
         None if tcb.state() == State::Closed => Err(Error::Closed),
         None => Ok(()),
     }
+}
+
+/// Why a connection has ended before its time.
+pub(super) fn why_ended(tcb: &Tcb) -> Option<Error> {
+    Some(match tcb.ended()? {
+        Ended::Refused => Error::Refused,
+        Ended::Reset => Error::Reset,
+        Ended::TimedOut => Error::TimedOut,
+        Ended::Unreachable => Error::Unreachable,
+        Ended::Aborted => Error::Aborted,
+    })
 }
 
 /// The program sends no more.
@@ -345,7 +375,7 @@ pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let now = cpu.now;
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
-    conn.owner = Owner::Nobody;
+    (conn.owner, conn.watch) = (Owner::Nobody, None);
     conn.tcb.release(now);
     pcbs.put(conn);
     Ok(())

@@ -32,7 +32,7 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
             if let Some(error) = meaning(message, quoted) {
                 conn.tcb.path_error(seq, error);
             }
-            pcbs.put(conn);
+            pcbs.bring(conn);
             true
         }
         // Half-open ones are given up soon anyway, and those in TIME-WAIT want nothing any more.

@@ -124,7 +124,7 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     });
     challenge(cpu, &mut conn.tcb, answer);
     if let Some(pcbs) = &mut cpu.tcp {
-        pcbs.put(conn);
+        pcbs.bring(conn);
     }
     answer
 }
@@ -196,8 +196,8 @@ fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb) -> Answer {
         cpu.count(Count::TcpTooMany);
         return Answer::Reset;
     };
-    if let Some(listener) = pcbs.listeners.find(&half.ends) {
-        listener.waiting.push_back(id);
+    if let Owner::Listener(listener) = owner {
+        pcbs.wait_at(listener, id);
     }
     cpu.count(Count::TcpAccepts);
     Answer::Nothing

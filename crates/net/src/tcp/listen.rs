@@ -9,6 +9,7 @@ use super::emit::Look;
 use super::pcbs::Id;
 use super::settings::Settings;
 use crate::pcb::{Bound, Ends, choose};
+use crate::program::Watch;
 use crate::secret::Secret;
 use crate::sock::Error;
 use crate::tables::IfIndex;
@@ -58,6 +59,8 @@ pub(super) struct Listener {
     pub(super) is_open: bool,
     /// Connections that stand and wait to be accepted, the first to stand first.
     pub(super) waiting: VecDeque<Id>,
+    /// The program of this CPU that is told of them.
+    pub(super) watch: Option<Watch>,
 }
 
 /// A CPU's listeners.
@@ -104,7 +107,7 @@ impl Listeners {
         }
         self.next = self.next.wrapping_add(1);
         let id = ListenerId { port: listen.addr.port(), serial: self.next };
-        others.push(Listener { id, listen, is_open: false, waiting: VecDeque::new() });
+        others.push(Listener { id, listen, is_open: false, waiting: VecDeque::new(), watch: None });
         self.count += 1;
         Ok(id)
     }
@@ -141,6 +144,11 @@ impl Listeners {
 
     pub(super) fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listener> {
         self.ports.get_mut(&id.port)?.iter_mut().find(|listener| listener.id == id)
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Listener> {
+        self.ports.values().flatten()
     }
 
     /// Who a connection between `ends` is for. Of a group, the flow's hash chooses one.

@@ -15,9 +15,11 @@ use super::signature::Keys;
 use super::syncache::Half;
 use super::tcb::wait::Wait;
 use super::tcb::{State, Tcb};
+use super::watch::Event;
 use crate::grow::index::{self, Index};
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
+use crate::program::Watch;
 use crate::secret::Secret;
 use crate::time::Instant;
 
@@ -42,6 +44,8 @@ pub(super) struct Conn {
     pub(super) look: Look,
     pub(super) tcb: Tcb,
     pub(super) owner: Owner,
+    /// The program of this CPU that is told of it.
+    pub(super) watch: Option<Watch>,
     /// Whether it is in the list of those that have something to send, perhaps.
     is_touched: bool,
 }
@@ -109,6 +113,8 @@ pub struct Pcbs {
     pub(super) room: (usize, usize),
     /// Connections that may have something to send.
     touched: Vec<Id>,
+    /// What programs are to look at; each connection and each listener is on it once at the most.
+    pub(super) noted: VecDeque<Event>,
     /// Until when cookies may come back.
     pub(super) cookies_until: Instant,
 }
@@ -164,6 +170,7 @@ impl Pcbs {
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),
+            noted: VecDeque::new(),
             cookies_until: Instant::START,
         }
     }
@@ -236,7 +243,7 @@ impl Pcbs {
         self.serial = self.serial.wrapping_add(1);
         let id = Id { at, serial: self.serial };
         self.enter(&ends, Found::Conn(at));
-        let conn = Conn { id, ends, look, tcb, owner, is_touched: true };
+        let conn = Conn { id, ends, look, tcb, owner, watch: None, is_touched: true };
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(Box::new(conn));
         Some(id)
@@ -245,12 +252,16 @@ impl Pcbs {
     /// Takes a listener out; what waited for it has another owner then, or is answered.
     pub(super) fn unlisten(&mut self, id: ListenerId) -> VecDeque<Id> {
         let Self { listeners, tables, .. } = self;
+        let mut heirs = Vec::new();
         let inherit = |conn: Id, heir| {
             if let Some(conn) = tables.conns.get_mut(conn.at).and_then(|place| place.conn.as_mut()) {
                 conn.owner = Owner::Listener(heir);
             }
+            heirs.push(heir);
         };
-        listeners.remove(id, inherit).unwrap_or_default()
+        let left = listeners.remove(id, inherit).unwrap_or_default();
+        heirs.into_iter().for_each(|heir| self.note_listener(heir));
+        left
     }
 
     /// The connection of this name.
@@ -286,9 +297,24 @@ impl Pcbs {
         if !core::mem::replace(&mut conn.is_touched, true) {
             self.touched.push(id);
         }
-        if let Some(place) = self.tables.conns.get_mut(id.at) {
+        self.put_untouched(conn);
+    }
+
+    /// Brings a connection back that has nothing more to send than before.
+    pub(super) fn put_untouched(&mut self, conn: Box<Conn>) {
+        if let Some(place) = self.tables.conns.get_mut(conn.id.at) {
             place.conn = Some(conn);
         }
+    }
+
+    /// The connection in a place.
+    pub(super) fn conn_at(&self, at: u32) -> Option<&Conn> {
+        self.tables.conns.get(at)?.conn.as_deref()
+    }
+
+    /// One beyond the last place of a connection, or more.
+    pub(super) const fn places_end(&self) -> usize {
+        self.tables.conns.end()
     }
 
     /// One that may have something to send; [`Self::settle`] brings it back.
@@ -309,6 +335,7 @@ impl Pcbs {
         let deadline = conn.tcb.deadline();
         if conn.tcb.state() == State::Closed {
             self.unlist(&conn);
+            self.note(&mut conn);
             if conn.owner != Owner::Program {
                 self.remove(&conn);
                 return Settled::Ended;
@@ -440,7 +467,7 @@ impl Pcbs {
 
     /// When to ask for those that are due.
     pub(crate) fn deadline(&self) -> Instant {
-        if !self.touched.is_empty() {
+        if !self.touched.is_empty() || !self.noted.is_empty() {
             return Instant::START;
         }
         self.conn_alarms.deadline().min(self.half_alarms.deadline()).min(self.wait_alarms.deadline())

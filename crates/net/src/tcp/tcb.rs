@@ -318,6 +318,12 @@ impl Tcb {
         self.receive.is_finished() && self.receive.readable() == 0
     }
 
+    /// Whether the other end will send no more, and all has come.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.receive.is_finished()
+    }
+
     /// Whether the program has said that it sends no more.
     #[must_use]
     pub fn is_shut(&self) -> bool {
@@ -331,6 +337,12 @@ impl Tcb {
             matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
         let room = (self.settings.send_buffer as usize).saturating_sub(self.outgoing.len());
         if is_open && !self.is_ended { room } else { 0 }
+    }
+
+    /// Whether there is room for so much that it is worth waking somebody who waits for it: a third of the buffer.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.state >= State::Established && self.writable() >= self.settings.send_buffer as usize / 3
     }
 
     /// Takes as many of `bytes` as there is room for, and answers how many (RFC 9293 §3.10.2).
@@ -350,6 +362,13 @@ impl Tcb {
         let count = self.receive.peek(into);
         self.receive.consume(count);
         count
+    }
+
+    /// Shows what has come, in two pieces, to `what`, which says how much of it is done with. The window opens by it.
+    pub fn read_in_place<R>(&mut self, what: impl FnOnce([&[u8]; 2]) -> (usize, R)) -> R {
+        let (count, done) = what(self.receive.pieces());
+        self.receive.consume(count);
+        done
     }
 
     /// The program sends no more (RFC 9293 §3.10.4): a FIN follows what it has sent.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use crate::emit::Look;
 use crate::group::{Filter, Key, Membership, is_everybodys};
 use crate::pcb::{Bound, Ends};
+use crate::program::Watch;
 use crate::sock::Error;
 use crate::tables::IfIndex;
 use crate::tcp::buffer::Buffer;
@@ -111,6 +112,8 @@ pub(super) struct Socket {
     pub(super) settings: Settings,
     /// Groups that it listens to.
     pub(super) memberships: Vec<Membership>,
+    /// The program of this CPU that is told of it.
+    pub(super) watch: Option<Watch>,
     queue: Queue,
     failures: VecDeque<Failure>,
 }
@@ -126,7 +129,7 @@ impl Socket {
     pub(super) fn new(bound: Bound, ends: Option<Ends>, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };
         let (memberships, queue, failures) = (Vec::new(), Queue::default(), VecDeque::new());
-        Self { id, bound, ends, settings, memberships, queue, failures }
+        Self { id, bound, ends, settings, watch: None, memberships, queue, failures }
     }
 
     /// Whom it listens to in a group; `None` if it is not in it.

@@ -1,8 +1,11 @@
 //! The sockets of one CPU: connected ones by their ends, the others by their port.
 
+use std::collections::VecDeque;
+
 use hashbrown::HashMap;
 
 use super::socket::{Id, Socket};
+use super::watch;
 use crate::grow::index::Index;
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
@@ -20,6 +23,8 @@ pub struct Sockets {
     /// Places of those that are not connected, in the order in which they came.
     ports: HashMap<u16, Vec<u32>, Secret>,
     serial: u32,
+    /// Those that programs are to look at, each once.
+    pub(super) noted: VecDeque<Id>,
     /// Sockets at the most.
     pub(super) room: usize,
 }
@@ -32,6 +37,7 @@ impl Sockets {
             slab: Slab::new(),
             ports: HashMap::with_hasher(Secret::new(secret.draw().into())),
             serial: 0,
+            noted: VecDeque::new(),
             room: SOCKETS_MAX,
         }
     }
@@ -100,22 +106,35 @@ impl Sockets {
         self.slab.get(id.at)?.as_deref().filter(|socket| socket.id == id)
     }
 
+    /// The socket in a place.
+    pub(super) fn at(&self, at: u32) -> Option<&Socket> {
+        self.slab.get(at)?.as_deref()
+    }
+
+    /// One beyond the last place, or more.
+    pub(super) const fn places_end(&self) -> usize {
+        self.slab.end()
+    }
+
     pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Socket> {
         self.slab.get_mut(id.at)?.as_deref_mut().filter(|socket| socket.id == id)
     }
 
-    /// Whom a datagram between `ends` is for: a connected socket before any other.
+    /// Whom a datagram between `ends` is for, or what became of one: a connected socket before any other.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Socket> {
         let at = self.connected(ends).or_else(|| self.waiting(ends))?;
-        self.slab.get_mut(at)?.as_deref_mut()
+        let socket = self.slab.get_mut(at)?.as_deref_mut()?;
+        watch::note(&mut self.noted, socket);
+        Some(socket)
     }
 
     /// All that a datagram to a group, or to everybody on a link, is for.
     pub(super) fn each(&mut self, ends: &Ends, mut each: impl FnMut(&mut Socket)) {
-        let Self { ports, slab, .. } = self;
+        let Self { ports, slab, noted, .. } = self;
         for at in ports.get(&ends.local_port).into_iter().flatten() {
             let socket = slab.get_mut(*at).and_then(|socket| socket.as_deref_mut());
             if let Some(socket) = socket.filter(|socket| socket.bound.rank(ends).is_some()) {
+                watch::note(noted, socket);
                 each(socket);
             }
         }

@@ -16,6 +16,7 @@ mod offload;
 mod queues;
 mod floods;
 mod connections;
+mod programs;
 mod sockets;
 mod attacks;
 mod meddled;

@@ -1,0 +1,116 @@
+//! What a program has before it while it is called.
+
+use super::watch::{ProgramId, Watch};
+use crate::cpu::Cpu;
+use crate::sock::Error;
+use crate::tcp::{self, ListenerId};
+use crate::time::Instant;
+use crate::udp;
+
+/// A connection or a socket of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle<Id> {
+    /// Its name on this CPU.
+    pub id: Id,
+    /// The program's own name for it.
+    pub key: u32,
+}
+
+/// The CPU, for as long as a program is called.
+pub struct Desk<'a> {
+    /// What [`crate::tcp`] and [`crate::udp`] are called with.
+    pub cpu: &'a mut Cpu,
+    pub(super) own: &'a mut Own,
+}
+
+/// What is kept of a program besides itself.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) id: ProgramId,
+    /// When it wants to be called.
+    pub(super) wakes: Instant,
+    /// It wants to leave.
+    pub(super) leaves: bool,
+    /// Whether there is something in the next two.
+    pub(super) asks: bool,
+    /// Connections and sockets that it wants to look at again in the next turn.
+    pub(super) again: Vec<tcp::Id>,
+    pub(super) again_at: Vec<udp::Id>,
+}
+
+impl Own {
+    pub(super) const fn new(id: ProgramId) -> Self {
+        Self {
+            id,
+            wakes: Instant::NEVER,
+            leaves: false,
+            asks: false,
+            again: Vec::new(),
+            again_at: Vec::new(),
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// Waits for connections on this CPU; what comes is told under the name `key`.
+    ///
+    /// # Errors
+    ///
+    /// As [`tcp::listen`].
+    pub fn listen(&mut self, wanted: &tcp::Listen, key: u32) -> Result<ListenerId, Error> {
+        tcp::watch::listen(self.cpu, wanted, Watch::new(self.own.id, key))
+    }
+
+    /// Begins a connection, which the program calls `key`. It is writable when it stands.
+    ///
+    /// # Errors
+    ///
+    /// As [`tcp::connect`].
+    pub fn connect(&mut self, wanted: &tcp::Connect, key: u32) -> Result<tcp::Id, Error> {
+        let id = tcp::connect(self.cpu, wanted)?;
+        let mut watch = Watch::new(self.own.id, key);
+        watch.wants_room = true;
+        tcp::watch::hold(self.cpu, id, watch);
+        Ok(id)
+    }
+
+    /// Holds a socket that the program has made on this CPU, and calls it `key`.
+    pub fn hold(&mut self, socket: udp::Id, key: u32) {
+        udp::watch::hold(self.cpu, socket, Watch::new(self.own.id, key));
+    }
+
+    /// In the next turn the program wants to look at a connection again, whether something happens or not: it has left
+    /// something undone, because others on this CPU wait.
+    pub fn again(&mut self, conn: tcp::Id) {
+        self.own.again.push(conn);
+        self.own.asks = true;
+    }
+
+    /// The same, of a socket.
+    pub fn again_at(&mut self, socket: udp::Id) {
+        self.own.again_at.push(socket);
+        self.own.asks = true;
+    }
+
+    /// The program's name, for those who are to call it.
+    #[must_use]
+    pub const fn program(&self) -> ProgramId {
+        self.own.id
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.cpu.now
+    }
+
+    /// Asks for a call at `at`, instead of at the time that was asked for before.
+    pub const fn wake_at(&mut self, at: Instant) {
+        self.own.wakes = at;
+    }
+
+    /// The program leaves when it returns. What it holds is closed.
+    pub const fn leave(&mut self) {
+        self.own.leaves = true;
+    }
+}
