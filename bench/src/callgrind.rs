@@ -12,6 +12,15 @@ use anyhow::{Context, Result, ensure};
 ///
 /// When there is no valgrind, or the program fails.
 pub fn count(args: &[&str], function: &str) -> Result<f64> {
+    count_and_hear(args, function).map(|(count, _)| count)
+}
+
+/// The same, and what the program has said.
+///
+/// # Errors
+///
+/// Those of [`count`].
+pub fn count_and_hear(args: &[&str], function: &str) -> Result<(f64, String)> {
     let out = std::env::temp_dir().join(format!("pantala-bench-{}.callgrind", std::process::id()));
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]).arg(format!("--toggle-collect=*{function}*"));
@@ -23,5 +32,6 @@ pub fn count(args: &[&str], function: &str) -> Result<f64> {
     let text = std::fs::read_to_string(&out)?;
     std::fs::remove_file(&out)?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
-    Ok(total.context("valgrind counted nothing")?.trim().parse()?)
+    let total = total.context("valgrind counted nothing")?.trim().parse()?;
+    Ok((total, String::from_utf8(done.stdout)?))
 }

@@ -1,8 +1,10 @@
 //! What the firewall costs a packet that is forwarded.
 
+pub mod cable;
 pub mod case;
 pub mod connections;
 pub mod flows;
+pub mod host;
 pub mod locked;
 pub mod rules;
 pub mod talk;

@@ -1,0 +1,159 @@
+//! What states cost a host that serves short connections: `hosts [--rounds N] [--uncounted]`.
+//!
+//! Connections are begun by one host and served by another, both of them ours, as [`bench::firewall::host`] describes it. Only what
+//! the server does is counted, its program and its devices included: instructions by valgrind, with 1, 2 and 8 CPUs that take
+//! turns in one thread; rates with 1 and 2 CPUs, each a thread on a processor of its own, in slices that alternate, by the
+//! processor time of the server's turns.
+
+use core::fmt::Write as _;
+use core::time::Duration;
+use std::process::ExitCode;
+use std::sync::Barrier;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use bench::callgrind;
+use bench::clock::{Quartiles, cpu_time};
+use bench::firewall::host::{Cpu, GUARDS, Guard, Hosts, Server};
+use bench::frames::Family;
+use bench::program::{self, Misused};
+use dev::sys::affinity;
+use net::time::Instant;
+
+const USAGE: &str = "hosts [--rounds N] [--uncounted] | hosts count GUARD CPUS 4|6";
+/// Slices of each row.
+const ROUNDS: usize = 21;
+/// Turns of each CPU in a slice.
+const SLICE: usize = 100;
+/// CPUs whose instructions are counted, and CPUs that run at the same time.
+const COUNTED: [u16; 3] = [1, 2, 8];
+const TIMED: [u16; 2] = [1, 2];
+/// Connections that begin in a second of the hosts' time, where instructions are counted: fewer, for patience.
+const PER_SECOND: u32 = 20_000;
+const PER_SECOND_COUNTED: u32 = 4000;
+/// The time of the hosts that is counted: states are looked through once a second.
+const WINDOW: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    program::run(USAGE, |args| match args {
+        ["count", guard, cpus, family] => {
+            count(program::read(family)?, Guard::named(guard)?, program::read(cpus)?)
+        }
+        _ => tables(args),
+    })
+}
+
+/// Says how many segments valgrind has counted the instructions of.
+fn count(family: Family, guard: Guard, cpus: u16) -> Result<String> {
+    let mut hosts = Hosts::new(family, guard, cpus, PER_SECOND_COUNTED)?;
+    let before = hosts.segments();
+    hosts.turn(hosts.turns(WINDOW), count_this_server);
+    Ok((hosts.segments() - before).to_string())
+}
+
+/// What valgrind counts.
+#[inline(never)]
+fn count_this_server(server: &mut Server, now: Instant) {
+    server.turn(now);
+}
+
+fn tables(args: &[&str]) -> Result<String> {
+    let (mut rounds, mut is_counted) = (ROUNDS, true);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--rounds" => rounds = program::read(args.next().context(Misused)?)?,
+            "--uncounted" => is_counted = false,
+            _ => return Err(Misused.into()),
+        }
+    }
+    let mut text = String::new();
+    for (family, name) in [(Family::Ip4, "IPv4"), (Family::Ip6, "IPv6")] {
+        if is_counted {
+            write_counts(&mut text, family, name)?;
+        }
+        for cpus in TIMED {
+            write_rates(&mut text, (family, name), cpus, rounds)?;
+        }
+    }
+    Ok(text)
+}
+
+/// Instructions of a segment.
+fn write_counts(text: &mut String, family: Family, name: &str) -> Result<()> {
+    let digit = if family == Family::Ip4 { "4" } else { "6" };
+    writeln!(text, "| {name}, instructions of a segment | 1 CPU | 2 CPUs | 8 CPUs |\n|---|---|---|---|")?;
+    let mut plain = [f64::NAN; COUNTED.len()];
+    for (guard, which, what) in GUARDS {
+        write!(text, "| {what} |")?;
+        for (cpus, plain) in COUNTED.into_iter().zip(&mut plain) {
+            let args = ["count", guard, &cpus.to_string(), digit];
+            let (all, said) = callgrind::count_and_hear(&args, "count_this_server")?;
+            let each = all / said.trim().parse::<f64>()?;
+            if which == Guard::None {
+                *plain = each;
+                write!(text, " {each:.0} |")?;
+            } else {
+                write!(text, " {each:.0}: {:.3} times |", each / *plain)?;
+            }
+        }
+        writeln!(text)?;
+    }
+    Ok(writeln!(text)?)
+}
+
+fn write_rates(text: &mut String, (family, name): (Family, &str), cpus: u16, rounds: usize) -> Result<()> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    ensure!(usize::from(cpus) <= processors, "needs {cpus} processors");
+    let hosts = GUARDS.map(|(_, guard, _)| Hosts::new(family, guard, cpus, PER_SECOND));
+    let mut hosts = hosts.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut rates = vec![Vec::new(); hosts.len()];
+    for _ in 0..rounds {
+        for (hosts, rates) in hosts.iter_mut().zip(&mut rates) {
+            rates.push(rate(hosts, processors)?);
+        }
+    }
+    let plural = if cpus == 1 { "" } else { "s" };
+    writeln!(
+        text,
+        "| {name}, {cpus} CPU{plural} | states | connections | M segments in a second of the server's processor time | of those without |"
+    )?;
+    writeln!(text, "|---|---|---|---|---|")?;
+    let plain = rates.first().cloned().unwrap_or_default();
+    for (((_, _, what), hosts), rates) in GUARDS.into_iter().zip(&hosts).zip(rates) {
+        let (states, connections) = hosts.remembered();
+        let rate = Quartiles::of(rates.clone()).median / 1e6;
+        let ratios = rates.iter().zip(&plain).map(|(with, without)| with / without);
+        let Quartiles { low, median, high } = Quartiles::of(ratios.collect());
+        writeln!(
+            text,
+            "| {what} | {states} | {connections} | {rate:.3} | {median:.2} [{low:.2} to {high:.2}] |"
+        )?;
+    }
+    Ok(writeln!(text)?)
+}
+
+/// Segments in a second of processor time, of all CPUs at once, each on a processor of its own, from the last one down.
+fn rate(hosts: &mut Hosts, processors: usize) -> Result<f64> {
+    let start = Barrier::new(hosts.cpus.len());
+    let run = |cpu: &mut Cpu, processor: usize| -> Result<f64> {
+        affinity::pin_to(processor)?;
+        let (before, mut worked) = (cpu.segments(), Duration::ZERO);
+        start.wait();
+        for _ in 0..SLICE {
+            cpu.turn(|server, now| {
+                let began = cpu_time();
+                server.turn(now);
+                worked += cpu_time() - began;
+            });
+        }
+        Ok((cpu.segments() - before) as f64 / worked.as_secs_f64())
+    };
+    thread::scope(|scope| {
+        let run = &run;
+        let cpus = (0..processors).rev().zip(&mut hosts.cpus);
+        let threads: Vec<_> = cpus.map(|(processor, cpu)| scope.spawn(move || run(cpu, processor))).collect();
+        let rates = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a CPU died"))?);
+        rates.sum()
+    })
+}
