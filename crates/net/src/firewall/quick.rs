@@ -207,9 +207,25 @@ impl Firewall {
 
     /// Where a packet goes from a hook that is none of a chunk. `None`: it goes on.
     pub(super) fn judge_alone(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
-        let next = self.judge(cpu, pkt, hook);
+        let next = if self.passes_alone(cpu, pkt, hook) { None } else { self.judge(cpu, pkt, hook) };
         self.counters.settle();
         next
+    }
+
+    /// Whether a packet that is none of a chunk passes because of its state, and has been taken into account there: as in
+    /// [`Self::by_states`].
+    fn passes_alone(&mut self, cpu: &Cpu, pkt: &Pkt, hook: Hook) -> bool {
+        if self.only_walks() || self.states.is_empty() {
+            return false;
+        }
+        let Self { states, counters, rules, .. } = self;
+        let Some(name) = rules.looks_first(hook, upper::is_ip4(pkt)) else { return false };
+        let Some(flow) = Flow::usual(pkt) else { return false };
+        let mut hash = states.hash(&flow);
+        states.fetch(&mut hash);
+        let passes = |rule: RuleId| plain_of(rules, rule) == Some(Plain::Pass);
+        let hit = states.hit_usual(&flow, hash, name, pkt, cpu.now, passes);
+        hit.inspect(|hit| counters.count_later(hit.rule, hit.bytes.into(), cpu.now)).is_some()
     }
 
     /// Where the packet in hand goes from a hook. `None`: it goes on.

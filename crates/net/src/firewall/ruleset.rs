@@ -282,6 +282,13 @@ impl Ruleset {
         self.looks_first[view(hook, is_ip4)]
     }
 
+    /// Whether the rule at a position looks for the packet's state and is counted, whatever the packet is, and that is all.
+    #[inline]
+    pub(super) fn only_looks(&self, at: usize, subject: &Subject) -> bool {
+        let scope = Scope::at(subject.hook, subject.is_ip4);
+        self.rules.get(at).is_some_and(|rule| rule.only_looks() && rule.scope.meets(scope))
+    }
+
     fn finds_first(&self, scope: Scope) -> Option<FlowId> {
         let probe = self.probe_from(0)?;
         let before = self.rules.get(..probe).unwrap_or_default();
@@ -354,8 +361,18 @@ impl Compiled {
 
     /// Whether it lets all packets pass, and nothing else.
     fn only_passes(&self) -> bool {
+        self.action == Action::Allow && self.takes_all()
+    }
+
+    /// Whether it is a `check-state` for all packets, and nothing else.
+    const fn only_looks(&self) -> bool {
+        matches!(self.action, Action::CheckState(_)) && self.takes_all()
+    }
+
+    /// Whether all packets match it, and nothing is done but its action.
+    const fn takes_all(&self) -> bool {
         let is_plain = self.prob.is_none() && self.log.is_none() && self.tag.is_none() && self.keep.is_none();
-        self.action == Action::Allow && is_plain && self.asks_nothing
+        is_plain && self.asks_nothing
     }
 }
 

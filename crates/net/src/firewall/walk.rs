@@ -53,6 +53,8 @@ pub(super) struct Walk {
     unprobed: usize,
     /// What the packet is to states, once a rule has looked for one.
     party: Option<Party>,
+    /// Among the states of this name it has none.
+    missed: Option<FlowId>,
     /// Positions behind the `call`s that have not returned.
     calls: [u32; CALLS_MAX],
     depth: usize,
@@ -84,6 +86,7 @@ impl Walk {
             at: 0,
             unprobed: 0,
             party,
+            missed: None,
             calls,
             depth: 0,
             found: None,
@@ -158,6 +161,10 @@ impl Firewall {
             if let Some(step) = self.obey_state(cpu, pkt, walk, probe) {
                 return Ok(step);
             }
+            if probe == walk.at && matches.is_none() && self.rules.only_looks(probe, &walk.subject) {
+                self.count(cpu, pkt, probe);
+                walk.at = probe + 1;
+            }
         }
     }
 
@@ -168,14 +175,17 @@ impl Firewall {
             return Some(step);
         }
         let name = self.rules.rule(probe)?.flow;
-        if name == FlowId::REDIRECT {
+        if name == FlowId::REDIRECT || walk.missed.is_some_and(|missed| name.is_among(missed)) {
             return None;
         }
         let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
         let hit = party.state(&mut self.states, name, cpu);
         // One state among several may be another tomorrow, and where there was none there may be one.
         walk.seen.is_pure &= hit.is_some() && name != FlowId::ANY;
-        let hit = hit?;
+        let Some(hit) = hit else {
+            walk.missed = Some(name);
+            return None;
+        };
         let Some(at) = self.rules.by_id(hit.rule) else {
             // Its rule is gone, and has taken its states along: this one had not been reached yet.
             self.states.remove(hit.id, cpu.now);
@@ -205,6 +215,7 @@ impl Firewall {
             if let Err(reason) = party.keep(states, rule, keep, &walk.seen, cpu) {
                 return Step::die(reason);
             }
+            walk.missed = None;
             if keep.defer {
                 self.count(cpu, pkt, at);
                 return Step::To(at + 1);
@@ -371,7 +382,7 @@ impl Walk {
     /// Reads a packet that has been changed. What ends the walk, if that cannot be done.
     fn read_again(&mut self, pkt: &Pkt) -> Option<Step> {
         let Subject { hook, recv, xmit, tag, .. } = self.subject;
-        self.party = None;
+        (self.party, self.missed) = (None, None);
         match Subject::read(pkt, hook, recv, xmit) {
             Ok(subject) => {
                 self.subject = Subject { tag, ..subject };

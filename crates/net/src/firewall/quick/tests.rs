@@ -6,6 +6,7 @@ use core::time::Duration;
 use wire::tcp::{Flags, Header, Options};
 
 use crate::count::Count;
+use crate::emit;
 use crate::firewall::state::Listed;
 use crate::kit::rules::{Script, rules};
 use crate::kit::{Bench, addr4, addr6, build};
@@ -102,6 +103,21 @@ impl Random {
         let (server, own) = (host(2, 9), self.pick(&[1000_u16, 1001]));
         let (src, dst, ports) =
             if from == 1 { (client, server, (own, port)) } else { (server, client, (port, own)) };
+        (from, self.between(is_ip4, (src, dst), ports))
+    }
+
+    /// What the router itself says to one of few, in a flow of its own.
+    fn own(&mut self, is_ip4: bool) -> Vec<u8> {
+        let ends = if is_ip4 {
+            (addr4(2, 1).into(), addr4(2, 9).into())
+        } else {
+            (addr6(2, 1).into(), addr6(2, 9).into())
+        };
+        let ports = (self.pick(&[1000, 1001]), self.pick(&[1, 2, 3]));
+        self.between(is_ip4, ends, ports)
+    }
+
+    fn between(&mut self, is_ip4: bool, (src, dst): (IpAddr, IpAddr), ports: (u16, u16)) -> Vec<u8> {
         let payload = vec![7; self.pick(&[10, 10, 10, 100])];
         let mut packet = match self.below(8) {
             0 => build::echo_request(src, dst, 1, 1, &payload),
@@ -130,7 +146,7 @@ impl Random {
         } else {
             (packet[7], packet[0], packet[1]) = (ttl, 0x60 | class >> 4, class << 4);
         }
-        (from, packet)
+        packet
     }
 }
 
@@ -143,6 +159,16 @@ fn answer(packet: &[u8]) -> Vec<u8> {
     answer[ports..ports + 2].copy_from_slice(&packet[ports + 2..ports + 4]);
     answer[ports + 2..ports + 4].copy_from_slice(&packet[ports..ports + 2]);
     answer
+}
+
+/// Sends a packet that was made here. What leaves.
+fn say(bench: &mut Bench, packet: &[u8]) -> Vec<Vec<u8>> {
+    let cpu = bench.cpu();
+    let mut pkt = cpu.pool.take().unwrap();
+    pkt.append(packet.len()).unwrap().copy_from_slice(packet);
+    emit::output(cpu, pkt);
+    bench.run();
+    bench.sent(2)
 }
 
 /// A router that walks the rules for each packet, one that takes short ways, and one with the flow cache too.
@@ -226,6 +252,11 @@ fn short_ways_and_the_flow_cache_do_to_packets_rules_and_states_what_the_walk_do
                     let place = format!("{name}, IPv4 {is_ip4}, seed {seed}, step {step}:\n{text}");
                     assert_eq!(is.1, expected.1, "{place}");
                     assert!(is == expected, "other packets: {place}");
+                }
+                for _ in 0..random.below(4) {
+                    let packet = random.own(is_ip4);
+                    let [walks, short, cached] = routers.each_mut().map(|bench| say(bench, &packet));
+                    assert!(walks == short && walks == cached, "own: seed {seed}, step {step}:\n{text}");
                 }
             }
             let counts = [Count::StateOutside, Count::NatOut, Count::NatIn];

@@ -80,8 +80,8 @@ impl States {
         true
     }
 
-    /// [`States::hit`], of the state that the flow most likely has, if its rule is the right one, and the packet need not be
-    /// looked at more closely. `None`, and nothing has changed, if it must be.
+    /// [`States::hit`], of a flow's state, if its rule is the right one, and the packet need not be looked at more closely.
+    /// `None`, and nothing has changed, if it must be.
     #[inline]
     pub(in super::super) fn hit_usual(
         &mut self,
@@ -93,21 +93,28 @@ impl States {
         mut is_right: impl FnMut(RuleId) -> bool,
     ) -> Option<UsualHit> {
         let now_ms = ms(now);
-        let state = self.slab.get_mut(hash.likely)?;
-        let is_it = state.key == flow.key && (state.flow == name || name == FlowId::ANY);
-        if !is_it || state.left_ms(now_ms) <= 0 || !is_right(state.rule) {
-            return None;
-        }
+        let is_it = |state: &State| {
+            state.key == flow.key && (state.flow == name || name == FlowId::ANY) && state.left_ms(now_ms) > 0
+        };
+        let likely = self.slab.get(hash.likely)?;
+        let at = if is_it(likely) { hash.likely } else { self.behind(hash, is_it)? };
+        let state = self.slab.get_mut(at).filter(|state| is_right(state.rule))?;
         let (direction, seen) = (state.direction(flow), Seen::of_usual(pkt));
         let life = state.take_inside(direction, &seen, 1, now_ms, &self.settings)?;
-        let mark = Mark { at: hash.likely, serial: state.serial };
+        let mark = Mark { at, serial: state.serial };
         let hit = UsualHit { mark, rule: state.rule, direction, bytes: seen.bytes };
         match life {
             Life::AsItIs => {}
             Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
-            Life::Anew(seconds) => self.live(hash.likely, now_ms, seconds),
+            Life::Anew(seconds) => self.live(at, now_ms, seconds),
         }
         Some(hit)
+    }
+
+    /// The state with this hash that `is_it`, where the likely one is not.
+    #[cold]
+    fn behind(&self, hash: Hash, is_it: impl Fn(&State) -> bool) -> Option<u32> {
+        self.index.find(hash.hash, |at| self.slab.get(at).is_some_and(&is_it))
     }
 
     /// Counts a packet once more that was taken into account in this turn, if its state is still there and of this name.
