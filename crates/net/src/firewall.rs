@@ -300,7 +300,7 @@ impl Firewall {
     /// Whether a packet is a piece of a datagram that may have to be redirected: its later pieces do not say so.
     fn must_be_whole(&self, subject: &Subject) -> bool {
         let speaks = matches!(Protocol(subject.proto), Protocol::TCP | Protocol::UDP);
-        let is_piece = subject.part != Part::Whole && subject.is_ip4 && subject.hook == Hook::Ingress;
+        let is_piece = subject.part != Part::Whole && subject.hook == Hook::Ingress;
         is_piece && speaks && self.rules.redirects()
     }
 

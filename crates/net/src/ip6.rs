@@ -10,7 +10,7 @@ pub mod output;
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use pkt::Pkt;
+use pkt::{Flags, Pkt};
 use wire::ether::EtherType;
 use wire::icmp6::{Message, parameter_problem};
 use wire::ip6_ext::{Answer, Error};
@@ -72,9 +72,9 @@ impl Family for Ip6 {
         confined.then_some(Next::Answer(Problem::BeyondScope))
     }
 
-    fn too_big(_: &Pkt, mtu: u32) -> Next {
-        // RFC 8200 §5: only the source fragments.
-        Next::Answer(Problem::TooBig { mtu })
+    fn too_big(pkt: &Pkt, mtu: u32) -> Next {
+        // RFC 8200 §5: only the source fragments; and it has, if this was put together on its way.
+        if pkt.flags.has(Flags::REASSEMBLED) { Next::Fragment } else { Next::Answer(Problem::TooBig { mtu }) }
     }
 }
 

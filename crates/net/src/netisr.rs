@@ -22,7 +22,7 @@ use crate::msg::Inbox;
 use crate::next::{Next, Resume};
 use crate::program::Programs;
 use crate::time::Instant;
-use crate::{arp, emit, firewall, icmp, ifq, ip4, ip6, neigh, reass, tcp, timers};
+use crate::{arp, emit, firewall, icmp, ifq, ip4, ip6, neigh, output, reass, tcp, timers};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -169,7 +169,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Ip4 | Next::Ip6 | Next::Route4 | Next::Route6 => cpu.loop_back(pkt, Resume::at(next)),
         Next::Output => ifq::output(cpu, pkt),
         Next::Resolve => neigh::hold(cpu, pkt),
-        Next::Fragment => ip4::output::fragment(cpu, pkt),
+        Next::Fragment => output::fragment(cpu, pkt),
         Next::HandOff(owner) => hand_off(cpu, pkt, owner),
         Next::Answer(problem) => icmp::answer(cpu, pkt, problem),
         Next::Reset => tcp::refuse(cpu, pkt),

@@ -32,7 +32,7 @@ pub enum Next {
     Local6,
     /// [`crate::neigh::hold`]: waits for the link address of its next hop on `outif`.
     Resolve,
-    /// [`crate::ip4::output::fragment`]: must be cut to pieces of its route's MTU.
+    /// [`crate::output`]: must be cut to pieces of its route's MTU.
     Fragment,
     /// Another CPU owns it.
     HandOff(CpuId),

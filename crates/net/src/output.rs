@@ -12,10 +12,12 @@ use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::fib::{Metrics, To, flow_hash};
 use crate::forward::{Family, fits};
+use crate::ip4::Ip4;
+use crate::ip6::Ip6;
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
-use crate::{firewall, group, neigh, offload, rss};
+use crate::{firewall, group, neigh, offload, rss, upper};
 
 /// What differs between IPv4 and IPv6 on the way out.
 pub trait Source: Family {
@@ -145,6 +147,39 @@ pub(crate) fn to_fitting_link<F: Source>(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAd
         Next::Answer(problem) if !pkt.flags.has(Flags::LOCAL) => dispatch(cpu, pkt, Next::Answer(problem)),
         _ => F::cut(cpu, pkt, mtu, next_hop),
     }
+}
+
+/// Cuts a packet that is bigger than the MTU of its route or of `pkt.outif`, and sends the pieces: one of IPv4 that is to be
+/// forwarded, or one that was put together here on its way.
+///
+/// Reads  `pkt.outif`, `cpu.tables`.
+/// Drops  [`DropReason::InterfaceGone`], [`DropReason::NoBuffer`], [`DropReason::NoRoute`] if the route went.
+///
+/// # Spec
+/// RFC 791 §3.2; RFC 1812 §5.2.6.
+pub(crate) fn fragment(cpu: &mut Cpu, pkt: Pkt) {
+    if upper::is_ip4(&pkt) { fragment_of::<Ip4>(cpu, pkt) } else { fragment_of::<Ip6>(cpu, pkt) }
+}
+
+fn fragment_of<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
+    let way = way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
+    let (ifindex, next_hop, metrics) = match way {
+        Ok(Way::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
+        Ok(Way::Local) => return cpu.bury(pkt, DropReason::NoRoute),
+        Err(reason) => return cpu.bury(pkt, reason),
+    };
+    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
+        return cpu.bury(pkt, DropReason::InterfaceGone);
+    };
+    pkt.outif = ifindex;
+    if !pkt.flags.has(Flags::LOCAL) {
+        F::take_hop(&mut pkt);
+        if let Some(next) = firewall::ask_outward(cpu, &mut pkt) {
+            return dispatch(cpu, pkt, next);
+        }
+        cpu.count(F::FORWARDED);
+    }
+    F::cut(cpu, pkt, mtu, next_hop);
 }
 
 /// Puts the link header on, and sends.

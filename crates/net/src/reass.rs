@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use std::collections::VecDeque;
 
 use pkt::{Flags, Pkt};
-use wire::ip6_ext::{At, Fragment};
+use wire::ip6_ext::{At, Fragment, Role, walk};
 use wire::{ip4, ip6};
 
 use self::datagram::{Datagram, Outcome, Piece};
@@ -81,12 +81,19 @@ pub fn input4(cpu: &mut Cpu, pkt: Pkt) {
     }
 }
 
-/// Puts an IPv4 datagram together for the firewall: when it is whole, it comes in again, on the CPU that owns it.
+/// Puts a datagram together for the firewall: when it is whole, it comes in again, on the CPU that owns it.
 ///
-/// Drops  as [`input4`].
+/// Drops  as [`input4`], [`input6`].
 pub(crate) fn in_transit(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.flags.set(Flags::TRANSIT);
-    input4(cpu, pkt);
+    if upper::is_ip4(&pkt) {
+        return input4(cpu, pkt);
+    }
+    let chain = ip6::View::new_quoted(pkt.head()).ok().and_then(|view| walk(&view, Role::Host).ok());
+    match chain.and_then(|chain| chain.fragment) {
+        Some(fragment) => input6(cpu, pkt, &fragment),
+        None => cpu.bury(pkt, DropReason::ReassMalformed),
+    }
 }
 
 fn read4(pkt: &Pkt) -> Result<(Key, u16, bool), DropReason> {
@@ -168,7 +175,8 @@ fn whole(cpu: &mut Cpu, key: &Key) {
 fn deliver(cpu: &mut Cpu, mut pkt: Pkt) {
     if pkt.flags.has(Flags::TRANSIT) {
         pkt.flags.clear(Flags::TRANSIT);
-        let next = rss::place(cpu, &mut pkt, Next::Ip4);
+        let again = if upper::is_ip4(&pkt) { Next::Ip4 } else { Next::Ip6 };
+        let next = rss::place(cpu, &mut pkt, again);
         return dispatch(cpu, pkt, next);
     }
     let is_ip4 = upper::is_ip4(&pkt);

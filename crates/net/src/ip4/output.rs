@@ -6,17 +6,14 @@ use pkt::{Flags, Gso, Pkt};
 use wire::checksum::Sum;
 use wire::ip4::{HEADER_LEN, HEADER_MAX, View};
 
-use super::{Ip4, dst, header, src};
+use super::{Ip4, header, src};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::fib::flow_hash;
-use crate::forward::Family;
-use crate::netisr::dispatch;
 use crate::next::Resume;
-use crate::output::{self, Source, Way};
+use crate::offload;
+use crate::output::{self, Source};
 use crate::tables::Learned;
-use crate::{firewall, offload};
 
 /// In the word of flags and offset: don't fragment.
 const DF: u16 = 0x4000;
@@ -73,34 +70,6 @@ fn write_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
     let checksum = Sum::new().bytes(header).checksum();
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
-}
-
-/// Cuts a packet that is to be forwarded and is bigger than the MTU of its route or of `pkt.outif`, and sends the pieces.
-///
-/// Reads  `pkt.outif`, `cpu.tables`.
-/// Drops  [`DropReason::InterfaceGone`], [`DropReason::NoBuffer`], [`DropReason::NoRoute`] if the route went.
-///
-/// # Spec
-/// RFC 791 §3.2; RFC 1812 §5.2.6.
-pub fn fragment(cpu: &mut Cpu, mut pkt: Pkt) {
-    let way = output::way(&cpu.tables, dst(&pkt).into(), pkt.outif, || flow_hash(&pkt));
-    let (ifindex, next_hop, metrics) = match way {
-        Ok(Way::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
-        Ok(Way::Local) => return cpu.bury(pkt, DropReason::NoRoute),
-        Err(reason) => return cpu.bury(pkt, reason),
-    };
-    let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
-        return cpu.bury(pkt, DropReason::InterfaceGone);
-    };
-    pkt.outif = ifindex;
-    if !pkt.flags.has(Flags::LOCAL) {
-        <Ip4 as Family>::take_hop(&mut pkt);
-        if let Some(next) = firewall::ask_outward(cpu, &mut pkt) {
-            return dispatch(cpu, pkt, next);
-        }
-        cpu.count(<Ip4 as Family>::FORWARDED);
-    }
-    cut(cpu, pkt, mtu, next_hop);
 }
 
 /// Sends a packet in pieces, all or none.

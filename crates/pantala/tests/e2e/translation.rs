@@ -179,6 +179,51 @@ fn a_server_inside_is_reached_from_outside_and_by_its_outside_address_from_insid
 }
 
 #[test]
+fn a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it() {
+    let name = "translation::a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it";
+    let links = [Link::new(Attach::Native), Link::new(Attach::Tap).rings(2), Link::new(Attach::Native)];
+    let Some(mut lab) = Lab::without_pantala(name, &links) else { return };
+    let rdr = |family| {
+        let (server, router) = (lab.hosts[2].addr(family), lab.hosts[1].router(family));
+        format!(
+            "add 200 rdr {server},7080 tcp from any to {router} 8080 in recv if2\n\
+             add 200 rdr {server},7053 udp from any to {router} 8053 in recv if2\n\
+             add 200 rdr {server},7081 ip from any to {router} 8081 in recv if2\n"
+        )
+    };
+    let rules = format!(
+        "add 100 check-state\n{}{}add 300 allow ip from any to any 7080,7053,7081 keep-state\n",
+        rdr(Family::V4),
+        rdr(Family::V6)
+    );
+    lab.run_pantala(&section("deny", &rules));
+    let (outside, server) = (&lab.hosts[1], &lab.hosts[2]);
+    lab.both(|family| {
+        let router = outside.router(family);
+        let listener = server.netns.run(|| TcpListener::bind((family.any(), 7080))).unwrap().unwrap();
+        for _ in 0..10 {
+            let seen = talk(&outside.netns, at(router, 8080), &listener);
+            assert_eq!(seen, outside.addr(family), "the server sees who calls");
+        }
+        let service = server.netns.run(|| UdpSocket::bind((family.any(), 7053))).unwrap().unwrap();
+        let client = udp(&outside.netns, router);
+        // The second one comes in pieces, and so does its answer.
+        for len in [4, 6_000] {
+            let (sent, mut buffer) = (vec![0x5a; len], vec![0; 9_000]);
+            client.send_to(&sent, at(router, 8053)).unwrap();
+            let (came, who) = service.recv_from(&mut buffer).unwrap();
+            assert_eq!((who.ip(), &buffer[..came]), (outside.addr(family), &sent[..]));
+            service.send_to(&buffer[..came], who).unwrap();
+            let (came, who) = client.recv_from(&mut buffer).unwrap();
+            assert_eq!((who, &buffer[..came]), (at(router, 8053), &sent[..]), "{len} bytes");
+        }
+        let refused = outside.netns.run(|| TcpStream::connect_timeout(&at(router, 8081), PATIENCE));
+        assert_eq!(refused.unwrap().unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    });
+    assert!(lab.pantala().counter("redirected") > 0);
+}
+
+#[test]
 fn datagrams_in_pieces_and_errors_about_them_find_their_way_through_translation() {
     let name = "translation::datagrams_in_pieces_and_errors_about_them_find_their_way_through_translation";
     let links = [Link::new(Attach::Native).rings(2), Link::new(Attach::Tap).rings(2).mtu(1400)];

@@ -167,7 +167,7 @@ impl Firewall {
         if walk.is_redirected || to.is_ipv4() != walk.subject.is_ip4 || !may_be(&walk.subject) {
             return next;
         }
-        // Later ones do not say what flow they are of: those of IPv4 have been put together, routers do not for IPv6.
+        // Whoever came in in pieces has been put together, unless nobody asked for that then.
         if walk.subject.part == Part::First {
             return Step::die(DropReason::FirewallRedirectFragment);
         }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use wire::Protocol;
 use wire::checksum::Sum;
+use wire::ip6_ext::Fragment;
 use wire::tcp::{Flags, Header, Options};
 
 use crate::count::Count;
@@ -295,8 +296,7 @@ fn what_cannot_be_redirected_meets_the_next_rule() {
 
 #[test]
 fn a_datagram_in_pieces_is_put_together_before_it_is_redirected() {
-    let cast = CASTS[0];
-    for cpus in CPUS {
+    for (cpus, cast) in worlds() {
         let text = "add rdr SERVER,5353 udp from any to FRONT 53 in\nadd allow udp from any to SERVER\n";
         let mut bench = cast.bench(cpus, text);
         for port in 2000..2010 {
@@ -313,27 +313,27 @@ fn a_datagram_in_pieces_is_put_together_before_it_is_redirected() {
 }
 
 #[test]
-fn a_datagram_of_ip6_in_pieces_is_not_redirected_by_halves() {
-    let cast = CASTS[1];
-    for cpus in CPUS {
-        let text = "add 100 rdr SERVER,5353 udp from any to FRONT 53 in\nadd 200 allow ip6 from any to any\n";
+fn what_was_put_together_and_is_too_long_for_the_next_link_goes_on_in_pieces() {
+    for (cpus, cast) in worlds() {
+        let text = "add rdr SERVER,5353 udp from any to FRONT 53 in\nadd allow udp from any to SERVER\n";
         let mut bench = cast.bench(cpus, text);
         let (there, inside) = (cast.there(2000, 53), cast.redirected(2000, 5353));
-        let piece = first_piece(&udp(there, &[7; 64]));
-        assert_eq!(through(&mut bench, 2, &piece), None, "nobody has heard of the flow");
-        assert_eq!((states(&bench), matched(&bench, 200)), (0, 0), "and no other rule is asked");
-        assert_eq!(through(&mut bench, 2, &udp(there, b"?")), Some(inside));
-        assert_eq!(through(&mut bench, 2, &piece), None);
-        assert_eq!(through(&mut bench, 1, &udp(back(inside), b"!")), Some(back(there)));
-        assert_eq!(bench.dropped(DropReason::FirewallRedirectFragment), 2);
+        for (from, asked, expected) in [(2, there, inside), (1, back(inside), back(there))] {
+            let whole = udp(asked, &[7; 4000]);
+            let ranges = [(0..1400, true), (1400..2800, true), (2800..4008, false)];
+            for (range, more) in ranges {
+                bench.inject(from, build::frame(from, &piece(&whole, range, more, 77)));
+            }
+            bench.run();
+            let pieces = sent(&mut bench, 3 - from);
+            assert_eq!(pieces.len(), 3, "of {cpus} CPUs");
+            for piece in &pieces {
+                assert_eq!(addrs(piece), (expected.0.0, expected.1.0), "none of them names who answers");
+                assert!(piece.len() <= 1500);
+            }
+            assert_eq!(bench.counted(Count::IcmpErrorsSent) + bench.counted(Count::Icmp6ErrorsSent), 0);
+        }
     }
-}
-
-/// The first fragment of a packet of IPv6.
-fn first_piece(whole: &[u8]) -> Vec<u8> {
-    let ends = addrs(whole);
-    let header = [whole[6], 0, 0, 1, 0, 0, 0, 9];
-    build::ip(ends.0, ends.1, Protocol::FRAGMENT, 64, &[&header, &whole[40..80]].concat())
 }
 
 #[test]
@@ -359,8 +359,16 @@ fn a_packet_on_its_way_between_two_cpus_is_buried_when_they_end() {
     }
 }
 
+/// Bytes of the upper layer in a fragment.
 fn piece(whole: &[u8], range: core::ops::Range<usize>, more: bool, id: u16) -> Vec<u8> {
-    let word = u16::try_from(range.start / 8).unwrap() | if more { 0x2000 } else { 0 };
+    let start = u16::try_from(range.start).unwrap();
+    if !is_ip4(whole) {
+        let (src, dst) = addrs(whole);
+        let next_header = Protocol(whole[6]);
+        let fragment = Fragment { next_header, offset: start, more, id: id.into() }.to_bytes();
+        return build::ip(src, dst, Protocol::FRAGMENT, 64, &[&fragment, &whole[40..][range]].concat());
+    }
+    let word = (start / 8) | if more { 0x2000 } else { 0 };
     let mut piece = [&whole[..20], &whole[20..][range]].concat();
     let len = u16::try_from(piece.len()).unwrap();
     piece[2..4].copy_from_slice(&len.to_be_bytes());
