@@ -18,5 +18,6 @@ mod floods;
 mod connections;
 mod programs;
 mod sockets;
+mod groups;
 mod attacks;
 mod meddled;
