@@ -6,12 +6,14 @@
 mod input;
 mod table;
 mod socket;
+mod batch;
 mod calls;
 mod listen;
 mod emit;
 mod error;
 pub(crate) mod watch;
 
+pub use self::batch::{Datagram, recv_batch, send_batch};
 pub use self::calls::{Bind, Connect, bind, change, close, connect, failure, local, ready, recv};
 pub use self::emit::{To, send, send_to};
 pub(crate) use self::error::error;

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use pkt::{Flags, Pkt};
+use pkt::{Flags, Gso, Pkt};
 use wire::Protocol;
 use wire::udp::{HEADER_LEN, Header};
 
@@ -12,6 +12,7 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::emit::{self, Look};
 use crate::fib::flow_hash;
+use crate::forward::fits;
 use crate::icmp::is_one_host;
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
@@ -24,7 +25,7 @@ use crate::tables::{IfIndex, Ifnet};
 const CHECKSUM_AT: usize = 6;
 
 /// Whom a datagram is for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct To {
     /// To whom.
     pub remote: SocketAddr,
@@ -40,18 +41,25 @@ impl From<SocketAddr> for To {
     }
 }
 
-/// Sends a datagram from a connected socket. Those of one turn leave together, so a batch is a loop of calls.
+/// From where a datagram goes to whom, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Aim {
+    pub(super) ends: Ends,
+    pub(super) outif: IfIndex,
+    pub(super) settings: Settings,
+}
+
+/// Sends a datagram from a connected socket. Those of one turn leave together; for many at once there is
+/// [`send_batch`](super::send_batch).
 ///
 /// # Errors
 ///
 /// [`Error::NotConnected`], [`Error::TooLong`], [`Error::TooBig`] for the link if it must not be cut,
 /// [`Error::NoBuffer`], [`Error::NotFound`]; what became of an earlier one.
 pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<(), Error> {
-    let socket = socket(cpu, id)?;
-    socket.check()?;
-    let (ends, settings) = (socket.ends.ok_or(Error::NotConnected)?, socket.settings);
-    let outif = if ends.zone == 0 { aim(cpu, &settings, ends.remote(), 0)? } else { ends.zone };
-    put(cpu, &ends, outif, &settings, bytes)
+    socket(cpu, id)?.check()?;
+    let aim = aimed(cpu, id, None)?;
+    put(cpu, &aim, bytes, 0)
 }
 
 /// Sends a datagram to whomever.
@@ -61,15 +69,25 @@ pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<(), Error> {
 /// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours,
 /// [`Error::NotPermitted`] towards everybody on a link without leave, and as [`send`].
 pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, bytes: &[u8]) -> Result<(), Error> {
-    let to = to.into();
+    socket(cpu, id)?.check()?;
+    let aim = aimed(cpu, id, Some(to.into()))?;
+    put(cpu, &aim, bytes, 0)
+}
+
+/// Finds out from where a datagram goes; without `to` it is for the other end of a connected socket.
+pub(super) fn aimed(cpu: &mut Cpu, id: Id, to: Option<To>) -> Result<Aim, Error> {
     let socket = socket(cpu, id)?;
-    socket.check()?;
-    let (bound, settings) = (socket.bound, socket.settings);
+    let (bound, settings, ends) = (socket.bound, socket.settings, socket.ends);
+    let Some(to) = to else {
+        let ends = ends.ok_or(Error::NotConnected)?;
+        let outif = if ends.zone == 0 { aim(cpu, &settings, ends.remote(), 0)? } else { ends.zone };
+        return Ok(Aim { ends, outif, settings });
+    };
     let zone = if to.zone == 0 { bound.zone } else { to.zone };
     let outif = aim(cpu, &settings, to.remote, zone)?;
     let local = source(cpu, &bound, &to, outif)?;
     let ends = Ends::new((local, bound.addr.port()).into(), to.remote, outif);
-    put(cpu, &ends, outif, &settings, bytes)
+    Ok(Aim { ends, outif, settings })
 }
 
 /// The interface by which `remote` is sent to, if it means something only with one; 0 if the route says.
@@ -122,8 +140,10 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, E
     }
 }
 
-/// Makes the packet, and sends it from the CPU that its answers come to.
-fn put(cpu: &mut Cpu, ends: &Ends, outif: IfIndex, settings: &Settings, bytes: &[u8]) -> Result<(), Error> {
+/// Makes the packet, and sends it from the CPU that its answers come to. If `segment` is not 0 it is a super-packet of
+/// datagrams that long.
+pub(super) fn put(cpu: &mut Cpu, aim: &Aim, bytes: &[u8], segment: u16) -> Result<(), Error> {
+    let Aim { ends, outif, settings } = aim;
     let is_group = ends.remote.is_multicast();
     let hops = if is_group { settings.group_hops } else { settings.look.hops };
     if is_group && hops == 0 && settings.no_loop {
@@ -132,11 +152,14 @@ fn put(cpu: &mut Cpu, ends: &Ends, outif: IfIndex, settings: &Settings, bytes: &
     let look = Look { hops, ..settings.look };
     let mut pkt = emit::payload(cpu, [bytes, &[]]).ok_or(Error::NoBuffer)?;
     let made = put_headers(&mut pkt, ends, look, settings.dont_fragment).ok_or(Error::TooLong);
-    pkt.outif = outif;
+    pkt.outif = *outif;
+    if segment > 0 {
+        (pkt.gso, pkt.gso_size) = (Gso::Udp, segment);
+    }
     if is_group && !settings.no_loop {
         pkt.flags.set(Flags::LOOP);
     }
-    let checked = made.and_then(|()| match settings.dont_fragment {
+    let checked = made.and_then(|()| match settings.dont_fragment || segment > 0 {
         true => check_size(cpu, &pkt, ends.remote),
         false => Ok(()),
     });
@@ -144,7 +167,8 @@ fn put(cpu: &mut Cpu, ends: &Ends, outif: IfIndex, settings: &Settings, bytes: &
         cpu.pool.give(pkt);
         return Err(error);
     }
-    cpu.count(Count::UdpOut);
+    let datagrams = if segment > 0 { bytes.len().div_ceil(segment.into()) } else { 1 };
+    cpu.counters.add(Count::UdpOut, datagrams as u64);
     let owner = cpu.placement.owner(ends.flow());
     if owner == cpu.id {
         emit::output(cpu, pkt);
@@ -167,5 +191,5 @@ fn check_size(cpu: &Cpu, pkt: &Pkt, remote: IpAddr) -> Result<(), Error> {
     let way = output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
     let Way::Link { ifindex, metrics, .. } = way else { return Ok(()) };
     let mtu = metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
-    if pkt.len() <= mtu as usize { Ok(()) } else { Err(Error::TooBig { mtu }) }
+    if fits(pkt, mtu) { Ok(()) } else { Err(Error::TooBig { mtu }) }
 }

@@ -158,6 +158,11 @@ impl Socket {
         self.queue.datagrams.push_back(received);
     }
 
+    /// Bytes of the datagram that is read next.
+    pub(super) fn next_len(&self) -> Option<usize> {
+        self.queue.datagrams.front().map(|datagram| datagram.len)
+    }
+
     /// Copies the first datagram into `into`, as much of it as there is room for.
     pub(super) fn pop(&mut self, into: &mut [u8]) -> Option<Received> {
         let Queue { datagrams, bytes } = &mut self.queue;
