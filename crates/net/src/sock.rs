@@ -43,6 +43,8 @@ pub enum Error {
     TimedOut,
     /// It was given up here (ECONNABORTED).
     Aborted,
+    /// Nothing is urgent, or it was read, or is read with all else (EINVAL).
+    NothingUrgent,
     /// A key that is empty, or too long (EINVAL).
     BadKey,
     /// As many as may be (ENOBUFS).
@@ -74,6 +76,7 @@ impl core::fmt::Display for Error {
             Self::Reset => "the other end has reset the connection",
             Self::TimedOut => "nothing was heard for too long",
             Self::Aborted => "the connection was given up",
+            Self::NothingUrgent => "nothing is urgent that is read by itself",
             Self::BadKey => "a key has 1 to 80 bytes",
             Self::TooMany => "there are as many as there may be",
         })

@@ -63,9 +63,9 @@ impl Buffer {
         [&self.ring[first], &self.ring[second]]
     }
 
-    /// Copies from the front into `out` as much as there is and fits, and answers how much. Nothing is forgotten.
-    pub fn copy_to(&self, out: &mut [u8]) -> usize {
-        let [first, second] = self.read(0, out.len());
+    /// Copies from `at` on into `out` as much as there is and fits, and answers how much. Nothing is forgotten.
+    pub fn copy_to(&self, at: usize, out: &mut [u8]) -> usize {
+        let [first, second] = self.read(at, out.len());
         let (head, tail) = out.split_at_mut(first.len());
         head.copy_from_slice(first);
         tail[..second.len()].copy_from_slice(second);
@@ -92,7 +92,7 @@ impl Buffer {
     #[cold]
     fn grow(&mut self, needed: usize) {
         let mut ring = vec![0; needed.next_power_of_two().max(LEAST)].into_boxed_slice();
-        let len = self.copy_to(&mut ring);
+        let len = self.copy_to(0, &mut ring);
         *self = Self { ring, front: 0, len };
     }
 }

@@ -55,6 +55,8 @@ pub struct Ready {
     pub readable: bool,
     /// There is room for bytes to send, or an error.
     pub writable: bool,
+    /// The other end wants that something is read soon.
+    pub urgent: bool,
     /// Nothing goes any more.
     pub ended: bool,
 }
@@ -251,12 +253,13 @@ pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb) -> R) -> Res
 #[must_use]
 pub fn ready(cpu: &Cpu, id: Id) -> Ready {
     let Some((_, tcb)) = connection(cpu, id) else {
-        return Ready { readable: true, writable: true, ended: true };
+        return Ready { readable: true, writable: true, urgent: false, ended: true };
     };
     let ended = tcb.state() == State::Closed;
     Ready {
         readable: ended || tcb.readable() > 0 || tcb.is_read_to_end(),
         writable: ended || tcb.writable() > 0 && tcb.state() >= State::Established || tcb.is_shut(),
+        urgent: tcb.urgent().is_some(),
         ended,
     }
 }
@@ -268,12 +271,25 @@ pub fn ready(cpu: &Cpu, id: Id) -> Ready {
 /// [`Error::WouldBlock`] if there is no room; [`Error::Closed`] if the program sends no more; why the connection ended;
 /// [`Error::NotFound`].
 pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
+    send_by(cpu, id, bytes, Tcb::send)
+}
+
+/// The same, and the other end is told to hurry to read them. New programs should not (RFC 6093 §5).
+///
+/// # Errors
+///
+/// As [`send`].
+pub fn send_urgent(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
+    send_by(cpu, id, bytes, Tcb::send_urgent)
+}
+
+fn send_by(cpu: &mut Cpu, id: Id, bytes: &[u8], send: fn(&mut Tcb, &[u8]) -> usize) -> Result<usize, Error> {
     let sent = change(cpu, id, |tcb| {
         ended(tcb)?;
         if tcb.is_shut() {
             return Err(Error::Closed);
         }
-        match tcb.send(bytes) {
+        match send(tcb, bytes) {
             0 if !bytes.is_empty() => Err(Error::WouldBlock),
             taken => Ok(taken),
         }
@@ -282,6 +298,19 @@ pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
         watch::want_room(cpu, id);
     }
     sent
+}
+
+/// The last urgent byte, for a program that wants it by itself (`MSG_OOB`).
+///
+/// # Errors
+///
+/// [`Error::WouldBlock`] if it has not come, [`Error::NothingUrgent`], [`Error::NotFound`].
+pub fn read_urgent(cpu: &mut Cpu, id: Id) -> Result<u8, Error> {
+    change(cpu, id, |tcb| match tcb.read_urgent() {
+        Some(byte) => Ok(byte),
+        None if tcb.awaits_urgent() => Err(Error::WouldBlock),
+        None => Err(Error::NothingUrgent),
+    })?
 }
 
 /// Copies what has come into `into`, and answers how much; 0 is the end.

@@ -91,16 +91,16 @@ impl Receive {
         !self.blocks.is_empty()
     }
 
-    /// Copies bytes in order into `out`, and answers how many. They stay.
-    pub fn peek(&self, out: &mut [u8]) -> usize {
-        let len = out.len().min(self.readable());
-        self.bytes.copy_to(&mut out[..len])
+    /// Copies bytes in order into `out`, from the one at `at` on, and answers how many. They stay.
+    pub fn peek(&self, at: usize, out: &mut [u8]) -> usize {
+        let len = out.len().min(self.readable().saturating_sub(at));
+        self.bytes.copy_to(at, &mut out[..len])
     }
 
-    /// The bytes that can be read, in two pieces.
+    /// The bytes that can be read, `most` of them, from the one at `at` on, in two pieces.
     #[must_use]
-    pub fn pieces(&self) -> [&[u8]; 2] {
-        self.bytes.read(0, self.readable())
+    pub fn pieces(&self, at: usize, most: usize) -> [&[u8]; 2] {
+        self.bytes.read(at, self.readable().saturating_sub(at).min(most))
     }
 
     /// So many bytes were read.

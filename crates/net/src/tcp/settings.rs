@@ -51,6 +51,9 @@ pub struct Settings {
     pub nodelay: bool,
     /// Short segments wait until more is sent, or the stream is closed.
     pub cork: bool,
+    /// What is urgent is read with all else; else the last urgent byte is read by itself (`SO_OOBINLINE`).
+    //= https://www.rfc-editor.org/rfc/rfc6093#section-5
+    pub urgent_inline: bool,
     /// How the congestion window grows.
     pub algorithm: Algorithm,
     /// Segments that the congestion window begins with (RFC 6928).
@@ -108,6 +111,8 @@ pub enum Change {
     NoDelay(bool),
     /// [`Settings::cork`] (`TCP_NOPUSH`, `TCP_CORK`).
     Cork(bool),
+    /// [`Settings::urgent_inline`] (`SO_OOBINLINE`).
+    UrgentInline(bool),
     /// [`Settings::keepalive`] (`SO_KEEPALIVE`).
     KeepAlive(bool),
     /// [`Settings::keep_idle`] (`TCP_KEEPIDLE`).
@@ -142,6 +147,7 @@ impl Settings {
         match change {
             Change::NoDelay(nodelay) => self.nodelay = nodelay,
             Change::Cork(cork) => self.cork = cork,
+            Change::UrgentInline(inline) => self.urgent_inline = inline,
             Change::KeepAlive(keepalive) => self.keepalive = keepalive,
             Change::KeepIdle(idle) => self.keep_idle = idle,
             Change::KeepInterval(interval) => self.keep_interval = interval,
@@ -199,6 +205,7 @@ impl Default for Settings {
             signs: false,
             nodelay: false,
             cork: false,
+            urgent_inline: true,
             algorithm: Algorithm::Cubic,
             initial_segments: 10,
             initial_rto: rtt::INITIAL,

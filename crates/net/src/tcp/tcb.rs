@@ -18,6 +18,7 @@ mod probe;
 mod recover;
 mod timers;
 mod tune;
+mod urgent;
 pub(super) mod wait;
 
 use wire::tcp::{Flags, Header};
@@ -45,6 +46,7 @@ use self::probe::Probe;
 use self::recover::Recovery;
 use self::timers::Timers;
 use self::tune::Tune;
+use self::urgent::Urgent;
 
 /// Where a connection is in its life (RFC 9293 §3.3.2). Before it begins there is none, and LISTEN is not a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,6 +182,7 @@ pub struct Tcb {
     tally: Tally,
     open: Open,
     tune: Tune,
+    urgent: Urgent,
     /// What a router has said of the path, though it did not end the connection.
     doubt: Option<PathError>,
 }
@@ -284,6 +287,7 @@ impl Tcb {
             tally: Tally::default(),
             open: Open::default(),
             tune: Tune::default(),
+            urgent: Urgent::default(),
             doubt: None,
         }
     }
@@ -309,13 +313,13 @@ impl Tcb {
     /// Bytes that can be read.
     #[must_use]
     pub fn readable(&self) -> usize {
-        self.receive.readable()
+        self.receive.readable() - usize::from(self.hidden().is_some())
     }
 
     /// Whether the other end will send no more, and all is read.
     #[must_use]
     pub fn is_read_to_end(&self) -> bool {
-        self.receive.is_finished() && self.receive.readable() == 0
+        self.receive.is_finished() && self.readable() == 0
     }
 
     /// Whether the other end will send no more, and all has come.
@@ -354,20 +358,20 @@ impl Tcb {
 
     /// Copies what has come into `into`, and answers how much. It stays.
     pub fn peek(&self, into: &mut [u8]) -> usize {
-        self.receive.peek(into)
+        self.peek_to_mark(into)
     }
 
     /// Copies what has come into `into`, and answers how much (RFC 9293 §3.10.3). The window opens by it.
     pub fn read(&mut self, into: &mut [u8]) -> usize {
-        let count = self.receive.peek(into);
-        self.receive.consume(count);
+        let count = self.peek_to_mark(into);
+        self.was_read(count);
         count
     }
 
     /// Shows what has come, in two pieces, to `what`, which says how much of it is done with. The window opens by it.
     pub fn read_in_place<R>(&mut self, what: impl FnOnce([&[u8]; 2]) -> (usize, R)) -> R {
-        let (count, done) = what(self.receive.pieces());
-        self.receive.consume(count);
+        let (count, done) = what(self.pieces_to_mark());
+        self.was_read(count);
         done
     }
 
@@ -387,7 +391,7 @@ impl Tcb {
     //# SHOULD send a RST to show that data was lost.
     pub fn release(&mut self, now: Instant) {
         self.is_released = true;
-        if self.readable() > 0 {
+        if self.receive.readable() > 0 {
             return self.give_up(Ended::Aborted);
         }
         self.close();

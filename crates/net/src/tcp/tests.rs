@@ -134,7 +134,10 @@ fn who_is_not_waited_for_is_refused() {
         host.bench.run();
         assert_eq!(send(host.cpu(0), client.1, b"x"), Err(Error::Refused));
         assert_eq!(read(host.cpu(0), client.1, &mut [0; 1]), Err(Error::Refused));
-        assert_eq!(ready(host.cpu(0), client.1), Ready { readable: true, writable: true, ended: true });
+        assert_eq!(
+            ready(host.cpu(0), client.1),
+            Ready { readable: true, writable: true, urgent: false, ended: true }
+        );
         close(host.cpu(0), client.1).unwrap();
         host.bench.run();
         assert_eq!(close(host.cpu(0), client.1), Err(Error::NotFound));

@@ -168,7 +168,7 @@ impl Socket {
         let Queue { datagrams, bytes } = &mut self.queue;
         let received = datagrams.pop_front()?;
         let len = received.len.min(into.len());
-        bytes.copy_to(&mut into[..len]);
+        bytes.copy_to(0, &mut into[..len]);
         bytes.forget(received.len);
         if datagrams.is_empty() {
             *datagrams = VecDeque::new();

@@ -219,7 +219,9 @@ fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
     let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
     let flags = call.args.get(3);
     let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
-    let bytes = match socket.receive(lab, len, has("MSG_PEEK")) {
+    let received =
+        if has("MSG_OOB") { socket.receive_urgent(lab) } else { socket.receive(lab, len, has("MSG_PEEK")) };
+    let bytes = match received {
         Outcome::Done(Ok(bytes)) => bytes,
         Outcome::Done(Err(errno)) => return Ok(Outcome::Done(Err(errno))),
         Outcome::Waits if has("MSG_DONTWAIT") => return failed("EWOULDBLOCK"),
@@ -247,10 +249,11 @@ fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
 
 fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
     let bytes = outgoing(call)?;
-    let waits = !call.args.get(3).is_some_and(|flags| expr::has(flags, "MSG_DONTWAIT"));
+    let has = |name| call.args.get(3).is_some_and(|flags| expr::has(flags, name));
+    let (waits, is_urgent) = (!has("MSG_DONTWAIT"), has("MSG_OOB"));
     loop {
         let left = bytes.get(*moved..).unwrap_or_default().to_vec();
-        match socket.send(lab, left) {
+        match socket.send(lab, left, is_urgent) {
             Outcome::Done(Ok(sent)) => *moved += sent,
             Outcome::Done(Err(_)) | Outcome::Waits if *moved > 0 && (socket.is_nonblocking || !waits) => {
                 break;
@@ -288,6 +291,13 @@ fn ioctl(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
             match expr::is_open(value) || expr::number(value)? == waiting {
                 true => done(0),
                 false => Err(format!("[{waiting}] came, not {value}")),
+            }
+        }
+        Some("SIOCATMARK") => {
+            let is_at_mark = socket.look_at(lab, |_, tcb| tcb.is_at_mark()).unwrap_or(false);
+            match expr::is_open(value) || expr::number(value)? == i64::from(is_at_mark) {
+                true => done(0),
+                false => Err(format!("[{}] came, not {value}", i64::from(is_at_mark))),
             }
         }
         Some("FIONBIO") => {

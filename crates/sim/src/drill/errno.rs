@@ -13,7 +13,7 @@ impl From<Error> for Errno {
             Error::WouldBlock => "EWOULDBLOCK",
             Error::AddrInUse => "EADDRINUSE",
             Error::AddrNotAvailable => "EADDRNOTAVAIL",
-            Error::BadAddress | Error::Elsewhere(_) => "EINVAL",
+            Error::BadAddress | Error::Elsewhere(_) | Error::NothingUrgent => "EINVAL",
             Error::Unreachable => "EHOSTUNREACH",
             Error::NotConnected => "ENOTCONN",
             Error::Closed => "EPIPE",

@@ -242,7 +242,7 @@ impl Socket {
     }
 
     /// Sends as many of the bytes as there is room for.
-    pub(super) fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>) -> Outcome<usize> {
+    pub(super) fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>, is_urgent: bool) -> Outcome<usize> {
         let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
         if self.state(lab).is_some_and(|state| (State::SynSent..State::Established).contains(&state)) {
             return Outcome::fails("ENOTCONN");
@@ -250,7 +250,8 @@ impl Socket {
         if let Some(errno) = self.take_error(lab) {
             return Outcome::Done(Err(errno));
         }
-        match lab.call(cpu, move |netisr| tcp::send(&mut netisr.cpu, id, &bytes)) {
+        let send = if is_urgent { tcp::send_urgent } else { tcp::send };
+        match lab.call(cpu, move |netisr| send(&mut netisr.cpu, id, &bytes)) {
             Some(Ok(sent)) => Outcome::Done(Ok(sent)),
             Some(Err(Error::WouldBlock)) => self.wait(),
             Some(Err(_)) => Outcome::fails("EPIPE"),
@@ -278,6 +279,17 @@ impl Socket {
             Some(Err(Error::WouldBlock)) => self.wait(),
             // It is told why the connection ended once; then there is just nothing more.
             Some(Err(_)) => Outcome::Done(self.take_error(lab).map_or(Ok(Vec::new()), Err)),
+            None => Outcome::fails("ENOBUFS"),
+        }
+    }
+
+    /// Reads the urgent byte.
+    pub(super) fn receive_urgent(&self, lab: &mut Lab) -> Outcome<Vec<u8>> {
+        let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
+        match lab.call(cpu, move |netisr| tcp::read_urgent(&mut netisr.cpu, id)) {
+            Some(Ok(byte)) => Outcome::Done(Ok(vec![byte])),
+            Some(Err(Error::WouldBlock)) => self.wait(),
+            Some(Err(error)) => Outcome::Done(Err(error.into())),
             None => Outcome::fails("ENOBUFS"),
         }
     }

@@ -69,8 +69,8 @@ impl Sysctls {
         self.values.get(name).copied().unwrap_or(0)
     }
 
-    /// How connections behave under these values, on a system that sends no tail loss probes, as the one with these names
-    /// by default.
+    /// How connections behave under these values, on a system that sends no tail loss probes and keeps urgent bytes out of
+    /// the stream, as the one with these names by default.
     pub(super) fn settings(&self) -> Settings {
         let tcp = |name: &str| self.get(&format!("net.inet.tcp.{name}"));
         let is_on = |name| tcp(name) != 0;
@@ -97,6 +97,7 @@ impl Sysctls {
             insecure_syn: is_on("insecure_syn"),
             drop_synfin: is_on("drop_synfin"),
             tail_loss_probe: false,
+            urgent_inline: false,
             ..Settings::default()
         }
     }
@@ -109,7 +110,10 @@ mod tests {
     #[test]
     fn variables_become_settings_and_unknown_ones_are_refused() {
         let mut sysctls = Sysctls::default();
-        assert_eq!(sysctls.settings(), Settings { tail_loss_probe: false, ..Settings::default() });
+        assert_eq!(
+            sysctls.settings(),
+            Settings { tail_loss_probe: false, urgent_inline: false, ..Settings::default() }
+        );
         sysctls.set("net.inet.tcp.recvspace", "10000").unwrap();
         sysctls.set("net.inet.tcp.keepinit", "5000").unwrap();
         sysctls.set("net.inet.tcp.ecn.enable", "1").unwrap();

@@ -97,6 +97,7 @@ impl Tcb {
         if segment.header.flags.contains(Flags::CWR) && !segment.payload.is_empty() {
             self.ecn.echo = segment.is_marked && self.ecn.is_on;
         }
+        self.check_urgent(segment);
         self.take_text(segment, now)
     }
 
@@ -314,6 +315,7 @@ impl Tcb {
             self.tune_send();
         }
         self.outgoing.forget(bytes as usize);
+        self.urgent.acknowledged(self.sent.first());
         self.doubt = self.doubt.filter(|_| heard.acknowledged == 0);
         self.tally.bytes_acknowledged += u64::from(bytes);
         if heard.acknowledged > 0 {

@@ -35,7 +35,7 @@ impl Tcb {
             // The one before what it expects, which it must answer.
             self.send_bare(self.sent.first() - 1, now, wire);
         }
-        if self.ack == Ack::Now || self.opens_window() {
+        if self.ack == Ack::Now || self.opens_window() || stands && self.urgent.is_untold() {
             self.send_ack(now, wire);
         }
         for _ in 0..core::mem::take(&mut self.duplicates) {
@@ -116,7 +116,8 @@ impl Tcb {
         let window = self.right_edge.since(start).max(u32::from(is_stuck));
         let congestion = self.congestion.window().saturating_sub(self.pipe());
         let bytes = self.queued_end().since(start);
-        let sendable = bytes.min(window).min(congestion).min(self.batch());
+        let most = if self.urgent.is_behind(start) { self.room() } else { self.batch() };
+        let sendable = bytes.min(window).min(congestion).min(most);
         // What is left over of whole segments is asked about by itself.
         let left_over = if sendable > self.room() { sendable % self.room() } else { 0 };
         let sendable = sendable - left_over;
@@ -216,7 +217,8 @@ impl Tcb {
         let window = self.window_to_say(self.agreed.shift.0);
         self.ack = Ack::None;
         self.acknowledged = self.receive.next();
-        Header { options, window, ..self.header(flags | echo, seq) }
+        let (urg, urgent) = self.urgent.say(seq);
+        Header { options, window, urgent, ..self.header(flags | echo | urg, seq) }
     }
 
     /// A header without options, but for the signature; it changes nothing.

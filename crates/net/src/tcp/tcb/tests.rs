@@ -9,6 +9,7 @@ mod probe;
 mod states;
 mod syn;
 mod tune;
+mod urgent;
 
 use core::time::Duration;
 use std::collections::VecDeque;
