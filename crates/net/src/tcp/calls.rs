@@ -201,12 +201,18 @@ pub(super) fn along(cpu: &Cpu, ends: &Ends, settings: Settings) -> Settings {
     let Ok(Way::Link { ifindex, metrics, .. }) = way else { return settings };
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return settings };
     let (link, caps) = (ifnet.mtu, ifnet.caps);
-    let headers = if ends.local.is_ipv4() { 40 } else { 60 };
+    // What each path carries: RFC 9293 §3.7.1 and RFC 8200 §5.
+    let (headers, safe_mss) = if ends.local.is_ipv4() { (40, 536) } else { (60, 1220) };
     let longest = |mtu: u32| u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
+    let path_mss = longest(metrics.mtu_over(link)).min(settings.mss_max);
+    let known = cpu.tcp.as_ref().and_then(|pcbs| pcbs.paths.mss(ends.remote, cpu.now));
+    let known = known.filter(|_| settings.path_probes);
     let initial = u32::from(metrics.initial_window);
     Settings {
         mss: longest(link).min(settings.mss_max),
-        path_mss: longest(metrics.mtu_over(link)).min(settings.mss_max),
+        path_mss: known.map_or(path_mss, |known| known.min(path_mss)),
+        path_mss_max: path_mss,
+        safe_mss,
         super_bytes: if caps.tso && caps.tx_csum { SUPER_BYTES } else { 0 },
         initial_segments: if initial > 0 { initial } else { settings.initial_segments },
         msl: if metrics.msl_ms > 0 { Duration::from_millis(metrics.msl_ms.into()) } else { settings.msl },

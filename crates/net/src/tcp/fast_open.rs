@@ -1,4 +1,5 @@
-//! What is remembered of Fast Open (RFC 7413): which cookies servers gave to us.
+//! What is remembered of other ends: which cookies servers gave to us (RFC 7413), and how long segments may be where
+//! routers do not say (RFC 4821).
 
 use core::net::IpAddr;
 
@@ -7,12 +8,15 @@ use wire::tcp::Cookie;
 use super::tcb::Opened;
 use crate::time::{Duration, Instant};
 
-/// Servers that are remembered at the most; the one that was not used for longest makes room.
+/// Other ends that are remembered at the most; the one that was not used for longest makes room.
 pub const PATHS_MAX: usize = 256;
 /// How long it is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
 const AVOID: Duration = Duration::from_secs(900);
 
-/// What is known of paths to servers.
+/// How long the length of segments is believed, as that of packets that routers say.
+const MSS_KEPT: Duration = Duration::from_secs(10 * 60);
+
+/// What is known of paths to other ends.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     paths: Vec<Path>,
@@ -23,6 +27,8 @@ struct Path {
     remote: IpAddr,
     cookie: Option<Cookie>,
     avoid_until: Instant,
+    /// The longest segments that arrive, and until when that is believed.
+    mss: Option<(u16, Instant)>,
     used: Instant,
 }
 
@@ -47,6 +53,17 @@ impl Paths {
         }
     }
 
+    /// The longest segments that arrive at `remote`, if that is less than routers say.
+    pub(super) fn mss(&self, remote: IpAddr, now: Instant) -> Option<u16> {
+        let path = self.paths.iter().find(|path| path.remote == remote)?;
+        path.mss.filter(|(_, until)| *until > now).map(|(mss, _)| mss)
+    }
+
+    /// Segments of this length have arrived at `remote`, longer ones have not.
+    pub(super) fn learn_mss(&mut self, remote: IpAddr, mss: u16, now: Instant) {
+        self.path(remote, now).mss = Some((mss, now + MSS_KEPT));
+    }
+
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.paths = Vec::new();
@@ -55,7 +72,7 @@ impl Paths {
     fn path(&mut self, remote: IpAddr, now: Instant) -> &mut Path {
         let known = self.paths.iter().position(|path| path.remote == remote);
         let at = known.unwrap_or_else(|| self.place());
-        let new = Path { remote, cookie: None, avoid_until: Instant::START, used: now };
+        let new = Path { remote, cookie: None, avoid_until: Instant::START, mss: None, used: now };
         if at == self.paths.len() {
             self.paths.push(new);
         } else if known.is_none() {

@@ -359,15 +359,26 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
         let now = cpu.now;
         let (ends, look) = (conn.ends, conn.look);
         conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, out));
-        if let (Some(opened), Some(pcbs)) = (conn.tcb.opened(), &mut cpu.tcp) {
-            pcbs.paths.learn(ends.remote, opened, now);
-        }
+        learn(cpu, &mut conn.tcb, &ends);
         if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
             cpu.count(Count::TcpWaitsCut);
         }
         done += 1;
     }
     done
+}
+
+/// What a connection has found out, the next to the same end begins with.
+fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
+    let (opened, mss, now) = (tcb.opened(), tcb.found_path(), cpu.now);
+    let Some(pcbs) = cpu.tcp.as_mut().filter(|_| opened.is_some() || mss.is_some()) else { return };
+    if let Some(opened) = opened {
+        pcbs.paths.learn(ends.remote, opened, now);
+    }
+    if let Some(mss) = mss {
+        pcbs.paths.learn_mss(ends.remote, mss, now);
+        cpu.count(Count::TcpPathsFound);
+    }
 }
 
 /// The connections of this CPU, from the first time that somebody asks for one.

@@ -14,6 +14,12 @@ pub struct Settings {
     pub mss: u16,
     /// The longest that the path takes, without options.
     pub path_mss: u16,
+    /// What it may become, if longer segments than [`Self::path_mss`] turn out to arrive: what links and routers say.
+    pub path_mss_max: u16,
+    /// The longest segments that each path takes: where longer ones vanish, they are this long.
+    pub safe_mss: u16,
+    /// It is found out which segments arrive where those that should vanish, and no router says so (RFC 4821).
+    pub path_probes: bool,
     /// Bytes of the longest super-packet, which the device cuts into segments; 0: each segment by itself.
     pub super_bytes: u32,
     /// Bytes that may wait to be read.
@@ -188,6 +194,9 @@ impl Default for Settings {
             mss_max: u16::MAX,
             mss: 1460,
             path_mss: 1460,
+            path_mss_max: 1460,
+            safe_mss: 536,
+            path_probes: true,
             super_bytes: 0,
             receive_buffer: 65_536,
             receive_buffer_max: 2 << 20,

@@ -14,6 +14,7 @@ mod keep;
 mod open;
 mod options;
 mod output;
+mod path;
 mod probe;
 mod recover;
 mod timers;
@@ -42,6 +43,7 @@ pub use self::options::Stamps;
 use self::keep::Keep;
 use self::open::Open;
 use self::options::Agreed;
+use self::path::Path;
 use self::probe::Probe;
 use self::recover::Recovery;
 use self::timers::Timers;
@@ -176,6 +178,7 @@ pub struct Tcb {
     is_held_back: bool,
     recovery: Recovery,
     probe: Probe,
+    path: Path,
     timers: Timers,
     keep: Keep,
     ecn: Marks,
@@ -281,6 +284,7 @@ impl Tcb {
             is_held_back: false,
             recovery: Recovery::default(),
             probe: Probe::default(),
+            path: Path::of(&settings, now),
             timers: Timers::default(),
             keep: Keep::default(),
             ecn: Marks::default(),

@@ -46,6 +46,7 @@ impl Tcb {
     //= https://www.rfc-editor.org/rfc/rfc1191#section-6.4
     fn shorten(&mut self, mss: u16) {
         let mss = mss.max(MSS_LEAST);
+        self.path.at_most(mss);
         if mss >= self.settings.path_mss {
             return;
         }

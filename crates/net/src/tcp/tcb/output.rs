@@ -24,6 +24,9 @@ impl Tcb {
         let stands = (State::Established..State::TimeWait).contains(&self.state);
         let may_send = stands || self.state == State::SynReceived && self.open.is_early;
         self.send_probe(now, wire);
+        if may_send {
+            self.probe_path(now, wire);
+        }
         while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
             self.send_piece(start, end, now, wire);
         }
@@ -149,6 +152,18 @@ impl Tcb {
     }
 
     pub(super) fn send_piece(&mut self, start: Seq, end: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
+        self.send_cut(start, end, self.room(), now, wire);
+    }
+
+    /// In segments of `cut` bytes at the most, made by the device.
+    pub(super) fn send_cut(
+        &mut self,
+        start: Seq,
+        end: Seq,
+        cut: u32,
+        now: Instant,
+        wire: &mut dyn FnMut(&Out<'_>),
+    ) {
         let is_again = start.is_before(self.sent.behind());
         let with_fin = self.fin().is_some_and(|fin| end.is_after(fin));
         let data_end = end - u32::from(with_fin);
@@ -168,10 +183,10 @@ impl Tcb {
         }
         if is_again {
             self.recovery.sends_again(self.stamps.at(now));
+            self.path.sends_again(start);
         } else {
             self.probe.begins();
         }
-        let cut = self.room();
         let header = self.acknowledging(flags, start, now);
         let segments = data_end.since(start).div_ceil(cut.max(1)).max(1);
         self.tally.sent(segments, data_end.is_after(start), is_again);

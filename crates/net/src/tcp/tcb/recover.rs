@@ -63,6 +63,7 @@ impl Tcb {
         if heard.acknowledged > 0 {
             self.recovery.duplicates = 0;
             self.find_out_whether_it_was_none(segment);
+            self.path_carries(now);
             self.go_on(was, now);
         } else if is_duplicate && self.sent.unacknowledged() > 0 && (heard.delivered > 0 || !self.agreed.sack)
         {
@@ -114,7 +115,7 @@ impl Tcb {
             (true, false) => self.sent.detect_overtaken(self.threshold(), self.mss()) > 0,
             (false, _) => self.detect_by_duplicates(),
         };
-        if has_lost && !self.recovery.is_on() {
+        if has_lost && !self.recovery.is_on() && !self.is_lost_for_its_length() {
             self.congestion.congested(self.sent.unacknowledged(), Sign::Loss);
             self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
             self.probe.ends();

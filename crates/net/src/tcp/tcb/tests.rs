@@ -4,6 +4,7 @@ mod error;
 mod flags;
 mod info;
 mod lone;
+mod path;
 mod open;
 mod probe;
 mod states;
@@ -32,6 +33,8 @@ struct Pair {
     wire: [VecDeque<(Instant, Header, Vec<u8>)>; 2],
     /// Of a thousand, how many get lost.
     loss: u64,
+    /// Segments with more bytes vanish.
+    longest: usize,
     luck: Secret,
     /// All that were sent.
     seen: Vec<(usize, Header, usize)>,
@@ -49,7 +52,15 @@ impl Pair {
         let server = Tcb::answer(server, (80, 4000), 1000, Stamps::from(u32::MAX - 50), &segment, now);
         let wire = [VecDeque::new(), VecDeque::new()];
         let seen = vec![(0, syn, 0)];
-        let mut pair = Self { now, ends: [client, server], wire, loss, luck: Secret::new(seed), seen };
+        let mut pair = Self {
+            now,
+            ends: [client, server],
+            wire,
+            loss,
+            longest: usize::MAX,
+            luck: Secret::new(seed),
+            seen,
+        };
         pair.flush();
         pair
     }
@@ -62,12 +73,12 @@ impl Pair {
     }
 
     fn flush(&mut self) {
-        let Self { now, ends, wire, loss, luck, seen } = self;
+        let Self { now, ends, wire, loss, longest, luck, seen } = self;
         for (from, end) in ends.iter_mut().enumerate() {
             end.output(*now, &mut |out| {
                 let payload = out.payload.concat();
                 seen.push((from, out.header, payload.len()));
-                if luck.below(1000) >= *loss {
+                if luck.below(1000) >= *loss && payload.len() <= *longest {
                     wire[1 - from].push_back((*now + DELAY, out.header, payload));
                 }
             });

@@ -77,12 +77,12 @@ impl Tcb {
             self.probe_is_due(now);
         }
         if due(&mut self.timers.retransmit) {
-            self.time_out();
+            self.time_out(now);
         }
     }
 
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
-    fn time_out(&mut self) {
+    fn time_out(&mut self, now: Instant) {
         if self.vain >= self.settings.retransmissions_max {
             return self.give_up(self.silence());
         }
@@ -90,6 +90,7 @@ impl Tcb {
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();
         self.open_plainly();
+        self.doubt_path(now);
         self.lose_all(is_first);
     }
 
