@@ -105,6 +105,9 @@ named! {
     TcpAccepts = "tcp_accepts", "TCP connections begun by others that stand";
     TcpCookiesSent = "tcp_cookies_sent", "SYNs answered with a cookie, because there was no room to remember them";
     TcpCookiesTaken = "tcp_cookies_taken", "TCP connections that stand because of a cookie";
+    TcpOpened = "tcp_opened", "TCP connections opened with a cookie, before they stood";
+    TcpOpenCookies = "tcp_open_cookies", "SYNs that asked for a cookie to open with, or had one that was not good";
+    TcpOpensLimited = "tcp_opens_limited", "SYNs with a good cookie that went the usual way, because as many were open as may be";
     TcpQueueFull = "tcp_queue_full", "TCP connections that could not stand because too many wait to be accepted";
     TcpTooMany = "tcp_too_many", "TCP connections that could not stand because there are as many as may be";
     TcpWaitsCut = "tcp_waits_cut", "TCP connections that ended without TIME-WAIT, because as many wait as may";

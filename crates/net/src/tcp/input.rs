@@ -5,6 +5,7 @@ use wire::Protocol;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 
 use super::emit::Look;
+use super::listen::ListenerId;
 use super::pcbs::{Found, Owner, Pcbs, Settled};
 use super::syncache::Half;
 use super::tcb::wait::Late;
@@ -264,13 +265,48 @@ fn to_open(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     } else {
         cookie::iss(&cpu.secret, &ends, now)
     };
-    let half = Half::new(ends, listen.look, header, iss, clock, now);
+    let mut half = Half::new(ends, listen.look, header, iss, clock, now);
+    if !is_full && open_fast(cpu, &mut half, pkt, header) {
+        return Answer::Nothing;
+    }
     let mut tcb = half.begin(super::calls::along(cpu, &ends, listen.settings));
     send_now(cpu, &half, &mut tcb);
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
         pcbs.add_half(half, tcb.deadline(), now);
     }
     Answer::Nothing
+}
+
+/// A SYN that asks for a cookie to open fast with, or has one. If it is good and there is room, the connection waits to be
+/// accepted with what came; else the other end is given one, and all goes its usual way.
+//= https://www.rfc-editor.org/rfc/rfc7413#section-4.2.2
+fn open_fast(cpu: &mut Cpu, half: &mut Half, pkt: &Pkt, header: &Header) -> bool {
+    let Some(pcbs) = &mut cpu.tcp else { return false };
+    let Some(listener) = pcbs.listeners.find(&half.ends) else { return false };
+    let (id, settings, may_open) = (listener.id, listener.listen.settings, listener.may_open());
+    let wanted = header.options.fast_open.filter(|_| settings.fast_open_max > 0 && !settings.signs);
+    let Some(shown) = wanted else { return false };
+    let is_good = pcbs.opener.is_good(&half.ends, shown);
+    let given = pcbs.opener.cookie(&half.ends);
+    half.cookie = given.filter(|given| *given != shown);
+    if !is_good || !may_open {
+        cpu.count(if is_good { Count::TcpOpensLimited } else { Count::TcpOpenCookies });
+        return false;
+    }
+    let mut tcb = half.begin(super::calls::along(cpu, &half.ends, settings));
+    segments(pkt, header, |segment| tcb.take_early(segment.payload));
+    wait_opened(cpu, half, tcb, id).is_some()
+}
+
+/// A connection waits to be accepted though it does not stand yet.
+fn wait_opened(cpu: &mut Cpu, half: &Half, tcb: Tcb, id: ListenerId) -> Option<()> {
+    let pcbs = cpu.tcp.as_mut()?;
+    let conn = pcbs.add(half.ends, half.look, tcb, Owner::Listener(id))?;
+    pcbs.get_mut(conn)?.opened_at = Some(id);
+    pcbs.wait_at(id, conn);
+    pcbs.listeners.get_mut(id)?.opened += 1;
+    cpu.count(Count::TcpOpened);
+    Some(())
 }
 
 /// An acknowledgment of nothing we know of: perhaps of a cookie.

@@ -57,10 +57,12 @@ pub(super) struct Listener {
     pub(super) listen: Listen,
     /// It has not only its place: it takes connections.
     pub(super) is_open: bool,
-    /// Connections that stand and wait to be accepted, the first to stand first.
+    /// Connections that stand and wait to be accepted, the first to stand first; and those that brought data with a cookie.
     pub(super) waiting: VecDeque<Id>,
     /// The program of this CPU that is told of them.
     pub(super) watch: Option<Watch>,
+    /// Connections that were opened with a cookie and do not stand yet.
+    pub(super) opened: usize,
 }
 
 /// A CPU's listeners.
@@ -76,6 +78,14 @@ impl Listener {
     pub(super) fn is_full(&self) -> bool {
         let most = self.listen.backlog.min(self.listen.settings.backlog_max);
         self.waiting.len() >= most.max(1)
+    }
+
+    /// Whether one more may be opened before it stands.
+    //= https://www.rfc-editor.org/rfc/rfc7413#section-5.1
+    //# PendingFastOpenRequests tracks the number of TFO requests
+    pub(super) fn may_open(&self) -> bool {
+        let most = self.listen.settings.fast_open_max.min(self.listen.backlog);
+        self.opened < most && !self.is_full()
     }
 
     /// How many wait, as far as a program is told.
@@ -107,7 +117,14 @@ impl Listeners {
         }
         self.next = self.next.wrapping_add(1);
         let id = ListenerId { port: listen.addr.port(), serial: self.next };
-        others.push(Listener { id, listen, is_open: false, waiting: VecDeque::new(), watch: None });
+        others.push(Listener {
+            id,
+            listen,
+            is_open: false,
+            waiting: VecDeque::new(),
+            watch: None,
+            opened: 0,
+        });
         self.count += 1;
         Ok(id)
     }

@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 
 use super::alarm::{Alarm, Alarms, Wakes};
 use super::emit::Look;
-use super::fast_open::Paths;
 use super::listen::{ListenerId, Listeners};
+use super::opener::Opener;
+use super::paths::Paths;
 use super::signature::Keys;
 use super::syncache::Half;
 use super::tcb::wait::Wait;
@@ -46,6 +47,8 @@ pub(super) struct Conn {
     pub(super) owner: Owner,
     /// The program of this CPU that is told of it.
     pub(super) watch: Option<Watch>,
+    /// Counts for this listener as opened before it stands, until it does.
+    pub(super) opened_at: Option<ListenerId>,
     /// Whether it is in the list of those that have something to send, perhaps.
     is_touched: bool,
 }
@@ -108,6 +111,7 @@ pub struct Pcbs {
     /// What is known of servers that data may be brought to with a SYN.
     pub(super) paths: Paths,
     pub(super) keys: Keys,
+    pub(super) opener: Opener,
     serial: u32,
     /// Connections, and those in TIME-WAIT, at the most.
     pub(super) room: (usize, usize),
@@ -167,6 +171,7 @@ impl Pcbs {
             listeners: Listeners::new(Secret::new(secret.draw().into())),
             paths: Paths::default(),
             keys: Keys::new(Secret::new(secret.draw().into())),
+            opener: Opener::default(),
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),
@@ -243,7 +248,7 @@ impl Pcbs {
         self.serial = self.serial.wrapping_add(1);
         let id = Id { at, serial: self.serial };
         self.enter(&ends, Found::Conn(at));
-        let conn = Conn { id, ends, look, tcb, owner, watch: None, is_touched: true };
+        let conn = Conn { id, ends, look, tcb, owner, watch: None, opened_at: None, is_touched: true };
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(Box::new(conn));
         Some(id)
@@ -331,6 +336,9 @@ impl Pcbs {
     /// wants to know.
     pub(super) fn settle(&mut self, mut conn: Box<Conn>, now: Instant) -> Settled {
         conn.is_touched = false;
+        if conn.tcb.state() != State::SynReceived {
+            self.is_opened(conn.opened_at.take());
+        }
         let at = conn.id.at;
         let deadline = conn.tcb.deadline();
         if conn.tcb.state() == State::Closed {
@@ -353,6 +361,13 @@ impl Pcbs {
         Settled::Stays
     }
 
+    /// One that was opened before it stood does, or has ended.
+    fn is_opened(&mut self, at: Option<ListenerId>) {
+        if let Some(listener) = at.and_then(|id| self.listeners.get_mut(id)) {
+            listener.opened -= 1;
+        }
+    }
+
     /// Its ends are free for another one.
     fn unlist(&mut self, conn: &Conn) {
         let at = conn.id.at;
@@ -371,6 +386,7 @@ impl Pcbs {
 
     /// Forgets a connection that was taken out of its place.
     pub(super) fn remove(&mut self, conn: &Conn) {
+        self.is_opened(conn.opened_at);
         self.unlist(conn);
         let Self { tables, conn_alarms, .. } = self;
         conn_alarms.forget(&mut tables.conns, conn.id.at);

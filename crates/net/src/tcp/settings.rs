@@ -50,6 +50,9 @@ pub struct Settings {
     /// Data that is sent at once goes with the SYN, if the other end has given a cookie for it before; else one is asked
     /// for (RFC 7413).
     pub fast_open: bool,
+    /// Connections of a listener on a CPU that may bring data with their SYN, and be accepted, before they stand, up to its
+    /// backlog; 0: none, and no cookies are given (RFC 7413; `TCP_FASTOPEN` of a server).
+    pub fast_open_max: usize,
     /// Each segment is signed, and those that come must be (RFC 2385): with the key of the other end, see
     /// [`super::set_key`].
     pub signs: bool,
@@ -211,6 +214,7 @@ impl Default for Settings {
             no_options: false,
             drops_options: false,
             fast_open: false,
+            fast_open_max: 0,
             signs: false,
             nodelay: false,
             cork: false,

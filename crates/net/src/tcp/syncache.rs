@@ -4,7 +4,7 @@
 //! where it was, and goes on from there; so there is one implementation of a connection, and little memory in a flood
 //! (ADR 16).
 
-use wire::tcp::{Flags, Header};
+use wire::tcp::{Cookie, Flags, Header};
 
 use super::alarm::{Alarm, Wakes};
 use super::budget::Budget;
@@ -30,6 +30,8 @@ pub(super) struct Half {
     at: Instant,
     /// How often it was answered.
     answers: u8,
+    /// What the answer gives to who wants to open fast the next time.
+    pub(super) cookie: Option<Cookie>,
     /// For answers to what else comes.
     pub(super) budget: Budget,
     alarm: Alarm,
@@ -70,6 +72,7 @@ impl Half {
             clock,
             at,
             answers: 1,
+            cookie: None,
             budget: Budget::default(),
             alarm: Alarm::default(),
         }
@@ -93,7 +96,11 @@ impl Half {
     pub(super) fn begin(&self, settings: Settings) -> Tcb {
         let ports = (self.ends.local_port, self.ends.remote_port);
         let segment = Segment { header: &self.syn, payload: &[], is_marked: false };
-        Tcb::answer(settings, ports, self.iss, Stamps::from(self.clock), &segment, self.at)
+        let mut tcb = Tcb::answer(settings, ports, self.iss, Stamps::from(self.clock), &segment, self.at);
+        if let Some(cookie) = self.cookie {
+            tcb.give_cookie(cookie);
+        }
+        tcb
     }
 
     /// The SYN is answered once more; `None` if that was often enough.

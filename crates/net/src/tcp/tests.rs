@@ -1,5 +1,6 @@
 //! A host that speaks with itself, on one CPU and on several.
 
+mod opened;
 mod places;
 
 use core::net::{IpAddr, SocketAddr};

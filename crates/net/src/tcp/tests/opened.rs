@@ -1,0 +1,131 @@
+//! Connections that are opened with a cookie (RFC 7413).
+
+use super::*;
+use wire::tcp::Cookie;
+
+/// A host that lets `most` connections on each CPU bring data with their SYN.
+fn opening(cpus: u16, addr: IpAddr, most: usize) -> Host {
+    let mut host = Host::new(cpus, addr, |listen| listen.settings.fast_open_max = most);
+    host.bench.netisrs.iter_mut().for_each(|netisr| set_cookie_key(&mut netisr.cpu, 7));
+    host
+}
+
+/// A SYN of a host on the wire, with this cookie and data.
+fn opener(us: IpAddr, them: IpAddr, src_port: u16, cookie: Option<Cookie>) -> Vec<u8> {
+    let options = Options { mss: Some(1460), fast_open: cookie, ..Options::NONE };
+    let (flags, window) = (Flags::SYN, 1000);
+    let header = Header { src_port, dst_port: 80, seq: 1, ack: 0, flags, window, urgent: 0, options };
+    frame(1, &tcp(them, us, &header, b"hello"))
+}
+
+/// What was answered: the acknowledgment, and the cookie.
+fn answers(bench: &mut Bench) -> Vec<(u32, Option<Cookie>)> {
+    let header = |frame: &Vec<u8>| {
+        let at = if frame[14] >> 4 == 4 { 34 } else { 54 };
+        let header = Header::parse(&frame[at..]).unwrap();
+        (header.ack, header.options.fast_open)
+    };
+    bench.sent(1).iter().map(header).collect()
+}
+
+fn ends() -> [(IpAddr, IpAddr); 2] {
+    [(addr4(1, 1).into(), addr4(1, 9).into()), (addr6(1, 1).into(), addr6(1, 9).into())]
+}
+
+#[test]
+fn the_second_connection_brings_data_that_is_read_before_it_stands_on_any_number_of_cpus() {
+    for (cpus, addr) in [1, 2, 4, 8].into_iter().flat_map(|cpus| families().map(|addr| (cpus, addr))) {
+        let mut host = opening(cpus, addr, 4);
+        // Each CPU asks for a cookie of its own, which is good for listeners on all of them.
+        for round in 0..2_u64 {
+            for from in 0..usize::from(cpus) {
+                let mut wanted = connector(host.addr);
+                wanted.settings.fast_open = true;
+                let id = connect(host.cpu(from), &wanted).unwrap();
+                assert_eq!(send(host.cpu(from), id, b"hello"), Ok(5));
+                host.bench.run();
+                let (at, server) = host.accept().unwrap();
+                let mut read_here = [0; 9];
+                assert_eq!((at, read(host.cpu(at), server, &mut read_here)), (from, Ok(5)));
+                assert!(host.carry((at, server), (from, id), b"and back") == b"and back");
+            }
+            assert_eq!(host.bench.counted(Count::TcpOpened), round * u64::from(cpus));
+        }
+    }
+}
+
+#[test]
+fn a_cookie_is_given_to_who_asks_and_only_a_good_one_opens() {
+    for (us, them) in ends() {
+        let mut host = opening(1, us, 4);
+        let bench = &mut host.bench;
+        bench.inject(1, opener(us, them, 1, Some(Cookie::REQUEST)));
+        bench.run();
+        let [(2, Some(cookie))] = answers(bench)[..] else {
+            panic!("the data was taken, or no cookie given")
+        };
+        bench.inject(1, opener(us, them, 2, Cookie::new(&[1; 8])));
+        bench.run();
+        assert_eq!(answers(bench), [(2, Some(cookie))], "a bad one is replaced");
+        bench.inject(1, opener(us, them, 3, None));
+        bench.run();
+        assert_eq!(answers(bench), [(2, None)]);
+        assert!(host.accept().is_none());
+        host.bench.inject(1, opener(us, them, 4, Some(cookie)));
+        host.bench.run();
+        assert_eq!(answers(&mut host.bench), [(7, None)]);
+        let server = host.accept().unwrap();
+        assert_eq!(read(host.cpu(0), server.1, &mut [0; 9]), Ok(5));
+        // It answers, but nobody acknowledges: it ends as others do.
+        assert_eq!(send(host.cpu(0), server.1, b"hi"), Ok(2));
+        host.bench.advance(Duration::from_secs(100));
+        assert_eq!(host.state(server), Some(State::Closed));
+    }
+}
+
+#[test]
+fn as_many_as_may_be_are_opened_and_the_others_go_the_usual_way() {
+    for (us, them) in ends() {
+        let mut host = opening(1, us, 2);
+        host.bench.inject(1, opener(us, them, 1, Some(Cookie::REQUEST)));
+        host.bench.run();
+        let cookie = answers(&mut host.bench)[0].1;
+        let acknowledged = |host: &mut Host, ports: core::ops::Range<u16>| {
+            ports.for_each(|port| host.bench.inject(1, opener(us, them, port, cookie)));
+            host.bench.run();
+            let mut acks: Vec<u32> = answers(&mut host.bench).iter().map(|(ack, _)| *ack).collect();
+            acks.sort_unstable();
+            acks
+        };
+        assert_eq!(acknowledged(&mut host, 10..14), [2, 2, 7, 7]);
+        assert_eq!(host.bench.counted(Count::TcpOpensLimited), 2);
+        // Accepted, they still count, until they stand or end.
+        assert!(host.accept().is_some() && host.accept().is_some());
+        assert_eq!(acknowledged(&mut host, 20..22), [2, 2]);
+        host.bench.advance(Duration::from_secs(100));
+        host.bench.forget_sent();
+        assert_eq!(acknowledged(&mut host, 30..33), [2, 7, 7]);
+        let ends = [host.accept().unwrap(), host.accept().unwrap()];
+        for (at, id) in ends {
+            abort(host.cpu(at), id).unwrap();
+        }
+        host.bench.run();
+        host.bench.forget_sent();
+        assert_eq!(acknowledged(&mut host, 40..43), [2, 7, 7]);
+    }
+}
+
+#[test]
+fn a_listener_that_does_not_say_so_gives_no_cookies_and_takes_no_data() {
+    for (us, them) in ends() {
+        let mut host = opening(1, us, 0);
+        host.bench.inject(1, opener(us, them, 1, Some(Cookie::REQUEST)));
+        host.bench.run();
+        assert_eq!(answers(&mut host.bench), [(2, None)]);
+        // Nor does one without a key.
+        let mut host = Host::new(1, us, |listen| listen.settings.fast_open_max = 4);
+        host.bench.inject(1, opener(us, them, 1, Some(Cookie::REQUEST)));
+        host.bench.run();
+        assert_eq!(answers(&mut host.bench), [(2, None)]);
+    }
+}
