@@ -30,6 +30,8 @@ struct Talks {
     client: HostId,
     server: HostId,
     listeners: Vec<ListenerId>,
+    /// How the client's connections behave.
+    settings: Settings,
     talks: BTreeMap<SocketAddr, Talk>,
 }
 
@@ -110,6 +112,16 @@ impl Talks {
     }
 
     fn with(name: &str, seed: u64, shape: Shape, spec: cable::Spec, caps: Caps) -> Self {
+        Self::behaving(name, seed, shape, (spec, caps), Settings::default())
+    }
+
+    fn behaving(
+        name: &str,
+        seed: u64,
+        shape: Shape,
+        (spec, caps): (cable::Spec, Caps),
+        settings: Settings,
+    ) -> Self {
         let mut world = World::new(name, seed);
         world.allow.loss = true;
         world.allow.disorder = true;
@@ -121,13 +133,13 @@ impl Talks {
         let (client, server) = (world.host(host("client", 1)), world.host(host("server", 2)));
         world.run_for(BOOT);
         let any = [0_u16; 8];
-        let (settings, look) = (Settings::default(), Look::default());
+        let look = Look::default();
         let (addr, only_v6) = ((any, 80).into(), false);
         let wants = Listen { addr, zone: 0, only_v6, backlog: 64, is_shared: false, settings, look };
         let cpus = &mut world.of(server).cpus;
         let listeners =
             cpus.iter_mut().map(|cpu| tcp::listen(&mut cpu.netisr.cpu, &wants).unwrap()).collect();
-        Self { world, client, server, listeners, talks: BTreeMap::new() }
+        Self { world, client, server, listeners, settings, talks: BTreeMap::new() }
     }
 
     /// Does something on a CPU of a host, which then turns.
@@ -142,16 +154,19 @@ impl Talks {
 
     fn begin(&mut self, number: usize, family: Family, (up, down): (usize, usize)) {
         let at = number % self.listeners.len();
-        let (settings, look) = (Settings::default(), Look::default());
+        let (settings, look) = (self.settings, Look::default());
         let remote = (family.addr(1, 2), 80).into();
         let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
         let client = self.client;
+        let mut up = Way::new(up);
         let (id, local) = self.on(client, at, |cpu| {
             let id = tcp::connect(cpu, &wanted).unwrap();
+            if settings.fast_open {
+                up.push(cpu, id, number);
+            }
             (id, tcp::connection(cpu, id).unwrap().0.local())
         });
-        let talk =
-            Talk { number, up: Way::new(up), down: Way::new(down), client: Some((at, id)), server: None };
+        let talk = Talk { number, up, down: Way::new(down), client: Some((at, id)), server: None };
         self.talks.insert(local, talk);
     }
 
@@ -287,4 +302,58 @@ fn super_packets_bring_the_same_bytes() {
         talks.finish(Duration::from_secs(100));
         talks.end();
     }
+}
+
+#[test]
+fn a_path_that_swallows_long_packets_carries_all_and_who_comes_later_knows_its_length() {
+    let super_packets = Caps { tso: true, tx_csum: true, buffers_max: 40, ..Caps::default() };
+    for (shape, caps) in
+        shapes().into_iter().flat_map(|shape| [(shape, Caps::default()), (shape, super_packets)])
+    {
+        let spec = cable::Spec { delay: 5 * MS, mtu: 1400, ..cable::Spec::default() };
+        let caps = Caps { buffers_max: caps.buffers_max.max(1), ..caps };
+        let mut talks = Talks::with("black_hole", 1, shape, spec, caps);
+        // What is longer than the cable takes vanishes.
+        talks.world.allow.nonsense = true;
+        for number in 0..16 {
+            talks.begin(number, Family::BOTH[number / 8], (100_000, 1000));
+        }
+        talks.finish(Duration::from_secs(60));
+        assert!(talks.count(Count::TcpPathsFound) >= 16);
+        for number in 0..16 {
+            talks.begin(number, Family::BOTH[number / 8], (100_000, 1000));
+        }
+        // Shorter than it takes the timer twice.
+        talks.finish(Duration::from_secs(2));
+        talks.end();
+    }
+}
+
+#[test]
+fn connections_that_bring_data_with_their_syn_bring_every_byte_once_on_any_number_of_cpus() {
+    let mut opened = [0; 2];
+    for seed in seeds(2) {
+        for (shape, loss) in shapes().into_iter().flat_map(|shape| [(shape, 0), (shape, 30_000)]) {
+            let reorder = loss / 2;
+            let spec =
+                cable::Spec { delay: 5 * MS, loss, reorder, duplicate: reorder, ..cable::Spec::default() };
+            let caps = Caps { buffers_max: 1, ..Caps::default() };
+            let settings = Settings { fast_open: true, fast_open_max: 64, ..Settings::default() };
+            let mut talks = Talks::behaving("opened", seed, shape, (spec, caps), settings);
+            let server = talks.server;
+            (0..talks.listeners.len()).for_each(|at| talks.on(server, at, |cpu| tcp::set_cookie_key(cpu, 7)));
+            for _ in 0..3 {
+                for number in 0..16 {
+                    talks.begin(number, Family::BOTH[number / 8], (1 + number * 300, 3000));
+                }
+                talks.finish(Duration::from_secs(300));
+            }
+            // Where a first SYN is lost, none with a cookie is tried for a while.
+            let count = talks.count(Count::TcpOpened);
+            assert!(loss > 0 || count == 32, "{count} opened");
+            opened[usize::from(loss > 0)] += count;
+            talks.end();
+        }
+    }
+    assert!(opened[1] > 0, "over bad cables, too");
 }
