@@ -114,6 +114,7 @@ named! {
     TcpHalvesTimedOut = "tcp_halves_timed_out", "SYNs that were answered, and nobody acknowledged";
     TcpChallenges = "tcp_challenges", "TCP segments answered with a challenge, as they could be forged";
     TcpAnswersLimited = "tcp_answers_limited", "TCP challenges, and acknowledgments of what was not acceptable, not sent because a connection had sent enough of them";
+    TcpTailProbes = "tcp_tail_probes", "TCP segments sent to find out whether the last ones were lost";
     TcpPathsFound = "tcp_paths_found", "lengths of TCP segments found that arrive where longer ones do not";
     TcpNoBuffer = "tcp_no_buffer", "TCP segments not sent because no buffer was free";
     TcpNoKey = "tcp_no_key", "TCP segments not sent because they should be signed, and no key of the other end is known";

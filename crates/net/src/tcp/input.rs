@@ -404,9 +404,12 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
     done
 }
 
-/// What a connection has found out, the next to the same end begins with.
+/// What a connection has found out, the next to the same end begins with; and what it has tried is counted.
 fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
     let (opened, mss, now) = (tcb.opened(), tcb.found_path(), cpu.now);
+    if tcb.has_probed() {
+        cpu.count(Count::TcpTailProbes);
+    }
     let Some(pcbs) = cpu.tcp.as_mut().filter(|_| opened.is_some() || mss.is_some()) else { return };
     if let Some(opened) = opened {
         pcbs.paths.learn(ends.remote, opened, now);

@@ -464,7 +464,7 @@ impl Tcb {
     //= https://www.rfc-editor.org/rfc/rfc9293#section-3.7.1
     //# Eff.snd.MSS = min(SendMSS+20, MMS_S) - TCPhdrsize - IPoptionsize
     fn room(&self) -> u32 {
-        let blocks = if self.agreed.sack { self.receive.gaps_to_say().min(self.blocks()) } else { 0 };
+        let blocks = if self.sacks() { self.receive.gaps_to_say().min(self.blocks()) } else { 0 };
         let len = u32::try_from(blocks).unwrap_or(0) * SACK_BLOCK_LEN;
         self.mss().saturating_sub(if len > 0 { len + SACK_LEN } else { 0 })
     }

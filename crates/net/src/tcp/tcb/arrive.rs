@@ -436,7 +436,7 @@ impl Tcb {
         self.tally.bytes_received += arrived.readable as u64;
         self.tune_receive(now);
         self.tally.out_of_order += u64::from(seq.is_after(next));
-        if arrived.is_odd && !self.agreed.sack && self.ack == Ack::Now {
+        if arrived.is_odd && !self.sacks() && self.ack == Ack::Now {
             self.duplicates = self.duplicates.saturating_add(1);
         }
         let is_second = self.ack == Ack::Delayed;

@@ -107,8 +107,7 @@ impl Tcb {
     /// The options of any other segment.
     pub(super) fn options(&mut self, now: Instant) -> Options {
         let timestamps = self.agreed.timestamps.then(|| (self.stamps.at(now), self.stamps.echo()));
-        let sack =
-            if self.agreed.sack { self.receive.sack(self.blocks()) } else { wire::tcp::SackBlocks::NONE };
+        let sack = if self.sacks() { self.receive.sack(self.blocks()) } else { wire::tcp::SackBlocks::NONE };
         Options { timestamps, sack, ..self.bare_options() }
     }
 
@@ -120,6 +119,12 @@ impl Tcb {
     /// Whether segments are signed, and must be.
     pub(in super::super) fn signs(&self) -> bool {
         self.settings.signs
+    }
+
+    /// Whether selective acknowledgments are made use of: signatures and timestamps together leave no room for a block, and
+    /// who hears of none must count duplicates.
+    pub(super) fn sacks(&self) -> bool {
+        self.agreed.sack && self.blocks() > 0
     }
 
     /// Bytes of options in each segment with data.

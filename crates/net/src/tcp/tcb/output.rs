@@ -104,7 +104,7 @@ impl Tcb {
 
     /// Bytes that are thought to be in the network.
     fn pipe(&self) -> u32 {
-        let left = if self.agreed.sack { 0 } else { self.recovery.duplicates() * self.mss() };
+        let left = if self.sacks() { 0 } else { self.recovery.duplicates() * self.mss() };
         self.sent.pipe().saturating_sub(left)
     }
 

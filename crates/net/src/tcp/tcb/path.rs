@@ -160,7 +160,7 @@ impl Tcb {
         let search = self.path.search.filter(|search| search.is_sure && self.path.probe.is_none())?;
         let least = self.settings.path_mss;
         let most = search.most.min(self.agreed.mss).min(self.settings.mss_max);
-        if most < least.saturating_add(CLOSE) || !self.agreed.sack || !self.settings.path_probes {
+        if most < least.saturating_add(CLOSE) || !self.sacks() || !self.settings.path_probes {
             return None;
         }
         // A pair of lengths whose half lies close to the longer one: that may be it.

@@ -24,6 +24,8 @@ pub(super) struct Probe {
     begins: bool,
     /// One is to be sent now.
     is_due: bool,
+    /// One was sent, and nobody has counted it.
+    is_news: bool,
 }
 
 impl Probe {
@@ -45,12 +47,17 @@ impl Probe {
 }
 
 impl Tcb {
+    /// Whether a probe was sent since this was asked last.
+    pub fn has_probed(&mut self) -> bool {
+        core::mem::take(&mut self.probe.is_news)
+    }
+
     /// Whether the next silence is answered with a probe (RFC 8985 §7.2 and the two conditions of §7.3).
     fn may_probe(&self) -> bool {
         let stands = (State::Established..State::TimeWait).contains(&self.state);
         let is_open = !self.recovery.is_on() && !self.sent.has_sacked();
         let is_first = self.probe.under_way.is_none() && !self.probe.is_unmeasured;
-        let is_wanted = self.settings.tail_loss_probe && self.agreed.sack;
+        let is_wanted = self.settings.tail_loss_probe && self.sacks();
         is_wanted && stands && is_open && is_first && self.sent.unacknowledged() > 0
     }
 
@@ -88,7 +95,7 @@ impl Tcb {
         let Some((start, end)) = piece else { return };
         self.send_piece(start, end, now, wire);
         let under_way = Some((self.sent.behind(), new.is_none()));
-        self.probe = Probe { under_way, is_unmeasured: true, ..Probe::default() };
+        self.probe = Probe { under_way, is_unmeasured: true, is_news: true, ..Probe::default() };
     }
 
     /// A segment that was never sent, if there is one that the other end takes.

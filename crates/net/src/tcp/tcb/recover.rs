@@ -56,7 +56,7 @@ impl Tcb {
     pub(super) fn heard(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) -> Heard {
         let was = self.sent.first();
         let options = &segment.header.options;
-        let blocks = if self.agreed.sack { options.sack.as_slice() } else { &[] };
+        let blocks = if self.sacks() { options.sack.as_slice() } else { &[] };
         let heard = self.sent.acknowledge(Seq(segment.header.ack), blocks, now);
         self.measure(segment, &heard, now);
         self.find_out_about_the_probe(&heard, is_duplicate, !blocks.is_empty());
@@ -65,8 +65,7 @@ impl Tcb {
             self.find_out_whether_it_was_none(segment);
             self.path_carries(now);
             self.go_on(was, now);
-        } else if is_duplicate && self.sent.unacknowledged() > 0 && (heard.delivered > 0 || !self.agreed.sack)
-        {
+        } else if is_duplicate && self.sent.unacknowledged() > 0 && (heard.delivered > 0 || !self.sacks()) {
             self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
         }
         self.detect_losses(now);
@@ -110,7 +109,7 @@ impl Tcb {
     /// Looks for losses, and begins to repair them.
     pub(super) fn detect_losses(&mut self, now: Instant) {
         self.timers.reordering = None;
-        let has_lost = match (self.agreed.sack && self.sent.has_sacked(), self.settings.rack) {
+        let has_lost = match (self.sacks() && self.sent.has_sacked(), self.settings.rack) {
             (true, true) => self.detect_by_time(now),
             (true, false) => self.sent.detect_overtaken(self.threshold(), self.mss()) > 0,
             (false, _) => self.detect_by_duplicates(),
@@ -162,7 +161,7 @@ impl Tcb {
         //# If this ACK does *not* acknowledge all of the data up to and
         //# including recover, then this is a partial ACK.  In this case,
         //# retransmit the first unacknowledged segment.
-        if !self.agreed.sack && !self.recovery.by_timer {
+        if !self.sacks() && !self.recovery.by_timer {
             self.sent.lose_first(self.mss());
         }
     }

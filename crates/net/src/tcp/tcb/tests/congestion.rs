@@ -165,3 +165,26 @@ fn what_comes_late_but_comes_costs_no_window_where_reordering_is_waited_out() {
         assert_eq!((info.snd_cwnd < window, info.tally.retransmitted > 0), (is_reduced, is_reduced));
     }
 }
+
+#[test]
+fn who_signs_and_stamps_has_no_room_for_blocks_and_counts_duplicates() {
+    let settings = Settings { signs: true, ..Settings::default() };
+    let mut end = Lone::connects(settings);
+    let stamps = Options { timestamps: Some((1, 0)), ..Options::NONE };
+    end.gets_with("S. 0:0(0) ack 1", Options { mss: Some(1460), sack_permitted: true, ..stamps });
+    end.tcb.send(&bytes(14 * 1460));
+    assert_eq!(end.sends().len(), 10);
+    let sent = [(); 3].map(|()| end.gets_with(". 1:1(0) ack 1", stamps));
+    assert!(sent[2][0].starts_with(". 1:1429(1428)"), "{sent:?}");
+    end.gets_with("P. 1001:1101(100) ack 1", stamps);
+    let now = end.now;
+    assert!(end.tcb.options(now).sack.as_slice().is_empty());
+    // Without timestamps there is room for two.
+    let mut end = Lone::connects(Settings { extensions: false, ..settings });
+    end.gets_with("S. 0:0(0) ack 1", Options { mss: Some(1460), sack_permitted: true, ..Options::NONE });
+    for at in [1001, 3001, 5001] {
+        end.gets(&format!("P. {at}:{}(100) ack 1", at + 100));
+    }
+    let options = end.tcb.options(now);
+    assert_eq!((options.sack.as_slice().len(), options.len()), (2, 40));
+}
