@@ -1,18 +1,37 @@
-//! `docs/LIMITS.md` names tests that exist, in the order of the modules; so does `docs/ATTACKS.md`.
+//! `docs/LIMITS.md` names tests that exist, in the order of the modules; so do `docs/ATTACKS.md` and `docs/CONFORMANCE.md`.
 
-use crate::{root, sources};
+use crate::{Source, root, sources};
 
 #[test]
 fn each_limit_and_each_attack_names_tests_that_exist() {
     let sources = sources("crates");
     for row in limits().into_iter().chain(attacks()) {
-        let tests: Vec<&str> = row.last().unwrap().split('`').skip(1).step_by(2).collect();
-        assert!(!tests.is_empty(), "no test is about {}: {}", row[0], row[1]);
-        for test in tests {
-            let definition = format!("fn {test}(");
-            let exists = sources.iter().any(|source| source.text.contains(&definition));
-            assert!(exists, "{}: no test is called {test}", row[0]);
-        }
+        assert!(!tests(&row).is_empty(), "no test is about {}: {}", row[0], row[1]);
+        assert_tests_exist(&row, &sources);
+    }
+}
+
+#[test]
+fn each_must_of_rfc_9293_has_its_row_and_names_tests_that_exist() {
+    let rows: Vec<_> = rows("docs/CONFORMANCE.md").into_iter().filter(|row| row.len() == 4).collect();
+    let sources = sources("crates");
+    rows.iter().for_each(|row| assert_tests_exist(row, &sources));
+    let mut musts: Vec<u8> =
+        rows.iter().flat_map(|row| row[0].split(", ")).map(|must| must.parse().unwrap()).collect();
+    musts.sort_unstable();
+    assert_eq!(musts, (1..=69).collect::<Vec<_>>());
+}
+
+/// The tests that the last cell of a row names.
+fn tests(row: &[String]) -> Vec<&str> {
+    row.last().unwrap().split('`').skip(1).step_by(2).collect()
+}
+
+fn assert_tests_exist(row: &[String], sources: &[Source]) {
+    for test in tests(row) {
+        let definition = format!("fn {test}(");
+        let exists = sources.iter().any(|source| source.text.contains(&definition));
+        assert!(exists, "{}: no test is called {test}", row[0]);
     }
 }
 

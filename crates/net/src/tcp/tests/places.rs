@@ -148,3 +148,18 @@ fn who_has_begun_a_connection_that_there_is_no_room_for_is_told() {
         assert!(half_open(host.cpu(0)).next().is_none());
     }
 }
+
+#[test]
+fn nobody_connects_to_many_or_waits_at_an_address_of_many() {
+    for many in ["224.0.0.1", "255.255.255.255", "ff02::1"] {
+        let mut host = Host::new(1, addr4(1, 1).into(), |_| ());
+        let addr = SocketAddr::new(many.parse().unwrap(), 80);
+        assert_eq!(connect(host.cpu(0), &connector(addr)), Err(Error::BadAddress));
+        assert_eq!(bind(host.cpu(0), &listen_on(addr)), Err(Error::BadAddress));
+    }
+    for nobody in ["0.0.0.0", "::"] {
+        let mut host = Host::new(1, addr4(1, 1).into(), |_| ());
+        let addr = SocketAddr::new(nobody.parse().unwrap(), 80);
+        assert_eq!(connect(host.cpu(0), &connector(addr)), Err(Error::BadAddress));
+    }
+}
