@@ -12,6 +12,7 @@ mod listen;
 mod emit;
 mod error;
 pub(crate) mod watch;
+mod page;
 
 pub use self::batch::{Datagram, recv_batch, send_batch};
 pub use self::calls::{Bind, Connect, bind, change, close, connect, failure, local, ready, recv};
@@ -20,6 +21,7 @@ pub(crate) use self::error::error;
 pub use self::input::input;
 pub use self::listen::{Listen, MEMBERSHIPS_MAX, listen, memberships};
 pub(crate) use self::listen::{filter, forget};
+pub use self::page::Listed;
 pub use self::socket::{
     DATAGRAMS_MAX, FAILURES_MAX, Failure, Id, QUEUE_BYTES, QUEUE_BYTES_MAX, Ready, Received, Settings,
 };

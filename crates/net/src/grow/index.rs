@@ -6,7 +6,11 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "of a hash some bits are as good as others")]
 
+mod walk;
+
 use super::slab::Slab;
+
+pub(crate) use self::walk::position;
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET: usize = size_of::<Bucket>();

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use super::emit::Look;
-use super::pcbs::Id;
+use super::pcbs::{Id, Pcbs};
 use super::settings::Settings;
 use crate::pcb::{Bound, Ends, choose};
 use crate::program::Watch;
@@ -48,6 +48,23 @@ impl Listen {
 pub struct ListenerId {
     port: u16,
     serial: u32,
+}
+
+/// A listener, as it is when somebody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedListener {
+    /// What it waits for.
+    pub addr: SocketAddr,
+    /// See [`Listen::zone`].
+    pub zone: IfIndex,
+    /// Whether IPv4 connections are for it as well.
+    pub takes_mapped: bool,
+    /// See [`Listen::is_shared`].
+    pub is_shared: bool,
+    /// Connections that wait to be accepted.
+    pub waiting: usize,
+    /// As many as may.
+    pub backlog: usize,
 }
 
 /// One listener.
@@ -94,6 +111,13 @@ impl Listener {
             0 => self.waiting.len(),
             most => self.waiting.len().min(most),
         }
+    }
+
+    fn listed(&self) -> ListedListener {
+        let &Listen { addr, zone, backlog, is_shared, .. } = &self.listen;
+        let takes_mapped = self.listen.bound().takes_mapped();
+        let (waiting, backlog) = (self.waiting.len(), backlog.max(1));
+        ListedListener { addr, zone, takes_mapped, is_shared, waiting, backlog }
     }
 }
 
@@ -168,6 +192,17 @@ impl Listeners {
         self.ports.values().flatten()
     }
 
+    /// Up to `limit` listeners from `from` on, by port and in the order in which they came, and where the next page begins;
+    /// `None` if nothing can follow.
+    fn page(&self, from: u128, limit: usize) -> (Vec<ListedListener>, Option<u128>) {
+        let key = |id: ListenerId| u128::from(id.port) << 32 | u128::from(id.serial);
+        let all = self.ports.values().flatten().map(|listener| (key(listener.id), listener));
+        let mut left: Vec<_> = all.filter(|(key, _)| *key >= from).collect();
+        left.sort_unstable_by_key(|(key, _)| *key);
+        let next = left.get(limit.max(1)).map(|(key, _)| *key);
+        (left.iter().take(limit.max(1)).map(|(_, listener)| listener.listed()).collect(), next)
+    }
+
     /// Who a connection between `ends` is for. Of a group, the flow's hash chooses one.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Listener> {
         let listeners = self.ports.get_mut(&ends.local_port)?;
@@ -186,6 +221,15 @@ impl Listeners {
     /// Whether somebody has a place at a port.
     pub(super) fn is_port_taken(&self, port: u16) -> bool {
         self.ports.contains_key(&port)
+    }
+}
+
+impl Pcbs {
+    /// Up to `limit` listeners from `from` on, and where the next page begins; `None` if nothing can follow. The first
+    /// page begins at 0. One that stays is seen once, and none twice.
+    #[must_use]
+    pub fn page_of_listeners(&self, from: u128, limit: usize) -> (Vec<ListedListener>, Option<u128>) {
+        self.listeners.page(from, limit)
     }
 }
 

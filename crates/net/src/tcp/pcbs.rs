@@ -5,8 +5,13 @@
 //!   SYN ──▶ Half (a record) ──▶ Conn (a Tcb) ──▶ Wait (a record)
 //! ```
 
+mod page;
+
 use std::collections::VecDeque;
 
+pub use self::page::{Listed, PER_PAGE};
+
+use self::page::Ended;
 use super::alarm::{Alarm, Alarms, Wakes};
 use super::emit::Look;
 use super::listen::{ListenerId, Listeners};
@@ -51,11 +56,13 @@ pub(super) struct Conn {
     pub(super) opened_at: Option<ListenerId>,
     /// Whether it is in the list of those that have something to send, perhaps.
     is_touched: bool,
+    /// Its number among those that have ended and are held by programs; 0, if it is not one of them.
+    ended: u64,
 }
 
 /// Who holds a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub enum Owner {
     /// Nobody yet: it waits to be accepted.
     Listener(ListenerId),
     /// A program.
@@ -104,6 +111,7 @@ pub struct Pcbs {
     secret: [u64; 4],
     index: Index,
     tables: Tables,
+    ended: Ended,
     conn_alarms: Alarms,
     half_alarms: Alarms,
     wait_alarms: Alarms,
@@ -165,6 +173,7 @@ impl Pcbs {
             secret: pcb::secrets(secret),
             index: Index::new(),
             tables: Tables { conns: Slab::new(), halves: Slab::new(), waits: Slab::new() },
+            ended: Ended::default(),
             conn_alarms: Alarms::new(),
             half_alarms: Alarms::new(),
             wait_alarms: Alarms::new(),
@@ -248,7 +257,8 @@ impl Pcbs {
         self.serial = self.serial.wrapping_add(1);
         let id = Id { at, serial: self.serial };
         self.enter(&ends, Found::Conn(at));
-        let conn = Conn { id, ends, look, tcb, owner, watch: None, opened_at: None, is_touched: true };
+        let conn =
+            Conn { id, ends, look, tcb, owner, watch: None, opened_at: None, is_touched: true, ended: 0 };
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(Box::new(conn));
         Some(id)
@@ -348,6 +358,7 @@ impl Pcbs {
                 self.remove(&conn);
                 return Settled::Ended;
             }
+            self.note_ended(&mut conn);
         }
         if conn.tcb.state() == State::TimeWait && conn.owner == Owner::Nobody {
             self.remove(&conn);
@@ -365,6 +376,13 @@ impl Pcbs {
     fn is_opened(&mut self, at: Option<ListenerId>) {
         if let Some(listener) = at.and_then(|id| self.listeners.get_mut(id)) {
             listener.opened -= 1;
+        }
+    }
+
+    /// It has ended, and its program has not let go of it.
+    fn note_ended(&mut self, conn: &mut Conn) {
+        if conn.ended == 0 {
+            conn.ended = self.ended.insert(conn.ends.hash(&self.secret), conn.id.at);
         }
     }
 
@@ -388,6 +406,9 @@ impl Pcbs {
     pub(super) fn remove(&mut self, conn: &Conn) {
         self.is_opened(conn.opened_at);
         self.unlist(conn);
+        if conn.ended != 0 {
+            self.ended.remove(conn.ends.hash(&self.secret), conn.ended);
+        }
         let Self { tables, conn_alarms, .. } = self;
         conn_alarms.forget(&mut tables.conns, conn.id.at);
         tables.conns.remove(conn.id.at);

@@ -1,6 +1,7 @@
 //! A host that speaks with itself, on one CPU and on several.
 
 mod opened;
+mod page;
 mod places;
 
 use core::net::{IpAddr, SocketAddr};

@@ -1,4 +1,7 @@
 //! What the worlds of these tests have in common.
+use core::sync::atomic::Ordering;
+
+use net::cpu::Cpu;
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -20,6 +23,16 @@ pub(crate) fn seeds(few: u64) -> core::ops::Range<u64> {
         (None, None) => (1, few),
     };
     first..first + count
+}
+
+/// Does something on a CPU of a host, as a program there does; it turns then.
+pub(crate) fn on<R>(world: &mut World, host: HostId, at: usize, what: impl FnOnce(&mut Cpu) -> R) -> R {
+    let now = world.now();
+    let cpu = &mut world.of(host).cpus[at];
+    cpu.netisr.cpu.now = now;
+    let done = what(&mut cpu.netisr.cpu);
+    cpu.bell.store(true, Ordering::Relaxed);
+    done
 }
 
 /// Two stations with a router between them: `a` on network 1, `b` on network 2, the router is host 1 on both.

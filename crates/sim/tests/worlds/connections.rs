@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a world that cannot begin has failed")]
 use core::net::SocketAddr;
-use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 
 use net::count::Count;
@@ -20,7 +19,7 @@ use sim::mem::Rss;
 use sim::plan::Family;
 use sim::world::{HostId, World};
 
-use crate::common::{BOOT, Shape, seeds};
+use crate::common::{BOOT, Shape, on, seeds};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -144,12 +143,7 @@ impl Talks {
 
     /// Does something on a CPU of a host, which then turns.
     fn on<R>(&mut self, host: HostId, at: usize, what: impl FnOnce(&mut Cpu) -> R) -> R {
-        let now = self.world.now();
-        let cpu = &mut self.world.of(host).cpus[at];
-        cpu.netisr.cpu.now = now;
-        let done = what(&mut cpu.netisr.cpu);
-        cpu.bell.store(true, Ordering::Relaxed);
-        done
+        on(&mut self.world, host, at, what)
     }
 
     fn begin(&mut self, number: usize, family: Family, (up, down): (usize, usize)) {

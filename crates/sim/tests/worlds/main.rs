@@ -21,3 +21,4 @@ mod sockets;
 mod groups;
 mod attacks;
 mod meddled;
+mod dumps;

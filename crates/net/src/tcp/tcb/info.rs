@@ -1,6 +1,7 @@
 //! What `TCP_INFO` of FreeBSD and Linux and `ss -ti` say of a connection.
 
 use super::{Keep, Segment, State, Tcb};
+use crate::tcp::congestion::Algorithm;
 use crate::time::Duration;
 
 /// A connection as it is now. Sizes are in bytes.
@@ -28,6 +29,10 @@ pub struct Info {
     pub rtt_variation: Option<Duration>,
     /// See [`Self::rtt`].
     pub rtt_least: Option<Duration>,
+    /// How the congestion window grows.
+    pub algorithm: Algorithm,
+    /// What the path takes in one segment, its options included.
+    pub path_mss: u32,
     /// Payload of the longest segment that is sent.
     pub snd_mss: u32,
     /// Payload of the longest segment that has come, or that was asked for.
@@ -97,6 +102,12 @@ impl Tally {
 }
 
 impl Tcb {
+    /// Bytes that the program has sent, and the other end has not acknowledged.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// What there is to know.
     #[must_use]
     pub fn info(&self) -> Info {
@@ -115,6 +126,8 @@ impl Tcb {
             rtt: rtt.smoothed(),
             rtt_variation: rtt.variation(),
             rtt_least: rtt.least(),
+            algorithm: self.settings.algorithm,
+            path_mss: self.settings.path_mss.into(),
             snd_mss: self.mss(),
             rcv_mss: self.settings.mss.into(),
             snd_cwnd: congestion.window(),
