@@ -22,6 +22,7 @@ use crate::next::Resume;
 use crate::reass::Reass;
 use crate::rss::{Placement, Share};
 use crate::secret::Secret;
+use crate::sysctl::Sysctls;
 use crate::tables::Tables;
 use crate::tcp::Pcbs;
 use crate::time::Instant;
@@ -78,6 +79,8 @@ pub struct Cpu {
     pub tcp: Option<Box<Pcbs>>,
     /// UDP's sockets, once somebody has asked for one.
     pub udp: Option<Box<Sockets>>,
+    /// How what begins here behaves.
+    pub sysctls: Box<Sysctls>,
     /// ICMP: what limits errors, and who waits for echo replies.
     pub icmp: Icmp,
     /// Numbers that nobody can guess, and the keys of tables.

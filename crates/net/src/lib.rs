@@ -39,6 +39,7 @@ pub mod tcp;
 pub mod program;
 pub mod ping;
 pub mod sock;
+pub mod sysctl;
 // the way out
 mod emit;
 pub mod output;

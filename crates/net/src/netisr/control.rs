@@ -86,6 +86,7 @@ impl Netisr {
             reass: Reass::new(parts.key),
             tcp: None,
             udp: None,
+            sysctls: Box::default(),
             icmp: Icmp::default(),
             secret: Secret::new(parts.key),
             loopback: std::collections::VecDeque::new(),

@@ -83,7 +83,7 @@ pub(super) struct Listener {
 }
 
 /// A CPU's listeners.
-pub(super) struct Listeners {
+pub(crate) struct Listeners {
     /// In the order in which they came.
     ports: HashMap<u16, Vec<Listener>, Secret>,
     count: usize,
@@ -190,6 +190,11 @@ impl Listeners {
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.ports.values().flatten()
+    }
+
+    /// Changes how what they accept behaves.
+    pub(crate) fn each(&mut self, change: impl FnMut(&mut Settings)) {
+        self.ports.values_mut().flatten().map(|listener| &mut listener.listen.settings).for_each(change);
     }
 
     /// Up to `limit` listeners from `from` on, by port and in the order in which they came, and where the next page begins;

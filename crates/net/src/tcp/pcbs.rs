@@ -115,7 +115,7 @@ pub struct Pcbs {
     conn_alarms: Alarms,
     half_alarms: Alarms,
     wait_alarms: Alarms,
-    pub(super) listeners: Listeners,
+    pub(crate) listeners: Listeners,
     /// What is known of servers that data may be brought to with a SYN.
     pub(super) paths: Paths,
     pub(super) keys: Keys,
