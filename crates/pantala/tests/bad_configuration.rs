@@ -30,6 +30,21 @@ const WHOLE: &[Bad] = &[
         "1:3: unknown key `interfaces` at the top of the file",
         "did you mean `interface`?",
     ),
+    bad(
+        "[sysctl]\nnet.inet.tcp.delaktime = 20\n[[interface]]\ndevice = \"tap:a\"\n",
+        "2:14: unknown variable `net.inet.tcp.delaktime`",
+        "did you mean `net.inet.tcp.delacktime`?",
+    ),
+    bad(
+        "[sysctl]\n\"net.inet.tcp.delacktime\" = 500\n[[interface]]\ndevice = \"tap:a\"\n",
+        "2:29: net.inet.tcp.delacktime cannot be 500",
+        "it is a number from 1 to 499",
+    ),
+    bad(
+        "[sysctl]\nnet.inet.tcp.blackhole = true\n[[interface]]\ndevice = \"tap:a\"\n",
+        "2:26: net.inet.tcp.blackhole cannot be 1",
+        "it is always 0 here",
+    ),
     bad("[[interface]]\nname = \"lan\"\n", "1:1: this interface has no device", "device = \"tap:lan0\""),
     bad("[[interface]]\ndevice = \"eth0\"\n", "2:10: `eth0` names no driver", "af_xdp:NAME"),
     bad(

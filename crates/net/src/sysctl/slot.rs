@@ -24,6 +24,7 @@ pub(super) enum Slot<'a> {
     Count(&'a mut u8),
     Number(&'a mut u32),
     Bytes(&'a mut u32),
+    Places(&'a mut usize),
     Size(&'a mut usize),
     Time(&'a mut Duration),
     Ecn(&'a mut Ecn),
@@ -43,7 +44,7 @@ impl Slot<'_> {
             Self::Switch(is_on) => i64::from(**is_on),
             Self::Count(count) => i64::from(**count),
             Self::Number(number) | Self::Bytes(number) => i64::from(**number),
-            Self::Size(size) => i64::try_from(**size).unwrap_or(i64::MAX),
+            Self::Size(size) | Self::Places(size) => i64::try_from(**size).unwrap_or(i64::MAX),
             Self::Time(time) => i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
             Self::Ecn(ecn) => place(&ECN, ecn),
             Self::Algorithm(algorithm) => place(&ALGORITHMS, algorithm),
@@ -59,7 +60,7 @@ impl Slot<'_> {
             Self::Switch(is_on) => *is_on = value != 0,
             Self::Count(count) => *count = u8::try_from(value).unwrap_or(u8::MAX),
             Self::Number(number) | Self::Bytes(number) => *number = u32::try_from(value).unwrap_or(u32::MAX),
-            Self::Size(size) => *size = at,
+            Self::Size(size) | Self::Places(size) => *size = at,
             Self::Time(time) => *time = Duration::from_millis(value),
             Self::Ecn(ecn) => *ecn = ECN.get(at).copied().unwrap_or(*ecn),
             Self::Algorithm(algorithm) => *algorithm = ALGORITHMS.get(at).copied().unwrap_or(*algorithm),
@@ -72,9 +73,8 @@ impl Slot<'_> {
             Self::Switch(_) => Unit::Switch,
             Self::Bytes(_) | Self::Size(_) => Unit::Bytes,
             Self::Time(_) => Unit::Milliseconds,
-            Self::Count(_) | Self::Number(_) | Self::Ecn(_) | Self::Algorithm(_) | Self::Fixed(_) => {
-                Unit::None
-            }
+            Self::Count(_) | Self::Number(_) | Self::Places(_) => Unit::None,
+            Self::Ecn(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,
         }
     }
 

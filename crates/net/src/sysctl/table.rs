@@ -20,6 +20,12 @@ pub const VARIABLES: &[Variable] = &[
     v("kern.ipc.maxsockbuf", 4096..=WINDOW_MAX, "the most that a receive buffer may become", |all| {
         Slot::Bytes(&mut all.tcp.receive_buffer_max)
     }),
+    v("kern.ipc.soavailconn", 0..=65_535, "connections that wait, as a program is told; 0: all", |all| {
+        Slot::Places(&mut all.tcp.reported_max)
+    }),
+    v("kern.ipc.somaxconn", 1..=65_535, "connections that may wait to be accepted, on each CPU", |all| {
+        Slot::Places(&mut all.tcp.backlog_max)
+    }),
     v("net.inet.icmp.bmcastecho", ANY, "echo requests to many are answered", |_| Slot::Fixed(0)),
     v("net.inet.icmp.drop_redirect", ANY, "redirects of IPv4 are not followed", |_| Slot::Fixed(1)),
     v("net.inet.ip.accept_sourceroute", ANY, "packets with a source route are taken", |_| Slot::Fixed(0)),

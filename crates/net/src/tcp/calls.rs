@@ -3,11 +3,13 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use wire::tcp::Header;
+
 use super::cookie;
 use super::emit::{self, Look};
 use super::input::pcbs;
 use super::listen::{Listen, Listener, ListenerId, is_address};
-use super::pcbs::{Id, Owner};
+use super::pcbs::{Found, Id, Owner};
 use super::settings::Settings;
 use super::tcb::{Ended, Out, Stamps, State, Tcb};
 use super::watch;
@@ -433,9 +435,32 @@ pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
     let reset = conn.tcb.abort();
     pcbs.remove(&conn);
+    tell(cpu, &conn.ends, conn.look, reset);
+    Ok(())
+}
+
+/// Ends whatever there is between `ends` here and now; false if there is nothing. The other end is told, and a program that
+/// holds the connection finds that it was aborted.
+pub fn drop_connection(cpu: &mut Cpu, ends: &Ends) -> bool {
+    let Some(pcbs) = cpu.tcp.as_mut() else { return false };
+    match pcbs.find(ends) {
+        None => return false,
+        // When the other end goes on, it is told that there is nothing.
+        Some(Found::Half(at)) => pcbs.remove_half(at),
+        Some(Found::Wait(at)) => pcbs.remove_wait(at),
+        Some(Found::Conn(at)) => {
+            let Some(mut conn) = pcbs.take_at(at) else { return false };
+            let (look, reset) = (conn.look, conn.tcb.abort());
+            pcbs.put(conn);
+            tell(cpu, ends, look, reset);
+        }
+    }
+    true
+}
+
+fn tell(cpu: &mut Cpu, ends: &Ends, look: Look, reset: Option<Header>) {
     if let Some(header) = reset {
         let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
-        emit::send(cpu, &conn.ends, conn.look, &out);
+        emit::send(cpu, ends, look, &out);
     }
-    Ok(())
 }

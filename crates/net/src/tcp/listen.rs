@@ -93,8 +93,12 @@ pub(crate) struct Listeners {
 impl Listener {
     /// Whether no more may wait.
     pub(super) fn is_full(&self) -> bool {
-        let most = self.listen.backlog.min(self.listen.settings.backlog_max);
-        self.waiting.len() >= most.max(1)
+        self.waiting.len() >= self.room()
+    }
+
+    /// How many may wait.
+    fn room(&self) -> usize {
+        self.listen.backlog.min(self.listen.settings.backlog_max).max(1)
     }
 
     /// Whether one more may be opened before it stands.
@@ -114,9 +118,9 @@ impl Listener {
     }
 
     fn listed(&self) -> ListedListener {
-        let &Listen { addr, zone, backlog, is_shared, .. } = &self.listen;
+        let &Listen { addr, zone, is_shared, .. } = &self.listen;
         let takes_mapped = self.listen.bound().takes_mapped();
-        let (waiting, backlog) = (self.waiting.len(), backlog.max(1));
+        let (waiting, backlog) = (self.waiting.len(), self.room());
         ListedListener { addr, zone, takes_mapped, is_shared, waiting, backlog }
     }
 }
@@ -201,7 +205,8 @@ impl Listeners {
     /// `None` if nothing can follow.
     fn page(&self, from: u128, limit: usize) -> (Vec<ListedListener>, Option<u128>) {
         let key = |id: ListenerId| u128::from(id.port) << 32 | u128::from(id.serial);
-        let all = self.ports.values().flatten().map(|listener| (key(listener.id), listener));
+        let open = self.ports.values().flatten().filter(|listener| listener.is_open);
+        let all = open.map(|listener| (key(listener.id), listener));
         let mut left: Vec<_> = all.filter(|(key, _)| *key >= from).collect();
         left.sort_unstable_by_key(|(key, _)| *key);
         let next = left.get(limit.max(1)).map(|(key, _)| *key);

@@ -15,6 +15,11 @@
 //! | `PUT /v1/neighbours/ADDRESS` | [`NeighbourRequest`]: a permanent entry |
 //! | `DELETE /v1/neighbours/ADDRESS`, `DELETE /v1/neighbours?family=` | forget one, or all learnt ones |
 //! | `GET /v1/netisr`, `/v1/pools`, `/v1/counters` | [`Netisr`], [`Pool`], [`Counters`] |
+//! | `GET /v1/tcp/connections?after=&limit=&info=` | [`TcpConnections`], a page of them |
+//! | `GET /v1/tcp/listeners?after=&limit=` | [`TcpListeners`], a page of them |
+//! | `POST /v1/tcp/drop` | [`TcpEnds`]: end the connection between them |
+//! | `GET /v1/udp/sockets?after=&limit=` | [`UdpSockets`], a page of them |
+//! | `GET /v1/sysctl`, `PUT /v1/sysctl/NAME` | [`Sysctl`]; [`SysctlChange`], answered by [`SysctlChanged`] |
 //! | `POST /v1/ping` | [`PingRequest`]; answered by a stream of [`PingEvent`], one JSON value a line |
 //! | `GET /v1/firewall` | [`FirewallStatus`]: what is in force besides the rules |
 //! | `POST /v1/firewall/commands` | [`FirewallCommands`] in ipfw's language, all of them or none: [`FirewallDone`] |
@@ -40,6 +45,7 @@ pub mod firewall;
 mod metrics;
 mod ping;
 pub mod server;
+pub mod sockets;
 pub mod stack;
 mod types;
 

@@ -3,6 +3,7 @@
 mod firewall;
 mod routes;
 mod socket;
+mod sockets;
 
 use std::io;
 use std::path::Path;

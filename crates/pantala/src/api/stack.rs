@@ -9,16 +9,18 @@ use core::time::Duration;
 use tokio::sync::mpsc;
 
 use super::firewall::Filter;
+use super::sockets::Sockets;
 use super::types::{
     Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
-    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
+    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
+    SysctlChanged,
 };
 
 /// A stack that can be looked at and changed.
 ///
 /// All methods are called on the control thread, one at a time, and should answer within milliseconds: while one
 /// runs, nobody else is served. None may touch what a netisr owns except by a message to it.
-pub trait Stack: Filter + Send {
+pub trait Stack: Filter + Sockets + Send {
     /// All interfaces, in the order of their index.
     ///
     /// # Errors
@@ -121,6 +123,18 @@ pub trait Stack: Filter + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn counters(&mut self) -> Result<Counters, Error>;
+
+    /// All variables, by name.
+    ///
+    /// # Errors
+    /// None that is known.
+    fn sysctls(&mut self) -> Result<Vec<Sysctl>, Error>;
+
+    /// Gives a variable another value on all CPUs, while packets flow.
+    ///
+    /// # Errors
+    /// There is no such variable, it cannot have this value, or the netisrs do not answer.
+    fn change_sysctl(&mut self, name: &str, change: &SysctlChange) -> Result<SysctlChanged, Error>;
 
     /// Sends one echo request. What comes back for it is sent to `answers` (which holds a bounded number and may be
     /// closed; both are to be ignored), until the stack gives the request up after [`Echo::timeout`].

@@ -55,6 +55,11 @@ impl Flags {
         self.set.iter().any(|&(known, _)| known == letter)
     }
 
+    /// How often a flag was given.
+    pub(crate) fn count(&self, letter: char) -> usize {
+        self.set.iter().filter(|&&(known, _)| known == letter).count()
+    }
+
     /// The last value of a flag.
     pub(crate) fn value(&self, letter: char) -> Option<&str> {
         self.set.iter().rev().find(|(known, _)| *known == letter).map(|(_, value)| value.as_str())

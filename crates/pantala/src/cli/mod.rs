@@ -14,6 +14,9 @@ mod netstat;
 mod ping;
 mod resolve;
 mod route;
+mod sockets;
+pub(crate) mod sysctl;
+mod tcpdrop;
 mod top;
 mod up;
 

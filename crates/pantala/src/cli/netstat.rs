@@ -1,8 +1,9 @@
-//! `netstat -r | -i | -s | -m | -Q | -M`, once or every so many seconds.
+//! `netstat [-a] | -L | -r | -i | -s | -m | -Q | -M`, once or every so many seconds.
 
 use core::time::Duration;
 
 use super::flags::Flags;
+use super::sockets::{self, Protocol, Which};
 use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{Counters, Family, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
@@ -10,11 +11,16 @@ use crate::show;
 use crate::suggest::did_you_mean;
 
 pub(crate) const HELP: &str = "\
+netstat [-a] [-T] [-p tcp|udp] [-f inet|inet6]
+                       connections; -a: those too who wait for anybody; -T: all that TCP knows of each, with the
+                       words of ss -ti (windows and losses in segments, times in milliseconds), and its CPU
+netstat -L             listen queues: connections that wait to be accepted, and how many may
 netstat -r [-4|-6]     the routing tables
 netstat -i [-b]        interfaces and what they counted (-b: bytes too)
 netstat -I IF          one interface
 netstat -o             output queues: who waits, limits, drops, marks, doorbells
-netstat -s [-p PROTO]  every counter and drop reason that is not zero
+netstat -s [-p PROTO]  every counter and drop reason that is not zero; -p: all of one protocol, also those that
+                       are zero (-ss: not those)
 netstat -m             packet buffers
 netstat -M -I IF       what an interface received since it only monitors: loss, order, latency
 netstat -Q             netisrs: turns, packets per turn, hand-offs, sleeps, wake-ups, the smallest burst,
@@ -24,6 +30,8 @@ netstat -Q             netisrs: turns, packets per turn, hand-offs, sleeps, wake
   -q COUNT             with -w: so many times, then end
 
 Examples:
+  pantala netstat -an
+  pantala netstat -anT -p tcp
   pantala netstat -rn
   pantala netstat -s -p ip6
   pantala netstat -w 1 -I lan";
@@ -48,7 +56,9 @@ enum What {
     Interfaces { one: Option<String>, bytes: bool },
     Queues { one: Option<String> },
     Rates { one: Option<String> },
-    Counters { protocol: Option<String> },
+    Sockets(Which),
+    ListenQueues(Option<Family>),
+    Counters { protocol: Option<String>, zeros: bool },
     Pools,
     Netisrs,
     Monitored { interface: String },
@@ -56,7 +66,7 @@ enum What {
 
 impl Netstat {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("netstat", words, "rinsmoQbda46M", "wIqpf")?;
+        let flags = Flags::read("netstat", words, "rinsmoQbdaLT46M", "wIqpf")?;
         flags.no_operands("netstat")?;
         let every = flags.number::<f64>("netstat", 'w')?;
         if every.is_some_and(|seconds| !(EVERY_MIN_S..=EVERY_MAX_S).contains(&seconds)) {
@@ -93,10 +103,11 @@ impl Netstat {
 
 fn what(flags: &Flags, again: bool) -> Result<What, Failure> {
     let one = flags.value('I').map(str::to_owned);
-    let tables: Vec<char> = "rsmoQM".chars().filter(|&letter| flags.has(letter)).collect();
+    let tables: Vec<char> = "rsmoQML".chars().filter(|&letter| flags.has(letter)).collect();
     match tables.as_slice() {
         ['r'] => family(flags).map(What::Routes),
-        ['s'] => protocol(flags).map(|protocol| What::Counters { protocol }),
+        ['s'] => counters(flags),
+        ['L'] => family(flags).map(What::ListenQueues),
         ['m'] => Ok(What::Pools),
         ['o'] => Ok(What::Queues { one }),
         ['Q'] => Ok(What::Netisrs),
@@ -104,16 +115,19 @@ fn what(flags: &Flags, again: bool) -> Result<What, Failure> {
             Some(interface) => Ok(What::Monitored { interface }),
             None => Err(Failure::usage("netstat: -M needs -I IF: whose?")),
         },
+        [] if "aTpf".chars().any(|letter| flags.has(letter)) && !shows_interfaces(flags) => which(flags),
         [] if again => Ok(What::Rates { one }),
-        [] if flags.has('i') || one.is_some() => Ok(What::Interfaces { one, bytes: flags.has('b') }),
-        [] => Err(Failure::usage(
-            "netstat: say what to show: -r, -i, -s, -m, -o or -Q (see pantala netstat --help)",
-        )),
+        [] if shows_interfaces(flags) => Ok(What::Interfaces { one, bytes: flags.has('b') }),
+        [] => which(flags),
         [first, second, ..] => {
             Err(Failure::usage(format!("netstat: -{first} and -{second} are two tables; show one at a time")))
         }
         [_] => Err(Failure::usage("netstat: this cannot be shown")),
     }
+}
+
+fn shows_interfaces(flags: &Flags) -> bool {
+    flags.has('i') || flags.value('I').is_some()
 }
 
 fn family(flags: &Flags) -> Result<Option<Family>, Failure> {
@@ -140,6 +154,26 @@ fn protocol(flags: &Flags) -> Result<Option<String>, Failure> {
     }
 }
 
+fn counters(flags: &Flags) -> Result<What, Failure> {
+    let protocol = protocol(flags)?;
+    let zeros = protocol.is_some() && flags.count('s') == 1;
+    Ok(What::Counters { protocol, zeros })
+}
+
+fn which(flags: &Flags) -> Result<What, Failure> {
+    let protocol = match flags.value('p') {
+        None => None,
+        Some("tcp") => Some(Protocol::Tcp),
+        Some("udp") => Some(Protocol::Udp),
+        Some(word) => {
+            let known = format!("netstat: `{word}` has no connections; known are tcp, udp");
+            return Err(Failure::usage(format!("{known} (-s -p {word} shows what was counted)")));
+        }
+    };
+    let (all, info) = (flags.has('a'), flags.has('T'));
+    Ok(What::Sockets(Which { all, info, protocol, family: family(flags)? }))
+}
+
 impl What {
     fn show(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         match self {
@@ -152,9 +186,14 @@ impl What {
                 let list = interfaces(one.as_deref(), session)?;
                 session.show(&list, |list| show::queues(list))
             }
-            Self::Counters { protocol } => {
-                let counters: Counters = session.client.get("/v1/counters")?;
-                session.show(&counters, |counters| show::counters(counters, protocol.as_deref()))
+            Self::Sockets(which) => which.show(session),
+            Self::ListenQueues(family) => sockets::show_queues(*family, session),
+            Self::Counters { protocol, zeros } => {
+                let mut counters: Counters = session.client.get("/v1/counters")?;
+                if let Some(protocol) = protocol {
+                    show::keep(&mut counters, protocol);
+                }
+                session.show(&counters, |counters| show::counters(counters, *zeros))
             }
             Self::Pools => {
                 let pools: Vec<Pool> = session.client.get("/v1/pools")?;
@@ -257,8 +296,21 @@ mod tests {
             ("-i", What::Interfaces { one: None, bytes: false }),
             ("-ibn", What::Interfaces { one: None, bytes: true }),
             ("-I lan", What::Interfaces { one: lan(), bytes: false }),
-            ("-s", What::Counters { protocol: None }),
-            ("-sp ip6", What::Counters { protocol: Some("ip6".into()) }),
+            ("-s", What::Counters { protocol: None, zeros: false }),
+            ("-sp ip6", What::Counters { protocol: Some("ip6".into()), zeros: true }),
+            ("-ss -p ip6", What::Counters { protocol: Some("ip6".into()), zeros: false }),
+            ("", What::Sockets(Which::default())),
+            ("-an", What::Sockets(Which { all: true, ..Which::default() })),
+            (
+                "-anT -p tcp -f inet6",
+                What::Sockets(Which {
+                    all: true,
+                    info: true,
+                    protocol: Some(Protocol::Tcp),
+                    family: Some(Family::Inet6),
+                }),
+            ),
+            ("-Lan", What::ListenQueues(None)),
             ("-m", What::Pools),
             ("-o", What::Queues { one: None }),
             ("-oI lan", What::Queues { one: lan() }),
@@ -280,7 +332,7 @@ mod tests {
     #[test]
     fn other_lines_are_explained() {
         for (line, says) in [
-            ("", "say what to show"),
+            ("-ap icmp", "known are tcp, udp"),
             ("-rs", "two tables"),
             ("-M", "-M needs -I IF"),
             ("-x", "no flag -x"),

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, up};
+use super::{
+    Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, sysctl,
+    tcpdrop, up,
+};
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
@@ -65,9 +68,15 @@ pub(crate) enum Command {
     /// Show interfaces; bring them up or down
     #[command(after_help = ifconfig::HELP)]
     Ifconfig(Words),
-    /// Show interfaces' counters, routes, statistics, buffers, netisrs
+    /// Show connections, interfaces' counters, routes, statistics, buffers, netisrs
     #[command(after_help = netstat::HELP)]
     Netstat(Words),
+    /// End TCP connections
+    #[command(after_help = tcpdrop::HELP)]
+    Tcpdrop(Words),
+    /// Show variables of the stack and change them
+    #[command(after_help = sysctl::HELP)]
+    Sysctl(Words),
     /// Show rings and whose they are; move them to other CPUs
     #[command(after_help = intrctl::HELP)]
     Intrctl(Words),
@@ -147,6 +156,8 @@ impl Command {
             | Self::Reload => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
+            | Self::Tcpdrop(words)
+            | Self::Sysctl(words)
             | Self::Intrctl(words)
             | Self::Ipfw(words)
             | Self::Route(words)
@@ -212,6 +223,8 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Reload => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
+        Command::Tcpdrop(_) => tcpdrop::Tcpdrop::read(&words)?.run(session),
+        Command::Sysctl(_) => sysctl::Line::read(&words)?.run(session),
         Command::Intrctl(_) => intrctl::Intrctl::read(&words)?.run(session),
         Command::Ipfw(_) => ipfw::Ipfw::read(&words)?.run(session),
         Command::Route(_) => route::Route::read(&words)?.run(session),

@@ -29,6 +29,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         interfaces,
         routes,
         firewall,
+        sysctl: draft.sysctl.clone(),
     }
 }
 

@@ -15,11 +15,21 @@ use wire::ether::{Mac, ParseMacError};
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum};
-use super::{autoconf, firewall, limits};
+use super::{autoconf, firewall, limits, sysctl};
 use crate::suggest::did_you_mean;
 
-const TOP: &[&str] =
-    &["cpus", "polling", "forwarding", "flow_cache", "buffers", "socket", "interface", "route", "firewall"];
+const TOP: &[&str] = &[
+    "cpus",
+    "polling",
+    "forwarding",
+    "flow_cache",
+    "buffers",
+    "socket",
+    "interface",
+    "route",
+    "firewall",
+    "sysctl",
+];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
 const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole", "mtu", "msl_ms", "initial_window"];
 const INTERFACE: &[&str] = &[
@@ -64,6 +74,7 @@ pub(crate) struct Draft {
     pub(crate) interfaces: Vec<DraftInterface>,
     pub(crate) routes: Vec<DraftRoute>,
     pub(crate) firewall: Option<firewall::Draft>,
+    pub(crate) sysctl: sysctl::Sysctls,
 }
 
 pub(crate) struct DraftInterface {
@@ -141,6 +152,7 @@ impl Draft {
             interfaces: interfaces(top, report),
             routes: routes(top, report),
             firewall: firewall(top, report),
+            sysctl: sysctl::read(top, report),
         }
     }
 }

@@ -17,6 +17,7 @@ mod draft;
 mod fields;
 mod firewall;
 mod problem;
+mod sysctl;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
+pub use sysctl::Sysctls;
 
 /// Where the configuration is looked for when no file is named.
 pub const DEFAULT_FILE: &str = "/etc/pantala/pantala.toml";
@@ -65,6 +67,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// The firewall, if the file has a section for it.
     pub firewall: Option<Firewall>,
+    /// What variables of the stack say from the beginning, where that is not usual.
+    pub sysctl: Sysctls,
 }
 
 /// How netisrs look for work: the key `polling`, or the section of that name.

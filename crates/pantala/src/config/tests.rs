@@ -262,3 +262,16 @@ fn settings_of_the_firewall_have_ipfws_names() {
     assert_eq!((states.state_max, states.udp_lifetime, states.strict), (77, 30, true));
     assert_eq!((firewall.default, firewall.one_pass, firewall.verbose), (ipfw::Action::Allow, false, true));
 }
+
+#[test]
+fn variables_stand_in_quotes_or_bare() {
+    let config = parse(
+        "[sysctl]\nnet.inet.tcp.delacktime = 20\n\"net.inet.tcp.sack.enable\" = false\n\
+         net.inet.tcp.cc.algorithm = \"newreno\"\n[[interface]]\ndevice = \"tap:a\"\n",
+    );
+    let values: Vec<_> = config.sysctl.into_iter().collect();
+    let name = |name| format!("net.inet.tcp.{name}");
+    let names: Vec<_> = values.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(names, [name("cc.algorithm"), name("delacktime"), name("sack.enable")]);
+    assert_eq!(values.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [0, 20, 0]);
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dev::af_xdp::SharedUmem;
 use dev::netlink::Rtnetlink;
+use net::sysctl::Sysctls;
 use pkt::Arena;
 use pkt::PageKind;
 
@@ -17,7 +18,7 @@ use super::routing::Routing;
 use super::seats::Seats;
 use super::{UpError, entropy, log, machine, system};
 use crate::api::Error;
-use crate::config::{Config, Policy};
+use crate::config::{self, Config, Policy};
 
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
 const BUFFERS_OF_CPU: usize = 4096;
@@ -49,8 +50,9 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<(Control, Learning
     let wall = Wall::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
     let (file, pings) = (file.to_owned(), Vec::new());
     let secret = machine::secret().map_err(system("draw a key"))?;
+    let sysctls = Sysctls::default();
     let mut control =
-        Control { file, config, cpus, workshop, attached, routing, wall, pings, secret, tables };
+        Control { file, config, cpus, workshop, attached, routing, wall, pings, sysctls, secret, tables };
     match open_all(&mut control) {
         Ok(learning) => Ok((control, learning)),
         Err(why) => {
@@ -63,6 +65,8 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<(Control, Learning
 fn open_all(control: &mut Control) -> Result<Learning, UpError> {
     let netisr = |why: Error| UpError::Netisr(why.error);
     let learning = control.listen_to_routers().map_err(netisr)?;
+    let sysctls = control.config.sysctl.clone();
+    control.configure_sysctls(&config::Sysctls::new(), &sysctls).map_err(netisr)?;
     for interface in control.config.interfaces.clone() {
         control.attach(&interface)?;
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use net::count::INTERFACES_MAX;
 use net::fib::Refused;
+use net::sysctl::Sysctls;
 use net::tables::{IfIndex, Tables};
 use tokio::sync::Notify;
 
@@ -33,6 +34,8 @@ pub(crate) struct Control {
     pub(super) wall: Wall,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
+    /// What variables of the stack say.
+    pub(super) sysctls: Sysctls,
     /// What stable identifiers of interfaces are made of.
     pub(super) secret: u128,
     /// What the netisrs were given last.

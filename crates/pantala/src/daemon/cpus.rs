@@ -14,6 +14,7 @@ use net::firewall;
 use net::msg::{Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, NoSuchRing, Parts, Shared};
 use net::rss::Placement;
+use net::sysctl::{self, Variable};
 use net::tables::{IfIndex, Tables};
 use pkt::Pool;
 use pkt::counters::{CounterBlock, CounterReader};
@@ -169,6 +170,11 @@ impl Cpus {
     pub(crate) fn set_tables(&self, tables: &Arc<Tables>) -> Result<(), Error> {
         let tables = Arc::clone(tables);
         self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)))
+    }
+
+    /// Gives a variable another value on all CPUs, one after the other; returns when all have it.
+    pub(crate) fn set_sysctl(&self, variable: &'static Variable, value: i64) -> Result<(), Error> {
+        self.tour(move |netisr| sysctl::set(&mut netisr.cpu, variable, value))
     }
 
     /// Gives all CPUs a firewall; returns when no CPU has the old one any more.

@@ -3,6 +3,8 @@
 use core::hash::Hash;
 use std::collections::HashSet;
 
+use net::sysctl::VARIABLES;
+
 use super::control::Control;
 use super::{UpError, log};
 use crate::api::{Error, ErrorKind, Reloaded};
@@ -77,9 +79,11 @@ impl Control {
         for (index, on) in watched {
             self.watch(index, on)?;
         }
+        let sysctls = (self.config.sysctl.clone(), new.sysctl.clone());
         let flows_differ = self.config.flow_cache != new.flow_cache;
         let firewall = (self.config.firewall != new.firewall).then(|| new.firewall.clone());
         self.config = new;
+        self.configure_sysctls(&sysctls.0, &sysctls.1)?;
         self.publish()?;
         if let Some(firewall) = firewall {
             self.configure_firewall(firewall.as_ref())?;
@@ -171,6 +175,13 @@ impl Plan {
             (before, now) if before == now => {}
             (_, 0) => self.sentences.push("the flow cache is off".to_owned()),
             (_, now) => self.sentences.push(format!("the flow cache is of {now} flows")),
+        }
+        for variable in VARIABLES {
+            let (before, now) = (old.sysctl.get(variable.name), new.sysctl.get(variable.name));
+            if before != now {
+                let value = variable.text(now.copied().unwrap_or_else(|| variable.default()));
+                self.sentences.push(format!("{} is {value}", variable.name));
+            }
         }
         match (&old.firewall, &new.firewall) {
             (before, now) if before == now => {}
@@ -281,6 +292,11 @@ mod tests {
             ("tap:pt-b", "tap:pt-c", &["interface b opened anew"]),
             ("name = \"b\"", "name = \"c\"", &["interface c added: tap:pt-b", "interface b removed"]),
             ("forwarding = true", "forwarding = true\npolling = \"never\"", &["at the next start"]),
+            (
+                "[[route]]",
+                "[sysctl]\nnet.inet.tcp.delacktime = 20\n[[route]]",
+                &["net.inet.tcp.delacktime is 20"],
+            ),
             ("forwarding = true", "forwarding = true\nflow_cache = 64", &["the flow cache is of 64 flows"]),
         ] {
             let sentences = plan(|text| text.replace(from, to));

@@ -9,13 +9,15 @@ mod netstat;
 mod ping;
 mod rings;
 mod routes;
+pub(crate) mod sockets;
+pub(crate) mod sysctl;
 pub(crate) mod table;
 
 pub(crate) use ifconfig::ifconfig;
 pub(crate) use links::{prefixes, routers};
 pub(crate) use monitor::monitored;
 pub(crate) use neighbours::{arp, ndp};
-pub(crate) use netstat::{Rates, counters, interfaces, netisrs, pools, queues, rates_head, rates_line};
+pub(crate) use netstat::{Rates, counters, interfaces, keep, netisrs, pools, queues, rates_head, rates_line};
 pub(crate) use ping::{Summary, ping_event, ping_head};
 pub(crate) use rings::rings;
 pub(crate) use routes::{destination, route_answer, routes};

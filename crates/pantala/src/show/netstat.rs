@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 
 use super::table::Table;
-use crate::api::{Counters, Interface, InterfaceCounters, Netisr, Pool};
+use crate::api::{Counters, DropCount, Interface, InterfaceCounters, Netisr, Pool};
 
 const PACKETS: &[&str] =
     &["Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Idrop", "Opkts", "Oerrs", "Odrop"];
@@ -85,22 +85,35 @@ fn counted(counters: &InterfaceCounters, bytes: bool) -> Vec<String> {
     cells.iter().filter(|(shown, _)| *shown).map(|(_, count)| count.to_string()).collect()
 }
 
-/// Every counter that is not zero, by protocol, and every reason for which a packet died.
-pub(crate) fn counters(all: &Counters, protocol: Option<&str>) -> String {
+/// Every counter that is not zero, or every one, by protocol, and every reason for which a packet died.
+pub(crate) fn counters(all: &Counters, zeros: bool) -> String {
     let mut sections: Vec<(&str, String)> = Vec::new();
-    for counter in all.counters.iter().filter(|counter| counter.count > 0) {
+    for counter in all.counters.iter().filter(|counter| zeros || counter.count > 0) {
         let line = format!("\t{} {}\n", counter.count, counter.sentence);
         push(&mut sections, protocol_of(&counter.name), line);
     }
-    for drop in all.drops.iter().filter(|drop| drop.count > 0) {
+    for drop in all.drops.iter().filter(|drop| zeros || drop.count > 0) {
         let line = format!("\t{} {}: {}\n", drop.count, drop.reason, drop.sentence);
         push(&mut sections, "drops", line);
     }
-    sections
-        .iter()
-        .filter(|(name, _)| protocol.is_none_or(|wanted| wanted == *name))
-        .map(|(name, lines)| format!("{name}:\n{lines}"))
-        .collect()
+    sections.iter().map(|(name, lines)| format!("{name}:\n{lines}")).collect()
+}
+
+/// Leaves what was counted of one protocol. Reasons that packets of several protocols die of are of each.
+pub(crate) fn keep(all: &mut Counters, protocol: &str) {
+    let (stages, reasons): (&[&str], &[&str]) = match protocol {
+        "ip" => (&["ip4", "reass", "forward"], &["no_protocol"]),
+        "ip6" => (&["ip6", "reass", "forward"], &["no_protocol"]),
+        "udp" => (&["udp"], &["no_port"]),
+        "tcp" => (&["tcp"], &["no_port"]),
+        "icmp" | "icmp6" => (&["icmp"], &[]),
+        other => (&[other], &[]),
+    };
+    all.counters.retain(|counter| protocol_of(&counter.name) == protocol);
+    let is_of = |drop: &DropCount| {
+        stages.contains(&drop.node.as_str()) || reasons.contains(&drop.reason.as_str()) || protocol == "drops"
+    };
+    all.drops.retain(is_of);
 }
 
 fn push<'a>(sections: &mut Vec<(&'a str, String)>, name: &'a str, line: String) {

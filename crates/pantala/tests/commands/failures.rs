@@ -10,8 +10,9 @@ fn lines_that_are_not_understood_end_with_2() {
     for (line, says) in [
         ("", "Usage: pantala"),
         ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
-        ("netstat", "say what to show"),
+        ("netstat -ap icmp", "`icmp` has no connections; known are tcp, udp"),
         ("netstat -rz", "there is no flag -z"),
+        ("tcpdrop 192.0.2.1 80", "name both ends"),
         ("route ad default 192.0.2.1", "did you mean `add`?"),
         ("ifconfig lan dwon", "did you mean `down`?"),
         ("arp -d", "the host is missing"),

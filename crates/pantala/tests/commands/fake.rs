@@ -11,6 +11,7 @@ use pantala::api::*;
 use tokio::sync::mpsc;
 
 mod firewall;
+mod sockets;
 
 #[derive(Default)]
 pub(crate) struct Fake {
@@ -230,6 +231,34 @@ impl Stack for Fake {
                 drop("no_route", "fib", "no route leads there", [0, 0]),
             ],
         })
+    }
+
+    fn sysctls(&mut self) -> Answer<Vec<Sysctl>> {
+        let variable = |name: &str, value: &str, unit: &str, words: &[&str], writable| Sysctl {
+            name: name.into(),
+            value: value.into(),
+            default: if writable { "cubic".into() } else { value.into() },
+            unit: unit.into(),
+            min: 1,
+            max: 499,
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            writable,
+            description: "something".into(),
+        };
+        Ok(vec![
+            variable("net.inet.tcp.cc.algorithm", "newreno", "", &["newreno", "cubic"], true),
+            Sysctl { default: "40".into(), ..variable("net.inet.tcp.delacktime", "20", "ms", &[], true) },
+            variable("net.inet.udp.checksum", "1", "", &[], false),
+        ])
+    }
+
+    fn change_sysctl(&mut self, name: &str, change: &SysctlChange) -> Answer<SysctlChanged> {
+        if change.value == "500" {
+            let error = Error::new(ErrorKind::Invalid, format!("{name} cannot be 500"));
+            return Err(error.hint("it is a number from 1 to 499"));
+        }
+        self.tell(format!("{name}={}", change.value));
+        Ok(SysctlChanged { name: name.into(), old: "20".into(), new: change.value.clone() })
     }
 
     fn echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Answer<()> {

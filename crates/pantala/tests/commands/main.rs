@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod changes;
+mod connections;
 mod drill;
 mod failures;
 mod fake;
@@ -12,4 +13,5 @@ mod metrics;
 mod pings;
 mod pktgen;
 mod sockets;
+mod sysctls;
 mod world;

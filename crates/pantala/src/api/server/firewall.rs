@@ -14,9 +14,9 @@ use crate::api::types::{Error, ErrorKind, FirewallCommands};
 /// A million entries of tables.
 const COMMANDS_BYTES_MAX: usize = 64 << 20;
 /// States, groups, translated flows, flows in pipes that are shown at once, if nobody says how many.
-const ROWS: usize = 1000;
+pub(super) const ROWS: usize = 1000;
 /// The same, at the most: while they are looked up, nobody else is served.
-const ROWS_MAX: usize = 10_000;
+pub(super) const ROWS_MAX: usize = 10_000;
 /// Entries of a table that are shown at once, at the most.
 const ENTRIES_MAX: usize = 100_000;
 

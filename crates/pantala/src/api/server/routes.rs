@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Door;
 use crate::api::types::{
     Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit, RingChange,
-    RouteEdit, RouteEdits, RoutePage, Version,
+    RouteEdit, RouteEdits, RoutePage, SysctlChange, Version,
 };
 use crate::api::{metrics, ping};
 
@@ -41,10 +41,13 @@ pub(crate) fn router(door: Door) -> Router {
         .route("/v1/netisr", get(netisrs))
         .route("/v1/pools", get(pools))
         .route("/v1/counters", get(counters))
+        .route("/v1/sysctl", get(sysctls))
+        .route("/v1/sysctl/{name}", put(change_sysctl))
         .route("/v1/ping", post(start_ping))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(prometheus))
         .merge(super::firewall::router())
+        .merge(super::sockets::router())
         .fallback(async || Failure(Error::new(ErrorKind::NotFound, "there is nothing at this path")))
         .method_not_allowed_fallback(async || {
             Failure(Error::new(ErrorKind::Invalid, "this path does not know this method"))
@@ -207,6 +210,15 @@ async fn counters(State(door): State<Door>) -> Answer {
     Ok(json(&door.stack().counters()?))
 }
 
+async fn sysctls(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().sysctls()?))
+}
+
+async fn change_sysctl(State(door): State<Door>, Path(name): Path<String>, body: Bytes) -> Answer {
+    let change: SysctlChange = read(&body)?;
+    Ok(json(&door.stack().change_sysctl(&name, &change)?))
+}
+
 async fn start_ping(State(door): State<Door>, body: Bytes) -> Answer {
     let request: PingRequest = read(&body)?;
     let lines = ping::start(door, request)?;
@@ -266,7 +278,7 @@ fn typed(kind: &'static str, body: Body) -> Response {
 }
 
 /// Done, and there is nothing to say.
-fn done() -> Response {
+pub(super) fn done() -> Response {
     json(&())
 }
 

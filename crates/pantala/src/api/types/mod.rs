@@ -9,7 +9,9 @@ mod neighbour;
 mod ping;
 mod ring;
 mod route;
+mod socket;
 mod stats;
+mod sysctl;
 
 use core::fmt;
 use core::net::IpAddr;
@@ -36,7 +38,12 @@ pub use route::{
     NextHop, RefusedEdit, Route, RouteAction, RouteAnswer, RouteEdit, RouteEdits, RouteMetrics, RouteOrigin,
     RoutePage, RouteRequest,
 };
+pub use socket::{
+    Bound, TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener, TcpListeners, TcpOwner, TcpState,
+    UdpSocket, UdpSockets,
+};
 pub use stats::{Counter, Counters, DropCount, Netisr, Pool};
+pub use sysctl::{Sysctl, SysctlChange, SysctlChanged};
 
 /// An address family, by BSD's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

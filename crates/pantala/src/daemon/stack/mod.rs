@@ -6,9 +6,12 @@ mod interfaces;
 mod links;
 mod monitor;
 mod neighbours;
+mod page;
 mod rings;
 mod routes;
+mod sockets;
 mod stats;
+mod sysctl;
 
 use core::net::IpAddr;
 
@@ -18,7 +21,8 @@ use super::control::Control;
 use crate::api::stack::{Echo, EchoAnswer, Stack};
 use crate::api::{
     Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
-    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
+    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
+    SysctlChanged,
 };
 
 impl Stack for Control {
@@ -88,6 +92,14 @@ impl Stack for Control {
 
     fn counters(&mut self) -> Result<Counters, Error> {
         Ok(self.list_counters())
+    }
+
+    fn sysctls(&mut self) -> Result<Vec<Sysctl>, Error> {
+        Ok(self.list_sysctls())
+    }
+
+    fn change_sysctl(&mut self, name: &str, change: &SysctlChange) -> Result<SysctlChanged, Error> {
+        self.turn_sysctl(name, change)
     }
 
     fn echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Result<(), Error> {

@@ -62,7 +62,8 @@ impl Control {
         }
     }
 
-    fn name_of(&self, index: IfIndex) -> Option<String> {
+    /// The name of an interface, if there is one of this number.
+    pub(in crate::daemon::stack) fn name_of(&self, index: IfIndex) -> Option<String> {
         self.interface_by_index(index).map(|interface| interface.config.name.clone())
     }
 }

@@ -1,0 +1,68 @@
+//! Requests that concern connections and sockets.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::routing::{get, post};
+use serde::Deserialize;
+
+use super::Door;
+use super::firewall::{ROWS, ROWS_MAX};
+use super::routes::{Answer, done, json, read};
+use crate::api::types::{Error, ErrorKind, TcpEnds};
+
+pub(super) fn router() -> Router<Door> {
+    Router::new()
+        .route("/v1/tcp/connections", get(connections))
+        .route("/v1/tcp/listeners", get(listeners))
+        .route("/v1/tcp/drop", post(drop_connection))
+        .route("/v1/udp/sockets", get(sockets))
+}
+
+async fn connections(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().tcp_connections(after, limit, values.info.unwrap_or(false))?))
+}
+
+async fn listeners(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().tcp_listeners(after, limit)?))
+}
+
+async fn sockets(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().udp_sockets(after, limit)?))
+}
+
+async fn drop_connection(State(door): State<Door>, body: Bytes) -> Answer {
+    let ends: TcpEnds = read(&body)?;
+    door.stack().drop_connection(&ends)?;
+    Ok(done())
+}
+
+/// What stands behind the question mark.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Values {
+    after: Option<String>,
+    limit: Option<usize>,
+    info: Option<bool>,
+}
+
+impl Values {
+    /// Where a page begins, and how much is on it.
+    fn page(&self) -> (Option<&str>, usize) {
+        (self.after.as_deref(), self.limit.unwrap_or(ROWS).clamp(1, ROWS_MAX))
+    }
+}
+
+type Params = Result<Query<Values>, QueryRejection>;
+
+fn values(params: Params) -> Result<Values, Error> {
+    let Query(values) = params.map_err(|why| Error::new(ErrorKind::Invalid, why.body_text()))?;
+    Ok(values)
+}
