@@ -22,14 +22,14 @@ const QUERY_INTERVAL: Duration = Duration::from_secs(125);
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The same in older versions (RFC 2236 §8.10, RFC 2710 §7.10).
 const REPORT_INTERVAL_SHORT: Duration = Duration::from_secs(10);
-/// The longest time for an answer that is believed: what a code of version 3 says at the most for IPv6 is over two hours.
+/// The longest time for an answer: what MLDv2 can say at the most, over two hours.
 const MAX_DELAY_MS: u32 = 8_387_584;
 
 /// A link.
 pub(super) struct Link {
     pub(super) ifindex: IfIndex,
     is_up: bool,
-    entries: BTreeMap<IpAddr, Entry>,
+    pub(super) entries: BTreeMap<IpAddr, Entry>,
     /// Of IPv4, of IPv6.
     queriers: [Querier; 2],
     /// When the timer fires that is set.
@@ -143,6 +143,7 @@ impl Link {
                 entry.say_again(cpu.now, times);
             }
         }
+        self.entries.retain(|_, entry| !entry.is_over());
     }
 
     /// The sockets of a CPU want something else of a group. Answers whether we are in it now, if that has changed.
@@ -155,7 +156,11 @@ impl Link {
         if !self.is_up {
             entry.forget_changes();
         }
-        Some(entry.is_member()).filter(|is_member| *is_member != was_member)
+        let (is_member, is_over) = (entry.is_member(), entry.is_over());
+        if is_over {
+            self.entries.remove(&group);
+        }
+        Some(is_member).filter(|is_member| *is_member != was_member)
     }
 
     /// A router asks.

@@ -29,8 +29,8 @@ const HEADERS: usize = ip6::HEADER_LEN + mld::ROUTER_ALERT.len();
 /// Room for a report.
 const REPORT_MAX: usize = PACKET_MAX - HEADERS;
 
-/// Sends what is to be said of groups of one family, in as few packets as can be. What somebody else may hear of too
-/// many senders is said in several records.
+/// Sends what is to be said of groups of one family, in few packets. Of more senders than one record may have, as all
+/// CPUs together can want, several records are made.
 //= https://www.rfc-editor.org/rfc/rfc3376#section-4.2.16
 pub(super) fn report(cpu: &mut Cpu, ifindex: IfIndex, is_v6: bool, records: &[Record]) {
     let room = cpu.tables.ifnet(ifindex).map_or(0, |ifnet| (ifnet.mtu as usize).saturating_sub(HEADERS));

@@ -503,3 +503,18 @@ fn what_is_listened_to_is_told_again_when_the_interface_comes_up_and_forgotten_w
         assert_eq!(told(&mut bench, family), []);
     }
 }
+
+#[test]
+fn who_comes_and_goes_while_the_interface_is_down_leaves_nothing_behind() {
+    for (cpus, family) in each() {
+        let mut bench = Bench::with(1, cpus, |config| config.ifs[0].up = false);
+        let ids = everywhere(&mut bench, family);
+        for n in 0..100 {
+            listen(&mut bench, &ids, family.group(n), &Filter::ALL);
+            listen(&mut bench, &ids, family.group(n), &Filter::NONE);
+        }
+        let links = bench.netisrs.iter().flat_map(|netisr| &netisr.cpu.groups.links);
+        assert_eq!(links.map(|link| link.entries.len()).sum::<usize>(), 0);
+        assert!(bench.netisrs.iter().all(|netisr| netisr.cpu.groups.members.is_empty()));
+    }
+}
