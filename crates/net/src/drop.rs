@@ -91,7 +91,7 @@ crate::count::named! {
     FirewallWindow = "firewall_window", "of a connection that has a state, and not within its windows";
     FirewallLimit = "firewall_limit", "as many states as a rule of the firewall allows were there";
     FirewallStateFull = "firewall_state_full", "the firewall had no room for another state";
-    FirewallRedirectFragment = "firewall_redirect_fragment", "the first fragment of what would be redirected: of IPv6 only what is whole is";
+    FirewallRedirectFragment = "firewall_redirect_fragment", "the first fragment of what is redirected, on its way already when that began";
     FirewallRedirect = "firewall_redirect", "of a redirected flow that another flow stands in the way of, or that is over";
     FirewallLoop = "firewall_loop", "the firewall's rules send it round in circles";
     // the choice

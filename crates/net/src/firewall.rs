@@ -301,7 +301,7 @@ impl Firewall {
     fn must_be_whole(&self, subject: &Subject) -> bool {
         let speaks = matches!(Protocol(subject.proto), Protocol::TCP | Protocol::UDP);
         let is_piece = subject.part != Part::Whole && subject.hook == Hook::Ingress;
-        is_piece && speaks && self.rules.redirects()
+        is_piece && speaks && (self.rules.redirects() || self.states.has_pairs())
     }
 
     /// The other CPU that has the state of what an error of ICMP quotes: the error itself came where its own addresses
