@@ -9,6 +9,7 @@ mod demo;
 mod firewall;
 mod mac;
 mod pktgen;
+mod serve;
 mod show;
 mod stop;
 mod suggest;

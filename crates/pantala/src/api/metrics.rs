@@ -6,11 +6,12 @@ mod firewall;
 
 use core::fmt::{self, Write};
 
-use super::stack::Stack;
+use super::stack::{Stack, Web};
 use super::types::{
     Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
     OutputQueue, Pool,
 };
+use crate::serve::Hit;
 
 /// All metrics of a stack.
 pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
@@ -24,6 +25,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     cpus(&mut page, &netisrs);
     pools(&mut page, &stack.pools()?);
     firewall::firewall(&mut page, stack)?;
+    webs(&mut page, &stack.webs());
     Ok(page.0)
 }
 
@@ -198,6 +200,17 @@ fn pools(page: &mut Page, pools: &[Pool]) {
         page.head(name, kind, help);
         for pool in pools {
             page.value(name, &[("cpu", &pool.cpu)], read(pool));
+        }
+    }
+}
+
+fn webs(page: &mut Page, webs: &[Web<'_>]) {
+    for hit in Hit::ALL.into_iter().filter(|_| !webs.is_empty()) {
+        let (name, help) = hit.name();
+        let name = format!("pantala_web_{name}_total");
+        page.head(&name, "counter", help);
+        for web in webs {
+            page.value(&name, &[("at", &web.at)], (web.count)(hit));
         }
     }
 }

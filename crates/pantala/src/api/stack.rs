@@ -15,6 +15,15 @@ use super::types::{
     Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
     SysctlChanged,
 };
+use crate::serve::Hit;
+
+/// A web server, to be looked at.
+pub struct Web<'a> {
+    /// Its address and port.
+    pub(crate) at: String,
+    /// How often something happened there.
+    pub(crate) count: Box<dyn Fn(Hit) -> u64 + 'a>,
+}
 
 /// A stack that can be looked at and changed.
 ///
@@ -26,6 +35,11 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error>;
+
+    /// The web servers that run here.
+    fn webs(&mut self) -> Vec<Web<'_>> {
+        Vec::new()
+    }
 
     /// Changes an interface.
     ///

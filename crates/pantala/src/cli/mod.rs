@@ -14,6 +14,7 @@ mod netstat;
 mod ping;
 mod resolve;
 mod route;
+mod serve;
 mod sockets;
 pub(crate) mod sysctl;
 mod tcpdrop;

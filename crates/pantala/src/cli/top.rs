@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, sysctl,
+    Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, serve, sysctl,
     tcpdrop, up,
 };
 use crate::api::client::Client;
@@ -45,6 +45,9 @@ pub(crate) enum Command {
         #[arg(short, long)]
         verbose: bool,
     },
+    /// Serve a folder to the web, from a stack of its own
+    #[command(after_help = serve::HELP)]
+    Serve(serve::Serve),
     /// Check a configuration file and change nothing
     Check {
         /// The file
@@ -149,6 +152,7 @@ impl Command {
     fn words(&mut self) -> Option<&mut Vec<String>> {
         match self {
             Self::Up { .. }
+            | Self::Serve(_)
             | Self::Check { .. }
             | Self::Demo { .. }
             | Self::Pktgen(_)
@@ -200,6 +204,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Up { config, quiet, verbose } = &line.command {
         return up::run(config, line.socket_named(), level(*quiet, *verbose));
     }
+    if let Command::Serve(serve) = &line.command {
+        return serve.run(line.socket_named());
+    }
     if let Command::Check { config } = &line.command {
         return check::run(config, line.json, term);
     }
@@ -216,6 +223,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     let session = &mut line.session(term)?;
     match line.command {
         Command::Up { .. }
+        | Command::Serve(_)
         | Command::Check { .. }
         | Command::Demo { .. }
         | Command::Pktgen(_)

@@ -9,9 +9,14 @@ use crate::daemon::{self, UpError};
 
 pub(crate) fn run(file: &Path, socket: Option<PathBuf>, level: Level) -> Result<(), Failure> {
     log::limit_to(level);
-    daemon::up(file, socket).map_err(|why| match why {
+    daemon::up(file, socket).map_err(|why| failure(file, why))
+}
+
+/// What a person is told of why a stack did not run.
+pub(super) fn failure(file: &Path, why: UpError) -> Failure {
+    match why {
         UpError::Config(ConfigError::Wrong(problems)) => Failure::Misconfigured(problems.to_string()),
         UpError::Misfit(text) => Failure::Misconfigured(format!("{}: {text}", file.display())),
         other => Failure::Failed(other.to_string()),
-    })
+    }
 }

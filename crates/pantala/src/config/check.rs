@@ -9,7 +9,7 @@ use net::flow::FLOWS_DEFAULT;
 
 use super::draft::Draft;
 use super::problem::Report;
-use super::{Config, Machine, firewall};
+use super::{Config, Machine, firewall, serve};
 
 /// The configuration that a draft means. It is to be used only if nothing was reported.
 pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
@@ -28,6 +28,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
         routes,
+        serves: serve::check(&draft.serves, report),
         firewall,
         sysctl: draft.sysctl.clone(),
     }

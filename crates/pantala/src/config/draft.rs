@@ -14,8 +14,8 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum};
-use super::{autoconf, firewall, limits, sysctl};
+use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum, Serve};
+use super::{autoconf, firewall, limits, serve, sysctl};
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] = &[
@@ -27,6 +27,7 @@ const TOP: &[&str] = &[
     "socket",
     "interface",
     "route",
+    "serve",
     "firewall",
     "sysctl",
 ];
@@ -73,6 +74,7 @@ pub(crate) struct Draft {
     pub(crate) socket: Option<At<PathBuf>>,
     pub(crate) interfaces: Vec<DraftInterface>,
     pub(crate) routes: Vec<DraftRoute>,
+    pub(crate) serves: Vec<At<Serve>>,
     pub(crate) firewall: Option<firewall::Draft>,
     pub(crate) sysctl: sysctl::Sysctls,
 }
@@ -151,6 +153,7 @@ impl Draft {
             socket: top.parsed("socket", socket, report),
             interfaces: interfaces(top, report),
             routes: routes(top, report),
+            serves: serve::read(top, report),
             firewall: firewall(top, report),
             sysctl: sysctl::read(top, report),
         }

@@ -17,6 +17,7 @@ mod draft;
 mod fields;
 mod firewall;
 mod problem;
+mod serve;
 mod sysctl;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
+pub use serve::Serve;
 pub use sysctl::Sysctls;
 
 /// Where the configuration is looked for when no file is named.
@@ -65,6 +67,8 @@ pub struct Config {
     pub interfaces: Vec<Interface>,
     /// The static routes; every gateway lies on the link of an interface.
     pub routes: Vec<Route>,
+    /// Folders that are served to the web.
+    pub serves: Vec<Serve>,
     /// The firewall, if the file has a section for it.
     pub firewall: Option<Firewall>,
     /// What variables of the stack say from the beginning, where that is not usual.

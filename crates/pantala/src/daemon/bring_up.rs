@@ -51,8 +51,21 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<(Control, Learning
     let (file, pings) = (file.to_owned(), Vec::new());
     let secret = machine::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
-    let mut control =
-        Control { file, config, cpus, workshop, attached, routing, wall, pings, sysctls, secret, tables };
+    let sites = Vec::new();
+    let mut control = Control {
+        file,
+        config,
+        cpus,
+        workshop,
+        attached,
+        routing,
+        wall,
+        pings,
+        sites,
+        sysctls,
+        secret,
+        tables,
+    };
     match open_all(&mut control) {
         Ok(learning) => Ok((control, learning)),
         Err(why) => {
@@ -78,6 +91,8 @@ fn open_all(control: &mut Control) -> Result<Learning, UpError> {
         .and_then(|()| control.publish())
         .and_then(|()| control.configure_routes(&[], &configured))
         .map_err(netisr)?;
+    let serves = control.config.serves.clone();
+    control.begin_sites(&serves).map_err(|why| UpError::Misfit(why.error))?;
     Ok(learning)
 }
 

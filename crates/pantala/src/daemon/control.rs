@@ -14,6 +14,7 @@ use super::device::{self, Workshop};
 use super::firewall::Wall;
 use super::routing::{Edits, Routing};
 use super::seats::Seats;
+use super::sites::Site;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
 use super::{UpError, log};
@@ -34,6 +35,8 @@ pub(crate) struct Control {
     pub(super) wall: Wall,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
+    /// Web servers.
+    pub(super) sites: Vec<Site>,
     /// What variables of the stack say.
     pub(super) sysctls: Sysctls,
     /// What stable identifiers of interfaces are made of.
@@ -145,6 +148,7 @@ impl Control {
 
     /// Ends everything in good order. Nothing can be asked of it afterwards.
     pub(super) fn shut_down(&mut self) {
+        self.end_sites(&[]);
         self.cpus.shut_down();
         // Programs are detached and interfaces are put back.
         self.attached.clear();

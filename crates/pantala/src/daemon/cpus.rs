@@ -137,6 +137,11 @@ impl Cpus {
         self.list.iter()
     }
 
+    /// The ways to all CPUs, in their order.
+    pub(crate) fn remotes(&self) -> Vec<Remote> {
+        self.list.iter().map(|cpu| cpu.remote.clone()).collect()
+    }
+
     fn cpu(&self, cpu: usize) -> Result<&CpuThread, Error> {
         self.list.get(cpu).ok_or_else(|| failed("there is no such CPU"))
     }

@@ -7,6 +7,7 @@
 //! | [`cpus`], [`seats`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
+//! | [`sites`] | web servers |
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`control`], [`reload`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`clock`], [`log`] | the operating system |
@@ -32,6 +33,7 @@ mod routing;
 mod seats;
 mod share;
 mod signals;
+mod sites;
 mod stack;
 mod tables;
 
@@ -86,13 +88,23 @@ pub(crate) enum UpError {
 /// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
 /// where the configuration says.
 pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), UpError> {
-    let config = Config::load(file, &Machine::here())?;
+    run(file, Config::load(file, &Machine::here())?, socket, || Ok(()))
+}
+
+/// The same with a configuration that was read already; `attach` is called when devices are there.
+pub(crate) fn run(
+    file: &Path,
+    config: Config,
+    socket: Option<PathBuf>,
+    attach: impl FnOnce() -> Result<(), UpError>,
+) -> Result<(), UpError> {
     let socket = socket.or_else(|| config.socket.clone()).unwrap_or_else(|| DEFAULT_SOCKET.into());
     // Bound first: it is what keeps a second pantala from taking the devices of the first.
     let server = Server::bind(&socket)?;
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
     let (control, learning) = bring_up::bring_up(file, config)?;
+    attach()?;
     privileges::drop_for_control();
     log::info(&format!("ready, controlled at {}", socket.display()));
     let control = Arc::new(Mutex::new(control));

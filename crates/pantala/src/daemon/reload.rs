@@ -92,6 +92,9 @@ impl Control {
         if flows_differ {
             self.remember_flows()?;
         }
+        let serves = self.config.serves.clone();
+        self.end_sites(&serves);
+        self.begin_sites(&serves)?;
         if plan.close_last.is_empty() {
             return Ok(());
         }
@@ -182,6 +185,14 @@ impl Plan {
                 let value = variable.text(now.copied().unwrap_or_else(|| variable.default()));
                 self.sentences.push(format!("{} is {value}", variable.name));
             }
+        }
+        for (serves, what) in [
+            (without(&old.serves, &new.serves), "not served any more"),
+            (without(&new.serves, &old.serves), "served"),
+        ] {
+            let sentences =
+                serves.iter().map(|serve| format!("{} is {what} at {}", serve.folder.display(), serve.addr));
+            self.sentences.extend(sentences);
         }
         match (&old.firewall, &new.firewall) {
             (before, now) if before == now => {}

@@ -38,4 +38,5 @@ mod reload;
 mod rings;
 mod routes;
 mod translation;
+mod web;
 mod wrong;

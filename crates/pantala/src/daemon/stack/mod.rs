@@ -18,7 +18,7 @@ use core::net::IpAddr;
 use tokio::sync::mpsc;
 
 use super::control::Control;
-use crate::api::stack::{Echo, EchoAnswer, Stack};
+use crate::api::stack::{Echo, EchoAnswer, Stack, Web};
 use crate::api::{
     Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
     Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
@@ -26,6 +26,10 @@ use crate::api::{
 };
 
 impl Stack for Control {
+    fn webs(&mut self) -> Vec<Web<'_>> {
+        self.list_webs()
+    }
+
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
         self.list_interfaces()
     }

@@ -1,0 +1,104 @@
+//! `serve DIR`: a stack of its own that serves a folder to the web.
+
+use core::fmt::Write;
+use core::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dev::netlink::Rtnetlink;
+use ipnet::IpNet;
+
+use super::{Failure, up};
+use crate::config::{Config, Machine};
+use crate::daemon;
+
+/// The device, unless another is named, and its addresses: pantala's end and the kernel's.
+const DEVICE: &str = "pantala0";
+const ADDRESSES: [(&str, &str); 2] = [("10.71.0.1/24", "10.71.0.2/24"), ("fd71::1/64", "fd71::2/64")];
+
+pub(crate) const HELP: &str = "\
+Without --device, a TAP called pantala0 is made whose other end is this machine's kernel:
+
+  pantala serve /srv/www &
+  curl http://10.71.0.1/
+
+It is the same as `pantala up` with a section [[serve]], and obeys the same commands.";
+
+/// What the command line says.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The folder; nothing outside of it is served, whatever links lead there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Where packets come from: tap:NAME, af_xdp:NAME, memif:SOCKET
+    #[arg(long, requires = "address")]
+    device: Option<String>,
+    /// The addresses of the device, with the length of their networks
+    #[arg(long, value_name = "ADDRESS/LENGTH")]
+    address: Vec<IpNet>,
+    /// The way to everybody else
+    #[arg(long, value_name = "ADDRESS")]
+    gateway: Vec<IpAddr>,
+    /// The TCP port
+    #[arg(long, default_value_t = 80)]
+    port: u16,
+    /// How many CPUs it uses [default: all that it may]
+    #[arg(long, value_name = "N")]
+    cpus: Option<usize>,
+}
+
+impl Serve {
+    pub(crate) fn run(&self, socket: Option<PathBuf>) -> Result<(), Failure> {
+        let machine = Machine::here();
+        let config = Config::parse("pantala serve", &self.text(&machine), &machine);
+        let config = config.map_err(|problems| Failure::Misconfigured(problems.to_string()))?;
+        let file = Path::new("pantala serve");
+        let attach = || if self.device.is_none() { attach(&self.addresses()) } else { Ok(()) };
+        daemon::run(file, config, socket, attach).map_err(|why| up::failure(file, why))
+    }
+
+    /// The configuration that this amounts to.
+    fn text(&self, machine: &Machine) -> String {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        let mut text = String::new();
+        if let Some(count) = self.cpus {
+            let _ = writeln!(text, "cpus = {:?}", machine.cpus.iter().take(count).collect::<Vec<_>>());
+        }
+        let device = self.device.clone().unwrap_or_else(|| format!("tap:{DEVICE}"));
+        let addresses: Vec<String> =
+            self.addresses().iter().map(|(own, _)| quoted(&own.to_string())).collect();
+        let _ = writeln!(
+            text,
+            "[[interface]]\ndevice = {}\naddress = [{}]",
+            quoted(&device),
+            addresses.join(", ")
+        );
+        for gateway in &self.gateway {
+            let _ = writeln!(text, "[[route]]\nto = \"default\"\nvia = \"{gateway}\"");
+        }
+        let folder = quoted(&self.folder.to_string_lossy());
+        let _ = writeln!(text, "[[serve]]\ndir = {folder}\nport = {}", self.port);
+        text
+    }
+
+    /// pantala's addresses, and those of the kernel's end where that is ours to configure.
+    fn addresses(&self) -> Vec<(IpNet, Option<IpNet>)> {
+        if !self.address.is_empty() {
+            return self.address.iter().map(|address| (*address, None)).collect();
+        }
+        ADDRESSES.iter().filter_map(|(own, other)| Some((own.parse().ok()?, other.parse().ok()))).collect()
+    }
+}
+
+/// Configures the kernel's end of the TAP.
+fn attach(addresses: &[(IpNet, Option<IpNet>)]) -> Result<(), daemon::UpError> {
+    let configure = || {
+        let mut netlink = Rtnetlink::open()?;
+        netlink.set_up(DEVICE, true)?;
+        addresses
+            .iter()
+            .filter_map(|(_, other)| *other)
+            .try_for_each(|other| netlink.add_address(DEVICE, other))
+    };
+    configure().map_err(|why| daemon::UpError::Device { interface: DEVICE.to_owned(), why: why.to_string() })
+}

@@ -1,0 +1,91 @@
+//! Web servers: for each `[[serve]]` a thread that reads files, and a program on each netisr.
+
+use net::program::ProgramId;
+use pkt::counters::{CounterReader, sum};
+
+use super::control::Control;
+use super::log;
+use crate::api::{self, Error, ErrorKind};
+use crate::config::Serve;
+use crate::serve::{Hit, Library, Web};
+
+/// A web server.
+pub(super) struct Site {
+    serve: Serve,
+    /// One on each CPU, in their order.
+    programs: Vec<ProgramId>,
+    counters: Vec<CounterReader<Hit>>,
+}
+
+impl Site {
+    /// How often something happened, on all CPUs.
+    fn count(&self, hit: Hit) -> u64 {
+        sum(&self.counters, hit)
+    }
+}
+
+impl Control {
+    /// Begins those that are not there yet.
+    pub(super) fn begin_sites(&mut self, serves: &[Serve]) -> Result<(), Error> {
+        for serve in serves {
+            if self.sites.iter().all(|site| site.serve != *serve) {
+                let site = self.begin_site(serve)?;
+                self.sites.push(site);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is counted of each.
+    pub(super) fn list_webs(&self) -> Vec<api::stack::Web<'_>> {
+        let webs = self.sites.iter();
+        webs.map(|site| api::stack::Web {
+            at: site.serve.addr.to_string(),
+            count: Box::new(|hit| site.count(hit)),
+        })
+        .collect()
+    }
+
+    fn begin_site(&self, serve: &Serve) -> Result<Site, Error> {
+        let Serve { folder, addr } = serve;
+        let desks = Library::open(folder, self.cpus.remotes())
+            .map_err(|why| Error::new(ErrorKind::Invalid, format!("{}: {why}", folder.display())))?;
+        let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new() };
+        for (cpu, desk) in desks.into_iter().enumerate() {
+            let web = Web::new(*addr, desk);
+            site.counters.push(web.counters());
+            match self.cpus.call(cpu, move |netisr| netisr.begin(Box::new(web)))? {
+                Ok(program) => site.programs.push(program),
+                Err(why) => {
+                    self.end_site(&site);
+                    let why = format!("cannot serve {} at {addr}: {why}", folder.display());
+                    return Err(Error::new(ErrorKind::Invalid, why));
+                }
+            }
+        }
+        log::info(&format!("{} is served at {addr}", folder.display()));
+        Ok(site)
+    }
+
+    /// Ends those that are not among `kept`; their connections end in order.
+    pub(super) fn end_sites(&mut self, kept: &[Serve]) {
+        let (stay, go): (Vec<_>, Vec<_>) = self.sites.drain(..).partition(|site| kept.contains(&site.serve));
+        self.sites = stay;
+        for site in go {
+            self.end_site(&site);
+            let [connections, requests, bytes] =
+                [Hit::Connections, Hit::Requests, Hit::Bytes].map(|hit| site.count(hit));
+            log::info(&format!(
+                "{} is not served any more: {connections} connections, {requests} requests, {bytes} bytes",
+                site.serve.folder.display()
+            ));
+        }
+    }
+
+    fn end_site(&self, site: &Site) {
+        for (cpu, program) in site.programs.iter().copied().enumerate() {
+            // A CPU that does not answer has no connections any more.
+            let _ = self.cpus.call(cpu, move |netisr| netisr.end(program));
+        }
+    }
+}

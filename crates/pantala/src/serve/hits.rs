@@ -1,0 +1,67 @@
+//! What is counted of each web server, on each CPU.
+
+use pkt::counters::Index;
+
+/// One counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hit {
+    Connections,
+    TooMany,
+    Requests,
+    Remembered,
+    Success,
+    Redirection,
+    ClientError,
+    ServerError,
+    Bytes,
+    TimedOut,
+}
+
+impl Hit {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Connections,
+        Self::TooMany,
+        Self::Requests,
+        Self::Remembered,
+        Self::Success,
+        Self::Redirection,
+        Self::ClientError,
+        Self::ServerError,
+        Self::Bytes,
+        Self::TimedOut,
+    ];
+
+    /// What Prometheus calls it, behind `pantala_web_` and before `_total`, and what it is.
+    pub(crate) const fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Connections => ("connections", "Connections accepted."),
+            Self::TooMany => ("too_many", "Connections that were reset because there are as many as may be."),
+            Self::Requests => ("requests", "Requests received."),
+            Self::Remembered => ("remembered", "Requests that were answered from memory."),
+            Self::Success => ("success", "Answers of class 2xx."),
+            Self::Redirection => ("redirection", "Answers of class 3xx."),
+            Self::ClientError => ("client_error", "Answers of class 4xx."),
+            Self::ServerError => ("server_error", "Answers of class 5xx."),
+            Self::Bytes => ("bytes", "Bytes sent, heads included."),
+            Self::TimedOut => ("timed_out", "Connections that were given up because nothing happened."),
+        }
+    }
+
+    /// What an answer with this status counts as.
+    pub(super) const fn of_status(code: u16) -> Self {
+        match code {
+            ..300 => Self::Success,
+            300..400 => Self::Redirection,
+            400..500 => Self::ClientError,
+            _ => Self::ServerError,
+        }
+    }
+}
+
+impl Index for Hit {
+    const COUNT: usize = Self::ALL.len();
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}

@@ -1,0 +1,258 @@
+//! The thread that reads files. It is the only one that waits for a disk, and it opens nothing outside of its folder:
+//! the kernel follows no name and no link that leads out (`openat2`, `RESOLVE_BENEATH`).
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::SystemTime;
+
+use net::msg::{Msg, Remote};
+use net::program::ProgramId;
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+
+use super::{mime, response};
+use crate::daemon::privileges;
+
+/// Bytes of a file that are read at once. Shorter ones are whole, and remembered.
+pub(super) const PIECE: u64 = 256 << 10;
+/// Names of a folder that are shown at the most.
+const NAMES_MAX: usize = 10_000;
+/// What stands for a folder, if it is there.
+const INDEX: &[u8] = b"index.html";
+
+/// Asks for something.
+pub(crate) struct Ask {
+    /// Which CPU asks: the place of its door.
+    pub(super) door: usize,
+    pub(super) program: ProgramId,
+    pub(super) ticket: Ticket,
+    pub(super) what: What,
+}
+
+/// Whose the answer is: a connection, and the number of its question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) key: u32,
+    pub(super) serial: u32,
+}
+
+pub(super) enum What {
+    /// A file or folder by its name.
+    Find { name: Vec<u8> },
+    /// More of a file, from a position on.
+    Read { file: Arc<File>, at: u64 },
+}
+
+/// What became of an [`Ask`].
+pub(crate) struct Answer {
+    pub(super) ticket: Ticket,
+    pub(super) found: Result<Found, u16>,
+}
+
+pub(super) enum Found {
+    Page(Arc<Page>),
+    /// Its name lacks the slash of a folder.
+    Elsewhere(String),
+    Piece(Arc<[u8]>),
+}
+
+/// A file, or what is shown of a folder.
+pub(super) struct Page {
+    pub(super) mime: &'static str,
+    pub(super) len: u64,
+    pub(super) modified: Option<SystemTime>,
+    /// Its first bytes, all of them if there is no more.
+    pub(super) first: Arc<[u8]>,
+    /// Where the others are.
+    pub(super) file: Option<Arc<File>>,
+}
+
+/// The way to the program on one CPU.
+pub(crate) struct Door {
+    remote: Remote,
+    answers: Sender<Answer>,
+    /// It has been called, and has not looked yet.
+    is_rung: Arc<AtomicBool>,
+}
+
+/// The program's side of it.
+pub(crate) struct Desk {
+    pub(super) place: usize,
+    pub(super) asks: Sender<Ask>,
+    pub(super) answers: Receiver<Answer>,
+    is_rung: Arc<AtomicBool>,
+}
+
+/// A folder, and who asks for what is in it.
+pub(crate) struct Library {
+    folder: OwnedFd,
+    asks: Receiver<Ask>,
+    doors: Vec<Door>,
+}
+
+impl Library {
+    /// Opens a folder for programs on the CPUs of these remotes, and starts its thread, which ends with the last of them.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or is none.
+    pub(crate) fn open(folder: &Path, remotes: Vec<Remote>) -> io::Result<Vec<Desk>> {
+        let folder =
+            rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let (sender, asks) = channel();
+        let (mut doors, mut desks) = (Vec::new(), Vec::new());
+        for (place, remote) in remotes.into_iter().enumerate() {
+            let (answers, answered) = channel();
+            let is_rung = Arc::<AtomicBool>::default();
+            desks.push(Desk {
+                place,
+                asks: sender.clone(),
+                answers: answered,
+                is_rung: Arc::clone(&is_rung),
+            });
+            doors.push(Door { remote, answers, is_rung });
+        }
+        let library = Self { folder, asks, doors };
+        std::thread::Builder::new().name("library".to_owned()).spawn(move || library.run())?;
+        Ok(desks)
+    }
+
+    fn run(self) {
+        privileges::drop_all();
+        for Ask { door, program, ticket, what } in &self.asks {
+            let found = match what {
+                What::Find { name } => self.find(&name),
+                What::Read { file, at } => read(&file, at).map(Found::Piece),
+            };
+            let found = found.map_err(|why| status(&why));
+            if let Some(door) = self.doors.get(door) {
+                door.answer(program, Answer { ticket, found });
+            }
+        }
+    }
+
+    fn find(&self, name: &[u8]) -> io::Result<Found> {
+        let (path, is_folder) = name.strip_suffix(b"/").map_or((name, false), |path| (path, true));
+        let file = self.open_below(path)?;
+        let about = file.metadata()?;
+        match (about.is_dir(), is_folder) {
+            (true, true) => self.folder(path, &file).map(Found::Page),
+            (true, false) => Ok(Found::Elsewhere(format!("/{}/", response::encoded(path)))),
+            (false, true) => Err(Errno::NOTDIR.into()),
+            (false, false) if about.is_file() => page(file, path).map(Found::Page),
+            (false, false) => Err(Errno::ACCESS.into()),
+        }
+    }
+
+    /// Its index, or what is in it.
+    fn folder(&self, path: &[u8], folder: &File) -> io::Result<Arc<Page>> {
+        let index = [path, INDEX].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/');
+        match self.open_below(&index) {
+            Ok(file) if file.metadata()?.is_file() => page(file, INDEX),
+            _ => Ok(made(response::listing(path, &names(folder)?))),
+        }
+    }
+
+    fn open_below(&self, path: &[u8]) -> io::Result<File> {
+        let path = if path.is_empty() { b"." } else { path };
+        // A pipe that nobody writes to is opened without waiting, and then refused.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        Ok(File::from(openat2(&self.folder, path, flags, Mode::empty(), resolve)?))
+    }
+}
+
+/// A page that is made here.
+pub(super) fn made(bytes: Vec<u8>) -> Arc<Page> {
+    let (mime, len) = ("text/html; charset=utf-8", bytes.len() as u64);
+    Arc::new(Page { mime, len, modified: None, first: bytes.into(), file: None })
+}
+
+fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
+    let about = file.metadata()?;
+    let (file, len, modified) = (Arc::new(file), about.len(), about.modified().ok());
+    let first = read(&file, 0)?;
+    // Somebody may be writing it.
+    let first =
+        first.get(..usize::try_from(len).unwrap_or(usize::MAX)).map_or_else(|| Arc::clone(&first), Arc::from);
+    let rest = (len > first.len() as u64).then_some(file);
+    Ok(Arc::new(Page { mime: mime::of(name), len, modified, first, file: rest }))
+}
+
+/// Bytes of a file from `at` on: [`PIECE`] of them, or as many as there are.
+fn read(file: &File, at: u64) -> io::Result<Arc<[u8]>> {
+    let left = file.metadata()?.len().saturating_sub(at).min(PIECE);
+    let mut bytes = vec![0; usize::try_from(left).unwrap_or(0)];
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], at + done as u64)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes.into())
+}
+
+/// What is in a folder, without what is hidden, in order.
+fn names(folder: &File) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)?.take(NAMES_MAX) {
+        let entry = entry?;
+        let mut name = entry.file_name().to_bytes().to_vec();
+        if name.starts_with(b".") {
+            continue;
+        }
+        if entry.file_type() == rustix::fs::FileType::Directory {
+            name.push(b'/');
+        }
+        names.push(name);
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What a client is told. That something is there, it learns only of what it may have.
+fn status(why: &io::Error) -> u16 {
+    match Errno::from_io_error(why) {
+        Some(Errno::ACCESS | Errno::PERM) => 403,
+        // XDEV: the name, or a link, leads out.
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO) => {
+            404
+        }
+        _ => 500,
+    }
+}
+
+impl Door {
+    /// Puts an answer behind the door, and rings if nobody has rung since somebody looked.
+    fn answer(&self, program: ProgramId, answer: Answer) {
+        if self.answers.send(answer).is_err() || self.is_rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let call = || Msg::Call(Box::new(move |netisr: &mut net::netisr::Netisr| netisr.call(program)));
+        // A full port is emptied in a turn: this thread may wait for it.
+        while self.remote.send(call()).is_err() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+impl Desk {
+    /// What has been answered since the last look.
+    pub(super) fn answered(&self) -> Option<Answer> {
+        self.answers.try_recv().ok()
+    }
+
+    /// From now on the bell is rung again. To be called before [`Self::answered`], so that nothing is missed.
+    pub(super) fn looks(&self) {
+        self.is_rung.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,31 @@
+//! `[[serve]]` and `pantala serve`: a web server for the files of a folder, on the netisrs.
+//!
+//! ```text
+//!   netisr: Web ── asks ──▶ library thread ─▶ openat2, read
+//!      ▲  connections, heads, what is    │
+//!      └─ sent ◀──── answers, a message ─┘
+//! ```
+//!
+//! A netisr never waits for a disk: what is not remembered is asked for, and the connection waits
+//! ([ADR 17](../../../../docs/adr/0017-files-are-read-by-a-thread.md)).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`request`], [`range`] | bytes become a request |
+//! | [`response`], [`mime`] | an answer becomes bytes |
+//! | [`library`] | the thread that reads files, and nothing outside of their folder |
+//! | [`web`], [`visit`] | the program on each netisr, and what it knows of a connection |
+//! | [`hits`] | its counters |
+
+mod hits;
+mod library;
+mod mime;
+mod range;
+mod request;
+mod response;
+mod visit;
+mod web;
+
+pub(crate) use hits::Hit;
+pub(crate) use library::Library;
+pub(crate) use web::Web;

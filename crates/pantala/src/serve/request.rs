@@ -1,0 +1,216 @@
+//! The head of a request (RFC 9112 §3), and what of it matters here.
+
+use super::range::Wanted;
+
+/// Bytes of a head at the most.
+pub(super) const HEAD_MAX: usize = 8192;
+/// Header fields of a head at the most.
+const FIELDS_MAX: usize = 64;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    /// The name of the file, from the folder on, without a slash before it; that of a folder has one behind it. Bytes, as
+    /// files have them.
+    pub(super) name: Vec<u8>,
+    /// Only the head of the answer is wanted.
+    pub(super) head_only: bool,
+    pub(super) range: Option<Wanted>,
+    /// The range counts only if the file was last modified then.
+    pub(super) if_range: Option<Vec<u8>>,
+    /// More may be asked on the same connection.
+    pub(super) keeps: bool,
+}
+
+/// What bytes amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    /// The head has not come to its end.
+    Incomplete,
+    /// A request, and the bytes of its head.
+    Request(Request, usize),
+    /// The status that says what is wrong. Nothing after it can be understood.
+    Wrong(u16),
+}
+
+/// Reads the head that `bytes` begin with.
+pub(super) fn parse(bytes: &[u8]) -> Parsed {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut fields);
+    match head.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => match request(&head) {
+            Ok(request) => Parsed::Request(request, len),
+            Err(status) => Parsed::Wrong(status),
+        },
+        Ok(httparse::Status::Partial) if bytes.len() >= HEAD_MAX => Parsed::Wrong(431),
+        Ok(httparse::Status::Partial) => Parsed::Incomplete,
+        Err(httparse::Error::TooManyHeaders) => Parsed::Wrong(431),
+        Err(httparse::Error::Version) => Parsed::Wrong(505),
+        Err(_) => Parsed::Wrong(400),
+    }
+}
+
+fn request(head: &httparse::Request<'_, '_>) -> Result<Request, u16> {
+    let all = |name: &'static str| {
+        head.headers
+            .iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    };
+    let is_new = head.version == Some(1);
+    //= https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+    //# A server MUST respond with a 400 (Bad Request) status code to any
+    //# HTTP/1.1 request message that lacks a Host header field and to any
+    //# request message that contains more than one Host header field line
+    if all("host").count() > 1 || is_new && all("host").count() == 0 {
+        return Err(400);
+    }
+    let head_only = match head.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err(405),
+    };
+    let says = |word: &str| all("connection").any(|value| has_word(value, word));
+    // What such a request brings along means nothing, and nobody reads it: the connection ends behind the answer.
+    let has_body = all("transfer-encoding").next().is_some() || all("content-length").any(|len| len != b"0");
+    Ok(Request {
+        name: name(head.path.unwrap_or_default()).ok_or(400_u16)?,
+        head_only,
+        //= https://www.rfc-editor.org/rfc/rfc9110#section-14.2
+        //# A server MUST ignore a Range header field received with a
+        //# request method that is unrecognized or for which range handling is
+        //# not defined.  For this specification, GET is the only method for
+        //# which range handling is defined.
+        range: all("range").next().and_then(Wanted::read).filter(|_| !head_only),
+        if_range: all("if-range").next().map(<[u8]>::to_vec),
+        keeps: !has_body && !says("close") && (is_new || says("keep-alive")),
+    })
+}
+
+fn has_word(value: &[u8], word: &str) -> bool {
+    let words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    words.into_iter().any(|is| is.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// The name that a target means; `None` if it means none. Nothing leads up.
+fn name(target: &str) -> Option<Vec<u8>> {
+    //= https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
+    //# a server MUST accept the absolute-form in requests even though most HTTP
+    //# clients will only send the absolute-form in requests to proxies.
+    let origin = match target.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            rest.find('/').map_or("/", |at| &rest[at..])
+        }
+        _ => target,
+    };
+    let path = origin.split(['?', '#']).next()?;
+    let bytes = decoded(path.strip_prefix('/')?.as_bytes())?;
+    if bytes.contains(&0) {
+        return None;
+    }
+    let parts = bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let parts: Vec<&[u8]> = parts.collect();
+    if parts.contains(&b"..".as_slice()) {
+        return None;
+    }
+    let mut name = parts.join(&b'/');
+    if bytes.is_empty() || bytes.ends_with(b"/") {
+        name.push(b'/');
+    }
+    Some(name)
+}
+
+/// Undoes percent-encoding (RFC 3986 §2.1); `None` if something else follows a `%`.
+fn decoded(name: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.iter();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => hex(*rest.next()?)? << 4 | hex(*rest.next()?)?,
+            byte => *byte,
+        });
+    }
+    Some(bytes)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(target: &str, fields: &str) -> Parsed {
+        parse(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes())
+    }
+
+    fn request(target: &str, fields: &str) -> Request {
+        match get(target, fields) {
+            Parsed::Request(request, _) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn targets_mean_names_below_the_folder_and_none_leads_out() {
+        for (target, name) in [
+            ("/", "/"),
+            ("/a/b.html", "a/b.html"),
+            ("/a//./b/", "a/b/"),
+            ("/a%20b?x=../y", "a b"),
+            ("http://host:80/a", "a"),
+            ("http://host", "/"),
+            ("/%C3%A4", "ä"),
+            ("/...", "..."),
+        ] {
+            assert_eq!(request(target, "").name, name.as_bytes(), "{target}");
+        }
+        for target in
+            ["/../x", "/a/../../x", "/%2e%2e/x", "/a/%2E%2e", "/..%2fx", "/%zz", "/%2", "/a%00", "*", "x"]
+        {
+            assert_eq!(get(target, ""), Parsed::Wrong(400), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_head_in_pieces_is_waited_for_and_behind_it_another_may_follow() {
+        let two = b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
+        for len in 0..28 {
+            assert_eq!(parse(&two[..len]), Parsed::Incomplete, "{len}");
+        }
+        assert!(matches!(parse(two), Parsed::Request(request, 28) if request.name == b"1"));
+    }
+
+    #[test]
+    fn heads_that_are_too_long_or_wrong_have_their_status() {
+        let fields: String = (0..65).map(|n| format!("x-{n}: y\r\n")).collect();
+        assert_eq!(get("/", &fields), Parsed::Wrong(431));
+        assert_eq!(parse(&vec![b'a'; HEAD_MAX]), Parsed::Wrong(431));
+        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Wrong(400), "no host");
+        assert_eq!(get("/", "Host: other\r\n"), Parsed::Wrong(400), "two");
+        assert_eq!(parse(b"POST / HTTP/1.1\r\nHost: h\r\n\r\n"), Parsed::Wrong(405));
+        assert_eq!(parse(b"GET / HTTP/2.0\r\n\r\n"), Parsed::Wrong(505));
+        assert_eq!(parse(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03"), Parsed::Wrong(400), "TLS");
+    }
+
+    #[test]
+    fn a_connection_is_kept_as_both_versions_say() {
+        assert!(request("/", "").keeps);
+        assert!(!request("/", "Connection: te, Close\r\n").keeps);
+        assert!(!request("/", "Content-Length: 5\r\n").keeps, "what follows is not a request");
+        assert!(!request("/", "Transfer-Encoding: chunked\r\n").keeps);
+        let old = |fields: &str| parse(format!("GET / HTTP/1.0\r\n{fields}\r\n").as_bytes());
+        assert!(matches!(old(""), Parsed::Request(request, _) if !request.keeps));
+        assert!(matches!(old("Connection: keep-alive\r\n"), Parsed::Request(request, _) if request.keeps));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+            if let Parsed::Request(request, len) = parse(&bytes) {
+                assert!(len <= bytes.len() && (request.name == b"/" || !request.name.starts_with(b"/")));
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Heads of answers, and pages that are made here.
+
+use core::fmt::Write;
+use std::time::SystemTime;
+
+use core::ops::Range;
+
+/// What the head of an answer says.
+#[derive(Clone, Debug)]
+pub(super) struct Head<'a> {
+    pub(super) status: u16,
+    /// When it is sent (RFC 9110 §6.6.1).
+    pub(super) date: &'a str,
+    pub(super) mime: &'a str,
+    /// Bytes that follow.
+    pub(super) len: u64,
+    pub(super) modified: Option<SystemTime>,
+    /// Which bytes of how many follow; none of them, of an answer that says so (416).
+    pub(super) range: Option<(Option<Range<u64>>, u64)>,
+    pub(super) location: Option<&'a str>,
+    pub(super) keeps: bool,
+}
+
+impl Head<'_> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut text = String::with_capacity(256);
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text.into_bytes()
+    }
+
+    fn write(&self, text: &mut String) -> core::fmt::Result {
+        let &Self { status, date, mime, len, .. } = self;
+        write!(text, "HTTP/1.1 {status} {}\r\nServer: pantala\r\nDate: {date}\r\n", reason(status))?;
+        write!(text, "Content-Type: {mime}\r\nContent-Length: {len}\r\n")?;
+        if let Some(modified) = self.modified {
+            write!(text, "Last-Modified: {}\r\nAccept-Ranges: bytes\r\n", httpdate::fmt_http_date(modified))?;
+        }
+        match &self.range {
+            Some((Some(range), all)) => {
+                write!(text, "Content-Range: bytes {}-{}/{all}\r\n", range.start, range.end - 1)?;
+            }
+            Some((None, all)) => write!(text, "Content-Range: bytes */{all}\r\n")?,
+            None => {}
+        }
+        if let Some(location) = self.location {
+            write!(text, "Location: {location}\r\n")?;
+        }
+        if status == 405 {
+            //= https://www.rfc-editor.org/rfc/rfc9110#section-15.5.6
+            //# The origin server MUST generate an
+            //# Allow header field in a 405 response
+            text.push_str("Allow: GET, HEAD\r\n");
+        }
+        text.push_str(if self.keeps {
+            "Connection: keep-alive\r\n\r\n"
+        } else {
+            "Connection: close\r\n\r\n"
+        });
+        Ok(())
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        416 => "Range Not Satisfiable",
+        431 => "Request Header Fields Too Large",
+        505 => "HTTP Version Not Supported",
+        _ => "Internal Server Error",
+    }
+}
+
+/// A page that says what is wrong.
+pub(super) fn page(status: u16) -> Vec<u8> {
+    let reason = reason(status);
+    format!("<!doctype html>\n<title>{status} {reason}</title>\n<h1>{status} {reason}</h1>\n").into_bytes()
+}
+
+/// A page of what is in a folder: names, folders with a slash behind them.
+pub(super) fn listing(path: &[u8], names: &[Vec<u8>]) -> Vec<u8> {
+    let title = escaped(&String::from_utf8_lossy(path));
+    let mut text = format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>/{title}</title>\n<h1>/{title}</h1>\n<ul>\n"
+    );
+    if !path.is_empty() {
+        text.push_str("<li><a href=\"../\">../</a>\n");
+    }
+    for name in names {
+        let shown = escaped(&String::from_utf8_lossy(name));
+        // What begins like a scheme is none.
+        let _ = writeln!(text, "<li><a href=\"./{}\">{shown}</a>", encoded(name));
+    }
+    text.push_str("</ul>\n");
+    text.into_bytes()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Percent-encodes what may not stand in a path (RFC 3986 §3.3).
+pub(super) fn encoded(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => text.push(char::from(*byte)),
+            byte => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_shows_any_names_and_none_of_them_is_markup() {
+        let names = [b"a b.txt".to_vec(), b"<script>\"&".to_vec(), b"sub/".to_vec(), b"\xff".to_vec()];
+        let page = String::from_utf8(listing(b"d<", &names)).unwrap();
+        for part in [
+            "<h1>/d&lt;</h1>",
+            "<a href=\"../\">",
+            "<a href=\"./a%20b.txt\">a b.txt</a>",
+            "<a href=\"./%3Cscript%3E%22%26\">&lt;script&gt;&quot;&amp;</a>",
+            "<a href=\"./sub/\">sub/</a>",
+            "href=\"./%FF\"",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+    }
+
+    #[test]
+    fn a_head_says_what_follows() {
+        let head = Head {
+            status: 206,
+            date: "Sun, 06 Nov 1994 08:49:37 GMT",
+            mime: "text/plain",
+            len: 2,
+            modified: Some(SystemTime::UNIX_EPOCH),
+            range: Some((Some(3..5), 10)),
+            location: None,
+            keeps: true,
+        };
+        let text = String::from_utf8(head.bytes()).unwrap();
+        assert!(text.starts_with("HTTP/1.1 206 Partial Content\r\n"), "{text}");
+        for line in [
+            "Date: Sun, 06 Nov 1994 08:49:37 GMT",
+            "Content-Length: 2",
+            "Content-Range: bytes 3-4/10",
+            "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT",
+            "Connection: keep-alive",
+        ] {
+            assert!(text.contains(&format!("{line}\r\n")), "{line}: {text}");
+        }
+        assert!(text.ends_with("\r\n\r\n"));
+        let wrong = Head { status: 405, range: None, keeps: false, ..head };
+        assert!(String::from_utf8(wrong.bytes()).unwrap().contains("Allow: GET, HEAD\r\n"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What is known of one connection.
+
+use core::ops::Range;
+use std::fs::File;
+use std::sync::Arc;
+
+use net::tcp;
+use net::time::Instant;
+
+use super::library::Ticket;
+use super::request::Request;
+
+/// A connection.
+pub(super) struct Visit {
+    pub(super) id: tcp::Id,
+    pub(super) stage: Stage,
+    /// When it is given up, if nothing happens.
+    pub(super) deadline: Instant,
+    /// Questions to the library so far, of this and of those that had its place.
+    pub(super) serial: u32,
+}
+
+pub(super) enum Stage {
+    /// Waits for a head; whether a part of it has come.
+    Reads { has_begun: bool },
+    /// Waits for the library.
+    Asks(Box<Asking>),
+    /// An answer is on its way.
+    Sends(Box<Sending>),
+    /// All is sent. The other end may still send, and must not be reset before it has read.
+    Ends,
+}
+
+/// What the library was asked for.
+pub(super) enum Asking {
+    /// What a request is about.
+    Page(Request),
+    /// The next piece of a file that is being sent.
+    Piece(Sending),
+}
+
+/// An answer.
+pub(super) struct Sending {
+    pub(super) head: Vec<u8>,
+    /// Bytes of the head that are sent.
+    pub(super) head_sent: usize,
+    pub(super) bytes: Arc<[u8]>,
+    /// Which of these bytes are still to be sent.
+    pub(super) left: Range<usize>,
+    /// What comes after them.
+    pub(super) rest: Option<(Arc<File>, Range<u64>)>,
+    /// Whether the connection is kept.
+    pub(super) keeps: bool,
+}
+
+impl Sending {
+    /// What is to be sent next; nothing if the rest has to be read first, or all is sent.
+    pub(super) fn next(&self) -> &[u8] {
+        match self.head.get(self.head_sent..) {
+            Some(head @ [_, ..]) => head,
+            _ => self.bytes.get(self.left.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// So many bytes of [`Self::next`] are sent.
+    pub(super) fn advance(&mut self, count: usize) {
+        if self.head_sent < self.head.len() {
+            self.head_sent += count;
+        } else {
+            self.left.start += count;
+        }
+    }
+
+    /// A piece of the rest has been read; false if there is none, though there should be.
+    pub(super) fn refill(&mut self, piece: Arc<[u8]>) -> bool {
+        let Some((file, rest)) = self.rest.take() else { return false };
+        let len = (piece.len() as u64).min(rest.end - rest.start);
+        self.left = 0..usize::try_from(len).unwrap_or(0);
+        self.bytes = piece;
+        let behind = rest.start + len..rest.end;
+        if behind.start < behind.end {
+            self.rest = Some((file, behind));
+        }
+        len > 0
+    }
+}
+
+/// The connections of a CPU, by number. Numbers are used again.
+#[derive(Default)]
+pub(super) struct Visits {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+struct Place {
+    visit: Option<Visit>,
+    /// [`Visit::serial`] of who was here last.
+    serial: u32,
+}
+
+impl Visits {
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Numbers are below this.
+    pub(super) fn end(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn add(&mut self, id: tcp::Id, deadline: Instant) -> u32 {
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { visit: None, serial: 0 });
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(place) = self.places.get_mut(key as usize) {
+            let serial = place.serial;
+            place.visit = Some(Visit { id, stage: Stage::Reads { has_begun: false }, deadline, serial });
+        }
+        key
+    }
+
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Visit> {
+        self.places.get_mut(key as usize)?.visit.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, key: u32) {
+        if let Some(place) = self.places.get_mut(key as usize)
+            && let Some(visit) = place.visit.take()
+        {
+            place.serial = visit.serial;
+            self.free.push(key);
+        }
+    }
+
+    /// The connection that an answer is for, if it still waits for it.
+    pub(super) fn waiting(&mut self, ticket: Ticket) -> Option<(tcp::Id, Asking)> {
+        let visit = self.get_mut(ticket.key).filter(|visit| visit.serial == ticket.serial)?;
+        match core::mem::replace(&mut visit.stage, Stage::Ends) {
+            Stage::Asks(asking) => Some((visit.id, *asking)),
+            other => {
+                visit.stage = other;
+                None
+            }
+        }
+    }
+}

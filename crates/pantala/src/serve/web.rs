@@ -1,0 +1,449 @@
+//! The program on each netisr: connections, requests, answers.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use net::program::{Desk, Handle, Program};
+use net::sock::Error;
+use net::tcp::settings::Settings;
+use net::tcp::{self, Accepted, Id, Listen, Look};
+use net::time::{Duration, Instant};
+use pkt::counters::{CounterBlock, CounterReader};
+
+use super::hits::Hit;
+use super::library::{self, Answer, Ask, Found, Page, Ticket, What, made};
+use super::request::{self, HEAD_MAX, Parsed, Request};
+use super::response::{self, Head};
+use super::visit::{Asking, Sending, Stage, Visits};
+
+/// Connections of a server on each CPU at the most.
+const VISITS_MAX: usize = 65_536;
+/// Connections that may wait to be accepted: more than come in a turn.
+const BACKLOG: usize = 1024;
+/// Requests of a connection that are answered before others on the CPU have their turn.
+const REQUESTS_AT_ONCE: usize = 16;
+/// Time for a head to come to its end, once it has begun.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Time between requests, and for the library.
+const IDLE: Duration = Duration::from_secs(60);
+/// Time in which some of an answer must be taken.
+const STALL: Duration = Duration::from_secs(60);
+/// Time for the other end to close a connection behind the last answer.
+const LINGER: Duration = Duration::from_secs(5);
+/// All connections are looked at once in this time, whether theirs is over.
+const ROUND: Duration = Duration::from_secs(1);
+/// Connections that are looked at for this at once.
+const LOOKED_AT: u32 = 4096;
+/// Files that are remembered on each CPU, their bytes, and how long.
+const REMEMBERED_MAX: usize = 4096;
+const REMEMBERED_BYTES: u64 = 64 << 20;
+const REMEMBERED_FOR: Duration = Duration::from_secs(1);
+
+/// A web server on one CPU.
+pub(crate) struct Web {
+    addr: SocketAddr,
+    library: library::Desk,
+    visits: Visits,
+    remembered: Memory,
+    hits: CounterBlock<Hit>,
+    date: Date,
+    /// Where to go on looking for connections whose time is over.
+    round: u32,
+    head: Box<[u8; HEAD_MAX]>,
+}
+
+/// Files that were read a moment ago.
+#[derive(Default)]
+struct Memory {
+    pages: HashMap<Vec<u8>, (Arc<Page>, Instant)>,
+    bytes: u64,
+}
+
+/// The time as heads say it, made anew each second.
+#[derive(Default)]
+struct Date {
+    text: String,
+    until: Option<Instant>,
+}
+
+/// What is to be done with a connection next.
+enum Step {
+    /// Look at it again: it is in another stage.
+    On,
+    /// Wait for something to happen.
+    Wait,
+    /// It is gone.
+    Gone,
+}
+
+impl Web {
+    pub(crate) fn new(addr: SocketAddr, library: library::Desk) -> Self {
+        Self {
+            addr,
+            library,
+            visits: Visits::default(),
+            remembered: Memory::default(),
+            hits: CounterBlock::new(),
+            date: Date::default(),
+            round: 0,
+            head: Box::new([0; HEAD_MAX]),
+        }
+    }
+
+    /// What may be read of its counters.
+    pub(crate) fn counters(&self) -> CounterReader<Hit> {
+        self.hits.reader()
+    }
+
+    /// Does what can be done for a connection now.
+    fn serve(&mut self, desk: &mut Desk<'_>, key: u32) {
+        let mut answered = 0;
+        loop {
+            let Some(visit) = self.visits.get_mut(key) else { return };
+            let id = visit.id;
+            let step = match &visit.stage {
+                Stage::Reads { .. } if answered == REQUESTS_AT_ONCE => return desk.again(id),
+                Stage::Reads { .. } => {
+                    answered += 1;
+                    self.read(desk, key, id)
+                }
+                Stage::Asks(_) => Step::Wait,
+                Stage::Sends(_) => self.send(desk, key, id),
+                Stage::Ends => self.linger(desk, key, id),
+            };
+            match step {
+                Step::On => {}
+                Step::Wait | Step::Gone => return,
+            }
+        }
+    }
+
+    /// The next head, if it is there.
+    fn read(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        let len = match tcp::peek(desk.cpu, id, self.head.as_mut_slice()) {
+            Ok(0) => return self.close(desk, key, id),
+            Ok(len) => len,
+            Err(_) => return Step::Wait,
+        };
+        match request::parse(&self.head[..len]) {
+            Parsed::Incomplete => self.head_begins(desk, key, id),
+            Parsed::Wrong(status) => {
+                self.hits.inc(Hit::Requests);
+                self.answer(desk, key, Err(status), None)
+            }
+            Parsed::Request(request, len) => {
+                self.hits.inc(Hit::Requests);
+                // It is there: it was seen a moment ago.
+                let _ = tcp::read_in_place(desk.cpu, id, |_| (len, ()));
+                self.look_up(desk, key, request)
+            }
+        }
+    }
+
+    /// A part of a head has come: the rest must follow in time. If the other end sends no more, there is none.
+    fn head_begins(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        let is_over = tcp::connection(desk.cpu, id).is_none_or(|(_, tcb)| tcb.is_finished());
+        if is_over {
+            return self.close(desk, key, id);
+        }
+        if let Some(visit) = self.visits.get_mut(key)
+            && matches!(visit.stage, Stage::Reads { has_begun: false })
+        {
+            visit.stage = Stage::Reads { has_begun: true };
+            visit.deadline = desk.now() + HEAD_WITHIN;
+        }
+        Step::Wait
+    }
+
+    /// Answers at once what is remembered, and asks the library for the rest.
+    fn look_up(&mut self, desk: &Desk<'_>, key: u32, request: Request) -> Step {
+        let remembered = self.remembered.find(&request, desk.now());
+        if let Some(page) = remembered {
+            self.hits.inc(Hit::Remembered);
+            return self.answer(desk, key, Ok(page), Some(&request));
+        }
+        let what = What::Find { name: request.name.clone() };
+        self.ask(desk, key, what, Asking::Page(request))
+    }
+
+    fn ask(&mut self, desk: &Desk<'_>, key: u32, what: What, asking: Asking) -> Step {
+        let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
+        visit.serial = visit.serial.wrapping_add(1);
+        visit.stage = Stage::Asks(Box::new(asking));
+        visit.deadline = desk.now() + IDLE;
+        let ticket = Ticket { key, serial: visit.serial };
+        let ask = Ask { door: self.library.place, program: desk.program(), ticket, what };
+        // Without its thread nobody answers, and the time of the connection will be over.
+        let _ = self.library.asks.send(ask);
+        Step::Wait
+    }
+
+    /// The library has answered.
+    fn answered(&mut self, desk: &mut Desk<'_>, answer: Answer) {
+        let Some((_, asking)) = self.visits.waiting(answer.ticket) else { return };
+        let key = answer.ticket.key;
+        match (asking, answer.found) {
+            (Asking::Page(request), Ok(Found::Page(page))) => {
+                self.remembered.keep(&request, &page, desk.now());
+                self.answer(desk, key, Ok(page), Some(&request));
+            }
+            (Asking::Page(request), Ok(Found::Elsewhere(location))) => {
+                self.redirect(desk, key, &request, &location);
+            }
+            (Asking::Page(request), Err(status)) => drop(self.answer(desk, key, Err(status), Some(&request))),
+            (Asking::Piece(mut sending), Ok(Found::Piece(piece))) => {
+                if sending.refill(piece) {
+                    self.begin_sending(desk, key, sending);
+                } else {
+                    self.abort(desk, key);
+                }
+            }
+            // What was promised cannot be kept: the file cannot be read any more.
+            _ => self.abort(desk, key),
+        }
+        self.serve(desk, key);
+    }
+
+    /// Begins to answer: with a page, or with the status that says why not.
+    fn answer(
+        &mut self,
+        desk: &Desk<'_>,
+        key: u32,
+        page: Result<Arc<Page>, u16>,
+        request: Option<&Request>,
+    ) -> Step {
+        let keeps = request.is_some_and(|request| request.keeps);
+        let (mut status, page) = match page {
+            Ok(page) => (200, page),
+            Err(status) => (status, made(response::page(status))),
+        };
+        let (mut bytes, mut range) = (0..page.len, None);
+        let wanted =
+            request.filter(|request| is_range_valid(request, &page)).and_then(|request| request.range);
+        if let Some(wanted) = wanted.filter(|_| status == 200) {
+            let part = wanted.of(page.len);
+            (status, bytes) = (if part.is_some() { 206 } else { 416 }, part.clone().unwrap_or(0..0));
+            range = Some((part, page.len));
+        }
+        let date = self.date.at(desk.now());
+        let (mime, len, modified) = (page.mime, bytes.end - bytes.start, page.modified);
+        let head = Head { status, date, mime, len, modified, range, location: None, keeps }.bytes();
+        self.hits.inc(Hit::of_status(status));
+        let head_only = request.is_some_and(|request| request.head_only);
+        let sending = sending(head, &page, if head_only { 0..0 } else { bytes }, keeps);
+        self.begin_sending(desk, key, sending)
+    }
+
+    fn redirect(&mut self, desk: &Desk<'_>, key: u32, request: &Request, location: &str) {
+        let page = made(response::page(301));
+        let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(desk.now()));
+        let location = Some(location);
+        let head =
+            Head { status: 301, date, mime, len, modified: None, range: None, location, keeps }.bytes();
+        self.hits.inc(Hit::Redirection);
+        let sending = sending(head, &page, if request.head_only { 0..0 } else { 0..len }, keeps);
+        self.begin_sending(desk, key, sending);
+    }
+
+    fn begin_sending(&mut self, desk: &Desk<'_>, key: u32, sending: Sending) -> Step {
+        if let Some(visit) = self.visits.get_mut(key) {
+            visit.stage = Stage::Sends(Box::new(sending));
+            visit.deadline = desk.now() + STALL;
+        }
+        Step::On
+    }
+
+    /// Sends what there is room for.
+    fn send(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
+        let Stage::Sends(sending) = &mut visit.stage else { return Step::On };
+        loop {
+            let bytes = sending.next();
+            if bytes.is_empty() {
+                break;
+            }
+            let len = bytes.len();
+            // Who cannot be sent to will be closed.
+            let Ok(sent) = tcp::send(desk.cpu, id, bytes) else { return Step::Wait };
+            sending.advance(sent);
+            self.hits.add(Hit::Bytes, sent as u64);
+            visit.deadline = desk.now() + STALL;
+            if sent < len {
+                return Step::Wait;
+            }
+        }
+        self.sent(desk, key, id)
+    }
+
+    /// What was there is sent: more has to be read, or the answer is complete.
+    fn sent(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
+        let Stage::Sends(sending) = core::mem::replace(&mut visit.stage, Stage::Ends) else {
+            return Step::On;
+        };
+        if let Some((file, rest)) = &sending.rest {
+            let what = What::Read { file: Arc::clone(file), at: rest.start };
+            return self.ask(desk, key, what, Asking::Piece(*sending));
+        }
+        if sending.keeps {
+            visit.stage = Stage::Reads { has_begun: false };
+            visit.deadline = desk.now() + IDLE;
+            return Step::On;
+        }
+        visit.deadline = desk.now() + LINGER;
+        //= https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+        //# To avoid the TCP reset problem, servers typically close a connection
+        //# in stages.
+        let _ = tcp::shutdown(desk.cpu, id);
+        Step::On
+    }
+
+    /// Reads what the other end still sends, and waits for its end.
+    fn linger(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), ());
+        match tcp::read_in_place(desk.cpu, id, all) {
+            Ok(Some(())) | Err(Error::WouldBlock) => Step::Wait,
+            _ => self.close(desk, key, id),
+        }
+    }
+
+    fn close(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        // What has ended by itself needs no closing.
+        let _ = tcp::close(desk.cpu, id);
+        self.visits.remove(key);
+        Step::Gone
+    }
+
+    fn abort(&mut self, desk: &mut Desk<'_>, key: u32) {
+        if let Some(id) = self.visits.get_mut(key).map(|visit| visit.id) {
+            let _ = tcp::abort(desk.cpu, id);
+            self.visits.remove(key);
+        }
+    }
+
+    /// Gives a connection up whose time is over. Who has begun a request is told.
+    fn give_up(&mut self, desk: &mut Desk<'_>, key: u32) {
+        let Some(visit) = self.visits.get_mut(key) else { return };
+        let id = visit.id;
+        match visit.stage {
+            Stage::Reads { has_begun: true } => {
+                self.hits.inc(Hit::TimedOut);
+                self.answer(desk, key, Err(408), None);
+                self.serve(desk, key);
+            }
+            Stage::Reads { .. } | Stage::Ends => drop(self.close(desk, key, id)),
+            Stage::Asks(_) | Stage::Sends(_) => {
+                self.hits.inc(Hit::TimedOut);
+                self.abort(desk, key);
+            }
+        }
+    }
+}
+
+impl Program for Web {
+    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+        let (addr, settings, look) = (self.addr, Settings::default(), Look::default());
+        let wanted =
+            Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
+        desk.listen(&wanted, 0)?;
+        desk.wake_at(desk.now() + ROUND);
+        Ok(())
+    }
+
+    fn accepted(&mut self, desk: &mut Desk<'_>, _: u32, accepted: Accepted) -> u32 {
+        self.hits.inc(Hit::Connections);
+        if self.visits.len() >= VISITS_MAX {
+            self.hits.inc(Hit::TooMany);
+            let _ = tcp::abort(desk.cpu, accepted.id);
+            return u32::MAX;
+        }
+        self.visits.add(accepted.id, desk.now() + IDLE)
+    }
+
+    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        self.serve(desk, conn.key);
+    }
+
+    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        self.serve(desk, conn.key);
+    }
+
+    fn closed(&mut self, _: &mut Desk<'_>, conn: Handle<Id>, _: Option<Error>) {
+        self.visits.remove(conn.key);
+    }
+
+    fn time(&mut self, desk: &mut Desk<'_>) {
+        let (now, end) = (desk.now(), u32::try_from(self.visits.end()).unwrap_or(u32::MAX));
+        let from = if self.round < end { self.round } else { 0 };
+        let to = end.min(from.saturating_add(LOOKED_AT));
+        for key in from..to {
+            if self.visits.get_mut(key).is_some_and(|visit| visit.deadline <= now) {
+                self.give_up(desk, key);
+            }
+        }
+        self.round = to;
+        desk.wake_at(now + ROUND / end.div_ceil(LOOKED_AT).max(1));
+    }
+
+    fn called(&mut self, desk: &mut Desk<'_>) {
+        self.library.looks();
+        while let Some(answer) = self.library.answered() {
+            self.answered(desk, answer);
+        }
+    }
+}
+
+/// Whether a range may be answered by a part of the page: of what is made anew for each, parts do not fit together.
+fn is_range_valid(request: &Request, page: &Page) -> bool {
+    //= https://www.rfc-editor.org/rfc/rfc9110#section-13.1.5
+    //# A recipient of an If-Range header field MUST ignore the Range header
+    //# field if the If-Range condition evaluates as false.
+    match (page.modified, &request.if_range) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(modified), Some(date)) => httpdate::fmt_http_date(modified).as_bytes() == date.as_slice(),
+    }
+}
+
+/// An answer: its head, and `range` of a page.
+fn sending(head: Vec<u8>, page: &Page, range: Range<u64>, keeps: bool) -> Sending {
+    let first = page.first.len() as u64;
+    let clamped = |at: u64| usize::try_from(at.min(first)).unwrap_or(0);
+    let left = clamped(range.start)..clamped(range.end);
+    let behind = range.start.max(first)..range.end;
+    let rest = page.file.clone().filter(|_| behind.start < behind.end).map(|file| (file, behind));
+    Sending { head, head_sent: 0, bytes: Arc::clone(&page.first), left, rest, keeps }
+}
+
+impl Memory {
+    fn find(&self, request: &Request, now: Instant) -> Option<Arc<Page>> {
+        let (page, until) = self.pages.get(&request.name)?;
+        (*until > now).then(|| Arc::clone(page))
+    }
+
+    /// Remembers a file that is all there. When there is no room, all others are forgotten.
+    fn keep(&mut self, request: &Request, page: &Arc<Page>, now: Instant) {
+        if page.file.is_some() {
+            return;
+        }
+        if self.pages.len() >= REMEMBERED_MAX || self.bytes + page.len > REMEMBERED_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += page.len;
+        let before = self.pages.insert(request.name.clone(), (Arc::clone(page), now + REMEMBERED_FOR));
+        self.bytes -= before.map_or(0, |(page, _)| page.len);
+    }
+}
+
+impl Date {
+    fn at(&mut self, now: Instant) -> &str {
+        if self.until.is_none_or(|until| until <= now) {
+            self.text = httpdate::fmt_http_date(SystemTime::now());
+            self.until = Some(now + Duration::from_secs(1));
+        }
+        &self.text
+    }
+}
