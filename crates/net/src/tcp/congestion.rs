@@ -109,6 +109,13 @@ impl Congestion {
         }
     }
 
+    /// Something was acknowledged, and the window was not what held the sender back.
+    pub fn was_not_needed(&mut self, now: Instant) {
+        if let Some(cubic) = &mut self.cubic {
+            cubic.stands_still(now);
+        }
+    }
+
     /// A segment for each window that was acknowledged (RFC 3465 §2.1).
     fn count(&mut self, bytes: u32) {
         self.counted = self.counted.saturating_add(bytes);
@@ -163,10 +170,6 @@ impl Congestion {
     }
 
     /// Nothing was sent for longer than the retransmission timer: what the window once meant is not known any more.
-    //= https://www.rfc-editor.org/rfc/rfc5681#section-4.1
-    //# Therefore, a TCP SHOULD set cwnd to no more than RW before beginning
-    //# transmission if the TCP has not sent data in an interval exceeding
-    //# the retransmission timeout.
     pub fn was_idle(&mut self, restart: u32) {
         self.cwnd = self.cwnd.min(restart);
         if let Some(cubic) = &mut self.cubic {

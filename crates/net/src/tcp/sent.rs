@@ -149,7 +149,15 @@ impl Sent {
     }
 
     fn send_again(&mut self, start: Seq, end: Seq, now: Instant) {
-        for at in self.cut_out(start, end) {
+        let places = match self.cut_out(start, end) {
+            // There is no room to cut the piece: all of it counts, or it would be sent again and again.
+            none if none.is_empty() => {
+                let at = self.pieces.partition_point(|piece| !piece.end.is_after(start));
+                at..self.pieces.len().min(at + 1)
+            }
+            places => places,
+        };
+        for at in places {
             let piece = &mut self.pieces[at];
             match piece.fate {
                 Fate::Sacked => continue,

@@ -176,6 +176,8 @@ pub struct Tcb {
     /// The congestion window was what held us back when something was sent last. Acknowledgments that come together all
     /// count: of the room that the first of them makes, nothing is used yet when the second is looked at.
     is_held_back: bool,
+    /// When data, or our FIN, was sent last.
+    spoke: Instant,
     recovery: Recovery,
     probe: Probe,
     path: Path,
@@ -282,6 +284,7 @@ impl Tcb {
                 initial_window(mss, settings.initial_segments, false),
             ),
             is_held_back: false,
+            spoke: now,
             recovery: Recovery::default(),
             probe: Probe::default(),
             path: Path::of(&settings, now),

@@ -27,6 +27,8 @@ pub(super) struct Cubic {
 #[derive(Clone, Debug)]
 struct Epoch {
     since: Instant,
+    /// When the last acknowledgment came.
+    seen: Instant,
     /// Seconds until the curve is flat: `K`.
     k: f64,
     /// Where it is flat.
@@ -49,6 +51,7 @@ impl Cubic {
         let (window, acked) = (f64::from(cwnd) / segment, f64::from(bytes) / segment);
         let Self { w_max, prior, ref mut epoch, .. } = *self;
         let epoch = epoch.get_or_insert_with(|| Epoch::begin(w_max, window, now));
+        epoch.seen = now;
         // RFC 9438 §4.3: from where the window was reduced on, a Reno connection grows by a segment for each window.
         let alpha = if epoch.reno >= prior { 1.0 } else { ALPHA };
         epoch.reno += alpha * acked / window;
@@ -81,6 +84,18 @@ impl Cubic {
         left
     }
 
+    /// An acknowledgment came, and the window was not what held the sender back: the clock of the curve stands still.
+    //= https://www.rfc-editor.org/rfc/rfc9438#section-5.8
+    //# In case of long periods during which cwnd has not been updated due to
+    //# such an application limit, such as idle periods, t in Figure 1 MUST
+    //# NOT include these periods
+    pub(super) fn stands_still(&mut self, now: Instant) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.since = epoch.since + now.since(epoch.seen);
+            epoch.seen = now;
+        }
+    }
+
     /// The clock of the curve begins again with the next acknowledgment.
     pub(super) fn begins_anew(&mut self) {
         self.epoch = None;
@@ -91,7 +106,7 @@ impl Epoch {
     /// RFC 9438 §4.2. From `W_max` on, and without a reduction before, the curve begins where it is flat.
     fn begin(w_max: f64, window: f64, now: Instant) -> Self {
         let flat = w_max.max(window);
-        Self { since: now, k: ((flat - window) / C).cbrt(), flat, reno: window }
+        Self { since: now, seen: now, k: ((flat - window) / C).cbrt(), flat, reno: window }
     }
 
     /// `W_cubic`: the curve so long after the epoch began.

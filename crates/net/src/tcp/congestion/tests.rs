@@ -68,6 +68,24 @@ fn cubic_comes_back_to_where_it_was_slowly_and_goes_on_beyond_it() {
 }
 
 #[test]
+fn while_the_program_sends_little_the_clock_of_the_curve_stands_still() {
+    let [mut busy, mut slow] = [(); 2].map(|()| Congestion::new(Algorithm::Cubic, MSS, 100 * MSS));
+    busy.congested(100 * MSS, Sign::Loss);
+    slow.congested(100 * MSS, Sign::Loss);
+    let pause = Duration::from_secs(60);
+    for n in 0..40 {
+        busy.acknowledged(busy.window(), at(0) + RTT * n, RTT);
+        if n == 20 {
+            (1..=600)
+                .for_each(|ms| slow.was_not_needed(at(0) + RTT * (n - 1) + Duration::from_millis(100 * ms)));
+        }
+        let late = if n < 20 { Duration::ZERO } else { pause };
+        slow.acknowledged(slow.window(), at(0) + RTT * n + late, RTT);
+    }
+    assert_eq!(slow.window(), busy.window());
+}
+
+#[test]
 fn on_a_short_path_cubic_is_as_fast_as_a_reno_connection() {
     let mut congestion = Congestion::new(Algorithm::Cubic, MSS, 20 * MSS);
     congestion.congested(20 * MSS, Sign::Loss);

@@ -197,3 +197,23 @@ proptest! {
         }
     }
 }
+
+/// Whoever says what it has byte by byte cuts what is under way into as many pieces as there may be.
+#[test]
+fn what_cannot_be_cut_any_more_is_sent_again_and_not_for_ever() {
+    let mut sent = Sent::new(Seq(0));
+    let (pieces, now) = (u32::try_from(PIECES_MAX).unwrap(), Instant::from_ns(1));
+    let end = 100 * pieces;
+    sent.send(Seq(0), Seq(end), now);
+    for n in 1..pieces {
+        sent.acknowledge(Seq(0), &[SackBlock { left: 10 * n, right: 10 * n + 5 }], now);
+    }
+    sent.lose_all();
+    let mut count = 0;
+    while let Some((start, end)) = sent.first_lost() {
+        sent.send(start, end.min(start + 1), now);
+        count += 1;
+        assert!(count <= 2 * PIECES_MAX, "it does not end");
+    }
+    assert_eq!(sent.lost(), 0);
+}

@@ -2,6 +2,7 @@
 
 use wire::tcp::{Flags, Header};
 
+use super::super::congestion::initial_window;
 use super::super::seq::Seq;
 use super::{Ack, Out, State, Tcb};
 use crate::time::Instant;
@@ -27,6 +28,7 @@ impl Tcb {
         if may_send {
             self.probe_path(now, wire);
         }
+        self.begin_again(now);
         while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
             self.send_piece(start, end, now, wire);
         }
@@ -45,6 +47,19 @@ impl Tcb {
             self.send_ack(now, wire);
         }
         self.set_timers(false, now);
+    }
+
+    /// After a silence nobody knows what the path carries now.
+    //= https://www.rfc-editor.org/rfc/rfc5681#section-4.1
+    //# Therefore, a TCP SHOULD set cwnd to no more than RW before beginning
+    //# transmission if the TCP has not sent data in an interval exceeding
+    //# the retransmission timeout.
+    fn begin_again(&mut self, now: Instant) {
+        let is_silent = self.sent.unacknowledged() == 0 && now.since(self.spoke) > self.rtt.rto();
+        if is_silent && self.has_unsent() {
+            let restart = initial_window(self.mss(), self.settings.initial_segments, false);
+            self.congestion.was_idle(restart);
+        }
     }
 
     /// Whether bytes, or our FIN, were never sent.
@@ -191,6 +206,7 @@ impl Tcb {
         let segments = data_end.since(start).div_ceil(cut.max(1)).max(1);
         self.tally.sent(segments, data_end.is_after(start), is_again);
         self.sent.send(start, end, now);
+        self.spoke = now;
         let front = self.sent.first().max(self.stream());
         let payload = self.outgoing.read(start.since(front) as usize, data_end.since(start) as usize);
         // RFC 3168 §6.1.5: what is sent again is not marked, nor what carries no data.

@@ -121,7 +121,7 @@ impl Tcb {
             self.probe.under_way = None;
         }
         if has_repaired {
-            self.congestion.congested(self.sent.unacknowledged(), Sign::Loss);
+            self.congestion.congested(self.flight(), Sign::Loss);
             self.ecn.reduced = self.ecn.is_on;
         }
     }

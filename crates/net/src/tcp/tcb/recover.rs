@@ -69,8 +69,9 @@ impl Tcb {
             self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
         }
         self.detect_losses(now);
-        if self.is_held_back {
-            self.grow(heard.acknowledged, now);
+        match self.is_held_back {
+            true => self.grow(heard.acknowledged, now),
+            false => self.congestion.was_not_needed(now),
         }
         heard
     }
@@ -115,7 +116,7 @@ impl Tcb {
             (false, _) => self.detect_by_duplicates(),
         };
         if has_lost && !self.recovery.is_on() && !self.is_lost_for_its_length() {
-            self.congestion.congested(self.sent.unacknowledged(), Sign::Loss);
+            self.congestion.congested(self.flight(), Sign::Loss);
             self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
             self.probe.ends();
             self.ecn.reduced = self.ecn.is_on;
@@ -148,6 +149,12 @@ impl Tcb {
         if self.settings.ncr { half.clamp(DUPLICATES.into(), NCR_MAX) } else { DUPLICATES.into() }
     }
 
+    /// What a reduction is a share of. Behind a gap more may be unacknowledged than the window ever let out at once, since what
+    /// has arrived makes room: then a share of that would be more than the window.
+    pub(super) fn flight(&self) -> u32 {
+        self.sent.unacknowledged().min(self.congestion.window())
+    }
+
     /// The first byte that is not acknowledged has moved on from `was`.
     fn go_on(&mut self, was: Seq, _now: Instant) {
         let Some(until) = self.recovery.until else { return };
@@ -168,7 +175,7 @@ impl Tcb {
 
     /// All that is not acknowledged is taken for lost.
     pub(super) fn lose_all(&mut self, is_first: bool) {
-        let flight = self.sent.unacknowledged();
+        let flight = self.flight();
         self.sent.lose_all();
         self.congestion.timed_out(flight, is_first);
         let until = Some(self.sent.behind());
@@ -207,7 +214,7 @@ impl Tcb {
         if is_known || self.recovery.is_on() {
             return;
         }
-        self.congestion.congested(self.sent.unacknowledged(), Sign::Mark);
+        self.congestion.congested(self.flight(), Sign::Mark);
         self.ecn.until = Some(self.sent.behind());
         self.ecn.reduced = true;
     }
