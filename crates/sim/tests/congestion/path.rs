@@ -1,6 +1,6 @@
 //! Two ends of a connection, and a path between them whose narrowest link has a queue.
 
-use std::cmp::Reverse;
+use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use net::tcp::congestion::Algorithm;
