@@ -124,7 +124,8 @@ fn port(text: &str) -> Result<u16, Failure> {
 fn state(text: &str) -> Result<TcpState, Failure> {
     let found = STATES.iter().find(|state| state.word().eq_ignore_ascii_case(text));
     found.copied().ok_or_else(|| {
-        let known: Vec<&str> = STATES.iter().map(|state| state.word()).collect();
+        let known: Vec<String> = STATES.iter().map(|state| state.word().to_lowercase()).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
         Failure::usage(format!("tcpdrop: `{text}` is no state; {}", did_you_mean(text, &known)))
     })
 }
@@ -163,7 +164,7 @@ mod tests {
             ("192.0.2.1 80 192.0.2.9 1 2", "one word too many"),
             ("-l", "-l needs -a"),
             ("-s ESTAB", "no state; known are"),
-            ("-s FIN_WAIT2", "did you mean `FIN_WAIT_2`?"),
+            ("-s FIN_WAIT2", "did you mean `fin_wait_2`?"),
         ] {
             let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
             assert!(text.contains(says), "{line}: {text}");
