@@ -63,7 +63,7 @@ pub(crate) enum Command {
     /// Send packets of any kind at any rate, and say what became of them: loss, order, latency
     #[command(after_help = pktgen::HELP)]
     Pktgen(Box<pktgen::Args>),
-    /// Read packetdrill scripts and say what is wrong with them (running them is not there yet)
+    /// Run packetdrill scripts against the stack, in virtual time
     #[command(after_help = drill::HELP)]
     Drill(drill::Drill),
     /// Make the running pantala read its configuration again

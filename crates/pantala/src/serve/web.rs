@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use net::program::{Desk, Handle, Program};
 use net::sock::Error;
-use net::tcp::settings::Settings;
 use net::tcp::{self, Accepted, Id, Listen, Look};
 use net::time::{Duration, Instant};
 use pkt::counters::{CounterBlock, CounterReader};
@@ -345,7 +344,7 @@ impl Web {
 
 impl Program for Web {
     fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
-        let (addr, settings, look) = (self.addr, Settings::default(), Look::default());
+        let (addr, settings, look) = (self.addr, desk.cpu.sysctls.tcp, Look::default());
         let wanted =
             Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
         desk.listen(&wanted, 0)?;
