@@ -86,7 +86,7 @@ fn is_news(watch: &Watch, tcb: &super::tcb::Tcb) -> bool {
 ///
 /// # Errors
 ///
-/// As [`super::listen`].
+/// As [`super::listen()`].
 pub(crate) fn listen(cpu: &mut Cpu, wanted: &Listen, watch: Watch) -> Result<ListenerId, Error> {
     let id = super::listen(cpu, wanted)?;
     if let Some(listener) = pcbs(cpu).listeners.get_mut(id) {
