@@ -32,7 +32,7 @@ const CHECKS: &[Check] = &[
 const BESIDE: &str = "miri";
 
 /// Worlds that seeds think up, in `cargo xtask test`.
-const WORLDS_IN_TEST: u64 = 600;
+const WORLDS_IN_TEST: u64 = 300;
 /// The same in `cargo xtask worlds`.
 const WORLDS: u64 = 2000;
 /// For so many of those, one of each kind that a test describes.
