@@ -55,6 +55,18 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) const SIMPLE: Self = Self { cpus: 1, rings: 1, rss: Rss::Absent };
 
+    /// 1, 2, 4 and 8 CPUs, for what must be the same on each of them.
+    pub(crate) fn doubling() -> [Self; 5] {
+        let shape = |cpus, rings, rss| Self { cpus, rings, rss };
+        [
+            Self::SIMPLE,
+            shape(2, 2, Rss::Right),
+            shape(4, 1, Rss::Absent),
+            shape(4, 4, Rss::Wrong),
+            shape(8, 8, Rss::Right),
+        ]
+    }
+
     /// Some that differ in what can differ.
     pub(crate) fn several() -> Vec<Self> {
         let shape = |cpus, rings, rss| Self { cpus, rings, rss };

@@ -15,7 +15,6 @@ use net::tcp::{self, Connect, Id, Listen, ListenerId, Look};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
-use sim::mem::Rss;
 use sim::plan::Family;
 use sim::world::{HostId, World};
 
@@ -231,21 +230,10 @@ impl Talks {
     }
 }
 
-fn shapes() -> [Shape; 5] {
-    let shape = |cpus, rings, rss| Shape { cpus, rings, rss };
-    [
-        Shape::SIMPLE,
-        shape(2, 2, Rss::Right),
-        shape(4, 1, Rss::Absent),
-        shape(4, 4, Rss::Wrong),
-        shape(8, 8, Rss::Right),
-    ]
-}
-
 #[test]
 fn every_byte_of_every_connection_arrives_over_a_bad_cable_on_any_number_of_cpus() {
     for seed in seeds(2) {
-        for shape in shapes() {
+        for shape in Shape::doubling() {
             let spec = cable::Spec {
                 delay: 5 * MS,
                 loss: 20_000,
@@ -267,7 +255,7 @@ fn every_byte_of_every_connection_arrives_over_a_bad_cable_on_any_number_of_cpus
 
 #[test]
 fn short_connections_one_after_another_leave_nothing_behind() {
-    for shape in shapes() {
+    for shape in Shape::doubling() {
         let mut talks = Talks::new("short_connections", 1, shape, cable::Spec::default());
         for round in 0..40 {
             for number in 0..10 {
@@ -287,7 +275,7 @@ fn short_connections_one_after_another_leave_nothing_behind() {
 #[test]
 fn super_packets_bring_the_same_bytes() {
     let caps = Caps { tso: true, tx_csum: true, buffers_max: 40, ..Caps::default() };
-    for shape in shapes() {
+    for shape in Shape::doubling() {
         let spec = cable::Spec { delay: MS, loss: 5000, reorder: 5000, ..cable::Spec::default() };
         let mut talks = Talks::with("super_packets", 1, shape, spec, caps);
         for number in 0..4 {
@@ -302,7 +290,7 @@ fn super_packets_bring_the_same_bytes() {
 fn a_path_that_swallows_long_packets_carries_all_and_who_comes_later_knows_its_length() {
     let super_packets = Caps { tso: true, tx_csum: true, buffers_max: 40, ..Caps::default() };
     for (shape, caps) in
-        shapes().into_iter().flat_map(|shape| [(shape, Caps::default()), (shape, super_packets)])
+        Shape::doubling().into_iter().flat_map(|shape| [(shape, Caps::default()), (shape, super_packets)])
     {
         let spec = cable::Spec { delay: 5 * MS, mtu: 1400, ..cable::Spec::default() };
         let caps = Caps { buffers_max: caps.buffers_max.max(1), ..caps };
@@ -327,7 +315,7 @@ fn a_path_that_swallows_long_packets_carries_all_and_who_comes_later_knows_its_l
 fn connections_that_bring_data_with_their_syn_bring_every_byte_once_on_any_number_of_cpus() {
     let mut opened = [0; 2];
     for seed in seeds(2) {
-        for (shape, loss) in shapes().into_iter().flat_map(|shape| [(shape, 0), (shape, 30_000)]) {
+        for (shape, loss) in Shape::doubling().into_iter().flat_map(|shape| [(shape, 0), (shape, 30_000)]) {
             let reorder = loss / 2;
             let spec =
                 cable::Spec { delay: 5 * MS, loss, reorder, duplicate: reorder, ..cable::Spec::default() };

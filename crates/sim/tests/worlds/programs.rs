@@ -14,7 +14,6 @@ use net::tcp::{self, Connect, Id, Look};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
-use sim::mem::Rss;
 use sim::plan::Family;
 use sim::world::{HostId, World};
 
@@ -169,17 +168,6 @@ impl Scene {
     }
 }
 
-fn shapes() -> [Shape; 5] {
-    let shape = |cpus, rings, rss| Shape { cpus, rings, rss };
-    [
-        Shape::SIMPLE,
-        shape(2, 2, Rss::Right),
-        shape(4, 1, Rss::Absent),
-        shape(4, 4, Rss::Wrong),
-        shape(8, 8, Rss::Right),
-    ]
-}
-
 /// What each CPU sends: much, little, nothing.
 fn totals() -> Vec<usize> {
     (0..EACH).map(|at| [0, 1, 500, 20_000, 120_000][at % 5]).collect()
@@ -195,7 +183,7 @@ fn echoes_are_what_was_sent_on_any_number_of_cpus_over_a_cable_that_loses() {
         ..cable::Spec::default()
     };
     for seed in seeds(1) {
-        for (shape, family) in shapes().into_iter().zip(Family::BOTH.into_iter().cycle()) {
+        for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
             let mut scene = Scene::new(seed, shape, lossy, (Kind::Echo, ECHO));
             scene.ask((family.addr(1, 2), ECHO).into(), true, &totals());
             let count = EACH * usize::from(shape.cpus);
@@ -212,7 +200,7 @@ fn echoes_are_what_was_sent_on_any_number_of_cpus_over_a_cable_that_loses() {
 
 #[test]
 fn what_is_discarded_is_acknowledged_to_the_end() {
-    for (shape, family) in shapes().into_iter().zip(Family::BOTH.into_iter().cycle()) {
+    for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
         let mut scene = Scene::new(1, shape, cable::Spec::default(), (Kind::Discard, DISCARD));
         scene.ask((family.addr(1, 2), DISCARD).into(), false, &totals());
         scene.wait_until_finished(EACH * usize::from(shape.cpus), Duration::from_secs(60));
@@ -222,7 +210,7 @@ fn what_is_discarded_is_acknowledged_to_the_end() {
 
 #[test]
 fn a_service_that_ends_amid_its_connections_leaves_nothing_and_the_others_learn_of_it() {
-    for (shape, family) in shapes().into_iter().zip(Family::BOTH.into_iter().cycle()) {
+    for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
         let mut scene = Scene::new(1, shape, cable::Spec::default(), (Kind::Echo, ECHO));
         // Programs that ask and are hung up on: their connections end, whatever they had still to say.
         struct Witness(SocketAddr, Arc<AtomicUsize>);
@@ -258,7 +246,7 @@ fn a_service_that_ends_amid_its_connections_leaves_nothing_and_the_others_learn_
 
 #[test]
 fn datagrams_come_back_from_an_echo() {
-    for (shape, family) in shapes().into_iter().zip(Family::BOTH.into_iter().cycle()) {
+    for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
         let mut scene = Scene::new(1, shape, cable::Spec::default(), (Kind::Echo, ECHO));
         let client = scene.client;
         let wanted = net::udp::Connect {
