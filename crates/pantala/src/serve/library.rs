@@ -238,8 +238,9 @@ impl Door {
             return;
         }
         let call = || Msg::Call(Box::new(move |netisr: &mut net::netisr::Netisr| netisr.call(program)));
-        // A full port is emptied in a turn: this thread may wait for it.
-        while self.remote.send(call()).is_err() {
+        // A full port is emptied in a turn: this thread may wait for it. One whose CPU has ended never is, but then the
+        // program's half of the door has gone with it.
+        while self.remote.send(call()).is_err() && Arc::strong_count(&self.is_rung) > 1 {
             std::thread::sleep(Duration::from_micros(100));
         }
     }
