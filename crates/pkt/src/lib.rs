@@ -6,15 +6,17 @@
 //! - [`PktVec`]: up to 256 packets that travel together.
 //! - [`Pool`]: the free buffers of one CPU, last in first out, cut from an [`Arena`] that a device may share.
 //! - [`ring`], [`port`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
+//! - [`lanes`]: streams of bytes between a program's thread and a netisr, many in one piece of memory.
 //! - [`tally`]: numbers that all CPUs count together, up to limits.
 //! - [`words`]: large arrays that all CPUs read and one thread changes in place.
 //!
 //! # Which files need unsafe
 //!
-//! `slot`, `arena`, `pkt`, `vec`, `ring`, `port` and `words`, and each says in its first line what for.
+//! `slot`, `arena`, `pkt`, `vec`, `ring`, `port`, `lanes::region`, `lanes::stream`, `map` and `words`, and each says in its first line what for.
 
 pub mod board;
 pub mod counters;
+pub mod lanes;
 pub mod port;
 pub mod ring;
 pub mod tally;
@@ -22,6 +24,7 @@ pub mod wake;
 pub mod words;
 
 mod arena;
+mod map;
 mod pkt;
 mod pool;
 mod slot;

@@ -1,4 +1,4 @@
-//! Unsafe: maps a large array of atomic words, and prefetches them.
+//! Unsafe: a large array of atomic words in mapped memory, and prefetches of them.
 //!
 //! What all CPUs read and one thread changes in place. The memory is reserved at its bound and backed where it is
 //! touched, so a bound costs nothing until it is used.
@@ -9,6 +9,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
 use std::io;
 
+use crate::map;
+
 /// An array of words, zero at first.
 #[derive(Debug)]
 pub struct Words {
@@ -17,6 +19,9 @@ pub struct Words {
     /// Bytes reserved: a power of two, not less than a cache line.
     reserved: usize,
 }
+
+/// From this size on, huge pages are worth having: all of it may be used.
+const LARGE: usize = 8 << 20;
 
 /// The words of a cache line.
 pub type Line = [AtomicU32; 16];
@@ -37,8 +42,12 @@ impl Words {
         let bytes = len.checked_mul(size_of::<AtomicU32>());
         let reserved = bytes.and_then(|bytes| bytes.max(size_of::<Line>()).checked_next_power_of_two());
         let reserved = reserved.ok_or(io::ErrorKind::OutOfMemory)?;
-        let base = os::map(reserved)?.cast();
-        Ok(Self { base, len, reserved })
+        let base = map::map(reserved)?;
+        if reserved >= LARGE {
+            // SAFETY: that is what was mapped.
+            unsafe { map::prefer_huge_pages(base, reserved) };
+        }
+        Ok(Self { base: base.cast(), len, reserved })
     }
 
     /// The cache line that byte `at` is in, without a check that could fail: where the array has no such byte it is some
@@ -93,67 +102,7 @@ impl Deref for Words {
 impl Drop for Words {
     fn drop(&mut self) {
         // SAFETY: exactly what `zeroed` mapped, and whoever borrowed it borrowed us.
-        unsafe { os::unmap(self.base.cast(), self.reserved) };
-    }
-}
-
-#[cfg(not(miri))]
-mod os {
-    use core::ptr::NonNull;
-    use std::io;
-
-    /// From this size on, huge pages are worth having.
-    const LARGE: usize = 8 << 20;
-
-    /// Reserves address space only: pages come when they are touched.
-    pub(super) fn map(bytes: usize) -> io::Result<NonNull<u8>> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
-        let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if bytes >= LARGE {
-            // SAFETY: advice about the mapping that was just made. A kernel that refuses it has small pages.
-            unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
-        }
-        NonNull::new(base.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
-    }
-
-    /// # Safety
-    ///
-    /// `base` and `bytes` are of one call to `map`, and nobody uses the memory any more.
-    pub(super) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller says so.
-        unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
-    }
-}
-
-/// miri sees allocations better than mappings.
-#[cfg(miri)]
-mod os {
-    use core::ptr::NonNull;
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::io;
-
-    fn layout(bytes: usize) -> io::Result<Layout> {
-        Layout::from_size_align(bytes, 64).map_err(|_| io::ErrorKind::OutOfMemory.into())
-    }
-
-    pub(super) fn map(bytes: usize) -> io::Result<NonNull<u8>> {
-        // SAFETY: the size is not zero.
-        let base = unsafe { alloc_zeroed(layout(bytes)?) };
-        NonNull::new(base).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
-    }
-
-    /// # Safety
-    ///
-    /// `base` and `bytes` are of one call to `map`, and nobody uses the memory any more.
-    pub(super) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
-        let layout = layout(bytes).expect("it had a layout when it was mapped");
-        // SAFETY: the caller says so.
-        unsafe { dealloc(base.as_ptr(), layout) };
+        unsafe { map::unmap(self.base.cast(), self.reserved) };
     }
 }
 
