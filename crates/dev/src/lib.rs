@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`af_xdp`] | any Linux interface, by AF_XDP: native, generic or zero-copy |
 //! | [`tap`] | an interface of the kernel whose other end is this process |
+//! | [`mem`] | a wire between two stacks of this process |
 //! | [`memif`] | shared memory with another program: VPP, DPDK, or another pantala |
 //! | [`pcap`] | replay from a file, capture into one |
 //! | [`sys`] | safe wrappers over system calls: AF_XDP sockets and rings, TAP queues, memory, waiting, ethtool, privileges |
@@ -13,6 +14,7 @@
 
 pub mod af_xdp;
 pub mod bpf;
+pub mod mem;
 pub mod memif;
 pub mod netlink;
 pub mod netns;
