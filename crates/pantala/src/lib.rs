@@ -1,4 +1,56 @@
-//! pantala's shell: what reads configuration, talks to people and, through the admin API, to a running stack.
+//! pantala as a library: a whole network stack inside of a program, and the shell around it, the `pantala` program.
+//!
+//! A [`Stack`] has netisrs, a thread on each CPU that it is given, and devices: TAP, AF_XDP, memif, capture files, or wires
+//! in memory to other stacks of the same process, which need no rights. It is configured in Rust, or by the same TOML as the
+//! `pantala` program.
+//!
+//! ```
+//! use pantala::net::program::services::{Kind, Service};
+//! use pantala::net::tcp::settings::Settings;
+//! use pantala::{Interface, Stack, mem};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let [here, there] = mem::wire(1)?;
+//! let server = Stack::builder().threads(2).interface(Interface::mem(here).address("192.0.2.1/24")).start()?;
+//! let client = Stack::builder().threads(1).interface(Interface::mem(there).address("192.0.2.2/24")).start()?;
+//!
+//! // A program on each netisr: connections are accepted where their packets come.
+//! let at = "[::]:7".parse()?;
+//! server.begin_on_all(|| Service::new(Kind::Echo, at, Settings::default()))?;
+//!
+//! // What the admin API can show and change, the program can, too.
+//! let way = client.admin().route_to("192.0.2.1".parse()?)?;
+//! assert_eq!(way.source, Some("192.0.2.2".parse()?));
+//!
+//! client.stop()?;
+//! server.stop()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to begin
+//!
+//! | to | there is |
+//! |---|---|
+//! | put a stack together and start it | [`Stack::builder`], [`Builder`], [`Interface`] |
+//! | start what a configuration file says | [`Builder::toml`], or [`config::Config`] and [`Stack::start`] |
+//! | use TCP and UDP where packets are, without hand-off and copy | [`net::program::Program`], [`Stack::begin`], [`Stack::begin_on_all`] |
+//! | reach netisrs from other threads | [`Stack::remotes`], their control ports; [`Stack::call`] |
+//! | add and remove addresses | [`Stack::add_address`], [`Stack::remove_address`] |
+//! | look at and change all else | [`Stack::admin`]: routes, neighbours, connections, variables, rules; [`Stack::metrics`] |
+//! | let the `pantala` commands in | [`Builder::admin`] |
+//! | join stacks of one process | [`mem::wire`] and [`Interface::mem`] |
+//!
+//! # Threads, rights, and what is changed of the machine
+//!
+//! A stack has a thread for each CPU, one that controls, and one for each folder that is served and for memif; they end with
+//! it. Netisrs give up all rights when they begin, the control thread those that it does not need. A TAP is made, and an
+//! interface taken over, in the network namespace of the thread that starts the stack; what was changed is put back when it
+//! ends. Signals, the working directory and standard streams are left alone: what a stack has to say it says through the
+//! crate `log`, with the target `pantala`.
+//!
+//! Short programs to begin with are in the folder `examples`: `two_stacks` in one process, `echo` on the netisr,
+//! `web_over_tap` for `curl`.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -11,11 +63,17 @@ mod mac;
 mod pktgen;
 mod serve;
 mod show;
+mod stack;
 mod stop;
 mod suggest;
 pub mod term;
 
 pub use cli::{Exit, run};
+pub use dev::mem;
+pub use ipnet::IpNet;
 pub use mac::Mac;
 #[cfg(any(test, fuzzing))]
 pub use pktgen::fuzz_bodies;
+pub use stack::{Builder, Interface, Stack, StackError};
+/// What stands below: devices and namespaces of the machine; the stack itself, and what programs on it use.
+pub use {dev, net};

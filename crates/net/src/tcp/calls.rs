@@ -38,6 +38,15 @@ pub struct Connect {
     pub look: Look,
 }
 
+impl Connect {
+    /// To this address and port, from where the route says, with all else as usual.
+    #[must_use]
+    pub fn to(remote: SocketAddr) -> Self {
+        let (settings, look) = (Settings::default(), Look::default());
+        Self { remote, local: None, port: None, zone: 0, settings, look }
+    }
+}
+
 /// A connection that a listener has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {

@@ -17,6 +17,9 @@ use crate::tables::IfIndex;
 /// Listeners on one CPU at the most. A program has few; each is looked at when its port is asked for.
 pub const LISTENERS_MAX: usize = 4096;
 
+/// Connections that may wait to be accepted, if nobody says.
+const BACKLOG: usize = 128;
+
 /// What a listener waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Listen {
@@ -37,6 +40,14 @@ pub struct Listen {
 }
 
 impl Listen {
+    /// At this address and port, of all interfaces, with all else as usual. `[::]` is all addresses of both families.
+    #[must_use]
+    pub fn at(addr: SocketAddr) -> Self {
+        let (zone, only_v6, is_shared) = (0, false, false);
+        let (settings, look) = (Settings::default(), Look::default());
+        Self { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }
+    }
+
     fn bound(&self) -> Bound {
         let &Self { addr, zone, only_v6, is_shared, .. } = self;
         Bound { addr, zone, only_v6, is_shared }

@@ -42,7 +42,7 @@
 
 pub mod client;
 pub mod firewall;
-mod metrics;
+pub(crate) mod metrics;
 mod ping;
 pub mod server;
 pub mod sockets;

@@ -1,6 +1,5 @@
 //! `serve DIR`: a stack of its own that serves a folder to the web.
 
-use core::fmt::Write;
 use core::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +8,9 @@ use dev::netlink::Rtnetlink;
 use ipnet::IpNet;
 
 use super::{Failure, up};
-use crate::config::{Config, Machine};
-use crate::daemon;
+use crate::config::Machine;
+use crate::daemon::log::{self, Level};
+use crate::{Builder, Interface, Stack, StackError, daemon};
 
 /// The device, unless another is named, and its addresses: pantala's end and the kernel's.
 const DEVICE: &str = "pantala0";
@@ -49,36 +49,24 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(&self, socket: Option<PathBuf>) -> Result<(), Failure> {
-        let machine = Machine::here();
-        let config = Config::parse("pantala serve", &self.text(&machine), &machine);
-        let config = config.map_err(|problems| Failure::Misconfigured(problems.to_string()))?;
+        log::to_stderr(Level::Info);
         let file = Path::new("pantala serve");
+        let config = self.build().config_called("pantala serve");
+        let config = config.map_err(|problems| Failure::Misconfigured(problems.to_string()))?;
         let attach = || if self.device.is_none() { attach(&self.addresses()) } else { Ok(()) };
-        daemon::run(file, config, socket, attach).map_err(|why| up::failure(file, why))
+        daemon::run(None, config, socket, attach).map_err(|why| up::failure(file, why))
     }
 
-    /// The configuration that this amounts to.
-    fn text(&self, machine: &Machine) -> String {
-        let quoted = |text: &str| toml::Value::from(text).to_string();
-        let mut text = String::new();
-        if let Some(count) = self.cpus {
-            let _ = writeln!(text, "cpus = {:?}", machine.cpus.iter().take(count).collect::<Vec<_>>());
-        }
+    /// The stack that this amounts to.
+    fn build(&self) -> Builder {
         let device = self.device.clone().unwrap_or_else(|| format!("tap:{DEVICE}"));
-        let addresses: Vec<String> =
-            self.addresses().iter().map(|(own, _)| quoted(&own.to_string())).collect();
-        let _ = writeln!(
-            text,
-            "[[interface]]\ndevice = {}\naddress = [{}]",
-            quoted(&device),
-            addresses.join(", ")
-        );
-        for gateway in &self.gateway {
-            let _ = writeln!(text, "[[route]]\nto = \"default\"\nvia = \"{gateway}\"");
+        let own = self.addresses().into_iter().map(|(own, _)| own);
+        let interface = own.fold(Interface::new(device), Interface::address);
+        let mut stack = Stack::builder().interface(interface).serve(&self.folder, self.port);
+        if let Some(count) = self.cpus {
+            stack = stack.cpus(Machine::here().cpus.into_iter().take(count));
         }
-        let folder = quoted(&self.folder.to_string_lossy());
-        let _ = writeln!(text, "[[serve]]\ndir = {folder}\nport = {}", self.port);
-        text
+        self.gateway.iter().fold(stack, |stack, gateway| stack.route("default", gateway))
     }
 
     /// pantala's addresses, and those of the kernel's end where that is ours to configure.
@@ -91,7 +79,7 @@ impl Serve {
 }
 
 /// Configures the kernel's end of the TAP.
-fn attach(addresses: &[(IpNet, Option<IpNet>)]) -> Result<(), daemon::UpError> {
+fn attach(addresses: &[(IpNet, Option<IpNet>)]) -> Result<(), StackError> {
     let configure = || {
         let mut netlink = Rtnetlink::open()?;
         netlink.set_up(DEVICE, true)?;
@@ -100,5 +88,5 @@ fn attach(addresses: &[(IpNet, Option<IpNet>)]) -> Result<(), daemon::UpError> {
             .filter_map(|(_, other)| *other)
             .try_for_each(|other| netlink.add_address(DEVICE, other))
     };
-    configure().map_err(|why| daemon::UpError::Device { interface: DEVICE.to_owned(), why: why.to_string() })
+    configure().map_err(|why| StackError::Device { interface: DEVICE.to_owned(), why: why.to_string() })
 }

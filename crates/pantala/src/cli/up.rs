@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use crate::config::ConfigError;
 use crate::daemon::log::{self, Level};
-use crate::daemon::{self, UpError};
+use crate::{StackError, daemon};
 
 pub(crate) fn run(file: &Path, socket: Option<PathBuf>, level: Level) -> Result<(), Failure> {
-    log::limit_to(level);
+    log::to_stderr(level);
     daemon::up(file, socket).map_err(|why| failure(file, why))
 }
 
 /// What a person is told of why a stack did not run.
-pub(super) fn failure(file: &Path, why: UpError) -> Failure {
+pub(super) fn failure(file: &Path, why: StackError) -> Failure {
     match why {
-        UpError::Config(ConfigError::Wrong(problems)) => Failure::Misconfigured(problems.to_string()),
-        UpError::Misfit(text) => Failure::Misconfigured(format!("{}: {text}", file.display())),
+        StackError::Config(ConfigError::Wrong(problems)) => Failure::Misconfigured(problems.to_string()),
+        StackError::Misfit(text) => Failure::Misconfigured(format!("{}: {text}", file.display())),
         other => Failure::Failed(other.to_string()),
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Pure: all that is known of the machine comes in as [`Machine`].
 
-mod interfaces;
+pub(crate) mod interfaces;
 mod routes;
 
 use net::flow::FLOWS_DEFAULT;
 
 use super::draft::Draft;
 use super::problem::Report;
-use super::{Config, Machine, firewall, serve};
+use super::{Config, Machine, Wires, firewall, serve};
 
 /// The configuration that a draft means. It is to be used only if nothing was reported.
 pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
@@ -18,6 +18,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
     let firewall = draft.firewall.as_ref().map(|draft| firewall::check(draft, &interfaces, report));
     Config {
         cpus: cpus(draft, machine, report),
+        pinned: draft.threads.is_none(),
         polling: draft.polling,
         forwarding: draft.forwarding.as_ref().is_some_and(|at| at.value),
         flow_cache: draft
@@ -31,6 +32,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         serves: serve::check(&draft.serves, report),
         firewall,
         sysctl: draft.sysctl.clone(),
+        wires: Wires::new(),
     }
 }
 
@@ -41,6 +43,13 @@ fn flows_by_default(firewall: Option<&firewall::Firewall>) -> u32 {
 }
 
 fn cpus(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Vec<usize> {
+    if let Some(threads) = &draft.threads {
+        if !draft.cpus.is_empty() {
+            let help = "keep `cpus` for threads that stay on these CPUs, `threads` for as many that the kernel places";
+            report.add(&threads.span, "`cpus` and `threads` both say how many netisrs there are", help);
+        }
+        return (0..threads.value as usize).collect();
+    }
     if draft.cpus.is_empty() {
         if let Some(key) = &draft.cpus_key {
             report.add(key, "`cpus` is empty", "leave it out to use every CPU this process may run on");

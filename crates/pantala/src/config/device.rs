@@ -5,6 +5,7 @@
 //!         | "af_xdp:" ifname *("," option)
 //!         | "pcap:" infile ["," outfile]
 //!         | "memif:" socket *("," memif-option)
+//!         | "mem:" name
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
 //! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
@@ -24,7 +25,9 @@ use crate::suggest::did_you_mean;
 
 /// Linux's IFNAMSIZ without the final NUL.
 const IFNAME_MAX: usize = 15;
-const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif"];
+/// What a wire of the program may be called.
+const WIRE_NAME_MAX: usize = 64;
+const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE] or \
                        pcap:IN[,OUT]";
 
@@ -55,6 +58,11 @@ pub enum Device {
     },
     /// Shared memory with another program.
     Memif(Memif),
+    /// An end of a wire to another stack of the same program, which has given it this name ([`super::Config::wires`]).
+    Mem {
+        /// The name.
+        wire: String,
+    },
 }
 
 /// How AF_XDP attaches to a device.
@@ -72,7 +80,7 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -80,6 +88,7 @@ impl Device {
             Self::AfXdp { .. } => "af_xdp",
             Self::Pcap { .. } => "pcap",
             Self::Memif(_) => "memif",
+            Self::Mem { .. } => "mem",
         }
     }
 
@@ -91,6 +100,7 @@ impl Device {
             Self::AfXdp { .. } => "xdp",
             Self::Pcap { .. } => "pcap",
             Self::Memif(_) => "memif",
+            Self::Mem { .. } => "mem",
         }
     }
 
@@ -99,7 +109,7 @@ impl Device {
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
-            Self::Pcap { .. } | Self::Memif(_) => None,
+            Self::Pcap { .. } | Self::Memif(_) | Self::Mem { .. } => None,
         }
     }
 
@@ -113,6 +123,7 @@ impl Device {
             "af_xdp" => af_xdp(rest),
             "pcap" => pcap(rest),
             "memif" => Memif::parse(rest).map(Self::Memif),
+            "mem" => Ok(Self::Mem { wire: wire_name(rest)? }),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -134,6 +145,7 @@ impl fmt::Display for Device {
                 output.as_ref().map_or(Ok(()), |path| write!(f, ",{}", path.display()))
             }
             Self::Memif(memif) => memif.fmt(f),
+            Self::Mem { wire } => write!(f, "mem:{wire}"),
         }
     }
 }
@@ -206,6 +218,15 @@ fn pcap(rest: &str) -> Result<Device, Wrong> {
     Ok(Device::Pcap { input: input.into(), output: output.map(PathBuf::from) })
 }
 
+fn wire_name(name: &str) -> Result<String, Wrong> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && name.len() <= WIRE_NAME_MAX && name.chars().all(plain) {
+        return Ok(name.to_owned());
+    }
+    let help = format!("use 1 to {WIRE_NAME_MAX} letters, digits, `_`, `-` or `.`");
+    Err(Wrong::new(format!("`{name}` cannot be the name of a wire"), help))
+}
+
 /// A name that Linux accepts for an interface.
 fn host_name(name: &str) -> Result<String, Wrong> {
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '/' | ':' | ',' | '%');
@@ -236,6 +257,7 @@ mod tests {
             "pcap:in.pcap",
             "pcap:a,b",
             "memif:/run/m.sock,id=0,role=master",
+            "mem:lan.1",
             "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
         ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
@@ -271,6 +293,8 @@ mod tests {
             ("af_xdp:eth0,queue=1", "unknown option `queue=1`", "did you mean `queues`?"),
             ("af_xdp:eth0,queues=0", "no choice of queues", "from 1"),
             ("af_xdp:eth0,queues=3-1", "no choice of queues", "0-3"),
+            ("mem:", "cannot be the name of a wire", "letters"),
+            ("mem:a b", "cannot be the name of a wire", "1 to 64"),
             ("pcap:", "needs the name of a file", "pcap:IN"),
             ("pcap:a,", "needs the name of a file", "pcap:IN"),
         ] {

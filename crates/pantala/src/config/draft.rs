@@ -20,6 +20,7 @@ use crate::suggest::did_you_mean;
 
 const TOP: &[&str] = &[
     "cpus",
+    "threads",
     "polling",
     "forwarding",
     "flow_cache",
@@ -50,6 +51,8 @@ const INTERFACE: &[&str] = &[
     "autoconf",
 ];
 
+/// Netisrs that may share the CPUs of a machine.
+const THREADS_MAX: u32 = 256;
 /// Flows that a CPU may remember.
 #[expect(clippy::cast_possible_truncation, reason = "a few millions")]
 const FLOWS_MAX: u32 = net::flow::FLOWS_MAX as u32;
@@ -67,6 +70,7 @@ pub(crate) struct Draft {
     pub(crate) cpus: Vec<At<usize>>,
     /// Where the key `cpus` stands, if it is an empty list.
     pub(crate) cpus_key: Option<Range<usize>>,
+    pub(crate) threads: Option<At<u32>>,
     pub(crate) polling: Polling,
     pub(crate) forwarding: Option<At<bool>>,
     pub(crate) flow_cache: Option<At<u32>>,
@@ -146,6 +150,7 @@ impl Draft {
         Self {
             cpus: top.numbers("cpus", report),
             cpus_key: top.empty_list("cpus"),
+            threads: top.number("threads", 1..=THREADS_MAX, report),
             polling: polling(top, report),
             forwarding: top.truth("forwarding", report),
             flow_cache: top.number("flow_cache", 0..=FLOWS_MAX, report),

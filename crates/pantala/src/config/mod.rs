@@ -4,6 +4,7 @@
 //! and with the machine. Both report all they find, with file, line and column.
 
 use core::net::IpAddr;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
@@ -11,12 +12,12 @@ use net::fib::Metrics;
 use wire::ether::Mac;
 
 mod autoconf;
-mod check;
+pub(crate) mod check;
 mod device;
 mod draft;
 mod fields;
 mod firewall;
-mod problem;
+pub(crate) mod problem;
 mod serve;
 mod sysctl;
 #[cfg(test)]
@@ -51,8 +52,10 @@ pub(crate) mod limits {
 /// A configuration in which everything fits together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The CPUs on which a netisr runs, in the order of their indices; not empty.
+    /// The CPUs on which a netisr runs, in the order of their indices; not empty. Without pinning they are mere numbers.
     pub cpus: Vec<usize>,
+    /// Whether each netisr stays on its CPU.
+    pub pinned: bool,
     /// How netisrs look for work.
     pub polling: Polling,
     /// Whether packets for others are forwarded.
@@ -73,7 +76,12 @@ pub struct Config {
     pub firewall: Option<Firewall>,
     /// What variables of the stack say from the beginning, where that is not usual.
     pub sysctl: Sysctls,
+    /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.
+    pub wires: Wires,
 }
+
+/// Ends of wires by the names that devices call them.
+pub type Wires = BTreeMap<String, dev::mem::End>;
 
 /// How netisrs look for work: the key `polling`, or the section of that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! From a configuration to a running stack.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dev::af_xdp::SharedUmem;
@@ -16,7 +16,8 @@ use super::firewall::Wall;
 use super::learn::Learning;
 use super::routing::Routing;
 use super::seats::Seats;
-use super::{UpError, entropy, log, machine, system};
+use super::{entropy, log, machine, system};
+use crate::StackError;
 use crate::api::Error;
 use crate::config::{self, Config, Policy};
 
@@ -29,26 +30,28 @@ const BUFFERS_OF_RING_MIN: usize = 256;
 /// Rings that may come later, with another configuration.
 const SPARE_RINGS: usize = 1;
 
-/// Starts everything that `config` asks for. What was started is stopped again if something is not to be had.
-pub(super) fn bring_up(file: &Path, config: Config) -> Result<(Control, Learning), UpError> {
+/// Starts everything that `config` asks for, which was read from this file. What was started is stopped again if
+/// something is not to be had.
+pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control, Learning), StackError> {
     let mut netlink = Rtnetlink::open()
-        .map_err(|why| UpError::System { doing: "ask the kernel for its interfaces", why: why.into() })?;
+        .map_err(|why| StackError::System { doing: "ask the kernel for its interfaces", why: why.into() })?;
     let memory = Memory::plan(&config, &mut netlink)?;
-    let pools = Arena::carve(config.cpus.len(), memory.each, true).map_err(UpError::Memory)?;
+    let pools = Arena::carve(config.cpus.len(), memory.each, true).map_err(StackError::Memory)?;
     let arena = pools.first().map(|pool| Arc::clone(pool.arena()));
     let arena = arena.ok_or_else(|| system("make pools")(std::io::ErrorKind::InvalidInput.into()))?;
     let pages = if arena.pages() == PageKind::Huge { "huge pages" } else { "ordinary pages" };
     log::info(&format!("{} CPUs with {} packet buffers each, in {pages}", config.cpus.len(), memory.each));
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
-    let cpus = Cpus::start(&config.cpus, pools, config.polling)?;
+    let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling)?;
     let busy_poll = config.polling.policy == Policy::Always;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
-    let workshop = Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, memif: None };
+    let wires = config.wires.clone();
+    let workshop = Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, wires, memif: None };
     let (attached, tables) = (Vec::new(), Arc::default());
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
     let wall = Wall::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
-    let (file, pings) = (file.to_owned(), Vec::new());
+    let pings = Vec::new();
     let secret = machine::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
     let sites = Vec::new();
@@ -69,14 +72,16 @@ pub(super) fn bring_up(file: &Path, config: Config) -> Result<(Control, Learning
     match open_all(&mut control) {
         Ok(learning) => Ok((control, learning)),
         Err(why) => {
-            control.shut_down();
+            if let Err(also) = control.shut_down() {
+                log::warning(&format!("not everything was put back: {also}"));
+            }
             Err(why)
         }
     }
 }
 
-fn open_all(control: &mut Control) -> Result<Learning, UpError> {
-    let netisr = |why: Error| UpError::Netisr(why.error);
+fn open_all(control: &mut Control) -> Result<Learning, StackError> {
+    let netisr = |why: Error| StackError::Netisr(why.error);
     let learning = control.listen_to_routers().map_err(netisr)?;
     let sysctls = control.config.sysctl.clone();
     control.configure_sysctls(&config::Sysctls::new(), &sysctls).map_err(netisr)?;
@@ -92,7 +97,7 @@ fn open_all(control: &mut Control) -> Result<Learning, UpError> {
         .and_then(|()| control.configure_routes(&[], &configured))
         .map_err(netisr)?;
     let serves = control.config.serves.clone();
-    control.begin_sites(&serves).map_err(|why| UpError::Misfit(why.error))?;
+    control.begin_sites(&serves).map_err(|why| StackError::Misfit(why.error))?;
     Ok(learning)
 }
 
@@ -106,11 +111,11 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    fn plan(config: &Config, netlink: &mut Rtnetlink) -> Result<Self, UpError> {
+    fn plan(config: &Config, netlink: &mut Rtnetlink) -> Result<Self, StackError> {
         let cpus = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
         let mut of_cpu = vec![0; config.cpus.len()];
         for (unit, interface) in (0..).zip(&config.interfaces) {
-            let rings = device::rings(interface, cpus, netlink)?;
+            let rings = device::rings(interface, cpus, netlink, &config.wires)?;
             for seat in Seats::of(&device::ring_map(cpus, unit, rings), rings as usize).iter() {
                 of_cpu[seat.index()] += 1;
             }
@@ -129,7 +134,7 @@ impl Memory {
         left >= BUFFERS_OF_CPU.min(self.each / 4)
     }
 
-    fn for_rings(rings: usize, config: &Config) -> Result<Self, UpError> {
+    fn for_rings(rings: usize, config: &Config) -> Result<Self, StackError> {
         let Some(buffers) = config.buffers else {
             let each = BUFFERS_OF_CPU + BUFFERS_OF_RING * (rings + SPARE_RINGS);
             return Ok(Self { each, allowance: BUFFERS_OF_RING });
@@ -138,7 +143,7 @@ impl Memory {
         let allowance = (each / 2 / rings.max(1)).min(BUFFERS_OF_RING);
         if rings > 0 && allowance < BUFFERS_OF_RING_MIN {
             let least = BUFFERS_OF_RING_MIN * 2 * rings * config.cpus.len();
-            return Err(UpError::Misfit(format!(
+            return Err(StackError::Misfit(format!(
                 "buffers = {buffers} is too few for {rings} rings on a CPU; use {least} or more, or leave it out"
             )));
         }
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn too_few_buffers_are_refused_with_how_many_would_do() {
-        let Err(UpError::Misfit(text)) = Memory::for_rings(4, &config("buffers = 2048")) else { panic!() };
+        let Err(StackError::Misfit(text)) = Memory::for_rings(4, &config("buffers = 2048")) else { panic!() };
         assert!(text.contains("use 4096 or more"), "{text}");
         assert!(Memory::for_rings(4, &config("buffers = 4096")).is_ok());
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use net::count::INTERFACES_MAX;
 use net::fib::Refused;
+use net::msg::Remote;
+use net::netisr::Netisr;
 use net::sysctl::Sysctls;
 use net::tables::{IfIndex, Tables};
 use tokio::sync::Notify;
@@ -12,19 +14,20 @@ use tokio::sync::Notify;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
 use super::firewall::Wall;
+use super::log;
 use super::routing::{Edits, Routing};
 use super::seats::Seats;
 use super::sites::Site;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
-use super::{UpError, log};
+use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Error, ErrorKind};
 use crate::config::{Config, Interface};
 
 /// The running stack.
 pub(crate) struct Control {
-    /// Where the configuration is read again.
-    pub(super) file: PathBuf,
+    /// Where the configuration is read again, if it was read from a file.
+    pub(super) file: Option<PathBuf>,
     /// The configuration as it was read last; what was changed by hand since then is not in it.
     pub(super) config: Config,
     pub(super) cpus: Cpus,
@@ -52,9 +55,9 @@ impl Control {
     }
 
     /// Opens the device of an interface and gives its rings to the netisrs. Packets flow once the tables have it.
-    pub(super) fn attach(&mut self, interface: &Interface) -> Result<(), UpError> {
+    pub(super) fn attach(&mut self, interface: &Interface) -> Result<(), StackError> {
         let index = self.free_index().ok_or_else(|| {
-            UpError::Misfit(format!(
+            StackError::Misfit(format!(
                 "interface {}: no more than {} interfaces",
                 interface.name,
                 INTERFACES_MAX - 1
@@ -64,9 +67,9 @@ impl Control {
         let opened = device::open(interface, unit, &mut self.workshop)?;
         let baseline = self.counted(index);
         let seats = Seats::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
-        self.cpus.attach(index, opened.rings, &seats).map_err(|why| UpError::Netisr(why.error))?;
+        self.cpus.attach(index, opened.rings, &seats).map_err(|why| StackError::Netisr(why.error))?;
         if interface.monitor {
-            self.watch(index, true).map_err(|why| UpError::Netisr(why.error))?;
+            self.watch(index, true).map_err(|why| StackError::Netisr(why.error))?;
         }
         let attached = Attached {
             index,
@@ -147,11 +150,31 @@ impl Control {
     }
 
     /// Ends everything in good order. Nothing can be asked of it afterwards.
-    pub(super) fn shut_down(&mut self) {
-        self.end_sites(&[]);
-        self.cpus.shut_down();
+    ///
+    /// # Errors
+    /// Not all was in order; it has ended all the same.
+    pub(crate) fn shut_down(&mut self) -> Result<(), Error> {
+        let readers = self.end_sites(&[]);
+        let closed = self.cpus.shut_down();
         // Programs are detached and interfaces are put back.
         self.attached.clear();
+        // Nobody asks them any more. One that has panicked has said so.
+        readers.into_iter().for_each(|reader| drop(reader.join()));
+        closed
+    }
+
+    /// The ways to all netisrs, in the order of their CPUs.
+    pub(crate) fn remotes(&self) -> Vec<Remote> {
+        self.cpus.remotes()
+    }
+
+    /// Runs `ask` on one CPU and waits for its answer.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        cpu: usize,
+        ask: impl FnOnce(&mut Netisr) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.cpus.call(cpu, ask)
     }
 
     pub(super) fn interface(&self, name: &str) -> Option<&Attached> {

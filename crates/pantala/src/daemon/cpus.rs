@@ -27,7 +27,8 @@ use super::netisr_thread::{Busy, NetisrThread};
 use super::rest::{Rest, Waiters};
 use super::seats::Seats;
 use super::share::Share;
-use super::{UpError, entropy, log, system};
+use super::{entropy, log, system};
+use crate::StackError;
 use crate::api::{Error, ErrorKind};
 use crate::config::Polling;
 
@@ -41,6 +42,8 @@ pub(crate) struct Cpus {
     pub(crate) clock: Clock,
     /// How they look for work.
     pub(crate) polling: Polling,
+    /// Whether each stays on its processor.
+    pinned: bool,
     list: Vec<CpuThread>,
     /// Told when a netisr panics.
     pub(crate) crashed: Arc<Notify>,
@@ -77,12 +80,19 @@ pub(crate) struct Buffers {
 
 impl Cpus {
     /// Starts a netisr on each of `processors`, with the pool of the same place. They have no interfaces yet.
-    pub(crate) fn start(processors: &[usize], pools: Vec<Pool>, polling: Polling) -> Result<Self, UpError> {
+    /// If they are `pinned`, each stays on its processor; else the numbers are mere names.
+    pub(crate) fn start(
+        processors: &[usize],
+        pinned: bool,
+        pools: Vec<Pool>,
+        polling: Polling,
+    ) -> Result<Self, StackError> {
         let bells = processors.iter().map(|_| EventFd::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
         let bells = bells.map_err(system("make an eventfd"))?;
         let sleepers: Vec<_> = bells.iter().map(sleeper).collect();
         let wakers: Vec<_> = sleepers.iter().map(Sleeper::waker).collect();
-        let mut cpus = Self { clock: Clock::start(), polling, list: Vec::new(), crashed: Arc::default() };
+        let (clock, list) = (Clock::start(), Vec::new());
+        let mut cpus = Self { clock, polling, pinned, list, crashed: Arc::default() };
         let ends = mesh(&wakers).into_iter().zip(pools);
         let seats = processors.iter().zip(bells).zip(sleepers);
         for (id, ((end, pool), seat)) in (0..).map(CpuId).zip(ends.zip(seats)) {
@@ -108,7 +118,7 @@ impl Cpus {
         bell: Arc<EventFd>,
         sleeper: Sleeper,
         polling: Polling,
-    ) -> Result<CpuThread, UpError> {
+    ) -> Result<CpuThread, StackError> {
         let (stop, waiters, busy) = (Arc::<AtomicBool>::default(), Waiters::default(), CounterBlock::new());
         let mut cpu = CpuThread {
             processor,
@@ -123,7 +133,8 @@ impl Cpus {
         };
         let (clock, idle, share) = (self.clock, Idle::new(polling.policy), Share::new(polling.user_frac));
         let rest = Rest { sleeper, bell, waiters };
-        let thread = NetisrThread { netisr, processor, clock, rest, idle, share, busy, stop };
+        let pinned_to = self.pinned.then_some(processor);
+        let thread = NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, stop };
         let alarm = Alarm(Arc::clone(&self.crashed));
         let spawned = std::thread::Builder::new().name(format!("netisr{processor}")).spawn(move || {
             let _alarm = alarm;
@@ -271,19 +282,21 @@ impl Cpus {
     }
 
     /// Closes all rings, buries what is in the stack, waits until all buffers are home, and stops the threads.
-    pub(crate) fn shut_down(&mut self) {
+    ///
+    /// # Errors
+    /// A netisr does not answer, or buffers are missing. The threads have ended all the same.
+    pub(crate) fn shut_down(&mut self) -> Result<(), Error> {
         let closed = self.call_all(|netisr| {
             netisr.shut_down();
             netisr.cpu.pool.arena().leaked()
         });
-        match closed.and_then(|leaked| Ok((leaked, self.missing_buffers()?))) {
-            Ok((leaked, missing)) => {
-                let leaked = leaked.first().copied().unwrap_or(0);
-                log::debug(&format!("all rings closed: {missing} buffers missing, {leaked} leaked"));
-            }
-            Err(why) => log::warning(&format!("not everything was put back: {why}")),
-        }
+        let found = closed.and_then(|leaked| Ok((leaked, self.missing_buffers()?)));
         self.list.clear();
+        let (leaked, missing) = found?;
+        let leaked = leaked.first().copied().unwrap_or(0);
+        let text = format!("all rings closed: {missing} buffers missing, {leaked} leaked");
+        log::debug(&text);
+        if (missing, leaked) == (0, 0) { Ok(()) } else { Err(failed(&text)) }
     }
 
     /// Buffers that do not come home.
@@ -366,7 +379,7 @@ mod tests {
 
     fn started(cpus: usize) -> Cpus {
         let pools = pkt::Arena::carve(cpus, 64, false).unwrap();
-        Cpus::start(&vec![0; cpus], pools, Polling::default()).unwrap()
+        Cpus::start(&vec![0; cpus], true, pools, Polling::default()).unwrap()
     }
 
     #[test]
@@ -376,7 +389,7 @@ mod tests {
         assert_eq!(ids, [CpuId(0), CpuId(1), CpuId(2)]);
         assert_eq!(cpus.call(1, |netisr| netisr.cpu.pool.free()).unwrap(), 64);
         assert_eq!(cpus.missing_buffers().unwrap(), 0);
-        cpus.shut_down();
+        cpus.shut_down().unwrap();
         assert!(cpus.call(0, |_| ()).is_err());
     }
 

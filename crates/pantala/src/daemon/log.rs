@@ -1,14 +1,17 @@
-//! What the daemon says while it runs: plain lines on standard error, which a supervisor keeps.
+//! What is said while a stack runs: records of the crate `log`, with the target `pantala`. A program that embeds a stack
+//! hears them with whatever logger it has; the `pantala` program writes them to standard error, which a supervisor keeps.
 
-use core::sync::atomic::{AtomicU8, Ordering};
 use std::io::Write;
 
+use log::{LevelFilter, Log, Metadata, Record};
+
+/// What all records are about.
+const TARGET: &str = "pantala";
+
 /// How much is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// What went wrong.
-    Error,
-    /// And what is not as it was asked for.
+    /// What went wrong, and what is not as it was asked for.
     Warning,
     /// And what happens.
     Info,
@@ -16,32 +19,54 @@ pub(crate) enum Level {
     Debug,
 }
 
-static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
-
-/// Says no more than `level` from now on.
-pub(crate) fn limit_to(level: Level) {
-    LEVEL.store(level as u8, Ordering::Relaxed);
+/// Says it on standard error, and no more than `level`, from now on.
+pub(crate) fn to_stderr(level: Level) {
+    // A program that has a logger of its own keeps it.
+    let _ = log::set_logger(&Lines);
+    log::set_max_level(match level {
+        Level::Warning => LevelFilter::Warn,
+        Level::Info => LevelFilter::Info,
+        Level::Debug => LevelFilter::Debug,
+    });
 }
 
 pub(crate) fn error(text: &str) {
-    line(Level::Error, "error: ", text);
+    log::error!(target: TARGET, "{text}");
 }
 
 pub(crate) fn warning(text: &str) {
-    line(Level::Warning, "warning: ", text);
+    log::warn!(target: TARGET, "{text}");
 }
 
 pub(crate) fn info(text: &str) {
-    line(Level::Info, "", text);
+    log::info!(target: TARGET, "{text}");
 }
 
 pub(crate) fn debug(text: &str) {
-    line(Level::Debug, "debug: ", text);
+    log::debug!(target: TARGET, "{text}");
 }
 
-fn line(level: Level, word: &str, text: &str) {
-    if level as u8 <= LEVEL.load(Ordering::Relaxed) {
-        // One write, so that lines of several threads do not mix. Nobody could be told that it failed.
-        let _ = std::io::stderr().write_all(format!("pantala: {word}{text}\n").as_bytes());
+/// Plain lines on standard error.
+struct Lines;
+
+impl Log for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == TARGET
     }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let word = match record.level() {
+            log::Level::Error => "error: ",
+            log::Level::Warn => "warning: ",
+            log::Level::Info => "",
+            log::Level::Debug | log::Level::Trace => "debug: ",
+        };
+        // One write, so that lines of several threads do not mix. Nobody could be told that it failed.
+        let _ = std::io::stderr().write_all(format!("pantala: {word}{}\n", record.args()).as_bytes());
+    }
+
+    fn flush(&self) {}
 }

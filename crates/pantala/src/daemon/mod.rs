@@ -14,15 +14,15 @@
 //!
 //! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
 
-mod bring_up;
+pub(crate) mod bring_up;
 mod clock;
-mod control;
+pub(crate) mod control;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod entropy;
 mod firewall;
 mod idle;
-mod learn;
+pub(crate) mod learn;
 pub(crate) mod log;
 mod machine;
 mod netisr_thread;
@@ -42,62 +42,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::StackError;
 use crate::api::DEFAULT_SOCKET;
-use crate::api::server::{BindError, Server};
-use crate::config::{Config, ConfigError, Machine};
+use crate::api::server::Server;
+use crate::config::{Config, Machine};
 use control::Control;
 use learn::Learning;
 use signals::Signals;
 
-/// Why the stack did not run, or ended.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UpError {
-    /// The configuration is wrong, or cannot be read.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The configuration does not fit the devices of this machine.
-    #[error("{0}")]
-    Misfit(String),
-    /// The control socket.
-    #[error(transparent)]
-    Socket(#[from] BindError),
-    /// The memory for packets.
-    #[error("{0}")]
-    Memory(pkt::ArenaError),
-    /// A device.
-    #[error("interface {interface}: {why}")]
-    Device {
-        /// The interface that was to have it.
-        interface: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A netisr does not answer, or has panicked.
-    #[error("{0}")]
-    Netisr(String),
-    /// The operating system refused something else.
-    #[error("{doing}: {why}")]
-    System {
-        /// What was to be done.
-        doing: &'static str,
-        /// What it said.
-        why: std::io::Error,
-    },
-}
-
 /// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
 /// where the configuration says.
-pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), UpError> {
-    run(file, Config::load(file, &Machine::here())?, socket, || Ok(()))
+pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), StackError> {
+    run(Some(file.to_owned()), Config::load(file, &Machine::here())?, socket, || Ok(()))
 }
 
 /// The same with a configuration that was read already; `attach` is called when devices are there.
 pub(crate) fn run(
-    file: &Path,
+    file: Option<PathBuf>,
     config: Config,
     socket: Option<PathBuf>,
-    attach: impl FnOnce() -> Result<(), UpError>,
-) -> Result<(), UpError> {
+    attach: impl FnOnce() -> Result<(), StackError>,
+) -> Result<(), StackError> {
     let socket = socket.or_else(|| config.socket.clone()).unwrap_or_else(|| DEFAULT_SOCKET.into());
     // Bound first: it is what keeps a second pantala from taking the devices of the first.
     let server = Server::bind(&socket)?;
@@ -108,45 +73,54 @@ pub(crate) fn run(
     privileges::drop_for_control();
     log::info(&format!("ready, controlled at {}", socket.display()));
     let control = Arc::new(Mutex::new(control));
-    let served = runtime.block_on(serve(&server, &control, signals, learning));
+    let served = runtime.block_on(attend(Some(&server), &control, learning, signals.obey(&control)));
     drop(runtime);
-    locked(&control).shut_down();
+    if let Err(why) = locked(&control).shut_down() {
+        log::warning(&format!("not everything was put back: {why}"));
+    }
     log::info("ended");
     served
 }
 
-/// Current-thread: the thread that polls this is the only one that touches the control state.
-fn runtime() -> Result<Runtime, UpError> {
+/// Current-thread: the thread that polls this is the only one that touches the control state, unless a program that
+/// embeds the stack does.
+pub(crate) fn runtime() -> Result<Runtime, StackError> {
     Builder::new_current_thread().enable_all().build().map_err(system("start the control thread"))
 }
 
-/// Serves the admin API and obeys signals until one says to end.
-async fn serve(
-    server: &Server,
+/// What the control thread does until something ends it: serves the admin API, if there is to be one, and takes over what
+/// is learned of links.
+pub(crate) async fn attend(
+    server: Option<&Server>,
     control: &Arc<Mutex<Control>>,
-    signals: Signals,
     learning: Learning,
-) -> Result<(), UpError> {
+    until: impl Future<Output = ()>,
+) -> Result<(), StackError> {
     let crashed = locked(control).crashed();
     let mut outcome = Ok(());
     let ended = async {
         tokio::select! {
-            () = signals.obey(control) => {}
+            () = until => {}
             () = learn::learn(control, learning) => {}
             () = crashed.notified() => {
-                outcome = Err(UpError::Netisr("a netisr has panicked; the stack ends".to_owned()));
+                outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));
             }
         }
     };
-    let stack: Arc<Mutex<Control>> = Arc::clone(control);
-    server.serve(stack, ended).await.map_err(system("serve the control socket"))?;
+    match server {
+        Some(server) => {
+            let stack: Arc<Mutex<Control>> = Arc::clone(control);
+            server.serve(stack, ended).await.map_err(system("serve the control socket"))?;
+        }
+        None => ended.await,
+    }
     outcome
 }
 
-fn locked(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
+pub(crate) fn locked(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
     control.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn system(doing: &'static str) -> impl Fn(std::io::Error) -> UpError {
-    move |why| UpError::System { doing, why }
+pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> StackError {
+    move |why| StackError::System { doing, why }
 }

@@ -35,8 +35,8 @@ impl Index for Busy {
 /// All that the thread needs.
 pub(crate) struct NetisrThread {
     pub(crate) netisr: Netisr,
-    /// The processor to run on.
-    pub(crate) processor: usize,
+    /// The processor to stay on.
+    pub(crate) pinned_to: Option<usize>,
     pub(crate) clock: Clock,
     pub(crate) rest: Rest,
     pub(crate) idle: Idle,
@@ -49,7 +49,9 @@ pub(crate) struct NetisrThread {
 impl NetisrThread {
     /// Turns until it is stopped.
     pub(crate) fn run(mut self) {
-        if let Err(why) = affinity::pin_to(self.processor) {
+        if let Some(processor) = self.pinned_to
+            && let Err(why) = affinity::pin_to(processor)
+        {
             log::warning(&format!("netisr not pinned: {why}"));
         }
         privileges::drop_all();

@@ -6,15 +6,21 @@ use std::collections::HashSet;
 use net::sysctl::VARIABLES;
 
 use super::control::Control;
-use super::{UpError, log};
+use super::log;
+use crate::StackError;
 use crate::api::{Error, ErrorKind, Reloaded};
 use crate::config::{Config, Device, Interface, Machine, Route};
 
 impl Control {
     /// Reads the file again and changes what differs.
     pub(super) fn reload_file(&mut self) -> Result<Reloaded, Error> {
-        let new = Config::load(&self.file, &Machine::here());
+        let Some(file) = &self.file else {
+            let error = Error::new(ErrorKind::Unsupported, "this stack was not started from a file");
+            return Err(error.hint("the program that embeds it has its configuration"));
+        };
+        let new = Config::load(file, &Machine::here());
         let new = new.map_err(|why| Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned()))?;
+        let new = Config { wires: self.config.wires.clone(), ..new };
         let plan = Plan::between(&self.config, &new);
         self.replace_devices(&plan)?;
         self.carry_out(&plan, new)?;
@@ -93,7 +99,7 @@ impl Control {
             self.remember_flows()?;
         }
         let serves = self.config.serves.clone();
-        self.end_sites(&serves);
+        drop(self.end_sites(&serves));
         self.begin_sites(&serves)?;
         if plan.close_last.is_empty() {
             return Ok(());
@@ -111,8 +117,8 @@ impl Control {
     }
 }
 
-fn kind_of(why: &UpError) -> ErrorKind {
-    if matches!(why, UpError::Misfit(_)) { ErrorKind::Invalid } else { ErrorKind::Failed }
+fn kind_of(why: &StackError) -> ErrorKind {
+    if matches!(why, StackError::Misfit(_)) { ErrorKind::Invalid } else { ErrorKind::Failed }
 }
 
 /// What differs between two configurations, and what is to be done in which order.
@@ -201,7 +207,7 @@ impl Plan {
             (Some(_), Some(_)) => self.sentences.push("the firewall's rules or settings differ".to_owned()),
         }
         for (what, differs) in [
-            ("cpus", old.cpus != new.cpus),
+            ("cpus", (&old.cpus, old.pinned) != (&new.cpus, new.pinned)),
             ("buffers", old.buffers != new.buffers),
             ("polling", old.polling != new.polling),
             ("socket", old.socket != new.socket),

@@ -1,5 +1,7 @@
 //! Web servers: for each `[[serve]]` a thread that reads files, and a program on each netisr.
 
+use std::thread::JoinHandle;
+
 use net::program::ProgramId;
 use pkt::counters::{CounterReader, sum};
 
@@ -15,6 +17,8 @@ pub(super) struct Site {
     /// One on each CPU, in their order.
     programs: Vec<ProgramId>,
     counters: Vec<CounterReader<Hit>>,
+    /// The thread that reads its files.
+    reader: JoinHandle<()>,
 }
 
 impl Site {
@@ -48,9 +52,9 @@ impl Control {
 
     fn begin_site(&self, serve: &Serve) -> Result<Site, Error> {
         let Serve { folder, addr } = serve;
-        let desks = Library::open(folder, self.cpus.remotes())
+        let (desks, reader) = Library::open(folder, self.cpus.remotes())
             .map_err(|why| Error::new(ErrorKind::Invalid, format!("{}: {why}", folder.display())))?;
-        let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new() };
+        let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new(), reader };
         for (cpu, desk) in desks.into_iter().enumerate() {
             let web = Web::new(*addr, desk);
             site.counters.push(web.counters());
@@ -67,11 +71,12 @@ impl Control {
         Ok(site)
     }
 
-    /// Ends those that are not among `kept`; their connections end in order.
-    pub(super) fn end_sites(&mut self, kept: &[Serve]) {
+    /// Ends those that are not among `kept`; their connections end in order. Answers the threads that have read their
+    /// files, which end soon.
+    pub(super) fn end_sites(&mut self, kept: &[Serve]) -> Vec<JoinHandle<()>> {
         let (stay, go): (Vec<_>, Vec<_>) = self.sites.drain(..).partition(|site| kept.contains(&site.serve));
         self.sites = stay;
-        for site in go {
+        let ended = go.into_iter().map(|site| {
             self.end_site(&site);
             let [connections, requests, bytes] =
                 [Hit::Connections, Hit::Requests, Hit::Bytes].map(|hit| site.count(hit));
@@ -79,7 +84,9 @@ impl Control {
                 "{} is not served any more: {connections} connections, {requests} requests, {bytes} bytes",
                 site.serve.folder.display()
             ));
-        }
+            site.reader
+        });
+        ended.collect()
     }
 
     fn end_site(&self, site: &Site) {

@@ -12,7 +12,7 @@ use crate::api::InterfaceCounters;
 use crate::config::{self, Autoconf, Interface};
 
 /// Below this IPv6 does not work (RFC 8200 §5).
-const MTU_MIN_V6: u32 = 1280;
+pub(crate) const MTU_MIN_V6: u32 = 1280;
 
 /// An interface with its device.
 pub(crate) struct Attached {

@@ -7,7 +7,7 @@ use dev::sys::promisc::Promisc;
 use pkt::{Arena, Pool};
 use wire::ether::Mac;
 
-use crate::config::{Device, Interface, RxCsum};
+use crate::config::{Device, Interface, RxCsum, Wires};
 use crate::daemon::cpus::NewRing;
 use crate::daemon::device::{self, Hold, Workshop};
 use crate::daemon::log;
@@ -48,7 +48,8 @@ pub(super) fn open(
         Rtnetlink::open().map_err(|why| format!("cannot ask the kernel for its interfaces: {why}"))?;
     let mut count = 0;
     for interface in &interfaces {
-        count += device::rings(interface, 1, &mut netlink).map_err(|why| why.to_string())? as usize;
+        count +=
+            device::rings(interface, 1, &mut netlink, &Wires::new()).map_err(|why| why.to_string())? as usize;
     }
     let pools = Arena::carve(count.max(1), BUFFERS, true).map_err(|why| why.to_string())?;
     let arena = pools.first().map(|pool| Arc::clone(pool.arena())).ok_or("there are no packet buffers")?;

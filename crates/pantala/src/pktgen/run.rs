@@ -44,7 +44,7 @@ const PLAIN: Duration = Duration::from_secs(2);
 /// Runs a test and shows what came of it.
 pub(crate) fn run(args: Args, json: bool, term: &mut Term) -> Result<(), Failure> {
     let plan = Plan::new(args).map_err(|why| Failure::usage(format!("pktgen: {why}")))?;
-    log::limit_to(log::Level::Warning);
+    log::to_stderr(log::Level::Warning);
     let stop =
         Stop::on_signals().map_err(|why| Failure::Failed(format!("cannot watch for signals: {why}")))?;
     let mut test = Test::open(plan, stop).map_err(Failure::Failed)?;

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use net::msg::{Msg, Remote};
@@ -103,7 +104,7 @@ impl Library {
     /// # Errors
     ///
     /// If it cannot be opened, or is none.
-    pub(crate) fn open(folder: &Path, remotes: Vec<Remote>) -> io::Result<Vec<Desk>> {
+    pub(crate) fn open(folder: &Path, remotes: Vec<Remote>) -> io::Result<(Vec<Desk>, JoinHandle<()>)> {
         let folder =
             rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let (sender, asks) = channel();
@@ -120,8 +121,8 @@ impl Library {
             doors.push(Door { remote, answers, is_rung });
         }
         let library = Self { folder, asks, doors };
-        std::thread::Builder::new().name("library".to_owned()).spawn(move || library.run())?;
-        Ok(desks)
+        let thread = std::thread::Builder::new().name("library".to_owned()).spawn(move || library.run())?;
+        Ok((desks, thread))
     }
 
     fn run(self) {

@@ -12,6 +12,8 @@ use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
 use crate::config::{Device, Interface};
 
+const ONCE: &str = "every address belongs to one interface, once";
+const APART: &str = "two links need two prefixes that do not contain each other";
 /// The stack's own loopback.
 const LOOPBACK: &str = "lo0";
 
@@ -110,6 +112,7 @@ fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
 /// Two names for one thing of the host. Captures may be read by as many as like.
 fn same_device(a: &Device, b: &Device) -> bool {
     match (a, b) {
+        (Device::Mem { wire: a }, Device::Mem { wire: b }) => a == b,
         (Device::Memif(a), Device::Memif(b)) => (&a.socket, a.id, a.role) == (&b.socket, b.id, b.role),
         _ => a.host().is_some() && a.host() == b.host(),
     }
@@ -135,16 +138,32 @@ fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
     }
 }
 
+/// What is wrong with one more address, beside those that there are; of each it is said whether the same interface has it.
+pub(crate) fn one_more(address: &IpNet, there: &[(IpNet, bool)]) -> Result<(), Wrong> {
+    unicast(address)?;
+    match there.iter().find_map(|(other, is_same)| clash(address, other, *is_same)) {
+        None => Ok(()),
+        Some(Clash::Address) => {
+            Err(Wrong::new(format!("{} is given to an interface already", address.addr()), ONCE))
+        }
+        Some(Clash::Prefix(net)) => {
+            Err(Wrong::new(format!("{} overlaps {net} of another interface", address.trunc()), APART))
+        }
+    }
+}
+
 fn report_clash(span: &Range<usize>, what: Clash, first: &Range<usize>, report: &mut Report<'_>) {
     let line = report.line(first);
     match what {
         Clash::Address => {
-            let help = "every address belongs to one interface, once";
-            report.add(span, format!("this address is already given in line {line}"), help);
+            report.add(span, format!("this address is already given in line {line}"), ONCE);
         }
         Clash::Prefix(net) => {
-            let help = "two links need two prefixes that do not contain each other";
-            report.add(span, format!("this prefix overlaps {net} of another interface in line {line}"), help);
+            report.add(
+                span,
+                format!("this prefix overlaps {net} of another interface in line {line}"),
+                APART,
+            );
         }
     }
 }

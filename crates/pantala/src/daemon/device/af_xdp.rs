@@ -10,10 +10,11 @@ use net::ringmap::RingMap;
 use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
-use super::super::{UpError, log};
+use super::super::log;
 use super::{
     Facts, Hold, Opened, Programmed, PutBack, Steering, Workshop, caps, mac_of, misfit, refused, rxcsum,
 };
+use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Interface, XdpMode};
 
@@ -24,7 +25,7 @@ pub(super) fn open(
     mode: XdpMode,
     chosen: Option<RangeInclusive<u32>>,
     workshop: &mut Workshop,
-) -> Result<Opened, UpError> {
+) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let queues = queues(interface, host, chosen, &mut workshop.netlink)?;
     let link = workshop.netlink.link(host).map_err(|why| no(&why))?;
@@ -140,7 +141,7 @@ pub(super) fn queues(
     host: &str,
     chosen: Option<RangeInclusive<u32>>,
     netlink: &mut Rtnetlink,
-) -> Result<RangeInclusive<u32>, UpError> {
+) -> Result<RangeInclusive<u32>, StackError> {
     let link = netlink.link(host).map_err(|why| refused(interface, &why))?;
     let there = queue_count(&link);
     let queues = chosen.unwrap_or_else(|| 0..=interface.rings.unwrap_or(there).saturating_sub(1));

@@ -4,8 +4,9 @@ use dev::memif::{BUFFER_SIZE_MIN, FRAME_MAX, Hub, MemifRing, Options, Role};
 use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
-use super::super::{UpError, privileges};
+use super::super::privileges;
 use super::{Facts, Hold, MTU, Opened, Steering, Workshop, caps, misfit, refused, rxcsum, stable_mac};
+use crate::StackError;
 use crate::api::DeviceMode;
 use crate::config::{Interface, Memif};
 
@@ -25,7 +26,7 @@ pub(super) fn open(
     unit: u16,
     memif: &Memif,
     workshop: &mut Workshop,
-) -> Result<Opened, UpError> {
+) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let options = options(interface, memif);
     if !options.are_sound() {

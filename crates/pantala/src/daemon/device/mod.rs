@@ -1,6 +1,7 @@
 //! What packets come from and go to: devices of this machine, opened as the configuration asks.
 
 mod af_xdp;
+mod mem;
 mod memif;
 mod pcap;
 mod put_back;
@@ -20,11 +21,11 @@ use pkt::Arena;
 use siphasher::sip::SipHasher13;
 use wire::ether::Mac;
 
-use super::UpError;
 use super::bring_up::Memory;
 use super::cpus::NewRing;
+use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
-use crate::config::{Device, Interface, RxCsum};
+use crate::config::{Device, Interface, RxCsum, Wires};
 use put_back::PutBack;
 use steering::Programmed;
 pub(crate) use steering::Steering;
@@ -46,6 +47,8 @@ pub(crate) struct Workshop {
     pub(crate) busy_poll: bool,
     /// How many buffers CPUs and rings have.
     pub(crate) memory: Memory,
+    /// Wires of the program.
+    pub(crate) wires: Wires,
     /// Speaks to the peers of memif interfaces, if there ever was one.
     pub(crate) memif: Option<Hub>,
 }
@@ -54,7 +57,16 @@ impl Workshop {
     /// For somebody who runs `cpus` rings of each device by himself, with at most `allowance` buffers of `arena` each.
     pub(crate) fn alone(netlink: Rtnetlink, arena: Arc<Arena>, cpus: u32, allowance: usize) -> Self {
         let (buffers, memory) = (arena.slots(), Memory::of_rings(allowance));
-        Self { netlink, buffers, umem: SharedUmem::new(arena), cpus, memory, memif: None, busy_poll: false }
+        Self {
+            netlink,
+            buffers,
+            umem: SharedUmem::new(arena),
+            cpus,
+            memory,
+            wires: Wires::new(),
+            memif: None,
+            busy_poll: false,
+        }
     }
 
     /// Which CPU is to have which of an interface's rings.
@@ -110,7 +122,12 @@ pub(crate) struct Hold {
 }
 
 /// The number of rings that an interface will have.
-pub(crate) fn rings(interface: &Interface, cpus: u32, netlink: &mut Rtnetlink) -> Result<u32, UpError> {
+pub(crate) fn rings(
+    interface: &Interface,
+    cpus: u32,
+    netlink: &mut Rtnetlink,
+    wires: &Wires,
+) -> Result<u32, StackError> {
     match &interface.device {
         Device::Tap { .. } => Ok(interface.rings.unwrap_or(cpus)),
         Device::AfXdp { host, queues, .. } => {
@@ -119,11 +136,12 @@ pub(crate) fn rings(interface: &Interface, cpus: u32, netlink: &mut Rtnetlink) -
         }
         Device::Pcap { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
+        Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
     }
 }
 
 /// Opens the device of the interface number `unit`.
-pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) -> Result<Opened, UpError> {
+pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) -> Result<Opened, StackError> {
     let opened = match &interface.device {
         Device::Tap { host } => tap::open(interface, unit, host, workshop)?,
         Device::AfXdp { host, mode, queues } => {
@@ -131,6 +149,7 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
         }
         Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,
+        Device::Mem { wire } => mem::open(interface, unit, wire, workshop)?,
     };
     let (wanted, most) = (interface.mtu.unwrap_or(0), opened.facts.mtu_max);
     if wanted > most {
@@ -156,19 +175,19 @@ fn caps(rings: &[NewRing]) -> Caps {
     rings.first().map_or_else(Caps::default, |ring| ring.driver.caps())
 }
 
-fn mac_of(link: &Link, interface: &Interface) -> Result<Mac, UpError> {
+fn mac_of(link: &Link, interface: &Interface) -> Result<Mac, StackError> {
     let device = || misfit(interface, &format!("{} is no Ethernet interface: it has no address", link.name));
     interface.mac.or_else(|| link.mac.map(Mac)).ok_or_else(device)
 }
 
 /// The configuration asks for what the device has not.
-fn misfit(interface: &Interface, what: &str) -> UpError {
-    UpError::Misfit(format!("interface {}: {what}", interface.name))
+fn misfit(interface: &Interface, what: &str) -> StackError {
+    StackError::Misfit(format!("interface {}: {what}", interface.name))
 }
 
 /// The device cannot be had.
-fn refused(interface: &Interface, why: &dyn core::fmt::Display) -> UpError {
-    UpError::Device { interface: interface.name.clone(), why: why.to_string() }
+fn refused(interface: &Interface, why: &dyn core::fmt::Display) -> StackError {
+    StackError::Device { interface: interface.name.clone(), why: why.to_string() }
 }
 
 /// An address for our end of a wire; the other end has its own. The same at each start, so that neighbours need not

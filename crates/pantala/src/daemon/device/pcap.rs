@@ -7,9 +7,9 @@ use dev::pcap::PcapRing;
 use net::tables::Rxcsum;
 use wire::ether::Mac;
 
-use super::super::UpError;
 use super::super::cpus::NewRing;
 use super::{Facts, Hold, MTU, Opened, Steering, caps, refused, rxcsum};
+use crate::StackError;
 use crate::api::DeviceMode;
 use crate::config::Interface;
 
@@ -22,7 +22,7 @@ pub(super) fn open(
     input: &Path,
     output: Option<&Path>,
     cpus: u32,
-) -> Result<Opened, UpError> {
+) -> Result<Opened, StackError> {
     let ring = PcapRing::open(Some(input), output).map_err(|why| refused(interface, &why))?;
     let rings = vec![NewRing { driver: Box::new(ring), waiter: Waiter::never() }];
     let facts = Facts {

@@ -6,9 +6,9 @@ use dev::tap::TapRing;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
 
-use super::super::UpError;
 use super::super::cpus::NewRing;
 use super::{Facts, Hold, MTU, Opened, PutBack, Steering, Workshop, caps, refused, rxcsum, stable_mac};
+use crate::StackError;
 use crate::api::DeviceMode;
 use crate::config::Interface;
 
@@ -20,7 +20,7 @@ pub(super) fn open(
     unit: u16,
     host: &str,
     workshop: &mut Workshop,
-) -> Result<Opened, UpError> {
+) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let count = interface.rings.unwrap_or(workshop.cpus);
     let tap = Tap::open(host, count as usize).map_err(|why| no(&why))?;

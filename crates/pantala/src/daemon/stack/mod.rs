@@ -1,5 +1,6 @@
 //! What the admin API asks, answered by the running stack.
 
+mod addresses;
 pub(super) mod echo;
 mod firewall;
 mod interfaces;

@@ -1,0 +1,41 @@
+//! Why there is no stack.
+
+use crate::api::server::BindError;
+use crate::config::ConfigError;
+
+/// Why a stack did not start, or ended. Each says what was wrong and, where something can be done, what.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StackError {
+    /// The configuration is wrong, or cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration does not fit the devices of this machine.
+    #[error("{0}")]
+    Misfit(String),
+    /// The control socket.
+    #[error(transparent)]
+    Socket(#[from] BindError),
+    /// The memory for packets.
+    #[error("{0}")]
+    Memory(pkt::ArenaError),
+    /// A device.
+    #[error("interface {interface}: {why}")]
+    Device {
+        /// The interface that was to have it.
+        interface: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A netisr does not answer, or has panicked.
+    #[error("{0}")]
+    Netisr(String),
+    /// The operating system refused something else.
+    #[error("{doing}: {why}")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// What it said.
+        why: std::io::Error,
+    },
+}

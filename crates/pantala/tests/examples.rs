@@ -1,0 +1,55 @@
+//! The examples of the library are run, each within a bound.
+
+use core::error::Error;
+use core::time::Duration;
+use std::io::Write;
+use std::sync::mpsc::channel;
+
+use dev::netns::Netns;
+use dev::sys::caps::{CapabilitySet, effective};
+
+#[path = "../examples/echo.rs"]
+mod echo;
+#[path = "../examples/two_stacks.rs"]
+mod two_stacks;
+#[path = "../examples/web_over_tap.rs"]
+mod web_over_tap;
+
+/// No example takes a second.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Runs an example on a thread of its own, and says how it ended.
+fn ends(example: impl FnOnce() -> Result<(), Box<dyn Error>> + Send + 'static) {
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(example().map_err(|why| why.to_string())));
+    assert_eq!(told.recv_timeout(BOUND), Ok(Ok(())), "an example ends, and well");
+}
+
+/// The same in a network of its own.
+fn ends_in_a_network(name: &str, example: fn() -> Result<(), Box<dyn Error>>) {
+    if !effective().is_ok_and(|held| held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN)) {
+        // Past the capture of test output.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: needs root: the example {name}");
+        return;
+    }
+    ends(move || {
+        let network = Netns::anonymous()?;
+        let ended = network.run(|| example().map_err(|why| why.to_string()))?;
+        Ok(ended?)
+    });
+}
+
+#[test]
+fn two_stacks_talk_over_a_wire_in_memory() {
+    ends(two_stacks::main);
+}
+
+#[test]
+fn the_kernel_hears_its_echo_from_a_program_on_the_netisr() {
+    ends_in_a_network("echo", echo::main);
+}
+
+#[test]
+fn curl_reads_a_page_from_two_cpus_over_a_tap() {
+    ends_in_a_network("web_over_tap", web_over_tap::main);
+}
