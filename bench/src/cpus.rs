@@ -57,7 +57,7 @@ pub fn router(family: Family, cpus: u16, rings: Rings) -> Result<Vec<One>, Arena
     let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
     let tables = Arc::new(tables(family, (1..=DESTINATIONS).filter_map(to)));
     let mut all: Vec<One> = Vec::new();
-    for (id, netisr) in (0..cpus).map(CpuId).zip(netisrs(&tables, cpus)?) {
+    for (id, netisr) in (0..cpus).map(CpuId).zip(netisrs(&tables, cpus, BUFFERS)?) {
         let owner = if rings == Rings::Cross { CpuId((id.0 + 1) % cpus) } else { id };
         // A CPU owns what hashes to its number, among others.
         let hash = (rings == Rings::MatchHashed).then_some(owner.0);
@@ -67,14 +67,14 @@ pub fn router(family: Family, cpus: u16, rings: Rings) -> Result<Vec<One>, Arena
     Ok(all)
 }
 
-/// The CPUs of a router, without devices.
+/// The CPUs of a host or router, each with so many buffers, without devices.
 ///
 /// # Errors
 ///
 /// When there is no memory for the buffers.
-pub(crate) fn netisrs(tables: &Arc<Tables>, cpus: u16) -> Result<Vec<Netisr>, ArenaError> {
+pub(crate) fn netisrs(tables: &Arc<Tables>, cpus: u16, buffers: usize) -> Result<Vec<Netisr>, ArenaError> {
     let wakers: Vec<_> = (0..cpus).map(|_| Sleeper::new(Box::new(|| ())).waker()).collect();
-    let pools = Arena::carve(cpus.into(), BUFFERS, true)?;
+    let pools = Arena::carve(cpus.into(), buffers, true)?;
     let all = (0..cpus).map(CpuId).zip(pools).zip(mesh(&wakers));
     let netisr = |((id, pool), (peers, inbox, _))| {
         let parts = Parts { id, cpus, pool, peers, inbox, key: 1, tables: Arc::clone(tables) };

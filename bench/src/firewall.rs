@@ -1,6 +1,5 @@
 //! What the firewall costs a packet that is forwarded.
 
-pub mod cable;
 pub mod case;
 pub mod connections;
 pub mod flows;

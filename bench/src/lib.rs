@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bare;
+pub mod cable;
 pub mod callgrind;
 pub mod changed;
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod overload;
 pub mod ping;
 pub mod program;
 pub mod router;
+pub mod short;
 pub mod veth;
 pub mod wire;
 pub mod workload;

@@ -49,3 +49,32 @@ impl core::error::Error for Misused {}
 pub fn read<T: core::str::FromStr>(arg: &str) -> Result<T> {
     arg.parse().ok().context(Misused)
 }
+
+/// How much a program does that counts instructions and takes times: `[--rounds N] [--uncounted]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// Slices of each row.
+    pub rounds: usize,
+    /// Whether instructions are counted.
+    pub is_counted: bool,
+}
+
+impl Scope {
+    /// Reads it; there are so many `rounds` if nothing else is said.
+    ///
+    /// # Errors
+    ///
+    /// [`Misused`].
+    pub fn read(args: &[&str], rounds: usize) -> Result<Self> {
+        let mut scope = Self { rounds, is_counted: true };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match *arg {
+                "--rounds" => scope.rounds = read(args.next().context(Misused)?)?,
+                "--uncounted" => scope.is_counted = false,
+                _ => return Err(Misused.into()),
+            }
+        }
+        Ok(scope)
+    }
+}

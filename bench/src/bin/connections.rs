@@ -15,13 +15,13 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use bench::callgrind;
 use bench::clock::{Quartiles, cpu_time};
 use bench::firewall::connections::{Cpu, GUARDS, Guard, Router, span};
 use bench::firewall::talk::Links;
 use bench::frames::Family;
-use bench::program::{self, Misused};
+use bench::program::{self, Scope};
 use dev::sys::affinity;
 
 const USAGE: &str = "connections [--rounds N] [--uncounted] | connections count GUARD|links CPUS 4|6";
@@ -69,15 +69,7 @@ fn count_these_links(links: &mut Links) -> usize {
 }
 
 fn tables(args: &[&str]) -> Result<String> {
-    let (mut rounds, mut is_counted) = (ROUNDS, true);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--rounds" => rounds = program::read(args.next().context(Misused)?)?,
-            "--uncounted" => is_counted = false,
-            _ => return Err(Misused.into()),
-        }
-    }
+    let Scope { rounds, is_counted } = Scope::read(args, ROUNDS)?;
     let mut text = String::new();
     for family in [Family::Ip4, Family::Ip6] {
         if is_counted {

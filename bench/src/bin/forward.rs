@@ -6,23 +6,33 @@
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
 //! without a stack between them: what the harness itself costs. `ip4-nat` and `ip6-1k-states` are a router with a firewall,
 //! as a row of [`bench::firewall::case`] describes it.
+//!
+//! `tcp-short2` and `tcp-echo2` are two hosts of two CPUs each: so many connections at a time on each CPU, which end behind an
+//! answer, or go on. How many answers came is printed.
 
+use core::time::Duration;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use bench::cable::Kind;
 use bench::cpus::{self, Rings};
 use bench::elsewhere;
 use bench::firewall::case::CASES;
 use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::router::Router;
+use bench::short::{Behind, PORT, Pace, Pairs, Wanted};
 
-const USAGE: &str = "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS";
+const USAGE: &str = "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
+                     forward tcp-shortCPUS|tcp-echoCPUS CONCURRENT ANSWERS";
 
 fn main() -> ExitCode {
     program::run(USAGE, |args| {
         let [what, at_once, packets] = args else { return Err(Misused.into()) };
         let (at_once, packets): (usize, usize) = (program::read(at_once)?, program::read(packets)?);
+        if let Some((behind, cpus)) = talk(what) {
+            return converse(behind, cpus, at_once, packets);
+        }
         run(what, packets / at_once.max(1), at_once)
     })
 }
@@ -63,6 +73,24 @@ fn route_guarded(name: &str, turns: usize, at_once: usize) -> Result<Option<usiz
     let before = router.forward(0, 0);
     Ok(Some(router.forward(turns, at_once) - before))
 }
+
+fn talk(kind: &str) -> Option<(Behind, u16)> {
+    let kinds = [("tcp-short", Behind::Close), ("tcp-echo", Behind::Ask)];
+    kinds.iter().find_map(|(name, behind)| Some((*behind, kind.strip_prefix(name)?.parse().ok()?)))
+}
+
+/// Two hosts that have talked for a while already.
+fn converse(behind: Behind, cpus: u16, concurrent: usize, answers: usize) -> Result<String> {
+    let pace = Pace::Concurrent(concurrent);
+    let (family, cable, msl, span) = (Family::Ip4, Kind::Plain, MSL, SPAN);
+    let mut pairs = Pairs::new(&Wanted { family, cpus, cable, pace, behind, port: PORT, msl, span })?;
+    pairs.answer(concurrent)?;
+    Ok(pairs.answer(answers / usize::from(cpus))?.to_string())
+}
+
+/// How long segments live, and how long a turn takes, in the hosts' time.
+const MSL: Duration = Duration::from_millis(20);
+const SPAN: Duration = Duration::from_micros(50);
 
 fn several_cpus(kind: &str) -> Option<(u16, Rings)> {
     let kinds = [("match", Rings::Match), ("hash", Rings::MatchHashed), ("cross", Rings::Cross)];

@@ -11,13 +11,15 @@ use std::process::ExitCode;
 use std::sync::Barrier;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use bench::callgrind;
 use bench::clock::{Quartiles, cpu_time};
-use bench::firewall::host::{Cpu, GUARDS, Guard, Hosts, Server};
+use bench::firewall::host::{GUARDS, Guard, Hosts};
 use bench::frames::Family;
-use bench::program::{self, Misused};
+use bench::program::{self, Scope};
+use bench::short::Pair;
 use dev::sys::affinity;
+use net::netisr::Netisr;
 use net::time::Instant;
 
 const USAGE: &str = "hosts [--rounds N] [--uncounted] | hosts count GUARD CPUS 4|6";
@@ -53,20 +55,12 @@ fn count(family: Family, guard: Guard, cpus: u16) -> Result<String> {
 
 /// What valgrind counts.
 #[inline(never)]
-fn count_this_server(server: &mut Server, now: Instant) {
+fn count_this_server(server: &mut Netisr, now: Instant) {
     server.turn(now);
 }
 
 fn tables(args: &[&str]) -> Result<String> {
-    let (mut rounds, mut is_counted) = (ROUNDS, true);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--rounds" => rounds = program::read(args.next().context(Misused)?)?,
-            "--uncounted" => is_counted = false,
-            _ => return Err(Misused.into()),
-        }
-    }
+    let Scope { rounds, is_counted } = Scope::read(args, ROUNDS)?;
     let mut text = String::new();
     for (family, name) in [(Family::Ip4, "IPv4"), (Family::Ip6, "IPv6")] {
         if is_counted {
@@ -135,24 +129,25 @@ fn write_rates(text: &mut String, (family, name): (Family, &str), cpus: u16, rou
 
 /// Segments in a second of processor time, of all CPUs at once, each on a processor of its own, from the last one down.
 fn rate(hosts: &mut Hosts, processors: usize) -> Result<f64> {
-    let start = Barrier::new(hosts.cpus.len());
-    let run = |cpu: &mut Cpu, processor: usize| -> Result<f64> {
+    let start = Barrier::new(hosts.pairs.cpus.len());
+    let run = |pair: &mut Pair, processor: usize| -> Result<f64> {
         affinity::pin_to(processor)?;
-        let (before, mut worked) = (cpu.segments(), Duration::ZERO);
+        let (before, mut worked) = (pair.frames(), Duration::ZERO);
         start.wait();
         for _ in 0..SLICE {
-            cpu.turn(|server, now| {
+            pair.turn(|server, now| {
                 let began = cpu_time();
                 server.turn(now);
                 worked += cpu_time() - began;
             });
         }
-        Ok((cpu.segments() - before) as f64 / worked.as_secs_f64())
+        Ok((pair.frames() - before) as f64 / worked.as_secs_f64())
     };
     thread::scope(|scope| {
         let run = &run;
-        let cpus = (0..processors).rev().zip(&mut hosts.cpus);
-        let threads: Vec<_> = cpus.map(|(processor, cpu)| scope.spawn(move || run(cpu, processor))).collect();
+        let pairs = (0..processors).rev().zip(&mut hosts.pairs.cpus);
+        let threads: Vec<_> =
+            pairs.map(|(processor, pair)| scope.spawn(move || run(pair, processor))).collect();
         let rates = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a CPU died"))?);
         rates.sum()
     })

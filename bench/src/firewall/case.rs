@@ -322,7 +322,7 @@ impl Case {
         let tables = Arc::new(tables(family));
         let shared = rules::shared(&(self.rules)(family), &tables, 2)?;
         let mut cpus = Vec::new();
-        for netisr in netisrs(&tables, 2)? {
+        for netisr in netisrs(&tables, 2, crate::router::BUFFERS)? {
             let supply = Supply::default();
             let source = flows::source_of(family, flows.clone(), Arc::clone(&supply));
             cpus.push(One::with(netisr, Box::new(source), supply));

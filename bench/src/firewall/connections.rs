@@ -87,7 +87,7 @@ impl Router {
         let locked = (guard == Guard::Locked).then(|| Arc::new(Locked::new()));
         let (each, span) = (per_second / u32::from(cpus), span(cpus, per_second));
         let mut all = Vec::new();
-        for (id, netisr) in (0..cpus).map(CpuId).zip(netisrs(&tables, cpus)?) {
+        for (id, netisr) in (0..cpus).map(CpuId).zip(netisrs(&tables, cpus, crate::router::BUFFERS)?) {
             all.push(Cpu::new(netisr, family, Placement::new(cpus), id, each, span, locked.clone())?);
         }
         if let Some(text) = guard.rules(family) {

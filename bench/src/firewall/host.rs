@@ -1,32 +1,20 @@
 //! Short connections to a host of several CPUs: what states cost where a segment is not only forwarded.
 //!
-//! Clients and servers are hosts of ours, with a program each, and a [cable](super::cable) between any two of their CPUs. A
-//! connection is a handshake, a question, an answer of a kilobyte, both goodbyes and TIME-WAIT at the server, which closes
-//! first. Only what the server does is counted. Time is the hosts' own, as in [`connections`](super::connections).
+//! Clients and server are [`short`](crate::short)'s, with a TIME-WAIT at the server, which closes first. Only what the server
+//! does is counted. Time is the hosts' own, as in [`connections`](super::connections).
 
-mod program;
-
-use core::net::IpAddr;
 use core::time::Duration;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use net::drop::DropReason;
 use net::netisr::Netisr;
-use net::rss::Placement;
-use net::tables::{Config, IfAddr, Ifnet, Tables};
 use net::time::Instant;
-use net::{neigh, tcp};
-use wire::ether::Mac;
 
-use self::program::Client;
-pub use self::program::Server;
-use super::cable::{Traffic, cable};
 use super::rules;
-use super::talk::{NEW, PORT};
-use crate::cpus::netisrs;
-use crate::frames::{Family, ROUTER, SENDER};
-use crate::router::{IN, config};
+use super::talk::NEW;
+use crate::cable::Kind;
+use crate::frames::Family;
+use crate::short::{Behind, PORT, Pace, Pair, Pairs, Wanted};
 
 /// What stands before the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,27 +35,15 @@ pub const GUARDS: [(&str, Guard, &str); 3] = [
     ("states", Guard::States, "states"),
 ];
 
-/// The clients' addresses: a port is not used again for one while the server remembers it.
-const CLIENTS: u8 = 64;
 /// How long segments live, so that TIME-WAIT lasts twice as long.
 const MSL: Duration = Duration::from_secs(1);
 /// Time that passes before anything counts: as many connections are forgotten as begin, and as many states end.
 const SETTLING: Duration = Duration::from_secs(4);
-/// After this all addresses are in use.
-const ADDRESSES: u32 = 120;
 
 /// Two hosts.
 pub struct Hosts {
-    /// They may be moved to threads.
-    pub cpus: Vec<Cpu>,
-}
-
-/// One CPU of each.
-pub struct Cpu {
-    client: Client,
-    server: Server,
-    traffic: Traffic,
-    now: Instant,
+    /// Their CPUs, which may be moved to threads.
+    pub pairs: Pairs,
     span: Duration,
 }
 
@@ -78,62 +54,40 @@ impl Hosts {
     ///
     /// When there is no memory, or connections fail.
     pub fn new(family: Family, guard: Guard, cpus: u16, per_second: u32) -> Result<Self> {
-        let clients: Vec<_> = (2..).map(|host| family.addr(0, host)).take(CLIENTS.into()).collect();
-        let server = family.addr(0, 1);
-        let tables = Arc::new(tables(family, SENDER, &clients));
-        let ours = netisrs(&tables, cpus)?;
-        let tables = Arc::new(self::tables(family, ROUTER, &[server]));
-        let theirs = netisrs(&tables, cpus)?;
-        let span = Duration::from_secs(NEW as u64) * cpus.into() / per_second;
-        let pairs = ours
-            .into_iter()
-            .zip(theirs)
-            .map(|(client, server_of)| Cpu::new((client, &clients), (server_of, server), span));
-        let mut hosts = Self { cpus: pairs.collect::<Result<_>>()? };
-        hosts.meet((&clients, server), Placement::new(cpus));
-        if let Some(text) = guard.rules() {
-            let shared = rules::shared(text, &tables, cpus)?;
-            hosts.cpus.iter_mut().for_each(|cpu| cpu.server.netisr.set_firewall(&shared));
-        }
-        let before: Vec<_> = hosts.cpus.iter().map(Cpu::drops).collect();
-        hosts.turn(hosts.turns(SETTLING), Server::turn);
-        hosts.cpus.iter().zip(before).try_for_each(|(cpu, before)| cpu.check(&before))?;
+        let mut hosts = Self::asking(PORT, family, guard, cpus, per_second)?;
+        let before: Vec<_> = hosts.pairs.cpus.iter().map(Pair::drops).collect();
+        hosts.turn(hosts.turns(SETTLING), |server, now| _ = server.turn(now));
+        hosts.pairs.cpus.iter_mut().zip(before).try_for_each(|(pair, before)| check(pair, &before))?;
         Ok(hosts)
     }
 
-    /// Each host knows the other's link address, and all addresses become usable.
-    fn meet(&mut self, (clients, server): (&[IpAddr], IpAddr), placement: Placement) {
-        let known = |netisr: &mut Netisr, addr: IpAddr, mac: Mac| {
-            if placement.owner_of(addr) == netisr.cpu.id {
-                neigh::set_static(&mut netisr.cpu, neigh::Key { ifindex: IN, addr }, mac);
-            }
-        };
-        for cpu in &mut self.cpus {
-            known(&mut cpu.client.netisr, server, ROUTER);
-            clients.iter().for_each(|client| known(&mut cpu.server.netisr, *client, SENDER));
+    fn asking(port: u16, family: Family, guard: Guard, cpus: u16, per_second: u32) -> Result<Self> {
+        let span = Duration::from_secs(NEW as u64) * cpus.into() / per_second;
+        let (pace, behind) = (Pace::EachTurn(NEW), Behind::Close);
+        let mut pairs =
+            Pairs::new(&Wanted { family, cpus, cable: Kind::Plain, pace, behind, port, msl: MSL, span })?;
+        if let Some(text) = guard.rules() {
+            let shared = rules::shared(text, &pairs.tables, cpus)?;
+            pairs.cpus.iter_mut().for_each(|pair| pair.server.set_firewall(&shared));
         }
-        for _ in 0..ADDRESSES {
-            self.cpus.iter_mut().for_each(Cpu::idle);
-        }
+        Ok(Self { pairs, span })
     }
 
     /// Turns of each CPU, one after the other in each; `serve` is the server's.
-    pub fn turn(&mut self, turns: usize, mut serve: impl FnMut(&mut Server, Instant)) {
-        for _ in 0..turns {
-            self.cpus.iter_mut().for_each(|cpu| cpu.turn(&mut serve));
-        }
+    pub fn turn(&mut self, turns: usize, serve: impl FnMut(&mut Netisr, Instant)) {
+        self.pairs.turn(turns, serve);
     }
 
     /// Segments that have come to the server and gone from it since the start.
     #[must_use]
     pub fn segments(&self) -> usize {
-        self.cpus.iter().map(Cpu::segments).sum()
+        self.pairs.frames()
     }
 
     /// Turns that so much time takes.
     #[must_use]
-    pub fn turns(&self, time: Duration) -> usize {
-        self.cpus.first().map_or(0, |cpu| (time.as_nanos() / cpu.span.as_nanos().max(1)) as usize)
+    pub const fn turns(&self, time: Duration) -> usize {
+        (time.as_nanos() / self.span.as_nanos()) as usize
     }
 
     /// States of all CPUs, and connections in whatever state they are.
@@ -141,66 +95,24 @@ impl Hosts {
     pub fn remembered(&self) -> (usize, usize) {
         let states = |cpu: &net::cpu::Cpu| cpu.firewall.as_ref().map_or(0, |wall| wall.states().len());
         let pcbs = |cpu: &net::cpu::Cpu| cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.len());
-        let all = self.cpus.iter().map(|cpu| &cpu.server.netisr.cpu);
+        let all = self.pairs.cpus.iter().map(|pair| &pair.server.cpu);
         all.fold((0, 0), |(sum, pcb_sum), cpu| (sum + states(cpu), pcb_sum + pcbs(cpu)))
     }
 }
 
-impl Cpu {
-    fn new(
-        (mut client, clients): (Netisr, &[IpAddr]),
-        (mut server, addr): (Netisr, IpAddr),
-        span: Duration,
-    ) -> Result<Self> {
-        let ([theirs, ours], traffic) = cable();
-        client.attach(IN, Box::new(theirs));
-        server.attach(IN, Box::new(ours));
-        let settings = tcp::settings::Settings { msl: MSL, ..Default::default() };
-        Ok(Self {
-            client: Client::new(client, clients, (addr, PORT).into(), settings),
-            server: Server::new(server, (addr, PORT).into(), settings)?,
-            traffic,
-            now: Instant::START,
-            span,
-        })
-    }
-
-    /// A turn in which nothing begins.
-    fn idle(&mut self) {
-        self.now = self.now + Duration::from_millis(500);
-        self.client.netisr.turn(self.now);
-        self.server.netisr.turn(self.now);
-    }
-
-    /// One turn of both hosts; `serve` is the server's.
-    pub fn turn(&mut self, serve: impl FnOnce(&mut Server, Instant)) {
-        self.now = self.now + self.span;
-        self.client.turn(self.now, NEW);
-        serve(&mut self.server, self.now);
-    }
-
-    /// Segments that have come to the server and gone from it since the start.
-    #[must_use]
-    pub fn segments(&self) -> usize {
-        self.traffic.frames()
-    }
-
-    /// Whether all connections have come to an end but the latest, and no packet has died that was to be served.
-    fn check(&self, before: &[u64]) -> Result<()> {
-        let (begun, served) = (self.client.begun(), self.server.served());
-        ensure!(begun - served <= 8 * NEW, "{served} of {begun} connections are served");
-        let lost = DropReason::ALL.iter().zip(self.drops()).zip(before);
-        let lost: Vec<_> =
-            lost.filter(|((_, now), before)| now != *before).map(|((reason, _), _)| reason).collect();
-        ensure!(lost.is_empty(), "{lost:?}");
-        Ok(())
-    }
-
-    /// What has died at the server, by reason.
-    fn drops(&self) -> Vec<u64> {
-        let counters = &self.server.netisr.cpu.counters;
-        DropReason::ALL.iter().map(|reason| counters.dropped(*reason)).collect()
-    }
+/// Whether all connections have come to an end but the latest, and no packet has died that was to be served.
+fn check(pair: &mut Pair, before: &[u64]) -> Result<()> {
+    let seen = pair.seen();
+    let (begun, answered) = (seen.begun, seen.answered);
+    ensure!(
+        seen.failed == 0 && begun - answered <= 8 * NEW,
+        "{answered} of {begun} connections are answered"
+    );
+    let lost = DropReason::ALL.iter().zip(pair.drops()).zip(before);
+    let lost: Vec<_> =
+        lost.filter(|((_, now), before)| now != *before).map(|((reason, _), _)| reason).collect();
+    ensure!(lost.is_empty(), "{lost:?}");
+    Ok(())
 }
 
 impl Guard {
@@ -225,19 +137,13 @@ impl Guard {
     }
 }
 
-/// One interface with these addresses.
-fn tables(family: Family, mac: Mac, addrs: &[IpAddr]) -> Tables {
-    let prefix_len = family.prefix_len();
-    let addrs = addrs.iter().map(|addr| IfAddr { addr: *addr, prefix_len }).collect();
-    let Config { ifs, .. } = config(family);
-    let ifs =
-        ifs.into_iter().take(1).map(|ifnet| Ifnet { mac, addrs: Vec::clone(&addrs), ..ifnet }).collect();
-    Tables::new(Config { generation: 1, ifs, routes: Vec::new(), forwarding: false })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn serve(server: &mut Netisr, now: Instant) {
+        server.turn(now);
+    }
 
     #[test]
     fn connections_are_served_whatever_guards_the_server_and_leave_nothing_behind() {
@@ -246,7 +152,7 @@ mod tests {
                 let mut hosts = Hosts::new(family, guard, 2, 1000).unwrap();
                 let (states, connections) = hosts.remembered();
                 assert_eq!(states > 0, guard == Guard::States, "{name}: {states}");
-                hosts.turn(hosts.turns(SETTLING), Server::turn);
+                hosts.turn(hosts.turns(SETTLING), serve);
                 let after = hosts.remembered();
                 assert!(after.0 <= states * 11 / 10 && after.1 <= connections * 11 / 10, "{name}: {after:?}");
             }
@@ -255,11 +161,9 @@ mod tests {
 
     #[test]
     fn whoever_asks_another_port_is_not_served() {
-        let mut hosts = Hosts::new(Family::Ip4, Guard::States, 1, 1000).unwrap();
-        let before = hosts.cpus[0].server.netisr.cpu.counters.dropped(DropReason::FirewallDeny);
-        hosts.cpus[0].client.ask(8080);
-        hosts.turn(2, Server::turn);
-        let after = hosts.cpus[0].server.netisr.cpu.counters.dropped(DropReason::FirewallDeny);
-        assert!(after >= before + NEW as u64);
+        let mut hosts = Hosts::asking(8080, Family::Ip4, Guard::States, 1, 1000).unwrap();
+        hosts.turn(3, serve);
+        let denied = hosts.pairs.cpus[0].server.cpu.counters.dropped(DropReason::FirewallDeny);
+        assert!(denied >= 2 * NEW as u64, "{denied}");
     }
 }

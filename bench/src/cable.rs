@@ -1,0 +1,166 @@
+//! A cable between two hosts in memory: what one sends the other receives, as a device would have written it.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use net::driver::{Caps, Driver, DriverStats};
+use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool};
+
+/// What the devices at both ends can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: checksums are computed and verified, each segment is a frame.
+    Plain,
+    /// They take super-packets and leave checksums for later, as TAP and veth do.
+    Super,
+}
+
+/// Buffers of the longest super-packet.
+const BUFFERS_MAX: usize = 34;
+
+/// One end.
+pub struct End {
+    kind: Kind,
+    from: Arc<Mutex<Way>>,
+    to: Arc<Mutex<Way>>,
+    count: Arc<AtomicUsize>,
+}
+
+/// Frames on their way, and room for more.
+#[derive(Default)]
+struct Way {
+    frames: VecDeque<Frame>,
+    spare: Vec<Frame>,
+}
+
+/// A frame, and what goes with it where a device takes super-packets.
+#[derive(Default)]
+struct Frame {
+    bytes: Vec<u8>,
+    is_partial: bool,
+    csum: (u16, u16),
+    gso: (Gso, u16),
+}
+
+/// How much has gone over a cable.
+#[derive(Clone, Default)]
+pub struct Traffic(Arc<AtomicUsize>);
+
+/// The ends of a new cable.
+#[must_use]
+pub fn cable(kind: Kind) -> ([End; 2], Traffic) {
+    let (there, back) = (Arc::<Mutex<Way>>::default(), Arc::<Mutex<Way>>::default());
+    let traffic = Traffic::default();
+    let end = |from: &Arc<_>, to: &Arc<_>| End {
+        kind,
+        from: Arc::clone(from),
+        to: Arc::clone(to),
+        count: Arc::clone(&traffic.0),
+    };
+    ([end(&back, &there), end(&there, &back)], traffic)
+}
+
+impl Kind {
+    /// What the stack may leave to such a device.
+    #[must_use]
+    pub const fn caps(self) -> Caps {
+        match self {
+            Self::Plain => Caps { tx_csum: false, tso: false, uso: false, buffers_max: 1 },
+            Self::Super => Caps { tx_csum: true, tso: true, uso: false, buffers_max: BUFFERS_MAX },
+        }
+    }
+}
+
+impl Traffic {
+    /// Frames that either end has sent.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Frame {
+    fn take(&mut self, pkt: &Pkt) {
+        self.bytes.clear();
+        pkt.fragments().for_each(|part| self.bytes.extend_from_slice(part));
+        self.is_partial = pkt.flags.has(Flags::CSUM_PARTIAL);
+        (self.csum, self.gso) = ((pkt.csum_start, pkt.csum_off), (pkt.gso, pkt.gso_size));
+    }
+
+    /// Buffers that it takes.
+    const fn buffers(&self) -> usize {
+        self.bytes.len().div_ceil(DATA_LEN)
+    }
+
+    /// Writes it into as many buffers as it takes; from the end, so that no chain is walked for each of them.
+    fn put(&self, pool: &mut Pool) -> Option<Pkt> {
+        let mut whole: Option<Pkt> = None;
+        for part in self.bytes.chunks(DATA_LEN).rev() {
+            let mut pkt = pool.take()?;
+            write(&mut pkt, part);
+            if let Some(behind) = whole.take() {
+                pkt.chain(behind);
+            }
+            whole = Some(pkt);
+        }
+        let mut whole = whole?;
+        if self.is_partial {
+            whole.flags.set(Flags::CSUM_PARTIAL);
+        }
+        ((whole.csum_start, whole.csum_off), (whole.gso, whole.gso_size)) = (self.csum, self.gso);
+        Some(whole)
+    }
+}
+
+/// As a device writes a frame.
+fn write(pkt: &mut Pkt, bytes: &[u8]) {
+    if let Some(room) = pkt.buffer_mut()[HEADROOM..].get_mut(..bytes.len()) {
+        room.copy_from_slice(bytes);
+    }
+    let placed = pkt.place(HEADROOM, bytes.len());
+    debug_assert!(placed.is_ok(), "no more than a buffer holds");
+}
+
+impl Driver for End {
+    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
+        let Ok(mut way) = self.from.lock() else { return 0 };
+        let Way { frames, spare } = &mut *way;
+        let before = into.len();
+        // What finds no buffers waits, as in the ring of a device.
+        while into.len() - before < max
+            && let Some(frame) = frames.pop_front_if(|frame| frame.buffers() <= pool.free())
+            && let Some(pkt) = frame.put(pool)
+        {
+            spare.push(frame);
+            if let Err(pkt) = into.push(pkt) {
+                pool.give(pkt);
+                break;
+            }
+        }
+        into.len() - before
+    }
+
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        let Ok(mut way) = self.to.lock() else { return };
+        self.count.fetch_add(from.len(), Ordering::Relaxed);
+        for pkt in from.iter() {
+            let mut frame = way.spare.pop().unwrap_or_default();
+            frame.take(pkt);
+            way.frames.push_back(frame);
+        }
+        pool.give_all(from);
+    }
+
+    fn doorbell(&mut self, _pool: &mut Pool) {}
+
+    fn caps(&self) -> Caps {
+        self.kind.caps()
+    }
+
+    fn stats(&self) -> DriverStats {
+        DriverStats::default()
+    }
+
+    fn close(&mut self, _pool: &mut Pool) {}
+}

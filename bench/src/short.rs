@@ -1,0 +1,27 @@
+//! Short connections: two hosts of ours with a program each, who asks and who answers, and a [cable](crate::cable) between
+//! any two of their CPUs.
+//!
+//! A connection is a handshake, a question, an answer of about a kilobyte, and both goodbyes; the server closes first, so that
+//! it has what waits. Or it stays, and one question follows the other.
+
+mod client;
+mod pair;
+mod server;
+
+pub use self::client::{Client, Pace, Seen};
+pub use self::pair::{PORT, Pair, Pairs, Wanted};
+pub use self::server::Server;
+
+/// What is asked, and answered: as in the benchmark that other stacks in memory were measured with.
+pub const QUESTION: usize = 64;
+/// Bytes of an answer: a kilobyte, and a head as web servers send it.
+pub const ANSWER: usize = 1224;
+
+/// How the two go on behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The server closes.
+    Close,
+    /// The next question follows.
+    Ask,
+}

@@ -1,0 +1,188 @@
+//! Who asks.
+
+use core::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use hdrhistogram::Histogram;
+use net::program::{Desk, Handle, Program};
+use net::sock::Error;
+use net::tcp::settings::Settings;
+use net::tcp::{self, Connect, Id, Look};
+use net::time::Instant;
+
+use super::{ANSWER, Behind, QUESTION};
+
+/// Connections that begin in a turn at the most, until there are as many as there are to be: no more than fit the ways between
+/// the two.
+const BEGIN_MAX: usize = 32;
+
+/// How many connections there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So many at a time: one that has ended makes room for the next.
+    Concurrent(usize),
+    /// So many begin in each turn.
+    EachTurn(usize),
+}
+
+/// What a client has seen; it is put here when somebody calls for it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Connections that were begun.
+    pub begun: usize,
+    /// Answers that came.
+    pub answered: usize,
+    /// Connections that ended without their answer.
+    pub failed: usize,
+    /// How long answers took, in nanoseconds: from the call that began the connection, or asked, to the turn that brought
+    /// the last of it.
+    pub latency: Histogram<u32>,
+}
+
+/// A client on one CPU.
+pub struct Client {
+    server: SocketAddr,
+    addrs: Vec<IpAddr>,
+    settings: Settings,
+    pace: Pace,
+    behind: Behind,
+    talks: Vec<Talk>,
+    free: Vec<u32>,
+    seen: Seen,
+    shown: Arc<Mutex<Seen>>,
+}
+
+/// A connection, and how much of its answer has come.
+#[derive(Clone, Copy)]
+struct Talk {
+    since: Instant,
+    got: usize,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        // Three digits of up to a minute.
+        let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3);
+        #[expect(clippy::expect_used, reason = "these bounds are good ones")]
+        let latency = latency.expect("a histogram");
+        Self { begun: 0, answered: 0, failed: 0, latency }
+    }
+}
+
+impl Client {
+    /// Asks `server` from these addresses in turn; what it has seen is in `shown` when it was called.
+    #[must_use]
+    pub fn new(
+        server: SocketAddr,
+        addrs: &[IpAddr],
+        settings: Settings,
+        (pace, behind): (Pace, Behind),
+        shown: Arc<Mutex<Seen>>,
+    ) -> Self {
+        let (talks, free) = (Vec::new(), Vec::new());
+        let (addrs, seen) = (addrs.to_vec(), Seen::default());
+        Self { server, addrs, settings, pace, behind, talks, free, seen, shown }
+    }
+
+    fn connect(&mut self, desk: &mut Desk<'_>) {
+        let Some(local) = self.addrs.get(self.seen.begun % self.addrs.len().max(1)).copied() else { return };
+        self.seen.begun += 1;
+        let &mut Self { server: remote, settings, .. } = self;
+        let look = Look::default();
+        let connect = Connect { remote, local: Some(local), port: None, zone: 0, settings, look };
+        let key = self.place(desk.now());
+        if desk.connect(&connect, key).is_err() {
+            self.seen.failed += 1;
+            self.free.push(key);
+        }
+    }
+
+    /// A place for a connection that begins now.
+    fn place(&mut self, since: Instant) -> u32 {
+        let talk = Talk { since, got: 0 };
+        match self.free.pop() {
+            Some(key) => {
+                self.talks[key as usize] = talk;
+                key
+            }
+            None => {
+                self.talks.push(talk);
+                u32::try_from(self.talks.len() - 1).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    fn ask(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        if tcp::send(desk.cpu, conn.id, &[b'q'; QUESTION]) != Ok(QUESTION) {
+            self.over(desk, conn);
+        }
+    }
+
+    /// Of the answer some has come, or all.
+    fn take(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), first.len() + second.len());
+        let Ok(Some(got)) = tcp::read_in_place(desk.cpu, conn.id, all) else { return self.over(desk, conn) };
+        let talk = &mut self.talks[conn.key as usize];
+        talk.got += got;
+        if talk.got < ANSWER {
+            return;
+        }
+        let took = desk.now().since(talk.since).as_nanos();
+        self.seen.latency.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+        self.seen.answered += 1;
+        if self.behind == Behind::Ask {
+            *talk = Talk { since: desk.now(), got: 0 };
+            self.ask(desk, conn);
+        }
+    }
+
+    /// The other end has ended the connection.
+    fn over(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        // What has ended meanwhile needs no closing.
+        let _ = tcp::close(desk.cpu, conn.id);
+        self.seen.failed += usize::from(self.talks[conn.key as usize].got < ANSWER);
+        self.free.push(conn.key);
+        if matches!(self.pace, Pace::Concurrent(_)) {
+            self.connect(desk);
+        }
+    }
+}
+
+impl Program for Client {
+    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+        desk.wake_at(desk.now());
+        Ok(())
+    }
+
+    fn time(&mut self, desk: &mut Desk<'_>) {
+        let (new, is_last) = match self.pace {
+            Pace::EachTurn(new) => (new, false),
+            Pace::Concurrent(most) => {
+                let left = most.saturating_sub(self.talks.len() - self.free.len());
+                (left.min(BEGIN_MAX), left <= BEGIN_MAX)
+            }
+        };
+        (0..new).for_each(|_| self.connect(desk));
+        if !is_last {
+            desk.wake_at(desk.now());
+        }
+    }
+
+    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        self.ask(desk, conn);
+    }
+
+    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        self.take(desk, conn);
+    }
+
+    fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>, _: Option<Error>) {
+        self.over(desk, conn);
+    }
+
+    fn called(&mut self, _: &mut Desk<'_>) {
+        if let Ok(mut shown) = self.shown.lock() {
+            *shown = core::mem::take(&mut self.seen);
+        }
+    }
+}

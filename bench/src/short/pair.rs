@@ -1,0 +1,252 @@
+//! The two hosts.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Result, anyhow, ensure};
+use net::drop::DropReason;
+use net::neigh;
+use net::netisr::Netisr;
+use net::program::ProgramId;
+use net::rss::Placement;
+use net::tables::{Config, IfAddr, Ifnet, Tables};
+use net::tcp::settings::Settings;
+use net::tcp::{Listen, Look};
+use net::time::Instant;
+use wire::ether::Mac;
+
+use super::Behind;
+use super::client::{Client, Pace, Seen};
+use super::server::Server;
+use crate::cable::{Kind, Traffic, cable};
+use crate::cpus::netisrs;
+use crate::frames::{Family, ROUTER, SENDER};
+use crate::router::{BUFFERS, IN, config};
+
+/// Where the server waits.
+pub const PORT: u16 = 80;
+/// The clients' addresses: a port is not used again for one while the server remembers it.
+const CLIENTS: u8 = 64;
+/// Connections that may wait to be accepted: more than come in a turn.
+const BACKLOG: usize = 1024;
+/// After so many turns in which nothing begins all addresses are in use.
+const ADDRESSES: u32 = 120;
+
+/// What two hosts are to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The family of their addresses.
+    pub family: Family,
+    /// CPUs of each.
+    pub cpus: u16,
+    /// What lies between them.
+    pub cable: Kind,
+    /// Of each CPU.
+    pub pace: Pace,
+    /// What follows an answer.
+    pub behind: Behind,
+    /// Where the clients ask; nobody waits anywhere but at [`PORT`].
+    pub port: u16,
+    /// How long segments live; what ends waits twice as long.
+    pub msl: Duration,
+    /// Between two turns.
+    pub span: Duration,
+}
+
+/// Two hosts.
+pub struct Pairs {
+    /// They may be moved to threads.
+    pub cpus: Vec<Pair>,
+    /// The server's.
+    pub tables: Arc<Tables>,
+}
+
+/// One CPU of each.
+pub struct Pair {
+    /// Who asks.
+    pub client: Netisr,
+    /// Who answers.
+    pub server: Netisr,
+    asks: Option<ProgramId>,
+    shown: Arc<Mutex<Seen>>,
+    traffic: Traffic,
+    /// The time of the last turn.
+    pub now: Instant,
+    span: Duration,
+}
+
+impl Pairs {
+    /// Two hosts whose addresses are in use, before anything begins.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory.
+    pub fn new(wanted: &Wanted) -> Result<Self> {
+        let &Wanted { family, cpus, .. } = wanted;
+        let clients: Vec<_> = (2..).map(|host| family.addr(0, host)).take(CLIENTS.into()).collect();
+        let server = family.addr(0, 1);
+        let ours = netisrs(&Arc::new(tables(wanted, SENDER, &clients)), cpus, BUFFERS)?;
+        let tables = Arc::new(tables(wanted, ROUTER, &[server]));
+        let theirs = netisrs(&tables, cpus, BUFFERS)?;
+        let cpus = ours.into_iter().zip(theirs).map(|(client, server)| Pair::new(client, server, wanted));
+        let mut pairs = Self { cpus: cpus.collect(), tables };
+        pairs.meet((&clients, server), Placement::new(cpus_of(&pairs)));
+        for pair in &mut pairs.cpus {
+            pair.begin(wanted, &clients, server)?;
+        }
+        Ok(pairs)
+    }
+
+    /// Each host knows the other's link address, and all addresses become usable.
+    fn meet(&mut self, (clients, server): (&[IpAddr], IpAddr), placement: Placement) {
+        let known = |netisr: &mut Netisr, addr: IpAddr, mac: Mac| {
+            if placement.owner_of(addr) == netisr.cpu.id {
+                neigh::set_static(&mut netisr.cpu, neigh::Key { ifindex: IN, addr }, mac);
+            }
+        };
+        for cpu in &mut self.cpus {
+            known(&mut cpu.client, server, ROUTER);
+            clients.iter().for_each(|client| known(&mut cpu.server, *client, SENDER));
+        }
+        for _ in 0..ADDRESSES {
+            self.cpus.iter_mut().for_each(Pair::idle);
+        }
+    }
+
+    /// Turns of each CPU, one after the other in each; `serve` is the server's.
+    pub fn turn(&mut self, turns: usize, mut serve: impl FnMut(&mut Netisr, Instant)) {
+        for _ in 0..turns {
+            self.cpus.iter_mut().for_each(|cpu| cpu.turn(&mut serve));
+        }
+    }
+
+    /// Turns until so many answers have come for each CPU; answers how many have come.
+    ///
+    /// # Errors
+    ///
+    /// When connections fail, or none comes about.
+    pub fn answer(&mut self, each: usize) -> Result<usize> {
+        let (all, mut answered) = (each * self.cpus.len(), 0);
+        while answered < all {
+            self.turn(ANSWER_TURNS, |server, now| _ = server.turn(now));
+            let before = answered;
+            for seen in self.cpus.iter_mut().map(Pair::seen) {
+                ensure!(seen.failed == 0, "{} of {} connections failed", seen.failed, seen.begun);
+                answered += seen.answered;
+            }
+            ensure!(answered > before, "no answer comes");
+        }
+        Ok(answered)
+    }
+
+    /// Frames that have gone over all cables since the start.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.cpus.iter().map(Pair::frames).sum()
+    }
+}
+
+fn cpus_of(pairs: &Pairs) -> u16 {
+    u16::try_from(pairs.cpus.len()).unwrap_or(u16::MAX)
+}
+
+impl Pair {
+    fn new(mut client: Netisr, mut server: Netisr, wanted: &Wanted) -> Self {
+        let ([theirs, ours], traffic) = cable(wanted.cable);
+        client.attach(IN, Box::new(theirs));
+        server.attach(IN, Box::new(ours));
+        let shown = Arc::default();
+        Self { client, server, asks: None, shown, traffic, now: Instant::START, span: wanted.span }
+    }
+
+    fn begin(&mut self, wanted: &Wanted, clients: &[IpAddr], server: IpAddr) -> Result<()> {
+        let settings = Settings { msl: wanted.msl, ..Settings::default() };
+        let (addr, look) = ((server, PORT).into(), Look::default());
+        let listen =
+            Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
+        let answers = Server::new(listen, wanted.behind);
+        self.server.begin(Box::new(answers)).map_err(|error| anyhow!("the server: {error}"))?;
+        let how = (wanted.pace, wanted.behind);
+        let asks = Client::new((server, wanted.port).into(), clients, settings, how, Arc::clone(&self.shown));
+        self.asks = Some(self.client.begin(Box::new(asks)).map_err(|error| anyhow!("the client: {error}"))?);
+        Ok(())
+    }
+
+    /// A turn in which nothing begins.
+    fn idle(&mut self) {
+        self.now = self.now + Duration::from_millis(500);
+        self.client.turn(self.now);
+        self.server.turn(self.now);
+    }
+
+    /// One turn of both; `serve` is the server's.
+    pub fn turn(&mut self, serve: impl FnOnce(&mut Netisr, Instant)) {
+        self.now = self.now + self.span;
+        self.client.turn(self.now);
+        serve(&mut self.server, self.now);
+    }
+
+    /// What the client has seen since it was asked last.
+    pub fn seen(&mut self) -> Seen {
+        if let Some(asks) = self.asks {
+            self.client.call(asks);
+        }
+        self.shown.lock().map(|mut shown| core::mem::take(&mut *shown)).unwrap_or_default()
+    }
+
+    /// Frames that have gone over its cable since the start.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.traffic.frames()
+    }
+
+    /// What has died at the server, by reason.
+    #[must_use]
+    pub fn drops(&self) -> Vec<u64> {
+        let counters = &self.server.cpu.counters;
+        DropReason::ALL.iter().map(|reason| counters.dropped(*reason)).collect()
+    }
+}
+
+/// Turns after which some answers have come.
+const ANSWER_TURNS: usize = 64;
+
+/// One interface with these addresses.
+fn tables(wanted: &Wanted, mac: Mac, addrs: &[IpAddr]) -> Tables {
+    let prefix_len = wanted.family.prefix_len();
+    let addrs = addrs.iter().map(|addr| IfAddr { addr: *addr, prefix_len }).collect();
+    let Config { ifs, .. } = config(wanted.family);
+    let caps = wanted.cable.caps();
+    let ifs = ifs.into_iter().take(1);
+    let ifs = ifs.map(|ifnet| Ifnet { mac, caps, addrs: Vec::clone(&addrs), ..ifnet }).collect();
+    Tables::new(Config { generation: 1, ifs, routes: Vec::new(), forwarding: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(family: Family, cpus: u16, pace: Pace, behind: Behind) -> Wanted {
+        let (msl, span) = (Duration::from_millis(20), Duration::from_micros(50));
+        Wanted { family, cpus, cable: Kind::Plain, pace, behind, port: PORT, msl, span }
+    }
+
+    #[test]
+    fn each_question_is_answered_on_every_cpu_and_connections_that_are_over_are_forgotten() {
+        for family in [Family::Ip4, Family::Ip6] {
+            for behind in [Behind::Close, Behind::Ask] {
+                let mut pairs = Pairs::new(&wanted(family, 2, Pace::Concurrent(40), behind)).unwrap();
+                assert!(pairs.answer(4000).unwrap() >= 8000);
+                // A turn is 50 µs long, and what ends waits for 40 ms.
+                let remembered = |pair: &Pair| pair.server.cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.len());
+                pairs.turn(4000, |server, now| _ = server.turn(now));
+                let before: Vec<_> = pairs.cpus.iter().map(remembered).collect();
+                pairs.turn(4000, |server, now| _ = server.turn(now));
+                for (pair, before) in pairs.cpus.iter().zip(before) {
+                    assert!(remembered(pair) <= before * 11 / 10, "{} after {before}", remembered(pair));
+                }
+            }
+        }
+    }
+}
