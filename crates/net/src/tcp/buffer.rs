@@ -3,19 +3,24 @@
 use core::cmp::min;
 
 /// The least memory that is taken at once.
-const LEAST: usize = 4096;
+const LEAST: usize = 64;
 
 /// A queue of bytes in a ring, that can be written and read anywhere, and forgets from the front.
 ///
-/// What it takes is a power of two of at least 4 KiB and at the most what was ever needed at once; empty, it takes
-/// nothing. Positions are counted from the front.
+/// What it takes is a power of two, at the most what was ever needed at once; empty, it takes nothing, and then begins with
+/// as much as it needed before. Positions are counted from the front.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    ring: Box<[u8]>,
+    /// The ring up to where it was ever written: what is behind is not worth being filled.
+    ring: Vec<u8>,
+    /// Bytes of the ring: a power of two, or 0.
+    size: usize,
     /// Where the front stands in the ring.
     front: usize,
     /// Bytes from the front to behind the last that was written.
     len: usize,
+    /// Bytes that were written of the last ring.
+    needed: usize,
 }
 
 impl Buffer {
@@ -34,19 +39,23 @@ impl Buffer {
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.ring.len()
+        self.size
     }
 
     /// Writes `bytes` at `at`, which may be behind the end: what is between is whatever was there.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
-        if end > self.ring.len() {
+        if end > self.size {
             self.grow(end);
+        }
+        if self.front + at >= self.size {
+            // What is between may reach round the end of the ring.
+            self.ring.resize(self.size, 0);
         }
         let (first, second) = self.parts(at, bytes.len());
         let (head, tail) = bytes.split_at(first.len());
-        self.ring[first].copy_from_slice(head);
-        self.ring[second].copy_from_slice(tail);
+        self.put(first.start, head);
+        self.put(second.start, tail);
         self.len = self.len.max(end);
     }
 
@@ -75,25 +84,40 @@ impl Buffer {
     /// Forgets `count` bytes from the front, or all.
     pub fn forget(&mut self, count: usize) {
         let count = min(count, self.len);
-        self.front = (self.front + count) & self.ring.len().wrapping_sub(1);
+        self.front = (self.front + count) & self.size.wrapping_sub(1);
         self.len -= count;
-        if self.len == 0 {
-            *self = Self::default();
+        if self.len == 0 && self.size > 0 {
+            *self = Self { needed: self.ring.len(), ..Self::default() };
         }
     }
 
     /// Where `len` bytes from `at` on stand in the ring, which holds them.
     fn parts(&self, at: usize, len: usize) -> (core::ops::Range<usize>, core::ops::Range<usize>) {
-        let start = (self.front + at) & self.ring.len().wrapping_sub(1);
-        let first = min(len, self.ring.len() - min(start, self.ring.len()));
+        let start = (self.front + at) & self.size.wrapping_sub(1);
+        let first = min(len, self.size - min(start, self.size));
         (start..start + first, 0..len - first)
+    }
+
+    /// Writes at a place of the ring.
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        if at > self.ring.len() && !bytes.is_empty() {
+            self.ring.resize(at, 0);
+        }
+        let (over, behind) = bytes.split_at(min(bytes.len(), self.ring.len().saturating_sub(at)));
+        if !over.is_empty() {
+            self.ring[at..at + over.len()].copy_from_slice(over);
+        }
+        self.ring.extend_from_slice(behind);
     }
 
     #[cold]
     fn grow(&mut self, needed: usize) {
-        let mut ring = vec![0; needed.next_power_of_two().max(LEAST)].into_boxed_slice();
-        let len = self.copy_to(0, &mut ring);
-        *self = Self { ring, front: 0, len };
+        let size = needed.max(self.needed).next_power_of_two().max(LEAST);
+        let mut ring = Vec::with_capacity(size);
+        let [first, second] = self.read(0, self.len);
+        ring.extend_from_slice(first);
+        ring.extend_from_slice(second);
+        *self = Self { ring, size, front: 0, len: self.len, needed: 0 };
     }
 }
 
@@ -161,13 +185,28 @@ mod tests {
     }
 
     #[test]
-    fn empty_it_takes_no_memory() {
+    fn what_is_written_behind_a_gap_that_reaches_round_the_end_of_the_ring_is_there() {
+        let mut buffer = Buffer::default();
+        buffer.push(&[1; 60]);
+        buffer.forget(59);
+        buffer.write(20, b"late");
+        assert_eq!((buffer.memory(), buffer.len()), (64, 24));
+        assert_eq!(buffer.read(20, 10).concat(), b"late");
+        buffer.write(1, &[2; 19]);
+        buffer.push(&[3; 100]);
+        assert_eq!(buffer.read(0, 30).concat(), [&[1][..], &[2; 19], b"late", &[3; 6]].concat());
+    }
+
+    #[test]
+    fn empty_it_takes_no_memory_and_then_as_much_as_it_needed_before() {
         let mut buffer = Buffer::default();
         assert_eq!(buffer.memory(), 0);
-        buffer.push(&[1; 5000]);
-        assert_eq!(buffer.memory(), 8192);
-        buffer.forget(5000);
-        assert_eq!((buffer.memory(), buffer.is_empty()), (0, true));
-        assert_eq!(buffer.read(0, 1).concat(), b"");
+        for (bytes, memory) in [(5000, 8192), (18, 8192), (18, 64), (100, 128)] {
+            buffer.push(&vec![1; bytes]);
+            assert_eq!(buffer.memory(), memory);
+            buffer.forget(bytes);
+            assert_eq!((buffer.memory(), buffer.is_empty()), (0, true));
+            assert_eq!(buffer.read(0, 1).concat(), b"");
+        }
     }
 }
