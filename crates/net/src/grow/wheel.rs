@@ -9,6 +9,8 @@ use crate::time::Instant;
 
 /// Slots. Whoever is due later than their end waits in the farthest and is moved on from there.
 const SLOTS: usize = 1024;
+/// Words of their map.
+const WORDS: usize = SLOTS / 64;
 /// Nobody.
 pub(crate) const NIL: u32 = u32::MAX;
 
@@ -32,7 +34,9 @@ pub(crate) struct Wheel {
     slot_ms: u64,
     first: Box<[u32; SLOTS]>,
     /// A bit for each slot with somebody in it.
-    busy: [u64; SLOTS / 64],
+    busy: [u64; WORDS],
+    /// A bit for each word of those that is not 0.
+    words: u16,
     /// Number since the start of the slot that is looked at next; those before are empty.
     hand: u64,
 }
@@ -51,7 +55,7 @@ pub(crate) const fn ms(at: Instant) -> u64 {
 
 impl Wheel {
     pub(crate) fn new(slot_ms: u64) -> Self {
-        Self { slot_ms, first: Box::new([NIL; SLOTS]), busy: [0; SLOTS / 64], hand: 0 }
+        Self { slot_ms, first: Box::new([NIL; SLOTS]), busy: [0; WORDS], words: 0, hand: 0 }
     }
 
     /// Wakes `at` when `due_ms` has come, or up to a slot later; or sooner, if that is far.
@@ -66,6 +70,7 @@ impl Wheel {
         }
         self.first[slot] = at;
         self.busy[slot / 64] |= 1 << (slot % 64);
+        self.words |= 1 << (slot / 64);
     }
 
     /// Wakes `at` when `due_ms` has come, unless it is woken before that anyway.
@@ -92,6 +97,7 @@ impl Wheel {
         self.first[slot] = next;
         if next == NIL {
             self.busy[slot / 64] &= !(1 << (slot % 64));
+            self.words &= !(u16::from(self.busy[slot / 64] == 0) << (slot / 64));
         }
     }
 
@@ -134,21 +140,25 @@ impl Wheel {
     }
 
     /// The number of the first slot with somebody in it, from the hand on.
+    #[inline]
     fn next_busy(&self) -> Option<u64> {
+        if self.words == 0 {
+            return None;
+        }
         let hand = slot(self.hand);
-        let words = self.busy.len();
-        let (first, bit) = (hand / 64, hand % 64);
-        (0..=words).find_map(|n| {
-            let mask = match n {
-                0 => u64::MAX << bit,
-                n if n == words => !(u64::MAX << bit),
-                _ => u64::MAX,
-            };
-            let word = (first + n) % words;
-            let busy = self.busy[word] & mask;
-            let slot = word * 64 + busy.trailing_zeros() as usize;
-            (busy != 0).then(|| self.hand + ((slot + SLOTS - hand) % SLOTS) as u64)
-        })
+        let (word, bit) = (hand / 64, hand % 64);
+        let here = self.busy[word] & (u64::MAX << bit);
+        let slot =
+            if here == 0 { self.first_behind(word) } else { word * 64 + here.trailing_zeros() as usize };
+        Some(self.hand + ((slot + SLOTS - hand) % SLOTS) as u64)
+    }
+
+    /// The first slot with somebody in it in the words behind this one, round to this one itself.
+    fn first_behind(&self, word: usize) -> usize {
+        let next = (word + 1) % WORDS;
+        let ahead = self.words.rotate_right(u32::try_from(next).unwrap_or(0));
+        let word = (next + ahead.trailing_zeros() as usize) % WORDS;
+        word * 64 + self.busy[word].trailing_zeros() as usize
     }
 }
 
