@@ -104,7 +104,13 @@ impl Addrs {
     #[inline]
     #[must_use]
     pub fn usable(&self, ifindex: IfIndex, addr: IpAddr) -> bool {
-        self.unusable == 0 || self.table.get(&Key { ifindex, addr }).is_some_and(|own| own.is_usable)
+        self.are_usable() || self.table.get(&Key { ifindex, addr }).is_some_and(|own| own.is_usable)
+    }
+
+    /// Whether all of our addresses may be used now.
+    #[inline]
+    pub(crate) const fn are_usable(&self) -> bool {
+        self.unusable == 0
     }
 
     /// What is known of an address; `None` if it is not ours, or its interface is down.

@@ -15,12 +15,15 @@ use crate::fib::{HopId, Hops, To, flow_hash};
 use crate::neigh::{self, LinkAddrs};
 use crate::tables::IfIndex;
 
-/// Next hops that a CPU keeps records of, 512 KiB of them. Packets for those beyond go step by step.
+/// Next hops that a CPU keeps records of, 512 KiB of them, and as many for what is sent from here. Packets for those beyond go
+/// step by step.
 pub const ADJS_MAX: usize = 1 << 14;
 
 /// One CPU's adjacencies, by [`HopId`].
 pub struct Adjs {
     table: Vec<Adj>,
+    /// The same for packets that are made here, whether others are forwarded or not.
+    own: Vec<Adj>,
     generation: u64,
 }
 
@@ -55,7 +58,7 @@ pub enum Kind {
 
 impl Default for Adjs {
     fn default() -> Self {
-        Self { table: Vec::new(), generation: 1 }
+        Self { table: Vec::new(), own: Vec::new(), generation: 1 }
     }
 }
 
@@ -84,6 +87,12 @@ impl Adjs {
         self.table.get(hop.index()).filter(|adj| adj.generation == self.generation)
     }
 
+    /// What a hop that is not a group amounts to for a packet that is made here.
+    #[inline]
+    pub(crate) fn own(&self, hop: HopId) -> Option<&Adj> {
+        self.own.get(hop.index()).filter(|adj| adj.generation == self.generation)
+    }
+
     /// To be called when anything has changed that a record may have been made of.
     pub fn make_all_stale(&mut self) {
         self.generation += 1;
@@ -95,15 +104,15 @@ impl Adjs {
     pub const fn generation(&self) -> u64 {
         self.generation
     }
+}
 
-    fn set(&mut self, hop: HopId, adj: Adj) {
-        let at = hop.index();
-        if at >= self.table.len() && at < ADJS_MAX {
-            self.table.resize(at + 1, Adj::NONE);
-        }
-        if let Some(place) = self.table.get_mut(at) {
-            *place = adj;
-        }
+fn set(table: &mut Vec<Adj>, hop: HopId, adj: Adj) {
+    let at = hop.index();
+    if at >= table.len() && at < ADJS_MAX {
+        table.resize(at + 1, Adj::NONE);
+    }
+    if let Some(place) = table.get_mut(at) {
+        *place = adj;
     }
 }
 
@@ -122,10 +131,20 @@ impl Default for Adj {
 /// group it was `member`; else that is the hop itself.
 #[cold]
 pub(crate) fn learn(cpu: &mut Cpu, hop: HopId, member: HopId) {
-    let Some(adj) = derive(cpu, member) else { return };
-    cpu.adjs.set(member, adj);
+    let Some(adj) = derive(cpu, member).filter(|_| cpu.tables.forwarding) else { return };
+    set(&mut cpu.adjs.table, member, adj);
     if hop != member {
-        cpu.adjs.set(hop, Adj { kind: Kind::Group, ..adj });
+        set(&mut cpu.adjs.table, hop, Adj { kind: Kind::Group, ..adj });
+    }
+}
+
+/// The same for packets that are made here. There is none where routers have said something of the link that packets bear.
+#[cold]
+pub(crate) fn learn_own(cpu: &mut Cpu, hop: HopId) {
+    let is_plain =
+        |adj: &Adj| cpu.tables.ifnet(adj.outif).is_some_and(|ifnet| ifnet.learned.hop_limit.is_none());
+    if let Some(adj) = derive(cpu, hop).filter(is_plain) {
+        set(&mut cpu.adjs.own, hop, adj);
     }
 }
 
@@ -137,7 +156,7 @@ fn derive(cpu: &Cpu, hop: HopId) -> Option<Adj> {
         To::OnLink { ifindex } => (ifindex, None),
         _ => return None,
     };
-    let ifnet = tables.ifnet(ifindex).filter(|ifnet| ifnet.up && tables.forwarding)?;
+    let ifnet = tables.ifnet(ifindex).filter(|ifnet| ifnet.up)?;
     let (kind, addrs) = match via {
         Some(addr) => (Kind::Gateway, cpu.neigh.settled(&neigh::Key { ifindex, addr })?),
         None => (Kind::OnLink, Adj::NONE.addrs),

@@ -7,17 +7,19 @@ use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 use wire::addr::multicast_scope;
 
+use crate::adj::Kind;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::fib::{Metrics, To, flow_hash};
+use crate::firewall::Hooks;
 use crate::forward::{Family, fits};
 use crate::ip4::Ip4;
 use crate::ip6::Ip6;
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
-use crate::{firewall, group, neigh, offload, rss, upper};
+use crate::{adj, ether, firewall, group, ifq, neigh, offload, rss, upper};
 
 /// What differs between IPv4 and IPv6 on the way out.
 pub trait Source: Family {
@@ -63,6 +65,7 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.flags.set(Flags::LOCAL);
     cpu.count(F::SENT);
     F::finish(cpu, &mut pkt);
+    let Err(mut pkt) = straight::<F>(cpu, pkt) else { return };
     if is_withheld(cpu, F::src(&pkt)) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
@@ -72,6 +75,36 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     leave::<F>(cpu, pkt);
 }
 
+/// What has more to be asked about than where it goes.
+const SPECIAL: Flags = Flags::LOOP.with(Flags::GENERATED).with(Flags::ASKED);
+
+/// The usual case in one go: nobody has to be asked, and what the next hop amounts to is known. Else the packet is given back.
+#[inline]
+fn straight<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
+    let is_usual = cpu.hooks == Hooks::default() && cpu.addrs.are_usable() && cpu.dests.is_empty();
+    if !is_usual || pkt.outif != 0 || pkt.flags.any(SPECIAL) {
+        return Err(pkt);
+    }
+    let dst = F::dst(&pkt);
+    let Some(adj) = cpu.adjs.own(cpu.tables.fib.lookup(dst)) else { return Err(pkt) };
+    let (is_gateway, outif, addrs) = (adj.kind == Kind::Gateway, adj.outif, adj.addrs);
+    if !fits(&pkt, adj.mtu) {
+        return Err(pkt);
+    }
+    pkt.outif = outif;
+    let next = if is_gateway {
+        ether::encapsulate(&mut pkt, &addrs, F::ETHERTYPE)
+    } else {
+        neigh::link(cpu, &mut pkt, dst)
+    };
+    match next {
+        Next::Output => ifq::output(cpu, pkt),
+        Next::Resolve => neigh::hold_for(cpu, pkt, dst),
+        next => dispatch(cpu, pkt, next),
+    }
+    Ok(())
+}
+
 /// Sends a packet that was made here where its route leads, when rules have let it pass.
 pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if pkt.flags.has(Flags::LOOP) && !to_listeners::<F>(cpu, &mut pkt) {
@@ -79,7 +112,10 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     }
     match path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
-        Ok(Way::Link { ifindex, next_hop, metrics }) => to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),
+        Ok(Way::Link { ifindex, next_hop, metrics }) => {
+            adj::learn_own(cpu, cpu.tables.fib.lookup(F::dst(&pkt)));
+            to_link::<F>(cpu, pkt, ifindex, next_hop, metrics);
+        }
         Err(reason) => cpu.bury(pkt, reason),
     }
 }
@@ -106,7 +142,7 @@ fn to_listeners<F: Source>(cpu: &mut Cpu, pkt: &mut Pkt) -> bool {
 //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
 pub(crate) fn is_withheld(cpu: &Cpu, addr: IpAddr) -> bool {
     let usable = |ifnet: &Ifnet| cpu.addrs.usable(ifnet.index, addr);
-    cpu.tables.is_ours(addr) && !cpu.tables.ifnets().any(usable)
+    !cpu.addrs.are_usable() && cpu.tables.is_ours(addr) && !cpu.tables.ifnets().any(usable)
 }
 
 /// The packet belongs to the CPU that its flow belongs to, like one from a wire.

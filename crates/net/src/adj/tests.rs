@@ -133,6 +133,55 @@ fn a_record_does_not_outlive_what_it_was_made_of() {
     }
 }
 
+/// Sends a packet of ours to `dst`, and answers to which link address it went.
+fn send(bench: &mut Bench, family: Family, dst: IpAddr) -> Option<Mac> {
+    let packet = build::udp(family.addr(2, 1), dst, (1, 2), b"way");
+    let pkt = crate::kit::load(&mut bench.cpu().pool, &packet.into()).unwrap();
+    crate::emit::output(bench.cpu(), pkt);
+    bench.run();
+    let frames = bench.sent(2);
+    frames.iter().find(|frame| frame.ends_with(b"way")).map(|frame| Mac(*frame.first_chunk().unwrap()))
+}
+
+#[test]
+fn what_is_sent_from_here_goes_by_a_record_that_does_not_outlive_what_it_was_made_of() {
+    for family in FAMILIES {
+        for (what, change, forwarded) in changes(family) {
+            let mut bench = bench(family, over(family, 254));
+            let key = Key { ifindex: 2, addr: family.addr(2, 254) };
+            assert!(neigh::set_static(bench.cpu(), key, GATEWAY));
+            let hop = bench.cpu().tables.fib.lookup(far(family));
+            for _ in 0..2 {
+                assert_eq!(send(&mut bench, family, far(family)), Some(GATEWAY));
+            }
+            assert!(bench.cpu().adjs.own(hop).is_some());
+            change(&mut bench.netisrs[0]);
+            // What is sent from here is sent whether others are forwarded or not.
+            let expected = if what == "forwarding" { Some(GATEWAY) } else { forwarded.ok() };
+            for _ in 0..2 {
+                let went = send(&mut bench, family, far(family));
+                assert_eq!(went, expected, "{family:?}: after {what} changed");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_from_here_obeys_what_is_learned_of_its_destination_though_there_is_a_record() {
+    for family in FAMILIES {
+        let mut bench = bench(family, over(family, 254));
+        for host in [253, 254] {
+            let key = Key { ifindex: 2, addr: family.addr(2, host) };
+            assert!(neigh::set_static(bench.cpu(), key, if host == 254 { GATEWAY } else { OTHER }));
+        }
+        assert_eq!(send(&mut bench, family, far(family)), Some(GATEWAY));
+        assert_eq!(send(&mut bench, family, far(family)), Some(GATEWAY));
+        let better = Key { ifindex: 2, addr: family.addr(2, 253) };
+        crate::dest::redirect(bench.cpu(), far(family), better);
+        assert_eq!(send(&mut bench, family, far(family)), Some(OTHER), "{family:?}");
+    }
+}
+
 #[test]
 fn the_owner_hears_of_the_use_of_a_stale_neighbour_that_a_record_is_of() {
     for family in FAMILIES {
