@@ -46,6 +46,46 @@ impl core::hash::BuildHasher for Secret {
     }
 }
 
+/// Hashes a number, under a key: for tables whose keys are not chosen by strangers, though strangers may ask for any.
+pub(crate) struct Folding(u64);
+
+/// A number under way.
+pub(crate) struct Folded(u64);
+
+impl Folding {
+    pub(crate) const fn new(key: u64) -> Self {
+        Self(key)
+    }
+}
+
+impl core::hash::BuildHasher for Folding {
+    type Hasher = Folded;
+
+    fn build_hasher(&self) -> Folded {
+        Folded(self.0)
+    }
+}
+
+impl Hasher for Folded {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        /// Of the golden ratio: odd, and as many bits set as not.
+        const MIXES: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.0 = fold(self.0 ^ number, MIXES);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The high half of a product onto its low half: each bit of both factors reaches each bit. Of words under keys that
 /// nobody knows this is a hash for tables, in a few instructions.
 #[inline]

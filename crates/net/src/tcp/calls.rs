@@ -178,7 +178,7 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ends = ends(cpu, connect)?;
     let now = cpu.now;
     let settings = along(cpu, &ends, connect.settings);
-    let (iss, clock) = (cookie::iss(&cpu.secret, &ends, now), cookie::clock(&cpu.secret, &ends));
+    let (iss, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let ports = (ends.local_port, ends.remote_port);
     let mut tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
     let pcbs = pcbs(cpu);

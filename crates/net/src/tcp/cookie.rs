@@ -19,16 +19,12 @@ const SHIFTS: [Option<u8>; 8] = [None, Some(0), Some(1), Some(2), Some(4), Some(
 /// Bits of a cookie that tell what is remembered; the others are the proof.
 const FACTS: u32 = 0xff;
 
-/// The number that a connection between `ends` begins with.
+/// The number that a connection between `ends` begins with, and what its timestamps begin with (RFC 7323 §5.4).
 //= https://www.rfc-editor.org/rfc/rfc6528#section-3
 //# ISN = M + F(localip, localport, remoteip, remoteport, secretkey)
-pub(super) fn iss(secret: &Secret, ends: &Ends, now: Instant) -> u32 {
-    low(hash(secret, ends, 0)).wrapping_add(low(now.ns() / 4000))
-}
-
-/// What the timestamps of a connection between `ends` begin with (RFC 7323 §5.4).
-pub(super) fn clock(secret: &Secret, ends: &Ends) -> u32 {
-    low(hash(secret, ends, 1))
+pub(super) fn beginnings(secret: &Secret, ends: &Ends, now: Instant) -> (u32, u32) {
+    let hash = hash(secret, ends, 0);
+    (low(hash).wrapping_add(low(now.ns() / 4000)), low(hash >> 32))
 }
 
 /// The number that answers `syn` and says what it said.
@@ -157,8 +153,9 @@ mod tests {
         let (secret, now) = (Secret::new(7), Instant::from_ns(100_000_000_000));
         let [a, b] = [ends(5000)[0], ends(5001)[0]];
         let later = now + Duration::from_secs(1);
-        assert_eq!(iss(&secret, &a, later).wrapping_sub(iss(&secret, &a, now)), 250_000);
-        assert_ne!(iss(&secret, &a, now), iss(&secret, &b, now));
-        assert_ne!(clock(&secret, &a), clock(&secret, &b));
+        let [(iss, clock), (iss_later, clock_later)] = [now, later].map(|at| beginnings(&secret, &a, at));
+        assert_eq!((iss_later.wrapping_sub(iss), clock_later), (250_000, clock));
+        let (other_iss, other_clock) = beginnings(&secret, &b, now);
+        assert!(other_iss != iss && other_clock != clock && iss != clock);
     }
 }

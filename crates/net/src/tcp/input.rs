@@ -147,9 +147,8 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         pcbs.remove_half(at);
         return Answer::Reset;
     };
-    let (settings, is_full) = (listener.listen.settings, listener.is_full());
-    let settings = super::calls::along(cpu, &half.ends, settings);
-    let mut tcb = half.revive(settings);
+    let (id, is_full, settings) = (listener.id, listener.is_full(), listener.listen.settings);
+    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, settings));
     let mut answer = Answer::Nothing;
     segments(pkt, header, |segment| match tcb.arrive(segment, now) {
         Answer::Nothing => {}
@@ -166,7 +165,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         _ if is_full => cpu.count(Count::TcpQueueFull),
         _ => {
             remove_half(cpu, at);
-            return stand(cpu, &half, tcb);
+            return stand(cpu, &half, tcb, id);
         }
     }
     answer
@@ -183,23 +182,18 @@ fn send_now(cpu: &mut Cpu, half: &Half, tcb: &mut Tcb) {
     tcb.output(now, &mut |out| emit::send(cpu, &half.ends, half.look, out));
 }
 
-/// A connection that has come about waits to be accepted. If nobody takes it, or there is no room for it, the other end is
-/// told: it believes that the connection stands.
+/// A connection that has come about waits to be accepted. If there is no room for it, the other end is told: it believes that
+/// the connection stands.
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.5.2
 //# If the connection does not exist (CLOSED), then a reset is
 //# sent in response to any incoming segment except another reset.
-fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb) -> Answer {
+fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb, listener: ListenerId) -> Answer {
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Reset };
-    let Some(owner) = pcbs.listeners.find(&half.ends).map(|listener| Owner::Listener(listener.id)) else {
-        return Answer::Reset;
-    };
-    let Some(id) = pcbs.add(half.ends, half.look, tcb, owner) else {
+    let Some(id) = pcbs.add(half.ends, half.look, tcb, Owner::Listener(listener)) else {
         cpu.count(Count::TcpTooMany);
         return Answer::Reset;
     };
-    if let Owner::Listener(listener) = owner {
-        pcbs.wait_at(listener, id);
-    }
+    pcbs.wait_at(listener, id);
     cpu.count(Count::TcpAccepts);
     Answer::Nothing
 }
@@ -232,14 +226,15 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
 /// A segment of no connection: one may begin with it.
 fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.find(&ends));
-    let Some(settings) = listener.map(|listener| listener.listen.settings) else { return Answer::Reset };
+    let Some(listener) = listener else { return Answer::Reset };
+    let (id, drop_synfin) = (listener.id, listener.listen.settings.drop_synfin);
     let (syn, ack, rst) = (header.flags.syn(), header.flags.ack(), header.flags.rst());
     match (syn, ack, rst) {
         //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.2
         //# An incoming RST should be ignored.
         (_, _, true) => Answer::Nothing,
-        (true, false, _) if header.flags.fin() && settings.drop_synfin => Answer::Nothing,
-        (true, false, _) => to_open(cpu, ends, pkt, header),
+        (true, false, _) if header.flags.fin() && drop_synfin => Answer::Nothing,
+        (true, false, _) => to_open(cpu, ends, id, pkt, header),
         (false, true, _) => to_cookie(cpu, ends, pkt, header),
         (true, true, _) => Answer::Reset,
         // What neither begins nor acknowledges anything is not worth an answer.
@@ -247,29 +242,28 @@ fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer 
     }
 }
 
-/// A SYN for somebody who waits for it.
-fn to_open(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+/// A SYN for a listener.
+fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header) -> Answer {
     if !reset::is_between_two_hosts(cpu, pkt) {
         return Answer::Nothing;
     }
     let now = cpu.now;
-    let clock = cookie::clock(&cpu.secret, &ends);
+    let (mut iss, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
-    let Some(listener) = pcbs.listeners.find(&ends) else { return Answer::Nothing };
-    let listen = listener.listen;
     let is_full = pcbs.is_full_of_halves();
-    let iss = if is_full {
+    if is_full {
         pcbs.cookies_until = now + 2 * cookie::EPOCH;
-        cpu.count(Count::TcpCookiesSent);
-        cookie::bake(&cpu.secret, &ends, header, now)
-    } else {
-        cookie::iss(&cpu.secret, &ends, now)
-    };
-    let mut half = Half::new(ends, listen.look, header, iss, clock, now);
-    if !is_full && open_fast(cpu, &mut half, pkt, header) {
+        iss = cookie::bake(&cpu.secret, &ends, header, now);
+    }
+    let Some(listener) = pcbs.listeners.get(id) else { return Answer::Nothing };
+    let (look, settings) = (listener.listen.look, listener.listen.settings);
+    cpu.counters.add(Count::TcpCookiesSent, is_full.into());
+    let mut half = Half::new(ends, look, header, iss, clock, now);
+    let asks = header.options.fast_open.is_some() && settings.fast_open_max > 0;
+    if asks && !is_full && open_fast(cpu, &mut half, id, pkt, header) {
         return Answer::Nothing;
     }
-    let mut tcb = half.begin(super::calls::along(cpu, &ends, listen.settings));
+    let mut tcb = half.begin(super::calls::along(cpu, &ends, settings));
     send_now(cpu, &half, &mut tcb);
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
         pcbs.add_half(half, tcb.deadline(), now);
@@ -280,11 +274,11 @@ fn to_open(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
 /// A SYN that asks for a cookie to open fast with, or has one. If it is good and there is room, the connection waits to be
 /// accepted with what came; else the other end is given one, and all goes its usual way.
 //= https://www.rfc-editor.org/rfc/rfc7413#section-4.2.2
-fn open_fast(cpu: &mut Cpu, half: &mut Half, pkt: &Pkt, header: &Header) -> bool {
+fn open_fast(cpu: &mut Cpu, half: &mut Half, id: ListenerId, pkt: &Pkt, header: &Header) -> bool {
     let Some(pcbs) = &mut cpu.tcp else { return false };
-    let Some(listener) = pcbs.listeners.find(&half.ends) else { return false };
-    let (id, settings, may_open) = (listener.id, listener.listen.settings, listener.may_open());
-    let wanted = header.options.fast_open.filter(|_| settings.fast_open_max > 0 && !settings.signs);
+    let Some(listener) = pcbs.listeners.get(id) else { return false };
+    let (settings, may_open) = (listener.listen.settings, listener.may_open());
+    let wanted = header.options.fast_open.filter(|_| !settings.signs);
     let Some(shown) = wanted else { return false };
     let is_good = pcbs.opener.is_good(&half.ends, shown);
     let given = pcbs.opener.cookie(&half.ends);
@@ -315,19 +309,19 @@ fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Answer::Reset };
     let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Answer::Reset };
     let Some(listener) = pcbs.listeners.find(&ends) else { return Answer::Reset };
-    let (listen, is_full) = (listener.listen, listener.is_full());
+    let (id, listen, is_full) = (listener.id, listener.listen, listener.is_full());
     if is_full {
         cpu.count(Count::TcpQueueFull);
         return Answer::Nothing;
     }
-    let clock = cookie::clock(&cpu.secret, &ends);
+    let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let half = Half::new(ends, listen.look, &syn, header.ack.wrapping_sub(1), clock, now);
     let mut tcb = half.revive(super::calls::along(cpu, &ends, listen.settings));
     segments(pkt, header, |segment| {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    stand(cpu, &half, tcb)
+    stand(cpu, &half, tcb, id)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.

@@ -10,7 +10,7 @@ use super::pcbs::{Id, Pcbs};
 use super::settings::Settings;
 use crate::pcb::{Bound, Ends, choose};
 use crate::program::Watch;
-use crate::secret::Secret;
+use crate::secret::Folding;
 use crate::sock::Error;
 use crate::tables::IfIndex;
 
@@ -96,7 +96,7 @@ pub(super) struct Listener {
 /// A CPU's listeners.
 pub(crate) struct Listeners {
     /// In the order in which they came.
-    ports: HashMap<u16, Vec<Listener>, Secret>,
+    ports: HashMap<u16, Vec<Listener>, Folding>,
     count: usize,
     next: u32,
 }
@@ -137,8 +137,8 @@ impl Listener {
 }
 
 impl Listeners {
-    pub(super) fn new(secret: Secret) -> Self {
-        Self { ports: HashMap::with_hasher(secret), count: 0, next: 0 }
+    pub(super) fn new(key: u64) -> Self {
+        Self { ports: HashMap::with_hasher(Folding::new(key)), count: 0, next: 0 }
     }
 
     /// Adds one that has its place and takes no connections yet.
@@ -227,9 +227,11 @@ impl Listeners {
     /// Who a connection between `ends` is for. Of a group, the flow's hash chooses one.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Listener> {
         let listeners = self.ports.get_mut(&ends.local_port)?;
-        let open = listeners.iter().filter(|listener| listener.is_open);
-        let chosen = choose(open.map(|listener| listener.listen.bound()), ends)?;
-        listeners.iter_mut().filter(|listener| listener.is_open).nth(chosen)
+        let at = match &**listeners {
+            [only] => (only.is_open && only.listen.bound().rank(ends).is_some()).then_some(0),
+            several => chosen(several, ends),
+        };
+        listeners.get_mut(at?)
     }
 
     /// How answers look of whoever has the place that a segment between `ends` is for, open or not.
@@ -243,6 +245,13 @@ impl Listeners {
     pub(super) fn is_port_taken(&self, port: u16) -> bool {
         self.ports.contains_key(&port)
     }
+}
+
+/// The place of the one that takes connections and that a connection between `ends` is for.
+fn chosen(listeners: &[Listener], ends: &Ends) -> Option<usize> {
+    let open = || listeners.iter().enumerate().filter(|(_, listener)| listener.is_open);
+    let chosen = choose(open().map(|(_, listener)| listener.listen.bound()), ends)?;
+    open().nth(chosen).map(|(at, _)| at)
 }
 
 impl Pcbs {

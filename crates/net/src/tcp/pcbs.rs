@@ -177,7 +177,7 @@ impl Pcbs {
             conn_alarms: Alarms::new(),
             half_alarms: Alarms::new(),
             wait_alarms: Alarms::new(),
-            listeners: Listeners::new(Secret::new(secret.draw().into())),
+            listeners: Listeners::new(secret.draw()),
             paths: Paths::default(),
             keys: Keys::new(Secret::new(secret.draw().into())),
             opener: Opener::default(),
