@@ -155,6 +155,9 @@ impl Receive {
     //# unless that segment advanced the Acknowledgment Number field in
     //# the header.
     pub fn sack(&mut self, max: usize) -> SackBlocks {
+        if self.gaps_to_say() == 0 {
+            return SackBlocks::NONE;
+        }
         let mut said = SackBlocks::NONE;
         let duplicate = self.duplicate.take();
         let mut latest = [SackBlock { left: 0, right: 0 }; BLOCKS_MAX];

@@ -211,6 +211,8 @@ pub struct Options {
     pub fast_open: Option<Cookie>,
 }
 
+/// Bytes of timestamps.
+const STAMPS_LEN: u8 = 10;
 /// Bytes of a signature option.
 const SIGNED_LEN: usize = 2 + SIGNATURE_LEN;
 
@@ -231,6 +233,11 @@ impl Options {
     /// # Errors
     /// The first [`OptionError`].
     pub fn parse(bytes: &[u8]) -> Result<Self, OptionError> {
+        if let &[NOP, NOP, TIMESTAMPS, STAMPS_LEN, a, b, c, d, e, f, g, h] = bytes {
+            // What nearly all segments have, as RFC 7323, appendix A, lays it out.
+            let timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
+            return Ok(Self { timestamps, ..Self::NONE });
+        }
         let mut options = Self::NONE;
         for option in OptionIter::new(bytes) {
             match option? {
@@ -250,6 +257,9 @@ impl Options {
     /// Bytes they take, padding included: a multiple of four, at most 40.
     #[must_use]
     pub const fn len(&self) -> usize {
+        if self.is_usual() {
+            return if self.timestamps.is_some() { 2 + STAMPS_LEN as usize } else { 0 };
+        }
         let end = self.cookie_start() + if self.fits_cookie() { 2 + self.cookie_len() } else { 0 };
         end.next_multiple_of(4)
     }
@@ -258,6 +268,16 @@ impl Options {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether there is nothing but timestamps, or not even those.
+    const fn is_usual(&self) -> bool {
+        self.mss.is_none()
+            && self.window_scale.is_none()
+            && !self.sack_permitted
+            && self.signature.is_none()
+            && self.sack.len == 0
+            && self.fast_open.is_none()
     }
 
     /// Where timestamps stand, if there are any: behind what only a SYN has.
@@ -271,7 +291,7 @@ impl Options {
     /// Where the signature stands, if there is one.
     const fn signature_start(&self) -> usize {
         let start = self.stamps_start();
-        if self.timestamps.is_some() { aligned(start) + 10 } else { start }
+        if self.timestamps.is_some() { aligned(start) + STAMPS_LEN as usize } else { start }
     }
 
     /// Where selective acknowledgment stands, if there is any.
@@ -311,6 +331,11 @@ impl Options {
     }
 
     pub(super) fn write(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+        if self.is_usual() {
+            let Some((value, echo)) = self.timestamps else { return Ok(()) };
+            let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
+            return out.put(&[NOP, NOP, TIMESTAMPS, STAMPS_LEN, a, b, c, d, e, f, g, h]);
+        }
         if let Some(mss) = self.mss {
             let [a, b] = mss.to_be_bytes();
             out.put(&[MSS, 4, a, b])?;
@@ -323,7 +348,7 @@ impl Options {
         }
         if let Some((value, echo)) = self.timestamps {
             align(self.stamps_start(), out)?;
-            out.put(&[TIMESTAMPS, 10])?;
+            out.put(&[TIMESTAMPS, STAMPS_LEN])?;
             out.put(&value.to_be_bytes())?;
             out.put(&echo.to_be_bytes())?;
         }
