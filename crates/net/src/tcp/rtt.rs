@@ -37,27 +37,45 @@ impl Default for Bounds {
 /// The estimate of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
-    bounds: Bounds,
+    bounds: Waits,
     measured: Option<Measured>,
     /// The wait, not backed off.
-    rto: Duration,
+    rto: Ns,
     /// How often in a row the wait was in vain.
     backoffs: u8,
 }
 
+/// Nanoseconds: a [`Duration`] that is cheap to reckon with.
+type Ns = u64;
+
+/// [`Bounds`] in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    slop: Ns,
+    min: Ns,
+    max: Ns,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    smoothed: Duration,
-    variation: Duration,
-    least: Duration,
-    latest: Duration,
+    smoothed: Ns,
+    variation: Ns,
+    least: Ns,
+    latest: Ns,
+}
+
+/// As far as it fits: 584 years.
+fn ns(duration: Duration) -> Ns {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
 impl Rtt {
     /// Nothing measured yet; the first wait is `initial`.
     #[must_use]
-    pub const fn new(bounds: Bounds, initial: Duration) -> Self {
-        Self { bounds, measured: None, rto: initial, backoffs: 0 }
+    pub fn new(bounds: Bounds, initial: Duration) -> Self {
+        let Bounds { slop, min, max } = bounds;
+        let bounds = Waits { slop: ns(slop), min: ns(min), max: ns(max) };
+        Self { bounds, measured: None, rto: ns(initial), backoffs: 0 }
     }
 
     /// A round trip took `sample`. It must be of a segment that was sent once (Karn), or told apart by its timestamp.
@@ -67,6 +85,8 @@ impl Rtt {
     //# RTTVAR <- (1 - beta) * RTTVAR + beta * |SRTT - R'|
     //# SRTT <- (1 - alpha) * SRTT + alpha * R'
     pub fn measure(&mut self, sample: Duration) {
+        // No sample is so long that eight of them are too many: it is a difference of two times of this machine.
+        let sample = ns(sample).min(Ns::MAX / 16);
         let measured = match self.measured {
             None => Measured { smoothed: sample, variation: sample / 2, least: sample, latest: sample },
             Some(Measured { smoothed, variation, least, .. }) => Measured {
@@ -84,12 +104,12 @@ impl Rtt {
     /// How long to wait for an acknowledgment.
     #[must_use]
     pub fn rto(&self) -> Duration {
-        let Bounds { slop, min, max } = self.bounds;
+        let Waits { slop, min, max } = self.bounds;
         let is_first = self.measured.is_none() && self.backoffs == 0;
         // Doubled from the least: a short path is given up as late as others (RFC 9293 §3.8.3: after 100 s at least).
         let rto = self.rto.max(min).saturating_mul(1 << self.backoffs.min(BACKOFFS_MAX));
         let rto = if is_first { rto } else { rto.saturating_add(slop) };
-        rto.clamp(min.min(max), max)
+        Duration::from_nanos(rto.clamp(min.min(max), max))
     }
 
     /// The wait was in vain: the next is twice as long (RFC 6298 §5.5).
@@ -111,7 +131,7 @@ impl Rtt {
     /// The connection stands, but its SYN had to be sent again, and nothing was measured (RFC 6298 §5.7).
     pub fn syn_was_lost(&mut self) {
         if self.measured.is_none() {
-            self.rto = self.rto.max(AFTER_LOST_SYN);
+            self.rto = self.rto.max(ns(AFTER_LOST_SYN));
         }
         self.backoffs = 0;
     }
@@ -119,30 +139,30 @@ impl Rtt {
     /// The smoothed round trip: `SRTT`.
     #[must_use]
     pub fn smoothed(&self) -> Option<Duration> {
-        self.measured.map(|measured| measured.smoothed)
+        self.measured.map(|measured| Duration::from_nanos(measured.smoothed))
     }
 
     /// The smoothed deviation from it: `RTTVAR`.
     #[must_use]
     pub fn variation(&self) -> Option<Duration> {
-        self.measured.map(|measured| measured.variation)
+        self.measured.map(|measured| Duration::from_nanos(measured.variation))
     }
 
     /// The shortest of all.
     #[must_use]
     pub fn least(&self) -> Option<Duration> {
-        self.measured.map(|measured| measured.least)
+        self.measured.map(|measured| Duration::from_nanos(measured.least))
     }
 
     /// The last.
     #[must_use]
     pub fn latest(&self) -> Option<Duration> {
-        self.measured.map(|measured| measured.latest)
+        self.measured.map(|measured| Duration::from_nanos(measured.latest))
     }
 }
 
 /// What a timer of ours is exact to: `G`.
-const GRANULARITY: Duration = Duration::from_millis(1);
+const GRANULARITY: Ns = 1_000_000;
 /// Doublings beyond which the wait grows no more, whatever its bound.
 const BACKOFFS_MAX: u8 = 16;
 

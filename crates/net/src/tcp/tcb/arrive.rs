@@ -282,7 +282,7 @@ impl Tcb {
             self.take_answer(segment, now);
             self.stand(was_again, now);
             self.widen(segment);
-            self.set_timers(true, now);
+            self.timers.changes(true);
             return Ok(());
         }
         //= https://www.rfc-editor.org/rfc/rfc5961#section-5.2
@@ -330,7 +330,7 @@ impl Tcb {
             self.fin_was_acknowledged(now);
         }
         if self.state != State::TimeWait {
-            self.set_timers(heard.acknowledged > 0, now);
+            self.timers.changes(heard.acknowledged > 0);
         }
     }
 

@@ -17,7 +17,7 @@ impl Tcb {
             }
             _ => {}
         }
-        self.set_timers(false, now);
+        self.set_timers(now);
     }
 
     /// Bytes that may wait to be read: what was asked for, and at the end of the handshake rounded up.

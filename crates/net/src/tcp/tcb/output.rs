@@ -46,7 +46,7 @@ impl Tcb {
         for _ in 0..core::mem::take(&mut self.duplicates) {
             self.send_ack(now, wire);
         }
-        self.set_timers(false, now);
+        self.set_timers(now);
     }
 
     /// After a silence nobody knows what the path carries now.

@@ -25,6 +25,8 @@ pub(super) struct Timers {
     pub(super) give_up: Option<Instant>,
     /// TIME-WAIT is over, or a half-closed connection that nobody waits for.
     pub(super) gone: Option<Instant>,
+    /// They are to be set anew, because of what has come since; with `true`, something was acknowledged.
+    changes: Option<bool>,
 }
 
 /// Between which the wait from one probe of a closed window to the next is kept.
@@ -36,20 +38,39 @@ impl Timers {
     pub(super) fn begin(&mut self, now: Instant, settings: &Settings) {
         self.establish = Some(now + settings.establish_within);
     }
+
+    /// What is under way has changed: all that comes in a turn moves the timers once, when it is over. `heard`, if something was
+    /// acknowledged.
+    pub(super) fn changes(&mut self, heard: bool) {
+        self.changes = self.changes.max(Some(heard));
+    }
 }
 
 impl Tcb {
     /// When [`Self::expire`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        let Timers { retransmit, persist, delayed_ack, reordering, probe, establish, keep, give_up, gone } =
-            self.timers;
+        let Timers {
+            retransmit,
+            persist,
+            delayed_ack,
+            reordering,
+            probe,
+            establish,
+            keep,
+            give_up,
+            gone,
+            ..
+        } = self.timers;
         let all = [retransmit, persist, delayed_ack, reordering, probe, establish, keep, give_up, gone];
         all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
     /// Does what is due at `now`; [`Self::output`] says what is to be sent.
     pub fn expire(&mut self, now: Instant) {
+        if self.timers.changes.is_some() {
+            self.set_timers(now);
+        }
         let due = |timer: &mut Option<Instant>| timer.take_if(|at| *at <= now).is_some();
         if due(&mut self.timers.gone) {
             return self.end(None);
@@ -95,8 +116,8 @@ impl Tcb {
     }
 
     /// Starts, restarts and stops the timers that follow from what is under way; to be called when that has changed.
-    /// `heard`, if something was acknowledged.
-    pub(super) fn set_timers(&mut self, heard: bool, now: Instant) {
+    pub(super) fn set_timers(&mut self, now: Instant) {
+        let heard = self.timers.changes.take().unwrap_or(false);
         let is_under_way = self.sent.unacknowledged() > 0;
         if !is_under_way {
             self.timers.retransmit = None;
