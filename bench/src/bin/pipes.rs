@@ -87,7 +87,7 @@ fn count(shape: &str, packets: u64) -> Option<u64> {
             }
         }
         now = now + span;
-        pipes.due(now, BUFFERS, &mut out);
+        pipes.due(now, BUFFERS, &mut secret, &mut out);
         out.drain(..).for_each(|(pkt, ())| pool.give(pkt));
     }
     pipes.drain().into_iter().for_each(|pkt| pool.give(pkt));

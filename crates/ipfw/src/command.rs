@@ -409,8 +409,21 @@ pub struct PipeConfig {
     pub exact: bool,
     /// `type`: how its queues take turns.
     pub scheduler: Option<Scheduler>,
+    /// `reorder`: packets that others overtake.
+    pub reorder: Option<Reorder>,
+    /// `duplicate`: chance that a packet comes twice, of 2³².
+    pub duplicate: Option<u32>,
     /// Its own queue.
     pub queue: QueueConfig,
+}
+
+/// What order packets of a pipe are brought into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reorder {
+    /// Chance that a packet is held back, of 2³².
+    pub share: u32,
+    /// Packets that overtake it, at the most.
+    pub by: u8,
 }
 
 /// The shape of a queue. `None` where nothing was said.

@@ -26,6 +26,8 @@ pub const REDIRECTS_MAX: usize = 256;
 pub const BANDWIDTH_MAX: u64 = 1_000_000_000_000;
 /// Milliseconds that a pipe may delay.
 pub const DELAY_MAX_MS: u32 = 60_000;
+/// Packets that may overtake one that a pipe holds back.
+pub const REORDER_MAX: u8 = 100;
 /// Bytes of a pipe's burst.
 pub const BURST_MAX: u64 = 1 << 40;
 /// Packets that may wait in a queue.

@@ -165,10 +165,12 @@ named! {
     NatHairpins = "nat_hairpins", "packets translated from inside to inside";
     NatBindings = "nat_bindings", "translations of a flow begun";
     NatHandoffs = "nat_handoffs", "packets that another CPU translates: those without ports, and errors";
+    PipeCopied = "pipe_copied", "packets that a pipe was given twice, as it was told to (duplicate)";
+    PipeMoved = "pipe_moved", "packets that a pipe held back for others to overtake, as it was told to (reorder)";
     Doorbells = "doorbells", "doorbells rung";
     TxPackets = "tx_packets", "packets given to devices";
     TxPushedBack = "tx_pushed_back", "times that a transmit ring did not take all, and a queue formed";
-    EcnMarked = "ecn_marked", "packets marked in an output queue, instead of dropped (ECN)";
+    EcnMarked = "ecn_marked", "packets marked in an output queue or a pipe, instead of dropped (ECN)";
 }
 
 /// What is counted for each interface.

@@ -4,8 +4,9 @@ mod unit;
 
 use super::refuse;
 use super::value::{instance, interface, number_of, share};
-use crate::command::{Aqm, Command, PipeConfig, QueueConfig, Scheduler};
+use crate::command::{Aqm, Command, PipeConfig, QueueConfig, Reorder, Scheduler};
 use crate::error::Fault;
+use crate::limit::REORDER_MAX;
 use crate::refused::Place;
 use crate::words::{Word, Words};
 
@@ -16,6 +17,8 @@ const PIPE: &[&str] = &[
     "burst",
     "exact",
     "type",
+    "reorder",
+    "duplicate",
     "queue",
     "weight",
     "plr",
@@ -31,6 +34,9 @@ const QUEUE: &[&str] = &[
     "pipe", "sched", "weight", "queue", "plr", "mask", "buckets", "noerror", "droptail", "red", "gred",
     "codel",
 ];
+
+/// Packets that overtake one that is held back, at the most, if nothing is said.
+const REORDER_USUAL: u8 = 3;
 
 /// What stands behind `pipe` and its like: a number and a word, in either order, or one of them.
 enum What<'a> {
@@ -131,11 +137,29 @@ fn pipe_config(words: &mut Words<'_>) -> Result<PipeConfig, Fault> {
             "burst" => config.burst = Some(unit::bytes(words.take("bytes, such as 64K")?)?),
             "exact" => config.exact = true,
             "type" => config.scheduler = Some(scheduler(words)?),
+            "reorder" => config.reorder = Some(reorder(words)?),
+            "duplicate" => config.duplicate = Some(chance(words, "the share of packets that come twice")?),
             _ if of_queue(words, word, &mut config.queue)? => {}
             _ => return Err(unknown(word, "pipe", PIPE)),
         }
     }
     Ok(config)
+}
+
+/// `SHARE`, or `SHARE/PACKETS`.
+fn reorder(words: &mut Words<'_>) -> Result<Reorder, Fault> {
+    const WHAT: &str = "the share of packets that are held back";
+    let word =
+        words.take("the share of packets that are held back, and how many overtake one, such as 0.01/5")?;
+    let (held, by) = word.split_once('/').map_or((word, None), |(held, by)| (held, Some(by)));
+    let by = by.map(|by| by.number("packets that overtake one", 1..=REORDER_MAX)).transpose()?;
+    Ok(Reorder { share: share(held, WHAT)?.unwrap_or(u32::MAX), by: by.unwrap_or(REORDER_USUAL) })
+}
+
+/// A share of 2³², of which the largest is all.
+fn chance(words: &mut Words<'_>, what: &str) -> Result<u32, Fault> {
+    let word = words.take(&format!("{what}, such as 0.01"))?;
+    Ok(share(word, what)?.unwrap_or(u32::MAX))
 }
 
 fn unknown(word: Word<'_>, of: &str, known: &[&'static str]) -> Fault {
@@ -152,10 +176,7 @@ fn of_queue(words: &mut Words<'_>, word: Word<'_>, queue: &mut QueueConfig) -> R
     match word.text {
         "weight" => queue.weight = Some(number_of(words, "a weight", 1..=100)?),
         "queue" => queue.limit = Some(unit::queue_limit(words.take("packets, or Kbytes")?)?),
-        "plr" => {
-            let chance = words.take("the share of packets that are lost, such as 0.01")?;
-            queue.loss = Some(share(chance, "the share of packets that are lost")?.unwrap_or(u32::MAX));
-        }
+        "plr" => queue.loss = Some(chance(words, "the share of packets that are lost")?),
         "mask" => queue.mask = unit::mask(words)?,
         "buckets" => queue.buckets = Some(number_of(words, "buckets", 4..=65536)?),
         "noerror" => queue.noerror = true,

@@ -5,7 +5,7 @@ use core::fmt::{self, Display, Formatter};
 use super::{Named, Ranges, Share};
 use crate::command::{
     Aqm, FlowMask, Nat64Config, NatConfig, NatRedirect, Nptv6Config, PipeConfig, QueueConfig, QueueLimit,
-    Scheduler,
+    Reorder, Scheduler,
 };
 use crate::names;
 
@@ -90,7 +90,15 @@ impl Display for PipeConfig {
         self.burst.map_or(Ok(()), |bytes| write!(f, " burst {bytes}"))?;
         f.write_str(if self.exact { " exact" } else { "" })?;
         self.scheduler.map_or(Ok(()), |scheduler| write!(f, " type {scheduler}"))?;
+        self.reorder.map_or(Ok(()), |reorder| write!(f, " reorder {reorder}"))?;
+        self.duplicate.map_or(Ok(()), |chance| write!(f, " duplicate {}", Share(chance)))?;
         write!(f, "{}", self.queue)
+    }
+}
+
+impl Display for Reorder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Share(self.share), self.by)
     }
 }
 

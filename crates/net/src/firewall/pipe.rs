@@ -4,7 +4,7 @@
 //!                 ┌ queue 1 ┐
 //!   rule: queue 1 ┤ queue 2 ├▶ turns ▶ clock ▶ delay line ▶ back to the rules, or on
 //!   rule: pipe 9  └ its own ┘  fifo    bit/s,   delay
-//!                 loss, limit, wf2q+   burst
+//!                 loss, limit, wf2q+   burst              order
 //!                 RED, CoDel   rr, fq_codel
 //! ```
 //!
@@ -12,6 +12,10 @@
 //! A pipe sends as a wire does: a packet leaves when its last bit is sent, and then the delay has passed. Time is
 //! counted in nanoseconds and nothing of it is lost, so over any time a pipe sends its bandwidth, to the bit, however
 //! often somebody looks: what was due earlier is sent as of then.
+//!
+//! **Damage.** A pipe can be as bad as a path: what is lost never enters it, a copy enters right behind its original
+//! ([`Pipes::copies`]) and is a packet like any other, and at the end of the delay line packets are held back, so that
+//! others overtake them ([`strays`]). All of it is drawn from the CPU's secret, so a run with the same one is the same.
 //!
 //! **Several CPUs.** Each CPU shapes its own packets, in queues of its own, and buys the pipe's time from an account
 //! that all share ([`account`]). In a span of time they send together no more than bandwidth × (span + 10 µs for each
@@ -33,6 +37,7 @@ mod queue;
 mod red;
 mod show;
 mod slab;
+mod strays;
 mod turns;
 
 use std::sync::Arc;
@@ -145,13 +150,30 @@ impl<T> Pipes<T> {
         Ok(())
     }
 
+    /// Whether chance wants a copy of a packet that goes to a pipe or queue, which its caller makes: it enters behind the
+    /// packet, by itself.
+    #[must_use]
+    pub fn copies(&self, to: To, secret: &mut Secret) -> bool {
+        let number = match to {
+            To::Pipe(number) => number,
+            To::Queue(number) => self.config.queue(number).map_or(0, |queue| queue.pipe),
+        };
+        self.config.pipe(number).is_some_and(|pipe| queue::happens(pipe.duplicate, secret))
+    }
+
     /// Appends packets that have left to `out`, the soonest first. A packet takes one or two steps, of which this
     /// takes `budget` at the most; it answers how many.
     ///
     /// Drops  [`DropReason::PipeCodel`]: see [`Self::dropped`].
-    pub fn due(&mut self, now: Instant, budget: usize, out: &mut Vec<(Pkt, T)>) -> usize {
+    pub fn due(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        secret: &mut Secret,
+        out: &mut Vec<(Pkt, T)>,
+    ) -> usize {
         let before = out.len();
-        let steps = self.own.run(now, budget, out);
+        let steps = self.own.run(now, budget, secret, out);
         self.is_late = self.own.next() <= now;
         if out.len() > before {
             self.left = now;
@@ -175,6 +197,11 @@ impl<T> Pipes<T> {
     /// Packets that were marked (ECN) since the last call.
     pub const fn marked(&mut self) -> u64 {
         core::mem::replace(&mut self.own.store.graves.marked, 0)
+    }
+
+    /// Packets that were held back since the last call, so that others overtake them.
+    pub const fn moved(&mut self) -> u64 {
+        core::mem::replace(&mut self.own.store.graves.moved, 0)
     }
 
     /// Buffers that wait here, counted by the bytes in them.

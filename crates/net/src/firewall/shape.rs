@@ -1,4 +1,4 @@
-//! Packets that rules send through pipes: in, to another CPU and back, and on.
+//! Packets that rules send through pipes: in, once or twice, to another CPU and back, and on.
 
 use core::net::IpAddr;
 
@@ -9,10 +9,12 @@ use super::pipe::{Refused, To};
 use super::ruleset::RuleId;
 use super::subject::Subject;
 use super::{hook, onward};
+use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::msg::Msg;
 use crate::netisr::dispatch;
+use crate::offload;
 
 /// Packets that leave pipes in one turn, counted in steps of [`Pipes::due`](super::pipe::Pipes::due).
 const STEPS_PER_TURN: usize = 512;
@@ -75,7 +77,26 @@ impl Message {
 pub(crate) fn shape(cpu: &mut Cpu, pkt: Pkt, shape: Shape, via: Option<IpAddr>) {
     let Shape { to, hook, rule } = shape;
     let ticket = Ticket { hook, rule, via, home: cpu.id };
+    let copy = copy(cpu, to, &pkt);
     enter(cpu, to, pkt, ticket);
+    if let Some(copy) = copy {
+        enter(cpu, to, copy, ticket);
+    }
+}
+
+/// A copy of a packet, in buffers of its own, if chance wants one and there are buffers.
+fn copy(cpu: &mut Cpu, to: To, pkt: &Pkt) -> Option<Pkt> {
+    let is_wanted = cpu.firewall.as_ref()?.pipes.copies(to, &mut cpu.secret);
+    if !is_wanted {
+        return None;
+    }
+    let Some(mut copy) = offload::copy(cpu, pkt, &[], 0, pkt.len()) else {
+        cpu.counters.drop(DropReason::NoBuffer);
+        return None;
+    };
+    (copy.gso, copy.gso_size, copy.tag) = (pkt.gso, pkt.gso_size, pkt.tag);
+    cpu.count(Count::PipeCopied);
+    Some(copy)
 }
 
 /// Handles a message from another CPU.
@@ -93,7 +114,9 @@ pub(crate) fn release(cpu: &mut Cpu) -> usize {
         return 0;
     }
     let mut left = core::mem::take(&mut firewall.left);
-    firewall.pipes.due(cpu.now, STEPS_PER_TURN, &mut left);
+    firewall.pipes.due(cpu.now, STEPS_PER_TURN, &mut cpu.secret, &mut left);
+    cpu.counters.add(Count::PipeMoved, firewall.pipes.moved());
+    cpu.counters.add(Count::EcnMarked, firewall.pipes.marked());
     bury_dropped(cpu);
     let count = left.len();
     for (pkt, ticket) in left.drain(..) {

@@ -4,7 +4,7 @@ use core::hash::Hasher;
 use core::time::Duration;
 use std::sync::Arc;
 
-use ipfw::command::{Aqm, FlowMask, PipeConfig, QueueConfig, QueueLimit, Scheduler};
+use ipfw::command::{self, Aqm, FlowMask, PipeConfig, QueueConfig, QueueLimit, Scheduler};
 
 use super::account::Accounts;
 use super::clock::BANDWIDTH_MAX;
@@ -73,6 +73,10 @@ pub(super) struct Pipe {
     pub(super) burst: u64,
     /// Whether one CPU does it for all.
     pub(super) is_exact: bool,
+    /// What order its packets leave in.
+    pub(super) reorder: Reorder,
+    /// Chance that a packet comes twice, of 2³².
+    pub(super) duplicate: u32,
     /// Each flow has a pipe of its own.
     pub(super) flows: Flows,
     pub(super) turns: Turns,
@@ -110,6 +114,15 @@ pub(super) enum Turns {
     Wf2q,
     Rr,
     FqCodel { law: codel::Law, quantum: u32, packets_max: usize, flows: usize, ecn: bool },
+}
+
+/// How many packets are held back, to be overtaken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reorder {
+    /// Of 2³².
+    pub(super) share: u32,
+    /// Packets that overtake one at the most, and packets that are held back at once.
+    pub(super) by: u32,
 }
 
 /// What is let into a queue, and what is lost there.
@@ -278,6 +291,8 @@ impl Pipe {
             delay: Duration::from_millis(config.delay_ms.unwrap_or(0).into()).min(DELAY_MAX),
             burst: config.burst.unwrap_or(0),
             is_exact: config.exact,
+            reorder: Reorder::of(config.reorder),
+            duplicate: config.duplicate.unwrap_or(0),
             flows,
             turns,
             is_asked: config.scheduler.is_some(),
@@ -293,6 +308,13 @@ impl Pipe {
     /// Whether time that was sold for this one counts for another.
     fn may_share_accounts(&self, new: &Self) -> bool {
         self.bandwidth == new.bandwidth && self.flows == new.flows
+    }
+}
+
+impl Reorder {
+    fn of(config: Option<command::Reorder>) -> Self {
+        let command::Reorder { share, by } = config.unwrap_or(command::Reorder { share: 0, by: 1 });
+        Self { share, by: u32::from(by.clamp(1, ipfw::limit::REORDER_MAX)) }
     }
 }
 

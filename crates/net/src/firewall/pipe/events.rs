@@ -12,6 +12,8 @@ pub(super) enum Event {
     Send,
     /// A packet has come to its end.
     Leave,
+    /// A packet was held back there for long enough.
+    LetGo,
 }
 
 /// Soonest first. Each pipe has at most one event of each kind here, so none is ever searched for.

@@ -7,8 +7,10 @@ use super::config::Pipe;
 use super::events::{Event, Events};
 use super::key::Key;
 use super::queue::buffers;
+use super::strays::Strays;
 use super::turns::{Store, Turns};
 use crate::ifq::list::{List, Queued};
+use crate::secret::Secret;
 use crate::time::Instant;
 
 /// A pipe, or that of one flow of it, on this CPU.
@@ -26,6 +28,8 @@ pub(super) struct Lane<T> {
     pub(super) clock: Clock,
     /// What is on its way: since when it is sent.
     pub(super) line: List,
+    /// What is held back at its end.
+    pub(super) strays: Strays<T>,
     /// Buffers that it holds.
     pub(super) held: usize,
     /// Whether new packets come here; else it ends when it is empty.
@@ -33,6 +37,7 @@ pub(super) struct Lane<T> {
     /// Whether there is an event of each kind.
     sends: bool,
     leaves: bool,
+    lets_go: bool,
 }
 
 impl<T> Lane<T> {
@@ -48,10 +53,12 @@ impl<T> Lane<T> {
             turns,
             clock,
             line: List::default(),
+            strays: Strays::default(),
             held: 0,
             is_found: true,
             sends: false,
             leaves: false,
+            lets_go: false,
         }
     }
 
@@ -85,18 +92,39 @@ impl<T> Lane<T> {
         steps
     }
 
-    /// A packet that has come to the end of the line.
-    pub(super) fn leave(&mut self, store: &mut Store<T>, now: Instant) -> Option<Queued<T>> {
-        if self.next_leaves(store) > now {
-            return None;
-        }
-        let queued = self.line.pop(&mut store.nodes)?;
+    /// A packet that has come to the end of the line, and is not held back there any more.
+    pub(super) fn leave(
+        &mut self,
+        store: &mut Store<T>,
+        now: Instant,
+        secret: &mut Secret,
+    ) -> Option<Queued<T>> {
+        let queued = self.next(store, now, secret)?;
         self.held -= buffers(&queued.pkt);
         Some(queued)
     }
 
-    /// When the next packet leaves.
-    fn next_leaves(&self, store: &Store<T>) -> Instant {
+    fn next(&mut self, store: &mut Store<T>, now: Instant, secret: &mut Secret) -> Option<Queued<T>> {
+        loop {
+            let (stray, due) = (self.strays.next_leaves(), self.next_due(store));
+            if stray.min(due) > now {
+                return None;
+            }
+            if stray <= due {
+                return self.strays.leave(stray);
+            }
+            let queued = self.line.pop(&mut store.nodes)?;
+            let Some(leaving) = self.strays.hold(queued, due, self.pipe.reorder, secret) else {
+                store.graves.moved += 1;
+                continue;
+            };
+            self.strays.overtaken();
+            return Some(leaving);
+        }
+    }
+
+    /// When the next packet is at the end of the line.
+    fn next_due(&self, store: &Store<T>) -> Instant {
         self.line.first(&store.nodes).map_or(Instant::NEVER, |queued| queued.since + self.pipe.delay)
     }
 
@@ -105,6 +133,7 @@ impl<T> Lane<T> {
         match event {
             Event::Send => self.sends = false,
             Event::Leave => self.leaves = false,
+            Event::LetGo => self.lets_go = false,
         }
     }
 
@@ -116,17 +145,26 @@ impl<T> Lane<T> {
         }
         if !self.leaves && !self.line.is_empty() {
             self.leaves = true;
-            events.set(self.next_leaves(store), at, Event::Leave);
+            events.set(self.next_due(store), at, Event::Leave);
+        }
+        if !self.lets_go && !self.strays.is_empty() {
+            self.lets_go = true;
+            events.set(self.strays.next_leaves(), at, Event::LetGo);
         }
     }
 
     /// Forgets that there were events.
     pub(super) const fn unplanned(&mut self) {
-        (self.sends, self.leaves) = (false, false);
+        (self.sends, self.leaves, self.lets_go) = (false, false, false);
+    }
+
+    /// Packets that are being sent, on their way, or held back at its end.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.line.len() + self.strays.len()
     }
 
     /// Whether nothing is in it.
     pub(super) fn is_empty(&self, store: &Store<T>) -> bool {
-        self.line.is_empty() && self.turns.is_empty(store, self.own)
+        self.in_flight() == 0 && self.turns.is_empty(store, self.own)
     }
 }

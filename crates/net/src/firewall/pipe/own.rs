@@ -125,7 +125,13 @@ impl<T> Own<T> {
     }
 
     /// Does what is due, in so many steps at the most; answers how many it took.
-    pub(super) fn run(&mut self, now: Instant, budget: usize, out: &mut Vec<(Pkt, T)>) -> usize {
+    pub(super) fn run(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        secret: &mut Secret,
+        out: &mut Vec<(Pkt, T)>,
+    ) -> usize {
         let mut left = budget;
         while left > 0
             && let Some((at, event)) = self.events.due(now)
@@ -135,7 +141,9 @@ impl<T> Own<T> {
             lane.took(event);
             match event {
                 Event::Send => left -= self.send(at, now, left + 1).saturating_sub(1),
-                Event::Leave => left -= self.leave(at, now, left + 1, out).saturating_sub(1),
+                Event::Leave | Event::LetGo => {
+                    left -= self.leave(at, now, left + 1, secret, out).saturating_sub(1);
+                }
             }
             self.plan(at);
             self.end_if_left(at);
@@ -152,11 +160,18 @@ impl<T> Own<T> {
     }
 
     /// Takes out what has come to the end of its line; answers how many.
-    fn leave(&mut self, at: u32, now: Instant, steps: usize, out: &mut Vec<(Pkt, T)>) -> usize {
+    fn leave(
+        &mut self,
+        at: u32,
+        now: Instant,
+        steps: usize,
+        secret: &mut Secret,
+        out: &mut Vec<(Pkt, T)>,
+    ) -> usize {
         let Self { lanes, store, held, .. } = self;
         let Some(lane) = lanes.get_mut(at) else { return 0 };
         for step in 0..steps {
-            let Some(Queued { pkt, tag, .. }) = lane.leave(store, now) else { return step };
+            let Some(Queued { pkt, tag, .. }) = lane.leave(store, now, secret) else { return step };
             *held -= buffers(&pkt);
             out.push((pkt, tag));
         }

@@ -64,6 +64,8 @@ pub(super) struct Graves {
     pub(super) freed: usize,
     /// Packets that were marked.
     pub(super) marked: u64,
+    /// Packets that were held back.
+    pub(super) moved: u64,
 }
 
 impl Queue {
@@ -95,7 +97,7 @@ impl Queue {
         missed: impl Fn(core::time::Duration) -> u64,
     ) -> Result<(), DropReason> {
         let Spec { loss, limit, control, .. } = self.spec;
-        if loss > 0 && (loss == u32::MAX || draw(secret) < loss) {
+        if happens(loss, secret) {
             return Err(DropReason::PipeLoss);
         }
         if has_flows {
@@ -139,6 +141,11 @@ impl Queue {
         let Self { list, codel, count, .. } = self;
         codel.pop(now, &law, &mut Feed { list, nodes, grave: graves.of(ecn, count) })
     }
+}
+
+/// Whether something happens whose chance is this, of 2³²; the largest is always.
+pub(super) fn happens(chance: u32, secret: &mut Secret) -> bool {
+    chance > 0 && (chance == u32::MAX || draw(secret) < chance)
 }
 
 fn draw(secret: &mut Secret) -> u32 {

@@ -2,6 +2,7 @@
 
 mod change;
 mod cpus;
+mod damage;
 mod flows;
 mod limits;
 mod rate;
@@ -127,7 +128,7 @@ impl Lab {
     /// Takes out what is due now.
     fn due(&mut self, budget: usize) -> usize {
         let mut out = Vec::new();
-        let steps = self.pipes.due(self.now, budget, &mut out);
+        let steps = self.pipes.due(self.now, budget, &mut self.secret, &mut out);
         self.bury();
         for (pkt, number) in out {
             self.left.push(Left { at: self.now, number, len: pkt.len() });

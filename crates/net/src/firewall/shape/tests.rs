@@ -1,6 +1,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::count::Count;
 use crate::drop::DropReason;
 use crate::kit::rules::rules;
 use crate::kit::{Bench, addr4, addr6, build, peer_mac};
@@ -65,7 +66,7 @@ fn an_exact_pipe_is_on_one_cpu_and_packets_come_back_to_theirs() {
         assert!((7..=12).contains(&sent), "{sent} in half a second");
         bench.advance(Duration::from_secs(2));
         assert_eq!(sent + bench.sent(2).len(), 20, "and in the end all");
-        assert_eq!(bench.counted(crate::count::Count::Strays), 0);
+        assert_eq!(bench.counted(Count::Strays), 0);
     }
 }
 
@@ -137,5 +138,66 @@ fn a_pipe_that_is_gone_or_full_buries_what_is_sent_to_it() {
             inject(&mut bench, family, port);
         }
         assert!(bench.dropped(DropReason::PipeFull) >= 24);
+    }
+}
+
+#[test]
+fn a_copy_has_a_buffer_of_its_own_comes_behind_its_original_and_each_is_what_was_sent() {
+    for family in families() {
+        for cpus in [1, 3] {
+            for config in ["delay 10", "delay 10 exact"] {
+                let mut bench = router(
+                    cpus,
+                    &format!(
+                        "pipe 1 config {config} duplicate 1\nadd pipe 1 udp from any to any out\n\
+                         add allow ip from any to any\n"
+                    ),
+                );
+                for port in 1..=9 {
+                    inject(&mut bench, family, port);
+                }
+                assert_eq!(bench.buffers_out(), 18);
+                bench.advance(Duration::from_millis(20));
+                let mut sent = bench.sent(2);
+                assert_eq!((sent.len(), bench.counted(Count::PipeCopied)), (18, 9));
+                sent.sort();
+                assert!(sent.chunks(2).all(|pair| pair[0] == pair[1]), "each came twice");
+                sent.dedup();
+                assert_eq!((sent.len(), bench.buffers_out()), (9, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_a_packet_like_any_other_and_a_full_queue_takes_no_copy_either() {
+    for family in families() {
+        let mut bench = router(
+            1,
+            "pipe 1 config bw 8Kbit/s queue 1 duplicate 1\nadd pipe 1 udp from any to any out\nadd allow ip from any to any\n",
+        );
+        // The first is being sent, and its copy waits.
+        (1..=3).for_each(|port| inject(&mut bench, family, port));
+        assert_eq!(bench.dropped(DropReason::PipeFull), 4);
+        bench.advance(Duration::from_secs(1));
+        assert_eq!((bench.sent(2).len(), bench.buffers_out()), (2, 0));
+    }
+}
+
+#[test]
+fn packets_that_a_pipe_holds_back_leave_behind_those_that_overtake_them() {
+    for family in families() {
+        let mut bench = router(
+            1,
+            "pipe 1 config delay 10 reorder 1/2\nadd pipe 1 udp from any to any out\nadd allow ip from any to any\n",
+        );
+        (1..=9).for_each(|port| inject(&mut bench, family, port));
+        bench.advance(Duration::from_millis(100));
+        let port = |frame: &Vec<u8>| frame[if family.0.is_ipv4() { 35 } else { 55 }];
+        let ports: Vec<u8> = bench.sent(2).iter().map(port).collect();
+        let mut sorted = ports.clone();
+        sorted.sort_unstable();
+        assert!(ports != sorted && sorted.into_iter().eq(1..=9), "{ports:?}");
+        assert!(bench.counted(Count::PipeMoved) > 0);
     }
 }

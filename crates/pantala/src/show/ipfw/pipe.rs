@@ -12,10 +12,19 @@ pub(crate) fn pipe(pipe: &FirewallPipe, flows: &[FirewallFlow], with_cpu: bool) 
     let FirewallPipe { number, bandwidth, delay_ms, burst, own, scheduler, .. } = pipe;
     let exact = if pipe.exact { " exact" } else { "" };
     let bandwidth = bits_per_second(*bandwidth);
-    let mut text = format!("{number:05}: {bandwidth} {delay_ms:4} ms burst {burst}{exact}\n");
+    let damage = damage(pipe);
+    let mut text = format!("{number:05}: {bandwidth} {delay_ms:4} ms burst {burst}{exact}{damage}\n");
     // Writing to a String does not fail.
     let _ = writeln!(text, "   {} type {scheduler}", shape(own, flows));
     text + &rest(own, flows, with_cpu)
+}
+
+/// What a pipe does to order and number of its packets.
+fn damage(pipe: &FirewallPipe) -> String {
+    let FirewallPipe { reorder, reorder_by, duplicate, .. } = pipe;
+    let reorder = if *reorder > 0.0 { format!(" reorder {reorder:.6}/{reorder_by}") } else { String::new() };
+    let duplicate = if *duplicate > 0.0 { format!(" duplicate {duplicate:.6}") } else { String::new() };
+    reorder + &duplicate
 }
 
 /// A queue, and the flows in it.
@@ -138,6 +147,9 @@ mod tests {
         assert!(text.contains("\n  3  ip    [2001:db8::1]/0 "), "{text}");
         let text = pipe(&FirewallPipe { bandwidth: 0, exact: true, ..one }, &[], false);
         assert!(text.starts_with("00001: unlimited        20 ms burst 0 exact\n"), "{text}");
+        let bad = FirewallPipe { reorder: 0.25, reorder_by: 3, duplicate: 0.5, ..FirewallPipe::default() };
+        let text = pipe(&bad, &[], false);
+        assert!(text.contains(" burst 0 reorder 0.250000/3 duplicate 0.500000\n"), "{text}");
     }
 
     #[test]

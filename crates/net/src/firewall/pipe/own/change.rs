@@ -152,7 +152,7 @@ impl<T> Own<T> {
         let Self { lanes, store, .. } = self;
         let Some(lane) = lanes.get_mut(at) else { return };
         let line = core::iter::from_fn(|| lane.line.pop(&mut store.nodes));
-        for queued in line.chain(waiting) {
+        for queued in lane.strays.drain().chain(line).chain(waiting) {
             store.graves.pkts.push((queued.pkt, DropReason::PipeGone));
         }
         self.held -= core::mem::take(&mut lane.held);

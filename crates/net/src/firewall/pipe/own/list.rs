@@ -26,7 +26,7 @@ impl<T> Own<T> {
             number: lane.pipe.number,
             key: lane.key,
             bandwidth: lane.pipe.bandwidth,
-            flying: lane.line.len(),
+            flying: lane.in_flight(),
             queues,
         }
     }
@@ -38,7 +38,7 @@ impl<T> Own<T> {
         let listed = (from..to).filter_map(|at| {
             let queue = self.store.queues.get(at)?;
             let lane = self.lanes.get(queue.lane)?;
-            let flying = if queue.number == 0 { lane.line.len() } else { 0 };
+            let flying = if queue.number == 0 { lane.in_flight() } else { 0 };
             let queue = queue_state(lane, queue);
             Some(Listed { pipe: lane.pipe.number, flow: lane.key, flying, queue })
         });

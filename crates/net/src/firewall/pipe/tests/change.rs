@@ -1,4 +1,4 @@
-use ipfw::command::{Aqm, QueueLimit, Scheduler};
+use ipfw::command::{Aqm, QueueLimit, Reorder, Scheduler};
 
 use super::*;
 
@@ -150,6 +150,8 @@ fn step(lab: &mut Lab, dice: &mut Secret, sent: &mut usize) {
                 scheduler: [&SCHEDULERS[..], &[Some(fq_codel(10))]].concat()[below(6)],
                 delay_ms: Some([0, 1, 50][below(3)]),
                 burst: Some([0, 5000][below(2)]),
+                reorder: [None, Some(Reorder { share: 1 << 30, by: 1 + u8::try_from(below(9)).unwrap() })]
+                    [below(2)],
                 queue,
                 ..bandwidth([0, 100_000, 10 * MBIT, GBIT][below(4)])
             };

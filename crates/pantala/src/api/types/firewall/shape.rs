@@ -28,6 +28,15 @@ pub struct FirewallPipe {
     pub burst: u64,
     /// Whether one CPU does it for all.
     pub exact: bool,
+    /// The chance that a packet is held back, to be overtaken, 0 to 1.
+    #[serde(default)]
+    pub reorder: f64,
+    /// Packets that overtake it, at the most.
+    #[serde(default)]
+    pub reorder_by: u8,
+    /// The chance that a packet comes twice, 0 to 1.
+    #[serde(default)]
+    pub duplicate: f64,
     /// How its queues take turns, as in `fq_codel target 5000us …`.
     pub scheduler: String,
     /// What was sent to the pipe itself, and what waits there.

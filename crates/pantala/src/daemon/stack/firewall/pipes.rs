@@ -29,6 +29,9 @@ impl Control {
             delay_ms: config.delay_ms.unwrap_or(0),
             burst: config.burst.unwrap_or(0),
             exact: config.exact,
+            reorder: chance(config.reorder.map(|reorder| reorder.share)),
+            reorder_by: config.reorder.map_or(0, |reorder| reorder.by),
+            duplicate: chance(config.duplicate),
             scheduler: match config.scheduler {
                 Some(scheduler) => scheduler.to_string(),
                 None if led_to(number) => "wf2q+".to_owned(),
@@ -54,6 +57,11 @@ impl Control {
     }
 }
 
+/// A share of 2³² as people say it.
+fn chance(share: Option<u32>) -> f64 {
+    f64::from(share.unwrap_or(0)) / f64::from(u32::MAX)
+}
+
 /// A queue with what went through it on all CPUs: one of a number, or the pipe's own.
 fn shape(config: &QueueConfig, (pipe, queue): (u16, u16), all: &[Total]) -> FirewallShape {
     let of = |total: &&Total| (total.pipe, total.queue) == (pipe, queue);
@@ -61,7 +69,7 @@ fn shape(config: &QueueConfig, (pipe, queue): (u16, u16), all: &[Total]) -> Fire
     FirewallShape {
         limit: config.limit.unwrap_or(SLOTS).to_string(),
         weight: config.weight.unwrap_or(1),
-        loss: f64::from(config.loss.unwrap_or(0)) / f64::from(u32::MAX),
+        loss: chance(config.loss),
         mask: config.mask.to_string().trim_start().to_owned(),
         aqm: config.aqm.as_ref().map(ToString::to_string),
         flows: sum(|total| total.flows as u64),
