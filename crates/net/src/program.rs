@@ -73,8 +73,8 @@ pub trait Program: Send {
         let _ = (desk, conn);
     }
 
-    /// A connection has ended: in order, or before its time. The program does not hold it any more when this returns. Of
-    /// one that it has closed itself, it is told nothing.
+    /// A connection has ended: in order, and all that came is read; or before its time. The program does not hold it any
+    /// more when this returns. Of one that it has closed itself, it is told nothing.
     fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
         let _ = (desk, conn, why);
     }

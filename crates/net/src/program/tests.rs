@@ -133,6 +133,38 @@ fn to(remote: SocketAddr) -> Connect {
 }
 
 #[test]
+fn what_came_before_the_end_of_a_connection_is_read_before_the_program_is_told_of_the_end() {
+    for addr in families() {
+        let mut held = None;
+        // It sends no more once something has come, and reads only when it is called.
+        let mut host = Host::new(addr, move |desk, told, conn| match told {
+            Told::Accepted => held = conn,
+            Told::Readable => assert_eq!(tcp::shutdown(desk.cpu, held.unwrap()), Ok(())),
+            Told::Called => assert_eq!(tcp::read(desk.cpu, held.unwrap(), &mut [0; 3]), Ok(3)),
+            _ => {}
+        });
+        let conn = host.connect();
+        host.bench.run();
+        // Its end was acknowledged, and ours: the connection is over.
+        assert_eq!(tcp::send(host.bench.cpu(), conn, b"all of it"), Ok(9));
+        assert_eq!(tcp::close(host.bench.cpu(), conn), Ok(()));
+        host.bench.run();
+        host.bench.advance(Duration::from_millis(100));
+        let readable = (Told::Readable, 11);
+        assert_eq!(host.told(), [(Told::Accepted, 10), readable, readable], "with each segment that came");
+        for _ in 0..2 {
+            host.bench.netisrs[0].call(host.program);
+            host.bench.run();
+            assert_eq!(host.told(), [(Told::Called, 0)]);
+        }
+        host.bench.netisrs[0].call(host.program);
+        host.bench.run();
+        assert_eq!(host.told(), [(Told::Called, 0), (Told::Closed(None), 11)]);
+        assert_eq!(host.left(), 0);
+    }
+}
+
+#[test]
 fn a_program_is_told_once_of_what_a_turn_brought_and_under_its_own_name() {
     for addr in families() {
         let mut host = Host::new(addr, |desk, told, conn| {

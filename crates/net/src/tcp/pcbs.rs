@@ -21,7 +21,7 @@ use super::signature::Keys;
 use super::syncache::Half;
 use super::tcb::wait::Wait;
 use super::tcb::{State, Tcb};
-use super::watch::Event;
+use super::watch::{self, Event};
 use crate::grow::index::{self, Index};
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
@@ -353,7 +353,9 @@ impl Pcbs {
         let deadline = conn.tcb.deadline();
         if conn.tcb.state() == State::Closed {
             self.unlist(&conn);
-            self.note(&mut conn);
+            if watch::has_ended_for_its_program(&conn.tcb) {
+                self.note(&mut conn);
+            }
             if conn.owner != Owner::Program {
                 self.remove(&conn);
                 return Settled::Ended;

@@ -5,7 +5,7 @@ use super::calls::why_ended;
 use super::input::pcbs;
 use super::listen::{Listen, ListenerId};
 use super::pcbs::{Conn, Id, Owner, Pcbs};
-use super::tcb::State;
+use super::tcb::{State, Tcb};
 use crate::cpu::Cpu;
 use crate::program::{ProgramId, Watch};
 use crate::sock::Error;
@@ -74,12 +74,12 @@ impl Pcbs {
 
 /// Whether a program would want to know of what there is.
 #[inline]
-fn is_news(watch: &Watch, tcb: &super::tcb::Tcb) -> bool {
+fn is_news(watch: &Watch, tcb: &Tcb) -> bool {
     tcb.readable() > 0
         || tcb.is_read_to_end() && !watch.knows_end
         || watch.wants_room && tcb.has_room()
         || watch.is_asked
-        || tcb.state() == State::Closed
+        || has_ended_for_its_program(tcb)
 }
 
 /// Waits for connections, for a program.
@@ -151,8 +151,13 @@ pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<News> {
     let writable = watch.wants_room && tcb.has_room();
     watch.wants_room &= !writable;
     let readable = tcb.readable() > 0 || has_ended || is_asked;
-    let ended = (tcb.state() == State::Closed).then(|| why_ended(tcb));
+    let ended = has_ended_for_its_program(tcb).then(|| why_ended(tcb));
     Some(News { program: watch.program, key: watch.key, readable, writable, ended })
+}
+
+/// Whether nothing more comes of a connection. One that has ended in order may still have something to be read.
+pub(super) fn has_ended_for_its_program(tcb: &Tcb) -> bool {
+    tcb.state() == State::Closed && (tcb.readable() == 0 || why_ended(tcb).is_some())
 }
 
 /// Whether the program still holds the connection. If so, and the other end sends no more, which the program cannot know
