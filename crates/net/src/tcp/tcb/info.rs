@@ -84,7 +84,7 @@ pub struct Tally {
     pub bytes_received: u64,
     /// Segments that have come out of order.
     pub out_of_order: u64,
-    /// Times that our window has closed.
+    /// Segments that said that we take nothing.
     pub zero_windows: u64,
 }
 

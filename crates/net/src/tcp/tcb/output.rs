@@ -279,8 +279,7 @@ impl Tcb {
     /// The window as it stands in a header, which is a promise.
     fn window_to_say(&mut self, shift: u8) -> u16 {
         let said = u16::try_from(self.window() >> shift).unwrap_or(u16::MAX);
-        let was_open = self.promised.is_after(self.receive.next());
-        self.tally.zero_windows += u64::from(said == 0 && was_open);
+        self.tally.zero_windows += u64::from(said == 0);
         self.promised = self.promised.max(self.receive.next() + (u32::from(said) << shift));
         said
     }

@@ -147,7 +147,7 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Segments that have come out of order.
     pub rcv_ooopack: u64,
-    /// Times that our window has closed.
+    /// Segments that said that we take nothing.
     pub zero_windows: u64,
 }
 
