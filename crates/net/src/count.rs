@@ -117,6 +117,7 @@ named! {
     TcpTailProbes = "tcp_tail_probes", "TCP segments sent to find out whether the last ones were lost";
     TcpPathsFound = "tcp_paths_found", "lengths of TCP segments found that arrive where longer ones do not";
     TcpNoBuffer = "tcp_no_buffer", "TCP segments not sent because no buffer was free";
+    TcpRelaysRefused = "tcp_relays_refused", "TCP connections that a relay reset at once: no way to its target, or too many";
     TcpNoKey = "tcp_no_key", "TCP segments not sent because they should be signed, and no key of the other end is known";
     TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";
     TcpResetsLimited = "tcp_resets_limited", "TCP resets not sent because of the rate limit";

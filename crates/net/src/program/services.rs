@@ -1,6 +1,11 @@
-//! Two services that every host once had, as programs: what a program looks like, and something to measure against.
+//! Services that every host once had, as programs: what a program looks like, and something to measure against. And a
+//! relay, which is on both sides of connections.
+
+mod relay;
 
 use core::net::SocketAddr;
+
+pub use self::relay::Relay;
 
 use super::{Desk, Handle, Program};
 use crate::sock::Error;
@@ -8,12 +13,14 @@ use crate::tcp::{self, Accepted, Id, Listen, Look, settings::Settings};
 use crate::udp;
 
 /// Which service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Sends back what comes (RFC 862).
     Echo,
     /// Reads what comes, and does nothing with it (RFC 863).
     Discard,
+    /// Sends lines of characters for as long as somebody reads them (RFC 864).
+    Chargen,
 }
 
 /// A service at an address: over TCP, and over UDP, where a datagram is answered by one.
@@ -32,13 +39,24 @@ const BYTES: usize = 65_535;
 const DATAGRAMS_AT_ONCE: usize = 32;
 /// Connections that may wait to be accepted: more than come in a turn.
 const BACKLOG: usize = 1024;
+/// Where services are: a datagram from there is the answer of one, and two that answer each other would never end.
+const SERVICES: u16 = 1024;
+/// Characters that can be seen, blanks among them; those of a line; and how long that is with its end.
+const CHARACTERS: usize = 95;
+const SHOWN: usize = 72;
+const LINE: usize = SHOWN + 2;
+/// After so many bytes the lines begin again: each begins with another character.
+const PERIOD: usize = CHARACTERS * LINE;
+/// The longest datagram of characters.
+const CHARGEN_MAX: usize = 512;
 
 impl Service {
     /// Begins at `addr`, the unspecified address of IPv6 for all of both families; its connections behave as `settings`
     /// say.
     #[must_use]
     pub fn new(kind: Kind, addr: SocketAddr, settings: Settings) -> Self {
-        Self { kind, addr, settings, bytes: vec![0; BYTES].into() }
+        let bytes = if kind == Kind::Chargen { characters() } else { vec![0; BYTES].into() };
+        Self { kind, addr, settings, bytes }
     }
 
     /// Sends back what has come, as much as there is room for; ends its stream behind the other's.
@@ -55,14 +73,48 @@ impl Service {
         }
     }
 
-    fn answer(&self, desk: &mut Desk<'_>, socket: udp::Id, got: &udp::Received) {
-        // Two echoes that answer each other would never end.
-        let is_echo = got.from.port() == self.addr.port();
-        if self.kind == Kind::Echo && !is_echo {
-            // What cannot be sent is lost, as any datagram may be.
-            let _ = udp::send_to(desk.cpu, socket, got.from, &self.bytes[..got.len.min(BYTES)]);
+    /// Sends characters, as many as there is room for, until the other end sends no more; what that says is of no
+    /// interest.
+    fn generate(&self, desk: &mut Desk<'_>, id: Id) {
+        let Some(mut at) = position(desk, id).filter(|_| discard(desk, id)) else { return };
+        while let Ok(sent) = tcp::send(desk.cpu, id, &self.bytes[at..at + PERIOD]) {
+            at = (at + sent) % PERIOD;
         }
     }
+
+    fn answer(&self, desk: &mut Desk<'_>, socket: udp::Id, got: &udp::Received) {
+        if got.from.port() < SERVICES || got.from.port() == self.addr.port() {
+            return;
+        }
+        let len = match self.kind {
+            Kind::Echo => got.len.min(BYTES),
+            Kind::Discard => return,
+            // As long as it likes, says RFC 864; no longer than what came, or others would be flooded in its name.
+            Kind::Chargen => got.len.min(CHARGEN_MAX),
+        };
+        // What cannot be sent is lost, as any datagram may be.
+        let _ = udp::send_to(desk.cpu, socket, got.from, &self.bytes[..len]);
+    }
+
+    /// Takes a datagram; what it says is kept if it is to be sent back.
+    fn take(&mut self, desk: &mut Desk<'_>, socket: udp::Id) -> Result<udp::Received, Error> {
+        let into: &mut [u8] = if self.kind == Kind::Chargen { &mut [] } else { &mut self.bytes };
+        udp::recv(desk.cpu, socket, into)
+    }
+}
+
+/// The lines of RFC 864, and as much of them once more.
+fn characters() -> Box<[u8]> {
+    let visible = |at: usize| b' ' + u8::try_from(at % CHARACTERS).unwrap_or(0);
+    let line = |first: usize| (0..SHOWN).map(move |at| visible(first + at)).chain(*b"\r\n");
+    (0..2 * CHARACTERS).flat_map(line).collect()
+}
+
+/// Where in the lines a connection is.
+fn position(desk: &Desk<'_>, id: Id) -> Option<usize> {
+    let (_, tcb) = tcp::connection(desk.cpu, id)?;
+    let before = tcb.info().tally.bytes_acknowledged + tcb.queued() as u64;
+    usize::try_from(before % PERIOD as u64).ok()
 }
 
 impl Program for Service {
@@ -76,14 +128,18 @@ impl Program for Service {
         Ok(())
     }
 
-    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: Accepted) -> u32 {
+    fn accepted(&mut self, desk: &mut Desk<'_>, _: u32, accepted: Accepted) -> u32 {
+        if self.kind == Kind::Chargen {
+            desk.again(accepted.id);
+        }
         0
     }
 
     fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
         match self.kind {
             Kind::Echo => self.echo(desk, conn.id),
-            Kind::Discard => discard(desk, conn.id),
+            Kind::Discard => _ = discard(desk, conn.id),
+            Kind::Chargen => self.generate(desk, conn.id),
         }
     }
 
@@ -93,19 +149,21 @@ impl Program for Service {
 
     fn datagrams(&mut self, desk: &mut Desk<'_>, socket: Handle<udp::Id>) {
         for _ in 0..DATAGRAMS_AT_ONCE {
-            let Ok(got) = udp::recv(desk.cpu, socket.id, &mut self.bytes) else { return };
+            let Ok(got) = self.take(desk, socket.id) else { return };
             self.answer(desk, socket.id, &got);
         }
         desk.again_at(socket.id);
     }
 }
 
-/// Reads all that has come.
-fn discard(desk: &mut Desk<'_>, id: Id) {
+/// Reads all that has come, and answers whether more may come.
+fn discard(desk: &mut Desk<'_>, id: Id) -> bool {
     let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), ());
-    if let Ok(None) = tcp::read_in_place(desk.cpu, id, all) {
+    let is_over = matches!(tcp::read_in_place(desk.cpu, id, all), Ok(None));
+    if is_over {
         end(desk, id, Ok(0));
     }
+    !is_over
 }
 
 /// The other end sends no more, and neither does this one.
@@ -115,3 +173,6 @@ fn end(desk: &mut Desk<'_>, id: Id, come: Result<usize, Error>) {
         let _ = tcp::close(desk.cpu, id);
     }
 }
+
+#[cfg(test)]
+mod tests;

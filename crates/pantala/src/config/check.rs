@@ -9,7 +9,7 @@ use net::flow::FLOWS_DEFAULT;
 
 use super::draft::Draft;
 use super::problem::Report;
-use super::{Config, Machine, Wires, firewall, serve};
+use super::{Config, Machine, Wires, firewall, serve, service};
 
 /// The configuration that a draft means. It is to be used only if nothing was reported.
 pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
@@ -30,6 +30,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         interfaces,
         routes,
         serves: serve::check(&draft.serves, report),
+        services: service::check(&draft.services, &draft.serves, report),
         firewall,
         sysctl: draft.sysctl.clone(),
         wires: Wires::new(),

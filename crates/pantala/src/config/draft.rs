@@ -14,8 +14,8 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum, Serve};
-use super::{autoconf, firewall, limits, serve, sysctl};
+use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum, Serve, Service};
+use super::{autoconf, firewall, limits, serve, service, sysctl};
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] = &[
@@ -29,6 +29,7 @@ const TOP: &[&str] = &[
     "interface",
     "route",
     "serve",
+    "service",
     "firewall",
     "sysctl",
 ];
@@ -79,6 +80,7 @@ pub(crate) struct Draft {
     pub(crate) interfaces: Vec<DraftInterface>,
     pub(crate) routes: Vec<DraftRoute>,
     pub(crate) serves: Vec<At<Serve>>,
+    pub(crate) services: Vec<At<Service>>,
     pub(crate) firewall: Option<firewall::Draft>,
     pub(crate) sysctl: sysctl::Sysctls,
 }
@@ -159,6 +161,7 @@ impl Draft {
             interfaces: interfaces(top, report),
             routes: routes(top, report),
             serves: serve::read(top, report),
+            services: service::read(top, report),
             firewall: firewall(top, report),
             sysctl: sysctl::read(top, report),
         }

@@ -19,6 +19,7 @@ mod fields;
 mod firewall;
 pub(crate) mod problem;
 mod serve;
+mod service;
 mod sysctl;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use device::{Device, Memif, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use serve::Serve;
+pub use service::{Service, ServiceKind};
 pub use sysctl::Sysctls;
 
 /// Where the configuration is looked for when no file is named.
@@ -72,6 +74,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Folders that are served to the web.
     pub serves: Vec<Serve>,
+    /// Small services of this host's own.
+    pub services: Vec<Service>,
     /// The firewall, if the file has a section for it.
     pub firewall: Option<Firewall>,
     /// What variables of the stack say from the beginning, where that is not usual.

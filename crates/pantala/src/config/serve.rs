@@ -42,7 +42,7 @@ fn serve(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<At<Serve>> {
     Some(At::new(Serve { folder: folder.value.into(), addr }, fields.span.clone()))
 }
 
-fn address(text: &str) -> Result<IpAddr, Wrong> {
+pub(super) fn address(text: &str) -> Result<IpAddr, Wrong> {
     text.parse().map_err(|_| {
         let help = "use an address of an interface like 192.0.2.1 or 2001:db8::1, or leave it out for all";
         Wrong::new(format!("`{text}` is not an IP address"), help)

@@ -54,7 +54,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let pings = Vec::new();
     let secret = machine::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
-    let sites = Vec::new();
+    let (sites, services) = (Vec::new(), Vec::new());
     let mut control = Control {
         file,
         config,
@@ -65,6 +65,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         wall,
         pings,
         sites,
+        services,
         sysctls,
         secret,
         tables,
@@ -97,7 +98,11 @@ fn open_all(control: &mut Control) -> Result<Learning, StackError> {
         .and_then(|()| control.configure_routes(&[], &configured))
         .map_err(netisr)?;
     let serves = control.config.serves.clone();
-    control.begin_sites(&serves).map_err(|why| StackError::Misfit(why.error))?;
+    let services = control.config.services.clone();
+    control
+        .begin_sites(&serves)
+        .and_then(|()| control.begin_services(&services))
+        .map_err(|why| StackError::Misfit(why.error))?;
     Ok(learning)
 }
 

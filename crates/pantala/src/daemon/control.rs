@@ -17,6 +17,7 @@ use super::firewall::Wall;
 use super::log;
 use super::routing::{Edits, Routing};
 use super::seats::Seats;
+use super::services::Started;
 use super::sites::Site;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
@@ -40,6 +41,8 @@ pub(crate) struct Control {
     pub(super) pings: Vec<Running>,
     /// Web servers.
     pub(super) sites: Vec<Site>,
+    /// Small services.
+    pub(super) services: Vec<Started>,
     /// What variables of the stack say.
     pub(super) sysctls: Sysctls,
     /// What stable identifiers of interfaces are made of.
@@ -155,6 +158,7 @@ impl Control {
     /// Not all was in order; it has ended all the same.
     pub(crate) fn shut_down(&mut self) -> Result<(), Error> {
         let readers = self.end_sites(&[]);
+        self.end_services(&[]);
         let closed = self.cpus.shut_down();
         // Programs are detached and interfaces are put back.
         self.attached.clear();

@@ -7,7 +7,7 @@
 //! | [`cpus`], [`seats`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
-//! | [`sites`] | web servers |
+//! | [`sites`], [`services`] | web servers, and small services |
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`control`], [`reload`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`clock`], [`log`] | the operating system |
@@ -31,6 +31,7 @@ mod reload;
 mod rest;
 mod routing;
 mod seats;
+mod services;
 mod share;
 mod signals;
 mod sites;

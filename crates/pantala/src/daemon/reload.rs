@@ -98,9 +98,11 @@ impl Control {
         if flows_differ {
             self.remember_flows()?;
         }
-        let serves = self.config.serves.clone();
+        let (serves, services) = (self.config.serves.clone(), self.config.services.clone());
         drop(self.end_sites(&serves));
+        self.end_services(&services);
         self.begin_sites(&serves)?;
+        self.begin_services(&services)?;
         if plan.close_last.is_empty() {
             return Ok(());
         }
@@ -198,6 +200,13 @@ impl Plan {
         ] {
             let sentences =
                 serves.iter().map(|serve| format!("{} is {what} at {}", serve.folder.display(), serve.addr));
+            self.sentences.extend(sentences);
+        }
+        for (services, what) in
+            [(without(&old.services, &new.services), "no"), (without(&new.services, &old.services), "a")]
+        {
+            let sentences =
+                services.iter().map(|service| format!("{what} {} at {}", service.kind, service.addr));
             self.sentences.extend(sentences);
         }
         match (&old.firewall, &new.firewall) {

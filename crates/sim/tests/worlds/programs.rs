@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use net::count::Count;
-use net::program::services::{Kind, Service};
+use net::program::services::{Kind, Relay, Service};
 use net::program::{Desk, Handle, Program, ProgramId};
 use net::sock::Error;
 use net::tcp::settings::Settings;
@@ -21,6 +21,7 @@ use crate::common::{BOOT, Shape, seeds};
 
 const ECHO: u16 = 7;
 const DISCARD: u16 = 9;
+const RELAY: u16 = 80;
 /// Connections that each CPU begins.
 const EACH: usize = 12;
 
@@ -111,6 +112,8 @@ struct Scene {
     client: HostId,
     server: HostId,
     services: Vec<ProgramId>,
+    /// Who is between them, if somebody is.
+    relay: Option<(HostId, Vec<ProgramId>)>,
     finished: Arc<AtomicUsize>,
 }
 
@@ -131,7 +134,37 @@ impl Scene {
             cpu.netisr.begin(Box::new(Service::new(kind, addr, Settings::default()))).unwrap()
         };
         let services = world.of(server).cpus.iter_mut().map(begin).collect();
-        Self { world, client, server, services, finished: Arc::default() }
+        Self { world, client, server, services, relay: None, finished: Arc::default() }
+    }
+
+    /// The same, and a third host between them, whose relay connects each to the service, over the other family.
+    fn relayed(seed: u64, shape: Shape, spec: cable::Spec, family: Family) -> Self {
+        let mut world = World::new("relayed", seed);
+        (world.allow.loss, world.allow.disorder) = (true, true);
+        let cables = [1, 2].map(|_| world.cable(spec));
+        let mut host = |name: &str, ports: &[(usize, u8)]| {
+            let port = |(cable, number): &(usize, u8)| {
+                let net = u8::try_from(cable + 1).unwrap();
+                Port::new(cables[*cable], net, *number).rings(shape.rings, shape.rss)
+            };
+            let spec = Spec::host(name).cpus(shape.cpus).buffers(4096);
+            world.host(ports.iter().map(port).fold(spec, Spec::port))
+        };
+        let client = host("client", &[(0, 1)]);
+        let relay = host("relay", &[(0, 2), (1, 1)]);
+        let server = host("server", &[(1, 2)]);
+        world.run_for(BOOT);
+        let [echo, here] = [ECHO, RELAY].map(|port| SocketAddr::from(([0_u16; 8], port)));
+        let other = if family == Family::V4 { Family::V6 } else { Family::V4 };
+        let target = (other.addr(2, 2), ECHO).into();
+        let cpus = world.of(server).cpus.iter_mut();
+        let services = cpus.map(|cpu| {
+            cpu.netisr.begin(Box::new(Service::new(Kind::Echo, echo, Settings::default()))).unwrap()
+        });
+        let services = services.collect();
+        let cpus = world.of(relay).cpus.iter_mut();
+        let relays = cpus.map(|cpu| cpu.netisr.begin(Box::new(Relay::new(here, target))).unwrap()).collect();
+        Self { world, client, server, services, relay: Some((relay, relays)), finished: Arc::default() }
     }
 
     /// Each CPU of the client asks.
@@ -154,11 +187,16 @@ impl Scene {
 
     /// Services go, and nothing is left of them or of any connection.
     fn end(mut self) {
-        for (at, program) in self.services.clone().into_iter().enumerate() {
-            self.world.of(self.server).call(at, move |netisr| netisr.end(program));
+        let begun = [Some((self.server, self.services)), self.relay.take()];
+        let mut hosts = vec![self.client];
+        for (host, programs) in begun.into_iter().flatten() {
+            for (at, program) in programs.into_iter().enumerate() {
+                self.world.of(host).call(at, move |netisr| netisr.end(program));
+            }
+            hosts.push(host);
         }
         self.world.run_for(Duration::from_secs(130));
-        for host in [self.client, self.server] {
+        for host in hosts {
             for cpu in &self.world.of(host).cpus {
                 assert_eq!(cpu.netisr.cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.len()), 0, "connections");
             }
@@ -168,6 +206,11 @@ impl Scene {
     }
 }
 
+fn lossy() -> cable::Spec {
+    let delay = Duration::from_millis(2);
+    cable::Spec { delay, loss: 20_000, duplicate: 5000, reorder: 5000, ..cable::Spec::default() }
+}
+
 /// What each CPU sends: much, little, nothing.
 fn totals() -> Vec<usize> {
     (0..EACH).map(|at| [0, 1, 500, 20_000, 120_000][at % 5]).collect()
@@ -175,16 +218,9 @@ fn totals() -> Vec<usize> {
 
 #[test]
 fn echoes_are_what_was_sent_on_any_number_of_cpus_over_a_cable_that_loses() {
-    let lossy = cable::Spec {
-        delay: Duration::from_millis(2),
-        loss: 20_000,
-        duplicate: 5000,
-        reorder: 5000,
-        ..cable::Spec::default()
-    };
     for seed in seeds(1) {
         for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
-            let mut scene = Scene::new(seed, shape, lossy, (Kind::Echo, ECHO));
+            let mut scene = Scene::new(seed, shape, lossy(), (Kind::Echo, ECHO));
             scene.ask((family.addr(1, 2), ECHO).into(), true, &totals());
             let count = EACH * usize::from(shape.cpus);
             scene.wait_until_finished(count, Duration::from_secs(300));
@@ -193,6 +229,23 @@ fn echoes_are_what_was_sent_on_any_number_of_cpus_over_a_cable_that_loses() {
             let events: Vec<_> =
                 server.cpus.iter().map(|cpu| cpu.shared.counters.events.get(Count::ProgramEvents)).collect();
             assert!(events.iter().all(|events| *events > 0), "each CPU has its own: {events:?}");
+            scene.end();
+        }
+    }
+}
+
+#[test]
+fn what_a_relay_passes_on_is_what_was_sent_on_any_number_of_cpus_over_cables_that_lose() {
+    for seed in seeds(1) {
+        for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
+            let mut scene = Scene::relayed(seed, shape, lossy(), family);
+            scene.ask((family.addr(1, 2), RELAY).into(), true, &totals());
+            let count = EACH * usize::from(shape.cpus);
+            scene.wait_until_finished(count, Duration::from_secs(300));
+            let relay = scene.relay.as_ref().unwrap().0;
+            let relay = scene.world.of(relay);
+            let counts = [Count::TcpAccepts, Count::TcpConnects, Count::TcpRelaysRefused];
+            assert_eq!(counts.map(|count| relay.count(count)), [count as u64, count as u64, 0]);
             scene.end();
         }
     }
