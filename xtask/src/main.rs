@@ -7,6 +7,7 @@ mod checks;
 mod features;
 mod fuzz;
 mod icount;
+mod interop;
 mod peers;
 mod report;
 mod run;
@@ -85,6 +86,14 @@ const COMMANDS: &[Command] = &[
         about: "Plays the conformance sequences of PATH (a folder with *.jsonl, or a file; default: $PANTALA_TAHI) to a host\n\
                 in virtual time. One line for each that fails. docs/CONFORMANCE.md says which may.",
         run: tahi::command,
+    },
+    Command {
+        name: "interop",
+        usage: "[--bytes N] [--rounds N] [--only transfers|goodput] [--json] [--write]",
+        about: "Sends N bytes (default: 10^9) each way between Linux and pantala over paths that lose, reorder and repeat, and\n\
+                measures pantala's and Linux's senders on the same bad paths, N rounds (default: 5). --write puts the\n\
+                tables into docs/INTEROP.md. Needs root and a quiet machine.",
+        run: interop::command,
     },
     Command {
         name: "e2e",

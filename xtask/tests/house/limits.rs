@@ -22,6 +22,14 @@ fn each_must_of_rfc_9293_has_its_row_and_names_tests_that_exist() {
     assert_eq!(musts, (1..=69).collect::<Vec<_>>());
 }
 
+#[test]
+fn what_is_said_of_linux_names_tests_that_exist() {
+    let rows: Vec<_> = rows("docs/INTEROP.md").into_iter().filter(|row| row.len() == 2).collect();
+    assert!(rows.len() >= 10);
+    let sources = sources("crates");
+    rows.iter().for_each(|row| assert_tests_exist(row, &sources));
+}
+
 /// The tests that the last cell of a row names.
 fn tests(row: &[String]) -> Vec<&str> {
     row.last().unwrap().split('`').skip(1).step_by(2).collect()

@@ -148,6 +148,11 @@ impl Host {
         format!("if{}", self.number)
     }
 
+    /// Which host it is, from 1 on.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
     /// The host's address.
     pub(crate) fn addr(&self, family: Family) -> IpAddr {
         self.neighbour(family, 2)

@@ -23,6 +23,7 @@ mod autoconf;
 mod crossing;
 mod errors;
 mod firewall;
+mod interop;
 mod lifecycle;
 mod load;
 mod memif;

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use dev::netns::Netns;
 use dev::sys::process::end_with_parent;
 use pantala::api::client::Client;
-use pantala::api::{Counters, Interface, InterfaceFlag, Netisr, Pool};
+use pantala::api::{Counters, Interface, InterfaceFlag, Netisr, Pool, TcpConnection, TcpConnections};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -171,6 +171,13 @@ impl Pantala {
 
     pub(crate) fn pools(&self) -> Vec<Pool> {
         self.client.get("/v1/pools").unwrap()
+    }
+
+    /// The connections of TCP, with all that is known of each.
+    pub(crate) fn connections(&self) -> Vec<TcpConnection> {
+        let all: TcpConnections = self.client.get("/v1/tcp/connections?info=true&limit=1000").unwrap();
+        assert_eq!(all.next, None, "more than a page of connections");
+        all.connections
     }
 
     /// An event's count, all CPUs together.

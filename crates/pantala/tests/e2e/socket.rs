@@ -92,10 +92,11 @@ pub(crate) fn stream_arrives(from: &Netns, to: &Netns, target: IpAddr, bytes: u6
     })
 }
 
-type Digested = (u64, [u8; 32]);
+/// How many bytes, and their hash.
+pub(crate) type Digested = (u64, [u8; 32]);
 
-/// Each block differs from all others by its number.
-fn send(mut stream: TcpStream, bytes: u64) -> io::Result<Digested> {
+/// Sends so many bytes, and their end. Each block differs from all others by its number.
+pub(crate) fn send(mut stream: TcpStream, bytes: u64) -> io::Result<Digested> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut block = pattern(bytes, 256 * 1024);
     let (mut hash, mut sent) = (Sha256::new(), 0);
@@ -110,7 +111,8 @@ fn send(mut stream: TcpStream, bytes: u64) -> io::Result<Digested> {
     Ok((sent, hash.finalize().into()))
 }
 
-fn receive(mut stream: TcpStream) -> io::Result<Digested> {
+/// Reads to the end.
+pub(crate) fn receive(mut stream: TcpStream) -> io::Result<Digested> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut hash, mut bytes, mut block) = (Sha256::new(), 0, vec![0; 256 * 1024]);
     loop {
