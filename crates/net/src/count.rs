@@ -95,6 +95,9 @@ named! {
     StateOutside = "state_outside", "TCP segments that are not within the windows of their state's connection";
     ProgramEvents = "program_events", "events that programs on the netisr were told of";
     ProgramsCut = "programs_cut", "turns in which more events waited for programs than they are told of in one";
+    ChannelCommands = "channel_commands", "commands of programs' threads that were obeyed";
+    ChannelEventsHeld = "channel_events_held", "times that a channel had no room for events, so that a program's thread was told later";
+    ChannelsBroken = "channels_broken", "channels closed because a program's end of them said what cannot be";
     UdpIn = "udp_in", "UDP datagrams received for this host";
     UdpTaken = "udp_taken", "UDP datagrams that a socket took";
     UdpOut = "udp_out", "UDP datagrams sent by sockets";

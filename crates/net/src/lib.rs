@@ -37,6 +37,7 @@ pub mod pcb;
 pub mod udp;
 pub mod tcp;
 pub mod program;
+pub mod channel;
 pub mod ping;
 pub mod sock;
 pub mod sysctl;

@@ -108,6 +108,27 @@ pub struct Remote {
     waker: Waker,
 }
 
+/// Any thread's way to one program of a CPU: it has the program called, and says nothing.
+#[derive(Clone)]
+pub struct Knocker {
+    flag: Flag,
+    waker: Waker,
+}
+
+impl Knocker {
+    /// Raises a door's flag, and wakes its CPU.
+    #[must_use]
+    pub const fn new(flag: Flag, waker: Waker) -> Self {
+        Self { flag, waker }
+    }
+
+    /// The program is called in its CPU's next turn. To be called behind what was left for it, once for all of it.
+    pub fn knock(&self) {
+        self.flag.raise();
+        self.waker.wake_if_sleeping();
+    }
+}
+
 /// Joins all CPUs to each other: for each `waker`, what its CPU sends by, receives by, and is reached by.
 #[must_use]
 pub fn mesh(wakers: &[Waker]) -> Vec<(Peers, Inbox, Remote)> {
@@ -299,6 +320,12 @@ impl Inbox {
 }
 
 impl Remote {
+    /// Knocks at the door of this flag, on this CPU ([`Netisr::open`]).
+    #[must_use]
+    pub fn knocker(&self, flag: Flag) -> Knocker {
+        Knocker::new(flag, self.waker.clone())
+    }
+
     /// Sends a message from any thread.
     ///
     /// # Errors

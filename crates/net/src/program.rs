@@ -20,14 +20,19 @@
 //! be called again ([`Desk::again`]).
 
 mod desk;
+mod doors;
 pub mod services;
 mod watch;
 
 pub use self::desk::{Desk, Handle};
+pub use self::doors::DOORS_MAX;
 pub use self::watch::ProgramId;
 pub(crate) use self::watch::Watch;
 
+use pkt::board::Flag;
+
 use self::desk::Own;
+use self::doors::Doors;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::sock::Error;
@@ -53,6 +58,13 @@ pub trait Program: Send {
     ///
     /// Why it cannot; then it has never been there.
     fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error>;
+
+    /// How many connections of a listener the program takes now; the others wait. When it takes some again, it looks at the
+    /// listener once more.
+    fn room(&mut self, listener: u32) -> usize {
+        let _ = listener;
+        ACCEPTS_MAX
+    }
 
     /// A listener that the program calls `listener` has got a connection. The program holds it from now on, and calls it
     /// what it answers. There may be something to read already: if so, [`Self::readable`] follows.
@@ -94,6 +106,11 @@ pub trait Program: Send {
     fn time(&mut self, desk: &mut Desk<'_>) {
         let _ = desk;
     }
+
+    /// The program has been told all that this turn had for it, and had asked to be called then ([`Desk::roll_up`]).
+    fn roll_up(&mut self, desk: &mut Desk<'_>) {
+        let _ = desk;
+    }
 }
 
 /// The programs of one CPU.
@@ -104,12 +121,21 @@ pub(crate) struct Programs {
     soonest: Instant,
     /// Programs that have left and still hold something.
     leaving: usize,
+    doors: Doors,
+    /// Those that want to be called when the others have been told what has happened.
+    rolls_up: Vec<ProgramId>,
 }
 
 /// A place for a program.
 struct Slot {
     own: Own,
     stage: Stage,
+}
+
+impl Slot {
+    fn runs(&self, id: ProgramId) -> bool {
+        self.own.id == id && matches!(self.stage, Stage::Runs(_))
+    }
 }
 
 enum Stage {
@@ -120,8 +146,27 @@ enum Stage {
 }
 
 impl Programs {
-    pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), serial: 0, soonest: Instant::NEVER, leaving: 0 }
+    pub(crate) fn new() -> Self {
+        let (doors, rolls_up) = (Doors::new(), Vec::new());
+        Self { slots: Vec::new(), serial: 0, soonest: Instant::NEVER, leaving: 0, doors, rolls_up }
+    }
+
+    /// Begins a program that has a door: whoever has its flag can call it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`], and [`Error::TooMany`] if each door is another program's.
+    pub(crate) fn open(
+        &mut self,
+        cpu: &mut Cpu,
+        program: Box<dyn Program>,
+    ) -> Result<(ProgramId, Flag), Error> {
+        let Self { doors, slots, .. } = self;
+        let runs = |id: ProgramId| slots.get(id.at as usize).is_some_and(|slot| slot.runs(id));
+        let door = doors.free(runs).ok_or(Error::TooMany)?;
+        let id = self.begin(cpu, program)?;
+        let flag = self.doors.give(door, id).ok_or(Error::TooMany)?;
+        Ok((id, flag))
     }
 
     /// Begins a program.
@@ -134,6 +179,7 @@ impl Programs {
         let mut own = Own::new(id);
         let begun = program.begin(&mut Desk { cpu, own: &mut own });
         self.soonest = self.soonest.min(own.wakes);
+        self.rolls_up.extend(own.rolls_up.then_some(id));
         if let Some(slot) = self.slots.get_mut(id.at as usize) {
             *slot = Slot { own, stage: Stage::Runs(program) };
         }
@@ -180,10 +226,40 @@ impl Programs {
         }
         let closed = self.close_left(cpu);
         let times = self.times(cpu);
+        let knocks = self.answer_doors(cpu);
         let events = self.events(cpu);
+        self.roll_up(cpu);
         self.look_again(cpu);
-        cpu.counters.add(Count::ProgramEvents, (times + events) as u64);
-        closed + times + events
+        cpu.counters.add(Count::ProgramEvents, (knocks + times + events) as u64);
+        closed + knocks + times + events
+    }
+
+    /// Calls programs at whose doors somebody has knocked.
+    fn answer_doors(&mut self, cpu: &mut Cpu) -> usize {
+        let mut knocks = 0;
+        self.doors.look();
+        while let Some(id) = self.doors.next_knocked() {
+            self.notify(cpu, id);
+            knocks += 1;
+        }
+        knocks
+    }
+
+    /// Calls those that have been told something and wanted to be called behind all of it.
+    fn roll_up(&mut self, cpu: &mut Cpu) {
+        while let Some(id) = self.rolls_up.pop() {
+            self.call(cpu, id, |program, desk| {
+                desk.own.rolls_up = false;
+                program.roll_up(desk);
+                // What it asks for now would come to nothing: it is called now.
+                desk.own.rolls_up = false;
+            });
+        }
+    }
+
+    /// Whether somebody has knocked and was not answered yet.
+    pub(crate) fn is_called(&self) -> bool {
+        self.doors.is_knocked()
     }
 
     fn events(&mut self, cpu: &mut Cpu) -> usize {
@@ -218,8 +294,12 @@ impl Programs {
     ) -> Option<R> {
         let slot = self.slots.get_mut(id.at as usize).filter(|slot| slot.own.id == id)?;
         let Stage::Runs(program) = &mut slot.stage else { return None };
+        let was_listed = slot.own.rolls_up;
         let done = what(&mut **program, &mut Desk { cpu, own: &mut slot.own });
         self.soonest = self.soonest.min(slot.own.wakes);
+        if slot.own.rolls_up && !was_listed {
+            self.rolls_up.push(id);
+        }
         if slot.own.leaves {
             self.end(cpu, id);
         }
@@ -228,12 +308,15 @@ impl Programs {
 
     fn listener(&mut self, cpu: &mut Cpu, id: ListenerId) {
         let Some((program, name)) = tcp::watch::look_at_listener(cpu, id) else { return };
-        for _ in 0..ACCEPTS_MAX {
+        let room = self.call(cpu, program, |program, _| program.room(name)).unwrap_or(0);
+        for _ in 0..ACCEPTS_MAX.min(room) {
             let Ok(accepted) = tcp::accept(cpu, id) else { return };
             let key = self.call(cpu, program, |program, desk| program.accepted(desk, name, accepted));
             tcp::watch::hold(cpu, accepted.id, Watch::new(program, key.unwrap_or(0)));
         }
-        tcp::watch::look_again_at_listener(cpu, id);
+        if room >= ACCEPTS_MAX {
+            tcp::watch::look_again_at_listener(cpu, id);
+        }
     }
 
     fn connection(&mut self, cpu: &mut Cpu, id: tcp::Id) {

@@ -31,9 +31,9 @@ pub mod rtt;
 pub mod congestion;
 
 pub use self::calls::{
-    Accepted, Connect, Ready, abort, accept, bind, change, close, connect, connection, drop_connection,
-    forget_paths, half_open, listen, local, open, peek, read, read_in_place, read_urgent, ready, send,
-    send_urgent, set_look, set_place_look, shutdown, unlisten, waiting,
+    Accepted, Connect, Ready, abort, accept, bind, change, change_look, close, connect, connection,
+    drop_connection, forget_paths, half_open, listen, local, open, peek, read, read_in_place, read_urgent,
+    ready, send, send_urgent, set_look, set_place_look, shutdown, unlisten, waiting,
 };
 pub use self::emit::Look;
 pub(crate) use self::errors::error;

@@ -68,9 +68,17 @@ impl Board {
             }
         }
     }
+
+    /// Whether a flag is up. After a fence it is safe to sleep on the answer.
+    #[inline]
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.words.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
 }
 
 /// A sender's end.
+#[derive(Clone)]
 pub struct Flag {
     words: Arc<Words>,
     sender: usize,

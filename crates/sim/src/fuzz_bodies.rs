@@ -1,8 +1,10 @@
 //! What must hold for any bytes at all. The fuzz targets call this, and so do the ordinary tests, with bytes from seeds.
 
+mod channels;
 mod hosts;
 mod segments;
 
+pub use self::channels::channels;
 pub use self::hosts::hosts;
 pub use self::segments::segments;
 

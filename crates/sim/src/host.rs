@@ -13,9 +13,11 @@ use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::firewall::Firewall;
 use net::ip6::autoconf::News;
-use net::msg::{Msg, Remote, Tour, mesh};
+use net::msg::{Knocker, Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, Parts};
 use net::ping;
+use net::program::Program;
+use net::sock::Error;
 use net::tables::IfIndex;
 use pkt::{Arena, Pool};
 
@@ -126,6 +128,16 @@ impl Host {
     /// Runs `call` on a CPU, in its next turn; `false` if its port is full.
     pub fn call(&self, cpu: usize, call: impl FnOnce(&mut Netisr) + Send + 'static) -> bool {
         self.send(cpu, Msg::Call(Box::new(call)))
+    }
+
+    /// Begins a program on a CPU, at whose door others can knock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Netisr::open`].
+    pub fn open(&mut self, cpu: usize, program: Box<dyn Program>) -> Result<Knocker, Error> {
+        let (_, flag) = self.cpus[cpu].netisr.open(program)?;
+        Ok(self.remotes[cpu].knocker(flag))
     }
 
     /// Runs `visit` on each CPU, one after the other, and then `done` on the last; `false` if the port is full.

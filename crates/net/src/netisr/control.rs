@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pkt::Pool;
+use pkt::board::Flag;
 
 use super::{Netisr, Polling, Work};
 use crate::addr::Addrs;
@@ -153,6 +154,15 @@ impl Netisr {
         self.programs.begin(&mut self.cpu, program)
     }
 
+    /// Begins a program with a door on this CPU; [`crate::msg::Remote::knocker`] makes of its flag what threads knock with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`], and [`Error::TooMany`] if there are no more doors.
+    pub fn open(&mut self, program: Box<dyn Program>) -> Result<(ProgramId, Flag), Error> {
+        self.programs.open(&mut self.cpu, program)
+    }
+
     /// Calls a program of this CPU, which somebody outside has left something for; nothing happens if it is gone.
     pub fn call(&mut self, program: ProgramId) {
         self.programs.notify(&mut self.cpu, program);
@@ -163,10 +173,14 @@ impl Netisr {
         self.programs.end(&mut self.cpu, program);
     }
 
-    /// Whether no message and no packet from another CPU waits: what is asked once more before sleeping.
+    /// Whether no message and no packet from another CPU waits, and nobody at a door: what is asked once more before
+    /// sleeping.
     #[must_use]
     pub fn inbox_is_empty(&mut self) -> bool {
-        self.inbox.is_empty() && self.cpu.peers.own.is_empty() && self.cpu.loopback.is_empty()
+        self.inbox.is_empty()
+            && !self.programs.is_called()
+            && self.cpu.peers.own.is_empty()
+            && self.cpu.loopback.is_empty()
     }
 
     /// Ends everything: rings are closed, and what is still in the stack goes to its grave.

@@ -31,6 +31,8 @@ pub(super) struct Own {
     pub(super) wakes: Instant,
     /// It wants to leave.
     pub(super) leaves: bool,
+    /// It wants to be called behind all that this turn tells.
+    pub(super) rolls_up: bool,
     /// Whether there is something in the next two.
     pub(super) asks: bool,
     /// Connections and sockets that it wants to look at again in the next turn.
@@ -44,6 +46,7 @@ impl Own {
             id,
             wakes: Instant::NEVER,
             leaves: false,
+            rolls_up: false,
             asks: false,
             again: Vec::new(),
             again_at: Vec::new(),
@@ -90,6 +93,12 @@ impl Desk<'_> {
     pub fn again_at(&mut self, socket: udp::Id) {
         self.own.again_at.push(socket);
         self.own.asks = true;
+    }
+
+    /// When programs have been told all that this turn has for them, this one wants to be called once more
+    /// ([`super::Program::roll_up`]).
+    pub const fn roll_up(&mut self) {
+        self.own.rolls_up = true;
     }
 
     /// The program's name, for those who are to call it.

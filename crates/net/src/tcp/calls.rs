@@ -248,8 +248,17 @@ pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &Ends> {
 ///
 /// [`Error::NotFound`].
 pub fn set_look(cpu: &mut Cpu, id: Id, look: Look) -> Result<(), Error> {
+    change_look(cpu, id, |is| *is = look)
+}
+
+/// The same, of a part of it.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn change_look(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut Look)) -> Result<(), Error> {
     let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.get_mut(id)).ok_or(Error::NotFound)?;
-    conn.look = look;
+    change(&mut conn.look);
     Ok(())
 }
 

@@ -171,7 +171,7 @@ pub struct Reader {
     end: End,
     head: usize,
     released: usize,
-    end_seen: usize,
+    end_seen: u32,
     one_thread: PhantomData<Cell<()>>,
 }
 
@@ -261,12 +261,15 @@ impl Reader {
     /// [`Broken`].
     pub fn end(&mut self) -> Result<Option<u32>, Broken> {
         // First how, then whether all was read: it was said behind the last byte.
-        let how = self.end.ring().writer.end.load(Ordering::Acquire);
+        let how = self.how();
         self.end_seen = how;
-        if how == 0 || !self.is_empty()? {
-            return Ok(None);
-        }
-        Ok(Some(u32::try_from(how).unwrap_or(u32::MAX)))
+        Ok(if how == 0 || !self.is_empty()? { None } else { Some(how) })
+    }
+
+    /// How the stream ends behind what has still to be read, if that is known already; else 0.
+    #[must_use]
+    pub fn how(&self) -> u32 {
+        u32::try_from(self.end.ring().writer.end.load(Ordering::Acquire)).unwrap_or(u32::MAX)
     }
 
     /// Announces that the reader waits for bytes, or for an end that it has not seen. False if something is there, or
@@ -279,7 +282,7 @@ impl Reader {
         let ring = self.end.ring();
         ring.reader.waits.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let is_news = !self.is_empty()? || ring.writer.end.load(Ordering::Acquire) != self.end_seen;
+        let is_news = !self.is_empty()? || self.how() != self.end_seen;
         if is_news {
             ring.reader.waits.store(false, Ordering::Relaxed);
         }

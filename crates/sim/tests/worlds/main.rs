@@ -1,5 +1,6 @@
 //! Worlds: what hosts and routers on bad and good cables must do, whoever goes next.
 
+mod channels;
 mod common;
 mod ground;
 mod control;

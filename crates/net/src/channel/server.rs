@@ -1,0 +1,471 @@
+//! The netisr's end of a channel: a program that obeys what comes, and tells what has happened.
+
+use std::collections::VecDeque;
+
+use pkt::lanes::{Broken, Far, Reader, Writer};
+use pkt::wake::Waker;
+
+use super::conn::{Conn, Stage};
+use super::end::code;
+use super::record::{Command, Connect, Event, Listen, RECORD, Record, Setting, Target};
+use super::setting::prepare;
+use super::{COMMANDS_MAX, LISTENERS_MAX, OFFERS_MAX};
+use crate::count::Count;
+use crate::emit::Look;
+use crate::program::{Desk, Handle, Program};
+use crate::sock::Error;
+use crate::tcp::settings::Settings;
+use crate::tcp::{self, Accepted, Id, ListenerId};
+
+/// Lanes that are looked at in a turn when the program's end has gone.
+const LEFT_MAX: usize = 256;
+
+/// The netisr's end.
+pub struct Channel {
+    commands: Reader,
+    events: Writer,
+    lanes: Far,
+    /// Of whoever looks after the program's end.
+    waker: Waker,
+    conns: Vec<Option<Box<Conn>>>,
+    /// Lanes in use.
+    held: usize,
+    listeners: Vec<Listener>,
+    /// Those that the program is to be told of, each once.
+    untold: VecDeque<Untold>,
+    /// The program's end is gone, and lanes before this were looked at since.
+    left: Option<usize>,
+}
+
+/// The program's end says what cannot be.
+struct Wrong;
+
+impl From<Broken> for Wrong {
+    fn from(_: Broken) -> Self {
+        Self
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Untold {
+    Lane(u32),
+    Listener(Event),
+}
+
+/// A listener of the program, by its number.
+#[derive(Default)]
+enum Listener {
+    #[default]
+    Free,
+    /// Its connections will behave like this.
+    Prepared(Box<(Settings, Look)>),
+    Open(ListenerId, VecDeque<u32>),
+}
+
+impl Channel {
+    pub(super) fn new((events, commands): (Writer, Reader), lanes: Far, waker: Waker) -> Self {
+        Self {
+            commands,
+            events,
+            lanes,
+            waker,
+            conns: Vec::new(),
+            held: 0,
+            listeners: Vec::new(),
+            untold: VecDeque::new(),
+            left: None,
+        }
+    }
+
+    /// Obeys what has come, a bounded amount of it.
+    fn obey(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+        // First whether more will come, then what is there.
+        let is_abandoned = self.commands.is_abandoned();
+        for _ in 0..COMMANDS_MAX {
+            if self.commands.len()? < RECORD {
+                return self.has_obeyed(desk, is_abandoned);
+            }
+            let mut record: Record = [0; RECORD];
+            self.commands.read(&mut record)?;
+            self.do_as_told(desk, Command::decode(&record).ok_or(Wrong)?)?;
+            desk.cpu.count(Count::ChannelCommands);
+        }
+        desk.wake_at(desk.now());
+        self.release()
+    }
+
+    /// There are no more commands for now, or for ever.
+    fn has_obeyed(&mut self, desk: &mut Desk<'_>, is_abandoned: bool) -> Result<(), Wrong> {
+        self.release()?;
+        if is_abandoned {
+            self.left.get_or_insert(0);
+            self.close_all(desk)?;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) -> Result<(), Wrong> {
+        if self.commands.release()? {
+            self.waker.wake_if_sleeping();
+        }
+        Ok(())
+    }
+
+    fn do_as_told(&mut self, desk: &mut Desk<'_>, command: Command) -> Result<(), Wrong> {
+        match command {
+            Command::Set(Target::Lane(lane), setting) => self.lane(desk, lane)?.set(desk.cpu, setting),
+            Command::Set(Target::Listener(listener), setting) => {
+                self.set_listener(desk, listener, setting)?
+            }
+            Command::Connect(wanted) => self.connect(desk, &wanted)?,
+            Command::Listen(wanted) => self.listen(desk, &wanted)?,
+            Command::Offer { listener, lane } => self.offer(desk, listener, lane)?,
+            Command::Unlisten(listener) => self.unlisten(desk, listener)?,
+            Command::Look(lane) => self.look(desk, lane)?,
+            Command::Close { lane, aborts } => self.close(desk, lane, aborts)?,
+        }
+        Ok(())
+    }
+
+    /// The lane of this number: one that is in use, or was begun for us.
+    fn lane(&mut self, desk: &Desk<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
+        let at = lane as usize;
+        if !matches!(self.conns.get(at), Some(Some(_))) {
+            let streams = self.lanes.take(lane).ok_or(Wrong)?;
+            if self.conns.len() <= at {
+                self.conns.resize_with(at + 1, || None);
+            }
+            let how = Box::new((desk.cpu.sysctls.tcp, Look::default()));
+            self.conns[at] = Some(Box::new(Conn::new(streams, Stage::Prepared(how))));
+            self.held += 1;
+        }
+        self.conn(lane).ok_or(Wrong)
+    }
+
+    /// A lane that is in use.
+    fn conn(&mut self, lane: u32) -> Option<&mut Conn> {
+        self.conns.get_mut(lane as usize)?.as_deref_mut()
+    }
+
+    fn connect(&mut self, desk: &mut Desk<'_>, wanted: &Connect) -> Result<(), Wrong> {
+        let &Connect { lane, remote, local, port, zone } = wanted;
+        let Stage::Prepared(how) = &self.lane(desk, lane)?.stage else { return Err(Wrong) };
+        let (settings, look) = **how;
+        let begun = desk.connect(&tcp::Connect { remote, local, port, zone, settings, look }, lane);
+        let conn = self.lane(desk, lane)?;
+        match begun {
+            Ok(id) => {
+                conn.stage = Stage::Up(id);
+                conn.send(desk.cpu)?;
+            }
+            Err(why) => conn.fail(Vec::new(), code(why))?,
+        }
+        self.has_news(lane);
+        Ok(())
+    }
+
+    fn set_listener(&mut self, desk: &Desk<'_>, listener: u32, setting: Setting) -> Result<(), Wrong> {
+        let place = self.listener(listener)?;
+        if matches!(place, Listener::Free) {
+            *place = Listener::Prepared(Box::new((desk.cpu.sysctls.tcp, Look::default())));
+        }
+        // What one accepts that waits already stays as it was begun.
+        if let Listener::Prepared(how) = place {
+            prepare(how, setting);
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self, desk: &mut Desk<'_>, wanted: &Listen) -> Result<(), Wrong> {
+        let &Listen { listener, addr, zone, only_v6, is_shared, backlog } = wanted;
+        let default = (desk.cpu.sysctls.tcp, Look::default());
+        let (settings, look) = match self.listener(listener)? {
+            Listener::Free => default,
+            Listener::Prepared(how) => **how,
+            Listener::Open(..) => return Err(Wrong),
+        };
+        let backlog = backlog as usize;
+        let listen = tcp::Listen { addr, zone, only_v6, backlog, is_shared, settings, look };
+        let begun = desk.listen(&listen, listener);
+        let at = begun.map(|id| tcp::local(desk.cpu, id).unwrap_or(addr));
+        let place = self.listener(listener)?;
+        *place = begun.map_or(Listener::Free, |id| Listener::Open(id, VecDeque::new()));
+        self.untold.push_back(Untold::Listener(Event::Listening(listener, at)));
+        Ok(())
+    }
+
+    fn listener(&mut self, listener: u32) -> Result<&mut Listener, Wrong> {
+        if listener >= LISTENERS_MAX {
+            return Err(Wrong);
+        }
+        let at = listener as usize;
+        if self.listeners.len() <= at {
+            self.listeners.resize_with(at + 1, Listener::default);
+        }
+        self.listeners.get_mut(at).ok_or(Wrong)
+    }
+
+    /// A lane for a connection that a listener accepts.
+    fn offer(&mut self, desk: &mut Desk<'_>, listener: u32, lane: u32) -> Result<(), Wrong> {
+        let conn = self.lane(desk, lane)?;
+        if !matches!(conn.stage, Stage::Prepared(_)) {
+            return Err(Wrong);
+        }
+        conn.stage = Stage::Offered(listener);
+        match self.listener(listener)? {
+            Listener::Open(id, offers) if offers.len() < OFFERS_MAX => {
+                offers.push_back(lane);
+                if offers.len() == 1 {
+                    tcp::watch::look_again_at_listener(desk.cpu, *id);
+                }
+            }
+            Listener::Open(..) => return Err(Wrong),
+            // It could not begin, and the program does not know yet.
+            Listener::Free | Listener::Prepared(_) => self.leave(lane),
+        }
+        Ok(())
+    }
+
+    fn unlisten(&mut self, desk: &mut Desk<'_>, listener: u32) -> Result<(), Wrong> {
+        if let Listener::Open(id, offers) = core::mem::take(self.listener(listener)?) {
+            tcp::unlisten(desk.cpu, id);
+            offers.into_iter().for_each(|lane| self.leave(lane));
+            self.untold.push_back(Untold::Listener(Event::Unlistened(listener)));
+        }
+        Ok(())
+    }
+
+    /// Moves what can be moved on a lane.
+    fn look(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<(), Wrong> {
+        // One that is free meanwhile needs nothing.
+        let Some(conn) = self.conn(lane) else { return Ok(()) };
+        let Stage::Up(id) = conn.stage else {
+            conn.receive(desk.cpu)?;
+            self.has_news(lane);
+            return Ok(());
+        };
+        if !conn.is_closing {
+            conn.receive(desk.cpu)?;
+        }
+        let is_sent = conn.send(desk.cpu)?;
+        match (conn.is_closing, conn.is_closing && conn.has_unread(desk.cpu)) {
+            //= https://www.rfc-editor.org/rfc/rfc1122#section-4.2.2.13
+            //# if new data is received after CLOSE is called, its TCP
+            //# SHOULD send a RST to show that data was lost.
+            (true, true) => {
+                // It was there a moment ago.
+                let _ = tcp::abort(desk.cpu, id);
+                self.leave(lane);
+            }
+            (true, false) if is_sent => {
+                let _ = tcp::close(desk.cpu, id);
+                self.leave(lane);
+            }
+            _ => self.has_news(lane),
+        }
+        Ok(())
+    }
+
+    /// The program has left a lane.
+    fn close(&mut self, desk: &mut Desk<'_>, lane: u32, aborts: bool) -> Result<(), Wrong> {
+        let conn = self.lane(desk, lane)?;
+        conn.is_closing = true;
+        match conn.stage {
+            Stage::Up(id) if aborts => {
+                let _ = tcp::abort(desk.cpu, id);
+                self.leave(lane);
+            }
+            Stage::Up(_) => self.look(desk, lane)?,
+            Stage::Offered(listener) => {
+                if let Listener::Open(_, offers) = self.listener(listener)? {
+                    offers.retain(|offer| *offer != lane);
+                }
+                self.leave(lane);
+            }
+            Stage::Prepared(_) | Stage::Over { .. } => self.leave(lane),
+        }
+        Ok(())
+    }
+
+    /// Closes what the program has left behind, some of it in each turn, and leaves when nothing is left.
+    fn close_all(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+        let Some(from) = self.left else { return Ok(()) };
+        if from == 0 {
+            for listener in 0..u32::try_from(self.listeners.len()).unwrap_or(0) {
+                self.unlisten(desk, listener)?;
+            }
+        }
+        let to = self.conns.len().min(from + LEFT_MAX);
+        for lane in (from..to).filter_map(|lane| u32::try_from(lane).ok()) {
+            if self.conn(lane).is_some_and(|conn| !conn.is_closing) {
+                self.close(desk, lane, false)?;
+            }
+        }
+        self.left = Some(to);
+        if to < self.conns.len() {
+            desk.wake_at(desk.now());
+        }
+        Ok(())
+    }
+
+    /// The netisr has nothing to do with a lane any more.
+    fn leave(&mut self, lane: u32) {
+        if let Some(conn) = self.conn(lane) {
+            conn.leave();
+            self.has_news(lane);
+        }
+    }
+
+    /// The program is to be told of a lane, if there is something.
+    fn has_news(&mut self, lane: u32) {
+        let Some(conn) = self.conn(lane) else { return };
+        if conn.news(lane).is_some() && !core::mem::replace(&mut conn.is_listed, true) {
+            self.untold.push_back(Untold::Lane(lane));
+        }
+    }
+
+    /// Tells the program what there is room for; the rest is told when there is room again.
+    fn tell(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+        let mut told = 0;
+        while let Some(event) = self.next_news() {
+            if self.events.free()? < RECORD {
+                if self.events.waits()? {
+                    desk.cpu.count(Count::ChannelEventsHeld);
+                    break;
+                }
+                continue;
+            }
+            self.events.write(&event.encode())?;
+            self.has_told(event);
+            told += 1;
+        }
+        if told > 0 {
+            // Nobody waits at this stream: they are woken.
+            let _ = self.events.publish();
+            self.waker.wake_if_sleeping();
+        }
+        Ok(())
+    }
+
+    /// What is to be told next.
+    fn next_news(&mut self) -> Option<Event> {
+        loop {
+            match *self.untold.front()? {
+                Untold::Listener(event) => return Some(event),
+                Untold::Lane(lane) => {
+                    let conn = self.conn(lane)?;
+                    if let Some(event) = conn.news(lane) {
+                        return Some(event);
+                    }
+                    conn.is_listed = false;
+                    self.untold.pop_front();
+                }
+            }
+        }
+    }
+
+    fn has_told(&mut self, event: Event) {
+        match self.untold.front() {
+            Some(Untold::Lane(lane)) => {
+                let lane = *lane;
+                if let Some(conn) = self.conn(lane) {
+                    conn.told();
+                }
+                if matches!(event, Event::Free(_)) {
+                    self.held -= self.conns.get_mut(lane as usize).and_then(Option::take).map_or(0, |_| 1);
+                    self.untold.pop_front();
+                }
+            }
+            _ => drop(self.untold.pop_front()),
+        }
+    }
+
+    /// Goes on after `done`, unless the program's end says what cannot be.
+    fn goes_on(&self, desk: &mut Desk<'_>, done: Result<(), Wrong>) {
+        if done.is_err() {
+            desk.cpu.count(Count::ChannelsBroken);
+            desk.leave();
+        } else {
+            desk.roll_up();
+        }
+    }
+}
+
+/// Who looks after the program's end learns that this one is gone.
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.waker.wake_if_sleeping();
+    }
+}
+
+impl Program for Channel {
+    fn begin(&mut self, _: &mut Desk<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn room(&mut self, listener: u32) -> usize {
+        match self.listeners.get(listener as usize) {
+            Some(Listener::Open(_, offers)) => offers.len(),
+            _ => 0,
+        }
+    }
+
+    fn accepted(&mut self, desk: &mut Desk<'_>, listener: u32, accepted: Accepted) -> u32 {
+        let lane = match self.listeners.get_mut(listener as usize) {
+            Some(Listener::Open(_, offers)) => offers.pop_front(),
+            _ => None,
+        };
+        let Some((lane, conn)) = lane.and_then(|lane| Some((lane, self.conn(lane)?))) else {
+            // As many are accepted as there is room for, so this cannot be.
+            let _ = tcp::abort(desk.cpu, accepted.id);
+            return u32::MAX;
+        };
+        conn.accepted(listener, accepted.id, accepted.ends);
+        self.has_news(lane);
+        desk.roll_up();
+        lane
+    }
+
+    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        let done = self.look(desk, conn.key);
+        self.goes_on(desk, done);
+    }
+
+    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        if let Some(own) = self.conn(conn.key) {
+            own.stands(desk.cpu);
+        }
+        let done = self.look(desk, conn.key);
+        self.goes_on(desk, done);
+    }
+
+    fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>, why: Option<Error>) {
+        let Some(own) = self.conn(conn.key) else { return };
+        if own.is_closing {
+            self.leave(conn.key);
+            return desk.roll_up();
+        }
+        let done = own.end(desk.cpu, conn.id, why).map_err(Wrong::from);
+        self.has_news(conn.key);
+        self.goes_on(desk, done);
+    }
+
+    fn called(&mut self, desk: &mut Desk<'_>) {
+        let done = self.obey(desk);
+        self.goes_on(desk, done);
+    }
+
+    fn time(&mut self, desk: &mut Desk<'_>) {
+        self.called(desk);
+    }
+
+    fn roll_up(&mut self, desk: &mut Desk<'_>) {
+        let done = self.tell(desk);
+        let is_over = self.left.is_some() && self.held == 0;
+        match done {
+            Ok(()) if is_over => desk.leave(),
+            Ok(()) => {}
+            wrong => self.goes_on(desk, wrong),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a program wants of a connection's behaviour, kept within what a connection can stand.
+
+use super::record::Setting;
+use crate::emit::Look;
+use crate::tcp::settings::{Change, Settings};
+use crate::time::Duration;
+
+/// Buffers hold a segment at least, and a peer is asked once in a second at the most, whatever a program says.
+const BUFFER_MIN: u32 = 2048;
+const SEGMENT_MIN: u32 = 64;
+const KEEP_MIN_MS: u32 = 1000;
+
+/// Where a setting belongs.
+pub(super) enum Wanted {
+    Change(Change),
+    Hops(u8),
+    Class(u8),
+}
+
+/// What a program wants, of a connection that began with `settings`.
+pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
+    let byte = |value: u32| u8::try_from(value).unwrap_or(u8::MAX);
+    let ms = |value: u32| Duration::from_millis(value.into());
+    let keep = |value: u32| ms(value.max(KEEP_MIN_MS));
+    Wanted::Change(match setting {
+        Setting::NoDelay(on) => Change::NoDelay(on),
+        Setting::KeepAlive(on) => Change::KeepAlive(on),
+        Setting::KeepIdle(ms) => Change::KeepIdle(keep(ms)),
+        Setting::KeepInterval(ms) => Change::KeepInterval(keep(ms)),
+        Setting::KeepCount(count) => Change::KeepCount(byte(count).max(1)),
+        Setting::UserTimeout(within) => {
+            Change::UserTimeout(Some(ms(within)).filter(|within| !within.is_zero()))
+        }
+        Setting::SendBuffer(bytes) => {
+            Change::SendBuffer(bytes.clamp(BUFFER_MIN, settings.send_buffer_max.max(BUFFER_MIN)))
+        }
+        Setting::ReceiveBuffer(bytes) => Change::ReceiveBuffer(bytes.max(BUFFER_MIN)),
+        Setting::MaxSegment(bytes) => {
+            Change::MaxSegment(u16::try_from(bytes.max(SEGMENT_MIN)).unwrap_or(u16::MAX))
+        }
+        Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
+        Setting::Class(class) => return Wanted::Class(byte(class)),
+    })
+}
+
+/// How a connection will behave that a setting was asked for, and how its packets look.
+pub(super) fn prepare((settings, look): &mut (Settings, Look), setting: Setting) {
+    match wanted(setting, settings) {
+        Wanted::Change(change) => settings.take(change),
+        Wanted::Hops(hops) => look.hops = hops,
+        Wanted::Class(class) => look.class = class,
+    }
+}

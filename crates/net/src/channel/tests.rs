@@ -1,0 +1,119 @@
+//! The bounds of a channel, on a CPU that is turned by hand.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use pkt::wake::Sleeper;
+
+use super::*;
+use crate::count::Count;
+use crate::kit::{Bench, addr4};
+use crate::program::DOORS_MAX;
+use crate::sock::Error;
+
+const SIZE: Size = Size { lanes: 2048, lane_bytes: 64 };
+
+/// A channel to the CPU of a bench; whoever knocks, the test turns it.
+fn open(bench: &mut Bench) -> Result<Client, Error> {
+    let waker = Sleeper::new(Box::new(|| ())).waker();
+    let (mut client, far) = channel(SIZE, waker).unwrap();
+    let (_, flag) = bench.netisrs[0].open(Box::new(far))?;
+    client.attach(crate::msg::Knocker::new(flag, Sleeper::new(Box::new(|| ())).waker()));
+    Ok(client)
+}
+
+fn listen(listener: u32, port: u16) -> Command {
+    let addr = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), port).into();
+    Command::Listen(Listen { listener, addr, zone: 0, only_v6: false, is_shared: false, backlog: 9 })
+}
+
+fn say(client: &mut Client, command: &Command) {
+    client.push(command);
+    client.publish().unwrap();
+}
+
+#[test]
+fn as_many_programs_of_a_cpu_have_doors_as_may_and_one_that_leaves_makes_room() {
+    let mut bench = Bench::new(1);
+    let mut clients: Vec<_> = (0..DOORS_MAX).map(|_| open(&mut bench).unwrap()).collect();
+    assert!(matches!(open(&mut bench), Err(Error::TooMany)));
+    clients.pop();
+    bench.run();
+    clients.push(open(&mut bench).unwrap());
+    bench.run();
+    assert!(clients.iter().all(|client| !client.is_over()));
+}
+
+#[test]
+fn more_commands_than_are_obeyed_in_a_turn_wait_for_the_next_and_none_is_lost() {
+    let mut bench = Bench::new(1);
+    let mut client = open(&mut bench).unwrap();
+    let count = RECORDS + COMMANDS_MAX;
+    let lane = client.take_lane().unwrap();
+    let set = Command::Set(Target::Lane(lane.0.lane()), Setting::NoDelay(true));
+    (0..count).for_each(|_| client.push(&set));
+    client.publish().unwrap();
+    let obeyed = |bench: &Bench| bench.counted(Count::ChannelCommands);
+    let mut turns = Vec::new();
+    while obeyed(&bench) < count as u64 {
+        let before = obeyed(&bench);
+        let now = bench.cpu().now;
+        bench.netisrs[0].turn(now);
+        turns.push(obeyed(&bench) - before);
+        client.publish().unwrap();
+    }
+    // Some at the knock, and some that were left by the turn before.
+    assert!(turns.iter().all(|obeyed| *obeyed <= 2 * COMMANDS_MAX as u64), "{turns:?}");
+    assert!(turns.len() > 2);
+}
+
+#[test]
+fn listeners_and_offers_beyond_their_bounds_close_the_channel_and_nobody_else() {
+    for (wrong, is_wrong) in [(LISTENERS_MAX - 1, false), (LISTENERS_MAX, true)] {
+        let mut bench = Bench::new(1);
+        let (mut client, mut other) = (open(&mut bench).unwrap(), open(&mut bench).unwrap());
+        say(&mut client, &listen(wrong, 80));
+        say(&mut other, &listen(0, 81));
+        bench.run();
+        assert_eq!((client.is_over(), other.is_over()), (is_wrong, false));
+        assert_eq!(bench.counted(Count::ChannelsBroken), is_wrong.into());
+    }
+    for (offers, is_wrong) in [(OFFERS_MAX, false), (OFFERS_MAX + 1, true)] {
+        let mut bench = Bench::new(1);
+        let mut client = open(&mut bench).unwrap();
+        say(&mut client, &listen(0, 80));
+        let lanes: Vec<_> = (0..offers).map(|_| client.take_lane().unwrap()).collect();
+        for (tx, _) in &lanes {
+            say(&mut client, &Command::Offer { listener: 0, lane: tx.lane() });
+            bench.run();
+        }
+        assert_eq!(client.is_over(), is_wrong);
+    }
+}
+
+#[test]
+fn a_lane_that_is_not_there_or_not_begun_closes_the_channel() {
+    for lane in [SIZE.lanes, u32::MAX, 5] {
+        let mut bench = Bench::new(1);
+        let mut client = open(&mut bench).unwrap();
+        let remote = (addr4(1, 9), 80).into();
+        say(&mut client, &Command::Connect(Connect { lane, remote, local: None, port: None, zone: 0 }));
+        bench.run();
+        assert!(client.is_over(), "lane {lane}");
+    }
+}
+
+#[test]
+fn lanes_beyond_those_of_a_channel_are_refused_where_they_are_asked_for() {
+    let mut bench = Bench::new(1);
+    let mut client = open(&mut bench).unwrap();
+    let mut lanes: Vec<_> = (0..SIZE.lanes).map(|_| client.take_lane().unwrap()).collect();
+    assert!(client.take_lane().is_none());
+    let (tx, rx) = lanes.pop().unwrap();
+    let lane = tx.lane();
+    drop((tx, rx));
+    say(&mut client, &Command::Close { lane, aborts: false });
+    bench.run();
+    assert_eq!(client.next_event(), Ok(Some(Event::Free(lane))));
+    client.free_lane(lane);
+    assert!(client.take_lane().is_some_and(|(tx, _)| tx.lane() == lane));
+}
