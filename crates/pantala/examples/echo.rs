@@ -6,9 +6,10 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::error::Error;
+use core::error::Error;
+use core::net::SocketAddr;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use pantala::dev::netlink::Rtnetlink;
 use pantala::net::program::{Desk, Handle, Program};

@@ -5,10 +5,10 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::error::Error;
-use std::net::SocketAddr;
+use core::error::Error;
+use core::net::SocketAddr;
+use core::time::Duration;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
 
 use pantala::net::program::services::{Kind, Service};
 use pantala::net::program::{Desk, Handle, Program};

@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::error::Error;
+use core::error::Error;
 use std::process::Command;
 
 use pantala::dev::netlink::Rtnetlink;

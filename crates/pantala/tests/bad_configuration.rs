@@ -31,6 +31,42 @@ const WHOLE: &[Bad] = &[
         "did you mean `interface`?",
     ),
     bad(
+        "[[serve]]\nport = 80\n[[interface]]\ndevice = \"tap:a\"\n",
+        "1:1: nothing is served here",
+        "add a line like dir = \"/srv/www\"",
+    ),
+    bad("[[serve]]\ndir = 7\n[[interface]]\ndevice = \"tap:a\"\n", "2:7: `dir` cannot be this number", ""),
+    bad(
+        "[[serve]]\ndir = \"/srv\"\nport = 65536\n[[interface]]\ndevice = \"tap:a\"\n",
+        "3:8: port 65536 is too large",
+        "use 1 to 65535",
+    ),
+    bad(
+        "[[serve]]\ndir = \"/srv\"\naddress = \"192.0.2.1/24\"\n[[interface]]\ndevice = \"tap:a\"\n",
+        "3:11: `192.0.2.1/24` is not an IP address",
+        "use an address of an interface like 192.0.2.1",
+    ),
+    bad(
+        "[[serve]]\ndir = \"/srv\"\nfolder = \"/srv\"\n[[interface]]\ndevice = \"tap:a\"\n",
+        "3:1: unknown key `folder` in [[serve]]",
+        "known are",
+    ),
+    bad(
+        "[[serve]]\ndir = \"/a\"\n[[serve]]\ndir = \"/b\"\n[[interface]]\ndevice = \"tap:a\"\n",
+        "3:1: [::]:80 is served to already",
+        "give it another address or port",
+    ),
+    bad(
+        "[serve]\ndir = \"/a\"\n[[interface]]\ndevice = \"tap:a\"\n",
+        "1:1: `serve` must be written with two brackets, [[serve]]",
+        "section of its own",
+    ),
+    bad(
+        "cpus = [0]\nthreads = 2\n[[interface]]\ndevice = \"tap:a\"\n",
+        "2:11: `cpus` and `threads` both say how many netisrs there are",
+        "keep `cpus` for threads that stay",
+    ),
+    bad(
         "[sysctl]\nnet.inet.tcp.delaktime = 20\n[[interface]]\ndevice = \"tap:a\"\n",
         "2:14: unknown variable `net.inet.tcp.delaktime`",
         "did you mean `net.inet.tcp.delacktime`?",

@@ -18,6 +18,7 @@ use net::program::ProgramId;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
+use super::condition::Validator;
 use super::{mime, response};
 use crate::daemon::privileges;
 
@@ -68,7 +69,8 @@ pub(super) enum Found {
 pub(super) struct Page {
     pub(super) mime: &'static str,
     pub(super) len: u64,
-    pub(super) modified: Option<SystemTime>,
+    /// What tells it from what it was before, and will be; nothing does of what is made here.
+    pub(super) validator: Option<Validator>,
     /// Its first bytes, all of them if there is no more.
     pub(super) first: Arc<[u8]>,
     /// Where the others are.
@@ -173,18 +175,19 @@ impl Library {
 /// A page that is made here.
 pub(super) fn made(bytes: Vec<u8>) -> Arc<Page> {
     let (mime, len) = ("text/html; charset=utf-8", bytes.len() as u64);
-    Arc::new(Page { mime, len, modified: None, first: bytes.into(), file: None })
+    Arc::new(Page { mime, len, validator: None, first: bytes.into(), file: None })
 }
 
 fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
     let about = file.metadata()?;
-    let (file, len, modified) = (Arc::new(file), about.len(), about.modified().ok());
+    let (file, len) = (Arc::new(file), about.len());
+    let validator = about.modified().ok().map(|modified| Validator::new(modified, len, SystemTime::now()));
     let first = read(&file, 0)?;
     // Somebody may be writing it.
     let first =
         first.get(..usize::try_from(len).unwrap_or(usize::MAX)).map_or_else(|| Arc::clone(&first), Arc::from);
     let rest = (len > first.len() as u64).then_some(file);
-    Ok(Arc::new(Page { mime: mime::of(name), len, modified, first, file: rest }))
+    Ok(Arc::new(Page { mime: mime::of(name), len, validator, first, file: rest }))
 }
 
 /// Bytes of a file from `at` on: [`PIECE`] of them, or as many as there are.
@@ -248,6 +251,13 @@ impl Door {
 }
 
 impl Desk {
+    /// One whose library is a test.
+    #[cfg(test)]
+    pub(super) fn alone() -> (Self, Receiver<Ask>, Sender<Answer>) {
+        let ((asks, asked), (answers, answered)) = (channel(), channel());
+        (Self { place: 0, asks, answers: answered, is_rung: Arc::default() }, asked, answers)
+    }
+
     /// What has been answered since the last look.
     pub(super) fn answered(&self) -> Option<Answer> {
         self.answers.try_recv().ok()

@@ -11,12 +11,13 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`request`], [`range`] | bytes become a request |
+//! | [`request`], [`range`], [`condition`] | bytes become a request |
 //! | [`response`], [`mime`] | an answer becomes bytes |
 //! | [`library`] | the thread that reads files, and nothing outside of their folder |
 //! | [`web`], [`visit`] | the program on each netisr, and what it knows of a connection |
 //! | [`hits`] | its counters |
 
+mod condition;
 mod hits;
 mod library;
 mod mime;

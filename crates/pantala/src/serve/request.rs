@@ -1,5 +1,6 @@
 //! The head of a request (RFC 9112 §3), and what of it matters here.
 
+use super::condition::Conditions;
 use super::range::Wanted;
 
 /// Bytes of a head at the most.
@@ -16,8 +17,8 @@ pub(super) struct Request {
     /// Only the head of the answer is wanted.
     pub(super) head_only: bool,
     pub(super) range: Option<Wanted>,
-    /// The range counts only if the file was last modified then.
-    pub(super) if_range: Option<Vec<u8>>,
+    /// What it demands before it is answered in full.
+    pub(super) conditions: Conditions,
     /// More may be asked on the same connection.
     pub(super) keeps: bool,
 }
@@ -82,7 +83,7 @@ fn request(head: &httparse::Request<'_, '_>) -> Result<Request, u16> {
         //# not defined.  For this specification, GET is the only method for
         //# which range handling is defined.
         range: all("range").next().and_then(Wanted::read).filter(|_| !head_only),
-        if_range: all("if-range").next().map(<[u8]>::to_vec),
+        conditions: Conditions::read(all),
         keeps: !has_body && !says("close") && (is_new || says("keep-alive")),
     })
 }

@@ -1,9 +1,12 @@
 //! Heads of answers, and pages that are made here.
 
 use core::fmt::Write;
-use std::time::SystemTime;
-
 use core::ops::Range;
+
+use super::condition::Validator;
+
+/// Which bytes of how many follow; none of them, of an answer that says so (416).
+pub(super) type Part = (Option<Range<u64>>, u64);
 
 /// What the head of an answer says.
 #[derive(Clone, Debug)]
@@ -14,9 +17,8 @@ pub(super) struct Head<'a> {
     pub(super) mime: &'a str,
     /// Bytes that follow.
     pub(super) len: u64,
-    pub(super) modified: Option<SystemTime>,
-    /// Which bytes of how many follow; none of them, of an answer that says so (416).
-    pub(super) range: Option<(Option<Range<u64>>, u64)>,
+    pub(super) validator: Option<&'a Validator>,
+    pub(super) range: Option<Part>,
     pub(super) location: Option<&'a str>,
     pub(super) keeps: bool,
 }
@@ -32,9 +34,13 @@ impl Head<'_> {
     fn write(&self, text: &mut String) -> core::fmt::Result {
         let &Self { status, date, mime, len, .. } = self;
         write!(text, "HTTP/1.1 {status} {}\r\nServer: pantala\r\nDate: {date}\r\n", reason(status))?;
-        write!(text, "Content-Type: {mime}\r\nContent-Length: {len}\r\n")?;
-        if let Some(modified) = self.modified {
-            write!(text, "Last-Modified: {}\r\nAccept-Ranges: bytes\r\n", httpdate::fmt_http_date(modified))?;
+        // Nothing follows that these would be about.
+        if status != 304 {
+            write!(text, "Content-Type: {mime}\r\nContent-Length: {len}\r\n")?;
+        }
+        if let Some(is) = self.validator {
+            let modified = httpdate::fmt_http_date(is.modified);
+            write!(text, "ETag: {}\r\nLast-Modified: {modified}\r\nAccept-Ranges: bytes\r\n", is.field())?;
         }
         match &self.range {
             Some((Some(range), all)) => {
@@ -66,11 +72,13 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         206 => "Partial Content",
         301 => "Moved Permanently",
+        304 => "Not Modified",
         400 => "Bad Request",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        412 => "Precondition Failed",
         416 => "Range Not Satisfiable",
         431 => "Request Header Fields Too Large",
         505 => "HTTP Version Not Supported",
@@ -143,12 +151,14 @@ mod tests {
 
     #[test]
     fn a_head_says_what_follows() {
+        let modified = std::time::SystemTime::UNIX_EPOCH;
+        let validator = Validator { modified, tag: "\"a-b\"".to_owned(), is_strong: true };
         let head = Head {
             status: 206,
             date: "Sun, 06 Nov 1994 08:49:37 GMT",
             mime: "text/plain",
             len: 2,
-            modified: Some(SystemTime::UNIX_EPOCH),
+            validator: Some(&validator),
             range: Some((Some(3..5), 10)),
             location: None,
             keeps: true,
@@ -160,11 +170,15 @@ mod tests {
             "Content-Length: 2",
             "Content-Range: bytes 3-4/10",
             "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT",
+            "ETag: \"a-b\"",
             "Connection: keep-alive",
         ] {
             assert!(text.contains(&format!("{line}\r\n")), "{line}: {text}");
         }
         assert!(text.ends_with("\r\n\r\n"));
+        let same = Head { status: 304, range: None, ..head.clone() };
+        let same = String::from_utf8(same.bytes()).unwrap();
+        assert!(same.contains("ETag: \"a-b\"\r\n") && !same.contains("Content-Length"), "{same}");
         let wrong = Head { status: 405, range: None, keeps: false, ..head };
         assert!(String::from_utf8(wrong.bytes()).unwrap().contains("Allow: GET, HEAD\r\n"));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use net::tcp;
 use net::time::Instant;
 
-use super::library::Ticket;
+use super::library::{Page, Ticket};
 use super::request::Request;
 
 /// A connection.
@@ -54,6 +54,16 @@ pub(super) struct Sending {
 }
 
 impl Sending {
+    /// A head, and `range` of a page.
+    pub(super) fn new(head: Vec<u8>, page: &Page, range: Range<u64>, keeps: bool) -> Self {
+        let first = page.first.len() as u64;
+        let clamped = |at: u64| usize::try_from(at.min(first)).unwrap_or(0);
+        let left = clamped(range.start)..clamped(range.end);
+        let behind = range.start.max(first)..range.end;
+        let rest = page.file.clone().filter(|_| behind.start < behind.end).map(|file| (file, behind));
+        Self { head, head_sent: 0, bytes: Arc::clone(&page.first), left, rest, keeps }
+    }
+
     /// What is to be sent next; nothing if the rest has to be read first, or all is sent.
     pub(super) fn next(&self) -> &[u8] {
         match self.head.get(self.head_sent..) {

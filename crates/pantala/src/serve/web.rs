@@ -12,10 +12,11 @@ use net::tcp::{self, Accepted, Id, Listen, Look};
 use net::time::{Duration, Instant};
 use pkt::counters::{CounterBlock, CounterReader};
 
+use super::condition::Verdict;
 use super::hits::Hit;
 use super::library::{self, Answer, Ask, Found, Page, Ticket, What, made};
 use super::request::{self, HEAD_MAX, Parsed, Request};
-use super::response::{self, Head};
+use super::response::{self, Head, Part};
 use super::visit::{Asking, Sending, Stage, Visits};
 
 /// Connections of a server on each CPU at the most.
@@ -219,20 +220,20 @@ impl Web {
             Ok(page) => (200, page),
             Err(status) => (status, made(response::page(status))),
         };
-        let (mut bytes, mut range) = (0..page.len, None);
-        let wanted =
-            request.filter(|request| is_range_valid(request, &page)).and_then(|request| request.range);
-        if let Some(wanted) = wanted.filter(|_| status == 200) {
-            let part = wanted.of(page.len);
-            (status, bytes) = (if part.is_some() { 206 } else { 416 }, part.clone().unwrap_or(0..0));
-            range = Some((part, page.len));
+        let (mut page, mut bytes, mut range) = (Arc::clone(&page), 0..page.len, None);
+        if let Some(request) = request.filter(|_| status == 200) {
+            (status, bytes, range) = part(request, &page);
+        }
+        if status == 412 {
+            page = made(response::page(status));
+            bytes = 0..page.len;
         }
         let date = self.date.at(desk.now());
-        let (mime, len, modified) = (page.mime, bytes.end - bytes.start, page.modified);
-        let head = Head { status, date, mime, len, modified, range, location: None, keeps }.bytes();
+        let (mime, len, validator) = (page.mime, bytes.end - bytes.start, page.validator.as_ref());
+        let head = Head { status, date, mime, len, validator, range, location: None, keeps }.bytes();
         self.hits.inc(Hit::of_status(status));
-        let head_only = request.is_some_and(|request| request.head_only);
-        let sending = sending(head, &page, if head_only { 0..0 } else { bytes }, keeps);
+        let head_only = status == 304 || request.is_some_and(|request| request.head_only);
+        let sending = Sending::new(head, &page, if head_only { 0..0 } else { bytes }, keeps);
         self.begin_sending(desk, key, sending)
     }
 
@@ -241,9 +242,9 @@ impl Web {
         let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(desk.now()));
         let location = Some(location);
         let head =
-            Head { status: 301, date, mime, len, modified: None, range: None, location, keeps }.bytes();
+            Head { status: 301, date, mime, len, validator: None, range: None, location, keeps }.bytes();
         self.hits.inc(Hit::Redirection);
-        let sending = sending(head, &page, if request.head_only { 0..0 } else { 0..len }, keeps);
+        let sending = Sending::new(head, &page, if request.head_only { 0..0 } else { 0..len }, keeps);
         self.begin_sending(desk, key, sending);
     }
 
@@ -395,26 +396,19 @@ impl Program for Web {
     }
 }
 
-/// Whether a range may be answered by a part of the page: of what is made anew for each, parts do not fit together.
-fn is_range_valid(request: &Request, page: &Page) -> bool {
-    //= https://www.rfc-editor.org/rfc/rfc9110#section-13.1.5
-    //# A recipient of an If-Range header field MUST ignore the Range header
-    //# field if the If-Range condition evaluates as false.
-    match (page.modified, &request.if_range) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(modified), Some(date)) => httpdate::fmt_http_date(modified).as_bytes() == date.as_slice(),
+/// Which part of a page answers a request, under which status, and what is said of it.
+fn part(request: &Request, page: &Page) -> (u16, Range<u64>, Option<Part>) {
+    match request.conditions.verdict(page) {
+        Verdict::NotModified => return (304, 0..0, None),
+        Verdict::Failed => return (412, 0..0, None),
+        Verdict::Send => {}
     }
-}
-
-/// An answer: its head, and `range` of a page.
-fn sending(head: Vec<u8>, page: &Page, range: Range<u64>, keeps: bool) -> Sending {
-    let first = page.first.len() as u64;
-    let clamped = |at: u64| usize::try_from(at.min(first)).unwrap_or(0);
-    let left = clamped(range.start)..clamped(range.end);
-    let behind = range.start.max(first)..range.end;
-    let rest = page.file.clone().filter(|_| behind.start < behind.end).map(|file| (file, behind));
-    Sending { head, head_sent: 0, bytes: Arc::clone(&page.first), left, rest, keeps }
+    let wanted = request.range.filter(|_| request.conditions.is_range_valid(page));
+    match wanted.map(|wanted| wanted.of(page.len)) {
+        None => (200, 0..page.len, None),
+        Some(None) => (416, 0..0, Some((None, page.len))),
+        Some(Some(bytes)) => (206, bytes.clone(), Some((Some(bytes), page.len))),
+    }
 }
 
 impl Memory {
@@ -446,3 +440,6 @@ impl Date {
         &self.text
     }
 }
+
+#[cfg(test)]
+mod tests;

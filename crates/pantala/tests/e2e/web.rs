@@ -28,6 +28,11 @@ impl Folder {
         write("www/index.html", b"<h1>here</h1>");
         write("www/sub/a b.txt", b"0123456789");
         write("www/large", &large(bytes));
+        // Long ago, so that each of its states can be told from the next.
+        let within = std::fs::File::options().write(true).open(path.join("www/sub/a b.txt")).unwrap();
+        within
+            .set_modified(std::time::SystemTime::UNIX_EPOCH + core::time::Duration::from_secs(784_111_777))
+            .unwrap();
         std::os::unix::fs::symlink("../secret", path.join("www/out")).unwrap();
         std::os::unix::fs::symlink("sub/a b.txt", path.join("www/within")).unwrap();
         Self(path)
@@ -90,7 +95,7 @@ fn files_are_served_and_nothing_outside_of_their_folder() {
                 ("GET /within", "Range: bytes=-1\r\n", "206", "9"),
                 (
                     "GET /within",
-                    "Range: bytes=2-4\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+                    "Range: bytes=2-4\r\nIf-Range: Sun, 06 Nov 1994 08:49:38 GMT\r\n",
                     "200",
                     "0123456789",
                 ),
@@ -113,13 +118,29 @@ fn files_are_served_and_nothing_outside_of_their_folder() {
                 assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {head}");
                 assert!(!body.contains("not for the web"));
             }
+            let (head, _) = ask(from, to, "HEAD /within", "");
+            let tag = head.lines().find_map(|line| line.strip_prefix("ETag: ")).expect("a tag").to_owned();
+            for (fields, status, body) in [
+                (format!("If-None-Match: {tag}\r\n"), "304", ""),
+                ("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n".to_owned(), "304", ""),
+                ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n".to_owned(), "200", "0123456789"),
+                (format!("Range: bytes=2-4\r\nIf-Range: {tag}\r\n"), "206", "234"),
+                ("Range: bytes=2-4\r\nIf-Range: \"other\"\r\n".to_owned(), "200", "0123456789"),
+                (format!("If-Match: {tag}\r\n"), "200", "0123456789"),
+            ] {
+                let (head, came) = ask(from, to, "GET /within", &fields);
+                assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{fields}: {head}");
+                assert_eq!(came, body, "{fields}");
+            }
+            let (head, _) = ask(from, to, "GET /within", "If-Match: \"other\"\r\n");
+            assert!(head.starts_with("HTTP/1.1 412 "), "{head}");
             let (_, listing) = ask(from, to, "GET /sub/", "");
             assert!(listing.contains("<a href=\"./a%20b.txt\">a b.txt</a>"), "{listing}");
         }
     });
     let metrics = lab.pantala().metrics();
     let line = metrics.lines().find(|line| line.starts_with("pantala_web_requests_total{"));
-    assert!(line.is_some_and(|line| line.ends_with(" 64")), "{line:?}");
+    assert!(line.is_some_and(|line| line.ends_with(" 96")), "{line:?}");
 }
 
 #[test]

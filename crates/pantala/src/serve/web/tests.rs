@@ -1,0 +1,209 @@
+//! Times in which something must happen, in virtual time: a guest on another host who does not do his part.
+
+use core::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use net::program::ProgramId;
+use net::tcp::Connect;
+use sim::cable;
+use sim::host::{Port, Spec};
+use sim::plan::Family;
+use sim::world::{HostId, World};
+
+use super::*;
+use crate::serve::condition::Validator;
+
+/// Both hosts have tried their addresses.
+const BOOT: Duration = Duration::from_secs(12);
+/// Nothing lasts longer.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Says something, and reads what comes, or does not.
+struct Guest {
+    server: SocketAddr,
+    says: &'static str,
+    reads: bool,
+    conn: Option<Id>,
+    began: Instant,
+    tell: Sender<End>,
+    heard: String,
+}
+
+/// How it went for the guest: what it heard, and when its connection ended or the other end's stream did.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    heard: String,
+    after: Duration,
+    was_reset: bool,
+}
+
+impl Guest {
+    fn tell(&mut self, desk: &Desk<'_>, was_reset: bool) {
+        let heard = core::mem::take(&mut self.heard);
+        let _ = self.tell.send(End { heard, after: desk.now().since(self.began), was_reset });
+    }
+}
+
+impl Program for Guest {
+    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+        self.began = desk.now();
+        self.conn = Some(desk.connect(&Connect::to(self.server), 0)?);
+        Ok(())
+    }
+
+    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        assert_eq!(tcp::send(desk.cpu, conn.id, self.says.as_bytes()), Ok(self.says.len()));
+    }
+
+    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        let mut bytes = vec![0; 65_536];
+        while self.reads {
+            match tcp::read(desk.cpu, conn.id, &mut bytes) {
+                Ok(0) => return self.tell(desk, false),
+                Ok(count) => self.heard += &String::from_utf8_lossy(&bytes[..count]),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn closed(&mut self, desk: &mut Desk<'_>, _: Handle<Id>, why: Option<Error>) {
+        self.tell(desk, why == Some(Error::Reset));
+    }
+
+    /// Speaks again, though it should not.
+    fn called(&mut self, desk: &mut Desk<'_>) {
+        let conn = self.conn.expect("it has begun");
+        assert_eq!(tcp::send(desk.cpu, conn, b"x"), Ok(1));
+    }
+}
+
+/// A server whose library is the test, and a guest.
+struct Scene {
+    world: World,
+    client: HostId,
+    guest: ProgramId,
+    server: HostId,
+    program: ProgramId,
+    asked: Receiver<Ask>,
+    answers: Sender<Answer>,
+    counters: CounterReader<Hit>,
+    ends: Receiver<End>,
+}
+
+impl Scene {
+    fn new(family: Family, says: &'static str, reads: bool) -> Self {
+        let mut world = World::new("web", 1);
+        world.allow.loss = true;
+        let cable = world.cable(cable::Spec::default());
+        let [client, server] =
+            [1, 2].map(|host| world.host(Spec::host("host").buffers(4096).port(Port::new(cable, 1, host))));
+        world.run_for(BOOT);
+        let (desk, asked, answers) = library::Desk::alone();
+        let web = Web::new("[::]:80".parse().unwrap(), desk);
+        let counters = web.counters();
+        let program = world.of(server).cpus[0].netisr.begin(Box::new(web)).unwrap();
+        let (tell, ends) = channel();
+        let at = SocketAddr::new(family.addr(1, 2), 80);
+        let (conn, began, heard) = (None, Instant::START, String::new());
+        let guest = Guest { server: at, says, reads, conn, began, tell, heard };
+        let (begun, has_begun) = channel();
+        assert!(world.of(client).call(0, move |netisr| begun.send(netisr.begin(Box::new(guest))).unwrap()));
+        world.run_for(ROUND / 100);
+        let guest = has_begun.try_recv().unwrap().unwrap();
+        Self { world, client, guest, server, program, asked, answers, counters, ends }
+    }
+
+    /// Lets time pass until the guest has come to an end.
+    fn end(&mut self) -> End {
+        let mut end = None;
+        let ends = &self.ends;
+        self.world.run_until(LIMIT, |_| {
+            end = ends.try_recv().ok();
+            end.is_some()
+        });
+        end.expect("the guest comes to an end")
+    }
+
+    /// The library finds a large page.
+    fn answer(&mut self) {
+        let mut ask = None;
+        let asked = &self.asked;
+        self.world.run_until(LIMIT, |_| {
+            ask = asked.try_recv().ok();
+            ask.is_some()
+        });
+        let page = Page {
+            mime: "text/plain",
+            len: 10_000_000,
+            validator: Some(Validator::new(SystemTime::UNIX_EPOCH, 1, SystemTime::now())),
+            first: vec![b'x'; 10_000_000].into(),
+            file: None,
+        };
+        let found = Ok(Found::Page(Arc::new(page)));
+        self.answers.send(Answer { ticket: ask.expect("it was asked").ticket, found }).unwrap();
+        let program = self.program;
+        assert!(self.world.of(self.server).call(0, move |netisr| netisr.call(program)));
+    }
+}
+
+/// Not before its time, and soon after.
+fn assert_after(end: &End, time: Duration) {
+    assert!((time..time + 3 * ROUND).contains(&end.after), "{:?}, not {time:?}", end.after);
+}
+
+#[test]
+fn who_says_nothing_is_closed_after_a_minute() {
+    for family in Family::BOTH {
+        let mut scene = Scene::new(family, "", true);
+        let end = scene.end();
+        assert_after(&end, IDLE);
+        assert_eq!((end.heard.as_str(), end.was_reset, scene.counters.get(Hit::TimedOut)), ("", false, 0));
+    }
+}
+
+#[test]
+fn who_begins_a_request_and_does_not_end_it_is_told_so_after_ten_seconds() {
+    for family in Family::BOTH {
+        let mut scene = Scene::new(family, "GET / HTTP/1.1\r\nHo", true);
+        let end = scene.end();
+        assert_after(&end, HEAD_WITHIN);
+        assert!(end.heard.starts_with("HTTP/1.1 408 ") && !end.was_reset, "{end:?}");
+        assert_eq!(scene.counters.get(Hit::TimedOut), 1);
+    }
+}
+
+#[test]
+fn a_connection_whose_library_does_not_answer_is_given_up_after_a_minute() {
+    let mut scene = Scene::new(Family::V6, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", true);
+    let end = scene.end();
+    assert_after(&end, IDLE);
+    assert_eq!((end.was_reset, scene.counters.get(Hit::TimedOut)), (true, 1));
+}
+
+#[test]
+fn who_takes_nothing_of_an_answer_is_given_up_after_a_minute() {
+    for family in Family::BOTH {
+        let mut scene = Scene::new(family, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", false);
+        scene.answer();
+        let end = scene.end();
+        // What the buffer of the guest still takes counts, up to its end.
+        assert!((STALL..2 * STALL).contains(&end.after), "{:?}", end.after);
+        assert_eq!((end.was_reset, scene.counters.get(Hit::TimedOut)), (true, 1));
+    }
+}
+
+#[test]
+fn who_does_not_close_behind_the_last_answer_is_listened_to_for_five_seconds() {
+    for (speaks_after, is_reset) in [(LINGER - ROUND, false), (LINGER + 3 * ROUND, true)] {
+        let mut scene = Scene::new(Family::V4, "GET / HTTP/1.0\r\n\r\n", true);
+        scene.answer();
+        let end = scene.end();
+        assert!(end.heard.starts_with("HTTP/1.1 200 ") && end.heard.ends_with("xx") && !end.was_reset);
+        let program = scene.guest;
+        scene.world.run_for(speaks_after);
+        assert!(scene.world.of(scene.client).call(0, move |netisr| netisr.call(program)));
+        scene.world.run_for(ROUND / 2);
+        let was_reset = scene.ends.try_iter().any(|end| end.was_reset);
+        assert_eq!(was_reset, is_reset, "it speaks after {speaks_after:?}");
+    }
+}
