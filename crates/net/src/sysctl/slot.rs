@@ -27,6 +27,8 @@ pub(super) enum Slot<'a> {
     Places(&'a mut usize),
     Size(&'a mut usize),
     Time(&'a mut Duration),
+    /// 0 is none.
+    Perhaps(&'a mut Option<Duration>),
     Ecn(&'a mut Ecn),
     Algorithm(&'a mut Algorithm),
     /// What cannot be turned here.
@@ -46,6 +48,7 @@ impl Slot<'_> {
             Self::Number(number) | Self::Bytes(number) => i64::from(**number),
             Self::Size(size) | Self::Places(size) => i64::try_from(**size).unwrap_or(i64::MAX),
             Self::Time(time) => i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
+            Self::Perhaps(time) => i64::try_from(time.unwrap_or_default().as_millis()).unwrap_or(i64::MAX),
             Self::Ecn(ecn) => place(&ECN, ecn),
             Self::Algorithm(algorithm) => place(&ALGORITHMS, algorithm),
             Self::Fixed(value) => *value,
@@ -62,6 +65,7 @@ impl Slot<'_> {
             Self::Number(number) | Self::Bytes(number) => *number = u32::try_from(value).unwrap_or(u32::MAX),
             Self::Size(size) | Self::Places(size) => *size = at,
             Self::Time(time) => *time = Duration::from_millis(value),
+            Self::Perhaps(time) => *time = (value > 0).then(|| Duration::from_millis(value)),
             Self::Ecn(ecn) => *ecn = ECN.get(at).copied().unwrap_or(*ecn),
             Self::Algorithm(algorithm) => *algorithm = ALGORITHMS.get(at).copied().unwrap_or(*algorithm),
             Self::Fixed(_) => {}
@@ -72,7 +76,7 @@ impl Slot<'_> {
         match self {
             Self::Switch(_) => Unit::Switch,
             Self::Bytes(_) | Self::Size(_) => Unit::Bytes,
-            Self::Time(_) => Unit::Milliseconds,
+            Self::Time(_) | Self::Perhaps(_) => Unit::Milliseconds,
             Self::Count(_) | Self::Number(_) | Self::Places(_) => Unit::None,
             Self::Ecn(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,
         }

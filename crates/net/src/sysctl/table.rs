@@ -87,11 +87,33 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.maxtcptw", ANY, "connections in TIME-WAIT, on each CPU", |_| {
         Slot::Fixed(WAITS_MAX as i64)
     }),
+    v(
+        "net.inet.tcp.maxunacktime",
+        0..=DAY_MS,
+        "silence that ends a connection, whatever is sent again; 0: retries say",
+        |all| Slot::Perhaps(&mut all.tcp.user_timeout),
+    ),
     v("net.inet.tcp.msl", 1..=120_000, "how long a segment lives; half of TIME-WAIT", |all| {
         Slot::Time(&mut all.tcp.msl)
     }),
+    v(
+        "net.inet.tcp.ncr",
+        SWITCH,
+        "who counts losses waits out the more reordering, the more is under way",
+        |all| Slot::Switch(&mut all.tcp.ncr),
+    ),
+    v("net.inet.tcp.path_mtu_discovery", ANY, "segments may not be cut on the way", |_| Slot::Fixed(1)),
     v("net.inet.tcp.pcbmax", ANY, "connections that stand, on each CPU", |_| {
         Slot::Fixed(CONNECTIONS_MAX as i64)
+    }),
+    v(
+        "net.inet.tcp.pmtud_blackhole_detection",
+        SWITCH,
+        "paths that swallow long segments are found out",
+        |all| Slot::Switch(&mut all.tcp.path_probes),
+    ),
+    v("net.inet.tcp.rack", SWITCH, "losses are found by when segments were sent, else by counting", |all| {
+        Slot::Switch(&mut all.tcp.rack)
     }),
     v("net.inet.tcp.recvbuf_auto", SWITCH, "receive buffers grow with what the path carries", |all| {
         Slot::Switch(&mut all.tcp.tunes_receive)
@@ -99,11 +121,17 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.recvspace", 1..=WINDOW_MAX, "bytes that may wait to be read, at first", |all| {
         Slot::Bytes(&mut all.tcp.receive_buffer)
     }),
+    v("net.inet.tcp.retries", 1..=255, "retransmissions in vain that end a connection", |all| {
+        Slot::Count(&mut all.tcp.retransmissions_max)
+    }),
     v("net.inet.tcp.rexmit_drop_options", SWITCH, "a SYN that is repeated often offers nothing", |all| {
         Slot::Switch(&mut all.tcp.drops_options)
     }),
     v("net.inet.tcp.rexmit_initial", 1..=HOUR_MS, "the first retransmission timeout", |all| {
         Slot::Time(&mut all.tcp.initial_rto)
+    }),
+    v("net.inet.tcp.rexmit_max", 60_000..=HOUR_MS, "the greatest retransmission timeout", |all| {
+        Slot::Time(&mut all.tcp.rto.max)
     }),
     v("net.inet.tcp.rexmit_min", 1..=60_000, "the least retransmission timeout", |all| {
         Slot::Time(&mut all.tcp.rto.min)
@@ -134,6 +162,9 @@ pub const VARIABLES: &[Variable] = &[
     }),
     v("net.inet.tcp.syncookies", ANY, "SYNs that are not remembered are answered with cookies", |_| {
         Slot::Fixed(1)
+    }),
+    v("net.inet.tcp.tlp", SWITCH, "the last segments are asked after when nothing is heard of them", |all| {
+        Slot::Switch(&mut all.tcp.tail_loss_probe)
     }),
     v("net.inet.udp.blackhole", ANY, "datagrams to closed ports are not answered", |_| Slot::Fixed(0)),
     v("net.inet.udp.checksum", ANY, "datagrams of IPv4 have a checksum", |_| Slot::Fixed(1)),
