@@ -17,6 +17,7 @@ mod output;
 mod path;
 mod probe;
 mod recover;
+mod state;
 mod timers;
 mod tune;
 mod urgent;
@@ -39,6 +40,7 @@ pub use self::error::PathError;
 pub use self::info::{Info, Tally};
 pub use self::open::Opened;
 pub use self::options::Stamps;
+pub use self::state::{Event, State, transitions};
 
 use self::keep::Keep;
 use self::open::Open;
@@ -49,31 +51,6 @@ use self::recover::Recovery;
 use self::timers::Timers;
 use self::tune::Tune;
 use self::urgent::Urgent;
-
-/// Where a connection is in its life (RFC 9293 §3.3.2). Before it begins there is none, and LISTEN is not a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// Nothing goes any more.
-    Closed,
-    /// Our SYN is under way.
-    SynSent,
-    /// Both SYNs are known, ours not acknowledged.
-    SynReceived,
-    /// It stands.
-    Established,
-    /// The other end has ended its stream.
-    CloseWait,
-    /// We have ended ours.
-    FinWait1,
-    /// We have ended ours, and the other end knows.
-    FinWait2,
-    /// Both have, and neither knows that the other knows.
-    Closing,
-    /// Both have, and only our end is not acknowledged.
-    LastAck,
-    /// Both have; what is still under way dies out.
-    TimeWait,
-}
 
 /// Why a connection ended before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +199,7 @@ impl Tcb {
     #[must_use]
     pub fn connect(settings: Settings, ports: (u16, u16), iss: u32, clock: Stamps, now: Instant) -> Self {
         let mut tcb = Self::new(settings, ports, iss, clock, now);
-        tcb.state = State::SynSent;
+        tcb.goes(Event::Connects);
         tcb.ecn.is_on = settings.ecn == Ecn::Active;
         tcb.timers.begin(now, &settings);
         tcb
@@ -239,7 +216,7 @@ impl Tcb {
         now: Instant,
     ) -> Self {
         let mut tcb = Self::new(settings, ports, iss, clock, now);
-        tcb.state = State::SynReceived;
+        tcb.goes(Event::SynCame);
         tcb.is_passive = true;
         tcb.take_syn(syn, now);
         tcb.timers.begin(now, &settings);
@@ -385,7 +362,7 @@ impl Tcb {
     /// The program sends no more (RFC 9293 §3.10.4): a FIN follows what it has sent.
     pub fn close(&mut self) {
         match self.state {
-            State::SynSent => self.end(None),
+            State::SynSent => self.end(Event::Closes, None),
             _ => self.is_ended = true,
         }
     }
@@ -399,7 +376,7 @@ impl Tcb {
     pub fn release(&mut self, now: Instant) {
         self.is_released = true;
         if self.receive.readable() > 0 {
-            return self.give_up(Ended::Aborted);
+            return self.give_up(Event::Aborted, Ended::Aborted);
         }
         self.close();
         self.bound_half_closed(now);
@@ -408,14 +385,14 @@ impl Tcb {
     /// The connection ends here and now (RFC 9293 §3.10.5): answers the reset that tells the other end, if it knows of us.
     pub fn abort(&mut self) -> Option<Header> {
         let reset = self.reset().filter(|_| self.state != State::TimeWait);
-        self.end(Some(Ended::Aborted));
+        self.end(Event::Aborted, Some(Ended::Aborted));
         reset
     }
 
     /// The connection ends, and [`Self::output`] tells the other end.
-    fn give_up(&mut self, why: Ended) {
+    fn give_up(&mut self, event: Event, why: Ended) {
         let reset = self.reset();
-        self.end(Some(why));
+        self.end(event, Some(why));
         self.farewell = reset;
     }
 
@@ -426,9 +403,18 @@ impl Tcb {
         knows.then(|| Header { window: 0, ..header() })
     }
 
+    /// Changes the state, as nothing else does, if that follows from `event`; answers whether it does.
+    fn goes(&mut self, event: Event) -> bool {
+        let from = self.state;
+        self.state = from.after(event);
+        #[cfg(test)]
+        state::seen::note(from, event, self.state);
+        from != self.state
+    }
+
     /// Nothing goes any more.
-    fn end(&mut self, why: Option<Ended>) {
-        self.state = State::Closed;
+    fn end(&mut self, event: Event, why: Option<Ended>) {
+        self.goes(event);
         self.ended = self.ended.or(why);
         self.outgoing = Buffer::default();
         self.timers = Timers::default();

@@ -3,7 +3,7 @@
 use wire::tcp::Flags;
 
 use super::super::seq::Seq;
-use super::{Ack, Ended, Segment, State, Tcb};
+use super::{Ack, Ended, Event, Segment, State, Tcb};
 use crate::time::Instant;
 
 /// What is sent at once because of a segment, besides what [`Tcb::output`] says.
@@ -55,7 +55,7 @@ impl Tcb {
         }
         if flags.rst() {
             if flags.ack() {
-                self.end(Some(Ended::Refused));
+                self.end(Event::ResetCame, Some(Ended::Refused));
             }
             return Err(Answer::Nothing);
         }
@@ -78,7 +78,7 @@ impl Tcb {
     //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.3
     //# Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment
     fn both_have_begun(&mut self, segment: &Segment<'_>) {
-        self.state = State::SynReceived;
+        self.goes(Event::SynCame);
         self.sent.lose_all();
         // What else there is waits. A FIN comes again by itself.
         self.early = segment.payload.into();
@@ -240,7 +240,7 @@ impl Tcb {
             return Err(Answer::Challenge);
         }
         let is_open = self.state != State::SynReceived;
-        self.end(Some(if is_open { Ended::Reset } else { Ended::Refused }));
+        self.end(Event::ResetCame, Some(if is_open { Ended::Reset } else { Ended::Refused }));
         Err(Answer::Nothing)
     }
 
@@ -261,7 +261,7 @@ impl Tcb {
             return Ok(());
         }
         if self.settings.insecure_syn && self.is_inside(Seq(segment.header.seq)) {
-            self.give_up(Ended::Reset);
+            self.give_up(Event::Aborted, Ended::Reset);
             return Err(Answer::Nothing);
         }
         Err(Answer::Challenge)
@@ -346,20 +346,19 @@ impl Tcb {
     }
 
     fn fin_was_acknowledged(&mut self, now: Instant) {
+        if !self.goes(Event::FinAcknowledged) {
+            return;
+        }
         match self.state {
-            State::FinWait1 => {
-                self.state = State::FinWait2;
-                self.bound_half_closed(now);
-            }
-            State::Closing => self.wait(now),
-            State::LastAck => self.end(None),
-            _ => {}
+            State::FinWait2 => self.bound_half_closed(now),
+            State::TimeWait => self.wait(now),
+            _ => self.end(Event::FinAcknowledged, None),
         }
     }
 
     /// The connection stands.
     fn stand(&mut self, syn_was_lost: bool, now: Instant) {
-        self.state = State::Established;
+        self.goes(Event::SynAcknowledged);
         self.timers.establish = None;
         self.timers.retransmit = None;
         self.vain = 0;
@@ -418,7 +417,7 @@ impl Tcb {
         let seq = Seq(segment.header.seq) + u32::from(flags.syn());
         if self.is_released && (seq + len_of(segment.payload)).is_after(self.receive.next()) {
             // RFC 9293 §3.6.1: nobody will ever read it.
-            self.end(Some(Ended::Aborted));
+            self.end(Event::Aborted, Some(Ended::Aborted));
             return Err(Answer::Reset);
         }
         let next = self.receive.next();
@@ -452,12 +451,9 @@ impl Tcb {
     }
 
     fn other_end_ended(&mut self, now: Instant) {
-        match self.state {
-            State::SynReceived | State::Established => self.state = State::CloseWait,
-            // Our FIN is not acknowledged, or it would be FIN-WAIT-2.
-            State::FinWait1 => self.state = State::Closing,
-            State::FinWait2 => self.wait(now),
-            _ => {}
+        self.goes(Event::FinCame);
+        if self.state == State::TimeWait {
+            self.wait(now);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What routers say of segments of ours (RFC 5927, RFC 9293 §3.9.2.2).
 
 use super::super::seq::Seq;
-use super::{Ended, State, Tcb};
+use super::{Ended, Event, State, Tcb};
 
 /// What an error of ICMP means to a connection, whose sequence number it quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,9 @@ impl Tcb {
         match error {
             PathError::TooBig(mss) => self.shorten(mss),
             //= https://www.rfc-editor.org/rfc/rfc5927#section-6.1
-            PathError::Hard if self.state <= State::SynReceived => self.end(Some(Ended::Refused)),
+            PathError::Hard if self.state <= State::SynReceived => {
+                self.end(Event::ResetCame, Some(Ended::Refused))
+            }
             PathError::Hard | PathError::Soft => self.doubt = Some(error),
         }
     }

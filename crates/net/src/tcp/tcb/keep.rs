@@ -1,6 +1,6 @@
 //! Whether the other end is still there: questions in a silence (RFC 9293 §3.8.4), and an end to waiting (RFC 5482).
 
-use super::{Ended, State, Tcb};
+use super::{Ended, Event, State, Tcb};
 use crate::time::Instant;
 
 /// What is known of the other end's life.
@@ -45,7 +45,7 @@ impl Tcb {
     /// Nothing was heard for long.
     pub(super) fn ask(&mut self) {
         if self.keep.asked >= self.settings.keep_count {
-            return self.give_up(Ended::TimedOut);
+            return self.give_up(Event::TimedOut, Ended::TimedOut);
         }
         self.keep.asked += 1;
         self.keep.asks = true;

@@ -4,7 +4,7 @@ use wire::tcp::{Flags, Header};
 
 use super::super::congestion::initial_window;
 use super::super::seq::Seq;
-use super::{Ack, Out, State, Tcb};
+use super::{Ack, Event, Out, State, Tcb};
 use crate::time::Instant;
 
 /// What may be sent of new data: from where to where.
@@ -186,7 +186,7 @@ impl Tcb {
         let mut flags = Flags::ACK;
         if with_fin {
             flags = flags | Flags::FIN;
-            self.sends_fin();
+            self.goes(Event::FinSent);
         }
         if is_all && data_end.is_after(start) {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.9.1.2
@@ -213,15 +213,6 @@ impl Tcb {
         let may_be_marked = self.ecn.is_on && !is_again && data_end.is_after(start);
         let cut = if segments > 1 { u16::try_from(cut).unwrap_or(u16::MAX) } else { 0 };
         wire(&Out { header, payload, cut, may_be_marked });
-    }
-
-    /// The state after our FIN was sent (RFC 9293 §3.10.4).
-    fn sends_fin(&mut self) {
-        self.state = match self.state {
-            State::Established => State::FinWait1,
-            State::CloseWait => State::LastAck,
-            other => other,
-        };
     }
 
     /// An acknowledgment; with our FIN, as long as the other end does not say that it has it.

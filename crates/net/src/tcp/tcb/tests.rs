@@ -3,6 +3,7 @@ mod congestion;
 mod error;
 mod flags;
 mod info;
+mod life;
 mod lone;
 mod path;
 mod open;
@@ -423,7 +424,7 @@ fn who_hears_nothing_gives_up_in_the_end() {
 #[test]
 fn a_connection_that_does_not_come_about_is_given_up() {
     let mut pair = Pair::begin([Settings::default(); 2], 1000, 1);
-    pair.run_for(Duration::from_secs(76));
+    pair.run_for(Duration::from_secs(181));
     assert_eq!(pair.ends[0].ended(), Some(Ended::TimedOut));
     assert_eq!(pair.ends[1].ended(), Some(Ended::TimedOut));
 }

@@ -1,7 +1,7 @@
 //! When a connection must be looked at again though nothing comes.
 
 use super::super::settings::Settings;
-use super::{Ack, Ended, State, Tcb};
+use super::{Ack, Ended, Event, State, Tcb};
 use crate::time::{Duration, Instant};
 
 /// Moments; none that is not waited for.
@@ -73,13 +73,13 @@ impl Tcb {
         }
         let due = |timer: &mut Option<Instant>| timer.take_if(|at| *at <= now).is_some();
         if due(&mut self.timers.gone) {
-            return self.end(None);
+            return self.end(Event::WaitOver, None);
         }
         if due(&mut self.timers.establish) {
-            return self.end(Some(self.silence()));
+            return self.end(Event::TimedOut, Some(self.silence()));
         }
         if due(&mut self.timers.give_up) {
-            return self.give_up(Ended::TimedOut);
+            return self.give_up(Event::TimedOut, Ended::TimedOut);
         }
         if due(&mut self.timers.keep) {
             self.ask();
@@ -105,7 +105,7 @@ impl Tcb {
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
     fn time_out(&mut self, now: Instant) {
         if self.vain >= self.settings.retransmissions_max {
-            return self.give_up(self.silence());
+            return self.give_up(Event::TimedOut, self.silence());
         }
         self.vain += 1;
         let is_first = self.rtt.backoffs() == 0;
@@ -152,7 +152,6 @@ impl Tcb {
 
     /// Both streams have ended: what is under way dies out within twice its lifetime.
     pub(super) fn wait(&mut self, now: Instant) {
-        self.state = State::TimeWait;
         self.timers = Timers { gone: Some(now + self.settings.msl * 2), ..Timers::default() };
     }
 }
