@@ -227,7 +227,11 @@ impl Default for Settings {
             rack: true,
             ncr: true,
             retransmissions_max: 12,
-            establish_within: Duration::from_secs(75),
+            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.3
+            //# In particular, R2 for a
+            //# SYN segment MUST be set large enough to provide retransmission of the
+            //# segment for at least 3 minutes (MUST-23).
+            establish_within: Duration::from_secs(180),
             keepalive: false,
             keep_idle: Duration::from_secs(2 * 60 * 60),
             keep_interval: Duration::from_secs(75),

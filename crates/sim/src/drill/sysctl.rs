@@ -1,5 +1,6 @@
 //! Variables of the system that scripts set, under their BSD names.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use net::sysctl::{self, Variable};
@@ -17,9 +18,21 @@ pub(super) struct Sysctls {
     own: BTreeMap<&'static str, i64>,
 }
 
+/// How long a SYN is sent again on the system with these names.
+const KEEPINIT: Duration = Duration::from_secs(75);
+
+/// What the system with these names does by default: it sends no tail loss probes, keeps urgent bytes out of the stream, and
+/// gives up sooner where nobody answers.
 impl Default for Sysctls {
     fn default() -> Self {
-        Self { stack: sysctl::Sysctls::default(), own: OWN.iter().copied().collect() }
+        let mut stack = sysctl::Sysctls::default();
+        stack.tcp = Settings {
+            tail_loss_probe: false,
+            urgent_inline: false,
+            establish_within: KEEPINIT,
+            ..stack.tcp
+        };
+        Self { stack, own: OWN.iter().copied().collect() }
     }
 }
 
@@ -47,17 +60,14 @@ impl Sysctls {
         of_stack.or_else(|| self.own.get(name).copied()).unwrap_or(0)
     }
 
-    /// How connections behave under these values, on a system that sends no tail loss probes and keeps urgent bytes out of
-    /// the stream, as the one with these names by default.
+    /// How connections behave under these values.
     pub(super) fn settings(&self) -> Settings {
-        Settings { tail_loss_probe: false, urgent_inline: false, ..self.stack.tcp }
+        self.stack.tcp
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use net::tcp::settings::Ecn;
 
     use super::*;
@@ -67,15 +77,21 @@ mod tests {
         let mut sysctls = Sysctls::default();
         assert_eq!(
             sysctls.settings(),
-            Settings { tail_loss_probe: false, urgent_inline: false, ..Settings::default() }
+            Settings {
+                tail_loss_probe: false,
+                urgent_inline: false,
+                establish_within: KEEPINIT,
+                ..Settings::default()
+            }
         );
         sysctls.set("net.inet.tcp.recvspace", "10000").unwrap();
         sysctls.set("net.inet.tcp.keepinit", "5000").unwrap();
         sysctls.set("net.inet.tcp.ecn.enable", "1").unwrap();
         sysctls.set("net.inet.tcp.fastopen.client_enable", "0").unwrap();
+        sysctls.set("net.inet.tcp.tlp", "1").unwrap();
         let settings = sysctls.settings();
         assert_eq!((settings.receive_buffer, settings.ecn), (10_000, Ecn::Active));
-        assert_eq!(settings.establish_within, Duration::from_secs(5));
+        assert_eq!((settings.establish_within, settings.tail_loss_probe), (Duration::from_secs(5), true));
         assert_eq!(sysctls.get("net.inet.tcp.fastopen.client_enable"), 0);
         assert!(sysctls.set("net.inet.tcp.recvspac", "1").is_err());
         assert!(sysctls.set("net.inet.tcp.recvspace", "much").is_err());

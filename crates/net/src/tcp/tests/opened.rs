@@ -78,7 +78,7 @@ fn a_cookie_is_given_to_who_asks_and_only_a_good_one_opens() {
         assert_eq!(read(host.cpu(0), server.1, &mut [0; 9]), Ok(5));
         // It answers, but nobody acknowledges: it ends as others do.
         assert_eq!(send(host.cpu(0), server.1, b"hi"), Ok(2));
-        host.bench.advance(Duration::from_secs(100));
+        host.bench.advance(Duration::from_secs(200));
         assert_eq!(host.state(server), Some(State::Closed));
     }
 }
@@ -102,7 +102,7 @@ fn as_many_as_may_be_are_opened_and_the_others_go_the_usual_way() {
         // Accepted, they still count, until they stand or end.
         assert!(host.accept().is_some() && host.accept().is_some());
         assert_eq!(acknowledged(&mut host, 20..22), [2, 2]);
-        host.bench.advance(Duration::from_secs(100));
+        host.bench.advance(Duration::from_secs(200));
         host.bench.forget_sent();
         assert_eq!(acknowledged(&mut host, 30..33), [2, 7, 7]);
         let ends = [host.accept().unwrap(), host.accept().unwrap()];

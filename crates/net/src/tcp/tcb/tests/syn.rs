@@ -35,6 +35,17 @@ fn a_syn_is_sent_again_after_a_second_and_then_twice_as_long_each_time_with_some
 }
 
 #[test]
+fn who_gets_no_answer_to_a_syn_tries_for_three_minutes() {
+    let all = syns(Settings::default());
+    assert_eq!(all.last().map(|(at, _)| *at), Some(128_000), "the next would be behind the third minute");
+    let mut end = Lone::begins(Settings::default());
+    end.waits(Duration::from_secs(179));
+    assert_eq!(end.tcb.ended(), None);
+    end.waits(Duration::from_secs(1));
+    assert_eq!(end.tcb.ended(), Some(Ended::TimedOut));
+}
+
+#[test]
 fn marks_are_asked_for_with_the_first_and_as_often_again_as_is_wanted() {
     for ecn_retries in 0..3 {
         let settings = Settings { ecn: Ecn::Active, ecn_retries, ..Settings::default() };
