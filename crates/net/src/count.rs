@@ -83,6 +83,9 @@ named! {
     Icmp6ErrorsForbidden = "icmp6_errors_forbidden", "ICMPv6 errors not sent because the packet must not be answered";
     Icmp6ErrorsIn = "icmp6_errors_in", "ICMPv6 errors received";
     IcmpNoBuffer = "icmp_no_buffer", "ICMP messages not sent because no buffer was free";
+    IcmpRawTaken = "icmp_raw_taken", "copies of ICMP and ICMPv6 messages that raw sockets took";
+    IcmpRawFull = "icmp_raw_full", "copies of ICMP and ICMPv6 messages that raw sockets had no room for";
+    IcmpRawOut = "icmp_raw_out", "ICMP and ICMPv6 messages sent by raw sockets";
     StateInstalled = "state_installed", "states made";
     StateReap = "state_reap", "states ended before their time, to make room for others";
     StateReapFailed = "state_reapfailed", "searches for states that could make room, in vain";

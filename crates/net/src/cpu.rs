@@ -19,6 +19,7 @@ use crate::ip6::autoconf::Autoconf;
 use crate::msg::Peers;
 use crate::neigh::Neigh;
 use crate::next::Resume;
+use crate::raw;
 use crate::reass::Reass;
 use crate::rss::{Placement, Share};
 use crate::secret::Secret;
@@ -79,6 +80,8 @@ pub struct Cpu {
     pub tcp: Option<Box<Pcbs>>,
     /// UDP's sockets, once somebody has asked for one.
     pub udp: Option<Box<Sockets>>,
+    /// Raw sockets of ICMP, once somebody has asked for one.
+    pub raw: Option<Box<raw::Sockets>>,
     /// How what begins here behaves.
     pub sysctls: Box<Sysctls>,
     /// ICMP: what limits errors, and who waits for echo replies.

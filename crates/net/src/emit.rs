@@ -71,8 +71,26 @@ pub(crate) fn put_network(
     look: Look,
     dont_fragment: bool,
 ) -> Option<()> {
+    let (sum, header_len) = put_ip(pkt, protocol, ends, look, dont_fragment)?;
+    let field = pkt.head_mut().get_mut(header_len + checksum_at..)?.first_chunk_mut()?;
+    *field = sum.folded().to_be_bytes();
+    pkt.flags.set(Facts::CSUM_PARTIAL);
+    (pkt.csum_start, pkt.csum_off) = (u16::try_from(header_len).ok()?, u16::try_from(checksum_at).ok()?);
+    Some(())
+}
+
+/// Writes the network header in front of an upper layer, and answers the sum of the pseudo-header and the length of what it
+/// has written. `None` if it is too long.
+pub(crate) fn put_ip(
+    pkt: &mut Pkt,
+    protocol: Protocol,
+    ends: &Ends,
+    look: Look,
+    dont_fragment: bool,
+) -> Option<(Sum, usize)> {
     let len = u16::try_from(pkt.len()).ok()?;
-    let (sum, header_len) = match (ends.local, ends.remote) {
+    pkt.outif = ends.zone;
+    Some(match (ends.local, ends.remote) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let ip = ip4::Header::new(src, dst, protocol, len);
             let ip = ip4::Header { ttl: look.hops, tos: look.class, dont_fragment, ..ip };
@@ -87,13 +105,7 @@ pub(crate) fn put_network(
             (Sum::pseudo_v6(src, dst, protocol, len.into()), ip6::HEADER_LEN)
         }
         _ => return None,
-    };
-    let field = pkt.head_mut().get_mut(header_len + checksum_at..)?.first_chunk_mut()?;
-    *field = sum.folded().to_be_bytes();
-    pkt.flags.set(Facts::CSUM_PARTIAL);
-    (pkt.csum_start, pkt.csum_off) = (u16::try_from(header_len).ok()?, u16::try_from(checksum_at).ok()?);
-    pkt.outif = ends.zone;
-    Some(())
+    })
 }
 
 /// Sends a packet that has its network header.

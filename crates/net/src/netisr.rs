@@ -152,7 +152,8 @@ impl Netisr {
         let pipes = cpu.firewall.as_ref().map_or(Instant::NEVER, |firewall| firewall.deadline());
         let connections = cpu.tcp.as_ref().map_or(Instant::NEVER, |pcbs| pcbs.deadline());
         let datagrams = cpu.udp.as_ref().map_or(Instant::NEVER, |sockets| sockets.deadline());
-        let hosts = connections.min(datagrams).min(programs.deadline());
+        let messages = cpu.raw.as_ref().map_or(Instant::NEVER, |sockets| sockets.deadline());
+        let hosts = connections.min(datagrams).min(messages).min(programs.deadline());
         let next = timer.min(cpu.ifqs.deadline()).min(pipes).min(hosts);
         let held_up = cpu.peers.is_backlogged() || rings.iter().any(|ring| ring.driver.busy());
         if held_up { next.min(cpu.now + SOON) } else { next }

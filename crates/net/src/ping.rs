@@ -11,7 +11,6 @@ use pkt::{DATA_LEN, NoRoom, Pkt};
 use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 
 use crate::cpu::{Cpu, CpuId};
-use crate::drop::DropReason;
 use crate::fib::flow_hash;
 use crate::icmp::{Message, Quoted};
 use crate::tables::IfIndex;
@@ -261,21 +260,17 @@ fn put_headers(pkt: &mut Pkt, request: &Request) -> Result<(), Error> {
     done.map_err(|_| Error::TooLong)
 }
 
-/// Takes an echo reply in and tells whoever waits for it.
-///
-/// Drops  [`DropReason::IcmpDone`], [`DropReason::IcmpUnsolicited`].
-pub(crate) fn reply(cpu: &mut Cpu, pkt: Pkt, ident: u16, seq: u16) {
+/// Takes an echo reply in and tells whoever waits for it; false if nobody does.
+pub(crate) fn reply(cpu: &mut Cpu, pkt: &Pkt, ident: u16, seq: u16) -> bool {
     let now = cpu.now;
-    let (from, _) = upper::ends(&pkt);
-    let Some(waiter) = cpu.icmp.waiters.find(ident, from) else {
-        return cpu.bury(pkt, DropReason::IcmpUnsolicited);
-    };
+    let (from, _) = upper::ends(pkt);
+    let Some(waiter) = cpu.icmp.waiters.find(ident, from) else { return false };
     let ttl = pkt.window(0)[if from.is_ipv4() { 8 } else { 7 }];
     let sent = waiter.sent.iter_mut().find(|sent| sent.seq == seq);
     let rtt = sent.as_ref().map(|sent| now.since(sent.at));
     let is_duplicate = sent.is_some_and(|sent| core::mem::replace(&mut sent.is_answered, true));
-    (waiter.sink)(Event::Reply { from, seq, ttl, len: upper::range(&pkt).len(), rtt, is_duplicate });
-    cpu.bury(pkt, DropReason::IcmpDone);
+    (waiter.sink)(Event::Reply { from, seq, ttl, len: upper::range(pkt).len(), rtt, is_duplicate });
+    true
 }
 
 /// Tells whoever sent the request that an error quotes; false if nobody did.

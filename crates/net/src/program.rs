@@ -27,7 +27,7 @@ mod watch;
 pub use self::desk::{Desk, Handle};
 pub use self::doors::DOORS_MAX;
 pub use self::watch::ProgramId;
-pub(crate) use self::watch::Watch;
+pub(crate) use self::watch::{Noted, Watch};
 
 use pkt::board::Flag;
 
@@ -39,7 +39,7 @@ use crate::sock::Error;
 use crate::tcp::watch::Event;
 use crate::tcp::{self, Accepted, ListenerId};
 use crate::time::Instant;
-use crate::udp;
+use crate::{raw, udp};
 
 /// Programs on one CPU at the most.
 pub const PROGRAMS_MAX: usize = 1024;
@@ -94,6 +94,11 @@ pub trait Program: Send {
     /// Datagrams have come, or it was learned what became of one that was sent. What is not taken stays, and the program
     /// is called when more has come, or when it asked to be ([`Desk::again_at`]).
     fn datagrams(&mut self, desk: &mut Desk<'_>, socket: Handle<udp::Id>) {
+        let _ = (desk, socket);
+    }
+
+    /// Messages of ICMP have come to a raw socket. As with datagrams, what is not taken stays.
+    fn messages(&mut self, desk: &mut Desk<'_>, socket: Handle<raw::Id>) {
         let _ = (desk, socket);
     }
 
@@ -266,14 +271,18 @@ impl Programs {
         for done in 0..EVENTS_MAX {
             let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_event());
             let socket = cpu.udp.as_mut().and_then(|sockets| sockets.next_event());
+            let raw = cpu.raw.as_mut().and_then(|sockets| sockets.next_event());
             match conn {
                 Some(Event::Listener(id)) => self.listener(cpu, id),
                 Some(Event::Conn(id)) => self.connection(cpu, id),
-                None if socket.is_none() => return done,
+                None if socket.is_none() && raw.is_none() => return done,
                 None => {}
             }
             if let Some(id) = socket {
                 self.socket(cpu, id);
+            }
+            if let Some(id) = raw {
+                self.raw_socket(cpu, id);
             }
         }
         cpu.count(Count::ProgramsCut);
@@ -343,6 +352,12 @@ impl Programs {
         }
     }
 
+    fn raw_socket(&mut self, cpu: &mut Cpu, id: raw::Id) {
+        if let Some((program, key)) = raw::watch::look(cpu, id) {
+            self.call(cpu, program, |program, desk| program.messages(desk, Handle { id, key }));
+        }
+    }
+
     /// Tells programs that their times have come.
     fn times(&mut self, cpu: &mut Cpu) -> usize {
         if self.soonest > cpu.now {
@@ -369,6 +384,7 @@ impl Programs {
             slot.own.asks = false;
             slot.own.again.drain(..).for_each(|id| tcp::watch::look_again(cpu, id));
             slot.own.again_at.drain(..).for_each(|id| udp::watch::look_again(cpu, id));
+            slot.own.again_raw.drain(..).for_each(|id| raw::watch::look_again(cpu, id));
         }
     }
 
@@ -388,6 +404,9 @@ impl Programs {
             }
             for socket in sockets {
                 let _ = udp::close(cpu, socket);
+            }
+            for socket in raw::watch::held_by(cpu, id) {
+                let _ = raw::close(cpu, socket);
             }
             looked_at += 1;
             if more || more_sockets {

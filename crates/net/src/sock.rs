@@ -45,6 +45,8 @@ pub enum Error {
     Aborted,
     /// Nothing is urgent, or it was read, or is read with all else (EINVAL).
     NothingUrgent,
+    /// Too short to be a message (EINVAL).
+    BadMessage,
     /// A key that is empty, or too long (EINVAL).
     BadKey,
     /// As many as may be (ENOBUFS).
@@ -77,6 +79,7 @@ impl core::fmt::Display for Error {
             Self::TimedOut => "nothing was heard for too long",
             Self::Aborted => "the connection was given up",
             Self::NothingUrgent => "nothing is urgent that is read by itself",
+            Self::BadMessage => "a message of ICMP has a type, a code and a checksum",
             Self::BadKey => "a key has 1 to 80 bytes",
             Self::TooMany => "there are as many as there may be",
         })

@@ -8,6 +8,7 @@ use wire::Protocol;
 use wire::checksum::Sum;
 
 use crate::cpu::Cpu;
+use crate::emit::Look;
 use crate::next::Resume;
 use crate::tables::Rxcsum;
 use crate::{ip4, ip6};
@@ -25,6 +26,17 @@ pub(crate) fn ends(pkt: &Pkt) -> (IpAddr, IpAddr) {
         (ip4::src(pkt).into(), ip4::dst(pkt).into())
     } else {
         (ip6::src(pkt).into(), ip6::dst(pkt).into())
+    }
+}
+
+/// What the network header says besides the addresses.
+#[must_use]
+pub(crate) fn look(pkt: &Pkt) -> Look {
+    let ip = pkt.window(0);
+    if is_ip4(pkt) {
+        Look { hops: ip[8], class: ip[1] }
+    } else {
+        Look { hops: ip[7], class: ip[0] << 4 | ip[1] >> 4 }
     }
 }
 

@@ -10,7 +10,7 @@ const ELSEWHERE: u32 = 2;
 const TOO_BIG: u32 = 3;
 /// The others, from here on.
 const FIRST: u32 = 4;
-const OTHERS: [Error; 18] = [
+const OTHERS: [Error; 19] = [
     Error::NotFound,
     Error::WouldBlock,
     Error::AddrInUse,
@@ -29,6 +29,7 @@ const OTHERS: [Error; 18] = [
     Error::NothingUrgent,
     Error::BadKey,
     Error::TooMany,
+    Error::BadMessage,
 ];
 
 /// The number of an error: what it is, and what belongs to it above.

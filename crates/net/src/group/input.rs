@@ -13,7 +13,7 @@ use crate::drop::DropReason;
 use crate::ip6::autoconf::owner;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::{ip4, ip6 as inet6, upper};
+use crate::{ip4, ip6 as inet6, raw, upper};
 
 /// Takes a message of IGMP, or of listener discovery whose checksum is right, in. `pkt` starts with its network header,
 /// `pkt.l4` is where the message starts. It belongs to the CPU that speaks for the link.
@@ -29,6 +29,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return dispatch(cpu, pkt, Next::HandOff(owner));
     }
     let is_ip4 = upper::is_ip4(&pkt);
+    if !is_ip4 {
+        raw::show(cpu, &pkt);
+    }
     let understood = if is_ip4 { input4(cpu, &pkt) } else { input6(cpu, &pkt) };
     let done = if is_ip4 { DropReason::IgmpDone } else { DropReason::IcmpDone };
     let malformed = if is_ip4 { DropReason::IgmpMalformed } else { DropReason::MldMalformed };

@@ -13,7 +13,7 @@ use crate::ip6::headers;
 use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::tables::IfIndex;
-use crate::{dest, ping, rss, tcp, udp, upper};
+use crate::{dest, ping, raw, rss, tcp, udp, upper};
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;
@@ -44,7 +44,7 @@ pub(crate) struct Quoted {
 ///
 /// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
 ///
-/// Next   [`ping::error`], [`tcp::error`], [`udp::error`], the CPU that owns what is quoted.
+/// Next   [`raw::show`], [`ping::error`], [`tcp::error`], [`udp::error`], the CPU that owns what is quoted.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpUnsolicited`], [`DropReason::IcmpDone`].
 pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     let Some(quoted) =
@@ -57,15 +57,16 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
         return dispatch(cpu, pkt, Next::HandOff(quoted.owner));
     }
     cpu.count(if upper::is_ip4(&pkt) { Count::IcmpErrorsIn } else { Count::Icmp6ErrorsIn });
+    let is_shown = raw::show(cpu, &pkt);
     if !cpu.tables.is_ours(quoted.local) {
-        return cpu.bury(pkt, DropReason::IcmpUnsolicited);
+        return cpu.bury(pkt, if is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
     }
     // TCP knows better than anybody whether its segment is real, and makes smaller ones itself.
     if let Some(mtu) = path_mtu(message).filter(|_| quoted.protocol != Protocol::TCP) {
         dest::is_narrow(cpu, pkt.rcvif, quoted.remote, mtu);
     }
     let is_known = tell(cpu, upper::ends(&pkt).0, pkt.rcvif, &quoted, message);
-    cpu.bury(pkt, if is_known { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+    cpu.bury(pkt, if is_known || is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
 }
 
 /// Tells whoever sent a packet from here that it did not even leave.

@@ -11,7 +11,7 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::icmp::{self, Problem, Refusal};
-use crate::{ping, upper};
+use crate::{ping, raw, upper};
 
 /// Internetwork control, as errors of routers have been marked ever since.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-4.3.2.5
@@ -27,7 +27,7 @@ const KIND_MAX: u8 = 43;
 
 /// Takes an ICMP message for this host in. `pkt` starts with its IPv4 header, `pkt.l4` is where ICMP starts.
 ///
-/// Next   the answer of an echo, [`ping`], the CPU that the packet in an error belongs to.
+/// Next   the answer of an echo, [`ping`], [`raw`], the CPU that the packet in an error belongs to.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpBadChecksum`], [`DropReason::IcmpRedirect`],
 ///        [`DropReason::IcmpNotAnswered`], [`DropReason::IcmpBroadcastEcho`], [`DropReason::IcmpUnsolicited`],
 ///        [`DropReason::IcmpDone`].
@@ -46,17 +46,24 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     if !upper::sum(Sum::new(), &pkt, upper::range(&pkt)).is_intact() {
         return cpu.bury(pkt, DropReason::IcmpBadChecksum);
     }
-    match message {
-        Message::EchoRequest { .. } => echo(cpu, pkt),
-        Message::EchoReply { id, seq } => ping::reply(cpu, pkt, id, seq),
+    // Source quench is an error that means nothing any more (RFC 6633 §3).
+    let means_something = message.kind() != 4;
+    if message.is_error() && means_something && !matches!(message, Message::Redirect { .. }) {
+        return icmp::report(cpu, pkt, icmp::Message::V4(message));
+    }
+    let is_shown = raw::show(cpu, &pkt);
+    let reason = match message {
+        Message::EchoRequest { .. } => return echo(cpu, pkt),
+        Message::EchoReply { id, seq } if ping::reply(cpu, &pkt, id, seq) => DropReason::IcmpDone,
+        _ if is_shown => DropReason::IcmpDone,
+        Message::EchoReply { .. } => DropReason::IcmpUnsolicited,
         //= https://www.rfc-editor.org/rfc/rfc1812#section-5.2.7.2
         //# A router using a routing protocol (other than static routes) MUST NOT
         //# consider paths learned from ICMP Redirects when forwarding a packet.
-        Message::Redirect { .. } => cpu.bury(pkt, DropReason::IcmpRedirect),
-        // Source quench is an error that means nothing any more (RFC 6633 §3).
-        _ if message.is_error() && message.kind() != 4 => icmp::report(cpu, pkt, icmp::Message::V4(message)),
-        _ => cpu.bury(pkt, DropReason::IcmpNotAnswered),
-    }
+        Message::Redirect { .. } => DropReason::IcmpRedirect,
+        _ => DropReason::IcmpNotAnswered,
+    };
+    cpu.bury(pkt, reason);
 }
 
 /// Sends an echo request back as its reply, in place.

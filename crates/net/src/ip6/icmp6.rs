@@ -12,12 +12,12 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::icmp::{self, Problem, Refusal};
-use crate::{group, ping, upper};
+use crate::{group, ping, raw, upper};
 
 /// Takes an ICMPv6 message for this host in. `pkt` starts with its IPv6 header, `pkt.l4` is where ICMPv6 starts.
 /// Neighbour discovery does not come by here.
 ///
-/// Next   the answer of an echo, [`ping`], the CPU that the packet in an error belongs to.
+/// Next   the answer of an echo, [`ping`], [`raw`], the CPU that the packet in an error belongs to.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpBadChecksum`], [`DropReason::IcmpNotAnswered`],
 ///        [`DropReason::IcmpUnsolicited`], [`DropReason::IcmpDone`].
 ///
@@ -38,12 +38,19 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         return cpu.bury(pkt, DropReason::IcmpBadChecksum);
     }
     match message {
-        Message::EchoRequest { .. } => echo(cpu, pkt),
-        Message::EchoReply { id, seq } => ping::reply(cpu, pkt, id, seq),
-        Message::Other { kind: kind::MLD_QUERY | kind::MLD_REPORT, .. } => group::input(cpu, pkt),
-        _ if message.is_error() => icmp::report(cpu, pkt, icmp::Message::V6(message)),
-        _ => cpu.bury(pkt, DropReason::IcmpNotAnswered),
+        Message::Other { kind: kind::MLD_QUERY | kind::MLD_REPORT, .. } => return group::input(cpu, pkt),
+        _ if message.is_error() => return icmp::report(cpu, pkt, icmp::Message::V6(message)),
+        _ => {}
     }
+    let is_shown = raw::show(cpu, &pkt);
+    let reason = match message {
+        Message::EchoRequest { .. } => return echo(cpu, pkt),
+        Message::EchoReply { id, seq } if ping::reply(cpu, &pkt, id, seq) => DropReason::IcmpDone,
+        _ if is_shown => DropReason::IcmpDone,
+        Message::EchoReply { .. } => DropReason::IcmpUnsolicited,
+        _ => DropReason::IcmpNotAnswered,
+    };
+    cpu.bury(pkt, reason);
 }
 
 /// Sends an echo request back as its reply, in place. One to a group is answered too, by one of our addresses.

@@ -18,6 +18,7 @@ use crate::drop::DropReason;
 use crate::neigh::{self, Heard};
 use crate::netisr;
 use crate::next::{Next, Resume};
+use crate::raw;
 use crate::tables::{Ifnet, Tables};
 
 pub(crate) use output::{Way, advertise, probe, solicit, solicit_routers};
@@ -39,6 +40,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         pkt.resume = Resume::Local6 as u8;
         return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
     }
+    raw::show(cpu, &pkt);
     let reason = heard(cpu, &pkt);
     cpu.bury(pkt, reason);
 }

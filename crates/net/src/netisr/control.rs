@@ -87,6 +87,7 @@ impl Netisr {
             reass: Reass::new(parts.key),
             tcp: None,
             udp: None,
+            raw: None,
             sysctls: Box::default(),
             icmp: Icmp::default(),
             secret: Secret::new(parts.key),

@@ -2,6 +2,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
+use crate::drop::DropReason;
 use crate::kit::build::{frame, ip};
 use crate::kit::{Bench, addr4, addr6};
 

@@ -5,7 +5,7 @@ use crate::cpu::Cpu;
 use crate::sock::Error;
 use crate::tcp::{self, ListenerId};
 use crate::time::Instant;
-use crate::udp;
+use crate::{raw, udp};
 
 /// A connection or a socket of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Handle<Id> {
 
 /// The CPU, for as long as a program is called.
 pub struct Desk<'a> {
-    /// What [`crate::tcp`] and [`crate::udp`] are called with.
+    /// What [`crate::tcp`], [`crate::udp`] and [`crate::raw`] are called with.
     pub cpu: &'a mut Cpu,
     pub(super) own: &'a mut Own,
 }
@@ -33,11 +33,12 @@ pub(super) struct Own {
     pub(super) leaves: bool,
     /// It wants to be called behind all that this turn tells.
     pub(super) rolls_up: bool,
-    /// Whether there is something in the next two.
+    /// Whether there is something in the next three.
     pub(super) asks: bool,
     /// Connections and sockets that it wants to look at again in the next turn.
     pub(super) again: Vec<tcp::Id>,
     pub(super) again_at: Vec<udp::Id>,
+    pub(super) again_raw: Vec<raw::Id>,
 }
 
 impl Own {
@@ -50,6 +51,7 @@ impl Own {
             asks: false,
             again: Vec::new(),
             again_at: Vec::new(),
+            again_raw: Vec::new(),
         }
     }
 }
@@ -82,6 +84,11 @@ impl Desk<'_> {
         udp::watch::hold(self.cpu, socket, Watch::new(self.own.id, key));
     }
 
+    /// Holds a raw socket that the program has opened on this CPU, and calls it `key`.
+    pub fn hold_raw(&mut self, socket: raw::Id, key: u32) {
+        raw::watch::hold(self.cpu, socket, Watch::new(self.own.id, key));
+    }
+
     /// In the next turn the program wants to look at a connection again, whether something happens or not: it has left
     /// something undone, because others on this CPU wait.
     pub fn again(&mut self, conn: tcp::Id) {
@@ -99,6 +106,12 @@ impl Desk<'_> {
     /// ([`super::Program::roll_up`]).
     pub const fn roll_up(&mut self) {
         self.own.rolls_up = true;
+    }
+
+    /// The same, of a raw socket.
+    pub fn again_raw(&mut self, socket: raw::Id) {
+        self.own.again_raw.push(socket);
+        self.own.asks = true;
     }
 
     /// The program's name, for those who are to call it.

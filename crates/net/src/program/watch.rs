@@ -1,5 +1,9 @@
 //! Whose a handle is, and what its program has been told of it.
 
+use std::collections::VecDeque;
+
+use crate::time::Instant;
+
 /// Names a program on its CPU, also when another one has its place later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProgramId {
@@ -37,5 +41,35 @@ impl Watch {
     /// It was taken from the list.
     pub(crate) const fn looked_at(&mut self) {
         self.is_noted = false;
+    }
+}
+
+/// Sockets that something has happened with, each once, until their programs have looked at them.
+pub(crate) struct Noted<Id>(VecDeque<Id>);
+
+impl<Id> Default for Noted<Id> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<Id> Noted<Id> {
+    /// Something has happened with a socket, or is to be looked at once more: puts it on the list, if it has a program.
+    #[inline]
+    pub(crate) fn note(&mut self, id: Id, watch: &mut Option<Watch>) {
+        if let Some(watch) = watch
+            && watch.note()
+        {
+            self.0.push_back(id);
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Id> {
+        self.0.pop_front()
+    }
+
+    /// When programs have something to look at.
+    pub(crate) fn deadline(&self) -> Instant {
+        if self.0.is_empty() { Instant::NEVER } else { Instant::START }
     }
 }

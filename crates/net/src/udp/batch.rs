@@ -1,9 +1,10 @@
 //! Several datagrams in one call, to one and to many.
 
 use super::calls::socket;
-use super::emit::{Aim, To, aimed, put};
-use super::socket::{Id, Received};
+use super::emit::{aimed, put};
+use super::socket::Id;
 use crate::cpu::Cpu;
+use crate::dgram::{Aim, Received, To};
 use crate::output::{self, Way};
 use crate::sock::Error;
 
@@ -94,8 +95,8 @@ pub fn recv_batch(
     socket.check()?;
     let mut count = 0;
     let mut room = into;
-    while socket.next_len().is_some_and(|len| count == 0 || len <= room.len())
-        && let Some(received) = socket.pop(room)
+    while socket.queue.next_len().is_some_and(|len| count == 0 || len <= room.len())
+        && let Some(received) = socket.queue.pop(room)
     {
         let (bytes, rest) = room.split_at_mut(received.len.min(room.len()));
         each(&received, bytes);

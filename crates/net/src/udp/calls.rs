@@ -2,9 +2,10 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use super::socket::{Failure, Id, Ready, Received, Settings, Socket};
+use super::socket::{Failure, Id, Ready, Socket};
 use super::table::Sockets;
 use crate::cpu::Cpu;
+use crate::dgram::{self, Received, Settings};
 use crate::icmp::is_one_host;
 use crate::pcb::{self, Bound, Ends, Wanted};
 use crate::sock::Error;
@@ -74,7 +75,10 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
 
 fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
     let &Connect { remote, local, port, zone, settings } = connect;
-    let zone = super::emit::aim(cpu, &settings, remote, zone)?;
+    if remote.port() == 0 {
+        return Err(Error::BadAddress);
+    }
+    let zone = dgram::outif(cpu, &settings, remote.ip(), zone)?;
     let is_taken = |cpu: &Cpu, ends: &Ends| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
     pcb::ours(cpu, Wanted { remote, local, port, zone }, is_taken)
 }
@@ -94,7 +98,7 @@ pub fn local(cpu: &Cpu, id: Id) -> Option<SocketAddr> {
 pub fn recv(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<Received, Error> {
     let socket = socket(cpu, id)?;
     socket.check()?;
-    socket.pop(into).ok_or(Error::WouldBlock)
+    socket.queue.pop(into).ok_or(Error::WouldBlock)
 }
 
 /// What became of a datagram that was sent, and that is not known yet: for sockets that send to many.

@@ -1,53 +1,20 @@
 //! From a datagram to a packet, on the CPU that its answers will come to.
 
-use core::net::{IpAddr, SocketAddr};
-
-use pkt::{Flags, Gso, Pkt};
+use pkt::Pkt;
 use wire::Protocol;
 use wire::udp::{HEADER_LEN, Header};
 
 use super::calls::socket;
-use super::socket::{Id, Settings};
+use super::socket::Id;
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::dgram::{Aim, To};
 use crate::emit::{self, Look};
-use crate::fib::flow_hash;
-use crate::forward::fits;
-use crate::icmp::is_one_host;
-use crate::netisr::dispatch;
-use crate::next::{Next, Resume};
-use crate::output::{self, Way};
-use crate::pcb::{Bound, Ends, is_of_a_link};
+use crate::pcb::Ends;
 use crate::sock::Error;
-use crate::tables::{IfIndex, Ifnet};
 
 /// Where UDP's checksum stands in its header.
 const CHECKSUM_AT: usize = 6;
-
-/// Whom a datagram is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct To {
-    /// To whom.
-    pub remote: SocketAddr,
-    /// From which of our addresses; the socket's, or what the route says, if this does not.
-    pub local: Option<IpAddr>,
-    /// By which interface, where the address means something only with its link; else 0.
-    pub zone: IfIndex,
-}
-
-impl From<SocketAddr> for To {
-    fn from(remote: SocketAddr) -> Self {
-        Self { remote, local: None, zone: 0 }
-    }
-}
-
-/// From where a datagram goes to whom, and how.
-#[derive(Clone, Copy)]
-pub(super) struct Aim {
-    pub(super) ends: Ends,
-    pub(super) outif: IfIndex,
-    pub(super) settings: Settings,
-}
 
 /// Sends a datagram from a connected socket. Those of one turn leave together; for many at once there is
 /// [`send_batch`](super::send_batch).
@@ -78,105 +45,16 @@ pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, bytes: &[u8]) -> Result
 pub(super) fn aimed(cpu: &mut Cpu, id: Id, to: Option<To>) -> Result<Aim, Error> {
     let socket = socket(cpu, id)?;
     let (bound, settings, ends) = (socket.bound, socket.settings, socket.ends);
-    let Some(to) = to else {
-        let ends = ends.ok_or(Error::NotConnected)?;
-        let outif = if ends.zone == 0 { aim(cpu, &settings, ends.remote(), 0)? } else { ends.zone };
-        return Ok(Aim { ends, outif, settings });
-    };
-    let zone = if to.zone == 0 { bound.zone } else { to.zone };
-    let outif = aim(cpu, &settings, to.remote, zone)?;
-    let local = source(cpu, &bound, &to, outif)?;
-    let ends = Ends::new((local, bound.addr.port()).into(), to.remote, outif);
-    Ok(Aim { ends, outif, settings })
-}
-
-/// The interface by which `remote` is sent to, if it means something only with one; 0 if the route says.
-pub(super) fn aim(
-    cpu: &Cpu,
-    settings: &Settings,
-    remote: SocketAddr,
-    zone: IfIndex,
-) -> Result<IfIndex, Error> {
-    let ip = remote.ip();
-    if remote.port() == 0 || ip.is_unspecified() {
-        return Err(Error::BadAddress);
-    }
-    let is_for_one = is_one_host(cpu, ip);
-    if !is_for_one && !ip.is_multicast() && !settings.may_broadcast {
-        return Err(Error::NotPermitted);
-    }
-    let is_everybody = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    if is_for_one || !(ip.is_multicast() || is_everybody) {
-        return Ok(if is_of_a_link(ip) { zone } else { 0 });
-    }
-    Some(zone).filter(|zone| *zone != 0).or_else(|| group_if(cpu, settings, ip)).ok_or(Error::Unreachable)
-}
-
-/// The interface of a group for a socket that names none: what it has been told, else where the route leads, else the
-/// first.
-pub(super) fn group_if(cpu: &Cpu, settings: &Settings, ip: IpAddr) -> Option<IfIndex> {
-    let told = Some(settings.group_if).filter(|ifindex| *ifindex != 0);
-    let routed = || output::source_on(cpu, ip, 0).map(|(_, ifindex)| ifindex).filter(|ifindex| *ifindex != 0);
-    let first = || cpu.tables.ifnets().find(|ifnet| speaks(ifnet, ip)).map(|ifnet| ifnet.index);
-    told.or_else(routed).or_else(first)
-}
-
-fn speaks(ifnet: &Ifnet, remote: IpAddr) -> bool {
-    ifnet.up && ifnet.addrs.iter().any(|own| own.addr.is_ipv4() == remote.is_ipv4())
-}
-
-/// The address to send from.
-fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, Error> {
-    let remote = to.remote.ip();
-    if bound.addr.is_ipv4() != remote.is_ipv4() && !bound.takes_mapped() {
-        return Err(Error::BadAddress);
-    }
-    let own = Some(bound.addr.ip()).filter(|own| !own.is_unspecified() && is_one_host(cpu, *own));
-    match to.local.or(own) {
-        Some(local) if local.is_ipv4() != remote.is_ipv4() => Err(Error::BadAddress),
-        Some(local) if !cpu.tables.is_ours(local) => Err(Error::AddrNotAvailable),
-        Some(local) => Ok(local),
-        None => output::source_on(cpu, remote, outif).map(|(local, _)| local).ok_or(Error::Unreachable),
+    match to {
+        Some(to) if to.remote.port() == 0 => Err(Error::BadAddress),
+        to => Aim::of(cpu, &bound, settings, ends, to),
     }
 }
 
-/// Makes the packet, and sends it from the CPU that its answers come to. If `segment` is not 0 it is a super-packet of
-/// datagrams that long.
+/// Makes the packet, and sends it. If `segment` is not 0 it is a super-packet of datagrams that long.
 pub(super) fn put(cpu: &mut Cpu, aim: &Aim, bytes: &[u8], segment: u16) -> Result<(), Error> {
-    let Aim { ends, outif, settings } = aim;
-    let is_group = ends.remote.is_multicast();
-    let hops = if is_group { settings.group_hops } else { settings.look.hops };
-    if is_group && hops == 0 && settings.no_loop {
-        return Ok(());
-    }
-    let look = Look { hops, ..settings.look };
-    let mut pkt = emit::payload(cpu, [bytes, &[]]).ok_or(Error::NoBuffer)?;
-    let made = put_headers(&mut pkt, ends, look, settings.dont_fragment).ok_or(Error::TooLong);
-    pkt.outif = *outif;
-    if segment > 0 {
-        (pkt.gso, pkt.gso_size) = (Gso::Udp, segment);
-    }
-    if is_group && !settings.no_loop {
-        pkt.flags.set(Flags::LOOP);
-    }
-    let checked = made.and_then(|()| match settings.dont_fragment || segment > 0 {
-        true => check_size(cpu, &pkt, ends.remote),
-        false => Ok(()),
-    });
-    if let Err(error) = checked {
-        cpu.pool.give(pkt);
-        return Err(error);
-    }
-    let datagrams = if segment > 0 { bytes.len().div_ceil(segment.into()) } else { 1 };
-    cpu.counters.add(Count::UdpOut, datagrams as u64);
-    let owner = cpu.placement.owner(ends.flow());
-    if owner == cpu.id {
-        emit::output(cpu, pkt);
-    } else {
-        pkt.resume = Resume::Send as u8;
-        dispatch(cpu, pkt, Next::HandOff(owner));
-    }
-    Ok(())
+    let (ends, dont_fragment) = (&aim.ends, aim.settings.dont_fragment);
+    aim.launch(cpu, bytes, segment, Count::UdpOut, |pkt, look| put_headers(pkt, ends, look, dont_fragment))
 }
 
 fn put_headers(pkt: &mut Pkt, ends: &Ends, look: Look, dont_fragment: bool) -> Option<()> {
@@ -184,12 +62,4 @@ fn put_headers(pkt: &mut Pkt, ends: &Ends, look: Look, dont_fragment: bool) -> O
     let header = Header { src_port: ends.local_port, dst_port: ends.remote_port, len, checksum: 0 };
     pkt.prepend(HEADER_LEN).ok()?.copy_from_slice(&header.to_bytes());
     emit::put_network(pkt, (Protocol::UDP, CHECKSUM_AT), ends, look, dont_fragment)
-}
-
-/// What must not be cut must fit the link, and what is known of those behind it.
-fn check_size(cpu: &Cpu, pkt: &Pkt, remote: IpAddr) -> Result<(), Error> {
-    let way = output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
-    let Way::Link { ifindex, metrics, .. } = way else { return Ok(()) };
-    let mtu = metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
-    if fits(pkt, mtu) { Ok(()) } else { Err(Error::TooBig { mtu }) }
 }

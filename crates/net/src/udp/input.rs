@@ -4,11 +4,11 @@ use pkt::{Gso, Pkt};
 use wire::Protocol;
 use wire::udp::{HEADER_LEN, Header};
 
-use super::socket::{Received, Socket};
+use super::socket::Socket;
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::dgram::Received;
 use crate::drop::DropReason;
-use crate::emit::Look;
 use crate::group::Key;
 use crate::icmp::{Problem, is_one_host};
 use crate::netisr::dispatch;
@@ -157,7 +157,7 @@ impl Arrived<'_> {
     }
 
     fn put_segment(&mut self, socket: &mut Socket, range: core::ops::Range<usize>) {
-        if !socket.has_room(range.len()) {
+        if !socket.queue.has_room(range.len(), socket.settings.queue_bytes) {
             self.fate = self.fate.max(Fate::Full);
             return;
         }
@@ -166,20 +166,10 @@ impl Arrived<'_> {
             from: self.ends.remote(),
             to: self.ends.local,
             ifindex: self.pkt.rcvif,
-            look: look(self.pkt),
+            look: upper::look(self.pkt),
         };
-        socket.push(received, upper::pieces(self.pkt, range));
+        socket.queue.push(received, upper::pieces(self.pkt, range));
         self.fate = Fate::Taken;
-    }
-}
-
-/// What the network header says besides the addresses.
-fn look(pkt: &Pkt) -> Look {
-    let ip = pkt.window(0);
-    if upper::is_ip4(pkt) {
-        Look { hops: ip[8], class: ip[1] }
-    } else {
-        Look { hops: ip[7], class: ip[0] << 4 | ip[1] >> 4 }
     }
 }
 

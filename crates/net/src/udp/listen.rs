@@ -3,10 +3,10 @@
 use core::net::IpAddr;
 
 use super::calls::socket;
-use super::emit::group_if;
 use super::socket::{Id, Socket};
 use super::table::Sockets;
 use crate::cpu::Cpu;
+use crate::dgram::group_if;
 use crate::group::{
     self, Filter, Key, Membership, SOURCES_MAX, is_everybodys, is_of_the_host, is_source_specific,
 };

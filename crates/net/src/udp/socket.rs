@@ -3,20 +3,12 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-use crate::emit::Look;
+use crate::dgram::{Queue, Settings};
 use crate::group::{Filter, Key, Membership, is_everybodys};
 use crate::pcb::{Bound, Ends};
 use crate::program::Watch;
 use crate::sock::Error;
-use crate::tables::IfIndex;
-use crate::tcp::buffer::Buffer;
 
-/// Bytes that may wait to be read unless a program says otherwise: FreeBSD's number.
-pub const QUEUE_BYTES: usize = 42_080;
-/// As many bytes as a program can let wait.
-pub const QUEUE_BYTES_MAX: usize = 2 << 20;
-/// Datagrams that may wait to be read, however short.
-pub const DATAGRAMS_MAX: usize = 4096;
 /// Failures that wait to be asked for; the oldest give way.
 pub const FAILURES_MAX: usize = 16;
 
@@ -25,59 +17,6 @@ pub const FAILURES_MAX: usize = 16;
 pub struct Id {
     pub(super) at: u32,
     pub(super) serial: u32,
-}
-
-/// How a socket behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// How its packets look.
-    pub look: Look,
-    /// Time to live, or hop limit, of what it sends to groups.
-    pub group_hops: u8,
-    /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
-    pub group_if: IfIndex,
-    /// What it sends to groups, those who listen on this host do not have.
-    pub no_loop: bool,
-    /// It may send to everybody on a link.
-    pub may_broadcast: bool,
-    /// What is too big for a link on the way is not cut, and the program is told.
-    pub dont_fragment: bool,
-    /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`] at the most.
-    pub queue_bytes: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            look: Look::default(),
-            //= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
-            //# If the upper-layer protocol
-            //# chooses not to specify a time-to-live, it should default to 1 for all
-            //# multicast IP datagrams, so that an explicit choice is required to
-            //# multicast beyond a single network.
-            group_hops: 1,
-            group_if: 0,
-            no_loop: false,
-            may_broadcast: false,
-            dont_fragment: false,
-            queue_bytes: QUEUE_BYTES,
-        }
-    }
-}
-
-/// A datagram that was read, without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// Bytes that it has: more than were read, if there was no room for all.
-    pub len: usize,
-    /// Who sent it.
-    pub from: SocketAddr,
-    /// To which address of ours, or to which group.
-    pub to: IpAddr,
-    /// By which interface it came.
-    pub ifindex: IfIndex,
-    /// The time to live, or hop limit, and the type of service, or traffic class, that it came with.
-    pub look: Look,
 }
 
 /// What became of a datagram that was sent.
@@ -114,15 +53,8 @@ pub(super) struct Socket {
     pub(super) memberships: Vec<Membership>,
     /// The program of this CPU that is told of it.
     pub(super) watch: Option<Watch>,
-    queue: Queue,
+    pub(super) queue: Queue,
     failures: VecDeque<Failure>,
-}
-
-/// Datagrams that wait to be read, the first to come first.
-#[derive(Default)]
-struct Queue {
-    datagrams: VecDeque<Received>,
-    bytes: Buffer,
 }
 
 impl Socket {
@@ -144,36 +76,6 @@ impl Socket {
             Some(filter) => Some(filter.admits(sender)),
             None => is_everybodys(key.group).then_some(true),
         }
-    }
-
-    /// Whether a datagram of `len` bytes may wait.
-    pub(super) fn has_room(&self, len: usize) -> bool {
-        let room = self.settings.queue_bytes.min(QUEUE_BYTES_MAX);
-        self.queue.datagrams.len() < DATAGRAMS_MAX && self.queue.bytes.len() + len <= room
-    }
-
-    /// A datagram of the bytes of `pieces` has come, and there is room for it.
-    pub(super) fn push<'a>(&mut self, received: Received, pieces: impl Iterator<Item = &'a [u8]>) {
-        pieces.for_each(|piece| self.queue.bytes.push(piece));
-        self.queue.datagrams.push_back(received);
-    }
-
-    /// Bytes of the datagram that is read next.
-    pub(super) fn next_len(&self) -> Option<usize> {
-        self.queue.datagrams.front().map(|datagram| datagram.len)
-    }
-
-    /// Copies the first datagram into `into`, as much of it as there is room for.
-    pub(super) fn pop(&mut self, into: &mut [u8]) -> Option<Received> {
-        let Queue { datagrams, bytes } = &mut self.queue;
-        let received = datagrams.pop_front()?;
-        let len = received.len.min(into.len());
-        bytes.copy_to(0, &mut into[..len]);
-        bytes.forget(received.len);
-        if datagrams.is_empty() {
-            *datagrams = VecDeque::new();
-        }
-        Some(received)
     }
 
     /// Notes what became of a datagram; of too many, the oldest is forgotten.
@@ -198,8 +100,8 @@ impl Socket {
     }
 
     pub(super) fn ready(&self) -> Ready {
-        let (datagrams, failures) = (self.queue.datagrams.len(), self.failures.len());
+        let (datagrams, failures) = (self.queue.len(), self.failures.len());
         let readable = datagrams > 0 || failures > 0 && self.ends.is_some();
-        Ready { readable, datagrams, bytes: self.queue.bytes.len(), failures }
+        Ready { readable, datagrams, bytes: self.queue.bytes(), failures }
     }
 }

@@ -1,14 +1,12 @@
 //! The sockets of one CPU: connected ones by their ends, the others by their port.
 
-use std::collections::VecDeque;
-
 use hashbrown::HashMap;
 
 use super::socket::{Id, Socket};
-use super::watch;
 use crate::grow::index::Index;
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
+use crate::program::Noted;
 use crate::secret::Secret;
 use crate::sock::Error;
 
@@ -24,7 +22,7 @@ pub struct Sockets {
     ports: HashMap<u16, Vec<u32>, Secret>,
     serial: u32,
     /// Those that programs are to look at, each once.
-    pub(super) noted: VecDeque<Id>,
+    pub(super) noted: Noted<Id>,
     /// Sockets at the most.
     pub(super) room: usize,
 }
@@ -37,7 +35,7 @@ impl Sockets {
             slab: Slab::new(),
             ports: HashMap::with_hasher(Secret::new(secret.draw().into())),
             serial: 0,
-            noted: VecDeque::new(),
+            noted: Noted::default(),
             room: SOCKETS_MAX,
         }
     }
@@ -120,11 +118,19 @@ impl Sockets {
         self.slab.get_mut(id.at)?.as_deref_mut().filter(|socket| socket.id == id)
     }
 
+    /// A socket is to be looked at, if it has a program.
+    pub(super) fn note(&mut self, id: Id) {
+        let socket = self.slab.get_mut(id.at).and_then(Option::as_deref_mut);
+        if let Some(socket) = socket.filter(|socket| socket.id == id) {
+            self.noted.note(id, &mut socket.watch);
+        }
+    }
+
     /// Whom a datagram between `ends` is for, or what became of one: a connected socket before any other.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Socket> {
         let at = self.connected(ends).or_else(|| self.waiting(ends))?;
         let socket = self.slab.get_mut(at)?.as_deref_mut()?;
-        watch::note(&mut self.noted, socket);
+        self.noted.note(socket.id, &mut socket.watch);
         Some(socket)
     }
 
@@ -134,7 +140,7 @@ impl Sockets {
         for at in ports.get(&ends.local_port).into_iter().flatten() {
             let socket = slab.get_mut(*at).and_then(|socket| socket.as_deref_mut());
             if let Some(socket) = socket.filter(|socket| socket.bound.rank(ends).is_some()) {
-                watch::note(noted, socket);
+                noted.note(socket.id, &mut socket.watch);
                 each(socket);
             }
         }

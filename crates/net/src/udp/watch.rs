@@ -1,32 +1,20 @@
 //! What programs on this CPU are told of sockets: each that something came for stands on one list, once, until its
 //! program has looked at it.
 
-use std::collections::VecDeque;
-
-use super::socket::{Id, Socket};
+use super::socket::Id;
 use super::table::Sockets;
 use crate::cpu::Cpu;
 use crate::program::{ProgramId, Watch};
 use crate::time::Instant;
 
-/// Puts a socket on the list, if it has a program.
-#[inline]
-pub(super) fn note(noted: &mut VecDeque<Id>, socket: &mut Socket) {
-    if let Some(watch) = &mut socket.watch
-        && watch.note()
-    {
-        noted.push_back(socket.id);
-    }
-}
-
 impl Sockets {
     pub(crate) fn next_event(&mut self) -> Option<Id> {
-        self.noted.pop_front()
+        self.noted.next()
     }
 
     /// When programs have something to look at.
     pub(crate) fn deadline(&self) -> Instant {
-        if self.noted.is_empty() { Instant::NEVER } else { Instant::START }
+        self.noted.deadline()
     }
 }
 
@@ -39,10 +27,8 @@ pub(crate) fn hold(cpu: &mut Cpu, id: Id, watch: Watch) {
 
 /// Its program wants to look at a socket once more.
 pub(crate) fn look_again(cpu: &mut Cpu, id: Id) {
-    let Some(sockets) = &mut cpu.udp else { return };
-    let watch = sockets.get_mut(id).and_then(|socket| socket.watch.as_mut());
-    if watch.is_some_and(Watch::note) {
-        sockets.noted.push_back(id);
+    if let Some(sockets) = &mut cpu.udp {
+        sockets.note(id);
     }
 }
 

@@ -19,6 +19,7 @@ mod floods;
 mod connections;
 mod programs;
 mod sockets;
+mod raw;
 mod groups;
 mod attacks;
 mod meddled;

@@ -1,0 +1,77 @@
+//! Datagrams that wait to be read.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
+
+use crate::emit::Look;
+use crate::tables::IfIndex;
+use crate::tcp::buffer::Buffer;
+
+/// Bytes that may wait to be read unless a program says otherwise: FreeBSD's number.
+pub const QUEUE_BYTES: usize = 42_080;
+/// As many bytes as a program can let wait.
+pub const QUEUE_BYTES_MAX: usize = 2 << 20;
+/// Datagrams that may wait to be read, however short.
+pub const DATAGRAMS_MAX: usize = 4096;
+/// A datagram that was read, without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes that it has: more than were read, if there was no room for all.
+    pub len: usize,
+    /// Who sent it; without ports, 0.
+    pub from: SocketAddr,
+    /// To which address of ours, or to which group.
+    pub to: IpAddr,
+    /// By which interface it came.
+    pub ifindex: IfIndex,
+    /// The time to live, or hop limit, and the type of service, or traffic class, that it came with.
+    pub look: Look,
+}
+
+/// Datagrams that wait to be read, the first to come first.
+#[derive(Default)]
+pub(crate) struct Queue {
+    datagrams: VecDeque<Received>,
+    bytes: Buffer,
+}
+
+impl Queue {
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.datagrams.len()
+    }
+
+    /// Their bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether one more, of `len` bytes, may wait, where `room` bytes may.
+    pub(crate) fn has_room(&self, len: usize, room: usize) -> bool {
+        self.datagrams.len() < DATAGRAMS_MAX && self.bytes.len() + len <= room.min(QUEUE_BYTES_MAX)
+    }
+
+    /// A datagram of the bytes of `pieces` has come, and there is room for it.
+    pub(crate) fn push<'a>(&mut self, received: Received, pieces: impl Iterator<Item = &'a [u8]>) {
+        pieces.for_each(|piece| self.bytes.push(piece));
+        self.datagrams.push_back(received);
+    }
+
+    /// Bytes of the datagram that is read next.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        self.datagrams.front().map(|datagram| datagram.len)
+    }
+
+    /// Copies the first datagram into `into`, as much of it as there is room for.
+    pub(crate) fn pop(&mut self, into: &mut [u8]) -> Option<Received> {
+        let Self { datagrams, bytes } = self;
+        let received = datagrams.pop_front()?;
+        let len = received.len.min(into.len());
+        bytes.copy_to(0, &mut into[..len]);
+        bytes.forget(received.len);
+        if datagrams.is_empty() {
+            *datagrams = VecDeque::new();
+        }
+        Some(received)
+    }
+}

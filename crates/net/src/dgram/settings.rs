@@ -1,0 +1,43 @@
+//! How a socket of datagrams behaves.
+
+use super::queue::QUEUE_BYTES;
+use crate::emit::Look;
+use crate::tables::IfIndex;
+
+/// How a socket behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How its packets look.
+    pub look: Look,
+    /// Time to live, or hop limit, of what it sends to groups.
+    pub group_hops: u8,
+    /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
+    pub group_if: IfIndex,
+    /// What it sends to groups, those who listen on this host do not have.
+    pub no_loop: bool,
+    /// It may send to everybody on a link.
+    pub may_broadcast: bool,
+    /// What is too big for a link on the way is not cut, and the program is told.
+    pub dont_fragment: bool,
+    /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`] at the most.
+    pub queue_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            look: Look::default(),
+            //= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
+            //# If the upper-layer protocol
+            //# chooses not to specify a time-to-live, it should default to 1 for all
+            //# multicast IP datagrams, so that an explicit choice is required to
+            //# multicast beyond a single network.
+            group_hops: 1,
+            group_if: 0,
+            no_loop: false,
+            may_broadcast: false,
+            dont_fragment: false,
+            queue_bytes: QUEUE_BYTES,
+        }
+    }
+}

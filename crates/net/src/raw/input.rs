@@ -1,0 +1,43 @@
+//! A message came: a copy for each socket that wants it.
+
+use pkt::Pkt;
+
+use crate::count::Count;
+use crate::cpu::Cpu;
+use crate::dgram::Received;
+use crate::pcb::Ends;
+use crate::upper;
+
+/// Shows a message for this host, which is intact, to the sockets of this CPU; answers whether one has taken it. `pkt`
+/// starts with its network header, `pkt.l4` is where ICMP starts.
+///
+/// A socket that has as much to read as it may is not shown it: [`Count::IcmpRawFull`].
+#[inline]
+pub(crate) fn show(cpu: &mut Cpu, pkt: &Pkt) -> bool {
+    cpu.raw.is_some() && show_to_all(cpu, pkt)
+}
+
+#[cold]
+fn show_to_all(cpu: &mut Cpu, pkt: &Pkt) -> bool {
+    let Cpu { raw: Some(sockets), counters, .. } = cpu else { return false };
+    let (src, dst) = upper::ends(pkt);
+    let ends = Ends::new((dst, 0).into(), (src, 0).into(), pkt.rcvif);
+    let range = upper::range(pkt);
+    let kind = pkt.head().get(range.start).copied().unwrap_or_default();
+    let (from, to, look) = (ends.remote(), ends.local, upper::look(pkt));
+    let received = Received { len: range.len(), from, to, ifindex: pkt.rcvif, look };
+    let mut is_taken = false;
+    sockets.each(|socket| {
+        if !socket.wants(&ends, kind) {
+            return false;
+        }
+        let has_room = socket.queue.has_room(received.len, socket.settings.queue_bytes);
+        if has_room {
+            socket.queue.push(received, upper::pieces(pkt, range.clone()));
+        }
+        counters.add(if has_room { Count::IcmpRawTaken } else { Count::IcmpRawFull }, 1);
+        is_taken |= has_room;
+        has_room
+    });
+    is_taken
+}

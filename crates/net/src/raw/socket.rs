@@ -1,0 +1,134 @@
+//! The raw sockets of one CPU.
+
+use core::net::IpAddr;
+
+use super::filter::Filter;
+use crate::dgram::{Queue, Settings};
+use crate::pcb::{Bound, Ends};
+use crate::program::{Noted, Watch};
+use crate::sock::Error;
+
+/// Raw sockets of one CPU at the most: each message is held to each of them.
+pub const SOCKETS_MAX: usize = 64;
+
+/// Names a socket on its CPU, also when another one has its place later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    pub(super) at: u32,
+    serial: u32,
+}
+
+/// What a program could do now without being told to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// Messages that wait.
+    pub messages: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+/// One socket.
+pub(super) struct Socket {
+    pub(super) id: Id,
+    /// What it waits for; ports are 0.
+    pub(super) bound: Bound,
+    /// Whom it speaks with, if with one only.
+    pub(super) remote: Option<IpAddr>,
+    pub(super) filter: Filter,
+    pub(super) settings: Settings,
+    /// The program of this CPU that is told of it.
+    pub(super) watch: Option<Watch>,
+    pub(super) queue: Queue,
+}
+
+impl Socket {
+    pub(super) fn new(bound: Bound, remote: Option<IpAddr>, filter: Filter, settings: Settings) -> Self {
+        let id = Id { at: 0, serial: 0 };
+        Self { id, bound, remote, filter, settings, watch: None, queue: Queue::default() }
+    }
+
+    /// Whether it is shown a message of type `kind` between `ends`.
+    pub(super) fn wants(&self, ends: &Ends, kind: u8) -> bool {
+        let is_same_zone = self.bound.zone == 0 || ends.zone == 0 || self.bound.zone == ends.zone;
+        self.filter.passes(kind)
+            && is_same_zone
+            && self.bound.rank(ends).is_some()
+            && self.remote.is_none_or(|remote| remote == ends.remote)
+    }
+
+    pub(super) fn ready(&self) -> Ready {
+        Ready { messages: self.queue.len(), bytes: self.queue.bytes() }
+    }
+}
+
+/// All of one CPU.
+#[derive(Default)]
+pub struct Sockets {
+    slots: Vec<Option<Box<Socket>>>,
+    serial: u32,
+    /// Those that programs are to look at, each once.
+    pub(super) noted: Noted<Id>,
+}
+
+impl Sockets {
+    /// Adds a socket.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooMany`].
+    pub(super) fn add(&mut self, mut socket: Socket) -> Result<Id, Error> {
+        let at = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        if at >= SOCKETS_MAX {
+            return Err(Error::TooMany);
+        }
+        self.serial = self.serial.wrapping_add(1);
+        socket.id = Id { at: u32::try_from(at).unwrap_or(u32::MAX), serial: self.serial };
+        let id = socket.id;
+        if at == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[at] = Some(Box::new(socket));
+        Ok(id)
+    }
+
+    /// Takes a socket out.
+    pub(super) fn remove(&mut self, id: Id) -> Option<Box<Socket>> {
+        self.get(id)?;
+        self.slots.get_mut(id.at as usize)?.take()
+    }
+
+    pub(super) fn get(&self, id: Id) -> Option<&Socket> {
+        self.at(id.at as usize).filter(|socket| socket.id == id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Socket> {
+        self.slots.get_mut(id.at as usize)?.as_deref_mut().filter(|socket| socket.id == id)
+    }
+
+    /// The socket in a place.
+    pub(super) fn at(&self, at: usize) -> Option<&Socket> {
+        self.slots.get(at)?.as_deref()
+    }
+
+    /// One beyond the last place.
+    pub(super) fn places_end(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Shows `each` all of them; where it answers that something has come, their programs are to look.
+    pub(super) fn each(&mut self, mut each: impl FnMut(&mut Socket) -> bool) {
+        for socket in self.slots.iter_mut().filter_map(Option::as_deref_mut) {
+            if each(socket) {
+                self.noted.note(socket.id, &mut socket.watch);
+            }
+        }
+    }
+
+    /// A socket is to be looked at, if it has a program.
+    pub(super) fn note(&mut self, id: Id) {
+        let socket = self.slots.get_mut(id.at as usize).and_then(Option::as_deref_mut);
+        if let Some(socket) = socket.filter(|socket| socket.id == id) {
+            self.noted.note(id, &mut socket.watch);
+        }
+    }
+}
