@@ -1,6 +1,6 @@
-//! The door between the admin API and what speaks TCP and UDP.
+//! The door between the admin API and what speaks TCP, UDP and ICMP.
 
-use super::types::{Error, TcpConnections, TcpEnds, TcpListeners, UdpSockets};
+use super::types::{Error, Group, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets};
 
 /// Connections and sockets that can be looked at; a part of [`super::stack::Stack`].
 ///
@@ -29,6 +29,18 @@ pub trait Sockets {
     /// # Errors
     /// As for connections.
     fn udp_sockets(&mut self, after: Option<&str>, limit: usize) -> Result<UdpSockets, Error>;
+
+    /// A part of the raw sockets.
+    ///
+    /// # Errors
+    /// As for connections.
+    fn raw_sockets(&mut self, after: Option<&str>, limit: usize) -> Result<RawSockets, Error>;
+
+    /// The multicast groups that the host is in, link by link.
+    ///
+    /// # Errors
+    /// As for connections.
+    fn groups(&mut self) -> Result<Vec<Group>, Error>;
 
     /// Ends a connection here and now. The other end is told by a reset, and the program that holds it by an error.
     ///

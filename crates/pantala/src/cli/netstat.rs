@@ -1,4 +1,4 @@
-//! `netstat [-a] | -L | -r | -i | -s | -m | -Q | -M`, once or every so many seconds.
+//! `netstat [-a] | -L | -g | -r | -i | -s | -m | -Q | -M`, once or every so many seconds.
 
 use core::time::Duration;
 
@@ -6,15 +6,16 @@ use super::flags::Flags;
 use super::sockets::{self, Protocol, Which};
 use super::{Failure, Session};
 use crate::api::client::escaped;
-use crate::api::{Counters, Family, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
+use crate::api::{Counters, Family, Group, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
 use crate::show;
 use crate::suggest::did_you_mean;
 
 pub(crate) const HELP: &str = "\
-netstat [-a] [-T] [-p tcp|udp] [-f inet|inet6]
+netstat [-a] [-T] [-p tcp|udp|icmp] [-f inet|inet6]
                        connections; -a: those too who wait for anybody; -T: all that TCP knows of each, with the
                        words of ss -ti (windows and losses in segments, times in milliseconds), and its CPU
 netstat -L             listen queues: connections that wait to be accepted, and how many may
+netstat -g             multicast groups, and the senders to them that are listened to
 netstat -r [-4|-6]     the routing tables
 netstat -i [-b]        interfaces and what they counted (-b: bytes too)
 netstat -I IF          one interface
@@ -55,6 +56,7 @@ enum What {
     Routes(Option<Family>),
     Interfaces { one: Option<String>, bytes: bool },
     Queues { one: Option<String> },
+    Groups(Option<Family>),
     Rates { one: Option<String> },
     Sockets(Which),
     ListenQueues(Option<Family>),
@@ -66,7 +68,7 @@ enum What {
 
 impl Netstat {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("netstat", words, "rinsmoQbdaLT46M", "wIqpf")?;
+        let flags = Flags::read("netstat", words, "rinsmoQbdaLgT46M", "wIqpf")?;
         flags.no_operands("netstat")?;
         let every = flags.number::<f64>("netstat", 'w')?;
         if every.is_some_and(|seconds| !(EVERY_MIN_S..=EVERY_MAX_S).contains(&seconds)) {
@@ -103,11 +105,12 @@ impl Netstat {
 
 fn what(flags: &Flags, again: bool) -> Result<What, Failure> {
     let one = flags.value('I').map(str::to_owned);
-    let tables: Vec<char> = "rsmoQML".chars().filter(|&letter| flags.has(letter)).collect();
+    let tables: Vec<char> = "rsmoQMLg".chars().filter(|&letter| flags.has(letter)).collect();
     match tables.as_slice() {
         ['r'] => family(flags).map(What::Routes),
         ['s'] => counters(flags),
         ['L'] => family(flags).map(What::ListenQueues),
+        ['g'] => family(flags).map(What::Groups),
         ['m'] => Ok(What::Pools),
         ['o'] => Ok(What::Queues { one }),
         ['Q'] => Ok(What::Netisrs),
@@ -165,8 +168,9 @@ fn which(flags: &Flags) -> Result<What, Failure> {
         None => None,
         Some("tcp") => Some(Protocol::Tcp),
         Some("udp") => Some(Protocol::Udp),
+        Some("icmp") => Some(Protocol::Icmp),
         Some(word) => {
-            let known = format!("netstat: `{word}` has no connections; known are tcp, udp");
+            let known = format!("netstat: `{word}` has no connections; known are tcp, udp, icmp");
             return Err(Failure::usage(format!("{known} (-s -p {word} shows what was counted)")));
         }
     };
@@ -188,6 +192,11 @@ impl What {
             }
             Self::Sockets(which) => which.show(session),
             Self::ListenQueues(family) => sockets::show_queues(*family, session),
+            Self::Groups(family) => {
+                let mut groups: Vec<Group> = session.client.get("/v1/groups")?;
+                groups.retain(|row| family.is_none_or(|family| family == Family::of(row.group)));
+                session.show(&groups, |groups| show::groups(groups))
+            }
             Self::Counters { protocol, zeros } => {
                 let mut counters: Counters = session.client.get("/v1/counters")?;
                 if let Some(protocol) = protocol {

@@ -1,11 +1,14 @@
-//! What speaks TCP and UDP: `netstat -a`, `netstat -L`.
+//! What speaks TCP, UDP and ICMP: `netstat -a`, `netstat -L`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Failure, Session};
 use crate::api::client::escaped;
-use crate::api::{Family, TcpConnection, TcpConnections, TcpListener, TcpListeners, UdpSocket, UdpSockets};
+use crate::api::{
+    Family, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpListener, TcpListeners, UdpSocket,
+    UdpSockets,
+};
 use crate::show::sockets as show;
 
 /// Entries that are asked for at once: while they are listed, nobody else is served.
@@ -16,6 +19,7 @@ const PAGE: usize = 1000;
 pub(crate) enum Protocol {
     Tcp,
     Udp,
+    Icmp,
 }
 
 /// Which of them are shown.
@@ -52,6 +56,13 @@ impl Part for TcpListeners {
 impl Part for UdpSockets {
     type Row = UdpSocket;
     fn open(self) -> (Vec<UdpSocket>, Option<String>) {
+        (self.sockets, self.next)
+    }
+}
+
+impl Part for RawSockets {
+    type Row = RawSocket;
+    fn open(self) -> (Vec<RawSocket>, Option<String>) {
         (self.sockets, self.next)
     }
 }
@@ -99,6 +110,8 @@ struct Everything {
     tcp: Option<Vec<TcpConnection>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     udp: Option<Vec<UdpSocket>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icmp: Option<Vec<RawSocket>>,
 }
 
 impl Which {
@@ -132,6 +145,15 @@ impl Which {
         Ok(Some(found))
     }
 
+    fn raw_sockets(&self, session: &mut Session<'_>) -> Result<Option<Vec<RawSocket>>, Failure> {
+        if !self.has(Protocol::Icmp) {
+            return Ok(None);
+        }
+        let mut found = all::<RawSockets>("/v1/raw/sockets?", session)?;
+        found.retain(|socket| (self.all || socket.foreign.is_some()) && self.is_of(socket.local));
+        Ok(Some(found))
+    }
+
     pub(crate) fn show(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         if session.json {
             return self.show_json(session);
@@ -149,6 +171,9 @@ impl Which {
         if let Some(sockets) = self.sockets(session)? {
             session.term.show(&show::udp(&sockets))?;
         }
+        if let Some(sockets) = self.raw_sockets(session)? {
+            session.term.show(&show::raw(&sockets))?;
+        }
         Ok(())
     }
 
@@ -163,7 +188,8 @@ impl Which {
         let of_family = |rows: Vec<TcpConnection>| {
             rows.into_iter().filter(|row| self.is_of(row.ends.local)).collect::<Vec<_>>()
         };
-        let everything = Everything { tcp_listeners, tcp: tcp.map(of_family), udp: self.sockets(session)? };
+        let (udp, icmp) = (self.sockets(session)?, self.raw_sockets(session)?);
+        let everything = Everything { tcp_listeners, tcp: tcp.map(of_family), udp, icmp };
         session.show(&everything, |_| String::new())
     }
 }

@@ -28,6 +28,10 @@ fn block(interface: &Interface) -> String {
     for address in &interface.addresses {
         text += &line(address, interface);
     }
+    if !interface.groups.is_empty() {
+        let groups = interface.groups.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let _ = writeln!(text, "\tmulticast: {}", groups.join(" "));
+    }
     if let Some(device) = &interface.device {
         let _ = write!(text, "{}", link(interface));
         text += &device.memif.as_ref().map_or_else(|| device_line(device), memif_lines);

@@ -1,5 +1,6 @@
 //! How things look: API values in, the text that BSD people know out. Pure, so that tests compare whole pages.
 
+mod groups;
 mod ifconfig;
 pub(crate) mod ipfw;
 mod links;
@@ -13,6 +14,7 @@ pub(crate) mod sockets;
 pub(crate) mod sysctl;
 pub(crate) mod table;
 
+pub(crate) use groups::groups;
 pub(crate) use ifconfig::ifconfig;
 pub(crate) use links::{prefixes, routers};
 pub(crate) use monitor::monitored;

@@ -1,10 +1,10 @@
-//! `netstat -a` and `netstat -L`.
+//! `netstat -a` and `netstat -L`. A port of 0 is none.
 
 use core::fmt::Write;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use crate::api::{Bound, TcpConnection, TcpInfo, TcpListener, UdpSocket};
+use crate::api::{Bound, RawSocket, TcpConnection, TcpInfo, TcpListener, UdpSocket};
 
 /// What stands above the connections.
 pub(crate) fn head(all: bool) -> String {
@@ -56,6 +56,25 @@ pub(crate) fn udp(sockets: &[UdpSocket]) -> String {
         text.push_str(&line(proto, (socket.recv_q, 0), (&local, &foreign), ""));
     }
     text
+}
+
+/// A line for each raw socket; those that are on all CPUs have one.
+pub(crate) fn raw(sockets: &[RawSocket]) -> String {
+    let (mut seen, mut lines) = (BTreeMap::new(), BTreeMap::new());
+    for socket in sockets {
+        let RawSocket { cpu, local, foreign, interface, recv_q, .. } = socket;
+        let key = (local, foreign, interface);
+        let before: &mut usize = seen.entry((cpu, key)).or_default();
+        *lines.entry((key, *before)).or_insert(0) += recv_q;
+        *before += 1;
+    }
+    let text = |(((local, foreign, interface), _), bytes): (((&IpAddr, _, &Option<String>), _), u64)| {
+        let proto = if local.is_ipv4() { "icmp4" } else { "icmp6" };
+        let end = |addr: &IpAddr| end(*addr, 0, interface.as_deref());
+        let foreign = Option::as_ref(foreign).map_or_else(|| "*.*".to_owned(), end);
+        line(proto, (bytes, 0), (&end(local), &foreign), "")
+    };
+    lines.into_iter().map(text).collect()
 }
 
 /// The queues of connections that wait to be accepted, of all CPUs together.
@@ -122,6 +141,7 @@ fn end(address: IpAddr, port: u16, interface: Option<&str>) -> String {
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     let zone = interface.filter(|_| is_of_link).map(|name| format!("%{name}")).unwrap_or_default();
+    let port = if port == 0 { "*".to_owned() } else { port.to_string() };
     match address.is_unspecified() {
         true => format!("*.{port}"),
         false => format!("{address}{zone}.{port}"),

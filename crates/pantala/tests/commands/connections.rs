@@ -19,6 +19,8 @@ tcp6      12      0 2001:db8::1.80         2001:db8::7.40002      CLOSE_WAIT
 tcp6       0      0 fe80::1%lan.80         fe80::7%lan.40003      SYN_RCVD
 udp4     120      0 *.514                  *.*
 udp6       0      0 2001:db8::1.40004      2001:db8::53.53
+icmp4    128      0 *.*                    *.*
+icmp6    128      0 2001:db8::1.*          2001:db8::7.*
 "
     );
 }
@@ -30,7 +32,9 @@ fn without_a_those_who_wait_for_anybody_are_not_shown() {
     assert!(shown.starts_with("Active Internet connections\n"), "{shown}");
     assert!(!shown.contains("LISTEN") && !shown.contains("*.514") && shown.contains("2001:db8::53.53"));
     assert_eq!(world.shows("netstat -n -p udp").lines().count(), 3);
-    assert_eq!(world.shows("netstat -a -f inet").lines().count(), 2 + 2 + 2 + 1);
+    assert_eq!(world.shows("netstat -a -f inet").lines().count(), 2 + 2 + 2 + 1 + 1);
+    assert!(!shown.contains("icmp4") && shown.contains("icmp6"), "{shown}");
+    assert_eq!(world.shows("netstat -an -p icmp -f inet").lines().count(), 2 + 1);
     assert_eq!(world.shows("netstat -anf inet6 -p tcp").lines().count(), 2 + 1 + 2);
 }
 
@@ -57,6 +61,23 @@ tcp4   0/256           192.0.2.1.22
 tcp46  5/256           *.80
 "
     );
+}
+
+#[test]
+fn netstat_g_shows_groups_and_who_is_listened_to_there() {
+    let world = World::new();
+    assert_eq!(
+        world.shows("netstat -gn"),
+        "\
+Multicast Group Memberships
+Group      Netif  Senders
+239.1.2.3  lan    *
+232.1.2.3  lan    192.0.2.7,192.0.2.8
+ff05::1:3  wan    all but 2001:db8::7
+"
+    );
+    assert_eq!(world.shows("netstat -gf inet6").lines().count(), 3);
+    assert_eq!(world.json("netstat -g")[1]["sources"][0], "192.0.2.7");
 }
 
 #[test]
@@ -89,6 +110,7 @@ fn json_has_a_row_for_each_cpu_and_all_that_is_known() {
     assert_eq!((&first["info"]["cwnd"], &first["info"]["rto_us"]), (&14_480.into(), &204_000.into()));
     assert!(json["tcp"][1].get("info").is_none());
     assert_eq!(json["udp"][2]["foreign"], "[2001:db8::53]:53");
+    assert_eq!((&json["icmp"][3]["foreign"], &json["icmp"][3]["cpu"]), (&"2001:db8::7".into(), &1.into()));
     assert_eq!(World::new().json("netstat -L")[3]["qlen"], 3);
 }
 

@@ -24,6 +24,7 @@ lan: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500
 wan: flags=8802<BROADCAST,SIMPLEX,MULTICAST> metric 0 mtu 1500
 \tether 02:00:00:00:00:02
 \tinet 198.51.100.0 netmask 0xfffffffe duplicated
+\tmulticast: 224.0.0.2 ff02::1:ff00:1
 \tstatus: no carrier
 \ttap: host wan0 queues 1
 "

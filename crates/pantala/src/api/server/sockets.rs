@@ -18,6 +18,8 @@ pub(super) fn router() -> Router<Door> {
         .route("/v1/tcp/listeners", get(listeners))
         .route("/v1/tcp/drop", post(drop_connection))
         .route("/v1/udp/sockets", get(sockets))
+        .route("/v1/raw/sockets", get(raw_sockets))
+        .route("/v1/groups", get(groups))
 }
 
 async fn connections(State(door): State<Door>, params: Params) -> Answer {
@@ -36,6 +38,16 @@ async fn sockets(State(door): State<Door>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().udp_sockets(after, limit)?))
+}
+
+async fn raw_sockets(State(door): State<Door>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().raw_sockets(after, limit)?))
+}
+
+async fn groups(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().groups()?))
 }
 
 async fn drop_connection(State(door): State<Door>, body: Bytes) -> Answer {

@@ -23,6 +23,9 @@ pub struct Interface {
     pub mac: Option<Mac>,
     /// Its addresses.
     pub addresses: Vec<Address>,
+    /// Multicast groups that the host is in on its link; `netstat -g` says who is listened to there.
+    #[serde(default)]
+    pub groups: Vec<IpAddr>,
     /// What carries its packets; a loopback has none.
     pub device: Option<DeviceInfo>,
     /// The link below it.

@@ -39,8 +39,8 @@ pub use route::{
     RoutePage, RouteRequest,
 };
 pub use socket::{
-    Bound, TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener, TcpListeners, TcpOwner, TcpState,
-    UdpSocket, UdpSockets,
+    Bound, Group, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener,
+    TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
 };
 pub use stats::{Counter, Counters, DropCount, Netisr, Pool};
 pub use sysctl::{Sysctl, SysctlChange, SysctlChanged};

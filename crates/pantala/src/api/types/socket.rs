@@ -215,6 +215,46 @@ pub struct UdpSocket {
     pub datagrams: u64,
 }
 
+/// A part of the raw sockets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawSockets {
+    /// The sockets, CPU by CPU.
+    pub sockets: Vec<RawSocket>,
+    /// Where the next part begins; `None` if this was the last.
+    pub next: Option<String>,
+}
+
+/// A raw socket of ICMP or ICMPv6, on one CPU: each has what comes there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawSocket {
+    /// The CPU.
+    pub cpu: u32,
+    /// Our address, or the unspecified one for all.
+    pub local: IpAddr,
+    /// The interface, where addresses mean something only with their link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// With whom it speaks, if with one only.
+    pub foreign: Option<IpAddr>,
+    /// Bytes that wait to be read.
+    pub recv_q: u64,
+    /// Messages that wait to be read.
+    pub messages: u64,
+}
+
+/// A multicast group on the link of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// The interface.
+    pub interface: String,
+    /// The group.
+    pub group: IpAddr,
+    /// All senders are listened to but those in [`Self::sources`]; else those alone.
+    pub excludes: bool,
+    /// See [`Self::excludes`].
+    pub sources: Vec<IpAddr>,
+}
+
 impl TcpState {
     /// As `netstat` has it.
     #[must_use]

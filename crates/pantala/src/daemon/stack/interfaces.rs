@@ -7,6 +7,7 @@ use dev::netlink::{LinkFlags, NetlinkError};
 use net::addr;
 use net::count::IfCount;
 use net::driver::{Caps, DriverStats, Link};
+use net::group::Membership;
 use net::ifq;
 use net::ip6::autoconf::{self, OwnStatus};
 use net::tables::{IfIndex, Rxcsum};
@@ -45,6 +46,7 @@ impl Control {
             netisr.rings().map(ring).collect::<Vec<_>>()
         })?;
         let states: Vec<_> = self.cpus.call_all(|netisr| addr::states(&netisr.cpu))?.concat();
+        let memberships = self.memberships()?;
         let links = self.learned()?;
         let now = self.cpus.clock.now();
         let queues = self.queues()?;
@@ -54,6 +56,7 @@ impl Control {
             .map(|((interface, active), queues)| Interface {
                 queues,
                 addresses: addresses(interface, &states, &links, now),
+                groups: groups(interface.index, &memberships),
                 ..self.interface_as_it_is(interface, active, &rings)
             })
             .collect())
@@ -122,6 +125,7 @@ impl Control {
             mtu: interface.mtu(),
             mac: Some(Mac(interface.facts.mac)),
             addresses: Vec::new(),
+            groups: Vec::new(),
             device: Some(device(interface)),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,
@@ -229,6 +233,12 @@ fn options(facts: &Facts) -> Vec<InterfaceOption> {
         (tso, InterfaceOption::Lro),
     ];
     all.into_iter().filter_map(|(has, option)| has.then_some(option)).collect()
+}
+
+/// Groups of an interface, among all.
+fn groups(index: IfIndex, memberships: &[Membership]) -> Vec<IpAddr> {
+    let own = memberships.iter().filter(|membership| membership.key.ifindex == index);
+    own.map(|membership| membership.key.group).collect()
 }
 
 fn addresses(

@@ -1,21 +1,22 @@
-//! `netstat -a`, `netstat -L` and `tcpdrop`: what speaks TCP and UDP, page by page.
+//! `netstat -a`, `netstat -L`, `netstat -g` and `tcpdrop`: what speaks TCP, UDP and ICMP, page by page.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use net::group::{self, Membership};
 use net::pcb::Ends;
 use net::rss::Placement;
 use net::tables::IfIndex;
 use net::tcp::congestion::Algorithm;
 use net::tcp::tcb::{Info, State};
 use net::tcp::{self, ListedListener, Owner};
-use net::udp;
+use net::{raw, udp};
 
 use super::super::control::Control;
 use crate::api::sockets::Sockets;
 use crate::api::{
-    Bound, Error, ErrorKind, TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener, TcpListeners,
-    TcpOwner, TcpState, UdpSocket, UdpSockets,
+    Bound, Error, ErrorKind, Group, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo,
+    TcpListener, TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
 };
 
 /// Bytes of the headers of IP and TCP, without options.
@@ -67,6 +68,37 @@ impl Sockets for Control {
         Ok(UdpSockets { sockets: page.rows.into_iter().map(socket).collect(), next: page.next })
     }
 
+    fn raw_sockets(&mut self, after: Option<&str>, limit: usize) -> Result<RawSockets, Error> {
+        let page = self.page_of(after, limit, |cpu, from, room| {
+            let (Some(sockets), Ok(from)) = (cpu.raw.as_deref(), u32::try_from(from)) else {
+                return (Vec::new(), None);
+            };
+            let (rows, next) = sockets.page(from, room);
+            (rows, next.map(u128::from))
+        })?;
+        let socket = |(cpu, listed): (u32, raw::Listed)| RawSocket {
+            cpu,
+            local: listed.local,
+            interface: self.name_of(listed.zone),
+            foreign: listed.remote,
+            recv_q: listed.ready.bytes as u64,
+            messages: listed.ready.messages as u64,
+        };
+        Ok(RawSockets { sockets: page.rows.into_iter().map(socket).collect(), next: page.next })
+    }
+
+    fn groups(&mut self) -> Result<Vec<Group>, Error> {
+        let group = |Membership { key, filter }: Membership| {
+            Some(Group {
+                interface: self.name_of(key.ifindex)?,
+                group: key.group,
+                excludes: filter.excludes(),
+                sources: filter.sources().to_vec(),
+            })
+        };
+        Ok(self.memberships()?.into_iter().filter_map(group).collect())
+    }
+
     fn drop_connection(&mut self, ends: &TcpEnds) -> Result<(), Error> {
         let (local, foreign) = (ends.local, ends.foreign);
         if local.is_ipv4() != foreign.is_ipv4() {
@@ -89,6 +121,13 @@ impl Sockets for Control {
 }
 
 impl Control {
+    /// The groups that the host is in, link by link.
+    pub(super) fn memberships(&self) -> Result<Vec<Membership>, Error> {
+        let mut all = self.cpus.call_all(|netisr| group::memberships(&netisr.cpu))?.concat();
+        all.sort_unstable_by_key(|membership| membership.key);
+        Ok(all)
+    }
+
     fn connection(&self, cpu: u32, listed: tcp::Listed) -> TcpConnection {
         let headers = if listed.ends.local.is_ipv4() { HEADERS4 } else { HEADERS6 };
         TcpConnection {

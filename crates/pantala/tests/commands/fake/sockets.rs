@@ -84,6 +84,33 @@ fn sockets() -> Vec<UdpSocket> {
     vec![waiting(0, 100), waiting(1, 20), connected]
 }
 
+fn raw_sockets() -> Vec<RawSocket> {
+    let socket = |cpu, local: &str, foreign: Option<&str>| RawSocket {
+        cpu,
+        local: ip(local),
+        interface: None,
+        foreign: foreign.map(ip),
+        recv_q: 64,
+        messages: 1,
+    };
+    let on = |cpu| [socket(cpu, "0.0.0.0", None), socket(cpu, "2001:db8::1", Some("2001:db8::7"))];
+    [on(0), on(1)].concat()
+}
+
+fn groups() -> Vec<Group> {
+    let group = |interface: &str, group: &str, excludes, sources: &[&str]| Group {
+        interface: interface.into(),
+        group: ip(group),
+        excludes,
+        sources: sources.iter().map(|source| ip(source)).collect(),
+    };
+    vec![
+        group("lan", "239.1.2.3", true, &[]),
+        group("lan", "232.1.2.3", false, &["192.0.2.7", "192.0.2.8"]),
+        group("wan", "ff05::1:3", true, &["2001:db8::7"]),
+    ]
+}
+
 /// One row, and where the next page begins.
 fn page<T>(all: Vec<T>, after: Option<&str>) -> (Vec<T>, Option<String>) {
     let at = after.map_or(0, |after| after.parse().unwrap());
@@ -106,6 +133,15 @@ impl Sockets for Fake {
     fn udp_sockets(&mut self, after: Option<&str>, _limit: usize) -> Answer<UdpSockets> {
         let (sockets, next) = page(sockets(), after);
         Ok(UdpSockets { sockets, next })
+    }
+
+    fn raw_sockets(&mut self, after: Option<&str>, _limit: usize) -> Answer<RawSockets> {
+        let (sockets, next) = page(raw_sockets(), after);
+        Ok(RawSockets { sockets, next })
+    }
+
+    fn groups(&mut self) -> Answer<Vec<Group>> {
+        Ok(groups())
     }
 
     fn drop_connection(&mut self, ends: &TcpEnds) -> Answer<()> {
