@@ -63,19 +63,25 @@ fn what_is_set_on_a_link_is_read_back() {
 }
 
 #[test]
-fn promiscuous_mode_ends_when_its_holder_is_dropped() {
+fn promiscuous_mode_and_frames_to_all_groups_end_when_their_holder_is_dropped() {
     in_namespace("promisc", |nl| {
         nl.add_veth(&Veth::new("a", "b")).unwrap();
         let index = nl.link("a").unwrap().index;
-        let held = Promisc::hold(index).unwrap();
-        // IFF_PROMISC in the list would be the flag of the operator; the counter is what the kernel obeys.
-        let promiscuity = || {
-            let out = std::process::Command::new("ip").args(["-d", "link", "show", "a"]).output();
-            out.ok().map(|o| String::from_utf8_lossy(&o.stdout).contains("promiscuity 1"))
-        };
-        assert_ne!(promiscuity(), Some(false));
-        drop(held);
-        assert_ne!(promiscuity(), Some(true));
+        for (hold, word) in
+            [(Promisc::hold as fn(u32) -> _, "promiscuity"), (Promisc::hold_groups, "allmulti")]
+        {
+            let held: Promisc = hold(index).unwrap();
+            // IFF_PROMISC in the list would be the flag of the operator; the counter is what the kernel obeys.
+            let count = || {
+                let out = std::process::Command::new("ip").args(["-d", "link", "show", "a"]).output();
+                let text = String::from_utf8_lossy(&out.ok()?.stdout).into_owned();
+                let count = text.split_once(&format!("{word} "))?.1.split(' ').next()?;
+                count.parse::<u32>().ok()
+            };
+            assert!(count().is_none_or(|count| count == 1), "{word}");
+            drop(held);
+            assert!(count().is_none_or(|count| count == 0), "{word}");
+        }
     });
 }
 

@@ -6,6 +6,7 @@ use core::ops::RangeInclusive;
 use dev::af_xdp::{Mode, Options, Port, XdpRing};
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::ethtool::Ethtool;
+use dev::sys::promisc::Promisc;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
 
@@ -62,8 +63,26 @@ pub(super) fn open(
     Ok(Opened {
         facts,
         rings,
-        hold: Hold { _port: Some(port), _nic: nic, _put_back: Some(put_back), memif: None },
+        hold: Hold {
+            _port: Some(port),
+            _nic: nic,
+            _groups: groups(interface, &link),
+            _put_back: Some(put_back),
+            memif: None,
+        },
     })
+}
+
+/// Lets the device deliver frames to all groups: which of them are for us, the stack knows, and the host's kernel does not.
+fn groups(interface: &Interface, link: &Link) -> Option<Promisc> {
+    let held = Promisc::hold_groups(link.index);
+    if let Err(why) = &held {
+        log::warning(&format!(
+            "interface {}: {} may keep frames to groups: {why}",
+            interface.name, link.name
+        ));
+    }
+    held.ok()
 }
 
 /// Lets the NIC bring frames to the CPUs of their flows, if it can.

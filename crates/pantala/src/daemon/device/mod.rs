@@ -14,6 +14,7 @@ use std::sync::Arc;
 use dev::af_xdp::SharedUmem;
 use dev::memif::Hub;
 use dev::netlink::{Link, Rtnetlink};
+use dev::sys::promisc::Promisc;
 use net::driver::Caps;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
@@ -118,6 +119,7 @@ pub(crate) struct Hold {
     // In the order in which they are to go: first the program is detached.
     _port: Option<dev::af_xdp::Port>,
     _nic: Option<Programmed>,
+    _groups: Option<Promisc>,
     _put_back: Option<PutBack>,
 }
 
