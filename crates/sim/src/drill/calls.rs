@@ -129,6 +129,7 @@ pub(super) fn ask(
                 socket.changes.push(Change::FastOpen(true));
             }
             let sent = socket.begin(lab, sysctls, remote, outgoing(call)?);
+            *asked.moved = sent.as_ref().copied().unwrap_or(0);
             let count = sent.map(|sent| Value::Number(i64::try_from(sent).unwrap_or(i64::MAX)));
             Ok(Outcome::Done(count))
         }
@@ -237,7 +238,7 @@ fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
 }
 
 /// What a call sends: what it says, and zeros behind it.
-fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
+pub(super) fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
     let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
     let mut bytes = match &arg(call, 1)?.kind {
         ExprKind::Text { bytes, .. } => bytes.clone(),

@@ -46,6 +46,8 @@ pub(super) struct Conn {
     stamps: BTreeMap<u32, u32>,
     /// The first of them.
     first_stamp: Option<(u32, u32)>,
+    /// All that the program has sent.
+    written: Vec<u8>,
 }
 
 impl Conn {
@@ -60,7 +62,17 @@ impl Conn {
             remote_isn: 0,
             stamps: BTreeMap::new(),
             first_stamp: None,
+            written: Vec::new(),
         }
+    }
+
+    /// Whether the bytes of a segment, in the script's numbers, are those that the program has sent in this place.
+    pub(super) fn has_written(&self, tcp: &Tcp, payload: &[u8]) -> bool {
+        let SeqStart::Relative(start) = tcp.seq.value.start else { return true };
+        // Our SYN comes before the first byte, and what is sent with it is behind it.
+        let at = if tcp.flags.value.contains(Flags::SYN) { 0 } else { start.wrapping_sub(1) };
+        let rest = self.written.get(at as usize..);
+        payload.is_empty() || rest.is_some_and(|rest| rest.starts_with(payload))
     }
 
     /// Whether a packet from the host with these ports is of this connection.
@@ -186,6 +198,14 @@ impl Conns {
         }
     }
 
+    /// A program has sent bytes.
+    pub(super) fn wrote(&mut self, fd: i64, bytes: &[u8]) {
+        let conn = self.list.iter_mut().rev().find(|conn| conn.fd == Some(fd));
+        if let Some(conn) = conn {
+            conn.written.extend_from_slice(bytes);
+        }
+    }
+
     /// A descriptor is closed; its number may be another socket's later.
     pub(super) fn closed(&mut self, fd: i64) {
         self.list.iter_mut().filter(|conn| conn.fd == Some(fd)).for_each(|conn| conn.fd = None);
@@ -274,5 +294,43 @@ impl Way {
     /// The way back.
     pub(super) const fn back(self) -> Self {
         Self { src: self.dst, dst: self.src }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drill::packet::{Seq, TcpOptions};
+    use drill::script::{At, Pos};
+
+    use super::*;
+
+    #[test]
+    fn bytes_of_segments_are_held_to_what_the_program_has_sent_in_that_place() {
+        let mut conns = Conns::new(8080);
+        conns.make(3);
+        conns.wrote(3, b"abc");
+        conns.wrote(4, b"of another");
+        conns.wrote(3, b"def");
+        let segment = |flags, start| Tcp {
+            flags: At::new(Pos::default(), flags),
+            seq: At::new(Pos::default(), Seq { start: SeqStart::Relative(start), len: 3 }),
+            ack: None,
+            window: None,
+            urgent: None,
+            options: At::new(Pos::default(), TcpOptions::List(Vec::new())),
+        };
+        let conn = conns.at(0);
+        for (flags, start, bytes, is_written) in [
+            (Flags::ACK, 1, &b"abc"[..], true),
+            (Flags::ACK, 4, b"def", true),
+            (Flags::ACK, 4, b"dex", false),
+            (Flags::ACK, 2, b"abc", false),
+            (Flags::ACK, 5, b"efg", false),
+            (Flags::ACK, 99, b"", true),
+            (Flags::SYN, 7, b"abc", true),
+            (Flags::SYN, 7, b"bcd", false),
+        ] {
+            assert_eq!(conn.has_written(&segment(flags, start), bytes), is_written, "{start} {bytes:?}");
+        }
     }
 }

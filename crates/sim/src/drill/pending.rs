@@ -41,8 +41,14 @@ impl<'a> Pending<'a> {
         conns: &mut Conns,
     ) -> Result<bool, String> {
         let waited = lab.now().saturating_sub(self.began);
+        let before = self.moved;
         let asked = Asked { waited, moved: &mut self.moved };
         let outcome = calls::ask(self.call, asked, program, lab, ends);
+        if self.moved > before {
+            let bytes = calls::outgoing(self.call)?;
+            let fd = expr::number(self.call.args.first().ok_or("it names no socket")?)?;
+            conns.wrote(fd, bytes.get(before..self.moved).unwrap_or_default());
+        }
         let result = match outcome.map_err(|wrong| format!("expected `{}`; {wrong}", self.call))? {
             Outcome::Waits => return Ok(false),
             Outcome::Done(result) => result,

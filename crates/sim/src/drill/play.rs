@@ -2,14 +2,14 @@
 
 use core::time::Duration;
 
-use drill::packet::{Direction, Packet};
+use drill::packet::{Direction, Packet, Payload};
 use drill::script::{Action, At, Command, Event, Pos, Script};
 use drill::syscall::{Call, Syscall};
 
 use super::build;
 use super::clock::{Tolerance, When, begins, ends};
 use super::compare::{Came, Stamps, difference};
-use super::conn::{Conns, Way};
+use super::conn::{Conn, Conns, Way};
 use super::ends::Ends;
 use super::lab::{Lab, Sent};
 use super::pending::Pending;
@@ -211,7 +211,8 @@ impl<'a> Play<'a> {
         let shown = Came { packet: &came, on_wire: &seen.packet, is_ipv6: self.ends.is_ipv6() };
         let ports = demanded.ports.map(|ports| ports.value).filter(|ports| *ports != seen.ports);
         let wrong = ports.map(|_| format!("ports {} > {}", seen.ports.src, seen.ports.dst));
-        let wrong = wrong.or_else(|| difference(demanded, shown, stamps)).or_else(|| when.wrong(sent.at));
+        let wrong = wrong.or_else(|| difference(demanded, shown, stamps));
+        let wrong = wrong.or_else(|| strange(conn, &came, &seen.bytes)).or_else(|| when.wrong(sent.at));
         match wrong {
             Some(wrong) => fail(demanded.pos, format!("expected {demanded}; came {came}: {wrong}")),
             None => Ok(()),
@@ -257,6 +258,12 @@ fn curtain(events: &[Event]) -> usize {
         Action::Packet(_) | Action::Code(_) => false,
     };
     events.len() - events.iter().rev().take_while(cleans).count()
+}
+
+/// Bytes that the program has not sent, at least not there.
+fn strange(conn: &Conn, came: &Packet, bytes: &[u8]) -> Option<String> {
+    let Payload::Tcp(tcp) = &came.payload else { return None };
+    (!conn.has_written(tcp, bytes)).then(|| "other bytes than the program has sent".to_owned())
 }
 
 fn fail<T>(pos: Pos, message: impl Into<String>) -> Result<T, Failure> {

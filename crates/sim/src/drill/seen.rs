@@ -20,6 +20,8 @@ pub(super) struct Seen {
     pub(super) ports: Ports,
     /// What it says.
     pub(super) packet: Packet,
+    /// The bytes of a segment.
+    pub(super) bytes: Vec<u8>,
 }
 
 fn at<T>(value: T) -> At<T> {
@@ -80,8 +82,12 @@ fn fields(tos: u8, ttl: u8, flow_label: Option<u32>) -> Ip {
 }
 
 fn upper(ip: Ip, ends: (IpAddr, IpAddr), protocol: Protocol, body: &[u8]) -> Result<Seen, String> {
+    let mut bytes = Vec::new();
     let (ports, payload) = match protocol {
-        Protocol::TCP => segment(ends, body)?,
+        Protocol::TCP => {
+            bytes = tcp::View::new(body).map_err(|error| error.to_string())?.payload().to_vec();
+            segment(ends, body)?
+        }
         Protocol::UDP => datagram(ends, body)?,
         Protocol::ICMP => {
             message(false, body, icmp4::Message::parse(body).map_err(|error| error.to_string())?.1)?
@@ -90,7 +96,7 @@ fn upper(ip: Ip, ends: (IpAddr, IpAddr), protocol: Protocol, body: &[u8]) -> Res
         other => return Err(format!("its protocol is {}", other.0)),
     };
     let packet = Packet { pos: Pos::default(), direction: Direction::Outbound, ip, ports: None, payload };
-    Ok(Seen { ports, packet })
+    Ok(Seen { ports, packet, bytes })
 }
 
 fn segment(ends: (IpAddr, IpAddr), body: &[u8]) -> Result<(Ports, Payload), String> {
