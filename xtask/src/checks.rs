@@ -35,6 +35,8 @@ const BESIDE: &str = "miri";
 const WORLDS_IN_TEST: u64 = 300;
 /// The same in `cargo xtask worlds`.
 const WORLDS: u64 = 2000;
+/// Segments that `cargo xtask meddle` has changed.
+const MEDDLED: u64 = 1_000_000;
 /// For so many of those, one of each kind that a test describes.
 const PER_KIND: u64 = 20;
 
@@ -56,6 +58,19 @@ pub fn worlds(args: &mut Args) -> Result<bool> {
     args.finish()?;
     let count = count.first().and_then(|word| word.parse().ok()).unwrap_or(WORLDS);
     one("worlds", || run_worlds(count, seed))
+}
+
+/// `cargo xtask meddle`
+pub fn meddle(args: &mut Args) -> Result<bool> {
+    let seed = args.number("--seed")?.unwrap_or(1);
+    let segments = args.words(|word| word.parse::<u64>().is_ok());
+    args.finish()?;
+    let segments = segments.first().and_then(|word| word.parse().ok()).unwrap_or(MEDDLED);
+    one("meddle", || {
+        let mut command = cargo(["run", "--profile", "worlds", "--package", "sim", "--bin", "worlds", "--"]);
+        command.args(["--meddle".into(), segments.to_string(), seed.to_string()]);
+        yes_or_no("meddle", command, 20 * MINUTE)
+    })
 }
 
 /// `cargo xtask loom`

@@ -47,6 +47,13 @@ const COMMANDS: &[Command] = &[
         run: checks::worlds,
     },
     Command {
+        name: "meddle",
+        usage: "[SEGMENTS] [--seed S]",
+        about: "Lets two whole hosts speak with each other while somebody between them changes their segments and datagrams,\n\
+                until so many segments were changed (default: a million), optimised. Nothing may be left of it.",
+        run: checks::meddle,
+    },
+    Command {
         name: "loom",
         usage: "",
         about: "Tries all interleavings of the rings, ports and wakers of `pkt`.",

@@ -5,7 +5,7 @@ mod hosts;
 mod segments;
 
 pub use self::channels::channels;
-pub use self::hosts::hosts;
+pub use self::hosts::{hosts, hosts_for_long};
 pub use self::segments::segments;
 
 /// Decisions from bytes; zeros when there are no more.

@@ -11,8 +11,10 @@ use crate::random::Random;
 /// Changes packets on their way.
 #[derive(Debug)]
 pub struct Meddler {
-    /// How many have been changed.
+    /// How many have been changed, and how many of these are segments of TCP.
     pub changed: u64,
+    /// See [`Self::changed`].
+    pub segments: u64,
     /// How often, in 256, one is.
     pub odds: u8,
     /// What is decided first, byte by byte; then chance decides.
@@ -33,7 +35,7 @@ impl Meddler {
     /// One whose decisions are these bytes, and then follow from `random`.
     #[must_use]
     pub fn new(decided: &[u8], random: Random, odds: u8) -> Self {
-        Self { changed: 0, odds, decided: decided.iter().rev().copied().collect(), random }
+        Self { changed: 0, segments: 0, odds, decided: decided.iter().rev().copied().collect(), random }
     }
 
     /// A frame passes.
@@ -43,6 +45,7 @@ impl Meddler {
             return;
         }
         self.changed += 1;
+        self.segments += u64::from(place.is_tcp);
         for _ in 0..=self.byte() % 3 {
             match place.is_tcp {
                 true => self.change_segment(frame, place.at),

@@ -1,7 +1,7 @@
-//! Explores worlds: `worlds [N] [--from SEED | --seed SEED]`.
+//! Explores worlds: `worlds [N] [--from SEED | --seed SEED]`, `worlds --meddle SEGMENTS SEED`.
 //!
 //! Lives through the worlds of N seeds and lists those in which something broke, with their captures. Exit code 1 if
-//! there is one.
+//! there is one. Or lives through one world of two hosts with somebody between them, until he has changed so many segments.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "it is a command")]
 
@@ -10,6 +10,8 @@ use std::io::{IsTerminal, Write};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
+use sim::fuzz_bodies::hosts_for_long;
+use sim::random::Random;
 use sim::world;
 
 /// Worlds without a number given.
@@ -17,8 +19,14 @@ const WORLDS: u64 = 200;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
+    if let [option, segments, seed] = &args[..]
+        && option == "--meddle"
+        && let (Ok(segments), Ok(seed)) = (segments.parse(), seed.parse())
+    {
+        return meddle(segments, seed);
+    }
     let Some((from, count)) = range(&args) else {
-        println!("usage: worlds [N] [--from SEED | --seed SEED]");
+        println!("usage: worlds [N] [--from SEED | --seed SEED], worlds --meddle SEGMENTS SEED");
         return ExitCode::from(2);
     };
     let mut failed = Vec::new();
@@ -30,6 +38,17 @@ fn main() -> ExitCode {
     }
     failed.iter().for_each(|seed| println!("broken: worlds --seed {seed}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What is left afterwards is nothing, or this does not come to its end.
+fn meddle(segments: u64, seed: u64) -> ExitCode {
+    let mut random = Random::new(seed);
+    let data: Vec<u8> = (0..64).map(|_| random.byte()).collect();
+    let (connections, drops) = hosts_for_long(&data, segments);
+    println!(
+        "{segments} segments were changed, of {connections} connections; nothing is left of them\n{drops}"
+    );
+    ExitCode::SUCCESS
 }
 
 /// Replaces its line on a terminal; elsewhere, a line now and then.

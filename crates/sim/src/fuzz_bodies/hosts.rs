@@ -14,6 +14,7 @@ use crate::host::{Port, Spec};
 use crate::meddle::Meddler;
 use crate::mem::Rss;
 use crate::plan::Family;
+use crate::random::Random;
 use crate::world::{CableId, HostId, World};
 
 const MS: Duration = Duration::from_millis(1);
@@ -29,24 +30,39 @@ const ECHO: u16 = 7;
 /// Connections that are begun, most of which do not live long; and milliseconds from one to the next.
 const CONNECTIONS: usize = 300;
 const ROUNDS: usize = 3;
+/// Where it goes on for long: connections that are begun at once, and those that programs hold at the most.
+const AT_ONCE: usize = 16;
+const HELD_MAX: usize = 128;
 
 /// Connections and datagrams go between two hosts while somebody changes them as `data` says, and then as chance does.
 /// Nothing comes of it but counted drops: the hosts still speak with each other afterwards, and when all has ended nothing is
 /// left. Answers how many packets were changed.
 pub fn hosts(data: &[u8]) -> u64 {
-    let mut bytes = Bytes { rest: data };
-    let mut two = Two::new(u64::from(bytes.word()));
-    let odds = 16 + bytes.byte() % 64;
-    let random = two.world.random().fork();
-    two.world.on(two.cable).meddler = Some(Meddler::new(bytes.rest, random, odds));
+    let mut two = Two::meddled_with(data);
     for number in 0..CONNECTIONS {
         two.connect(number);
         two.rounds(ROUNDS);
     }
-    let meddler = two.world.on(two.cable).meddler.take();
-    two.talk();
-    two.end();
-    meddler.map_or(0, |meddler| meddler.changed)
+    two.leave().changed
+}
+
+/// The same, with many connections at once, until so many segments of TCP have been changed. Answers how many connections
+/// were begun, and what their packets died of.
+#[must_use]
+pub fn hosts_for_long(data: &[u8], segments: u64) -> (usize, String) {
+    let mut two = Two::meddled_with(data);
+    let mut number = 0;
+    while two.world.on(two.cable).meddler.as_ref().is_some_and(|meddler| meddler.segments < segments) {
+        for _ in 0..AT_ONCE {
+            two.connect(number);
+            number += 1;
+        }
+        two.rounds(ROUNDS);
+        two.let_go_of_all_but(HELD_MAX);
+    }
+    let drops = two.world.drops();
+    two.leave();
+    (number, drops)
 }
 
 /// Two hosts, and what their programs hold.
@@ -83,6 +99,33 @@ impl Two {
             two.wait_on(host, at);
         }
         two
+    }
+
+    /// Two hosts with somebody between them, who does what `data` says.
+    fn meddled_with(data: &[u8]) -> Self {
+        let mut bytes = Bytes { rest: data };
+        let mut two = Self::new(u64::from(bytes.word()));
+        let odds = 16 + bytes.byte() % 64;
+        let random = two.world.random().fork();
+        two.world.on(two.cable).meddler = Some(Meddler::new(bytes.rest, random, odds));
+        two
+    }
+
+    /// The oldest connections end here and now.
+    fn let_go_of_all_but(&mut self, count: usize) {
+        let surplus = self.held.len().saturating_sub(count);
+        for Held { host, at, id, .. } in self.held.drain(..surplus).collect::<Vec<_>>() {
+            // It may have ended already.
+            _ = self.on(host, at, |cpu| tcp::abort(cpu, id));
+        }
+    }
+
+    /// Nobody meddles any more: the two speak with each other, and then go.
+    fn leave(mut self) -> Meddler {
+        let meddler = self.world.on(self.cable).meddler.take();
+        self.talk();
+        self.end();
+        meddler.unwrap_or_else(|| Meddler::new(&[], Random::new(0), 0))
     }
 
     /// Does something on a CPU of a host, which then turns.
