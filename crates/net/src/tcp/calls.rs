@@ -242,7 +242,8 @@ pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &Ends> {
     cpu.tcp.as_ref().into_iter().flat_map(|pcbs| pcbs.halves())
 }
 
-/// Changes how packets of a connection look.
+/// Changes how packets of a connection look: those that are made from now on, also of what the program has sent before, or
+/// what is sent again. What waits in an output queue is a packet already, and stays as it is.
 ///
 /// # Errors
 ///

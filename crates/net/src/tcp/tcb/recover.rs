@@ -116,10 +116,12 @@ impl Tcb {
             (false, _) => self.detect_by_duplicates(),
         };
         if has_lost && !self.recovery.is_on() && !self.is_lost_for_its_length() {
-            self.congestion.congested(self.flight(), Sign::Loss);
+            if !self.is_reduced_for_a_mark() {
+                self.congestion.congested(self.flight(), Sign::Loss);
+                self.ecn.reduced = self.ecn.is_on;
+            }
             self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
             self.probe.ends();
-            self.ecn.reduced = self.ecn.is_on;
         }
     }
 
@@ -209,13 +211,20 @@ impl Tcb {
 
     /// The other end says that a packet of ours was marked (RFC 3168 §6.1.2): once for each window.
     pub(super) fn was_marked(&mut self) {
-        let first = self.sent.first();
-        let is_known = self.ecn.until.is_some_and(|until| first.is_before(until));
-        if is_known || self.recovery.is_on() {
+        if self.is_reduced_for_a_mark() || self.recovery.is_on() {
             return;
         }
         self.congestion.congested(self.flight(), Sign::Mark);
         self.ecn.until = Some(self.sent.behind());
         self.ecn.reduced = true;
+    }
+
+    /// Whether the window that is under way was reduced already, because a packet of it was marked.
+    //= https://www.rfc-editor.org/rfc/rfc3168#section-6.1.2
+    //# TCP should not react to congestion indications more than once every
+    //# window of data (or more loosely, more than once every round-trip
+    //# time).
+    fn is_reduced_for_a_mark(&self) -> bool {
+        self.ecn.until.is_some_and(|until| self.sent.first().is_before(until))
     }
 }

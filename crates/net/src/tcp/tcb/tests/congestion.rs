@@ -188,3 +188,26 @@ fn who_signs_and_stamps_has_no_room_for_blocks_and_counts_duplicates() {
     let options = end.tcb.options(now);
     assert_eq!((options.sack.as_slice().len(), options.len()), (2, 40));
 }
+
+#[test]
+fn a_loss_in_a_window_that_was_reduced_for_a_mark_does_not_reduce_it_again() {
+    let settings = Settings { ecn: Ecn::Active, extensions: false, sack: false, ..Settings::default() };
+    let mut end = Lone::connects(settings);
+    end.gets("SE. 0:0(0) ack 1");
+    end.tcb.send(&bytes(20_000));
+    end.sends();
+    let before = end.tcb.info().snd_cwnd;
+    end.gets("E. 1:1(0) ack 1461");
+    let reduced = end.tcb.info().snd_cwnd;
+    assert!(reduced < before, "{reduced} of {before}");
+    let sent: Vec<_> = (0..3).flat_map(|_| end.gets(". 1:1(0) ack 1461")).collect();
+    assert!(end.tcb.info().recovers && sent.iter().any(|text| text.contains(" 1461:2921(1460)")), "{sent:?}");
+    assert_eq!(end.tcb.info().snd_cwnd, reduced);
+    // What was under way when the mark was heard has come: what is lost now is another matter.
+    end.gets(". 1:1(0) ack 14601");
+    end.tcb.send(&bytes(20_000));
+    end.sends();
+    let grown = end.tcb.info().snd_cwnd;
+    (0..3).for_each(|_| _ = end.gets(". 1:1(0) ack 14601"));
+    assert!(end.tcb.info().recovers && end.tcb.info().snd_cwnd < grown);
+}

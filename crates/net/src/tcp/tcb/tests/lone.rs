@@ -135,8 +135,9 @@ fn read(text: &str, options: Options) -> (Header, Vec<u8>) {
     let words: Vec<_> = text.split(' ').collect();
     let letters =
         [('F', Flags::FIN), ('S', Flags::SYN), ('R', Flags::RST), ('P', Flags::PSH), ('.', Flags::ACK)];
-    let is_set = |(letter, _): &&(char, Flags)| words[0].contains(*letter);
-    let flags = letters.iter().filter(is_set).fold(Flags::NONE, |all, (_, flag)| all | *flag);
+    let letters = letters.into_iter().chain([('E', Flags::ECE)]);
+    let is_set = |(letter, _): &(char, Flags)| words[0].contains(*letter);
+    let flags = letters.filter(is_set).fold(Flags::NONE, |all, (_, flag)| all | flag);
     let (seq, rest) = words[1].split_once(':').unwrap();
     let len = rest[rest.find('(').unwrap() + 1..].trim_end_matches(')').parse().unwrap();
     let ack = if words.len() > 2 { OURS.wrapping_add(words[3].parse().unwrap()) } else { 0 };
