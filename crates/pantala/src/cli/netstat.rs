@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn other_lines_are_explained() {
         for (line, says) in [
-            ("-ap icmp", "known are tcp, udp"),
+            ("-ap arp", "known are tcp, udp, icmp"),
             ("-rs", "two tables"),
             ("-M", "-M needs -I IF"),
             ("-x", "no flag -x"),

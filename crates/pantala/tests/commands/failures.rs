@@ -10,7 +10,7 @@ fn lines_that_are_not_understood_end_with_2() {
     for (line, says) in [
         ("", "Usage: pantala"),
         ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
-        ("netstat -ap icmp", "`icmp` has no connections; known are tcp, udp"),
+        ("netstat -ap arp", "`arp` has no connections; known are tcp, udp, icmp"),
         ("netstat -rz", "there is no flag -z"),
         ("tcpdrop 192.0.2.1 80", "name both ends"),
         ("route ad default 192.0.2.1", "did you mean `add`?"),
