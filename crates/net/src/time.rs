@@ -1,34 +1,51 @@
 //! Time as it is handed in: nanoseconds since the stack began.
 
+use core::fmt;
+use core::num::NonZero;
 use core::ops::{Add, Sub};
 pub use core::time::Duration;
 
 /// A moment, in nanoseconds since the stack began. The shell reads a clock; the simulator makes it up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZero<u64>);
+
+/// What is added to the nanoseconds, so that a moment that may be missing takes no more room than one that is there.
+const ONE: NonZero<u64> = NonZero::<u64>::MIN;
 
 impl Instant {
     /// When the stack began.
-    pub const START: Self = Self(0);
+    pub const START: Self = Self(ONE);
     /// Later than anything.
-    pub const NEVER: Self = Self(u64::MAX);
+    pub const NEVER: Self = Self(NonZero::<u64>::MAX);
 
     /// The moment `ns` nanoseconds after the start.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
-        Self(ns)
+        Self(ONE.saturating_add(ns))
     }
 
     /// Nanoseconds since the start.
     #[must_use]
     pub const fn ns(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// How long ago `earlier` was; zero if it is still to come.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::START
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Instant").field(&self.ns()).finish()
     }
 }
 
@@ -44,6 +61,6 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+        Self::from_ns(self.ns().saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
