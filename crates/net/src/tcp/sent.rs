@@ -1,12 +1,13 @@
 //! What is under way: which bytes, since when, and what is known of their fate (RFC 6675, RFC 8985, RFC 2018).
 
+mod few;
 mod rack;
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use wire::tcp::SackBlock;
 
+use self::few::Few;
 use self::rack::Rack;
 use super::seq::Seq;
 use crate::time::Instant;
@@ -22,7 +23,7 @@ pub struct Sent {
     /// Behind the last that was ever sent: `SND.MAX`.
     behind: Seq,
     /// In order, without gaps.
-    pieces: VecDeque<Piece>,
+    pieces: Few<Piece>,
     rack: Rack,
     /// Bytes that the receiver has, though not all before them.
     sacked: u32,
@@ -72,7 +73,7 @@ impl Sent {
     /// Nothing sent yet; the stream begins at `first`.
     #[must_use]
     pub fn new(first: Seq) -> Self {
-        let (pieces, rack) = (VecDeque::new(), Rack::default());
+        let (pieces, rack) = (Few::new(), Rack::default());
         Self { first, behind: first, pieces, rack, sacked: 0, lost: 0 }
     }
 
@@ -109,7 +110,7 @@ impl Sent {
     /// Bytes of memory that it takes.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.pieces.capacity() * size_of::<Piece>()
+        self.pieces.memory()
     }
 
     /// Bytes that are taken for lost.
@@ -158,7 +159,7 @@ impl Sent {
             places => places,
         };
         for at in places {
-            let piece = &mut self.pieces[at];
+            let Some(piece) = self.pieces.get_mut(at) else { continue };
             match piece.fate {
                 Fate::Sacked => continue,
                 Fate::Lost => self.lost -= piece.len(),
@@ -210,21 +211,19 @@ impl Sent {
             }
         }
         self.first = self.first.max(ack);
-        if self.pieces.is_empty() {
-            self.pieces = VecDeque::new();
-        }
     }
 
     /// The receiver has what stands between `left` and `right`.
     fn has(&mut self, left: Seq, right: Seq, now: Instant, heard: &mut Heard) {
         for at in self.cut_out(left, right) {
-            let piece = self.pieces[at];
+            let Some(piece) = self.pieces.get_mut(at) else { continue };
             match piece.fate {
                 Fate::Sacked => continue,
                 Fate::Lost => self.lost -= piece.len(),
                 Fate::UnderWay => {}
             }
-            self.pieces[at].fate = Fate::Sacked;
+            piece.fate = Fate::Sacked;
+            let piece = *piece;
             self.sacked += piece.len();
             self.delivered(piece, now, heard);
         }
@@ -245,7 +244,7 @@ impl Sent {
         if self.pieces.front().is_none_or(|first| first.fate != Fate::Sacked) {
             return;
         }
-        for piece in &mut self.pieces {
+        for piece in self.pieces.iter_mut() {
             if piece.fate == Fate::Sacked {
                 piece.fate = Fate::UnderWay;
             }
@@ -308,8 +307,7 @@ impl Sent {
     pub fn lose_first(&mut self, mss: u32) {
         let end = self.behind.min(self.first + mss);
         for at in self.cut_out(self.first, end) {
-            let piece = &mut self.pieces[at];
-            if piece.fate == Fate::UnderWay {
+            if let Some(piece) = self.pieces.get_mut(at).filter(|piece| piece.fate == Fate::UnderWay) {
                 piece.fate = Fate::Lost;
                 self.lost += piece.len();
             }
@@ -318,7 +316,7 @@ impl Sent {
 
     /// Takes for lost all that the receiver does not have: nothing was heard of any of it.
     pub fn lose_all(&mut self) {
-        for piece in &mut self.pieces {
+        for piece in self.pieces.iter_mut() {
             if piece.fate == Fate::UnderWay {
                 piece.fate = Fate::Lost;
                 self.lost += piece.len();
@@ -328,7 +326,7 @@ impl Sent {
 
     /// Nothing of what was taken for lost is: it is under way after all.
     pub fn find_all(&mut self) {
-        for piece in &mut self.pieces {
+        for piece in self.pieces.iter_mut() {
             if piece.fate == Fate::Lost {
                 piece.fate = Fate::UnderWay;
             }
@@ -367,7 +365,9 @@ impl Sent {
         let first = if self.cut(first, start) { first + 1 } else { first };
         let last = self.pieces.partition_point(|piece| piece.start.is_before(end));
         // The piece that reaches beyond the end, if any.
-        let reaches = last.checked_sub(1).filter(|at| self.pieces[*at].end.is_after(end));
+        let reaches = last
+            .checked_sub(1)
+            .filter(|at| self.pieces.get(*at).is_some_and(|piece| piece.end.is_after(end)));
         let last = match reaches {
             Some(at) if !self.cut(at, end) => at,
             _ => last,
@@ -387,7 +387,7 @@ impl Sent {
         }
         let behind = Piece { start: at, ..*piece };
         piece.end = at;
-        self.pieces.insert(place + 1, behind);
+        self.pieces.insert_behind(place, behind);
         true
     }
 }

@@ -188,7 +188,7 @@ proptest! {
             let of = |fate| sent.pieces.iter().filter(|piece| piece.fate == fate).map(Piece::len).sum::<u32>();
             prop_assert_eq!((of(Fate::Sacked), of(Fate::Lost), of(Fate::UnderWay)), (sent.sacked(), sent.lost(), sent.pipe()));
             let mut next = sent.first();
-            for piece in &sent.pieces {
+            for piece in sent.pieces.iter() {
                 prop_assert_eq!(piece.start, next);
                 prop_assert!(piece.len() > 0);
                 next = piece.end;
