@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use pkt::{Flags, Gso, Pkt};
-use wire::checksum::Sum;
+use wire::checksum::{Sum, verify_header_20};
 use wire::ip4::{HEADER_LEN, HEADER_MAX, View};
 
 use super::{Ip4, header, src};
@@ -42,6 +42,9 @@ impl Source for Ip4 {
     fn finish(cpu: &mut Cpu, pkt: &mut Pkt) {
         let (len, fixed) = (usize::from(header(pkt)[0] & 0xf) * 4, header(pkt));
         let needs_id = fixed[6] & 0x40 == 0 && fixed[4..6] == [0, 0];
+        if !needs_id && len == HEADER_LEN && verify_header_20(fixed) {
+            return;
+        }
         let id = if needs_id { identification(cpu) } else { [fixed[4], fixed[5]] };
         let Some(header) = pkt.head_mut().get_mut(..len.max(HEADER_LEN)) else { return };
         header[4..6].copy_from_slice(&id);
