@@ -5,10 +5,14 @@
 //! it has what waits. Or it stays, and one question follows the other.
 
 mod client;
+pub mod memory;
+pub mod other;
 mod pair;
 mod server;
 
 pub use self::client::{Client, Pace, Seen};
+pub use self::memory::Rate;
+pub use self::other::Other;
 pub use self::pair::{PORT, Pair, Pairs, Wanted};
 pub use self::server::Server;
 
@@ -24,4 +28,6 @@ pub enum Behind {
     Close,
     /// The next question follows.
     Ask,
+    /// Nothing does; the connection stays.
+    Rest,
 }
