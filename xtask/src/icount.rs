@@ -29,6 +29,19 @@ const AT_ONCE: &[usize] = &[1, 32, 256];
 /// our hash, `match` devices that do not, in `cross` all that a CPU receives is another's. Packets in a turn are [`MANY`].
 const SEVERAL: &[&str] = &["hash1", "hash2", "hash8", "hash64", "match2", "cross2"];
 const MANY: usize = 256;
+/// Two hosts of so many CPUs each that talk over TCP, one answer counted at both ends: connections that end behind it, and
+/// those that go on. On each CPU there are [`TALKS`] at a time.
+const TALKING: &[&str] = &[
+    "tcp-short1",
+    "tcp-short2",
+    "tcp-short4",
+    "tcp-short8",
+    "tcp-echo1",
+    "tcp-echo2",
+    "tcp-echo4",
+    "tcp-echo8",
+];
+const TALKS: usize = 16;
 /// Behind a firewall: rows of `bench::firewall::case`, and what they are compared with.
 const GUARDED: &[&str] = &[
     "ip4-no-hooks",
@@ -58,6 +71,8 @@ const ELSEWHERE: &[(&str, &str)] =
 const UNUSED_MAX: f64 = 0.5;
 /// More CPUs may cost so much more than one whose packets say what they hash to as well, in percent.
 const CPUS_MAX: f64 = 5.0;
+/// The same of hosts.
+const TALKING_MAX: f64 = 10.0;
 /// What a case may cost more than its baseline, in percent.
 const WORSE_MAX: f64 = 2.0;
 const BASELINE: &str = "bench/icount.toml";
@@ -136,6 +151,7 @@ fn count_all(program: &Path) -> Result<Counts> {
     let many = SEVERAL.iter().chain(GUARDED).copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
     cases
         .chain(many.map(|kind| (kind, MANY)))
+        .chain(TALKING.iter().map(|kind| (*kind, TALKS)))
         .map(|(kind, at_once)| Ok((case(kind, at_once), count(program, kind, at_once)?)))
         .collect()
 }
@@ -146,10 +162,10 @@ fn case(kind: &str, at_once: usize) -> String {
 
 fn count(program: &Path, kind: &str, at_once: usize) -> Result<f64> {
     let packets = shortest(kind);
-    let short = instructions(program, kind, at_once, packets)?;
-    let long = instructions(program, kind, at_once, packets * LONGER)?;
+    let (short, few) = instructions(program, kind, at_once, packets)?;
+    let (long, more) = instructions(program, kind, at_once, packets * LONGER)?;
     let difference = long.checked_sub(short).context("the longer run took fewer instructions")?;
-    let per_packet = difference as f64 / (packets * (LONGER - 1)) as f64;
+    let per_packet = difference as f64 / (more - few) as f64;
     Ok((per_packet * 10.0).round() / 10.0)
 }
 
@@ -159,15 +175,22 @@ fn shortest(kind: &str) -> usize {
     if SEVERAL.contains(&kind) { SHORT.max(cpus * MANY) } else { SHORT }
 }
 
-fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> Result<u64> {
-    let text = callgrind(program, kind, at_once, packets, &[])?;
+/// Instructions, and what they were for: as many packets as were asked for, if the program does not say otherwise.
+fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> Result<(u64, usize)> {
+    let (text, said) = callgrind(program, kind, at_once, packets, &[])?;
     let totals =
         text.lines().find_map(|line| line.strip_prefix("totals: ")).context("callgrind wrote no totals")?;
-    Ok(totals.trim().parse()?)
+    Ok((totals.trim().parse()?, said.trim().parse().unwrap_or(packets)))
 }
 
-/// Runs the program in valgrind and answers callgrind's output file.
-fn callgrind(program: &Path, kind: &str, at_once: usize, packets: usize, options: &[&str]) -> Result<String> {
+/// Runs the program in valgrind and answers callgrind's output file, and what the program has said.
+fn callgrind(
+    program: &Path,
+    kind: &str,
+    at_once: usize,
+    packets: usize,
+    options: &[&str],
+) -> Result<(String, String)> {
     let out = root().join(format!("target/xtask/callgrind-{:?}.out", thread::current().id()));
     std::fs::create_dir_all(out.parent().unwrap_or(&out))?;
     let mut command = Command::new("valgrind");
@@ -175,10 +198,10 @@ fn callgrind(program: &Path, kind: &str, at_once: usize, packets: usize, options
     command.args(options).arg(program).args([kind, &at_once.to_string(), &packets.to_string()]);
     // The environment lies on the stack, and its length would shift what is measured.
     command.env_clear();
-    run::capture(command)?;
+    let said = run::capture(command)?;
     let text = std::fs::read_to_string(&out)?;
     std::fs::remove_file(&out)?;
-    Ok(text)
+    Ok((text, said))
 }
 
 fn read() -> Result<Counts> {
@@ -206,8 +229,17 @@ fn too_much(counts: &Counts, baseline: &Counts) -> Vec<String> {
 fn is_within_its_bound(counts: &Counts, name: &str) -> bool {
     let unused = ELSEWHERE.iter().map(|(kind, plain)| (*kind, *plain, UNUSED_MAX));
     let cpus = SEVERAL.iter().filter(|kind| kind.starts_with("hash")).map(|kind| (*kind, "hash1", CPUS_MAX));
-    let mut bounds = unused.chain(cpus).filter(|(kind, ..)| case(kind, MANY) == name);
-    bounds.all(|(_, plain, most)| !is_more(counts.get(name).copied(), counts.get(&case(plain, MANY)), most))
+    let routed = unused.chain(cpus).map(|(kind, plain, most)| (kind, plain, most, MANY));
+    let talking = TALKING.iter().map(|kind| (*kind, alone(kind), TALKING_MAX, TALKS));
+    let mut bounds = routed.chain(talking).filter(|(kind, _, _, at_once)| case(kind, *at_once) == name);
+    bounds.all(|(_, plain, most, at_once)| {
+        !is_more(counts.get(name).copied(), counts.get(&case(plain, at_once)), most)
+    })
+}
+
+/// Hosts of one CPU each that do the same.
+fn alone(talking: &str) -> &'static str {
+    if talking.starts_with("tcp-short") { "tcp-short1" } else { "tcp-echo1" }
 }
 
 /// Whether a count is more than so many percent above another one, or there is none to compare it with.
@@ -238,11 +270,13 @@ mod tests {
 
     #[test]
     fn what_is_not_used_may_not_cost_anything_and_more_cpus_only_little() {
-        let before =
-            counts(&[("ip4.256", 320.0), ("all4.256", 330.0), ("hash1.256", 300.0), ("hash8.256", 330.0)]);
-        assert_eq!(too_much(&before, &before), ["all4.256", "hash8.256"]);
-        let now =
-            counts(&[("ip4.256", 320.0), ("all4.256", 321.0), ("hash1.256", 300.0), ("hash8.256", 314.0)]);
+        let counted = |all4, hash8, short8| {
+            let routed = [("ip4.256", 320.0), ("all4.256", all4), ("hash1.256", 300.0), ("hash8.256", hash8)];
+            counts(&[&routed[..], &[("tcp-short1.016", 20_000.0), ("tcp-short8.016", short8)]].concat())
+        };
+        let before = counted(330.0, 330.0, 22_100.0);
+        assert_eq!(too_much(&before, &before), ["all4.256", "hash8.256", "tcp-short8.016"]);
+        let now = counted(321.0, 314.0, 21_900.0);
         assert_eq!(too_much(&now, &before), Vec::<String>::new());
     }
 

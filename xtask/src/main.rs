@@ -88,6 +88,12 @@ const COMMANDS: &[Command] = &[
         run: peers::command,
     },
     Command {
+        name: "shortconn",
+        usage: "[--list] [--only WORD,...] [--rounds N] [--quick] [--json] [--write]",
+        about: "Measures short connections, both ends in memory, beside the crate smoltcp. Options as those of `peers`.",
+        run: peers::shortconn,
+    },
+    Command {
         name: "tahi",
         usage: "[PATH] [--cpus N] [--seed S] [--only PREFIX] [--json]",
         about: "Plays the conformance sequences of PATH (a folder with *.jsonl, or a file; default: $PANTALA_TAHI) to a host\n\

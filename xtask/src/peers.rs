@@ -35,13 +35,23 @@ const QUICK: Plan = Plan { rounds: 2, window: Duration::from_millis(40) };
 
 /// `cargo xtask peers`
 pub fn command(args: &mut Args) -> Result<bool> {
+    hold(args, topics::contests(), topics::install)
+}
+
+/// `cargo xtask shortconn`
+pub fn shortconn(args: &mut Args) -> Result<bool> {
+    hold(args, topics::short::contests(), || Ok(()))
+}
+
+/// Holds those of the contests that are asked for, when `install` has brought what they need.
+fn hold(args: &mut Args, all: Vec<Contest>, install: fn() -> Result<()>) -> Result<bool> {
     let (list, json) = (args.flag("--list"), args.flag("--json"));
     let (quick, write) = (args.flag("--quick"), args.flag("--write"));
     let rounds = args.number("--rounds")?;
     let only = args.text("--only")?.unwrap_or_default();
     args.finish()?;
     ensure!(!(quick && write), "--quick makes no numbers worth writing down");
-    let contests = chosen(&only)?;
+    let contests = chosen(all, &only)?;
     if list {
         contests.iter().for_each(|contest| println!("{:24} {}", contest.id, contest.title));
         return Ok(true);
@@ -51,6 +61,8 @@ pub fn command(args: &mut Args) -> Result<bool> {
     } else {
         Plan { rounds: usize::try_from(rounds.unwrap_or(ROUNDS))?, window: WINDOW }
     };
+    process::watch_for_interrupts()?;
+    install()?;
     let outcomes = run(contests, plan)?;
     tell(&outcomes, json)?;
     if write {
@@ -60,8 +72,7 @@ pub fn command(args: &mut Args) -> Result<bool> {
 }
 
 /// The contests whose names begin with, or contain, one of the words between commas.
-fn chosen(only: &str) -> Result<Vec<Contest>> {
-    let all = topics::contests();
+fn chosen(all: Vec<Contest>, only: &str) -> Result<Vec<Contest>> {
     let known: Vec<&str> = all.iter().map(|contest| contest.id).collect();
     let unknown = format!("--only {only}: no such contest among {}", known.join(" "));
     let is_wanted = |id: &str| only.is_empty() || only.split(',').any(|word| id.contains(word));
@@ -71,8 +82,6 @@ fn chosen(only: &str) -> Result<Vec<Contest>> {
 }
 
 fn run(contests: Vec<Contest>, plan: Plan) -> Result<Vec<Outcome>> {
-    process::watch_for_interrupts()?;
-    topics::install()?;
     let calibration = canary::Calibration::load();
     let mut outcomes = Vec::new();
     for contest in contests {

@@ -65,7 +65,7 @@ fn difference(program: &Path, kind: &str) -> Result<Spent> {
         let exact = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"];
         callgrind(program, kind, AT_ONCE, packets, &exact)
     });
-    let (short, long) = (short?, long?);
+    let ((short, _), (long, _)) = (short?, long?);
     let moved = moved(program, &long)?;
     let before = read(&short)?;
     let more = read(&long)?.into_iter().filter_map(|(address, cost)| {
