@@ -53,6 +53,7 @@ pub fn shared(text: &str, tables: &Tables, cpus: u16) -> Result<Shared> {
         rules: Arc::new(rules.compile(tables, &lookups)),
         one_pass,
         nat,
+        nat64: Vec::new(),
         prefixes: Arc::new(prefixes.into_iter().collect()),
         pipes: Arc::new(pipes),
         settings: Settings::default(),

@@ -392,6 +392,8 @@ pub struct Nat64Config {
     pub prefix4: (Ipv4Addr, u8),
     /// `prefix6`: where IPv4 is in IPv6 (RFC 6052); 64:ff9b::/96 by default.
     pub prefix6: (core::net::Ipv6Addr, u8),
+    /// `allow_private`: private hosts of IPv4 are spoken to behind the well-known prefix, too.
+    pub allow_private: bool,
 }
 
 /// The shape of a pipe. `None` where nothing was said.

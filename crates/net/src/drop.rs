@@ -118,6 +118,7 @@ crate::count::named! {
     NatFull = "nat_full", "as many flows are translated as there may be";
     NatDenied = "nat_denied", "came to an outside address, and nobody inside had asked for it (deny_in)";
     NatUnknown = "nat_unknown", "an ICMP error from inside about a packet that was not translated";
+    Nat64Untranslatable = "nat64_untranslatable", "a packet that the other family has no word for, or no address";
     Nptv6Unmappable = "nptv6_unmappable", "an IPv6 address that cannot make up for another prefix";
     // the way out
     NeighHoldFull = "neigh_hold_full", "too many packets wait for this neighbour's address";

@@ -16,6 +16,7 @@ mod party;
 pub mod state;
 mod alter;
 mod onward;
+mod cross;
 pub mod nat;
 pub mod via;
 pub mod pipe;
@@ -40,6 +41,7 @@ use crate::timers::Timer;
 use crate::{ip4, ip6, upper};
 use log::Log;
 use nat::Nat;
+use nat::nat64::Nat64;
 use nat::nptv6::Nptv6;
 use pipe::Pipes;
 use quick::Chunk;
@@ -51,8 +53,10 @@ use via::Vias;
 use walk::{Verdict, Walk};
 
 pub use away::Away;
+pub(crate) use cross::cross;
 pub use hook::Hooks;
 pub(crate) use hook::{ask, ask_all, ask_outward, begin};
+pub(crate) use onward::go_onward;
 pub use shape::Shape;
 pub(crate) use shape::{release, shape};
 #[cfg(test)]
@@ -67,6 +71,7 @@ pub struct Firewall {
     states: States,
     counters: RuleCounters,
     nat: Nat,
+    nat64: Nat64,
     prefixes: Prefixes,
     pipes: Pipes<Ticket>,
     one_pass: bool,
@@ -107,6 +112,8 @@ pub struct Shared {
     pub one_pass: bool,
     /// Instances of NAT.
     pub nat: Vec<Arc<nat::spec::Spec>>,
+    /// Instances of NAT64.
+    pub nat64: Vec<Arc<nat::nat64::spec::Spec>>,
     /// Prefixes that are exchanged, by name.
     pub prefixes: Prefixes,
     /// Pipes and queues.
@@ -135,6 +142,7 @@ impl Firewall {
             rules,
             counters: RuleCounters::new(),
             nat: Nat::default(),
+            nat64: Nat64::default(),
             prefixes: Prefixes::default(),
             pipes: Pipes::new(cpu, cpus, buffers),
             one_pass,
@@ -171,6 +179,7 @@ impl Firewall {
         for spec in &shared.nat {
             self.nat.configure(Arc::clone(spec), secret);
         }
+        self.nat64.configure(&shared.nat64, secret);
         self.is_enabled = shared.is_enabled;
         self.is_verbose = shared.is_verbose;
     }
@@ -219,6 +228,12 @@ impl Firewall {
         &self.nat
     }
 
+    /// This CPU's bindings of NAT64.
+    #[must_use]
+    pub const fn nat64(&self) -> &Nat64 {
+        &self.nat64
+    }
+
     /// This CPU's part of the pipes.
     #[must_use]
     pub const fn pipes(&self) -> &Pipes<Ticket> {
@@ -252,7 +267,8 @@ impl Firewall {
     fn set_timer(&mut self, cpu: &mut Cpu) {
         let has_memory = || {
             let states = &self.states;
-            !states.is_empty() || states.tracks() > 0 || self.nat.deadline().is_some()
+            let bindings = self.nat.deadline().or_else(|| self.nat64.deadline());
+            !states.is_empty() || states.tracks() > 0 || bindings.is_some()
         };
         if !self.timer_is_set && has_memory() {
             self.timer_is_set = true;
@@ -322,6 +338,7 @@ pub(crate) fn timer(cpu: &mut Cpu) {
         let mut keepalives = core::mem::take(&mut firewall.keepalives);
         let looked_at = firewall.states.tick(cpu.now, STATES_PER_TURN, &mut keepalives);
         let bindings = firewall.nat.expire(cpu.now, STATES_PER_TURN);
+        let bindings = bindings.max(firewall.nat64.expire(cpu.now, STATES_PER_TURN));
         firewall.sweep(cpu.now);
         firewall.timer_is_set = looked_at.max(bindings) == STATES_PER_TURN || firewall.swept.is_some();
         if firewall.timer_is_set {

@@ -12,7 +12,8 @@ use wire::{icmp4, icmp6};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::{ip4, ip6, ping, upper};
+use crate::netisr::dispatch;
+use crate::{firewall, ip4, ip6, ping, upper};
 use upper::ends;
 
 pub(crate) use limit::Limiter;
@@ -101,9 +102,12 @@ pub fn answer(cpu: &mut Cpu, pkt: Pkt, problem: Problem) {
 fn tell(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
     let counts = if upper::is_ip4(pkt) { COUNTS4 } else { COUNTS6 };
     match error(cpu, pkt, problem, &counts) {
-        Ok(error) => {
+        Ok(mut error) => {
             cpu.count(counts.sent);
-            output(cpu, error);
+            match firewall::cross(cpu, &mut error) {
+                Some(next) => dispatch(cpu, error, next),
+                None => output(cpu, error),
+            }
         }
         Err(why_not) => cpu.count(why_not),
     }

@@ -177,6 +177,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Via(via) => firewall::via::send(cpu, pkt, via),
         Next::Shape(way) => firewall::shape(cpu, pkt, way, None),
         Next::Away(away) => firewall::away::send(cpu, pkt, away),
+        Next::Onward => firewall::go_onward(cpu, pkt),
         Next::Reassemble => reass::in_transit(cpu, pkt),
         Next::Send => emit::output(cpu, pkt),
         Next::Drop(reason) => cpu.bury(pkt, reason),

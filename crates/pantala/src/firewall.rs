@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use ipfw::command::{Command, NatConfig, Nptv6Config, SetCommand, Switch, TableCommand};
+use ipfw::command::{Command, Nat64Config, NatConfig, Nptv6Config, SetCommand, Switch, TableCommand};
 use ipfw::rule::{Action, Number, RULE_LAST, Rule, SETS};
 use ipfw::{Error, Statement};
 use net::firewall::nat::INSTANCES_MAX;
@@ -31,6 +31,8 @@ pub(crate) struct Book {
     pub(crate) shapes: Shapes,
     /// Instances of NAT, by number.
     pub(crate) nat: BTreeMap<u16, NatConfig>,
+    /// Instances of NAT64, by name.
+    pub(crate) nat64: BTreeMap<String, Nat64Config>,
     /// Prefixes that are exchanged, by name.
     pub(crate) prefixes: BTreeMap<String, Nptv6Config>,
     pub(crate) switches: Switches,
@@ -107,13 +109,13 @@ impl Book {
     pub(crate) fn new(default: Action, key: u128) -> io::Result<Self> {
         let (rules, lookups) = (Rules::new(default), Lookups::new(key)?);
         let shapes = Shapes::new(key);
-        let (nat, prefixes) = (BTreeMap::new(), BTreeMap::new());
         Ok(Self {
             rules,
             lookups,
             shapes,
-            nat,
-            prefixes,
+            nat: BTreeMap::new(),
+            nat64: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
             switches: Switches::default(),
             states: Settings::default(),
         })
@@ -126,7 +128,7 @@ impl Book {
         around: &Around<'_>,
     ) -> Result<Batch, (u32, Refused)> {
         let (rules, shapes) = (self.rules.clone(), self.shapes.clone());
-        let (nat, prefixes) = (self.nat.clone(), self.prefixes.clone());
+        let (nat, nat64, prefixes) = (self.nat.clone(), self.nat64.clone(), self.prefixes.clone());
         let (switches, states) = (self.switches, self.states);
         let (mut batch, mut journal) = (Batch::default(), Journal::default());
         for Statement { line, command } in statements {
@@ -134,7 +136,7 @@ impl Book {
                 Ok(said) => batch.said.push(said),
                 Err(refused) => {
                     (self.rules, self.shapes) = (rules, shapes);
-                    (self.nat, self.prefixes) = (nat, prefixes);
+                    (self.nat, self.nat64, self.prefixes) = (nat, nat64, prefixes);
                     (self.switches, self.states) = (switches, states);
                     journal.undo(&mut self.lookups, around.tables);
                     return Err((*line, refused));
@@ -161,7 +163,8 @@ impl Book {
         self.rules.set(&SetCommand::Switch { disable, enable: !disable }).map_err(refused)?;
         (self.switches, self.states) = (new.switches, new.states);
         self.shapes.adopt(&new.shapes)?;
-        (self.nat, self.prefixes) = (new.nat.clone(), new.prefixes.clone());
+        (self.nat, self.nat64) = (new.nat.clone(), new.nat64.clone());
+        self.prefixes = new.prefixes.clone();
         tables::adopt(&mut self.lookups, &new.lookups, tables).map_err(|why| Refused::new(why, ""))
     }
 
@@ -215,20 +218,14 @@ impl Book {
                 let missing = || Refused::new(format!("there is no nat {number}"), "");
                 self.nat.remove(number).map(|_| String::new()).ok_or_else(missing)
             }
-            Command::Nptv6Create { .. } if self.prefixes.len() >= INSTANCES_MAX => {
-                Err(Refused::new(format!("there are {INSTANCES_MAX} instances of nptv6 already"), ""))
-            }
-            Command::Nptv6Create { name, config } => match self.prefixes.insert(name.clone(), config.clone())
-            {
-                None => Ok(String::new()),
-                Some(_) => Err(Refused::new(format!("there is an nptv6 {name} already"), "destroy it first")),
-            },
-            Command::Nptv6Destroy(name) => {
-                let missing = || Refused::new(format!("there is no nptv6 {name}"), "");
-                self.prefixes.remove(name).map(|_| String::new()).ok_or_else(missing)
-            }
-            Command::PipeShow { .. } | Command::NatShow { .. } | Command::Nptv6Show(_) => Err(looks()),
-            _ => Err(Refused::new("this command is not carried out by this version", "")),
+            Command::Nptv6Create { name, config } => create("nptv6", &mut self.prefixes, name, config),
+            Command::Nptv6Destroy(name) => destroy("nptv6", &mut self.prefixes, name),
+            Command::Nat64Create { name, config } => create("nat64lsn", &mut self.nat64, name, config),
+            Command::Nat64Destroy(name) => destroy("nat64lsn", &mut self.nat64, name),
+            Command::PipeShow { .. }
+            | Command::NatShow { .. }
+            | Command::Nptv6Show(_)
+            | Command::Nat64Show(_) => Err(looks()),
         }
     }
 
@@ -282,6 +279,32 @@ impl Book {
             Switch::Verbose => &mut self.switches.verbose,
         }
     }
+}
+
+/// Makes an instance that has a name.
+fn create<T: Clone>(
+    kind: &str,
+    all: &mut BTreeMap<String, T>,
+    name: &str,
+    config: &T,
+) -> Result<String, Refused> {
+    if all.contains_key(name) {
+        return Err(Refused::new(
+            format!("there is an instance {name} of {kind} already"),
+            "destroy it first",
+        ));
+    }
+    if all.len() >= INSTANCES_MAX {
+        return Err(Refused::new(format!("there are {INSTANCES_MAX} instances of {kind} already"), ""));
+    }
+    all.insert(name.to_owned(), config.clone());
+    Ok(String::new())
+}
+
+/// Takes one away.
+fn destroy<T>(kind: &str, all: &mut BTreeMap<String, T>, name: &str) -> Result<String, Refused> {
+    let missing = || Refused::new(format!("there is no {kind} {name}"), "");
+    all.remove(name).map(|_| String::new()).ok_or_else(missing)
 }
 
 /// Why a command is refused that changes nothing.

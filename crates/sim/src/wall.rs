@@ -6,7 +6,7 @@ use ipfw::Command;
 use ipfw::command::NatConfig;
 use ipfw::rule::Action;
 use net::firewall::log::Amounts;
-use net::firewall::nat::spec;
+use net::firewall::nat::{nat64, spec};
 use net::firewall::ruleset::Rules;
 use net::firewall::state::{Limits, Loose, Settings};
 use net::firewall::table::Lookups;
@@ -25,6 +25,7 @@ pub struct Wall {
     rules: Rules,
     lookups: Lookups,
     nat: Vec<(u16, NatConfig)>,
+    nat64: Vec<Arc<nat64::spec::Spec>>,
     amounts: Arc<Amounts>,
 }
 
@@ -48,6 +49,7 @@ impl Wall {
             rules: Rules::new(Action::Deny),
             lookups: Lookups::new(KEY).expect("address space"),
             nat: Vec::new(),
+            nat64: Vec::new(),
             amounts: Arc::new(Amounts::new().expect("address space")),
         };
         wall.obey(text);
@@ -69,6 +71,9 @@ impl Wall {
                     _ = self.rules.delete(set, &numbers).expect("rules to delete");
                 }
                 Command::NatConfig { number, config } => self.nat.push((number, config)),
+                Command::Nat64Create { name, config } => {
+                    self.nat64.push(Arc::new(nat64::spec::Spec::new(&name, &config, KEY).expect("a prefix")));
+                }
                 other => panic!("worlds do not say this: {other:?}"),
             }
         }
@@ -87,6 +92,7 @@ impl Wall {
             nat: nat.map(|spec| Arc::new(spec.expect("an instance"))).collect(),
             rules: Arc::new(self.rules.compile(tables, &self.lookups)),
             one_pass: true,
+            nat64: self.nat64.clone(),
             prefixes: Prefixes::default(),
             pipes: Arc::new(pipe::Config::new(KEY)),
             settings: self.settings,

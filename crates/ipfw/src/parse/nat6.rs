@@ -101,8 +101,8 @@ fn prefix6(word: Word<'_>, lens: &mut Vec<u8>) -> Result<Ipv6Addr, Fault> {
 const WELL_KNOWN: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
 fn nat64_config(words: &mut Words<'_>) -> Result<Nat64Config, Fault> {
-    const EXPECTED: &str = "prefix4 ADDRESS/LENGTH, and perhaps prefix6 PREFIX/LENGTH";
-    let (mut prefix4, mut prefix6) = (None, (WELL_KNOWN, 96));
+    const EXPECTED: &str = "prefix4 ADDRESS/LENGTH, and perhaps prefix6 PREFIX/LENGTH or allow_private";
+    let (mut prefix4, mut prefix6, mut allow_private) = (None, (WELL_KNOWN, 96), false);
     while let Some(word) = words.peek() {
         words.skip();
         match word.text {
@@ -112,14 +112,17 @@ fn nat64_config(words: &mut Words<'_>) -> Result<Nat64Config, Fault> {
                 prefix4 = Some((ip4(addr)? & address::prefix4(len), len));
             }
             "prefix6" => prefix6 = rfc6052(words.take("an IPv6 prefix")?)?,
+            "allow_private" => allow_private = true,
             _ => {
                 refuse(Place::Parameters, word)?;
-                return Err(word.unknown("parameter of nat64lsn", ["prefix4", "prefix6"]).expected(EXPECTED));
+                return Err(word
+                    .unknown("parameter of nat64lsn", ["prefix4", "prefix6", "allow_private"])
+                    .expected(EXPECTED));
             }
         }
     }
     let prefix4: (Ipv4Addr, u8) = prefix4.ok_or_else(|| words.too_short(EXPECTED))?;
-    Ok(Nat64Config { prefix4, prefix6 })
+    Ok(Nat64Config { prefix4, prefix6, allow_private })
 }
 
 /// RFC 6052 §2.2 knows six lengths.

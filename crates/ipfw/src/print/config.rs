@@ -78,7 +78,8 @@ impl Display for Nptv6Config {
 impl Display for Nat64Config {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let ((addr4, len4), (addr6, len6)) = (self.prefix4, self.prefix6);
-        write!(f, " prefix4 {addr4}/{len4} prefix6 {addr6}/{len6}")
+        write!(f, " prefix4 {addr4}/{len4} prefix6 {addr6}/{len6}")?;
+        f.write_str(if self.allow_private { " allow_private" } else { "" })
     }
 }
 

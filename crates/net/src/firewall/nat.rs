@@ -6,6 +6,7 @@
 
 pub mod fuzz_bodies;
 pub mod instance;
+pub mod nat64;
 pub mod nptv6;
 pub mod ports;
 pub mod redirect;

@@ -29,6 +29,11 @@ pub(super) fn go(cpu: &mut Cpu, pkt: Pkt, hook: Hook, via: Option<IpAddr>) {
     if upper::is_ip4(&pkt) { go_on::<Ip4>(cpu, pkt, hook, via) } else { go_on::<Ip6>(cpu, pkt, hook, via) }
 }
 
+/// On from the first hook.
+pub(crate) fn go_onward(cpu: &mut Cpu, pkt: Pkt) {
+    go(cpu, pkt, Hook::Ingress, None);
+}
+
 fn go_on<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, hook: Hook, via: Option<IpAddr>) {
     match (hook, via) {
         (Hook::LocalIn, _) => {

@@ -65,6 +65,8 @@ pub(super) struct Walk {
     has_met: bool,
     /// … and whether one of its ends has been exchanged.
     is_redirected: bool,
+    /// Whether the packet is one of the other family now.
+    has_crossed: bool,
 }
 
 /// What one rule makes of the walk.
@@ -93,6 +95,7 @@ impl Walk {
             seen,
             has_met,
             is_redirected,
+            has_crossed: false,
         }
     }
 
@@ -121,7 +124,7 @@ impl Firewall {
                 Step::To(at) => walk.at = at,
                 Step::Done(verdict) => {
                     self.chunk.trace().holds &= walk.seen.is_pure;
-                    return verdict;
+                    return walk.end(verdict);
                 }
             }
         }
@@ -132,7 +135,7 @@ impl Firewall {
     pub(super) fn walk_on(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, mut walk: Walk, at: usize) -> Verdict {
         match self.translate(cpu, pkt, &mut walk, at) {
             Step::To(at) => self.walk(cpu, pkt, walk.from(at)),
-            Step::Done(verdict) => verdict,
+            Step::Done(verdict) => walk.end(verdict),
         }
     }
 
@@ -229,7 +232,7 @@ impl Firewall {
         self.note(cpu, pkt, walk, at);
         let Some(rule) = self.rules.rule(at) else { return Step::To(at + 1) };
         match rule.action {
-            Action::Nat(_) | Action::Nptv6(_) => self.translate(cpu, pkt, walk, at),
+            Action::Nat(_) | Action::Nptv6(_) | Action::Nat64(_) => self.translate(cpu, pkt, walk, at),
             _ => act(&self.rules, rule, pkt, walk, at),
         }
     }
@@ -250,12 +253,13 @@ impl Firewall {
 
     /// Has a packet translated. What no instance wants passes like what one has translated, as in FreeBSD.
     fn translate(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
-        let Self { rules, nat, prefixes, chunk, .. } = self;
+        let Self { rules, nat, nat64, prefixes, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
         let hook = walk.subject.hook;
         let way = if matches!(hook, Hook::Ingress | Hook::LocalIn) { Way::In } else { Way::Out };
-        let Cpu { id, placement, now, secret, counters, .. } = cpu;
+        let Cpu { id, placement, now, secret, counters, tables, .. } = cpu;
         let mut here = Here { now: *now, cpu: *id, placement: *placement, secret, counters };
+        let crosses = matches!(rule.action, Action::Nat64(_));
         let translated = match &rule.action {
             Action::Nat(NatTarget::Global) => nat.translate_by_any(&mut here, pkt, way),
             Action::Nat(NatTarget::Instance(number)) => value(*number, &walk.seen)
@@ -263,8 +267,11 @@ impl Firewall {
             Action::Nptv6(name) => {
                 prefixes.get(name).map_or(Translated::Untouched, |prefixes| prefixes.translate(pkt))
             }
+            // Behind its route a packet cannot become one of the other family.
+            Action::Nat64(name) if hook == Hook::Ingress => nat64.translate(name, &mut here, tables, pkt),
             _ => Translated::Untouched,
         };
+        walk.has_crossed |= crosses && translated == Translated::Translated;
         note_translation(chunk.trace(), nat, rule, &walk.seen, (way, translated), walk.subject.is_ip4);
         let rule = rule.id;
         if translated == Translated::Translated
@@ -273,6 +280,7 @@ impl Firewall {
             return Step::go(Next::Away(Away { owner, hook, rule, errand: Errand::GoOn }));
         }
         match translated {
+            Translated::Untouched if crosses => Step::To(at + 1),
             Translated::Translated | Translated::Untouched if self.one_pass => Step::Done(Verdict::Pass),
             Translated::Translated => walk.read_again(pkt).unwrap_or(Step::To(at + 1)),
             Translated::Untouched => Step::To(at + 1),
@@ -379,6 +387,11 @@ impl Step {
 }
 
 impl Walk {
+    /// What the walk comes to: a packet that is of the other family now has a way of its own.
+    fn end(&self, verdict: Verdict) -> Verdict {
+        if self.has_crossed && verdict == Verdict::Pass { Verdict::Go(Next::Onward) } else { verdict }
+    }
+
     /// Reads a packet that has been changed. What ends the walk, if that cannot be done.
     fn read_again(&mut self, pkt: &Pkt) -> Option<Step> {
         let Subject { hook, recv, xmit, tag, .. } = self.subject;

@@ -4,12 +4,13 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 use ipfw::Command;
-use ipfw::command::{NatConfig, Nptv6Config, Switch, TableCommand, TableEntry, TableKey};
+use ipfw::command::{Nat64Config, NatConfig, Nptv6Config, Switch, TableCommand, TableEntry, TableKey};
 use ipfw::rule::{Action, TableArg};
 
 use super::Bench;
 use crate::firewall::Shared;
 use crate::firewall::log::Amounts;
+use crate::firewall::nat::nat64;
 use crate::firewall::nat::nptv6::Nptv6;
 use crate::firewall::nat::spec::Spec;
 use crate::firewall::pipe;
@@ -28,6 +29,7 @@ pub(crate) struct Script {
     pipes: pipe::Config,
     lookups: Lookups,
     nat: Vec<(u16, NatConfig)>,
+    nat64: Vec<(String, Nat64Config)>,
     prefixes: Vec<(String, Nptv6Config)>,
     one_pass: bool,
 }
@@ -40,6 +42,7 @@ pub(crate) fn rules(text: &str) -> Script {
         pipes: pipe::Config::new(7),
         lookups: Lookups::new(7).unwrap(),
         nat: Vec::new(),
+        nat64: Vec::new(),
         prefixes: Vec::new(),
         one_pass: true,
     };
@@ -73,6 +76,7 @@ impl Script {
                 self.lookups.add(&name, &entries, &Tables::default()).unwrap();
             }
             Command::NatConfig { number, config } => self.nat.push((number, config)),
+            Command::Nat64Create { name, config } => self.nat64.push((name, config)),
             Command::Nptv6Create { name, config } => self.prefixes.push((name, config)),
             Command::PipeConfig { number, config } => self.pipes.set_pipe(number, &config).unwrap(),
             Command::QueueConfig { number, config } => self.pipes.set_queue(number, &config).unwrap(),
@@ -93,6 +97,11 @@ impl Bench {
                 .nat
                 .iter()
                 .map(|(number, config)| Arc::new(Spec::new(*number, config, &tables, 5).unwrap()))
+                .collect(),
+            nat64: script
+                .nat64
+                .iter()
+                .map(|(name, config)| Arc::new(nat64::spec::Spec::new(name, config, 5).unwrap()))
                 .collect(),
             prefixes: Arc::new(
                 script

@@ -2,8 +2,8 @@
 
 use super::types::{
     Error, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog, FirewallNat,
-    FirewallPrefixes, FirewallRule, FirewallShapes, FirewallStates, FirewallStatus, FirewallTable,
-    FirewallTableEntry, FirewallTablePage, FirewallTracks,
+    FirewallNat64, FirewallPrefixes, FirewallRule, FirewallShapes, FirewallStates, FirewallStatus,
+    FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
 
 /// A firewall that can be looked at and changed; a part of [`super::stack::Stack`].
@@ -66,6 +66,26 @@ pub trait Filter {
     /// # Errors
     /// None that is known.
     fn firewall_prefixes(&mut self) -> Result<Vec<FirewallPrefixes>, Error>;
+
+    /// Instances of NAT64.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Failed`](super::ErrorKind::Failed).
+    fn firewall_nat64(&mut self) -> Result<Vec<FirewallNat64>, Error>;
+
+    /// A part of the flows that an instance of NAT64 translates.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`](super::ErrorKind::NotFound), [`ErrorKind::Failed`](super::ErrorKind::Failed),
+    /// [`ErrorKind::BadRequest`](super::ErrorKind::BadRequest) for an `after` that no part said.
+    fn firewall_crossings(
+        &mut self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<FirewallBindings, Error>;
 
     /// All pipes and queues.
     ///

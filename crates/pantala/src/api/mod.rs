@@ -30,6 +30,8 @@
 //! | `GET /v1/firewall/tracks?after=&limit=` | [`FirewallTracks`], a page of the groups that a `limit` counts |
 //! | `GET /v1/firewall/nat` | [`FirewallNat`]: instances, what they have and what they refused |
 //! | `GET /v1/firewall/nat/NUMBER?after=&limit=` | [`FirewallBindings`], a page of the flows that one translates |
+//! | `GET /v1/firewall/nat64` | [`FirewallNat64`] |
+//! | `GET /v1/firewall/nat64/{name}` | [`FirewallBindings`] |
 //! | `GET /v1/firewall/nptv6` | [`FirewallPrefixes`] |
 //! | `GET /v1/firewall/pipes` | [`FirewallShapes`]: pipes and queues, and what went through them |
 //! | `GET /v1/firewall/pipes/flows?after=&limit=` | [`FirewallFlows`], a page of them |

@@ -29,7 +29,8 @@ ipfw set [disable N ...] [enable N ...]                also: set move [rule] A t
 ipfw table NAME create [type addr | number | iface | flow:…] | add KEY [VALUE] … | delete KEY … | flush | destroy
 ipfw [-i] table NAME | all list | info;  table NAME lookup KEY
 ipfw nat N config [ip A | if IF] … | delete;           nptv6 NAME create … | destroy
-ipfw [-dv] nat [N] show [config];  nptv6 NAME | all show
+ipfw nat64lsn NAME create prefix4 A/N [prefix6 P/N] [allow_private] | destroy
+ipfw [-dv] nat [N] show [config];  nptv6 NAME | all show;  [-dv] nat64lsn NAME | all show
 ipfw pipe N config [bw N Mbit/s] [delay MS] … | delete;  queue N config pipe M …;  pipe flush
 ipfw [-v] pipe | queue [N] show
 ipfw enable | disable firewall | one_pass | dyn_keepalive | verbose
@@ -145,6 +146,10 @@ impl Ipfw {
                 Command::NatShow { number, config } => {
                     let (flows, verbose) = (options.states != States::No, options.columns.cpus);
                     nat::Nat { number, config, flows, verbose }.show(session)
+                }
+                Command::Nat64Show(ref name) => {
+                    let (flows, verbose) = (options.states != States::No, options.columns.cpus);
+                    nat::Crossings { name: name.as_deref(), flows, verbose }.show(session)
                 }
                 Command::Nptv6Show(ref name) => nat::prefixes(name.as_deref(), session),
                 Command::PipeShow { number, queue: queues } => {

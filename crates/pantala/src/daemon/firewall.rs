@@ -7,6 +7,7 @@ use ipfw::command::TableCommand;
 use ipfw::rule::Action;
 use ipfw::{Command, Statement};
 use net::firewall::log::Amounts;
+use net::firewall::nat::nat64;
 use net::firewall::nat::nptv6::Nptv6;
 use net::firewall::nat::spec::Spec;
 use net::firewall::ruleset::{Counted, RuleId, sum};
@@ -73,6 +74,7 @@ impl Wall {
             one_pass: switches.one_pass,
             pipes: Arc::new(self.book.shapes.compiled().clone()),
             nat: self.instances(tables),
+            nat64: self.crossings(),
             prefixes: self.prefixes(tables),
             settings: self.book.states,
             loose: Arc::clone(&self.loose),
@@ -86,6 +88,14 @@ impl Wall {
     fn instances(&self, tables: &Tables) -> Vec<Arc<Spec>> {
         let made = self.book.nat.iter().map(|(number, config)| Spec::new(*number, config, tables, self.key));
         made.filter_map(Result::ok).map(Arc::new).collect()
+    }
+
+    /// Instances of NAT64.
+    fn crossings(&self) -> Vec<Arc<nat64::spec::Spec>> {
+        let made = self.book.nat64.iter();
+        made.filter_map(|(name, config)| nat64::spec::Spec::new(name, config, self.key))
+            .map(Arc::new)
+            .collect()
     }
 
     /// Prefixes that are exchanged; the same holds for them.

@@ -99,14 +99,15 @@ fn tables_of_another_book_are_adopted_by_what_differs() {
 }
 
 #[test]
-fn as_many_instances_of_nat_and_nptv6_as_there_may_be_and_no_more() {
+fn as_many_instances_of_nat_nat64_and_nptv6_as_there_may_be_and_no_more() {
     let nat = |number: usize| format!("nat {number} config ip 192.0.2.1\n");
     let nptv6 = |name: usize| {
         format!(
             "nptv6 n{name} create int_prefix fd00:{name:x}:: ext_prefix 2001:db8:{name:x}:: prefixlen 48\n"
         )
     };
-    for one in [&nat as &dyn Fn(usize) -> String, &nptv6] {
+    let nat64 = |name: usize| format!("nat64lsn n{name} create prefix4 192.0.2.1/32\n");
+    for one in [&nat as &dyn Fn(usize) -> String, &nptv6, &nat64] {
         let mut book = book(&(1..=256).map(one).collect::<String>());
         let (line, why) = run(&mut book, &one(257)).unwrap_err();
         assert!(line == 1 && why.starts_with("there are 256 instances"), "{why}");

@@ -90,6 +90,15 @@ fn instances_of_nat_are_shown_with_what_they_have_or_how_they_are_configured() {
     assert_eq!(world.shows("ipfw nptv6 all show"), prefixes);
     assert_eq!(world.json("ipfw nptv6 inside show")[0]["active"], true);
     assert!(world.run("ipfw nptv6 other show").err.contains("there is no nptv6 other"));
+    let gate = "nat64lsn gate prefix4 192.0.2.0/28 prefix6 64:ff9b::/96\n    icmp=0, udp=2, tcp=4 / tot=6; limit 524288\n    \
+        begun 90; refused: no port 1, no room 0\n";
+    assert_eq!(world.shows("ipfw nat64lsn gate show"), gate);
+    let flow = "5 4 (7440s) NAT tcp 2001:db8::5 4000 <-> 203.0.113.9 443 as 192.0.2.1 23456";
+    assert_eq!(world.shows("ipfw -d nat64lsn all show"), format!("{gate}{flow}\n"));
+    assert_eq!(world.shows("ipfw -dv nat64lsn all show"), format!("{gate}{flow} cpu 1\n"));
+    assert_eq!(world.json("ipfw nat64lsn gate show")[0]["limit"], 524_288);
+    assert_eq!(world.json("ipfw -d nat64lsn gate show")[0]["bindings"][0]["inside"], "2001:db8::5");
+    assert!(world.run("ipfw nat64lsn other show").err.contains("there is no nat64lsn other"));
 }
 
 #[test]

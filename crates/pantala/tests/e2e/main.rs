@@ -21,6 +21,7 @@ mod wait;
 mod attacks;
 mod autoconf;
 mod crossing;
+mod crossing_families;
 mod errors;
 mod firewall;
 mod interop;

@@ -1,6 +1,7 @@
 //! What must hold for any bytes at all: called by a fuzz target, and by tests with packets that were good before.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
+mod families;
 mod made;
 mod there_and_back;
 
@@ -10,6 +11,7 @@ use wire::checksum::Sum;
 use super::rewrite::rewrite;
 use super::shape::{End, Kind, Shape, Side};
 
+pub use families::{families, families_of_any};
 pub use there_and_back::{nat, prefixes};
 
 /// A packet whose end is changed is as intact as it was, and has that end; changed back, it is what it was. The first
@@ -105,6 +107,20 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 15..400),
         ) {
             super::nat(&bytes);
+        }
+
+        #[test]
+        fn packets_and_errors_go_to_the_other_family_and_back_on_any_number_of_cpus(
+            bytes in prop::collection::vec(any::<u8>(), 15..400),
+        ) {
+            super::families(&bytes);
+        }
+
+        #[test]
+        fn what_says_that_it_is_a_packet_becomes_one_of_the_other_family_or_dies(
+            bytes in prop::collection::vec(any::<u8>(), 43..200),
+        ) {
+            super::families_of_any(&bytes);
         }
 
         #[test]

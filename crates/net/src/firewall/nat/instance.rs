@@ -321,11 +321,11 @@ impl Instance {
 }
 
 /// Identifiers that are tried for a query.
-const IDS_MAX: u16 = 256;
+pub(super) const IDS_MAX: u16 = 256;
 
 /// The CPU that has the bindings of such a packet, if it is another one. What has ports is where it is placed; what has
 /// none is where its answers are, to the outside address.
-fn elsewhere(here: &Here<'_>, shape: &Shape, outside: u128, remote: End) -> Option<CpuId> {
+pub(super) fn elsewhere(here: &Here<'_>, shape: &Shape, outside: u128, remote: End) -> Option<CpuId> {
     if here.placement.cpus() == 1 {
         return None;
     }
@@ -338,7 +338,7 @@ fn elsewhere(here: &Here<'_>, shape: &Shape, outside: u128, remote: End) -> Opti
 }
 
 /// Whether a protocol's packets are placed by their ports.
-const fn has_ports(protocol: Protocol) -> bool {
+pub(super) const fn has_ports(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::TCP | Protocol::UDP)
 }
 

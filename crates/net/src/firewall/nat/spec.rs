@@ -144,7 +144,7 @@ impl Spec {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-const fn halves(word: u128) -> [u64; 2] {
+pub(super) const fn halves(word: u128) -> [u64; 2] {
     [(word >> 64) as u64, word as u64]
 }
 

@@ -66,8 +66,6 @@ pub enum Error {
     NoSuchRule(RangeInclusive<Number>),
     /// There are too many names of sets of states.
     TooManyFlows,
-    /// It is understood, and nobody here obeys it yet.
-    NotObeyed(&'static str),
     /// A rule with `rdr` that makes states besides its own.
     RedirectKeeps,
     /// `rdr` to what is no host's address.
@@ -334,7 +332,6 @@ const fn check_action(rule: &Rule) -> Result<(), Error> {
     match &rule.action {
         Action::Redirect { .. } if rule.keep.is_some() => Err(Error::RedirectKeeps),
         Action::Redirect { to, .. } if is_nobody(*to) => Err(Error::RedirectNowhere),
-        Action::Nat64(_) => Err(Error::NotObeyed("nat64lsn")),
         _ => Ok(()),
     }
 }
@@ -371,9 +368,6 @@ impl fmt::Display for Error {
             }
             Self::NoSuchRule(range) => {
                 write!(f, "there is no rule from {} to {}", range.start(), range.end())
-            }
-            Self::NotObeyed(action) => {
-                write!(f, "`{action}` is understood, and not obeyed yet")
             }
             Self::RedirectKeeps => {
                 write!(

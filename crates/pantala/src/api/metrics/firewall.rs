@@ -2,7 +2,7 @@
 
 use super::{Labels, Page};
 use crate::api::stack::Stack;
-use crate::api::types::{Error, FirewallNat, FirewallRule, FirewallShape, FirewallShapes};
+use crate::api::types::{Error, FirewallNat, FirewallNat64, FirewallRule, FirewallShape, FirewallShapes};
 
 /// Numbers of rules that have series of their own; what rules with higher numbers matched is added up as `other`.
 const RULES_MAX: usize = 1000;
@@ -19,6 +19,7 @@ pub(super) fn firewall(page: &mut Page, stack: &mut dyn Stack) -> Result<(), Err
     page.value("pantala_firewall_rules", &[], status.rules);
     rules(page, &stack.firewall_rules()?);
     nat(page, &stack.firewall_nat()?);
+    nat64(page, &stack.firewall_nat64()?);
     pipes_and_queues(page, &with_series(&stack.firewall_shapes()?));
     Ok(())
 }
@@ -80,6 +81,40 @@ fn nat(page: &mut Page, instances: &[FirewallNat]) {
     for nat in instances {
         for (reason, count) in [("address", nat.no_address), ("port", nat.no_port), ("room", nat.no_room)] {
             page.value(refused, &[("nat", &nat.number), ("no", &reason)], count);
+        }
+    }
+}
+
+fn nat64(page: &mut Page, instances: &[FirewallNat64]) {
+    type PerInstance = (&'static str, &'static str, &'static str, fn(&FirewallNat64) -> u64);
+    const EACH: [PerInstance; 3] = [
+        ("pantala_firewall_nat64_bindings", "gauge", "Flows that an instance of NAT64 translates.", |nat| {
+            nat.bindings
+        }),
+        (
+            "pantala_firewall_nat64_bindings_limit",
+            "gauge",
+            "Flows that an instance of NAT64 may translate.",
+            |nat| nat.limit,
+        ),
+        (
+            "pantala_firewall_nat64_bindings_total",
+            "counter",
+            "Flows that an instance of NAT64 has begun to translate.",
+            |nat| nat.begun,
+        ),
+    ];
+    for (name, kind, help, read) in EACH {
+        page.head(name, kind, help);
+        for nat in instances {
+            page.value(name, &[("nat64", &nat.name)], read(nat));
+        }
+    }
+    let refused = "pantala_firewall_nat64_refused_total";
+    page.head(refused, "counter", "Packets refused by an instance of NAT64, by what it had no more of.");
+    for nat in instances {
+        for (reason, count) in [("port", nat.no_port), ("room", nat.no_room)] {
+            page.value(refused, &[("nat64", &nat.name), ("no", &reason)], count);
         }
     }
 }

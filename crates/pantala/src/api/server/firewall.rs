@@ -30,6 +30,8 @@ pub(super) fn router() -> Router<Door> {
         .route("/v1/firewall/tracks", get(tracks))
         .route("/v1/firewall/nat", get(nat))
         .route("/v1/firewall/nat/{number}", get(bindings))
+        .route("/v1/firewall/nat64", get(nat64))
+        .route("/v1/firewall/nat64/{name}", get(crossings))
         .route("/v1/firewall/nptv6", get(prefixes))
         .route("/v1/firewall/pipes", get(shapes))
         .route("/v1/firewall/pipes/flows", get(flows))
@@ -73,6 +75,16 @@ async fn bindings(State(door): State<Door>, Path(number): Path<String>, params: 
     let (after, limit) = values.page();
     let number = parse(&number, "the number of an instance")?;
     Ok(json(&door.stack().firewall_bindings(number, after, limit)?))
+}
+
+async fn nat64(State(door): State<Door>) -> Answer {
+    Ok(json(&door.stack().firewall_nat64()?))
+}
+
+async fn crossings(State(door): State<Door>, Path(name): Path<String>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&door.stack().firewall_crossings(&name, after, limit)?))
 }
 
 async fn prefixes(State(door): State<Door>) -> Answer {

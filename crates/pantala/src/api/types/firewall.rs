@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 mod nat;
 mod shape;
 
-pub use nat::{FirewallBinding, FirewallBindings, FirewallNat, FirewallPrefixes};
+pub use nat::{FirewallBinding, FirewallBindings, FirewallNat, FirewallNat64, FirewallPrefixes};
 pub use shape::{FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, FirewallShape, FirewallShapes};
 
 /// Commands to be carried out, all or none.

@@ -21,9 +21,10 @@ use serde::{Deserialize, Serialize};
 pub use error::{Error, ErrorKind};
 pub use firewall::{
     FirewallBinding, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlow, FirewallFlows,
-    FirewallLog, FirewallLogRecord, FirewallNat, FirewallPipe, FirewallPrefixes, FirewallQueue, FirewallRule,
-    FirewallSetting, FirewallShape, FirewallShapes, FirewallState, FirewallStateKind, FirewallStates,
-    FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTrack, FirewallTracks,
+    FirewallLog, FirewallLogRecord, FirewallNat, FirewallNat64, FirewallPipe, FirewallPrefixes,
+    FirewallQueue, FirewallRule, FirewallSetting, FirewallShape, FirewallShapes, FirewallState,
+    FirewallStateKind, FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage,
+    FirewallTrack, FirewallTracks,
 };
 pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,

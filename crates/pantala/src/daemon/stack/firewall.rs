@@ -14,8 +14,8 @@ use super::super::firewall::Why;
 use crate::api::firewall::Filter;
 use crate::api::{
     Error, ErrorKind, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog,
-    FirewallNat, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes, FirewallStates,
-    FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
+    FirewallNat, FirewallNat64, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes,
+    FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
 use crate::firewall::source;
 
@@ -107,6 +107,19 @@ impl Filter for Control {
         limit: usize,
     ) -> Result<FirewallBindings, Error> {
         self.page_of_bindings(number, after, limit)
+    }
+
+    fn firewall_nat64(&mut self) -> Result<Vec<FirewallNat64>, Error> {
+        self.list_nat64()
+    }
+
+    fn firewall_crossings(
+        &mut self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<FirewallBindings, Error> {
+        self.page_of_crossings(name, after, limit)
     }
 
     fn firewall_prefixes(&mut self) -> Result<Vec<FirewallPrefixes>, Error> {

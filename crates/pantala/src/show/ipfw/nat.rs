@@ -1,9 +1,9 @@
-//! `ipfw nat show`, `ipfw nptv6 show`.
+//! `ipfw nat show`, `ipfw nat64lsn show`, `ipfw nptv6 show`.
 
 use core::fmt::Write;
 
 use super::{Protocol, Widths};
-use crate::api::{FirewallBinding, FirewallNat, FirewallPrefixes};
+use crate::api::{FirewallBinding, FirewallNat, FirewallNat64, FirewallPrefixes};
 
 /// How an instance was configured, as a command that makes it again.
 pub(crate) fn config(nat: &FirewallNat) -> String {
@@ -31,6 +31,15 @@ pub(crate) fn instance(nat: &FirewallNat) -> String {
         "    begun {begun}; refused: no port {no_port}, no room {no_room}, no address {no_address}"
     );
     text
+}
+
+/// What an instance of NAT64 has: how it is configured, and what bounds it.
+pub(crate) fn crossing(nat: &FirewallNat64) -> String {
+    let FirewallNat64 { name, config, bindings, icmp, tcp, udp, limit, begun, no_port, no_room } = nat;
+    format!(
+        "nat64lsn {name} {config}\n    icmp={icmp}, udp={udp}, tcp={tcp} / tot={bindings}; limit {limit}\n\
+         \x20   begun {begun}; refused: no port {no_port}, no room {no_room}\n"
+    )
 }
 
 /// Flows that an instance translates: packets out and in, what is left of their lives, their ends.
@@ -94,6 +103,27 @@ mod tests {
         let text = instance(&FirewallNat { address: None, ..nat() });
         assert!(text.contains("without an address: nothing is translated\n"), "{text}");
         assert_eq!(config(&nat()), "nat 1 config if em0 same_ports\n");
+    }
+
+    #[test]
+    fn an_instance_of_nat64_is_shown_with_its_configuration_and_what_bounds_it() {
+        let one = FirewallNat64 {
+            name: "gate".into(),
+            config: "prefix4 192.0.2.0/28 prefix6 64:ff9b::/96".into(),
+            bindings: 6,
+            tcp: 4,
+            udp: 2,
+            limit: 524_288,
+            begun: 90,
+            no_port: 1,
+            ..FirewallNat64::default()
+        };
+        assert_eq!(
+            crossing(&one),
+            "nat64lsn gate prefix4 192.0.2.0/28 prefix6 64:ff9b::/96\n\
+             \x20   icmp=0, udp=2, tcp=4 / tot=6; limit 524288\n\
+             \x20   begun 90; refused: no port 1, no room 0\n"
+        );
     }
 
     #[test]

@@ -140,6 +140,19 @@ impl Filter for Fake {
         Ok(FirewallBindings { bindings: vec![binding], next: (!is_last).then(|| "1.0".to_owned()) })
     }
 
+    fn firewall_nat64(&mut self) -> Answer<Vec<FirewallNat64>> {
+        let config = "prefix4 192.0.2.0/28 prefix6 64:ff9b::/96".into();
+        let counts =
+            FirewallNat64 { bindings: 6, tcp: 4, udp: 2, limit: 524_288, ..FirewallNat64::default() };
+        Ok(vec![FirewallNat64 { name: "gate".into(), config, begun: 90, no_port: 1, ..counts }])
+    }
+
+    fn firewall_crossings(&mut self, _: &str, _: Option<&str>, _: usize) -> Answer<FirewallBindings> {
+        let mut page = self.firewall_bindings(1, Some("1.0"), 1)?;
+        page.bindings.iter_mut().for_each(|binding| binding.inside = "2001:db8::5".parse().unwrap());
+        Ok(page)
+    }
+
     fn firewall_prefixes(&mut self) -> Answer<Vec<FirewallPrefixes>> {
         let config = "int_prefix fd00:1:: ext_if wan prefixlen 48".into();
         Ok(vec![FirewallPrefixes { name: "inside".into(), config, active: true }])

@@ -9,10 +9,10 @@
 //! Each sender has a path of its own, a pipe of the same shape, so that they can be measured at the same time: whatever else
 //! this machine does, it does to all of them.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 

@@ -35,13 +35,14 @@ struct Lab {
 }
 
 /// What is the same in both families.
-struct Choice<'d> {
-    what: What,
-    ports: [u16; 2],
+#[derive(Clone, Copy)]
+pub(super) struct Choice<'d> {
+    pub(super) what: What,
+    pub(super) ports: [u16; 2],
     /// Whether a bit of it was changed on the way: what is broken stays broken.
-    is_broken: bool,
-    cut: usize,
-    payload: &'d [u8],
+    pub(super) is_broken: bool,
+    pub(super) cut: usize,
+    pub(super) payload: &'d [u8],
 }
 
 /// IPv4 packets of any kind go out by an instance and their answers come back, each as if nobody had been in between, on
@@ -95,7 +96,7 @@ pub fn prefixes(data: &[u8]) {
 }
 
 impl<'d> Choice<'d> {
-    fn read(data: &'d [u8]) -> Option<Self> {
+    pub(super) fn read(data: &'d [u8]) -> Option<Self> {
         let ([what, a, b, c, d, cut, broken], payload) = data.split_first_chunk()?;
         let what = [What::Tcp, What::Udp, What::UdpBare, What::Echo][usize::from(what % 4)];
         let ports = [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])];
@@ -103,8 +104,13 @@ impl<'d> Choice<'d> {
         Some(Self { what, ports, is_broken: *broken == 1, cut: (*cut).into(), payload })
     }
 
-    fn packet(&self, src: IpAddr, dst: IpAddr) -> Vec<u8> {
-        let [from, to] = self.ports;
+    pub(super) fn packet(&self, src: IpAddr, dst: IpAddr) -> Vec<u8> {
+        self.packet_from(self.ports[0], src, dst)
+    }
+
+    /// The same from another port.
+    pub(super) fn packet_from(&self, from: u16, src: IpAddr, dst: IpAddr) -> Vec<u8> {
+        let [_, to] = self.ports;
         let mut packet = made::packet(self.what, (src, from), (dst, to), self.payload);
         if let Some(last) = packet.last_mut().filter(|_| self.is_broken && !self.payload.is_empty()) {
             *last ^= 1;

@@ -191,13 +191,6 @@ fn counters_of_rules_begin_again_and_stay_with_them() {
 }
 
 #[test]
-fn what_nobody_obeys_yet_is_refused_by_name() {
-    let mut rules = rules(&[100]);
-    assert_eq!(rules.add(rule(200, Action::Nat64("n".to_owned()))), Err(Error::NotObeyed("nat64lsn")));
-    assert_eq!(numbers(&rules), [100, 65535]);
-}
-
-#[test]
 fn a_redirection_makes_its_own_states_and_leads_to_a_host() {
     let mut rules = rules(&[100]);
     let to = |to: IpAddr| rule(200, Action::Redirect { to, port: None });

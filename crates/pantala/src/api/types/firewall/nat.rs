@@ -1,6 +1,6 @@
 //! Translation: instances of NAT with the flows that they translate, and prefixes of IPv6 that are exchanged.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,31 @@ pub struct FirewallNat {
     pub no_room: u64,
 }
 
+/// An instance of NAT64. Numbers are sums over all CPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirewallNat64 {
+    /// Its name.
+    pub name: String,
+    /// How it was configured, as in `prefix4 192.0.2.0/28 prefix6 64:ff9b::/96`.
+    pub config: String,
+    /// Flows that it translates.
+    pub bindings: u64,
+    /// Of them, queries of ICMP.
+    pub icmp: u64,
+    /// Of them, connections of TCP.
+    pub tcp: u64,
+    /// Of them, flows of UDP.
+    pub udp: u64,
+    /// Flows that there may be.
+    pub limit: u64,
+    /// Flows that were begun since the instance was made.
+    pub begun: u64,
+    /// Packets that were refused because no port was left for the remote host.
+    pub no_port: u64,
+    /// Because there were as many flows as there may be.
+    pub no_room: u64,
+}
+
 /// A part of the flows that an instance translates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallBindings {
@@ -55,8 +80,8 @@ pub struct FirewallBinding {
     pub cpu: u32,
     /// The number of the protocol.
     pub proto: u8,
-    /// Who speaks.
-    pub inside: Ipv4Addr,
+    /// Who speaks: of IPv6, if NAT64 translates it.
+    pub inside: IpAddr,
     /// From this port; 0 if the protocol has none.
     pub inside_port: u16,
     /// To whom.

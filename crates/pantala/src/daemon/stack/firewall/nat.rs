@@ -1,18 +1,21 @@
-//! `ipfw nat show`, `ipfw nptv6 show`.
+//! `ipfw nat show`, `ipfw nat64lsn show`, `ipfw nptv6 show`.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipfw::command::NatConfig;
-use net::firewall::Firewall;
-use net::firewall::nat::instance::Totals;
+use ipfw::command::{Nat64Config, NatConfig};
+use net::firewall::nat::instance::{Instance, Totals};
+use net::firewall::nat::nat64::Instance as Crossing;
 use net::firewall::nat::nptv6::Nptv6;
 use net::firewall::nat::shape::End;
 use net::firewall::nat::spec::{BINDINGS, Spec};
-use net::firewall::nat::table::{Binding, ByProtocol, Tick};
+use net::firewall::nat::table::{Binding, ByProtocol, Table, Tick};
 use wire::Protocol;
 
 use super::super::super::control::Control;
-use crate::api::{Error, ErrorKind, FirewallBinding, FirewallBindings, FirewallNat, FirewallPrefixes};
+use super::super::page::Page;
+use crate::api::{
+    Error, ErrorKind, FirewallBinding, FirewallBindings, FirewallNat, FirewallNat64, FirewallPrefixes,
+};
 
 /// Flows that one CPU is asked for at once, to count their ports.
 const PORTS_PER_PAGE: usize = 4096;
@@ -61,7 +64,8 @@ impl Control {
         while let Some(from) = after {
             let from = Some(from.as_str()).filter(|from| !from.is_empty());
             let page = self.page(from, PORTS_PER_PAGE, move |firewall, from, room, _| {
-                bindings(firewall, number, from, room, |binding| (binding.protocol(), binding.outside().port))
+                let table = firewall.nat().get(number).map(Instance::table);
+                bindings(table, from, room, |binding| (binding.protocol(), binding.outside().port))
             })?;
             let of_protocol = page.rows.iter().filter(|(_, (of, _))| *of == protocol.0);
             of_protocol.for_each(|(_, (_, port))| ports.set(*port));
@@ -80,11 +84,55 @@ impl Control {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no nat {number}")));
         }
         let page = self.page(after, limit, move |firewall, from, room, now| {
-            bindings(firewall, number, from, room, |binding| (*binding, binding.left_s(Tick::at(now))))
+            let table = firewall.nat().get(number).map(Instance::table);
+            bindings(table, from, room, |binding| (*binding, binding.left_s(Tick::at(now))))
         })?;
-        let live = page.rows.into_iter().filter(|(_, (_, left_s))| *left_s > 0);
-        let bindings = live.map(|(cpu, (binding, expires_s))| shown(cpu, &binding, expires_s));
-        Ok(FirewallBindings { bindings: bindings.collect(), next: page.next })
+        Ok(live(page))
+    }
+
+    pub(super) fn list_nat64(&self) -> Result<Vec<FirewallNat64>, Error> {
+        self.wall.book.nat64.iter().map(|(name, config)| self.crossing(name, config)).collect()
+    }
+
+    fn crossing(&self, name: &str, config: &Nat64Config) -> Result<FirewallNat64, Error> {
+        let called = name.to_owned();
+        let asked = self.cpus.call_all(move |netisr| {
+            let instance = netisr.cpu.firewall.as_deref().and_then(|firewall| firewall.nat64().get(&called));
+            instance.map(|instance| (instance.table().by_protocol(), instance.totals()))
+        })?;
+        let all: Vec<(ByProtocol, Totals)> = asked.into_iter().flatten().collect();
+        let has = |of: fn(&ByProtocol) -> usize| all.iter().map(|(has, _)| of(has) as u64).sum::<u64>();
+        let told = |of: fn(&Totals) -> u64| all.iter().map(|(_, totals)| of(totals)).sum::<u64>();
+        let (icmp, tcp, udp) = (has(|has| has.icmp), has(|has| has.tcp), has(|has| has.udp));
+        Ok(FirewallNat64 {
+            name: name.to_owned(),
+            config: config.to_string().trim_start().to_owned(),
+            bindings: icmp + tcp + udp,
+            icmp,
+            tcp,
+            udp,
+            limit: (BINDINGS * self.cpus.iter().count()) as u64,
+            begun: told(|totals| totals.begun),
+            no_port: told(|totals| totals.no_port),
+            no_room: told(|totals| totals.no_room),
+        })
+    }
+
+    pub(super) fn page_of_crossings(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<FirewallBindings, Error> {
+        if !self.wall.book.nat64.contains_key(name) {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no nat64lsn {name}")));
+        }
+        let called = name.to_owned();
+        let page = self.page(after, limit, move |firewall, from, room, now| {
+            let table = firewall.nat64().get(&called).map(Crossing::table);
+            bindings(table, from, room, |binding| (*binding, binding.left_s(Tick::at(now))))
+        })?;
+        Ok(live(page))
     }
 
     pub(super) fn list_prefixes(&self) -> Vec<FirewallPrefixes> {
@@ -99,26 +147,34 @@ impl Control {
 
 /// What there is to say of an instance's bindings on one CPU, a page of them.
 fn bindings<T>(
-    firewall: &Firewall,
-    number: u16,
+    table: Option<&Table>,
     from: u32,
     room: usize,
     read: impl Fn(&Binding) -> T,
 ) -> (Vec<T>, Option<u32>) {
-    let Some(instance) = firewall.nat().get(number) else { return (Vec::new(), None) };
-    let found: Vec<T> = instance.table().iter_from(from as usize).take(room).map(read).collect();
+    let Some(table) = table else { return (Vec::new(), None) };
+    let found: Vec<T> = table.iter_from(from as usize).take(room).map(read).collect();
     let end = from as usize + found.len();
-    (found, u32::try_from(end).ok().filter(|_| end < instance.table().len()))
+    (found, u32::try_from(end).ok().filter(|_| end < table.len()))
+}
+
+/// A page of bindings and of the seconds that are left of them, of those that live.
+fn live(page: Page<(Binding, u32)>) -> FirewallBindings {
+    let rows = page.rows.into_iter().filter(|(_, (_, left_s))| *left_s > 0);
+    let bindings = rows.map(|(cpu, (binding, expires_s))| shown(cpu, &binding, expires_s));
+    FirewallBindings { bindings: bindings.collect(), next: page.next }
 }
 
 fn shown(cpu: u32, binding: &Binding, expires_s: u32) -> FirewallBinding {
     let (inside, outside, remote) = (binding.inside(), binding.outside(), binding.remote());
     let address = |end: End| Ipv4Addr::from_bits(u32::try_from(end.addr).unwrap_or_default());
+    // One of IPv4 in the lower half, as no host of IPv6 is.
+    let is_ip4 = u32::try_from(inside.addr).is_ok();
     let [packets_out, packets_in] = binding.packets();
     FirewallBinding {
         cpu,
         proto: binding.protocol(),
-        inside: address(inside),
+        inside: if is_ip4 { address(inside).into() } else { IpAddr::V6(Ipv6Addr::from_bits(inside.addr)) },
         inside_port: inside.port,
         remote: address(remote),
         remote_port: remote.port,
