@@ -32,8 +32,8 @@ use crate::StackError;
 use crate::api::{Error, ErrorKind};
 use crate::config::Polling;
 
-/// How long a netisr may take to answer: a thousand times what it takes under full load.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a netisr may take to answer: longer than a machine with far too much to do keeps a thread waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Rounds in which the last buffers find their way home.
 const ROUNDS_HOME: usize = 16;
 
