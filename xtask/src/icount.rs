@@ -169,10 +169,14 @@ fn count(program: &Path, kind: &str, at_once: usize) -> Result<f64> {
     Ok((per_packet * 10.0).round() / 10.0)
 }
 
-/// Packets of the short run: at least a turn for each CPU.
+/// Packets of the short run: at least a turn for each CPU, and more answers than hosts give before they are counted.
 fn shortest(kind: &str) -> usize {
-    let cpus = kind.trim_start_matches(char::is_alphabetic).parse().unwrap_or(1);
-    if SEVERAL.contains(&kind) { SHORT.max(cpus * MANY) } else { SHORT }
+    let cpus = kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(1);
+    match kind {
+        _ if SEVERAL.contains(&kind) => SHORT.max(cpus * MANY),
+        _ if kind.starts_with("tcp-echo") => SHORT * cpus,
+        _ => SHORT,
+    }
 }
 
 /// Instructions, and what they were for: as many packets as were asked for, if the program does not say otherwise.
