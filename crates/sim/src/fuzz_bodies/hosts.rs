@@ -20,8 +20,9 @@ use crate::world::{CableId, HostId, World};
 const MS: Duration = Duration::from_millis(1);
 /// Addresses are tried before.
 const BOOT: Duration = Duration::from_secs(12);
-/// As long as something is sent again and again to who does not answer, and TIME-WAIT.
-const DIE_OUT: Duration = Duration::from_secs(16 * 60);
+/// As long as something is sent again and again to who does not answer, if what was made of timestamps has driven the timer
+/// to its most: a probe of a shut window after a minute, 13 times 64 s, and TIME-WAIT.
+const DIE_OUT: Duration = Duration::from_secs(18 * 60);
 /// What empty tables of one CPU keep.
 const MEMORY_AT_REST: usize = 256 << 10;
 const CPUS: u16 = 2;
@@ -228,8 +229,11 @@ impl Two {
         }
     }
 
-    /// All programs go, and nothing is left.
+    /// All programs go, and nothing is left; what stands after that is nobody's.
     fn end(mut self) {
+        for (host, at, listener) in core::mem::take(&mut self.listeners) {
+            self.on(host, at, |cpu| tcp::unlisten(cpu, listener));
+        }
         for Held { host, at, id, .. } in core::mem::take(&mut self.held) {
             // It may have ended already.
             _ = self.on(host, at, |cpu| tcp::close(cpu, id));
