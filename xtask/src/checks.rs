@@ -20,16 +20,16 @@ const CHECKS: &[Check] = &[
     ("fmt", run_fmt),
     ("clippy", run_clippy),
     ("tests", run_tests),
-    (BESIDE, run_miri),
+    ("miri", run_miri),
+    ("icount", icount::check),
     ("docs", run_docs),
     ("worlds", || run_worlds(WORLDS_IN_TEST, 1)),
     ("tahi", tahi::check),
     ("loom", run_loom),
-    ("icount", icount::check),
 ];
 
-/// It keeps one processor busy for minutes, and builds apart from everybody: those after it do not wait for it.
-const BESIDE: &str = "miri";
+/// These keep one processor busy for minutes, and build apart from everybody: those after them do not wait for them.
+const BESIDE: [&str; 2] = ["miri", "icount"];
 
 /// Worlds that seeds think up, in `cargo xtask test`.
 const WORLDS_IN_TEST: u64 = 300;
@@ -114,22 +114,28 @@ pub fn one(name: &'static str, check: impl Fn() -> Result<Vec<Row>>) -> Result<b
     Ok(report.total().failed == 0)
 }
 
-/// Runs checks one after the other, but for one that runs beside those after it, whatever becomes of each, and prints
-/// the table.
+/// Runs checks one after the other, whatever becomes of each; those that are [`BESIDE`] have a thread of their own, which
+/// begins when the first of them is met. Prints the table.
 fn table<'a>(checks: impl Iterator<Item = &'a Check>) -> Result<bool> {
+    let checks: Vec<Check> = checks.copied().collect();
+    let is_beside = |(name, _): &&Check| BESIDE.contains(name);
+    let mut beside: Vec<Check> = checks.iter().filter(is_beside).copied().collect();
     let mut report = Report::default();
-    let mut beside = None;
-    for &(name, check) in checks {
-        if name == BESIDE {
-            beside = Some(thread::spawn(move || rows_of(name, check)));
-        } else {
+    let mut others = None;
+    for (name, check) in checks {
+        if !BESIDE.contains(&name) {
             println!("\n{name}");
             rows_of(name, check).into_iter().for_each(|row| report.add(row));
+        } else if !beside.is_empty() {
+            let beside = core::mem::take(&mut beside);
+            let names: Vec<_> = beside.iter().map(|(name, _)| *name).collect();
+            println!("\n{}: beside those that follow", names.join(", "));
+            let all = move || beside.into_iter().flat_map(|(name, check)| rows_of(name, check)).collect();
+            others = Some(thread::spawn::<_, Vec<Row>>(all));
         }
     }
-    if let Some(beside) = beside {
-        println!("\n{BESIDE}, beside the others");
-        let rows = beside.join().unwrap_or_else(|_| vec![failed(BESIDE, "it panicked")]);
+    if let Some(others) = others {
+        let rows = others.join().unwrap_or_else(|_| vec![failed("beside", "it panicked")]);
         rows.into_iter().for_each(|row| report.add(row));
     }
     report.print();
