@@ -42,9 +42,11 @@ fn a_stack_that_starts_and_stops_a_hundred_times_leaves_no_thread_no_descriptor_
             before = Some((has(), mapped()));
         }
         let [server, client] = pair([2, 1]);
-        assert!(is_heard(&client, 0, SERVER[time % 2], 20_000));
+        // Addresses of IPv6 take a second until it is known that nobody else has them.
+        let address = SERVER[usize::from(time % 10 == 0)];
+        assert!(is_heard(&client, 0, address, 20_000));
         // In the middle of a conversation, either way round.
-        let (caller, _told) = Caller::new(SERVER[time % 2], usize::MAX);
+        let (caller, _told) = Caller::new(address, usize::MAX);
         client.begin(0, Box::new(caller)).unwrap();
         let [first, second] = if time % 2 == 0 { [server, client] } else { [client, server] };
         first.stop().unwrap();
