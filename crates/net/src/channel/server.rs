@@ -421,8 +421,10 @@ impl Program for Channel {
             return u32::MAX;
         };
         conn.accepted(listener, accepted.id, accepted.ends);
+        // From now on it waits for what the program writes, which may be the first to speak.
+        let done = conn.send(desk.cpu).map(drop).map_err(Wrong::from);
         self.has_news(lane);
-        desk.roll_up();
+        self.goes_on(desk, done);
         lane
     }
 
