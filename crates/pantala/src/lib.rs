@@ -35,6 +35,7 @@
 //! | put a stack together and start it | [`Stack::builder`], [`Builder`], [`Interface`] |
 //! | start what a configuration file says | [`Builder::toml`], or [`config::Config`] and [`Stack::start`] |
 //! | use TCP and UDP where packets are, without hand-off and copy | [`net::program::Program`], [`Stack::begin`], [`Stack::begin_on_all`] |
+//! | use TCP from any thread or task, as of `std::net` and `tokio::net` | [`Stack::sockets`], [`sockets::blocking`], [`sockets::aio`] |
 //! | reach netisrs from other threads | [`Stack::remotes`], their control ports; [`Stack::call`] |
 //! | add and remove addresses | [`Stack::add_address`], [`Stack::remove_address`] |
 //! | look at and change all else | [`Stack::admin`]: routes, neighbours, connections, variables, rules; [`Stack::metrics`] |
@@ -63,6 +64,7 @@ mod mac;
 mod pktgen;
 mod serve;
 mod show;
+pub mod sockets;
 mod stack;
 mod stop;
 mod suggest;

@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::daemon::bring_up::bring_up;
 use crate::daemon::control::Control;
 use crate::daemon::{locked, log};
+use crate::sockets::Sockets;
 
 /// A whole stack inside of a program: its netisrs, their devices, and a control thread.
 ///
@@ -122,6 +123,15 @@ impl Stack {
     #[must_use]
     pub fn remotes(&self) -> &[Remote] {
         &self.remotes
+    }
+
+    /// Sockets for the threads and tasks of this program, used as those of the kernel are. Each call opens channels of its
+    /// own; clone what it returns to share them.
+    ///
+    /// # Errors
+    /// A netisr has ended or serves as many programs as it can, or there is no memory for channels.
+    pub fn sockets(&self) -> std::io::Result<Sockets> {
+        Sockets::open(&self.remotes)
     }
 
     /// All that the admin API shows and changes: interfaces, routes, neighbours, connections, counters, variables, rules.

@@ -1,0 +1,155 @@
+//! Sockets for tasks, as in `tokio::net`: any executor can poll them, and what reads and writes by tokio's traits uses them
+//! unchanged. A future that is dropped leaves nothing behind.
+
+use core::future::poll_fn;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::io;
+
+use net::channel::Setting;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Sockets;
+use super::listener::Listener;
+use super::options::Options;
+use super::stream::Stream;
+
+/// A connection.
+pub struct TcpStream(Stream);
+
+/// A listener, on all CPUs of the stack.
+pub struct TcpListener(Listener);
+
+impl TcpStream {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// Those of `connect(2)`.
+    pub async fn connect(sockets: &Sockets, addr: SocketAddr) -> io::Result<Self> {
+        Self::connect_with(sockets, addr, &Options::new()).await
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect`].
+    pub async fn connect_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
+        Stream::connect(&sockets.endpoint, addr, options.local, &options.settings).await.map(Self)
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    ///
+    /// None; it returns a result as `tokio::net` does.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.ends().map(|ends| ends.remote())
+    }
+
+    /// This end.
+    ///
+    /// # Errors
+    ///
+    /// None; it returns a result as `tokio::net` does.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.ends().map(|ends| ends.local())
+    }
+
+    /// Short segments do not wait for an acknowledgment.
+    ///
+    /// # Errors
+    ///
+    /// None; it returns a result as `tokio::net` does.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.0.set(Setting::NoDelay(nodelay));
+        Ok(())
+    }
+
+    /// Reads, and what was read stays.
+    ///
+    /// # Errors
+    ///
+    /// Those of `recv(2)`.
+    pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|context| self.0.poll_peek(context.waker(), into)).await
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let count = ready!(self.0.poll_read(context.waker(), into.initialize_unfilled()))?;
+        into.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_write(context.waker(), bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.shut();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl TcpListener {
+    /// Waits for connections, on all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// Those of `bind(2)` and `listen(2)`.
+    pub async fn bind(sockets: &Sockets, addr: SocketAddr) -> io::Result<Self> {
+        Self::bind_with(sockets, addr, &Options::new()).await
+    }
+
+    /// The same, with options; connections have them, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::bind`].
+    pub async fn bind_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
+        Listener::bind(&sockets.endpoint, options.place(addr), &options.settings).await.map(Self)
+    }
+
+    /// Where it waits.
+    ///
+    /// # Errors
+    ///
+    /// None; it returns a result as `tokio::net` does.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.0.addr())
+    }
+
+    /// The next connection, of whichever CPU.
+    ///
+    /// # Errors
+    ///
+    /// Those of `accept(2)`.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    /// The same, to be polled.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::accept`].
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let stream = ready!(self.0.poll_accept(context.waker()))?;
+        let remote = stream.ends()?.remote();
+        Poll::Ready(Ok((TcpStream(stream), remote)))
+    }
+}

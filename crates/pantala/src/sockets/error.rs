@@ -1,0 +1,43 @@
+//! Errors as programs know them: each has the number that the kernel's would have.
+
+use std::io;
+
+use net::sock::Error;
+use rustix::io::Errno;
+
+/// The error of a stack as one of the kernel's.
+pub(super) fn of(error: Error) -> io::Error {
+    io::Error::from(match error {
+        Error::NotFound => Errno::BADF,
+        Error::WouldBlock => Errno::AGAIN,
+        Error::AddrInUse => Errno::ADDRINUSE,
+        Error::AddrNotAvailable | Error::Elsewhere(_) => Errno::ADDRNOTAVAIL,
+        Error::Unreachable => Errno::HOSTUNREACH,
+        Error::NotPermitted => Errno::ACCESS,
+        Error::TooLong | Error::TooBig { .. } => Errno::MSGSIZE,
+        Error::NoBuffer | Error::TooMany => Errno::NOBUFS,
+        Error::NotConnected => Errno::NOTCONN,
+        Error::Closed => Errno::PIPE,
+        Error::Refused => Errno::CONNREFUSED,
+        Error::Reset => Errno::CONNRESET,
+        Error::TimedOut => Errno::TIMEDOUT,
+        Error::Aborted => Errno::CONNABORTED,
+        // What an address, or an argument, cannot be.
+        _ => Errno::INVAL,
+    })
+}
+
+/// There are as many as may be.
+pub(super) fn too_many() -> io::Error {
+    of(Error::TooMany)
+}
+
+/// The stack has ended.
+pub(super) fn gone() -> io::Error {
+    Errno::NETDOWN.into()
+}
+
+/// Not now.
+pub(super) fn would_block() -> io::Error {
+    of(Error::WouldBlock)
+}

@@ -1,0 +1,149 @@
+//! A listener on all CPUs, whose connections come together where they are accepted.
+
+use core::future::poll_fn;
+use core::net::SocketAddr;
+use core::task::{Poll, Waker};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use net::channel::{Command, Listen, Setting, Target};
+use net::sock::Error;
+
+use super::endpoint::{Endpoint, lock};
+use super::error;
+use super::stream::{Stream, zone};
+use super::wakers::Wakers;
+
+/// Connections that are handed over ahead of being asked for, from each CPU: as many as DragonFly tells a program of
+/// at once, so that it serves those that it has before it takes more.
+const AHEAD: usize = 32;
+
+/// A listener.
+pub(crate) struct Listener {
+    endpoint: Arc<Endpoint>,
+    number: u32,
+    queue: Arc<Queue>,
+    addr: SocketAddr,
+}
+
+/// What a listener waits at, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) addr: SocketAddr,
+    pub(super) only_v6: bool,
+    pub(super) is_shared: bool,
+    pub(super) backlog: u32,
+}
+
+/// What is told of a listener.
+pub(super) struct Queue(Mutex<Told>);
+
+#[derive(Default)]
+struct Told {
+    /// What each CPU has answered.
+    listening: Vec<Option<Result<SocketAddr, Error>>>,
+    accepted: VecDeque<Stream>,
+    is_over: bool,
+    wakers: Wakers,
+}
+
+impl Queue {
+    pub(super) fn listens(&self, cpu: usize, at: Result<SocketAddr, Error>, wakes: &mut Vec<Waker>) {
+        let mut told = lock(&self.0);
+        if let Some(place) = told.listening.get_mut(cpu) {
+            *place = Some(at);
+        }
+        told.wakers.move_to(wakes);
+    }
+
+    pub(super) fn push(&self, stream: Stream, wakes: &mut Vec<Waker>) {
+        let mut told = lock(&self.0);
+        told.accepted.push_back(stream);
+        told.wakers.move_to(wakes);
+    }
+
+    pub(super) fn end(&self, wakes: &mut Vec<Waker>) {
+        let mut told = lock(&self.0);
+        told.is_over = true;
+        told.wakers.move_to(wakes);
+    }
+
+    fn poll_listens(&self, cpu: usize, waker: &Waker) -> Poll<io::Result<SocketAddr>> {
+        let mut told = lock(&self.0);
+        match told.listening.get(cpu).copied().flatten() {
+            Some(at) => Poll::Ready(at.map_err(error::of)),
+            None if told.is_over => Poll::Ready(Err(error::gone())),
+            None => {
+                told.wakers.add(waker);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Listener {
+    /// Waits for connections at a place, on all CPUs. Whoever waits no longer for that has begun nothing.
+    pub(super) async fn bind(
+        endpoint: &Arc<Endpoint>,
+        place: Place,
+        settings: &[Setting],
+    ) -> io::Result<Self> {
+        let number = endpoint.take_number()?;
+        let listening = vec![None; endpoint.cpus()];
+        let queue = Arc::new(Queue(Mutex::new(Told { listening, ..Told::default() })));
+        let mut listener = Self { endpoint: Arc::clone(endpoint), number, queue, addr: place.addr };
+        for cpu in 0..endpoint.cpus() {
+            // The port that the first has found is everybody's.
+            let commands = listener.commands(Place { addr: listener.addr, ..place }, settings);
+            endpoint.link(cpu).listen(endpoint, number, &listener.queue, &commands)?;
+            let queue = &listener.queue;
+            let at = poll_fn(|context| queue.poll_listens(cpu, context.waker())).await?;
+            listener.addr.set_port(at.port());
+        }
+        for cpu in 0..endpoint.cpus() {
+            endpoint.link(cpu).offer(number, AHEAD);
+        }
+        Ok(listener)
+    }
+
+    fn commands(&self, place: Place, settings: &[Setting]) -> Vec<Command> {
+        let Place { addr, only_v6, is_shared, backlog } = place;
+        let set = |setting: &Setting| Command::Set(Target::Listener(self.number), *setting);
+        let (listener, zone) = (self.number, zone(addr));
+        let listen = Command::Listen(Listen { listener, addr, zone, only_v6, is_shared, backlog });
+        settings.iter().map(set).chain([listen]).collect()
+    }
+
+    /// The connection that has waited longest.
+    pub(super) fn poll_accept(&self, waker: &Waker) -> Poll<io::Result<Stream>> {
+        let mut told = lock(&self.queue.0);
+        if let Some(stream) = told.accepted.pop_front() {
+            drop(told);
+            self.endpoint.link(stream.cpu()).offer(self.number, 1);
+            return Poll::Ready(Ok(stream));
+        }
+        if told.is_over {
+            return Poll::Ready(Err(error::gone()));
+        }
+        told.wakers.add(waker);
+        Poll::Pending
+    }
+
+    /// Where it waits.
+    pub(super) const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        for cpu in 0..self.endpoint.cpus() {
+            self.endpoint.link(cpu).unlisten(self.number);
+        }
+        self.endpoint.give_number(self.number);
+        // Nothing comes any more; what nobody has accepted is reset, when no lock is held.
+        let left = core::mem::take(&mut lock(&self.queue.0).accepted);
+        left.iter().for_each(|stream| stream.set_aborts(true));
+    }
+}

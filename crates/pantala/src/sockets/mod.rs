@@ -1,0 +1,60 @@
+//! Sockets of a stack for a program's threads and tasks: used as those of the kernel are, from any thread.
+//!
+//! ```text
+//!   threads, tasks ── Stream, Listener ── lanes ── netisrs          bytes: no lock that another thread holds, no call
+//!         ▲                    ▲    └──── commands ────▲            to connect, to close, when somebody waits
+//!         └── woken ── reactor thread ◀── events ──────┘
+//! ```
+//!
+//! What a thread sends it copies into a ring that the connection's netisr reads, and what has come it copies from another
+//! ([`net::channel`]). Who waits is woken by one thread, which hears of it from all netisrs.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`blocking`] | sockets as in `std::net` |
+//! | [`aio`] | sockets as in `tokio::net` |
+//! | [`Options`] | how a socket behaves from its beginning |
+
+pub mod aio;
+pub mod blocking;
+mod endpoint;
+mod error;
+mod listener;
+mod options;
+mod reactor;
+mod stream;
+mod wakers;
+
+use std::io;
+use std::sync::Arc;
+
+use net::channel::Size;
+use net::msg::Remote;
+
+use self::endpoint::Endpoint;
+pub use self::options::{KeepAlive, Options};
+
+/// A program's channels to all netisrs of a stack. Whatever uses them keeps them open: sockets may outlive this, and the
+/// stack; then they say that the network is down.
+#[derive(Clone)]
+pub struct Sockets {
+    endpoint: Arc<Endpoint>,
+}
+
+impl Sockets {
+    /// Opens a channel to each of these netisrs, which are all of a stack: [`crate::Stack::remotes`]. Not to be called on a
+    /// netisr's thread.
+    ///
+    /// # Errors
+    ///
+    /// A netisr has ended or serves as many programs as it can, or there is no memory for channels.
+    pub fn open(remotes: &[Remote]) -> io::Result<Self> {
+        reactor::start(remotes, Size::default()).map(|endpoint| Self { endpoint })
+    }
+}
+
+impl core::fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Sockets").field("cpus", &self.endpoint.cpus()).finish_non_exhaustive()
+    }
+}

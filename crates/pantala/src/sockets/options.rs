@@ -1,0 +1,132 @@
+//! How sockets behave.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use net::channel::Setting;
+
+use super::listener::Place;
+
+/// How a socket behaves from its beginning; what is not said is as the stack's variables have it.
+///
+/// ```
+/// use pantala::sockets::Options;
+/// let options = Options::new().nodelay(true).ttl(3).backlog(16);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it is to be given to a socket"]
+pub struct Options {
+    pub(super) settings: Vec<Setting>,
+    pub(super) local: Option<SocketAddr>,
+    only_v6: bool,
+    is_shared: bool,
+    backlog: u32,
+}
+
+/// When a silent peer is asked whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// After how long a silence; a second at the least.
+    pub idle: Duration,
+    /// How long from one question to the next; a second at the least.
+    pub interval: Duration,
+    /// How many may stay without an answer.
+    pub count: u8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // As long a queue as std::net asks for.
+        Self { settings: Vec::new(), local: None, only_v6: false, is_shared: false, backlog: 128 }
+    }
+}
+
+impl Options {
+    /// Nothing is said.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From which address, and port unless it is 0, a connection begins.
+    pub fn local(mut self, addr: SocketAddr) -> Self {
+        self.local = Some(addr);
+        self
+    }
+
+    /// A listener at the unspecified IPv6 address takes no IPv4 connections (`IPV6_V6ONLY`).
+    pub fn only_v6(mut self, only: bool) -> Self {
+        self.only_v6 = only;
+        self
+    }
+
+    /// Others may listen at the same place, and share what comes (`SO_REUSEPORT`).
+    pub fn reuse_port(mut self, reuse: bool) -> Self {
+        self.is_shared = reuse;
+        self
+    }
+
+    /// Connections that may wait at a listener, on each CPU, besides those that its program has been handed.
+    pub fn backlog(mut self, count: u32) -> Self {
+        self.backlog = count;
+        self
+    }
+
+    /// Short segments do not wait for an acknowledgment (`TCP_NODELAY`).
+    pub fn nodelay(self, nodelay: bool) -> Self {
+        self.with([Setting::NoDelay(nodelay)])
+    }
+
+    /// A silent peer is asked whether it is there (`SO_KEEPALIVE`).
+    pub fn keepalive(self, keepalive: Option<KeepAlive>) -> Self {
+        self.with(keep(keepalive))
+    }
+
+    /// How long something may stay unacknowledged until the connection is given up (`TCP_USER_TIMEOUT`).
+    pub fn user_timeout(self, timeout: Option<Duration>) -> Self {
+        self.with([Setting::UserTimeout(timeout.map_or(0, |timeout| ms(timeout).max(1)))])
+    }
+
+    /// Bytes that may wait to be acknowledged, besides those in the socket's ring (`SO_SNDBUF`).
+    pub fn send_buffer_size(self, bytes: u32) -> Self {
+        self.with([Setting::SendBuffer(bytes)])
+    }
+
+    /// Bytes that may wait to be read, besides those in the socket's ring (`SO_RCVBUF`).
+    pub fn recv_buffer_size(self, bytes: u32) -> Self {
+        self.with([Setting::ReceiveBuffer(bytes)])
+    }
+
+    /// Time to live, or hop limit, of what is sent (`IP_TTL`, `IPV6_UNICAST_HOPS`).
+    pub fn ttl(self, ttl: u8) -> Self {
+        self.with([Setting::Hops(ttl.into())])
+    }
+
+    /// Type of service, or traffic class, of what is sent (`IP_TOS`, `IPV6_TCLASS`).
+    pub fn tos(self, tos: u8) -> Self {
+        self.with([Setting::Class(tos.into())])
+    }
+
+    fn with(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
+        self.settings.extend(settings);
+        self
+    }
+
+    pub(super) const fn place(&self, addr: SocketAddr) -> Place {
+        let &Self { only_v6, is_shared, backlog, .. } = self;
+        Place { addr, only_v6, is_shared, backlog }
+    }
+}
+
+/// What has to be said so that a peer is asked like this, or not at all.
+pub(super) fn keep(keepalive: Option<KeepAlive>) -> Vec<Setting> {
+    let Some(KeepAlive { idle, interval, count }) = keepalive else {
+        return vec![Setting::KeepAlive(false)];
+    };
+    let when = [Setting::KeepIdle(ms(idle)), Setting::KeepInterval(ms(interval))];
+    when.into_iter().chain([Setting::KeepCount(count.into()), Setting::KeepAlive(true)]).collect()
+}
+
+fn ms(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,143 @@
+//! What the bodies need of sockets, of the kernel and of a stack.
+
+use std::io::{self, Read, Write};
+use std::net::{self, IpAddr, Shutdown, SocketAddr};
+use std::time::Duration;
+
+use pantala::sockets::{Sockets, blocking};
+use pantala::{Interface, Stack, mem};
+
+/// A host that listens, and one that connects to it.
+pub(crate) trait Face: Sync {
+    type Listener: Send + Sync;
+    type Stream: Read + Write + Send + Sync;
+
+    /// Addresses of the host that listens.
+    fn addrs(&self) -> [IpAddr; 2];
+    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener>;
+    fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream>;
+    fn addr(listener: &Self::Listener) -> SocketAddr;
+    fn accept(listener: &Self::Listener) -> io::Result<(Self::Stream, SocketAddr)>;
+    fn set_listener_nonblocking(listener: &Self::Listener);
+    fn ends(stream: &Self::Stream) -> [SocketAddr; 2];
+    fn set_read_timeout(stream: &Self::Stream, timeout: Option<Duration>) -> io::Result<()>;
+    fn set_nonblocking(stream: &Self::Stream, nonblocking: bool);
+    fn shutdown(stream: &Self::Stream, how: Shutdown) -> io::Result<()>;
+    fn peek(stream: &Self::Stream, into: &mut [u8]) -> io::Result<usize>;
+    fn clone(stream: &Self::Stream) -> Self::Stream;
+}
+
+/// What both have under the same names.
+macro_rules! same {
+    ($listener:ty, $stream:ty) => {
+        type Listener = $listener;
+        type Stream = $stream;
+
+        fn addr(listener: &Self::Listener) -> SocketAddr {
+            listener.local_addr().unwrap()
+        }
+
+        fn accept(listener: &Self::Listener) -> io::Result<(Self::Stream, SocketAddr)> {
+            listener.accept()
+        }
+
+        fn set_listener_nonblocking(listener: &Self::Listener) {
+            listener.set_nonblocking(true).unwrap();
+        }
+
+        fn ends(stream: &Self::Stream) -> [SocketAddr; 2] {
+            [stream.local_addr().unwrap(), stream.peer_addr().unwrap()]
+        }
+
+        fn set_read_timeout(stream: &Self::Stream, timeout: Option<Duration>) -> io::Result<()> {
+            stream.set_read_timeout(timeout)
+        }
+
+        fn set_nonblocking(stream: &Self::Stream, nonblocking: bool) {
+            stream.set_nonblocking(nonblocking).unwrap();
+        }
+
+        fn shutdown(stream: &Self::Stream, how: Shutdown) -> io::Result<()> {
+            stream.shutdown(how)
+        }
+
+        fn peek(stream: &Self::Stream, into: &mut [u8]) -> io::Result<usize> {
+            stream.peek(into)
+        }
+
+        fn clone(stream: &Self::Stream) -> Self::Stream {
+            stream.try_clone().unwrap()
+        }
+    };
+}
+
+/// The kernel's, on loopback.
+pub(crate) struct Kernel;
+
+impl Face for Kernel {
+    same!(net::TcpListener, net::TcpStream);
+
+    fn addrs(&self) -> [IpAddr; 2] {
+        [[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()]
+    }
+
+    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
+        net::TcpListener::bind(addr)
+    }
+
+    fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {
+        net::TcpStream::connect(addr)
+    }
+}
+
+/// Those of two stacks with a wire between them, the first of two CPUs.
+pub(crate) struct Stacks {
+    pub(crate) server: Sockets,
+    pub(crate) client: Sockets,
+    /// They end with the test.
+    pub(crate) stacks: [Stack; 2],
+}
+
+impl Stacks {
+    pub(crate) fn new() -> Self {
+        let ends = mem::wire(2).unwrap();
+        let stacks: Vec<Stack> = (1..).zip(ends).map(|(host, end)| stack(host, end)).collect();
+        let [server, client] = [0, 1].map(|at: usize| stacks[at].sockets().unwrap());
+        let stacks = Self { server, client, stacks: stacks.try_into().unwrap_or_else(|_| unreachable!()) };
+        // Until nobody else was found to have their addresses.
+        for addr in stacks.addrs() {
+            let listener = loop {
+                match stacks.bind((addr, 0).into()) {
+                    Ok(listener) => break listener,
+                    Err(why) => assert_eq!(why.kind(), io::ErrorKind::AddrNotAvailable),
+                }
+            };
+            while stacks.connect(Self::addr(&listener)).is_err() {
+                std::thread::yield_now();
+            }
+        }
+        stacks
+    }
+}
+
+fn stack(host: u8, end: mem::End) -> Stack {
+    let lan =
+        Interface::mem(end).address(format!("192.0.2.{host}/24")).address(format!("2001:db8::{host}/64"));
+    Stack::builder().threads(2).interface(lan).start().unwrap()
+}
+
+impl Face for Stacks {
+    same!(blocking::TcpListener, blocking::TcpStream);
+
+    fn addrs(&self) -> [IpAddr; 2] {
+        ["192.0.2.1", "2001:db8::1"].map(|addr| addr.parse().unwrap())
+    }
+
+    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
+        blocking::TcpListener::bind(&self.server, addr)
+    }
+
+    fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {
+        blocking::TcpStream::connect(&self.client, addr)
+    }
+}

@@ -1,0 +1,77 @@
+//! What only a stack of the program's own can show.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::thread::scope;
+use std::time::Duration;
+
+use pantala::sockets::{Options, aio, blocking};
+
+use crate::face::{Face, Stacks};
+
+#[test]
+fn who_waits_when_a_stack_ends_is_told_that_the_network_is_down() {
+    let Stacks { server, client, stacks: [one, two] } = Stacks::new();
+    let at: SocketAddr = "192.0.2.1:80".parse().unwrap();
+    let listener = blocking::TcpListener::bind(&server, at).unwrap();
+    let near = blocking::TcpStream::connect(&client, at).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    scope(|scope| {
+        let accepts = scope.spawn(|| listener.accept().err().unwrap());
+        let reads = scope.spawn(move || (&far).read(&mut [0; 8]).unwrap_err());
+        one.stop().unwrap();
+        assert_eq!(accepts.join().unwrap().kind(), ErrorKind::NetworkDown);
+        assert_eq!(reads.join().unwrap().kind(), ErrorKind::NetworkDown);
+    });
+    assert_eq!(blocking::TcpListener::bind(&server, at).err().unwrap().kind(), ErrorKind::NetworkDown);
+    two.stop().unwrap();
+    let why = core::iter::repeat_with(|| (&near).write(b"x").err()).find_map(|why| why).unwrap();
+    assert_eq!(why.kind(), ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn futures_that_are_dropped_leave_nothing() {
+    let stacks = Stacks::new();
+    let at: SocketAddr = "192.0.2.1:81".parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..200 {
+            // Polled once, and then nobody wants it any more.
+            let connects = aio::TcpStream::connect(&stacks.client, "192.0.2.77:1".parse().unwrap());
+            assert!(tokio::time::timeout(Duration::ZERO, connects).await.is_err());
+            let binds = aio::TcpListener::bind(&stacks.server, at);
+            drop(tokio::time::timeout(Duration::ZERO, binds).await);
+        }
+    });
+    // The place is free, and no connection is left, as soon as netisrs have done what they were told.
+    while blocking::TcpListener::bind(&stacks.server, at).is_err() {}
+    let left = |cpu| {
+        let count = |netisr: &mut net::netisr::Netisr| {
+            netisr.cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.page(0, 9, false).0.len())
+        };
+        stacks.stacks[1].call(cpu, count).unwrap()
+    };
+    while left(0) + left(1) > 2 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn options_are_those_of_a_socket_from_its_first_segment() {
+    let stacks = Stacks::new();
+    let options = Options::new().nodelay(true).ttl(7).tos(0x20).keepalive(None).backlog(5);
+    let at: SocketAddr = "[2001:db8::1]:82".parse().unwrap();
+    let listener = blocking::TcpListener::bind_with(&stacks.server, at, &options).unwrap();
+    let local: SocketAddr = "[2001:db8::2]:4711".parse().unwrap();
+    for _ in 0..2 {
+        let near = blocking::TcpStream::connect_with(&stacks.client, at, &options.clone().local(local));
+        let near = near.unwrap();
+        let (far, peer) = listener.accept().unwrap();
+        assert_eq!((peer, near.local_addr().unwrap()), (local, local), "wherever its answers come to");
+        // No TIME-WAIT keeps the port.
+        near.set_linger(Some(Duration::ZERO)).unwrap();
+        drop(near);
+        assert_eq!((&far).read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+    assert_eq!(stacks.addrs()[1], at.ip());
+}
