@@ -46,7 +46,7 @@ pub enum Next {
     Shape(Shape),
     /// [`crate::firewall::away`]: another CPU can do what a rule says.
     Away(Away),
-    /// [`crate::firewall::onward`]: on from the first hook, as a packet of the other family, which a rule has made it.
+    /// [`crate::firewall`]: on from the first hook, as a packet of the other family, which a rule has made it.
     Onward,
     /// [`crate::reass::in_transit`]: a rule needs its datagram whole.
     Reassemble,

@@ -19,7 +19,7 @@ pub struct Settings {
     pub may_broadcast: bool,
     /// What is too big for a link on the way is not cut, and the program is told.
     pub dont_fragment: bool,
-    /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`] at the most.
+    /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`](super::QUEUE_BYTES_MAX) at the most.
     pub queue_bytes: usize,
 }
 

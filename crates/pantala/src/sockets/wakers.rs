@@ -3,11 +3,12 @@
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 use std::task::Wake;
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::error;
 
