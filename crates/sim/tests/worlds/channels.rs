@@ -187,13 +187,14 @@ fn programs_that_end_amid_their_connections_leave_nothing_and_the_others_learn_o
             let some = scene.world.random().between(1, 30) as u64;
             scene.run(Duration::from_millis(some), |_| false);
             scene.server = None;
+            scene.client().may_be_cut = true;
             let (count, small) = (asks.len() * usize::from(shape.cpus), usize::from(shape.cpus));
             let all = scene.run(Duration::from_secs(100), |scene| {
                 scene.client().finished + scene.client().failed.len() == count
             });
             assert!(all, "{}", scene.client().outcome());
             assert!(scene.client().finished <= small);
-            let known = |error: &Error| matches!(error, Error::Reset | Error::Refused | Error::Aborted);
+            let known = |error: &Error| matches!(error, Error::Reset | Error::Refused | Error::Closed);
             assert!(scene.client().failed.iter().all(known), "{:?}", scene.client().failed);
             scene.end();
         }

@@ -58,6 +58,8 @@ pub(crate) struct App {
     /// What accepted connections do.
     pub(crate) accepts: Role,
     pub(crate) listening: Vec<Result<SocketAddr, Error>>,
+    /// The other end may close connections before all has come back.
+    pub(crate) may_be_cut: bool,
     pub(crate) accepted: usize,
     /// Connections on which all has come back.
     pub(crate) finished: usize,
@@ -94,6 +96,7 @@ impl App {
             listens: false,
             accepts,
             listening: Vec::new(),
+            may_be_cut: false,
             accepted: 0,
             finished: 0,
             failed: Vec::new(),
@@ -331,6 +334,10 @@ impl App {
     fn end(&mut self, key: Key) {
         let Some(stream) = self.streams.get_mut(&key) else { return };
         match stream.role {
+            // A program that ends has its connections closed in order, if it has read all that has come.
+            Role::Ask { total, read, .. } if self.may_be_cut && read < total => {
+                self.failed.push(Error::Closed)
+            }
             Role::Ask { total, sent, read } => {
                 assert_eq!((total, total), (sent, read), "the stream has ended");
                 self.finished += 1;
