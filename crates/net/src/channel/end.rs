@@ -66,6 +66,7 @@ mod tests {
             assert_eq!(error(code(is)), Some(is));
             assert_ne!(code(is), END);
         }
-        assert_eq!([0, END, FIRST + 18].map(error), [None; 3]);
+        let behind = FIRST + u32::try_from(OTHERS.len()).unwrap();
+        assert_eq!([0, END, behind].map(error), [None; 3]);
     }
 }

@@ -79,7 +79,7 @@ pub trait Filter {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`](super::ErrorKind::NotFound), [`ErrorKind::Failed`](super::ErrorKind::Failed),
-    /// [`ErrorKind::BadRequest`](super::ErrorKind::BadRequest) for an `after` that no part said.
+    /// [`ErrorKind::Invalid`](super::ErrorKind::Invalid) for an `after` that no part said.
     fn firewall_crossings(
         &mut self,
         name: &str,

@@ -1,8 +1,9 @@
 //! What the bodies need of sockets, of the kernel and of a stack.
 
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use std::io::{self, Read, Write};
-use std::net::{self, IpAddr, Shutdown, SocketAddr};
-use std::time::Duration;
+use std::net::{self, Shutdown};
 
 use pantala::sockets::{Sockets, blocking};
 use pantala::{Interface, Stack, mem};

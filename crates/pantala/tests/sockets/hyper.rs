@@ -1,7 +1,7 @@
 //! hyper as it is, on both sides.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
+use core::convert::Infallible;
+use core::net::SocketAddr;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};

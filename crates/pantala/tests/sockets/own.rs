@@ -1,9 +1,9 @@
 //! What only a stack of the program's own can show.
 
+use core::net::SocketAddr;
+use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
 use std::thread::scope;
-use std::time::Duration;
 
 use pantala::sockets::{Options, aio, blocking};
 
@@ -74,4 +74,31 @@ fn options_are_those_of_a_socket_from_its_first_segment() {
         assert_eq!((&far).read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
     assert_eq!(stacks.addrs()[1], at.ip());
+}
+
+#[test]
+fn connections_beyond_those_handed_over_ahead_wait_where_they_have_come() {
+    const COUNT: usize = 100;
+    const AHEAD: usize = 32;
+    let stacks = Stacks::new();
+    let at: SocketAddr = "192.0.2.1:83".parse().unwrap();
+    let listener = blocking::TcpListener::bind(&stacks.server, at).unwrap();
+    let near: Vec<_> =
+        (0..COUNT).map(|_| blocking::TcpStream::connect(&stacks.client, at).unwrap()).collect();
+    let waiting = |cpu| {
+        let count = |netisr: &mut net::netisr::Netisr| {
+            let listeners = netisr.cpu.tcp.as_ref().map(|pcbs| pcbs.page_of_listeners(0, 9).0);
+            listeners.into_iter().flatten().map(|listener| listener.waiting).sum::<usize>()
+        };
+        stacks.stacks[0].call(cpu, count).unwrap()
+    };
+    while waiting(0) + waiting(1) < COUNT - 2 * AHEAD {
+        std::thread::yield_now();
+    }
+    let mut peers: Vec<_> = (0..COUNT).map(|_| listener.accept().unwrap().1).collect();
+    let mut locals: Vec<_> = near.iter().map(|near| near.local_addr().unwrap()).collect();
+    peers.sort();
+    locals.sort();
+    assert_eq!(peers, locals);
+    assert_eq!(waiting(0) + waiting(1), 0);
 }

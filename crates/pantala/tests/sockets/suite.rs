@@ -1,9 +1,10 @@
 //! The bodies.
 
+use core::net::SocketAddr;
+use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::thread::scope;
-use std::time::Duration;
 
 use crate::face::Face;
 
