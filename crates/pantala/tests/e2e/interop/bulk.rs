@@ -18,6 +18,11 @@ const DAMAGES: [(&str, &str); 6] = [
     ("all of it", "delay 1 plr 0.01 reorder 0.02/5 duplicate 0.02"),
 ];
 
+/// What happens to so few packets that it may happen to none …
+const RARE: &str = "plr 0.001";
+/// … unless there are so many bytes: super-packets are packets, too.
+const SURE: u64 = 1_000_000_000;
+
 /// Bytes that go each way; `PANTALA_BYTES` says how many, where there is time.
 fn bytes() -> u64 {
     std::env::var("PANTALA_BYTES").ok().and_then(|text| text.parse().ok()).unwrap_or(4_000_000)
@@ -72,7 +77,9 @@ fn what_linux_and_pantala_send_each_other_arrives_intact_whatever_the_path_does_
                 );
                 assert_eq!(arrived, [true; 2], "{what}, {} to {}", from.link, to.link);
                 let wanted = ["plr", "reorder", "duplicate"].map(|word| words.contains(word));
-                assert_eq!(damage.iter().map(|count| *count > 0).collect::<Vec<_>>(), wanted, "{what}: {damage:?}");
+                let is = damage.iter().map(|count| *count > 0).collect::<Vec<_>>();
+                let is_sure = bytes >= SURE || !words.contains(RARE);
+                assert!(is == wanted || !is_sure, "{what}: {damage:?}");
             }
         }
     });
