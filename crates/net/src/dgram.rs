@@ -1,12 +1,18 @@
-//! What sockets of datagrams have in common, UDP's and raw ones: how they behave, what waits to be read, and how what they
-//! send becomes a packet that leaves from the CPU that its answers come to.
+//! What sockets of datagrams have in common, UDP's and raw ones: how they behave, what waits to be read, the groups that they
+//! listen to, what their programs are told, and how what they send becomes a packet that leaves from the CPU that its answers
+//! come to.
 
+mod base;
 mod emit;
+mod listen;
 mod queue;
 mod settings;
+pub(crate) mod watch;
 
+pub(crate) use self::base::{Base, Id};
 pub use self::emit::To;
-pub(crate) use self::emit::{Aim, group_if, outif};
-pub(crate) use self::queue::Queue;
+pub(crate) use self::emit::{Aim, outif};
+pub use self::listen::{Listen, MEMBERSHIPS_MAX};
+pub(crate) use self::listen::{filter, forget, leave_all, listen, memberships};
 pub use self::queue::{DATAGRAMS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received};
 pub use self::settings::Settings;

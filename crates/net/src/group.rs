@@ -86,10 +86,13 @@ pub struct Groups {
 /// Whether what is sent to a group on the link of an interface is for us.
 #[must_use]
 pub fn is_joined(cpu: &Cpu, key: Key) -> bool {
+    is_followed(cpu, key) || cpu.groups.members.contains(&key)
+}
+
+/// Whether it is because of what this host is, whoever listens.
+pub(crate) fn is_followed(cpu: &Cpu, key: Key) -> bool {
     let forwarding = cpu.tables.forwarding;
-    let is_followed =
-        cpu.tables.ifnet(key.ifindex).is_some_and(|ifnet| follows(ifnet, key.group, forwarding));
-    is_followed || cpu.groups.members.contains(&key)
+    cpu.tables.ifnet(key.ifindex).is_some_and(|ifnet| follows(ifnet, key.group, forwarding))
 }
 
 /// The groups that we are in on links that this CPU speaks for, in order. All CPUs' together are the stack's.

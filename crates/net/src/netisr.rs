@@ -22,7 +22,7 @@ use crate::msg::Inbox;
 use crate::next::{Next, Resume};
 use crate::program::Programs;
 use crate::time::Instant;
-use crate::{arp, emit, firewall, icmp, ifq, ip4, ip6, neigh, output, reass, tcp, timers};
+use crate::{arp, dgram, emit, firewall, icmp, ifq, ip4, ip6, neigh, output, reass, tcp, timers};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -151,9 +151,7 @@ impl Netisr {
         let timer = cpu.timers.deadline().unwrap_or(Instant::NEVER);
         let pipes = cpu.firewall.as_ref().map_or(Instant::NEVER, |firewall| firewall.deadline());
         let connections = cpu.tcp.as_ref().map_or(Instant::NEVER, |pcbs| pcbs.deadline());
-        let datagrams = cpu.udp.as_ref().map_or(Instant::NEVER, |sockets| sockets.deadline());
-        let messages = cpu.raw.as_ref().map_or(Instant::NEVER, |sockets| sockets.deadline());
-        let hosts = connections.min(datagrams).min(messages).min(programs.deadline());
+        let hosts = connections.min(dgram::watch::deadline(cpu)).min(programs.deadline());
         let next = timer.min(cpu.ifqs.deadline()).min(pipes).min(hosts);
         let held_up = cpu.peers.is_backlogged() || rings.iter().any(|ring| ring.driver.busy());
         if held_up { next.min(cpu.now + SOON) } else { next }

@@ -39,7 +39,7 @@ use crate::sock::Error;
 use crate::tcp::watch::Event;
 use crate::tcp::{self, Accepted, ListenerId};
 use crate::time::Instant;
-use crate::{raw, udp};
+use crate::{dgram, raw, udp};
 
 /// Programs on one CPU at the most.
 pub const PROGRAMS_MAX: usize = 1024;
@@ -270,20 +270,14 @@ impl Programs {
     fn events(&mut self, cpu: &mut Cpu) -> usize {
         for done in 0..EVENTS_MAX {
             let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_event());
-            let socket = cpu.udp.as_mut().and_then(|sockets| sockets.next_event());
-            let raw = cpu.raw.as_mut().and_then(|sockets| sockets.next_event());
+            let sockets = dgram::watch::next_events(cpu);
             match conn {
                 Some(Event::Listener(id)) => self.listener(cpu, id),
                 Some(Event::Conn(id)) => self.connection(cpu, id),
-                None if socket.is_none() && raw.is_none() => return done,
+                None if sockets == [None; 2] => return done,
                 None => {}
             }
-            if let Some(id) = socket {
-                self.socket(cpu, id);
-            }
-            if let Some(id) = raw {
-                self.raw_socket(cpu, id);
-            }
+            sockets.into_iter().flatten().for_each(|id| self.socket(cpu, id));
         }
         cpu.count(Count::ProgramsCut);
         EVENTS_MAX
@@ -346,16 +340,12 @@ impl Programs {
         }
     }
 
-    fn socket(&mut self, cpu: &mut Cpu, id: udp::Id) {
-        if let Some((program, key)) = udp::watch::look(cpu, id) {
-            self.call(cpu, program, |program, desk| program.datagrams(desk, Handle { id, key }));
-        }
-    }
-
-    fn raw_socket(&mut self, cpu: &mut Cpu, id: raw::Id) {
-        if let Some((program, key)) = raw::watch::look(cpu, id) {
-            self.call(cpu, program, |program, desk| program.messages(desk, Handle { id, key }));
-        }
+    fn socket(&mut self, cpu: &mut Cpu, id: dgram::Id) {
+        let Some((program, key)) = dgram::watch::look(cpu, id) else { return };
+        self.call(cpu, program, |program, desk| match id {
+            dgram::Id::Udp(id) => program.datagrams(desk, Handle { id, key }),
+            dgram::Id::Raw(id) => program.messages(desk, Handle { id, key }),
+        });
     }
 
     /// Tells programs that their times have come.
@@ -383,8 +373,7 @@ impl Programs {
         for slot in self.slots.iter_mut().filter(|slot| slot.own.asks) {
             slot.own.asks = false;
             slot.own.again.drain(..).for_each(|id| tcp::watch::look_again(cpu, id));
-            slot.own.again_at.drain(..).for_each(|id| udp::watch::look_again(cpu, id));
-            slot.own.again_raw.drain(..).for_each(|id| raw::watch::look_again(cpu, id));
+            slot.own.again_at.drain(..).for_each(|id| dgram::watch::look_again(cpu, id));
         }
     }
 
@@ -397,16 +386,16 @@ impl Programs {
         for slot in &mut self.slots {
             let (id, Stage::Leaves(from)) = (slot.own.id, &slot.stage) else { continue };
             let (conns, more) = tcp::watch::held_by(cpu, id, *from, LEFT_MAX);
-            let (sockets, more_sockets) = udp::watch::held_by(cpu, id, *from, LEFT_MAX);
+            let (sockets, more_sockets) = dgram::watch::held_by(cpu, id, *from, LEFT_MAX);
             // Each was found in this turn, so it is there.
             for conn in conns {
                 let _ = tcp::close(cpu, conn);
             }
             for socket in sockets {
-                let _ = udp::close(cpu, socket);
-            }
-            for socket in raw::watch::held_by(cpu, id) {
-                let _ = raw::close(cpu, socket);
+                let _ = match socket {
+                    dgram::Id::Udp(id) => udp::close(cpu, id),
+                    dgram::Id::Raw(id) => raw::close(cpu, id),
+                };
             }
             looked_at += 1;
             if more || more_sockets {

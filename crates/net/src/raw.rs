@@ -6,7 +6,8 @@
 //! groups on the CPU that speaks for the link.
 //!
 //! A socket is shown what is intact and for this host, before it is dealt with and whatever comes of that: echo requests too,
-//! which are answered all the same.
+//! which are answered all the same. What was sent to a group it is shown if the host itself is in that group, or if it has
+//! joined it and wants the sender; what is said of groups, whichever they are.
 //!
 //! # Spec
 //! RFC 3542 §3, and the same for IPv4 where BSD does not say otherwise: there a message's checksum is the program's.
@@ -16,9 +17,10 @@ mod filter;
 mod input;
 mod page;
 mod socket;
-pub(crate) mod watch;
 
-pub use self::calls::{Open, change, close, open, ready, recv, send, send_to, set_filter};
+pub use self::calls::{
+    Open, change, close, listen, memberships, open, ready, recv, send, send_to, set_filter,
+};
 pub use self::filter::Filter;
 pub(crate) use self::input::show;
 pub use self::page::Listed;

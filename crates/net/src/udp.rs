@@ -8,23 +8,23 @@ mod table;
 mod socket;
 mod batch;
 mod calls;
-mod listen;
 mod emit;
 mod error;
-pub(crate) mod watch;
 mod page;
 
 pub use self::batch::{Datagram, recv_batch, send_batch};
-pub use self::calls::{Bind, Connect, bind, change, close, connect, failure, local, ready, recv};
+pub use self::calls::{
+    Bind, Connect, bind, change, close, connect, failure, listen, local, memberships, ready, recv,
+};
 pub use self::emit::{send, send_to};
 pub(crate) use self::error::error;
 pub use self::input::input;
-pub use self::listen::{Listen, MEMBERSHIPS_MAX, listen, memberships};
-pub(crate) use self::listen::{filter, forget};
 pub use self::page::Listed;
 pub use self::socket::{FAILURES_MAX, Failure, Id, Ready};
 pub use self::table::{SOCKETS_MAX, Sockets};
-pub use crate::dgram::{DATAGRAMS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received, Settings, To};
+pub use crate::dgram::{
+    DATAGRAMS_MAX, Listen, MEMBERSHIPS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received, Settings, To,
+};
 
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,10 @@ use super::follows::is_reported;
 use super::{Key, Msg, wanted};
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::dgram;
 use crate::ip6::autoconf::owner;
 use crate::sock::Error;
 use crate::tables::IfIndex;
-use crate::udp;
 
 /// Groups on one link that the sockets of a CPU may listen to.
 pub const GROUPS_MAX: usize = 256;
@@ -18,7 +18,7 @@ pub const GROUPS_MAX: usize = 256;
 /// The groups that sockets of this CPU listen to, and which sockets.
 #[derive(Default)]
 pub(crate) struct Own {
-    listeners: HashMap<Key, Vec<udp::Id>>,
+    listeners: HashMap<Key, Vec<dgram::Id>>,
 }
 
 /// Works out what the sockets of this CPU want of a group, now that `id` wants something else, and tells the CPU that
@@ -27,13 +27,13 @@ pub(crate) struct Own {
 /// # Errors
 ///
 /// [`Error::TooMany`]; then nothing has changed.
-pub(crate) fn settle(cpu: &mut Cpu, id: udp::Id, key: Key) -> Result<(), Error> {
+pub(crate) fn settle(cpu: &mut Cpu, id: dgram::Id, key: Key) -> Result<(), Error> {
     let mut ids = cpu.groups.own.listeners.get(&key).cloned().unwrap_or_default();
     ids.retain(|of| *of != id);
-    if udp::filter(cpu, id, key).is_some() {
+    if dgram::filter(cpu, id, key).is_some() {
         ids.push(id);
     }
-    let filter = Filter::merge(ids.iter().filter_map(|id| udp::filter(cpu, *id, key)));
+    let filter = Filter::merge(ids.iter().filter_map(|id| dgram::filter(cpu, *id, key)));
     let is_new = !cpu.groups.own.listeners.contains_key(&key);
     let is_too_much = is_new && cpu.groups.own.on_link(key.ifindex) >= GROUPS_MAX;
     if !filter.is_none() && (is_too_much || filter.sources.len() > SOURCES_MAX) {
@@ -50,14 +50,11 @@ pub(crate) fn settle(cpu: &mut Cpu, id: udp::Id, key: Key) -> Result<(), Error> 
 
 /// Of interfaces that are gone nothing is wanted any more.
 pub(super) fn tables_changed(cpu: &mut Cpu) {
-    let Cpu { groups, tables, udp, .. } = cpu;
-    groups.own.listeners.retain(|key, ids| {
-        let is_there = tables.ifnet(key.ifindex).is_some();
-        if !is_there {
-            ids.iter().for_each(|id| udp::forget(udp.as_deref_mut(), *id, *key));
-        }
-        is_there
-    });
+    let Cpu { groups, tables, .. } = cpu;
+    let gone = groups.own.listeners.extract_if(|key, _| tables.ifnet(key.ifindex).is_none());
+    for (key, ids) in gone.collect::<Vec<_>>() {
+        ids.into_iter().for_each(|id| dgram::forget(cpu, id, key));
+    }
 }
 
 /// Nobody has to be told of what everybody is in.

@@ -5,7 +5,7 @@ use crate::cpu::Cpu;
 use crate::sock::Error;
 use crate::tcp::{self, ListenerId};
 use crate::time::Instant;
-use crate::{raw, udp};
+use crate::{dgram, raw, udp};
 
 /// A connection or a socket of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +33,11 @@ pub(super) struct Own {
     pub(super) leaves: bool,
     /// It wants to be called behind all that this turn tells.
     pub(super) rolls_up: bool,
-    /// Whether there is something in the next three.
+    /// Whether there is something in the next two.
     pub(super) asks: bool,
     /// Connections and sockets that it wants to look at again in the next turn.
     pub(super) again: Vec<tcp::Id>,
-    pub(super) again_at: Vec<udp::Id>,
-    pub(super) again_raw: Vec<raw::Id>,
+    pub(super) again_at: Vec<dgram::Id>,
 }
 
 impl Own {
@@ -51,7 +50,6 @@ impl Own {
             asks: false,
             again: Vec::new(),
             again_at: Vec::new(),
-            again_raw: Vec::new(),
         }
     }
 }
@@ -81,12 +79,12 @@ impl Desk<'_> {
 
     /// Holds a socket that the program has made on this CPU, and calls it `key`.
     pub fn hold(&mut self, socket: udp::Id, key: u32) {
-        udp::watch::hold(self.cpu, socket, Watch::new(self.own.id, key));
+        dgram::watch::hold(self.cpu, socket.into(), Watch::new(self.own.id, key));
     }
 
     /// Holds a raw socket that the program has opened on this CPU, and calls it `key`.
     pub fn hold_raw(&mut self, socket: raw::Id, key: u32) {
-        raw::watch::hold(self.cpu, socket, Watch::new(self.own.id, key));
+        dgram::watch::hold(self.cpu, socket.into(), Watch::new(self.own.id, key));
     }
 
     /// In the next turn the program wants to look at a connection again, whether something happens or not: it has left
@@ -98,7 +96,7 @@ impl Desk<'_> {
 
     /// The same, of a socket.
     pub fn again_at(&mut self, socket: udp::Id) {
-        self.own.again_at.push(socket);
+        self.own.again_at.push(socket.into());
         self.own.asks = true;
     }
 
@@ -110,7 +108,7 @@ impl Desk<'_> {
 
     /// The same, of a raw socket.
     pub fn again_raw(&mut self, socket: raw::Id) {
-        self.own.again_raw.push(socket);
+        self.own.again_at.push(socket.into());
         self.own.asks = true;
     }
 

@@ -8,8 +8,9 @@ use super::filter::Filter;
 use super::socket::{Id, Ready, Socket, Sockets};
 use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::dgram::{self, Aim, Received, Settings, To};
+use crate::dgram::{self, Aim, Listen, Received, Settings, To};
 use crate::emit;
+use crate::group::Membership;
 use crate::icmp::is_one_host;
 use crate::pcb::Bound;
 use crate::sock::Error;
@@ -85,7 +86,7 @@ pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, message: &[u8]) -> Resu
     let mut to = to.into();
     to.remote.set_port(0);
     let socket = socket(cpu, id)?;
-    let (bound, settings) = (socket.bound, socket.settings);
+    let (bound, settings) = (socket.bound, socket.base.settings);
     let aim = Aim::of(cpu, &bound, settings, None, Some(to))?;
     let (ends, dont_fragment) = (&aim.ends, settings.dont_fragment);
     aim.launch(cpu, message, 0, Count::IcmpRawOut, |pkt, look| match ends.remote {
@@ -103,7 +104,7 @@ pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, message: &[u8]) -> Resu
 ///
 /// [`Error::WouldBlock`] if there is none, [`Error::NotFound`].
 pub fn recv(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<Received, Error> {
-    socket(cpu, id)?.queue.pop(into).ok_or(Error::WouldBlock)
+    socket(cpu, id)?.base.queue.pop(into).ok_or(Error::WouldBlock)
 }
 
 /// What a program could do now.
@@ -128,16 +129,36 @@ pub fn set_filter(cpu: &mut Cpu, id: Id, filter: Filter) -> Result<(), Error> {
 ///
 /// [`Error::NotFound`].
 pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Settings) -> R) -> Result<R, Error> {
-    Ok(what(&mut socket(cpu, id)?.settings))
+    Ok(what(&mut socket(cpu, id)?.base.settings))
 }
 
-/// Ends a socket, with what was not read.
+/// Listens to a group from now on, or to other senders of it than before, or leaves it. A socket that is on each CPU has
+/// to be asked on each; each message to the group comes to one of them.
+///
+/// # Errors
+///
+/// [`Error::BadAddress`] for what is no group, needs senders that are named (RFC 4607), or names senders that cannot be;
+/// [`Error::AddrNotAvailable`] if there is no such interface, or the socket is not in a group that it leaves;
+/// [`Error::TooMany`], [`Error::NotFound`].
+pub fn listen(cpu: &mut Cpu, id: Id, wanted: &Listen) -> Result<(), Error> {
+    dgram::listen(cpu, id.into(), wanted)
+}
+
+/// The groups that a socket listens to.
+#[must_use]
+pub fn memberships(cpu: &Cpu, id: Id) -> &[Membership] {
+    dgram::memberships(cpu, id.into())
+}
+
+/// Ends a socket, with what was not read; groups that nobody else listens to are left.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`].
 pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
-    cpu.raw.as_mut().and_then(|sockets| sockets.remove(id)).map(|_| ()).ok_or(Error::NotFound)
+    let socket = cpu.raw.as_mut().and_then(|sockets| sockets.remove(id)).ok_or(Error::NotFound)?;
+    dgram::leave_all(cpu, id.into(), &socket.base);
+    Ok(())
 }
 
 fn socket(cpu: &mut Cpu, id: Id) -> Result<&mut Socket, Error> {

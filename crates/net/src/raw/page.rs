@@ -23,7 +23,7 @@ impl Sockets {
     /// first page begins at 0. One that stays is seen once, whatever comes and goes.
     #[must_use]
     pub fn page(&self, from: u32, limit: usize) -> (Vec<Listed>, Option<u32>) {
-        let places = from as usize..self.places_end();
+        let places = from..u32::try_from(self.places_end()).unwrap_or(u32::MAX);
         let found = places.filter_map(|at| self.at(at)).take(limit.max(1));
         let last = found.clone().last().map(|socket| socket.id.at + 1);
         let is_more = last.is_some_and(|next| (next as usize) < self.places_end());

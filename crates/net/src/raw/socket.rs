@@ -3,9 +3,10 @@
 use core::net::IpAddr;
 
 use super::filter::Filter;
-use crate::dgram::{Queue, Settings};
+use crate::dgram::{Base, Settings};
+use crate::group::Key;
 use crate::pcb::{Bound, Ends};
-use crate::program::{Noted, Watch};
+use crate::program::Noted;
 use crate::sock::Error;
 
 /// Raw sockets of one CPU at the most: each message is held to each of them.
@@ -28,23 +29,21 @@ pub struct Ready {
 }
 
 /// One socket.
-pub(super) struct Socket {
-    pub(super) id: Id,
+pub(crate) struct Socket {
+    pub(crate) id: Id,
     /// What it waits for; ports are 0.
     pub(super) bound: Bound,
     /// Whom it speaks with, if with one only.
     pub(super) remote: Option<IpAddr>,
     pub(super) filter: Filter,
-    pub(super) settings: Settings,
-    /// The program of this CPU that is told of it.
-    pub(super) watch: Option<Watch>,
-    pub(super) queue: Queue,
+    /// What it has of every socket.
+    pub(crate) base: Base,
 }
 
 impl Socket {
     pub(super) fn new(bound: Bound, remote: Option<IpAddr>, filter: Filter, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };
-        Self { id, bound, remote, filter, settings, watch: None, queue: Queue::default() }
+        Self { id, bound, remote, filter, base: Base::new(settings) }
     }
 
     /// Whether it is shown a message of type `kind` between `ends`.
@@ -56,8 +55,13 @@ impl Socket {
             && self.remote.is_none_or(|remote| remote == ends.remote)
     }
 
+    /// Whether it listens to what `sender` sends to a group, if it is one; `is_own` says whether the host is in it anyway.
+    pub(super) fn hears(&self, key: Key, sender: IpAddr, is_own: bool) -> bool {
+        self.base.filter(key).map_or(is_own, |filter| filter.admits(sender))
+    }
+
     pub(super) fn ready(&self) -> Ready {
-        Ready { messages: self.queue.len(), bytes: self.queue.bytes() }
+        Ready { messages: self.base.queue.len(), bytes: self.base.queue.bytes() }
     }
 }
 
@@ -67,7 +71,7 @@ pub struct Sockets {
     slots: Vec<Option<Box<Socket>>>,
     serial: u32,
     /// Those that programs are to look at, each once.
-    pub(super) noted: Noted<Id>,
+    pub(crate) noted: Noted<Id>,
 }
 
 impl Sockets {
@@ -98,20 +102,30 @@ impl Sockets {
     }
 
     pub(super) fn get(&self, id: Id) -> Option<&Socket> {
-        self.at(id.at as usize).filter(|socket| socket.id == id)
+        self.at(id.at).filter(|socket| socket.id == id)
     }
 
     pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Socket> {
         self.slots.get_mut(id.at as usize)?.as_deref_mut().filter(|socket| socket.id == id)
     }
 
+    /// What it has of every socket.
+    pub(crate) fn base(&self, id: Id) -> Option<&Base> {
+        self.get(id).map(|socket| &socket.base)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn base_mut(&mut self, id: Id) -> Option<&mut Base> {
+        self.get_mut(id).map(|socket| &mut socket.base)
+    }
+
     /// The socket in a place.
-    pub(super) fn at(&self, at: usize) -> Option<&Socket> {
-        self.slots.get(at)?.as_deref()
+    pub(crate) fn at(&self, at: u32) -> Option<&Socket> {
+        self.slots.get(at as usize)?.as_deref()
     }
 
     /// One beyond the last place.
-    pub(super) fn places_end(&self) -> usize {
+    pub(crate) fn places_end(&self) -> usize {
         self.slots.len()
     }
 
@@ -119,16 +133,16 @@ impl Sockets {
     pub(super) fn each(&mut self, mut each: impl FnMut(&mut Socket) -> bool) {
         for socket in self.slots.iter_mut().filter_map(Option::as_deref_mut) {
             if each(socket) {
-                self.noted.note(socket.id, &mut socket.watch);
+                self.noted.note(socket.id, &mut socket.base.watch);
             }
         }
     }
 
     /// A socket is to be looked at, if it has a program.
-    pub(super) fn note(&mut self, id: Id) {
+    pub(crate) fn note(&mut self, id: Id) {
         let socket = self.slots.get_mut(id.at as usize).and_then(Option::as_deref_mut);
         if let Some(socket) = socket.filter(|socket| socket.id == id) {
-            self.noted.note(id, &mut socket.watch);
+            self.noted.note(id, &mut socket.base.watch);
         }
     }
 }

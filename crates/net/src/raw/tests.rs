@@ -1,3 +1,5 @@
+mod groups;
+
 use core::net::IpAddr;
 use core::time::Duration;
 

@@ -95,8 +95,8 @@ pub fn recv_batch(
     socket.check()?;
     let mut count = 0;
     let mut room = into;
-    while socket.queue.next_len().is_some_and(|len| count == 0 || len <= room.len())
-        && let Some(received) = socket.queue.pop(room)
+    while socket.base.queue.next_len().is_some_and(|len| count == 0 || len <= room.len())
+        && let Some(received) = socket.base.queue.pop(room)
     {
         let (bytes, rest) = room.split_at_mut(received.len.min(room.len()));
         each(&received, bytes);

@@ -5,7 +5,8 @@ use core::net::{IpAddr, SocketAddr};
 use super::socket::{Failure, Id, Ready, Socket};
 use super::table::Sockets;
 use crate::cpu::Cpu;
-use crate::dgram::{self, Received, Settings};
+use crate::dgram::{self, Listen, Received, Settings};
+use crate::group::Membership;
 use crate::icmp::is_one_host;
 use crate::pcb::{self, Bound, Ends, Wanted};
 use crate::sock::Error;
@@ -98,7 +99,7 @@ pub fn local(cpu: &Cpu, id: Id) -> Option<SocketAddr> {
 pub fn recv(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<Received, Error> {
     let socket = socket(cpu, id)?;
     socket.check()?;
-    socket.queue.pop(into).ok_or(Error::WouldBlock)
+    socket.base.queue.pop(into).ok_or(Error::WouldBlock)
 }
 
 /// What became of a datagram that was sent, and that is not known yet: for sockets that send to many.
@@ -119,7 +120,25 @@ pub fn ready(cpu: &Cpu, id: Id) -> Ready {
 ///
 /// [`Error::NotFound`].
 pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Settings) -> R) -> Result<R, Error> {
-    Ok(what(&mut socket(cpu, id)?.settings))
+    Ok(what(&mut socket(cpu, id)?.base.settings))
+}
+
+/// Listens to a group from now on, or to other senders of it than before, or leaves it. A socket that is on each CPU has
+/// to be asked on each, as with [`bind`]; a datagram to the group comes to one of them.
+///
+/// # Errors
+///
+/// [`Error::BadAddress`] for what is no group, needs senders that are named (RFC 4607), or names senders that cannot be;
+/// [`Error::AddrNotAvailable`] if there is no such interface, or the socket is not in a group that it leaves;
+/// [`Error::TooMany`], [`Error::NotFound`].
+pub fn listen(cpu: &mut Cpu, id: Id, wanted: &Listen) -> Result<(), Error> {
+    dgram::listen(cpu, id.into(), wanted)
+}
+
+/// The groups that a socket listens to.
+#[must_use]
+pub fn memberships(cpu: &Cpu, id: Id) -> &[Membership] {
+    dgram::memberships(cpu, id.into())
 }
 
 /// Ends a socket, with what was not read; groups that nobody else listens to are left.
@@ -130,7 +149,7 @@ pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Settings) -> R) -
 pub fn close(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let sockets = cpu.udp.as_mut().ok_or(Error::NotFound)?;
     let socket = sockets.remove(id).ok_or(Error::NotFound)?;
-    super::listen::leave_all(cpu, &socket);
+    dgram::leave_all(cpu, id.into(), &socket.base);
     Ok(())
 }
 

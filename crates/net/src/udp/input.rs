@@ -157,7 +157,7 @@ impl Arrived<'_> {
     }
 
     fn put_segment(&mut self, socket: &mut Socket, range: core::ops::Range<usize>) {
-        if !socket.queue.has_room(range.len(), socket.settings.queue_bytes) {
+        if !socket.base.queue.has_room(range.len(), socket.base.settings.queue_bytes) {
             self.fate = self.fate.max(Fate::Full);
             return;
         }
@@ -168,7 +168,7 @@ impl Arrived<'_> {
             ifindex: self.pkt.rcvif,
             look: upper::look(self.pkt),
         };
-        socket.queue.push(received, upper::pieces(self.pkt, range));
+        socket.base.queue.push(received, upper::pieces(self.pkt, range));
         self.fate = Fate::Taken;
     }
 }

@@ -3,10 +3,9 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-use crate::dgram::{Queue, Settings};
-use crate::group::{Filter, Key, Membership, is_everybodys};
+use crate::dgram::{Base, Settings};
+use crate::group::{Key, is_everybodys};
 use crate::pcb::{Bound, Ends};
-use crate::program::Watch;
 use crate::sock::Error;
 
 /// Failures that wait to be asked for; the oldest give way.
@@ -42,37 +41,27 @@ pub struct Ready {
 }
 
 /// One socket.
-pub(super) struct Socket {
-    pub(super) id: Id,
+pub(crate) struct Socket {
+    pub(crate) id: Id,
     /// What it waits for.
     pub(super) bound: Bound,
     /// Whom it speaks with, if with one only.
     pub(super) ends: Option<Ends>,
-    pub(super) settings: Settings,
-    /// Groups that it listens to.
-    pub(super) memberships: Vec<Membership>,
-    /// The program of this CPU that is told of it.
-    pub(super) watch: Option<Watch>,
-    pub(super) queue: Queue,
+    /// What it has of every socket.
+    pub(crate) base: Base,
     failures: VecDeque<Failure>,
 }
 
 impl Socket {
     pub(super) fn new(bound: Bound, ends: Option<Ends>, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };
-        let (memberships, queue, failures) = (Vec::new(), Queue::default(), VecDeque::new());
-        Self { id, bound, ends, settings, watch: None, memberships, queue, failures }
-    }
-
-    /// Whom it listens to in a group; `None` if it is not in it.
-    pub(super) fn filter(&self, key: Key) -> Option<&Filter> {
-        self.memberships.iter().find(|membership| membership.key == key).map(|membership| &membership.filter)
+        Self { id, bound, ends, base: Base::new(settings), failures: VecDeque::new() }
     }
 
     /// Whether it listens to what `sender` sends to a group. It need not have joined what everybody is in; `None` if it
     /// is not in the group.
     pub(super) fn admits(&self, key: Key, sender: IpAddr) -> Option<bool> {
-        match self.filter(key) {
+        match self.base.filter(key) {
             Some(filter) => Some(filter.admits(sender)),
             None => is_everybodys(key.group).then_some(true),
         }
@@ -100,8 +89,8 @@ impl Socket {
     }
 
     pub(super) fn ready(&self) -> Ready {
-        let (datagrams, failures) = (self.queue.len(), self.failures.len());
+        let (datagrams, failures) = (self.base.queue.len(), self.failures.len());
         let readable = datagrams > 0 || failures > 0 && self.ends.is_some();
-        Ready { readable, datagrams, bytes: self.queue.bytes(), failures }
+        Ready { readable, datagrams, bytes: self.base.queue.bytes(), failures }
     }
 }

@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::socket::{Id, Socket};
+use crate::dgram::Base;
 use crate::grow::index::Index;
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
@@ -22,7 +23,7 @@ pub struct Sockets {
     ports: HashMap<u16, Vec<u32>, Secret>,
     serial: u32,
     /// Those that programs are to look at, each once.
-    pub(super) noted: Noted<Id>,
+    pub(crate) noted: Noted<Id>,
     /// Sockets at the most.
     pub(super) room: usize,
 }
@@ -104,13 +105,23 @@ impl Sockets {
         self.slab.get(id.at)?.as_deref().filter(|socket| socket.id == id)
     }
 
+    /// What it has of every socket.
+    pub(crate) fn base(&self, id: Id) -> Option<&Base> {
+        self.get(id).map(|socket| &socket.base)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn base_mut(&mut self, id: Id) -> Option<&mut Base> {
+        self.get_mut(id).map(|socket| &mut socket.base)
+    }
+
     /// The socket in a place.
-    pub(super) fn at(&self, at: u32) -> Option<&Socket> {
+    pub(crate) fn at(&self, at: u32) -> Option<&Socket> {
         self.slab.get(at)?.as_deref()
     }
 
     /// One beyond the last place, or more.
-    pub(super) const fn places_end(&self) -> usize {
+    pub(crate) const fn places_end(&self) -> usize {
         self.slab.end()
     }
 
@@ -119,10 +130,10 @@ impl Sockets {
     }
 
     /// A socket is to be looked at, if it has a program.
-    pub(super) fn note(&mut self, id: Id) {
+    pub(crate) fn note(&mut self, id: Id) {
         let socket = self.slab.get_mut(id.at).and_then(Option::as_deref_mut);
         if let Some(socket) = socket.filter(|socket| socket.id == id) {
-            self.noted.note(id, &mut socket.watch);
+            self.noted.note(id, &mut socket.base.watch);
         }
     }
 
@@ -130,7 +141,7 @@ impl Sockets {
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Socket> {
         let at = self.connected(ends).or_else(|| self.waiting(ends))?;
         let socket = self.slab.get_mut(at)?.as_deref_mut()?;
-        self.noted.note(socket.id, &mut socket.watch);
+        self.noted.note(socket.id, &mut socket.base.watch);
         Some(socket)
     }
 
@@ -140,7 +151,7 @@ impl Sockets {
         for at in ports.get(&ends.local_port).into_iter().flatten() {
             let socket = slab.get_mut(*at).and_then(|socket| socket.as_deref_mut());
             if let Some(socket) = socket.filter(|socket| socket.bound.rank(ends).is_some()) {
-                noted.note(socket.id, &mut socket.watch);
+                noted.note(socket.id, &mut socket.base.watch);
                 each(socket);
             }
         }
