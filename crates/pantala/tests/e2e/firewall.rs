@@ -10,7 +10,7 @@ use dev::netns::Netns;
 use rustix::io::Errno;
 
 use crate::lab::{Attach, Family, Lab, Link, at};
-use crate::socket::{ping, refusal, stream_arrives, udp};
+use crate::socket::{listen, ping, refusal, stream_arrives, udp};
 use crate::wait::{PATIENCE, until, until_right};
 
 /// Shorter than anybody tries again.
@@ -44,7 +44,7 @@ fn connect(
     port: u16,
     limit: Duration,
 ) -> Result<(TcpStream, TcpListener), ErrorKind> {
-    let listener = to.run(|| TcpListener::bind((Family::of(target).any(), port))).unwrap().unwrap();
+    let listener = listen(to, Family::of(target), port);
     let address = at(target, listener.local_addr().unwrap().port());
     let stream = from.run(|| TcpStream::connect_timeout(&address, limit)).unwrap();
     stream.map(|stream| (stream, listener)).map_err(|why| why.kind())
@@ -98,7 +98,7 @@ fn of_ten_allowed_connections_the_eleventh_is_refused() {
     };
     let (a, b) = lab.pair();
     lab.both(|family| {
-        let listener = b.netns.run(|| TcpListener::bind((family.any(), 7777))).unwrap().unwrap();
+        let listener = listen(&b.netns, family, 7777);
         let target = at(b.addr(family), 7777);
         let call = |limit| a.netns.run(|| TcpStream::connect_timeout(&target, limit)).unwrap();
         let open: Vec<TcpStream> = (0..10).map(|_| call(PATIENCE).unwrap()).collect();
@@ -238,7 +238,7 @@ fn a_thousand_connections_pass_one_after_another_and_leave_no_states_behind() {
     let Some(lab) = lab(name, "deny", rules) else { return };
     let (a, b) = lab.pair();
     lab.both(|family| {
-        let listener = b.netns.run(|| TcpListener::bind((family.any(), 0))).unwrap().unwrap();
+        let listener = listen(&b.netns, family, 0);
         let address = at(b.addr(family), listener.local_addr().unwrap().port());
         for n in 0..1000 {
             let mut stream = a.netns.run(|| TcpStream::connect(address)).unwrap().unwrap();

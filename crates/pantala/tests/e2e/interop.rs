@@ -23,6 +23,7 @@ use pantala::api::TcpConnection;
 use crate::firewall::section;
 use crate::lab::{Attach, Family, Host, Lab, Link, at};
 use crate::pantala::Pantala;
+use crate::socket;
 use crate::wait::{PATIENCE, until};
 
 /// Where hosts wait for what is relayed to them.
@@ -68,7 +69,7 @@ fn connect(from: &Host, family: Family, port: u16) -> TcpStream {
 }
 
 fn listen(host: &Host, family: Family) -> TcpListener {
-    let listener = host.netns.run(|| TcpListener::bind((family.any(), HERE))).unwrap().unwrap();
+    let listener = socket::listen(&host.netns, family, HERE);
     listener.set_nonblocking(true).unwrap();
     listener
 }

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sock
 use sha2::{Digest, Sha256};
 
 use crate::lab::{Family, at};
-use crate::wait::{PATIENCE, within};
+use crate::wait::{PATIENCE, until, within};
 
 // linux/in.h and linux/in6.h: level, IP_MTU_DISCOVER, IP_RECVERR; and IP_PMTUDISC_DO.
 const MTU_DISCOVER: [(i32, i32); 2] = [(0, 10), (41, 23)];
@@ -78,9 +78,19 @@ pub(crate) fn datagram_arrives(from: &Netns, to: &Netns, target: IpAddr, len: us
     receiver.recv(&mut buffer).is_ok_and(|got| buffer[..got] == sent)
 }
 
+/// A listener on every address of this family. It waits for its port: a program that another test started a moment
+/// ago has this process's listeners until it runs `exec`, those that were closed here since as well.
+pub(crate) fn listen(netns: &Netns, family: Family, port: u16) -> TcpListener {
+    let bind = || match netns.run(|| TcpListener::bind((family.any(), port))).unwrap() {
+        Err(why) if why.kind() == ErrorKind::AddrInUse => None,
+        listener => Some(listener.unwrap()),
+    };
+    until("the port is free", bind)
+}
+
 /// Sends `bytes` bytes by TCP; answers whether they arrive as they were.
 pub(crate) fn stream_arrives(from: &Netns, to: &Netns, target: IpAddr, bytes: u64) -> io::Result<bool> {
-    let listener = to.run(|| TcpListener::bind((Family::of(target).any(), 0)))??;
+    let listener = listen(to, Family::of(target), 0);
     let address = at(target, listener.local_addr()?.port());
     let sender = from.run(|| TcpStream::connect_timeout(&address, PATIENCE))??;
     let (receiver, _) = listener.accept()?;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::firewall::section;
 use crate::lab::{Attach, Family, Host, Lab, Link, at};
 use crate::need;
-use crate::socket::{Ping, path_mtu, refusal, stream_arrives, udp};
+use crate::socket::{Ping, listen, path_mtu, refusal, stream_arrives, udp};
 use crate::wait::PATIENCE;
 
 /// Connections at once.
@@ -58,7 +58,7 @@ fn a_thousand_connections_at_once_share_an_address_and_each_gets_its_own_answers
     let Some(lab) = lab(name, &two(), BOTH) else { return };
     let (a, b) = lab.pair();
     let target = b.addr(Family::V4);
-    let listener = b.netns.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap().unwrap();
+    let listener = listen(&b.netns, Family::V4, 0);
     let address = at(target, listener.local_addr().unwrap().port());
     let (mut here, there): (Vec<TcpStream>, Vec<TcpStream>) = thread::scope(|scope| {
         let accepted = scope.spawn(|| {
@@ -165,7 +165,7 @@ fn a_server_inside_is_reached_from_outside_and_by_its_outside_address_from_insid
     let links = [Link::new(Attach::Native), Link::new(Attach::Tap).rings(2), Link::new(Attach::Native)];
     let Some(lab) = lab(name, &links, rules) else { return };
     let (inside, outside, server) = (&lab.hosts[0], &lab.hosts[1], &lab.hosts[2]);
-    let listener = server.netns.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 7080))).unwrap().unwrap();
+    let listener = listen(&server.netns, Family::V4, 7080);
     let address = at(outside.router(Family::V4), 8080);
     for _ in 0..10 {
         let seen = talk(&outside.netns, address, &listener);
@@ -200,7 +200,7 @@ fn a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it(
     let (outside, server) = (&lab.hosts[1], &lab.hosts[2]);
     lab.both(|family| {
         let router = outside.router(family);
-        let listener = server.netns.run(|| TcpListener::bind((family.any(), 7080))).unwrap().unwrap();
+        let listener = listen(&server.netns, family, 7080);
         for _ in 0..10 {
             let seen = talk(&outside.netns, at(router, 8080), &listener);
             assert_eq!(seen, outside.addr(family), "the server sees who calls");

@@ -23,6 +23,7 @@ use super::{at, ends, theirs};
 use crate::firewall::section;
 use crate::lab::{Attach, Family, Host, Lab, Link};
 use crate::pantala::Pantala;
+use crate::socket;
 use crate::wait::{PATIENCE, until, until_right};
 
 /// Bit/s of the path, and bytes of the queue before it.
@@ -120,7 +121,7 @@ impl Scene {
 
     /// What comes from each sender in a span of time, Mbit/s.
     fn measure(&self, span: Duration, family: Family) -> [f64; 4] {
-        let listener = self.lab.hosts[0].netns.run(|| TcpListener::bind((family.any(), 0))).unwrap().unwrap();
+        let listener = socket::listen(&self.lab.hosts[0].netns, family, 0);
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let streams = SENDERS.map(|sender| {
