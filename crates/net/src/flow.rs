@@ -176,7 +176,8 @@ pub(crate) fn forward<F: Cached>(
     table.probe(&keys[..pkts.len()], generation, cpu.now, found);
     let (mut missed, mut hits) = (0, 0);
     for (at, (pkt, next)) in pkts.iter_mut().zip(next).enumerate() {
-        let way = found[at].and_then(|place| table.get(place, generation)).copied();
+        // Not copied: that is done field by field, and reading the copy waits for all of them.
+        let way = found[at].and_then(|place| table.get(place, generation));
         let way = way.filter(|way| pkt.len() <= way.mtu as usize && F::ttl(pkt) > 1);
         let Some(way) = way else {
             missed |= 1 << at;
