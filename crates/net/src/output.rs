@@ -12,7 +12,6 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::fib::{Metrics, To, flow_hash};
-use crate::firewall::Hooks;
 use crate::forward::{Family, fits};
 use crate::ip4::Ip4;
 use crate::ip6::Ip6;
@@ -65,24 +64,21 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.flags.set(Flags::LOCAL);
     cpu.count(F::SENT);
     F::finish(cpu, &mut pkt);
-    let Err(mut pkt) = straight::<F>(cpu, pkt) else { return };
-    if is_withheld(cpu, F::src(&pkt)) {
+    if is_withheld(cpu, || F::src(&pkt)) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
     if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::LocalOut) {
         return dispatch(cpu, pkt, next);
     }
-    leave::<F>(cpu, pkt);
+    if let Err(pkt) = straight::<F>(cpu, pkt) {
+        leave::<F>(cpu, pkt);
+    }
 }
 
-/// What has more to be asked about than where it goes.
-const SPECIAL: Flags = Flags::LOOP.with(Flags::GENERATED).with(Flags::ASKED);
-
-/// The usual case in one go: nobody has to be asked, and what the next hop amounts to is known. Else the packet is given back.
+/// The usual case in one go: what the next hop amounts to is known. Else the packet is given back.
 #[inline]
 fn straight<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
-    let is_usual = cpu.hooks == Hooks::default() && cpu.addrs.are_usable() && cpu.dests.is_empty();
-    if !is_usual || pkt.outif != 0 || pkt.flags.any(SPECIAL) {
+    if pkt.outif != 0 || pkt.flags.has(Flags::LOOP) || !cpu.dests.is_empty() {
         return Err(pkt);
     }
     let dst = F::dst(&pkt);
@@ -92,6 +88,10 @@ fn straight<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
         return Err(pkt);
     }
     pkt.outif = outif;
+    if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::Egress) {
+        dispatch(cpu, pkt, next);
+        return Ok(());
+    }
     let next = if is_gateway {
         ether::encapsulate(&mut pkt, &addrs, F::ETHERTYPE)
     } else {
@@ -140,9 +140,14 @@ fn to_listeners<F: Source>(cpu: &mut Cpu, pkt: &mut Pkt) -> bool {
 
 /// Whether `addr` is one of ours that nobody may use yet, or any more, because another host may have it.
 //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
-pub(crate) fn is_withheld(cpu: &Cpu, addr: IpAddr) -> bool {
+#[inline]
+pub(crate) fn is_withheld(cpu: &Cpu, addr: impl FnOnce() -> IpAddr) -> bool {
+    !cpu.addrs.are_usable() && is_withheld_now(cpu, addr())
+}
+
+fn is_withheld_now(cpu: &Cpu, addr: IpAddr) -> bool {
     let usable = |ifnet: &Ifnet| cpu.addrs.usable(ifnet.index, addr);
-    !cpu.addrs.are_usable() && cpu.tables.is_ours(addr) && !cpu.tables.ifnets().any(usable)
+    cpu.tables.is_ours(addr) && !cpu.tables.ifnets().any(usable)
 }
 
 /// The packet belongs to the CPU that its flow belongs to, like one from a wire.

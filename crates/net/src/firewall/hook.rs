@@ -67,8 +67,10 @@ pub(super) fn is_own(pkt: &Pkt, hook: Hook) -> bool {
     pkt.flags.any(own.with(Flags::ASKED))
 }
 
-#[cold]
 fn ask_rules(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+    if cpu.firewall.as_mut().is_some_and(|firewall| firewall.passes_alone(pkt, hook, cpu.now)) {
+        return None;
+    }
     with(cpu, |firewall, cpu| firewall.judge_alone(cpu, pkt, hook)).flatten()
 }
 

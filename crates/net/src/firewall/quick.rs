@@ -48,7 +48,7 @@ impl Chunk {
 impl Firewall {
     /// Another chunk, of so many packets, which have met nothing yet.
     pub(crate) fn begin(&mut self, packets: usize) {
-        self.chunk.traces.iter_mut().take(packets).for_each(|trace| *trace = Trace::default());
+        self.chunk.traces.iter_mut().take(packets).for_each(|trace| *trace = Trace::NOTHING);
     }
 
     /// What the packet at this position of the chunk has met.
@@ -205,16 +205,9 @@ impl Firewall {
         None
     }
 
-    /// Where a packet goes from a hook that is none of a chunk. `None`: it goes on.
-    pub(super) fn judge_alone(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
-        let next = if self.passes_alone(cpu, pkt, hook) { None } else { self.judge(cpu, pkt, hook) };
-        self.counters.settle();
-        next
-    }
-
     /// Whether a packet that is none of a chunk passes because of its state, and has been taken into account there: as in
     /// [`Self::by_states`].
-    fn passes_alone(&mut self, cpu: &Cpu, pkt: &Pkt, hook: Hook) -> bool {
+    pub(super) fn passes_alone(&mut self, pkt: &Pkt, hook: Hook, now: Instant) -> bool {
         if self.only_walks() || self.states.is_empty() {
             return false;
         }
@@ -224,8 +217,18 @@ impl Firewall {
         let mut hash = states.hash(&flow);
         states.fetch(&mut hash);
         let passes = |rule: RuleId| plain_of(rules, rule) == Some(Plain::Pass);
-        let hit = states.hit_usual(&flow, hash, name, pkt, cpu.now, passes);
-        hit.inspect(|hit| counters.count_later(hit.rule, hit.bytes.into(), cpu.now)).is_some()
+        let Some(hit) = states.hit_usual(&flow, hash, name, pkt, now, passes) else { return false };
+        counters.count(hit.rule, 1, hit.bytes.into(), now);
+        true
+    }
+
+    /// Where a packet goes from a hook that is none of a chunk, and does not [pass](Self::passes_alone) because of its
+    /// state. `None`: it goes on.
+    #[cold]
+    pub(super) fn judge_alone(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+        let next = self.judge(cpu, pkt, hook);
+        self.counters.settle();
+        next
     }
 
     /// Where the packet in hand goes from a hook. `None`: it goes on.

@@ -52,17 +52,21 @@ pub(super) enum Translation {
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { met: Met::default(), known: Known::default(), holds: true, is_inside: false }
+        Self::NOTHING
     }
 }
 
 impl Default for Known {
     fn default() -> Self {
-        Self { mark: Mark::default(), direction: Direction::Forward, times: 0, is_translated: false }
+        Self::NOTHING
     }
 }
 
 impl Trace {
+    /// It has met nothing yet.
+    pub(super) const NOTHING: Self =
+        Self { met: Met::NOTHING, known: Known::NOTHING, holds: true, is_inside: false };
+
     /// It has matched this rule, and was counted there.
     #[inline]
     pub(crate) fn meet(&mut self, rule: RuleId) {
@@ -104,6 +108,9 @@ impl Trace {
 }
 
 impl Known {
+    const NOTHING: Self =
+        Self { mark: Mark::NONE, direction: Direction::Forward, times: 0, is_translated: false };
+
     /// Whether nothing has to be found.
     #[inline]
     pub(crate) const fn is_nothing(&self) -> bool {
@@ -118,6 +125,8 @@ impl Known {
 }
 
 impl Met {
+    const NOTHING: Self = Self { rules: [RuleId { slot: 0, epoch: 0 }; MATCHES], len: 0, translation: None };
+
     /// What has translated it.
     #[inline]
     pub(super) const fn translation(&self) -> Option<Translation> {

@@ -34,7 +34,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT != 0;
     pkt.l4 = header_len;
     pkt.proto = protocol.0;
-    if is_withheld(cpu, dst(&pkt).into()) {
+    if is_withheld(cpu, || dst(&pkt).into()) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
     if is_fragment {

@@ -43,7 +43,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return cpu.bury(pkt, DropReason::NdFragmented);
     }
     //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
-    if !is_discovery && is_withheld(cpu, dst(&pkt).into()) {
+    if !is_discovery && is_withheld(cpu, || dst(&pkt).into()) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
     if let Some(fragment) = &chain.fragment

@@ -191,6 +191,21 @@ fn read(kind: u8, body: &[u8]) -> Option<Opt<'_>> {
     })
 }
 
+/// The window scale among a SYN's options, as it was sent, for who wants nothing else of them. `None` if the list ends or
+/// breaks off before one.
+#[must_use]
+pub fn window_scale(options: &[u8]) -> Option<u8> {
+    let mut rest = options;
+    loop {
+        rest = match rest {
+            [NOP, rest @ ..] => rest,
+            &[WINDOW_SCALE, 3, shift, ..] => return Some(shift),
+            [END | WINDOW_SCALE, ..] | [] | [_] | [_, 0 | 1, ..] => return None,
+            [_, len, ..] => rest.get(usize::from(*len)..)?,
+        };
+    }
+}
+
 /// The options a connection uses, as a value. Each is written at most once, in the order and with the padding of
 /// FreeBSD: 32-bit fields stand on 32-bit boundaries, and the end is padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

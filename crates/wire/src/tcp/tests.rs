@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::string::ToString as _;
+use std::vec;
 use std::vec::Vec;
 
 fn blocks(list: &[(u32, u32)]) -> SackBlocks {
@@ -47,6 +48,22 @@ prop_compose! {
 }
 
 proptest! {
+    #[test]
+    fn the_window_scale_alone_is_the_one_that_is_found_by_reading_all(
+        parts in proptest::collection::vec((0_u8..10, proptest::collection::vec(any::<u8>(), 0..6)), 0..6),
+    ) {
+        let option = |(kind, data): &(u8, Vec<u8>)| match kind {
+            0 | 1 => vec![*kind],
+            _ => [&[*kind, u8::try_from(data.len()).unwrap() + 2][..], data].concat(),
+        };
+        let bytes: Vec<u8> = parts.iter().flat_map(option).collect();
+        let all: Result<Vec<_>, _> = OptionIter::new(&bytes).collect();
+        if let Ok(all) = all {
+            let scale = |option: &Opt<'_>| if let Opt::WindowScale(scale) = option { Some(*scale) } else { None };
+            prop_assert_eq!(window_scale(&bytes), all.iter().find_map(scale));
+        }
+    }
+
     #[test]
     fn signatures_and_cookies_survive_the_wire(header in headers(), options in all_options()) {
         let header = Header { options, ..header };
@@ -183,6 +200,24 @@ fn unknown_options_are_skipped_and_nothing_is_read_behind_the_end() {
     assert_eq!(all, [Ok(Opt::Unknown { kind: 254, data: &[9, 9] }), Ok(Opt::Mss(1460))]);
     assert_eq!(Options::parse(&bytes), Ok(Options { mss: Some(1460), ..Options::NONE }));
     assert_eq!(Options::parse(&[1; 40]), Ok(Options::NONE));
+}
+
+#[test]
+fn the_window_scale_is_found_among_all_that_stands_in_lists_of_options() {
+    let cases: [(&[u8], Option<u8>); 9] = [
+        (&[2, 4, 5, 180, 1, 3, 3, 7, 4, 2], Some(7)),
+        (&[3, 3, 15], Some(15)),
+        (&[1, 1, 4, 2], None),
+        (&[0, 3, 3, 7], None),
+        (&[3, 2, 3, 3, 7], None),
+        (&[99, 0, 3, 3, 7], None),
+        (&[99, 1, 3, 3, 7], None),
+        (&[99, 9, 3, 3, 7], None),
+        (&[1, 1, 3], None),
+    ];
+    for (bytes, scale) in cases {
+        assert_eq!(window_scale(bytes), scale, "{bytes:?}");
+    }
 }
 
 /// As packets of FreeBSD look, which scripts that judge a stack compare byte by byte.

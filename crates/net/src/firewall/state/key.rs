@@ -58,7 +58,7 @@ impl Flow {
     }
 
     /// The same of IPv4.
-    #[inline]
+    #[inline(always)]
     fn new4(proto: u8, src: (u32, u16), dst: (u32, u16)) -> Self {
         let end = |(addr, port): (u32, u16)| u64::from(addr) << 16 | u64::from(port);
         let (src, dst) = (end(src), end(dst));
@@ -70,7 +70,7 @@ impl Flow {
 
     /// The flow of a packet of TCP or UDP that is whole, and has neither options nor extension headers: of nearly all,
     /// the same as [`Flow::of`]. `None` of all others.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub(in super::super) fn usual(pkt: &Pkt) -> Option<Self> {
         let ip = pkt.window(0);

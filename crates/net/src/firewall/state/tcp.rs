@@ -6,7 +6,7 @@
 //! they will not take it: it says nothing about the connection.
 
 use pkt::{Pkt, WINDOW};
-use wire::tcp::{Flags, HEADER_LEN, HEADER_MAX, Opt, OptionIter};
+use wire::tcp::{Flags, HEADER_LEN, HEADER_MAX, window_scale};
 use wire::{Protocol, ip4, ip6};
 
 use crate::firewall::subject::{Part, Subject};
@@ -155,17 +155,13 @@ impl Segment {
 }
 
 /// The window scale among a SYN's options.
-#[cold]
 fn scale(header: &[u8; WINDOW], header_len: usize) -> Option<u8> {
-    let options = OptionIter::new(header.get(HEADER_LEN..header_len.min(HEADER_MAX))?);
-    options.map_while(Result::ok).find_map(|option| match option {
-        //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
-        //# If a Window Scale option is received with a shift.cnt value
-        //# larger than 14, the TCP SHOULD log the error but MUST use 14
-        //# instead of the specified value.
-        Opt::WindowScale(scale) => Some(scale.min(SCALE_MAX)),
-        _ => None,
-    })
+    let options = header.get(HEADER_LEN..header_len.min(HEADER_MAX))?;
+    //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
+    //# If a Window Scale option is received with a shift.cnt value
+    //# larger than 14, the TCP SHOULD log the error but MUST use 14
+    //# instead of the specified value.
+    window_scale(options).map(|scale| scale.min(SCALE_MAX))
 }
 
 impl Track {

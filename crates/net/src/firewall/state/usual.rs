@@ -16,6 +16,11 @@ pub(crate) struct Mark {
     pub(in super::super) serial: u32,
 }
 
+impl Mark {
+    /// None's.
+    pub(in super::super) const NONE: Self = Self { at: 0, serial: 0 };
+}
+
 /// The state of a packet that is as nearly all are.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct UsualHit {
@@ -149,7 +154,7 @@ impl States {
 impl State {
     /// Takes a packet into account, so many times. `None`, and nothing has changed, if it is a segment outside of the
     /// connection's windows, or opens another one where this is closed.
-    #[inline]
+    #[inline(always)]
     fn take_inside(
         &mut self,
         direction: Direction,
