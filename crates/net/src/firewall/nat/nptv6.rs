@@ -6,6 +6,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use ipfw::command::Nptv6Config;
 use pkt::{Flags, Pkt};
+use wire::Protocol;
 use wire::checksum::Sum;
 
 use super::instance::Verdict;
@@ -26,6 +27,8 @@ pub struct Nptv6 {
     outside: u128,
     /// The bits of both.
     mask: u128,
+    /// What the word that makes up for the other prefix has to grow by, outward and inward.
+    growth: [u16; 2],
 }
 
 /// Why there is no such instance.
@@ -56,7 +59,9 @@ impl Nptv6 {
             (None, Some(name)) => of_interface(name, tables)?,
             (None, None) => return Err(Error::NoPrefix),
         };
-        Ok(Self { inside: config.internal.to_bits() & mask, outside: outside.to_bits() & mask, mask })
+        let (inside, outside) = (config.internal.to_bits() & mask, outside.to_bits() & mask);
+        let growth = [growth(inside, outside), growth(outside, inside)];
+        Ok(Self { inside, outside, mask, growth })
     }
 
     /// Exchanges the prefix of a packet from inside, or to the outside prefix, and of what it quotes. A packet from
@@ -77,13 +82,17 @@ impl Nptv6 {
         if self.is(dst, self.inside) || !(is_from_inside || is_to_outside) {
             return Verdict::Untouched;
         }
-        let quote = Shape::read(pkt.head()).filter(|shape| shape.kind == Kind::Error);
-        let quote = quote.and_then(|shape| shape.quote(pkt.head()));
+        let quotes_nothing = matches!(Protocol(header[6]), Protocol::TCP | Protocol::UDP);
+        let quote = if quotes_nothing { None } else { quote(pkt) };
         let src = if is_from_inside { self.outward(src) } else { Some(src) };
         let dst = if is_to_outside { self.inward(dst) } else { Some(dst) };
         let (Some(src), Some(dst)) = (src, dst) else { return Verdict::Refuse(DropReason::Nptv6Unmappable) };
-        put(pkt, SRC, src);
-        put(pkt, DST, dst);
+        if is_from_inside {
+            put(pkt, SRC, src);
+        }
+        if is_to_outside {
+            put(pkt, DST, dst);
+        }
         if let Some(quote) = quote {
             self.translate_quoted(pkt, &quote, is_from_inside, is_to_outside);
         }
@@ -106,28 +115,27 @@ impl Nptv6 {
     /// An address inside as others see it; `None` if it cannot be.
     #[must_use]
     pub fn outward(&self, addr: u128) -> Option<u128> {
-        self.exchange(addr, self.outside)
+        self.exchange(addr, self.outside, self.growth[0])
     }
 
     /// The address inside that others see as `addr`.
     #[must_use]
     pub fn inward(&self, addr: u128) -> Option<u128> {
-        self.exchange(addr, self.inside)
+        self.exchange(addr, self.inside, self.growth[1])
     }
 
     const fn is(&self, addr: u128, prefix: u128) -> bool {
         addr & self.mask == prefix
     }
 
-    fn exchange(&self, addr: u128, prefix: u128) -> Option<u128> {
-        let word = self.word(addr)?;
-        let shift = (7 - word) * 16;
+    //= https://www.rfc-editor.org/rfc/rfc6296#section-3.4
+    // Of the two zeros, the one that all bits of are ones is not used: so the way back is one.
+    fn exchange(&self, addr: u128, prefix: u128, growth: u16) -> Option<u128> {
+        let shift = (7 - self.word(addr)?) * 16;
         let new = addr & !self.mask | prefix;
-        let difference = Sum::new().bytes(&addr.to_be_bytes()).bytes(&(!new).to_be_bytes());
         let old = u16::try_from(new >> shift & 0xffff).unwrap_or(0);
-        //= https://www.rfc-editor.org/rfc/rfc6296#section-3.4
-        // Of the two zeros, the one that all bits of are ones is not used: so the way back is one.
-        let adjusted = Some(difference.u16(old).folded()).filter(|sum| *sum != 0xffff).unwrap_or(0);
+        let adjusted =
+            Some(Sum::new().u16(growth).u16(old).folded()).filter(|sum| *sum != 0xffff).unwrap_or(0);
         Some(new & !(0xffff << shift) | u128::from(adjusted) << shift)
     }
 
@@ -141,6 +149,18 @@ impl Nptv6 {
         // An identifier of zeros is the anycast address of routers.
         (4..8).find(is_free).filter(|_| addr & u128::from(u64::MAX) != 0)
     }
+}
+
+/// By how much the sum of an address becomes smaller when one prefix takes the place of another.
+//= https://www.rfc-editor.org/rfc/rfc6296#section-3.1
+fn growth(from: u128, to: u128) -> u16 {
+    Sum::new().bytes(&from.to_be_bytes()).bytes(&(!to).to_be_bytes()).folded()
+}
+
+/// What an error of ICMP quotes.
+fn quote(pkt: &Pkt) -> Option<Shape> {
+    let shape = Shape::read(pkt.head()).filter(|shape| shape.kind == Kind::Error)?;
+    shape.quote(pkt.head())
 }
 
 /// Where addresses stand in the header.
