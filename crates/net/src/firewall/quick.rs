@@ -6,8 +6,9 @@ use pkt::Pkt;
 
 use super::Firewall;
 use super::hook::is_own;
+use super::party;
 use super::ruleset::{FlowId, Plain, RuleId, Ruleset, Seen as Asked};
-use super::state::{Flow, Hash};
+use super::state::{Flow, Hash, New, Seen};
 use super::subject::Subject;
 use super::trace::Trace;
 use super::walk::Walk;
@@ -24,6 +25,8 @@ pub(super) struct Chunk {
     traces: [Trace; CHUNK + 1],
     flows: [Flow; CHUNK],
     hashes: [Hash; CHUNK],
+    /// Those of which flow and hash are known.
+    usual: u64,
     /// The packet in hand.
     at: usize,
 }
@@ -34,6 +37,7 @@ impl Chunk {
             traces: [Trace::default(); CHUNK + 1],
             flows: [Flow::default(); CHUNK],
             hashes: [Hash::default(); CHUNK],
+            usual: 0,
             at: CHUNK,
         }
     }
@@ -42,6 +46,12 @@ impl Chunk {
     #[inline]
     pub(super) fn trace(&mut self) -> &mut Trace {
         &mut self.traces[self.at.min(CHUNK)]
+    }
+
+    /// The flow of the packet in hand, if it is known.
+    fn flow(&self) -> Option<(Flow, Hash)> {
+        let is_known = self.at < CHUNK && self.usual >> self.at & 1 != 0;
+        is_known.then(|| (self.flows[self.at % CHUNK], self.hashes[self.at % CHUNK]))
     }
 }
 
@@ -79,6 +89,7 @@ impl Firewall {
     ) -> u64 {
         let Some(is_ip4) = pkts.first().map(upper::is_ip4) else { return 0 };
         let mut passing = which;
+        self.chunk.usual = 0;
         let may_look = !self.only_walks() && !self.states.is_empty();
         match self.rules.looks_first(hook, is_ip4).filter(|_| may_look) {
             Some(name) => self.judge_flows(cpu, hook, pkts, next, &mut passing, name),
@@ -108,8 +119,8 @@ impl Firewall {
         if left == 0 {
             return;
         }
-        let usual = self.look_ahead(pkts, left, hook);
-        while let Some(at) = self.by_states(cpu, pkts, left, usual, name) {
+        self.look_ahead(pkts, left, hook);
+        while let Some(at) = self.by_states(cpu, pkts, left, name) {
             self.judge_at(cpu, hook, at, pkts, next, passing);
             left &= u64::MAX << at << 1;
         }
@@ -153,10 +164,9 @@ impl Firewall {
         known
     }
 
-    /// Fetches the states of packets, as far as these are usual. Answers which are.
-    fn look_ahead(&mut self, pkts: &[Pkt], which: u64, hook: Hook) -> u64 {
-        let Chunk { flows, hashes, .. } = &mut *self.chunk;
-        let mut usual = 0;
+    /// Fetches the states of packets, as far as these are usual.
+    fn look_ahead(&mut self, pkts: &[Pkt], which: u64, hook: Hook) {
+        let Chunk { flows, hashes, usual, .. } = &mut *self.chunk;
         for (((at, pkt), flow), hash) in pkts.iter().enumerate().zip(&mut *flows).zip(&mut *hashes) {
             if which >> at & 1 == 0 || is_own(pkt, hook) {
                 continue;
@@ -164,23 +174,22 @@ impl Firewall {
             if let Some(read) = Flow::usual(pkt) {
                 *hash = self.states.hash_ahead(&read);
                 *flow = read;
-                usual |= 1 << at;
+                *usual |= 1 << at;
             }
         }
         for (at, hash) in hashes.iter_mut().enumerate().take(pkts.len()) {
-            if usual >> at & 1 != 0 {
+            if *usual >> at & 1 != 0 {
                 self.states.fetch(hash);
             }
         }
-        usual
     }
 
-    /// Lets those of the packets that are `left` pass that are `usual`, and whose states have been made by a rule that does
+    /// Lets those of the packets that are `left` pass that are usual, and whose states have been made by a rule that does
     /// no more. Answers the first of which that cannot be said, and to which nothing has happened: what it does to its state
     /// comes before what those behind it do.
-    fn by_states(&mut self, cpu: &Cpu, pkts: &[Pkt], left: u64, usual: u64, name: FlowId) -> Option<usize> {
+    fn by_states(&mut self, cpu: &Cpu, pkts: &[Pkt], left: u64, name: FlowId) -> Option<usize> {
         let Self { chunk, states, counters, rules, .. } = self;
-        let Chunk { traces, flows, hashes, .. } = &mut **chunk;
+        let Chunk { traces, flows, hashes, usual, .. } = &mut **chunk;
         let mut last = None;
         let mut passes = |rule: RuleId| {
             if last != Some(rule) && plain_of(rules, rule) == Some(Plain::Pass) {
@@ -190,7 +199,7 @@ impl Firewall {
         };
         for at in bits(left) {
             let (pkt, trace) = (pkts.get(at)?, &mut traces[at % CHUNK]);
-            if usual >> at & 1 == 0 {
+            if *usual >> at & 1 == 0 {
                 return Some(at);
             }
             let (flow, hash) = (&flows[at % CHUNK], hashes[at % CHUNK]);
@@ -248,6 +257,9 @@ impl Firewall {
         if self.must_be_whole(&subject) {
             return Some(Next::Reassemble);
         }
+        if let Some(begun) = self.begin_flow(cpu, pkt, &subject) {
+            return begun.err().map(Next::Drop);
+        }
         let probe = self.rules.probe_from(0);
         if probe == Some(0) || self.only_walks() {
             return self.walk_all(cpu, pkt, &subject, None);
@@ -267,6 +279,31 @@ impl Firewall {
             Plain::Pass => None,
             Plain::Die => Some(Next::Drop(DropReason::FirewallDeny)),
         }
+    }
+
+    /// Makes the state of a usual packet in hand whose flow has none, if the rule that it matches does that and no more, and
+    /// only `check-state` is asked before. `None`, and nothing has changed, if it is otherwise.
+    fn begin_flow(&mut self, cpu: &mut Cpu, pkt: &Pkt, subject: &Subject) -> Option<Result<(), DropReason>> {
+        let Self { rules, states, chunk, counters, .. } = self;
+        let (flow, hash) = chunk.flow()?;
+        let probe = rules.probe_from(0)?;
+        let looks = rules.only_looks(probe, subject);
+        let from = probe + usize::from(looks);
+        let mut asked = Asked::default();
+        let at = rules.first(subject, pkt, &cpu.tables, from, &mut asked)?;
+        let rule = rules.rule(at).filter(|rule| rule.only_keeps && !states.knows(&flow, hash))?;
+        let seen = Seen::of_usual(pkt);
+        let new = New { rule: rule.id, flow: rule.flow, ..New::default() };
+        if let Err(refused) = states.install_new(&flow, hash, new, &seen, cpu.now, &mut cpu.counters) {
+            return Some(Err(party::reason(cpu, refused)));
+        }
+        let looking = rules.rule(probe).filter(|_| looks);
+        for rule in looking.into_iter().chain([rule]) {
+            counters.count_later(rule.id, seen.bytes.into(), cpu.now);
+            chunk.trace().meet(rule.id);
+        }
+        chunk.trace().holds = false;
+        Some(Ok(()))
     }
 
     /// The same by walking the rules; perhaps it is known already which matches first.

@@ -108,6 +108,8 @@ pub struct Compiled {
     pub plain: Option<Plain>,
     /// The same, if it happens to all packets that match, and nothing is remembered of them.
     pub certainly: Option<Plain>,
+    /// Whether it lets all packets that match pass, makes their state, and does no more.
+    pub only_keeps: bool,
     /// Hooks and families at which it can match.
     scope: Scope,
     /// Whether it asks nothing else.

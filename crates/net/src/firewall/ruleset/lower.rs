@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use ipfw::rule::{Action, Addr, Arg, Frag, Hook, If, Key, Match, Rule, TableRef, frag, tcp_option};
+use ipfw::rule::{Action, Addr, Arg, Frag, Hook, If, KeepKind, Key, Match, Rule, TableRef, frag, tcp_option};
 use ipfw::rule::{Bits, Clause, MacMask, Net as Cidr, Term};
 use wire::tcp::Flags;
 
@@ -109,6 +109,7 @@ impl Lowering<'_> {
             flow: entry.flow,
             plain: plain(rule),
             certainly: plain(rule).filter(|_| rule.prob.is_none() && rule.keep.is_none()),
+            only_keeps: plain(rule) == Some(Plain::Pass) && rule.prob.is_none() && is_plain_keep(rule),
             scope,
             asks_nothing: self.at() == start,
         }
@@ -344,6 +345,10 @@ const fn plain(rule: &Rule) -> Option<Plain> {
         Action::Deny if rule.log.is_none() && rule.tag.is_none() => Some(Plain::Die),
         _ => None,
     }
+}
+
+fn is_plain_keep(rule: &Rule) -> bool {
+    rule.keep.as_ref().is_some_and(|keep| keep.kind == KeepKind::State && !keep.defer)
 }
 
 /// Fewer than 2³² of anything: there are 65,535 rules, each of which fits a line.

@@ -1,0 +1,136 @@
+//! How a state is made.
+
+use super::entry::bits;
+use super::tcp::Track;
+use super::track::{Group, Outside};
+use super::{
+    Flow, Hash, Kind, Limit, New, Refused, RuleId, SERIAL, Seen, State, StateId, States, TRACK_LOOKS,
+};
+use super::{end, hash_of, ms, wheel};
+use crate::count::{Count, Counters};
+use crate::firewall::ruleset::FlowId;
+use crate::time::Instant;
+
+impl States {
+    /// Makes a state of a packet's flow, with the packet as its first. If there is a live one of this name, the packet is
+    /// one more of that; a dead one is gone.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Refused`].
+    pub fn install(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        new: New,
+        seen: &Seen,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<StateId, Refused> {
+        if let Some(old) = self.lookup(flow, hash, new.flow) {
+            if let Some(hit) = self.hit(flow, hash.likely(StateId(old)), new.flow, seen, now, counters) {
+                return Ok(hit.id);
+            }
+            self.remove(StateId(old), now);
+        }
+        self.install_new(flow, hash, new, seen, now, counters)
+    }
+
+    /// [`States::install`], of a flow that has no state of this name.
+    pub(in super::super) fn install_new(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        new: New,
+        seen: &Seen,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<StateId, Refused> {
+        self.make_room(now, counters)?;
+        let link = match new.limit {
+            Some(limit) => self.join(flow, new.rule, limit, now, counters)?,
+            None => wheel::NIL,
+        };
+        let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
+        let is_behind = self.has_pairs() && self.lookup(flow, hash, FlowId::REDIRECT).is_some();
+        let behind = if is_behind { bits::REDIRECTED } else { 0 };
+        self.serial += 1 + u64::from(self.serial & SERIAL == SERIAL);
+        let mut state = State {
+            key: flow.key,
+            rule: new.rule,
+            flow: new.flow,
+            kind: if new.limit.is_some() { Kind::Limit } else { new.kind },
+            link,
+            bits: behind | if flow.is_downward { bits::DOWNWARD } else { 0 },
+            packets: 1,
+            bytes: seen.bytes.into(),
+            tcp,
+            serial: (self.serial & SERIAL) as u32,
+            ..State::default()
+        };
+        state.set_stage(tcp.phase());
+        let life = match state.phase() {
+            Some(phase) => self.settings.life_of(phase),
+            None => self.settings.life(flow.key.proto()),
+        } + state.kind.grace();
+        state.expires = end(ms(now), life);
+        let due_ms = ms(now) + (u64::from(life) * 1000).saturating_sub(self.kept_ms(&state));
+        let Some(at) = self.slab.insert(state) else {
+            self.tracks.leave(link, ms(now));
+            return Err(Refused::NoMemory);
+        };
+        self.tracks.name(link, at);
+        self.share.add(self.settings.state_max);
+        counters.add(Count::StateInstalled, 1);
+        let Self { slab, index, secret, .. } = self;
+        index.insert(hash.hash, at, |at| hash_of(slab, secret, at));
+        self.wheel.link(&mut self.slab, at, due_ms);
+        if let Some(pair) = new.pair
+            && !self.tie(StateId(at), pair)
+        {
+            self.remove(StateId(at), now);
+            return Err(Refused::NoMemory);
+        }
+        Ok(StateId(at))
+    }
+
+    /// A membership in the group that a state to be belongs to, if its limit has not been reached. If it has, states of
+    /// the group that are over make room.
+    fn join(
+        &mut self,
+        flow: &Flow,
+        rule: RuleId,
+        limit: Limit,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<u32, Refused> {
+        let group = Group::of(rule, flow, limit.mask);
+        let tracks_max = self.settings.track_max;
+        let mut joined = self.tracks.join(&group, limit.max, tracks_max);
+        if joined == Err(Outside::Limit) && self.end_spent(&group, now) > 0 {
+            joined = self.tracks.join(&group, limit.max, tracks_max);
+        }
+        joined.map_err(|outside| match outside {
+            Outside::Limit => {
+                counters.add(Count::TrackLimit, 1);
+                Refused::Limit
+            }
+            Outside::Full => {
+                counters.add(Count::TrackOverflow, 1);
+                Refused::Tracks
+            }
+        })
+    }
+
+    /// Ends states of a group that are over, as far as they are this CPU's. Answers how many.
+    #[cold]
+    fn end_spent(&mut self, group: &Group, now: Instant) -> usize {
+        let mut found = core::mem::take(&mut self.found);
+        let is_spent = |at: &u32| self.slab.get(*at).is_some_and(|state| state.is_spent(ms(now)));
+        found.extend(self.tracks.states(group).take(TRACK_LOOKS).filter(is_spent));
+        let ended = found.len();
+        found.drain(..).for_each(|at| self.remove(StateId(at), now));
+        self.found = found;
+        ended
+    }
+}
