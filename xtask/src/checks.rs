@@ -19,17 +19,18 @@ type Check = (&'static str, fn() -> Result<Vec<Row>>);
 const CHECKS: &[Check] = &[
     ("fmt", run_fmt),
     ("clippy", run_clippy),
+    ("docs", run_docs),
     ("tests", run_tests),
     ("miri", run_miri),
     ("icount", icount::check),
-    ("docs", run_docs),
     ("worlds", || run_worlds(WORLDS_IN_TEST, 1)),
     ("tahi", tahi::check),
     ("loom", run_loom),
 ];
 
-/// These keep one processor busy for minutes, and build apart from everybody: those after them do not wait for them.
-const BESIDE: [&str; 2] = ["miri", "icount"];
+/// Those of a lane come one after the other, and build apart from everybody: checks after them do not wait for them. The
+/// first fills the time in which the compiler of the tests has work for one processor alone.
+const LANES: [&[&str]; 2] = [&["clippy", "docs"], &["miri", "icount"]];
 
 /// Worlds that seeds think up, in `cargo xtask test`.
 const WORLDS_IN_TEST: u64 = 300;
@@ -114,28 +115,28 @@ pub fn one(name: &'static str, check: impl Fn() -> Result<Vec<Row>>) -> Result<b
     Ok(report.total().failed == 0)
 }
 
-/// Runs checks one after the other, whatever becomes of each; those that are [`BESIDE`] have a thread of their own, which
-/// begins when the first of them is met. Prints the table.
+/// Runs checks one after the other, whatever becomes of each; a [lane](LANES) has a thread of its own, which begins when
+/// the first of its checks is met. Prints the table.
 fn table<'a>(checks: impl Iterator<Item = &'a Check>) -> Result<bool> {
     let checks: Vec<Check> = checks.copied().collect();
-    let is_beside = |(name, _): &&Check| BESIDE.contains(name);
-    let mut beside: Vec<Check> = checks.iter().filter(is_beside).copied().collect();
     let mut report = Report::default();
-    let mut others = None;
-    for (name, check) in checks {
-        if !BESIDE.contains(&name) {
+    let mut begun: Vec<(&[&str], thread::JoinHandle<Vec<Row>>)> = Vec::new();
+    for (name, check) in &checks {
+        let Some(lane) = LANES.into_iter().find(|lane| lane.contains(name)) else {
             println!("\n{name}");
-            rows_of(name, check).into_iter().for_each(|row| report.add(row));
-        } else if !beside.is_empty() {
-            let beside = core::mem::take(&mut beside);
-            let names: Vec<_> = beside.iter().map(|(name, _)| *name).collect();
+            rows_of(name, *check).into_iter().for_each(|row| report.add(row));
+            continue;
+        };
+        if begun.iter().all(|(other, _)| *other != lane) {
+            let own: Vec<Check> = checks.iter().filter(|(name, _)| lane.contains(name)).copied().collect();
+            let names: Vec<_> = own.iter().map(|(name, _)| *name).collect();
             println!("\n{}: beside those that follow", names.join(", "));
-            let all = move || beside.into_iter().flat_map(|(name, check)| rows_of(name, check)).collect();
-            others = Some(thread::spawn::<_, Vec<Row>>(all));
+            let all = move || own.into_iter().flat_map(|(name, check)| rows_of(name, check)).collect();
+            begun.push((lane, thread::spawn(all)));
         }
     }
-    if let Some(others) = others {
-        let rows = others.join().unwrap_or_else(|_| vec![failed("beside", "it panicked")]);
+    for (_, lane) in begun {
+        let rows = lane.join().unwrap_or_else(|_| vec![failed("beside", "it panicked")]);
         rows.into_iter().for_each(|row| report.add(row));
     }
     report.print();
@@ -151,7 +152,8 @@ fn run_fmt() -> Result<Vec<Row>> {
 }
 
 fn run_clippy() -> Result<Vec<Row>> {
-    let command = cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    let mut command = cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
     yes_or_no("clippy", command, 10 * MINUTE)
 }
 
@@ -180,6 +182,7 @@ fn run_tests() -> Result<Vec<Row>> {
 fn run_docs() -> Result<Vec<Row>> {
     let mut command = cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
     // For people who work here: modules point at their private halves.
+    command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
     command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
     yes_or_no("docs", command, 5 * MINUTE)
 }
