@@ -6,12 +6,13 @@ use net::time::Duration;
 
 use super::{Broken, CableId, Check, HostId, StationId, World};
 use crate::cable;
-use crate::host::{Port, Spec};
+use crate::host::{Host, Port, Spec};
 use crate::mem::Rss;
 use crate::mutate::Mutator;
 use crate::plan::{self, Family};
 use crate::random::Random;
-use crate::station::{Flow, Station};
+use crate::station::{Flow, FlowId, Station};
+use crate::wall::Wall;
 
 /// Time for the detection of duplicate addresses to end, and for neighbours to be found again after trouble.
 const BOOT: Duration = Duration::from_secs(12);
@@ -21,12 +22,18 @@ const ATTEMPTS: u16 = 5;
 /// What identifies those attempts.
 const LAST_WORDS: u16 = 0x7777;
 
+/// The port of a walled router's first address that leads to another port of the first station on its other network.
+const FRONT: u16 = 9001;
+const SERVICE: u16 = 9;
+
 /// A world and what there is in it.
 struct Tale {
     world: World,
     random: Random,
     cables: Vec<CableId>,
     routers: Vec<HostId>,
+    /// Which of them have a firewall that keeps states and redirects.
+    walled: Vec<usize>,
     /// Two on each network.
     stations: Vec<[StationId; 2]>,
     specs: Vec<cable::Spec>,
@@ -55,7 +62,7 @@ impl Tale {
         let cables: Vec<_> = specs.iter().map(|spec| world.cable(*spec)).collect();
         let routers =
             (0..count).map(|at| router(&mut random, at, count, &cables, &specs)).collect::<Vec<_>>();
-        let routers = routers.into_iter().map(|spec| world.host(spec)).collect();
+        let routers: Vec<_> = routers.into_iter().map(|spec| world.host(spec)).collect();
         let stations = (0..=count)
             .map(|at| {
                 [2, 3].map(|host| {
@@ -74,7 +81,11 @@ impl Tale {
             })
             .collect();
         world.run_for(BOOT);
-        Self { world, random, cables, routers, stations, specs }
+        let walled: Vec<usize> = (0..count).filter(|_| random.chance(400_000)).collect();
+        for at in &walled {
+            wall(world.of(routers[*at]), *at);
+        }
+        Self { world, random, cables, routers, walled, stations, specs }
     }
 
     /// Lets up to `ns` nanoseconds pass.
@@ -97,10 +108,11 @@ impl Tale {
                 continue;
             }
             let dst = family.addr(net, host);
-            match self.random.below(8) {
+            match self.random.below(10) {
                 0 => self.odd_datagrams(from, dst),
                 1 => self.world.at(from).ping(dst, [1, 1], self.random.below(4000)),
                 2 => self.nonsense(),
+                3..5 => self.redirected_flow(family),
                 _ => self.flow(from, to, dst),
             }
         }
@@ -116,6 +128,22 @@ impl Tale {
         let flow = flow.len(self.random.between(Flow::LEN_MIN, if big { 5000 } else { 1200 }));
         let flow = if big { flow.may_fragment() } else { flow };
         self.world.flow(from, to, flow);
+    }
+
+    /// By way of a router that sends it to somebody else than it is addressed to.
+    fn redirected_flow(&mut self, family: Family) {
+        let Some(at) = self.random.pick(&self.walled) else { return };
+        self.flow_through(at, family);
+    }
+
+    /// By way of router `at`.
+    fn flow_through(&mut self, at: usize, family: Family) -> FlowId {
+        let (from, to) = (self.stations[at][self.random.below(2)], self.stations[at + 1][0]);
+        let own = u16::try_from(self.random.below(65_536)).unwrap_or(0);
+        let flow = Flow::to(family.addr(net(at), 1)).ports(own, FRONT);
+        let flow = flow.count(u32::try_from(self.random.between(1, 300)).unwrap_or(1));
+        let flow = flow.gap(Duration::from_nanos(self.random.between(100, 200_000) as u64));
+        self.world.flow(from, to, flow.len(self.random.between(Flow::LEN_MIN, 1200)))
     }
 
     /// To hosts that are not there, ports that are closed, and with little time to live.
@@ -222,7 +250,14 @@ impl Tale {
                 return Some(format!("{dst} cannot be reached when all is well"));
             }
         }
-        None
+        let ways: Vec<_> =
+            self.walled.iter().flat_map(|at| Family::BOTH.map(|family| (*at, family))).collect();
+        ways.into_iter().find_map(|(at, family)| {
+            let flow = self.flow_through(at, family);
+            self.world.run_for(Duration::from_secs(5));
+            let is_there = !self.world.tally(flow).arrived.is_empty();
+            (!is_there).then(|| format!("router {at} does not redirect {family:?} when all is well"))
+        })
     }
 }
 
@@ -260,6 +295,22 @@ fn router(random: &mut Random, at: usize, count: usize, cables: &[CableId], spec
         }
     }
     spec
+}
+
+/// Gives router `at` a firewall.
+fn wall(router: &mut Host, at: usize) {
+    let front = |family: Family| {
+        let (to, by) = (family.addr(net(at + 1), 2), family.addr(net(at), 1));
+        format!("add 200 rdr {to},{SERVICE} udp from any to {by} {FRONT} in\n")
+    };
+    let rules = format!(
+        "add 1 allow ipv6-icmp from any to any icmp6types 133,134,135,136\nadd 100 check-state\n\
+         {}add 300 allow ip from any to any keep-state\n",
+        Family::BOTH.map(front).concat()
+    );
+    let cpus = u16::try_from(router.cpus.len()).unwrap_or(1);
+    let is_set = router.set_wall(&mut Wall::new(&rules, cpus, 16));
+    debug_assert!(is_set, "nothing else is being said to the router");
 }
 
 fn port(random: &mut Random, cable: CableId, net: u8, host: u8) -> Port {
