@@ -172,6 +172,8 @@ impl Tcb {
         let is_new = ack.is_after(self.sent.first()) && !ack.is_after(self.sent.behind());
         let is_late = Seq(segment.header.seq).is_before(self.receive.next()) && !self.is_old(segment, now);
         if segment.header.flags.ack() && is_new && is_late && self.state > State::SynReceived {
+            // What it says is new, so the other end lives.
+            self.keep.hears(now);
             self.take_ack(segment, false, now);
         }
     }

@@ -46,6 +46,18 @@ fn who_answers_is_asked_again_only_after_the_next_silence() {
 }
 
 #[test]
+fn an_old_segment_that_acknowledges_something_new_is_a_sign_of_life() {
+    let mut end = Lone::in_state(Established, Settings::default());
+    ask_after(15, 5, 2).into_iter().for_each(|change| end.tcb.change(change, end.now));
+    end.tcb.send(b"hello?");
+    end.sends();
+    // As long as something is not acknowledged, it is sent again, and nobody asks.
+    assert!(!end.waits(100 * SECOND).is_empty());
+    assert_eq!(end.gets(". 0:0(0) ack 7"), [". 7:7(0) ack 1 win 65535"]);
+    assert_eq!(end.waits(16 * SECOND), [(15_000, ". 6:6(0) ack 1 win 65535".to_owned())]);
+}
+
+#[test]
 fn a_question_is_answered_and_changes_nothing() {
     let mut end = Lone::in_state(Established, Settings::default());
     assert_eq!(end.gets(". 0:0(0) ack 1"), [". 1:1(0) ack 1 win 65535"]);
