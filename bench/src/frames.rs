@@ -82,6 +82,15 @@ impl Family {
         }
     }
 
+    /// A datagram from a host behind the `net`th route to the router itself, with its checksum.
+    #[must_use]
+    pub fn datagram_to_router(self, net: u8) -> Option<[u8; FRAME_LEN]> {
+        let (src, dst) = (self.addr(net, HOST), self.addr(0, 1));
+        let mut frame = self.frame_between(src, dst)?;
+        let header_len = if self == Self::Ip4 { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
+        put_checksum(&mut frame[ether::HEADER_LEN..], header_len, src, dst).map(|()| frame)
+    }
+
     /// A frame from `src` to `dst`, if both are of this family. Its identification is 0.
     #[must_use]
     pub fn frame_between(self, src: IpAddr, dst: IpAddr) -> Option<[u8; FRAME_LEN]> {
@@ -112,7 +121,20 @@ impl Family {
 /// The host of each network that sends or is sent to.
 const HOST: u8 = 2;
 /// Discard, which RFC 2544 §C.2.4.1 chooses for test frames.
-const PORT: u16 = 9;
+pub const PORT: u16 = 9;
+
+/// Puts the checksum of the datagram behind `header_len` bytes in its place.
+fn put_checksum(packet: &mut [u8], header_len: usize, src: IpAddr, dst: IpAddr) -> Option<()> {
+    let (header, payload) = packet.get(header_len..)?.split_first_chunk::<{ udp::HEADER_LEN }>()?;
+    let header = udp::Header::from_bytes(header);
+    let header = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => header.with_checksum_v4(src, dst, payload),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => header.with_checksum_v6(src, dst, payload),
+        _ => return None,
+    };
+    packet[header_len..][..udp::HEADER_LEN].copy_from_slice(&header.to_bytes());
+    Some(())
+}
 
 fn payload_len(len: usize) -> Option<u16> {
     u16::try_from(len).ok()

@@ -7,6 +7,7 @@ pub mod callgrind;
 pub mod changed;
 pub mod clock;
 pub mod cpus;
+pub mod echo;
 pub mod elsewhere;
 pub mod firewall;
 pub mod frames;

@@ -11,6 +11,8 @@ use net::firewall;
 use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
+use net::program::{Program, ProgramId};
+use net::sock;
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Rxcsum, Tables};
 use net::time::Instant;
 use pkt::wake::Sleeper;
@@ -159,6 +161,15 @@ impl Router {
     /// Puts the rules of the firewall in force.
     pub fn set_firewall(&mut self, shared: &firewall::Shared) {
         self.netisr.set_firewall(shared);
+    }
+
+    /// Begins a program on the netisr.
+    ///
+    /// # Errors
+    ///
+    /// As the program says.
+    pub fn begin(&mut self, program: Box<dyn Program>) -> Result<ProgramId, sock::Error> {
+        self.netisr.begin(program)
     }
 
     /// One turn, some time after the one before.

@@ -59,6 +59,8 @@ const GUARDED: &[&str] = &[
     "ip6-nptv6",
     "ip6-nptv6-cached",
 ];
+/// Datagrams that a program reads in batches and sends back: one there and back counts as a packet.
+const ECHOES: &[&str] = &["udp4", "udp6"];
 /// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
 const SHORT: usize = 2048;
 /// How many times longer the long runs are.
@@ -148,7 +150,8 @@ fn count_twice(program: &Path) -> Result<Counts> {
 
 fn count_all(program: &Path) -> Result<Counts> {
     let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (*kind, *at_once)));
-    let many = SEVERAL.iter().chain(GUARDED).copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
+    let many =
+        SEVERAL.iter().chain(GUARDED).chain(ECHOES).copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
     cases
         .chain(many.map(|kind| (kind, MANY)))
         .chain(TALKING.iter().map(|kind| (*kind, TALKS)))

@@ -5,7 +5,8 @@
 //! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
 //! without a stack between them: what the harness itself costs. `ip4-nat` and `ip6-1k-states` are a router with a firewall,
-//! as a row of [`bench::firewall::case`] describes it.
+//! as a row of [`bench::firewall::case`] describes it. In `udp4` and `udp6` a program has a socket of UDP, and sends datagrams back:
+//! one there and back is a packet.
 //!
 //! `tcp-short2` and `tcp-echo2` are two hosts of two CPUs each: so many connections at a time on each CPU, which end behind an
 //! answer, or go on. How many answers came is printed.
@@ -23,7 +24,7 @@ use bench::program::{self, Misused};
 use bench::router::Router;
 use bench::short::{Behind, PORT, Pace, Pairs, Wanted};
 
-const USAGE: &str = "forward ip4|ip6|all4|all6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
+const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
                      forward tcp-shortCPUS|tcp-echoCPUS CONCURRENT ANSWERS";
 
 fn main() -> ExitCode {
@@ -43,6 +44,8 @@ fn run(what: &str, turns: usize, at_once: usize) -> Result<String> {
         "ip6" => route(Family::Ip6, turns, at_once),
         "all4" => route_beside_all(Family::Ip4, turns, at_once),
         "all6" => route_beside_all(Family::Ip6, turns, at_once),
+        "udp4" => echo(Family::Ip4, turns, at_once),
+        "udp6" => echo(Family::Ip6, turns, at_once),
         "indirect" => Router::indirect(Family::Ip4).ok().map(|mut router| router.forward(turns, at_once)),
         "wire" => bench::wire::pass(turns, at_once).ok(),
         other => match several_cpus(other) {
@@ -56,6 +59,11 @@ fn run(what: &str, turns: usize, at_once: usize) -> Result<String> {
 
 fn route(family: Family, turns: usize, at_once: usize) -> Option<usize> {
     Router::new(family).ok().map(|mut router| router.forward(turns, at_once))
+}
+
+/// Datagrams to a program, and its answers.
+fn echo(family: Family, turns: usize, at_once: usize) -> Option<usize> {
+    bench::echo::host(family).ok().map(|mut host| host.forward(turns, at_once))
 }
 
 fn route_beside_all(family: Family, turns: usize, at_once: usize) -> Option<usize> {
