@@ -23,6 +23,7 @@ const NEEDED: &[Needed] = &[
     },
     Needed { program: "dpdk-testpmd", package: "dpdk", why: "DPDK at the other end of memif" },
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
+    Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },
 ];
 

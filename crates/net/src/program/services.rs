@@ -3,11 +3,12 @@
 
 mod relay;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 pub use self::relay::Relay;
 
 use super::{Desk, Handle, Program};
+use crate::group::Filter;
 use crate::sock::Error;
 use crate::tcp::{self, Accepted, Id, Listen, Look, settings::Settings};
 use crate::udp;
@@ -23,7 +24,7 @@ pub enum Kind {
     Chargen,
 }
 
-/// A service at an address: over TCP, and over UDP, where a datagram is answered by one.
+/// A service at an address: over TCP, and over UDP, where a datagram is answered by one. At a group it is over UDP alone.
 #[derive(Debug)]
 pub struct Service {
     kind: Kind,
@@ -52,7 +53,7 @@ const CHARGEN_MAX: usize = 512;
 
 impl Service {
     /// Begins at `addr`, the unspecified address of IPv6 for all of both families; its connections behave as `settings`
-    /// say.
+    /// say. At the address of a group, it listens to that on all links that there are when it begins.
     #[must_use]
     pub fn new(kind: Kind, addr: SocketAddr, settings: Settings) -> Self {
         let bytes = if kind == Kind::Chargen { characters() } else { vec![0; BYTES].into() };
@@ -103,6 +104,13 @@ impl Service {
     }
 }
 
+/// Listens to a group on all links.
+fn join(desk: &mut Desk<'_>, socket: udp::Id, group: IpAddr) -> Result<(), Error> {
+    let links: Vec<_> = desk.cpu.tables.ifnets().map(|ifnet| ifnet.index).collect();
+    let on = |ifindex| udp::Listen { group, ifindex, filter: Filter::ALL };
+    links.into_iter().try_for_each(|ifindex| udp::listen(desk.cpu, socket, &on(ifindex)))
+}
+
 /// The lines of RFC 864, and as much of them once more.
 fn characters() -> Box<[u8]> {
     let visible = |at: usize| b' ' + u8::try_from(at % CHARACTERS).unwrap_or(0);
@@ -121,11 +129,14 @@ impl Program for Service {
     fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
         let &mut Self { addr, settings, .. } = self;
         let (zone, only_v6, is_shared, look) = (0, false, false, Look::default());
-        desk.listen(&Listen { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }, 0)?;
+        let is_group = addr.ip().is_multicast();
+        if !is_group {
+            desk.listen(&Listen { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }, 0)?;
+        }
         let settings = udp::Settings::default();
         let socket = udp::bind(desk.cpu, &udp::Bind { addr, zone, only_v6, is_shared, settings })?;
         desk.hold(socket, 0);
-        Ok(())
+        if is_group { join(desk, socket, addr.ip()) } else { Ok(()) }
     }
 
     fn accepted(&mut self, desk: &mut Desk<'_>, _: u32, accepted: Accepted) -> u32 {

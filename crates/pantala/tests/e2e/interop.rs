@@ -1,4 +1,5 @@
-//! pantala's TCP beside Linux's: each as server and as client, over AF_XDP and TAP, on paths that damage what they carry.
+//! pantala's TCP beside Linux's: each as server and as client, over AF_XDP and TAP, on paths that damage what they carry. And
+//! its groups, whose members Linux hears of.
 //!
 //! ```text
 //!   Linux ──▶ pantala:relay ──▶ Linux        one connection comes to pantala, and one begins there
@@ -11,6 +12,7 @@ mod bulk;
 mod crowd;
 mod ends;
 mod goodput;
+mod groups;
 mod silence;
 mod sizes;
 

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use super::*;
+use crate::group;
 use crate::kit::{Bench, addr4, addr6};
 use crate::tcp::Connect;
 
@@ -120,4 +121,37 @@ fn a_relay_holds_as_many_pairs_as_may_be_and_resets_the_next() {
     bench.run();
     assert_eq!(tcp::read(bench.cpu(), id, &mut [0]), Err(Error::Reset));
     assert_eq!(bench.counted(crate::count::Count::TcpRelaysRefused), 1);
+}
+
+#[test]
+fn a_service_at_a_group_hears_what_is_sent_to_it_on_every_link_as_long_as_it_runs() {
+    for (group, ours) in
+        ["239.1.2.3", "ff05::123"].map(|group| group.parse::<IpAddr>().unwrap()).into_iter().zip(families())
+    {
+        let mut bench = Bench::new(2);
+        let service = Service::new(Kind::Echo, (group, PORT).into(), Settings::default());
+        let id = bench.netisrs[0].begin(Box::new(service)).unwrap();
+        bench.run();
+        let is_member = |bench: &mut Bench| {
+            [1, 2].map(|ifindex| group::is_joined(bench.cpu(), group::Key { ifindex, group }))
+        };
+        assert_eq!(is_member(&mut bench), [true; 2]);
+        let bind = udp::Bind {
+            addr: (ours, 4000).into(),
+            zone: 0,
+            only_v6: false,
+            is_shared: false,
+            settings: udp::Settings::default(),
+        };
+        let asks = udp::bind(bench.cpu(), &bind).unwrap();
+        udp::send_to(bench.cpu(), asks, SocketAddr::from((group, PORT)), b"who?").unwrap();
+        bench.run();
+        assert_eq!(
+            udp::recv(bench.cpu(), asks, &mut [0; 9]).map(|got| (got.len, got.from)),
+            Ok((4, (ours, PORT).into()))
+        );
+        bench.netisrs[0].end(id);
+        bench.run();
+        assert_eq!(is_member(&mut bench), [false; 2]);
+    }
 }

@@ -4,12 +4,14 @@
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 use rustix::net::sockopt;
 use sha2::{Digest, Sha256};
 
 use super::{ECHO, Talk, connect, directions, ends, lab, of, theirs};
-use crate::lab::Lab;
+use crate::lab::{Host, Lab};
+use crate::need;
 use crate::wait::{PATIENCE, until, until_right};
 
 /// pantala asks after a fifth of a second, and gives up when three questions are not answered.
@@ -17,6 +19,8 @@ const ASKS: &str = "[sysctl]\n\"net.inet.tcp.always_keepalive\" = 1\n\"net.inet.
                     \"net.inet.tcp.keepintvl\" = 200\n\"net.inet.tcp.keepcnt\" = 3\n";
 const CUT: &str = "ipfw add 50 deny tcp from any to any";
 const MEND: &str = "ipfw delete 50";
+/// pantala gives up what is not acknowledged for half a second.
+const GIVES_UP: &str = "[sysctl]\n\"net.inet.tcp.maxunacktime\" = 500\n";
 
 /// Linux asks after a second, and gives up when two questions are not answered.
 fn keep_alive(stream: &TcpStream) {
@@ -95,6 +99,48 @@ fn linux_gives_up_what_is_not_acknowledged_in_its_user_timeout() {
             stream.write_all(b"is anybody there?").unwrap();
             assert_eq!(how_it_ends(&stream), ErrorKind::TimedOut);
             lab.pantala().shows(MEND);
+        }
+    });
+}
+
+/// A host of which nothing is heard any more, until this is dropped.
+struct Silent<'a>(&'a Host);
+
+impl<'a> Silent<'a> {
+    fn fall(host: &'a Host) -> Self {
+        nft(host, "add table inet silence");
+        nft(host, "add chain inet silence out { type filter hook output priority 0; policy drop; }");
+        Self(host)
+    }
+}
+
+impl Drop for Silent<'_> {
+    fn drop(&mut self) {
+        nft(self.0, "delete table inet silence");
+    }
+}
+
+fn nft(host: &Host, line: &str) {
+    let mut command = Command::new("nft");
+    assert!(host.netns.put(command.arg(line)).unwrap().status().unwrap().success(), "{line}");
+}
+
+#[test]
+fn pantala_gives_up_what_linux_does_not_acknowledge_in_its_user_timeout() {
+    let test = "interop::silence::pantala_gives_up_what_linux_does_not_acknowledge_in_its_user_timeout";
+    let Some(lab) = need::program(test, "nft").then(|| lab(test, GIVES_UP)).flatten() else { return };
+    lab.both(|family| {
+        for (from, to) in directions(&lab) {
+            for is_near in [true, false] {
+                let Talk { near, far } = Talk::begin(from, to, family);
+                let (host, silent, mut speaks) = if is_near { (from, near, far) } else { (to, far, near) };
+                let given_up = ends(&silent);
+                let peace = Silent::fall(host);
+                speaks.write_all(b"is anybody there?").unwrap();
+                until("pantala gives it up", || theirs(lab.pantala(), given_up).is_none().then_some(()));
+                assert_eq!(how_it_ends(&speaks), ErrorKind::ConnectionReset);
+                drop(peace);
+            }
         }
     });
 }
