@@ -52,6 +52,9 @@ pub(crate) fn payload(cpu: &mut Cpu, pieces: [&[u8]; 2]) -> Option<Pkt> {
 /// Moves as much as one buffer holds.
 fn fill<'a>(pkt: &mut Pkt, first: &mut &'a [u8], second: &mut &'a [u8]) {
     for piece in [first, second] {
+        if piece.is_empty() {
+            continue;
+        }
         let len = piece.len().min(DATA_LEN - pkt.head_len());
         if let Some((now, later)) = piece.split_at_checked(len)
             && let Ok(room) = pkt.append(len)
@@ -94,8 +97,7 @@ pub(crate) fn put_ip(
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let ip = ip4::Header::new(src, dst, protocol, len);
             let ip = ip4::Header { ttl: look.hops, tos: look.class, dont_fragment, ..ip };
-            ip.total_len()?;
-            ip.emit(pkt.prepend(ip4::HEADER_LEN).ok()?).ok()?;
+            pkt.prepend_array(&ip.plain()?).ok()?;
             (Sum::pseudo_v4(src, dst, protocol, len), ip4::HEADER_LEN)
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {

@@ -307,6 +307,9 @@ impl Header {
     /// # Errors
     /// [`Error::NoRoom`] if `out` is too short, [`Error::TooLong`] if the datagram would be.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, Error> {
+        if let Some(bytes) = self.plain() {
+            return Ok(Writer::new(out).put(&bytes).map(|()| HEADER_LEN)?);
+        }
         let mut writer = Writer::new(out);
         writer.put(&self.base()?)?;
         writer.put(self.options.as_bytes())?;
@@ -319,7 +322,18 @@ impl Header {
         Ok(len)
     }
 
+    /// The header with its checksum, if it has no options; `None` if it has, or the datagram would be too long.
+    #[inline]
+    #[must_use]
+    pub fn plain(&self) -> Option<[u8; HEADER_LEN]> {
+        let mut bytes = self.base().ok().filter(|_| self.options.is_empty())?;
+        let [high, low] = checksum::Sum::new().bytes(&bytes).checksum().to_be_bytes();
+        (bytes[10], bytes[11]) = (high, low);
+        Some(bytes)
+    }
+
     /// The first twenty bytes, with a checksum of zero.
+    #[inline]
     fn base(&self) -> Result<[u8; HEADER_LEN], Error> {
         let total = self.total_len().ok_or(Error::TooLong { payload: self.payload_len })?;
         let [l0, l1] = total.to_be_bytes();

@@ -19,6 +19,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 pub const HEADER_LEN: usize = 20;
 /// Length of the longest header.
 pub const HEADER_MAX: usize = 60;
+/// Length of one with timestamps, and no other option.
+pub const STAMPED_LEN: usize = HEADER_LEN + options::STAMPS_PADDED;
 /// Where the checksum field stands in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 
@@ -250,18 +252,34 @@ impl Header {
         Ok(header.len())
     }
 
+    /// The header of nearly all segments, with a checksum of zero: it has timestamps and no other option. `None`, if it
+    /// is another one.
+    #[inline]
+    #[must_use]
+    pub fn stamped(&self) -> Option<[u8; STAMPED_LEN]> {
+        let stamps = self.options.only_stamps()?;
+        let mut bytes = [0; STAMPED_LEN];
+        let (base, options) = bytes.split_first_chunk_mut()?;
+        *base = self.base_of(STAMPED_LEN);
+        options.copy_from_slice(&stamps);
+        Some(bytes)
+    }
+
     fn write<'a>(&self, out: &'a mut [u8]) -> Result<&'a mut [u8], NoRoom> {
         let mut writer = Writer::new(out);
-        writer.put(&self.base())?;
+        writer.put(&self.base_of(self.header_len()))?;
         self.options.write(&mut writer)?;
         Ok(writer.written())
     }
 
-    const fn base(&self) -> [u8; HEADER_LEN] {
+    /// The first twenty bytes of a header that has so many.
+    #[inline]
+    const fn base_of(&self, len: usize) -> [u8; HEADER_LEN] {
         let ([s0, s1], [d0, d1]) = (self.src_port.to_be_bytes(), self.dst_port.to_be_bytes());
         let ([q0, q1, q2, q3], [a0, a1, a2, a3]) = (self.seq.to_be_bytes(), self.ack.to_be_bytes());
         let ([w0, w1], [u0, u1]) = (self.window.to_be_bytes(), self.urgent.to_be_bytes());
-        let data_offset = (5 + self.options.words()) << 4;
+        let [words, ..] = (len / 4).to_le_bytes();
+        let data_offset = words << 4;
         let flags = self.flags.0;
         [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, data_offset, flags, w0, w1, 0, 0, u0, u1]
     }

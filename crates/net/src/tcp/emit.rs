@@ -41,6 +41,9 @@ pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, out: &Out<'_>) {
 
 /// Writes both headers in front of the payload.
 fn put_headers(pkt: &mut Pkt, tcp: &Header, ends: &Ends, look: Look) -> Option<()> {
-    tcp.emit(pkt.prepend(tcp.header_len()).ok()?).ok()?;
+    match tcp.stamped() {
+        Some(bytes) => pkt.prepend_array(&bytes).ok()?,
+        None => _ = tcp.emit(pkt.prepend(tcp.header_len()).ok()?).ok()?,
+    }
     emit::put_network(pkt, (Protocol::TCP, CHECKSUM_OFFSET), ends, look, true)
 }

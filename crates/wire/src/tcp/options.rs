@@ -228,6 +228,8 @@ pub struct Options {
 
 /// Bytes of timestamps.
 const STAMPS_LEN: u8 = 10;
+/// The same, with what makes them stand on 32-bit boundaries.
+pub(super) const STAMPS_PADDED: usize = 2 + STAMPS_LEN as usize;
 /// Bytes of a signature option.
 const SIGNED_LEN: usize = 2 + SIGNATURE_LEN;
 
@@ -273,7 +275,7 @@ impl Options {
     #[must_use]
     pub const fn len(&self) -> usize {
         if self.is_usual() {
-            return if self.timestamps.is_some() { 2 + STAMPS_LEN as usize } else { 0 };
+            return if self.timestamps.is_some() { STAMPS_PADDED } else { 0 };
         }
         let end = self.cookie_start() + if self.fits_cookie() { 2 + self.cookie_len() } else { 0 };
         end.next_multiple_of(4)
@@ -339,17 +341,17 @@ impl Options {
         self.fast_open.is_some() && self.cookie_start() + 2 + self.cookie_len() <= OPTIONS_MAX
     }
 
-    /// Their length in words of 32 bits.
-    pub(super) const fn words(&self) -> u8 {
-        let [words, ..] = (self.len() / 4).to_le_bytes();
-        words
+    /// Timestamps, as RFC 7323, appendix A, lays them out, if there is nothing else.
+    #[inline]
+    pub(super) fn only_stamps(&self) -> Option<[u8; STAMPS_PADDED]> {
+        let (value, echo) = self.timestamps.filter(|_| self.is_usual())?;
+        let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
+        Some([NOP, NOP, TIMESTAMPS, STAMPS_LEN, a, b, c, d, e, f, g, h])
     }
 
     pub(super) fn write(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
         if self.is_usual() {
-            let Some((value, echo)) = self.timestamps else { return Ok(()) };
-            let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
-            return out.put(&[NOP, NOP, TIMESTAMPS, STAMPS_LEN, a, b, c, d, e, f, g, h]);
+            return self.only_stamps().map_or(Ok(()), |stamps| out.put(&stamps));
         }
         if let Some(mss) = self.mss {
             let [a, b] = mss.to_be_bytes();
