@@ -124,6 +124,13 @@ impl Hops {
         self.hops.get(id.index()).copied().unwrap_or_default()
     }
 
+    /// Whether it leads to this host.
+    #[inline]
+    #[must_use]
+    pub fn is_local(&self, id: HopId) -> bool {
+        self.hops.get(id.index()).is_some_and(|hop| matches!(hop.to, To::Local { .. }))
+    }
+
     /// A group's members, and what they share.
     #[must_use]
     pub fn group(&self, id: GroupId) -> Option<&Group> {

@@ -24,8 +24,6 @@ const NO_OPTIONS: u8 = 0x45;
 /// Length of the header without options, as packets note offsets.
 const L4: u16 = 20;
 const _: () = assert!(L4 as usize == HEADER_LEN);
-/// What makes a packet one to look closer at.
-const NOT_PLAIN: Flags = LINK_GROUP.with(Flags::CSUM_PARTIAL);
 /// In the word of flags and offset: everything that makes a fragment.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -51,7 +49,7 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
 /// [`input`] for a packet that needs no closer look (nearly all are such), whose header begins `at` bytes into it; what
 /// stands before it is taken off. `None` for any other, to which nothing has happened then.
 ///
-/// Only [`recognise_checksum`] is left to be done.
+/// Only [`recognise_checksum`] is left to be done, or a partial checksum to be counted.
 #[inline(always)]
 #[must_use]
 pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u32> {
@@ -66,10 +64,13 @@ pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u32> {
         && verify_header_20(header)
         && are_usual(src, dst)
         && !own.may_have4(src)
-        && !pkt.flags.any(NOT_PLAIN)
+        && !pkt.flags.any(LINK_GROUP)
         && pkt.gso == Gso::None;
     if !is_plain || !pkt.narrow(at, total_len) {
         return None;
+    }
+    if pkt.flags.has(Flags::CSUM_PARTIAL) {
+        pkt.csum_start = pkt.csum_start.wrapping_sub(at);
     }
     (pkt.l4, pkt.proto) = (L4, proto);
     Some(dst.to_bits())

@@ -21,8 +21,6 @@ use crate::tables::Own;
 /// Length of the header, as packets note offsets.
 const L4: u16 = 40;
 const _: () = assert!(L4 as usize == HEADER_LEN);
-/// What makes a packet one to look closer at.
-const NOT_PLAIN: Flags = LINK_GROUP.with(Flags::CSUM_PARTIAL);
 
 /// Validates an IPv6 packet, and cuts off what follows it in its frame.
 ///
@@ -46,7 +44,7 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
 /// [`input`] for a packet that needs no closer look (nearly all are such), whose header begins `at` bytes into it; what
 /// stands before it is taken off. `None` for any other, to which nothing has happened then.
 ///
-/// Only [`recognise_checksum`] is left to be done.
+/// Only [`recognise_checksum`] is left to be done, or a partial checksum to be counted.
 #[inline(always)]
 #[must_use]
 pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u128> {
@@ -59,10 +57,13 @@ pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u128> {
         && begins_usual(src[0])
         && begins_usual(dst[0])
         && !own.may_have6(Ipv6Addr::from(src))
-        && !pkt.flags.any(NOT_PLAIN)
+        && !pkt.flags.any(LINK_GROUP)
         && pkt.gso == Gso::None;
     if !is_plain || !pkt.narrow(at, L4.saturating_add(payload_len)) {
         return None;
+    }
+    if pkt.flags.has(Flags::CSUM_PARTIAL) {
+        pkt.csum_start = pkt.csum_start.wrapping_sub(at);
     }
     (pkt.l4, pkt.proto) = (L4, next_header);
     Some(u128::from_be_bytes(dst))

@@ -6,7 +6,7 @@
 mod guarded;
 
 use ipfw::rule::Hook;
-use pkt::{Pkt, PktVec};
+use pkt::{Flags, Pkt, PktVec};
 use wire::ether::HEADER_LEN;
 
 use super::{CHUNK, dispatch, push};
@@ -35,6 +35,8 @@ const LINK_LEN: u16 = HEADER_LEN as u16;
 pub(super) struct Work {
     pub(super) frames: PktVec,
     ways: [u8; CHUNK],
+    /// Of some packets that were found usual the checksum is partial.
+    is_partial: bool,
     scratch: Scratch,
     lane4: Lane<u32>,
     lane6: Lane<u128>,
@@ -66,6 +68,7 @@ impl Default for Work {
         Self {
             frames: PktVec::new(),
             ways: [ELSEWHERE; CHUNK],
+            is_partial: false,
             scratch: Scratch {
                 next: [Next::Drop(DropReason::Shutdown); CHUNK],
                 hops: [HopId::default(); CHUNK],
@@ -107,8 +110,8 @@ impl Work {
     /// and how many bytes there were.
     #[inline(always)]
     fn look(&mut self, tables: &Tables, at: u16, begin: impl Fn(&mut Pkt) -> Option<Next>) -> (u8, usize) {
-        let Self { frames, ways, lane4, lane6, .. } = self;
-        let (mut all, mut bytes) = (0, 0_usize);
+        let Self { frames, ways, is_partial, lane4, lane6, .. } = self;
+        let (mut all, mut bytes, mut partial) = (0, 0_usize, false);
         frames.for_each_prefetching(|n, pkt| {
             let n = n % CHUNK;
             bytes = bytes.wrapping_add(pkt.len());
@@ -125,7 +128,9 @@ impl Work {
             };
             ways[n] = way.unwrap_or(ELSEWHERE);
             all |= ways[n];
+            partial |= pkt.flags.has(Flags::CSUM_PARTIAL);
         });
+        *is_partial = partial;
         (all, bytes)
     }
 
@@ -134,6 +139,8 @@ impl Work {
     fn sort(&mut self, cpu: &mut Cpu, ways: u8, careful: fn(&Cpu, &mut Pkt) -> Next) {
         if cpu.tables.judges_checksums {
             self.recognise_checksums(cpu);
+        } else if self.is_partial {
+            self.count_partial(cpu);
         }
         // The usual chunk is of one family and goes on as it is.
         match ways {
@@ -153,6 +160,14 @@ impl Work {
                 _ => {}
             }
         }
+    }
+
+    /// Counts those that have been found usual and whose checksums are partial, as devices have said.
+    #[inline(never)]
+    fn count_partial(&self, cpu: &mut Cpu) {
+        let usual = self.frames.iter().zip(&self.ways).filter(|(_, way)| **way != ELSEWHERE);
+        let partial = usual.filter(|(pkt, _)| pkt.flags.has(Flags::CSUM_PARTIAL)).count();
+        cpu.counters.add(Count::CsumPartialIn, partial as u64);
     }
 
     /// Takes the packets apart whose ways differ.
@@ -246,7 +261,11 @@ fn forward_singly<F: Routed>(cpu: &mut Cpu, pkts: &mut PktVec, hops: &[HopId; CH
     let mut forwarded = 0;
     pkts.take_each(|at, mut pkt| {
         let (hop, next) = (hops[at % CHUNK], next[at % CHUNK]);
-        let next = if next == F::ROUTE { forward::<F>(cpu, &mut pkt, hop, &mut forwarded) } else { next };
+        let next = match next == F::ROUTE {
+            true if cpu.tables.hops.is_local(hop) => F::LOCAL,
+            true => forward::<F>(cpu, &mut pkt, hop, &mut forwarded),
+            false => next,
+        };
         match next {
             Next::Output => ifq::output(cpu, pkt),
             other => dispatch(cpu, pkt, other),
