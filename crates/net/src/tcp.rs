@@ -20,6 +20,7 @@ mod reset;
 mod paths;
 mod opener;
 mod budget;
+mod rings;
 pub(crate) mod watch;
 pub mod tcb;
 pub mod settings;
@@ -45,6 +46,7 @@ pub use self::paths::PATHS_MAX;
 pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Listed, Owner, PER_PAGE, Pcbs, WAITS_MAX};
 pub(crate) use self::reset::put_bare;
 pub use self::reset::refuse;
+pub use self::rings::RINGS_BYTES_MAX;
 pub use self::signature::{KEY_LEN_MAX, KEYS_MAX, remove_key, set_key};
 
 #[cfg(test)]

@@ -105,6 +105,18 @@ impl Index {
         }
     }
 
+    /// Another entry has the same key from now on.
+    pub(crate) fn replace(&mut self, hash: u64, was: u32, is: u32) {
+        let mut bucket = self.bucket_mut(self.place(hash));
+        while !bucket.replace(was, is) {
+            let next = bucket.next;
+            match self.spilled.get_mut(next) {
+                Some(spilled) => bucket = spilled,
+                None => return,
+            }
+        }
+    }
+
     /// Buckets, those that only others lead to among them: what memory is taken for.
     pub(crate) fn places(&self) -> usize {
         self.segments.len() * SEGMENT + self.spilled.places()
@@ -225,6 +237,16 @@ fn tag(hash: u64) -> u8 {
     ((hash >> 56) as u8).max(1)
 }
 
+/// The lowest bit of each byte, and the highest.
+const LOW: u64 = u64::from_ne_bytes([1; WAYS]);
+const HIGH: u64 = LOW << 7;
+
+/// The highest bit of each byte that is 0. Above the first there may be false ones.
+#[inline]
+const fn zeros(bytes: u64) -> u64 {
+    bytes.wrapping_sub(LOW) & !bytes & HIGH
+}
+
 /// The way of the lowest match.
 #[inline]
 const fn way(matches: u64) -> usize {
@@ -241,10 +263,7 @@ impl Bucket {
     /// The highest bit of each byte that is equal to the tag. Above the first there may be false ones.
     #[inline]
     fn matches(&self, hash: u64) -> u64 {
-        const LOW: u64 = u64::from_ne_bytes([1; WAYS]);
-        const HIGH: u64 = LOW << 7;
-        let differs = self.tags ^ (LOW * u64::from(tag(hash)));
-        differs.wrapping_sub(LOW) & !differs & HIGH
+        zeros(self.tags ^ (LOW * u64::from(tag(hash))))
     }
 
     fn tag(&self, way: usize) -> u8 {
@@ -252,19 +271,27 @@ impl Bucket {
     }
 
     fn free(&self) -> Option<usize> {
-        (0..WAYS).find(|way| self.tag(*way) == 0)
+        let free = zeros(self.tags);
+        (free != 0).then(|| way(free))
     }
 
     fn set(&mut self, way: usize, tag: u8, at: u32) {
-        let mut tags = self.tags.to_le_bytes();
-        tags[way] = tag;
-        self.tags = u64::from_le_bytes(tags);
+        let shift = 8 * way;
+        self.tags = self.tags & !(0xff << shift) | u64::from(tag) << shift;
         self.at[way] = at;
     }
 
     fn forget(&mut self, at: u32) -> bool {
-        let way = (0..WAYS).find(|way| self.tag(*way) != 0 && self.at[*way] == at);
-        way.inspect(|way| self.set(*way, 0, NOWHERE)).is_some()
+        self.way_of(at).inspect(|way| self.set(*way, 0, NOWHERE)).is_some()
+    }
+
+    fn replace(&mut self, was: u32, is: u32) -> bool {
+        self.way_of(was).inspect(|way| self.at[*way] = is).is_some()
+    }
+
+    /// Where an entry is. Ways that are empty have none.
+    fn way_of(&self, at: u32) -> Option<usize> {
+        self.at.iter().position(|entry| *entry == at)
     }
 }
 
@@ -292,6 +319,19 @@ mod tests {
             assert!(!is_found(&index, at) && (at == 49_999 || is_found(&index, 49_999)));
         }
         assert!(index.places() <= SEGMENT + 256, "{} places", index.places());
+    }
+
+    #[test]
+    fn what_is_replaced_is_found_by_the_hash_that_the_other_had() {
+        let mut index = Index::new();
+        let first = |at: u32| hash(at % 1000);
+        (0..10_000).for_each(|at| index.insert(first(at), at, first));
+        (0..10_000).for_each(|at| index.replace(first(at), at, at + 20_000));
+        index.replace(first(7), 7, 8);
+        for at in 0..10_000 {
+            assert_eq!(index.find(first(at), |found| found == at), None);
+            assert!(index.find(first(at), |found| found == at + 20_000).is_some());
+        }
     }
 
     #[test]

@@ -2,32 +2,34 @@
 
 use core::cmp::min;
 
+use super::rings::Rings;
+
 /// The least memory that is taken at once.
 const LEAST: usize = 64;
 
 /// A queue of bytes in a ring, that can be written and read anywhere, and forgets from the front.
 ///
-/// What it takes is a power of two, at the most what was ever needed at once; empty, it takes nothing, and then begins with
-/// as much as it needed before. Positions are counted from the front.
+/// What it takes is a power of two, at the most what was ever needed at once. Empty, it gives its ring back when it is asked
+/// to, and then begins with as much as it needed before. Positions are counted from the front.
 #[derive(Debug, Default)]
 pub struct Buffer {
     /// The ring up to where it was ever written: what is behind is not worth being filled.
     ring: Vec<u8>,
     /// Bytes of the ring: a power of two, or 0.
-    size: usize,
+    size: u32,
     /// Where the front stands in the ring.
-    front: usize,
+    front: u32,
     /// Bytes from the front to behind the last that was written.
-    len: usize,
+    len: u32,
     /// Bytes that were written of the last ring.
-    needed: usize,
+    needed: u32,
 }
 
 impl Buffer {
     /// Bytes from the front to behind the last that was written.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Whether there is nothing.
@@ -39,36 +41,62 @@ impl Buffer {
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.size
+        self.size()
+    }
+
+    fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Before `bytes` are written: a ring that somebody else has used spares the one that would be made for them.
+    #[inline]
+    pub(super) fn borrow(&mut self, bytes: usize, rings: &mut Rings) {
+        if self.size == 0
+            && let Some(ring) = rings.take(ring_size(bytes.max(self.needed as usize)))
+        {
+            (self.size, self.ring) = (short(ring.capacity()), ring);
+        }
+    }
+
+    /// Gives the ring back if nothing is in it.
+    #[inline]
+    pub(super) fn give_back(&mut self, rings: &mut Rings) {
+        if self.len == 0 && self.size > 0 {
+            let needed = short(self.ring.len());
+            rings.give(core::mem::take(self).ring);
+            self.needed = needed;
+        }
     }
 
     /// Writes `bytes` at `at`, which may be behind the end: what is between is whatever was there.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
-        if end > self.size {
+        if end > self.size() {
             self.grow(end);
         }
-        if self.front + at >= self.size {
+        if self.front as usize + at >= self.size() {
             // What is between may reach round the end of the ring.
-            self.ring.resize(self.size, 0);
+            self.ring.resize(self.size(), 0);
         }
         let (first, second) = self.parts(at, bytes.len());
         let (head, tail) = bytes.split_at(first.len());
         self.put(first.start, head);
-        self.put(second.start, tail);
-        self.len = self.len.max(end);
+        if !tail.is_empty() {
+            self.put(second.start, tail);
+        }
+        self.len = self.len.max(short(end));
     }
 
     /// Writes at the end.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.write(self.len, bytes);
+        self.write(self.len(), bytes);
     }
 
     /// The bytes from `at` on, `len` of them or as many as there are; in two pieces where the ring ends between.
     #[must_use]
     pub fn read(&self, at: usize, len: usize) -> [&[u8]; 2] {
-        let at = min(at, self.len);
-        let (first, second) = self.parts(at, min(len, self.len - at));
+        let at = min(at, self.len());
+        let (first, second) = self.parts(at, min(len, self.len() - at));
         [&self.ring[first], &self.ring[second]]
     }
 
@@ -83,18 +111,18 @@ impl Buffer {
 
     /// Forgets `count` bytes from the front, or all.
     pub fn forget(&mut self, count: usize) {
-        let count = min(count, self.len);
+        let count = short(min(count, self.len()));
         self.front = (self.front + count) & self.size.wrapping_sub(1);
         self.len -= count;
-        if self.len == 0 && self.size > 0 {
-            *self = Self { needed: self.ring.len(), ..Self::default() };
+        if self.len == 0 {
+            self.front = 0;
         }
     }
 
     /// Where `len` bytes from `at` on stand in the ring, which holds them.
     fn parts(&self, at: usize, len: usize) -> (core::ops::Range<usize>, core::ops::Range<usize>) {
-        let start = (self.front + at) & self.size.wrapping_sub(1);
-        let first = min(len, self.size - min(start, self.size));
+        let start = (self.front as usize + at) & self.size().wrapping_sub(1);
+        let first = min(len, self.size() - min(start, self.size()));
         (start..start + first, 0..len - first)
     }
 
@@ -112,13 +140,24 @@ impl Buffer {
 
     #[cold]
     fn grow(&mut self, needed: usize) {
-        let size = needed.max(self.needed).next_power_of_two().max(LEAST);
+        let size = ring_size(needed.max(self.needed as usize));
         let mut ring = Vec::with_capacity(size);
-        let [first, second] = self.read(0, self.len);
+        let [first, second] = self.read(0, self.len());
         ring.extend_from_slice(first);
         ring.extend_from_slice(second);
-        *self = Self { ring, size, front: 0, len: self.len, needed: 0 };
+        *self = Self { ring, size: short(size), front: 0, len: self.len, needed: 0 };
     }
+}
+
+/// Bytes of the ring that holds so many.
+const fn ring_size(bytes: usize) -> usize {
+    let size = bytes.next_power_of_two();
+    if size < LEAST { LEAST } else { size }
+}
+
+/// A length or a place, of which a window bounds all.
+fn short(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -198,15 +237,30 @@ mod tests {
     }
 
     #[test]
-    fn empty_it_takes_no_memory_and_then_as_much_as_it_needed_before() {
-        let mut buffer = Buffer::default();
+    fn empty_it_gives_its_memory_back_and_then_takes_as_much_as_it_needed_before() {
+        let (mut buffer, mut rings) = (Buffer::default(), Rings::default());
         assert_eq!(buffer.memory(), 0);
         for (bytes, memory) in [(5000, 8192), (18, 8192), (18, 64), (100, 128)] {
+            buffer.borrow(bytes, &mut rings);
             buffer.push(&vec![1; bytes]);
             assert_eq!(buffer.memory(), memory);
             buffer.forget(bytes);
+            buffer.give_back(&mut rings);
             assert_eq!((buffer.memory(), buffer.is_empty()), (0, true));
             assert_eq!(buffer.read(0, 1).concat(), b"");
         }
+    }
+
+    #[test]
+    fn what_a_ring_held_for_another_is_not_seen() {
+        let (mut first, mut second, mut rings) = (Buffer::default(), Buffer::default(), Rings::default());
+        first.push(&[9; 1000]);
+        first.forget(1000);
+        first.give_back(&mut rings);
+        second.borrow(600, &mut rings);
+        assert_eq!((rings.bytes(), second.memory()), (0, 1024));
+        second.push(&[1; 10]);
+        second.write(20, &[3; 10]);
+        assert_eq!(second.read(0, 100).concat(), [&[1; 10][..], &[0; 10], &[3; 10]].concat());
     }
 }

@@ -2,6 +2,7 @@
 //! so, and [`ready`] says when to ask again. What is to be sent goes out at the end of the turn.
 
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use wire::tcp::Header;
 
@@ -10,7 +11,8 @@ use super::emit::{self, Look};
 use super::input::pcbs;
 use super::listen::{Listen, Listener, ListenerId, is_address};
 use super::pcbs::{Found, Id, Owner};
-use super::settings::Settings;
+use super::rings::Rings;
+use super::settings::{Along, Settings};
 use super::tcb::{Ended, Out, Stamps, State, Tcb};
 use super::watch;
 use crate::count::Count;
@@ -19,7 +21,6 @@ use crate::output::{self, Way};
 use crate::pcb::{self, Ends, Wanted};
 use crate::sock::Error;
 use crate::tables::IfIndex;
-use crate::time::Duration;
 
 /// A connection to be begun.
 #[derive(Clone, Copy, Debug)]
@@ -177,14 +178,13 @@ pub fn waiting(cpu: &Cpu, listener: ListenerId) -> Result<usize, Error> {
 pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ends = ends(cpu, connect)?;
     let now = cpu.now;
-    let settings = along(cpu, &ends, connect.settings);
+    let settings = along(cpu, &ends, &connect.settings);
     let (iss, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let ports = (ends.local_port, ends.remote_port);
+    let is_fast = settings.fast_open && !settings.signs;
     let mut tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
     let pcbs = pcbs(cpu);
-    if let Some(cookie) =
-        pcbs.paths.cookie(ends.remote, now).filter(|_| settings.fast_open && !settings.signs)
-    {
+    if let Some(cookie) = pcbs.paths.cookie(ends.remote, now).filter(|_| is_fast) {
         tcb.open_fast(cookie);
     }
     let id = pcbs.add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;
@@ -207,28 +207,29 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
 
 /// What the way between `ends` says of how a connection behaves: the longest segments, the window it begins with, how
 /// long segments live.
-pub(super) fn along(cpu: &Cpu, ends: &Ends, settings: Settings) -> Settings {
+pub(super) fn along(cpu: &mut Cpu, ends: &Ends, settings: &Settings) -> Arc<Settings> {
+    match way(cpu, ends) {
+        Some(along) => pcbs(cpu).shared.share(settings, along),
+        None => Arc::new(*settings),
+    }
+}
+
+fn way(cpu: &Cpu, ends: &Ends) -> Option<Along> {
     let way = output::path(cpu, ends.remote, ends.zone, || 0);
-    let Ok(Way::Link { ifindex, metrics, .. }) = way else { return settings };
-    let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return settings };
-    let (link, caps) = (ifnet.mtu, ifnet.caps);
+    let Ok(Way::Link { ifindex, metrics, .. }) = way else { return None };
+    let ifnet = cpu.tables.ifnet(ifindex)?;
     // What each path carries: RFC 9293 §3.7.1 and RFC 8200 §5.
     let (headers, safe_mss) = if ends.local.is_ipv4() { (40, 536) } else { (60, 1220) };
     let longest = |mtu: u32| u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
-    let path_mss = longest(metrics.mtu_over(link)).min(settings.mss_max);
-    let known = cpu.tcp.as_ref().and_then(|pcbs| pcbs.paths.mss(ends.remote, cpu.now));
-    let known = known.filter(|_| settings.path_probes);
-    let initial = u32::from(metrics.initial_window);
-    Settings {
-        mss: longest(link).min(settings.mss_max),
-        path_mss: known.map_or(path_mss, |known| known.min(path_mss)),
-        path_mss_max: path_mss,
+    Some(Along {
+        link_mss: longest(ifnet.mtu),
+        path_mss: longest(metrics.mtu_over(ifnet.mtu)),
+        found_mss: cpu.tcp.as_ref().and_then(|pcbs| pcbs.paths.mss(ends.remote, cpu.now)),
         safe_mss,
-        super_bytes: if caps.tso && caps.tx_csum { SUPER_BYTES } else { 0 },
-        initial_segments: if initial > 0 { initial } else { settings.initial_segments },
-        msl: if metrics.msl_ms > 0 { Duration::from_millis(metrics.msl_ms.into()) } else { settings.msl },
-        ..settings
-    }
+        super_bytes: if ifnet.caps.tso && ifnet.caps.tx_csum { SUPER_BYTES } else { 0 },
+        initial_segments: metrics.initial_window.into(),
+        msl_ms: metrics.msl_ms,
+    })
 }
 
 /// A connection, to look at.
@@ -269,9 +270,14 @@ pub fn change_look(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut Look)) -> Res
 ///
 /// [`Error::NotFound`].
 pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb) -> R) -> Result<R, Error> {
+    change_with(cpu, id, |tcb, _| what(tcb))
+}
+
+/// The same, where memory for buffers can be borrowed.
+fn change_with<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb, &mut Rings) -> R) -> Result<R, Error> {
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
-    let done = what(&mut conn.tcb);
+    let done = what(&mut conn.tcb, &mut pcbs.rings);
     pcbs.put(conn);
     Ok(done)
 }
@@ -311,11 +317,12 @@ pub fn send_urgent(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> 
 }
 
 fn send_by(cpu: &mut Cpu, id: Id, bytes: &[u8], send: fn(&mut Tcb, &[u8]) -> usize) -> Result<usize, Error> {
-    let sent = change(cpu, id, |tcb| {
+    let sent = change_with(cpu, id, |tcb, rings| {
         ended(tcb)?;
         if tcb.is_shut() {
             return Err(Error::Closed);
         }
+        tcb.borrow_to_send(bytes.len(), rings);
         match send(tcb, bytes) {
             0 if !bytes.is_empty() => Err(Error::WouldBlock),
             taken => Ok(taken),
@@ -452,9 +459,9 @@ pub fn forget_paths(cpu: &mut Cpu) {
 pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
-    let reset = conn.tcb.abort();
-    pcbs.remove(&conn);
-    tell(cpu, &conn.ends, conn.look, reset);
+    let (ends, look, reset) = (conn.ends, conn.look, conn.tcb.abort());
+    pcbs.remove(conn);
+    tell(cpu, &ends, look, reset);
     Ok(())
 }
 

@@ -25,7 +25,9 @@ pub struct Congestion {
     ssthresh: u32,
     /// Bytes that were acknowledged since the window grew by a segment.
     counted: u32,
-    cubic: Option<Cubic>,
+    algorithm: Algorithm,
+    /// What CUBIC remembers, from the time on when it has something to.
+    cubic: Option<Box<Cubic>>,
     /// What there was before the last reduction, in case there was no reason for it.
     before: Option<Box<Before>>,
 }
@@ -34,7 +36,7 @@ pub struct Congestion {
 struct Before {
     cwnd: u32,
     ssthresh: u32,
-    cubic: Option<Cubic>,
+    cubic: Option<Box<Cubic>>,
 }
 
 /// What tells of congestion.
@@ -53,8 +55,7 @@ impl Congestion {
     /// Of a connection with segments of `mss` bytes, which begins with `window` (see [`initial_window`]).
     #[must_use]
     pub fn new(algorithm: Algorithm, mss: u32, window: u32) -> Self {
-        let cubic = (algorithm == Algorithm::Cubic).then(Cubic::default);
-        Self { mss, cwnd: window, ssthresh: u32::MAX, counted: 0, cubic, before: None }
+        Self { mss, cwnd: window, ssthresh: u32::MAX, counted: 0, algorithm, cubic: None, before: None }
     }
 
     /// Bytes that may be under way: `cwnd`.
@@ -82,7 +83,7 @@ impl Congestion {
 
     /// The window grows in another way from now on.
     pub fn set_algorithm(&mut self, algorithm: Algorithm) {
-        self.cubic = (algorithm == Algorithm::Cubic).then(Cubic::default);
+        (self.algorithm, self.cubic) = (algorithm, None);
         self.counted = 0;
     }
 
@@ -103,9 +104,10 @@ impl Congestion {
         if bytes == 0 || self.is_slow_start() {
             return;
         }
-        match &mut self.cubic {
-            Some(cubic) => self.cwnd = cubic.acknowledged(self.cwnd, self.mss, bytes, now, rtt),
-            None => self.count(bytes),
+        let (cwnd, mss) = (self.cwnd, self.mss);
+        match self.algorithm {
+            Algorithm::Cubic => self.cwnd = self.cubic().acknowledged(cwnd, mss, bytes, now, rtt),
+            Algorithm::NewReno => self.count(bytes),
         }
     }
 
@@ -177,15 +179,20 @@ impl Congestion {
         }
     }
 
+    fn cubic(&mut self) -> &mut Cubic {
+        self.cubic.get_or_insert_default()
+    }
+
     fn remember(&mut self) {
         let Self { cwnd, ssthresh, ref cubic, .. } = *self;
         self.before = Some(Box::new(Before { cwnd, ssthresh, cubic: cubic.clone() }));
     }
 
     fn reduce(&mut self, flight: u32) {
-        let left = match &mut self.cubic {
-            Some(cubic) => cubic.congested(self.cwnd, flight, self.mss),
-            None => flight / 2,
+        let (cwnd, mss) = (self.cwnd, self.mss);
+        let left = match self.algorithm {
+            Algorithm::Cubic => self.cubic().congested(cwnd, flight, mss),
+            Algorithm::NewReno => flight / 2,
         };
         self.ssthresh = left.max(LEAST_SEGMENTS * self.mss);
         self.counted = 0;

@@ -117,7 +117,12 @@ fn is_marked(pkt: &Pkt) -> bool {
 
 fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     let now = cpu.now;
-    let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.take_at(at)) else { return Answer::Nothing };
+    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
+    let Some(mut conn) = pcbs.take_at(at) else { return Answer::Nothing };
+    let incoming = pkt.len().saturating_sub(payload_at(pkt));
+    if incoming > 0 {
+        conn.tcb.borrow_to_receive(incoming, &mut pcbs.rings);
+    }
     let mut answer = Answer::Nothing;
     segments(pkt, header, |segment| match conn.tcb.arrive(segment, now) {
         Answer::Nothing => {}
@@ -148,7 +153,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         return Answer::Reset;
     };
     let (id, is_full, settings) = (listener.id, listener.is_full(), listener.listen.settings);
-    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, settings));
+    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, &settings));
     let mut answer = Answer::Nothing;
     segments(pkt, header, |segment| match tcb.arrive(segment, now) {
         Answer::Nothing => {}
@@ -163,10 +168,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         State::SynReceived => send_now(cpu, &half, &mut tcb),
         // The other end takes its acknowledgment for lost, and comes again.
         _ if is_full => cpu.count(Count::TcpQueueFull),
-        _ => {
-            remove_half(cpu, at);
-            return stand(cpu, &half, tcb, id);
-        }
+        _ => return stand(cpu, &half, tcb, id, Some(at)),
     }
     answer
 }
@@ -183,13 +185,18 @@ fn send_now(cpu: &mut Cpu, half: &Half, tcb: &mut Tcb) {
 }
 
 /// A connection that has come about waits to be accepted. If there is no room for it, the other end is told: it believes that
-/// the connection stands.
+/// the connection stands. `was`: it was half-open until now.
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.5.2
 //# If the connection does not exist (CLOSED), then a reset is
 //# sent in response to any incoming segment except another reset.
-fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb, listener: ListenerId) -> Answer {
+fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb, listener: ListenerId, was: Option<u32>) -> Answer {
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Reset };
-    let Some(id) = pcbs.add(half.ends, half.look, tcb, Owner::Listener(listener)) else {
+    let owner = Owner::Listener(listener);
+    let added = match was {
+        Some(at) => pcbs.promote(at, half, tcb, owner),
+        None => pcbs.add(half.ends, half.look, tcb, owner),
+    };
+    let Some(id) = added else {
         cpu.count(Count::TcpTooMany);
         return Answer::Reset;
     };
@@ -263,7 +270,7 @@ fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header
     if asks && !is_full && open_fast(cpu, &mut half, id, pkt, header) {
         return Answer::Nothing;
     }
-    let mut tcb = half.begin(super::calls::along(cpu, &ends, settings));
+    let mut tcb = half.begin(super::calls::along(cpu, &ends, &settings));
     send_now(cpu, &half, &mut tcb);
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
         pcbs.add_half(half, tcb.deadline(), now);
@@ -287,7 +294,7 @@ fn open_fast(cpu: &mut Cpu, half: &mut Half, id: ListenerId, pkt: &Pkt, header: 
         cpu.count(if is_good { Count::TcpOpensLimited } else { Count::TcpOpenCookies });
         return false;
     }
-    let mut tcb = half.begin(super::calls::along(cpu, &half.ends, settings));
+    let mut tcb = half.begin(super::calls::along(cpu, &half.ends, &settings));
     segments(pkt, header, |segment| tcb.take_early(segment.payload));
     wait_opened(cpu, half, tcb, id).is_some()
 }
@@ -316,12 +323,12 @@ fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     }
     let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let half = Half::new(ends, listen.look, &syn, header.ack.wrapping_sub(1), clock, now);
-    let mut tcb = half.revive(super::calls::along(cpu, &ends, listen.settings));
+    let mut tcb = half.revive(super::calls::along(cpu, &ends, &listen.settings));
     segments(pkt, header, |segment| {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    stand(cpu, &half, tcb, id)
+    stand(cpu, &half, tcb, id, None)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.
@@ -352,7 +359,7 @@ fn expire_half(cpu: &mut Cpu, at: u32) {
     let Some(mut half) = pcbs.half(at).copied() else { return };
     let settings = pcbs.listeners.find(&half.ends).map(|listener| listener.listen.settings);
     let Some(settings) = settings else { return pcbs.remove_half(at) };
-    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, settings));
+    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, &settings));
     if tcb.deadline() > now {
         return set_half(cpu, at, half, &tcb);
     }

@@ -5,6 +5,7 @@
 //!   SYN ──▶ Half (a record) ──▶ Conn (a Tcb) ──▶ Wait (a record)
 //! ```
 
+mod life;
 mod page;
 
 use std::collections::VecDeque;
@@ -17,11 +18,13 @@ use super::emit::Look;
 use super::listen::{ListenerId, Listeners};
 use super::opener::Opener;
 use super::paths::Paths;
+use super::rings::Rings;
+use super::settings::Shared;
 use super::signature::Keys;
 use super::syncache::Half;
 use super::tcb::wait::Wait;
 use super::tcb::{State, Tcb};
-use super::watch::{self, Event};
+use super::watch::Event;
 use crate::grow::index::{self, Index};
 use crate::grow::slab::Slab;
 use crate::pcb::{self, Ends};
@@ -54,6 +57,8 @@ pub(super) struct Conn {
     pub(super) watch: Option<Watch>,
     /// Counts for this listener as opened before it stands, until it does.
     pub(super) opened_at: Option<ListenerId>,
+    /// Whether it is found by its ends.
+    is_listed: bool,
     /// Whether it is in the list of those that have something to send, perhaps.
     is_touched: bool,
     /// Its number among those that have ended and are held by programs; 0, if it is not one of them.
@@ -94,9 +99,8 @@ pub(super) enum Found {
 #[derive(Default)]
 struct Place {
     alarm: Alarm,
+    /// Not while somebody works on it: who looks for it then finds nothing.
     conn: Option<Box<Conn>>,
-    /// Of the connection, also while somebody works on it.
-    ends: Option<Ends>,
 }
 
 /// Everything that has ends.
@@ -119,6 +123,11 @@ pub struct Pcbs {
     /// What is known of servers that data may be brought to with a SYN.
     pub(super) paths: Paths,
     pub(super) keys: Keys,
+    pub(super) shared: Shared,
+    /// Memory of buffers, and of connections that have ended, for those that follow.
+    pub(super) rings: Rings,
+    #[expect(clippy::vec_box, reason = "boxes are what places hold")]
+    spare: Vec<Box<Conn>>,
     pub(super) opener: Opener,
     serial: u32,
     /// Connections, and those in TIME-WAIT, at the most.
@@ -160,7 +169,7 @@ impl Found {
 impl Tables {
     fn ends(&self, found: Found) -> Option<&Ends> {
         match found {
-            Found::Conn(at) => self.conns.get(at)?.ends.as_ref(),
+            Found::Conn(at) => self.conns.get(at)?.conn.as_ref().map(|conn| &conn.ends),
             Found::Half(at) => self.halves.get(at).map(|half| &half.ends),
             Found::Wait(at) => self.waits.get(at).map(|wait| &wait.ends),
         }
@@ -180,6 +189,9 @@ impl Pcbs {
             listeners: Listeners::new(secret.draw()),
             paths: Paths::default(),
             keys: Keys::new(Secret::new(secret.draw().into())),
+            shared: Shared::default(),
+            rings: Rings::default(),
+            spare: Vec::new(),
             opener: Opener::default(),
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
@@ -209,7 +221,8 @@ impl Pcbs {
         let standing = numbers.filter_map(|at| conns.get(at)?.conn.as_deref());
         let standing: usize = standing.map(|conn| size_of::<Conn>() + conn.tcb.memory()).sum();
         let records = halves.places() * size_of::<Half>() + waits.places() * size_of::<Wait>();
-        standing + records + conns.places() * size_of::<Place>() + self.index.places() * index::BUCKET
+        let spare = self.spare.len() * size_of::<Conn>() + self.rings.bytes();
+        standing + spare + records + conns.places() * size_of::<Place>() + self.index.places() * index::BUCKET
     }
 
     /// What there is between `ends`.
@@ -248,20 +261,9 @@ impl Pcbs {
         index.remove(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
     }
 
-    /// Adds a connection; it has something to send, perhaps. `None` if there are as many as may be.
-    pub(super) fn add(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
-        if self.tables.conns.len() >= self.room.0 {
-            return None;
-        }
-        let at = self.tables.conns.insert(Place { ends: Some(ends), ..Place::default() })?;
-        self.serial = self.serial.wrapping_add(1);
-        let id = Id { at, serial: self.serial };
-        self.enter(&ends, Found::Conn(at));
-        let conn =
-            Conn { id, ends, look, tcb, owner, watch: None, opened_at: None, is_touched: true, ended: 0 };
-        self.touched.push(id);
-        self.tables.conns.get_mut(at)?.conn = Some(Box::new(conn));
-        Some(id)
+    /// What there is between `ends` is something else from now on.
+    fn turns_into(&mut self, ends: &Ends, was: Found, is: Found) {
+        self.index.replace(ends.hash(&self.secret), was.number(), is.number());
     }
 
     /// Takes a listener out; what waited for it has another owner then, or is answered.
@@ -342,80 +344,6 @@ impl Pcbs {
         None
     }
 
-    /// Brings a connection back that has nothing to send, until its deadline; or ends it, if it has ended and nobody
-    /// wants to know.
-    pub(super) fn settle(&mut self, mut conn: Box<Conn>, now: Instant) -> Settled {
-        conn.is_touched = false;
-        if conn.tcb.state() != State::SynReceived {
-            self.is_opened(conn.opened_at.take());
-        }
-        let at = conn.id.at;
-        let deadline = conn.tcb.deadline();
-        if conn.tcb.state() == State::Closed {
-            self.unlist(&conn);
-            if watch::has_ended_for_its_program(&conn.tcb) {
-                self.note(&mut conn);
-            }
-            if conn.owner != Owner::Program {
-                self.remove(&conn);
-                return Settled::Ended;
-            }
-            self.note_ended(&mut conn);
-        }
-        if conn.tcb.state() == State::TimeWait && conn.owner == Owner::Nobody {
-            self.remove(&conn);
-            return if self.add_wait(&conn, now) { Settled::Ended } else { Settled::Cut };
-        }
-        let Self { tables, conn_alarms, .. } = self;
-        conn_alarms.set(&mut tables.conns, at, deadline, now);
-        if let Some(place) = tables.conns.get_mut(at) {
-            place.conn = Some(conn);
-        }
-        Settled::Stays
-    }
-
-    /// One that was opened before it stood does, or has ended.
-    fn is_opened(&mut self, at: Option<ListenerId>) {
-        if let Some(listener) = at.and_then(|id| self.listeners.get_mut(id)) {
-            listener.opened -= 1;
-        }
-    }
-
-    /// It has ended, and its program has not let go of it.
-    fn note_ended(&mut self, conn: &mut Conn) {
-        if conn.ended == 0 {
-            conn.ended = self.ended.insert(conn.ends.hash(&self.secret), conn.id.at);
-        }
-    }
-
-    /// Its ends are free for another one.
-    fn unlist(&mut self, conn: &Conn) {
-        let at = conn.id.at;
-        if self.tables.conns.get(at).is_some_and(|place| place.ends.is_some()) {
-            self.leave(&conn.ends, Found::Conn(at));
-            if let Some(place) = self.tables.conns.get_mut(at) {
-                place.ends = None;
-            }
-        }
-        if let Owner::Listener(id) = conn.owner
-            && let Some(listener) = self.listeners.get_mut(id)
-        {
-            listener.waiting.retain(|waiting| *waiting != conn.id);
-        }
-    }
-
-    /// Forgets a connection that was taken out of its place.
-    pub(super) fn remove(&mut self, conn: &Conn) {
-        self.is_opened(conn.opened_at);
-        self.unlist(conn);
-        if conn.ended != 0 {
-            self.ended.remove(conn.ends.hash(&self.secret), conn.ended);
-        }
-        let Self { tables, conn_alarms, .. } = self;
-        conn_alarms.forget(&mut tables.conns, conn.id.at);
-        tables.conns.remove(conn.id.at);
-    }
-
     /// Whether there is no room for another half-open connection.
     pub(super) fn is_full_of_halves(&self) -> bool {
         self.tables.halves.len() >= HALVES_MAX
@@ -459,20 +387,6 @@ impl Pcbs {
         self.leave(&ends, Found::Half(at));
         self.half_alarms.forget(&mut self.tables.halves, at);
         self.tables.halves.remove(at);
-    }
-
-    /// What is under way of a connection dies out; false, if there are as many of those as may be.
-    fn add_wait(&mut self, conn: &Conn, now: Instant) -> bool {
-        let Some(wait) = Wait::of(&conn.tcb, conn.ends, conn.look) else { return true };
-        if self.tables.waits.len() >= self.room.1 {
-            return false;
-        }
-        let until = wait.until();
-        if let Some(at) = self.tables.waits.insert(wait) {
-            self.enter(&conn.ends, Found::Wait(at));
-            self.wait_alarms.set(&mut self.tables.waits, at, until, now);
-        }
-        true
     }
 
     pub(super) fn wait_mut(&mut self, at: u32) -> Option<&mut Wait> {

@@ -3,6 +3,7 @@
 use wire::tcp::{SackBlock, SackBlocks};
 
 use super::buffer::Buffer;
+use super::rings::Rings;
 use super::seq::Seq;
 
 /// Blocks behind a gap that are kept of one stream. A sender that makes more is after our memory, or its losses are such
@@ -69,6 +70,21 @@ impl Receive {
     #[must_use]
     pub fn memory(&self) -> usize {
         self.bytes.memory() + self.blocks.capacity() * size_of::<Block>()
+    }
+
+    /// Before `bytes` come: see [`Buffer::borrow`].
+    pub(super) fn borrow(&mut self, bytes: usize, rings: &mut Rings) {
+        self.bytes.borrow(bytes, rings);
+    }
+
+    /// Nobody will read what is there.
+    pub(super) fn forget(&mut self) {
+        self.bytes.forget(usize::MAX);
+    }
+
+    /// What is read to the end needs no memory.
+    pub(super) fn give_back(&mut self, rings: &mut Rings) {
+        self.bytes.give_back(rings);
     }
 
     /// Bytes that can be read.

@@ -1,9 +1,13 @@
 //! What a connection is told before it begins. The defaults are FreeBSD's, where RFCs leave a choice.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use super::congestion::Algorithm;
 use super::rtt::{self, Bounds};
+
+/// Different settings that are remembered to be shared.
+const SHARED_MAX: usize = 4;
 
 /// How one connection behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +179,73 @@ impl Settings {
             Change::FastOpen(fast_open) => self.fast_open = fast_open,
             Change::Sign(signs) => self.signs = signs,
             Change::NoOptions(no_options) => self.no_options = no_options,
+        }
+    }
+}
+
+/// The settings that connections were begun with last. There are few different ones and many connections, which share them.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    known: [Option<Known>; SHARED_MAX],
+    /// The place of the next that is new.
+    next: usize,
+}
+
+impl Shared {
+    /// These settings, suited to a way; as others may have them already.
+    pub(super) fn share(&mut self, settings: &Settings, along: Along) -> Arc<Settings> {
+        let is_it = |known: &&Known| known.along == along && known.settings == *settings;
+        if let Some(known) = self.known.iter().flatten().find(is_it) {
+            return Arc::clone(&known.suited);
+        }
+        let suited = Arc::new(along.suit(settings));
+        let known = Known { settings: *settings, along, suited: Arc::clone(&suited) };
+        self.known[self.next] = Some(known);
+        self.next = (self.next + 1) % SHARED_MAX;
+        suited
+    }
+}
+
+/// Settings as a program has said them, and what has become of them on a way.
+#[derive(Debug)]
+struct Known {
+    settings: Settings,
+    along: Along,
+    suited: Arc<Settings>,
+}
+
+/// What a way says of how a connection behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Along {
+    /// The longest segments that the link carries, and the path.
+    pub(super) link_mss: u16,
+    pub(super) path_mss: u16,
+    /// The longest that have been found to arrive, where that is less than routers say.
+    pub(super) found_mss: Option<u16>,
+    /// See [`Settings::safe_mss`].
+    pub(super) safe_mss: u16,
+    /// See [`Settings::super_bytes`].
+    pub(super) super_bytes: u32,
+    /// What the route says of [`Settings::initial_segments`] and [`Settings::msl`]; 0: nothing.
+    pub(super) initial_segments: u32,
+    pub(super) msl_ms: u32,
+}
+
+impl Along {
+    /// `settings`, on this way.
+    fn suit(&self, settings: &Settings) -> Settings {
+        let path_mss = self.path_mss.min(settings.mss_max);
+        let found = self.found_mss.filter(|_| settings.path_probes);
+        let initial = self.initial_segments;
+        Settings {
+            mss: self.link_mss.min(settings.mss_max),
+            path_mss: found.map_or(path_mss, |found| found.min(path_mss)),
+            path_mss_max: path_mss,
+            safe_mss: self.safe_mss,
+            super_bytes: self.super_bytes,
+            initial_segments: if initial > 0 { initial } else { settings.initial_segments },
+            msl: if self.msl_ms > 0 { Duration::from_millis(self.msl_ms.into()) } else { settings.msl },
+            ..*settings
         }
     }
 }

@@ -4,6 +4,8 @@
 //! where it was, and goes on from there; so there is one implementation of a connection, and little memory in a flood
 //! (ADR 16).
 
+use std::sync::Arc;
+
 use wire::tcp::{Cookie, Flags, Header};
 
 use super::alarm::{Alarm, Wakes};
@@ -79,7 +81,7 @@ impl Half {
     }
 
     /// The connection, as it was when the SYN had been answered for the last time.
-    pub(super) fn revive(&self, settings: Settings) -> Tcb {
+    pub(super) fn revive(&self, settings: Arc<Settings>) -> Tcb {
         let mut tcb = self.begin(settings);
         let mut now = self.at;
         for _ in 1..self.answers {
@@ -93,7 +95,7 @@ impl Half {
     }
 
     /// The connection, its SYN not answered yet.
-    pub(super) fn begin(&self, settings: Settings) -> Tcb {
+    pub(super) fn begin(&self, settings: Arc<Settings>) -> Tcb {
         let ports = (self.ends.local_port, self.ends.remote_port);
         let segment = Segment { header: &self.syn, payload: &[], is_marked: false };
         let mut tcb = Tcb::answer(settings, ports, self.iss, Stamps::from(self.clock), &segment, self.at);

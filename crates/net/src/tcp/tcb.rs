@@ -11,6 +11,7 @@ mod error;
 mod info;
 mod control;
 mod keep;
+mod memory;
 mod open;
 mod options;
 mod output;
@@ -22,6 +23,8 @@ mod timers;
 mod tune;
 mod urgent;
 pub(super) mod wait;
+
+use std::sync::Arc;
 
 use wire::tcp::{Flags, Header};
 
@@ -104,9 +107,14 @@ pub struct Tcb {
     is_passive: bool,
     /// The program has gone: nobody reads what comes.
     is_released: bool,
-    /// The reset that tells the other end that there is nothing any more, until it is sent.
-    farewell: Option<Header>,
-    settings: Settings,
+    /// A reset is to tell the other end that there is nothing any more.
+    says_farewell: bool,
+    /// Many connections share theirs; what changes by itself while a connection lives is beside them.
+    settings: Arc<Settings>,
+    /// [`Settings::receive_buffer`], [`Settings::send_buffer`] and [`Settings::path_mss`], as they have become.
+    receive_buffer: u32,
+    send_buffer: u32,
+    path_mss: u16,
     /// When it began.
     began: Instant,
     /// Ours, and the other end's.
@@ -197,33 +205,39 @@ struct Marks {
 impl Tcb {
     /// Begins a connection with a SYN from sequence number `iss`; it goes out with the next [`Self::output`].
     #[must_use]
-    pub fn connect(settings: Settings, ports: (u16, u16), iss: u32, clock: Stamps, now: Instant) -> Self {
-        let mut tcb = Self::new(settings, ports, iss, clock, now);
+    pub fn connect(
+        settings: impl Into<Arc<Settings>>,
+        ports: (u16, u16),
+        iss: u32,
+        clock: Stamps,
+        now: Instant,
+    ) -> Self {
+        let mut tcb = Self::new(settings.into(), ports, iss, clock, now);
         tcb.goes(Event::Connects);
-        tcb.ecn.is_on = settings.ecn == Ecn::Active;
-        tcb.timers.begin(now, &settings);
+        tcb.ecn.is_on = tcb.settings.ecn == Ecn::Active;
+        tcb.timers.begin(now, &tcb.settings);
         tcb
     }
 
     /// Answers a SYN that a listener has taken.
     #[must_use]
     pub fn answer(
-        settings: Settings,
+        settings: impl Into<Arc<Settings>>,
         ports: (u16, u16),
         iss: u32,
         clock: Stamps,
         syn: &Segment<'_>,
         now: Instant,
     ) -> Self {
-        let mut tcb = Self::new(settings, ports, iss, clock, now);
+        let mut tcb = Self::new(settings.into(), ports, iss, clock, now);
         tcb.goes(Event::SynCame);
         tcb.is_passive = true;
         tcb.take_syn(syn, now);
-        tcb.timers.begin(now, &settings);
+        tcb.timers.begin(now, &tcb.settings);
         tcb
     }
 
-    fn new(settings: Settings, ports: (u16, u16), iss: u32, stamps: Stamps, now: Instant) -> Self {
+    fn new(settings: Arc<Settings>, ports: (u16, u16), iss: u32, stamps: Stamps, now: Instant) -> Self {
         let iss = Seq(iss);
         let mss = u32::from(settings.mss);
         Self {
@@ -231,8 +245,10 @@ impl Tcb {
             ended: None,
             is_passive: false,
             is_released: false,
-            farewell: None,
-            settings,
+            says_farewell: false,
+            receive_buffer: settings.receive_buffer,
+            send_buffer: settings.send_buffer,
+            path_mss: settings.path_mss,
             began: now,
             ports,
             agreed: Agreed::none(),
@@ -273,6 +289,7 @@ impl Tcb {
             tune: Tune::default(),
             urgent: Urgent::default(),
             doubt: None,
+            settings,
         }
     }
 
@@ -286,12 +303,6 @@ impl Tcb {
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.ended
-    }
-
-    /// Bytes of memory that its buffers, and what is known of what is under way, take.
-    #[must_use]
-    pub fn memory(&self) -> usize {
-        self.outgoing.memory() + self.receive.memory() + self.sent.memory()
     }
 
     /// Bytes that can be read.
@@ -323,14 +334,14 @@ impl Tcb {
     pub fn writable(&self) -> usize {
         let is_open =
             matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
-        let room = (self.settings.send_buffer as usize).saturating_sub(self.outgoing.len());
+        let room = (self.send_buffer as usize).saturating_sub(self.outgoing.len());
         if is_open && !self.is_ended { room } else { 0 }
     }
 
     /// Whether there is room for so much that it is worth waking somebody who waits for it: a third of the buffer.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.state >= State::Established && self.writable() >= self.settings.send_buffer as usize / 3
+        self.state >= State::Established && self.writable() >= self.send_buffer as usize / 3
     }
 
     /// Takes as many of `bytes` as there is room for, and answers how many (RFC 9293 §3.10.2).
@@ -384,23 +395,25 @@ impl Tcb {
 
     /// The connection ends here and now (RFC 9293 §3.10.5): answers the reset that tells the other end, if it knows of us.
     pub fn abort(&mut self) -> Option<Header> {
-        let reset = self.reset().filter(|_| self.state != State::TimeWait);
+        let reset = (self.is_known() && self.state != State::TimeWait).then(|| self.reset());
         self.end(Event::Aborted, Some(Ended::Aborted));
         reset
     }
 
     /// The connection ends, and [`Self::output`] tells the other end.
     fn give_up(&mut self, event: Event, why: Ended) {
-        let reset = self.reset();
+        self.says_farewell = self.is_known();
         self.end(event, Some(why));
-        self.farewell = reset;
     }
 
-    /// What tells the other end that there is nothing any more, if it knows of us.
-    fn reset(&self) -> Option<Header> {
-        let knows = !matches!(self.state, State::Closed | State::SynSent);
-        let header = || self.header(Flags::RST | Flags::ACK, self.sent.behind());
-        knows.then(|| Header { window: 0, ..header() })
+    /// Whether the other end knows of us.
+    fn is_known(&self) -> bool {
+        !matches!(self.state, State::Closed | State::SynSent)
+    }
+
+    /// What tells the other end that there is nothing any more.
+    fn reset(&self) -> Header {
+        Header { window: 0, ..self.header(Flags::RST | Flags::ACK, self.sent.behind()) }
     }
 
     /// Changes the state, as nothing else does, if that follows from `event`; answers whether it does.
@@ -446,7 +459,7 @@ impl Tcb {
 
     /// Bytes of a segment of ours, at the most.
     fn mss(&self) -> u32 {
-        u32::from(self.agreed.mss.min(self.settings.path_mss)).saturating_sub(self.overhead())
+        u32::from(self.agreed.mss.min(self.path_mss)).saturating_sub(self.overhead())
     }
 
     /// Bytes of the next segment, at the most: what is said of gaps takes its place from them.

@@ -49,10 +49,10 @@ impl Tcb {
     fn shorten(&mut self, mss: u16) {
         let mss = mss.max(MSS_LEAST);
         self.path.at_most(mss);
-        if mss >= self.settings.path_mss {
+        if mss >= self.path_mss {
             return;
         }
-        self.settings.path_mss = mss;
+        self.path_mss = mss;
         self.congestion.set_mss(self.mss());
         self.sent.lose_all();
     }

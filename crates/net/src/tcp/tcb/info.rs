@@ -127,7 +127,7 @@ impl Tcb {
             rtt_variation: rtt.variation(),
             rtt_least: rtt.least(),
             algorithm: self.settings.algorithm,
-            path_mss: self.settings.path_mss.into(),
+            path_mss: self.path_mss.into(),
             snd_mss: self.mss(),
             rcv_mss: self.settings.mss.into(),
             snd_cwnd: congestion.window(),

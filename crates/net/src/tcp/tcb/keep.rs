@@ -1,7 +1,7 @@
 //! Whether the other end is still there: questions in a silence (RFC 9293 §3.8.4), and an end to waiting (RFC 5482).
 
 use super::{Ended, Event, State, Tcb};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// What is known of the other end's life.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,9 +37,12 @@ impl Tcb {
         //# for the connection within an interval (MUST-26).
         let stands = (State::Established..State::TimeWait).contains(&self.state);
         let asks = self.settings.keepalive && stands && !is_waiting;
-        let Keep { heard, asked, .. } = self.keep;
-        let silence = self.settings.keep_idle + self.settings.keep_interval * asked.into();
-        self.timers.keep = asks.then(|| heard + silence);
+        self.timers.keep = asks.then(|| self.keep.heard + self.silence_allowed());
+    }
+
+    /// How long nothing may be heard until the next question, behind those that were asked.
+    fn silence_allowed(&self) -> Duration {
+        self.settings.keep_idle + self.settings.keep_interval * self.keep.asked.into()
     }
 
     /// Nothing was heard for long.

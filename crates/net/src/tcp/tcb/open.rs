@@ -7,18 +7,36 @@ use super::super::seq::Seq;
 use super::{Ack, Segment, State, Tcb};
 use crate::time::Instant;
 
-/// What there is of Fast Open on a connection.
-#[derive(Clone, Copy, Debug, Default)]
+/// What there is of Fast Open on a connection; on most there is nothing.
+#[derive(Debug, Default)]
 pub(super) struct Open {
-    /// Goes with our SYN: a request, what allows data, or what a listener gives.
+    with: Option<Box<With>>,
+    /// A listener has taken data with the SYN: it may be answered before the connection stands.
+    pub(super) is_early: bool,
+}
+
+/// What goes with our SYN, or went.
+#[derive(Debug)]
+struct With {
+    /// A request, what allows data, or what a listener gives; none any more where nobody has answered.
     cookie: Option<Cookie>,
     /// Whether a request or data went with our first SYN.
     has_asked: bool,
     /// Behind the data that went with it.
     behind: Option<Seq>,
-    /// A listener has taken data with the SYN: it may be answered before the connection stands.
-    pub(super) is_early: bool,
     opened: Option<Opened>,
+}
+
+impl Open {
+    fn begin(&mut self, cookie: Cookie) {
+        self.with =
+            Some(Box::new(With { cookie: Some(cookie), has_asked: false, behind: None, opened: None }));
+    }
+
+    /// Behind the data that went with our SYN.
+    fn behind(&self) -> Option<Seq> {
+        self.with.as_ref()?.behind
+    }
 }
 
 /// How opening fast went, for whoever remembers it for the next time.
@@ -34,12 +52,12 @@ impl Tcb {
     /// Asks for a cookie with the SYN, or brings one and with it what was sent by then; to be called before the first
     /// [`Self::output`].
     pub fn open_fast(&mut self, cookie: Cookie) {
-        self.open.cookie = Some(cookie);
+        self.open.begin(cookie);
     }
 
     /// How that went, once, when it is known.
     pub fn opened(&mut self) -> Option<Opened> {
-        self.open.opened.take()
+        self.open.with.as_mut()?.opened.take()
     }
 
     /// A listener's connection takes `payload`, which came with a SYN and a cookie of ours; to be called before the first
@@ -54,37 +72,42 @@ impl Tcb {
 
     /// A listener's connection gives a cookie with its SYN.
     pub fn give_cookie(&mut self, cookie: Cookie) {
-        self.open.cookie = Some(cookie);
+        self.open.begin(cookie);
     }
 
     /// The cookie for `options` of our SYN, and behind which byte the data ends that goes with it.
     pub(super) fn open_with(&mut self, options: &mut Options) -> Seq {
         let stream = self.stream();
-        options.fast_open = self.open.cookie.filter(|_| self.is_passive || self.state == State::SynSent);
-        let Some(cookie) = self.open.cookie.filter(|_| self.state == State::SynSent) else { return stream };
-        self.open.has_asked = true;
+        let Some(with) = &mut self.open.with else { return stream };
+        let is_ours = self.state == State::SynSent;
+        options.fast_open = with.cookie.filter(|_| self.is_passive || is_ours);
+        let Some(cookie) = with.cookie.filter(|_| is_ours) else { return stream };
+        with.has_asked = true;
         if cookie.is_request() {
             return stream;
         }
-        let most = usize::from(self.settings.path_mss).saturating_sub(options.len());
+        let most = usize::from(self.path_mss).saturating_sub(options.len());
         let behind = stream + u32::try_from(self.outgoing.len().min(most)).unwrap_or(0);
-        self.open.behind = Some(behind);
+        with.behind = Some(behind);
         behind
     }
 
     /// Nobody has answered our SYN: perhaps because of what was new in it.
     //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
     pub(super) fn open_plainly(&mut self) {
-        if self.state == State::SynSent && self.open.cookie.take().is_some() {
+        if self.state == State::SynSent
+            && let Some(with) = &mut self.open.with
+            && with.cookie.take().is_some()
+        {
             self.sent = Sent::new(self.iss);
-            self.open.opened = Some(Opened { cookie: None, is_taken: false });
+            with.opened = Some(Opened { cookie: None, is_taken: false });
         }
     }
 
     /// Behind what an answer to our SYN can acknowledge.
     pub(super) fn opened_until(&self) -> Seq {
         let behind = self.sent.behind();
-        self.open.behind.map_or(behind, |opened| opened.max(behind))
+        self.open.behind().map_or(behind, |opened| opened.max(behind))
     }
 
     /// Our SYN is acknowledged, and what went with it or not.
@@ -97,14 +120,15 @@ impl Tcb {
         let had = self.sent.first().max(self.stream());
         let _ = self.heard(segment, false, now);
         self.outgoing.forget(self.sent.first().since(had) as usize);
-        let is_taken = self.open.behind.is_some_and(|behind| !ack.is_before(behind));
-        if self.state == State::SynSent && self.open.behind.is_some() && !is_taken {
+        let opened = self.open.behind();
+        let is_taken = opened.is_some_and(|behind| !ack.is_before(behind));
+        if self.state == State::SynSent && opened.is_some() && !is_taken {
             // It is as if it had not been sent.
             self.sent = Sent::new(ack);
         }
-        if self.open.has_asked && self.open.opened.is_none() {
+        if let Some(with) = self.open.with.as_mut().filter(|with| with.has_asked && with.opened.is_none()) {
             let cookie = segment.header.options.fast_open.filter(|cookie| !cookie.is_request());
-            self.open.opened = Some(Opened { cookie, is_taken });
+            with.opened = Some(Opened { cookie, is_taken });
         }
     }
 }

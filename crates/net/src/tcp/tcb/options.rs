@@ -140,7 +140,7 @@ impl Tcb {
 
     /// Takes what the other end's SYN says, which is the first segment of it that counts.
     pub(super) fn take_syn(&mut self, syn: &Segment<'_>, now: Instant) {
-        let (header, settings) = (syn.header, self.settings);
+        let (header, settings) = (syn.header, &*self.settings);
         let takes = !settings.no_options;
         let options = &header.options;
         self.receive = super::Receive::new(Seq(header.seq) + 1);
@@ -155,7 +155,7 @@ impl Tcb {
         self.agreed = Agreed {
             mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
             is_scaled,
-            shift: if is_scaled { (shift_of(&settings), theirs) } else { (0, 0) },
+            shift: if is_scaled { (shift_of(settings), theirs) } else { (0, 0) },
             timestamps: takes && settings.extensions && options.timestamps.is_some(),
             sack: takes && settings.sack && options.sack_permitted,
         };

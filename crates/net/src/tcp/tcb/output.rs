@@ -14,8 +14,8 @@ impl Tcb {
     /// Hands all that is to be sent now to `wire`, segment by segment; to be called once when all that came in a turn was
     /// taken, so that there is one acknowledgment for it.
     pub fn output(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
-        if let Some(header) = self.farewell.take() {
-            wire(&Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false });
+        if core::mem::take(&mut self.says_farewell) {
+            wire(&Out { header: self.reset(), payload: [&[], &[]], cut: 0, may_be_marked: false });
         }
         match self.state {
             State::Closed => return,
@@ -260,7 +260,7 @@ impl Tcb {
         // Before it stands, a listener's connection takes what its answer can say.
         let most =
             if self.state == State::SynReceived && self.is_passive { u16::MAX.into() } else { u32::MAX };
-        let buffer = self.settings.receive_buffer.min(most);
+        let buffer = self.receive_buffer.min(most);
         let room = buffer.saturating_sub(waiting);
         // RFC 9293 §3.8.6.2.2: a little room is not worth a segment, and is not said.
         let room = if room < buffer / 4 && room < self.mss() { 0 } else { room };
@@ -281,7 +281,7 @@ impl Tcb {
         let is_wanted = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
         let left = self.promised.since(self.receive.next());
         let more = self.window().saturating_sub(left);
-        let buffer = self.settings.receive_buffer;
+        let buffer = self.receive_buffer;
         is_wanted
             && (more >= buffer / 2 || (more >= 2 * self.mss() && (more >= buffer / 4 || left < buffer / 4)))
     }

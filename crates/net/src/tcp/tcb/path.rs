@@ -100,7 +100,7 @@ impl Tcb {
     }
 
     fn try_shorter(&mut self, now: Instant) {
-        let (mss, least) = (self.settings.path_mss, self.settings.safe_mss);
+        let (mss, least) = (self.path_mss, self.settings.safe_mss);
         let shorter = if mss > SHORTER.max(least) { SHORTER.max(least) } else { least };
         // What never had more bytes than this does not vanish for its length.
         if shorter >= mss || self.sent.unacknowledged() <= shorter.into() {
@@ -118,9 +118,9 @@ impl Tcb {
             self.path.probe = None;
             let len = u16::try_from(end.since(start)).unwrap_or(u16::MAX);
             self.set_path_mss(len.saturating_add(self.options_len()));
-            self.path.news = Some(self.settings.path_mss);
+            self.path.news = Some(self.path_mss);
         }
-        let mss = self.settings.path_mss;
+        let mss = self.path_mss;
         let Some(search) = &mut self.path.search else { return };
         if !search.is_sure {
             search.is_sure = true;
@@ -139,7 +139,7 @@ impl Tcb {
             && self.sent.lost() == end.since(start);
         if is_it {
             self.path.probe = None;
-            let most = self.settings.path_mss.max(len_of(start, end).saturating_add(self.options_len()) - 1);
+            let most = self.path_mss.max(len_of(start, end).saturating_add(self.options_len()) - 1);
             if let Some(search) = &mut self.path.search {
                 search.most = most;
             }
@@ -158,7 +158,7 @@ impl Tcb {
     /// Bytes of the next probe: half way between what arrives and what may.
     fn next_probe(&self) -> Option<u32> {
         let search = self.path.search.filter(|search| search.is_sure && self.path.probe.is_none())?;
-        let least = self.settings.path_mss;
+        let least = self.path_mss;
         let most = search.most.min(self.agreed.mss).min(self.settings.mss_max);
         if most < least.saturating_add(CLOSE) || !self.sacks() || !self.settings.path_probes {
             return None;
@@ -178,7 +178,7 @@ impl Tcb {
 
     /// Segments are so long from now on.
     fn set_path_mss(&mut self, mss: u16) {
-        self.settings.path_mss = mss;
+        self.path_mss = mss;
         self.congestion.set_mss(self.mss());
     }
 

@@ -62,8 +62,9 @@ impl Tcb {
             gone,
             ..
         } = self.timers;
-        let all = [retransmit, persist, delayed_ack, reordering, probe, establish, keep, give_up, gone];
-        all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
+        let sooner = |soonest: Instant, at: Option<Instant>| soonest.min(at.unwrap_or(Instant::NEVER));
+        let usual = [retransmit, probe, delayed_ack, keep].into_iter().fold(Instant::NEVER, sooner);
+        [persist, reordering, establish, give_up, gone].into_iter().fold(usual, sooner)
     }
 
     /// Does what is due at `now`; [`Self::output`] says what is to be sent.

@@ -22,10 +22,10 @@ impl Tcb {
             return;
         }
         self.tune.from = Some((now, next));
-        let buffer = self.settings.receive_buffer;
+        let buffer = self.receive_buffer;
         if next.since(from) > buffer / 16 * 7 {
             let most = self.settings.receive_buffer_max.max(buffer);
-            self.settings.receive_buffer = buffer.saturating_mul(2).min(most);
+            self.receive_buffer = buffer.saturating_mul(2).min(most);
             self.round_buffers();
         }
     }
@@ -33,7 +33,7 @@ impl Tcb {
     /// Something was acknowledged. If the buffer was nearly full, it is what holds us back, unless the window does: it has
     /// room for two windows then, one under way and one that follows.
     pub(super) fn tune_send(&mut self) {
-        let buffer = self.settings.send_buffer;
+        let buffer = self.send_buffer;
         let is_full = self.outgoing.len() >= buffer as usize / 8 * 7;
         if !is_full || !self.settings.tunes_send {
             return;
@@ -41,7 +41,7 @@ impl Tcb {
         let window = self.congestion.window().min(self.right_edge.since(self.sent.first()));
         let wanted = window.saturating_mul(2).min(self.settings.send_buffer_max);
         if wanted > buffer {
-            self.settings.send_buffer = wanted;
+            self.send_buffer = wanted;
             self.round_buffers();
         }
     }
