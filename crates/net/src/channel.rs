@@ -23,22 +23,26 @@
 //! A connection that is accepted needs a lane, and the program offers a few to each of its listeners: as many connections
 //! are handed to it ahead of its asking, on each CPU, and the others wait where they have come.
 
+mod bytes;
 mod client;
 mod conn;
+pub mod datagram;
 mod end;
 mod record;
 mod server;
 mod setting;
+mod socket;
+mod sockets;
 
 pub use self::client::Client;
 pub use self::end::{END, error};
-pub use self::record::{Command, Connect, Event, Listen, Setting, Target};
+pub use self::record::{Bind, Command, Connect, Event, Join, Listen, Question, Setting, Target};
 pub use self::server::Channel;
 
 use pkt::lanes::{TooLarge, lanes};
 use pkt::wake::Waker;
 
-use self::record::RECORD;
+use self::bytes::RECORD;
 
 /// Lanes of a channel, if nothing else is said.
 pub const LANES: u32 = 16_384;
@@ -50,6 +54,8 @@ pub const RECORDS: usize = 1024;
 pub const LISTENERS_MAX: u32 = 1024;
 /// Lanes that a program can offer to a listener at a time.
 pub const OFFERS_MAX: usize = 1024;
+/// Answers that wait to be told, until which commands are obeyed.
+pub const ANSWERS_MAX: usize = 2048;
 /// Commands that are obeyed in a turn.
 pub const COMMANDS_MAX: usize = 256;
 

@@ -100,6 +100,8 @@ named! {
     ProgramsCut = "programs_cut", "turns in which more events waited for programs than they are told of in one";
     ChannelCommands = "channel_commands", "commands of programs' threads that were obeyed";
     ChannelEventsHeld = "channel_events_held", "times that a channel had no room for events, so that a program's thread was told later";
+    ChannelDatagramsWaited = "channel_datagrams_waited", "times that a program's thread found no room for a datagram, and was told when there was";
+    ChannelDatagramsTooLong = "channel_datagrams_too_long", "datagrams dropped because they were longer than a channel takes";
     ChannelsBroken = "channels_broken", "channels closed because a program's end of them said what cannot be";
     UdpIn = "udp_in", "UDP datagrams received for this host";
     UdpTaken = "udp_taken", "UDP datagrams that a socket took";

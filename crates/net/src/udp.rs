@@ -14,7 +14,8 @@ mod page;
 
 pub use self::batch::{Datagram, recv_batch, send_batch};
 pub use self::calls::{
-    Bind, Connect, bind, change, close, connect, failure, listen, local, memberships, ready, recv,
+    Bind, Connect, bind, change, close, connect, failure, listen, local, memberships, read_in_place, ready,
+    recv,
 };
 pub use self::emit::{send, send_to};
 pub(crate) use self::error::error;

@@ -24,6 +24,48 @@ fn bytes_arrive_in_order_and_nobody_waits_in_vain() {
     });
 }
 
+/// Who needs more than half of the ring announces it again after each part that is given back.
+#[test]
+fn room_for_a_whole_is_not_waited_for_in_vain() {
+    bounded(3, || {
+        let (near, far) = lanes(1, 2).unwrap();
+        let (mut tx, _back) = near.take(0).unwrap();
+        let (room, bytes) = (Bell::default(), Bell::default());
+        let (told_room, tells_bytes) = (room.clone(), bytes.clone());
+        let writer = thread::spawn(move || {
+            for whole in [[1, 2], [3, 4]] {
+                while tx.free().unwrap() < 2 {
+                    if tx.waits_for(2).unwrap() {
+                        told_room.wait();
+                    }
+                }
+                tx.write(&whole).unwrap();
+                if tx.publish() {
+                    tells_bytes.ring();
+                }
+            }
+            if tx.finish(1) {
+                tells_bytes.ring();
+            }
+        });
+        let (_back, mut rx) = far.take(0).unwrap();
+        let mut all = Vec::new();
+        while rx.end().unwrap().is_none() {
+            let mut into = [0; 1];
+            let count = rx.read(&mut into).unwrap();
+            all.extend(&into[..count]);
+            if rx.release().unwrap() {
+                room.ring();
+            }
+            if count == 0 && rx.end().unwrap().is_none() && rx.waits().unwrap() {
+                bytes.wait();
+            }
+        }
+        assert_eq!(all, [1, 2, 3, 4]);
+        writer.join().unwrap();
+    });
+}
+
 #[test]
 fn an_end_that_is_told_of_is_not_overlooked() {
     loom::model(|| {

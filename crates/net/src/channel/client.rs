@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use pkt::lanes::{Broken, Near, Reader, Writer};
 
-use super::record::{Command, Event, RECORD, Record};
+use super::bytes::{RECORD, Record};
+use super::record::{Command, Event};
 use crate::msg::Knocker;
 
 /// The program's end.

@@ -5,6 +5,7 @@ use pkt::lanes::{Broken, Reader, Writer};
 use super::end::{END, code};
 use super::record::{Event, Setting};
 use super::setting::{Wanted, prepare, wanted};
+use super::socket::Socket;
 use crate::cpu::Cpu;
 use crate::emit::Look;
 use crate::pcb::Ends;
@@ -39,6 +40,8 @@ pub(super) enum Stage {
     Offered(u32),
     /// It carries this connection.
     Up(Id),
+    /// It carries the datagrams of this socket.
+    Socket(Box<Socket>),
     /// The connection has ended. What there was no room for in the lane, and how the stream ends behind it.
     Over { rest: Vec<u8>, told: usize, how: u32 },
 }
@@ -49,7 +52,8 @@ const CONNECTED: u8 = 2;
 const READABLE: u8 = 4;
 const WRITABLE: u8 = 8;
 const ENDED: u8 = 16;
-const FREE: u8 = 32;
+const FAILED: u8 = 32;
+const FREE: u8 = 64;
 
 /// What became of bytes that were to be sent.
 enum Sent {
@@ -226,14 +230,47 @@ impl Conn {
             (READABLE, _) => Event::Readable(lane),
             (WRITABLE, _) => Event::Writable(lane),
             (ENDED, _) => Event::Ended(lane),
+            (FAILED, _) => Event::Failed(lane, self.socket()?.failed()?),
             (FREE, _) => Event::Free(lane),
             _ => return None,
         })
     }
 
     /// The program has been told what was next.
-    pub(super) const fn told(&mut self) {
+    pub(super) fn told(&mut self) {
+        let is_failure = self.untold & self.untold.wrapping_neg() == FAILED;
+        if let (true, Stage::Socket(socket)) = (is_failure, &mut self.stage)
+            && socket.told()
+        {
+            return;
+        }
         self.untold &= self.untold.wrapping_sub(1);
+    }
+
+    /// The socket whose datagrams it carries.
+    pub(super) fn socket(&self) -> Option<&Socket> {
+        match &self.stage {
+            Stage::Socket(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// Moves datagrams, as many as may be at once, in both directions; true if there are more.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`].
+    pub(super) fn exchange(&mut self, cpu: &mut Cpu, whole: &mut Vec<u8>) -> Result<bool, Broken> {
+        let (Stage::Socket(socket), Some((to, from))) = (&mut self.stage, &mut self.lane) else {
+            return Ok(false);
+        };
+        let sent = socket.send(cpu, from, whole)?;
+        // Nobody reads any more what comes for who has left.
+        let come = if self.is_closing { super::socket::Moved::default() } else { socket.receive(cpu, to)? };
+        self.untold |= if come.readable { READABLE } else { 0 };
+        self.untold |= if sent.writable { WRITABLE } else { 0 };
+        self.untold |= if socket.failed().is_some() { FAILED } else { 0 };
+        Ok(sent.more || come.more)
     }
 
     /// Changes how the connection behaves, or will.
@@ -241,6 +278,7 @@ impl Conn {
         match &mut self.stage {
             Stage::Prepared(how) => prepare(how, setting),
             Stage::Up(id) => set(cpu, *id, setting),
+            Stage::Socket(socket) => socket.set(cpu, setting),
             Stage::Offered(_) | Stage::Over { .. } => {}
         }
     }
@@ -253,6 +291,7 @@ fn set(cpu: &mut Cpu, id: Id, setting: Setting) {
         Wanted::Change(change) => tcp::change(cpu, id, |tcb| tcb.change(change, now)),
         Wanted::Hops(hops) => tcp::change_look(cpu, id, |look| look.hops = hops),
         Wanted::Class(class) => tcp::change_look(cpu, id, |look| look.class = class),
+        Wanted::Nothing => return,
     };
 }
 

@@ -1,17 +1,13 @@
 //! What is said on a channel: records of 64 bytes, of which none is believed before it was looked at.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use super::bytes::{Put, Record, Take};
 use super::end::{code, error};
 use crate::pcb::Ends;
 use crate::sock::Error;
 use crate::tables::IfIndex;
-
-/// Bytes of a record.
-pub(super) const RECORD: usize = 64;
-
-/// A record.
-pub(super) type Record = [u8; RECORD];
+use crate::udp::Failure;
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +27,22 @@ pub enum Command {
     },
     /// Waits for connections no longer.
     Unlisten(u32),
+    /// Waits for datagrams, on a lane.
+    Bind(Question, Bind),
+    /// The datagrams of a lane are spoken with one other end from now on, if that is on this CPU: what [`Event::Answer`]
+    /// says.
+    Speak {
+        /// Which lane, and what the answer is to be called.
+        question: Question,
+        /// With whom.
+        remote: SocketAddr,
+        /// By which interface, where the address means something only with its link.
+        zone: IfIndex,
+    },
+    /// The datagrams of this lane are another CPU's from now on.
+    Vacate(Question),
+    /// Listens to a group on a lane of datagrams, or no longer.
+    Join(Question, Join),
     /// There is something to send on a lane, or room for what has come.
     Look(u32),
     /// The program has left a lane. What it has written is still sent, unless the connection is to be aborted.
@@ -83,7 +95,42 @@ pub struct Listen {
     pub backlog: u32,
 }
 
-/// How a connection behaves: what of it a program can say.
+/// A question about a lane of datagrams, and what the program calls the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The lane.
+    pub lane: u32,
+    /// The number of the answer.
+    pub serial: u32,
+}
+
+/// A place to wait for datagrams at, as [`crate::udp::Bind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// Our address, a group, or the unspecified one; and the port, or 0.
+    pub addr: SocketAddr,
+    /// The interface, where the address means something only with its link.
+    pub zone: IfIndex,
+    /// With the unspecified IPv6 address: that IPv4 datagrams are not for it.
+    pub only_v6: bool,
+    /// Others may wait for the same.
+    pub is_shared: bool,
+}
+
+/// A group to be listened to, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Which.
+    pub group: IpAddr,
+    /// On the link of the interface with this address of ours, unless it is the unspecified one.
+    pub on: IpAddr,
+    /// Else on the link of this interface; 0: where the route leads, or the first.
+    pub ifindex: IfIndex,
+    /// From now on, and not no longer.
+    pub joins: bool,
+}
+
+/// How a connection, or a socket, behaves: what of it a program can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// Short segments do not wait (`TCP_NODELAY`).
@@ -108,6 +155,12 @@ pub enum Setting {
     Hops(u32),
     /// Type of service, or traffic class (`IP_TOS`, `IPV6_TCLASS`).
     Class(u32),
+    /// Time to live, or hop limit, of datagrams to groups (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
+    GroupHops(u32),
+    /// Datagrams to groups come back to those who listen on this host (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
+    GroupLoop(bool),
+    /// Datagrams may be sent to everybody on a link (`SO_BROADCAST`).
+    Broadcast(bool),
 }
 
 /// What a program is told.
@@ -128,6 +181,10 @@ pub enum Event {
     },
     /// A connection stands.
     Connected(u32, Ends),
+    /// What became of a question: our end, or why not.
+    Answer(Question, Result<SocketAddr, Error>),
+    /// What became of a datagram that was sent to somebody on this lane, and did not arrive.
+    Failed(u32, Failure),
     /// There is something to read for a reader that waits.
     Readable(u32),
     /// There is room for a writer that waits.
@@ -161,6 +218,16 @@ impl Command {
             Self::Unlisten(listener) => Put::new(5).number(listener).done(),
             Self::Look(lane) => Put::new(6).number(lane).done(),
             Self::Close { lane, aborts } => Put::new(7).number(lane).flag(aborts).done(),
+            Self::Bind(question, Bind { addr, zone, only_v6, is_shared }) => {
+                Put::new(8).question(question).addr(addr).short(zone).flag(only_v6).flag(is_shared).done()
+            }
+            Self::Speak { question, remote, zone } => {
+                Put::new(9).question(question).addr(remote).short(zone).done()
+            }
+            Self::Vacate(question) => Put::new(10).question(question).done(),
+            Self::Join(question, Join { group, on, ifindex, joins }) => {
+                Put::new(11).question(question).ip(group).ip(on).short(ifindex).flag(joins).done()
+            }
         }
     }
 
@@ -191,6 +258,16 @@ impl Command {
             5 => Self::Unlisten(number),
             6 => Self::Look(number),
             7 => Self::Close { lane: number, aborts: take.flag() },
+            8 => Self::Bind(
+                take.question(number),
+                Bind { addr: take.addr()?, zone: take.short(), only_v6: take.flag(), is_shared: take.flag() },
+            ),
+            9 => Self::Speak { question: take.question(number), remote: take.addr()?, zone: take.short() },
+            10 => Self::Vacate(take.question(number)),
+            11 => Self::Join(
+                take.question(number),
+                Join { group: take.ip()?, on: take.ip()?, ifindex: take.short(), joins: take.flag() },
+            ),
             _ => return None,
         })
     }
@@ -210,6 +287,11 @@ impl Event {
             Self::Writable(lane) => Put::new(7).number(lane).done(),
             Self::Ended(lane) => Put::new(8).number(lane).done(),
             Self::Free(lane) => Put::new(9).number(lane).done(),
+            Self::Answer(question, Ok(addr)) => Put::new(10).question(question).addr(addr).done(),
+            Self::Answer(question, Err(why)) => Put::new(11).question(question).number(code(why)).done(),
+            Self::Failed(lane, Failure { to, error }) => {
+                Put::new(12).number(lane).addr(to).number(code(error)).done()
+            }
         }
     }
 
@@ -230,6 +312,9 @@ impl Event {
             7 => Self::Writable(lane),
             8 => Self::Ended(lane),
             9 => Self::Free(lane),
+            10 => Self::Answer(take.question(lane), Ok(take.addr()?)),
+            11 => Self::Answer(take.question(lane), Err(error(take.number())?)),
+            12 => Self::Failed(lane, Failure { to: take.addr()?, error: error(take.number())? }),
             _ => return None,
         })
     }
@@ -249,6 +334,9 @@ impl Setting {
             Self::MaxSegment(bytes) => (9, bytes),
             Self::Hops(hops) => (10, hops),
             Self::Class(class) => (11, class),
+            Self::GroupHops(hops) => (12, hops),
+            Self::GroupLoop(on) => (13, on.into()),
+            Self::Broadcast(on) => (14, on.into()),
         }
     }
 
@@ -265,202 +353,13 @@ impl Setting {
             9 => Self::MaxSegment(value),
             10 => Self::Hops(value),
             11 => Self::Class(value),
+            12 => Self::GroupHops(value),
+            13 => Self::GroupLoop(value != 0),
+            14 => Self::Broadcast(value != 0),
             _ => return None,
         })
     }
 }
 
-/// Writes a record from its beginning. What does not fit is not written, and nothing is so long.
-struct Put {
-    record: Record,
-    at: usize,
-}
-
-impl Put {
-    fn new(what: u8) -> Self {
-        Self { record: [0; RECORD], at: 0 }.byte(what)
-    }
-
-    fn bytes(mut self, bytes: &[u8]) -> Self {
-        if let Some(place) = self.record.get_mut(self.at..self.at + bytes.len()) {
-            place.copy_from_slice(bytes);
-            self.at += bytes.len();
-        }
-        self
-    }
-
-    fn byte(self, byte: u8) -> Self {
-        self.bytes(&[byte])
-    }
-
-    fn flag(self, flag: bool) -> Self {
-        self.byte(flag.into())
-    }
-
-    fn short(self, short: u16) -> Self {
-        self.bytes(&short.to_le_bytes())
-    }
-
-    fn number(self, number: u32) -> Self {
-        self.bytes(&number.to_le_bytes())
-    }
-
-    fn ip(self, ip: IpAddr) -> Self {
-        match ip {
-            IpAddr::V4(ip) => self.byte(4).bytes(&ip.to_ipv6_mapped().octets()),
-            IpAddr::V6(ip) => self.byte(6).bytes(&ip.octets()),
-        }
-    }
-
-    fn addr(self, addr: SocketAddr) -> Self {
-        self.ip(addr.ip()).short(addr.port())
-    }
-
-    fn ends(self, ends: &Ends) -> Self {
-        self.addr(ends.local()).addr(ends.remote()).short(ends.zone)
-    }
-
-    fn done(self) -> Record {
-        self.record
-    }
-}
-
-/// Reads a record from its beginning. Behind its end there are zeros.
-struct Take<'a> {
-    record: &'a Record,
-    at: usize,
-}
-
-impl<'a> Take<'a> {
-    /// What it is, and its number.
-    fn new(record: &'a Record) -> (u8, u32, Self) {
-        let mut take = Self { record, at: 0 };
-        (take.byte(), take.number(), take)
-    }
-
-    fn bytes<const N: usize>(&mut self) -> [u8; N] {
-        let bytes = self.record.get(self.at..).and_then(|rest| rest.first_chunk()).copied();
-        self.at += N;
-        bytes.unwrap_or([0; N])
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.bytes::<1>()[0]
-    }
-
-    fn flag(&mut self) -> bool {
-        self.byte() != 0
-    }
-
-    fn short(&mut self) -> u16 {
-        u16::from_le_bytes(self.bytes())
-    }
-
-    fn number(&mut self) -> u32 {
-        u32::from_le_bytes(self.bytes())
-    }
-
-    fn ip(&mut self) -> Option<IpAddr> {
-        let (family, ip) = (self.byte(), Ipv6Addr::from(self.bytes::<16>()));
-        match family {
-            4 => ip.to_ipv4_mapped().map(IpAddr::V4),
-            6 => Some(IpAddr::V6(ip)),
-            _ => None,
-        }
-    }
-
-    fn addr(&mut self) -> Option<SocketAddr> {
-        Some((self.ip()?, self.short()).into())
-    }
-
-    fn ends(&mut self) -> Option<Ends> {
-        let (local, remote, zone) = (self.addr()?, self.addr()?, self.short());
-        Some(Ends::new(local, remote, zone))
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn addrs() -> [SocketAddr; 2] {
-        [([10, 0, 1, 2], 80).into(), ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfff], 65_535).into()]
-    }
-
-    fn commands() -> Vec<Command> {
-        let settings = (1..=11).filter_map(|which| Setting::of(which, 1));
-        let mut all: Vec<_> = settings
-            .flat_map(|set| [Target::Lane(7), Target::Listener(9)].map(|at| Command::Set(at, set)))
-            .collect();
-        for addr in addrs() {
-            let (lane, zone) = (u32::MAX, 3);
-            all.push(Command::Connect(Connect {
-                lane,
-                remote: addr,
-                local: Some(addr.ip()),
-                port: Some(9),
-                zone,
-            }));
-            all.push(Command::Connect(Connect { lane, remote: addr, local: None, port: None, zone: 0 }));
-            let (listener, backlog) = (5, 128);
-            all.push(Command::Listen(Listen {
-                listener,
-                addr,
-                zone,
-                only_v6: true,
-                is_shared: false,
-                backlog,
-            }));
-            all.push(Command::Listen(Listen {
-                listener,
-                addr,
-                zone,
-                only_v6: false,
-                is_shared: true,
-                backlog,
-            }));
-        }
-        all.extend([Command::Offer { listener: 1, lane: 2 }, Command::Unlisten(3)]);
-        all.extend([Command::Look(4), Command::Close { lane: 5, aborts: true }]);
-        all
-    }
-
-    fn events() -> Vec<Event> {
-        let mut all = vec![Event::Listening(1, Err(Error::AddrInUse))];
-        for addr in addrs() {
-            let ends = Ends::new(addr, addr, 0);
-            all.push(Event::Listening(1, Ok(addr)));
-            all.push(Event::Accepted { listener: 2, lane: 3, ends });
-            all.push(Event::Connected(4, ends));
-        }
-        let lane = 1 << 20;
-        all.extend([Event::Readable(lane), Event::Writable(lane), Event::Ended(lane), Event::Free(lane)]);
-        all.push(Event::Unlistened(5));
-        all
-    }
-
-    #[test]
-    fn what_is_said_is_what_is_heard() {
-        for command in commands() {
-            assert_eq!(Command::decode(&command.encode()), Some(command));
-        }
-        for event in events() {
-            assert_eq!(Event::decode(&event.encode()), Some(event));
-        }
-    }
-
-    #[test]
-    fn what_is_no_record_is_not_taken_for_one() {
-        for what in [0, 8, 255] {
-            assert_eq!(Command::decode(&[what; RECORD]), None);
-        }
-        assert_eq!(Event::decode(&[0; RECORD]), None);
-        assert_eq!(Event::decode(&[10; RECORD]), None);
-        let mut family = commands()[22].encode();
-        family[5] = 5;
-        assert_eq!(Command::decode(&family), None, "an address of no family");
-        let mut setting = commands()[0].encode();
-        setting[6] = 12;
-        assert_eq!(Command::decode(&setting), None, "a setting that there is not");
-    }
-}
+mod tests;

@@ -5,17 +5,19 @@ use std::collections::VecDeque;
 use pkt::lanes::{Broken, Far, Reader, Writer};
 use pkt::wake::Waker;
 
+use super::bytes::{RECORD, Record};
 use super::conn::{Conn, Stage};
 use super::end::code;
-use super::record::{Command, Connect, Event, Listen, RECORD, Record, Setting, Target};
+use super::record::{Command, Connect, Event, Listen, Setting, Target};
 use super::setting::prepare;
-use super::{COMMANDS_MAX, LISTENERS_MAX, OFFERS_MAX};
+use super::{ANSWERS_MAX, COMMANDS_MAX, LISTENERS_MAX, OFFERS_MAX};
 use crate::count::Count;
 use crate::emit::Look;
 use crate::program::{Desk, Handle, Program};
 use crate::sock::Error;
 use crate::tcp::settings::Settings;
 use crate::tcp::{self, Accepted, Id, ListenerId};
+use crate::udp;
 
 /// Lanes that are looked at in a turn when the program's end has gone.
 const LEFT_MAX: usize = 256;
@@ -33,12 +35,18 @@ pub struct Channel {
     listeners: Vec<Listener>,
     /// Those that the program is to be told of, each once.
     untold: VecDeque<Untold>,
+    /// Of these, how many are answers.
+    answers: usize,
+    /// Commands are left because there were too many answers.
+    is_held: bool,
+    /// Memory for a datagram that is in two pieces.
+    whole: Vec<u8>,
     /// The program's end is gone, and lanes before this were looked at since.
     left: Option<usize>,
 }
 
 /// The program's end says what cannot be.
-struct Wrong;
+pub(super) struct Wrong;
 
 impl From<Broken> for Wrong {
     fn from(_: Broken) -> Self {
@@ -49,7 +57,7 @@ impl From<Broken> for Wrong {
 #[derive(Clone, Copy)]
 enum Untold {
     Lane(u32),
-    Listener(Event),
+    Answer(Event),
 }
 
 /// A listener of the program, by its number.
@@ -73,6 +81,9 @@ impl Channel {
             held: 0,
             listeners: Vec::new(),
             untold: VecDeque::new(),
+            answers: 0,
+            is_held: false,
+            whole: Vec::new(),
             left: None,
         }
     }
@@ -84,6 +95,11 @@ impl Channel {
         for _ in 0..COMMANDS_MAX {
             if self.commands.len()? < RECORD {
                 return self.has_obeyed(desk, is_abandoned);
+            }
+            // Whoever does not listen to answers is not heard either.
+            self.is_held = self.answers >= ANSWERS_MAX && !is_abandoned;
+            if self.is_held {
+                return self.release();
             }
             let mut record: Record = [0; RECORD];
             self.commands.read(&mut record)?;
@@ -121,6 +137,10 @@ impl Channel {
             Command::Listen(wanted) => self.listen(desk, &wanted)?,
             Command::Offer { listener, lane } => self.offer(desk, listener, lane)?,
             Command::Unlisten(listener) => self.unlisten(desk, listener)?,
+            Command::Bind(question, place) => self.bind(desk, question, place)?,
+            Command::Speak { question, remote, zone } => self.speak(desk, question, remote, zone)?,
+            Command::Vacate(question) => self.vacate(desk, question)?,
+            Command::Join(question, wanted) => self.join(desk, question, &wanted)?,
             Command::Look(lane) => self.look(desk, lane)?,
             Command::Close { lane, aborts } => self.close(desk, lane, aborts)?,
         }
@@ -128,7 +148,7 @@ impl Channel {
     }
 
     /// The lane of this number: one that is in use, or was begun for us.
-    fn lane(&mut self, desk: &Desk<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
+    pub(super) fn lane(&mut self, desk: &Desk<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
         let at = lane as usize;
         if !matches!(self.conns.get(at), Some(Some(_))) {
             let streams = self.lanes.take(lane).ok_or(Wrong)?;
@@ -143,7 +163,7 @@ impl Channel {
     }
 
     /// A lane that is in use.
-    fn conn(&mut self, lane: u32) -> Option<&mut Conn> {
+    pub(super) fn conn(&mut self, lane: u32) -> Option<&mut Conn> {
         self.conns.get_mut(lane as usize)?.as_deref_mut()
     }
 
@@ -190,7 +210,7 @@ impl Channel {
         let at = begun.map(|id| tcp::local(desk.cpu, id).unwrap_or(addr));
         let place = self.listener(listener)?;
         *place = begun.map_or(Listener::Free, |id| Listener::Open(id, VecDeque::new()));
-        self.untold.push_back(Untold::Listener(Event::Listening(listener, at)));
+        self.answer(Event::Listening(listener, at));
         Ok(())
     }
 
@@ -230,7 +250,7 @@ impl Channel {
         if let Listener::Open(id, offers) = core::mem::take(self.listener(listener)?) {
             tcp::unlisten(desk.cpu, id);
             offers.into_iter().for_each(|lane| self.leave(lane));
-            self.untold.push_back(Untold::Listener(Event::Unlistened(listener)));
+            self.answer(Event::Unlistened(listener));
         }
         Ok(())
     }
@@ -239,6 +259,9 @@ impl Channel {
     fn look(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<(), Wrong> {
         // One that is free meanwhile needs nothing.
         let Some(conn) = self.conn(lane) else { return Ok(()) };
+        if matches!(conn.stage, Stage::Socket(_)) {
+            return self.look_at_socket(desk, lane);
+        }
         let Stage::Up(id) = conn.stage else {
             conn.receive(desk.cpu)?;
             self.has_news(lane);
@@ -275,7 +298,7 @@ impl Channel {
                 let _ = tcp::abort(desk.cpu, id);
                 self.leave(lane);
             }
-            Stage::Up(_) => self.look(desk, lane)?,
+            Stage::Up(_) | Stage::Socket(_) => self.look(desk, lane)?,
             Stage::Offered(listener) => {
                 if let Listener::Open(_, offers) = self.listener(listener)? {
                     offers.retain(|offer| *offer != lane);
@@ -309,7 +332,7 @@ impl Channel {
     }
 
     /// The netisr has nothing to do with a lane any more.
-    fn leave(&mut self, lane: u32) {
+    pub(super) fn leave(&mut self, lane: u32) {
         if let Some(conn) = self.conn(lane) {
             conn.leave();
             self.has_news(lane);
@@ -317,11 +340,24 @@ impl Channel {
     }
 
     /// The program is to be told of a lane, if there is something.
-    fn has_news(&mut self, lane: u32) {
+    pub(super) fn has_news(&mut self, lane: u32) {
         let Some(conn) = self.conn(lane) else { return };
         if conn.news(lane).is_some() && !core::mem::replace(&mut conn.is_listed, true) {
             self.untold.push_back(Untold::Lane(lane));
         }
+    }
+
+    /// The program is to be told what became of what it has asked.
+    pub(super) fn answer(&mut self, event: Event) {
+        self.answers += 1;
+        self.untold.push_back(Untold::Answer(event));
+    }
+
+    /// Moves the datagrams of a lane, as many as may be at once; true if there are more.
+    pub(super) fn exchange(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<bool, Wrong> {
+        let Self { conns, whole, .. } = self;
+        let conn = conns.get_mut(lane as usize).and_then(Option::as_deref_mut);
+        Ok(conn.map_or(Ok(false), |conn| conn.exchange(desk.cpu, whole))?)
     }
 
     /// Tells the program what there is room for; the rest is told when there is room again.
@@ -339,6 +375,9 @@ impl Channel {
             self.has_told(event);
             told += 1;
         }
+        if self.is_held && self.answers < ANSWERS_MAX {
+            desk.wake_at(desk.now());
+        }
         if told > 0 {
             // Nobody waits at this stream: they are woken.
             let _ = self.events.publish();
@@ -351,7 +390,7 @@ impl Channel {
     fn next_news(&mut self) -> Option<Event> {
         loop {
             match *self.untold.front()? {
-                Untold::Listener(event) => return Some(event),
+                Untold::Answer(event) => return Some(event),
                 Untold::Lane(lane) => {
                     let conn = self.conn(lane)?;
                     if let Some(event) = conn.news(lane) {
@@ -376,7 +415,11 @@ impl Channel {
                     self.untold.pop_front();
                 }
             }
-            _ => drop(self.untold.pop_front()),
+            Some(Untold::Answer(_)) => {
+                self.answers -= 1;
+                self.untold.pop_front();
+            }
+            None => {}
         }
     }
 
@@ -449,6 +492,11 @@ impl Program for Channel {
         }
         let done = own.end(desk.cpu, conn.id, why).map_err(Wrong::from);
         self.has_news(conn.key);
+        self.goes_on(desk, done);
+    }
+
+    fn datagrams(&mut self, desk: &mut Desk<'_>, socket: Handle<udp::Id>) {
+        let done = self.look(desk, socket.key);
         self.goes_on(desk, done);
     }
 

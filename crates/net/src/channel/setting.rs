@@ -4,6 +4,7 @@ use super::record::Setting;
 use crate::emit::Look;
 use crate::tcp::settings::{Change, Settings};
 use crate::time::Duration;
+use crate::udp;
 
 /// Buffers hold a segment at least, and a peer is asked once in a second at the most, whatever a program says.
 const BUFFER_MIN: u32 = 2048;
@@ -15,11 +16,12 @@ pub(super) enum Wanted {
     Change(Change),
     Hops(u8),
     Class(u8),
+    /// A connection has nothing of that.
+    Nothing,
 }
 
 /// What a program wants, of a connection that began with `settings`.
 pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
-    let byte = |value: u32| u8::try_from(value).unwrap_or(u8::MAX);
     let ms = |value: u32| Duration::from_millis(value.into());
     let keep = |value: u32| ms(value.max(KEEP_MIN_MS));
     Wanted::Change(match setting {
@@ -40,6 +42,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         }
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
+        Setting::GroupHops(_) | Setting::GroupLoop(_) | Setting::Broadcast(_) => return Wanted::Nothing,
     })
 }
 
@@ -49,5 +52,25 @@ pub(super) fn prepare((settings, look): &mut (Settings, Look), setting: Setting)
         Wanted::Change(change) => settings.take(change),
         Wanted::Hops(hops) => look.hops = hops,
         Wanted::Class(class) => look.class = class,
+        Wanted::Nothing => {}
     }
+}
+
+/// How a socket will behave that a setting was asked for; those of connections are nothing to it.
+pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
+    match setting {
+        Setting::Hops(hops) => settings.look.hops = byte(hops),
+        Setting::Class(class) => settings.look.class = byte(class),
+        Setting::GroupHops(hops) => settings.group_hops = byte(hops),
+        Setting::GroupLoop(on) => settings.no_loop = !on,
+        Setting::Broadcast(on) => settings.may_broadcast = on,
+        Setting::ReceiveBuffer(bytes) => {
+            settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
+        }
+        _ => {}
+    }
+}
+
+fn byte(value: u32) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
 }

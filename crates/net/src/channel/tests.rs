@@ -2,13 +2,15 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
+use pkt::lanes::{Reader, Writer};
 use pkt::wake::Sleeper;
 
 use super::*;
 use crate::count::Count;
-use crate::kit::{Bench, addr4};
+use crate::kit::{Bench, addr4, addr6};
 use crate::program::DOORS_MAX;
 use crate::sock::Error;
+use crate::udp;
 
 const SIZE: Size = Size { lanes: 2048, lane_bytes: 64 };
 
@@ -116,4 +118,88 @@ fn lanes_beyond_those_of_a_channel_are_refused_where_they_are_asked_for() {
     assert_eq!(client.next_event(), Ok(Some(Event::Free(lane))));
     client.free_lane(lane);
     assert!(client.take_lane().is_some_and(|(tx, _)| tx.lane() == lane));
+}
+
+/// A lane of datagrams at a port of this host.
+fn bind(bench: &mut Bench, client: &mut Client, ip: IpAddr) -> (Writer, Reader) {
+    let lane = client.take_lane().unwrap();
+    let question = Question { lane: lane.0.lane(), serial: 0 };
+    let addr = (ip, 5300).into();
+    say(client, &Command::Bind(question, Bind { addr, zone: 0, only_v6: false, is_shared: false }));
+    bench.run();
+    assert_eq!(client.next_event(), Ok(Some(Event::Answer(question, Ok(addr)))));
+    lane
+}
+
+#[test]
+fn whoever_does_not_listen_to_answers_is_not_heard_either_and_none_is_lost() {
+    let mut bench = Bench::new(1);
+    let mut client = open(&mut bench).unwrap();
+    let (tx, _rx) = bind(&mut bench, &mut client, addr4(1, 1).into());
+    let (group, on) = (Ipv4Addr::new(239, 1, 1, 1).into(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let count = u32::try_from(ANSWERS_MAX + 3 * RECORDS).unwrap();
+    for serial in 0..count {
+        let question = Question { lane: tx.lane(), serial };
+        client.push(&Command::Join(question, Join { group, on, ifindex: 0, joins: true }));
+    }
+    for _ in 0..100 {
+        client.publish().unwrap();
+        bench.run();
+    }
+    let obeyed = usize::try_from(bench.counted(Count::ChannelCommands)).unwrap();
+    assert!((ANSWERS_MAX..=1 + ANSWERS_MAX + RECORDS).contains(&obeyed), "{obeyed}");
+    let mut answers = 0;
+    while answers < count {
+        while let Some(event) = client.next_event().unwrap() {
+            let Event::Answer(question, Ok(_)) = event else { panic!("{event:?}") };
+            assert_eq!(question.serial, answers);
+            answers += 1;
+        }
+        client.publish().unwrap();
+        bench.run();
+    }
+}
+
+#[test]
+fn a_datagram_that_is_longer_than_a_lane_is_dropped_and_counted_and_the_next_one_comes() {
+    for ip in [addr4(1, 1).into(), addr6(1, 1).into()] {
+        let mut bench = Bench::new(1);
+        let mut client = open(&mut bench).unwrap();
+        let (_tx, mut rx) = bind(&mut bench, &mut client, ip);
+        let (addr, settings) = ((ip, 0).into(), udp::Settings::default());
+        let place = udp::Bind { addr, zone: 0, only_v6: false, is_shared: false, settings };
+        let other = udp::bind(bench.cpu(), &place).unwrap();
+        for len in [SIZE.lane_bytes - datagram::HEAD + 1, SIZE.lane_bytes - datagram::HEAD] {
+            let to: core::net::SocketAddr = (ip, 5300).into();
+            udp::send_to(bench.cpu(), other, to, &vec![7; len]).unwrap();
+        }
+        bench.run();
+        assert_eq!(bench.counted(Count::ChannelDatagramsTooLong), 1);
+        let len = datagram::take(&mut rx, |head, _| (true, usize::from(head.len)));
+        assert_eq!(len, Ok(Some(SIZE.lane_bytes - datagram::HEAD)));
+    }
+}
+
+#[test]
+fn more_datagrams_than_are_moved_in_a_turn_wait_for_the_next() {
+    let mut bench = Bench::new(1);
+    let waker = Sleeper::new(Box::new(|| ())).waker();
+    let (mut client, far) = channel(Size { lanes: 4, lane_bytes: 65_536 }, waker).unwrap();
+    let (_, flag) = bench.netisrs[0].open(Box::new(far)).unwrap();
+    client.attach(crate::msg::Knocker::new(flag, Sleeper::new(Box::new(|| ())).waker()));
+    let ip = addr4(1, 1).into();
+    let (mut tx, _rx) = bind(&mut bench, &mut client, ip);
+    let head = datagram::Head { peer: Some((ip, 9).into()), zone: 0, len: 1 };
+    let count = 5 * socket::DATAGRAMS_AT_ONCE as u64;
+    (0..count).for_each(|_| assert_eq!(datagram::put(&mut tx, &head, [b"x", &[]]), Ok(true)));
+    let _ = tx.publish();
+    say(&mut client, &Command::Look(tx.lane()));
+    let mut sent = vec![bench.counted(Count::UdpOut)];
+    while sent[sent.len() - 1] < count {
+        let now = bench.cpu().now;
+        bench.netisrs[0].turn(now);
+        sent.push(bench.counted(Count::UdpOut));
+    }
+    let most = 2 * socket::DATAGRAMS_AT_ONCE as u64;
+    assert!(sent.windows(2).all(|turns| turns[1] - turns[0] <= most) && sent.len() > 3, "{sent:?}");
 }

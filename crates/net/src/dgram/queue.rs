@@ -57,6 +57,27 @@ impl Queue {
         self.datagrams.push_back(received);
     }
 
+    /// Shows the first datagram to `what`, in two pieces where it stands, which says whether it is read with that.
+    pub(crate) fn show<R>(&mut self, what: impl FnOnce(&Received, [&[u8]; 2]) -> (bool, R)) -> Option<R> {
+        let received = self.datagrams.front()?;
+        let len = received.len;
+        let (is_read, done) = what(received, self.bytes.read(0, len));
+        if is_read {
+            self.forget(len);
+        }
+        Some(done)
+    }
+
+    /// The first datagram, of `len` bytes, was read.
+    fn forget(&mut self, len: usize) {
+        let Self { datagrams, bytes } = self;
+        bytes.forget(len);
+        datagrams.pop_front();
+        if datagrams.is_empty() {
+            *datagrams = VecDeque::new();
+        }
+    }
+
     /// Bytes of the datagram that is read next.
     pub(crate) fn next_len(&self) -> Option<usize> {
         self.datagrams.front().map(|datagram| datagram.len)
@@ -64,14 +85,10 @@ impl Queue {
 
     /// Copies the first datagram into `into`, as much of it as there is room for.
     pub(crate) fn pop(&mut self, into: &mut [u8]) -> Option<Received> {
-        let Self { datagrams, bytes } = self;
-        let received = datagrams.pop_front()?;
+        let received = *self.datagrams.front()?;
         let len = received.len.min(into.len());
-        bytes.copy_to(0, &mut into[..len]);
-        bytes.forget(received.len);
-        if datagrams.is_empty() {
-            *datagrams = VecDeque::new();
-        }
+        self.bytes.copy_to(0, &mut into[..len]);
+        self.forget(received.len);
         Some(received)
     }
 }

@@ -102,6 +102,22 @@ pub fn recv(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<Received, Error> {
     socket.base.queue.pop(into).ok_or(Error::WouldBlock)
 }
 
+/// Shows the datagram that has waited longest to `what`, in two pieces where it stands, which says whether it is read with
+/// that: if not, it goes on waiting.
+///
+/// # Errors
+///
+/// As [`recv`].
+pub fn read_in_place<R>(
+    cpu: &mut Cpu,
+    id: Id,
+    what: impl FnOnce(&Received, [&[u8]; 2]) -> (bool, R),
+) -> Result<R, Error> {
+    let socket = socket(cpu, id)?;
+    socket.check()?;
+    socket.base.queue.show(what).ok_or(Error::WouldBlock)
+}
+
 /// What became of a datagram that was sent, and that is not known yet: for sockets that send to many.
 #[must_use]
 pub fn failure(cpu: &mut Cpu, id: Id) -> Option<Failure> {

@@ -1,19 +1,25 @@
 //! Sockets for tasks, as in `tokio::net`: any executor can poll them, and what reads and writes by tokio's traits uses them
 //! unchanged. A future that is dropped leaves nothing behind.
 
+mod udp;
+
 use core::future::poll_fn;
 use core::net::SocketAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use std::io;
+use std::net::Shutdown;
 
 use net::channel::Setting;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Sockets;
 use super::listener::Listener;
-use super::options::Options;
+use super::options::{KeepAlive, Options, keep};
 use super::stream::Stream;
+
+pub use self::udp::UdpSocket;
 
 /// A connection.
 pub struct TcpStream(Stream);
@@ -68,6 +74,56 @@ impl TcpStream {
         Ok(())
     }
 
+    /// Time to live, or hop limit, of what is sent.
+    ///
+    /// # Errors
+    ///
+    /// None; nor have those that follow.
+    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
+        self.0.set(Setting::Hops(ttl.into()));
+        Ok(())
+    }
+
+    /// Type of service, or traffic class, of what is sent.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
+        self.0.set(Setting::Class(tos.into()));
+        Ok(())
+    }
+
+    /// A silent peer is asked whether it is there.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn set_keepalive(&self, keepalive: Option<KeepAlive>) -> io::Result<()> {
+        keep(keepalive).into_iter().for_each(|setting| self.0.set(setting));
+        Ok(())
+    }
+
+    /// With no time at all the connection is reset when it is dropped, and what has not arrived does not. Else what was
+    /// written still goes, and nobody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        self.0.set_aborts(linger.is_some_and(|linger| linger.is_zero()));
+        Ok(())
+    }
+
+    /// Reads no more, or sends no more, or both. A task that waits to read is woken.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` if the connection has ended.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.shutdown(how)
+    }
+
     /// Reads, and what was read stays.
     ///
     /// # Errors
@@ -78,7 +134,8 @@ impl TcpStream {
     }
 }
 
-impl AsyncRead for TcpStream {
+/// A shared one can be read and written by several tasks at a time.
+impl AsyncRead for &TcpStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -90,7 +147,7 @@ impl AsyncRead for TcpStream {
     }
 }
 
-impl AsyncWrite for TcpStream {
+impl AsyncWrite for &TcpStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.poll_write(context.waker(), bytes)
     }
@@ -102,6 +159,30 @@ impl AsyncWrite for TcpStream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.shut();
         Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut &*self).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_shutdown(context)
     }
 }
 

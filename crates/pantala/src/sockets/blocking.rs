@@ -1,6 +1,8 @@
 //! Sockets that block, as in [`std::net`]: the same names, the same errors, the same timeouts. What is different is said
 //! where it is, and in `docs/SOCKETS.md`.
 
+mod udp;
+
 use core::future::poll_fn;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +20,8 @@ use super::options::{KeepAlive, Options, keep};
 use super::stream::Stream;
 use super::wakers::{block_on, now};
 use super::{Sockets, error};
+
+pub use self::udp::UdpSocket;
 
 /// A connection.
 #[derive(Clone)]

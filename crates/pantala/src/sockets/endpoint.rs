@@ -7,15 +7,15 @@ use std::io;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use net::channel::{Channel, Client, Command, Event, LISTENERS_MAX, Size, channel};
+use net::channel::{Channel, Client, Command, Event, LISTENERS_MAX, Question, Size, channel};
 use net::msg::{Knocker, Msg, Remote};
 use net::pcb::Ends;
 use pkt::lanes::{Reader, Writer};
 use pkt::wake::Waker as Bell;
 
-use super::error;
 use super::listener::Queue;
 use super::stream::{State, Stream};
+use super::{error, told};
 
 /// Both halves of the near end of a lane.
 pub(super) type Lane = (Writer, Reader);
@@ -48,6 +48,8 @@ pub(super) struct Link {
 enum On {
     /// A connection.
     Stream(Arc<State>),
+    /// Datagrams of a socket.
+    Socket(Arc<told::State>),
     /// It was offered to a listener.
     Offer(Lane),
     /// Nothing any more.
@@ -177,6 +179,16 @@ impl Link {
         Ok(stream)
     }
 
+    /// Takes a lane for datagrams.
+    pub(super) fn begin_socket(&mut self, state: &Arc<told::State>) -> io::Result<Lane> {
+        if self.client.is_over() {
+            return Err(error::gone());
+        }
+        let lane = self.client.take_lane().ok_or_else(error::too_many)?;
+        self.lanes.insert(lane.0.lane(), On::Socket(Arc::clone(state)));
+        Ok(lane)
+    }
+
     fn stream(&mut self, endpoint: &Arc<Endpoint>, cpu: usize, lane: Lane, ends: Option<Ends>) -> Stream {
         let (number, state) = (lane.0.lane(), Arc::new(State::new(ends)));
         self.lanes.insert(number, On::Stream(Arc::clone(&state)));
@@ -270,22 +282,26 @@ impl Link {
                 self.client.free_lane(lane);
                 self.offer_owed();
             }
-            Event::Connected(lane, _)
+            Event::Answer(Question { lane, .. }, _)
+            | Event::Failed(lane, _)
+            | Event::Connected(lane, _)
             | Event::Readable(lane)
             | Event::Writable(lane)
-            | Event::Ended(lane) => {
-                if let Some(On::Stream(state)) = self.lanes.get(&lane) {
-                    state.note(event, wakes);
-                }
-            }
+            | Event::Ended(lane) => match self.lanes.get(&lane) {
+                Some(On::Stream(state)) => state.note(event, wakes),
+                Some(On::Socket(state)) => state.note(event, wakes),
+                Some(On::Offer(_) | On::Nobody) | None => {}
+            },
         }
     }
 
     /// The netisr is gone, and nothing that was begun there goes on.
     fn end(&mut self, wakes: &mut Vec<Waker>) {
         for on in self.lanes.values() {
-            if let On::Stream(state) = on {
-                state.end(wakes);
+            match on {
+                On::Stream(state) => state.end(wakes),
+                On::Socket(state) => state.end(wakes),
+                On::Offer(_) | On::Nobody => {}
             }
         }
         for offers in self.listeners.values() {

@@ -37,6 +37,16 @@ pub(super) fn gone() -> io::Error {
     Errno::NETDOWN.into()
 }
 
+/// It has to be said where a datagram goes.
+pub(super) fn no_destination() -> io::Error {
+    Errno::DESTADDRREQ.into()
+}
+
+/// Somebody else is about to do it.
+pub(super) fn already() -> io::Error {
+    Errno::ALREADY.into()
+}
+
 /// Not now.
 pub(super) fn would_block() -> io::Error {
     of(Error::WouldBlock)

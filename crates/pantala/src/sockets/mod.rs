@@ -22,7 +22,10 @@ mod error;
 mod listener;
 mod options;
 mod reactor;
+mod socket;
 mod stream;
+mod told;
+mod udp;
 mod wakers;
 
 use std::io;
@@ -33,6 +36,7 @@ use net::msg::Remote;
 
 use self::endpoint::Endpoint;
 pub use self::options::{KeepAlive, Options};
+pub use self::udp::Undelivered;
 
 /// A program's channels to all netisrs of a stack. Whatever uses them keeps them open: sockets may outlive this, and the
 /// stack; then they say that the network is down.

@@ -2,25 +2,35 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bodies;
+mod datagram_face;
 mod face;
 mod hyper;
 mod own;
-mod suite;
+mod tasks;
 
-/// Each body, for the kernel's sockets on loopback and for those of two stacks, over both families.
+/// Each body, for the kernel's sockets on loopback and for those of two stacks, that block and that are polled, over both
+/// families.
 macro_rules! suite {
-    ($($name:ident)*) => {
-        mod kernel {
-            $(#[test] fn $name() { crate::suite::$name(&crate::face::Kernel); })*
-        }
+    ($bodies:ident: $($name:ident)*) => {
+        mod $bodies {
+            mod kernel {
+                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::face::Kernel); })*
+            }
 
-        mod stack {
-            $(#[test] fn $name() { crate::suite::$name(&crate::face::Stacks::new()); })*
+            mod blocking {
+                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::face::Stacks::new()); })*
+            }
+
+            mod aio {
+                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::tasks::Tasks::new()); })*
+            }
         }
     };
 }
 
 suite! {
+    streams:
     what_is_sent_comes_back_and_the_end_behind_it
     many_connections_at_once_are_each_their_own
     a_port_where_nobody_listens_refuses
@@ -32,4 +42,18 @@ suite! {
     a_peek_takes_nothing
     a_clone_is_the_same_connection
     no_timeout_is_not_a_timeout
+}
+
+suite! {
+    datagrams:
+    a_datagram_comes_whole_from_whom_it_says_and_is_answered
+    what_one_sends_to_one_comes_in_its_order
+    what_there_is_no_room_for_is_gone_with_its_datagram
+    a_connected_socket_hears_its_peer_alone
+    a_connected_socket_is_told_that_nobody_is_there
+    who_sends_to_many_is_not_told_of_one
+    a_peek_leaves_a_datagram_where_it_is
+    nobody_waits_for_a_datagram_longer_than_he_wants
+    a_place_is_bound_once_and_only_if_it_is_ours
+    what_cannot_be_a_datagram_is_refused
 }

@@ -121,10 +121,20 @@ impl Writer {
     ///
     /// [`Broken`].
     pub fn waits(&mut self) -> Result<bool, Broken> {
+        self.waits_for(0)
+    }
+
+    /// The same, until so many bytes are free, if that is more. The reader tells of each part that it gives back while less
+    /// is free: whoever needs more than half announces again.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`].
+    pub fn waits_for(&mut self, bytes: usize) -> Result<bool, Broken> {
         let waits = &self.end.ring().writer.waits;
         waits.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let has_room = self.free()? >= half(self.capacity());
+        let has_room = self.free()? >= half(self.capacity()).max(bytes);
         if has_room {
             waits.store(false, Ordering::Relaxed);
         }

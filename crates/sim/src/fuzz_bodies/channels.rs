@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use net::channel::{Client, Command, Connect, Listen, Setting, Size, Target, channel};
+use net::channel::{Bind, Client, Command, Connect, Join, Listen, Question, Setting, Size, Target, channel};
 use net::count::Count;
 use net::msg::Knocker;
 use net::time::Duration;
@@ -146,6 +146,8 @@ impl Liar {
             let pcbs = cpu.netisr.cpu.tcp.as_ref();
             assert_eq!(pcbs.map_or(0, |pcbs| pcbs.len()), 0, "connections");
             assert_eq!(pcbs.map_or(0, |pcbs| pcbs.page_of_listeners(0, 9).0.len()), 0, "listeners");
+            let sockets = cpu.netisr.cpu.udp.as_ref();
+            assert_eq!(sockets.map_or(0, |sockets| sockets.page(0, 9).0.len()), 0, "sockets");
         }
         self.world.finish();
         broken
@@ -167,21 +169,36 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
         };
         (ip, PORT).into()
     };
-    match bytes.byte() % 12 {
-        0..=2 => {
+    let question = |bytes: &mut Bytes<'_>| Question { lane: number(bytes), serial: bytes.word() };
+    match bytes.byte() % 26 {
+        0..=5 => {
             let (lane, remote) = (number(bytes), addr(bytes));
             Command::Connect(Connect { lane, remote, local: None, port: None, zone: 0 })
         }
-        3 => {
+        6 | 7 => {
             let (listener, addr) = (number(bytes), (Ipv6Addr::UNSPECIFIED, PORT).into());
             let (only_v6, is_shared) = (bytes.byte() == 0, bytes.byte().is_multiple_of(2));
             let backlog = bytes.byte().into();
             Command::Listen(Listen { listener, addr, zone: 0, only_v6, is_shared, backlog })
         }
-        4 | 5 => Command::Offer { listener: number(bytes), lane: number(bytes) },
-        6 => Command::Unlisten(number(bytes)),
-        7 | 8 => Command::Look(number(bytes)),
-        9 | 10 => Command::Close { lane: number(bytes), aborts: bytes.byte().is_multiple_of(2) },
+        8..=11 => Command::Offer { listener: number(bytes), lane: number(bytes) },
+        12 | 13 => Command::Unlisten(number(bytes)),
+        14..=17 => Command::Look(number(bytes)),
+        18..=21 => Command::Close { lane: number(bytes), aborts: bytes.byte().is_multiple_of(2) },
+        24 => {
+            let (question, addr) = (question(bytes), (Ipv6Addr::UNSPECIFIED, PORT).into());
+            let (only_v6, is_shared) = (bytes.byte() == 0, bytes.byte().is_multiple_of(2));
+            Command::Bind(question, Bind { addr, zone: 0, only_v6, is_shared })
+        }
+        25 => match bytes.byte() % 3 {
+            0 => Command::Speak { question: question(bytes), remote: addr(bytes), zone: 0 },
+            1 => Command::Vacate(question(bytes)),
+            _ => {
+                let (question, group) = (question(bytes), Ipv6Addr::from(u128::from(bytes.word()) << 96));
+                let (on, joins) = (IpAddr::from(Ipv6Addr::UNSPECIFIED), bytes.byte().is_multiple_of(2));
+                Command::Join(question, Join { group: group.into(), on, ifindex: bytes.byte().into(), joins })
+            }
+        },
         _ => {
             let target = if bytes.byte().is_multiple_of(2) { Target::Lane } else { Target::Listener };
             Command::Set(target(number(bytes)), setting(bytes))
@@ -190,7 +207,7 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
 }
 
 fn setting(bytes: &mut Bytes<'_>) -> Setting {
-    let (which, value) = (bytes.byte() % 11, bytes.word());
+    let (which, value) = (bytes.byte() % 14, bytes.word());
     match which {
         0 => Setting::NoDelay(value.is_multiple_of(2)),
         1 => Setting::KeepAlive(value.is_multiple_of(2)),
@@ -202,6 +219,9 @@ fn setting(bytes: &mut Bytes<'_>) -> Setting {
         7 => Setting::ReceiveBuffer(value),
         8 => Setting::MaxSegment(value),
         9 => Setting::Hops(value),
+        10 => Setting::GroupHops(value),
+        11 => Setting::GroupLoop(value.is_multiple_of(2)),
+        12 => Setting::Broadcast(value.is_multiple_of(2)),
         _ => Setting::Class(value),
     }
 }

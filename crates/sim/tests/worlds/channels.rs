@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a world that cannot go on has failed")]
 mod app;
+mod datagrams;
 
 use core::net::SocketAddr;
 

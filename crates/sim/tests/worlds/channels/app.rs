@@ -248,6 +248,7 @@ impl App {
                 self.offer(cpu);
             }
             Event::Unlistened(_) | Event::Listening(..) => {}
+            Event::Answer(..) | Event::Failed(..) => unreachable!("of datagrams"),
         }
     }
 

@@ -1,0 +1,176 @@
+//! Datagrams on a lane: each whole, behind a head that says how long it is and to whom it goes, or who has sent it.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use pkt::lanes::{Broken, Reader, Writer};
+
+use super::bytes::{Put, RECORD, Record, Take};
+use crate::tables::IfIndex;
+
+/// The longest datagram that a lane takes, of either family: what IPv4 can say. IPv6 could say 20 bytes more.
+pub const DATAGRAM_MAX: usize = 65_507;
+/// Bytes in front of each: the longest fits a lane of 64 KiB.
+pub const HEAD: usize = 24;
+
+/// What stands in front of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// To whom, or from whom; `None`: to the other end that the socket speaks with.
+    pub peer: Option<SocketAddr>,
+    /// The interface, where the address means something only with its link; else 0.
+    pub zone: IfIndex,
+    /// Bytes behind it.
+    pub len: u16,
+}
+
+impl Head {
+    fn encode(&self) -> [u8; HEAD] {
+        let nobody = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into();
+        let peer = self.peer.unwrap_or(nobody);
+        let put = Put::new(self.peer.is_some().into()).short(self.len).short(self.zone);
+        let record = put.addr(peer).done();
+        record.first_chunk().copied().unwrap_or([0; HEAD])
+    }
+
+    /// `None` if it is none.
+    fn decode(bytes: [u8; HEAD]) -> Option<Self> {
+        let mut record: Record = [0; RECORD];
+        record[..HEAD].copy_from_slice(&bytes);
+        let mut take = Take::from(&record);
+        let (has_peer, len, zone) = (take.flag(), take.short(), take.short());
+        let peer = take.addr()?;
+        Some(Self { peer: has_peer.then_some(peer), zone, len })
+    }
+}
+
+/// Writes a datagram; false if there is no room for all of it. It is read after [`Writer::publish`].
+///
+/// # Errors
+///
+/// [`Broken`].
+pub fn put(to: &mut Writer, head: &Head, pieces: [&[u8]; 2]) -> Result<bool, Broken> {
+    if to.free()? < room(head.len.into()) {
+        return Ok(false);
+    }
+    to.write(&head.encode())?;
+    for piece in pieces {
+        to.write(piece)?;
+    }
+    Ok(true)
+}
+
+/// The room that a datagram of so many bytes needs.
+#[must_use]
+pub const fn room(len: usize) -> usize {
+    HEAD + len
+}
+
+/// Shows the first datagram to `what`, in two pieces where it stands, which says whether it is read with that; `None` if
+/// there is none. It is given back with the next [`Reader::release`].
+///
+/// # Errors
+///
+/// [`Broken`]; it is also that when there is a part of a datagram, since only whole ones are published.
+pub fn take<R>(
+    from: &mut Reader,
+    what: impl FnOnce(&Head, [&[u8]; 2]) -> (bool, R),
+) -> Result<Option<R>, Broken> {
+    from.read_in_place(|pieces| {
+        if pieces[0].is_empty() {
+            return (0, Ok(None));
+        }
+        let Some((head, bytes)) = first(pieces) else { return (0, Err(Broken)) };
+        let (is_read, done) = what(&head, bytes);
+        (if is_read { room(head.len.into()) } else { 0 }, Ok(Some(done)))
+    })?
+}
+
+/// Bytes that begin in one place of the ring and perhaps go on in another.
+type Pieces<'a> = [&'a [u8]; 2];
+
+/// The head of the first datagram, and its bytes.
+fn first(pieces: Pieces<'_>) -> Option<(Head, Pieces<'_>)> {
+    let mut head = [0; HEAD];
+    let [front, rest] = split(pieces, HEAD)?;
+    let (one, two) = head.split_at_mut(front[0].len());
+    one.copy_from_slice(front[0]);
+    two.copy_from_slice(front[1]);
+    let head = Head::decode(head)?;
+    let [bytes, _] = split(rest, head.len.into())?;
+    Some((head, bytes))
+}
+
+/// What stands before byte `at`, and what stands from there on; `None` if there are not so many.
+fn split([a, b]: Pieces<'_>, at: usize) -> Option<[Pieces<'_>; 2]> {
+    match at.checked_sub(a.len()) {
+        None => a.split_at_checked(at).map(|(front, rest)| [[front, &[]], [rest, b]]),
+        Some(at) => b.split_at_checked(at).map(|(front, rest)| [[a, front], [rest, &[]]]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pkt::lanes::lanes;
+
+    use super::*;
+
+    fn heads(len: u16) -> [Head; 3] {
+        let peer = |addr: &str| addr.parse().ok();
+        [
+            Head { peer: None, zone: 0, len },
+            Head { peer: peer("192.0.2.1:53"), zone: 0, len },
+            Head { peer: peer("[fe80::1]:65535"), zone: 9, len },
+        ]
+    }
+
+    fn read(rx: &mut Reader) -> Option<(Head, Vec<u8>)> {
+        take(rx, |head, pieces| (true, (*head, pieces.concat()))).unwrap()
+    }
+
+    #[test]
+    fn what_is_put_is_taken_wherever_the_ring_begins_again() {
+        let (near, far) = lanes(1, 64).unwrap();
+        let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+        for len in (0..=40).cycle().take(500) {
+            for head in heads(len) {
+                let bytes = vec![u8::try_from(len).unwrap() ^ 0x55; len.into()];
+                let (one, two) = bytes.split_at(bytes.len() / 3);
+                assert_eq!(put(&mut tx, &head, [one, two]), Ok(true));
+                let _ = tx.publish();
+                assert_eq!(take(&mut rx, |found, _| (false, *found)), Ok(Some(head)), "it stays");
+                assert_eq!(read(&mut rx), Some((head, bytes)));
+                assert_eq!(read(&mut rx), None);
+                assert_eq!(rx.release(), Ok(false));
+            }
+        }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_begun() {
+        let (near, far) = lanes(1, 64).unwrap();
+        let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+        let [head, ..] = heads(20);
+        assert_eq!(put(&mut tx, &head, [&[1; 20], &[]]), Ok(true));
+        assert_eq!(put(&mut tx, &head, [&[2; 20], &[]]), Ok(false));
+        assert_eq!(put(&mut tx, &Head { len: 0, ..head }, [&[], &[]]), Ok(false), "20 bytes are left");
+        let _ = tx.publish();
+        assert_eq!((read(&mut rx), read(&mut rx)), (Some((head, vec![1; 20])), None));
+    }
+
+    #[test]
+    fn a_part_of_a_datagram_is_none() {
+        let head = heads(20)[1].encode();
+        for bytes in [&head[..HEAD - 1], &[&head[..], &[1; 19]].concat(), &[255; 40]] {
+            let (near, far) = lanes(1, 64).unwrap();
+            let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+            tx.write(bytes).unwrap();
+            let _ = tx.publish();
+            assert_eq!(take(&mut rx, |_, _| (true, ())), Err(Broken));
+        }
+    }
+
+    #[test]
+    fn the_longest_fits_a_lane_as_it_is() {
+        assert_eq!(room(DATAGRAM_MAX).next_power_of_two(), super::super::LANE_BYTES);
+    }
+}

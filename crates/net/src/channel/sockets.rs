@@ -1,0 +1,111 @@
+//! What a channel is told to do with lanes of datagrams.
+
+use core::net::SocketAddr;
+
+use super::conn::Stage;
+use super::record::{Bind, Event, Join, Question};
+use super::server::{Channel, Wrong};
+use super::socket::Socket;
+use crate::program::Desk;
+use crate::sock::Error;
+use crate::tables::IfIndex;
+use crate::udp;
+
+impl Channel {
+    /// Waits for datagrams.
+    pub(super) fn bind(&mut self, desk: &mut Desk<'_>, question: Question, place: Bind) -> Result<(), Wrong> {
+        let conn = self.lane(desk, question.lane)?;
+        if !matches!(conn.stage, Stage::Prepared(_)) {
+            return Err(Wrong);
+        }
+        let bound = Socket::bind(desk.cpu, place).map(|socket| {
+            let (at, id) = (socket.place(), socket.id);
+            conn.stage = Stage::Socket(Box::new(socket));
+            id.into_iter().for_each(|id| desk.hold(id, question.lane));
+            at
+        });
+        self.answer(Event::Answer(question, bound));
+        if bound.is_err() {
+            return Ok(());
+        }
+        // From now on it waits for what the program writes.
+        self.look_at_socket(desk, question.lane)
+    }
+
+    /// Speaks with one other end, if that is on this CPU.
+    pub(super) fn speak(
+        &mut self,
+        desk: &mut Desk<'_>,
+        question: Question,
+        remote: SocketAddr,
+        zone: IfIndex,
+    ) -> Result<(), Wrong> {
+        // What has come before is not lost.
+        self.exchange(desk, question.lane)?;
+        let socket = self.socket(question.lane)?;
+        let spoken = socket.speak(desk.cpu, remote, zone).and_then(|before| {
+            before.into_iter().for_each(|id| close(desk, id));
+            let id = socket.id.ok_or(Error::NotFound)?;
+            desk.hold(id, question.lane);
+            udp::local(desk.cpu, id).ok_or(Error::NotFound)
+        });
+        self.answer(Event::Answer(question, spoken));
+        self.look_at_socket(desk, question.lane)
+    }
+
+    /// What a lane speaks is another CPU's.
+    pub(super) fn vacate(&mut self, desk: &mut Desk<'_>, question: Question) -> Result<(), Wrong> {
+        self.exchange(desk, question.lane)?;
+        let socket = self.socket(question.lane)?;
+        socket.id.take().into_iter().for_each(|id| close(desk, id));
+        let at = socket.place();
+        self.answer(Event::Answer(question, Ok(at)));
+        self.has_news(question.lane);
+        Ok(())
+    }
+
+    /// Listens to a group, or no longer.
+    pub(super) fn join(
+        &mut self,
+        desk: &mut Desk<'_>,
+        question: Question,
+        wanted: &Join,
+    ) -> Result<(), Wrong> {
+        let socket = self.socket(question.lane)?;
+        let (joined, at) = (socket.join(desk.cpu, wanted), socket.place());
+        self.answer(Event::Answer(question, joined.map(|()| at)));
+        Ok(())
+    }
+
+    /// Moves what can be moved on a lane of datagrams.
+    pub(super) fn look_at_socket(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<(), Wrong> {
+        let more = self.exchange(desk, lane)?;
+        let id = self.socket(lane)?.id;
+        let is_closing = self.conn(lane).is_some_and(|conn| conn.is_closing);
+        match id {
+            // Others on this CPU wait.
+            Some(id) if more => desk.again_at(id),
+            _ if is_closing => {
+                id.into_iter().for_each(|id| close(desk, id));
+                self.leave(lane);
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.has_news(lane);
+        Ok(())
+    }
+
+    /// The socket of a lane, which has one.
+    fn socket(&mut self, lane: u32) -> Result<&mut Socket, Wrong> {
+        match self.conn(lane).map(|conn| &mut conn.stage) {
+            Some(Stage::Socket(socket)) => Ok(socket),
+            _ => Err(Wrong),
+        }
+    }
+}
+
+fn close(desk: &mut Desk<'_>, id: udp::Id) {
+    // It was there a moment ago.
+    let _ = udp::close(desk.cpu, id);
+}

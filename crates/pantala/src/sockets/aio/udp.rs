@@ -1,0 +1,174 @@
+//! Datagrams, as in `tokio::net`.
+
+use core::future::poll_fn;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::task::{Context, Poll, Waker};
+use std::io;
+
+use net::channel::Setting;
+
+use crate::sockets::Sockets;
+use crate::sockets::options::Options;
+use crate::sockets::socket::Socket;
+use crate::sockets::udp::{Undelivered, group4, group6, udp_options};
+use crate::sockets::wakers::now;
+
+/// A socket of datagrams, on all CPUs of the stack.
+pub struct UdpSocket(Socket);
+
+udp_options!(UdpSocket, |socket| &socket.0);
+
+impl UdpSocket {
+    /// Waits for datagrams.
+    ///
+    /// # Errors
+    ///
+    /// Those of `bind(2)`.
+    pub async fn bind(sockets: &Sockets, addr: SocketAddr) -> io::Result<Self> {
+        Self::bind_with(sockets, addr, &Options::new()).await
+    }
+
+    /// The same, with options, of which those of connections say nothing here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::bind`].
+    pub async fn bind_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
+        Socket::bind(&sockets.endpoint, options.place(addr), &options.settings).await.map(Self)
+    }
+
+    /// Speaks with one other end from now on. Whoever drops this in between has a socket that does so, or does not.
+    ///
+    /// # Errors
+    ///
+    /// Those of `connect(2)`.
+    pub async fn connect(&self, addr: SocketAddr) -> io::Result<()> {
+        self.0.connect(addr).await
+    }
+
+    /// Sends a datagram.
+    ///
+    /// # Errors
+    ///
+    /// Those of `sendto(2)` that are known at once; of a connected socket also what became of an earlier one.
+    pub async fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
+        poll_fn(|context| self.0.poll_send(context.waker(), bytes, Some(to))).await
+    }
+
+    /// Sends a datagram to whom the socket is connected with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send_to`].
+    pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|context| self.0.poll_send(context.waker(), bytes, None)).await
+    }
+
+    /// Reads a datagram: as much of it as there is room for, and the rest of it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Of a connected socket what became of one that was sent.
+    pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        poll_fn(|context| self.0.poll_recv(context.waker(), into)).await
+    }
+
+    /// The same, without its sender.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub async fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(into).await.map(|(count, _)| count)
+    }
+
+    /// Reads a datagram, which stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub async fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        poll_fn(|context| self.0.poll_peek(context.waker(), into)).await
+    }
+
+    /// The same as [`Self::send_to`], to be polled.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn poll_send_to(
+        &self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_send(context.waker(), bytes, Some(to))
+    }
+
+    /// The same as [`Self::recv_from`], to be polled.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn poll_recv_from(
+        &self,
+        context: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.0.poll_recv(context.waker(), into)
+    }
+
+    /// Sends a datagram now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send_to`], and `WouldBlock` if the way to the stack is full.
+    pub fn try_send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
+        now(|waker: &Waker| self.0.poll_send(waker, bytes, Some(to)))
+    }
+
+    /// Reads a datagram that is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`], and `WouldBlock` if there is none.
+    pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        now(|waker: &Waker| self.0.poll_recv(waker, into))
+    }
+
+    /// Listens to a group, on the link of the interface with this address, or of the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub async fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.0.join(group4(group, interface, true)).await
+    }
+
+    /// Listens to a group no longer.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub async fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.0.join(group4(group, interface, false)).await
+    }
+
+    /// Listens to a group, on the link of the interface with this number, or of the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub async fn join_multicast_v6(&self, group: Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.0.join(group6(group, interface, true)).await
+    }
+
+    /// Listens to a group no longer.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub async fn leave_multicast_v6(&self, group: Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.0.join(group6(group, interface, false)).await
+    }
+}

@@ -1,0 +1,195 @@
+//! Datagrams, as in [`std::net`].
+
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::sync::atomic::Ordering;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+
+use net::channel::Setting;
+
+use super::{Blocking, check, each};
+use crate::sockets::Sockets;
+use crate::sockets::endpoint::lock;
+use crate::sockets::options::Options;
+use crate::sockets::socket::Socket;
+use crate::sockets::udp::{Undelivered, group4, group6, udp_options};
+use crate::sockets::wakers::block_on;
+
+/// A socket of datagrams, on all CPUs of the stack.
+#[derive(Clone)]
+pub struct UdpSocket(Arc<Blocking<Socket>>);
+
+udp_options!(UdpSocket, |socket| &socket.0.socket);
+
+impl UdpSocket {
+    /// Waits for datagrams; of several addresses, at the first where it can.
+    ///
+    /// # Errors
+    ///
+    /// Those of `bind(2)`.
+    pub fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::bind_with(sockets, addr, &Options::new())
+    }
+
+    /// The same, with options, of which those of connections say nothing here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::bind`].
+    pub fn bind_with(sockets: &Sockets, addr: impl ToSocketAddrs, options: &Options) -> io::Result<Self> {
+        each(addr, |addr| {
+            let binds = Socket::bind(&sockets.endpoint, options.place(addr), &options.settings);
+            block_on(None, binds).map(|socket| Self(Blocking::new(socket)))
+        })
+    }
+
+    /// Speaks with one other end from now on; of several addresses, with the first that it can.
+    ///
+    /// # Errors
+    ///
+    /// Those of `connect(2)`.
+    pub fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
+        each(addr, |addr| block_on(None, self.0.socket.connect(addr)))
+    }
+
+    /// Sends a datagram to the first of these addresses.
+    ///
+    /// # Errors
+    ///
+    /// Those of `sendto(2)` that are known at once; of a connected socket also what became of an earlier one.
+    pub fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
+        let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::InvalidInput)?;
+        self.put(bytes, Some(to))
+    }
+
+    /// Sends a datagram to whom the socket is connected with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send_to`].
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(bytes, None)
+    }
+
+    fn put(&self, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
+        self.0.wait(&self.0.write_timeout, |waker| self.0.socket.poll_send(waker, bytes, to))
+    }
+
+    /// Reads a datagram: as much of it as there is room for, and the rest of it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Of a connected socket what became of one that was sent.
+    pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.take(|waker| self.0.socket.poll_recv(waker, into))
+    }
+
+    /// The same, without its sender.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(into).map(|(count, _)| count)
+    }
+
+    /// Reads a datagram, which stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.take(|waker| self.0.socket.poll_peek(waker, into))
+    }
+
+    /// The same, without its sender.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.peek_from(into).map(|(count, _)| count)
+    }
+
+    fn take<R>(&self, what: impl FnMut(&Waker) -> Poll<io::Result<R>>) -> io::Result<R> {
+        self.0.wait(&self.0.read_timeout, what)
+    }
+
+    /// The same socket once more; it is closed when all are dropped.
+    ///
+    /// # Errors
+    ///
+    /// None; it returns a result as `std::net` does.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(self.clone())
+    }
+
+    /// How long a read waits; afterwards it fails with `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` of no time at all.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        *lock(&self.0.read_timeout) = check(timeout)?;
+        Ok(())
+    }
+
+    /// How long a write waits for room on the way to the stack; afterwards it fails with `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` of no time at all.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        *lock(&self.0.write_timeout) = check(timeout)?;
+        Ok(())
+    }
+
+    /// What cannot be done at once fails with `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// None; it returns a result as `std::net` does.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.0.is_nonblocking.store(nonblocking, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Listens to a group, on the link of the interface with this address, or of the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        block_on(None, self.0.socket.join(group4(*group, *interface, true)))
+    }
+
+    /// Listens to a group no longer.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        block_on(None, self.0.socket.join(group4(*group, *interface, false)))
+    }
+
+    /// Listens to a group, on the link of the interface with this number, or of the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        block_on(None, self.0.socket.join(group6(*group, interface, true)))
+    }
+
+    /// Listens to a group no longer.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        block_on(None, self.0.socket.join(group6(*group, interface, false)))
+    }
+}

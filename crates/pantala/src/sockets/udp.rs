@@ -1,0 +1,177 @@
+//! What a socket of datagrams has under the same names in all faces.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+
+use net::channel::Join;
+
+use super::error;
+
+/// A datagram that was sent and did not arrive.
+#[derive(Debug)]
+pub struct Undelivered {
+    /// To whom it was.
+    pub to: SocketAddr,
+    /// Why it did not arrive.
+    pub why: io::Error,
+}
+
+impl From<net::udp::Failure> for Undelivered {
+    fn from(failure: net::udp::Failure) -> Self {
+        Self { to: failure.to, why: error::of(failure.error) }
+    }
+}
+
+/// A group of IPv4, on the link of the interface with this address.
+pub(super) const fn group4(group: Ipv4Addr, on: Ipv4Addr, joins: bool) -> Join {
+    Join { group: IpAddr::V4(group), on: IpAddr::V4(on), ifindex: 0, joins }
+}
+
+/// A group of IPv6, on the link of the interface with this number.
+pub(super) fn group6(group: Ipv6Addr, ifindex: u32, joins: bool) -> Join {
+    // One that is so high there is not.
+    let ifindex = u16::try_from(ifindex).unwrap_or(u16::MAX);
+    Join { group: IpAddr::V6(group), on: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ifindex, joins }
+}
+
+/// The options of a socket, and what it knows of itself. `$socket` is what a face has of it.
+macro_rules! udp_options {
+    ($face:ident, |$own:ident| $socket:expr) => {
+        impl $face {
+            /// Where it waits, or its own end when it is connected.
+            ///
+            /// # Errors
+            ///
+            /// None; it returns a result as the kernel's sockets do, as do all that follow.
+            pub fn local_addr(&self) -> io::Result<SocketAddr> {
+                self.own().local()
+            }
+
+            /// Whom it is connected with.
+            ///
+            /// # Errors
+            ///
+            /// `NotConnected`.
+            pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+                self.own().remote()
+            }
+
+            /// Time to live, or hop limit, of what is sent to one host.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
+                self.set(Setting::Hops(ttl.into()))
+            }
+
+            /// The same, as it was set.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn ttl(&self) -> io::Result<u8> {
+                Ok(self.own().how().ttl)
+            }
+
+            /// Type of service, or traffic class, of what is sent.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_tos(&self, tos: u8) -> io::Result<()> {
+                self.set(Setting::Class(tos.into()))
+            }
+
+            /// The same, as it was set.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn tos(&self) -> io::Result<u8> {
+                Ok(self.own().how().tos)
+            }
+
+            /// It may send to everybody on a link.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
+                self.set(Setting::Broadcast(broadcast))
+            }
+
+            /// The same, as it was set.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn broadcast(&self) -> io::Result<bool> {
+                Ok(self.own().how().broadcast)
+            }
+
+            /// Time to live, or hop limit, of what is sent to groups, of either family.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_multicast_ttl(&self, ttl: u8) -> io::Result<()> {
+                self.set(Setting::GroupHops(ttl.into()))
+            }
+
+            /// The same, as it was set.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn multicast_ttl(&self) -> io::Result<u8> {
+                Ok(self.own().how().group_ttl)
+            }
+
+            /// Whether those on this host who listen to a group hear what is sent to it from here, of either family.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_multicast_loop(&self, back: bool) -> io::Result<()> {
+                self.set(Setting::GroupLoop(back))
+            }
+
+            /// The same, as it was set.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn multicast_loop(&self) -> io::Result<bool> {
+                Ok(self.own().how().group_loop)
+            }
+
+            /// What became of a datagram that did not arrive, if nobody was told so far. A connected socket says it with the
+            /// next call.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+                Ok(self.take_undelivered().map(|failed| failed.why))
+            }
+
+            /// The same, and to whom it was: also of a socket that sends to many, which its calls never tell.
+            #[must_use]
+            pub fn take_undelivered(&self) -> Option<Undelivered> {
+                self.own().take_failure().map(Undelivered::from)
+            }
+
+            fn set(&self, setting: Setting) -> io::Result<()> {
+                self.own().set(setting);
+                Ok(())
+            }
+
+            fn own(&self) -> &Socket {
+                let $own = self;
+                $socket
+            }
+        }
+    };
+}
+pub(super) use udp_options;
