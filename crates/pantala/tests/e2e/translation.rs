@@ -1,6 +1,6 @@
 //! NAT and exchanged prefixes, as Linux hosts on both sides see them.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
