@@ -21,7 +21,9 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
     let Scratch { hops, next } = scratch;
     let count = lane.pkts.len();
     next[..count].fill(F::ROUTE);
-    if let Some(mut flows) = cpu.flows.take() {
+    // Who forwards nothing has no flows to remember.
+    let forwards = cpu.tables.forwarding;
+    if forwards && let Some(mut flows) = cpu.flows.take() {
         by_flow::<F>(cpu, &mut flows, lane.pkts.iter_mut().into_slice(), hops, next);
         cpu.flows = Some(flows);
         return send::<F>(cpu, &mut lane.pkts, hops, next);
@@ -39,8 +41,11 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
     if which != 0 {
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
     }
-    if which != all || cpu.hooks.has_outward() {
+    let is_asked_again = forwards && cpu.hooks.has_outward();
+    if is_asked_again {
         forward_asking::<F>(cpu, lane.pkts.iter_mut().into_slice(), hops, next, which);
+    }
+    if is_asked_again || which != all {
         return send::<F>(cpu, &mut lane.pkts, hops, next);
     }
     match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
@@ -124,9 +129,11 @@ fn send<F: Routed>(cpu: &mut Cpu, pkts: &mut PktVec, hops: &[HopId; CHUNK], next
         return ifq::output_all(cpu, pkts, outif, bytes);
     }
     pkts.take_each(|at, mut pkt| {
-        let next = match next[at % CHUNK] {
-            route if route == F::ROUTE => forward::step_by_step::<F>(cpu, &mut pkt, hops[at % CHUNK]),
-            known => known,
+        let (hop, next) = (hops[at % CHUNK], next[at % CHUNK]);
+        let next = match next == F::ROUTE {
+            true if cpu.tables.hops.is_local(hop) => F::LOCAL,
+            true => forward::step_by_step::<F>(cpu, &mut pkt, hop),
+            false => next,
         };
         match next {
             Next::Output => ifq::output(cpu, pkt),
