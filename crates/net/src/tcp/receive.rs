@@ -155,9 +155,7 @@ impl Receive {
             self.fin.get_or_insert(end);
         }
         self.finish();
-        if duplicate.is_some() {
-            self.duplicate = duplicate;
-        }
+        duplicate.into_iter().for_each(|duplicate| self.came_twice(duplicate));
         let is_odd = !is_next || had_gap || duplicate.is_some();
         Ok(Arrived { readable: self.readable() - before, finished: self.finished, is_odd })
     }
@@ -214,9 +212,20 @@ impl Receive {
         }
         if seq.is_before(end) {
             let next = self.next - u32::from(self.finished);
-            self.duplicate = Some(SackBlock { left: seq.0, right: end.min(next).0 });
+            self.came_twice(SackBlock { left: seq.0, right: end.min(next).0 });
         }
         Arrived { readable: 0, finished: false, is_odd: true }
+    }
+
+    /// Notes what came twice. What goes on where the last ended is one with it: a packet may lie in several buffers, and several
+    /// packets have one acknowledgment.
+    //= https://www.rfc-editor.org/rfc/rfc2883#section-4
+    //# Each duplicate contiguous sequence of data received is
+    //# reported in at most one D-SACK block.
+    fn came_twice(&mut self, duplicate: SackBlock) {
+        let before = self.duplicate.filter(|before| before.right == duplicate.left);
+        let left = before.map_or(duplicate.left, |before| before.left);
+        self.duplicate = Some(SackBlock { left, ..duplicate });
     }
 
     /// The first bytes in a row that have come before.

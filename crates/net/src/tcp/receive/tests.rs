@@ -80,6 +80,24 @@ fn the_first_bytes_that_came_twice_are_said_once() {
 }
 
 #[test]
+fn what_came_twice_in_pieces_that_follow_each_other_is_said_as_one() {
+    let mut receive = receive();
+    arrive(&mut receive, 500, 600);
+    assert_eq!(said(&mut receive, 4), [(500, 600)]);
+    // One packet in two buffers, which fills the gap.
+    arrive(&mut receive, 0, 550);
+    arrive(&mut receive, 550, 900);
+    assert_eq!(said(&mut receive, 4), [(500, 600)]);
+    // Two packets of old, and one from elsewhere.
+    arrive(&mut receive, 100, 200);
+    arrive(&mut receive, 200, 300);
+    assert_eq!(said(&mut receive, 4), [(100, 300)]);
+    arrive(&mut receive, 100, 200);
+    arrive(&mut receive, 400, 500);
+    assert_eq!(said(&mut receive, 4), [(400, 500)]);
+}
+
+#[test]
 fn a_block_around_what_came_twice_follows_it() {
     let mut receive = receive();
     arrive(&mut receive, 200, 400);
