@@ -28,6 +28,7 @@ mod errno;
 // what else there is
 mod shell;
 mod sysctl;
+mod linux;
 mod sockstat;
 mod assert;
 mod formula;

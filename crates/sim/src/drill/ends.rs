@@ -6,6 +6,8 @@ use drill::Script;
 use drill::script::{IpVersion, SettingValue};
 use net::tables::IfAddr;
 
+use super::linux;
+
 /// The port that programs bind, and the one that they connect to, if a script does not say.
 const PORT: u16 = 8080;
 /// Bytes of the largest packet on the link, if a script does not say.
@@ -28,6 +30,8 @@ pub(super) struct Ends {
     pub(super) connect_port: u16,
     /// Bytes of the largest packet on the link.
     pub(super) mtu: u16,
+    /// It was written for Linux.
+    pub(super) is_linux: bool,
     /// What segments are signed with, and those of the host are held to.
     pub(super) secret: Option<Vec<u8>>,
 }
@@ -54,6 +58,7 @@ impl Ends {
             gateway: addr(script, "gateway_ip", gateway)?,
             bind_port: port("bind_port").unwrap_or(PORT),
             connect_port: port("connect_port").unwrap_or(PORT),
+            is_linux: linux::wrote(script),
             mtu: mtu.unwrap_or(if wider { MTU + 20 } else { MTU }),
             secret: word(script, "tcp_md5_secret").map(|secret| secret.as_bytes().to_vec()),
         })

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use net::cpu::Cpu;
+use net::driver::Caps;
 use net::netisr::Netisr;
 use net::tcp;
 use net::time::{Duration, Instant};
@@ -22,6 +23,8 @@ use crate::world::CableId;
 
 /// Buffers of each CPU.
 const BUFFERS: usize = 512;
+/// Buffers of the longest packet: a script may give the host longer ones than its link has.
+const BUFFERS_MAX: usize = (1 << 16) / pkt::DATA_LEN + 1;
 /// Time before a script begins: addresses are tried and groups are joined meanwhile.
 const WARM_UP: Duration = Duration::from_secs(10);
 /// A CPU that wants to turn within this time is at work.
@@ -55,7 +58,11 @@ impl Lab {
         let mut port = Port::new(CableId(0), 1, 1)
             .mtu(ends.mtu.into())
             .rings(setup.cpus.into(), setup.rss)
-            .card(|card: &mut mem::Spec| card.allowance = BUFFERS / 2);
+            .card(|card: &mut mem::Spec| {
+                card.allowance = BUFFERS / 2;
+                card.caps =
+                    Caps { tx_csum: ends.is_linux, tso: ends.is_linux, uso: false, buffers_max: BUFFERS_MAX };
+            });
         port.addrs = vec![ends.local];
         let default = Family::of(ends.remote).default_prefix();
         let spec = Spec::host("host").cpus(setup.cpus).buffers(BUFFERS).port(port).via(default, ends.gateway);

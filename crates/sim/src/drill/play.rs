@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use drill::packet::{Direction, Packet, Payload};
+use drill::packet::{Direction, Packet, Payload, TcpOptions};
 use drill::script::{Action, At, Command, Event, Pos, Script};
 use drill::syscall::{Call, Syscall};
 
@@ -16,7 +16,7 @@ use super::pending::Pending;
 use super::program::Program;
 use super::seen::Seen;
 use super::shell::{self, Key, Order};
-use super::{Failure, Setup, assert, calls, sockstat};
+use super::{Failure, Setup, assert, calls, linux, sockstat};
 
 /// A script that is being played.
 pub(super) struct Play<'a> {
@@ -105,9 +105,18 @@ impl<'a> Play<'a> {
     }
 
     fn command(&mut self, command: &At<Command>) -> Result<(), Failure> {
-        let order = shell::read(&command.value.0).or_else(|message| fail(command.pos, message))?;
-        let done = match order {
+        let orders = shell::read_all(&command.value.0).or_else(|message| fail(command.pos, message))?;
+        let done = orders.into_iter().try_for_each(|order| self.obey(order));
+        done.or_else(|message| fail(command.pos, message))
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), String> {
+        match order {
             Order::Nothing => Ok(()),
+            Order::Linux => {
+                self.program.sysctls.set_linux();
+                Ok(())
+            }
             Order::Keys(keys) => self.set_keys(&keys),
             Order::NoKeys => {
                 self.lab.set_key(self.ends.remote, None);
@@ -123,8 +132,7 @@ impl<'a> Play<'a> {
                 sockstat::check(&self.program, &mut self.lab, port, &state, &count)
             }
             Order::Drop { state } => sockstat::drop_all(&self.program, &mut self.lab, &state),
-        };
-        done.or_else(|message| fail(command.pos, message))
+        }
     }
 
     /// Of each key, one end is the host, which knows it by the other.
@@ -203,7 +211,13 @@ impl<'a> Play<'a> {
         };
         let conn = self.conns.at(at);
         conn.hear(demanded, &seen.packet);
-        let came = seen.in_script(conn);
+        let mut came = seen.in_script(conn);
+        if self.ends.is_linux
+            && let Payload::Tcp(tcp) = &mut came.payload
+            && let TcpOptions::List(options) = &mut tcp.options.value
+        {
+            *options = linux::laid_out(options);
+        }
         let stamps = Stamps {
             tick_usecs: self.script.number("tcp_ts_tick_usecs").unwrap_or(0),
             tolerance: self.tolerance.least,

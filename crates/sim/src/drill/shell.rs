@@ -2,6 +2,8 @@
 
 use core::net::IpAddr;
 
+use super::linux;
+
 /// A command, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -30,6 +32,8 @@ pub(super) enum Order {
     Keys(Vec<Key>),
     /// `setkey -F`: there are none any more.
     NoKeys,
+    /// `defaults.sh`: the settings that scripts for Linux begin with.
+    Linux,
     /// `true`, and what brings the machine into a state in which this one always is.
     Nothing,
 }
@@ -43,16 +47,36 @@ pub(super) struct Key {
     pub(super) secret: String,
 }
 
+/// Reads the commands of a text, which may be one on each line.
+///
+/// # Errors
+///
+/// If one of them is not known here.
+pub(super) fn read_all(text: &str) -> Result<Vec<Order>, String> {
+    if text.contains('\'') {
+        return read(text).map(|order| vec![order]);
+    }
+    let without_comment = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
+    let lines = text.lines().map(without_comment).filter(|line| !line.is_empty());
+    let orders: Vec<_> = lines.map(|line| read(&line)).collect::<Result<_, _>>()?;
+    if orders.is_empty() { Err(unknown(text)) } else { Ok(orders) }
+}
+
+fn unknown(command: &str) -> String {
+    format!("`{command}` is no command that is known here")
+}
+
 /// Reads a command.
 ///
 /// # Errors
 ///
 /// If it is none that is known here.
-pub(super) fn read(command: &str) -> Result<Order, String> {
-    let unknown = || format!("`{command}` is no command that is known here");
+fn read(command: &str) -> Result<Order, String> {
+    let unknown = || unknown(command);
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {
-        ["sysctl", "-w", setting] | ["sysctl", setting] => {
+        [path] if linux::is_defaults(path) => Ok(Order::Linux),
+        ["sysctl", "-w" | "-q", setting] | ["sysctl", setting] => {
             let (name, value) = setting.split_once('=').ok_or_else(unknown)?;
             Ok(Order::Sysctl { name: name.to_owned(), value: value.to_owned() })
         }
@@ -132,6 +156,10 @@ mod tests {
         for other in ["echo 'add ::1 ::2 esp 1 -A tcp-md5 \"b\"' | setkey -c", "rm x; echo '' | setkey -c"] {
             assert!(read(other).is_err(), "{other}");
         }
+        let text = "../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1  # on\n";
+        let set = Order::Sysctl { name: "net.ipv4.tcp_ecn".to_owned(), value: "1".to_owned() };
+        assert_eq!(read_all(text), Ok(vec![Order::Linux, set]));
+        assert!(read_all("./defaults.sh\nrm x").is_err() && read_all("# nothing").is_err());
         for other in ["rm -rf x", "sysctl -a", "sockstat | wc -l", ""] {
             assert!(read(other).is_err(), "{other}");
         }

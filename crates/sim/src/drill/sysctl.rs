@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use net::sysctl::{self, Variable};
 use net::tcp::settings::Settings;
 
+use super::linux;
+
 /// Variables that are there for scripts alone, with the values that they have at first. A socket asks for Fast Open itself,
 /// and there is no other way to forget at once what was learned of destinations.
 const OWN: &[(&str, i64)] =
@@ -47,6 +49,7 @@ impl Sysctls {
             *own = value.parse().map_err(|_| format!("{value} is no value of {name}"))?;
             return Ok(());
         }
+        let (name, value) = linux::variable(name, value).unwrap_or((name, value));
         let variable =
             Variable::named(name).ok_or_else(|| format!("{name} is no variable that is known here"))?;
         let value = variable.parse(value).map_err(|wrong| format!("{name} {wrong}"))?;
@@ -58,6 +61,11 @@ impl Sysctls {
     pub(super) fn get(&self, name: &str) -> i64 {
         let of_stack = Variable::named(name).map(|variable| variable.read(&self.stack));
         of_stack.or_else(|| self.own.get(name).copied()).unwrap_or(0)
+    }
+
+    /// Sets what scripts for Linux begin with.
+    pub(super) fn set_linux(&mut self) {
+        self.stack.tcp = linux::defaults(self.stack.tcp);
     }
 
     /// How connections behave under these values.

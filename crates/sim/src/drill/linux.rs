@@ -1,0 +1,111 @@
+//! The stage of scripts that were written for Linux, google's own among them: they begin with `defaults.sh`, which is
+//! no program here but a name for all that it sets. The host has Linux's buffers and a card that cuts segments.
+//!
+//! In which order the options of a header stand, and how they are padded, each stack decides by itself. Such scripts
+//! demand Linux's order; so what came is laid out as Linux does before it is compared, option by option, padding included.
+
+use drill::packet::TcpOption;
+use drill::script::{Action, At, Command, Pos, Script};
+use net::tcp::settings::{Ecn, Settings};
+
+/// The script that these scripts begin with.
+const DEFAULTS: &str = "defaults.sh";
+/// What it sets: the greatest receive and send buffers, as it sets `tcp_rmem` and `tcp_wmem`.
+const RECEIVE_MAX: u32 = 15 << 20;
+const SEND_MAX: u32 = 4 << 20;
+const SEND: u32 = 256 << 10;
+
+/// Whether a script is one of these.
+pub(super) fn wrote(script: &Script) -> bool {
+    let is_it = |command: &At<Command>| command.value.0.split_whitespace().any(is_defaults);
+    let of_event = |action: &Action| matches!(action, Action::Command(command) if is_it(command));
+    script.init.as_ref().is_some_and(is_it) || script.events.iter().any(|event| of_event(&event.action))
+}
+
+/// Whether a command is the script that they begin with, wherever it lies.
+pub(super) fn is_defaults(command: &str) -> bool {
+    command.rsplit('/').next() == Some(DEFAULTS)
+}
+
+/// What that script sets, as far as it means something here.
+pub(super) fn defaults(settings: Settings) -> Settings {
+    Settings {
+        receive_buffer_max: RECEIVE_MAX,
+        send_buffer: SEND,
+        send_buffer_max: SEND_MAX,
+        ecn: Ecn::Off,
+        tail_loss_probe: true,
+        ..settings
+    }
+}
+
+/// The variable of the stack that a variable of Linux is, and what a value of it means there.
+pub(super) fn variable<'a>(name: &str, value: &'a str) -> Option<(&'static str, &'a str)> {
+    Some(match (name.strip_prefix("net.ipv4.tcp_")?, value) {
+        ("ecn", _) => ("net.inet.tcp.ecn.enable", value),
+        ("sack", _) => ("net.inet.tcp.sack.enable", value),
+        ("recovery", _) => ("net.inet.tcp.rack", value),
+        ("early_retrans", "0") => ("net.inet.tcp.tlp", "0"),
+        ("early_retrans", "3" | "4") => ("net.inet.tcp.tlp", "1"),
+        ("congestion_control", "reno") => ("net.inet.tcp.cc.algorithm", "newreno"),
+        ("congestion_control", _) => ("net.inet.tcp.cc.algorithm", value),
+        _ => return None,
+    })
+}
+
+/// The options of a header as Linux lays them out.
+pub(super) fn laid_out(options: &[At<TcpOption>]) -> Vec<At<TcpOption>> {
+    let of =
+        |is: fn(&TcpOption) -> bool| options.iter().map(|at| &at.value).find(|option| is(option)).cloned();
+    let permitted = of(|option| matches!(option, TcpOption::SackPermitted));
+    let stamps = of(|option| matches!(option, TcpOption::Timestamps { .. }));
+    let (is_permitted, is_stamped) = (permitted.is_some(), stamps.is_some());
+    // Where both are there, one is what the other would be padded with.
+    let nops = |count: usize, option: Option<TcpOption>| {
+        let padding = core::iter::repeat_n(TcpOption::Nop, if option.is_some() { count } else { 0 });
+        padding.chain(option).collect::<Vec<_>>()
+    };
+    let parts = [
+        nops(2, of(|option| matches!(option, TcpOption::Md5(_)))),
+        nops(0, of(|option| matches!(option, TcpOption::Mss(_)))),
+        nops(if is_stamped { 0 } else { 2 }, permitted),
+        nops(if is_permitted { 0 } else { 2 }, stamps),
+        nops(1, of(|option| matches!(option, TcpOption::WindowScale(_)))),
+        nops(2, of(|option| matches!(option, TcpOption::Sack(_)))),
+        behind(of(|option| matches!(option, TcpOption::FastOpen(_) | TcpOption::FastOpenExp(_)))),
+    ];
+    parts.into_iter().flatten().map(|option| At::new(Pos::default(), option)).collect()
+}
+
+/// A cookie stands last, and is padded behind it.
+fn behind(cookie: Option<TcpOption>) -> Vec<TcpOption> {
+    let len = cookie.as_ref().and_then(TcpOption::len).unwrap_or(0);
+    let padding = len.next_multiple_of(4) - len;
+    cookie.into_iter().chain(core::iter::repeat_n(TcpOption::Nop, padding)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_laid_out_as_linux_does() {
+        let lay = |list: &[TcpOption]| {
+            let at = list.iter().map(|option| At::new(Pos::default(), option.clone())).collect::<Vec<_>>();
+            laid_out(&at).iter().map(|at| at.value.to_string()).collect::<Vec<_>>().join(",")
+        };
+        use TcpOption::{Eol, Mss, Nop, SackPermitted, WindowScale};
+        let stamps = TcpOption::Timestamps { val: Some(1), ecr: 0, ecr_absolute: false };
+        let scale = WindowScale(Some(8));
+        assert_eq!(
+            lay(&[Mss(1460), Nop, scale.clone(), SackPermitted, stamps.clone()]),
+            "mss 1460,sackOK,TS val 1 ecr 0,nop,wscale 8"
+        );
+        assert_eq!(
+            lay(&[Mss(1460), Nop, scale, SackPermitted, Eol, Eol]),
+            "mss 1460,nop,nop,sackOK,nop,wscale 8"
+        );
+        assert_eq!(lay(&[Nop, Nop, stamps]), "nop,nop,TS val 1 ecr 0");
+        assert_eq!(lay(&[]), "");
+    }
+}
