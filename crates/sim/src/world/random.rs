@@ -298,7 +298,7 @@ fn router(random: &mut Random, at: usize, count: usize, cables: &[CableId], spec
 }
 
 /// Gives router `at` a firewall.
-fn wall(router: &mut Host, at: usize) {
+fn wall(router: &Host, at: usize) {
     let front = |family: Family| {
         let (to, by) = (family.addr(net(at + 1), 2), family.addr(net(at), 1));
         format!("add 200 rdr {to},{SERVICE} udp from any to {by} {FRONT} in\n")
