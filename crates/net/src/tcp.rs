@@ -43,6 +43,7 @@ pub(crate) use self::input::{expire, roll_up};
 pub use self::listen::{LISTENERS_MAX, ListedListener, Listen, ListenerId};
 pub use self::opener::set_cookie_key;
 pub use self::paths::PATHS_MAX;
+pub(crate) use self::pcbs::fetch;
 pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Listed, Owner, PER_PAGE, Pcbs, WAITS_MAX};
 pub(crate) use self::reset::put_bare;
 pub use self::reset::refuse;

@@ -19,7 +19,7 @@ use crate::flow::Cached;
 use crate::forward::{self, forward};
 use crate::next::{Next, Resume};
 use crate::tables::{IfIndex, Tables};
-use crate::{firewall, ifq, ip4, ip6, rss};
+use crate::{firewall, ifq, ip4, ip6, rss, tcp};
 
 /// Ways that packets of a chunk take, one bit each.
 const TO_LANE4: u8 = 1;
@@ -259,6 +259,7 @@ fn forward_usual<F: Routed>(
 #[inline(never)]
 fn forward_singly<F: Routed>(cpu: &mut Cpu, pkts: &mut PktVec, hops: &[HopId; CHUNK], next: &[Next; CHUNK]) {
     let mut forwarded = 0;
+    tcp::fetch(cpu, pkts);
     pkts.take_each(|at, mut pkt| {
         let (hop, next) = (hops[at % CHUNK], next[at % CHUNK]);
         let next = match next == F::ROUTE {

@@ -5,11 +5,13 @@
 //!   SYN ──▶ Half (a record) ──▶ Conn (a Tcb) ──▶ Wait (a record)
 //! ```
 
+mod ahead;
 mod life;
 mod page;
 
 use std::collections::VecDeque;
 
+pub(crate) use self::ahead::fetch;
 pub use self::page::{Listed, PER_PAGE};
 
 use self::page::Ended;
@@ -205,6 +207,11 @@ impl Pcbs {
     #[must_use]
     pub fn len(&self) -> usize {
         self.tables.conns.len() + self.tables.halves.len() + self.tables.waits.len()
+    }
+
+    /// Those that stand, or are about to.
+    pub(super) const fn standing(&self) -> usize {
+        self.tables.conns.len()
     }
 
     /// Whether there are none.

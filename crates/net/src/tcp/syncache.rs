@@ -84,12 +84,12 @@ impl Half {
     pub(super) fn revive(&self, settings: Arc<Settings>) -> Tcb {
         let mut tcb = self.begin(settings);
         let mut now = self.at;
+        tcb.has_answered(now);
         for _ in 1..self.answers {
-            tcb.output(now, &mut |_| ());
             now = tcb.deadline();
             tcb.expire(now);
+            tcb.output(now, &mut |_| ());
         }
-        tcb.output(now, &mut |_| ());
         tcb.budget = self.budget;
         tcb
     }

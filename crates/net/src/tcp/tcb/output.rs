@@ -32,7 +32,7 @@ impl Tcb {
         while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
             self.send_piece(start, end, now, wire);
         }
-        self.is_held_back = self.sent.unacknowledged().saturating_add(self.mss()) >= self.congestion.window();
+        self.is_held_back = self.fills_window();
         if core::mem::take(&mut self.challenges) {
             self.send_bare(self.sent.behind(), now, wire);
         }
@@ -95,15 +95,32 @@ impl Tcb {
         let mut options = self.syn_options(now);
         let behind = self.open_with(&mut options);
         let window = self.window_to_say(0);
-        let header = Header { options, window, ..self.header(Flags::SYN | ack | marks, self.iss) };
+        let header = Header { options, ..self.header_saying(window, Flags::SYN | ack | marks, self.iss) };
         if !is_first {
             self.recovery.sends_again(self.stamps.at(now));
         }
-        self.tally.sent(1, false, !is_first);
-        self.sent.send(self.iss, behind, now);
-        self.ack = Ack::None;
+        self.syn_goes(!is_first, behind, now);
         let payload = self.outgoing.read(0, behind.since(self.stream()) as usize);
         wire(&Out { header, payload, cut: 0, may_be_marked: false });
+    }
+
+    fn syn_goes(&mut self, is_again: bool, behind: Seq, now: Instant) {
+        self.tally.sent(1, false, is_again);
+        self.sent.send(self.iss, behind, now);
+        self.ack = Ack::None;
+    }
+
+    /// The first answer to a SYN has gone out: what [`Self::output`] would change, when nobody is there to send it.
+    pub(in super::super) fn has_answered(&mut self, now: Instant) {
+        self.window_to_say(0);
+        self.syn_goes(false, self.stream(), now);
+        self.is_held_back = self.fills_window();
+        self.set_timers(now);
+    }
+
+    /// Whether the congestion window has no room for another segment.
+    fn fills_window(&self) -> bool {
+        self.sent.unacknowledged().saturating_add(self.mss()) >= self.congestion.window()
     }
 
     /// What is to be sent again next.
@@ -240,14 +257,18 @@ impl Tcb {
         self.ack = Ack::None;
         self.acknowledged = self.receive.next();
         let (urg, urgent) = self.urgent.say(seq);
-        Header { options, window, urgent, ..self.header(flags | echo | urg, seq) }
+        Header { options, urgent, ..self.header_saying(window, flags | echo | urg, seq) }
     }
 
     /// A header without options, but for the signature; it changes nothing.
     pub(super) fn header(&self, flags: Flags, seq: Seq) -> Header {
+        let window = u16::try_from(self.window() >> self.agreed.shift.0).unwrap_or(u16::MAX);
+        self.header_saying(window, flags, seq)
+    }
+
+    fn header_saying(&self, window: u16, flags: Flags, seq: Seq) -> Header {
         let (src_port, dst_port) = self.ports;
         let ack = if flags.ack() { self.receive.next().0 } else { 0 };
-        let window = u16::try_from(self.window() >> self.agreed.shift.0).unwrap_or(u16::MAX);
         Header { src_port, dst_port, seq: seq.0, ack, flags, window, urgent: 0, options: self.bare_options() }
     }
 
