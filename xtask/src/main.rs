@@ -90,7 +90,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "shortconn",
         usage: "[--list] [--only WORD,...] [--rounds N] [--quick] [--json] [--write]",
-        about: "Measures short connections, both ends in memory, beside the crate smoltcp. Options as those of `peers`.",
+        about: "Measures short connections: both ends in memory, beside the crate smoltcp; and `pantala serve` over TAP and\n\
+                AF_XDP beside nginx on the kernel, with wrk (needs root). Options as those of `peers`.",
         run: peers::shortconn,
     },
     Command {

@@ -9,7 +9,6 @@ mod contest;
 mod document;
 mod dpdk;
 mod machine;
-#[expect(dead_code, reason = "contests use it as they come")]
 mod process;
 mod schedule;
 mod stats;
@@ -40,7 +39,8 @@ pub fn command(args: &mut Args) -> Result<bool> {
 
 /// `cargo xtask shortconn`
 pub fn shortconn(args: &mut Args) -> Result<bool> {
-    hold(args, topics::short::contests(), || Ok(()))
+    let all = [topics::short::contests(), topics::served::contests()];
+    hold(args, all.into_iter().flatten().collect(), || Ok(()))
 }
 
 /// Holds those of the contests that are asked for, when `install` has brought what they need.

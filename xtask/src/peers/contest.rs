@@ -87,6 +87,8 @@ pub enum Source {
 pub enum Claim {
     /// The rate of `of` divided by that of `to`, paired by rounds.
     Ratio { of: usize, to: usize, need: Need },
+    /// A figure of `of` divided by the same of `to`, paired by rounds.
+    FigureRatio { of: usize, to: usize, figure: &'static str, need: Option<f64> },
     /// Cycles per unit that `of` takes longer than `minus`, paired by rounds: two stages less one stage is one stage.
     Difference { what: &'static str, of: usize, minus: usize, at_most: Option<f64> },
     /// A figure of a case, in the machine's fast state.

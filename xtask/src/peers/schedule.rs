@@ -45,6 +45,13 @@ pub struct Launch {
     pub fast: bool,
 }
 
+impl Launch {
+    /// A figure of this name.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.sample.figures.iter().find(|(is, _)| *is == name).map(|(_, number)| *number)
+    }
+}
+
 /// Share of the time in which somebody may wait for a CPU before a launch counts as disturbed.
 const PRESSURE_MAX: f64 = 0.1;
 /// Rounds that a case may fail in one after the other.

@@ -130,6 +130,12 @@ impl Finding {
                 let pairs = Pairs::of(entrants, *of, *to);
                 pairs.finding(what, |a, b| a / b, |ratio| ratio.verdict(*need), needed(*need))
             }
+            Claim::FigureRatio { of, to, figure, need } => {
+                let pairs = Pairs::by(entrants, *of, *to, |launch| launch.figure(figure));
+                let note = need.map_or_else(String::new, |most| format!("at most {most}"));
+                let what = format!("{figure}: {} / {}", name(*of), name(*to));
+                pairs.finding(what, |a, b| a / b, |ratio| within(ratio, *need), note)
+            }
             Claim::Difference { what, of, minus, at_most } => {
                 let pairs = Pairs::of(entrants, *of, *minus);
                 let note = at_most.map_or_else(String::new, |most| format!("at most {most}"));
@@ -158,24 +164,31 @@ struct Pairs {
 
 impl Pairs {
     fn of(entrants: &[Entrant], a: usize, b: usize) -> Self {
+        Self::by(entrants, a, b, |launch| Some(launch.sample.rate))
+    }
+
+    /// The same of another number.
+    fn by(entrants: &[Entrant], a: usize, b: usize, number: impl Fn(&Launch) -> Option<f64>) -> Self {
         let mut pairs = Self { rates: Vec::new(), useless: 0, why: String::new() };
         let (Some(a), Some(b)) = (entrants.get(a), entrants.get(b)) else { return pairs };
         for (a, b) in a.launches.iter().zip(&b.launches) {
             if let (Some(a), Some(b)) = (a, b) {
-                pairs.add(a, b);
+                pairs.add(a, b, &number);
             }
         }
         pairs
     }
 
-    fn add(&mut self, a: &Launch, b: &Launch) {
+    fn add(&mut self, a: &Launch, b: &Launch, number: impl Fn(&Launch) -> Option<f64>) {
         for source in [&a.sample.source, &b.sample.source] {
             if let Source::Bottleneck(why) = source {
                 self.useless += 1;
                 return self.why.clone_from(why);
             }
         }
-        self.rates.push((a.sample.rate, b.sample.rate, a.fast && b.fast));
+        if let (Some(of_a), Some(of_b)) = (number(a), number(b)) {
+            self.rates.push((of_a, of_b, a.fast && b.fast));
+        }
     }
 
     fn finding(
@@ -297,7 +310,7 @@ mod tests {
 
     fn ratio(pairs: &[(Launch, Launch)]) -> Finding {
         let mut all = Pairs { rates: Vec::new(), useless: 0, why: String::new() };
-        pairs.iter().for_each(|(a, b)| all.add(a, b));
+        pairs.iter().for_each(|(a, b)| all.add(a, b, |launch| Some(launch.sample.rate)));
         all.finding(String::new(), |a, b| a / b, |ratio| ratio.verdict(Need::Ahead), String::new())
     }
 

@@ -6,6 +6,7 @@ mod memif;
 mod null;
 mod overload;
 mod scale;
+pub mod served;
 pub mod short;
 mod veth;
 
