@@ -35,7 +35,7 @@
 //! | put a stack together and start it | [`Stack::builder`], [`Builder`], [`Interface`] |
 //! | start what a configuration file says | [`Builder::toml`], or [`config::Config`] and [`Stack::start`] |
 //! | use TCP and UDP where packets are, without hand-off and copy | [`net::program::Program`], [`Stack::begin`], [`Stack::begin_on_all`] |
-//! | use TCP from any thread or task, as of `std::net` and `tokio::net` | [`Stack::sockets`], [`sockets::blocking`], [`sockets::aio`] |
+//! | use TCP and UDP from any thread or task, as of `std::net` and `tokio::net` | [`Stack::sockets`], [`sockets::blocking`], [`sockets::aio`] |
 //! | reach netisrs from other threads | [`Stack::remotes`], their control ports; [`Stack::call`] |
 //! | add and remove addresses | [`Stack::add_address`], [`Stack::remove_address`] |
 //! | look at and change all else | [`Stack::admin`]: routes, neighbours, connections, variables, rules; [`Stack::metrics`] |
@@ -51,7 +51,7 @@
 //! crate `log`, with the target `pantala`.
 //!
 //! Short programs to begin with are in the folder `examples`: `two_stacks` in one process, `echo` on the netisr,
-//! `web_over_tap` for `curl`.
+//! `web_over_tap` for `curl`, `udp`, and `hyper` whose tasks are on several threads.
 #![forbid(unsafe_code)]
 
 pub mod api;

@@ -10,8 +10,12 @@ use dev::sys::caps::{CapabilitySet, effective};
 
 #[path = "../examples/echo.rs"]
 mod echo;
+#[path = "../examples/hyper.rs"]
+mod hyper;
 #[path = "../examples/two_stacks.rs"]
 mod two_stacks;
+#[path = "../examples/udp.rs"]
+mod udp;
 #[path = "../examples/web_over_tap.rs"]
 mod web_over_tap;
 
@@ -42,6 +46,16 @@ fn ends_in_a_network(name: &str, example: fn() -> Result<(), Box<dyn Error>>) {
 #[test]
 fn two_stacks_talk_over_a_wire_in_memory() {
     ends(two_stacks::main);
+}
+
+#[test]
+fn hyper_serves_tasks_of_two_threads_from_two_cpus() {
+    ends(hyper::main);
+}
+
+#[test]
+fn datagrams_go_to_one_to_nobody_and_to_a_group() {
+    ends(udp::main);
 }
 
 #[test]
