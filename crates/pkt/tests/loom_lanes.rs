@@ -49,7 +49,7 @@ fn room_for_a_whole_is_not_waited_for_in_vain() {
             }
         });
         let (_back, mut rx) = far.take(0).unwrap();
-        let mut all = Vec::new();
+        let mut all: Vec<u8> = Vec::new();
         while rx.end().unwrap().is_none() {
             let mut into = [0; 1];
             let count = rx.read(&mut into).unwrap();

@@ -135,6 +135,18 @@ fn a_writer_that_waits_is_told_once_when_half_of_the_ring_is_free() {
 }
 
 #[test]
+fn a_writer_that_needs_more_than_half_is_told_of_each_part_until_so_much_is_free() {
+    let Lane { near: (mut tx, _), far: (_, mut rx) } = lane(8);
+    assert_eq!(tx.write(&[1; 8]), Ok(8));
+    assert!(!tx.publish());
+    for part in [4, 2, 1] {
+        assert_eq!(tx.waits_for(7), Ok(true));
+        assert_eq!((rx.read(&mut vec![0; part]), rx.release()), (Ok(part), Ok(true)));
+    }
+    assert_eq!(tx.waits_for(7), Ok(false), "there is room");
+}
+
+#[test]
 fn a_lane_is_taken_once_by_each_end_and_is_free_when_both_have_left_it() {
     let (near, far) = lanes(2, 8).unwrap();
     assert!(far.take(0).is_none(), "it was not begun");
