@@ -2,9 +2,8 @@
 
 use core::ops::{Range, RangeInclusive};
 
-use crate::error::Fault;
+use crate::error::{Fault, nearest};
 use crate::limit::{DEPTH_MAX, NAME_MAX};
-use crate::near::nearest;
 use crate::place::Places;
 use crate::script::{At, Pos};
 

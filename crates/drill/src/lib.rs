@@ -26,7 +26,6 @@ mod strip;
 mod cursor;
 mod parse;
 pub mod refused;
-mod near;
 mod print;
 pub mod mutate;
 pub mod fuzz_bodies;

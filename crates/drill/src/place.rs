@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Place};
 use crate::script::Pos;
 
 /// Where the lines of a text begin.
@@ -47,19 +47,16 @@ impl<'a> Places<'a> {
     pub(crate) fn error(&self, file: &str, fault: Fault) -> Error {
         let (line, column) = self.line_and_column(fault.span.start);
         let text = self.line(line);
-        let wrong = self.text.get(fault.span).unwrap_or_default();
+        let wrong = self.text.get(fault.span.clone()).unwrap_or_default();
         let wrong = wrong.split(['\n', '\r']).next().unwrap_or_default();
-        Error {
-            file: file.to_owned(),
+        let place = Place {
             line: number(line + 1),
             // behind the line's end there is nothing that could be pointed at
             column: column.min(number(text.chars().count() + 1)),
             width: number(wrong.chars().count().max(1)),
-            text: text.to_owned(),
-            message: fault.message,
-            expected: fault.expected,
-            help: fault.help,
-        }
+            text,
+        };
+        Error::new("", file, place, fault)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Comments, and branches of the preprocessor that are not taken: blanks take their place, so that nothing else moves.
 
-use crate::error::Fault;
+use crate::error::{Fault, nearest};
 use crate::limit::DEPTH_MAX;
-use crate::near::nearest;
 
 /// The text without comments and without what `#ifdef` leaves out, of the same length, with lines where they were.
 /// `defined` are the names that `#ifdef` finds defined.

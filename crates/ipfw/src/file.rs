@@ -1,10 +1,12 @@
 //! Files of commands: lines, what is no part of them, and where in them an error is.
 
 use crate::command::Command;
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Place};
 use crate::parse;
 use crate::words::{Words, is_blank};
 
+/// Who reads commands, as errors say of words that are of no file.
+pub const READER: &str = "ipfw";
 /// Bytes of a command, all its lines together.
 pub const LINE_MAX: usize = 65_536;
 /// Commands of a file.
@@ -186,16 +188,13 @@ impl<'a> Joined<'a> {
             None => self.places.last().map_or((0, 0), |&(line, column)| (line, column + 1)),
         };
         let here = |&&(line, _): &&(u32, u32)| line == index;
-        let last = self.places.get(fault.span).unwrap_or_default().iter().rev().find(here);
-        Error {
-            file: file.to_owned(),
+        let last = self.places.get(fault.span.clone()).unwrap_or_default().iter().rev().find(here);
+        let place = Place {
             line: self.first.max(1) + index,
             column: column + 1,
             width: last.map_or(1, |&(_, last)| last - column + 1),
-            text: self.lines.get(index as usize).copied().unwrap_or_default().to_owned(),
-            message: fault.message,
-            expected: fault.expected,
-            help: fault.help,
-        }
+            text: self.lines.get(index as usize).copied().unwrap_or_default(),
+        };
+        Error::new(READER, file, place, fault)
     }
 }

@@ -22,12 +22,11 @@ mod words;
 mod parse;
 pub mod refused;
 mod names;
-mod near;
 mod print;
 pub mod arbitrary;
 pub mod fuzz_bodies;
 
 pub use command::Command;
 pub use error::Error;
-pub use file::{Statement, parse_args, parse_file, parse_line};
+pub use file::{READER, Statement, parse_args, parse_file, parse_line};
 pub use rule::{Action, Clause, Match, Rule, Term};

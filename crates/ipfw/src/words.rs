@@ -3,8 +3,7 @@
 use core::ops::Range;
 use core::str::FromStr;
 
-use crate::error::Fault;
-use crate::near::nearest;
+use crate::error::{Fault, nearest};
 
 /// A word, or a part of one.
 #[derive(Clone, Copy, Debug)]

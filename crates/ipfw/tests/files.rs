@@ -1,7 +1,7 @@
 //! Files of commands: what belongs to one, and where in it an error is.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use ipfw::{Command, Error, parse_args, parse_file};
+use ipfw::{Command, Error, READER, parse_args, parse_file};
 
 fn commands(text: &str) -> Vec<(u32, String)> {
     let statements = parse_file("rules", text).unwrap();
@@ -98,7 +98,7 @@ fn a_mark_of_the_order_of_bytes_is_no_part_of_the_first_command() {
     assert_eq!(commands("\u{feff}flush\n"), [(1, "flush".to_owned())]);
     let [error] = errors("\u{feff}flsh\n").try_into().unwrap();
     assert_eq!((error.column, error.text.as_str()), (1, "flsh"));
-    assert_eq!(Error::of_line("rules", "\u{feff}flush\n", 1, "no").text, "flush");
+    assert_eq!(Error::of_line(READER, "rules", "\u{feff}flush\n", 1, "no").text, "flush");
 }
 
 #[test]
@@ -139,7 +139,8 @@ fn a_rule_shows_its_set_when_it_is_not_the_first_or_when_it_is_asked() {
 
 #[test]
 fn what_only_a_running_stack_finds_wrong_is_shown_with_the_whole_line() {
-    let error = Error::of_line("rules", "flush\n  add 1 skipto 5 // x\n", 2, "there is no rule 5 or above");
+    let error =
+        Error::of_line(READER, "rules", "flush\n  add 1 skipto 5 // x\n", 2, "there is no rule 5 or above");
     let expected =
         "rules:2:3: there is no rule 5 or above\n      add 1 skipto 5 // x\n      ^^^^^^^^^^^^^^^^^^^";
     assert_eq!(error.to_string(), expected);

@@ -88,19 +88,7 @@ impl Refused {
 
     /// As an error of the text in which the command stood.
     pub(crate) fn at(self, name: &str, text: &str, line: u32) -> Error {
-        let text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or_default();
-        let indent = text.chars().take_while(|c| c.is_whitespace()).count();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Error {
-            file: name.to_owned(),
-            line,
-            column: count(indent + 1),
-            width: count(text.trim().chars().count()).max(1),
-            text: text.to_owned(),
-            message: self.why,
-            expected: None,
-            help: self.help,
-        }
+        Error { help: self.help, ..Error::of_line(ipfw::READER, name, text, line, self.why) }
     }
 }
 

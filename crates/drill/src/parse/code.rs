@@ -3,9 +3,8 @@
 use super::lex::{Token, TokenKind, tokens};
 use crate::code::{BinaryOp, Code, CompareOp, Formula, FormulaKind, Function, Name, Statement, UnaryOp};
 use crate::cursor::Cursor;
-use crate::error::Fault;
+use crate::error::{Fault, nearest};
 use crate::limit::{DEPTH_MAX, LIST_MAX};
-use crate::near::nearest;
 use crate::place::Places;
 use crate::script::At;
 

@@ -1,9 +1,8 @@
 //! `--name=value`.
 
 use crate::cursor::Cursor;
-use crate::error::Fault;
+use crate::error::{Fault, nearest};
 use crate::limit::OPTIONS_MAX;
-use crate::near::nearest;
 use crate::script::{Definition, IpVersion, Setting, SettingValue};
 
 /// What an option's value is.

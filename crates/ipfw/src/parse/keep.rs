@@ -3,8 +3,7 @@
 use super::action::flow;
 use super::option::OPTIONS;
 use super::value;
-use crate::error::Fault;
-use crate::near::nearest;
+use crate::error::{Fault, nearest};
 use crate::refused::{self, Place};
 use crate::rule::{Keep, KeepKind, Limit, LimitMask, Rule};
 use crate::words::Words;

@@ -5,10 +5,8 @@ const LONGEST: usize = 24;
 
 /// The candidate that `word` is the beginning of, or the nearest one, if it is near enough to be a slip of the finger:
 /// one change in three letters.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str> + Clone,
-) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let begun: Vec<&str> = candidates.clone().into_iter().filter(|known| known.starts_with(word)).collect();
     if let [known] = begun[..]
         && word.len() > 1
