@@ -1,4 +1,4 @@
-//! Channels: a program's threads use TCP of one netisr without a lock, a system call or a wait between them.
+//! Channels: a program's threads use TCP and UDP of one netisr without a lock, a system call or a wait between them.
 //!
 //! ```text
 //!   threads: Client                                     netisr: Channel, a program
@@ -19,6 +19,9 @@
 //! A program that reads slowly fills its lane, then the connection's buffer, and then the other end's window; one that does
 //! not look at its events finds each lane's last state when it does, since what there was no room for is remembered as a
 //! bit. The netisr waits for nobody.
+//!
+//! A socket of datagrams has a lane, too, and on each CPU one: each datagram stands whole in it ([`datagram`]). What there is
+//! no room for waits where it has come, and then is dropped, as datagrams are.
 //!
 //! A connection that is accepted needs a lane, and the program offers a few to each of its listeners: as many connections
 //! are handed to it ahead of its asking, on each CPU, and the others wait where they have come.
