@@ -28,8 +28,7 @@ const MEMORY_AT_REST: usize = 256 << 10;
 const CPUS: u16 = 2;
 /// Both hosts send back what comes here.
 const ECHO: u16 = 7;
-/// Connections that are begun, most of which do not live long; and milliseconds from one to the next.
-const CONNECTIONS: usize = 300;
+/// Milliseconds from one connection to the next; most do not live long.
 const ROUNDS: usize = 3;
 /// Where it goes on for long: connections that are begun at once, and those that programs hold at the most.
 const AT_ONCE: usize = 16;
@@ -37,10 +36,10 @@ const HELD_MAX: usize = 128;
 
 /// Connections and datagrams go between two hosts while somebody changes them as `data` says, and then as chance does.
 /// Nothing comes of it but counted drops: the hosts still speak with each other afterwards, and when all has ended nothing is
-/// left. Answers how many packets were changed.
-pub fn hosts(data: &[u8]) -> u64 {
+/// left. So many connections are begun. Answers how many packets were changed.
+pub fn hosts(data: &[u8], connections: usize) -> u64 {
     let mut two = Two::meddled_with(data);
-    for number in 0..CONNECTIONS {
+    for number in 0..connections {
         two.connect(number);
         two.rounds(ROUNDS);
     }
