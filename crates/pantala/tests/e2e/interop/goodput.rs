@@ -38,12 +38,15 @@ struct Path {
     rtt_ms: u32,
 }
 
-/// What is measured: paths, how often, how long.
+/// What is measured: paths, how often, and for how many of their round trips.
 struct Plan {
     paths: Vec<Path>,
     rounds: usize,
-    span: Duration,
+    round_trips: u32,
 }
+
+/// As many losses happen in a round, whether the path is long or short.
+const ROUND_TRIPS: u32 = 800;
 
 impl Plan {
     /// `PANTALA_GOODPUT` says how often, where there is time; else one path is tried once.
@@ -51,11 +54,11 @@ impl Plan {
         let rounds = std::env::var("PANTALA_GOODPUT").ok().and_then(|text| text.parse().ok());
         let Some(rounds) = rounds else {
             let paths = vec![Path { loss: "0.01", rtt_ms: 10 }];
-            return Self { paths, rounds: 1, span: Duration::from_millis(500) };
+            return Self { paths, rounds: 1, round_trips: 50 };
         };
         let losses = ["0", "0.001", "0.01", "0.02"];
         let paths = losses.into_iter().flat_map(|loss| [10, 50].map(|rtt_ms| Path { loss, rtt_ms }));
-        Self { paths: paths.collect(), rounds, span: Duration::from_secs(8) }
+        Self { paths: paths.collect(), rounds, round_trips: ROUND_TRIPS }
     }
 }
 
@@ -188,7 +191,8 @@ fn pantala_and_linux_bring_data_through_the_same_bad_path() {
     let plan = Plan::of_environment();
     for path in plan.paths {
         scene.shape(path);
-        let rounds = (0..plan.rounds).map(|round| scene.measure(plan.span, Family::BOTH[round % 2]));
+        let span = plan.round_trips * Duration::from_millis(path.rtt_ms.into());
+        let rounds = (0..plan.rounds).map(|round| scene.measure(span, Family::BOTH[round % 2]));
         let rounds: Vec<_> = rounds.collect();
         let medians = [0, 1, 2, 3].map(|of| median(rounds.iter().map(|round| round[of]).collect()));
         assert!(medians.iter().all(|rate| *rate > 0.0), "{medians:?}");
