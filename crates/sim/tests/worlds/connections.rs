@@ -169,7 +169,13 @@ impl Talks {
         for at in 0..self.listeners.len() {
             let listener = self.listeners[at];
             while let Ok(accepted) = self.on(server, at, |cpu| tcp::accept(cpu, listener)) {
-                let talk = self.talks.get_mut(&accepted.ends.remote()).unwrap();
+                let remote = accepted.ends.remote();
+                if self.settings.fast_open && self.talks[&remote].client.is_none() {
+                    // RFC 7413 §2.1: a copy of a SYN with data that comes behind the end of its connection begins another.
+                    assert_eq!(self.on(server, at, |cpu| tcp::abort(cpu, accepted.id)), Ok(()));
+                    continue;
+                }
+                let talk = self.talks.get_mut(&remote).unwrap();
                 assert_eq!(talk.client.map(|(at, _)| at), Some(at), "both hosts have as many CPUs");
                 talk.server = Some((at, accepted.id));
             }
