@@ -49,10 +49,28 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
 /// [`input`] for a packet that needs no closer look (nearly all are such), whose header begins `at` bytes into it; what
 /// stands before it is taken off. `None` for any other, to which nothing has happened then.
 ///
-/// Only [`recognise_checksum`] is left to be done, or a partial checksum to be counted.
+/// Only [`recognise_checksum`] is left to be done.
 #[inline(always)]
 #[must_use]
 pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u32> {
+    plain_but(pkt, at, own, LINK_GROUP.with(Flags::CSUM_PARTIAL))
+}
+
+/// [`plain`] for a packet that is not, if that is for its partial checksum alone, which is left to be counted.
+#[inline(never)]
+#[must_use]
+pub fn plain_but_partial(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u32> {
+    if !pkt.flags.has(Flags::CSUM_PARTIAL) {
+        return None;
+    }
+    let key = plain_but(pkt, at, own, LINK_GROUP)?;
+    pkt.csum_start = pkt.csum_start.wrapping_sub(at);
+    Some(key)
+}
+
+/// [`plain`], if the packet has none of these flags.
+#[inline(always)]
+fn plain_but(pkt: &mut Pkt, at: u16, own: &Own, flags: Flags) -> Option<u32> {
     let header = pkt.window(0).get(usize::from(at)..)?.first_chunk::<HEADER_LEN>()?;
     let [_, _, len_hi, len_lo, ..] = *header;
     let [.., src_a, src_b, src_c, src_d, dst_a, dst_b, dst_c, dst_d] = *header;
@@ -64,13 +82,10 @@ pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u32> {
         && verify_header_20(header)
         && are_usual(src, dst)
         && !own.may_have4(src)
-        && !pkt.flags.any(LINK_GROUP)
+        && !pkt.flags.any(flags)
         && pkt.gso == Gso::None;
     if !is_plain || !pkt.narrow(at, total_len) {
         return None;
-    }
-    if pkt.flags.has(Flags::CSUM_PARTIAL) {
-        pkt.csum_start = pkt.csum_start.wrapping_sub(at);
     }
     (pkt.l4, pkt.proto) = (L4, proto);
     Some(dst.to_bits())

@@ -44,10 +44,28 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
 /// [`input`] for a packet that needs no closer look (nearly all are such), whose header begins `at` bytes into it; what
 /// stands before it is taken off. `None` for any other, to which nothing has happened then.
 ///
-/// Only [`recognise_checksum`] is left to be done, or a partial checksum to be counted.
+/// Only [`recognise_checksum`] is left to be done.
 #[inline(always)]
 #[must_use]
 pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u128> {
+    plain_but(pkt, at, own, LINK_GROUP.with(Flags::CSUM_PARTIAL))
+}
+
+/// [`plain`] for a packet that is not, if that is for its partial checksum alone, which is left to be counted.
+#[inline(never)]
+#[must_use]
+pub fn plain_but_partial(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u128> {
+    if !pkt.flags.has(Flags::CSUM_PARTIAL) {
+        return None;
+    }
+    let key = plain_but(pkt, at, own, LINK_GROUP)?;
+    pkt.csum_start = pkt.csum_start.wrapping_sub(at);
+    Some(key)
+}
+
+/// [`plain`], if the packet has none of these flags.
+#[inline(always)]
+fn plain_but(pkt: &mut Pkt, at: u16, own: &Own, flags: Flags) -> Option<u128> {
     let ip = pkt.window(0).get(usize::from(at)..)?.first_chunk::<HEADER_LEN>()?;
     let (addrs, _) = ip[8..].as_chunks::<16>();
     let &[src, dst] = addrs else { return None };
@@ -57,13 +75,10 @@ pub fn plain(pkt: &mut Pkt, at: u16, own: &Own) -> Option<u128> {
         && begins_usual(src[0])
         && begins_usual(dst[0])
         && !own.may_have6(Ipv6Addr::from(src))
-        && !pkt.flags.any(LINK_GROUP)
+        && !pkt.flags.any(flags)
         && pkt.gso == Gso::None;
     if !is_plain || !pkt.narrow(at, L4.saturating_add(payload_len)) {
         return None;
-    }
-    if pkt.flags.has(Flags::CSUM_PARTIAL) {
-        pkt.csum_start = pkt.csum_start.wrapping_sub(at);
     }
     (pkt.l4, pkt.proto) = (L4, next_header);
     Some(u128::from_be_bytes(dst))

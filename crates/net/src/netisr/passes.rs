@@ -116,19 +116,26 @@ impl Work {
             let n = n % CHUNK;
             bytes = bytes.wrapping_add(pkt.len());
             let way = match begin(pkt) {
-                Some(Next::Ip4) => ip4::input::plain(pkt, at, &tables.own).map(|key| {
-                    lane4.keys[n] = key;
-                    TO_LANE4
-                }),
-                Some(Next::Ip6) => ip6::input::plain(pkt, at, &tables.own).map(|key| {
-                    lane6.keys[n] = key;
-                    TO_LANE6
-                }),
+                Some(Next::Ip4) => ip4::input::plain(pkt, at, &tables.own)
+                    .or_else(|| {
+                        ip4::input::plain_but_partial(pkt, at, &tables.own).inspect(|_| partial = true)
+                    })
+                    .map(|key| {
+                        lane4.keys[n] = key;
+                        TO_LANE4
+                    }),
+                Some(Next::Ip6) => ip6::input::plain(pkt, at, &tables.own)
+                    .or_else(|| {
+                        ip6::input::plain_but_partial(pkt, at, &tables.own).inspect(|_| partial = true)
+                    })
+                    .map(|key| {
+                        lane6.keys[n] = key;
+                        TO_LANE6
+                    }),
                 _ => None,
             };
             ways[n] = way.unwrap_or(ELSEWHERE);
             all |= ways[n];
-            partial |= pkt.flags.has(Flags::CSUM_PARTIAL);
         });
         *is_partial = partial;
         (all, bytes)
