@@ -5,7 +5,8 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pkt::{Flags, Pkt, WINDOW};
+use pkt::{Flags, Pkt, PktVec, WINDOW};
+use wire::ether::{EtherType, HEADER_LEN};
 use wire::protocol::Protocol;
 use wire::toeplitz;
 
@@ -166,22 +167,45 @@ pub fn place_among(cpu: &Cpu, pkt: &mut Pkt, here: Next) -> Next {
     Next::HandOff(cpu.placement.owner(pkt.hash))
 }
 
-/// Whether the CPU with this share owns a packet that begins `at` bytes into `pkt`. One that it does not own is made
-/// ready for [`hand_off`]: what stands before it is taken off.
+/// Hashes the frames of a chunk whose device does not; its first one tells. [`is_mine`] looks after the others.
+pub fn hash_frames(frames: &mut PktVec) {
+    if frames.iter().next().is_some_and(|first| !first.flags.has(Flags::HASH)) {
+        frames.for_each_prefetching(|_, frame| hash_frame(frame));
+    }
+}
+
+/// Notes what an IP packet hashes to whose Ethernet header is still on it.
+#[inline(always)]
+fn hash_frame(frame: &mut Pkt) {
+    let ip = frame.window(HEADER_LEN);
+    let [.., type_hi, type_lo] = *frame.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);
+    frame.hash = match EtherType(u16::from_be_bytes([type_hi, type_lo])) {
+        EtherType::IPV4 => hash4(ip),
+        EtherType::IPV6 => hash6(ip),
+        _ => return,
+    };
+    frame.flags.set(Flags::HASH);
+}
+
+#[inline(never)]
+fn hash_one(frame: &mut Pkt) {
+    hash_frame(frame);
+}
+
+/// Whether the CPU with this share owns the IP packet that `frame` carries. One that it does not own is made ready for
+/// [`hand_off`]: the Ethernet header is taken off.
 ///
 /// Writes `pkt.hash`, `pkt.resume`.
 #[inline(always)]
-pub fn is_mine(share: Share, pkt: &mut Pkt, place: Next, at: usize) -> bool {
-    if !pkt.flags.has(Flags::HASH) {
-        let ip = pkt.window(at);
-        pkt.hash = if place == Next::Ip4 { hash4(ip) } else { hash6(ip) };
-        pkt.flags.set(Flags::HASH);
+pub fn is_mine(share: Share, frame: &mut Pkt, place: Next) -> bool {
+    if !frame.flags.has(Flags::HASH) {
+        hash_one(frame);
     }
-    if share.has(pkt.hash) {
+    if share.has(frame.hash) {
         return true;
     }
-    pkt.trim_front(at);
-    pkt.resume = Resume::at(place) as u8;
+    frame.trim_front(HEADER_LEN);
+    frame.resume = Resume::at(place) as u8;
     false
 }
 

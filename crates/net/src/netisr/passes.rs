@@ -91,8 +91,9 @@ impl Work {
         let (ways, bytes) = if cpu.placement.cpus() == 1 {
             self.look(&cpu.tables, LINK_LEN, admit)
         } else {
+            rss::hash_frames(&mut self.frames);
             let share = cpu.share;
-            let is_mine = |pkt: &mut Pkt, ip| rss::is_mine(share, pkt, ip, HEADER_LEN);
+            let is_mine = |pkt: &mut Pkt, ip| rss::is_mine(share, pkt, ip);
             self.look(&cpu.tables, LINK_LEN, |pkt| admit(pkt).filter(|ip| is_mine(pkt, *ip)))
         };
         self.sort(cpu, ways, |cpu, pkt| rss::hand_off(cpu, pkt).unwrap_or_else(|| frame(cpu, pkt)));
