@@ -112,10 +112,13 @@ fn theirs(pantala: &Pantala, [here, there]: [SocketAddr; 2]) -> Option<TcpConnec
     pantala.connections().into_iter().find(is_it)
 }
 
-/// The same, of one that is there.
+/// The same, of one that is there, and what is known of it: for Linux a connection stands a moment before it does for pantala,
+/// which remembers its SYN until then.
 #[track_caller]
 fn of(lab: &Lab, stream: &TcpStream) -> (TcpConnection, pantala::api::TcpInfo) {
-    let mut conn = theirs(lab.pantala(), ends(stream)).expect("pantala has the connection");
-    let info = *conn.info.take().expect("all that is known");
-    (conn, info)
+    until("pantala has the connection, and it stands", || {
+        let mut conn = theirs(lab.pantala(), ends(stream))?;
+        let info = *conn.info.take()?;
+        Some((conn, info))
+    })
 }
