@@ -11,6 +11,7 @@
 //!     unreachable        ◀── Failed ──  not answered
 //!     (nothing)          ◀── Known, stale ── not heard of for about 30 s
 //!     first use of it    ── Used ────▶  asks the neighbour itself
+//!     nothing comes back ── Doubted ─▶  asks the neighbour itself
 //!     forgets            ◀── Gone ────  silent, evicted, deleted
 //! ```
 //!
@@ -34,7 +35,9 @@ use crate::drop::DropReason;
 use crate::ether;
 use crate::next::Next;
 use crate::tables::{IfIndex, Ifnet, Tables};
+use crate::time::Instant;
 
+pub(crate) use copies::Standing;
 pub use copies::{HOLD_EACH_MAX, HOLD_MAX};
 pub use nud::State;
 pub use owner::{ENTRIES_MAX, INCOMPLETE_MAX};
@@ -63,6 +66,11 @@ pub enum Msg {
     /// To the owner: a copy that was told to be stale is used.
     Used {
         /// Whose copy.
+        key: Key,
+    },
+    /// To the owner: what was sent by way of the neighbour was sent again and again in vain.
+    Doubted {
+        /// Whom.
         key: Key,
     },
     /// To the owner: a router says this of the neighbour that it redirects us to.
@@ -113,6 +121,12 @@ impl Neigh {
         self.copies.settled(key)
     }
 
+    /// What this CPU may expect of `key`.
+    #[inline]
+    pub(crate) fn standing(&self, key: &Key, now: Instant) -> Standing {
+        self.copies.standing(key, now)
+    }
+
     /// Takes out all packets that wait.
     pub(crate) fn drain(&mut self) -> Vec<Pkt> {
         self.copies.drain()
@@ -154,11 +168,17 @@ pub(crate) fn hold_for(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr) {
     copies::hold(cpu, key, pkt);
 }
 
+/// Looks for a neighbour that a packet would have gone to, though it goes elsewhere.
+pub(crate) fn seek(cpu: &mut Cpu, key: Key) {
+    copies::seek(cpu, key);
+}
+
 /// Handles a message from another CPU.
 pub fn message(cpu: &mut Cpu, msg: Msg) {
     match msg {
         Msg::Wanted { key, from } => owner::wanted(cpu, key, from),
         Msg::Used { key } => owner::used(cpu, key),
+        Msg::Doubted { key } => owner::doubted(cpu, key),
         Msg::Redirected { key, mac, is_router } => heard(cpu, key, Heard::Redirect { mac, is_router }),
         Msg::Known { key, mac, stale } => copies::known(cpu, key, mac, stale),
         Msg::Failed { key } => copies::failed(cpu, key),
@@ -190,6 +210,12 @@ pub fn tables_changed(cpu: &mut Cpu) {
 //# The first time a node sends a packet to a neighbor whose entry is STALE, the sender changes the state to DELAY and sets a timer to expire in DELAY_FIRST_PROBE_TIME seconds.
 pub(crate) fn used(cpu: &mut Cpu, key: Key) {
     owner::used(cpu, key);
+}
+
+/// Nothing comes back of what is sent by way of a neighbour, which is to be asked whether it is still there.
+pub(crate) fn doubted(cpu: &mut Cpu, key: Key) {
+    let owner = cpu.placement.owner_of(key.addr);
+    tell(cpu, owner, Msg::Doubted { key });
 }
 
 /// A redirect says the link address of the neighbour that it leads to.

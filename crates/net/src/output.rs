@@ -11,10 +11,11 @@ use crate::adj::Kind;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::fib::{Metrics, To, flow_hash};
+use crate::fib::{Hop, Metrics, To, flow_hash};
 use crate::forward::{Family, fits};
 use crate::ip4::Ip4;
 use crate::ip6::Ip6;
+use crate::neigh::Standing;
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
@@ -46,6 +47,16 @@ pub(crate) enum Way {
     Local,
     /// To `next_hop` on the link of `ifindex`, with what the route says of the way behind it.
     Link { ifindex: IfIndex, next_hop: IpAddr, metrics: Metrics },
+}
+
+impl Way {
+    /// The neighbour that a packet goes to first.
+    fn first_hop(self) -> Option<neigh::Key> {
+        match self {
+            Self::Link { ifindex, next_hop, .. } => Some(neigh::Key { ifindex, addr: next_hop }),
+            Self::Local => None,
+        }
+    }
 }
 
 /// Sends a packet that was made here and starts with its whole network header.
@@ -110,7 +121,8 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if pkt.flags.has(Flags::LOOP) && !to_listeners::<F>(cpu, &mut pkt) {
         return cpu.pool.give(pkt);
     }
-    match path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt)) {
+    let way = path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
+    match way.map(|way| around(cpu, F::dst(&pkt), way)) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop, metrics }) => {
             adj::learn_own(cpu, cpu.tables.fib.lookup(F::dst(&pkt)));
@@ -231,6 +243,49 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
     }
 }
 
+/// Past a gateway that is not known or does not answer, if the route names another one of which more is to be expected. It
+/// is asked meanwhile, so that its flows come back to it. Where a redirect leads elsewhere, that is where it goes.
+//= https://www.rfc-editor.org/rfc/rfc1122#section-3.3.1.5
+//= https://www.rfc-editor.org/rfc/rfc4861#section-6.3.6
+//# Routers that are reachable or probably reachable (i.e., in any
+//# state other than INCOMPLETE) SHOULD be preferred over routers
+//# whose reachability is unknown or suspect
+fn around(cpu: &mut Cpu, dst: IpAddr, way: Way) -> Way {
+    let Some(first) = way.first_hop() else { return way };
+    let standing = |key: &neigh::Key| cpu.neigh.standing(key, cpu.now);
+    let is = standing(&first);
+    if is == Standing::Known {
+        return way;
+    }
+    let tables = &cpu.tables;
+    let hops = || tables.hops.each(tables.fib.lookup(dst)).filter_map(|hop| towards(hop, dst).ok());
+    let all = hops().filter_map(|way| Some((standing(&way.first_hop()?), way)));
+    let better = all.max_by_key(|(standing, _)| *standing).filter(|(standing, _)| *standing > is);
+    let Some((_, better)) = better.filter(|_| hops().any(|hop| hop.first_hop() == Some(first))) else {
+        return way;
+    };
+    neigh::seek(cpu, first);
+    better
+}
+
+/// Nothing comes back of what is sent to `dst`: the first hops there are asked whether they are still there. Of several,
+/// all are.
+//= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.3
+//# (b) When the number of transmissions of the same segment reaches or
+//# exceeds threshold R1, pass negative advice (see Section 3.3.1.4 of
+//# [19]) to the IP layer, to trigger dead-gateway diagnosis.
+pub(crate) fn doubted(cpu: &mut Cpu, dst: IpAddr, outif: IfIndex) {
+    let tables = cpu.tables.clone();
+    for hop in tables.hops.each(tables.fib.lookup(dst)) {
+        let is_scoped = outif != 0 && is_of_a_link(dst);
+        let way = if is_scoped { way(&tables, dst, outif, || 0) } else { towards(hop, dst) };
+        let way = way.map(|way| cpu.dests.corrected(dst, way, cpu.now));
+        if let Some(key) = way.ok().and_then(Way::first_hop) {
+            neigh::doubted(cpu, key);
+        }
+    }
+}
+
 /// [`way`], and what was learned of this destination alone.
 pub(crate) fn path(
     cpu: &Cpu,
@@ -257,7 +312,12 @@ pub(crate) fn way(
         let ours = ifnet.is_some_and(|ifnet| ifnet.has(dst));
         return if ours { Ok(Way::Local) } else { link(outif, dst, metrics.unwrap_or_default()) };
     }
-    let hop = tables.hop(dst, flow);
+    towards(tables.hop(dst, flow), dst)
+}
+
+/// The way to `dst` by one hop.
+fn towards(hop: Hop, dst: IpAddr) -> Result<Way, DropReason> {
+    let link = |ifindex, next_hop, metrics| Ok(Way::Link { ifindex, next_hop, metrics });
     match hop.to {
         To::Local { .. } => Ok(Way::Local),
         To::OnLink { ifindex } => link(ifindex, dst, hop.metrics),

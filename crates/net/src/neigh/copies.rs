@@ -47,6 +47,17 @@ pub(super) struct Copies {
     limits: Vec<Limit>,
 }
 
+/// What may be expected of a neighbour, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It is asked for, or has not answered just now.
+    Silent,
+    /// Nobody has asked for it here.
+    Unknown,
+    /// Packets can go to it at once.
+    Known,
+}
+
 enum Neighbour {
     /// Packets can go.
     Known(Known),
@@ -96,6 +107,19 @@ impl Copies {
         match self.table.get(key) {
             Some(Neighbour::Known(Known { addrs, report: false })) => Some(*addrs),
             _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn standing(&self, key: &Key, now: Instant) -> Standing {
+        if self.front.get(key).is_some() {
+            return Standing::Known;
+        }
+        match self.table.get(key) {
+            Some(Neighbour::Known(_)) => Standing::Known,
+            Some(Neighbour::Waiting(_)) => Standing::Silent,
+            Some(Neighbour::Failed(until)) if *until > now => Standing::Silent,
+            Some(Neighbour::Failed(_)) | None => Standing::Unknown,
         }
     }
 
@@ -251,17 +275,39 @@ pub(super) fn tables_changed(cpu: &mut Cpu) {
     }
 }
 
-/// Asks the owner, unless too many are asked for.
+/// Asks the owner, though no packet waits.
+pub(super) fn seek(cpu: &mut Cpu, key: Key) {
+    cpu.neigh.copies.forget_failures(cpu.now);
+    if !cpu.neigh.copies.table.contains_key(&key) && begin(cpu, key) {
+        want(cpu, key);
+    }
+}
+
+/// Asks the owner for whom a packet waits, unless too many are asked for.
+fn ask(cpu: &mut Cpu, key: Key, pkt: Pkt) {
+    if !begin(cpu, key) {
+        return cpu.bury(pkt, DropReason::NeighTableFull);
+    }
+    // The answer may be here at once.
+    wait(cpu, key, pkt);
+    want(cpu, key);
+}
+
+/// Whether another one may be asked for; it is waited for then.
 ///
 /// A neighbour that speaks to us first is learned from what it says; this limit never concerns it.
 //= https://www.rfc-editor.org/rfc/rfc6583#section-6
-fn ask(cpu: &mut Cpu, key: Key, pkt: Pkt) {
-    if !cpu.neigh.copies.may_ask(key.ifindex, cpu.now) {
+fn begin(cpu: &mut Cpu, key: Key) -> bool {
+    let may_ask = cpu.neigh.copies.may_ask(key.ifindex, cpu.now);
+    if may_ask {
+        cpu.neigh.copies.table.insert(key, Neighbour::Waiting(VecDeque::new()));
+    } else {
         cpu.count(Count::NeighLimited);
-        return cpu.bury(pkt, DropReason::NeighTableFull);
     }
-    cpu.neigh.copies.table.insert(key, Neighbour::Waiting(VecDeque::new()));
-    wait(cpu, key, pkt);
+    may_ask
+}
+
+fn want(cpu: &mut Cpu, key: Key) {
     let (owner, from) = (cpu.placement.owner_of(key.addr), cpu.id);
     tell(cpu, owner, Msg::Wanted { key, from });
 }

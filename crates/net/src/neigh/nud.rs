@@ -16,7 +16,7 @@ pub enum State {
     Reachable,
     /// Not heard from for a while; nobody has sent to it since.
     Stale,
-    /// Sent to while stale; it has a moment to be heard from by itself.
+    /// Sent to while stale, or doubted by who sends; it has a moment to be heard from by itself.
     Delay,
     /// Being asked whether it is still there.
     Probe,
@@ -122,6 +122,15 @@ impl Nud {
     /// A CPU sends to a stale neighbour.
     pub(super) fn used(&mut self, clock: Clock) {
         if self.state == State::Stale {
+            self.enter(State::Delay, clock.now + DELAY_FIRST_PROBE);
+        }
+    }
+
+    /// Who sends by way of it hears nothing from beyond. It is asked, but not at once: so many conversations as may fall
+    /// silent together, whoever they are with, cost it one question in that time.
+    //= https://www.rfc-editor.org/rfc/rfc1122#section-3.3.1.4
+    pub(super) fn doubted(&mut self, clock: Clock) {
+        if matches!(self.state, State::Reachable | State::Stale) {
             self.enter(State::Delay, clock.now + DELAY_FIRST_PROBE);
         }
     }

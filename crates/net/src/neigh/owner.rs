@@ -158,6 +158,14 @@ pub(super) fn used(cpu: &mut Cpu, key: Key) {
     });
 }
 
+/// A CPU hears nothing from beyond a neighbour.
+pub(super) fn doubted(cpu: &mut Cpu, key: Key) {
+    change(cpu, key, |entry, clock| {
+        entry.nud.doubted(clock);
+        Do::Nothing
+    });
+}
+
 /// Something was heard of a neighbour, on the CPU that owns its entry.
 ///
 /// Only who asks for one of our addresses gets a new entry: there will be an answer to send. What else is heard changes

@@ -124,6 +124,12 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.retries", 1..=255, "retransmissions in vain that end a connection", |all| {
         Slot::Count(&mut all.tcp.retransmissions_max)
     }),
+    v(
+        "net.inet.tcp.retries1",
+        1..=255,
+        "retransmissions in vain after which the first hop is asked after",
+        |all| Slot::Count(&mut all.tcp.doubts_after),
+    ),
     v("net.inet.tcp.rexmit_drop_options", SWITCH, "a SYN that is repeated often offers nothing", |all| {
         Slot::Switch(&mut all.tcp.drops_options)
     }),

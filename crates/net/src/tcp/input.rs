@@ -15,7 +15,7 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::pcb::Ends;
-use crate::upper;
+use crate::{output, upper};
 
 /// Connections, half-open ones and those in TIME-WAIT whose time has come that are looked at in one turn.
 const DUE_MAX: usize = 256;
@@ -410,6 +410,10 @@ fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
     let (opened, mss, now) = (tcb.opened(), tcb.found_path(), cpu.now);
     if tcb.has_probed() {
         cpu.count(Count::TcpTailProbes);
+    }
+    if tcb.doubts() {
+        cpu.count(Count::TcpDoubts);
+        output::doubted(cpu, ends.remote, ends.zone);
     }
     let Some(pcbs) = cpu.tcp.as_mut().filter(|_| opened.is_some() || mss.is_some()) else { return };
     if let Some(opened) = opened {

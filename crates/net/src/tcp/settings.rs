@@ -83,7 +83,9 @@ pub struct Settings {
     pub rack: bool,
     /// Where losses are found by counting: the more is under way, the more reordering is waited out (RFC 4653).
     pub ncr: bool,
-    /// How often something is sent again at the most.
+    /// How often something is sent again until the first hop is doubted: R1 of RFC 9293 §3.8.3 (`tcp_retries1` of Linux).
+    pub doubts_after: u8,
+    /// How often something is sent again at the most: R2.
     pub retransmissions_max: u8,
     /// How long it may take until the connection stands.
     pub establish_within: Duration,
@@ -297,6 +299,10 @@ impl Default for Settings {
             tail_loss_probe: true,
             rack: true,
             ncr: true,
+            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.3
+            //# The value of R1 SHOULD correspond to at least 3 retransmissions, at
+            //# the current RTO (SHLD-10).
+            doubts_after: 3,
             retransmissions_max: 12,
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.3
             //# In particular, R2 for a

@@ -7,6 +7,7 @@ mod control;
 mod polling;
 mod forwarding;
 mod neighbours;
+mod gateways;
 mod autoconf;
 mod icmp;
 mod nonsense;

@@ -94,6 +94,23 @@ fn a_neighbour_that_does_not_prove_itself_makes_room_for_the_rival() {
 }
 
 #[test]
+fn a_neighbour_that_is_doubted_has_a_moment_and_is_asked_and_doubts_meanwhile_change_nothing() {
+    for state in [State::Reachable, State::Stale] {
+        let mut nud = nud(state);
+        nud.doubted(clock());
+        assert_eq!((nud.state, nud.until), (State::Delay, clock().now + DELAY_FIRST_PROBE), "{state:?}");
+        nud.doubted(Clock { now: clock().now + DELAY_FIRST_PROBE / 2, ..clock() });
+        assert_eq!(nud.until, clock().now + DELAY_FIRST_PROBE);
+        assert_eq!(nud.tick(clock()), Do::Ask(OLD));
+        nud.doubted(clock());
+        assert_eq!((nud.state, nud.sent), (State::Probe, 1));
+    }
+    let mut incomplete = nud(State::Incomplete);
+    incomplete.doubted(clock());
+    assert_eq!(incomplete.state, State::Incomplete);
+}
+
+#[test]
 fn nothing_changes_a_permanent_entry() {
     let mut nud = Nud::permanent(OLD);
     let (clock, advert) = (clock(), Advert { mac: Some(NEW), solicited: true, replace: true });
@@ -104,6 +121,7 @@ fn nothing_changes_a_permanent_entry() {
         nud.tick(clock),
     ];
     nud.used(clock);
+    nud.doubted(clock);
     assert_eq!(all, [Do::Nothing; 4]);
     assert_eq!((nud.state, nud.mac, nud.until), (State::Permanent, OLD, Instant::NEVER));
 }

@@ -25,6 +25,8 @@ pub(super) struct Timers {
     pub(super) give_up: Option<Instant>,
     /// TIME-WAIT is over, or a half-closed connection that nobody waits for.
     pub(super) gone: Option<Instant>,
+    /// What was sent was sent again in vain for so long that the first hop is doubted.
+    doubts: bool,
     /// They are to be set anew, because of what has come since; with `true`, something was acknowledged.
     changes: Option<bool>,
 }
@@ -109,11 +111,17 @@ impl Tcb {
             return self.give_up(Event::TimedOut, self.silence());
         }
         self.vain += 1;
+        self.timers.doubts |= self.vain >= self.settings.doubts_after;
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();
         self.open_plainly();
         self.doubt_path(now);
         self.lose_all(is_first);
+    }
+
+    /// Whether the first hop is to be asked whether it is still there, and this was not asked before.
+    pub fn doubts(&mut self) -> bool {
+        core::mem::take(&mut self.timers.doubts)
     }
 
     /// Starts, restarts and stops the timers that follow from what is under way; to be called when that has changed.

@@ -71,3 +71,27 @@ fn segments_that_are_too_long_for_the_path_are_sent_again_shorter() {
     pair.ends[0].path_error(pair.ends[0].info().snd_una, PathError::TooBig(68));
     assert_eq!(pair.ends[0].info().snd_mss, 216 - 12);
 }
+
+#[test]
+fn from_the_third_repetition_in_vain_on_each_doubts_the_first_hop_until_something_is_heard() {
+    let settings = Settings { tail_loss_probe: false, ..Settings::default() };
+    for state in [SynSent, Established] {
+        let mut end = Lone::in_state(state, settings);
+        end.tcb.send(b"hello?");
+        end.sends();
+        let repeats = |end: &mut Lone| {
+            end.now = end.tcb.deadline();
+            end.tcb.expire(end.now);
+            assert_eq!(end.sends().len(), 1, "{state:?}");
+            end.tcb.doubts()
+        };
+        assert_eq!([(); 5].map(|()| repeats(&mut end)), [false, false, true, true, true], "{state:?}");
+        assert!(!end.tcb.doubts(), "said once");
+        if state == Established {
+            end.gets(". 1:1(0) ack 7");
+            end.tcb.send(b"and now?");
+            end.sends();
+            assert_eq!([(); 3].map(|()| repeats(&mut end)), [false, false, true]);
+        }
+    }
+}
