@@ -13,6 +13,7 @@ mod crowd;
 mod ends;
 mod goodput;
 mod groups;
+mod querier;
 mod silence;
 mod sizes;
 

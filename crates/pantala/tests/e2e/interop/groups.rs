@@ -14,7 +14,7 @@ use crate::wait::until;
 /// The groups of both families; the second one is of the link.
 const GROUPS: [&str; 2] = ["239.1.2.3", "ff12::1:2:3"];
 
-fn group(family: Family) -> IpAddr {
+pub(super) fn group(family: Family) -> IpAddr {
     family.pick(GROUPS[0], GROUPS[1]).parse().unwrap()
 }
 
