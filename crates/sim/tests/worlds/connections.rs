@@ -2,6 +2,9 @@
 //! connection, and nothing is left behind. The cables break nothing: two bits that flip may leave TCP's checksum as it was.
 
 #![expect(clippy::unwrap_used, reason = "a world that cannot begin has failed")]
+
+mod states;
+
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
