@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::tcp::congestion::Algorithm;
-use crate::tcp::settings::Ecn;
+use crate::tcp::settings::{Ecn, Extensions};
 
 /// What a value is a number of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub(super) enum Slot<'a> {
     /// 0 is none.
     Perhaps(&'a mut Option<Duration>),
     Ecn(&'a mut Ecn),
+    Extensions(&'a mut Extensions),
     Algorithm(&'a mut Algorithm),
     /// What cannot be turned here.
     Fixed(i64),
@@ -37,6 +38,8 @@ pub(super) enum Slot<'a> {
 
 /// In the order of their numbers.
 const ECN: [Ecn; 3] = [Ecn::Off, Ecn::Active, Ecn::Passive];
+const EXTENSIONS: [Extensions; 4] =
+    [Extensions::Off, Extensions::Both, Extensions::Scale, Extensions::Stamps];
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
 const ALGORITHM_WORDS: &[&str] = &["newreno", "cubic"];
 
@@ -50,6 +53,7 @@ impl Slot<'_> {
             Self::Time(time) => i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
             Self::Perhaps(time) => i64::try_from(time.unwrap_or_default().as_millis()).unwrap_or(i64::MAX),
             Self::Ecn(ecn) => place(&ECN, ecn),
+            Self::Extensions(extensions) => place(&EXTENSIONS, extensions),
             Self::Algorithm(algorithm) => place(&ALGORITHMS, algorithm),
             Self::Fixed(value) => *value,
         }
@@ -67,6 +71,7 @@ impl Slot<'_> {
             Self::Time(time) => *time = Duration::from_millis(value),
             Self::Perhaps(time) => *time = (value > 0).then(|| Duration::from_millis(value)),
             Self::Ecn(ecn) => *ecn = ECN.get(at).copied().unwrap_or(*ecn),
+            Self::Extensions(is) => *is = EXTENSIONS.get(at).copied().unwrap_or(*is),
             Self::Algorithm(algorithm) => *algorithm = ALGORITHMS.get(at).copied().unwrap_or(*algorithm),
             Self::Fixed(_) => {}
         }
@@ -78,7 +83,7 @@ impl Slot<'_> {
             Self::Bytes(_) | Self::Size(_) => Unit::Bytes,
             Self::Time(_) | Self::Perhaps(_) => Unit::Milliseconds,
             Self::Count(_) | Self::Number(_) | Self::Places(_) => Unit::None,
-            Self::Ecn(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,
+            Self::Ecn(_) | Self::Extensions(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,
         }
     }
 

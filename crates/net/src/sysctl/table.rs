@@ -148,9 +148,12 @@ pub const VARIABLES: &[Variable] = &[
         "what a retransmission timeout has for delayed acknowledgments",
         |all| Slot::Fixed(i64::try_from(all.tcp.rto.slop.as_millis()).unwrap_or(0)),
     ),
-    v("net.inet.tcp.rfc1323", SWITCH, "window scaling and timestamps are offered", |all| {
-        Slot::Switch(&mut all.tcp.extensions)
-    }),
+    v(
+        "net.inet.tcp.rfc1323",
+        0..=3,
+        "0 nothing of it, 1 window scaling and timestamps, 2 scaling alone, 3 timestamps alone",
+        |all| Slot::Extensions(&mut all.tcp.extensions),
+    ),
     v("net.inet.tcp.sack.enable", SWITCH, "selective acknowledgments are offered", |all| {
         Slot::Switch(&mut all.tcp.sack)
     }),

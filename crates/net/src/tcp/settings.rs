@@ -38,8 +38,8 @@ pub struct Settings {
     pub send_buffer_max: u32,
     /// [`Self::send_buffer`] grows with what the path carries.
     pub tunes_send: bool,
-    /// Window scaling and timestamps (RFC 7323) are offered, and taken up.
-    pub extensions: bool,
+    /// What of RFC 7323 is offered, and taken up.
+    pub extensions: Extensions,
     /// Selective acknowledgments (RFC 2018) are offered, and taken up.
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168).
@@ -264,6 +264,34 @@ pub enum Ecn {
     Active,
 }
 
+/// What RFC 7323 has added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extensions {
+    /// Nothing of it.
+    Off,
+    /// Window scaling and timestamps.
+    #[default]
+    Both,
+    /// Window scaling alone.
+    Scale,
+    /// Timestamps alone.
+    Stamps,
+}
+
+impl Extensions {
+    /// Whether windows are scaled.
+    #[must_use]
+    pub const fn scales(self) -> bool {
+        matches!(self, Self::Both | Self::Scale)
+    }
+
+    /// Whether segments bear timestamps.
+    #[must_use]
+    pub const fn stamps(self) -> bool {
+        matches!(self, Self::Both | Self::Stamps)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -280,7 +308,7 @@ impl Default for Settings {
             send_buffer: 32_768,
             send_buffer_max: 2 << 20,
             tunes_send: true,
-            extensions: true,
+            extensions: Extensions::default(),
             sack: true,
             ecn: Ecn::Passive,
             ecn_retries: 1,

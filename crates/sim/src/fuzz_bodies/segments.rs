@@ -1,7 +1,7 @@
 //! Segments, calls and time, in any order, to a connection in each state.
 
 use net::tcp::sent::PIECES_MAX;
-use net::tcp::settings::Settings;
+use net::tcp::settings::{Extensions, Settings};
 use net::tcp::tcb::{Answer, Segment, Stamps, State, Tcb};
 use net::time::{Duration, Instant};
 use wire::tcp::{Flags, Header, Options, SackBlock};
@@ -50,7 +50,7 @@ impl End {
         let now = Instant::from_ns(1_000_000_000);
         let is_plain = how & 2 != 0;
         let settings = Settings {
-            extensions: !is_plain,
+            extensions: if is_plain { Extensions::Off } else { Extensions::Both },
             sack: how & 4 == 0,
             nodelay: how & 8 != 0,
             keepalive: how & 16 != 0,

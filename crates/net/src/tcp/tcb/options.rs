@@ -96,9 +96,10 @@ impl Tcb {
         let offers = |agreed: bool, wanted: bool| if is_answer { agreed } else { wanted && !is_plain };
         Options {
             mss: Some(settings.mss),
-            window_scale: offers(self.agreed.is_scaled, settings.extensions).then(|| shift_of(settings)),
+            window_scale: offers(self.agreed.is_scaled, settings.extensions.scales())
+                .then(|| shift_of(settings)),
             sack_permitted: offers(self.agreed.sack, settings.sack),
-            timestamps: offers(self.agreed.timestamps, settings.extensions)
+            timestamps: offers(self.agreed.timestamps, settings.extensions.stamps())
                 .then(|| (self.stamps.at(now), self.stamps.echo())),
             ..self.bare_options()
         }
@@ -146,7 +147,7 @@ impl Tcb {
         self.receive = super::Receive::new(Seq(header.seq) + 1);
         self.promised = Seq(header.seq) + 1;
         self.acknowledged = Seq(header.seq) + 1;
-        let is_scaled = takes && settings.extensions && options.window_scale.is_some();
+        let is_scaled = takes && settings.extensions.scales() && options.window_scale.is_some();
         //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
         //# If a Window Scale option is received with a shift.cnt
         //# value larger than 14, the TCP SHOULD log the error but MUST use 14
@@ -156,7 +157,7 @@ impl Tcb {
             mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
             is_scaled,
             shift: if is_scaled { (shift_of(settings), theirs) } else { (0, 0) },
-            timestamps: takes && settings.extensions && options.timestamps.is_some(),
+            timestamps: takes && settings.extensions.stamps() && options.timestamps.is_some(),
             sack: takes && settings.sack && options.sack_permitted,
         };
         if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {

@@ -22,6 +22,7 @@ use wire::tcp::Options;
 use super::*;
 use crate::secret::Secret;
 
+use crate::tcp::settings::Extensions;
 const MS: Duration = Duration::from_millis(1);
 /// One way.
 const DELAY: Duration = Duration::from_millis(10);
@@ -180,7 +181,7 @@ fn three_segments_make_a_connection() {
 
 #[test]
 fn what_one_end_does_not_know_is_not_used() {
-    let plain = Settings { extensions: false, sack: false, ..Settings::default() };
+    let plain = Settings { extensions: Extensions::Off, sack: false, ..Settings::default() };
     for settings in [[plain, Settings::default()], [Settings::default(), plain]] {
         let mut pair = Pair::begin(settings, 0, 1);
         let sent = bytes(100_000);
@@ -442,6 +443,7 @@ proptest! {
         extensions: bool,
     ) {
         let settings = Settings { sack, extensions, ..Settings::default() };
+        let extensions = if extensions { Extensions::Both } else { Extensions::Off };
         let mut pair = Pair::begin([settings; 2], loss, seed);
         let sent = bytes(len);
         let read = pair.transfer(&sent);

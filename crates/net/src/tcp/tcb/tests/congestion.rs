@@ -180,7 +180,7 @@ fn who_signs_and_stamps_has_no_room_for_blocks_and_counts_duplicates() {
     let now = end.now;
     assert!(end.tcb.options(now).sack.as_slice().is_empty());
     // Without timestamps there is room for two.
-    let mut end = Lone::connects(Settings { extensions: false, ..settings });
+    let mut end = Lone::connects(Settings { extensions: Extensions::Off, ..settings });
     end.gets_with("S. 0:0(0) ack 1", Options { mss: Some(1460), sack_permitted: true, ..Options::NONE });
     for at in [1001, 3001, 5001] {
         end.gets(&format!("P. {at}:{}(100) ack 1", at + 100));
@@ -191,7 +191,8 @@ fn who_signs_and_stamps_has_no_room_for_blocks_and_counts_duplicates() {
 
 #[test]
 fn a_loss_in_a_window_that_was_reduced_for_a_mark_does_not_reduce_it_again() {
-    let settings = Settings { ecn: Ecn::Active, extensions: false, sack: false, ..Settings::default() };
+    let settings =
+        Settings { ecn: Ecn::Active, extensions: Extensions::Off, sack: false, ..Settings::default() };
     let mut end = Lone::connects(settings);
     end.gets("SE. 0:0(0) ack 1");
     end.tcb.send(&bytes(20_000));
@@ -210,4 +211,53 @@ fn a_loss_in_a_window_that_was_reduced_for_a_mark_does_not_reduce_it_again() {
     let grown = end.tcb.info().snd_cwnd;
     (0..3).for_each(|_| _ = end.gets(". 1:1(0) ack 14601"));
     assert!(end.tcb.info().recovers && end.tcb.info().snd_cwnd < grown);
+}
+
+/// A connection with segments of 1000 bytes, of which nothing is under way yet.
+fn with_thousands() -> Lone {
+    let mut end =
+        Lone::connects(Settings { extensions: Extensions::Off, sack: false, ..Settings::default() });
+    end.gets_with("S. 0:0(0) ack 1", Options { mss: Some(1000), ..Options::NONE });
+    assert_eq!(end.tcb.info().snd_cwnd, 10_000);
+    end
+}
+
+#[test]
+fn in_slow_start_the_window_grows_to_twice_of_what_the_program_has_had_under_way() {
+    for (sent, grown) in [(4000, 10_000), (5000, 10_000), (6000, 12_000), (9000, 18_000), (10_000, 20_000)] {
+        let mut end = with_thousands();
+        end.tcb.send(&bytes(sent));
+        end.sends();
+        for ack in (2001..=sent).step_by(2000).chain([sent + 1]) {
+            end.gets(&format!(". 1:1(0) ack {ack}"));
+        }
+        assert_eq!(end.tcb.info().snd_cwnd, grown, "{sent} bytes");
+    }
+}
+
+#[test]
+fn what_was_used_of_the_window_long_ago_does_not_let_it_grow() {
+    let mut end = with_thousands();
+    end.tcb.send(&bytes(10_000));
+    end.sends();
+    end.gets(". 1:1(0) ack 10001");
+    assert_eq!(end.tcb.info().snd_cwnd, 20_000);
+    for piece in 1..20_u32 {
+        end.tcb.send(&bytes(1000));
+        end.sends();
+        end.gets(&format!(". 1:1(0) ack {}", 10_001 + 1000 * piece));
+    }
+    assert_eq!(end.tcb.info().snd_cwnd, 20_000);
+}
+
+#[test]
+fn what_leaves_as_one_for_the_device_to_cut_is_pushed_though_more_waits() {
+    let settings = Settings { super_bytes: 60_000, ..Settings::default() };
+    for (settings, flags) in [(settings, "P."), (Settings::default(), ".")] {
+        let mut end = Lone::connects(Settings { extensions: Extensions::Off, sack: false, ..settings });
+        end.gets("S. 0:0(0) ack 1");
+        end.tcb.send(&bytes(30_000));
+        let first = end.sends().remove(0);
+        assert!(first.starts_with(&format!("{flags} 1:")), "{first}");
+    }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::super::*;
 use super::lone::Lone;
+use crate::tcp::settings::Extensions;
 use State::*;
 
 /// What is expected next, and what our acknowledgments look like, in each state with a window.
@@ -244,7 +245,7 @@ fn acknowledgments_of_what_was_never_sent_and_resets_in_the_window_share_one_bud
 #[test]
 fn two_ends_that_were_driven_apart_soon_stop_answering_each_other() {
     // Without timestamps, by which what is forged here would be known.
-    let plain = Settings { extensions: false, ..Settings::default() };
+    let plain = Settings { extensions: Extensions::Off, ..Settings::default() };
     let mut pair = super::Pair::begin([plain; 2], 0, 1);
     pair.run_for(3 * super::DELAY);
     let mut flying = Vec::new();
