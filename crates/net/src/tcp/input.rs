@@ -407,7 +407,7 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
 
 /// What a connection has found out, the next to the same end begins with; and what it has tried is counted.
 fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
-    let (opened, mss, now) = (tcb.opened(), tcb.found_path(), cpu.now);
+    let (opened, mss, told, now) = (tcb.opened(), tcb.found_path(), tcb.told_path(), cpu.now);
     if tcb.has_probed() {
         cpu.count(Count::TcpTailProbes);
     }
@@ -415,7 +415,11 @@ fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
         cpu.count(Count::TcpDoubts);
         output::doubted(cpu, ends.remote, ends.zone);
     }
-    let Some(pcbs) = cpu.tcp.as_mut().filter(|_| opened.is_some() || mss.is_some()) else { return };
+    let is_news = opened.is_some() || mss.is_some() || told.is_some();
+    let Some(pcbs) = cpu.tcp.as_mut().filter(|_| is_news) else { return };
+    if let Some(told) = told {
+        pcbs.paths.learn_mss(ends.remote, told, now);
+    }
     if let Some(opened) = opened {
         pcbs.paths.learn(ends.remote, opened, now);
     }

@@ -1,5 +1,5 @@
-//! What is remembered of other ends: which cookies servers gave to us (RFC 7413), and how long segments may be where
-//! routers do not say (RFC 4821).
+//! What is remembered of other ends: which cookies servers gave to us (RFC 7413), and how long segments may be, as routers
+//! have said (RFC 1191 §6.3, RFC 8201 §5.3) or was found out where they do not say (RFC 4821).
 
 use core::net::IpAddr;
 
@@ -53,7 +53,7 @@ impl Paths {
         }
     }
 
-    /// The longest segments that arrive at `remote`, if that is less than routers say.
+    /// The longest segments that arrive at `remote`, if that is less than the route says.
     pub(super) fn mss(&self, remote: IpAddr, now: Instant) -> Option<u16> {
         let path = self.paths.iter().find(|path| path.remote == remote)?;
         path.mss.filter(|(_, until)| *until > now).map(|(mss, _)| mss)

@@ -32,6 +32,8 @@ pub(super) struct Path {
     probe: Option<(Seq, Seq)>,
     /// A length that arrives where longer ones do not, and that nobody has been told of.
     news: Option<u16>,
+    /// The same, as routers have said it.
+    told: Option<u16>,
 }
 
 /// Somewhere between two lengths is the longest.
@@ -58,6 +60,7 @@ impl Path {
 
     /// Routers say that nothing longer arrives.
     pub(super) fn at_most(&mut self, mss: u16) {
+        self.told = Some(mss);
         if let Some(search) = &mut self.search {
             (search.full, search.most) = (search.full.min(mss), search.most.min(mss));
         }
@@ -76,6 +79,11 @@ impl Path {
 }
 
 impl Tcb {
+    /// The length of segments that routers let pass, once, when they have said that longer ones do not.
+    pub fn told_path(&mut self) -> Option<u16> {
+        self.path.told.take()
+    }
+
     /// The length of segments that arrive, once, if it is shorter than links and routers say.
     pub fn found_path(&mut self) -> Option<u16> {
         self.path.news.take()

@@ -95,3 +95,22 @@ fn from_the_third_repetition_in_vain_on_each_doubts_the_first_hop_until_somethin
         }
     }
 }
+
+#[test]
+fn what_routers_say_of_the_path_is_told_once_for_the_next_connection() {
+    let mut end = Lone::in_state(Established, Settings::default());
+    end.tcb.send(&bytes(1460));
+    end.sends();
+    assert_eq!(end.tcb.told_path(), None);
+    end.tcb.path_error(OURS + 1, PathError::TooBig(1160));
+    assert_eq!((end.tcb.told_path(), end.tcb.told_path()), (Some(1160), None));
+}
+
+#[test]
+fn a_reset_is_a_refusal_only_to_who_has_begun() {
+    let mut begun = Lone::in_state(SynReceived, Settings::default());
+    begun.gets("R 1:1(0)");
+    let mut listened = Lone::answers(Settings::default());
+    listened.gets("R 1:1(0)");
+    assert_eq!([begun, listened].map(|end| end.tcb.ended()), [Some(Ended::Refused), Some(Ended::Reset)]);
+}
