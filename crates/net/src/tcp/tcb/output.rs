@@ -205,7 +205,9 @@ impl Tcb {
             flags = flags | Flags::FIN;
             self.goes(Event::FinSent);
         }
-        if is_all && data_end.is_after(start) {
+        let segments = data_end.since(start).div_ceil(cut.max(1)).max(1);
+        // The last of several that leave together, too: who puts them together again need not wait for more of them.
+        if is_all && data_end.is_after(start) || segments > 1 {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.9.1.2
             //# MUST set the PSH bit in the last buffered segment
             flags = flags | Flags::PSH;
@@ -220,7 +222,6 @@ impl Tcb {
             self.probe.begins();
         }
         let header = self.acknowledging(flags, start, now);
-        let segments = data_end.since(start).div_ceil(cut.max(1)).max(1);
         self.tally.sent(segments, data_end.is_after(start), is_again);
         self.sent.send(start, end, now);
         self.spoke = now;
