@@ -50,7 +50,7 @@ use self::open::Open;
 use self::options::Agreed;
 use self::path::Path;
 use self::probe::Probe;
-use self::recover::Recovery;
+use self::recover::{Recovery, Used};
 use self::timers::Timers;
 use self::tune::Tune;
 use self::urgent::Urgent;
@@ -158,9 +158,8 @@ pub struct Tcb {
     /// Timeouts since something was heard of what is under way.
     vain: u8,
     congestion: Congestion,
-    /// The congestion window was what held us back when something was sent last. Acknowledgments that come together all
-    /// count: of the room that the first of them makes, nothing is used yet when the second is looked at.
-    is_held_back: bool,
+    /// How much use was made of the congestion window.
+    used: Used,
     /// When data, or our FIN, was sent last.
     spoke: Instant,
     recovery: Recovery,
@@ -276,7 +275,7 @@ impl Tcb {
                 mss,
                 initial_window(mss, settings.initial_segments, false),
             ),
-            is_held_back: false,
+            used: Used::default(),
             spoke: now,
             recovery: Recovery::default(),
             probe: Probe::default(),

@@ -32,7 +32,7 @@ impl Tcb {
         while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
             self.send_piece(start, end, now, wire);
         }
-        self.is_held_back = self.fills_window();
+        self.use_window();
         if core::mem::take(&mut self.challenges) {
             self.send_bare(self.sent.behind(), now, wire);
         }
@@ -114,13 +114,8 @@ impl Tcb {
     pub(in super::super) fn has_answered(&mut self, now: Instant) {
         self.window_to_say(0);
         self.syn_goes(false, self.stream(), now);
-        self.is_held_back = self.fills_window();
+        self.use_window();
         self.set_timers(now);
-    }
-
-    /// Whether the congestion window has no room for another segment.
-    fn fills_window(&self) -> bool {
-        self.sent.unacknowledged().saturating_add(self.mss()) >= self.congestion.window()
     }
 
     /// What is to be sent again next.

@@ -27,9 +27,25 @@ pub(super) struct Recovery {
     by_timer: bool,
 }
 
+/// How much of the congestion window was used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    /// It had no room for another segment.
+    is_full: bool,
+    /// The most that was under way.
+    most: u32,
+    /// Of what was sent before this.
+    until: Seq,
+}
+
 impl Recovery {
     pub(super) fn is_on(&self) -> bool {
         self.until.is_some()
+    }
+
+    /// Whether the timer has found what is repaired.
+    pub(super) fn is_by_timer(&self) -> bool {
+        self.is_on() && self.by_timer
     }
 
     /// Whether the first segment is still to be sent again: it is, whatever the window (RFC 5681 §3.2, step 3).
@@ -69,11 +85,28 @@ impl Tcb {
             self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
         }
         self.detect_losses(now);
-        match self.is_held_back {
+        match self.needs_window() {
             true => self.grow(heard.acknowledged, now),
             false => self.congestion.was_not_needed(now),
         }
         heard
+    }
+
+    /// Notes how much of the congestion window is in use: for a window of data what was used most, since acknowledgments
+    /// make room sooner than the program fills it.
+    pub(super) fn use_window(&mut self) {
+        let flight = self.sent.unacknowledged();
+        let is_full = flight.saturating_add(self.mss()) > self.congestion.window();
+        if is_full || flight > self.used.most || !self.sent.first().is_before(self.used.until) {
+            self.used = Used { is_full, most: flight, until: self.sent.behind() };
+        }
+    }
+
+    /// Whether the window may grow: it was full, or in slow start half of it was used, so that it grows to twice of what has
+    /// proved to arrive (RFC 7661 §4.3 calls that validated).
+    fn needs_window(&self) -> bool {
+        let is_half = self.congestion.window() < self.used.most.saturating_mul(2);
+        self.used.is_full || self.congestion.is_slow_start() && is_half
     }
 
     /// The window was what held us back, and `bytes` of it were acknowledged.
@@ -224,7 +257,7 @@ impl Tcb {
     //# TCP should not react to congestion indications more than once every
     //# window of data (or more loosely, more than once every round-trip
     //# time).
-    fn is_reduced_for_a_mark(&self) -> bool {
+    pub(super) fn is_reduced_for_a_mark(&self) -> bool {
         self.ecn.until.is_some_and(|until| self.sent.first().is_before(until))
     }
 }
