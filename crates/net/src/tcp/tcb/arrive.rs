@@ -241,8 +241,9 @@ impl Tcb {
         if !is_exact && !self.settings.insecure_rst {
             return Err(Answer::Challenge);
         }
-        let is_open = self.state != State::SynReceived;
-        self.end(Event::ResetCame, Some(if is_open { Ended::Reset } else { Ended::Refused }));
+        // RFC 9293 §3.10.7.4: "connection refused" is for who has begun; a listener's may have been opened fast, and read.
+        let is_refused = self.state == State::SynReceived && !self.is_passive;
+        self.end(Event::ResetCame, Some(if is_refused { Ended::Refused } else { Ended::Reset }));
         Err(Answer::Nothing)
     }
 

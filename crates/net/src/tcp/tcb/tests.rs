@@ -223,7 +223,7 @@ fn who_closes_before_the_answer_is_there_refuses_it() {
     pair.ends[0].close();
     pair.run_for(3 * DELAY);
     assert_eq!(pair.states(), [State::Closed; 2]);
-    assert_eq!((pair.ends[0].ended(), pair.ends[1].ended()), (None, Some(Ended::Refused)));
+    assert_eq!((pair.ends[0].ended(), pair.ends[1].ended()), (None, Some(Ended::Reset)));
 }
 
 #[test]
