@@ -459,7 +459,7 @@ pub fn forget_paths(cpu: &mut Cpu) {
 pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
-    let (ends, look, reset) = (conn.ends, conn.look, conn.tcb.abort());
+    let (ends, look, reset) = (conn.ends, conn.look, conn.tcb.abort(cpu.now));
     pcbs.remove(conn);
     tell(cpu, &ends, look, reset);
     Ok(())
@@ -476,7 +476,7 @@ pub fn drop_connection(cpu: &mut Cpu, ends: &Ends) -> bool {
         Some(Found::Wait(at)) => pcbs.remove_wait(at),
         Some(Found::Conn(at)) => {
             let Some(mut conn) = pcbs.take_at(at) else { return false };
-            let (look, reset) = (conn.look, conn.tcb.abort());
+            let (look, reset) = (conn.look, conn.tcb.abort(cpu.now));
             pcbs.put(conn);
             tell(cpu, ends, look, reset);
         }

@@ -26,7 +26,7 @@ pub(super) mod wait;
 
 use std::sync::Arc;
 
-use wire::tcp::{Flags, Header};
+use wire::tcp::{Flags, Header, Options};
 
 use super::budget::Budget;
 use super::buffer::Buffer;
@@ -393,8 +393,8 @@ impl Tcb {
     }
 
     /// The connection ends here and now (RFC 9293 §3.10.5): answers the reset that tells the other end, if it knows of us.
-    pub fn abort(&mut self) -> Option<Header> {
-        let reset = (self.is_known() && self.state != State::TimeWait).then(|| self.reset());
+    pub fn abort(&mut self, now: Instant) -> Option<Header> {
+        let reset = (self.is_known() && self.state != State::TimeWait).then(|| self.reset(now));
         self.end(Event::Aborted, Some(Ended::Aborted));
         reset
     }
@@ -411,8 +411,12 @@ impl Tcb {
     }
 
     /// What tells the other end that there is nothing any more.
-    fn reset(&self) -> Header {
-        Header { window: 0, ..self.header(Flags::RST | Flags::ACK, self.sent.behind()) }
+    //= https://www.rfc-editor.org/rfc/rfc7323#section-3.2
+    //# the TSopt MUST be sent in every non-<RST> segment for the duration of
+    //# the connection, and SHOULD be sent in an <RST> segment
+    fn reset(&self, now: Instant) -> Header {
+        let options = Options { timestamps: self.timestamps(now), ..self.bare_options() };
+        Header { window: 0, options, ..self.header(Flags::RST | Flags::ACK, self.sent.behind()) }
     }
 
     /// Changes the state, as nothing else does, if that follows from `event`; answers whether it does.

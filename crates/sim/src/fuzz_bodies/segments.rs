@@ -92,7 +92,7 @@ impl End {
             let begins = self.tcb.state() == State::SynSent;
             match *step {
                 "close" => self.tcb.close(),
-                "abort" => _ = self.tcb.abort(),
+                "abort" => _ = self.tcb.abort(self.now),
                 "S" => self.arrive(&header(Flags::SYN, THEIRS, 0, offers()), &[]),
                 "S." if begins => {
                     self.arrive(&header(Flags::SYN | Flags::ACK, THEIRS, sent, offers()), &[]);

@@ -293,7 +293,7 @@ impl Tcb {
         //# it is in the range of ((SND.UNA - MAX.SND.WND) <= SEG.ACK <=
         //# SND.NXT).  All incoming segments whose ACK value doesn't satisfy the
         //# above condition MUST be discarded and an ACK sent back.
-        if ack.is_after(self.sent.behind()) || ack.is_before(self.sent.first() - self.window_max) {
+        if self.acknowledges_in_vain(segment) {
             return Err(Answer::Challenge);
         }
         if ack.is_before(self.sent.first()) {
@@ -306,6 +306,13 @@ impl Tcb {
             && !self.changes_window(segment);
         self.take_ack(segment, is_duplicate, now);
         Ok(())
+    }
+
+    /// Whether a segment acknowledges what was never sent, or what is long acknowledged.
+    pub(super) fn acknowledges_in_vain(&self, segment: &Segment<'_>) -> bool {
+        let ack = Seq(segment.header.ack);
+        let is_old = ack.is_before(self.sent.first() - self.window_max);
+        segment.header.flags.ack() && (ack.is_after(self.sent.behind()) || is_old)
     }
 
     fn take_ack(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) {

@@ -107,9 +107,14 @@ impl Tcb {
 
     /// The options of any other segment.
     pub(super) fn options(&mut self, now: Instant) -> Options {
-        let timestamps = self.agreed.timestamps.then(|| (self.stamps.at(now), self.stamps.echo()));
+        let timestamps = self.timestamps(now);
         let sack = if self.sacks() { self.receive.sack(self.blocks()) } else { wire::tcp::SackBlocks::NONE };
         Options { timestamps, sack, ..self.bare_options() }
+    }
+
+    /// The timestamps of a segment, if segments bear them.
+    pub(super) fn timestamps(&self, now: Instant) -> Option<(u32, u32)> {
+        self.agreed.timestamps.then(|| (self.stamps.at(now), self.stamps.echo()))
     }
 
     /// The options of a segment that has none: a place for the signature, if segments are signed.
@@ -195,11 +200,13 @@ impl Tcb {
     /// that the round trip that the other end measures has our delay in it (RFC 7323 §4.2).
     //= https://www.rfc-editor.org/rfc/rfc7323#section-4.3
     //# SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent
+    /// One that acknowledges what cannot be is of somebody who guesses: its timestamp would make all that follow look old.
     pub(super) fn remember_stamp(&mut self, segment: &Segment<'_>, now: Instant) {
         let stamp = segment.header.options.timestamps.filter(|_| self.agreed.timestamps);
         if let Some((value, _)) = stamp
             && !self.stamps.is_old(value, now)
             && !Seq(segment.header.seq).is_after(self.acknowledged)
+            && !self.acknowledges_in_vain(segment)
         {
             self.stamps.recent = Some((value, now));
         }

@@ -15,7 +15,7 @@ impl Tcb {
     /// taken, so that there is one acknowledgment for it.
     pub fn output(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         if core::mem::take(&mut self.says_farewell) {
-            wire(&Out { header: self.reset(), payload: [&[], &[]], cut: 0, may_be_marked: false });
+            wire(&Out { header: self.reset(now), payload: [&[], &[]], cut: 0, may_be_marked: false });
         }
         match self.state {
             State::Closed => return,

@@ -8,6 +8,7 @@ mod lone;
 mod path;
 mod open;
 mod probe;
+mod stamps;
 mod states;
 mod syn;
 mod tune;
@@ -21,8 +22,8 @@ use wire::tcp::Options;
 
 use super::*;
 use crate::secret::Secret;
-
 use crate::tcp::settings::Extensions;
+
 const MS: Duration = Duration::from_millis(1);
 /// One way.
 const DELAY: Duration = Duration::from_millis(10);
@@ -442,8 +443,8 @@ proptest! {
         sack: bool,
         extensions: bool,
     ) {
-        let settings = Settings { sack, extensions, ..Settings::default() };
         let extensions = if extensions { Extensions::Both } else { Extensions::Off };
+        let settings = Settings { sack, extensions, ..Settings::default() };
         let mut pair = Pair::begin([settings; 2], loss, seed);
         let sent = bytes(len);
         let read = pair.transfer(&sent);

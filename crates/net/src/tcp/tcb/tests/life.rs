@@ -30,7 +30,7 @@ fn each_change_that_is_drawn_is_made_by_a_segment_a_call_or_time_and_no_other_is
         end.waits(DAY);
         assert_eq!(end.tcb.state(), Closed, "{state:?}: a silence");
         let mut end = end_in(state);
-        let _ = end.tcb.abort();
+        let _ = end.tcb.abort(end.now);
         assert_eq!(end.tcb.state(), Closed, "{state:?}: given up");
     }
     end_in(SynSent).tcb.close();
