@@ -82,5 +82,6 @@ impl core::error::Error for Failure {}
 ///
 /// The first demand that is not met.
 pub fn run(script: &Script, setup: &Setup) -> Result<(), Failure> {
-    play::Play::new(script, setup)?.run()
+    let named = linux::cookie::named(script, setup);
+    play::Play::new(named.as_ref().unwrap_or(script), setup)?.run()
 }

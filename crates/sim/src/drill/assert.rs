@@ -8,22 +8,32 @@ use net::tcp::tcb::{Info, State};
 
 use super::formula::evaluate;
 use super::lab::Lab;
+use super::linux::info;
 use super::program::{Socket, Stage};
+
+/// The socket whose variables are read, and how they are counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a> {
+    /// The socket, if there is one.
+    pub(super) socket: Option<&'a Socket>,
+    /// As Linux counts.
+    pub(super) is_linux: bool,
+}
 
 /// Holds what is known of a socket to what a script asserts.
 ///
 /// # Errors
 ///
 /// The first assertion that is wrong, and where it stands.
-pub(super) fn check(code: &Code, socket: Option<&Socket>, lab: &mut Lab) -> Result<(), (Pos, String)> {
-    let Some(socket) = socket else { return Err((code.pos, "there is no socket to ask".to_owned())) };
+pub(super) fn check(code: &Code, reader: Reader<'_>, lab: &mut Lab) -> Result<(), (Pos, String)> {
+    let Some(socket) = reader.socket else { return Err((code.pos, "there is no socket to ask".to_owned())) };
     for At { pos, value } in
         code.statements.iter().map(|statement| At { pos: statement.pos, value: &statement.value })
     {
         let Statement::Assert { condition, message } = value else { continue };
         let mut seen = Vec::new();
         let holds = evaluate(condition, &mut |name| {
-            let value = variable(name, socket, lab)?;
+            let value = variable(name, socket, reader.is_linux, lab)?;
             if matches!(name, Name::TcpInfo(_) | Name::Other(_)) {
                 seen.push(format!("{}={value}", name.text()));
             }
@@ -47,7 +57,7 @@ struct At<'a> {
     value: &'a Statement,
 }
 
-fn variable(name: Name, socket: &Socket, lab: &mut Lab) -> Result<i128, String> {
+fn variable(name: Name, socket: &Socket, is_linux: bool, lab: &mut Lab) -> Result<i128, String> {
     let unknown = || format!("{} is not known here", name.text());
     let number = |state: &str| STATES.iter().position(|(known, _)| *known == state);
     let state = match name {
@@ -59,26 +69,37 @@ fn variable(name: Name, socket: &Socket, lab: &mut Lab) -> Result<i128, String> 
         return number(state).and_then(|number| i128::try_from(number).ok()).ok_or_else(unknown);
     }
     match name {
+        Name::CaState(state) => info::number(state).ok_or_else(unknown),
         Name::OptionBit(bit) => option_bit(bit).map(i128::from).ok_or_else(unknown),
         Name::TcpInfo(field) => {
             let info = socket.look_at(lab, |_, tcb| tcb.info()).ok_or("the socket has no connection")?;
-            self::field(field, &info).ok_or_else(unknown)
+            let as_linux = info::field(field, &info).filter(|_| is_linux);
+            as_linux.or_else(|| self::field(field, &info)).ok_or_else(unknown)
         }
         _ => Err(unknown()),
     }
 }
 
+/// Bits of `tcpi_options`, the lowest first.
+const OPTION_BITS: [&str; 6] = [
+    "TCPI_OPT_TIMESTAMPS",
+    "TCPI_OPT_SACK",
+    "TCPI_OPT_WSCALE",
+    "TCPI_OPT_ECN",
+    "TCPI_OPT_ECN_SEEN",
+    "TCPI_OPT_SYN_DATA",
+];
+
 /// A bit of `tcpi_options`.
 fn option_bit(name: &str) -> Option<u8> {
-    let names = ["TCPI_OPT_TIMESTAMPS", "TCPI_OPT_SACK", "TCPI_OPT_WSCALE", "TCPI_OPT_ECN"];
-    names.iter().position(|known| *known == name).and_then(|at| u8::try_from(1 << at).ok())
+    OPTION_BITS.iter().position(|known| *known == name).and_then(|at| u8::try_from(1 << at).ok())
 }
 
 /// A field of FreeBSD's `TCP_INFO`: times in microseconds, windows in bytes.
 fn field(name: &str, info: &Info) -> Option<i128> {
     let micros = |time: Option<Duration>| time.map_or(Some(0), |time| i128::try_from(time.as_micros()).ok());
     let (theirs, ours) = info.window_scale.unwrap_or((0, 0));
-    let bits = [info.timestamps, info.sack, info.window_scale.is_some(), info.ecn];
+    let bits = [info.timestamps, info.sack, info.window_scale.is_some(), info.ecn, false, info.early_data];
     let options = bits.iter().rev().fold(0, |bits, is_on| bits << 1 | i128::from(*is_on));
     Some(match name {
         "tcpi_options" => options,

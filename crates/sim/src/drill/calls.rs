@@ -117,7 +117,7 @@ pub(super) fn ask(
             let addr = socket.bound.unwrap_or_else(|| (ends.local.addr, ends.bind_port).into());
             Ok(Outcome::Done(socket.listen(lab, sysctls, addr, backlog).map(Value::Number)))
         }
-        Call::Accept | Call::Accept4 => accept(call, socket, lab),
+        Call::Accept | Call::Accept4 => accept(call, socket, lab, ends.is_linux),
         Call::Connect => {
             let remote = addressed(arg(call, 1)?, (ends.remote, ends.connect_port).into())?;
             number(socket.connect(lab, sysctls, remote))
@@ -128,12 +128,17 @@ pub(super) fn ask(
             if expr::has(arg(call, 3)?, "MSG_FASTOPEN") {
                 socket.changes.push(Change::FastOpen(true));
             }
-            let sent = socket.begin(lab, sysctls, remote, outgoing(call)?);
+            let bytes = outgoing(call)?;
+            let asks_only = bytes.is_empty() && socket.is_nonblocking;
+            let sent = socket.begin(lab, sysctls, remote, bytes);
+            if asks_only && sent.is_ok() {
+                return failed("EINPROGRESS");
+            }
             *asked.moved = sent.as_ref().copied().unwrap_or(0);
             let count = sent.map(|sent| Value::Number(i64::try_from(sent).unwrap_or(i64::MAX)));
             Ok(Outcome::Done(count))
         }
-        Call::Write | Call::Send | Call::Sendto => send(call, socket, asked.moved, lab),
+        Call::Write | Call::Send | Call::Sendto | Call::Sendmsg => send(call, socket, asked.moved, lab),
         Call::Shutdown => {
             let how = arg(call, 1)?;
             let both = expr::has(how, "SHUT_RDWR");
@@ -143,7 +148,7 @@ pub(super) fn ask(
         }
         Call::Fcntl => fcntl(call, socket),
         Call::Ioctl => ioctl(call, socket, lab),
-        Call::Setsockopt => options::set(call, socket, lab).map(numbered),
+        Call::Setsockopt => options::set(call, socket, lab, sysctls).map(numbered),
         Call::Getsockopt => options::get(call, socket, lab, sysctls).map(numbered),
         Call::Getsockname => name_of(call, socket, lab, false),
         Call::Getpeername => name_of(call, socket, lab, true),
@@ -182,7 +187,7 @@ fn bind(socket: &mut Socket, lab: &mut Lab, addr: SocketAddr) -> Answer {
     Ok(Outcome::Done(socket.bind(lab, addr).map(Value::Number)))
 }
 
-fn accept(call: &Syscall, socket: &Socket, lab: &mut Lab) -> Answer {
+fn accept(call: &Syscall, socket: &Socket, lab: &mut Lab, is_linux: bool) -> Answer {
     let (socket, remote) = match socket.accept(lab) {
         Outcome::Done(Ok(accepted)) => accepted,
         Outcome::Done(Err(errno)) => return Ok(Outcome::Done(Err(errno))),
@@ -190,6 +195,8 @@ fn accept(call: &Syscall, socket: &Socket, lab: &mut Lab) -> Answer {
     };
     is_address(arg(call, 1)?, remote)?;
     let mut socket = socket;
+    // What a listener does not wait for, its connections do not either; but on Linux.
+    socket.is_nonblocking &= !is_linux;
     if call.call.value == Call::Accept4 {
         socket.is_nonblocking = expr::has(arg(call, 3)?, "SOCK_NONBLOCK");
     }
@@ -217,6 +224,9 @@ fn name_of(call: &Syscall, socket: &Socket, lab: &mut Lab, is_peer: bool) -> Ans
 }
 
 fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
+    if is_nowhere(call) {
+        return failed("EFAULT");
+    }
     let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
     let flags = call.args.get(3);
     let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
@@ -237,10 +247,27 @@ fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
     done(i64::try_from(bytes.len()).unwrap_or(i64::MAX))
 }
 
-/// What a call sends: what it says, and zeros behind it.
+/// What a call sends.
 pub(super) fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
-    let len = usize::try_from(expr::number(arg(call, 2)?)?).unwrap_or(0);
-    let mut bytes = match &arg(call, 1)?.kind {
+    if call.call.value != Call::Sendmsg {
+        return piece(arg(call, 1)?, arg(call, 2)?);
+    }
+    let pieces =
+        expr::structure(arg(call, 1)?, StructKind::MsgHdr).and_then(|message| message.field("msg_iov"));
+    let Some(Expr { kind: ExprKind::Array(pieces), .. }) = pieces else {
+        return Err("sendmsg needs a list of pieces".to_owned());
+    };
+    let of = |expr: &Expr| match &expr.kind {
+        ExprKind::Tuple(place) if place.len() == 2 => piece(&place[0], &place[1]),
+        _ => Err("a piece has a place and a length".to_owned()),
+    };
+    Ok(pieces.iter().map(of).collect::<Result<Vec<_>, String>>()?.concat())
+}
+
+/// What stands in a place of memory: what the script says, and zeros behind it.
+fn piece(place: &Expr, len: &Expr) -> Result<Vec<u8>, String> {
+    let len = usize::try_from(expr::number(len)?).unwrap_or(0);
+    let mut bytes = match &place.kind {
         ExprKind::Text { bytes, .. } => bytes.clone(),
         _ => Vec::new(),
     };
@@ -248,9 +275,22 @@ pub(super) fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// Whether a call names memory that is none.
+fn is_nowhere(call: &Syscall) -> bool {
+    call.args.get(1).is_some_and(|place| expr::has(place, "NULL"))
+}
+
 fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
+    if is_nowhere(call) {
+        return failed("EFAULT");
+    }
     let bytes = outgoing(call)?;
-    let has = |name| call.args.get(3).is_some_and(|flags| expr::has(flags, name));
+    let flags = call.args.get(if call.call.value == Call::Sendmsg { 2 } else { 3 });
+    let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
+    let says_more = has("MSG_MORE");
+    if says_more {
+        socket.says_more(lab, true);
+    }
     let (waits, is_urgent) = (!has("MSG_DONTWAIT"), has("MSG_OOB"));
     loop {
         let left = bytes.get(*moved..).unwrap_or_default().to_vec();
@@ -267,6 +307,8 @@ fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -
             break;
         }
     }
+    // What has waited goes with it.
+    socket.says_more(lab, says_more);
     done(i64::try_from(*moved).unwrap_or(i64::MAX))
 }
 

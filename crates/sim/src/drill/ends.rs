@@ -32,6 +32,8 @@ pub(super) struct Ends {
     pub(super) mtu: u16,
     /// It was written for Linux.
     pub(super) is_linux: bool,
+    /// Its card cuts segments.
+    pub(super) cuts: bool,
     /// What segments are signed with, and those of the host are held to.
     pub(super) secret: Option<Vec<u8>>,
 }
@@ -59,6 +61,7 @@ impl Ends {
             bind_port: port("bind_port").unwrap_or(PORT),
             connect_port: port("connect_port").unwrap_or(PORT),
             is_linux: linux::wrote(script),
+            cuts: linux::cuts(script),
             mtu: mtu.unwrap_or(if wider { MTU + 20 } else { MTU }),
             secret: word(script, "tcp_md5_secret").map(|secret| secret.as_bytes().to_vec()),
         })

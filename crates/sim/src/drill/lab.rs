@@ -61,7 +61,7 @@ impl Lab {
             .card(|card: &mut mem::Spec| {
                 card.allowance = BUFFERS / 2;
                 card.caps =
-                    Caps { tx_csum: ends.is_linux, tso: ends.is_linux, uso: false, buffers_max: BUFFERS_MAX };
+                    Caps { tx_csum: ends.is_linux, tso: ends.cuts, uso: false, buffers_max: BUFFERS_MAX };
             });
         port.addrs = vec![ends.local];
         let default = Family::of(ends.remote).default_prefix();
@@ -77,6 +77,9 @@ impl Lab {
         };
         lab.settle();
         while lab.step(Duration::ZERO) {}
+        let key = u128::from(setup.seed);
+        (0..lab.cpus())
+            .for_each(|cpu| _ = lab.call(cpu, move |netisr| tcp::set_cookie_key(&mut netisr.cpu, key)));
         lab
     }
 

@@ -4,9 +4,15 @@
 //! In which order the options of a header stand, and how they are padded, each stack decides by itself. Such scripts
 //! demand Linux's order; so what came is laid out as Linux does before it is compared, option by option, padding included.
 
+pub(super) mod aggregate;
+pub(super) mod cookie;
+pub(super) mod info;
+pub(super) mod sysctl;
+
 use drill::packet::TcpOption;
 use drill::script::{Action, At, Command, Pos, Script};
 use net::tcp::settings::{Ecn, Settings};
+use net::time::Duration;
 
 /// The script that these scripts begin with.
 const DEFAULTS: &str = "defaults.sh";
@@ -14,17 +20,49 @@ const DEFAULTS: &str = "defaults.sh";
 const RECEIVE_MAX: u32 = 15 << 20;
 const SEND_MAX: u32 = 4 << 20;
 const SEND: u32 = 256 << 10;
+/// Linux acknowledges the first segments of a connection at once. Here they wait for so long, which is within what scripts
+/// tolerate.
+const DELAYED_ACK: Duration = Duration::from_millis(1);
+/// What has a card cut no segments any more.
+const CUTS_NO_MORE: &str = "tso off";
 
 /// Whether a script is one of these.
 pub(super) fn wrote(script: &Script) -> bool {
-    let is_it = |command: &At<Command>| command.value.0.split_whitespace().any(is_defaults);
-    let of_event = |action: &Action| matches!(action, Action::Command(command) if is_it(command));
-    script.init.as_ref().is_some_and(is_it) || script.events.iter().any(|event| of_event(&event.action))
+    commands(script).any(|command| command.split_whitespace().any(is_defaults))
+}
+
+/// Whether the host of such a script has a card that cuts segments.
+pub(super) fn cuts(script: &Script) -> bool {
+    wrote(script) && !commands(script).any(|command| command.contains(CUTS_NO_MORE))
+}
+
+fn commands(script: &Script) -> impl Iterator<Item = &str> {
+    let events = script.events.iter().filter_map(|event| match &event.action {
+        Action::Command(command) => Some(command),
+        _ => None,
+    });
+    script.init.iter().chain(events).map(|command: &At<Command>| command.value.0.as_str())
 }
 
 /// Whether a command is the script that they begin with, wherever it lies.
 pub(super) fn is_defaults(command: &str) -> bool {
     command.rsplit('/').next() == Some(DEFAULTS)
+}
+
+/// Whether a command is the script that sets variables by their files and writes another that restores them.
+pub(super) fn sets_variables(command: &str) -> bool {
+    command.rsplit('/').next() == Some("set_sysctls.py")
+}
+
+/// Whether a command changes nothing: the next host begins anew, and what a card does is known before the first event.
+pub(super) fn changes_nothing(words: &[&str]) -> bool {
+    matches!(
+        words,
+        ["/tmp/sysctl_restore_${PPID}.sh"]
+            | ["nstat", "-n"]
+            | ["ethtool", "-K", "tun0", "tso", "off"]
+            | ["ethtool", "-K", "tun0", "tso", "off", "gso", "off"]
+    )
 }
 
 /// What that script sets, as far as it means something here.
@@ -33,24 +71,11 @@ pub(super) fn defaults(settings: Settings) -> Settings {
         receive_buffer_max: RECEIVE_MAX,
         send_buffer: SEND,
         send_buffer_max: SEND_MAX,
+        delayed_ack: DELAYED_ACK,
         ecn: Ecn::Off,
         tail_loss_probe: true,
         ..settings
     }
-}
-
-/// The variable of the stack that a variable of Linux is, and what a value of it means there.
-pub(super) fn variable<'a>(name: &str, value: &'a str) -> Option<(&'static str, &'a str)> {
-    Some(match (name.strip_prefix("net.ipv4.tcp_")?, value) {
-        ("ecn", _) => ("net.inet.tcp.ecn.enable", value),
-        ("sack", _) => ("net.inet.tcp.sack.enable", value),
-        ("recovery", _) => ("net.inet.tcp.rack", value),
-        ("early_retrans", "0") => ("net.inet.tcp.tlp", "0"),
-        ("early_retrans", "3" | "4") => ("net.inet.tcp.tlp", "1"),
-        ("congestion_control", "reno") => ("net.inet.tcp.cc.algorithm", "newreno"),
-        ("congestion_control", _) => ("net.inet.tcp.cc.algorithm", value),
-        _ => return None,
-    })
 }
 
 /// The options of a header as Linux lays them out.

@@ -32,7 +32,12 @@ enum Value {
 /// # Errors
 ///
 /// If the script does not say a value that the option can have.
-pub(super) fn set(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Result<Result<i64, Errno>, String> {
+pub(super) fn set(
+    call: &Syscall,
+    socket: &mut Socket,
+    lab: &mut Lab,
+    sysctls: &Sysctls,
+) -> Result<Result<i64, Errno>, String> {
     let name = expr::name(arg(call, 2)?).ok_or("an option has a name")?;
     let value = arg(call, 3)?;
     if name == "SO_LINGER" {
@@ -48,6 +53,9 @@ pub(super) fn set(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Result<
         return Ok(change(socket, lab, Change::Algorithm(algorithm)));
     }
     let number = expr::number(value)?;
+    if name == "TCP_FASTOPEN" {
+        socket.fast_open_max = usize::try_from(number).unwrap_or(0);
+    }
     if REMEMBERED.contains(&name) {
         socket.options.insert(name, number);
         return Ok(Ok(0));
@@ -56,7 +64,9 @@ pub(super) fn set(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Result<
         *part = byte;
         return Ok(show(socket, lab));
     }
-    Ok(changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it)))
+    let done = changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it));
+    socket.listen_anew(lab, sysctls);
+    Ok(done)
 }
 
 /// The part of a packet's look that an option is.
@@ -209,6 +219,9 @@ fn read(name: &'static str, socket: &mut Socket, lab: &mut Lab, sysctls: &Sysctl
         "TCP_MD5SIG" => settings.signs.into(),
         "TCP_NOOPT" => settings.no_options.into(),
         "TCP_FASTOPEN" => settings.fast_open.into(),
+        "TCP_MAXSEG" => {
+            socket.look_at(lab, |_, tcb| tcb.info().snd_mss).unwrap_or_else(|| settings.mss_max.into()).into()
+        }
         "TCP_KEEPIDLE" => secs(settings.keep_idle),
         "TCP_KEEPINTVL" => secs(settings.keep_interval),
         "TCP_KEEPCNT" => settings.keep_count.into(),

@@ -12,6 +12,7 @@ use super::compare::{Came, Stamps, difference};
 use super::conn::{Conn, Conns, Way};
 use super::ends::Ends;
 use super::lab::{Lab, Sent};
+use super::linux::aggregate::{self, Whole};
 use super::pending::Pending;
 use super::program::Program;
 use super::seen::Seen;
@@ -26,6 +27,8 @@ pub(super) struct Play<'a> {
     program: Program,
     tolerance: Tolerance,
     conns: Conns,
+    /// Segments that follow each other are taken for the one that is expected.
+    aggregates: bool,
     /// A call that has to wait.
     pending: Option<Pending<'a>>,
 }
@@ -41,6 +44,7 @@ impl<'a> Play<'a> {
             program: Program::default(),
             tolerance: Tolerance::of(script),
             conns: Conns::new(ends.bind_port),
+            aggregates: aggregate::is_allowed(script),
             pending: None,
             ends,
         })
@@ -66,6 +70,14 @@ impl<'a> Play<'a> {
         script.cleanup.as_ref().map_or(Ok(()), |cleanup| self.command(cleanup))
     }
 
+    /// Plays all events, and answers the packet that the host sends then.
+    pub(super) fn hear(mut self) -> Option<Packet> {
+        let script = self.script;
+        script.events.iter().try_for_each(|event| self.event(event)).ok()?;
+        let at = self.conns.last_at()?;
+        self.next(at, Pos::default(), self.lab.now()).ok()?.map(|(_, seen)| seen.packet)
+    }
+
     fn event(&mut self, event: &'a Event) -> Result<(), Failure> {
         if let Action::Packet(packet) = &event.action
             && packet.direction == Direction::Outbound
@@ -85,7 +97,8 @@ impl<'a> Play<'a> {
             Action::Code(code) => {
                 let fd = self.conns.last_at().and_then(|at| self.conns.at(at).fd);
                 let socket = fd.and_then(|fd| self.program.sockets.get(&fd));
-                assert::check(code, socket, &mut self.lab).or_else(|(pos, message)| fail(pos, message))
+                let reader = assert::Reader { socket, is_linux: self.ends.is_linux };
+                assert::check(code, reader, &mut self.lab).or_else(|(pos, message)| fail(pos, message))
             }
         }
     }
@@ -209,6 +222,7 @@ impl<'a> Play<'a> {
             let until = when.latest().as_secs_f64();
             return fail(demanded.pos, format!("expected {demanded}; nothing came until {until:.6}"));
         };
+        let (sent, seen) = self.whole(at, demanded, when, sent, seen)?;
         let conn = self.conns.at(at);
         conn.hear(demanded, &seen.packet);
         let mut came = seen.in_script(conn);
@@ -231,6 +245,27 @@ impl<'a> Play<'a> {
             Some(wrong) => fail(demanded.pos, format!("expected {demanded}; came {came}: {wrong}")),
             None => Ok(()),
         }
+    }
+
+    /// The packet with those that follow it, where the script expects a longer one and may have it in several.
+    fn whole(
+        &mut self,
+        at: usize,
+        demanded: &Packet,
+        when: When,
+        mut sent: Sent,
+        seen: Seen,
+    ) -> Result<(Sent, Seen), Failure> {
+        let ports = seen.ports;
+        let mut whole = Whole::new(seen.packet, seen.bytes);
+        while self.aggregates && whole.lacks(demanded) {
+            let Some((next_sent, next)) = self.next(at, demanded.pos, when.latest())? else { break };
+            if !whole.take(&next.packet, &next.bytes, demanded) {
+                return fail(demanded.pos, format!("expected {demanded}; of it only {} came", whole.packet));
+            }
+            sent = next_sent;
+        }
+        Ok((sent, Seen { ports, packet: whole.packet, bytes: whole.bytes }))
     }
 
     /// The next packet of a connection, if it comes until then. Those of others are passed over.

@@ -45,8 +45,15 @@ pub(super) struct Socket {
     pub(super) stage: Stage,
     /// The program has been told why the connection ended.
     is_told: bool,
+    /// It was accepted, perhaps before it stands (RFC 7413).
+    is_accepted: bool,
     /// It reads no more.
     is_deaf: bool,
+    /// Connections that may be opened fast before they are accepted, and how many may wait at all.
+    pub(super) fast_open_max: usize,
+    backlog: usize,
+    /// It has said that more comes, so that what is short waits.
+    says_more: bool,
 }
 
 /// What a socket has become.
@@ -88,6 +95,7 @@ impl Socket {
     pub(super) fn settings(&self, sysctls: &Sysctls) -> Settings {
         let mut settings = sysctls.settings();
         self.changes.iter().for_each(|change| settings.take(*change));
+        settings.fast_open_max = self.fast_open_max;
         settings.fast_open &= sysctls.get("net.inet.tcp.fastopen.client_enable") != 0;
         settings
     }
@@ -165,13 +173,19 @@ impl Socket {
             self.bind(lab, addr)?;
         }
         let Stage::Bound(ids) = &self.stage else { return Err(Errno("EINVAL")) };
-        let (ids, settings) = (ids.clone(), self.settings(sysctls));
-        for (cpu, id) in ids.iter().copied().enumerate() {
-            let opened = lab.call(cpu, move |netisr| tcp::open(&mut netisr.cpu, id, backlog, settings));
-            opened.unwrap_or(Err(Error::NotFound))?;
-        }
+        let ids = ids.clone();
+        self.backlog = backlog;
+        open(lab, &ids, backlog, self.settings(sysctls))?;
         self.stage = Stage::Listening(ids);
         Ok(0)
+    }
+
+    /// Connections that it accepts from now on behave as it has been changed.
+    pub(super) fn listen_anew(&self, lab: &mut Lab, sysctls: &Sysctls) {
+        if let Stage::Listening(ids) = &self.stage {
+            // It listens, so it can be opened anew.
+            _ = open(lab, ids, self.backlog, self.settings(sysctls));
+        }
     }
 
     fn option(&self, name: &str) -> i64 {
@@ -184,7 +198,8 @@ impl Socket {
         for (cpu, id) in ids.iter().copied().enumerate() {
             let accepted = lab.call(cpu, move |netisr| tcp::accept(&mut netisr.cpu, id));
             if let Some(Ok(Accepted { id, ends })) = accepted {
-                let socket = Self { stage: Stage::Open(cpu, id), bound: Some(ends.local()), ..self.clone() };
+                let stage = Stage::Open(cpu, id);
+                let socket = Self { stage, bound: Some(ends.local()), is_accepted: true, ..self.clone() };
                 return Outcome::Done(Ok((socket, ends.remote())));
             }
         }
@@ -244,7 +259,8 @@ impl Socket {
     /// Sends as many of the bytes as there is room for.
     pub(super) fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>, is_urgent: bool) -> Outcome<usize> {
         let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
-        if self.state(lab).is_some_and(|state| (State::SynSent..State::Established).contains(&state)) {
+        let begins = |state| (State::SynSent..State::Established).contains(&state) && !self.is_accepted;
+        if self.state(lab).is_some_and(begins) {
             return Outcome::fails("ENOTCONN");
         }
         if let Some(errno) = self.take_error(lab) {
@@ -257,6 +273,22 @@ impl Socket {
             Some(Err(_)) => Outcome::fails("EPIPE"),
             None => Outcome::fails("ENOBUFS"),
         }
+    }
+
+    /// What it sends now waits for more, or does not any more: a cork for each call.
+    pub(super) fn says_more(&mut self, lab: &mut Lab, more: bool) {
+        let (Stage::Open(cpu, id), true) = (&self.stage, more != self.says_more) else { return };
+        let corked = self.changes.iter().rev().find_map(|change| match change {
+            Change::Cork(is_on) => Some(*is_on),
+            _ => None,
+        });
+        let (id, cork) = (*id, more || corked.unwrap_or(false));
+        self.says_more = more;
+        lab.call(*cpu, move |netisr| {
+            let now = netisr.cpu.now;
+            // One that has ended waits for nothing.
+            _ = tcp::change(&mut netisr.cpu, id, |tcb| tcb.change(Change::Cork(cork), now));
+        });
     }
 
     /// Reads at most `len` bytes; those that are peeked at stay.
@@ -342,6 +374,15 @@ impl Socket {
             }
         }
     }
+}
+
+/// Opens the places on all CPUs.
+fn open(lab: &mut Lab, ids: &[ListenerId], backlog: usize, settings: Settings) -> Result<(), Errno> {
+    for (cpu, id) in ids.iter().copied().enumerate() {
+        let opened = lab.call(cpu, move |netisr| tcp::open(&mut netisr.cpu, id, backlog, settings));
+        opened.unwrap_or(Err(Error::NotFound))?;
+    }
+    Ok(())
 }
 
 fn unlisten(lab: &mut Lab, ids: Vec<ListenerId>) {

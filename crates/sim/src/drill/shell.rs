@@ -34,7 +34,7 @@ pub(super) enum Order {
     NoKeys,
     /// `defaults.sh`: the settings that scripts for Linux begin with.
     Linux,
-    /// `true`, and what brings the machine into a state in which this one always is.
+    /// `true`, and what brings the machine into a state in which this one always is, or is from the beginning.
     Nothing,
 }
 
@@ -54,38 +54,51 @@ pub(super) struct Key {
 /// If one of them is not known here.
 pub(super) fn read_all(text: &str) -> Result<Vec<Order>, String> {
     if text.contains('\'') {
-        return read(text).map(|order| vec![order]);
+        return read(text);
     }
     let without_comment = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
+    let text = text.replace("\\\n", " ");
     let lines = text.lines().map(without_comment).filter(|line| !line.is_empty());
-    let orders: Vec<_> = lines.map(|line| read(&line)).collect::<Result<_, _>>()?;
-    if orders.is_empty() { Err(unknown(text)) } else { Ok(orders) }
+    let orders: Vec<_> = lines.map(|line| read(&line)).collect::<Result<Vec<_>, _>>()?.concat();
+    if orders.is_empty() { Err(unknown(&text)) } else { Ok(orders) }
 }
 
 fn unknown(command: &str) -> String {
     format!("`{command}` is no command that is known here")
 }
 
-/// Reads a command.
+/// Reads a command, which may give several orders.
 ///
 /// # Errors
 ///
 /// If it is none that is known here.
-fn read(command: &str) -> Result<Order, String> {
-    let unknown = || unknown(command);
+fn read(command: &str) -> Result<Vec<Order>, String> {
+    match command.split_once(' ') {
+        Some(("sysctl", list)) => {
+            settings(list.strip_prefix("-w ").or_else(|| list.strip_prefix("-q ")).unwrap_or(list))
+        }
+        Some((path, list)) if linux::sets_variables(path) => settings(list),
+        _ => order(command).map(|order| vec![order]),
+    }
+    .ok_or_else(|| unknown(command))
+}
+
+fn settings(list: &str) -> Option<Vec<Order>> {
+    let orders = linux::sysctl::settings(list)?.into_iter();
+    Some(orders.map(|(name, value)| Order::Sysctl { name, value }).collect())
+}
+
+fn order(command: &str) -> Option<Order> {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {
-        [path] if linux::is_defaults(path) => Ok(Order::Linux),
-        ["sysctl", "-w" | "-q", setting] | ["sysctl", setting] => {
-            let (name, value) = setting.split_once('=').ok_or_else(unknown)?;
-            Ok(Order::Sysctl { name: name.to_owned(), value: value.to_owned() })
-        }
-        ["sockstat", rest @ ..] => sockets(rest).ok_or_else(unknown),
-        ["tcpdrop", "-s", state] => Ok(Order::Drop { state: (*state).to_owned() }),
-        ["true"] => Ok(Order::Nothing),
-        ["setkey", "-F"] => Ok(Order::NoKeys),
-        [.., "|", "setkey", "-c"] => keys(command).map(Order::Keys).ok_or_else(unknown),
-        _ => Err(unknown()),
+        [path] if linux::is_defaults(path) => Some(Order::Linux),
+        words if linux::changes_nothing(words) => Some(Order::Nothing),
+        ["sockstat", rest @ ..] => sockets(rest),
+        ["tcpdrop", "-s", state] => Some(Order::Drop { state: (*state).to_owned() }),
+        ["true"] => Some(Order::Nothing),
+        ["setkey", "-F"] => Some(Order::NoKeys),
+        [.., "|", "setkey", "-c"] => keys(command).map(Order::Keys),
+        _ => None,
     }
 }
 
@@ -134,6 +147,7 @@ mod tests {
     #[test]
     fn settings_questions_and_orders_are_understood_and_nothing_else() {
         let set = Order::Sysctl { name: "net.inet.tcp.blackhole".to_owned(), value: "0".to_owned() };
+        let read = |text: &str| read(text).map(|orders| orders[0].clone());
         assert_eq!(read("sysctl -w net.inet.tcp.blackhole=0"), Ok(set));
         let (state, count) = ("TIME_WAIT".to_owned(), "1".to_owned());
         let drop = Order::Drop { state: state.clone() };
@@ -159,6 +173,12 @@ mod tests {
         let text = "../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1  # on\n";
         let set = Order::Sysctl { name: "net.ipv4.tcp_ecn".to_owned(), value: "1".to_owned() };
         assert_eq!(read_all(text), Ok(vec![Order::Linux, set]));
+        let text = "./set_sysctls.py /proc/sys/net/ipv4/tcp_ecn=1 \\\n  /proc/sys/net/ipv4/tcp_sack=0\n/tmp/sysctl_restore_${PPID}.sh";
+        let sack = Order::Sysctl { name: "net.ipv4.tcp_sack".to_owned(), value: "0".to_owned() };
+        let ecn = Order::Sysctl { name: "net.ipv4.tcp_ecn".to_owned(), value: "1".to_owned() };
+        assert_eq!(read_all(text), Ok(vec![ecn, sack, Order::Nothing]));
+        assert_eq!(read("ethtool -K tun0 tso off gso off"), Ok(Order::Nothing));
+        assert!(read("ethtool -K tun0 tso off lro off").is_err());
         assert!(read_all("./defaults.sh\nrm x").is_err() && read_all("# nothing").is_err());
         for other in ["rm -rf x", "sysctl -a", "sockstat | wc -l", ""] {
             assert!(read(other).is_err(), "{other}");

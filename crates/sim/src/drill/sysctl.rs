@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use net::sysctl::{self, Variable};
 use net::tcp::settings::Settings;
 
-use super::linux;
+use super::linux::{self, sysctl::Meaning};
 
 /// Variables that are there for scripts alone, with the values that they have at first. A socket asks for Fast Open itself,
 /// and there is no other way to forget at once what was learned of destinations.
@@ -49,7 +49,14 @@ impl Sysctls {
             *own = value.parse().map_err(|_| format!("{value} is no value of {name}"))?;
             return Ok(());
         }
-        let (name, value) = linux::variable(name, value).unwrap_or((name, value));
+        match linux::sysctl::meaning(name, value) {
+            Some(Meaning::Is(list)) => list.iter().try_for_each(|(name, value)| self.write(name, value)),
+            Some(Meaning::Nothing) => Ok(()),
+            None => self.write(name, value),
+        }
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
         let variable =
             Variable::named(name).ok_or_else(|| format!("{name} is no variable that is known here"))?;
         let value = variable.parse(value).map_err(|wrong| format!("{name} {wrong}"))?;

@@ -17,6 +17,8 @@ pub struct Info {
     pub window_scale: Option<(u8, u8)>,
     /// Marks of routers are understood.
     pub ecn: bool,
+    /// Data that came or went with the SYN was taken (RFC 7413).
+    pub early_data: bool,
     /// How long is waited for an acknowledgment now.
     pub rto: Duration,
     /// How often in a row that was in vain.
@@ -61,6 +63,10 @@ pub struct Info {
     pub unsent: u32,
     /// Losses are being repaired.
     pub recovers: bool,
+    /// It was the timer that found them.
+    pub by_timer: bool,
+    /// The window was reduced because a router has marked a packet of it.
+    pub reduced_for_mark: bool,
     /// What has happened so far.
     pub tally: Tally,
 }
@@ -120,6 +126,7 @@ impl Tcb {
             sack: agreed.sack,
             window_scale: agreed.is_scaled.then_some((theirs, ours)),
             ecn: self.ecn.is_on && self.state >= State::Established,
+            early_data: self.open.has_taken,
             rto: rtt.rto(),
             backoffs: rtt.backoffs(),
             probes: *asked,
@@ -142,6 +149,8 @@ impl Tcb {
             lost: sent.lost(),
             unsent: self.queued_end().since(behind),
             recovers: self.recovery.is_on(),
+            by_timer: self.recovery.is_by_timer(),
+            reduced_for_mark: self.is_reduced_for_a_mark(),
             tally: self.tally,
         }
     }

@@ -13,6 +13,8 @@ pub(super) struct Open {
     with: Option<Box<With>>,
     /// A listener has taken data with the SYN: it may be answered before the connection stands.
     pub(super) is_early: bool,
+    /// Data that came or went with a SYN was taken.
+    pub(super) has_taken: bool,
 }
 
 /// What goes with our SYN, or went.
@@ -66,6 +68,7 @@ impl Tcb {
         let room = payload.len().min(self.window() as usize);
         if self.receive.arrive(self.receive.next(), &payload[..room], false).is_ok() {
             self.open.is_early = true;
+            self.open.has_taken = room > 0;
             self.ack = Ack::Now;
         }
     }
@@ -126,6 +129,7 @@ impl Tcb {
             // It is as if it had not been sent.
             self.sent = Sent::new(ack);
         }
+        self.open.has_taken |= is_taken && opened.is_some_and(|behind| behind.is_after(self.stream()));
         if let Some(with) = self.open.with.as_mut().filter(|with| with.has_asked && with.opened.is_none()) {
             let cookie = segment.header.options.fast_open.filter(|cookie| !cookie.is_request());
             with.opened = Some(Opened { cookie, is_taken });
