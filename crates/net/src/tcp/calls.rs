@@ -184,8 +184,8 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let is_fast = settings.fast_open && !settings.signs;
     let mut tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
     let pcbs = pcbs(cpu);
-    if let Some(cookie) = pcbs.paths.cookie(ends.remote, now).filter(|_| is_fast) {
-        tcb.open_fast(cookie);
+    if let Some((cookie, most)) = pcbs.paths.cookie(ends.remote, now).filter(|_| is_fast) {
+        tcb.open_fast(cookie, most);
     }
     let id = pcbs.add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;
     cpu.count(Count::TcpConnects);

@@ -13,6 +13,9 @@ pub const PATHS_MAX: usize = 256;
 /// How long it is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
 const AVOID: Duration = Duration::from_secs(900);
 
+/// What each end takes (RFC 9293 §3.7.1).
+const TAKES: u16 = 536;
+
 /// How long the length of segments is believed, as that of packets that routers say.
 const MSS_KEPT: Duration = Duration::from_secs(10 * 60);
 
@@ -27,25 +30,28 @@ struct Path {
     remote: IpAddr,
     cookie: Option<Cookie>,
     avoid_until: Instant,
+    /// The longest segment that it takes, as it has said with its cookie.
+    takes: u16,
     /// The longest segments that arrive, and until when that is believed.
     mss: Option<(u16, Instant)>,
     used: Instant,
 }
 
 impl Paths {
-    /// What goes with a SYN to `remote`: a cookie, the request for one, or nothing.
-    pub(super) fn cookie(&mut self, remote: IpAddr, now: Instant) -> Option<Cookie> {
+    /// What goes with a SYN to `remote`: a cookie, the request for one, or nothing; and how long the SYN may be.
+    pub(super) fn cookie(&mut self, remote: IpAddr, now: Instant) -> Option<(Cookie, u16)> {
         let Some(path) = self.paths.iter_mut().find(|path| path.remote == remote) else {
-            return Some(Cookie::REQUEST);
+            return Some((Cookie::REQUEST, TAKES));
         };
         path.used = now;
-        (path.avoid_until <= now).then(|| path.cookie.unwrap_or(Cookie::REQUEST))
+        (path.avoid_until <= now).then(|| (path.cookie.unwrap_or(Cookie::REQUEST), path.takes))
     }
 
     /// How it went.
     //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
     pub(super) fn learn(&mut self, remote: IpAddr, opened: Opened, now: Instant) {
         let path = self.path(remote, now);
+        path.takes = opened.mss.unwrap_or(path.takes);
         if opened.cookie.is_some() {
             path.cookie = opened.cookie;
         } else if !opened.is_taken {
@@ -72,7 +78,8 @@ impl Paths {
     fn path(&mut self, remote: IpAddr, now: Instant) -> &mut Path {
         let known = self.paths.iter().position(|path| path.remote == remote);
         let at = known.unwrap_or_else(|| self.place());
-        let new = Path { remote, cookie: None, avoid_until: Instant::START, mss: None, used: now };
+        let new =
+            Path { remote, cookie: None, avoid_until: Instant::START, takes: TAKES, mss: None, used: now };
         if at == self.paths.len() {
             self.paths.push(new);
         } else if known.is_none() {
@@ -97,23 +104,39 @@ mod tests {
         [[192, 0, high, low].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, at].into()]
     }
 
+    fn known(paths: &mut Paths, remote: IpAddr, now: Instant) -> Option<Cookie> {
+        paths.cookie(remote, now).map(|(cookie, _)| cookie)
+    }
+
+    #[test]
+    fn how_long_a_syn_may_be_is_remembered_with_the_cookie() {
+        for remote in host(1) {
+            let (mut paths, now) = (Paths::default(), Instant::START);
+            let (cookie, is_taken) = (Cookie::new(&[1; 8]), true);
+            paths.learn(remote, Opened { cookie, is_taken, mss: Some(940) }, now);
+            assert_eq!(paths.cookie(remote, now), cookie.map(|cookie| (cookie, 940)));
+            paths.learn(remote, Opened { cookie: None, is_taken, mss: Some(1300) }, now);
+            assert_eq!(paths.cookie(remote, now), cookie.map(|cookie| (cookie, 1300)));
+        }
+    }
+
     #[test]
     fn a_cookie_is_used_until_there_is_another_and_a_path_without_one_is_left_alone_for_a_while() {
         let (first, second) = (Cookie::new(&[1; 8]), Cookie::new(&[2; 6]));
         for remote in host(1) {
             let (mut paths, now) = (Paths::default(), Instant::START);
-            assert_eq!(paths.cookie(remote, now), Some(Cookie::REQUEST));
-            paths.learn(remote, Opened { cookie: first, is_taken: false }, now);
-            assert_eq!(paths.cookie(remote, now), first);
-            paths.learn(remote, Opened { cookie: None, is_taken: true }, now);
-            assert_eq!(paths.cookie(remote, now), first);
-            paths.learn(remote, Opened { cookie: second, is_taken: false }, now);
-            assert_eq!(paths.cookie(remote, now), second);
-            paths.learn(remote, Opened { cookie: None, is_taken: false }, now);
+            assert_eq!(paths.cookie(remote, now), Some((Cookie::REQUEST, TAKES)));
+            paths.learn(remote, Opened { cookie: first, is_taken: false, mss: None }, now);
+            assert_eq!(known(&mut paths, remote, now), first);
+            paths.learn(remote, Opened { cookie: None, is_taken: true, mss: None }, now);
+            assert_eq!(known(&mut paths, remote, now), first);
+            paths.learn(remote, Opened { cookie: second, is_taken: false, mss: None }, now);
+            assert_eq!(known(&mut paths, remote, now), second);
+            paths.learn(remote, Opened { cookie: None, is_taken: false, mss: None }, now);
             assert_eq!(paths.cookie(remote, now), None);
-            assert_eq!(paths.cookie(remote, now + AVOID), second);
+            assert_eq!(known(&mut paths, remote, now + AVOID), second);
             paths.clear();
-            assert_eq!(paths.cookie(remote, now), Some(Cookie::REQUEST));
+            assert_eq!(paths.cookie(remote, now), Some((Cookie::REQUEST, TAKES)));
         }
     }
 
@@ -124,12 +147,16 @@ mod tests {
             let mut paths = Paths::default();
             let at = |ms| Instant::START + Duration::from_millis(ms);
             for server in 0..256 {
-                paths.learn(host(server)[family], Opened { cookie, is_taken: false }, at(server.into()));
+                paths.learn(
+                    host(server)[family],
+                    Opened { cookie, is_taken: false, mss: None },
+                    at(server.into()),
+                );
             }
-            assert_eq!(paths.cookie(host(0)[family], at(300)), cookie, "used again");
-            paths.learn(host(256)[family], Opened { cookie, is_taken: false }, at(301));
+            assert_eq!(known(&mut paths, host(0)[family], at(300)), cookie, "used again");
+            paths.learn(host(256)[family], Opened { cookie, is_taken: false, mss: None }, at(301));
             let is_known =
-                |server: u16, paths: &mut Paths| paths.cookie(host(server)[family], at(302)) == cookie;
+                |server: u16, paths: &mut Paths| known(paths, host(server)[family], at(302)) == cookie;
             assert!(is_known(0, &mut paths) && is_known(256, &mut paths) && !is_known(1, &mut paths));
             assert_eq!(paths.paths.len(), PATHS_MAX);
         }

@@ -26,13 +26,15 @@ struct With {
     has_asked: bool,
     /// Behind the data that went with it.
     behind: Option<Seq>,
+    /// The longest segment that the other end takes, as it has said before.
+    most: u16,
     opened: Option<Opened>,
 }
 
 impl Open {
-    fn begin(&mut self, cookie: Cookie) {
-        self.with =
-            Some(Box::new(With { cookie: Some(cookie), has_asked: false, behind: None, opened: None }));
+    fn begin(&mut self, cookie: Cookie, most: u16) {
+        let cookie = Some(cookie);
+        self.with = Some(Box::new(With { cookie, has_asked: false, behind: None, most, opened: None }));
     }
 
     /// Behind the data that went with our SYN.
@@ -48,13 +50,16 @@ pub struct Opened {
     pub cookie: Option<Cookie>,
     /// Whether the data that went with the SYN was taken.
     pub is_taken: bool,
+    /// The longest segment that the other end takes, if it has answered.
+    pub mss: Option<u16>,
 }
 
 impl Tcb {
     /// Asks for a cookie with the SYN, or brings one and with it what was sent by then; to be called before the first
-    /// [`Self::output`].
-    pub fn open_fast(&mut self, cookie: Cookie) {
-        self.open.begin(cookie);
+    /// [`Self::output`]. The SYN is no longer than `most`, which is what the other end has said with its cookie.
+    //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3
+    pub fn open_fast(&mut self, cookie: Cookie, most: u16) {
+        self.open.begin(cookie, most);
     }
 
     /// How that went, once, when it is known.
@@ -75,7 +80,7 @@ impl Tcb {
 
     /// A listener's connection gives a cookie with its SYN.
     pub fn give_cookie(&mut self, cookie: Cookie) {
-        self.open.begin(cookie);
+        self.open.begin(cookie, u16::MAX);
     }
 
     /// The cookie for `options` of our SYN, and behind which byte the data ends that goes with it.
@@ -89,7 +94,7 @@ impl Tcb {
         if cookie.is_request() {
             return stream;
         }
-        let most = usize::from(self.path_mss).saturating_sub(options.len());
+        let most = usize::from(self.path_mss.min(with.most)).saturating_sub(options.len());
         let behind = stream + u32::try_from(self.outgoing.len().min(most)).unwrap_or(0);
         with.behind = Some(behind);
         behind
@@ -103,7 +108,7 @@ impl Tcb {
             && with.cookie.take().is_some()
         {
             self.sent = Sent::new(self.iss);
-            with.opened = Some(Opened { cookie: None, is_taken: false });
+            with.opened = Some(Opened { cookie: None, is_taken: false, mss: None });
         }
     }
 
@@ -132,7 +137,7 @@ impl Tcb {
         self.open.has_taken |= is_taken && opened.is_some_and(|behind| behind.is_after(self.stream()));
         if let Some(with) = self.open.with.as_mut().filter(|with| with.has_asked && with.opened.is_none()) {
             let cookie = segment.header.options.fast_open.filter(|cookie| !cookie.is_request());
-            with.opened = Some(Opened { cookie, is_taken });
+            with.opened = Some(Opened { cookie, is_taken, mss: Some(self.agreed.mss) });
         }
     }
 }

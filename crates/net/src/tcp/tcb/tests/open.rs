@@ -12,7 +12,7 @@ use State::*;
 /// An end that has sent a hundred bytes with this cookie, and what went out.
 fn opens(cookie: Cookie) -> (Lone, Vec<String>) {
     let mut end = Lone::begins(Settings::default());
-    end.tcb.open_fast(cookie);
+    end.tcb.open_fast(cookie, 1460);
     assert_eq!(end.tcb.send(&bytes(100)), 100);
     let sent = end.sends();
     (end, sent)
@@ -28,7 +28,7 @@ fn a_request_brings_a_cookie_and_no_data_goes_with_it() {
     assert_eq!(sent, ["S 0:0(0) win 65535"]);
     let answer = Options { mss: Some(1460), fast_open: Some(cookie()), ..Options::NONE };
     assert_eq!(end.gets_with("S. 0:0(0) ack 1", answer), ["P. 1:101(100) ack 1 win 65535"]);
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: Some(cookie()), is_taken: false }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: Some(cookie()), is_taken: false, mss: Some(1460) }));
     assert_eq!(end.tcb.opened(), None, "it is told once");
 }
 
@@ -38,7 +38,7 @@ fn with_a_cookie_data_goes_with_the_syn() {
     assert_eq!(sent, ["S 0:100(100) win 65535"]);
     assert_eq!(end.gets("S. 0:0(0) ack 101"), [". 101:101(0) ack 1 win 65535"]);
     assert_eq!((end.tcb.state(), end.tcb.info().unacknowledged), (Established, 0));
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: true }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: true, mss: Some(1460) }));
     end.tcb.send(b"more");
     assert_eq!(end.sends(), ["P. 101:105(4) ack 1 win 65535"]);
 }
@@ -47,7 +47,7 @@ fn with_a_cookie_data_goes_with_the_syn() {
 fn data_that_was_not_taken_is_sent_again_at_once_and_is_no_loss() {
     let (mut end, _) = opens(cookie());
     assert_eq!(end.gets("S. 0:0(0) ack 1"), ["P. 1:101(100) ack 1 win 65535"]);
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false, mss: Some(1460) }));
     assert_eq!((end.tcb.info().snd_cwnd, end.tcb.info().tally.retransmitted), (14_600, 0));
     assert!(end.gets(". 1:1(0) ack 101").is_empty());
     assert_eq!(end.tcb.info().unacknowledged, 0);
@@ -57,7 +57,7 @@ fn data_that_was_not_taken_is_sent_again_at_once_and_is_no_loss() {
 fn a_syn_that_nobody_answers_is_sent_again_without_anything_new() {
     let (mut end, _) = opens(cookie());
     assert_eq!(end.waits(Duration::from_secs(1)), [(1000, "S 0:0(0) win 65535".to_owned())]);
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false, mss: None }));
     assert_eq!(end.gets("S. 0:0(0) ack 1"), ["P. 1:101(100) ack 1 win 65535"]);
 }
 
@@ -73,13 +73,25 @@ fn the_first_syn_may_have_arrived_after_all() {
 #[test]
 fn what_does_not_fit_into_the_syn_follows() {
     let mut end = Lone::begins(Settings::default());
-    end.tcb.open_fast(cookie());
+    end.tcb.open_fast(cookie(), 1460);
     end.tcb.send(&bytes(3000));
     // 40 bytes of options: mss, scale, SACK, timestamps, cookie, and two to fill up.
     assert_eq!(end.sends(), ["S 0:1428(1428) win 65535"]);
     let sent = end.gets("S. 0:0(0) ack 1429");
     assert_eq!(sent, [". 1429:2889(1460) ack 1 win 65535"]);
     assert_eq!(end.gets(". 1:1(0) ack 2889"), ["P. 2889:3001(112) ack 1 win 65535"]);
+}
+
+#[test]
+fn no_more_goes_with_the_syn_than_the_other_end_has_said_that_it_takes() {
+    let mut end = Lone::begins(Settings::default());
+    end.tcb.open_fast(cookie(), 940);
+    end.tcb.send(&bytes(3000));
+    assert_eq!(end.sends(), ["S 0:908(908) win 65535"], "options are counted");
+    let answer = Options { mss: Some(1000), ..Options::NONE };
+    let rest = [". 909:1909(1000) ack 1 win 65535", ". 1909:2909(1000) ack 1 win 65535"];
+    assert_eq!(end.gets_with("S. 0:0(0) ack 909", answer), rest);
+    assert_eq!(end.tcb.opened().and_then(|opened| opened.mss), Some(1000));
 }
 
 #[test]
