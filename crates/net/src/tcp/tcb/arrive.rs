@@ -278,7 +278,8 @@ impl Tcb {
         }
         let ack = Seq(header.ack);
         if self.state == State::SynReceived {
-            if !ack.is_after(self.sent.first()) || ack.is_after(self.sent.behind()) {
+            // What went with our SYN may have been taken, though the answer to the other end's bore none of it.
+            if !ack.is_after(self.sent.first()) || ack.is_after(self.opened_until()) {
                 return Err(Answer::Reset);
             }
             let was_again = self.rtt.backoffs() > 0;

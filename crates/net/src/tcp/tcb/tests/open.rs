@@ -95,6 +95,18 @@ fn no_more_goes_with_the_syn_than_the_other_end_has_said_that_it_takes() {
 }
 
 #[test]
+fn where_both_begin_at_once_the_other_end_may_have_taken_what_went_with_our_syn() {
+    let (mut end, sent) = opens(cookie());
+    assert_eq!(sent, ["S 0:100(100) win 65535"]);
+    assert_eq!(end.gets("S 0:0(0)"), ["S. 0:0(0) ack 1 win 65535"]);
+    assert_eq!(end.gets(". 1:1(0) ack 102"), ["R 102"], "so much was never sent");
+    assert!(end.gets(". 1:1(0) ack 101").is_empty());
+    assert_eq!((end.tcb.state(), end.tcb.info().unacknowledged, end.tcb.info().unsent), (Established, 0, 0));
+    end.tcb.send(b"more");
+    assert_eq!(end.sends(), ["P. 101:105(4) ack 1 win 65535"]);
+}
+
+#[test]
 fn a_listener_that_takes_data_with_the_syn_may_answer_before_the_connection_stands() {
     let (mut end, sent, options) = Lone::answers_early(b"hello", cookie());
     assert_eq!(sent, ["S. 0:0(0) ack 6 win 65530", "P. 1:6(5) ack 6 win 65530"]);
