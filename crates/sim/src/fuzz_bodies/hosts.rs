@@ -18,6 +18,8 @@ use crate::random::Random;
 use crate::world::{CableId, HostId, World};
 
 const MS: Duration = Duration::from_millis(1);
+/// From one look of programs at their connections to the next, when nobody meddles any more.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Addresses are tried before.
 const BOOT: Duration = Duration::from_secs(12);
 /// As long as something is sent again and again to who does not answer, if what was made of timestamps has driven the timer
@@ -167,8 +169,12 @@ impl Two {
     }
 
     fn rounds(&mut self, count: usize) {
+        self.rounds_of(MS, count);
+    }
+
+    fn rounds_of(&mut self, span: Duration, count: usize) {
         for _ in 0..count {
-            self.world.run_for(MS);
+            self.world.run_for(span);
             self.serve();
         }
     }
@@ -210,8 +216,8 @@ impl Two {
 
     /// Now that nobody meddles, a connection carries bytes there and back.
     fn talk(&mut self) {
-        // What the lies have filled, empties.
-        self.rounds(3000);
+        // What the lies have filled, empties. Programs do little meanwhile: of a fuzzer's time, most is to be for the lies.
+        self.rounds_of(PAUSE, 30);
         for family in Family::BOTH {
             let (settings, look) = (Settings::default(), Look::default());
             let remote = (family.addr(1, 2), ECHO).into();
