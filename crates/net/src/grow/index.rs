@@ -141,11 +141,18 @@ impl Index {
         &mut self.segments[place / SEGMENT][place % SEGMENT]
     }
 
+    /// Another segment. Never a part of who asks: it passes over the stack.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.segments.push(Box::new([Bucket::default(); SEGMENT]));
+    }
+
     /// Splits the next bucket in two.
     fn split(&mut self, hash_of: impl Fn(u32) -> u64) {
         let (from, to) = (self.split, self.split + self.mask + 1);
         if to == self.segments.len() * SEGMENT {
-            self.segments.push(Box::new([Bucket::default(); SEGMENT]));
+            self.grow();
         }
         self.split += 1;
         if self.split > self.mask {

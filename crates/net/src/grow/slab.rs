@@ -13,6 +13,8 @@ pub(crate) struct Slab<T> {
     segments: Vec<Option<Box<Segment<T>>>>,
     /// A bit for each segment that is there and has a free place.
     roomy: Vec<u64>,
+    /// A bit for each that is there and has nothing else.
+    empty: Vec<u64>,
     len: usize,
     /// Places of all segments.
     places: usize,
@@ -28,7 +30,7 @@ struct Segment<T> {
 impl<T: Default> Slab<T> {
     /// Nothing.
     pub(crate) const fn new() -> Self {
-        Self { segments: Vec::new(), roomy: Vec::new(), len: 0, places: 0 }
+        Self { segments: Vec::new(), roomy: Vec::new(), empty: Vec::new(), len: 0, places: 0 }
     }
 
     /// Values.
@@ -68,6 +70,14 @@ impl<T: Default> Slab<T> {
 
     /// Takes the lowest segment's free place, so that the highest become empty. `None` if there are as many as numbers.
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+        let (at, place) = self.place()?;
+        *place = value;
+        Some(at)
+    }
+
+    /// [`Slab::insert`] of a value that is written where it is to be.
+    #[inline]
+    pub(crate) fn place(&mut self) -> Option<(u32, &mut T)> {
         let number = match self.first_roomy() {
             Some(number) => number,
             None => self.grow()?,
@@ -75,16 +85,17 @@ impl<T: Default> Slab<T> {
         let segment = self.segments[number].as_mut()?;
         let word = segment.used.iter().position(|used| *used != u64::MAX)?;
         let place = word * 64 + segment.used[word].trailing_ones() as usize;
+        self.empty[number / 64] &= !(1 << (number % 64));
         segment.used[word] |= 1 << (place % 64);
-        segment.values[place] = value;
         if segment.used == [u64::MAX; MAP] {
             self.roomy[number / 64] &= !(1 << (number % 64));
         }
         self.len += 1;
-        u32::try_from(number * SEGMENT + place).ok()
+        Some((u32::try_from(number * SEGMENT + place).ok()?, &mut segment.values[place]))
     }
 
-    /// Gives a number back. Of segments that are empty all but one go back to the system.
+    /// Gives a number back. Empty segments go back to the system, the highest first, while there are more free places than
+    /// values: so those who come and go in waves find their places again, and who has gone for good leaves no memory.
     pub(crate) fn remove(&mut self, at: u32) {
         let number = at as usize / SEGMENT;
         let Some(segment) = self.segments.get_mut(number).and_then(Option::as_mut) else { return };
@@ -94,12 +105,23 @@ impl<T: Default> Slab<T> {
         segment.used[word(at)] &= !bit(at);
         self.len -= 1;
         self.roomy[number / 64] |= 1 << (number % 64);
-        if segment.used == [0; MAP] && self.places - self.len >= 2 * SEGMENT {
+        if segment.used == [0; MAP] {
+            self.empty[number / 64] |= 1 << (number % 64);
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        while self.places - self.len >= self.len + 2 * SEGMENT
+            && let Some(number) = last(&self.empty)
+        {
             self.segments[number] = None;
             self.roomy[number / 64] &= !(1 << (number % 64));
+            self.empty[number / 64] &= !(1 << (number % 64));
             self.places -= SEGMENT;
-            while self.segments.pop_if(|last| last.is_none()).is_some() {}
         }
+        while self.segments.pop_if(|last| last.is_none()).is_some() {}
     }
 
     fn first_roomy(&self) -> Option<usize> {
@@ -107,7 +129,9 @@ impl<T: Default> Slab<T> {
         Some(word * 64 + self.roomy[word].trailing_zeros() as usize)
     }
 
-    /// Another segment, in the lowest gap.
+    /// Another segment, in the lowest gap. Never a part of who asks: the segment passes over the stack.
+    #[cold]
+    #[inline(never)]
     fn grow(&mut self) -> Option<usize> {
         let number = match self.segments.len() * SEGMENT > self.places {
             true => self.segments.iter().position(Option::is_none)?,
@@ -119,12 +143,19 @@ impl<T: Default> Slab<T> {
         }
         if self.roomy.len() <= number / 64 {
             self.roomy.push(0);
+            self.empty.push(0);
         }
         self.segments[number] = Some(Box::new(Segment { values: from_fn(|_| T::default()), used: [0; MAP] }));
         self.roomy[number / 64] |= 1 << (number % 64);
         self.places += SEGMENT;
         Some(number)
     }
+}
+
+/// The number of the highest bit that is set.
+fn last(map: &[u64]) -> Option<usize> {
+    let word = map.iter().rposition(|word| *word != 0)?;
+    Some(word * 64 + map[word].ilog2() as usize)
 }
 
 const fn word(at: u32) -> usize {
@@ -140,16 +171,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_given_from_below_and_empty_segments_go_back() {
+    fn numbers_are_given_from_below_and_empty_segments_go_back_when_few_are_in_use() {
         let mut slab = Slab::new();
         let all: Vec<u32> = (0..10 * SEGMENT).map(|value| slab.insert(value).unwrap()).collect();
         assert!(all.iter().enumerate().all(|(value, at)| slab.get(*at) == Some(&value)));
         assert_eq!((slab.len(), slab.places()), (10 * SEGMENT, 10 * SEGMENT));
         all[SEGMENT..2 * SEGMENT].iter().for_each(|at| slab.remove(*at));
         all[5 * SEGMENT..9 * SEGMENT].iter().for_each(|at| slab.remove(*at));
-        assert_eq!(slab.places(), 6 * SEGMENT, "one empty segment is kept");
+        assert_eq!(slab.places(), 10 * SEGMENT, "a wave finds its places again");
+        all[2 * SEGMENT..4 * SEGMENT].iter().for_each(|at| slab.remove(*at));
+        assert_eq!(
+            (slab.len(), slab.places()),
+            (3 * SEGMENT, 7 * SEGMENT),
+            "no more are free than are in use"
+        );
         slab.remove(all[5 * SEGMENT]);
-        assert_eq!(slab.len(), 5 * SEGMENT, "what is removed twice is removed once");
+        assert_eq!(slab.len(), 3 * SEGMENT, "what is removed twice is removed once");
         let next = slab.insert(7).unwrap();
         assert!(next as usize / SEGMENT == 1 && slab.is_used(next) && !slab.is_used(next + 1));
         slab.remove(next);
