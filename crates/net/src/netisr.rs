@@ -11,7 +11,7 @@ pub use control::{Parts, Shared};
 pub use rings::{Moving, NoSuchRing, Ring, RingCounts};
 
 use passes::{From, Work};
-use pkt::{Pkt, PktVec, VEC_MAX};
+use pkt::{Flags, Pkt, PktVec, VEC_MAX};
 
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
@@ -133,6 +133,7 @@ impl Netisr {
         let connections = tcp::roll_up(&mut self.cpu);
         neigh::roll_up(&mut self.cpu);
         self.transmit(true);
+        firewall::settle(&mut self.cpu);
         for ring in &mut self.rings {
             ring.driver.doorbell(&mut self.cpu.pool);
         }
@@ -183,7 +184,9 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
 }
 
 /// Drops  [`DropReason::HandoffFull`].
-fn hand_off(cpu: &mut Cpu, pkt: Pkt, owner: CpuId) {
+fn hand_off(cpu: &mut Cpu, mut pkt: Pkt, owner: CpuId) {
+    // What is known of its flow here is not known there.
+    pkt.flags.clear(Flags::KNOWN);
     match cpu.peers.hand_off(owner, pkt) {
         Ok(()) => cpu.count(Count::HandoffOut),
         Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),

@@ -34,5 +34,5 @@ mod vec;
 pub use arena::{Arena, ArenaError, PageKind};
 pub use pkt::{Fragments, NoRoom, Pkt};
 pub use pool::{Outgoing, Pool, PoolStats, RingId};
-pub use slot::{BUF_LEN, DATA_LEN, Flags, Gso, HEADROOM, META_LEN, Meta, STRIDE, WINDOW};
+pub use slot::{BUF_LEN, DATA_LEN, Flags, Gso, HEADROOM, META_LEN, Meta, Note, STRIDE, WINDOW};
 pub use vec::{PktVec, VEC_MAX, prefetch_ref, prefetch_whole};

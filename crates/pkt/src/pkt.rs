@@ -5,7 +5,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::slot::{BUF_LEN, Flags, Gso, HEADROOM, Holder, META_LEN, Meta, STRIDE, Slot, WINDOW};
+use crate::slot::{BUF_LEN, Flags, Gso, HEADROOM, Holder, META_LEN, Meta, Note, STRIDE, Slot, WINDOW};
 
 /// Where a packet starts in a buffer from which nothing is prepended.
 const START: u16 = 256;
@@ -78,6 +78,21 @@ impl Pkt {
         let slot = self.slot();
         let (off, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
         slot.buf.get(off..off + len).unwrap_or_default()
+    }
+
+    /// What the firewall has noted of the packet's flow.
+    #[inline]
+    #[must_use]
+    pub fn note(&self) -> Option<Note> {
+        let Meta { note_at: at, note_serial: serial, note_bits: bits, .. } = **self;
+        self.flags.has(Flags::KNOWN).then_some(Note { at, serial, bits })
+    }
+
+    /// Notes it.
+    #[inline]
+    pub fn set_note(&mut self, note: Note) {
+        (self.note_at, self.note_serial, self.note_bits) = (note.at, note.serial, note.bits);
+        self.flags.set(Flags::KNOWN);
     }
 
     /// How many bytes of the packet are in its first buffer.
@@ -437,7 +452,9 @@ impl Meta {
             home,
             charged: u16::MAX,
             holder: Holder::Stack,
-            unused: [0; 7],
+            note_bits: 0,
+            note_serial: 0,
+            note_at: 0,
             total: 0,
             off: START,
             len: 0,

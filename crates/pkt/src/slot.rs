@@ -56,7 +56,10 @@ pub struct Meta {
     pub(crate) home: u16,
     /// Who holds the slot; see [`crate::Arena::reclaim`].
     pub(crate) holder: Holder,
-    pub(crate) unused: [u8; 7],
+    /// The packet's [`Note`], which is not forgotten with the rest of what is the packet's: see [`Flags::KNOWN`].
+    pub(crate) note_bits: u8,
+    pub(crate) note_serial: u16,
+    pub(crate) note_at: u32,
     // From here on it is the packet's and not the buffer's: forgotten together, by a few wide stores.
     /// Bytes of all buffers of the chain; only the head's is kept true.
     pub(crate) total: u32,
@@ -91,6 +94,17 @@ pub struct Meta {
     pub(crate) spare: u8,
     /// The mark that a rule of the firewall gave it; 0 for none.
     pub tag: u16,
+}
+
+/// By what the firewall of the packet's CPU finds again what it knows of its flow: its own code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// A place.
+    pub at: u32,
+    /// Which of those that have had it.
+    pub serial: u16,
+    /// More of that, and of the packet.
+    pub bits: u8,
 }
 
 /// Who may touch a slot's bytes.
@@ -156,6 +170,8 @@ impl Flags {
     pub const TRANSIT: Self = Self(1 << 13);
     /// Sent to a multicast group, and those of this host who listen to it are to have it, too.
     pub const LOOP: Self = Self(1 << 14);
+    /// The firewall knows the packet's flow, and has noted where: [`crate::Pkt::note`].
+    pub const KNOWN: Self = Self(1 << 15);
 
     /// Whether all facts of `other` hold.
     #[must_use]

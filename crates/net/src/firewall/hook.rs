@@ -74,10 +74,17 @@ fn ask_rules(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
     with(cpu, |firewall, cpu| firewall.judge_alone(cpu, pkt, hook)).flatten()
 }
 
+/// Writes down what rules have counted of packets that came alone: at the end of the turn.
+pub(crate) fn settle(cpu: &mut Cpu) {
+    if let Some(firewall) = &mut cpu.firewall {
+        firewall.counters.settle();
+    }
+}
+
 /// Another chunk of so many packets comes to the hooks.
 pub(crate) fn begin(cpu: &mut Cpu, packets: usize) {
     if let Some(firewall) = &mut cpu.firewall {
-        firewall.begin(packets);
+        firewall.begin(packets, cpu.tables.forwarding);
     }
 }
 

@@ -7,8 +7,8 @@ use pkt::Pkt;
 use super::Firewall;
 use super::hook::is_own;
 use super::party;
-use super::ruleset::{FlowId, Plain, RuleId, Ruleset, Seen as Asked};
-use super::state::{Flow, Hash, New, Seen};
+use super::ruleset::{FlowId, Plain, RuleId, Seen as Asked};
+use super::state::{Direction, Flow, Hash, New, Seen};
 use super::subject::Subject;
 use super::trace::Trace;
 use super::walk::Walk;
@@ -16,6 +16,7 @@ use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::netisr::{CHUNK, bits};
 use crate::next::{Next, Resume};
+use crate::tables::IfIndex;
 use crate::time::Instant;
 use crate::upper;
 
@@ -23,6 +24,8 @@ use crate::upper;
 pub(super) struct Chunk {
     /// One more than there are positions: for packets that are none of the chunk.
     traces: [Trace; CHUNK + 1],
+    /// Whether anybody reads them: packets may meet other hooks, or make an entry of the flow cache.
+    is_traced: bool,
     flows: [Flow; CHUNK],
     hashes: [Hash; CHUNK],
     /// Those of which flow and hash are known.
@@ -35,6 +38,7 @@ impl Chunk {
     pub(super) fn new() -> Self {
         Self {
             traces: [Trace::default(); CHUNK + 1],
+            is_traced: true,
             flows: [Flow::default(); CHUNK],
             hashes: [Hash::default(); CHUNK],
             usual: 0,
@@ -49,16 +53,21 @@ impl Chunk {
     }
 
     /// The flow of the packet in hand, if it is known.
-    fn flow(&self) -> Option<(Flow, Hash)> {
+    #[inline]
+    fn flow(&self) -> Option<(&Flow, Hash)> {
         let is_known = self.at < CHUNK && self.usual >> self.at & 1 != 0;
-        is_known.then(|| (self.flows[self.at % CHUNK], self.hashes[self.at % CHUNK]))
+        is_known.then(|| (&self.flows[self.at % CHUNK], self.hashes[self.at % CHUNK]))
     }
 }
 
 impl Firewall {
-    /// Another chunk, of so many packets, which have met nothing yet.
-    pub(crate) fn begin(&mut self, packets: usize) {
-        self.chunk.traces.iter_mut().take(packets).for_each(|trace| *trace = Trace::NOTHING);
+    /// Another chunk, of so many packets, which have met nothing yet. Packets that are not forwarded meet no other hook
+    /// together.
+    pub(crate) fn begin(&mut self, packets: usize, forwards: bool) {
+        self.chunk.is_traced = forwards;
+        if forwards {
+            self.chunk.traces.iter_mut().take(packets).for_each(|trace| *trace = Trace::NOTHING);
+        }
     }
 
     /// What the packet at this position of the chunk has met.
@@ -100,7 +109,6 @@ impl Firewall {
             }
         }
         self.chunk.at = CHUNK;
-        self.counters.settle();
         passing
     }
 
@@ -187,29 +195,26 @@ impl Firewall {
     /// Lets those of the packets that are `left` pass that are usual, and whose states have been made by a rule that does
     /// no more. Answers the first of which that cannot be said, and to which nothing has happened: what it does to its state
     /// comes before what those behind it do.
-    fn by_states(&mut self, cpu: &Cpu, pkts: &[Pkt], left: u64, name: FlowId) -> Option<usize> {
+    fn by_states(&mut self, cpu: &Cpu, pkts: &mut [Pkt], left: u64, name: FlowId) -> Option<usize> {
         let Self { chunk, states, counters, rules, .. } = self;
-        let Chunk { traces, flows, hashes, usual, .. } = &mut **chunk;
-        let mut last = None;
-        let mut passes = |rule: RuleId| {
-            if last != Some(rule) && plain_of(rules, rule) == Some(Plain::Pass) {
-                last = Some(rule);
-            }
-            last == Some(rule)
-        };
+        let Chunk { traces, is_traced, flows, hashes, usual, .. } = &mut **chunk;
         for at in bits(left) {
-            let (pkt, trace) = (pkts.get(at)?, &mut traces[at % CHUNK]);
+            let (pkt, trace) = (pkts.get_mut(at)?, &mut traces[at % CHUNK]);
             if *usual >> at & 1 == 0 {
                 return Some(at);
             }
             let (flow, hash) = (&flows[at % CHUNK], hashes[at % CHUNK]);
-            let Some(hit) = states.hit_usual(flow, hash, name, pkt, cpu.now, &mut passes) else {
+            let Some(hit) = states.hit_usual(flow, hash, name, pkt, cpu.now, |rule| rules.passes(rule))
+            else {
                 return Some(at);
             };
+            pkt.set_note(hit.note());
             counters.count_later(hit.rule, hit.bytes.into(), cpu.now);
-            trace.meet(hit.rule);
-            trace.hit(hit.mark, hit.direction, true);
-            trace.holds &= name != FlowId::ANY;
+            if *is_traced {
+                trace.meet(hit.rule);
+                trace.hit(hit.mark, hit.direction, true);
+                trace.holds &= name != FlowId::ANY;
+            }
         }
         None
     }
@@ -222,12 +227,18 @@ impl Firewall {
         }
         let Self { states, counters, rules, .. } = self;
         let Some(name) = rules.looks_first(hook, upper::is_ip4(pkt)) else { return false };
+        if let Some(note) = pkt.note()
+            && let Some(hit) = states.hit_noted(note, name, pkt, now, |rule| rules.passes(rule))
+        {
+            counters.count_later(hit.rule, hit.bytes.into(), now);
+            return true;
+        }
         let Some(flow) = Flow::usual(pkt) else { return false };
         let mut hash = states.hash(&flow);
         states.fetch(&mut hash);
-        let passes = |rule: RuleId| plain_of(rules, rule) == Some(Plain::Pass);
+        let passes = |rule: RuleId| rules.passes(rule);
         let Some(hit) = states.hit_usual(&flow, hash, name, pkt, now, passes) else { return false };
-        counters.count(hit.rule, 1, hit.bytes.into(), now);
+        counters.count_later(hit.rule, hit.bytes.into(), now);
         true
     }
 
@@ -244,6 +255,9 @@ impl Firewall {
     #[inline]
     fn judge(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
+        if let Some(begun) = self.begin_flow(cpu, pkt, hook, xmit) {
+            return begun.err().map(Next::Drop);
+        }
         let Ok(mut subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
             return Some(Next::Drop(DropReason::FirewallBogus));
         };
@@ -256,9 +270,6 @@ impl Firewall {
         }
         if self.must_be_whole(&subject) {
             return Some(Next::Reassemble);
-        }
-        if let Some(begun) = self.begin_flow(cpu, pkt, &subject) {
-            return begun.err().map(Next::Drop);
         }
         let probe = self.rules.probe_from(0);
         if probe == Some(0) || self.only_walks() {
@@ -281,27 +292,40 @@ impl Firewall {
         }
     }
 
-    /// Makes the state of a usual packet in hand whose flow has none, if the rule that it matches does that and no more, and
-    /// only `check-state` is asked before. `None`, and nothing has changed, if it is otherwise.
-    fn begin_flow(&mut self, cpu: &mut Cpu, pkt: &Pkt, subject: &Subject) -> Option<Result<(), DropReason>> {
+    /// Makes the state of a usual packet in hand whose flow has none, or one that is over, if the rule that it matches does
+    /// that and no more, and only `check-state` is asked before. `None`, and nothing has changed, if it is otherwise.
+    #[inline]
+    fn begin_flow(
+        &mut self,
+        cpu: &mut Cpu,
+        pkt: &mut Pkt,
+        hook: Hook,
+        xmit: IfIndex,
+    ) -> Option<Result<(), DropReason>> {
         let Self { rules, states, chunk, counters, .. } = self;
         let (flow, hash) = chunk.flow()?;
         let probe = rules.probe_from(0)?;
-        let looks = rules.only_looks(probe, subject);
+        let mut subject = Subject::usual(pkt, hook, pkt.rcvif, xmit)?;
+        subject.tag = pkt.tag;
+        let looks = rules.only_looks(probe, &subject);
         let from = probe + usize::from(looks);
         let mut asked = Asked::default();
-        let at = rules.first(subject, pkt, &cpu.tables, from, &mut asked)?;
-        let rule = rules.rule(at).filter(|rule| rule.only_keeps && !states.knows(&flow, hash))?;
+        let at = rules.first(&subject, pkt, &cpu.tables, from, &mut asked)?;
+        let rule = rules.rule(at).filter(|rule| rule.only_keeps)?;
         let seen = Seen::of_usual(pkt);
+        if !states.makes_way(flow, hash, rule.flow, &seen, cpu.now, &mut cpu.counters) {
+            return None;
+        }
         let new = New { rule: rule.id, flow: rule.flow, ..New::default() };
-        if let Err(refused) = states.install_new(&flow, hash, new, &seen, cpu.now, &mut cpu.counters) {
-            return Some(Err(party::reason(cpu, refused)));
+        match states.install_new(flow, hash, new, &seen, cpu.now, &mut cpu.counters) {
+            Ok(id) => pkt.set_note(states.mark(id).noted(Direction::Forward)),
+            Err(refused) => return Some(Err(party::reason(cpu, refused))),
         }
-        let looking = rules.rule(probe).filter(|_| looks);
-        for rule in looking.into_iter().chain([rule]) {
-            counters.count_later(rule.id, seen.bytes.into(), cpu.now);
-            chunk.trace().meet(rule.id);
+        if let Some(looking) = rules.rule(probe).filter(|_| looks) {
+            counters.count(looking.id, 1, seen.bytes.into(), cpu.now);
         }
+        counters.count(rule.id, 1, seen.bytes.into(), cpu.now);
+        // What the flow's later packets meet, they find out.
         chunk.trace().holds = false;
         Some(Ok(()))
     }
@@ -325,11 +349,6 @@ impl Firewall {
         let verdict = self.walk(cpu, pkt, walk);
         self.next(verdict, hook)
     }
-}
-
-/// What the rule does that made a state, if that is all.
-fn plain_of(rules: &Ruleset, rule: RuleId) -> Option<Plain> {
-    rules.rule(rules.by_id(rule)?)?.plain
 }
 
 #[inline]

@@ -78,6 +78,8 @@ pub struct Ruleset {
     looks_first: [Option<FlowId>; VIEWS],
     /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
     places: Vec<Option<(u16, u32)>>,
+    /// For each slot one more than the epoch of the rule that has it, if [that lets packets pass](Self::passes).
+    passing: Vec<u32>,
 }
 
 /// A rule, compiled.
@@ -196,7 +198,9 @@ impl Ruleset {
         seen.arg = None;
         let [tree, others @ ..] = self.forest.trees(subject.hook, subject.is_ip4) else { return None };
         let asked = Asked { subject, pkt, tables };
-        let point = Point::of(subject);
+        // Few rules are a leaf, to which no way leads.
+        let is_leaf = others.is_empty() && tree.is_leaf();
+        let point = if is_leaf { Point::NOWHERE } else { Point::of(subject) };
         let from = u32::try_from(from).unwrap_or(u32::MAX);
         let first = self.first_of(tree, &point, from..u32::MAX, &asked, seen);
         let first =
@@ -329,6 +333,13 @@ impl Ruleset {
     pub fn by_id(&self, id: RuleId) -> Option<usize> {
         let (epoch, at) = (*self.places.get(usize::from(id.slot))?)?;
         (epoch == id.epoch).then_some(at as usize)
+    }
+
+    /// Whether all that a rule does about packets that hit its states is to let them pass: what
+    /// [`Compiled::plain`] says, for each of these packets.
+    #[inline]
+    pub(super) fn passes(&self, id: RuleId) -> bool {
+        self.passing.get(usize::from(id.slot)).is_some_and(|epoch| *epoch == u32::from(id.epoch) + 1)
     }
 
     /// Whether no packet can be affected at a hook: no rule is asked there, or the first that is lets everything pass

@@ -44,7 +44,7 @@ pub use self::settings::{SettingError, Settings};
 pub use self::sweep::Left;
 pub use self::tcp::{Phase, Segment};
 pub use self::track::{Group, Limit, Limits};
-pub(crate) use self::usual::Mark;
+pub(crate) use self::usual::{Mark, answering};
 
 use self::loose::Share;
 use self::room::REAP_LOOKS;
@@ -314,10 +314,8 @@ impl States {
         };
         state.count(direction, 1, seen.bytes);
         let hit = Hit { id, rule: state.rule, kind: state.kind, direction, is_denied };
-        match life {
-            Life::AsItIs => {}
-            Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
-            Life::Anew(seconds) => self.live(at, now_ms, seconds),
+        if let Some(wait) = state.live(life, now_ms, &self.settings) {
+            self.wheel.hasten(&mut self.slab, at, now_ms + wait);
         }
         Some(hit)
     }
@@ -395,10 +393,8 @@ impl States {
         budget
     }
 
-    /// How long before the end of its life a state is looked at for the first time: an open connection gets keepalives.
     fn kept_ms(&self, state: &State) -> u64 {
-        let is_kept = self.settings.keepalive && state.phase() == Some(Phase::Established);
-        if is_kept { u64::from(KEEPALIVE_SPAN) * 1000 } else { 0 }
+        state.kept_ms(&self.settings)
     }
 
     #[inline]
@@ -406,13 +402,7 @@ impl States {
         self.lookup_that(hash, |state| state.key == flow.key && state.flow.is_among(name))
     }
 
-    /// Whether there is a state of the flow, of any name, dead or alive.
-    #[inline]
-    pub(in super::super) fn knows(&self, flow: &Flow, hash: Hash) -> bool {
-        self.lookup_that(hash, |state| state.key == flow.key).is_some()
-    }
-
-    /// The same of those that are alive: a dead one of one name does not hide a live one of another.
+    /// [`States::lookup`] of those that are alive: a dead one of one name does not hide a live one of another.
     #[inline]
     fn lookup_live(&self, flow: &Flow, hash: Hash, name: FlowId, now_ms: u64) -> Option<u32> {
         self.lookup_that(hash, |state| {
@@ -425,29 +415,40 @@ impl States {
         let is_it = |at: u32| self.slab.get(at).is_some_and(&is_it);
         if is_it(hash.likely) { Some(hash.likely) } else { self.index.find(hash.hash, is_it) }
     }
-
-    /// Gives a state another end of its life, which may be sooner.
-    fn live(&mut self, at: u32, now_ms: u64, seconds: u32) {
-        let Some(state) = self.slab.get_mut(at) else { return };
-        let seconds = seconds + state.kind.grace();
-        state.expires = end(now_ms, seconds);
-        let kept = self.slab.get(at).map_or(0, |state| self.kept_ms(state));
-        let due_ms = now_ms + (u64::from(seconds) * 1000).saturating_sub(kept);
-        self.wheel.hasten(&mut self.slab, at, due_ms);
-    }
 }
 
 /// What becomes of a state's life.
 #[derive(Clone, Copy)]
 enum Life {
     AsItIs,
-    /// So many seconds from now: a word is written, and the wheel finds out.
+    /// So many seconds from now, which is later than it was: a word is written, and the wheel finds out.
     Longer(u32),
     /// The same, and perhaps sooner than it was.
     Anew(u32),
 }
 
 impl State {
+    /// How long before the end of its life it is looked at for the first time: an open connection gets keepalives.
+    #[inline]
+    fn kept_ms(&self, settings: &Settings) -> u64 {
+        let is_kept = settings.keepalive && self.phase() == Some(Phase::Established);
+        if is_kept { u64::from(KEEPALIVE_SPAN) * 1000 } else { 0 }
+    }
+
+    /// Gives it another end of its life. If that is sooner than it was, answers how long the wheel may wait.
+    #[inline]
+    fn live(&mut self, life: Life, now_ms: u64, settings: &Settings) -> Option<u64> {
+        let (seconds, may_be_sooner) = match life {
+            Life::AsItIs => return None,
+            Life::Longer(seconds) => (seconds, false),
+            Life::Anew(seconds) => (seconds, true),
+        };
+        let (seconds, was) = (seconds + self.kind.grace(), self.left_ms(now_ms));
+        self.expires = end(now_ms, seconds);
+        let wait = (u64::from(seconds) * 1000).saturating_sub(self.kept_ms(settings));
+        (may_be_sooner && i64::from(was) > wait.cast_signed()).then_some(wait)
+    }
+
     /// What a segment does to the life of a connection, of which this was seen before it.
     #[inline]
     fn go_on(&mut self, before: u16, judgement: Judgement, settings: &Settings) -> Life {

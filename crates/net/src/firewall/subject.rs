@@ -87,20 +87,21 @@ impl Subject {
     /// RFC 1858 §2, §3; RFC 3128; RFC 7112 §5.
     #[inline]
     pub fn read(pkt: &Pkt, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Result<Self, Bogus> {
+        Self::usual(pkt, hook, recv, xmit).map_or_else(|| Self::read_with_care(pkt, hook, recv, xmit), Ok)
+    }
+
+    /// Reads a packet that is [`usual`]; `None` of any other.
+    #[inline(always)]
+    pub(super) fn usual(pkt: &Pkt, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Option<Self> {
         let ip = pkt.window(0);
-        let Some(place) = Place::usual(ip, pkt.head_len()) else {
-            return Self::read_with_care(pkt, hook, recv, xmit);
-        };
+        let place = Place::usual(ip, pkt.head_len())?;
         let mut subject = Self::placed(ip, place, hook, recv, xmit);
-        let transport = if place.is_ip4 { ip.get(20..) } else { ip.get(40..) };
-        let Some(&[a, b, c, d]) = transport.and_then(<[u8]>::first_chunk) else {
-            return Err(Bogus::ShortTransport);
-        };
-        (subject.src_port, subject.dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let l4 = if place.is_ip4 { 20 } else { 40 };
+        (subject.src_port, subject.dst_port) = (u16_at(ip, l4), u16_at(ip, l4 + 2));
         if place.proto == Protocol::TCP.0 {
-            subject.tcp_flags = if place.is_ip4 { ip[33] } else { ip[53] };
+            subject.tcp_flags = ip[l4 + 13];
         }
-        Ok(subject)
+        Some(subject)
     }
 
     #[cold]

@@ -487,6 +487,6 @@ pub fn drop_connection(cpu: &mut Cpu, ends: &Ends) -> bool {
 fn tell(cpu: &mut Cpu, ends: &Ends, look: Look, reset: Option<Header>) {
     if let Some(header) = reset {
         let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
-        emit::send(cpu, ends, look, &out);
+        emit::send(cpu, ends, look, None, &out);
     }
 }

@@ -1,6 +1,6 @@
 //! From a segment to a packet.
 
-use pkt::{Flags as Facts, Gso, Pkt};
+use pkt::{Flags as Facts, Gso, Note, Pkt};
 use wire::Protocol;
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Header};
 
@@ -8,15 +8,16 @@ use super::signature;
 use super::tcb::Out;
 use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::emit;
 pub use crate::emit::Look;
 use crate::pcb::Ends;
+use crate::{emit, firewall};
 
 /// In the field of congestion notification (RFC 3168 §5).
 const ECT_0: u8 = 0b10;
 
-/// Sends a segment of the conversation between `ends`. One that finds no buffer is lost, as on a wire.
-pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, out: &Out<'_>) {
+/// Sends a segment of the conversation between `ends`, of which the last that came bore this `note`. One that finds no
+/// buffer is lost, as on a wire.
+pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, note: Option<Note>, out: &Out<'_>) {
     let mut header = out.header;
     let way = (ends.local, ends.remote);
     if header.options.signature.is_some() && signature::sign(cpu, way, &mut header, out.payload).is_none() {
@@ -34,6 +35,9 @@ pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, out: &Out<'_>) {
         if out.header.flags.contains(Flags::CWR) {
             pkt.flags.set(Facts::GSO_ECN);
         }
+    }
+    if let Some(note) = note {
+        pkt.set_note(firewall::answering(note));
     }
     cpu.count(Count::TcpOut);
     emit::output(cpu, pkt);

@@ -1,6 +1,6 @@
 //! A segment came, or a time: to the connection it is of, to who waits for it, or to nobody.
 
-use pkt::Pkt;
+use pkt::{Note, Pkt};
 use wire::Protocol;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 
@@ -119,6 +119,7 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
     let Some(mut conn) = pcbs.take_at(at) else { return Answer::Nothing };
+    conn.note = pkt.note();
     let incoming = pkt.len().saturating_sub(payload_at(pkt));
     if incoming > 0 {
         conn.tcb.borrow_to_receive(incoming, &mut pcbs.rings);
@@ -165,10 +166,10 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     }
     match tcb.state() {
         State::Closed => remove_half(cpu, at),
-        State::SynReceived => send_now(cpu, &half, &mut tcb),
+        State::SynReceived => send_now(cpu, &half, pkt.note(), &mut tcb),
         // The other end takes its acknowledgment for lost, and comes again.
         _ if is_full => cpu.count(Count::TcpQueueFull),
-        _ => return stand(cpu, &half, tcb, id, Some(at)),
+        _ => return stand(cpu, &half, tcb, id, pkt.note(), Some(at)),
     }
     answer
 }
@@ -179,9 +180,9 @@ fn remove_half(cpu: &mut Cpu, at: u32) {
     }
 }
 
-fn send_now(cpu: &mut Cpu, half: &Half, tcb: &mut Tcb) {
+fn send_now(cpu: &mut Cpu, half: &Half, note: Option<Note>, tcb: &mut Tcb) {
     let now = cpu.now;
-    tcb.output(now, &mut |out| emit::send(cpu, &half.ends, half.look, out));
+    tcb.output(now, &mut |out| emit::send(cpu, &half.ends, half.look, note, out));
 }
 
 /// A connection that has come about waits to be accepted. If there is no room for it, the other end is told: it believes that
@@ -189,7 +190,14 @@ fn send_now(cpu: &mut Cpu, half: &Half, tcb: &mut Tcb) {
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.5.2
 //# If the connection does not exist (CLOSED), then a reset is
 //# sent in response to any incoming segment except another reset.
-fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb, listener: ListenerId, was: Option<u32>) -> Answer {
+fn stand(
+    cpu: &mut Cpu,
+    half: &Half,
+    tcb: Tcb,
+    listener: ListenerId,
+    note: Option<Note>,
+    was: Option<u32>,
+) -> Answer {
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Reset };
     let owner = Owner::Listener(listener);
     let added = match was {
@@ -200,6 +208,9 @@ fn stand(cpu: &mut Cpu, half: &Half, tcb: Tcb, listener: ListenerId, was: Option
         cpu.count(Count::TcpTooMany);
         return Answer::Reset;
     };
+    if let Some(conn) = pcbs.get_mut(id) {
+        conn.note = note;
+    }
     pcbs.wait_at(listener, id);
     cpu.count(Count::TcpAccepts);
     Answer::Nothing
@@ -214,7 +225,7 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
         Late::Ack(header) => {
             let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
             let look = wait.look;
-            emit::send(cpu, &ends, look, &out);
+            emit::send(cpu, &ends, look, pkt.note(), &out);
             Answer::Nothing
         }
         Late::Withheld => {
@@ -271,7 +282,7 @@ fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header
         return Answer::Nothing;
     }
     let mut tcb = half.begin(super::calls::along(cpu, &ends, &settings));
-    send_now(cpu, &half, &mut tcb);
+    send_now(cpu, &half, pkt.note(), &mut tcb);
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
         pcbs.add_half(half, tcb.deadline(), now);
     }
@@ -328,7 +339,7 @@ fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    stand(cpu, &half, tcb, id, None)
+    stand(cpu, &half, tcb, id, pkt.note(), None)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.
@@ -368,7 +379,7 @@ fn expire_half(cpu: &mut Cpu, at: u32) {
         cpu.count(Count::TcpHalvesTimedOut);
         return remove_half(cpu, at);
     }
-    send_now(cpu, &half, &mut tcb);
+    send_now(cpu, &half, None, &mut tcb);
     set_half(cpu, at, half, &tcb);
 }
 
@@ -394,8 +405,8 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
     let mut done = 0;
     while let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) {
         let now = cpu.now;
-        let (ends, look) = (conn.ends, conn.look);
-        conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, out));
+        let (ends, look, note) = (conn.ends, conn.look, conn.note);
+        conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, note, out));
         learn(cpu, &mut conn.tcb, &ends);
         if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
             cpu.count(Count::TcpWaitsCut);

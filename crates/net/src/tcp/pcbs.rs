@@ -33,6 +33,7 @@ use crate::pcb::{self, Ends};
 use crate::program::Watch;
 use crate::secret::Secret;
 use crate::time::Instant;
+use pkt::Note;
 
 /// Connections that stand, or are about to, on one CPU at the most.
 pub const CONNECTIONS_MAX: usize = 1 << 20;
@@ -53,6 +54,8 @@ pub(super) struct Conn {
     pub(super) id: Id,
     pub(super) ends: Ends,
     pub(super) look: Look,
+    /// By what the firewall knows the segments that come.
+    pub(super) note: Option<Note>,
     pub(super) tcb: Tcb,
     pub(super) owner: Owner,
     /// The program of this CPU that is told of it.

@@ -96,7 +96,7 @@ impl Nptv6 {
         if let Some(quote) = quote {
             self.translate_quoted(pkt, &quote, is_from_inside, is_to_outside);
         }
-        pkt.flags.clear(Flags::HASH);
+        pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));
         Verdict::Translated
     }
 

@@ -20,7 +20,7 @@ use super::shape::{End, Kind, Shape, Side};
 pub fn translate(pkt: &mut Pkt, shape: &Shape, side: Side, to: End) {
     let is_partial = pkt.flags.has(Flags::CSUM_PARTIAL) && pkt.csum_start == shape.l4;
     rewrite(pkt.head_mut(), shape, is_partial, side, to);
-    pkt.flags.clear(Flags::HASH);
+    pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));
 }
 
 /// [`translate`] of bytes. `is_partial`: the checksum of the upper layer is only that of its pseudo-header.

@@ -3,11 +3,15 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
+use pkt::Note;
+use wire::Protocol;
 use wire::tcp::{Flags, Header, Options};
 
 use crate::count::Count;
 use crate::emit;
-use crate::firewall::state::Listed;
+use crate::firewall::answering;
+use crate::firewall::ruleset::FlowId;
+use crate::firewall::state::{Direction, End, Flow, Listed};
 use crate::kit::rules::{Script, rules};
 use crate::kit::{Bench, addr4, addr6, build};
 
@@ -163,9 +167,17 @@ fn answer(packet: &[u8]) -> Vec<u8> {
 
 /// Sends a packet that was made here. What leaves.
 fn say(bench: &mut Bench, packet: &[u8]) -> Vec<Vec<u8>> {
+    say_with(bench, packet, None)
+}
+
+/// The same of one that bears a note.
+fn say_with(bench: &mut Bench, packet: &[u8], note: Option<Note>) -> Vec<Vec<u8>> {
     let cpu = bench.cpu();
     let mut pkt = cpu.pool.take().unwrap();
     pkt.append(packet.len()).unwrap().copy_from_slice(packet);
+    if let Some(note) = note {
+        pkt.set_note(note);
+    }
     emit::output(cpu, pkt);
     bench.run();
     bench.sent(2)
@@ -268,4 +280,54 @@ fn short_ways_and_the_flow_cache_do_to_packets_rules_and_states_what_the_walk_do
         }
     }
     assert!(hits > 20 * worlds, "{hits} packets were forwarded by the flow cache");
+}
+
+#[test]
+fn an_answer_hits_the_state_that_its_note_names_and_no_state_of_another_flow() {
+    for is_ip4 in [true, false] {
+        let host = |n: u8| -> IpAddr { if is_ip4 { addr4(2, n).into() } else { addr6(2, n.into()).into() } };
+        let (own, far) = (host(1), host(9));
+        let mut bench = Bench::new(2);
+        bench.set_rules(&mut rules(
+            "add check-state\nadd allow udp from any to me keep-state\nadd deny udp from me to any\n\
+             add allow ip from any to any\n",
+        ));
+        let answer = |port| build::udp(own, far, (7, port), b"yes");
+        let first = ask(&mut bench, (far, 1000), (own, 7));
+        let second = ask(&mut bench, (far, 1001), (own, 7));
+        assert_eq!(say_with(&mut bench, &answer(1000), Some(first)).len(), 1);
+        assert_eq!(say_with(&mut bench, &answer(1000), Some(second)).len(), 1, "a note of another flow");
+        assert_eq!(packets(&mut bench), [(1000, 3), (1001, 1)]);
+        bench.advance(Duration::from_secs(60));
+        let third = ask(&mut bench, (far, 1002), (own, 7));
+        assert_eq!(third.at, first.at, "it has the place of the first");
+        assert_eq!(say_with(&mut bench, &answer(1000), Some(first)).len(), 0, "its state is gone");
+        assert_eq!(say_with(&mut bench, &answer(1002), Some(first)).len(), 1, "a note of another state");
+        assert_eq!(packets(&mut bench), [(1002, 2)]);
+    }
+}
+
+/// A question comes, whose state is made. What answers to it bear.
+fn ask(bench: &mut Bench, from: (IpAddr, u16), to: (IpAddr, u16)) -> Note {
+    bench.inject(2, build::frame(2, &build::udp(from.0, to.0, (from.1, to.1), b"is it?")));
+    bench.run();
+    bench.forget_sent();
+    let end = |(addr, port): (IpAddr, u16)| match addr {
+        IpAddr::V4(addr) => End { addr: addr.to_bits().into(), port },
+        IpAddr::V6(addr) => End { addr: addr.to_bits(), port },
+    };
+    let cpu = bench.cpu();
+    let states = cpu.firewall.as_ref().unwrap().states();
+    let flow = Flow::new(from.0.is_ipv4(), Protocol::UDP.0, end(from), end(to));
+    let id = states.find(&flow, states.hash(&flow), FlowId::ANY, cpu.now).unwrap();
+    answering(states.mark(id).noted(Direction::Forward))
+}
+
+/// Who has asked, by port, and how many packets the state has seen.
+fn packets(bench: &mut Bench) -> Vec<(u16, u64)> {
+    let now = bench.cpu().now;
+    let listed = bench.cpu().firewall.as_ref().unwrap().states().page(0, usize::MAX, false, now).0;
+    let mut seen: Vec<_> = listed.iter().map(|state| (state.ends[0].port, state.packets)).collect();
+    seen.sort_unstable();
+    seen
 }

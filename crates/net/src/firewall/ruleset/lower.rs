@@ -37,6 +37,7 @@ pub(super) fn lower(
         ruleset.rules[at].target = target;
     }
     ruleset.places = places(&ruleset.rules);
+    ruleset.passing = passing(&ruleset.rules, ruleset.places.len());
     for hook in [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress] {
         for is_ip4 in [true, false] {
             ruleset.looks_first[view(hook, is_ip4)] = ruleset.finds_first(Scope::at(hook, is_ip4));
@@ -74,6 +75,14 @@ fn places(rules: &[Compiled]) -> Vec<Option<(u16, u32)>> {
         places[usize::from(rule.id.slot)] = Some((rule.id.epoch, at));
     }
     places
+}
+
+fn passing(rules: &[Compiled], slots: usize) -> Vec<u32> {
+    let mut passing = vec![0; slots];
+    for Compiled { id, .. } in rules.iter().filter(|rule| rule.plain == Some(Plain::Pass)) {
+        passing[usize::from(id.slot)] = u32::from(id.epoch) + 1;
+    }
+    passing
 }
 
 const EVERYWHERE: Scope = Scope((1 << 10) - 1);
@@ -168,9 +177,9 @@ impl Lowering<'_> {
             Match::IpTos(bits) => of_bits(Field::IpTos, *bits),
             Match::Dscp(points) => self.set(Field::Dscp, [*points, 0, 0, 0]),
             Match::IpOptions(bits) => of_bits(Field::IpOptions, *bits),
-            Match::TcpFlags(bits) => of_bits(Field::TcpFlags, *bits),
+            Match::TcpFlags(bits) => Test::TcpFlags { set: bits.set, clear: bits.clear },
             Match::Established => Test::AnyBit(Field::TcpFlags, Flags::RST.0 | Flags::ACK.0),
-            Match::Setup => of_bits(Field::TcpFlags, Bits { set: Flags::SYN.0, clear: Flags::ACK.0 }),
+            Match::Setup => Test::TcpFlags { set: Flags::SYN.0, clear: Flags::ACK.0 },
             Match::TcpOptions(bits) => of_bits(Field::TcpOptions, *bits),
             Match::TcpSeq(seq) => self.is(Field::TcpSeq, *seq),
             Match::TcpAck(ack) => self.is(Field::TcpAck, *ack),
@@ -325,6 +334,7 @@ fn is_pure(test: &Test) -> bool {
         | Test::TableOf(field, _)
         | Test::Bits { field, .. }
         | Test::AnyBit(field, _) => field.is_pure(),
+        Test::TcpFlags { .. } => false,
         _ => true,
     }
 }

@@ -99,6 +99,11 @@ pub(super) enum Test {
     In(Field, List),
     /// The field's bit is in this set.
     Set(Field, u32),
+    /// Of TCP's flags these are set, and others clear.
+    TcpFlags {
+        set: u8,
+        clear: u8,
+    },
     /// Bits of the field are set, and others clear.
     Bits {
         field: Field,
@@ -154,6 +159,9 @@ impl Program {
             Test::Proto(proto) => subject.proto == proto,
             Test::Port(end, from, to) => subject.has_ports() && (from..=to).contains(&end.port(subject)),
             Test::Net4(end, net) => subject.is_ip4 && end.addr4(subject) & net.mask == net.addr,
+            Test::TcpFlags { set, clear } => {
+                subject.is_tcp() && subject.tcp_flags & set == set && subject.tcp_flags & clear == 0
+            }
             _ => self.rarer(test, asked, arg),
         }
     }
@@ -163,7 +171,7 @@ impl Program {
         let subject = asked.subject;
         match *test {
             Test::Always => true,
-            Test::Never | Test::Proto(_) | Test::Port(..) | Test::Net4(..) => false,
+            Test::Never | Test::Proto(_) | Test::Port(..) | Test::Net4(..) | Test::TcpFlags { .. } => false,
             Test::Ip4(is_ip4) => subject.is_ip4 == is_ip4,
             Test::At(hook) => subject.hook == hook,
             Test::Nets { end, v4, .. } if subject.is_ip4 => {

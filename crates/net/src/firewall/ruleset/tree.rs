@@ -72,7 +72,18 @@ const LEAF: u8 = u8::MAX;
 /// Where a packet is in all dimensions.
 pub(super) struct Point([u32; 16]);
 
+impl Tree {
+    /// Whether it is a list of rules and nothing else.
+    #[inline]
+    pub(super) const fn is_leaf(&self) -> bool {
+        self.root.dim == LEAF
+    }
+}
+
 impl Point {
+    /// No packet's.
+    pub(super) const NOWHERE: Self = Self([0; 16]);
+
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "addresses are taken apart")]
     pub(super) fn of(subject: &Subject) -> Self {

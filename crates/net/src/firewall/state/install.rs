@@ -1,14 +1,17 @@
 //! How a state is made.
 
+use wire::Protocol;
+
 use super::entry::bits;
 use super::tcp::Track;
 use super::track::{Group, Outside};
 use super::{
-    Flow, Hash, Kind, Limit, New, Refused, RuleId, SERIAL, Seen, State, StateId, States, TRACK_LOOKS,
+    Flow, Hash, Kind, Limit, New, Refused, RuleId, SERIAL, Seen, Segment, State, StateId, States, TRACK_LOOKS,
 };
 use super::{end, hash_of, ms, wheel};
 use crate::count::{Count, Counters};
 use crate::firewall::ruleset::FlowId;
+use crate::grow::wheel::Links;
 use crate::time::Instant;
 
 impl States {
@@ -36,6 +39,51 @@ impl States {
         self.install_new(flow, hash, new, seen, now, counters)
     }
 
+    /// Whether a flow can be given a state of this name that is its only one: it has none, or the packet opens another
+    /// connection where that one was closed, which is gone then. If not, nothing has changed.
+    #[inline]
+    pub(in super::super) fn makes_way(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        name: FlowId,
+        seen: &Seen,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> bool {
+        match self.lookup_that(hash, |state| state.key == flow.key) {
+            None => true,
+            Some(old) => self.recycle(old, hash, name, seen, now, counters),
+        }
+    }
+
+    #[inline(never)]
+    fn recycle(
+        &mut self,
+        old: u32,
+        hash: Hash,
+        name: FlowId,
+        seen: &Seen,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(state) = self.slab.get(old) else { return false };
+        let opens = seen.segment.as_ref().is_some_and(Segment::is_opening);
+        let is_alike = state.flow == name && state.kind == Kind::Keep && state.link == wheel::NIL;
+        let is_over = opens && state.is_spent(ms(now));
+        let is_counted = state.left_ms(ms(now)) > 0;
+        let is_only = || {
+            let other = |at: u32| at != old && self.slab.get(at).is_some_and(|other| other.key == state.key);
+            self.index.find(hash.hash, other).is_none()
+        };
+        if !is_alike || !is_over || !is_only() {
+            return false;
+        }
+        counters.add(Count::StateRecycled, is_counted.into());
+        self.remove(StateId(old), now);
+        true
+    }
+
     /// [`States::install`], of a flow that has no state of this name.
     pub(in super::super) fn install_new(
         &mut self,
@@ -55,30 +103,31 @@ impl States {
         let is_behind = self.has_pairs() && self.lookup(flow, hash, FlowId::REDIRECT).is_some();
         let behind = if is_behind { bits::REDIRECTED } else { 0 };
         self.serial += 1 + u64::from(self.serial & SERIAL == SERIAL);
-        let mut state = State {
+        let (kind, phase) = (if new.limit.is_some() { Kind::Limit } else { new.kind }, tcp.phase());
+        let life = match Protocol(flow.key.proto()) {
+            Protocol::TCP => self.settings.life_of(phase),
+            Protocol(other) => self.settings.life(other),
+        } + kind.grace();
+        let Some((at, state)) = self.slab.place() else {
+            self.tracks.leave(link, ms(now));
+            return Err(Refused::NoMemory);
+        };
+        *state = State {
             key: flow.key,
             rule: new.rule,
             flow: new.flow,
-            kind: if new.limit.is_some() { Kind::Limit } else { new.kind },
+            kind,
             link,
             bits: behind | if flow.is_downward { bits::DOWNWARD } else { 0 },
+            expires: end(ms(now), life),
             packets: 1,
             bytes: seen.bytes.into(),
             tcp,
             serial: (self.serial & SERIAL) as u32,
-            ..State::default()
+            links: Links::default(),
         };
-        state.set_stage(tcp.phase());
-        let life = match state.phase() {
-            Some(phase) => self.settings.life_of(phase),
-            None => self.settings.life(flow.key.proto()),
-        } + state.kind.grace();
-        state.expires = end(ms(now), life);
-        let due_ms = ms(now) + (u64::from(life) * 1000).saturating_sub(self.kept_ms(&state));
-        let Some(at) = self.slab.insert(state) else {
-            self.tracks.leave(link, ms(now));
-            return Err(Refused::NoMemory);
-        };
+        state.set_stage(phase);
+        let due_ms = ms(now) + (u64::from(life) * 1000).saturating_sub(state.kept_ms(&self.settings));
         self.tracks.name(link, at);
         self.share.add(self.settings.state_max);
         counters.add(Count::StateInstalled, 1);

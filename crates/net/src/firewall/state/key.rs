@@ -151,6 +151,13 @@ impl Key {
         self.rest.to_be_bytes()[3]
     }
 
+    /// Ports of the lower end and of the higher one.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "they are the lower half")]
+    pub(super) const fn ports(&self) -> u32 {
+        self.rest as u32
+    }
+
     /// Whether the addresses are IPv4's.
     #[must_use]
     pub const fn is_ip4(&self) -> bool {

@@ -1,13 +1,16 @@
 //! What nearly all packets of flows that have a state do: they hit it, in few steps. Nothing is done to what must be looked
 //! at more closely.
 
-use pkt::Pkt;
+use pkt::{Note, Pkt};
 
+use super::entry::bits;
 use super::{
     Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
 };
-use super::{States, end, ms};
+use super::{States, ms};
 use crate::time::Instant;
+use crate::upper;
+use wire::{ip4, ip6};
 
 /// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +22,31 @@ pub(crate) struct Mark {
 impl Mark {
     /// None's.
     pub(in super::super) const NONE: Self = Self { at: 0, serial: 0 };
+
+    /// What a packet bears that has hit this state, so that answers to it need not look for the state.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the upper bits of a serial number are left out")]
+    pub(in super::super) const fn noted(self, direction: Direction) -> Note {
+        let back = if matches!(direction, Direction::Reverse) { BACK } else { 0 };
+        let bits = (self.serial >> 16) as u8 & !BACK | back;
+        Note { at: self.at, serial: self.serial as u16, bits }
+    }
+
+    /// Whether this is what a note was made of.
+    #[inline]
+    const fn is_noted(self, note: Note) -> bool {
+        let Note { serial, bits, .. } = self.noted(Direction::Forward);
+        self.at == note.at && serial == note.serial && bits == note.bits & !BACK
+    }
+}
+
+/// Of a note's bits: its packet goes back to who made the state. The others are of the serial number.
+const BACK: u8 = 1 << 7;
+
+/// The note for what goes the other way.
+#[inline]
+pub(crate) const fn answering(note: Note) -> Note {
+    Note { bits: note.bits ^ BACK, ..note }
 }
 
 /// The state of a packet that is as nearly all are.
@@ -28,6 +56,14 @@ pub(in super::super) struct UsualHit {
     pub(in super::super) rule: RuleId,
     pub(in super::super) direction: Direction,
     pub(in super::super) bytes: u32,
+}
+
+impl UsualHit {
+    /// What the packet bears from now on.
+    #[inline]
+    pub(in super::super) fn note(&self) -> Note {
+        self.mark.noted(self.direction)
+    }
 }
 
 impl Seen {
@@ -77,10 +113,8 @@ impl States {
         let Some(life) = state.take_inside(direction, seen, times, now_ms, &self.settings) else {
             return false;
         };
-        match life {
-            Life::AsItIs => {}
-            Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
-            Life::Anew(seconds) => self.live(mark.at, now_ms, seconds),
+        if let Some(wait) = state.live(life, now_ms, &self.settings) {
+            self.wheel.hasten(&mut self.slab, mark.at, now_ms + wait);
         }
         true
     }
@@ -101,17 +135,50 @@ impl States {
         let is_it = |state: &State| {
             state.key == flow.key && (state.flow == name || name == FlowId::ANY) && state.left_ms(now_ms) > 0
         };
-        let likely = self.slab.get(hash.likely)?;
-        let at = if is_it(likely) { hash.likely } else { self.behind(hash, is_it)? };
-        let state = self.slab.get_mut(at).filter(|state| is_right(state.rule))?;
-        let (direction, seen) = (state.direction(flow), Seen::of_usual(pkt));
-        let life = state.take_inside(direction, &seen, 1, now_ms, &self.settings)?;
+        let mut at = hash.likely;
+        if !is_it(self.slab.get(at)?) {
+            at = self.behind(hash, is_it)?;
+        }
+        let Self { slab, wheel, settings, .. } = self;
+        let state = slab.get_mut(at).filter(|state| is_right(state.rule))?;
         let mark = Mark { at, serial: state.serial };
-        let hit = UsualHit { mark, rule: state.rule, direction, bytes: seen.bytes };
-        match life {
-            Life::AsItIs => {}
-            Life::Longer(seconds) => state.expires = end(now_ms, seconds + state.kind.grace()),
-            Life::Anew(seconds) => self.live(at, now_ms, seconds),
+        let (hit, wait) = state.take_usual(mark, state.direction(flow), pkt, now_ms, settings)?;
+        if let Some(wait) = wait {
+            wheel.hasten(slab, at, now_ms + wait);
+        }
+        Some(hit)
+    }
+
+    /// [`States::hit_usual`], of a packet that was made here in answer to one that has left its note.
+    #[inline]
+    pub(in super::super) fn hit_noted(
+        &mut self,
+        note: Note,
+        name: FlowId,
+        pkt: &Pkt,
+        now: Instant,
+        is_right: impl FnOnce(RuleId) -> bool,
+    ) -> Option<UsualHit> {
+        let now_ms = ms(now);
+        let direction = if note.bits & BACK == 0 { Direction::Forward } else { Direction::Reverse };
+        let Self { slab, wheel, settings, .. } = self;
+        let state = slab.get_mut(note.at)?;
+        let mark = Mark { at: note.at, serial: state.serial };
+        let is_it = mark.is_noted(note)
+            && state.has_ports_of(direction, pkt)
+            && (state.flow == name || name == FlowId::ANY)
+            && state.left_ms(now_ms) > 0
+            && is_right(state.rule);
+        if !is_it {
+            return None;
+        }
+        debug_assert_eq!(
+            Flow::usual(pkt).map(|flow| (flow.key, state.direction(&flow))),
+            Some((state.key, direction))
+        );
+        let (hit, wait) = state.take_usual(mark, direction, pkt, now_ms, settings)?;
+        if let Some(wait) = wait {
+            wheel.hasten(slab, mark.at, now_ms + wait);
         }
         Some(hit)
     }
@@ -152,6 +219,33 @@ impl States {
 }
 
 impl State {
+    /// Takes a usual packet into account, unless it must be looked at more closely. Answers also how long the wheel may wait,
+    /// if that is shorter than it was.
+    #[inline(always)]
+    fn take_usual(
+        &mut self,
+        mark: Mark,
+        direction: Direction,
+        pkt: &Pkt,
+        now_ms: u64,
+        settings: &Settings,
+    ) -> Option<(UsualHit, Option<u64>)> {
+        let seen = Seen::of_usual(pkt);
+        let life = self.take_inside(direction, &seen, 1, now_ms, settings)?;
+        let hit = UsualHit { mark, rule: self.rule, direction, bytes: seen.bytes };
+        Some((hit, self.live(life, now_ms, settings)))
+    }
+
+    /// Whether a usual packet that goes this way has the ports of the flow.
+    #[inline]
+    fn has_ports_of(&self, direction: Direction, pkt: &Pkt) -> bool {
+        let ip = pkt.window(0);
+        let l4 = if upper::is_ip4(pkt) { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
+        let ports = u32::from_be_bytes([ip[l4], ip[l4 + 1], ip[l4 + 2], ip[l4 + 3]]);
+        let is_downward = (self.bits & bits::DOWNWARD != 0) == (direction == Direction::Forward);
+        self.key.ports() == if is_downward { ports.rotate_left(16) } else { ports }
+    }
+
     /// Takes a packet into account, so many times. `None`, and nothing has changed, if it is a segment outside of the
     /// connection's windows, or opens another one where this is closed.
     #[inline(always)]

@@ -47,6 +47,7 @@ impl Pcbs {
             id,
             ends,
             look,
+            note: None,
             tcb,
             owner,
             watch: None,

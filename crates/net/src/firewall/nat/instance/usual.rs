@@ -70,7 +70,7 @@ impl Instance {
             Way::In => (binding.inside(), Side::Dst, Count::NatIn),
         };
         rewrite_usual(pkt.window_mut(0), side, u32::try_from(to.addr).unwrap_or_default(), to.port);
-        pkt.flags.clear(Flags::HASH);
+        pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));
         counters.add(count, 1);
     }
 }

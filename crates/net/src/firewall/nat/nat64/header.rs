@@ -82,7 +82,7 @@ fn know(pkt: &mut Pkt, protocol: Protocol, l4: usize) {
         Gso::Tcp6 => Gso::Tcp4,
         other => other,
     };
-    pkt.flags.clear(Flags::HASH);
+    pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));
 }
 
 impl Common {

@@ -90,7 +90,7 @@ fn finish(pkt: &mut Pkt, pseudo: Sum, protocol: Protocol, l4: usize) -> Option<(
     let checksum = pseudo.bytes(pkt.head().get(l4..)?).checksum();
     pkt.head_mut().get_mut(l4 + 2..)?.first_chunk_mut().map(|field| *field = checksum.to_be_bytes())?;
     (pkt.proto, pkt.l4) = (protocol.0, u16::try_from(l4).ok()?);
-    pkt.flags.clear(Flags::HASH.with(Flags::CSUM_PARTIAL));
+    pkt.flags.clear(Flags::HASH.with(Flags::KNOWN).with(Flags::CSUM_PARTIAL));
     Some(())
 }
 
