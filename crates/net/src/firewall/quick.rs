@@ -175,20 +175,16 @@ impl Firewall {
     /// Fetches the states of packets, as far as these are usual.
     fn look_ahead(&mut self, pkts: &[Pkt], which: u64, hook: Hook) {
         let Chunk { flows, hashes, usual, .. } = &mut *self.chunk;
-        for (((at, pkt), flow), hash) in pkts.iter().enumerate().zip(&mut *flows).zip(&mut *hashes) {
-            if which >> at & 1 == 0 || is_own(pkt, hook) {
-                continue;
-            }
-            if let Some(read) = Flow::usual(pkt) {
-                *hash = self.states.hash_ahead(&read);
-                *flow = read;
+        for at in bits(which) {
+            let Some(pkt) = pkts.get(at).filter(|pkt| !is_own(pkt, hook)) else { continue };
+            if let Some(flow) = Flow::usual(pkt) {
+                hashes[at % CHUNK] = self.states.hash_ahead(&flow);
+                flows[at % CHUNK] = flow;
                 *usual |= 1 << at;
             }
         }
-        for (at, hash) in hashes.iter_mut().enumerate().take(pkts.len()) {
-            if *usual >> at & 1 != 0 {
-                self.states.fetch(hash);
-            }
+        for at in bits(*usual) {
+            self.states.fetch(&mut hashes[at % CHUNK]);
         }
     }
 

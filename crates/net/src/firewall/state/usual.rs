@@ -8,6 +8,8 @@ use super::{
     Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
 };
 use super::{States, ms};
+use crate::grow::index::Index;
+use crate::grow::slab::Slab;
 use crate::time::Instant;
 use crate::upper;
 use wire::{ip4, ip6};
@@ -135,12 +137,16 @@ impl States {
         let is_it = |state: &State| {
             state.key == flow.key && (state.flow == name || name == FlowId::ANY) && state.left_ms(now_ms) > 0
         };
+        let Self { slab, index, wheel, settings, .. } = self;
         let mut at = hash.likely;
-        if !is_it(self.slab.get(at)?) {
-            at = self.behind(hash, is_it)?;
+        let mut state = slab.get_mut(at)?;
+        if !is_it(state) {
+            at = behind(slab, index, hash, is_it)?;
+            state = slab.get_mut(at)?;
         }
-        let Self { slab, wheel, settings, .. } = self;
-        let state = slab.get_mut(at).filter(|state| is_right(state.rule))?;
+        if !is_right(state.rule) {
+            return None;
+        }
         let mark = Mark { at, serial: state.serial };
         let (hit, wait) = state.take_usual(mark, state.direction(flow), pkt, now_ms, settings)?;
         if let Some(wait) = wait {
@@ -183,12 +189,6 @@ impl States {
         Some(hit)
     }
 
-    /// The state with this hash that `is_it`, where the likely one is not.
-    #[cold]
-    fn behind(&self, hash: Hash, is_it: impl Fn(&State) -> bool) -> Option<u32> {
-        self.index.find(hash.hash, |at| self.slab.get(at).is_some_and(&is_it))
-    }
-
     /// Counts a packet once more that was taken into account in this turn, if its state is still there and of this name.
     /// Answers the rule that made the state.
     #[inline]
@@ -216,6 +216,12 @@ impl States {
     pub(crate) const fn epoch(&self) -> u64 {
         self.serial >> 32
     }
+}
+
+/// The state with this hash that `is_it`, where the likely one is not.
+#[cold]
+fn behind(slab: &Slab<State>, index: &Index, hash: Hash, is_it: impl Fn(&State) -> bool) -> Option<u32> {
+    index.find(hash.hash, |at| slab.get(at).is_some_and(&is_it))
 }
 
 impl State {
