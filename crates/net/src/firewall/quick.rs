@@ -308,7 +308,7 @@ impl Firewall {
         let mut asked = Asked::default();
         let at = rules.first(&subject, pkt, &cpu.tables, from, &mut asked)?;
         let rule = rules.rule(at).filter(|rule| rule.only_keeps)?;
-        let seen = Seen::of_usual(pkt);
+        let seen = Seen::of_flow(&flow.key, pkt);
         if !states.makes_way(flow, hash, rule.flow, &seen, cpu.now, &mut cpu.counters) {
             return None;
         }

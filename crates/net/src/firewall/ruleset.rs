@@ -40,6 +40,14 @@ pub struct RuleId {
     pub epoch: u16,
 }
 
+impl RuleId {
+    /// Both in a word, which are compared at once.
+    #[inline]
+    const fn bits(self) -> u32 {
+        (self.slot as u32) << 16 | self.epoch as u32
+    }
+}
+
 /// The name of a set of states (`:flow`), as a number that stays the same as long as the rules' list lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowId(pub u16);

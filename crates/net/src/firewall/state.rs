@@ -377,7 +377,7 @@ impl States {
                     continue;
                 }
             };
-            let wait = match left.saturating_sub(self.kept_ms(state)) {
+            let wait = match left.saturating_sub(state.kept_ms(&self.settings)) {
                 // Its end is near.
                 0 if keepalives.len() + 2 <= most => {
                     keepalives.extend(Keepalive::of(state));
@@ -391,10 +391,6 @@ impl States {
             self.wheel.link(&mut self.slab, at, now_ms + wait);
         }
         budget
-    }
-
-    fn kept_ms(&self, state: &State) -> u64 {
-        state.kept_ms(&self.settings)
     }
 
     #[inline]
@@ -436,21 +432,20 @@ impl State {
     }
 
     /// Gives it another end of its life. If that is sooner than it was, answers how long the wheel may wait.
-    #[inline]
+    #[inline(always)]
     fn live(&mut self, life: Life, now_ms: u64, settings: &Settings) -> Option<u64> {
-        let (seconds, may_be_sooner) = match life {
-            Life::AsItIs => return None,
-            Life::Longer(seconds) => (seconds, false),
-            Life::Anew(seconds) => (seconds, true),
-        };
+        let (Life::Longer(seconds) | Life::Anew(seconds)) = life else { return None };
         let (seconds, was) = (seconds + self.kind.grace(), self.left_ms(now_ms));
         self.expires = end(now_ms, seconds);
+        if matches!(life, Life::Longer(_)) {
+            return None;
+        }
         let wait = (u64::from(seconds) * 1000).saturating_sub(self.kept_ms(settings));
-        (may_be_sooner && i64::from(was) > wait.cast_signed()).then_some(wait)
+        (i64::from(was) > wait.cast_signed()).then_some(wait)
     }
 
     /// What a segment does to the life of a connection, of which this was seen before it.
-    #[inline]
+    #[inline(always)]
     fn go_on(&mut self, before: u16, judgement: Judgement, settings: &Settings) -> Life {
         let stage = if self.tcp.marks() == before { self.stage() } else { self.tcp.phase() };
         if stage != self.stage() {

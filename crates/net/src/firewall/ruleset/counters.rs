@@ -75,7 +75,7 @@ impl RuleCounters {
     /// Counts a packet when [`RuleCounters::settle`] is called: of a chunk, many match the same rule.
     #[inline]
     pub fn count_later(&mut self, id: RuleId, bytes: u64, now: Instant) {
-        if self.later.id != id {
+        if self.later.id.bits() != id.bits() {
             self.settle();
         }
         let Later { packets, bytes: all, .. } = self.later;

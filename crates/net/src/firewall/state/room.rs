@@ -57,7 +57,7 @@ impl States {
             if reaped < wanted && (is_late || state.is_spent(ms(now))) {
                 self.remove(StateId(at), now);
                 reaped += 1;
-            } else if left_ms.saturating_sub(self.kept_ms(state)) > patience_ms {
+            } else if left_ms.saturating_sub(state.kept_ms(&self.settings)) > patience_ms {
                 // Its life is longer than when the wheel was told.
                 self.wheel.unlink(&mut self.slab, at);
                 self.wheel.link(&mut self.slab, at, ms(now) + left_ms);

@@ -125,7 +125,7 @@ impl Segment {
     }
 
     /// Reads a header that is `len` bytes with its payload.
-    #[inline]
+    #[inline(always)]
     pub(super) fn parse(header: &[u8; WINDOW], len: usize) -> Self {
         let word =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -155,6 +155,7 @@ impl Segment {
 }
 
 /// The window scale among a SYN's options.
+#[inline(never)]
 fn scale(header: &[u8; WINDOW], header_len: usize) -> Option<u8> {
     let options = header.get(HEADER_LEN..header_len.min(HEADER_MAX))?;
     //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3

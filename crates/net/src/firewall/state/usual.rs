@@ -4,6 +4,7 @@
 use pkt::{Note, Pkt};
 
 use super::entry::bits;
+use super::key::Key;
 use super::{
     Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
 };
@@ -12,7 +13,7 @@ use crate::grow::index::Index;
 use crate::grow::slab::Slab;
 use crate::time::Instant;
 use crate::upper;
-use wire::{ip4, ip6};
+use wire::{Protocol, ip4, ip6};
 
 /// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,16 @@ impl Seen {
     pub(in super::super) fn of_usual(pkt: &Pkt) -> Self {
         let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
         Self { bytes, segment: Segment::of_usual(pkt) }
+    }
+
+    /// The same, if the packet's flow is known.
+    #[inline(always)]
+    pub(in super::super) fn of_flow(key: &Key, pkt: &Pkt) -> Self {
+        let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
+        let l4 = if key.is_ip4() { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
+        let is_tcp = key.proto() == Protocol::TCP.0;
+        let len = pkt.len().saturating_sub(l4);
+        Self { bytes, segment: if is_tcp { Some(Segment::parse(pkt.window(l4), len)) } else { None } }
     }
 }
 
@@ -236,7 +247,7 @@ impl State {
         now_ms: u64,
         settings: &Settings,
     ) -> Option<(UsualHit, Option<u64>)> {
-        let seen = Seen::of_usual(pkt);
+        let seen = Seen::of_flow(&self.key, pkt);
         let life = self.take_inside(direction, &seen, 1, now_ms, settings)?;
         let hit = UsualHit { mark, rule: self.rule, direction, bytes: seen.bytes };
         Some((hit, self.live(life, now_ms, settings)))
