@@ -47,7 +47,6 @@ use pipe::Pipes;
 use quick::Chunk;
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
 use shape::Ticket;
-pub(crate) use state::answering;
 use state::{Keepalive, Kind, Limits, Loose, Settings, State, States};
 use subject::{Part, Subject};
 use via::Vias;
@@ -60,6 +59,7 @@ pub(crate) use hook::{ask, ask_all, ask_outward, begin, settle};
 pub(crate) use onward::go_onward;
 pub use shape::Shape;
 pub(crate) use shape::{release, shape};
+pub(crate) use state::answering;
 #[cfg(test)]
 pub(crate) use trace::Trace;
 pub(crate) use trace::{Known, Met};

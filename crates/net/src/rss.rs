@@ -187,6 +187,7 @@ fn hash_frame(frame: &mut Pkt) {
     frame.flags.set(Flags::HASH);
 }
 
+/// [`hash_frame`] for the few, so that its code is not in the loop that asks whose a frame is.
 #[inline(never)]
 fn hash_one(frame: &mut Pkt) {
     hash_frame(frame);

@@ -2,6 +2,7 @@
 //! at more closely.
 
 use pkt::{Note, Pkt};
+use wire::{Protocol, ip4, ip6};
 
 use super::entry::bits;
 use super::key::Key;
@@ -13,7 +14,6 @@ use crate::grow::index::Index;
 use crate::grow::slab::Slab;
 use crate::time::Instant;
 use crate::upper;
-use wire::{Protocol, ip4, ip6};
 
 /// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
