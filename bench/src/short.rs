@@ -14,9 +14,9 @@ pub use self::client::{Client, Pace, Seen};
 pub use self::memory::Rate;
 pub use self::other::Other;
 pub use self::pair::{PORT, Pair, Pairs, Wanted};
-pub use self::server::Server;
+pub use self::server::{Server, Serves};
 
-/// What is asked, and answered: as in the benchmark that other stacks in memory were measured with.
+/// What [`Server`] is asked, and answers: as in the benchmark that other stacks in memory were measured with.
 pub const QUESTION: usize = 64;
 /// Bytes of an answer: a kilobyte, and a head as web servers send it.
 pub const ANSWER: usize = 1224;

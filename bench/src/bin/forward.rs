@@ -22,7 +22,7 @@ use bench::firewall::case::CASES;
 use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::router::Router;
-use bench::short::{Behind, PORT, Pace, Pairs, Wanted};
+use bench::short::{Behind, PORT, Pace, Pairs, Serves, Wanted};
 
 const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
                      forward tcp-shortCPUS|tcp-echoCPUS CONCURRENT ANSWERS";
@@ -91,7 +91,8 @@ fn talk(kind: &str) -> Option<(Behind, u16)> {
 fn converse(behind: Behind, cpus: u16, concurrent: usize, answers: usize) -> Result<String> {
     let pace = Pace::Concurrent(concurrent);
     let (family, cable, msl, span) = (Family::Ip4, Kind::Plain, MSL, SPAN);
-    let mut pairs = Pairs::new(&Wanted { family, cpus, cable, pace, behind, port: PORT, msl, span })?;
+    let serves = Serves::Least;
+    let mut pairs = Pairs::new(&Wanted { family, cpus, cable, pace, behind, serves, port: PORT, msl, span })?;
     pairs.answer(concurrent)?;
     Ok(pairs.answer(answers / usize::from(cpus))?.to_string())
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use bench::cable::Kind;
 use bench::frames::Family;
 use bench::program::{self, Misused};
-use bench::short::{Behind, Other, PORT, Pace, Pairs, Rate, Wanted, memory, other};
+use bench::short::{Behind, Other, PORT, Pace, Pairs, Rate, Serves, Wanted, memory, other};
 
 const USAGE: &str = "shortconn mem|two|smoltcp [--concurrent N] [--behind close|ask] [--cable plain|super] \
                      [--family 4|6] [--window MS] | shortconn count mem|plain|smoltcp CONCURRENT ANSWERS | \
@@ -68,7 +68,8 @@ fn case(args: &[&str]) -> Result<Case> {
 
 fn wanted(concurrent: usize, behind: Behind, cable: Kind, family: Family) -> Wanted {
     let pace = Pace::Concurrent(concurrent);
-    Wanted { family, cpus: 1, cable, pace, behind, port: PORT, msl: MSL, span: SPAN }
+    let serves = Serves::Least;
+    Wanted { family, cpus: 1, cable, pace, behind, serves, port: PORT, msl: MSL, span: SPAN }
 }
 
 fn measure(case: &Case) -> Result<String> {

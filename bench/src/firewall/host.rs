@@ -14,7 +14,7 @@ use super::rules;
 use super::talk::NEW;
 use crate::cable::Kind;
 use crate::frames::Family;
-use crate::short::{Behind, PORT, Pace, Pair, Pairs, Wanted};
+use crate::short::{Behind, PORT, Pace, Pair, Pairs, Serves, Wanted};
 
 /// What stands before the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +53,26 @@ impl Hosts {
     /// # Errors
     ///
     /// When there is no memory, or connections fail.
-    pub fn new(family: Family, guard: Guard, cpus: u16, per_second: u32) -> Result<Self> {
-        let mut hosts = Self::asking(PORT, family, guard, cpus, per_second)?;
+    pub fn new(family: Family, guard: Guard, serves: Serves, cpus: u16, per_second: u32) -> Result<Self> {
+        let mut hosts = Self::asking(PORT, family, guard, serves, cpus, per_second)?;
         let before: Vec<_> = hosts.pairs.cpus.iter().map(Pair::drops).collect();
         hosts.turn(hosts.turns(SETTLING), |server, now| _ = server.turn(now));
         hosts.pairs.cpus.iter_mut().zip(before).try_for_each(|(pair, before)| check(pair, &before))?;
         Ok(hosts)
     }
 
-    fn asking(port: u16, family: Family, guard: Guard, cpus: u16, per_second: u32) -> Result<Self> {
+    fn asking(
+        port: u16,
+        family: Family,
+        guard: Guard,
+        serves: Serves,
+        cpus: u16,
+        per_second: u32,
+    ) -> Result<Self> {
         let span = Duration::from_secs(NEW as u64) * cpus.into() / per_second;
-        let (pace, behind) = (Pace::EachTurn(NEW), Behind::Close);
+        let (pace, behind, cable) = (Pace::EachTurn(NEW), Behind::Close, Kind::Plain);
         let mut pairs =
-            Pairs::new(&Wanted { family, cpus, cable: Kind::Plain, pace, behind, port, msl: MSL, span })?;
+            Pairs::new(&Wanted { family, cpus, cable, pace, behind, serves, port, msl: MSL, span })?;
         if let Some(text) = guard.rules() {
             let shared = rules::shared(text, &pairs.tables, cpus)?;
             pairs.cpus.iter_mut().for_each(|pair| pair.server.set_firewall(&shared));
@@ -148,8 +155,10 @@ mod tests {
     #[test]
     fn connections_are_served_whatever_guards_the_server_and_leave_nothing_behind() {
         for family in [Family::Ip4, Family::Ip6] {
-            for (name, guard, _) in GUARDS {
-                let mut hosts = Hosts::new(family, guard, 2, 1000).unwrap();
+            for ((name, guard, _), serves) in
+                GUARDS.into_iter().flat_map(|guard| [(guard, Serves::Least), (guard, Serves::Web)])
+            {
+                let mut hosts = Hosts::new(family, guard, serves, 2, 1000).unwrap();
                 let (states, connections) = hosts.remembered();
                 assert_eq!(states > 0, guard == Guard::States, "{name}: {states}");
                 hosts.turn(hosts.turns(SETTLING), serve);
@@ -161,7 +170,7 @@ mod tests {
 
     #[test]
     fn whoever_asks_another_port_is_not_served() {
-        let mut hosts = Hosts::asking(8080, Family::Ip4, Guard::States, 1, 1000).unwrap();
+        let mut hosts = Hosts::asking(8080, Family::Ip4, Guard::States, Serves::Least, 1, 1000).unwrap();
         hosts.turn(3, serve);
         let denied = hosts.pairs.cpus[0].server.cpu.counters.dropped(DropReason::FirewallDeny);
         assert!(denied >= 2 * NEW as u64, "{denied}");

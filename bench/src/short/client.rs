@@ -10,7 +10,7 @@ use net::tcp::settings::Settings;
 use net::tcp::{self, Connect, Id, Look};
 use net::time::Instant;
 
-use super::{ANSWER, Behind, QUESTION};
+use super::{Behind, Serves};
 
 /// Connections that begin in a turn at the most, until there are as many as there are to be: no more than fit the ways between
 /// the two.
@@ -46,6 +46,10 @@ pub struct Client {
     settings: Settings,
     pace: Pace,
     behind: Behind,
+    /// What it says.
+    question: &'static [u8],
+    /// After how many bytes it has its answer.
+    enough: usize,
     talks: Vec<Talk>,
     free: Vec<u32>,
     seen: Seen,
@@ -76,12 +80,13 @@ impl Client {
         server: SocketAddr,
         addrs: &[IpAddr],
         settings: Settings,
-        (pace, behind): (Pace, Behind),
+        (pace, behind, serves): (Pace, Behind, Serves),
         shown: Arc<Mutex<Seen>>,
     ) -> Self {
         let (talks, free) = (Vec::new(), Vec::new());
         let (addrs, seen) = (addrs.to_vec(), Seen::default());
-        Self { server, addrs, settings, pace, behind, talks, free, seen, shown }
+        let (question, enough) = serves.talk();
+        Self { server, addrs, settings, pace, behind, question, enough, talks, free, seen, shown }
     }
 
     fn connect(&mut self, desk: &mut Desk<'_>) {
@@ -113,7 +118,7 @@ impl Client {
     }
 
     fn ask(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
-        if tcp::send(desk.cpu, conn.id, &[b'q'; QUESTION]) != Ok(QUESTION) {
+        if tcp::send(desk.cpu, conn.id, self.question) != Ok(self.question.len()) {
             self.over(desk, conn);
         }
     }
@@ -123,8 +128,9 @@ impl Client {
         let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), first.len() + second.len());
         let Ok(Some(got)) = tcp::read_in_place(desk.cpu, conn.id, all) else { return self.over(desk, conn) };
         let talk = &mut self.talks[conn.key as usize];
+        let before = talk.got;
         talk.got += got;
-        if talk.got < ANSWER {
+        if before >= self.enough || talk.got < self.enough {
             return;
         }
         let took = desk.now().since(talk.since).as_nanos();
@@ -140,7 +146,7 @@ impl Client {
     fn over(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
         // What has ended meanwhile needs no closing.
         let _ = tcp::close(desk.cpu, conn.id);
-        self.seen.failed += usize::from(self.talks[conn.key as usize].got < ANSWER);
+        self.seen.failed += usize::from(self.talks[conn.key as usize].got < self.enough);
         self.free.push(conn.key);
         if matches!(self.pace, Pace::Concurrent(_)) {
             self.connect(desk);

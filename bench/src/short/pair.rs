@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, ensure};
 use net::drop::DropReason;
 use net::neigh;
 use net::netisr::Netisr;
-use net::program::ProgramId;
+use net::program::{Program, ProgramId};
 use net::rss::Placement;
 use net::tables::{Config, IfAddr, Ifnet, Tables};
 use net::tcp::settings::Settings;
@@ -18,7 +18,7 @@ use wire::ether::Mac;
 
 use super::Behind;
 use super::client::{Client, Pace, Seen};
-use super::server::Server;
+use super::server::{self, Server, Serves};
 use crate::cable::{Kind, Traffic, cable};
 use crate::cpus::netisrs;
 use crate::frames::{Family, ROUTER, SENDER};
@@ -48,6 +48,8 @@ pub struct Wanted {
     pub pace: Pace,
     /// What follows an answer.
     pub behind: Behind,
+    /// Who answers.
+    pub serves: Serves,
     /// Where the clients ask; nobody waits anywhere but at [`PORT`].
     pub port: u16,
     /// How long segments live; what ends waits twice as long.
@@ -168,9 +170,13 @@ impl Pair {
         let (addr, look) = ((server, PORT).into(), Look::default());
         let listen =
             Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
-        let answers = Server::new(listen, wanted.behind);
-        self.server.begin(Box::new(answers)).map_err(|error| anyhow!("the server: {error}"))?;
-        let how = (wanted.pace, wanted.behind);
+        let answers: Box<dyn Program> = match wanted.serves {
+            Serves::Least => Box::new(Server::new(listen, wanted.behind)),
+            Serves::Web => Box::new(server::web(addr)),
+        };
+        self.server.cpu.sysctls.tcp = settings;
+        self.server.begin(answers).map_err(|error| anyhow!("the server: {error}"))?;
+        let how = (wanted.pace, wanted.behind, wanted.serves);
         let asks = Client::new((server, wanted.port).into(), clients, settings, how, Arc::clone(&self.shown));
         self.asks = Some(self.client.begin(Box::new(asks)).map_err(|error| anyhow!("the client: {error}"))?);
         Ok(())
@@ -233,7 +239,8 @@ mod tests {
 
     fn wanted(family: Family, cpus: u16, pace: Pace, behind: Behind) -> Wanted {
         let (msl, span) = (Duration::from_millis(20), Duration::from_micros(50));
-        Wanted { family, cpus, cable: Kind::Plain, pace, behind, port: PORT, msl, span }
+        let serves = Serves::Least;
+        Wanted { family, cpus, cable: Kind::Plain, pace, behind, serves, port: PORT, msl, span }
     }
 
     #[test]

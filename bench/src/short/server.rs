@@ -1,10 +1,41 @@
 //! Who answers.
 
+use core::net::SocketAddr;
+
 use net::program::{Desk, Handle, Program};
 use net::sock::Error;
 use net::tcp::{self, Accepted, Id, Listen};
+use pantala::serve::Web;
 
 use super::{ANSWER, Behind, QUESTION};
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// [`Server`], which does as little as a server can.
+    Least,
+    /// The web server that users run, asked for a file of a kilobyte.
+    Web,
+}
+
+/// What [`Serves::Web`] is asked, and the bytes that it answers with at the least: those of the file.
+const GET: &[u8] = b"GET /file HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
+const FILE: usize = 1024;
+
+impl Serves {
+    /// What is asked, and after how many bytes there is an answer.
+    pub(super) const fn talk(self) -> (&'static [u8], usize) {
+        match self {
+            Self::Least => (&[b'q'; QUESTION], ANSWER),
+            Self::Web => (GET, FILE),
+        }
+    }
+}
+
+/// The web server of one CPU, which has the file.
+pub(super) fn web(addr: SocketAddr) -> Web {
+    Web::of_pages(addr, &[("file", &[b'a'; FILE])])
+}
 
 /// A server on one CPU.
 pub struct Server {

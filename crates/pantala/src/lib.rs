@@ -36,6 +36,7 @@
 //! | start what a configuration file says | [`Builder::toml`], or [`config::Config`] and [`Stack::start`] |
 //! | use TCP and UDP where packets are, without hand-off and copy | [`net::program::Program`], [`Stack::begin`], [`Stack::begin_on_all`] |
 //! | use TCP and UDP from any thread or task, as of `std::net` and `tokio::net` | [`Stack::sockets`], [`sockets::blocking`], [`sockets::aio`] |
+//! | serve files, or pages of the program's own, to the web | [`serve::folder`], [`serve::Web::of_pages`] |
 //! | reach netisrs from other threads | [`Stack::remotes`], their control ports; [`Stack::call`] |
 //! | add and remove addresses | [`Stack::add_address`], [`Stack::remove_address`] |
 //! | look at and change all else | [`Stack::admin`]: routes, neighbours, connections, variables, rules; [`Stack::metrics`] |
@@ -62,7 +63,7 @@ mod demo;
 mod firewall;
 mod mac;
 mod pktgen;
-mod serve;
+pub mod serve;
 mod show;
 pub mod sockets;
 mod stack;

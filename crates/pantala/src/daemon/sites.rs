@@ -9,7 +9,7 @@ use super::control::Control;
 use super::log;
 use crate::api::{self, Error, ErrorKind};
 use crate::config::Serve;
-use crate::serve::{Hit, Library, Web};
+use crate::serve::{self, Hit};
 
 /// A web server.
 pub(super) struct Site {
@@ -52,11 +52,10 @@ impl Control {
 
     fn begin_site(&self, serve: &Serve) -> Result<Site, Error> {
         let Serve { folder, addr } = serve;
-        let (desks, reader) = Library::open(folder, self.cpus.remotes())
+        let (webs, reader) = serve::folder(folder, *addr, self.cpus.remotes())
             .map_err(|why| Error::new(ErrorKind::Invalid, format!("{}: {why}", folder.display())))?;
         let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new(), reader };
-        for (cpu, desk) in desks.into_iter().enumerate() {
-            let web = Web::new(*addr, desk);
+        for (cpu, web) in webs.into_iter().enumerate() {
             site.counters.push(web.counters());
             match self.cpus.call(cpu, move |netisr| netisr.begin(Box::new(web)))? {
                 Ok(program) => site.programs.push(program),

@@ -178,6 +178,13 @@ pub(super) fn made(bytes: Vec<u8>) -> Arc<Page> {
     Arc::new(Page { mime, len, validator: None, first: bytes.into(), file: None })
 }
 
+/// A page of bytes that the program has.
+pub(super) fn held(name: &str, bytes: &[u8]) -> Arc<Page> {
+    let (now, len) = (SystemTime::now(), bytes.len() as u64);
+    let (mime, validator) = (mime::of(name.as_bytes()), Some(Validator::new(now, len, now)));
+    Arc::new(Page { mime, len, validator, first: bytes.into(), file: None })
+}
+
 fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
     let about = file.metadata()?;
     let (file, len) = (Arc::new(file), about.len());

@@ -28,5 +28,27 @@ mod visit;
 mod web;
 
 pub(crate) use hits::Hit;
-pub(crate) use library::Library;
-pub(crate) use web::Web;
+use library::Library;
+pub use web::Web;
+
+use core::net::SocketAddr;
+use std::io;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use net::msg::Remote;
+
+/// The programs that serve the files of a folder at `addr`, one for each of the CPUs that these remotes reach, in their
+/// order; and the thread that reads files for them, which ends with the last of them.
+///
+/// # Errors
+///
+/// If the folder cannot be opened, or is none.
+pub fn folder(
+    folder: &Path,
+    addr: SocketAddr,
+    remotes: Vec<Remote>,
+) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
+    let (desks, reader) = Library::open(folder, remotes)?;
+    Ok((desks.into_iter().map(|desk| Web::new(addr, desk)).collect(), reader))
+}

@@ -33,6 +33,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const STALL: Duration = Duration::from_secs(60);
 /// Time for the other end to close a connection behind the last answer.
 const LINGER: Duration = Duration::from_secs(5);
+/// There is no such page.
+const NOT_FOUND: u16 = 404;
 /// All connections are looked at once in this time, whether theirs is over.
 const ROUND: Duration = Duration::from_secs(1);
 /// Connections that are looked at for this at once.
@@ -43,9 +45,9 @@ const REMEMBERED_BYTES: u64 = 64 << 20;
 const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 
 /// A web server on one CPU.
-pub(crate) struct Web {
+pub struct Web {
     addr: SocketAddr,
-    library: library::Desk,
+    files: Files,
     visits: Visits,
     remembered: Memory,
     hits: CounterBlock<Hit>,
@@ -53,6 +55,14 @@ pub(crate) struct Web {
     /// Where to go on looking for connections whose time is over.
     round: u32,
     head: Box<[u8; HEAD_MAX]>,
+}
+
+/// Where what is asked for is.
+enum Files {
+    /// In a folder, which a thread reads.
+    Library(library::Desk),
+    /// Here, by their names.
+    Pages(HashMap<Vec<u8>, Arc<Page>>),
 }
 
 /// Files that were read a moment ago.
@@ -81,9 +91,21 @@ enum Step {
 
 impl Web {
     pub(crate) fn new(addr: SocketAddr, library: library::Desk) -> Self {
+        Self::with(addr, Files::Library(library))
+    }
+
+    /// One that serves at `addr` what it is given: names, without the slash in front, and bytes. The page of a folder ends
+    /// with a slash; `/` is what a client gets that asks for nothing else.
+    #[must_use]
+    pub fn of_pages(addr: SocketAddr, pages: &[(&str, &[u8])]) -> Self {
+        let pages = pages.iter().map(|(name, bytes)| (name.as_bytes().to_vec(), library::held(name, bytes)));
+        Self::with(addr, Files::Pages(pages.collect()))
+    }
+
+    fn with(addr: SocketAddr, files: Files) -> Self {
         Self {
             addr,
-            library,
+            files,
             visits: Visits::default(),
             remembered: Memory::default(),
             hits: CounterBlock::new(),
@@ -158,12 +180,16 @@ impl Web {
         Step::Wait
     }
 
-    /// Answers at once what is remembered, and asks the library for the rest.
+    /// Answers at once what is here or remembered, and asks the library for the rest.
     fn look_up(&mut self, desk: &Desk<'_>, key: u32, request: Request) -> Step {
         let remembered = self.remembered.find(&request, desk.now());
         if let Some(page) = remembered {
             self.hits.inc(Hit::Remembered);
             return self.answer(desk, key, Ok(page), Some(&request));
+        }
+        if let Files::Pages(pages) = &self.files {
+            let page = pages.get(&request.name).cloned().ok_or(NOT_FOUND);
+            return self.answer(desk, key, page, Some(&request));
         }
         let what = What::Find { name: request.name.clone() };
         self.ask(desk, key, what, Asking::Page(request))
@@ -175,9 +201,10 @@ impl Web {
         visit.stage = Stage::Asks(Box::new(asking));
         visit.deadline = desk.now() + IDLE;
         let ticket = Ticket { key, serial: visit.serial };
-        let ask = Ask { door: self.library.place, program: desk.program(), ticket, what };
-        // Without its thread nobody answers, and the time of the connection will be over.
-        let _ = self.library.asks.send(ask);
+        if let Files::Library(library) = &self.files {
+            // Without its thread nobody answers, and the time of the connection will be over.
+            let _ = library.asks.send(Ask { door: library.place, program: desk.program(), ticket, what });
+        }
         Step::Wait
     }
 
@@ -389,8 +416,10 @@ impl Program for Web {
     }
 
     fn called(&mut self, desk: &mut Desk<'_>) {
-        self.library.looks();
-        while let Some(answer) = self.library.answered() {
+        if let Files::Library(library) = &self.files {
+            library.looks();
+        }
+        while let Some(answer) = self.files.answered() {
             self.answered(desk, answer);
         }
     }
@@ -408,6 +437,15 @@ fn part(request: &Request, page: &Page) -> (u16, Range<u64>, Option<Part>) {
         None => (200, 0..page.len, None),
         Some(None) => (416, 0..0, Some((None, page.len))),
         Some(Some(bytes)) => (206, bytes.clone(), Some((Some(bytes), page.len))),
+    }
+}
+
+impl Files {
+    fn answered(&self) -> Option<Answer> {
+        match self {
+            Self::Library(library) => library.answered(),
+            Self::Pages(_) => None,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Times in which something must happen, in virtual time: a guest on another host who does not do his part.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use net::program::ProgramId;
@@ -77,6 +77,9 @@ impl Program for Guest {
     }
 }
 
+/// Where the server waits.
+const AT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 80);
+
 /// A server whose library is the test, and a guest.
 struct Scene {
     world: World,
@@ -92,6 +95,11 @@ struct Scene {
 
 impl Scene {
     fn new(family: Family, says: &'static str, reads: bool) -> Self {
+        Self::with(family, says, reads, |library| Web::new(AT, library))
+    }
+
+    /// The same, of a server that may have no library.
+    fn with(family: Family, says: &'static str, reads: bool, web: impl FnOnce(library::Desk) -> Web) -> Self {
         let mut world = World::new("web", 1);
         world.allow.loss = true;
         let cable = world.cable(cable::Spec::default());
@@ -99,7 +107,7 @@ impl Scene {
             [1, 2].map(|host| world.host(Spec::host("host").buffers(4096).port(Port::new(cable, 1, host))));
         world.run_for(BOOT);
         let (desk, asked, answers) = library::Desk::alone();
-        let web = Web::new("[::]:80".parse().unwrap(), desk);
+        let web = web(desk);
         let counters = web.counters();
         let program = world.of(server).cpus[0].netisr.begin(Box::new(web)).unwrap();
         let (tell, ends) = channel();
@@ -169,6 +177,26 @@ fn who_begins_a_request_and_does_not_end_it_is_told_so_after_ten_seconds() {
         assert_after(&end, HEAD_WITHIN);
         assert!(end.heard.starts_with("HTTP/1.1 408 ") && !end.was_reset, "{end:?}");
         assert_eq!(scene.counters.get(Hit::TimedOut), 1);
+    }
+}
+
+#[test]
+fn what_a_program_has_itself_is_served_at_once_and_there_is_nothing_else() {
+    let answers = [
+        ("GET / HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n", "application/octet-stream", "all"),
+        ("GET /a/b.html HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n", "text/html", "<b>"),
+        ("GET /a/b.html HTTP/1.0\r\nRange: bytes=1-1\r\n\r\n", "HTTP/1.1 206 ", "text/html", "b"),
+        ("GET /a/ HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ", "text/html", "</h1>\n"),
+    ];
+    for (family, (asks, status, mime, body)) in
+        Family::BOTH.into_iter().flat_map(|family| answers.map(|answer| (family, answer)))
+    {
+        let pages: &[(&str, &[u8])] = &[("/", b"all"), ("a/b.html", b"<b>")];
+        let mut scene = Scene::with(family, asks, true, |_| Web::of_pages(AT, pages));
+        let end = scene.end();
+        assert!(end.heard.starts_with(status) && end.heard.ends_with(body), "{end:?}");
+        assert!(end.heard.contains(&format!("Content-Type: {mime}")), "{end:?}");
+        assert!(end.after < ROUND, "{end:?}");
     }
 }
 
