@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sim", &["drill", "ipfw", "net", "pkt", "wire"]),
     ("dev", &["net", "pkt"]),
     ("pantala", &["dev", "drill", "ipfw", "net", "pkt", "sim", "wire"]),
-    ("bench", &["dev", "ipfw", "net", "pkt", "wire"]),
+    ("bench", &["dev", "ipfw", "net", "pantala", "pkt", "wire"]),
     ("xtask", &[]),
 ];
 
