@@ -213,6 +213,9 @@ impl Default for TcpOptions {
     }
 }
 
+/// In the field of a user timeout: it counts minutes, not seconds (RFC 5482 §3.3).
+pub(crate) const UTO_MINUTES: u16 = 0x8000;
+
 /// A TCP option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcpOption {
@@ -243,6 +246,8 @@ pub enum TcpOption {
     FastOpenExp(Cookie),
     /// `md5`: a signature (RFC 2385).
     Md5(Md5),
+    /// `uto 120`, in seconds, or `uto 5 min`, in minutes (RFC 5482): what stands behind kind and length.
+    UserTimeout(u16),
     /// `ECN`: counters of bytes (RFC 9768 §3.2.3), in the order of the option, which its first tells.
     AccEcn(Vec<(EcnCounter, u32)>),
 }
@@ -255,7 +260,7 @@ impl TcpOption {
             Self::Nop | Self::Eol => 1,
             Self::SackPermitted => 2,
             Self::WindowScale(_) => 3,
-            Self::Mss(_) => 4,
+            Self::Mss(_) | Self::UserTimeout(_) => 4,
             Self::Sack(blocks) => 2 + 8 * blocks.len(),
             Self::Timestamps { .. } => 10,
             Self::FastOpen(Cookie::Bytes(bytes)) => 2 + bytes.len(),

@@ -6,7 +6,7 @@ mod options;
 pub use flags::Flags;
 pub use options::{
     Cookie, OPTIONS_MAX, Opt, OptionError, OptionIter, Options, SIGNATURE_LEN, SackBlock, SackBlocks,
-    window_scale,
+    UserTimeout, window_scale,
 };
 
 use crate::checksum::Sum;

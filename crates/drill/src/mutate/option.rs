@@ -46,6 +46,9 @@ fn instead(option: &TcpOption, role: Role, rules: &Rules) -> Vec<Vec<TcpOption>>
         TcpOption::Eol => return vec![one(TcpOption::Nop)],
         TcpOption::SackPermitted | TcpOption::WindowScale(None) => Vec::new(),
         TcpOption::Mss(bytes) => around16(*bytes).map(|bytes| one(TcpOption::Mss(bytes))).into(),
+        TcpOption::UserTimeout(field) => {
+            around16(*field).map(|field| one(TcpOption::UserTimeout(field))).into()
+        }
         TcpOption::WindowScale(Some(shift)) => [shift.wrapping_add(1), shift.wrapping_sub(1)]
             .map(|shift| one(TcpOption::WindowScale(Some(shift))))
             .into(),

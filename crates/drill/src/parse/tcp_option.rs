@@ -3,13 +3,13 @@
 use crate::cursor::{Cursor, Word};
 use crate::error::Fault;
 use crate::limit::TCP_OPTIONS_MAX;
-use crate::packet::{Cookie, Direction, EcnCounter, Md5, SackBlock, TcpOption, TcpOptions};
+use crate::packet::{Cookie, Direction, EcnCounter, Md5, SackBlock, TcpOption, TcpOptions, UTO_MINUTES};
 use crate::refused::{self, Place};
 use crate::script::At;
 
-const KNOWN: [&str; 11] =
-    ["nop", "eol", "mss", "wscale", "sackOK", "sack", "TS", "FO", "FOEXP", "md5", "ECN"];
-const EXPECTED: &str = "an option: mss, wscale, sackOK, sack, TS, FO, FOEXP, md5, ECN, nop or eol";
+const KNOWN: [&str; 12] =
+    ["nop", "eol", "mss", "wscale", "sackOK", "sack", "TS", "FO", "FOEXP", "md5", "uto", "ECN"];
+const EXPECTED: &str = "an option: mss, wscale, sackOK, sack, TS, FO, FOEXP, md5, uto, ECN, nop or eol";
 
 /// `<mss 1460,nop,wscale 6>`, `<...>`, or nothing.
 pub(super) fn options(cursor: &mut Cursor<'_>, direction: Direction) -> Result<At<TcpOptions>, Fault> {
@@ -77,6 +77,10 @@ fn option(cursor: &mut Cursor<'_>, direction: Direction) -> Result<At<TcpOption>
         "FO" => TcpOption::FastOpen(cookie(cursor)?),
         "FOEXP" => TcpOption::FastOpenExp(cookie(cursor)?),
         "md5" => TcpOption::Md5(md5(cursor)?),
+        "uto" => {
+            let number = cursor.number("a time, 15 bits", 0..=!UTO_MINUTES)?.value;
+            TcpOption::UserTimeout(if cursor.accept_word("min") { number | UTO_MINUTES } else { number })
+        }
         "ECN" => TcpOption::AccEcn(counters(cursor)?),
         _ => {
             refused::check(Place::TcpOption, word)?;

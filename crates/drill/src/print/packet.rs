@@ -5,7 +5,7 @@ use core::fmt::{self, Display, Formatter};
 use super::List;
 use crate::packet::{
     Cookie, Direction, Ecn, EcnCounter, Flags, Icmp, IcmpCode, IcmpKind, Ip, Md5, Packet, Payload, Quote,
-    SackBlock, Seq, SeqStart, Tcp, TcpOption, TcpOptions,
+    SackBlock, Seq, SeqStart, Tcp, TcpOption, TcpOptions, UTO_MINUTES,
 };
 
 impl Display for Packet {
@@ -118,6 +118,10 @@ impl Display for TcpOption {
             Self::FastOpen(cookie) => write!(f, "FO{cookie}"),
             Self::FastOpenExp(cookie) => write!(f, "FOEXP{cookie}"),
             Self::Md5(md5) => write!(f, "md5 {md5}"),
+            Self::UserTimeout(field) => {
+                let unit = if field & UTO_MINUTES == 0 { "" } else { " min" };
+                write!(f, "uto {}{unit}", field & !UTO_MINUTES)
+            }
             Self::AccEcn(counters) => {
                 f.write_str("ECN")?;
                 counters.iter().try_for_each(|(counter, bytes)| write!(f, " {counter} {bytes}"))

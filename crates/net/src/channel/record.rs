@@ -145,6 +145,12 @@ pub enum Setting {
     KeepCount(u32),
     /// How many milliseconds something may stay unacknowledged; 0: as long as it takes (`TCP_USER_TIMEOUT`).
     UserTimeout(u32),
+    /// The other end is told how long, and may change it (RFC 5482; `TCP_UTO_ENABLE`).
+    TellsUserTimeout(bool),
+    /// So many milliseconds; 0: what [`Self::UserTimeout`] says (`TCP_UTO_ADVERTISE`).
+    ToldUserTimeout(u32),
+    /// Whether it may change it (`TCP_UTO_CHANGEABLE`).
+    YieldsUserTimeout(bool),
     /// Bytes that may wait to be acknowledged (`SO_SNDBUF`).
     SendBuffer(u32),
     /// Bytes that may wait to be read (`SO_RCVBUF`).
@@ -337,6 +343,9 @@ impl Setting {
             Self::GroupHops(hops) => (12, hops),
             Self::GroupLoop(on) => (13, on.into()),
             Self::Broadcast(on) => (14, on.into()),
+            Self::TellsUserTimeout(on) => (15, on.into()),
+            Self::ToldUserTimeout(ms) => (16, ms),
+            Self::YieldsUserTimeout(on) => (17, on.into()),
         }
     }
 
@@ -356,6 +365,9 @@ impl Setting {
             12 => Self::GroupHops(value),
             13 => Self::GroupLoop(value != 0),
             14 => Self::Broadcast(value != 0),
+            15 => Self::TellsUserTimeout(value != 0),
+            16 => Self::ToldUserTimeout(value),
+            17 => Self::YieldsUserTimeout(value != 0),
             _ => return None,
         })
     }

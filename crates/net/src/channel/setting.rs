@@ -33,6 +33,11 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         Setting::UserTimeout(within) => {
             Change::UserTimeout(Some(ms(within)).filter(|within| !within.is_zero()))
         }
+        Setting::TellsUserTimeout(on) => Change::TellsUserTimeout(on),
+        Setting::ToldUserTimeout(told) => {
+            Change::ToldUserTimeout(Some(ms(told)).filter(|told| !told.is_zero()))
+        }
+        Setting::YieldsUserTimeout(on) => Change::YieldsUserTimeout(on),
         Setting::SendBuffer(bytes) => {
             Change::SendBuffer(bytes.clamp(BUFFER_MIN, settings.send_buffer_max.max(BUFFER_MIN)))
         }

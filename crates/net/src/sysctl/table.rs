@@ -175,6 +175,24 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.tlp", SWITCH, "the last segments are asked after when nothing is heard of them", |all| {
         Slot::Switch(&mut all.tcp.tail_loss_probe)
     }),
+    v(
+        "net.inet.tcp.uto.advertise",
+        0..=DAY_MS,
+        "what the other end is told to wait; 0: net.inet.tcp.maxunacktime",
+        |all| Slot::Perhaps(&mut all.tcp.uto.told),
+    ),
+    v(
+        "net.inet.tcp.uto.enable",
+        SWITCH,
+        "each end tells the other how long it waits, and may be told",
+        |all| Slot::Switch(&mut all.tcp.uto.is_on),
+    ),
+    v("net.inet.tcp.uto.max", 1000..=DAY_MS, "the longest that the other end can make us wait", |all| {
+        Slot::Time(&mut all.tcp.uto.most)
+    }),
+    v("net.inet.tcp.uto.min", 1000..=DAY_MS, "the shortest that the other end can make us wait", |all| {
+        Slot::Time(&mut all.tcp.uto.least)
+    }),
     v("net.inet.udp.blackhole", ANY, "datagrams to closed ports are not answered", |_| Slot::Fixed(0)),
     v("net.inet.udp.checksum", ANY, "datagrams of IPv4 have a checksum", |_| Slot::Fixed(1)),
     v(

@@ -100,6 +100,8 @@ pub struct Settings {
     /// How long what was sent may stay unacknowledged before the connection is given up, however often it is sent again
     /// (RFC 5482).
     pub user_timeout: Option<Duration>,
+    /// Each end tells the other how long it waits, and may be told.
+    pub uto: Uto,
     /// How long the other end of a connection that the program has closed may take to close it too.
     pub fin_wait_2: Duration,
     /// How long an acknowledgment may wait for company (RFC 9293 §3.8.6.3: less than half a second).
@@ -117,6 +119,22 @@ pub struct Settings {
     pub insecure_syn: bool,
     /// What has SYN and FIN begins no connection.
     pub drop_synfin: bool,
+}
+
+/// The user timeout option (RFC 5482 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uto {
+    /// It is sent, and what comes is heard: `ENABLED`.
+    pub is_on: bool,
+    /// What the other end may change: `CHANGEABLE`. A program that sets [`Settings::user_timeout`] wants just that.
+    //= https://www.rfc-editor.org/rfc/rfc5482#section-3.1
+    pub is_changeable: bool,
+    /// What the other end is told, if that is not [`Settings::user_timeout`]: `ADV_UTO`.
+    pub told: Option<Duration>,
+    /// Between which what follows from both ends' is kept: `L_LIMIT`, `U_LIMIT`.
+    pub least: Duration,
+    /// See [`Self::least`].
+    pub most: Duration,
 }
 
 /// What a program may change of one connection, before it begins or while it lives.
@@ -138,8 +156,14 @@ pub enum Change {
     KeepCount(u8),
     /// [`Settings::establish_within`] (`TCP_KEEPINIT`).
     EstablishWithin(Duration),
-    /// [`Settings::user_timeout`] (`TCP_USER_TIMEOUT`).
+    /// [`Settings::user_timeout`] (`TCP_USER_TIMEOUT`). Unless it is none, the other end changes it no more.
     UserTimeout(Option<Duration>),
+    /// [`Uto::is_on`] (`TCP_UTO_ENABLE`).
+    TellsUserTimeout(bool),
+    /// [`Uto::told`] (`TCP_UTO_ADVERTISE`).
+    ToldUserTimeout(Option<Duration>),
+    /// [`Uto::is_changeable`] (`TCP_UTO_CHANGEABLE`).
+    YieldsUserTimeout(bool),
     /// [`Settings::send_buffer`] (`SO_SNDBUF`), which grows no more by itself.
     SendBuffer(u32),
     /// [`Settings::receive_buffer`] (`SO_RCVBUF`), not above [`Settings::receive_buffer_max`]; it grows no more by itself.
@@ -168,7 +192,12 @@ impl Settings {
             Change::KeepInterval(interval) => self.keep_interval = interval,
             Change::KeepCount(count) => self.keep_count = count,
             Change::EstablishWithin(within) => self.establish_within = within,
-            Change::UserTimeout(timeout) => self.user_timeout = timeout,
+            Change::UserTimeout(timeout) => {
+                (self.user_timeout, self.uto.is_changeable) = (timeout, timeout.is_none());
+            }
+            Change::TellsUserTimeout(tells) => self.uto.is_on = tells,
+            Change::ToldUserTimeout(told) => self.uto.told = told,
+            Change::YieldsUserTimeout(yields) => self.uto.is_changeable = yields,
             Change::SendBuffer(bytes) => (self.send_buffer, self.tunes_send) = (bytes, false),
             Change::ReceiveBuffer(bytes) => {
                 (self.receive_buffer, self.tunes_receive) = (bytes.min(self.receive_buffer_max), false);
@@ -292,6 +321,19 @@ impl Extensions {
     }
 }
 
+impl Default for Uto {
+    fn default() -> Self {
+        Self {
+            is_on: false,
+            is_changeable: true,
+            told: None,
+            // RFC 9293 §3.8.3: what is sent again is given up after 100 s at the soonest.
+            least: Duration::from_secs(100),
+            most: Duration::from_secs(60 * 60),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -342,6 +384,7 @@ impl Default for Settings {
             keep_interval: Duration::from_secs(75),
             keep_count: 8,
             user_timeout: None,
+            uto: Uto::default(),
             fin_wait_2: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),
             msl: Duration::from_secs(30),

@@ -6,6 +6,7 @@
 //!   expire   a timer is due                ┘
 //! ```
 
+mod advice;
 mod arrive;
 mod error;
 mod info;
@@ -45,6 +46,7 @@ pub use self::open::Opened;
 pub use self::options::Stamps;
 pub use self::state::{Event, State, transitions};
 
+use self::advice::Advice;
 use self::keep::Keep;
 use self::open::Open;
 use self::options::Agreed;
@@ -167,6 +169,7 @@ pub struct Tcb {
     path: Path,
     timers: Timers,
     keep: Keep,
+    advice: Advice,
     ecn: Marks,
     tally: Tally,
     open: Open,
@@ -282,6 +285,7 @@ impl Tcb {
             path: Path::of(&settings, now),
             timers: Timers::default(),
             keep: Keep::default(),
+            advice: Advice::default(),
             ecn: Marks::default(),
             tally: Tally::default(),
             open: Open::default(),

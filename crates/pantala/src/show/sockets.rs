@@ -191,6 +191,8 @@ fn details(info: &TcpInfo, cpu: u32) -> String {
     words.extend(info.recovery.then(|| "recovery".to_owned()));
     words.push(format!("snd_wnd:{} rcv_wnd:{}", info.snd_wnd, info.rcv_wnd));
     words.extend(info.min_rtt_us.map(|rtt| format!("minrtt:{}", ms(rtt))));
+    words.extend(info.user_timeout_us.map(|timeout| format!("user_timeout:{}", ms(timeout))));
+    words.extend(info.remote_user_timeout_us.map(|timeout| format!("remote_uto:{}", ms(timeout))));
     words.push(format!("cpu:{cpu}"));
     format!("\t{}\n", words.join(" "))
 }

@@ -87,6 +87,22 @@ impl Options {
         self.with([Setting::UserTimeout(timeout.map_or(0, |timeout| ms(timeout).max(1)))])
     }
 
+    /// The other end is told how long that is, and may change it unless it was set here (RFC 5482; `TCP_UTO_ENABLE`).
+    pub fn tell_user_timeout(self, tells: bool) -> Self {
+        self.with([Setting::TellsUserTimeout(tells)])
+    }
+
+    /// The other end is told this instead (`TCP_UTO_ADVERTISE`).
+    pub fn told_user_timeout(self, told: Option<Duration>) -> Self {
+        self.with([Setting::ToldUserTimeout(told.map_or(0, |told| ms(told).max(1)))])
+    }
+
+    /// Whether the other end may change how long is waited here (`TCP_UTO_CHANGEABLE`); to be said behind
+    /// [`Self::user_timeout`], which it follows from if it is not said.
+    pub fn changeable_user_timeout(self, is_changeable: bool) -> Self {
+        self.with([Setting::YieldsUserTimeout(is_changeable)])
+    }
+
     /// Bytes that may wait to be acknowledged, besides those in the socket's ring (`SO_SNDBUF`).
     pub fn send_buffer_size(self, bytes: u32) -> Self {
         self.with([Setting::SendBuffer(bytes)])

@@ -159,6 +159,7 @@ fn option(option: &TcpOption, flags: Flags, conn: &Conn) -> Result<Vec<u8>, Stri
         TcpOption::FastOpen(cookie) => with_len(34, known(cookie)?),
         TcpOption::FastOpenExp(cookie) => with_len(254, &[&[0xf9, 0x89], known(cookie)?].concat()),
         TcpOption::Md5(Md5::Digest(digest)) => with_len(19, digest),
+        TcpOption::UserTimeout(field) => with_len(28, &field.to_be_bytes()),
         // It is made when all else is there.
         TcpOption::Md5(Md5::Valid | Md5::Invalid) => with_len(19, &[0; 16]),
         TcpOption::AccEcn(_) => return Err("options of accurate ECN cannot be made".to_owned()),

@@ -98,6 +98,7 @@ pub(super) fn laid_out(options: &[At<TcpOption>]) -> Vec<At<TcpOption>> {
         nops(1, of(|option| matches!(option, TcpOption::WindowScale(_)))),
         nops(2, of(|option| matches!(option, TcpOption::Sack(_)))),
         behind(of(|option| matches!(option, TcpOption::FastOpen(_) | TcpOption::FastOpenExp(_)))),
+        nops(0, of(|option| matches!(option, TcpOption::UserTimeout(_)))),
     ];
     parts.into_iter().flatten().map(|option| At::new(Pos::default(), option)).collect()
 }

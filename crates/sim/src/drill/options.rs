@@ -120,6 +120,9 @@ fn changed(name: &str, value: i64) -> Option<Change> {
         "TCP_USER_TIMEOUT" => {
             Change::UserTimeout(is_on.then(|| Duration::from_millis(u64::try_from(value).unwrap_or(0))))
         }
+        "TCP_UTO_ENABLE" => Change::TellsUserTimeout(is_on),
+        "TCP_UTO_ADVERTISE" => Change::ToldUserTimeout(is_on.then_some(secs)),
+        "TCP_UTO_CHANGEABLE" => Change::YieldsUserTimeout(is_on),
         "TCP_MAXUNACKTIME" => Change::UserTimeout(is_on.then_some(secs)),
         _ => return None,
     })
@@ -219,6 +222,14 @@ fn read(name: &'static str, socket: &mut Socket, lab: &mut Lab, sysctls: &Sysctl
         "TCP_MD5SIG" => settings.signs.into(),
         "TCP_NOOPT" => settings.no_options.into(),
         "TCP_FASTOPEN" => settings.fast_open.into(),
+        "TCP_USER_TIMEOUT" => {
+            let set = settings.user_timeout;
+            let timeout = socket.look_at(lab, |_, tcb| tcb.info().user_timeout).unwrap_or(set);
+            i64::try_from(timeout.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+        }
+        "TCP_UTO_ENABLE" => settings.uto.is_on.into(),
+        "TCP_UTO_ADVERTISE" => secs(settings.uto.told.unwrap_or_default()),
+        "TCP_UTO_CHANGEABLE" => settings.uto.is_changeable.into(),
         "TCP_MAXSEG" => {
             socket.look_at(lab, |_, tcb| tcb.info().snd_mss).unwrap_or_else(|| settings.mss_max.into()).into()
         }

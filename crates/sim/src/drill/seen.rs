@@ -215,6 +215,7 @@ fn option(kind: u8, body: &[u8]) -> Option<TcpOption> {
             TcpOption::Timestamps { val, ecr, ecr_absolute: false }
         }
         (19, digest) => TcpOption::Md5(Md5::Digest(digest.try_into().ok()?)),
+        (28, &[a, b]) => TcpOption::UserTimeout(u16::from_be_bytes([a, b])),
         (34, cookie) => TcpOption::FastOpen(Cookie::Bytes(cookie.to_vec())),
         (254, [0xf9, 0x89, cookie @ ..]) => TcpOption::FastOpenExp(Cookie::Bytes(cookie.to_vec())),
         _ => return None,

@@ -207,7 +207,7 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
 }
 
 fn setting(bytes: &mut Bytes<'_>) -> Setting {
-    let (which, value) = (bytes.byte() % 14, bytes.word());
+    let (which, value) = (bytes.byte() % 17, bytes.word());
     match which {
         0 => Setting::NoDelay(value.is_multiple_of(2)),
         1 => Setting::KeepAlive(value.is_multiple_of(2)),
@@ -222,6 +222,9 @@ fn setting(bytes: &mut Bytes<'_>) -> Setting {
         10 => Setting::GroupHops(value),
         11 => Setting::GroupLoop(value.is_multiple_of(2)),
         12 => Setting::Broadcast(value.is_multiple_of(2)),
+        13 => Setting::TellsUserTimeout(value.is_multiple_of(2)),
+        14 => Setting::ToldUserTimeout(value),
+        15 => Setting::YieldsUserTimeout(value.is_multiple_of(2)),
         _ => Setting::Class(value),
     }
 }

@@ -8,6 +8,7 @@ mod polling;
 mod forwarding;
 mod neighbours;
 mod gateways;
+mod patience;
 mod autoconf;
 mod icmp;
 mod nonsense;

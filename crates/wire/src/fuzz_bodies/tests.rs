@@ -122,6 +122,7 @@ fn tcp_seeds() -> Vec<Vec<u8>> {
             ..tcp::Options::NONE
         },
         tcp::Options { mss: Some(1460), signature: Some([9; 16]), ..tcp::Options::NONE },
+        tcp::Options { mss: Some(1460), user_timeout: tcp::UserTimeout::of_secs(120), ..tcp::Options::NONE },
         tcp::Options { timestamps: Some((1, 2)), sack, ..tcp::Options::NONE },
         tcp::Options { sack_permitted: true, sack, ..tcp::Options::NONE },
     ];

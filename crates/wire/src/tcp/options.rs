@@ -1,8 +1,10 @@
-//! TCP options: maximum segment size, window scale, SACK, timestamps, signatures, Fast Open.
+//! TCP options: maximum segment size, window scale, SACK, timestamps, signatures, user timeouts, Fast Open.
 
 mod cookie;
+mod user_timeout;
 
 pub use self::cookie::Cookie;
+pub use self::user_timeout::UserTimeout;
 
 use crate::NoRoom;
 use crate::emit::Writer;
@@ -21,6 +23,7 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const SIGNATURE: u8 = 19;
+const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
 
 /// Bytes of a signature (RFC 2385 §3.0).
@@ -113,7 +116,9 @@ pub enum Opt<'a> {
     Signature([u8; SIGNATURE_LEN]),
     /// A Fast Open cookie, or the request for one (RFC 7413 §4.1.1).
     FastOpen(Cookie),
-    /// Any other, to be ignored; a Fast Open cookie of a wrong length too.
+    /// How long the sender waits for an acknowledgment (RFC 5482 §3.3).
+    UserTimeout(UserTimeout),
+    /// Any other, to be ignored; a Fast Open cookie or a user timeout of a wrong length too, and one of nothing.
     Unknown {
         /// Option kind.
         kind: u8,
@@ -187,6 +192,10 @@ fn read(kind: u8, body: &[u8]) -> Option<Opt<'_>> {
             Some(cookie) => Opt::FastOpen(cookie),
             None => Opt::Unknown { kind, data: body },
         },
+        (USER_TIMEOUT, &[a, b]) => match UserTimeout::of_field(u16::from_be_bytes([a, b])) {
+            Some(timeout) => Opt::UserTimeout(timeout),
+            None => Opt::Unknown { kind, data: body },
+        },
         _ => Opt::Unknown { kind, data: body },
     })
 }
@@ -224,6 +233,9 @@ pub struct Options {
     pub sack: SackBlocks,
     /// A Fast Open cookie. One for which there is no room is not written.
     pub fast_open: Option<Cookie>,
+    /// How long the sender waits for an acknowledgment. It is advice, and the first that is not written where there is no
+    /// room: see [`Self::has_room_for_user_timeout`].
+    pub user_timeout: Option<UserTimeout>,
 }
 
 /// Bytes of timestamps.
@@ -232,6 +244,8 @@ const STAMPS_LEN: u8 = 10;
 pub(super) const STAMPS_PADDED: usize = 2 + STAMPS_LEN as usize;
 /// Bytes of a signature option.
 const SIGNED_LEN: usize = 2 + SIGNATURE_LEN;
+/// Bytes of a user timeout option.
+const USER_TIMEOUT_LEN: u8 = 4;
 
 impl Options {
     /// None.
@@ -243,6 +257,7 @@ impl Options {
         signature: None,
         sack: SackBlocks::NONE,
         fast_open: None,
+        user_timeout: None,
     };
 
     /// Reads all options; unknown ones are skipped, of one that stands there twice the last counts.
@@ -265,6 +280,7 @@ impl Options {
                 Opt::Signature(digest) => options.signature = Some(digest),
                 Opt::Sack(blocks) => options.sack = blocks,
                 Opt::FastOpen(cookie) => options.fast_open = Some(cookie),
+                Opt::UserTimeout(timeout) => options.user_timeout = Some(timeout),
                 Opt::Unknown { .. } => {}
             }
         }
@@ -277,8 +293,8 @@ impl Options {
         if self.is_usual() {
             return if self.timestamps.is_some() { STAMPS_PADDED } else { 0 };
         }
-        let end = self.cookie_start() + if self.fits_cookie() { 2 + self.cookie_len() } else { 0 };
-        end.next_multiple_of(4)
+        let timeout = if self.fits_user_timeout() { USER_TIMEOUT_LEN as usize } else { 0 };
+        self.user_timeout_start() + timeout
     }
 
     /// Whether there are none.
@@ -295,6 +311,7 @@ impl Options {
             && self.signature.is_none()
             && self.sack.len == 0
             && self.fast_open.is_none()
+            && self.user_timeout.is_none()
     }
 
     /// Where timestamps stand, if there are any: behind what only a SYN has.
@@ -321,6 +338,25 @@ impl Options {
     const fn cookie_start(&self) -> usize {
         let (start, blocks) = (self.sack_start(), self.sack_blocks());
         if blocks > 0 { aligned(start) + 2 + 8 * blocks } else { start }
+    }
+
+    /// Where a user timeout stands, if there is one: at the next word, where the options end without it.
+    const fn user_timeout_start(&self) -> usize {
+        self.cookie_end().next_multiple_of(4)
+    }
+
+    const fn cookie_end(&self) -> usize {
+        self.cookie_start() + if self.fits_cookie() { 2 + self.cookie_len() } else { 0 }
+    }
+
+    /// Whether a user timeout finds room beside the others.
+    #[must_use]
+    pub const fn has_room_for_user_timeout(&self) -> bool {
+        self.user_timeout_start() + USER_TIMEOUT_LEN as usize <= OPTIONS_MAX
+    }
+
+    const fn fits_user_timeout(&self) -> bool {
+        self.user_timeout.is_some() && self.has_room_for_user_timeout()
     }
 
     /// How many blocks fit behind the others.
@@ -375,7 +411,7 @@ impl Options {
             out.put(digest)?;
         }
         self.write_sack(out)?;
-        self.write_cookie(out)
+        self.write_last(out)
     }
 
     fn write_sack(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
@@ -392,16 +428,21 @@ impl Options {
         })
     }
 
-    /// The cookie, and what fills the last word.
-    fn write_cookie(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
-        let mut end = self.cookie_start();
+    /// The cookie and the user timeout, and what fills the last word.
+    fn write_last(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
         if let Some(cookie) = self.fast_open.as_ref().filter(|_| self.fits_cookie()) {
             let len = u8::try_from(2 + cookie.len()).unwrap_or_default();
             out.put(&[FAST_OPEN, len])?;
             out.put(cookie.as_slice())?;
-            end += 2 + cookie.len();
         }
-        out.put([END; 3].get(..self.len() - end).unwrap_or_default())
+        let timeout = self.user_timeout.filter(|_| self.fits_user_timeout());
+        // Behind the end of the list nothing is read.
+        let filling = if timeout.is_some() { [NOP; 3] } else { [END; 3] };
+        out.put(filling.get(..self.user_timeout_start() - self.cookie_end()).unwrap_or_default())?;
+        timeout.map_or(Ok(()), |timeout| {
+            let [a, b] = timeout.field().to_be_bytes();
+            out.put(&[USER_TIMEOUT, USER_TIMEOUT_LEN, a, b])
+        })
     }
 }
 

@@ -28,13 +28,15 @@ prop_compose! {
     /// The same with those that etherparse does not know.
     fn all_options()(
         known in options(), signature in any::<Option<[u8; 16]>>(),
-        cookie in prop::option::of(prop::collection::vec(any::<u8>(), 0..=16)),
+        cookie in prop::option::of(prop::collection::vec(any::<u8>(), 0..=16)), field: u16,
     ) -> Options {
         let signed = Options { signature, sack: SackBlocks::NONE, ..known };
         let fast_open = cookie.and_then(|bytes| Cookie::new(&bytes));
         let opening = Options { fast_open, ..signed };
         // One that finds no room takes none.
-        if opening.len() > signed.len() { opening } else { signed }
+        let options = if opening.len() > signed.len() { opening } else { signed };
+        let user_timeout = UserTimeout::of_field(field).filter(|_| options.has_room_for_user_timeout());
+        Options { user_timeout, ..options }
     }
 }
 
@@ -65,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn signatures_and_cookies_survive_the_wire(header in headers(), options in all_options()) {
+    fn signatures_cookies_and_timeouts_survive_the_wire(header in headers(), options in all_options()) {
         let header = Header { options, ..header };
         let mut out = [0; HEADER_MAX];
         prop_assert_eq!(header.emit(&mut out), Ok(header.header_len()));
@@ -237,7 +239,26 @@ fn options_stand_in_the_order_and_with_the_padding_of_freebsd() {
     let mss = Options { mss: Some(1460), ..Options::NONE };
     let digest = [7; 16];
     let signed = Options { signature: Some(digest), ..Options::NONE };
+    let waits = Options { user_timeout: UserTimeout::of_secs(120), ..syn };
+    let stamped = Options { timestamps: Some((100, 0)), ..Options::NONE };
     let cases = [
+        (waits, [&front[..], &[28, 4, 0, 120]].concat()),
+        (Options { fast_open: opens.fast_open, ..waits }, {
+            [&front[..], &[34, 6, 1, 2, 3, 4, 1, 1, 28, 4, 0, 120]].concat()
+        }),
+        (
+            Options { user_timeout: UserTimeout::of_secs(40_000), ..stamped },
+            [&[1, 1][..], &stamps, &[28, 4, 0x82, 0x9b]].concat(),
+        ),
+        (
+            Options {
+                sack_permitted: true,
+                mss: Some(1460),
+                user_timeout: waits.user_timeout,
+                ..Options::NONE
+            },
+            { [2, 4, 5, 180, 4, 2, 1, 1, 28, 4, 0, 120].to_vec() },
+        ),
         (syn, front.clone()),
         (Options { sack_permitted: true, ..mss }, [2, 4, 5, 180, 4, 2, 0, 0].to_vec()),
         (Options { timestamps: Some((100, 0)), ..mss }, [&[2, 4, 5, 180, 1, 1][..], &stamps].concat()),
@@ -281,6 +302,49 @@ fn a_cookie_of_a_wrong_length_is_ignored_and_what_is_behind_it_counts() {
     }
     assert!(Cookie::new(&[9; 17]).is_none() && Cookie::new(&[9; 300]).is_none());
     assert!(Cookie::new(&[]).is_some_and(|cookie| cookie.is_request()));
+}
+
+#[test]
+fn a_user_timeout_of_a_wrong_length_or_of_nothing_is_ignored_and_what_is_behind_it_counts() {
+    let mss = Options { mss: Some(1460), ..Options::NONE };
+    let read = |option: &[u8]| Options::parse(&[option, &[2, 4, 5, 180]].concat());
+    let wrong: [&[u8]; 6] =
+        [&[28, 2], &[28, 3, 1], &[28, 5, 0, 1, 2], &[28, 6, 0, 1, 2, 3], &[28, 4, 0, 0], &[28, 4, 0x80, 0]];
+    for option in wrong {
+        assert_eq!(read(option), Ok(mss), "{option:?}");
+    }
+    let timeout = |bytes: [u8; 2]| read(&[28, 4, bytes[0], bytes[1]]).unwrap().user_timeout.unwrap().secs();
+    assert_eq!(timeout([0, 1]), 1);
+    assert_eq!(timeout([0x7f, 0xff]), 32_767);
+    assert_eq!(timeout([0x80, 1]), 60);
+    assert_eq!(timeout([0xff, 0xff]), 32_767 * 60);
+    // Of one that stands there twice the last counts.
+    assert_eq!(Options::parse(&[28, 4, 0, 7, 28, 4, 0, 9]).unwrap().user_timeout, UserTimeout::of_secs(9));
+}
+
+#[test]
+fn a_user_timeout_gives_way_to_what_else_stands_in_a_header() {
+    let user_timeout = UserTimeout::of_secs(300);
+    let stamped = Options { timestamps: Some((1, 2)), user_timeout, ..Options::NONE };
+    let two = Options { sack: blocks(&[(1, 2), (3, 4)]), ..stamped };
+    let three = Options { sack: blocks(&[(1, 2), (3, 4), (5, 6)]), ..stamped };
+    for (options, is_there) in [(stamped, true), (two, true), (three, false)] {
+        let header = Header {
+            src_port: 1,
+            dst_port: 2,
+            seq: 3,
+            ack: 4,
+            flags: Flags::ACK,
+            window: 5,
+            urgent: 0,
+            options,
+        };
+        assert_eq!(options.has_room_for_user_timeout(), is_there);
+        let mut out = [0; HEADER_MAX];
+        assert_eq!(header.emit(&mut out), Ok(header.header_len()));
+        let again = Header::parse(&out).unwrap().options;
+        assert_eq!((again.user_timeout, again.sack), (user_timeout.filter(|_| is_there), options.sack));
+    }
 }
 
 #[test]

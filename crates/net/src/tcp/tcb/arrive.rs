@@ -90,6 +90,9 @@ impl Tcb {
         self.check_reset(segment)?;
         self.check_syn(segment, now)?;
         self.check_ack(segment, now)?;
+        if segment.header.options.user_timeout.is_some() {
+            self.take_advice(segment.header.options.user_timeout);
+        }
         if segment.is_marked && self.ecn.is_on && !segment.payload.is_empty() {
             self.ecn.echo = true;
             self.ack = Ack::Now;
@@ -376,6 +379,7 @@ impl Tcb {
         self.keep.hears(now);
         self.round_buffers();
         self.begin_window(syn_was_lost);
+        self.advice.is_due = self.settings.uto.is_on;
         let early = core::mem::take(&mut self.early);
         if !early.is_empty() && self.receive.arrive(self.receive.next(), &early, false).is_ok() {
             self.ack = self.ack.max(Ack::Delayed);

@@ -9,7 +9,9 @@ use crate::time::Instant;
 impl Tcb {
     /// Changes what a program asks to have changed; [`Self::output`] says what is to be sent because of it.
     pub fn change(&mut self, change: Change, now: Instant) {
+        let told = self.advice_to_give();
         Arc::make_mut(&mut self.settings).take(change);
+        self.advice.is_due |= self.advice_to_give() != told;
         match change {
             Change::SendBuffer(_) => self.set_buffers(self.settings.send_buffer, self.receive_buffer),
             Change::ReceiveBuffer(_) => self.set_buffers(self.send_buffer, self.settings.receive_buffer),

@@ -67,6 +67,10 @@ pub struct Info {
     pub by_timer: bool,
     /// The window was reduced because a router has marked a packet of it.
     pub reduced_for_mark: bool,
+    /// How long what is sent may stay unacknowledged; none, if it is as long as it is sent again.
+    pub user_timeout: Option<Duration>,
+    /// What the other end has said of that (RFC 5482).
+    pub remote_user_timeout: Option<Duration>,
     /// What has happened so far.
     pub tally: Tally,
 }
@@ -151,6 +155,8 @@ impl Tcb {
             recovers: self.recovery.is_on(),
             by_timer: self.recovery.is_by_timer(),
             reduced_for_mark: self.is_reduced_for_a_mark(),
+            user_timeout: self.adopted().or(self.settings.user_timeout),
+            remote_user_timeout: self.advice.heard(),
             tally: self.tally,
         }
     }

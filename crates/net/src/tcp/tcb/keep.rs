@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keep {
     /// When something of it came last.
-    heard: Instant,
+    pub(super) heard: Instant,
     /// Questions since then.
     pub(super) asked: u8,
     /// Another is to be sent.
@@ -29,8 +29,10 @@ impl Tcb {
     pub(super) fn set_keep_timers(&mut self, heard: bool, is_waiting: bool, now: Instant) {
         let since = self.keep.stuck.filter(|_| !heard).unwrap_or(now);
         self.keep.stuck = is_waiting.then_some(since);
-        let give_up = self.settings.user_timeout.filter(|_| is_waiting).map(|timeout| since + timeout);
-        self.timers.give_up = give_up;
+        self.timers.give_up = match self.advice.is_heard() {
+            false => self.settings.user_timeout.filter(|_| is_waiting).map(|timeout| since + timeout),
+            true => self.gives_up(since).filter(|_| is_waiting),
+        };
         //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.4
         //# Keep-alive packets MUST only be sent when no sent data is
         //# outstanding, and no data or acknowledgment packets have been received
@@ -41,8 +43,15 @@ impl Tcb {
     }
 
     /// How long nothing may be heard until the next question, behind those that were asked.
+    //= https://www.rfc-editor.org/rfc/rfc5482#section-4.2
+    //# Therefore, if a connection that enables
+    //# keep-alives is also using the TCP UTO option, then the keep-alive
+    //# timer MUST be set to a value larger than that of the adopted
+    //# USER_TIMEOUT.
     fn silence_allowed(&self) -> Duration {
-        self.settings.keep_idle + self.settings.keep_interval * self.keep.asked.into()
+        let (idle, interval) = (self.settings.keep_idle, self.settings.keep_interval);
+        let adopted = self.adopted().map(|adopted| adopted + interval);
+        adopted.map_or(idle, |adopted| adopted.max(idle)) + interval * self.keep.asked.into()
     }
 
     /// Nothing was heard for long.

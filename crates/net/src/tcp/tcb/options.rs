@@ -101,6 +101,7 @@ impl Tcb {
             sack_permitted: offers(self.agreed.sack, settings.sack),
             timestamps: offers(self.agreed.timestamps, settings.extensions.stamps())
                 .then(|| (self.stamps.at(now), self.stamps.echo())),
+            user_timeout: self.advice_to_give().filter(|_| !is_plain),
             ..self.bare_options()
         }
     }
@@ -141,7 +142,12 @@ impl Tcb {
 
     /// Blocks of SACK that a header has room for beside those.
     pub(super) fn blocks(&self) -> usize {
-        OPTIONS_MAX.saturating_sub((self.overhead() + SACK_LEN) as usize) / SACK_BLOCK_LEN as usize
+        self.blocks_beside(0)
+    }
+
+    /// The same, beside so many bytes of another option.
+    pub(super) fn blocks_beside(&self, other: u32) -> usize {
+        OPTIONS_MAX.saturating_sub((self.overhead() + SACK_LEN + other) as usize) / SACK_BLOCK_LEN as usize
     }
 
     /// Takes what the other end's SYN says, which is the first segment of it that counts.
@@ -175,6 +181,7 @@ impl Tcb {
         self.window_max = header.window.into();
         self.window_from = (Seq(header.seq), self.stream());
         self.agree_on_marks(header.flags);
+        self.take_advice(options.user_timeout.filter(|_| takes));
         self.congestion.set_mss(self.mss());
         if !self.is_passive {
             self.round_buffers();

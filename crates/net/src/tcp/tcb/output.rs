@@ -24,6 +24,9 @@ impl Tcb {
         }
         let stands = (State::Established..State::TimeWait).contains(&self.state);
         let may_send = stands || self.state == State::SynReceived && self.open.is_early;
+        if self.advice.is_due {
+            self.advise(now, wire);
+        }
         self.send_probe(now, wire);
         if may_send {
             self.probe_path(now, wire);
@@ -246,7 +249,7 @@ impl Tcb {
     }
 
     /// The header of a segment that says all we know.
-    fn acknowledging(&mut self, flags: Flags, seq: Seq, now: Instant) -> Header {
+    pub(super) fn acknowledging(&mut self, flags: Flags, seq: Seq, now: Instant) -> Header {
         let echo = if self.ecn.echo { Flags::ECE } else { Flags::NONE };
         let options = self.options(now);
         let window = self.window_to_say(self.agreed.shift.0);

@@ -1,3 +1,4 @@
+mod advice;
 mod change;
 mod congestion;
 mod error;

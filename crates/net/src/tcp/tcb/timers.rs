@@ -107,10 +107,11 @@ impl Tcb {
 
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
     fn time_out(&mut self, now: Instant) {
-        if self.vain >= self.settings.retransmissions_max {
+        // Where both ends have said how long to wait, they do not count.
+        if self.vain >= self.settings.retransmissions_max && self.adopted().is_none() {
             return self.give_up(Event::TimedOut, self.silence());
         }
-        self.vain += 1;
+        self.vain = self.vain.saturating_add(1);
         self.timers.doubts |= self.vain >= self.settings.doubts_after;
         let is_first = self.rtt.backoffs() == 0;
         self.rtt.back_off();

@@ -131,6 +131,11 @@ pub struct TcpInfo {
     pub notsent: u32,
     /// Losses are being repaired.
     pub recovery: bool,
+    /// How long what is sent may stay unacknowledged, if that is bounded, and what the other end has said of it, in
+    /// microseconds.
+    pub user_timeout_us: Option<u64>,
+    /// See [`Self::user_timeout_us`].
+    pub remote_user_timeout_us: Option<u64>,
     /// Segments that have come, and of these those with data.
     pub segs_in: u64,
     /// See [`Self::segs_in`].

@@ -209,6 +209,8 @@ fn info(said: &Info, headers: u32) -> TcpInfo {
         lost: said.lost,
         notsent: said.unsent,
         recovery: said.recovers,
+        user_timeout_us: said.user_timeout.map(microseconds),
+        remote_user_timeout_us: said.remote_user_timeout.map(microseconds),
         segs_in: tally.segments_in,
         data_segs_in: tally.data_segments_in,
         segs_out: tally.segments_out,

@@ -115,6 +115,11 @@ impl Lone {
         self.sends()
     }
 
+    /// The header of an acknowledgment that comes.
+    pub(super) fn answer(&self) -> Header {
+        read(". 1:1(0) ack 1", Options::NONE).0
+    }
+
     /// Lets time go by, and answers what it sends at which millisecond of it.
     pub(super) fn waits(&mut self, time: Duration) -> Vec<(u128, String)> {
         let (from, mut sent) = (self.now, Vec::new());
