@@ -25,7 +25,7 @@ use crate::rss::{Placement, Share};
 use crate::secret::Secret;
 use crate::sysctl::Sysctls;
 use crate::tables::Tables;
-use crate::tcp::Pcbs;
+use crate::tcp::{self, Pcbs};
 use crate::time::Instant;
 use crate::timers::Timers;
 use crate::udp::Sockets;
@@ -78,6 +78,8 @@ pub struct Cpu {
     pub reass: Reass,
     /// TCP's connections, once somebody has asked for one.
     pub tcp: Option<Box<Pcbs>>,
+    /// What proves that who opens TCP's connections fast has been here before.
+    pub opener: tcp::Opener,
     /// UDP's sockets, once somebody has asked for one.
     pub udp: Option<Box<Sockets>>,
     /// Raw sockets of ICMP, once somebody has asked for one.

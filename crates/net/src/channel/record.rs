@@ -151,6 +151,8 @@ pub enum Setting {
     ToldUserTimeout(u32),
     /// Whether it may change it (`TCP_UTO_CHANGEABLE`).
     YieldsUserTimeout(bool),
+    /// Connections of a listener on a CPU that may bring data with their SYN (RFC 7413; `TCP_FASTOPEN`).
+    FastOpens(u32),
     /// Bytes that may wait to be acknowledged (`SO_SNDBUF`).
     SendBuffer(u32),
     /// Bytes that may wait to be read (`SO_RCVBUF`).
@@ -346,6 +348,7 @@ impl Setting {
             Self::TellsUserTimeout(on) => (15, on.into()),
             Self::ToldUserTimeout(ms) => (16, ms),
             Self::YieldsUserTimeout(on) => (17, on.into()),
+            Self::FastOpens(count) => (18, count),
         }
     }
 
@@ -368,6 +371,7 @@ impl Setting {
             15 => Self::TellsUserTimeout(value != 0),
             16 => Self::ToldUserTimeout(value),
             17 => Self::YieldsUserTimeout(value != 0),
+            18 => Self::FastOpens(value),
             _ => return None,
         })
     }

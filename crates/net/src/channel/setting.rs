@@ -38,6 +38,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
             Change::ToldUserTimeout(Some(ms(told)).filter(|told| !told.is_zero()))
         }
         Setting::YieldsUserTimeout(on) => Change::YieldsUserTimeout(on),
+        Setting::FastOpens(count) => Change::FastOpenMax(count as usize),
         Setting::SendBuffer(bytes) => {
             Change::SendBuffer(bytes.clamp(BUFFER_MIN, settings.send_buffer_max.max(BUFFER_MIN)))
         }

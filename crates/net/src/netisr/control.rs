@@ -26,6 +26,7 @@ use crate::rss::Placement;
 use crate::secret::Secret;
 use crate::sock::Error;
 use crate::tables::Tables;
+use crate::tcp;
 use crate::time::Instant;
 use crate::timers::Timers;
 use crate::{addr, group, ifq, neigh};
@@ -86,6 +87,7 @@ impl Netisr {
             dests: Dests::new(parts.key),
             reass: Reass::new(parts.key),
             tcp: None,
+            opener: tcp::Opener::default(),
             udp: None,
             raw: None,
             sysctls: Box::default(),

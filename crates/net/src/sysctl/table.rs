@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use super::slot::Slot;
 use super::{Sysctls, Variable};
 use crate::pcb::EPHEMERAL;
-use crate::tcp::{CONNECTIONS_MAX, HALVES_MAX, WAITS_MAX};
+use crate::tcp::{CONNECTIONS_MAX, HALVES_MAX, KEY_LIFE, WAITS_MAX};
 use crate::udp::QUEUE_BYTES_MAX;
 
 const SWITCH: RangeInclusive<i64> = 0..=1;
@@ -57,6 +57,15 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.ecn.maxretries", 0..=12, "repetitions of a SYN that ask for marks", |all| {
         Slot::Count(&mut all.tcp.ecn_retries)
     }),
+    v("net.inet.tcp.fastopen.autokey", ANY, "how long cookies are made with one key, seconds", |_| {
+        Slot::Fixed(KEY_LIFE.as_secs() as i64)
+    }),
+    v(
+        "net.inet.tcp.fastopen.server_enable",
+        SWITCH,
+        "listeners that want it let connections bring data with their SYN",
+        |all| Slot::Switch(&mut all.tcp.may_open_fast),
+    ),
     v("net.inet.tcp.finwait2_timeout", 1..=HOUR_MS, "how long the other end may take to close too", |all| {
         Slot::Time(&mut all.tcp.fin_wait_2)
     }),

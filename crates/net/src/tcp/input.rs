@@ -277,7 +277,7 @@ fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header
     let (look, settings) = (listener.listen.look, listener.listen.settings);
     cpu.counters.add(Count::TcpCookiesSent, is_full.into());
     let mut half = Half::new(ends, look, header, iss, clock, now);
-    let asks = header.options.fast_open.is_some() && settings.fast_open_max > 0;
+    let asks = header.options.fast_open.is_some() && settings.opens_fast();
     if asks && !is_full && open_fast(cpu, &mut half, id, pkt, header) {
         return Answer::Nothing;
     }
@@ -298,8 +298,8 @@ fn open_fast(cpu: &mut Cpu, half: &mut Half, id: ListenerId, pkt: &Pkt, header: 
     let (settings, may_open) = (listener.listen.settings, listener.may_open());
     let wanted = header.options.fast_open.filter(|_| !settings.signs);
     let Some(shown) = wanted else { return false };
-    let is_good = pcbs.opener.is_good(&half.ends, shown);
-    let given = pcbs.opener.cookie(&half.ends);
+    let is_good = cpu.opener.is_good(&half.ends, shown, cpu.now);
+    let given = cpu.opener.cookie(&half.ends, cpu.now);
     half.cookie = given.filter(|given| *given != shown);
     if !is_good || !may_open {
         cpu.count(if is_good { Count::TcpOpensLimited } else { Count::TcpOpenCookies });

@@ -18,7 +18,6 @@ use self::page::Ended;
 use super::alarm::{Alarm, Alarms, Wakes};
 use super::emit::Look;
 use super::listen::{ListenerId, Listeners};
-use super::opener::Opener;
 use super::paths::Paths;
 use super::rings::Rings;
 use super::settings::Shared;
@@ -133,7 +132,6 @@ pub struct Pcbs {
     pub(super) rings: Rings,
     #[expect(clippy::vec_box, reason = "boxes are what places hold")]
     spare: Vec<Box<Conn>>,
-    pub(super) opener: Opener,
     serial: u32,
     /// Connections, and those in TIME-WAIT, at the most.
     pub(super) room: (usize, usize),
@@ -197,7 +195,6 @@ impl Pcbs {
             shared: Shared::default(),
             rings: Rings::default(),
             spare: Vec::new(),
-            opener: Opener::default(),
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),

@@ -57,6 +57,8 @@ pub struct Settings {
     /// Connections of a listener on a CPU that may bring data with their SYN, and be accepted, before they stand, up to its
     /// backlog; 0: none, and no cookies are given (RFC 7413; `TCP_FASTOPEN` of a server).
     pub fast_open_max: usize,
+    /// Whether any listener may let them.
+    pub may_open_fast: bool,
     /// Each segment is signed, and those that come must be (RFC 2385): with the key of the other end, see
     /// [`super::set_key`].
     pub signs: bool,
@@ -174,6 +176,8 @@ pub enum Change {
     Algorithm(Algorithm),
     /// [`Settings::fast_open`] (`TCP_FASTOPEN` of a client); of a connection that has begun it changes nothing.
     FastOpen(bool),
+    /// [`Settings::fast_open_max`] (`TCP_FASTOPEN` of a server); of a listener that waits it changes nothing.
+    FastOpenMax(usize),
     /// [`Settings::signs`] (`TCP_MD5SIG`).
     Sign(bool),
     /// [`Settings::no_options`] (`TCP_NOOPT`); of a connection that has begun it changes nothing.
@@ -181,6 +185,11 @@ pub enum Change {
 }
 
 impl Settings {
+    /// Whether a listener lets connections bring data with their SYN.
+    pub(super) const fn opens_fast(&self) -> bool {
+        self.may_open_fast && self.fast_open_max > 0
+    }
+
     /// Makes a change.
     pub fn take(&mut self, change: Change) {
         match change {
@@ -208,6 +217,7 @@ impl Settings {
             }
             Change::Algorithm(algorithm) => self.algorithm = algorithm,
             Change::FastOpen(fast_open) => self.fast_open = fast_open,
+            Change::FastOpenMax(most) => self.fast_open_max = most,
             Change::Sign(signs) => self.signs = signs,
             Change::NoOptions(no_options) => self.no_options = no_options,
         }
@@ -358,6 +368,7 @@ impl Default for Settings {
             drops_options: false,
             fast_open: false,
             fast_open_max: 0,
+            may_open_fast: true,
             signs: false,
             nodelay: false,
             cork: false,

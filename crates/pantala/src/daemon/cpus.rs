@@ -16,6 +16,7 @@ use net::netisr::{Netisr, NoSuchRing, Parts, Shared};
 use net::rss::Placement;
 use net::sysctl::{self, Variable};
 use net::tables::{IfIndex, Tables};
+use net::tcp;
 use pkt::Pool;
 use pkt::counters::{CounterBlock, CounterReader};
 use pkt::wake::{Sleep, Sleeper};
@@ -95,6 +96,7 @@ impl Cpus {
         let mut cpus = Self { clock, polling, pinned, list, crashed: Arc::default() };
         let ends = mesh(&wakers).into_iter().zip(pools);
         let seats = processors.iter().zip(bells).zip(sleepers);
+        let cookies = entropy::key().map_err(system("draw a key"))?;
         for (id, ((end, pool), seat)) in (0..).map(CpuId).zip(ends.zip(seats)) {
             let ((processor, bell), sleeper) = seat;
             let (peers, inbox, remote) = end;
@@ -103,6 +105,7 @@ impl Cpus {
             let parts = Parts { id, cpus: count, pool, peers, inbox, key, tables: Arc::default() };
             let (mut netisr, counters) = Netisr::new(parts);
             netisr.set_polling(polling.of_turns());
+            tcp::draw_cookie_keys(&mut netisr.cpu, cookies);
             cpus.list.push(cpus.spawn(*processor, netisr, counters, remote, bell, sleeper, polling)?);
         }
         Ok(cpus)

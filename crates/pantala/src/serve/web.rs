@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use net::program::{Desk, Handle, Program};
 use net::sock::Error;
+use net::tcp::settings::Settings;
 use net::tcp::{self, Accepted, Id, Listen, Look};
 use net::time::{Duration, Instant};
 use pkt::counters::{CounterBlock, CounterReader};
@@ -23,6 +24,8 @@ use super::visit::{Asking, Sending, Stage, Visits};
 const VISITS_MAX: usize = 65_536;
 /// Connections that may wait to be accepted: more than come in a turn.
 const BACKLOG: usize = 1024;
+/// Connections on each CPU that may ask with their SYN.
+const OPENED_MAX: usize = BACKLOG / 2;
 /// Requests of a connection that are answered before others on the CPU have their turn.
 const REQUESTS_AT_ONCE: usize = 16;
 /// Time for a head to come to its end, once it has begun.
@@ -372,7 +375,9 @@ impl Web {
 
 impl Program for Web {
     fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
-        let (addr, settings, look) = (self.addr, desk.cpu.sysctls.tcp, Look::default());
+        let (addr, look) = (self.addr, Look::default());
+        // A request that comes twice does no harm: nothing is changed by any.
+        let settings = Settings { fast_open_max: OPENED_MAX, ..desk.cpu.sysctls.tcp };
         let wanted =
             Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
         desk.listen(&wanted, 0)?;

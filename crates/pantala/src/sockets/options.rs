@@ -72,6 +72,13 @@ impl Options {
         self
     }
 
+    /// So many connections of a listener, on each CPU, may bring data with their SYN and be accepted before they stand, from
+    /// who has shown before that it is where it says (RFC 7413, `TCP_FASTOPEN`). The data may come twice: this is for programs
+    /// to which that does no harm.
+    pub fn fast_open(self, count: u32) -> Self {
+        self.with([Setting::FastOpens(count)])
+    }
+
     /// Short segments do not wait for an acknowledgment (`TCP_NODELAY`).
     pub fn nodelay(self, nodelay: bool) -> Self {
         self.with([Setting::NoDelay(nodelay)])

@@ -78,6 +78,31 @@ fn ask(from: &Netns, to: IpAddr, line: &str, fields: &str) -> (String, String) {
 }
 
 #[test]
+fn a_linux_client_that_has_been_here_before_asks_with_its_first_packet() {
+    const TEST: &str = "web::a_linux_client_that_has_been_here_before_asks_with_its_first_packet";
+    if !need::program(TEST, "curl") {
+        return;
+    }
+    let folder = Folder::new("fast", 10);
+    let Some(lab) = Lab::start_with(TEST, &KINDS.map(Link::new), &folder.section()) else { return };
+    lab.both(|family| {
+        for host in &lab.hosts {
+            let url = format!("http://{}/", at(host.router(family), 80));
+            let opened = || lab.pantala().counter("tcp_opened");
+            let before = opened();
+            for _ in 0..3 {
+                let mut command = Command::new("curl");
+                command.args(["-sS", "--fail", "-m", "20", "--tcp-fastopen", &url]);
+                let out = host.netns.put(&mut command).unwrap().output().unwrap();
+                assert_eq!(String::from_utf8_lossy(&out.stdout), "<h1>here</h1>", "{out:?}");
+            }
+            // The first one is given the cookie.
+            assert_eq!(opened() - before, 2, "over {}", host.link);
+        }
+    });
+}
+
+#[test]
 fn files_are_served_and_nothing_outside_of_their_folder() {
     let folder = Folder::new("files", 3_000_000);
     let links = KINDS.map(Link::new);

@@ -55,6 +55,22 @@ fn the_second_connection_brings_data_that_is_read_before_it_stands_on_any_number
 }
 
 #[test]
+fn no_cookie_is_given_or_taken_where_nobody_may_open_fast() {
+    for ((us, them), most, may) in
+        ends().into_iter().flat_map(|ends| [(ends, 0, true), (ends, 4, false), (ends, 4, true)])
+    {
+        let mut host = Host::new(1, us, |listen| {
+            (listen.settings.fast_open_max, listen.settings.may_open_fast) = (most, may);
+        });
+        set_cookie_key(host.cpu(0), 7);
+        host.bench.inject(1, opener(us, them, 1, Some(Cookie::REQUEST)));
+        host.bench.run();
+        let [(2, given)] = answers(&mut host.bench)[..] else { panic!("the data was taken") };
+        assert_eq!(given.is_some(), most > 0 && may, "{most} at the most, where it is {may}");
+    }
+}
+
+#[test]
 fn a_cookie_is_given_to_who_asks_and_only_a_good_one_opens() {
     for (us, them) in ends() {
         let mut host = opening(1, us, 4);
