@@ -67,8 +67,15 @@ fn code(word: Word<'_>, kind: IcmpKind) -> Result<IcmpCode, Fault> {
     }
 }
 
+/// Whether what a message quotes is next, and no field of the IP header in brackets.
+pub(super) fn begins_quote(cursor: &mut Cursor<'_>) -> bool {
+    let inside = if cursor.next_is("[") { cursor.rest().get(1..) } else { None };
+    let inside = inside.unwrap_or_default().trim_start_matches([' ', '\t']);
+    inside.starts_with(|c: char| c.is_ascii_digit()) || inside.starts_with("udp") || inside.starts_with("raw")
+}
+
 /// `[1:1001(1000)]`, `[udp (10)]`, `[raw (8)]`.
-fn quote(cursor: &mut Cursor<'_>) -> Result<At<Quote>, Fault> {
+pub(super) fn quote(cursor: &mut Cursor<'_>) -> Result<At<Quote>, Fault> {
     let pos = cursor.pos();
     cursor.expect("[")?;
     if let Some(word) = cursor.peek_word() {

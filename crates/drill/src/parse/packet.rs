@@ -3,7 +3,7 @@
 use super::{icmp, tcp};
 use crate::cursor::Cursor;
 use crate::error::Fault;
-use crate::packet::{Direction, Ecn, Ip, Packet, Payload, Ports};
+use crate::packet::{Direction, Ecn, Icmp, Ip, Packet, Payload, Ports};
 use crate::refused::{self, Place};
 use crate::script::At;
 
@@ -15,6 +15,24 @@ pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Packet, Fault> {
     }
     if let Some(word) = cursor.peek_word() {
         refused::check(Place::Packet, word)?;
+    }
+    // Older scripts write what an ICMP message quotes before its name.
+    let quote = icmp::begins_quote(cursor).then(|| icmp::quote(cursor)).transpose()?;
+    if let Some(quote) = quote {
+        if !cursor.accept_word("icmp") {
+            return Err(cursor.unexpected("icmp, whose message quotes this"));
+        }
+        let icmp = icmp::icmp(cursor)?;
+        return match icmp.quote {
+            None => {
+                let payload = Payload::Icmp(Icmp { quote: Some(quote), ..icmp });
+                Ok(Packet { pos, direction, ip: Ip::default(), ports: None, payload })
+            }
+            Some(_) => {
+                let at = cursor.rest_start();
+                Err(Fault::new(at..at, "a message quotes one packet, and another stands before it"))
+            }
+        };
     }
     let ip = ip(cursor, direction)?;
     let mut ports = ports(cursor)?;
