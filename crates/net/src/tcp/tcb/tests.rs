@@ -353,6 +353,29 @@ fn a_closed_window_is_probed_until_it_opens() {
 }
 
 #[test]
+fn a_probe_that_is_not_taken_is_repeated_after_five_seconds_and_then_ever_later_or_when_there_is_room() {
+    let settings = Settings { tail_loss_probe: false, rack: false, ..Settings::default() };
+    let mut end = lone::Lone::in_state(State::Established, settings);
+    end.gets_saying(". 1:1(0) ack 1", 0);
+    end.tcb.send(b"no room");
+    assert!(end.sends().is_empty());
+    let probe = ". 1:2(1) ack 1 win 65535".to_owned();
+    let waited = end.waits(Duration::from_secs(5));
+    assert_eq!(waited, [(5000, probe.clone())]);
+    // The other end is there, and has still no room.
+    assert!(end.gets_saying(". 1:1(0) ack 1", 0).is_empty());
+    let at: Vec<_> = end.waits(Duration::from_secs(60)).into_iter().map(|(at, again)| (again, at)).collect();
+    assert!(at.iter().all(|(again, _)| *again == probe), "{at:?}");
+    assert!(at.windows(2).all(|pair| pair[1].1 - pair[0].1 >= 5000) && at[0].1 >= 5000, "{at:?}");
+    assert!((2..=11).contains(&at.len()), "{at:?}");
+    // There is room, and the byte goes again as one that was lost does, not when the next probe is due.
+    end.gets_saying(". 1:1(0) ack 1", 1000);
+    let rto = end.tcb.info().rto;
+    let again = end.waits(rto);
+    assert!(!again.is_empty(), "{rto:?}");
+}
+
+#[test]
 fn a_lost_segment_is_sent_again_without_waiting_for_the_timer() {
     for sack in [true, false] {
         let settings = Settings { sack, ..Settings::default() };

@@ -25,6 +25,8 @@ pub(super) struct Timers {
     pub(super) give_up: Option<Instant>,
     /// TIME-WAIT is over, or a half-closed connection that nobody waits for.
     pub(super) gone: Option<Instant>,
+    /// [`Self::retransmit`] is when a closed window is probed again.
+    probes: bool,
     /// What was sent was sent again in vain for so long that the first hop is doubted.
     doubts: bool,
     /// They are to be set anew, because of what has come since; with `true`, something was acknowledged.
@@ -131,8 +133,11 @@ impl Tcb {
         let is_under_way = self.sent.unacknowledged() > 0;
         if !is_under_way {
             self.timers.retransmit = None;
-        } else if heard || self.timers.retransmit.is_none() {
-            self.timers.retransmit = Some(now + self.rtt.rto());
+        } else if heard || self.timers.retransmit.is_none() || self.timers.probes && !self.is_probing() {
+            self.timers.probes = self.is_probing();
+            let rto = self.rtt.rto();
+            let wait = if self.timers.probes { rto.clamp(PROBE_MIN, PROBE_MAX) } else { rto };
+            self.timers.retransmit = Some(now + wait);
         }
         if heard {
             self.probe.begins();
@@ -151,6 +156,20 @@ impl Tcb {
         } else {
             self.timers.delayed_ack = None;
         }
+    }
+
+    /// Whether all that is under way is a byte that asks about a closed window, and of which there may be no word for long.
+    //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6.1
+    //# The transmitting host SHOULD send the first zero-window probe when a
+    //# zero window has existed for the retransmission timeout period (SHLD-
+    //# 29) (Section 3.8.1), and SHOULD increase exponentially the interval
+    //# between successive probes (SHLD-30).
+    fn is_probing(&self) -> bool {
+        let first = self.sent.first();
+        self.sent.unacknowledged() == 1
+            && self.state >= State::Established
+            && !self.right_edge.is_after(first)
+            && first.is_before(self.queued_end())
     }
 
     /// A connection that the program has closed does not wait for ever for the other end to close it too.

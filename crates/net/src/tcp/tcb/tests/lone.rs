@@ -120,6 +120,15 @@ impl Lone {
         read(". 1:1(0) ack 1", Options::NONE).0
     }
 
+    /// What it sends because of `text`, which comes with this window.
+    pub(super) fn gets_saying(&mut self, text: &str, window: u16) -> Vec<String> {
+        let (header, payload) = read(text, Options::NONE);
+        let header = Header { window, ..header };
+        let segment = Segment { header: &header, payload: &payload, is_marked: false };
+        assert_eq!(self.tcb.arrive(&segment, self.now), Answer::Nothing);
+        self.sends()
+    }
+
     /// Lets time go by, and answers what it sends at which millisecond of it.
     pub(super) fn waits(&mut self, time: Duration) -> Vec<(u128, String)> {
         let (from, mut sent) = (self.now, Vec::new());
