@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::table::WINDOW_MAX;
 use crate::tcp::congestion::Algorithm;
 use crate::tcp::settings::{Ecn, Extensions};
 
@@ -24,6 +25,8 @@ pub(super) enum Slot<'a> {
     Count(&'a mut u8),
     Number(&'a mut u32),
     Bytes(&'a mut u32),
+    /// Bytes; more than a window can say are as many as it can.
+    Window(&'a mut u32),
     Places(&'a mut usize),
     Size(&'a mut usize),
     Time(&'a mut Duration),
@@ -48,7 +51,7 @@ impl Slot<'_> {
         match self {
             Self::Switch(is_on) => i64::from(**is_on),
             Self::Count(count) => i64::from(**count),
-            Self::Number(number) | Self::Bytes(number) => i64::from(**number),
+            Self::Number(number) | Self::Bytes(number) | Self::Window(number) => i64::from(**number),
             Self::Size(size) | Self::Places(size) => i64::try_from(**size).unwrap_or(i64::MAX),
             Self::Time(time) => i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
             Self::Perhaps(time) => i64::try_from(time.unwrap_or_default().as_millis()).unwrap_or(i64::MAX),
@@ -67,6 +70,9 @@ impl Slot<'_> {
             Self::Switch(is_on) => *is_on = value != 0,
             Self::Count(count) => *count = u8::try_from(value).unwrap_or(u8::MAX),
             Self::Number(number) | Self::Bytes(number) => *number = u32::try_from(value).unwrap_or(u32::MAX),
+            Self::Window(bytes) => {
+                *bytes = u32::try_from(value.min(WINDOW_MAX.unsigned_abs())).unwrap_or(u32::MAX);
+            }
             Self::Size(size) | Self::Places(size) => *size = at,
             Self::Time(time) => *time = Duration::from_millis(value),
             Self::Perhaps(time) => *time = (value > 0).then(|| Duration::from_millis(value)),
@@ -80,7 +86,7 @@ impl Slot<'_> {
     pub(super) fn unit(&self) -> Unit {
         match self {
             Self::Switch(_) => Unit::Switch,
-            Self::Bytes(_) | Self::Size(_) => Unit::Bytes,
+            Self::Bytes(_) | Self::Window(_) | Self::Size(_) => Unit::Bytes,
             Self::Time(_) | Self::Perhaps(_) => Unit::Milliseconds,
             Self::Count(_) | Self::Number(_) | Self::Places(_) => Unit::None,
             Self::Ecn(_) | Self::Extensions(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,

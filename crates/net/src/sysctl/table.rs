@@ -11,15 +11,18 @@ use crate::udp::QUEUE_BYTES_MAX;
 const SWITCH: RangeInclusive<i64> = 0..=1;
 const ANY: RangeInclusive<i64> = 0..=i64::MAX;
 /// Most bytes that a window can say (RFC 7323 §2.3).
-const WINDOW_MAX: i64 = 1 << 30;
+pub(super) const WINDOW_MAX: i64 = 1 << 30;
 const HOUR_MS: i64 = 60 * 60 * 1000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// All variables, sorted by name.
 pub const VARIABLES: &[Variable] = &[
-    v("kern.ipc.maxsockbuf", 4096..=WINDOW_MAX, "the most that a receive buffer may become", |all| {
-        Slot::Bytes(&mut all.tcp.receive_buffer_max)
-    }),
+    v(
+        "kern.ipc.maxsockbuf",
+        4096..=u32::MAX as i64,
+        "the most that a receive buffer may become; more than a window can say is as much",
+        |all| Slot::Window(&mut all.tcp.receive_buffer_max),
+    ),
     v("kern.ipc.soavailconn", 0..=65_535, "connections that wait, as a program is told; 0: all", |all| {
         Slot::Places(&mut all.tcp.reported_max)
     }),
@@ -69,8 +72,8 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.finwait2_timeout", 1..=HOUR_MS, "how long the other end may take to close too", |all| {
         Slot::Time(&mut all.tcp.fin_wait_2)
     }),
-    v("net.inet.tcp.icmp_may_rst", ANY, "a connection that begins ends when a router says so", |_| {
-        Slot::Fixed(1)
+    v("net.inet.tcp.icmp_may_rst", SWITCH, "a connection that begins ends when a router says so", |all| {
+        Slot::Switch(&mut all.tcp.icmp_may_rst)
     }),
     v("net.inet.tcp.initcwnd_segments", 1..=1000, "segments that the congestion window begins with", |all| {
         Slot::Number(&mut all.tcp.initial_segments)
@@ -181,8 +184,12 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.syncookies", ANY, "SYNs that are not remembered are answered with cookies", |_| {
         Slot::Fixed(1)
     }),
+    v("net.inet.tcp.syncookies_only", ANY, "no SYN is remembered", |_| Slot::Fixed(0)),
     v("net.inet.tcp.tlp", SWITCH, "the last segments are asked after when nothing is heard of them", |all| {
         Slot::Switch(&mut all.tcp.tail_loss_probe)
+    }),
+    v("net.inet.tcp.tolerate_missing_ts", ANY, "segments without the agreed timestamp are taken", |_| {
+        Slot::Fixed(0)
     }),
     v(
         "net.inet.tcp.uto.advertise",

@@ -121,6 +121,12 @@ pub struct Settings {
     pub insecure_syn: bool,
     /// What has SYN and FIN begins no connection.
     pub drop_synfin: bool,
+    /// A connection that does not stand yet ends when a router or the other host says that it will not come about
+    /// (RFC 5927 §6.1). Else that is only remembered as the reason for a silence.
+    pub icmp_may_rst: bool,
+    /// Who closes with bytes unread tells the other end by a reset that they are lost (RFC 9293 §3.6.1: SHOULD). Else nobody
+    /// learns of it, as on FreeBSD.
+    pub resets_unread: bool,
 }
 
 /// The user timeout option (RFC 5482 §3.1).
@@ -404,6 +410,8 @@ impl Default for Settings {
             insecure_rst: false,
             insecure_syn: false,
             drop_synfin: false,
+            icmp_may_rst: true,
+            resets_unread: true,
         }
     }
 }

@@ -389,7 +389,7 @@ impl Tcb {
     //# SHOULD send a RST to show that data was lost.
     pub fn release(&mut self, now: Instant) {
         self.is_released = true;
-        if self.receive.readable() > 0 {
+        if self.receive.readable() > 0 && self.settings.resets_unread {
             return self.give_up(Event::Aborted, Ended::Aborted);
         }
         self.close();

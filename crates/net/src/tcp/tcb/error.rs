@@ -32,7 +32,7 @@ impl Tcb {
         match error {
             PathError::TooBig(mss) => self.shorten(mss),
             //= https://www.rfc-editor.org/rfc/rfc5927#section-6.1
-            PathError::Hard if self.state <= State::SynReceived => {
+            PathError::Hard if self.state <= State::SynReceived && self.settings.icmp_may_rst => {
                 self.end(Event::ResetCame, Some(Ended::Refused))
             }
             PathError::Hard | PathError::Soft => self.doubt = Some(error),
@@ -44,7 +44,8 @@ impl Tcb {
         if self.doubt.is_some() { Ended::Unreachable } else { Ended::TimedOut }
     }
 
-    /// Segments are at most `mss` bytes long from now on, and what is under way is sent again. It is no congestion.
+    /// Segments are at most `mss` bytes long from now on, and what is under way is sent again, if any of it can have been
+    /// longer: a SYN was not. It is no congestion.
     //= https://www.rfc-editor.org/rfc/rfc1191#section-6.4
     fn shorten(&mut self, mss: u16) {
         let mss = mss.max(MSS_LEAST);
@@ -54,6 +55,8 @@ impl Tcb {
         }
         self.path_mss = mss;
         self.congestion.set_mss(self.mss());
-        self.sent.lose_all();
+        if self.sent.unacknowledged() > self.room() {
+            self.sent.lose_all();
+        }
     }
 }

@@ -21,6 +21,15 @@ fn a_hard_error_about_what_is_under_way_ends_what_does_not_stand_yet() {
 }
 
 #[test]
+fn where_errors_end_nothing_a_hard_one_is_only_the_reason_for_the_silence() {
+    let mut end = Lone::in_state(SynSent, Settings { icmp_may_rst: false, ..Settings::default() });
+    end.tcb.path_error(OURS, PathError::Hard);
+    assert_eq!(end.tcb.state(), SynSent);
+    end.waits(Duration::from_secs(181));
+    assert_eq!(end.tcb.ended(), Some(Ended::Unreachable));
+}
+
+#[test]
 fn a_connection_that_stands_goes_on_and_the_error_is_told_if_it_ends_in_silence() {
     for error in [PathError::Hard, PathError::Soft] {
         let mut end = Lone::in_state(Established, Settings::default());
@@ -70,6 +79,20 @@ fn segments_that_are_too_long_for_the_path_are_sent_again_shorter() {
     pair.flush();
     pair.ends[0].path_error(pair.ends[0].info().snd_una, PathError::TooBig(68));
     assert_eq!(pair.ends[0].info().snd_mss, 216 - 12);
+}
+
+#[test]
+fn what_was_no_longer_than_the_path_takes_was_not_dropped_for_that() {
+    let mut end = Lone::connects(Settings::default());
+    end.tcb.path_error(OURS, PathError::TooBig(1200));
+    assert!(end.sends().is_empty(), "a SYN is short");
+    for (count, again) in [(1250, 0), (1251, 2)] {
+        let mut end = Lone::in_state(Established, Settings::default());
+        end.tcb.send(&bytes(count));
+        end.sends();
+        end.tcb.path_error(OURS + 1, PathError::TooBig(1250));
+        assert_eq!(end.sends().len(), again, "{count}");
+    }
 }
 
 #[test]

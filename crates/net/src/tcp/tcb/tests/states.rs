@@ -192,6 +192,13 @@ fn who_has_gone_with_bytes_unread_or_gets_more_resets() {
     assert_eq!(end.gets("P. 1:11(10) ack 2"), ["R 2"]);
     assert_eq!(end.tcb.state(), Closed);
 
+    // Who does not tell of what is lost still takes no more.
+    let mut end = Lone::in_state(Established, Settings { resets_unread: false, ..Settings::default() });
+    assert!(end.gets("P. 1:11(10) ack 1").is_empty());
+    end.tcb.release(end.now);
+    assert_eq!(end.sends(), ["F. 1:1(0) ack 11 win 65535"]);
+    assert_eq!(end.gets("P. 11:21(10) ack 2"), ["R 2"]);
+
     let mut end = Lone::in_state(FinWait2, Settings::default());
     assert!(end.gets("P. 1:11(10) ack 2").is_empty(), "half closed, somebody still reads");
     assert_eq!(end.tcb.readable(), 10);
