@@ -262,6 +262,11 @@ impl Conns {
         self.list.len().checked_sub(1)
     }
 
+    /// The descriptor of the last that has one: where nothing is accepted, that is the listener's.
+    pub(super) fn last_fd(&self) -> Option<i64> {
+        self.list.iter().rev().find_map(|conn| conn.fd)
+    }
+
     /// The one at this place.
     pub(super) fn at(&mut self, at: usize) -> &mut Conn {
         &mut self.list[at]

@@ -74,6 +74,7 @@ pub(super) fn defaults(settings: Settings) -> Settings {
         delayed_ack: DELAYED_ACK,
         ecn: Ecn::Off,
         tail_loss_probe: true,
+        resets_unread: true,
         ..settings
     }
 }

@@ -15,8 +15,15 @@ use super::program::{Socket, Stage};
 use super::sysctl::Sysctls;
 
 /// Options that are only remembered.
-const REMEMBERED: &[&str] =
-    &["SO_REUSEADDR", "SO_REUSEPORT", "SO_REUSEPORT_LB", "SO_BROADCAST", "SO_NOSIGPIPE", "IPV6_V6ONLY"];
+const REMEMBERED: &[&str] = &[
+    "SO_REUSEADDR",
+    "SO_REUSEPORT",
+    "SO_REUSEPORT_LB",
+    "SO_BROADCAST",
+    "SO_DEBUG",
+    "SO_NOSIGPIPE",
+    "IPV6_V6ONLY",
+];
 
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use drill::packet::{Direction, Packet, Payload, TcpOptions};
+use drill::packet::{Direction, Flags, Packet, Payload, TcpOptions};
 use drill::script::{Action, At, Command, Event, Pos, Script};
 use drill::syscall::{Call, Syscall};
 
@@ -95,7 +95,7 @@ impl<'a> Play<'a> {
             Action::Command(command) => self.command(command),
             Action::Syscall(call) => self.call(call, event, last),
             Action::Code(code) => {
-                let fd = self.conns.last_at().and_then(|at| self.conns.at(at).fd);
+                let fd = self.conns.last_fd();
                 let socket = fd.and_then(|fd| self.program.sockets.get(&fd));
                 let reader = assert::Reader { socket, is_linux: self.ends.is_linux };
                 assert::check(code, reader, &mut self.lab).or_else(|(pos, message)| fail(pos, message))
@@ -286,11 +286,25 @@ impl<'a> Play<'a> {
         }
     }
 
+    /// Whether the last packet of the script goes to the host and is the end of a stream. Such a script need not say that it is
+    /// acknowledged: RFC 9293 §3.10.7.4 demands that in each state.
+    fn ends_with_fin(&self) -> bool {
+        let last = self.script.events.iter().rev().find_map(|event| match &event.action {
+            Action::Packet(packet) => Some(packet),
+            _ => None,
+        });
+        last.is_some_and(|last| {
+            let ends = matches!(&last.payload, Payload::Tcp(tcp) if tcp.flags.value.contains(Flags::FIN));
+            ends && last.direction == Direction::Inbound
+        })
+    }
+
     /// No packet of the connection is left that no line has expected.
     fn nothing_is_left(&mut self, pos: Pos) -> Result<(), Failure> {
         let Some(at) = self.conns.last_at() else { return Ok(()) };
         match self.next(at, pos, self.lab.now())? {
             None => Ok(()),
+            Some((_, seen)) if self.ends_with_fin() && is_bare_ack(&seen.packet) => Ok(()),
             Some((_, seen)) => {
                 let came = seen.in_script(self.conns.at(at));
                 fail(pos, format!("expected no packet any more; came {came}"))
@@ -307,6 +321,11 @@ fn curtain(events: &[Event]) -> usize {
         Action::Packet(_) | Action::Code(_) => false,
     };
     events.len() - events.iter().rev().take_while(cleans).count()
+}
+
+/// An acknowledgment and nothing else.
+fn is_bare_ack(packet: &Packet) -> bool {
+    matches!(&packet.payload, Payload::Tcp(tcp) if tcp.flags.value == Flags::ACK && tcp.seq.value.len == 0)
 }
 
 /// Bytes that the program has not sent, at least not there.

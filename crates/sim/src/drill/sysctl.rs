@@ -9,9 +9,16 @@ use net::tcp::settings::Settings;
 use super::linux::{self, sysctl::Meaning};
 
 /// Variables that are there for scripts alone, with the values that they have at first. A socket asks for Fast Open itself,
-/// and there is no other way to forget at once what was learned of destinations.
-const OWN: &[(&str, i64)] =
-    &[("net.inet.tcp.fastopen.client_enable", 1), ("net.inet.tcp.hostcache.purgenow", 0)];
+/// and there is no other way to forget at once what was learned of destinations. No script fills the table of half-open
+/// connections, so that none sees whether there are cookies when it is full.
+const OWN: &[(&str, i64)] = &[
+    ("net.inet.tcp.fastopen.client_enable", 1),
+    (SHARED_SECRET, 0),
+    ("net.inet.tcp.hostcache.purgenow", 0),
+    ("net.inet.tcp.syncookies", 1),
+];
+/// Cookies made of a secret that both ends know beforehand: nobody here has one.
+const SHARED_SECRET: &str = "net.inet.tcp.fastopen.psk_enable";
 
 /// What the variables say.
 #[derive(Clone, Debug)]
@@ -23,14 +30,15 @@ pub(super) struct Sysctls {
 /// How long a SYN is sent again on the system with these names.
 const KEEPINIT: Duration = Duration::from_secs(75);
 
-/// What the system with these names does by default: it sends no tail loss probes, keeps urgent bytes out of the stream, and
-/// gives up sooner where nobody answers.
+/// What the system with these names does by default: it sends no tail loss probes, keeps urgent bytes out of the stream,
+/// gives up sooner where nobody answers, and closes with bytes unread as without.
 impl Default for Sysctls {
     fn default() -> Self {
         let mut stack = sysctl::Sysctls::default();
         stack.tcp = Settings {
             tail_loss_probe: false,
             urgent_inline: false,
+            resets_unread: false,
             establish_within: KEEPINIT,
             ..stack.tcp
         };
@@ -45,6 +53,9 @@ impl Sysctls {
     ///
     /// If it is not known, or cannot have this value.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name == SHARED_SECRET && value != "0" {
+            return Err(format!("{name} is always 0 here"));
+        }
         if let Some(own) = self.own.get_mut(name) {
             *own = value.parse().map_err(|_| format!("{value} is no value of {name}"))?;
             return Ok(());
@@ -95,6 +106,7 @@ mod tests {
             Settings {
                 tail_loss_probe: false,
                 urgent_inline: false,
+                resets_unread: false,
                 establish_within: KEEPINIT,
                 ..Settings::default()
             }
@@ -111,5 +123,9 @@ mod tests {
         assert!(sysctls.set("net.inet.tcp.recvspac", "1").is_err());
         assert!(sysctls.set("net.inet.tcp.recvspace", "much").is_err());
         assert!(sysctls.set("net.inet.tcp.blackhole", "2").is_err());
+        assert!(sysctls.set("net.inet.tcp.fastopen.psk_enable", "0").is_ok());
+        assert!(sysctls.set("net.inet.tcp.fastopen.psk_enable", "1").is_err());
+        sysctls.set("kern.ipc.maxsockbuf", "4294967295").unwrap();
+        assert_eq!(sysctls.settings().receive_buffer_max, 1 << 30, "no window says more");
     }
 }
