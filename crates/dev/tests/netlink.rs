@@ -47,9 +47,10 @@ fn what_is_set_on_a_link_is_read_back() {
         nl.set_up("b", true).unwrap();
         nl.set_mtu("a", 9000).unwrap();
         nl.set_mac("a", MAC).unwrap();
+        nl.set_queue_len("a", 77).unwrap();
         nl.set_promisc("a", true).unwrap();
         let a = nl.link("a").unwrap();
-        assert_eq!((a.mtu, a.mac), (9000, Some(MAC)));
+        assert_eq!((a.mtu, a.queue_len, a.mac), (9000, 77, Some(MAC)));
         assert!(a.flags.contains(LinkFlags::UP) && a.flags.contains(LinkFlags::PROMISC));
         nl.set_promisc("a", false).unwrap();
         nl.set_up("a", false).unwrap();

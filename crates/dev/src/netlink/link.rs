@@ -17,6 +17,8 @@ pub struct Link {
     pub mac: Option<[u8; 6]>,
     /// The largest packet in bytes, without the link header.
     pub mtu: u32,
+    /// Frames that may wait to be sent: of a TAP, to be read.
+    pub queue_len: u32,
     /// Up, running, promiscuous …
     pub flags: LinkFlags,
     /// What made it: `veth`, `tun`, `bridge` …; none for a piece of hardware.
@@ -175,6 +177,16 @@ impl Rtnetlink {
         self.change(name, &format!("set MTU {mtu}"), |m| m.u32(libc::IFLA_MTU, mtu))
     }
 
+    /// Sets how many frames may wait to be sent: of a TAP, to be read, in each of its queues.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Refused`] if the device cannot.
+    pub fn set_queue_len(&mut self, name: &str, frames: u32) -> Result<(), NetlinkError> {
+        self.change(name, &format!("set the length of queues to {frames}"), |m| {
+            m.u32(libc::IFLA_TXQLEN, frames)
+        })
+    }
+
     /// Sets the Ethernet address.
     ///
     /// # Errors
@@ -276,6 +288,7 @@ fn parse(body: &[u8]) -> Option<Link> {
         index: u32_at(body, 4)?,
         mac: ethernet(body).then(|| attr(rest, libc::IFLA_ADDRESS)?.try_into().ok()).flatten(),
         mtu: number(libc::IFLA_MTU).unwrap_or(0),
+        queue_len: number(libc::IFLA_TXQLEN).unwrap_or(0),
         flags: LinkFlags(u32_at(body, 8)?),
         kind: attr(info, libc::IFLA_INFO_KIND).map(text),
         peer: number(libc::IFLA_LINK),

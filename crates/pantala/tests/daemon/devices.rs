@@ -1,6 +1,12 @@
 //! Packets flow over every device, and a device may go.
 
-use crate::lab::{Daemon, Lab, OURS, THEIRS, Wire};
+use core::time::Duration;
+use std::thread::sleep;
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use crate::lab::{Daemon, Lab, OURS, PATIENCE, THEIRS, Wire};
 
 const WIRES: [Wire; 3] = [Wire::Tap, Wire::Veth { queues: 1 }, Wire::Veth { queues: 2 }];
 
@@ -42,6 +48,30 @@ fn an_interface_with_fewer_rings_than_cpus_is_used_by_all_cpus() {
 }
 
 #[test]
+fn what_a_thousand_programs_send_at_once_waits_in_a_tap_whose_queue_is_put_back() {
+    let Some(lab) = Lab::new("burst", Wire::Tap) else { return };
+    let queue_len = || lab.link("pt0").unwrap().queue_len;
+    lab.keep_tap();
+    let before = queue_len();
+    lab.write(&lab.config("rings = 1"));
+    let daemon = lab.start();
+    lab.address_host();
+    assert!(lab.host_reaches(OURS[0]));
+    let came = || daemon.interface()["counters"]["rx_packets"].as_u64().unwrap();
+    let first = came();
+    daemon.signal(Signal::STOP);
+    lab.host_sends(OURS[0], 3000);
+    daemon.signal(Signal::CONT);
+    let until = Instant::now() + PATIENCE;
+    while came() - first < 3000 {
+        assert!(Instant::now() < until, "{} of 3000 came", came() - first);
+        sleep(Duration::from_millis(10));
+    }
+    assert!(daemon.end(Signal::TERM));
+    assert_eq!(queue_len(), before);
+}
+
+#[test]
 fn more_rings_than_the_device_has_are_a_mistake_in_the_configuration() {
     let Some(lab) = Lab::new("many", Wire::Veth { queues: 2 }) else { return };
     lab.write(&lab.config("rings = 3"));
@@ -67,6 +97,6 @@ fn a_device_that_is_deleted_leaves_a_stack_that_goes_on() {
         daemon.shows_line("ifconfig lan", "status: no carrier");
         daemon.shows_line("ifconfig other", "status: active");
         assert!(!daemon.run("ping -c 3 -i 0.01 -W 0.1 192.0.2.2").0);
-        assert!(daemon.end(rustix::process::Signal::TERM));
+        assert!(daemon.end(Signal::TERM));
     }
 }

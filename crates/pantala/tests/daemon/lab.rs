@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -12,10 +12,11 @@ use std::sync::mpsc::{Receiver, channel};
 use dev::netlink::{Link, Veth, VethEnd};
 use dev::netns::{Netns, ScopedNetns};
 use dev::sys::caps::{CapabilitySet, effective};
+use dev::sys::tun::Tap;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before the test has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where our addresses are; the neighbour's end in 2.
 pub(crate) const OURS: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
@@ -151,6 +152,19 @@ impl Lab {
 
     pub(crate) fn delete_link(&self, name: &str) {
         self.router.netlink().unwrap().delete_link(name).unwrap();
+    }
+
+    /// Makes the TAP, with one queue, so that it is there before the daemon and after it.
+    pub(crate) fn keep_tap(&self) {
+        let make = || Tap::open("pt0", 1).unwrap().set_persistent(true).unwrap();
+        self.router.run(make).unwrap();
+    }
+
+    /// The host's kernel sends so many datagrams to `to`, where nobody listens.
+    pub(crate) fn host_sends(&self, to: &str, datagrams: usize) {
+        let (netns, _) = self.end();
+        let socket = netns.run(|| UdpSocket::bind("192.0.2.2:0")).unwrap().unwrap();
+        (0..datagrams).for_each(|_| _ = socket.send_to(b"burst", (to, 9)));
     }
 
     /// Whether the host's kernel gets an answer from `to`: a refusal, because nobody listens there.

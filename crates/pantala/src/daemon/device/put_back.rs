@@ -13,6 +13,7 @@ pub(crate) struct PutBack {
     host: String,
     set_up: bool,
     mtu: Option<u32>,
+    queue_len: Option<u32>,
     /// With the number of the interface, whose name may be another's by then.
     deferral: Option<(u32, Deferral)>,
 }
@@ -25,6 +26,7 @@ impl PutBack {
             host: host.to_owned(),
             set_up: false,
             mtu: None,
+            queue_len: None,
             deferral: None,
         })
     }
@@ -48,6 +50,16 @@ impl PutBack {
         Ok(())
     }
 
+    /// Lets at least so many frames wait to be sent by it.
+    pub(crate) fn lengthen_queue(&mut self, frames: u32) -> Result<(), NetlinkError> {
+        let before = self.netlink.link(&self.host)?.queue_len;
+        if before < frames {
+            self.netlink.set_queue_len(&self.host, frames)?;
+            self.queue_len.get_or_insert(before);
+        }
+        Ok(())
+    }
+
     /// Lets it put its interrupts off while it is polled.
     pub(crate) fn defer_interrupts(&mut self) -> io::Result<()> {
         let index = self.netlink.link(&self.host).map_err(io::Error::other)?.index;
@@ -66,6 +78,9 @@ impl PutBack {
         }
         if let Some(mtu) = self.mtu {
             self.netlink.set_mtu(&self.host, mtu)?;
+        }
+        if let Some(frames) = self.queue_len {
+            self.netlink.set_queue_len(&self.host, frames)?;
         }
         if self.set_up { self.netlink.set_up(&self.host, false) } else { Ok(()) }
     }

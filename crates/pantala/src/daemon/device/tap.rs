@@ -14,6 +14,9 @@ use crate::config::Interface;
 
 /// The most that Linux lets a TAP carry.
 const MTU_MAX: u32 = 65_521;
+/// Frames that wait in each queue of the kernel's end: what a thousand programs begin with at once. Linux lets 500 or 1000
+/// wait, and drops what comes when they do.
+const QUEUE_LEN: u32 = 4096;
 
 pub(super) fn open(
     interface: &Interface,
@@ -28,7 +31,8 @@ pub(super) fn open(
     let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     let mtu = interface.mtu.unwrap_or(MTU);
-    put_back.set_mtu(mtu).and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
+    let frames = put_back.set_mtu(mtu).and_then(|()| put_back.lengthen_queue(QUEUE_LEN));
+    frames.and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
     let link = workshop.netlink.link(host).map_err(|why| no(&why))?;
     let rings = rings(tap, workshop.memory.allowance);
     let facts = Facts {
