@@ -6,9 +6,13 @@ use super::buffer::Buffer;
 use super::rings::Rings;
 use super::seq::Seq;
 
-/// Blocks behind a gap that are kept of one stream. A sender that makes more is after our memory, or its losses are such
-/// that it must send most of it again anyway.
-pub const BLOCKS_MAX: usize = 32;
+/// Blocks behind a gap that are kept of one stream: what a queue of a thousand segments leaves that loses each second one, as
+/// it does at the end of slow start. A sender that makes more is after our memory, or its losses are such that it must send
+/// most of it again anyway.
+pub const BLOCKS_MAX: usize = 1024;
+
+/// Blocks that a header has room for.
+const SAID_MAX: usize = 4;
 
 /// The receiving half of a connection: bytes from the one that is read next, and which of them are there.
 #[derive(Debug)]
@@ -174,21 +178,15 @@ impl Receive {
         }
         let mut said = SackBlocks::NONE;
         let duplicate = self.duplicate.take();
-        let mut latest = [SackBlock { left: 0, right: 0 }; BLOCKS_MAX];
-        let blocks = self.latest(&mut latest);
         //= https://www.rfc-editor.org/rfc/rfc2883#section-4
         //# If the D-SACK block reports a duplicate contiguous sequence from
         //# a (possibly larger) block of data in the receiver's data queue
         //# above the cumulative acknowledgement, then the second SACK block
         //# in that SACK option should specify that (possibly larger) block of
         //# data.
-        let around = duplicate.and_then(|duplicate| {
-            blocks.iter().copied().find(|block| {
-                !Seq(duplicate.left).is_before(Seq(block.left))
-                    && !Seq(duplicate.right).is_after(Seq(block.right))
-            })
-        });
-        let others = blocks.iter().copied().filter(|block| Some(*block) != around);
+        let around = duplicate.and_then(|duplicate| self.around(duplicate)).map(Block::said);
+        let latest = self.latest().into_iter().flatten().map(|(_, block)| block.said());
+        let others = latest.filter(|block| Some(*block) != around);
         for block in duplicate.into_iter().chain(around).chain(others).take(max) {
             said.push(block);
         }
@@ -237,27 +235,39 @@ impl Receive {
             // It ends behind `next`, where something is missing.
             return Some(SackBlock { left: seq.0, right: self.next.0 });
         }
-        let first = self.blocks.iter().find(|block| block.end.is_after(seq) && block.start.is_before(end))?;
+        let first = self.blocks.get(self.place(seq)).filter(|block| block.start.is_before(end))?;
         Some(SackBlock { left: seq.max(first.start).0, right: end.min(first.end).0 })
     }
 
     /// Whether a block from `start` to `end` touches none, and there are as many as there may be.
     fn is_block_too_many(&self, start: Seq, end: Seq) -> bool {
-        let touches = |block: &Block| !block.end.is_before(start) && !block.start.is_after(end);
-        self.blocks.len() >= BLOCKS_MAX && !self.blocks.iter().any(touches)
+        let at = self.blocks.partition_point(|block| block.end.is_before(start));
+        let touches = self.blocks.get(at).is_some_and(|block| !block.start.is_after(end));
+        self.blocks.len() >= BLOCKS_MAX && !touches
+    }
+
+    /// The place of the first block that reaches beyond `at`.
+    fn place(&self, at: Seq) -> usize {
+        self.blocks.partition_point(|block| !block.end.is_after(at))
+    }
+
+    /// The block that all of another lies in.
+    fn around(&self, inner: SackBlock) -> Option<&Block> {
+        let at = self.blocks.partition_point(|block| block.end.is_before(Seq(inner.right)));
+        self.blocks.get(at).filter(|block| !block.start.is_after(Seq(inner.left)))
     }
 
     /// Writes what is not there yet of the bytes from `start` to `end`.
     fn fill(&mut self, start: Seq, end: Seq, bytes: &[u8]) {
         let front = self.next - u32::try_from(self.readable()).unwrap_or(0);
-        let mut from = start;
+        let (mut from, first) = (start, self.place(start));
         let mut put = |from: Seq, to: Seq| {
             if from.is_before(to) {
                 let piece = &bytes[from.since(start) as usize..to.since(start) as usize];
                 self.bytes.write(from.since(front) as usize, piece);
             }
         };
-        for block in &self.blocks {
+        for block in self.blocks[first..].iter().take_while(|block| block.start.is_before(end)) {
             put(from, end.min(block.start));
             from = from.max(block.end);
         }
@@ -291,20 +301,26 @@ impl Receive {
         }
     }
 
-    /// The blocks, the one that changed last first.
-    fn latest<'a>(&self, into: &'a mut [SackBlock; BLOCKS_MAX]) -> &'a [SackBlock] {
-        let mut order = [(0, 0); BLOCKS_MAX];
-        let count = self.blocks.len().min(BLOCKS_MAX);
-        for (at, (order, block)) in order.iter_mut().zip(&self.blocks).enumerate() {
-            // Ages, not moments: those run round.
-            *order = (self.arrivals.wrapping_sub(block.changed), at);
+    /// As many blocks as can be said, the one that changed last first, each with its age. Moments would run round.
+    fn latest(&self) -> [Option<(u32, &Block)>; SAID_MAX] {
+        let mut latest = [None; SAID_MAX];
+        for block in &self.blocks {
+            let mut next = Some((self.arrivals.wrapping_sub(block.changed), block));
+            for place in &mut latest {
+                let is_older = |(age, _): &(u32, &Block)| next.is_some_and(|(younger, _)| *age > younger);
+                if place.as_ref().is_none_or(is_older) {
+                    core::mem::swap(place, &mut next);
+                }
+            }
         }
-        order[..count].sort_unstable();
-        for (into, (_, at)) in into.iter_mut().zip(&order[..count]) {
-            let block = self.blocks[*at];
-            *into = SackBlock { left: block.start.0, right: block.end.0 };
-        }
-        &into[..count]
+        latest
+    }
+}
+
+impl Block {
+    /// As it stands in a header.
+    fn said(&self) -> SackBlock {
+        SackBlock { left: self.start.0, right: self.end.0 }
     }
 }
 
