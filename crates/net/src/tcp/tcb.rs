@@ -18,6 +18,7 @@ mod options;
 mod output;
 mod path;
 mod probe;
+mod prr;
 mod recover;
 mod state;
 mod timers;

@@ -128,12 +128,12 @@ impl Tcb {
         // Something is always sent of what the timer has found: the window is one segment then.
         let pipe = self.pipe();
         let fits =
-            pipe == 0 || self.recovery.is_begin() || pipe + end.since(start) <= self.congestion.window();
+            pipe == 0 || self.recovery.is_begin() || pipe + end.since(start) <= self.congestion_window();
         fits.then_some((start, end))
     }
 
     /// Bytes that are thought to be in the network.
-    fn pipe(&self) -> u32 {
+    pub(super) fn pipe(&self) -> u32 {
         let left = if self.sacks() { 0 } else { self.recovery.duplicates() * self.mss() };
         self.sent.pipe().saturating_sub(left)
     }
@@ -147,7 +147,7 @@ impl Tcb {
         }
         let is_stuck = core::mem::take(&mut self.is_stuck);
         let window = self.right_edge.since(start).max(u32::from(is_stuck));
-        let congestion = self.congestion.window().saturating_sub(self.pipe());
+        let congestion = self.congestion_window().saturating_sub(self.pipe());
         let bytes = self.queued_end().since(start);
         let most = if self.urgent.is_behind(start) { self.room() } else { self.batch() };
         let sendable = bytes.min(window).min(congestion).min(most);
@@ -212,6 +212,9 @@ impl Tcb {
         }
         if self.ecn.is_on && !is_again && core::mem::take(&mut self.ecn.reduced) {
             flags = flags | Flags::CWR;
+        }
+        if self.recovery.is_on() {
+            self.recovery.sends(end.since(start));
         }
         if is_again {
             self.recovery.sends_again(self.stamps.at(now));

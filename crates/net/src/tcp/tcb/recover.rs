@@ -4,6 +4,7 @@
 use super::super::congestion::{Sign, initial_window};
 use super::super::sent::Heard;
 use super::super::seq::Seq;
+use super::prr::{Progress, Prr};
 use super::{Segment, Tcb};
 use crate::time::Instant;
 
@@ -25,6 +26,10 @@ pub(super) struct Recovery {
     is_begin: bool,
     /// It was the timer that found the loss.
     by_timer: bool,
+    /// How much is sent, if it was not.
+    prr: Prr,
+    /// Bytes that duplicates have told of, which no acknowledgment has named since.
+    unnamed: u32,
 }
 
 /// How much of the congestion window was used.
@@ -58,6 +63,11 @@ impl Recovery {
         self.duplicates.into()
     }
 
+    /// Bytes are sent, for the first time or again.
+    pub(super) fn sends(&mut self, bytes: u32) {
+        self.prr.sends(bytes);
+    }
+
     /// Something is sent again at `stamp`.
     pub(super) fn sends_again(&mut self, stamp: u32) {
         if core::mem::take(&mut self.is_begin) {
@@ -84,7 +94,10 @@ impl Tcb {
         } else if is_duplicate && self.sent.unacknowledged() > 0 && (heard.delivered > 0 || !self.sacks()) {
             self.recovery.duplicates = self.recovery.duplicates.saturating_add(1);
         }
-        self.detect_losses(now);
+        let has_lost = self.detect_losses(heard.delivered, now);
+        if self.recovery.is_on() {
+            self.regulate(&heard, is_duplicate, has_lost);
+        }
         match self.needs_window() {
             true => self.grow(heard.acknowledged, now),
             false => self.congestion.was_not_needed(now),
@@ -140,8 +153,47 @@ impl Tcb {
         }
     }
 
-    /// Looks for losses, and begins to repair them.
-    pub(super) fn detect_losses(&mut self, now: Instant) {
+    /// Says how much may be sent because of an acknowledgment, while losses are repaired.
+    ///
+    /// Of a receiver that says only where it waits, each duplicate says that a segment has arrived, and what moves that place
+    /// on says it again of those.
+    fn regulate(&mut self, heard: &Heard, is_duplicate: bool, has_lost: bool) {
+        if self.recovery.by_timer {
+            return;
+        }
+        let mss = self.mss();
+        let delivered = match (self.sacks(), heard.acknowledged) {
+            (true, _) => heard.delivered,
+            (false, 0) => {
+                if is_duplicate {
+                    mss
+                } else {
+                    0
+                }
+            }
+            (false, bytes) => bytes.saturating_sub(self.recovery.unnamed).max(mss),
+        };
+        self.recovery.unnamed = match heard.acknowledged {
+            0 => self.recovery.unnamed.saturating_add(delivered),
+            bytes => self.recovery.unnamed.saturating_sub(bytes),
+        };
+        let is_safe = heard.acknowledged > 0 && !has_lost && self.sacks();
+        // RFC 6582 §3.2, step 3: what is missing next is sent again at once.
+        let is_partial = heard.acknowledged > 0 && !self.sacks();
+        let (pipe, target) = (self.pipe(), self.congestion.window());
+        self.recovery.prr.hears(Progress { delivered, is_safe, is_partial, pipe, target, mss });
+    }
+
+    /// Bytes that may be in the network, as far as its congestion is concerned.
+    pub(super) fn congestion_window(&self) -> u32 {
+        match self.recovery.is_on() && !self.recovery.by_timer {
+            true => self.pipe().saturating_add(self.recovery.prr.allowed()),
+            false => self.congestion.window(),
+        }
+    }
+
+    /// Looks for losses, and begins to repair them; answers whether there are new ones. `fresh` bytes have just arrived.
+    pub(super) fn detect_losses(&mut self, fresh: u32, now: Instant) -> bool {
         self.timers.reordering = None;
         let has_lost = match (self.sacks() && self.sent.has_sacked(), self.settings.rack) {
             (true, true) => self.detect_by_time(now),
@@ -154,8 +206,12 @@ impl Tcb {
                 self.ecn.reduced = self.ecn.is_on;
             }
             self.recovery = Recovery { until: Some(self.sent.behind()), is_begin: true, ..self.recovery };
+            let known = self.sent.sacked().saturating_sub(fresh);
+            self.recovery.prr = Prr::begin(self.sent.unacknowledged().saturating_sub(known));
+            self.recovery.unnamed = self.recovery.duplicates().saturating_sub(1) * self.mss();
             self.probe.ends();
         }
+        has_lost
     }
 
     fn detect_by_time(&mut self, now: Instant) -> bool {

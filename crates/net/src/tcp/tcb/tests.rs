@@ -9,6 +9,7 @@ mod lone;
 mod path;
 mod open;
 mod probe;
+mod prr;
 mod stamps;
 mod states;
 mod syn;

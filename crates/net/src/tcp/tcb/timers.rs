@@ -93,7 +93,7 @@ impl Tcb {
             self.ack = Ack::Now;
         }
         if due(&mut self.timers.reordering) {
-            self.detect_losses(now);
+            self.detect_losses(0, now);
         }
         if due(&mut self.timers.persist) {
             self.is_stuck = true;
