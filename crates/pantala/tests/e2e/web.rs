@@ -77,6 +77,15 @@ fn ask(from: &Netns, to: IpAddr, line: &str, fields: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
+/// What curl gets.
+fn curl(from: &Netns, args: &[&str]) -> Vec<u8> {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--fail", "-m", "20"]).args(args);
+    let out = from.put(&mut command).unwrap().output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
 #[test]
 fn a_linux_client_that_has_been_here_before_asks_with_its_first_packet() {
     const TEST: &str = "web::a_linux_client_that_has_been_here_before_asks_with_its_first_packet";
@@ -91,10 +100,7 @@ fn a_linux_client_that_has_been_here_before_asks_with_its_first_packet() {
             let opened = || lab.pantala().counter("tcp_opened");
             let before = opened();
             for _ in 0..3 {
-                let mut command = Command::new("curl");
-                command.args(["-sS", "--fail", "-m", "20", "--tcp-fastopen", &url]);
-                let out = host.netns.put(&mut command).unwrap().output().unwrap();
-                assert_eq!(String::from_utf8_lossy(&out.stdout), "<h1>here</h1>", "{out:?}");
+                assert_eq!(curl(&host.netns, &["--tcp-fastopen", &url]), b"<h1>here</h1>");
             }
             // The first one is given the cookie.
             assert_eq!(opened() - before, 2, "over {}", host.link);
@@ -232,12 +238,9 @@ fn curl_is_served() {
     lab.both(|family| {
         for host in &lab.hosts {
             let url = format!("http://{}/large", at(host.router(family), 80));
-            let mut command = Command::new("curl");
-            command.args(["-sS", "--fail", "-m", "20", &url, "-r", "1000000-", &url]);
-            let out = host.netns.put(&mut command).unwrap().output().unwrap();
-            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+            let came = curl(&host.netns, &[&url, "-r", "1000000-", &url]);
             let part = &large(5_000_000)[1_000_000..];
-            assert!(out.stdout == [part, part].concat(), "{} bytes", out.stdout.len());
+            assert!(came == [part, part].concat(), "{} bytes", came.len());
         }
     });
 }

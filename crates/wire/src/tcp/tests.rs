@@ -322,6 +322,11 @@ fn a_user_timeout_of_a_wrong_length_or_of_nothing_is_ignored_and_what_is_behind_
     assert_eq!(Options::parse(&[28, 4, 0, 7, 28, 4, 0, 9]).unwrap().user_timeout, UserTimeout::of_secs(9));
 }
 
+/// An acknowledgment with these options.
+fn acknowledging(options: Options) -> Header {
+    Header { src_port: 1, dst_port: 2, seq: 3, ack: 4, flags: Flags::ACK, window: 5, urgent: 0, options }
+}
+
 #[test]
 fn a_user_timeout_gives_way_to_what_else_stands_in_a_header() {
     let user_timeout = UserTimeout::of_secs(300);
@@ -329,16 +334,7 @@ fn a_user_timeout_gives_way_to_what_else_stands_in_a_header() {
     let two = Options { sack: blocks(&[(1, 2), (3, 4)]), ..stamped };
     let three = Options { sack: blocks(&[(1, 2), (3, 4), (5, 6)]), ..stamped };
     for (options, is_there) in [(stamped, true), (two, true), (three, false)] {
-        let header = Header {
-            src_port: 1,
-            dst_port: 2,
-            seq: 3,
-            ack: 4,
-            flags: Flags::ACK,
-            window: 5,
-            urgent: 0,
-            options,
-        };
+        let header = acknowledging(options);
         assert_eq!(options.has_room_for_user_timeout(), is_there);
         let mut out = [0; HEADER_MAX];
         assert_eq!(header.emit(&mut out), Ok(header.header_len()));
@@ -353,18 +349,8 @@ fn beside_timestamps_there_is_room_for_three_blocks() {
     let alone = Options { sack: four, ..Options::NONE };
     let beside = Options { timestamps: Some((1, 2)), ..alone };
     assert_eq!((alone.len(), beside.len()), (36, 40));
-    let header = Header {
-        src_port: 1,
-        dst_port: 2,
-        seq: 3,
-        ack: 4,
-        flags: Flags::ACK,
-        window: 5,
-        urgent: 0,
-        options: beside,
-    };
     let mut out = [0; HEADER_MAX];
-    assert_eq!(header.emit(&mut out), Ok(60));
+    assert_eq!(acknowledging(beside).emit(&mut out), Ok(60));
     assert_eq!(Header::parse(&out).unwrap().options.sack, blocks(&[(1, 2), (3, 4), (5, 6)]));
     assert!(!{ four }.push(SackBlock::default()), "there is no room for a fifth");
 }
