@@ -1,5 +1,6 @@
 //! The firewall on the wires: what comes out, what does not, and what senders are told.
 
+mod actions;
 mod attacks;
 
 use core::net::IpAddr;

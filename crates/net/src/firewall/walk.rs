@@ -238,12 +238,15 @@ impl Firewall {
     }
 
     /// Counts a packet that a rule matched, marks it, and writes it down, as the rule says.
-    fn note(&mut self, cpu: &Cpu, pkt: &mut Pkt, walk: &Walk, at: usize) {
+    fn note(&mut self, cpu: &Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) {
         self.count(cpu, pkt, at);
         let Self { rules, log, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return };
         chunk.trace().holds &= is_repeatable(rule);
-        mark(pkt, rule.tag, &walk.seen);
+        if rule.tag.is_some() {
+            mark(pkt, rule.tag, &walk.seen);
+            walk.subject.tag = pkt.tag;
+        }
         if let Some(amount) = rule.log.filter(|_| self.is_verbose) {
             let Subject { hook, recv, xmit, .. } = walk.subject;
             let (number, done) = (rule.number, word(&rule.action));
