@@ -284,7 +284,7 @@ pub enum Match {
     FlowLabel(Vec<u32>),
     /// `mac-type`: one of these types of the frame.
     MacType(Vec<RangeInclusive<u16>>),
-    /// `MAC dst src`: link addresses, with masks.
+    /// `MAC dst src`: link addresses of the frame that it came in, with masks.
     Mac {
         /// Of the receiver.
         dst: MacMask,

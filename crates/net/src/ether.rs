@@ -9,7 +9,7 @@ use crate::next::Next;
 use crate::tables::{IfIndex, Ifnet, Tables};
 
 /// Bytes of an 802.1Q tag.
-const TAG_LEN: usize = 4;
+pub(crate) const TAG_LEN: usize = 4;
 /// The bits of a tag that name a network; 0 names none and only carries a priority.
 const TAG_VID: u16 = 0x0fff;
 

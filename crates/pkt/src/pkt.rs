@@ -260,6 +260,13 @@ impl Pkt {
         at.next.take()
     }
 
+    /// The `n` bytes in front of the packet in its buffer, if there are so many: what they are knows who took them off.
+    #[must_use]
+    pub fn before(&self, n: usize) -> Option<&[u8]> {
+        let off = usize::from(self.off);
+        self.slot().buf.get(off.checked_sub(n)?..off)
+    }
+
     /// Bytes free in front of the packet.
     #[must_use]
     pub fn headroom(&self) -> usize {
@@ -470,7 +477,7 @@ impl Meta {
             resume: 0,
             proto: 0,
             gso: Gso::None,
-            spare: 0,
+            moved: false,
             tag: 0,
         }
     }
@@ -491,7 +498,7 @@ impl Meta {
         self.resume = 0;
         self.proto = 0;
         self.gso = Gso::None;
-        self.spare = 0;
+        self.moved = false;
         self.tag = 0;
     }
 

@@ -91,7 +91,8 @@ pub struct Meta {
     pub proto: u8,
     /// What a super-packet must be cut into, if the next device cannot.
     pub gso: Gso,
-    pub(crate) spare: u8,
+    /// Whether its first byte is not where its network header came in, so that no frame's header lies in front of it.
+    pub moved: bool,
     /// The mark that a rule of the firewall gave it; 0 for none.
     pub tag: u16,
 }

@@ -95,6 +95,7 @@ fn copy(cpu: &mut Cpu, to: To, pkt: &Pkt) -> Option<Pkt> {
         return None;
     };
     (copy.gso, copy.gso_size, copy.tag) = (pkt.gso, pkt.gso_size, pkt.tag);
+    copy.moved = true;
     cpu.count(Count::PipeCopied);
     Some(copy)
 }

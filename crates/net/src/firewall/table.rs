@@ -1,4 +1,4 @@
-//! Lookup tables that rules ask: addresses, numbers, interfaces, flows, and a value for each.
+//! Lookup tables that rules ask: addresses, numbers, interfaces, link addresses, flows, and a value for each.
 //!
 //! A [`Lookup`] is what all CPUs read: tries of atomic words, as routes have them. [`Lookups`] is the one hand that
 //! changes them, in place, while the CPUs go on reading; no ruleset is compiled for it. Who looks up while an entry
@@ -61,6 +61,12 @@ impl Lookup {
         if has_numbers { self.values.get(self.first.find(u128::from(number) << 96)) } else { None }
     }
 
+    /// The value of the longest prefix that covers a link address of 48 bits.
+    pub(super) fn mac(&self, mac: u64) -> Option<TableArg> {
+        let is_of_macs = self.kind == TableKind::Mac;
+        if is_of_macs { self.values.get(self.first.find(u128::from(mac) << MAC_SHIFT)) } else { None }
+    }
+
     /// The value of a packet's flow.
     pub(super) fn flow(&self, subject: &Subject) -> Option<TableArg> {
         let TableKind::Flow(parts) = self.kind else { return None };
@@ -76,6 +82,9 @@ impl Lookup {
         self.values.get(self.first.find(flow_key(self.key, asked)))
     }
 }
+
+/// Link addresses are keys of 48 bits.
+const MAC_SHIFT: u32 = 128 - 48;
 
 /// What a flow is found by: so many bits of a keyed hash that no two flows share them, unless somebody knows the key.
 fn flow_key(key: u128, parts: impl Iterator<Item = FlowPart>) -> u128 {

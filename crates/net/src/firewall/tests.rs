@@ -6,13 +6,14 @@ mod attacks;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use wire::ether::Mac;
 use wire::tcp::{Flags, Header, Options};
 use wire::{Protocol, icmp4, icmp6};
 
 use crate::count::Count;
 use crate::drop::DropReason;
 use crate::kit::rules::rules;
-use crate::kit::{Bench, addr4, addr6, build};
+use crate::kit::{Bench, addr4, addr6, build, mac};
 
 /// Neighbours may be looked for, whatever other rules say.
 const DISCOVERY: &str = "add 1 allow ipv6-icmp from any to any icmp6types 135,136\n";
@@ -486,6 +487,54 @@ fn what_a_table_holds_decides_and_rules_count_what_they_match() {
         let ids = (0..rules.len()).map(|at| rules.rule(at).unwrap().id);
         let counted: Vec<u64> = ids.map(|id| firewall.counters().get(id).packets).collect();
         assert_eq!(counted[1..3], [3, 6], "the second is asked on the way in and on the way out");
+    }
+}
+
+#[test]
+fn whose_link_address_a_rule_names_is_known_while_its_packets_come_in_and_not_behind() {
+    const SENDER: Mac = Mac([2, 0, 0x5e, 0x10, 0, 1]);
+    const OTHER: Mac = Mac([2, 0, 0x5e, 0x20, 0, 1]);
+    for family in families() {
+        let packet = udp(family, (1, 2));
+        let kind = if family.0.is_ipv4() { 0x0800_u16 } else { 0x86dd };
+        // Behind a tag that only carries a priority, too.
+        let tagged = [&[0x60, 0][..], &kind.to_be_bytes(), &packet].concat();
+        for (rule, denied, denied_other) in [
+            ("deny udp from any to any MAC any 02:00:5e:10:00:01", true, false),
+            ("deny udp from any to any MAC any 02:00:5e:10:00:00/32", true, false),
+            ("deny udp from any to any MAC any 02:00:5e:00:00:00/24 in", true, true),
+            ("deny udp from any to any MAC 02:00:5e:10:00:01 any", false, false),
+            ("deny udp from any to any MAC any 02:00:5e:10:00:01 out", false, false),
+            ("deny udp from any to any in not MAC any 02:00:5e:10:00:01", false, true),
+            ("deny udp from any to any lookup src-mac bad", true, false),
+            ("deny udp from any to any src-mac table(bad)", true, false),
+            ("deny udp from any to any dst-mac table(bad)", false, false),
+            ("deny udp from any to any dst-mac table(bad,7)", false, false),
+        ] {
+            let mut bench = router(&format!(
+                "table bad create type mac\ntable bad add {SENDER} 5\nadd {rule}\nadd allow ip from any to any\n"
+            ));
+            let mut passes = |frame| {
+                bench.inject(1, frame);
+                bench.run();
+                bench.sent(2).len() == 1
+            };
+            // The second one goes by what the first one has made ready.
+            for _ in 0..2 {
+                for (sender, denied) in [(SENDER, denied), (OTHER, denied_other)] {
+                    assert_eq!(
+                        passes(build::ether(mac(1), sender, kind, &packet)),
+                        !denied,
+                        "{rule} {sender}"
+                    );
+                    assert_eq!(
+                        passes(build::ether(mac(1), sender, 0x8100, &tagged)),
+                        !denied,
+                        "{rule}, tagged"
+                    );
+                }
+            }
+        }
     }
 }
 

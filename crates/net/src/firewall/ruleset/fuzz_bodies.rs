@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use ipfw::command::SetCommand;
 use ipfw::rule::{Action, Hook, Rule};
-use pkt::{Arena, Pkt, Pool};
+use pkt::{Arena, Flags, Pkt, Pool};
 use wire::ether::Mac;
 
 use super::plain::{self, Plain, World};
@@ -63,9 +63,13 @@ fn check(
     let bytes = packets::packet(dice);
     let hook = HOOKS[dice.below(HOOKS.len())];
     let (recv, xmit, tag) = (dice.small(4), dice.small(4), dice.small(3));
-    let Some(pkt) = load(pool, &bytes) else { return false };
+    let frame = dice.of(&[0, 1, 1, 2]);
+    let addrs = [packets::mac(dice), packets::mac(dice)];
+    let Some(mut pkt) = load(pool, &addrs, frame == 2, &bytes) else { return false };
+    pkt.moved = frame == 0;
     let subject = Subject::read(&pkt, hook, recv, xmit);
-    let plain = Plain::read(&bytes, hook, recv, xmit, tag);
+    let mut plain = Plain::read(&bytes, hook, recv, xmit, tag);
+    plain.iter_mut().for_each(|plain| plain.frame = (frame != 0).then_some(addrs));
     assert_eq!(subject.is_err(), plain.is_none(), "{subject:?} of {bytes:x?}");
     let (Ok(mut subject), Some(plain)) = (subject, plain) else {
         pool.give(pkt);
@@ -87,10 +91,16 @@ fn all(ruleset: &Ruleset, subject: &Subject, pkt: &Pkt, tables: &Tables, from: u
     core::iter::successors(next(from), |at| next(at + 1)).collect()
 }
 
-fn load(pool: &mut Pool, bytes: &[u8]) -> Option<Pkt> {
+/// A packet as input leaves it: behind the header of its frame, and perhaps behind a tag.
+fn load(pool: &mut Pool, addrs: &[[u8; 6]; 2], is_tagged: bool, bytes: &[u8]) -> Option<Pkt> {
     let mut pkt = pool.take()?;
     pkt.buffer_mut().fill(0xa5);
-    pkt.append(bytes.len()).ok()?.copy_from_slice(bytes);
+    let frame = [addrs.as_flattened(), &[0; 6][..if is_tagged { 6 } else { 2 }], bytes].concat();
+    pkt.append(frame.len()).ok()?.copy_from_slice(&frame);
+    pkt.trim_front(frame.len() - bytes.len());
+    if is_tagged {
+        pkt.flags.set(Flags::VLAN);
+    }
     Some(pkt)
 }
 

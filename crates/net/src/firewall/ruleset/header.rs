@@ -1,11 +1,13 @@
 //! Fields of headers that only some rules ask for: read when one does.
 
-use ipfw::rule::{ext6_header, frag, ip_option, tcp_option};
-use pkt::Pkt;
+use ipfw::rule::{Hook, ext6_header, frag, ip_option, tcp_option};
+use pkt::{Flags as PktFlags, Pkt};
+use wire::ether::HEADER_LEN;
 use wire::tcp::Flags;
 use wire::{Protocol, ip4, tcp};
 
 use super::program::Asked;
+use crate::ether::TAG_LEN;
 use crate::firewall::subject::{Part, Subject};
 use crate::ip6::headers;
 
@@ -123,6 +125,21 @@ impl Field {
             _ => None,
         }
     }
+}
+
+/// Link addresses, receiver and sender, of the frame that a packet has just come in: its header lies in front of the
+/// packet still. `None` behind the way in, where another may have been written over it, and of what no frame brought as
+/// it is.
+pub(super) fn frame(asked: &Asked<'_>) -> Option<[u64; 2]> {
+    let Asked { subject, pkt, .. } = asked;
+    let no_frame = pkt.moved || pkt.flags.any(PktFlags::LOCAL.with(PktFlags::REASSEMBLED));
+    if subject.hook != Hook::Ingress || no_frame {
+        return None;
+    }
+    let tag = if pkt.flags.has(PktFlags::VLAN) { TAG_LEN } else { 0 };
+    let addrs = pkt.before(HEADER_LEN + tag)?.first_chunk::<12>()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *addrs;
+    Some([[0, 0, a, b, c, d, e, f], [0, 0, g, h, i, j, k, l]].map(u64::from_be_bytes))
 }
 
 fn some(index: u16) -> Option<u32> {

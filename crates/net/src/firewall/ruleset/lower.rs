@@ -155,10 +155,7 @@ impl Lowering<'_> {
             Match::Via(which) => self.interface(Field::Via, which),
             Match::Frag(Frag { bits: Bits { set: 0, clear: 0 } }) => Test::Later,
             Match::Frag(Frag { bits }) => of_bits(Field::Frag, *bits),
-            Match::Mac { dst, src } => {
-                let any = MacMask::default().mask;
-                if dst.mask == any && src.mask == any { Test::Always } else { Test::Never }
-            }
+            Match::Mac { dst, src } => self.macs([*dst, *src]),
             Match::VerRevPath => Test::VerRevPath,
             Match::VerSrcReach => Test::VerSrcReach,
             Match::AntiSpoof => Test::AntiSpoof,
@@ -237,6 +234,19 @@ impl Lowering<'_> {
         }
     }
 
+    fn macs(&mut self, meant: [MacMask; 2]) -> Test {
+        let nets = meant.map(|meant| {
+            let [addr, mask] = [meant.addr, meant.mask].map(|[a, b, c, d, e, f]| [0, 0, a, b, c, d, e, f]);
+            let [addr, mask] = [addr, mask].map(u64::from_be_bytes);
+            Net { addr: addr & mask, mask }
+        });
+        if nets.iter().all(|net| net.mask == 0) {
+            return Test::Always;
+        }
+        self.program.macs.push(nets);
+        Test::Mac(index(self.program.macs.len() - 1))
+    }
+
     fn ports(&mut self, end: End, ranges: &[RangeInclusive<u16>]) -> Test {
         let field = if end == End::Src { Field::SrcPort } else { Field::DstPort };
         match ranges {
@@ -270,7 +280,8 @@ impl Lowering<'_> {
             Key::SrcPort => Field::SrcPort,
             Key::Dscp => Field::Dscp,
             Key::RecvIf => Field::Recv,
-            Key::DstMac | Key::SrcMac => return Test::Never,
+            Key::DstMac => return self.asks(table, |at| Test::MacTable(End::Dst, at)),
+            Key::SrcMac => return self.asks(table, |at| Test::MacTable(End::Src, at)),
         };
         self.asks(table, |at| Test::TableOf(field, at))
     }
@@ -334,7 +345,7 @@ fn is_pure(test: &Test) -> bool {
         | Test::TableOf(field, _)
         | Test::Bits { field, .. }
         | Test::AnyBit(field, _) => field.is_pure(),
-        Test::TcpFlags { .. } => false,
+        Test::TcpFlags { .. } | Test::Mac(_) | Test::MacTable(..) => false,
         _ => true,
     }
 }

@@ -35,6 +35,12 @@ fn is_name(key: &TableKey, name: &str) -> Option<u8> {
     matches!(key, TableKey::Iface(of) if of == name).then_some(0)
 }
 
+fn begins(key: &TableKey, mac: [u8; 6]) -> Option<u8> {
+    let TableKey::Mac { addr, len } = key else { return None };
+    let bit = |of: &[u8; 6], at: u8| of[usize::from(at / 8)] << (at % 8) & 0x80;
+    (0..*len).all(|at| bit(addr, at) == bit(&mac, at)).then_some(*len)
+}
+
 fn is_in_table(key: Key, table: &TableRef, plain: &Plain, world: &World<'_>) -> bool {
     let number = |number: u16| world.has(table, |key| (*key == TableKey::Number(number.into())).then_some(0));
     match key {
@@ -44,7 +50,8 @@ fn is_in_table(key: Key, table: &TableRef, plain: &Plain, world: &World<'_>) -> 
         Key::DstPort => plain.ports().is_some_and(|(_, dst)| number(dst)),
         Key::Dscp => number((plain.tos() / 4).into()),
         Key::RecvIf => is_if(&If::Table(table.clone()), plain.recv, world),
-        Key::SrcMac | Key::DstMac => false,
+        Key::SrcMac => plain.mac(1).is_some_and(|mac| world.has(table, |key| begins(key, mac))),
+        Key::DstMac => plain.mac(0).is_some_and(|mac| world.has(table, |key| begins(key, mac))),
     }
 }
 
@@ -55,6 +62,8 @@ pub(super) struct Plain {
     pub(super) recv: u16,
     pub(super) xmit: u16,
     pub(super) tag: u16,
+    /// The link addresses of its frame, the receiver's first.
+    pub(super) frame: Option<[[u8; 6]; 2]>,
     bytes: Vec<u8>,
     src: IpAddr,
     dst: IpAddr,
@@ -85,6 +94,7 @@ impl Plain {
                 recv,
                 xmit,
                 tag,
+                frame: None,
             }
         } else {
             let octets = |at: usize| <[u8; 16]>::try_from(&bytes[at..at + 16]).map(Ipv6Addr::from).ok();
@@ -100,10 +110,16 @@ impl Plain {
                 recv,
                 xmit,
                 tag,
+                frame: None,
             }
         };
         plain.step_over()?;
         plain.is_whole_enough().then_some(plain)
+    }
+
+    /// The receiver of its frame, or the sender: known while it comes in.
+    fn mac(&self, end: usize) -> Option<[u8; 6]> {
+        self.frame.filter(|_| self.hook == Hook::Ingress).map(|frame| frame[end])
     }
 
     fn step_over(&mut self) -> Option<()> {
@@ -222,7 +238,10 @@ fn is(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
             !plain.is_ip4() && labels.contains(&label)
         }
         Match::MacType(ranges) => within(ranges, if plain.is_ip4() { 0x800 } else { 0x86dd }),
-        Match::Mac { dst, src } => dst.mask == [0; 6] && src.mask == [0; 6],
+        Match::Mac { dst, src } => [dst, src].into_iter().enumerate().all(|(end, meant)| {
+            let is = |mac: [u8; 6]| (0..6).all(|at| (mac[at] ^ meant.addr[at]) & meant.mask[at] == 0);
+            (dst.mask == [0; 6] && src.mask == [0; 6]) || plain.mac(end).is_some_and(is)
+        }),
         Match::Tagged(ranges) => plain.tag != 0 && within(ranges, plain.tag),
         Match::VerRevPath | Match::VerSrcReach | Match::AntiSpoof => is_way_back(what, plain, world.tables),
         Match::Lookup { key, table } => is_in_table(*key, table, plain, world),

@@ -7,7 +7,7 @@ use ipfw::rule::{Hook, TableArg};
 use pkt::Pkt;
 
 use super::Seen;
-use super::header::Field;
+use super::header::{Field, frame};
 use super::route;
 use crate::firewall::subject::{Part, Subject};
 use crate::firewall::table::Lookup;
@@ -22,6 +22,8 @@ pub(super) struct Program {
     pub(super) ranges: Vec<(u32, u32)>,
     pub(super) nets4: Vec<Net<u32>>,
     pub(super) nets6: Vec<Net<u128>>,
+    /// Link addresses: a frame's receiver and sender.
+    pub(super) macs: Vec<[Net<u64>; 2]>,
     pub(super) sets: Vec<Set>,
     pub(super) uses: Vec<Use>,
 }
@@ -118,6 +120,10 @@ pub(super) enum Test {
     TableOf(Field, u32),
     /// The flow is.
     Flow(u32),
+    /// The frame's link addresses are these.
+    Mac(u32),
+    /// One of them is in a table.
+    MacTable(End, u32),
     Later,
     VerRevPath,
     VerSrcReach,
@@ -200,6 +206,15 @@ impl Program {
             Test::Table(end, at) => self.ask(at, arg, |table| table.addr(subject.is_ip4, end.addr(subject))),
             Test::TableOf(field, at) => self.ask(at, arg, |table| table.number(field.of(asked)?)),
             Test::Flow(at) => self.ask(at, arg, |table| table.flow(subject)),
+            Test::Mac(at) => frame(asked).is_some_and(|frame| {
+                let meant = self.macs.get(at as usize);
+                meant
+                    .is_some_and(|meant| meant.iter().zip(frame).all(|(net, mac)| mac & net.mask == net.addr))
+            }),
+            Test::MacTable(end, at) => self.ask(at, arg, |table| {
+                let [dst, src] = frame(asked)?;
+                table.mac(if end == End::Src { src } else { dst })
+            }),
             Test::Later => subject.part == Part::Later,
             Test::VerRevPath => route::leads_back(asked),
             Test::VerSrcReach => route::reaches_back(asked),

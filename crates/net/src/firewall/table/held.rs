@@ -8,7 +8,7 @@ use ipfw::command::{FlowPart, TableEntry, TableKey, TableKind};
 use ipfw::rule::TableArg;
 
 use super::values::Keeper;
-use super::{Error, Lookup, flow_key, shape};
+use super::{Error, Lookup, MAC_SHIFT, flow_key, shape};
 use crate::fib::{Epoch, Trie, TrieWriter};
 use crate::tables::Tables;
 
@@ -83,6 +83,10 @@ impl Held {
                 Some(At { is_v6: true, key: addr.to_bits(), len: *len })
             }
             (TableKind::Number, TableKey::Number(number)) => first(u128::from(*number) << 96, 32),
+            (TableKind::Mac, TableKey::Mac { addr: [a, b, c, d, e, f], len }) => {
+                let addr = u64::from_be_bytes([0, 0, *a, *b, *c, *d, *e, *f]);
+                first(u128::from(addr) << MAC_SHIFT, *len)
+            }
             (TableKind::Flow(parts), _) => {
                 let key = flow_parts(key)?;
                 let is_addr = key.iter().map(|part| matches!(part, FlowPart::Addr(_)));
@@ -199,13 +203,17 @@ impl Held {
         let key = match self.lookup.kind {
             TableKind::Addr if is_v6 => TableKey::Addr { addr: IpAddr::V6(key.into()), len },
             TableKind::Addr => TableKey::Addr { addr: IpAddr::V4(upper.into()), len },
-            TableKind::Number | TableKind::Iface | TableKind::Mac => TableKey::Number(upper),
+            TableKind::Number | TableKind::Iface => TableKey::Number(upper),
+            TableKind::Mac => {
+                let [a, b, c, d, e, f, ..] = key.to_be_bytes();
+                TableKey::Mac { addr: [a, b, c, d, e, f], len }
+            }
             TableKind::Flow(_) => TableKey::Flow(self.flows.get(&key)?.clone()),
         };
         Some(TableEntry { key, value: self.lookup.values.get(leaf)? })
     }
 
-    /// The entry that a key finds: of an address, the one of the longest prefix.
+    /// The entry that a key finds: of an address, of whichever kind, the one of the longest prefix.
     pub(super) fn find(&self, name: &str, key: &TableKey) -> Result<Option<TableEntry>, Error> {
         if let (TableKind::Iface, TableKey::Iface(interface)) = (self.lookup.kind, key) {
             let found = self.interfaces.get(interface);

@@ -80,12 +80,9 @@ impl Lookups {
     /// # Errors
     ///
     /// [`Error::TableExists`] (unless it says otherwise), [`Error::TooManyTables`], [`Error::LimitTooLarge`],
-    /// [`Error::WrongKind`] if there is one of another kind that is to be kept, [`Error::LinkAddresses`],
+    /// [`Error::WrongKind`] if there is one of another kind that is to be kept,
     /// [`Error::NoMemory`], [`Error::Locked`].
     pub fn create(&mut self, name: &str, spec: &TableSpec) -> Result<(), Error> {
-        if spec.kind == TableKind::Mac {
-            return Err(Error::LinkAddresses);
-        }
         if let Some(held) = self.tables.get(name) {
             return match spec.exists {
                 IfExists::Refuse => Err(Error::TableExists(name.into())),

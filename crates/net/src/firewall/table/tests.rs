@@ -196,7 +196,22 @@ fn keys_of_another_kind_are_refused() {
     assert_eq!(lookups.add("f", &[key(TableKey::Number(80))], &desk.tables), wrong("f", "80"));
     desk.all(&["table f add 10.0.0.1,80 3"]);
     assert_eq!(desk.keys("f"), ["10.0.0.1,80"]);
-    assert_eq!(desk.run("table m create type mac"), Err(Error::LinkAddresses));
+}
+
+#[test]
+fn link_addresses_are_found_by_their_longest_prefix() {
+    let mut desk = Desk::new();
+    desk.all(&["table m create type mac", "table m add 02:00:5e:00:00:00/24 1 02:00:5e:10:00:01 2"]);
+    let found = |desk: &Desk, mac| desk.lookups.get("m").unwrap().mac(mac);
+    let all = [0x0200_5e10_0001, 0x0200_5e10_0002, 0x0200_5f10_0001];
+    assert_eq!(all.map(|mac| found(&desk, mac)), [number(2), number(1), None]);
+    assert_eq!(desk.keys("m"), ["02:00:5e:00:00:00/24", "02:00:5e:10:00:01/48"]);
+    let key = TableKey::Mac { addr: [2, 0, 0x5e, 0, 0, 9], len: 48 };
+    let entry = desk.lookups.lookup("m", &key).unwrap().unwrap();
+    assert_eq!(entry.key.to_string(), "02:00:5e:00:00:00/24", "as a packet would find it");
+    desk.all(&["table m delete 02:00:5e:10:00:01"]);
+    assert_eq!(all.map(|mac| found(&desk, mac)), [number(1), number(1), None]);
+    assert_eq!(desk.lookups.get("m").unwrap().number(0x0200_5e10), None);
 }
 
 #[test]

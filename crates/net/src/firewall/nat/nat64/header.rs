@@ -77,6 +77,7 @@ pub(super) fn to_ip6(pkt: &mut Pkt, shape: &Shape, ends: Ends) -> Option<()> {
 /// Notes what the packet is now.
 fn know(pkt: &mut Pkt, protocol: Protocol, l4: usize) {
     (pkt.proto, pkt.l4) = (protocol.0, u16::try_from(l4).unwrap_or(0));
+    pkt.moved = true;
     pkt.gso = match pkt.gso {
         Gso::Tcp4 => Gso::Tcp6,
         Gso::Tcp6 => Gso::Tcp4,

@@ -343,6 +343,20 @@ fn without_one_pass_rules_behind_are_asked_about_the_packet_as_it_is_now() {
     }
 }
 
+/// What lies in front of it now is none of the frame that it came in: a part of the old header, which anybody can write.
+#[test]
+fn a_packet_that_has_crossed_has_no_frame_any_more() {
+    let rule = "add deny ip4 from any to any not MAC any 06:09:09:09:09:09 in\nadd allow";
+    let text = RULES.replace("add allow", rule);
+    let mut gate = Gate::new(&format!("disable one_pass\n{text}"));
+    assert_eq!(gate.out(&build::udp(client(), there(server()), (4000, 53), b"?")).len(), 0);
+    let mut gate = Gate::new(&format!("disable one_pass\n{}", text.replace("not MAC", "MAC")));
+    let anybody: Ipv6Addr = "2001:db8:609:909:909::9".parse().unwrap();
+    for client in [client(), anybody.into()] {
+        assert_eq!(gate.out(&build::udp(client, there(server()), (4000, 53), b"?")).len(), 1, "{client}");
+    }
+}
+
 #[test]
 fn flows_end_and_their_memory_comes_back() {
     let mut gate = Gate::new(RULES);

@@ -6,7 +6,7 @@ use ipfw::command::{FlowPart, FlowParts, TableEntry, TableKey, TableKind, TableS
 use ipfw::rule::TableArg;
 
 use super::dice::Dice;
-use super::packets::{PORTS, addr4, addr6};
+use super::packets::{PORTS, addr4, addr6, mac};
 use crate::fib::Prefix;
 use crate::firewall::table::Lookups;
 use crate::tables::Tables;
@@ -25,6 +25,7 @@ pub(super) fn lookups(dice: &mut Dice<'_>, tables: &Tables) -> Option<(Lookups, 
         ("numbers", TableKind::Number),
         ("ifs", TableKind::Iface),
         ("flows", TableKind::Flow(PARTS)),
+        ("macs", TableKind::Mac),
     ];
     let mut lists = Vec::new();
     for (name, kind) in kinds {
@@ -69,7 +70,14 @@ fn key(dice: &mut Dice<'_>, kind: TableKind) -> TableKey {
                 FlowPart::Number(dice.of(&PORTS)),
             ])
         }
-        TableKind::Number | TableKind::Mac => TableKey::Number(dice.of(&PORTS).into()),
+        TableKind::Number => TableKey::Number(dice.of(&PORTS).into()),
+        TableKind::Mac => {
+            let (len, addr) = (dice.of(&[0, 8, 24, 32, 48, 48]), mac(dice));
+            TableKey::Mac {
+                addr: core::array::from_fn(|at| if at < usize::from(len / 8) { addr[at] } else { 0 }),
+                len,
+            }
+        }
     }
 }
 

@@ -22,6 +22,11 @@ pub(super) fn addr6(dice: &mut Dice<'_>) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, dice.of(&[0, 0, 7]), 0, host)
 }
 
+/// A link address, one of few.
+pub(super) fn mac(dice: &mut Dice<'_>) -> [u8; 6] {
+    [2, 0, dice.of(&[0, 0, 0x5e]), dice.of(&[0, 0, 9]), 0, dice.of(&[1, 2, 3])]
+}
+
 /// A packet of either family; as long as it says, and valid as far as input looks.
 pub(super) fn packet(dice: &mut Dice<'_>) -> Vec<u8> {
     let proto = dice.of(&PROTOCOLS);

@@ -8,7 +8,7 @@ use ipfw::rule::{
 };
 
 use super::dice::Dice;
-use super::packets::{PORTS, addr4, addr6};
+use super::packets::{PORTS, addr4, addr6, mac};
 
 /// What kind of rules a list has.
 #[derive(Clone, Copy)]
@@ -80,7 +80,8 @@ fn question(dice: &mut Dice<'_>) -> Match {
 
 fn table_question(dice: &mut Dice<'_>) -> Match {
     let numbers = [Key::SrcPort, Key::DstPort, Key::Dscp];
-    match dice.below(5) {
+    match dice.below(6) {
+        5 => Match::Lookup { key: dice.of(&[Key::SrcMac, Key::DstMac]), table: table(dice, "macs") },
         0 => Match::Lookup { key: dice.of(&[Key::SrcIp, Key::DstIp]), table: table(dice, "addrs") },
         1 | 2 => Match::Lookup { key: dice.of(&numbers), table: table(dice, "numbers") },
         3 => Match::Lookup { key: Key::RecvIf, table: table(dice, "ifs") },
@@ -140,12 +141,15 @@ fn ip_question(dice: &mut Dice<'_>) -> Match {
         11 => Match::FlowLabel(vec![dice.of(&[0, 5]), 9]),
         _ => match dice.below(2) {
             0 => Match::MacType(dice.of(&[&[0x800..=0x800], &[0x86dd..=0x86ff], &[1..=1]]).to_vec()),
-            _ => Match::Mac {
-                dst: MacMask::default(),
-                src: MacMask { mask: [dice.of(&[0, 255]); 6], ..MacMask::default() },
-            },
+            _ => Match::Mac { dst: mac_mask(dice), src: mac_mask(dice) },
         },
     }
+}
+
+fn mac_mask(dice: &mut Dice<'_>) -> MacMask {
+    let mask = dice.of(&[[0; 6], [255; 6], [255, 255, 255, 0, 0, 0], [0, 0, 0, 0, 0, 1]]);
+    let addr = mac(dice);
+    MacMask { addr: core::array::from_fn(|at| addr[at] & mask[at]), mask }
 }
 
 fn transport_question(dice: &mut Dice<'_>) -> Match {
