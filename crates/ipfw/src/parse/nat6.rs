@@ -66,7 +66,7 @@ fn nptv6_config(words: &mut Words<'_>) -> Result<Nptv6Config, Fault> {
             "int_prefix" => internal = Some(prefix6(words.take("an IPv6 prefix")?, &mut lens)?),
             "ext_prefix" => external = Some(prefix6(words.take("an IPv6 prefix")?, &mut lens)?),
             "ext_if" => external_if = Some(interface(words.take("an interface")?)?),
-            "prefixlen" => lens.push(number_of(words, "the length of both prefixes", 8..=64)?),
+            "prefixlen" => lens.push(number_of(words, "the length of both prefixes", 8..=128)?),
             _ => {
                 let known = ["int_prefix", "ext_prefix", "ext_if", "prefixlen"];
                 return Err(word.unknown("parameter of nptv6", known).expected(EXPECTED));
@@ -93,7 +93,7 @@ fn nptv6_config(words: &mut Words<'_>) -> Result<Nptv6Config, Fault> {
 
 fn prefix6(word: Word<'_>, lens: &mut Vec<u8>) -> Result<Ipv6Addr, Fault> {
     let Some((addr, len)) = word.split_once('/') else { return ip6(word) };
-    lens.push(len.number("the length of a prefix", 8..=64)?);
+    lens.push(len.number("the length of a prefix", 8..=128)?);
     ip6(addr)
 }
 

@@ -1,5 +1,6 @@
 //! IPv6 prefixes exchanged (NPTv6, RFC 6296): without state, and without a checksum that changes, since a word of the
-//! address makes up for the other prefix.
+//! address makes up for the other prefix. Where prefixes are so long that there is no such word, down to single addresses
+//! (NAT66), the checksums of the upper layer make up for it.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -10,6 +11,7 @@ use wire::Protocol;
 use wire::checksum::Sum;
 
 use super::instance::Verdict;
+use super::rewrite;
 use super::shape::{Kind, Shape, Side};
 use crate::drop::DropReason;
 use crate::tables::Tables;
@@ -17,8 +19,10 @@ use crate::tables::Tables;
 /// Bits of a prefix up to which the subnet makes up for it; the interface identifier does for longer ones.
 //= https://www.rfc-editor.org/rfc/rfc6296#section-3.4
 const SUBNET: u8 = 48;
-/// Bits of the longest prefix.
-pub const PREFIX_MAX: u8 = 64;
+/// Bits of the longest prefix that leaves a word to make up for it.
+const NEUTRAL: u8 = 64;
+/// Bits of the longest prefix: an address.
+pub const PREFIX_MAX: u8 = 128;
 
 /// Two prefixes that are exchanged. It is the same on all CPUs, and never changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +71,10 @@ impl Nptv6 {
     /// Exchanges the prefix of a packet from inside, or to the outside prefix, and of what it quotes. A packet from
     /// inside to inside is left as it is; one from inside to the outside prefix goes back inside.
     ///
-    /// Of an address whose words cannot make up for the other prefix the sender is told that it is unreachable.
+    /// Of an address whose words cannot make up for the other prefix the sender is told that it is unreachable. A packet
+    /// whose checksum has to make up for it, and cannot be found, dies.
     ///
-    /// Reads and writes the packet's addresses; clears [`Flags::HASH`] if it does.
+    /// Reads and writes the packet's addresses, and with long prefixes its checksums; clears [`Flags::HASH`] if it does.
     ///
     /// # Spec
     /// RFC 6296 §3; §3.2 of hairpins; §3.7 of addresses that cannot be.
@@ -81,6 +86,9 @@ impl Nptv6 {
         let (is_from_inside, is_to_outside) = (self.is(src, self.inside), self.is(dst, self.outside));
         if self.is(dst, self.inside) || !(is_from_inside || is_to_outside) {
             return Verdict::Untouched;
+        }
+        if !self.is_neutral() {
+            return self.translate_long(pkt, is_from_inside, is_to_outside);
         }
         let quotes_nothing = matches!(Protocol(header[6]), Protocol::TCP | Protocol::UDP);
         let quote = if quotes_nothing { None } else { quote(pkt) };
@@ -98,6 +106,37 @@ impl Nptv6 {
         }
         pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));
         Verdict::Translated
+    }
+
+    /// The same where checksums make up for the prefix.
+    #[inline(never)]
+    fn translate_long(&self, pkt: &mut Pkt, is_from_inside: bool, is_to_outside: bool) -> Verdict {
+        let Some(shape) = Shape::read(pkt.head()) else { return Verdict::Drop(DropReason::NatMalformed) };
+        let quote = if shape.kind == Kind::Error { shape.quote(pkt.head()) } else { None };
+        let ends = [
+            (Side::Src, is_from_inside, self.inside, self.outside),
+            (Side::Dst, is_to_outside, self.outside, self.inside),
+        ];
+        for (side, _, old, new) in ends.into_iter().filter(|(_, is_here, ..)| *is_here) {
+            rewrite::translate_addr(pkt, &shape, side, self.with_prefix(shape.end(side).addr, new));
+            // What is quoted went the other way.
+            if let Some(quote) = &quote
+                && self.is(quote.end(side.other()).addr, old)
+            {
+                let addr = self.with_prefix(quote.end(side.other()).addr, new);
+                rewrite::translate_quoted_addr(pkt, &shape, quote, side.other(), addr);
+            }
+        }
+        Verdict::Translated
+    }
+
+    /// Whether a word of each address makes up for the other prefix.
+    const fn is_neutral(&self) -> bool {
+        self.mask.count_ones() <= NEUTRAL as u32
+    }
+
+    const fn with_prefix(&self, addr: u128, prefix: u128) -> u128 {
+        addr & !self.mask | prefix
     }
 
     /// What is quoted went the other way. What of it cannot be translated never was.
@@ -131,8 +170,11 @@ impl Nptv6 {
     //= https://www.rfc-editor.org/rfc/rfc6296#section-3.4
     // Of the two zeros, the one that all bits of are ones is not used: so the way back is one.
     fn exchange(&self, addr: u128, prefix: u128, growth: u16) -> Option<u128> {
+        let new = self.with_prefix(addr, prefix);
+        if !self.is_neutral() {
+            return Some(new);
+        }
         let shift = (7 - self.word(addr)?) * 16;
-        let new = addr & !self.mask | prefix;
         let old = u16::try_from(new >> shift & 0xffff).unwrap_or(0);
         let adjusted =
             Some(Sum::new().u16(growth).u16(old).folded()).filter(|sum| *sum != 0xffff).unwrap_or(0);

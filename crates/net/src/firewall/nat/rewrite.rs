@@ -23,6 +23,20 @@ pub fn translate(pkt: &mut Pkt, shape: &Shape, side: Side, to: End) {
     pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));
 }
 
+/// Gives the packet another address on `side`, and what it quotes none.
+pub(super) fn translate_addr(pkt: &mut Pkt, shape: &Shape, side: Side, addr: u128) {
+    let kind = if shape.kind == Kind::Error { Kind::Other } else { shape.kind };
+    let to = End { addr, port: shape.end(side).port };
+    translate(pkt, &Shape { kind, ..*shape }, side, to);
+}
+
+/// Gives what an ICMP error quotes another address on `side`. `shape` is that of the error.
+pub(super) fn translate_quoted_addr(pkt: &mut Pkt, shape: &Shape, quote: &Shape, side: Side, addr: u128) {
+    let bytes = pkt.head_mut();
+    let quoted = put_quoted(bytes, quote, side, End { addr, port: quote.end(side).port });
+    fix(bytes, shape, usize::from(shape.l4) + ICMP_CHECKSUM, quoted);
+}
+
 /// [`translate`] of bytes. `is_partial`: the checksum of the upper layer is only that of its pseudo-header.
 #[inline]
 pub fn rewrite(bytes: &mut [u8], shape: &Shape, is_partial: bool, side: Side, to: End) {

@@ -69,7 +69,7 @@ pub fn prefixes(data: &[u8]) {
     let Some(([len], data)) = data.split_first_chunk() else { return };
     let Some(choice) = Choice::read(data) else { return };
     let [inside, outside, far] = [inside, outside, far].map(|octets| Ipv6Addr::from(*octets));
-    let prefix_len = 1 + len % 64;
+    let prefix_len = 1 + len % 128;
     let config = Nptv6Config { internal: inside, external: Some(outside), external_if: None, prefix_len };
     let Ok(nptv6) = Nptv6::new(&config, &Tables::default()) else { return };
     let is_in = |addr: Ipv6Addr, of: Ipv6Addr| (addr.to_bits() ^ of.to_bits()) >> (128 - prefix_len) == 0;

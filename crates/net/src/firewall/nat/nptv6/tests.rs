@@ -64,6 +64,44 @@ fn packets_and_errors_about_them_go_out_and_come_back_intact() {
     assert_eq!((verdict, bytes), (Verdict::Translated, datagram(outside, v6("fd01:203:405:1::99"))));
 }
 
+/// NAT66: one address for another, or a few for as many.
+#[test]
+fn of_addresses_that_are_exchanged_whole_the_checksums_make_up_for_it() {
+    let router = "fd01::77";
+    for (prefix_len, inside_of, outside_of, told_by) in
+        [(128, "fd01::5", "2001:db8:1::a", "fd01::77"), (112, "fd01::", "2001:db8:1::", "2001:db8:1::77")]
+    {
+        let nptv6 = nptv6(inside_of, outside_of, prefix_len);
+        let host = if prefix_len == 128 { 0xa } else { 5 };
+        let outside = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, host);
+        let (inside, remote) = (v6("fd01::5"), v6(REMOTE));
+        let expect =
+            |from: &[u8], to: &[u8]| assert_eq!(go(&nptv6, from), (Verdict::Translated, to.to_vec()));
+        expect(&datagram(inside, remote), &datagram(outside, remote));
+        expect(&datagram(remote, outside), &datagram(remote, inside));
+        let (went, came) = (datagram(outside, remote), datagram(inside, remote));
+        expect(&error(remote, outside, &went), &error(remote, inside, &came));
+        expect(&error(remote, outside, &went[..48]), &error(remote, inside, &came[..48]));
+        // A router on the way inside tells of what came in by its own address, if that is exchanged as well.
+        let (went, came) = (datagram(remote, inside), datagram(remote, outside));
+        if prefix_len == 112 {
+            expect(&error(v6(router), remote, &went), &error(v6(told_by), remote, &came));
+        } else {
+            expect(&error(inside, remote, &went), &error(outside, remote, &came));
+        }
+        let hairpin = go(&nptv6, &datagram(inside, outside));
+        assert_eq!(
+            hairpin,
+            (Verdict::Translated, datagram(outside, inside)),
+            "to itself, by way of the outside"
+        );
+        assert_eq!(go(&nptv6, &datagram(remote, v6("fd01:1::5"))).0, Verdict::Untouched);
+        let mut cut = datagram(inside, remote)[..42].to_vec();
+        cut[5] = 2;
+        assert_eq!(go(&nptv6, &cut).0, Verdict::Drop(DropReason::NatMalformed), "its checksum is not in it");
+    }
+}
+
 #[test]
 fn what_is_of_neither_prefix_or_stays_inside_is_left_as_it_is() {
     let nptv6 = nptv6("fd01:203:405::", "2001:db8:1::", 48);
@@ -104,7 +142,7 @@ fn prefixes_are_right_or_refused() {
     assert_eq!(new(None, 48), Err(Error::NoPrefix));
     assert_eq!(new(Some("em0"), 48), Err(Error::NoInterface("em0".to_owned())));
     assert_eq!(new(Some("mem1"), 0), Err(Error::Length(0)));
-    assert_eq!(new(Some("mem1"), 65), Err(Error::Length(65)));
+    assert_eq!(new(Some("mem1"), 129), Err(Error::Length(129)));
     assert_eq!(new(Some("mem1"), 64).map(|nptv6| nptv6.outside), Ok(v6("2001:db8:1::").to_bits()));
 }
 
