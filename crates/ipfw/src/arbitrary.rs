@@ -83,6 +83,7 @@ impl Dice<'_> {
     fn rule(&mut self) -> Rule {
         let action = self.action();
         let has_body = !matches!(action, Action::CheckState(_));
+        let may_keep = has_body && !matches!(action, Action::Redirect { .. });
         Rule {
             number: self.u16(0..=65534),
             set: if self.one_in(4) { u8::try_from(self.below(32)).unwrap_or(0) } else { 0 },
@@ -94,7 +95,7 @@ impl Dice<'_> {
                 if dice.one_in(2) { Tag::Set(tag) } else { Tag::Unset(tag) }
             }),
             body: if has_body { self.body() } else { Vec::new() },
-            keep: if has_body { self.some(4, Self::keep) } else { None },
+            keep: if may_keep { self.some(4, Self::keep) } else { None },
             comment: self
                 .some(6, |dice| dice.pick(&["web", "two words", "# no, // not that", "ä, ö"]).to_owned()),
         }

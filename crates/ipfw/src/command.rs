@@ -131,6 +131,24 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whether it shows something, and changes nothing.
+    #[must_use]
+    pub const fn only_looks(&self) -> bool {
+        use TableCommand::{Info, List, Lookup};
+        matches!(
+            self,
+            Self::List { .. }
+                | Self::Set(SetCommand::Show)
+                | Self::Table { what: List | Info | Lookup(_), .. }
+                | Self::NatShow { .. }
+                | Self::Nptv6Show(_)
+                | Self::Nat64Show(_)
+                | Self::PipeShow { .. }
+        )
+    }
+}
+
 /// What can be switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Switch {
@@ -197,10 +215,6 @@ pub enum TableCommand {
     Swap(String),
     /// `lock`, `unlock`: whether changes are refused.
     Lock(bool),
-    /// `zero`: counters of entries become zero.
-    Zero,
-    /// `expire SECONDS`: entries that were not used for so long go.
-    Expire(u32),
 }
 
 /// What a table holds.
@@ -401,8 +415,6 @@ pub struct Nat64Config {
 pub struct PipeConfig {
     /// `bw`: bit/s; 0 for no limit.
     pub bandwidth: Option<u64>,
-    /// `bw IF`: the speed of this interface.
-    pub device: Option<String>,
     /// `delay`: milliseconds.
     pub delay_ms: Option<u32>,
     /// `burst`: bytes that an idle pipe lets pass at once.

@@ -57,6 +57,7 @@ const DIVERTED: &str = "matches packets that came back from a divert socket; pan
 const STATELESS: &str = "is a stateless translation between families; pantala has the stateful one";
 const SCTP: &str = "answers with an ABORT of SCTP, which pantala does not speak";
 const ALTQ: &str = "is a shaper of FreeBSD's kernel, replaced by dummynet";
+const USED: &str = "is about when entries were last used, which pantala does not note";
 const PIE: &str = "is the active queue management of RFC 8033; pantala has CoDel";
 const USE_NAT: &str = "for translation use `nat`, to count or copy traffic `log`, else `deny`";
 const USE_FWD: &str = "to send packets another way use `fwd`";
@@ -145,6 +146,13 @@ pub const REFUSED: &[Refused] = &[
         "modify",
         "changes the limit or the values of a table that is there",
         "create it anew, and `swap` them",
+    ),
+    refused(Place::TableCommand, "zero", USED, "leave it out"),
+    refused(
+        Place::TableCommand,
+        "expire",
+        USED,
+        "`delete` entries, or create the table anew, and `swap` them",
     ),
     refused(Place::Key, "uid", OWNER, USE_NAMES),
     refused(Place::Key, "jail", OWNER, USE_NAMES),

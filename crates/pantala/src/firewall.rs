@@ -165,6 +165,7 @@ impl Book {
     ) -> Result<String, Refused> {
         let refused = |why| Refused::new(why, "");
         match command {
+            _ if command.only_looks() => Err(looks()),
             Command::Add(rule) => self.add(rule, journal),
             Command::Delete { set, numbers } => {
                 self.rules.delete(*set, numbers).map_err(refused).map(|_| String::new())
@@ -296,7 +297,7 @@ fn destroy<T>(kind: &str, all: &mut BTreeMap<String, T>, name: &str) -> Result<S
 }
 
 /// Why a command is refused that changes nothing.
-fn looks() -> Refused {
+pub(crate) fn looks() -> Refused {
     Refused::new("this shows something, and changes nothing", "ask for it in a command of its own")
 }
 

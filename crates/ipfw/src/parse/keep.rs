@@ -5,7 +5,7 @@ use super::option::OPTIONS;
 use super::value;
 use crate::error::{Fault, nearest};
 use crate::refused::{self, Place};
-use crate::rule::{Keep, KeepKind, Limit, LimitMask, Rule};
+use crate::rule::{Action, Keep, KeepKind, Limit, LimitMask, Rule};
 use crate::words::Words;
 
 /// What a rule remembers; its words may stand anywhere among the matches, once.
@@ -31,6 +31,10 @@ impl State {
         if rule.keep.is_some() {
             let fault = word.fault("a rule makes one state");
             return Err(fault.help("keep one of keep-state, limit, record-state and set-limit"));
+        }
+        if matches!(rule.action, Action::Redirect { .. }) {
+            let fault = word.fault("`rdr` remembers its flows by itself");
+            return Err(fault.help(format!("write `{}` into a rule behind it, if at all", word.text)));
         }
         words.skip();
         let kind = match word.text {

@@ -113,6 +113,10 @@ pub(crate) fn option(words: &mut Words<'_>, proto: Option<u8>) -> Result<Match, 
         "flow" => Ok(Match::Flow(table(words, false)?)),
         "lookup" => Ok(Match::Lookup { key: key(words)?, table: table(words, true)? }),
         "tagged" => {
+            if let Some(word) = words.peek().filter(|word| word.is("tablearg")) {
+                let fault = word.fault("`tablearg` can be a tag that is set, and none that is asked for");
+                return Err(fault.expected("tags, 1 to 65534").help("write the numbers"));
+            }
             Ok(Match::Tagged(ranges(words.take("tags")?, |part| part.number("a tag", 1..=u16::MAX - 1))?))
         }
         "MAC" | "mac" => {

@@ -3,7 +3,7 @@
 mod unit;
 
 use super::refuse;
-use super::value::{instance, interface, number_of, share};
+use super::value::{instance, number_of, share};
 use crate::command::{Aqm, Command, PipeConfig, QueueConfig, Reorder, Scheduler};
 use crate::error::Fault;
 use crate::limit::REORDER_MAX;
@@ -127,11 +127,8 @@ fn pipe_config(words: &mut Words<'_>) -> Result<PipeConfig, Fault> {
         words.skip();
         match word.text {
             "bw" | "bandwidth" => {
-                let value = words.take("bits per second, such as 10Mbit/s, or an interface")?;
-                match value.text.starts_with(|c: char| c.is_ascii_digit()) {
-                    true => (config.bandwidth, config.device) = (Some(unit::bandwidth(value, words)?), None),
-                    false => (config.bandwidth, config.device) = (None, Some(interface(value)?)),
-                }
+                let value = words.take("bits per second, such as 10Mbit/s")?;
+                config.bandwidth = Some(unit::bandwidth(value, words)?);
             }
             "delay" => config.delay_ms = Some(unit::delay_ms(words.take("milliseconds")?)?),
             "burst" => config.burst = Some(unit::bytes(words.take("bytes, such as 64K")?)?),

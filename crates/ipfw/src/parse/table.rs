@@ -17,10 +17,9 @@ use crate::words::{Word, Words};
 
 const COMMANDS: &[&str] = &[
     "create", "add", "delete", "flush", "destroy", "list", "show", "info", "detail", "lookup", "swap",
-    "lock", "unlock", "zero", "expire",
+    "lock", "unlock",
 ];
-const EXPECTED: &str =
-    "create, add, delete, flush, destroy, list, info, lookup, swap, lock, unlock, zero or expire";
+const EXPECTED: &str = "create, add, delete, flush, destroy, list, info, lookup, swap, lock or unlock";
 
 pub(crate) fn table(words: &mut Words<'_>) -> Result<Command, Fault> {
     let word = words.take("a table's name or `all`, and what of it")?;
@@ -52,7 +51,6 @@ fn plain(text: &str) -> Option<TableCommand> {
         "info" | "detail" => TableCommand::Info,
         "lock" => TableCommand::Lock(true),
         "unlock" => TableCommand::Lock(false),
-        "zero" => TableCommand::Zero,
         _ => return None,
     })
 }
@@ -71,7 +69,6 @@ fn command(words: &mut Words<'_>, word: Word<'_>) -> Result<TableCommand, Fault>
         "delete" => TableCommand::Delete(keys(words)?),
         "lookup" => TableCommand::Lookup(key(words.take("a key")?)?),
         "swap" => TableCommand::Swap(name(words.take("another table's name")?, "a table", NAME_MAX)?),
-        "expire" => TableCommand::Expire(number_of(words, "seconds", 0..=u32::MAX)?),
         _ => {
             refuse(Place::TableCommand, word)?;
             return Err(word.unknown("command for tables", COMMANDS.iter().copied()).expected(EXPECTED));

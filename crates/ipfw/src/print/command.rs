@@ -128,8 +128,6 @@ impl Display for TableCommand {
             Self::Swap(other) => write!(f, "swap {other}"),
             Self::Lock(true) => f.write_str("lock"),
             Self::Lock(false) => f.write_str("unlock"),
-            Self::Zero => f.write_str("zero"),
-            Self::Expire(seconds) => write!(f, "expire {seconds}"),
         }
     }
 }

@@ -86,7 +86,6 @@ impl Display for Nat64Config {
 impl Display for PipeConfig {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.bandwidth.map_or(Ok(()), |bits| write!(f, " bw {}", Bandwidth(bits)))?;
-        self.device.as_ref().map_or(Ok(()), |name| write!(f, " bw {name}"))?;
         self.delay_ms.map_or(Ok(()), |ms| write!(f, " delay {ms}"))?;
         self.burst.map_or(Ok(()), |bytes| write!(f, " burst {bytes}"))?;
         f.write_str(if self.exact { " exact" } else { "" })?;

@@ -37,10 +37,6 @@ impl Shapes {
     }
 
     pub(super) fn set_pipe(&mut self, number: u16, config: &PipeConfig) -> Result<(), Refused> {
-        if let Some(device) = &config.device {
-            let why = format!("`bw {device}`: a pipe does not follow the speed of an interface");
-            return Err(Refused::new(why, "write the bandwidth, such as bw 1Gbit/s"));
-        }
         self.compiled.set_pipe(number, config).map_err(|why| Refused::new(why, ""))?;
         self.pipes.insert(number, config.clone());
         Ok(())
@@ -135,12 +131,5 @@ mod tests {
         old.flush();
         assert_eq!(text(&old), "");
         assert!(old.delete(1, false).is_err());
-    }
-
-    #[test]
-    fn a_bandwidth_that_is_an_interfaces_is_refused_by_name() {
-        let config = PipeConfig { device: Some("em0".into()), ..PipeConfig::default() };
-        let refused = Shapes::new(7).set_pipe(1, &config).unwrap_err();
-        assert!(refused.why.contains("`bw em0`") && refused.help.unwrap().contains("1Gbit/s"));
     }
 }

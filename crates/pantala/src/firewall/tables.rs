@@ -119,7 +119,6 @@ fn one(
             lookups.lock(name, *locked)?;
             Step::Lock(own(), before.is_some_and(|info| info.locked))
         }
-        TableCommand::Zero | TableCommand::Expire(_) => return Err(Error::NotCounted),
         TableCommand::List | TableCommand::Info | TableCommand::Lookup(_) => return Ok(()),
     };
     journal.steps.push(step);

@@ -4,7 +4,7 @@ use pantala::Exit;
 use pantala::api::client::Client;
 use pantala::api::{FirewallDone, FirewallStates};
 
-use crate::world::{World, pantala};
+use crate::world::{Folder, World, pantala};
 
 #[test]
 fn a_list_has_ipfws_columns() {
@@ -156,6 +156,21 @@ fn a_file_is_checked_as_a_whole_and_sent_as_a_whole() {
     assert!(said.err.starts_with(&place) && said.err.contains("\n              ^^^^\n"), "{}", said.err);
     assert!(said.err.contains(":6:1: "), "all mistakes are shown: {}", said.err);
     assert_eq!(world.told.lock().unwrap().len(), 1, "and nothing is sent");
+}
+
+/// What would be refused when the file is loaded is refused when it is checked, too, and needs no running pantala for that.
+#[test]
+fn a_command_that_only_looks_is_found_wrong_in_a_file_that_is_checked() {
+    let folder = Folder::new();
+    let file = folder.path().join("rules");
+    for look in
+        ["list", "set 3 show", "set show", "table t list", "nat show config", "pipe show", "nptv6 all show"]
+    {
+        std::fs::write(&file, format!("add 100 allow ip from any to any\n  {look}\n")).unwrap();
+        let said = pantala(&format!("ipfw -n {}", file.display()));
+        let place = format!("{}:2:3: this shows something, and changes nothing\n", file.display());
+        assert!(said.exit == Exit::Failed && said.err.starts_with(&place), "{look}: {}", said.err);
+    }
 }
 
 #[test]

@@ -24,7 +24,12 @@ fn times(word: Word<'_>, scale: u64) -> Option<u64> {
 
 /// `10Mbit/s`, `64KByte/s`, `1.5Gbit/s`, `300000`; the unit may be a word of its own.
 pub(crate) fn bandwidth(word: Word<'_>, words: &mut Words<'_>) -> Result<u64, Fault> {
+    const EXPECTED: &str = "bits per second up to 1000Gbit/s, such as 10Mbit/s or 64KByte/s; 0 for no limit";
     let (number, mut unit) = split(word);
+    if number.text.is_empty() {
+        let fault = word.fault(format!("`{}` is no bandwidth", word.text)).expected(EXPECTED);
+        return Err(fault.help("a pipe does not follow the speed of an interface: write how much it is"));
+    }
     if unit.text.is_empty()
         && let Some(next) = words.peek().filter(|next| scale(next.text).is_some())
     {
@@ -38,7 +43,7 @@ pub(crate) fn bandwidth(word: Word<'_>, words: &mut Words<'_>) -> Result<u64, Fa
             (_, Some(_)) => word.fault(format!("`{}` is out of range", word.text)),
             _ => word.fault(format!("`{}` is no bandwidth", word.text)),
         };
-        fault.expected("bits per second up to 1000Gbit/s, such as 10Mbit/s or 64KByte/s; 0 for no limit")
+        fault.expected(EXPECTED)
     })
 }
 

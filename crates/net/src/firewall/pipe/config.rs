@@ -56,8 +56,6 @@ pub enum ConfigError {
     Number,
     /// There are [`PIPES_MAX`] already.
     TooMany,
-    /// A bandwidth that is an interface's: the caller looks it up and says how much that is.
-    Device,
     /// A queue that leads to no pipe.
     NoPipe,
 }
@@ -157,9 +155,6 @@ impl Config {
     ///
     /// See [`ConfigError`]; nothing is changed then.
     pub fn set_pipe(&mut self, number: u16, config: &PipeConfig) -> Result<(), ConfigError> {
-        if config.device.is_some() && config.bandwidth.is_none() {
-            return Err(ConfigError::Device);
-        }
         let mut pipe = Pipe::of(number, config);
         if let Some(old) = self.pipe(number).filter(|old| old.may_share_accounts(&pipe)) {
             pipe.accounts = Arc::clone(&old.accounts);
@@ -381,7 +376,6 @@ impl core::fmt::Display for ConfigError {
         match self {
             Self::Number => f.write_str("0 is not a number of a pipe or queue"),
             Self::TooMany => write!(f, "there are {PIPES_MAX} already"),
-            Self::Device => f.write_str("the speed of the interface is not known"),
             Self::NoPipe => f.write_str("the queue leads to no pipe"),
         }
     }

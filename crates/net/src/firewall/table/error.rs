@@ -32,8 +32,6 @@ pub enum Error {
     LimitTooLarge,
     /// The system has no address space for it.
     NoMemory,
-    /// When entries were used is not counted.
-    NotCounted,
 }
 
 impl fmt::Display for Error {
@@ -51,7 +49,6 @@ impl fmt::Display for Error {
             Self::Full(name) => write!(f, "table {name} is full"),
             Self::LimitTooLarge => write!(f, "a table has {ENTRIES_MAX} entries at the most"),
             Self::NoMemory => write!(f, "there is no memory for another table"),
-            Self::NotCounted => write!(f, "when entries of tables were used is not counted"),
         }
     }
 }

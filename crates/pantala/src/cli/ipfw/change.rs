@@ -3,10 +3,13 @@
 use std::io::Read;
 use std::path::Path;
 
+use ipfw::limit::ERRORS_MAX;
+
 use super::Options;
 use crate::api::client::ClientError;
 use crate::api::{FirewallCommands, FirewallDone};
 use crate::cli::{Failure, Session};
+use crate::firewall::looks;
 use crate::show;
 
 /// Carries one command out.
@@ -23,7 +26,11 @@ pub(super) fn file(path: &Path, options: &Options, session: &mut Session<'_>) ->
         (path.display().to_string(), std::fs::read_to_string(path))
     };
     let text = text.map_err(|why| Failure::Failed(format!("cannot read {name}: {why}")))?;
-    if let Err(errors) = ipfw::parse_file(&name, &text) {
+    let statements = ipfw::parse_file(&name, &text).map_err(|errors| wrong(&errors, session))?;
+    let looking = statements.iter().filter(|statement| statement.command.only_looks());
+    let errors: Vec<_> =
+        looking.take(ERRORS_MAX).map(|statement| looks().at(&name, &text, statement.line)).collect();
+    if !errors.is_empty() {
         return Err(wrong(&errors, session));
     }
     if options.check_only {
