@@ -25,8 +25,9 @@ ipfw [-q] add [NUMBER] [set N] [prob P] ACTION [log [logamount N]] BODY
 ipfw [-q] delete [set N] NUMBER | FROM-TO ...          or `delete set N`: all of it
 ipfw [-fq] flush                                       all rules but those of set 31
 ipfw [-q] zero | resetlog [NUMBER ...]                 counters; rules that fell silent log again
-ipfw set [disable N ...] [enable N ...]                also: set move [rule] A to B, set swap A B, set show
-ipfw table NAME create [type addr | number | iface | flow:…] | add KEY [VALUE] … | delete KEY … | flush | destroy
+ipfw set [disable N ...] [enable N ...] | move [rule] A to B | swap A B | show
+ipfw table NAME create [type addr | number | iface | mac | flow:…]
+ipfw table NAME add KEY [VALUE] … | delete KEY … | flush | destroy
 ipfw [-i] table NAME | all list | info;  table NAME lookup KEY
 ipfw nat N config [ip A | if IF] … | delete;           nptv6 NAME create … | destroy
 ipfw nat64lsn NAME create prefix4 A/N [prefix6 P/N] [allow_private] | destroy
@@ -34,13 +35,13 @@ ipfw [-dv] nat [N] show [config];  nptv6 NAME | all show;  [-dv] nat64lsn NAME |
 ipfw pipe N config [bw N Mbit/s] [delay MS] … | delete;  queue N config pipe M …;  pipe flush
 ipfw [-v] pipe | queue [N] show
 ipfw enable | disable firewall | one_pass | dyn_keepalive | verbose
-ipfw [-nq] FILE                                        a command a line, all or none; - is standard input
-ipfw log [-f] [-w FILE.pcapng]                         packets that rules with `log` matched; -f: wait for more
+ipfw [-nq] FILE                                        all of its lines or none; -: standard input
+ipfw log [-f] [-w FILE.pcapng]                         what `log` matched; -f: wait for more
 
   -a  packets and bytes of each rule     -S  sets, and rules of disabled ones
-  -b  only action and comment            -t  time of the last match, in UTC;  -T  in seconds since 1970
+  -b  only action and comment            -t  time of the last match, UTC;  -T  as seconds
   -c  without `ip from any to any`       -n  only check; needs no running pantala
-  -d  states below the rules, flows      -q  say nothing of what is done, and do not ask;  -f  do not ask
+  -d  states below the rules, flows      -q  say nothing of what is done;  -f  do not ask
       below instances of nat             -i  values of tables as IPv4 addresses
   -D  only states                        -v  the CPU that a state or a flow is on
   -e  states too whose lives are over
@@ -199,7 +200,10 @@ fn what(words: &[String]) -> Result<What, Failure> {
             Err(Failure::usage("ipfw: say what to do: list, show, add, delete, … (see pantala ipfw --help)"))
         }
         [log, rest @ ..] if log == "log" => log::Log::read(rest).map(What::Log),
-        [file] if file == "-" || file.contains('/') => Ok(What::File(file.into())),
+        // A whole command may be one word, and have a slash behind its first.
+        [file] if file == "-" || file.split_whitespace().next().is_some_and(|first| first.contains('/')) => {
+            Ok(What::File(file.into()))
+        }
         _ => command(words),
     }
 }
@@ -208,11 +212,15 @@ fn command(words: &[String]) -> Result<What, Failure> {
     match (ipfw::parse_args(words), words) {
         (Ok(command), _) => Ok(What::Command(Box::new(command), words.join(" "))),
         // Names with a dot are no commands; others are files if they are there.
-        (Err(_), [file]) if file.contains('.') || PathBuf::from(file).is_file() => {
+        (Err(_), [file]) if is_name_with_dot(file) || PathBuf::from(file).is_file() => {
             Ok(What::File(file.into()))
         }
         (Err(error), _) => Err(Failure::Misconfigured(error.to_string())),
     }
+}
+
+fn is_name_with_dot(word: &str) -> bool {
+    word.contains('.') && !word.contains(char::is_whitespace)
 }
 
 /// Why a flag of ipfw(8) is not to be had.

@@ -34,6 +34,17 @@ fn a_word_with_a_slash_or_a_dot_is_a_file() {
 }
 
 #[test]
+fn a_command_that_a_shell_gives_as_one_word_is_no_file() {
+    let read = |word: &str| Ipfw::read(&[word.to_owned()]);
+    for command in ["add deny ip from 10.0.0.0/8 to any", "add 5 allow tcp from any to any // web"] {
+        assert!(matches!(read(command).unwrap().what, What::Command(..)), "{command}");
+    }
+    let Err(Failure::Misconfigured(text)) = read("add alow ip from 10.0.0.0/8 to any") else { panic!() };
+    assert!(text.contains("did you mean `allow`?"), "{text}");
+    assert_eq!(read("/my rules/ipfw").unwrap().what, What::File("/my rules/ipfw".into()));
+}
+
+#[test]
 fn a_line_that_is_not_understood_shows_where() {
     let Err(Failure::Misconfigured(text)) = read("add 100 alow ip from any to any") else { panic!() };
     assert!(text.contains("did you mean `allow`?") && text.contains("^^^^"), "{text}");
@@ -50,6 +61,12 @@ fn what_is_left_out_is_named_with_what_to_do() {
         let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
         assert!(text.contains(says), "{text}");
     }
+}
+
+#[test]
+fn lines_of_the_help_are_no_longer_than_it_is_wrapped_to() {
+    let longest = HELP.lines().max_by_key(|line| line.chars().count()).unwrap();
+    assert!(longest.chars().count() <= 100, "{longest}");
 }
 
 #[test]
