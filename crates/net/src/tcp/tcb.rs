@@ -22,6 +22,7 @@ mod prr;
 mod recover;
 mod state;
 mod timers;
+mod times;
 mod tune;
 mod urgent;
 pub(super) mod wait;
@@ -46,6 +47,7 @@ pub use self::info::{Info, Tally};
 pub use self::open::Opened;
 pub use self::options::Stamps;
 pub use self::state::{Event, State, transitions};
+pub use self::times::Times;
 
 use self::advice::Advice;
 use self::keep::Keep;
@@ -55,6 +57,7 @@ use self::path::Path;
 use self::probe::Probe;
 use self::recover::{Recovery, Used};
 use self::timers::Timers;
+use self::times::Clock;
 use self::tune::Tune;
 use self::urgent::Urgent;
 
@@ -173,6 +176,7 @@ pub struct Tcb {
     advice: Advice,
     ecn: Marks,
     tally: Tally,
+    clock: Clock,
     open: Open,
     tune: Tune,
     urgent: Urgent,
@@ -289,6 +293,7 @@ impl Tcb {
             advice: Advice::default(),
             ecn: Marks::default(),
             tally: Tally::default(),
+            clock: Clock::default(),
             open: Open::default(),
             tune: Tune::default(),
             urgent: Urgent::default(),

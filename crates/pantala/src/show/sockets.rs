@@ -182,6 +182,8 @@ fn details(info: &TcpInfo, cpu: u32) -> String {
         ("lost", segments(info.lost)),
         ("sacked", segments(info.sacked)),
         ("notsent", info.notsent.into()),
+        ("delivered", info.delivered),
+        ("delivered_ce", info.delivered_ce),
         ("rcv_ooopack", info.rcv_ooopack),
         ("0-win", info.zero_windows),
         ("probes", info.keepalive_probes.into()),

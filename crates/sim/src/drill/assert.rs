@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use drill::code::{Code, Name, STATES, Statement};
 use drill::script::Pos;
-use net::tcp::tcb::{Info, State};
+use net::tcp::tcb::{Info, State, Times};
 
 use super::formula::evaluate;
 use super::lab::Lab;
@@ -72,9 +72,9 @@ fn variable(name: Name, socket: &Socket, is_linux: bool, lab: &mut Lab) -> Resul
         Name::CaState(state) => info::number(state).ok_or_else(unknown),
         Name::OptionBit(bit) => option_bit(bit).map(i128::from).ok_or_else(unknown),
         Name::TcpInfo(field) => {
-            let info = socket.look_at(lab, |_, tcb| tcb.info()).ok_or("the socket has no connection")?;
+            let (info, times) = socket.describe(lab).ok_or("the socket has no connection")?;
             let as_linux = info::field(field, &info).filter(|_| is_linux);
-            as_linux.or_else(|| self::field(field, &info)).ok_or_else(unknown)
+            as_linux.or_else(|| self::field(field, &info)).or_else(|| span(field, &times)).ok_or_else(unknown)
         }
         _ => Err(unknown()),
     }
@@ -128,10 +128,27 @@ fn field(name: &str, info: &Info) -> Option<i128> {
         "tcpi_snd_rexmitpack" | "tcpi_total_retrans" => info.tally.retransmitted.into(),
         "tcpi_bytes_acked" => info.tally.bytes_acknowledged.into(),
         "tcpi_bytes_received" => info.tally.bytes_received.into(),
+        "tcpi_delivered" => info.tally.delivered.into(),
+        "tcpi_delivered_ce" => info.tally.delivered_marked.into(),
         "tcpi_rcv_ooopack" => info.tally.out_of_order.into(),
         "tcpi_snd_zerowin" => info.tally.zero_windows.into(),
         _ => return None,
     })
+}
+
+/// A field of `TCP_INFO` that is a span of time: milliseconds since something, or microseconds in all.
+fn span(name: &str, times: &Times) -> Option<i128> {
+    let since = |time: Duration| i128::try_from(time.as_millis()).ok();
+    let sum = |time: Duration| i128::try_from(time.as_micros()).ok();
+    match name {
+        "tcpi_last_data_sent" => since(times.data_sent),
+        "tcpi_last_data_recv" => since(times.data_came),
+        "tcpi_last_ack_recv" => since(times.ack_came),
+        "tcpi_busy_time" => sum(times.busy),
+        "tcpi_rwnd_limited" => sum(times.shut_out),
+        "tcpi_sndbuf_limited" => sum(times.full),
+        _ => None,
+    }
 }
 
 /// The state of a socket's connection, by its name in RFC 9293.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use net::pcb::Ends;
 use net::sock::Error;
 use net::tcp::settings::{Change, Settings};
-use net::tcp::tcb::{Ended, State, Tcb};
+use net::tcp::tcb::{Ended, Info, State, Tcb, Times};
 use net::tcp::{self, Accepted, Connect, Id, Listen, ListenerId, Look, Ready};
 
 use super::errno::Errno;
@@ -108,6 +108,15 @@ impl Socket {
     ) -> Option<R> {
         let Stage::Open(cpu, id) = self.stage else { return None };
         lab.call(cpu, move |netisr| tcp::connection(&netisr.cpu, id).map(|(ends, tcb)| what(ends, tcb)))?
+    }
+
+    /// What there is to know of its connection, and how long it has been doing what.
+    pub(super) fn describe(&self, lab: &mut Lab) -> Option<(Info, Times)> {
+        let Stage::Open(cpu, id) = self.stage else { return None };
+        lab.call(cpu, move |netisr| {
+            let now = netisr.cpu.now;
+            tcp::connection(&netisr.cpu, id).map(|(_, tcb)| (tcb.info(), tcb.times(now)))
+        })?
     }
 
     /// Why its connection ended, if the program has not been told.

@@ -332,8 +332,13 @@ impl Tcb {
         self.urgent.acknowledged(self.sent.first());
         self.doubt = self.doubt.filter(|_| heard.acknowledged == 0);
         self.tally.bytes_acknowledged += u64::from(bytes);
+        self.clock.ack = now;
         if heard.acknowledged > 0 {
             self.vain = 0;
+        }
+        if heard.delivered > 0 {
+            let is_marked = self.ecn.is_on && segment.header.flags.contains(Flags::ECE);
+            self.tally.delivered(heard.delivered.div_ceil(self.mss().max(1)), is_marked);
         }
         if self.ecn.is_on && segment.header.flags.contains(Flags::ECE) && heard.acknowledged > 0 {
             self.was_marked();
@@ -377,6 +382,7 @@ impl Tcb {
         self.timers.retransmit = None;
         self.vain = 0;
         self.keep.hears(now);
+        self.clock.begin(now);
         self.round_buffers();
         self.begin_window(syn_was_lost);
         self.advice.is_due = self.settings.uto.is_on;
@@ -448,6 +454,9 @@ impl Tcb {
         //# A TCP receiver SHOULD send an immediate duplicate ACK when an out-
         //# of-order segment arrives.
         self.tally.bytes_received += arrived.readable as u64;
+        if !bytes.is_empty() {
+            self.clock.data = now;
+        }
         self.tune_receive(now);
         self.tally.out_of_order += u64::from(seq.is_after(next));
         if arrived.is_odd && !self.sacks() && self.ack == Ack::Now {

@@ -92,6 +92,10 @@ pub struct Tally {
     pub bytes_acknowledged: u64,
     /// Bytes that have come in order.
     pub bytes_received: u64,
+    /// Segments of ours that have arrived, our SYN among them, and of these those that were acknowledged with word of a mark.
+    pub delivered: u64,
+    /// See [`Self::delivered`].
+    pub delivered_marked: u64,
     /// Segments that have come out of order.
     pub out_of_order: u64,
     /// Segments that said that we take nothing.
@@ -108,6 +112,13 @@ impl Tally {
         self.segments_out += u64::from(segments);
         self.data_segments_out += if has_data { segments.into() } else { 0 };
         self.retransmitted += if is_again { segments.into() } else { 0 };
+    }
+}
+
+impl Tally {
+    pub(super) fn delivered(&mut self, segments: u32, is_marked: bool) {
+        self.delivered += u64::from(segments);
+        self.delivered_marked += if is_marked { segments.into() } else { 0 };
     }
 }
 

@@ -126,7 +126,8 @@ impl Tcb {
             self.sent.send(self.sent.behind(), ack, now);
         }
         let had = self.sent.first().max(self.stream());
-        let _ = self.heard(segment, false, now);
+        let heard = self.heard(segment, false, now);
+        self.tally.delivered(u32::from(heard.delivered > 0), false);
         self.outgoing.forget(self.sent.first().since(had) as usize);
         let opened = self.open.behind();
         let is_taken = opened.is_some_and(|behind| !ack.is_before(behind));

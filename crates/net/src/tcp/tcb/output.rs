@@ -49,6 +49,7 @@ impl Tcb {
         for _ in 0..core::mem::take(&mut self.duplicates) {
             self.send_ack(now, wire);
         }
+        self.note_what_it_waits_for(now);
         self.set_timers(now);
     }
 

@@ -150,6 +150,10 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Bytes that have come in order.
     pub bytes_received: u64,
+    /// Segments of ours that have arrived, and of these those that were acknowledged with word of a mark.
+    pub delivered: u64,
+    /// See [`Self::delivered`].
+    pub delivered_ce: u64,
     /// Segments that have come out of order.
     pub rcv_ooopack: u64,
     /// Segments that said that we take nothing.

@@ -218,6 +218,8 @@ fn info(said: &Info, headers: u32) -> TcpInfo {
         retrans: tally.retransmitted,
         bytes_acked: tally.bytes_acknowledged,
         bytes_received: tally.bytes_received,
+        delivered: tally.delivered,
+        delivered_ce: tally.delivered_marked,
         rcv_ooopack: tally.out_of_order,
         zero_windows: tally.zero_windows,
     }

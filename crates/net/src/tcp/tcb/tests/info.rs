@@ -1,5 +1,7 @@
 //! What is said of a connection.
 
+use core::time::Duration;
+
 use super::super::*;
 use super::{DELAY, Pair, bytes};
 
@@ -41,4 +43,39 @@ fn it_says_what_was_lost_and_sent_again() {
     let [ours, theirs] = [pair.ends[0].info(), pair.ends[1].info()];
     assert!(ours.recovers && ours.snd_ssthresh < 14_480 && ours.sacked > 0);
     assert_eq!((ours.tally.retransmitted, theirs.tally.out_of_order), (1, 7));
+}
+
+#[test]
+fn it_says_how_long_it_has_waited_for_what() {
+    let fixed = Settings { tunes_receive: false, ..Settings::default() };
+    let mut pair = Pair::begin([Settings::default(), fixed], 0, 1);
+    pair.run_for(3 * DELAY);
+    let since = pair.now;
+    let times = |pair: &Pair| pair.ends[0].times(pair.now);
+    assert_eq!((times(&pair).busy, pair.ends[0].info().tally.delivered), (Duration::ZERO, 1));
+    // Nearly all that the other end takes, whose program reads nothing for a while.
+    for _ in 0..2 {
+        pair.ends[0].send(&bytes(32_000));
+        pair.flush();
+        pair.run_for(20 * DELAY);
+    }
+    let open = times(&pair);
+    assert!((4 * DELAY..20 * DELAY).contains(&open.busy) && open.shut_out == Duration::ZERO, "{open:?}");
+    assert!(open.ack_came < 20 * DELAY && open.data_sent > open.ack_came, "{open:?}");
+    pair.ends[0].send(&bytes(10_000));
+    pair.flush();
+    pair.run_for(100 * DELAY);
+    let shut = times(&pair);
+    assert!(shut.shut_out > 80 * DELAY && shut.busy >= shut.shut_out + open.busy, "{shut:?}");
+    while pair.ends[1].read(&mut [0; 4000]) > 0 {}
+    pair.flush();
+    pair.run_for(20 * DELAY);
+    let after = times(&pair);
+    assert!(after.shut_out < shut.shut_out + 4 * DELAY && after.full == Duration::ZERO, "{after:?}");
+    assert!(after.data_came >= pair.now.since(since), "no data ever came");
+    let [ours, theirs] = pair.ends.each_ref().map(|end| end.info().tally);
+    assert_eq!((theirs.bytes_received, pair.ends[0].queued()), (74_000, 0));
+    assert!((52..=70).contains(&ours.delivered), "{} segments, and the SYN", ours.delivered);
+    assert_eq!(ours.delivered_marked, 0);
+    assert_eq!(pair.ends[1].times(pair.now).busy, Duration::ZERO, "it has sent nothing");
 }
