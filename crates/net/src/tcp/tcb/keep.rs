@@ -44,10 +44,6 @@ impl Tcb {
 
     /// How long nothing may be heard until the next question, behind those that were asked.
     //= https://www.rfc-editor.org/rfc/rfc5482#section-4.2
-    //# Therefore, if a connection that enables
-    //# keep-alives is also using the TCP UTO option, then the keep-alive
-    //# timer MUST be set to a value larger than that of the adopted
-    //# USER_TIMEOUT.
     fn silence_allowed(&self) -> Duration {
         let (idle, interval) = (self.settings.keep_idle, self.settings.keep_interval);
         let adopted = self.adopted().map(|adopted| adopted + interval);
