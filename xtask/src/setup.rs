@@ -21,7 +21,7 @@ const NEEDED: &[Needed] = &[
         package: "traceroute",
         why: "a Linux host's view of the path, end to end",
     },
-    Needed { program: "dpdk-testpmd", package: "dpdk", why: "DPDK at the other end of memif" },
+    Needed { program: "dpdk-testpmd", package: "dpdk-dev", why: "DPDK at the other end of memif" },
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },

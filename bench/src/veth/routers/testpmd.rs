@@ -40,7 +40,7 @@ impl Testpmd {
         ]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         end_with_parent(lab.router.put(&mut command)?);
-        let mut child = command.spawn().context("dpdk-testpmd (package dpdk)")?;
+        let mut child = command.spawn().context("dpdk-testpmd (package dpdk-dev)")?;
         let begun = Instant::now();
         while lab.router.netlink()?.link(OUT)?.xdp.is_none() {
             if let Some(status) = child.try_wait()? {

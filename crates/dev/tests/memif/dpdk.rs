@@ -1,4 +1,4 @@
-//! DPDK's memif at the other end: its `dpdk-testpmd`, of the package `dpdk`.
+//! DPDK's memif at the other end: its `dpdk-testpmd`, of the package `dpdk-dev`.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -42,7 +42,7 @@ impl TestPmd {
             .args(queues);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut child) = piped else {
-            let _ = writeln!(std::io::stderr(), "SKIPPED: needs dpdk-testpmd (package dpdk): {test}");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: needs dpdk-testpmd (package dpdk-dev): {test}");
             return None;
         };
         let (prompt, said) = (child.stdin.take().unwrap(), Arc::<Mutex<String>>::default());

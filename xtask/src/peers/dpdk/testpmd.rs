@@ -31,7 +31,7 @@ impl Case for Testpmd {
     }
 
     fn set_up(&mut self) -> Result<()> {
-        ensure!(run::has("dpdk-testpmd"), "no dpdk-testpmd: apt-get install dpdk");
+        ensure!(run::has("dpdk-testpmd"), "no dpdk-testpmd: apt-get install dpdk-dev");
         self.workload.write().map(|_| ())
     }
 
