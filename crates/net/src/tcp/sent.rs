@@ -256,7 +256,7 @@ impl Sent {
     /// many bytes, and when to look again if it is too early to say.
     ///
     /// `smoothed` is the smoothed round trip; `at_once`, whether no reordering is waited for because losses are being
-    /// repaired or enough duplicates have come.
+    /// repaired or enough has come that was sent later.
     pub fn detect(&mut self, now: Instant, smoothed: Duration, at_once: bool) -> (u32, Option<Instant>) {
         let Self { pieces, rack, lost, .. } = self;
         let window = rack.reordering_window(smoothed, at_once);

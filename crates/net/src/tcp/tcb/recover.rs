@@ -215,7 +215,10 @@ impl Tcb {
     }
 
     fn detect_by_time(&mut self, now: Instant) -> bool {
-        let at_once = self.recovery.is_on() || self.recovery.duplicates >= DUPLICATES;
+        // One acknowledgment may name what several have, where others were lost or put together (RFC 8985 §6.2: segments
+        // that are named, as RFC 6675 counts them).
+        let named = self.sent.sacked() > u32::from(DUPLICATES - 1) * self.mss();
+        let at_once = self.recovery.is_on() || named || self.recovery.duplicates >= DUPLICATES;
         let smoothed = self.rtt.smoothed().unwrap_or(self.settings.initial_rto);
         let (lost, again) = self.sent.detect(now, smoothed, at_once);
         self.timers.reordering = again;

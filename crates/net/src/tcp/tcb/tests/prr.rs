@@ -89,3 +89,15 @@ fn a_receiver_that_says_only_where_it_waits_is_sent_what_it_waits_for_at_once() 
         assert!(end.tcb.info().tally.retransmitted > before && end.tcb.info().recovers);
     }
 }
+
+#[test]
+fn three_segments_that_one_acknowledgment_names_are_as_good_as_three_acknowledgments() {
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
+        let mut end = sends(algorithm, true);
+        assert_eq!(hears(&mut end, 0, 1..3), 0, "two may have overtaken it");
+        assert_eq!(hears(&mut end, 0, 1..4), 1);
+        let mut end = sends(algorithm, true);
+        assert_eq!(hears(&mut end, 0, 1..4), 1, "the one that was lost, without waiting");
+        assert!(end.tcb.info().recovers);
+    }
+}
