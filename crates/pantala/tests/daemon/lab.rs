@@ -16,7 +16,7 @@ use dev::sys::tun::Tap;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before the test has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where our addresses are; the neighbour's end in 2.
 pub(crate) const OURS: [&str; 2] = ["192.0.2.1", "2001:db8::1"];

@@ -7,6 +7,7 @@ use net::ringmap::RingMap;
 use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
+use super::super::log;
 use super::{Facts, Hold, MTU, Opened, PutBack, Steering, Workshop, caps, refused, rxcsum, stable_mac};
 use crate::StackError;
 use crate::api::DeviceMode;
@@ -31,8 +32,11 @@ pub(super) fn open(
     let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     let mtu = interface.mtu.unwrap_or(MTU);
-    let frames = put_back.set_mtu(mtu).and_then(|()| put_back.lengthen_queue(QUEUE_LEN));
-    frames.and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
+    put_back.set_mtu(mtu).and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
+    // Who may use a TAP that another has made may not change it.
+    if let Err(why) = put_back.lengthen_queue(QUEUE_LEN) {
+        log::warning(&format!("{host} drops what comes in bursts: {why}"));
+    }
     let link = workshop.netlink.link(host).map_err(|why| no(&why))?;
     let rings = rings(tap, workshop.memory.allowance);
     let facts = Facts {
