@@ -22,11 +22,6 @@ pub(super) struct Advice {
 const UTO_LEN: u32 = 4;
 
 impl Advice {
-    /// Whether the other end has told anything.
-    pub(super) fn is_heard(&self) -> bool {
-        self.remote.is_some()
-    }
-
     /// What it has told.
     pub(super) fn heard(&self) -> Option<Duration> {
         self.remote.map(|remote| Duration::from_secs(remote.secs().into()))

@@ -113,9 +113,7 @@ impl Tally {
         self.data_segments_out += if has_data { segments.into() } else { 0 };
         self.retransmitted += if is_again { segments.into() } else { 0 };
     }
-}
 
-impl Tally {
     pub(super) fn delivered(&mut self, segments: u32, is_marked: bool) {
         self.delivered += u64::from(segments);
         self.delivered_marked += if is_marked { segments.into() } else { 0 };

@@ -29,10 +29,7 @@ impl Tcb {
     pub(super) fn set_keep_timers(&mut self, heard: bool, is_waiting: bool, now: Instant) {
         let since = self.keep.stuck.filter(|_| !heard).unwrap_or(now);
         self.keep.stuck = is_waiting.then_some(since);
-        self.timers.give_up = match self.advice.is_heard() {
-            false => self.settings.user_timeout.filter(|_| is_waiting).map(|timeout| since + timeout),
-            true => self.gives_up(since).filter(|_| is_waiting),
-        };
+        self.timers.give_up = self.gives_up(since).filter(|_| is_waiting);
         //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.4
         //# Keep-alive packets MUST only be sent when no sent data is
         //# outstanding, and no data or acknowledgment packets have been received

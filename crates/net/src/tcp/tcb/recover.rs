@@ -164,13 +164,8 @@ impl Tcb {
         let mss = self.mss();
         let delivered = match (self.sacks(), heard.acknowledged) {
             (true, _) => heard.delivered,
-            (false, 0) => {
-                if is_duplicate {
-                    mss
-                } else {
-                    0
-                }
-            }
+            (false, 0) if is_duplicate => mss,
+            (false, 0) => 0,
             (false, bytes) => bytes.saturating_sub(self.recovery.unnamed).max(mss),
         };
         self.recovery.unnamed = match heard.acknowledged {
