@@ -47,15 +47,16 @@ impl Paths {
         (path.avoid_until <= now).then(|| (path.cookie.unwrap_or(Cookie::REQUEST), path.takes))
     }
 
-    /// How it went.
+    /// How it went. An answer that comes late may show that the way is open after all.
     //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
     pub(super) fn learn(&mut self, remote: IpAddr, opened: Opened, now: Instant) {
         let path = self.path(remote, now);
         path.takes = opened.mss.unwrap_or(path.takes);
-        if opened.cookie.is_some() {
-            path.cookie = opened.cookie;
-        } else if !opened.is_taken {
-            path.avoid_until = now + AVOID;
+        path.cookie = opened.cookie.or(path.cookie);
+        match opened.taken {
+            Some(1..) => path.avoid_until = Instant::START,
+            None if opened.cookie.is_none() => path.avoid_until = now + AVOID,
+            _ => {}
         }
     }
 
@@ -112,10 +113,10 @@ mod tests {
     fn how_long_a_syn_may_be_is_remembered_with_the_cookie() {
         for remote in host(1) {
             let (mut paths, now) = (Paths::default(), Instant::START);
-            let (cookie, is_taken) = (Cookie::new(&[1; 8]), true);
-            paths.learn(remote, Opened { cookie, is_taken, mss: Some(940) }, now);
+            let (cookie, taken) = (Cookie::new(&[1; 8]), Some(100));
+            paths.learn(remote, Opened { cookie, taken, mss: Some(940) }, now);
             assert_eq!(paths.cookie(remote, now), cookie.map(|cookie| (cookie, 940)));
-            paths.learn(remote, Opened { cookie: None, is_taken, mss: Some(1300) }, now);
+            paths.learn(remote, Opened { cookie: None, taken, mss: Some(1300) }, now);
             assert_eq!(paths.cookie(remote, now), cookie.map(|cookie| (cookie, 1300)));
         }
     }
@@ -126,17 +127,30 @@ mod tests {
         for remote in host(1) {
             let (mut paths, now) = (Paths::default(), Instant::START);
             assert_eq!(paths.cookie(remote, now), Some((Cookie::REQUEST, TAKES)));
-            paths.learn(remote, Opened { cookie: first, is_taken: false, mss: None }, now);
+            paths.learn(remote, Opened { cookie: first, taken: None, mss: None }, now);
             assert_eq!(known(&mut paths, remote, now), first);
-            paths.learn(remote, Opened { cookie: None, is_taken: true, mss: None }, now);
+            paths.learn(remote, Opened { cookie: None, taken: Some(100), mss: None }, now);
             assert_eq!(known(&mut paths, remote, now), first);
-            paths.learn(remote, Opened { cookie: second, is_taken: false, mss: None }, now);
+            paths.learn(remote, Opened { cookie: second, taken: None, mss: None }, now);
             assert_eq!(known(&mut paths, remote, now), second);
-            paths.learn(remote, Opened { cookie: None, is_taken: false, mss: None }, now);
+            paths.learn(remote, Opened { cookie: None, taken: None, mss: None }, now);
             assert_eq!(paths.cookie(remote, now), None);
             assert_eq!(known(&mut paths, remote, now + AVOID), second);
             paths.clear();
             assert_eq!(paths.cookie(remote, now), Some((Cookie::REQUEST, TAKES)));
+        }
+    }
+
+    #[test]
+    fn a_path_is_tried_again_as_soon_as_data_of_a_syn_was_taken() {
+        let cookie = Cookie::new(&[1; 8]);
+        for remote in host(1) {
+            let (mut paths, now) = (Paths::default(), Instant::START + Duration::from_secs(1));
+            paths.learn(remote, Opened { cookie, taken: None, mss: None }, now);
+            for (taken, is_tried) in [(None, false), (Some(0), false), (Some(1), true)] {
+                paths.learn(remote, Opened { cookie: None, taken, mss: None }, now);
+                assert_eq!(known(&mut paths, remote, now).is_some(), is_tried, "{taken:?} bytes");
+            }
         }
     }
 
@@ -149,12 +163,12 @@ mod tests {
             for server in 0..256 {
                 paths.learn(
                     host(server)[family],
-                    Opened { cookie, is_taken: false, mss: None },
+                    Opened { cookie, taken: None, mss: None },
                     at(server.into()),
                 );
             }
             assert_eq!(known(&mut paths, host(0)[family], at(300)), cookie, "used again");
-            paths.learn(host(256)[family], Opened { cookie, is_taken: false, mss: None }, at(301));
+            paths.learn(host(256)[family], Opened { cookie, taken: None, mss: None }, at(301));
             let is_known =
                 |server: u16, paths: &mut Paths| known(paths, host(server)[family], at(302)) == cookie;
             assert!(is_known(0, &mut paths) && is_known(256, &mut paths) && !is_known(1, &mut paths));

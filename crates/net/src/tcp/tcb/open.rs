@@ -48,8 +48,8 @@ impl Open {
 pub struct Opened {
     /// The cookie that the other end has given, if it has.
     pub cookie: Option<Cookie>,
-    /// Whether the data that went with the SYN was taken.
-    pub is_taken: bool,
+    /// Bytes that went with a SYN and were taken, if what went with it was.
+    pub taken: Option<u32>,
     /// The longest segment that the other end takes, if it has answered.
     pub mss: Option<u16>,
 }
@@ -108,7 +108,7 @@ impl Tcb {
             && with.cookie.take().is_some()
         {
             self.sent = Sent::new(self.iss);
-            with.opened = Some(Opened { cookie: None, is_taken: false, mss: None });
+            with.opened = Some(Opened { cookie: None, taken: None, mss: None });
         }
     }
 
@@ -130,15 +130,15 @@ impl Tcb {
         self.tally.delivered(u32::from(heard.delivered > 0), false);
         self.outgoing.forget(self.sent.first().since(had) as usize);
         let opened = self.open.behind();
-        let is_taken = opened.is_some_and(|behind| !ack.is_before(behind));
-        if self.state == State::SynSent && opened.is_some() && !is_taken {
+        let taken = opened.filter(|behind| !ack.is_before(*behind)).map(|behind| behind.since(self.stream()));
+        if self.state == State::SynSent && opened.is_some() && taken.is_none() {
             // It is as if it had not been sent.
             self.sent = Sent::new(ack);
         }
-        self.open.has_taken |= is_taken && opened.is_some_and(|behind| behind.is_after(self.stream()));
-        if let Some(with) = self.open.with.as_mut().filter(|with| with.has_asked && with.opened.is_none()) {
+        self.open.has_taken |= taken > Some(0);
+        if let Some(with) = self.open.with.as_mut().filter(|with| with.has_asked) {
             let cookie = segment.header.options.fast_open.filter(|cookie| !cookie.is_request());
-            with.opened = Some(Opened { cookie, is_taken, mss: Some(self.agreed.mss) });
+            with.opened = Some(Opened { cookie, taken, mss: Some(self.agreed.mss) });
         }
     }
 }

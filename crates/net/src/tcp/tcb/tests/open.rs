@@ -28,7 +28,7 @@ fn a_request_brings_a_cookie_and_no_data_goes_with_it() {
     assert_eq!(sent, ["S 0:0(0) win 65535"]);
     let answer = Options { mss: Some(1460), fast_open: Some(cookie()), ..Options::NONE };
     assert_eq!(end.gets_with("S. 0:0(0) ack 1", answer), ["P. 1:101(100) ack 1 win 65535"]);
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: Some(cookie()), is_taken: false, mss: Some(1460) }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: Some(cookie()), taken: None, mss: Some(1460) }));
     assert_eq!(end.tcb.opened(), None, "it is told once");
 }
 
@@ -38,7 +38,7 @@ fn with_a_cookie_data_goes_with_the_syn() {
     assert_eq!(sent, ["S 0:100(100) win 65535"]);
     assert_eq!(end.gets("S. 0:0(0) ack 101"), [". 101:101(0) ack 1 win 65535"]);
     assert_eq!((end.tcb.state(), end.tcb.info().unacknowledged), (Established, 0));
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: true, mss: Some(1460) }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, taken: Some(100), mss: Some(1460) }));
     end.tcb.send(b"more");
     assert_eq!(end.sends(), ["P. 101:105(4) ack 1 win 65535"]);
 }
@@ -47,7 +47,7 @@ fn with_a_cookie_data_goes_with_the_syn() {
 fn data_that_was_not_taken_is_sent_again_at_once_and_is_no_loss() {
     let (mut end, _) = opens(cookie());
     assert_eq!(end.gets("S. 0:0(0) ack 1"), ["P. 1:101(100) ack 1 win 65535"]);
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false, mss: Some(1460) }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, taken: None, mss: Some(1460) }));
     assert_eq!((end.tcb.info().snd_cwnd, end.tcb.info().tally.retransmitted), (14_600, 0));
     assert!(end.gets(". 1:1(0) ack 101").is_empty());
     assert_eq!(end.tcb.info().unacknowledged, 0);
@@ -57,7 +57,7 @@ fn data_that_was_not_taken_is_sent_again_at_once_and_is_no_loss() {
 fn a_syn_that_nobody_answers_is_sent_again_without_anything_new() {
     let (mut end, _) = opens(cookie());
     assert_eq!(end.waits(Duration::from_secs(1)), [(1000, "S 0:0(0) win 65535".to_owned())]);
-    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, is_taken: false, mss: None }));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, taken: None, mss: None }));
     assert_eq!(end.gets("S. 0:0(0) ack 1"), ["P. 1:101(100) ack 1 win 65535"]);
 }
 
@@ -65,9 +65,11 @@ fn a_syn_that_nobody_answers_is_sent_again_without_anything_new() {
 fn the_first_syn_may_have_arrived_after_all() {
     let (mut end, _) = opens(cookie());
     end.waits(Duration::from_secs(1));
+    assert!(end.tcb.opened().is_some_and(|opened| opened.taken.is_none()), "nothing has come");
     assert_eq!(end.gets("S. 0:0(0) ack 102"), ["R 102"], "so much was never sent");
     assert_eq!(end.gets("S. 0:0(0) ack 101"), [". 101:101(0) ack 1 win 65535"]);
     assert_eq!((end.tcb.state(), end.tcb.info().unsent), (Established, 0));
+    assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, taken: Some(100), mss: Some(1460) }));
 }
 
 #[test]
