@@ -41,6 +41,14 @@ impl Open {
     fn behind(&self) -> Option<Seq> {
         self.with.as_ref()?.behind
     }
+
+    /// Whether what begins at `start` of a connection that stands went with our SYN, and is sent again.
+    pub(super) fn has_sent(&mut self, start: Seq) -> bool {
+        let Some(with) = &mut self.with else { return false };
+        // Once past it, it is forgotten: numbers come round.
+        with.behind = with.behind.filter(|behind| start.is_before(*behind));
+        with.behind.is_some()
+    }
 }
 
 /// How opening fast went, for whoever remembers it for the next time.

@@ -159,7 +159,8 @@ impl Tcb {
         // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
         let may_end = self.state >= State::Established && self.fin().is_some();
         let with_fin = u32::from(end == self.queued_end() && may_end);
-        let is_forced = is_stuck && sendable > 0;
+        // What went with our SYN and was not taken waited for nobody the first time.
+        let is_forced = sendable > 0 && (self.open.has_sent(start) || is_stuck);
         (is_forced || self.is_worth_it(sendable, bytes, with_fin > 0)).then_some((start, end + with_fin))
     }
 

@@ -54,6 +54,20 @@ fn data_that_was_not_taken_is_sent_again_at_once_and_is_no_loss() {
 }
 
 #[test]
+fn the_end_of_data_that_was_not_taken_waits_for_no_company_but_what_follows_does() {
+    let mut end = Lone::begins(Settings::default());
+    end.tcb.open_fast(cookie(), 1460);
+    end.tcb.send(&bytes(1300));
+    assert_eq!(end.sends(), ["S 0:1300(1300) win 65535"]);
+    let answer = Options { mss: Some(1000), ..Options::NONE };
+    let again = [". 1:1001(1000) ack 1 win 65535", "P. 1001:1301(300) ack 1 win 65535"];
+    assert_eq!(end.gets_with("S. 0:0(0) ack 1", answer), again);
+    end.tcb.send(b"more");
+    assert!(end.sends().is_empty());
+    assert_eq!(end.gets(". 1:1(0) ack 1301"), ["P. 1301:1305(4) ack 1 win 65535"]);
+}
+
+#[test]
 fn a_syn_that_nobody_answers_is_sent_again_without_anything_new() {
     let (mut end, _) = opens(cookie());
     assert_eq!(end.waits(Duration::from_secs(1)), [(1000, "S 0:0(0) win 65535".to_owned())]);
