@@ -4,14 +4,14 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use drill::syscall::{Call, Expr, ExprKind, StructKind, Syscall};
-use net::tcp::settings::Change;
 use net::tcp::tcb::State;
 
 use super::conn::{Conns, Phase};
 use super::ends::Ends;
 use super::errno::Errno;
 use super::lab::Lab;
-use super::program::{Outcome, Program, Socket, Stage};
+use super::linux::opening;
+use super::program::{Early, Outcome, Program, Socket, Stage};
 use super::{expr, options};
 
 /// What a call returns that has not failed.
@@ -30,16 +30,18 @@ pub(super) struct Asked<'a> {
     pub(super) waited: Duration,
     /// Bytes that it has moved.
     pub(super) moved: &'a mut usize,
+    /// It is not asked for the first time.
+    pub(super) is_again: bool,
 }
 
 /// What comes of asking: of the stack, or of the script's own mistakes.
-type Answer = Result<Outcome<Value>, String>;
+pub(super) type Answer = Result<Outcome<Value>, String>;
 
 fn done(number: i64) -> Answer {
     Ok(Outcome::Done(Ok(Value::Number(number))))
 }
 
-fn failed(name: &'static str) -> Answer {
+pub(super) fn failed(name: &'static str) -> Answer {
     Ok(Outcome::Done(Err(Errno(name))))
 }
 
@@ -59,9 +61,8 @@ pub(super) fn announce(call: &Syscall, ends: &Ends, conns: &mut Conns) {
                 conn.phase = Phase::Listening;
             }
         }
-        Call::Connect | Call::Sendto => {
-            let at = if call.call.value == Call::Connect { 1 } else { 4 };
-            let Some(to) = call.args.get(at) else { return };
+        Call::Connect | Call::Sendto | Call::Sendmsg => {
+            let Some(to) = destination(call) else { return };
             let port = expr::address(to).map_or(ends.connect_port, |to| to.port());
             if let Some(conn) = conns.turn_to(fd).filter(|conn| conn.phase == Phase::New) {
                 (conn.phase, conn.remote_port) = (Phase::Connecting, port);
@@ -76,6 +77,20 @@ pub(super) fn announce(call: &Syscall, ends: &Ends, conns: &mut Conns) {
         Call::Close => conns.closed(fd),
         _ => {}
     }
+}
+
+/// To whom a call connects, or sends.
+pub(super) fn destination(call: &Syscall) -> Option<&Expr> {
+    match call.call.value {
+        Call::Connect => call.args.get(1),
+        Call::Sendto => call.args.get(4),
+        _ => expr::structure(call.args.get(1)?, StructKind::MsgHdr)?.field("msg_name"),
+    }
+}
+
+/// The flags of a call that sends.
+pub(super) fn flags(call: &Syscall) -> Option<&Expr> {
+    call.args.get(if call.call.value == Call::Sendmsg { 2 } else { 3 })
 }
 
 /// Asks for what a call asks for.
@@ -123,20 +138,23 @@ pub(super) fn ask(
             number(socket.connect(lab, sysctls, remote))
         }
         Call::Read | Call::Recv | Call::Recvfrom => receive(call, socket, lab),
+        Call::Write | Call::Send | Call::Sendto | Call::Sendmsg
+            if opening::opens(call, asked.is_again, socket) =>
+        {
+            opening::ask(call, asked, (socket, &*sysctls), lab, ends)
+        }
         Call::Sendto if matches!(socket.stage, Stage::Fresh | Stage::Bound(_)) && call.args.len() > 4 => {
             let remote = addressed(arg(call, 4)?, (ends.remote, ends.connect_port).into())?;
-            if expr::has(arg(call, 3)?, "MSG_FASTOPEN") {
-                socket.changes.push(Change::FastOpen(true));
-            }
-            let bytes = outgoing(call)?;
-            let asks_only = bytes.is_empty() && socket.is_nonblocking;
-            let sent = socket.begin(lab, sysctls, remote, bytes);
-            if asks_only && sent.is_ok() {
-                return failed("EINPROGRESS");
-            }
+            let sent = socket.begin(lab, sysctls, remote, Early::All(outgoing(call)?));
             *asked.moved = sent.as_ref().copied().unwrap_or(0);
             let count = sent.map(|sent| Value::Number(i64::try_from(sent).unwrap_or(i64::MAX)));
             Ok(Outcome::Done(count))
+        }
+        // FreeBSD says that it is not connected.
+        Call::Write | Call::Send | Call::Sendto | Call::Sendmsg
+            if ends.is_linux && socket.is_beginning(lab) =>
+        {
+            Ok(socket.wait())
         }
         Call::Write | Call::Send | Call::Sendto | Call::Sendmsg => send(call, socket, asked.moved, lab),
         Call::Shutdown => {
@@ -170,7 +188,7 @@ pub(super) fn arg(call: &Syscall, at: usize) -> Result<&Expr, String> {
 }
 
 /// The address that a script gives, or this, if it leaves it open.
-fn addressed(expr: &Expr, open: SocketAddr) -> Result<SocketAddr, String> {
+pub(super) fn addressed(expr: &Expr, open: SocketAddr) -> Result<SocketAddr, String> {
     if expr::is_open(expr) { Ok(open) } else { expr::address(expr) }
 }
 
@@ -280,12 +298,12 @@ fn is_nowhere(call: &Syscall) -> bool {
     call.args.get(1).is_some_and(|place| expr::has(place, "NULL"))
 }
 
-fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
+pub(super) fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
     if is_nowhere(call) {
         return failed("EFAULT");
     }
     let bytes = outgoing(call)?;
-    let flags = call.args.get(if call.call.value == Call::Sendmsg { 2 } else { 3 });
+    let flags = flags(call);
     let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
     let says_more = has("MSG_MORE");
     if says_more {
@@ -388,6 +406,11 @@ fn happened(socket: Option<&Socket>, lab: &mut Lab) -> i64 {
     let Some(ready) = socket.ready(lab) else { return 0 };
     let read = if ready.readable { bit("POLLIN") | bit("POLLRDNORM") } else { 0 };
     let write = if ready.writable { bit("POLLOUT") } else { 0 };
-    let is_over = socket.state(lab) == Some(State::Closed);
-    read | write | if is_over { bit("POLLHUP") } else { 0 }
+    let failed = if socket.has_failed(lab) { bit("POLLERR") } else { 0 };
+    let over = match (socket.is_read_out(lab), socket.state(lab)) {
+        (_, Some(State::Closed)) => bit("POLLRDHUP") | bit("POLLHUP"),
+        (true, _) => bit("POLLRDHUP"),
+        (false, _) => 0,
+    };
+    read | write | failed | over
 }

@@ -7,6 +7,7 @@
 pub(super) mod aggregate;
 pub(super) mod cookie;
 pub(super) mod info;
+pub(super) mod opening;
 pub(super) mod sysctl;
 
 use drill::packet::TcpOption;
@@ -23,6 +24,8 @@ const SEND: u32 = 256 << 10;
 /// Linux acknowledges the first segments of a connection at once. Here they wait for so long, which is within what scripts
 /// tolerate.
 const DELAYED_ACK: Duration = Duration::from_millis(1);
+/// A variable that has cookies be forgotten.
+const COOKIES: &str = "net.ipv4.tcp_fastopen_cookies=";
 /// What has a card cut no segments any more.
 const CUTS_NO_MORE: &str = "tso off";
 
@@ -63,6 +66,21 @@ pub(super) fn changes_nothing(words: &[&str]) -> bool {
             | ["ethtool", "-K", "tun0", "tso", "off"]
             | ["ethtool", "-K", "tun0", "tso", "off", "gso", "off"]
     )
+}
+
+/// Whether a command has all be forgotten that is known of other ends. Where the system has a variable for that, it is tried
+/// before.
+pub(super) fn forgets(words: &[&str]) -> bool {
+    let words = match words.iter().position(|word| *word == "||") {
+        Some(at) if words.get(2).is_some_and(|name| name.starts_with(COOKIES)) => &words[at + 1..],
+        _ => words,
+    };
+    matches!(words, ["ip", "tcp_metrics", "flush", "all", rest @ ..] if rest.iter().all(|word| is_quiet(word)))
+}
+
+/// A word of what says that nobody wants to read what a command prints.
+fn is_quiet(word: &str) -> bool {
+    matches!(word, ">" | "&>" | "/dev/null" | "2>&1")
 }
 
 /// What that script sets, as far as it means something here.

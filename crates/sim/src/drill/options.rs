@@ -11,8 +11,9 @@ use super::calls::arg;
 use super::errno::Errno;
 use super::expr;
 use super::lab::Lab;
+use super::linux::opening;
 use super::program::{Socket, Stage};
-use super::sysctl::Sysctls;
+use super::sysctl::{FASTOPEN_CLIENT, Sysctls};
 
 /// Options that are only remembered.
 const REMEMBERED: &[&str] = &[
@@ -23,6 +24,7 @@ const REMEMBERED: &[&str] = &[
     "SO_DEBUG",
     "SO_NOSIGPIPE",
     "IPV6_V6ONLY",
+    "TCP_FASTOPEN_CONNECT",
 ];
 
 /// The value of an option.
@@ -62,6 +64,9 @@ pub(super) fn set(
     let number = expr::number(value)?;
     if name == "TCP_FASTOPEN" {
         socket.fast_open_max = usize::try_from(number).unwrap_or(0);
+    }
+    if name == "TCP_FASTOPEN_CONNECT" && sysctls.get(FASTOPEN_CLIENT) == 0 {
+        return Ok(Err(Errno("EOPNOTSUPP")));
     }
     if REMEMBERED.contains(&name) {
         socket.options.insert(name, number);
@@ -124,6 +129,7 @@ fn changed(name: &str, value: i64) -> Option<Change> {
         "TCP_KEEPINTVL" => Change::KeepInterval(secs),
         "TCP_KEEPCNT" => Change::KeepCount(u8::try_from(value).ok()?),
         "TCP_KEEPINIT" => Change::EstablishWithin(secs),
+        "TCP_SYNCNT" => Change::EstablishWithin(opening::wait_of(value)),
         "TCP_USER_TIMEOUT" => {
             Change::UserTimeout(is_on.then(|| Duration::from_millis(u64::try_from(value).unwrap_or(0))))
         }

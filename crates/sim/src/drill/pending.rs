@@ -24,12 +24,14 @@ pub(super) struct Pending<'a> {
     began: Duration,
     /// Bytes that it has moved so far.
     moved: usize,
+    /// It was asked for before.
+    is_again: bool,
 }
 
 impl<'a> Pending<'a> {
     /// A call that is made now.
     pub(super) const fn new(call: &'a Syscall, now: Duration, when: Option<When>) -> Self {
-        Self { call, when, began: now, moved: 0 }
+        Self { call, when, began: now, moved: 0, is_again: false }
     }
 
     /// Asks for it, once more; answers whether it is done, as the script says.
@@ -42,7 +44,8 @@ impl<'a> Pending<'a> {
     ) -> Result<bool, String> {
         let waited = lab.now().saturating_sub(self.began);
         let before = self.moved;
-        let asked = Asked { waited, moved: &mut self.moved };
+        let is_again = core::mem::replace(&mut self.is_again, true);
+        let asked = Asked { waited, moved: &mut self.moved, is_again };
         let outcome = calls::ask(self.call, asked, program, lab, ends);
         if self.moved > before {
             let bytes = calls::outgoing(self.call)?;

@@ -130,6 +130,10 @@ impl<'a> Play<'a> {
                 self.program.sysctls.set_linux();
                 Ok(())
             }
+            Order::Forget => {
+                self.lab.forget_paths();
+                Ok(())
+            }
             Order::Keys(keys) => self.set_keys(&keys),
             Order::NoKeys => {
                 self.lab.set_key(self.ends.remote, None);

@@ -7,6 +7,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use drill::limit::TCP_OPTIONS_MAX as OPTIONS_MAX;
+use net::cpu::Cpu;
 use net::pcb::Ends;
 use net::sock::Error;
 use net::tcp::settings::{Change, Settings};
@@ -15,7 +17,7 @@ use net::tcp::{self, Accepted, Connect, Id, Listen, ListenerId, Look, Ready};
 
 use super::errno::Errno;
 use super::lab::Lab;
-use super::sysctl::Sysctls;
+use super::sysctl::{FASTOPEN_CLIENT, Sysctls};
 
 /// A program.
 #[derive(Default)]
@@ -54,6 +56,8 @@ pub(super) struct Socket {
     backlog: usize,
     /// It has said that more comes, so that what is short waits.
     says_more: bool,
+    /// To whom it connects with the first bytes that it sends (Linux' `TCP_FASTOPEN_CONNECT`).
+    pub(super) deferred: Option<SocketAddr>,
 }
 
 /// What a socket has become.
@@ -79,8 +83,17 @@ pub(super) enum Outcome<T> {
     Waits,
 }
 
+/// What is given to a connection that begins.
+#[derive(Clone, Debug)]
+pub(super) enum Early {
+    /// As much as its buffer takes.
+    All(Vec<u8>),
+    /// As much as goes with its SYN.
+    WithSyn(Vec<u8>),
+}
+
 impl<T> Outcome<T> {
-    const fn fails(name: &'static str) -> Self {
+    pub(super) const fn fails(name: &'static str) -> Self {
         Self::Done(Err(Errno(name)))
     }
 }
@@ -96,7 +109,7 @@ impl Socket {
         let mut settings = sysctls.settings();
         self.changes.iter().for_each(|change| settings.take(*change));
         settings.fast_open_max = self.fast_open_max;
-        settings.fast_open &= sysctls.get("net.inet.tcp.fastopen.client_enable") != 0;
+        settings.fast_open &= sysctls.get(FASTOPEN_CLIENT) != 0;
         settings
     }
 
@@ -215,19 +228,35 @@ impl Socket {
         self.wait()
     }
 
+    /// Whether it has begun a connection that does not stand yet.
+    pub(super) fn is_beginning(&self, lab: &mut Lab) -> bool {
+        let begins = |state| (State::SynSent..State::Established).contains(&state) && !self.is_accepted;
+        self.state(lab).is_some_and(begins)
+    }
+
     /// What a call comes to that has to wait.
-    fn wait<T>(&self) -> Outcome<T> {
+    pub(super) fn wait<T>(&self) -> Outcome<T> {
         if self.is_nonblocking { Outcome::fails("EWOULDBLOCK") } else { Outcome::Waits }
     }
 
     /// Connects, or says how far it has come.
     pub(super) fn connect(&mut self, lab: &mut Lab, sysctls: &Sysctls, remote: SocketAddr) -> Outcome<i64> {
         let is_new = matches!(self.stage, Stage::Fresh | Stage::Bound(_));
+        if is_new && self.deferred.is_some() {
+            return Outcome::fails("EISCONN");
+        }
+        if is_new && self.option("TCP_FASTOPEN_CONNECT") != 0 {
+            self.changes.push(Change::FastOpen(true));
+            if self.has_cookie(lab, sysctls, remote) {
+                self.deferred = Some(remote);
+                return Outcome::Done(Ok(0));
+            }
+        }
         match self.stage {
             Stage::Listening(_) => return Outcome::fails("EOPNOTSUPP"),
             Stage::Open(..) => {}
             Stage::Fresh | Stage::Bound(_) => {
-                if let Err(errno) = self.begin(lab, sysctls, remote, Vec::new()) {
+                if let Err(errno) = self.begin(lab, sysctls, remote, Early::All(Vec::new())) {
                     return Outcome::Done(Err(errno));
                 }
             }
@@ -250,13 +279,9 @@ impl Socket {
         lab: &mut Lab,
         sysctls: &Sysctls,
         remote: SocketAddr,
-        bytes: Vec<u8>,
+        bytes: Early,
     ) -> Result<usize, Errno> {
-        let (settings, look) = (self.settings(sysctls), self.look);
-        let local = self.bound.map(|bound| bound.ip());
-        let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
-        let connect = Connect { remote, local, port, zone: 0, settings, look };
-        let (cpu, id, sent) = begin(lab, connect, bytes)?;
+        let (cpu, id, sent) = begin(lab, self.wanted(sysctls, remote), bytes)?;
         if let Stage::Bound(places) = &self.stage {
             // The connection has the port now.
             unlisten(lab, places.clone());
@@ -265,11 +290,28 @@ impl Socket {
         Ok(sent)
     }
 
+    fn wanted(&self, sysctls: &Sysctls, remote: SocketAddr) -> Connect {
+        let (settings, look) = (self.settings(sysctls), self.look);
+        let local = self.bound.map(|bound| bound.ip());
+        let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
+        Connect { remote, local, port, zone: 0, settings, look }
+    }
+
+    /// Whether a connection to `remote` could bring data with its SYN: what one that is given up at once would do.
+    fn has_cookie(&self, lab: &mut Lab, sysctls: &Sysctls, remote: SocketAddr) -> bool {
+        let connect = Connect { port: None, ..self.wanted(sysctls, remote) };
+        let asked = lab.call(lab.cpus() - 1, move |netisr| {
+            let id = tcp::connect(&mut netisr.cpu, &connect).ok()?;
+            let room = room_with_syn(&netisr.cpu, id);
+            tcp::abort(&mut netisr.cpu, id).ok().map(|()| room > 0)
+        });
+        asked.flatten() == Some(true)
+    }
+
     /// Sends as many of the bytes as there is room for.
     pub(super) fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>, is_urgent: bool) -> Outcome<usize> {
         let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
-        let begins = |state| (State::SynSent..State::Established).contains(&state) && !self.is_accepted;
-        if self.state(lab).is_some_and(begins) {
+        if self.is_beginning(lab) {
             return Outcome::fails("ENOTCONN");
         }
         if let Some(errno) = self.take_error(lab) {
@@ -282,6 +324,12 @@ impl Socket {
             Some(Err(_)) => Outcome::fails("EPIPE"),
             None => Outcome::fails("ENOBUFS"),
         }
+    }
+
+    /// Gives bytes to a connection that need not stand yet, as many as there is room for.
+    pub(super) fn put(&self, lab: &mut Lab, bytes: Vec<u8>) -> usize {
+        let Stage::Open(cpu, id) = self.stage else { return 0 };
+        lab.call(cpu, move |netisr| tcp::send(&mut netisr.cpu, id, &bytes).unwrap_or(0)).unwrap_or(0)
     }
 
     /// What it sends now waits for more, or does not any more: a cork for each call.
@@ -302,7 +350,9 @@ impl Socket {
 
     /// Reads at most `len` bytes; those that are peeked at stay.
     pub(super) fn receive(&mut self, lab: &mut Lab, len: usize, is_peek: bool) -> Outcome<Vec<u8>> {
-        let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
+        let Stage::Open(cpu, id) = self.stage else {
+            return if self.deferred.is_some() { self.wait() } else { Outcome::fails("ENOTCONN") };
+        };
         if self.is_deaf {
             return Outcome::Done(Ok(Vec::new()));
         }
@@ -352,12 +402,33 @@ impl Socket {
     /// What could be done now without waiting; `None` before it has a connection.
     pub(super) fn ready(&self, lab: &mut Lab) -> Option<Ready> {
         match &self.stage {
-            Stage::Fresh | Stage::Bound(_) | Stage::Listening(_) => None,
+            Stage::Fresh | Stage::Bound(_) => {
+                self.deferred.map(|_| Ready { writable: true, ..Ready::default() })
+            }
+            Stage::Listening(ids) => {
+                let has_some = |(cpu, id): (usize, &ListenerId)| {
+                    let id = *id;
+                    lab.call(cpu, move |netisr| tcp::waiting(&netisr.cpu, id))
+                        .is_some_and(|some| some.is_ok_and(|some| some > 0))
+                };
+                Some(Ready { readable: ids.iter().enumerate().any(has_some), ..Ready::default() })
+            }
             Stage::Open(cpu, id) => {
                 let id = *id;
                 lab.call(*cpu, move |netisr| tcp::ready(&netisr.cpu, id))
             }
         }
+    }
+
+    /// Whether its connection has ended before its time, and the program has not been told.
+    pub(super) fn has_failed(&self, lab: &mut Lab) -> bool {
+        !self.is_told && self.look_at(lab, |_, tcb| tcb.ended().is_some()) == Some(true)
+    }
+
+    /// Whether nothing more comes.
+    pub(super) fn is_read_out(&self, lab: &mut Lab) -> bool {
+        let has_ended = |tcb: &Tcb| tcb.state() == State::Closed || tcb.is_read_to_end();
+        self.is_deaf || self.look_at(lab, move |_, tcb| has_ended(tcb)) == Some(true)
     }
 
     /// Ends its connection here and now.
@@ -400,13 +471,26 @@ fn unlisten(lab: &mut Lab, ids: Vec<ListenerId>) {
     }
 }
 
+/// Bytes that Linux gives to the SYN of a connection, which leaves room for all options that there could be.
+fn room_with_syn(cpu: &Cpu, id: Id) -> usize {
+    let room = tcp::connection(cpu, id).and_then(|(_, tcb)| tcb.room_with_syn());
+    room.map_or(0, |room| usize::from(room).saturating_sub(OPTIONS_MAX))
+}
+
 /// Begins a connection on the CPU that its ports ask for; without a port on the last, so that it is not always the first.
-fn begin(lab: &mut Lab, connect: Connect, bytes: Vec<u8>) -> Result<(usize, Id, usize), Errno> {
+fn begin(lab: &mut Lab, connect: Connect, bytes: Early) -> Result<(usize, Id, usize), Errno> {
     let mut cpu = lab.cpus() - 1;
     for _ in 0..2 {
         let bytes = bytes.clone();
         let begun = lab.call(cpu, move |netisr| {
             let id = tcp::connect(&mut netisr.cpu, &connect)?;
+            let bytes = match bytes {
+                Early::All(bytes) => bytes,
+                Early::WithSyn(mut bytes) => {
+                    bytes.truncate(room_with_syn(&netisr.cpu, id));
+                    bytes
+                }
+            };
             let sent = if bytes.is_empty() { 0 } else { tcp::send(&mut netisr.cpu, id, &bytes)? };
             Ok((id, sent))
         });

@@ -34,6 +34,8 @@ pub(super) enum Order {
     NoKeys,
     /// `defaults.sh`: the settings that scripts for Linux begin with.
     Linux,
+    /// `ip tcp_metrics flush all`: what is known of other ends is forgotten.
+    Forget,
     /// `true`, and what brings the machine into a state in which this one always is, or is from the beginning.
     Nothing,
 }
@@ -73,14 +75,14 @@ fn unknown(command: &str) -> String {
 ///
 /// If it is none that is known here.
 fn read(command: &str) -> Result<Vec<Order>, String> {
-    match command.split_once(' ') {
-        Some(("sysctl", list)) => {
+    let settings = || match command.split_once(' ')? {
+        ("sysctl", list) => {
             settings(list.strip_prefix("-w ").or_else(|| list.strip_prefix("-q ")).unwrap_or(list))
         }
-        Some((path, list)) if linux::sets_variables(path) => settings(list),
-        _ => order(command).map(|order| vec![order]),
-    }
-    .ok_or_else(|| unknown(command))
+        (path, list) if linux::sets_variables(path) => settings(list),
+        _ => None,
+    };
+    order(command).map(|order| vec![order]).or_else(settings).ok_or_else(|| unknown(command))
 }
 
 fn settings(list: &str) -> Option<Vec<Order>> {
@@ -93,6 +95,7 @@ fn order(command: &str) -> Option<Order> {
     match words.as_slice() {
         [path] if linux::is_defaults(path) => Some(Order::Linux),
         words if linux::changes_nothing(words) => Some(Order::Nothing),
+        words if linux::forgets(words) => Some(Order::Forget),
         ["sockstat", rest @ ..] => sockets(rest),
         ["tcpdrop", "-s", state] => Some(Order::Drop { state: (*state).to_owned() }),
         ["true"] => Some(Order::Nothing),
@@ -179,6 +182,11 @@ mod tests {
         assert_eq!(read_all(text), Ok(vec![ecn, sack, Order::Nothing]));
         assert_eq!(read("ethtool -K tun0 tso off gso off"), Ok(Order::Nothing));
         assert!(read("ethtool -K tun0 tso off lro off").is_err());
+        let flush = "ip tcp_metrics flush all > /dev/null 2>&1";
+        assert_eq!(read(flush), Ok(Order::Forget));
+        let either = |name| format!("sysctl -q net.ipv4.{name}=0 net.ipv4.{name}=10 &> /dev/null || {flush}");
+        assert_eq!(read(&either("tcp_fastopen_cookies")), Ok(Order::Forget));
+        assert!(read(&either("tcp_ecn")).is_err() && read("ip tcp_metrics flush all; rm x").is_err());
         assert!(read_all("./defaults.sh\nrm x").is_err() && read_all("# nothing").is_err());
         for other in ["rm -rf x", "sysctl -a", "sockstat | wc -l", ""] {
             assert!(read(other).is_err(), "{other}");

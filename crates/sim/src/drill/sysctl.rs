@@ -12,11 +12,13 @@ use super::linux::{self, sysctl::Meaning};
 /// and there is no other way to forget at once what was learned of destinations. No script fills the table of half-open
 /// connections, so that none sees whether there are cookies when it is full.
 const OWN: &[(&str, i64)] = &[
-    ("net.inet.tcp.fastopen.client_enable", 1),
+    (FASTOPEN_CLIENT, 1),
     (SHARED_SECRET, 0),
     ("net.inet.tcp.hostcache.purgenow", 0),
     ("net.inet.tcp.syncookies", 1),
 ];
+/// Sockets that ask for it bring data with their SYN.
+pub(super) const FASTOPEN_CLIENT: &str = "net.inet.tcp.fastopen.client_enable";
 /// Cookies made of a secret that both ends know beforehand: nobody here has one.
 const SHARED_SECRET: &str = "net.inet.tcp.fastopen.psk_enable";
 
@@ -61,7 +63,7 @@ impl Sysctls {
             return Ok(());
         }
         match linux::sysctl::meaning(name, value) {
-            Some(Meaning::Is(list)) => list.iter().try_for_each(|(name, value)| self.write(name, value)),
+            Some(Meaning::Is(list)) => list.iter().try_for_each(|(name, value)| self.set(name, value)),
             Some(Meaning::Nothing) => Ok(()),
             None => self.write(name, value),
         }

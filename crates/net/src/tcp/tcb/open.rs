@@ -70,6 +70,13 @@ impl Tcb {
         self.open.begin(cookie, most);
     }
 
+    /// Bytes that may go with our SYN, its options included; `None` if it brings no cookie, and so no data.
+    #[must_use]
+    pub fn room_with_syn(&self) -> Option<u16> {
+        let with = self.open.with.as_ref()?;
+        with.cookie.filter(|cookie| !cookie.is_request()).map(|_| self.path_mss.min(with.most))
+    }
+
     /// How that went, once, when it is known.
     pub fn opened(&mut self) -> Option<Opened> {
         self.open.with.as_mut()?.opened.take()
@@ -94,15 +101,16 @@ impl Tcb {
     /// The cookie for `options` of our SYN, and behind which byte the data ends that goes with it.
     pub(super) fn open_with(&mut self, options: &mut Options) -> Seq {
         let stream = self.stream();
+        let room = self.room_with_syn();
         let Some(with) = &mut self.open.with else { return stream };
         let is_ours = self.state == State::SynSent;
         options.fast_open = with.cookie.filter(|_| self.is_passive || is_ours);
-        let Some(cookie) = with.cookie.filter(|_| is_ours) else { return stream };
-        with.has_asked = true;
-        if cookie.is_request() {
+        if with.cookie.is_none() || !is_ours {
             return stream;
         }
-        let most = usize::from(self.path_mss.min(with.most)).saturating_sub(options.len());
+        with.has_asked = true;
+        let Some(room) = room else { return stream };
+        let most = usize::from(room).saturating_sub(options.len());
         let behind = stream + u32::try_from(self.outgoing.len().min(most)).unwrap_or(0);
         with.behind = Some(behind);
         behind

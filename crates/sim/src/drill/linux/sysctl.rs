@@ -1,5 +1,7 @@
 //! Variables of Linux, and what sets them.
 
+use super::super::sysctl::FASTOPEN_CLIENT;
+
 /// What a setting of Linux means here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Meaning {
@@ -24,11 +26,19 @@ pub(in super::super) fn meaning(name: &str, value: &str) -> Option<Meaning> {
         ("early_retrans", "3" | "4") => is("net.inet.tcp.tlp", "1"),
         ("congestion_control", "reno") => is("net.inet.tcp.cc.algorithm", "newreno"),
         ("congestion_control", _) => is("net.inet.tcp.cc.algorithm", value),
+        // Windows are scaled in any case.
+        ("timestamps", "1") => is("net.inet.tcp.rfc1323", "1"),
         ("timestamps", "0") => is("net.inet.tcp.rfc1323", "2"),
         ("rmem", _) => receive_buffers(value),
+        ("fastopen", "0" | "1" | "2" | "3") => {
+            let is = |bit| u8::from(value.parse::<u8>().is_ok_and(|value| value & bit != 0)).to_string();
+            Some(Meaning::Is(vec![(FASTOPEN_CLIENT, is(1)), ("net.inet.tcp.fastopen.server_enable", is(2))]))
+        }
         // How much is handed to the card at once, and how fast.
         ("min_tso_segs" | "tso_win_divisor" | "pacing_ss_ratio" | "pacing_ca_ratio", _)
-        | ("slow_start_after_idle" | "dsack" | "timestamps" | "window_scaling", "1")
+        | ("slow_start_after_idle" | "dsack" | "window_scaling", "1")
+        // Here only the path is left alone that has swallowed something, whatever this says.
+        | ("fastopen_blackhole_timeout_sec", _)
         | ("fack", "0")
         | ("reordering", "3") => Some(Meaning::Nothing),
         _ => None,
