@@ -5,8 +5,10 @@ use std::io;
 use net::sock::Error;
 use rustix::io::Errno;
 
-/// The error of a stack as one of the kernel's.
-pub(super) fn of(error: Error) -> io::Error {
+/// The error of a stack as one of the kernel's, as sockets for threads say it: for programs on the netisr, whose calls say
+/// the stack's own.
+#[must_use]
+pub fn of(error: Error) -> io::Error {
     io::Error::from(match error {
         Error::NotFound => Errno::BADF,
         Error::WouldBlock => Errno::AGAIN,

@@ -14,6 +14,9 @@
 //! | [`blocking`] | sockets as in `std::net` |
 //! | [`aio`] | sockets as in `tokio::net` |
 //! | [`Options`] | how a socket behaves from its beginning |
+//!
+//! A program on the netisr needs none of it: it calls what these stand on ([`net::program`]), and [`io_error`] says its errors
+//! as these do.
 
 pub mod aio;
 pub mod blocking;
@@ -35,6 +38,7 @@ use net::channel::Size;
 use net::msg::Remote;
 
 use self::endpoint::Endpoint;
+pub use self::error::of as io_error;
 pub use self::options::{KeepAlive, Options};
 pub use self::udp::Undelivered;
 

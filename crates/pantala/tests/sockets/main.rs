@@ -1,4 +1,5 @@
-//! Sockets of a stack beside those of the kernel: the same bodies for both, and what differs is in `docs/SOCKETS.md`.
+//! Sockets of a stack beside those of the kernel: the same bodies for both, and what differs is in `docs/SOCKETS.md`. A program
+//! on the netisr is called; the bodies run for it with a program that does as they say ([`netisr`]).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,11 +7,13 @@ mod bodies;
 mod datagram_face;
 mod face;
 mod hyper;
+mod netisr;
 mod own;
+mod patience;
 mod tasks;
 
-/// Each body, for the kernel's sockets on loopback and for those of two stacks, that block and that are polled, over both
-/// families.
+/// Each body, for the kernel's sockets on loopback and for those of two stacks, that block, that are polled, and that are
+/// programs' on the netisr, over both families.
 macro_rules! suite {
     ($bodies:ident: $($name:ident)*) => {
         mod $bodies {
@@ -24,6 +27,10 @@ macro_rules! suite {
 
             mod aio {
                 $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::tasks::Tasks::new()); })*
+            }
+
+            mod netisr {
+                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::netisr::Netisrs::new()); })*
             }
         }
     };

@@ -3,11 +3,10 @@
 use core::future::{Future, poll_fn};
 use core::net::{IpAddr, SocketAddr};
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pantala::sockets::aio;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -15,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::datagram_face::{Datagrams, Socket};
 use crate::face::{Face, Stacks};
+use crate::patience::Patience;
 
 thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().unwrap();
@@ -39,12 +39,6 @@ pub(crate) struct Task<T> {
     patience: Arc<Patience>,
 }
 
-#[derive(Default)]
-struct Patience {
-    is_nonblocking: AtomicBool,
-    timeout: Mutex<Option<Duration>>,
-}
-
 impl<T> Task<T> {
     fn new(socket: T) -> Self {
         Self { socket: Arc::new(socket), patience: Arc::default() }
@@ -56,23 +50,13 @@ impl<T> Task<T> {
 
     /// Waits as long as the body wants to; not at all is to poll once.
     fn patiently<R>(&self, future: impl Future<Output = io::Result<R>>) -> io::Result<R> {
-        let now = self.patience.is_nonblocking.load(Ordering::Relaxed).then_some(Duration::ZERO);
-        let timeout = now.or_else(|| *self.patience.timeout.lock().unwrap());
         let late = |_| Err(io::ErrorKind::WouldBlock.into());
         wait(async {
-            match timeout {
+            match self.patience.limit() {
                 Some(timeout) => tokio::time::timeout(timeout, future).await.unwrap_or_else(late),
                 None => future.await,
             }
         })
-    }
-
-    fn set_timeout(&self, timeout: Option<Duration>) {
-        *self.patience.timeout.lock().unwrap() = timeout;
-    }
-
-    fn set_nonblocking(&self, nonblocking: bool) {
-        self.patience.is_nonblocking.store(nonblocking, Ordering::Relaxed);
     }
 }
 
@@ -119,24 +103,19 @@ impl Face for Tasks {
     }
 
     fn set_listener_nonblocking(listener: &Self::Listener) {
-        listener.set_nonblocking(true);
+        listener.patience.set_nonblocking(true);
     }
 
     fn ends(stream: &Self::Stream) -> [SocketAddr; 2] {
         [stream.socket.local_addr().unwrap(), stream.socket.peer_addr().unwrap()]
     }
 
-    /// No time at all is what tokio has a meaning for: to poll once.
     fn set_read_timeout(stream: &Self::Stream, timeout: Option<Duration>) -> io::Result<()> {
-        if timeout == Some(Duration::ZERO) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        stream.set_timeout(timeout);
-        Ok(())
+        stream.patience.set_timeout(timeout)
     }
 
     fn set_nonblocking(stream: &Self::Stream, nonblocking: bool) {
-        stream.set_nonblocking(nonblocking);
+        stream.patience.set_nonblocking(nonblocking);
     }
 
     fn shutdown(stream: &Self::Stream, how: Shutdown) -> io::Result<()> {
@@ -194,11 +173,11 @@ impl Socket for Task<aio::UdpSocket> {
     }
 
     fn set_read_timeout(&self, timeout: Option<Duration>) {
-        self.set_timeout(timeout);
+        self.patience.set_timeout(timeout).unwrap();
     }
 
     fn set_nonblocking(&self, nonblocking: bool) {
-        Self::set_nonblocking(self, nonblocking);
+        self.patience.set_nonblocking(nonblocking);
     }
 
     fn take_error(&self) -> Option<io::Error> {
