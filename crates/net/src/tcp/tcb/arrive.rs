@@ -330,6 +330,7 @@ impl Tcb {
         }
         self.outgoing.forget(bytes as usize);
         self.urgent.acknowledged(self.sent.first());
+        self.ecn.until = self.ecn.until.filter(|until| self.sent.first().is_before(*until));
         self.doubt = self.doubt.filter(|_| heard.acknowledged == 0);
         self.tally.bytes_acknowledged += u64::from(bytes);
         self.clock.ack = now;

@@ -312,6 +312,6 @@ impl Tcb {
     //# window of data (or more loosely, more than once every round-trip
     //# time).
     pub(super) fn is_reduced_for_a_mark(&self) -> bool {
-        self.ecn.until.is_some_and(|until| self.sent.first().is_before(until))
+        self.ecn.until.is_some()
     }
 }
