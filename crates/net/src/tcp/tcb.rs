@@ -205,7 +205,7 @@ struct Marks {
     echo: bool,
     /// To be said: the window was reduced.
     reduced: bool,
-    /// Marks that are echoed below this are of a window that was reduced already.
+    /// Marks that are echoed before this is acknowledged are of a window that was reduced already.
     until: Option<Seq>,
 }
 
@@ -453,6 +453,16 @@ impl Tcb {
         self.iss + 1
     }
 
+    /// The first byte of our stream that is not acknowledged. Of two numbers alone nobody can say whether one is our SYN's:
+    /// after two gigabytes that seems to lie ahead, and after four it comes again.
+    fn first_byte(&self) -> Seq {
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            self.stream()
+        } else {
+            self.sent.first()
+        }
+    }
+
     /// Where our stream ends, if the program has ended it.
     fn fin(&self) -> Option<Seq> {
         self.is_ended.then(|| self.queued_end())
@@ -460,7 +470,7 @@ impl Tcb {
 
     /// Behind the last byte that the program has sent.
     fn queued_end(&self) -> Seq {
-        let front = self.sent.first().max(self.stream());
+        let front = self.first_byte();
         // A FIN that was acknowledged stands between the last byte and what is acknowledged.
         let fin = u32::from(self.is_fin_acknowledged());
         front - fin + u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX)

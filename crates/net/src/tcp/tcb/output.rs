@@ -170,7 +170,7 @@ impl Tcb {
     //#
     //# (1) if a maximum-sized segment can be sent, i.e., if:
     fn is_worth_it(&self, sendable: u32, bytes: u32, with_fin: bool) -> bool {
-        let is_idle = self.sent.unacknowledged() == 0 || self.sent.behind() == self.stream();
+        let is_idle = self.sent.behind() == self.first_byte();
         let is_all = sendable == bytes;
         if self.waits_for_more() {
             return false;
@@ -228,7 +228,7 @@ impl Tcb {
         self.tally.sent(segments, data_end.is_after(start), is_again);
         self.sent.send(start, end, now);
         self.spoke = now;
-        let front = self.sent.first().max(self.stream());
+        let front = self.first_byte();
         let payload = self.outgoing.read(start.since(front) as usize, data_end.since(start) as usize);
         // RFC 3168 §6.1.5: what is sent again is not marked, nor what carries no data.
         let may_be_marked = self.ecn.is_on && !is_again && data_end.is_after(start);

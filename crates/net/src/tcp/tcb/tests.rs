@@ -6,6 +6,7 @@ mod flags;
 mod info;
 mod life;
 mod lone;
+mod long;
 mod path;
 mod open;
 mod probe;
@@ -40,6 +41,8 @@ struct Pair {
     loss: u64,
     /// Segments with more bytes vanish.
     longest: usize,
+    /// Whether routers mark what arrives.
+    is_marked: bool,
     luck: Secret,
     /// All that were sent.
     seen: Vec<(usize, Header, usize)>,
@@ -63,6 +66,7 @@ impl Pair {
             wire,
             loss,
             longest: usize::MAX,
+            is_marked: false,
             luck: Secret::new(seed),
             seen,
         };
@@ -78,7 +82,7 @@ impl Pair {
     }
 
     fn flush(&mut self) {
-        let Self { now, ends, wire, loss, longest, luck, seen } = self;
+        let Self { now, ends, wire, loss, longest, luck, seen, .. } = self;
         for (from, end) in ends.iter_mut().enumerate() {
             end.output(*now, &mut |out| {
                 let payload = out.payload.concat();
@@ -100,7 +104,7 @@ impl Pair {
         self.now = self.now.max(next);
         for to in 0..2 {
             while let Some((_, header, payload)) = self.wire[to].pop_front_if(|(at, ..)| *at <= self.now) {
-                let segment = Segment { header: &header, payload: &payload, is_marked: false };
+                let segment = Segment { header: &header, payload: &payload, is_marked: self.is_marked };
                 match self.ends[to].arrive(&segment, self.now) {
                     Answer::Nothing | Answer::Withheld => {}
                     Answer::Challenge => _ = self.ends[to].challenge(self.now),
