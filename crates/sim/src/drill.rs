@@ -25,6 +25,8 @@ mod program;
 mod options;
 mod expr;
 mod errno;
+// without a script
+mod machine;
 // what else there is
 mod shell;
 mod sysctl;
@@ -32,6 +34,11 @@ mod linux;
 mod sockstat;
 mod assert;
 mod formula;
+
+pub use self::errno::Errno;
+pub use self::machine::{Description, How, Kind, Machine, Progress, Read, Readiness, Scene};
+pub use self::options::Value;
+pub use self::program::Outcome;
 
 use core::fmt;
 

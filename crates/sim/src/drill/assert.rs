@@ -96,7 +96,7 @@ fn option_bit(name: &str) -> Option<u8> {
 }
 
 /// A field of FreeBSD's `TCP_INFO`: times in microseconds, windows in bytes.
-fn field(name: &str, info: &Info) -> Option<i128> {
+pub(super) fn field(name: &str, info: &Info) -> Option<i128> {
     let micros = |time: Option<Duration>| time.map_or(Some(0), |time| i128::try_from(time.as_micros()).ok());
     let (theirs, ours) = info.window_scale.unwrap_or((0, 0));
     let bits = [info.timestamps, info.sack, info.window_scale.is_some(), info.ecn, false, info.early_data];
@@ -137,7 +137,7 @@ fn field(name: &str, info: &Info) -> Option<i128> {
 }
 
 /// A field of `TCP_INFO` that is a span of time: milliseconds since something, or microseconds in all.
-fn span(name: &str, times: &Times) -> Option<i128> {
+pub(super) fn span(name: &str, times: &Times) -> Option<i128> {
     let since = |time: Duration| i128::try_from(time.as_millis()).ok();
     let sum = |time: Duration| i128::try_from(time.as_micros()).ok();
     match name {

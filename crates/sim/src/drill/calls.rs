@@ -11,7 +11,7 @@ use super::ends::Ends;
 use super::errno::Errno;
 use super::lab::Lab;
 use super::linux::opening;
-use super::program::{Early, Outcome, Program, Socket, Stage};
+use super::program::{Early, Outcome, Program, Sending, Socket, Stage};
 use super::{expr, options};
 
 /// What a call returns that has not failed.
@@ -50,6 +50,16 @@ fn number(outcome: Outcome<i64>) -> Answer {
         Outcome::Done(result) => Outcome::Done(result.map(Value::Number)),
         Outcome::Waits => Outcome::Waits,
     })
+}
+
+/// How many bytes were moved.
+pub(super) fn counted(outcome: Outcome<usize>) -> Outcome<Value> {
+    match outcome {
+        Outcome::Done(count) => {
+            Outcome::Done(count.map(|count| Value::Number(i64::try_from(count).unwrap_or(i64::MAX))))
+        }
+        Outcome::Waits => Outcome::Waits,
+    }
 }
 
 /// A call is about to be made: what that means for the packets that follow.
@@ -147,8 +157,7 @@ pub(super) fn ask(
             let remote = addressed(arg(call, 4)?, (ends.remote, ends.connect_port).into())?;
             let sent = socket.begin(lab, sysctls, remote, Early::All(outgoing(call)?));
             *asked.moved = sent.as_ref().copied().unwrap_or(0);
-            let count = sent.map(|sent| Value::Number(i64::try_from(sent).unwrap_or(i64::MAX)));
-            Ok(Outcome::Done(count))
+            Ok(counted(Outcome::Done(sent)))
         }
         // FreeBSD says that it is not connected.
         Call::Write | Call::Send | Call::Sendto | Call::Sendmsg
@@ -305,29 +314,8 @@ pub(super) fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: 
     let bytes = outgoing(call)?;
     let flags = flags(call);
     let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
-    let says_more = has("MSG_MORE");
-    if says_more {
-        socket.says_more(lab, true);
-    }
-    let (waits, is_urgent) = (!has("MSG_DONTWAIT"), has("MSG_OOB"));
-    loop {
-        let left = bytes.get(*moved..).unwrap_or_default().to_vec();
-        match socket.send(lab, left, is_urgent) {
-            Outcome::Done(Ok(sent)) => *moved += sent,
-            Outcome::Done(Err(_)) | Outcome::Waits if *moved > 0 && (socket.is_nonblocking || !waits) => {
-                break;
-            }
-            Outcome::Done(Err(errno)) => return Ok(Outcome::Done(Err(errno))),
-            Outcome::Waits if !waits => return failed("EWOULDBLOCK"),
-            Outcome::Waits => return Ok(Outcome::Waits),
-        }
-        if *moved == bytes.len() {
-            break;
-        }
-    }
-    // What has waited goes with it.
-    socket.says_more(lab, says_more);
-    done(i64::try_from(*moved).unwrap_or(i64::MAX))
+    let how = Sending { waits: !has("MSG_DONTWAIT"), is_urgent: has("MSG_OOB"), says_more: has("MSG_MORE") };
+    Ok(counted(socket.send_all(lab, &bytes, moved, how)))
 }
 
 fn fcntl(call: &Syscall, socket: &mut Socket) -> Answer {

@@ -4,7 +4,7 @@ use net::sock::Error;
 
 /// The name of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Errno(pub(super) &'static str);
+pub struct Errno(pub &'static str);
 
 impl From<Error> for Errno {
     fn from(error: Error) -> Self {
@@ -15,6 +15,8 @@ impl From<Error> for Errno {
             Error::AddrNotAvailable => "EADDRNOTAVAIL",
             Error::BadAddress | Error::Elsewhere(_) | Error::NothingUrgent => "EINVAL",
             Error::Unreachable => "EHOSTUNREACH",
+            Error::NotPermitted => "EACCES",
+            Error::TooLong | Error::TooBig { .. } => "EMSGSIZE",
             Error::NotConnected => "ENOTCONN",
             Error::Closed => "EPIPE",
             Error::Refused => "ECONNREFUSED",

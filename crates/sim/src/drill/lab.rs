@@ -37,7 +37,8 @@ pub(super) struct Lab {
     host: Host,
     /// Answers for the gateway's link address.
     gateway: Station,
-    remote: IpAddr,
+    /// The other ends: what is sent to them is shown.
+    remotes: Vec<IpAddr>,
     now: Instant,
     start: Instant,
     sent: VecDeque<Sent>,
@@ -70,7 +71,7 @@ impl Lab {
         let mut lab = Self {
             host: Host::new(spec, &mut Random::new(setup.seed)),
             gateway: Station::new("gateway", plan::mac(1, 2), &peer),
-            remote: ends.remote,
+            remotes: vec![ends.remote],
             now: Instant::START,
             start: Instant::START + WARM_UP,
             sent: VecDeque::new(),
@@ -102,6 +103,13 @@ impl Lab {
         self.now = next.min(until).max(self.now);
         self.settle();
         next <= until
+    }
+
+    /// What the host sends to this end is shown from now on.
+    pub(super) fn meet(&mut self, remote: IpAddr) {
+        if !self.remotes.contains(&remote) {
+            self.remotes.push(remote);
+        }
     }
 
     /// The next packet that the host has sent to the other end.
@@ -182,7 +190,7 @@ impl Lab {
     fn carry(&mut self) {
         while let Some(frame) = self.host.nics[0].transmit() {
             let frame = frame.completed();
-            if destination(frame.packet()) == Some(self.remote) {
+            if destination(frame.packet()).is_some_and(|dst| self.remotes.contains(&dst)) {
                 let at = self.now();
                 self.sent.push_back(Sent { at, bytes: frame.packet().to_vec() });
             } else {

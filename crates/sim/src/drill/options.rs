@@ -29,10 +29,14 @@ const REMEMBERED: &[&str] = &[
 
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Value {
+pub enum Value {
+    /// A number, or whether it is on.
     Number(i64),
+    /// Why the connection ended, if it has.
     Error(Option<Errno>),
+    /// A name.
     Text(&'static str),
+    /// How long `close` waits, if it does.
     Linger(Option<Duration>),
 }
 
@@ -54,31 +58,47 @@ pub(super) fn set(
         return Ok(Ok(0));
     }
     if name == "TCP_CONGESTION" {
-        let algorithm = match &value.kind {
-            ExprKind::Text { bytes, .. } if bytes == b"cubic" => Algorithm::Cubic,
-            ExprKind::Text { bytes, .. } if bytes == b"newreno" || bytes == b"reno" => Algorithm::NewReno,
-            _ => return Ok(Err(Errno("ENOENT"))),
-        };
-        return Ok(change(socket, lab, Change::Algorithm(algorithm)));
+        let name = if let ExprKind::Text { bytes, .. } = &value.kind { bytes.as_slice() } else { &[] };
+        return Ok(set_algorithm(name, socket, lab));
     }
-    let number = expr::number(value)?;
+    Ok(set_number(name, expr::number(value)?, socket, lab, sysctls))
+}
+
+/// Has the congestion window grow as the algorithm of this name says.
+pub(super) fn set_algorithm(name: &[u8], socket: &mut Socket, lab: &mut Lab) -> Result<i64, Errno> {
+    let algorithm = match name {
+        b"cubic" => Algorithm::Cubic,
+        b"newreno" | b"reno" => Algorithm::NewReno,
+        _ => return Err(Errno("ENOENT")),
+    };
+    change(socket, lab, Change::Algorithm(algorithm))
+}
+
+/// Sets an option whose value is a number.
+pub(super) fn set_number(
+    name: &'static str,
+    number: i64,
+    socket: &mut Socket,
+    lab: &mut Lab,
+    sysctls: &Sysctls,
+) -> Result<i64, Errno> {
     if name == "TCP_FASTOPEN" {
         socket.fast_open_max = usize::try_from(number).unwrap_or(0);
     }
     if name == "TCP_FASTOPEN_CONNECT" && sysctls.get(FASTOPEN_CLIENT) == 0 {
-        return Ok(Err(Errno("EOPNOTSUPP")));
+        return Err(Errno("EOPNOTSUPP"));
     }
     if REMEMBERED.contains(&name) {
         socket.options.insert(name, number);
-        return Ok(Ok(0));
+        return Ok(0);
     }
     if let (Some(part), Ok(byte)) = (part_of_look(name, &mut socket.look), u8::try_from(number)) {
         *part = byte;
-        return Ok(show(socket, lab));
+        return show(socket, lab);
     }
     let done = changed(name, number).map_or(Err(Errno("ENOPROTOOPT")), |it| change(socket, lab, it));
     socket.listen_anew(lab, sysctls);
-    Ok(done)
+    done
 }
 
 /// The part of a packet's look that an option is.
@@ -213,7 +233,13 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn read(name: &'static str, socket: &mut Socket, lab: &mut Lab, sysctls: &Sysctls) -> Option<Value> {
+/// Reads an option; `None` if there is none of this name.
+pub(super) fn read(
+    name: &'static str,
+    socket: &mut Socket,
+    lab: &mut Lab,
+    sysctls: &Sysctls,
+) -> Option<Value> {
     let settings = socket.settings(sysctls);
     let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     Some(Value::Number(match name {

@@ -74,9 +74,20 @@ pub(super) enum Stage {
     Open(usize, Id),
 }
 
+/// How bytes are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sending {
+    /// It may wait for room.
+    pub(super) waits: bool,
+    /// The last byte is urgent.
+    pub(super) is_urgent: bool,
+    /// More comes soon: what is short waits.
+    pub(super) says_more: bool,
+}
+
 /// What a call has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome<T> {
+pub enum Outcome<T> {
     /// It is done.
     Done(Result<T, Errno>),
     /// It has to wait.
@@ -309,7 +320,7 @@ impl Socket {
     }
 
     /// Sends as many of the bytes as there is room for.
-    pub(super) fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>, is_urgent: bool) -> Outcome<usize> {
+    fn send(&mut self, lab: &mut Lab, bytes: Vec<u8>, is_urgent: bool) -> Outcome<usize> {
         let Stage::Open(cpu, id) = self.stage else { return Outcome::fails("ENOTCONN") };
         if self.is_beginning(lab) {
             return Outcome::fails("ENOTCONN");
@@ -332,8 +343,40 @@ impl Socket {
         lab.call(cpu, move |netisr| tcp::send(&mut netisr.cpu, id, &bytes).unwrap_or(0)).unwrap_or(0)
     }
 
+    /// Sends the bytes behind those that have `moved`; answers how many have in all, once it need not wait for the others.
+    pub(super) fn send_all(
+        &mut self,
+        lab: &mut Lab,
+        bytes: &[u8],
+        moved: &mut usize,
+        how: Sending,
+    ) -> Outcome<usize> {
+        let Sending { waits, is_urgent, says_more } = how;
+        if says_more {
+            self.says_more(lab, true);
+        }
+        loop {
+            let left = bytes.get(*moved..).unwrap_or_default().to_vec();
+            match self.send(lab, left, is_urgent) {
+                Outcome::Done(Ok(sent)) => *moved += sent,
+                Outcome::Done(Err(_)) | Outcome::Waits if *moved > 0 && (self.is_nonblocking || !waits) => {
+                    break;
+                }
+                Outcome::Done(Err(errno)) => return Outcome::Done(Err(errno)),
+                Outcome::Waits if !waits => return Outcome::fails("EWOULDBLOCK"),
+                Outcome::Waits => return Outcome::Waits,
+            }
+            if *moved == bytes.len() {
+                break;
+            }
+        }
+        // What has waited goes with it.
+        self.says_more(lab, says_more);
+        Outcome::Done(Ok(*moved))
+    }
+
     /// What it sends now waits for more, or does not any more: a cork for each call.
-    pub(super) fn says_more(&mut self, lab: &mut Lab, more: bool) {
+    fn says_more(&mut self, lab: &mut Lab, more: bool) {
         let (Stage::Open(cpu, id), true) = (&self.stage, more != self.says_more) else { return };
         let corked = self.changes.iter().rev().find_map(|change| match change {
             Change::Cork(is_on) => Some(*is_on),

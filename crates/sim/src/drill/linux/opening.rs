@@ -4,12 +4,14 @@
 //! A call that must not wait gives to the connection what goes with its SYN, and leaves the rest to the program; without a
 //! cookie that is nothing. One that may wait returns when all was taken and the connection stands.
 
+use core::net::SocketAddr;
+
 use drill::syscall::{ExprKind, Syscall};
 use net::tcp::settings::Change;
 use net::tcp::tcb::State;
 use net::time::Duration;
 
-use super::super::calls::{self, Answer, Asked, Value};
+use super::super::calls::{self, Answer, Asked};
 use super::super::ends::Ends;
 use super::super::errno::Errno;
 use super::super::expr;
@@ -52,52 +54,60 @@ pub(in super::super) fn ask(
     ends: &Ends,
 ) -> Answer {
     match (&socket.stage, asked.is_again) {
-        (Stage::Fresh | Stage::Bound(_), _) => begin(call, asked, (socket, sysctls), lab, ends),
-        (Stage::Open(..), true) => go_on(call, asked, socket, lab),
+        (Stage::Fresh | Stage::Bound(_), _) => {
+            let open = socket.deferred.unwrap_or_else(|| (ends.remote, ends.connect_port).into());
+            let to = calls::destination(call);
+            if to.and_then(expr::name) == Some("AF_UNSPEC") {
+                return calls::failed("EOPNOTSUPP");
+            }
+            let remote = to.map_or(Ok(open), |to| calls::addressed(to, open))?;
+            let bytes = calls::outgoing(call)?;
+            let may_wait = !calls::flags(call).is_some_and(|flags| expr::has(flags, "MSG_DONTWAIT"));
+            Ok(calls::counted(begin((socket, sysctls), lab, remote, &bytes, asked.moved, may_wait)))
+        }
+        (Stage::Open(..), true) => match stands(socket, lab) {
+            Outcome::Done(Ok(())) => calls::send(call, socket, asked.moved, lab),
+            Outcome::Done(Err(errno)) => Ok(Outcome::Done(Err(errno))),
+            Outcome::Waits => Ok(Outcome::Waits),
+        },
         (Stage::Open(..), false) if socket.is_beginning(lab) => calls::failed("EALREADY"),
         _ => calls::send(call, socket, asked.moved, lab),
     }
 }
 
-fn begin(
-    call: &Syscall,
-    asked: Asked<'_>,
+/// Connects, and sends what goes with the SYN; answers how much that is, if it must not wait for more.
+pub(in super::super) fn begin(
     (socket, sysctls): (&mut Socket, &Sysctls),
     lab: &mut Lab,
-    ends: &Ends,
-) -> Answer {
-    let open = socket.deferred.unwrap_or_else(|| (ends.remote, ends.connect_port).into());
-    let to = calls::destination(call);
-    if sysctls.get(FASTOPEN_CLIENT) == 0 || to.and_then(expr::name) == Some("AF_UNSPEC") {
-        return calls::failed("EOPNOTSUPP");
+    remote: SocketAddr,
+    bytes: &[u8],
+    moved: &mut usize,
+    may_wait: bool,
+) -> Outcome<usize> {
+    if sysctls.get(FASTOPEN_CLIENT) == 0 {
+        return Outcome::fails("EOPNOTSUPP");
     }
-    let remote = to.map_or(Ok(open), |to| calls::addressed(to, open))?;
     socket.changes.push(Change::FastOpen(true));
-    let bytes = calls::outgoing(call)?;
-    let sent = match socket.begin(lab, sysctls, remote, Early::WithSyn(bytes.clone())) {
+    let sent = match socket.begin(lab, sysctls, remote, Early::WithSyn(bytes.to_vec())) {
         Ok(sent) => sent,
-        Err(errno) => return Ok(Outcome::Done(Err(errno))),
+        Err(errno) => return Outcome::Done(Err(errno)),
     };
-    *asked.moved = sent;
-    let may_wait = !calls::flags(call).is_some_and(|flags| expr::has(flags, "MSG_DONTWAIT"));
+    *moved = sent;
     if may_wait && !socket.is_nonblocking {
         // What waits goes with the acknowledgment of the other end's SYN.
-        *asked.moved += socket.put(lab, bytes.get(sent..).unwrap_or_default().to_vec());
-        return Ok(Outcome::Waits);
+        *moved += socket.put(lab, bytes.get(sent..).unwrap_or_default().to_vec());
+        return Outcome::Waits;
     }
-    Ok(match sent {
-        0 => Outcome::fails("EINPROGRESS"),
-        _ => Outcome::Done(Ok(Value::Number(i64::try_from(sent).unwrap_or(i64::MAX)))),
-    })
+    if sent == 0 { Outcome::fails("EINPROGRESS") } else { Outcome::Done(Ok(sent)) }
 }
 
-/// It waits until the connection stands, and sends the rest.
-fn go_on(call: &Syscall, asked: Asked<'_>, socket: &mut Socket, lab: &mut Lab) -> Answer {
+/// Waits until the connection stands.
+pub(in super::super) fn stands(socket: &mut Socket, lab: &mut Lab) -> Outcome<()> {
     match socket.state(lab) {
-        _ if socket.is_beginning(lab) => Ok(Outcome::Waits),
+        _ if socket.is_beginning(lab) => Outcome::Waits,
         None | Some(State::Closed) => {
-            Ok(Outcome::Done(Err(socket.take_error(lab).unwrap_or(Errno("ECONNABORTED")))))
+            Outcome::Done(Err(socket.take_error(lab).unwrap_or(Errno("ECONNABORTED"))))
         }
-        _ => calls::send(call, socket, asked.moved, lab),
+        _ => Outcome::Done(Ok(())),
     }
 }
