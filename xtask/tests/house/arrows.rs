@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("pkt", &[]),
     ("net", &["ipfw", "pkt", "wire"]),
     ("sim", &["drill", "ipfw", "net", "pkt", "wire"]),
+    ("packetdrill", &["drill", "sim", "wire"]),
     ("dev", &["net", "pkt"]),
     ("pantala", &["dev", "drill", "ipfw", "net", "pkt", "sim", "wire"]),
     ("bench", &["dev", "ipfw", "net", "pantala", "pkt", "wire"]),

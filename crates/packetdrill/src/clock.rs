@@ -1,0 +1,284 @@
+//! Virtual time, and threads that wait in it.
+
+use core::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use sim::drill::Outcome;
+
+use crate::errno::Code;
+
+/// How long the first thread waits, by the clock on the wall, for another one to ask what time it was when its call was
+/// done. packetdrill asks at once; who does not, is not waited for any longer.
+const ASKS_WITHIN: Duration = Duration::from_secs(1);
+/// How far time goes on when the first thread asks for it. packetdrill sleeps until shortly before an event and then asks
+/// until its time has come.
+const TICK: Duration = Duration::from_micros(1);
+
+/// Something that goes on while time passes.
+pub(crate) trait World {
+    /// The time since the beginning.
+    fn now(&self) -> Duration;
+    /// Lets time pass until something happens, but not beyond `until`; answers whether that came first.
+    fn step(&mut self, until: Duration) -> bool;
+}
+
+/// A world, and threads that wait for what happens in it. The one that has made it lets time pass.
+pub(crate) struct Clock<W> {
+    inner: Mutex<Inner<W>>,
+    turned: Condvar,
+    first: ThreadId,
+    patience: Duration,
+}
+
+struct Inner<W> {
+    world: W,
+    /// Counts how often those who wait were told to look again.
+    round: u64,
+    /// How many wait.
+    asleep: usize,
+    /// How many of them have not looked yet.
+    to_look: usize,
+    /// When those who wait want to look though nothing has happened.
+    alarms: Vec<Duration>,
+    /// Those who were served, and have not asked for the time since.
+    served: Vec<ThreadId>,
+}
+
+impl<W: World> Inner<W> {
+    /// The end of a step towards `until`.
+    fn target(&self, until: Duration) -> Duration {
+        let now = self.world.now();
+        self.alarms.iter().copied().filter(|alarm| *alarm > now).fold(until, Duration::min)
+    }
+}
+
+type Held<'a, W> = MutexGuard<'a, Inner<W>>;
+
+impl<W: World> Clock<W> {
+    /// At the beginning. A thread that waits gives up after `patience`.
+    pub(crate) fn new(world: W, patience: Duration) -> Self {
+        let inner = Inner { world, round: 0, asleep: 0, to_look: 0, alarms: Vec::new(), served: Vec::new() };
+        Self { inner: Mutex::new(inner), turned: Condvar::new(), first: thread::current().id(), patience }
+    }
+
+    fn hold(&self) -> Held<'_, W> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that need not wait. Who waits for what it brings is served before this returns.
+    pub(crate) fn with<R>(&self, what: impl FnOnce(&mut W) -> R) -> R {
+        let mut held = self.hold();
+        let done = what(&mut held.world);
+        held = self.serve(held);
+        drop(held);
+        done
+    }
+
+    /// The time since the beginning. Each time that the first thread asks, it is a bit later.
+    pub(crate) fn time(&self) -> Duration {
+        let mut held = self.hold();
+        let me = thread::current().id();
+        if let Some(at) = held.served.iter().position(|served| *served == me) {
+            held.served.swap_remove(at);
+            self.turned.notify_all();
+        }
+        if me == self.first {
+            let until = held.world.now() + TICK;
+            held = self.pass(held, until);
+        }
+        held.world.now()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn sleep(&self, span: Duration) {
+        let until = self.hold().world.now() + span;
+        if thread::current().id() == self.first {
+            drop(self.pass(self.hold(), until));
+            return;
+        }
+        let is_over =
+            |world: &mut W| if world.now() >= until { Outcome::Done(Ok(())) } else { Outcome::Waits };
+        // Nothing can go wrong with that.
+        _ = self.wait(Some(until), is_over);
+    }
+
+    /// Waits until there is an answer, or `None` if that takes longer than patience allows.
+    pub(crate) fn await_answer<R>(&self, mut ask: impl FnMut(&mut W) -> Option<R>) -> Option<R> {
+        let mut held = self.hold();
+        let until = held.world.now() + self.patience;
+        loop {
+            if let Some(answer) = ask(&mut held.world) {
+                return Some(answer);
+            }
+            if held.world.now() >= until {
+                return None;
+            }
+            held = self.step(held, until);
+        }
+    }
+
+    /// Makes a call, again and again until it need not wait any more, at the latest at `alarm`, when it must not.
+    pub(crate) fn wait<R>(
+        &self,
+        alarm: Option<Duration>,
+        mut ask: impl FnMut(&mut W) -> Outcome<R>,
+    ) -> Result<R, Code> {
+        let me = thread::current().id();
+        let mut held = self.hold();
+        let give_up = held.world.now() + self.patience;
+        if me != self.first {
+            return self.doze(held, alarm, ask);
+        }
+        loop {
+            if let Outcome::Done(result) = ask(&mut held.world) {
+                drop(self.serve(held));
+                return result.map_err(Code::from);
+            }
+            // Nobody else lets time pass.
+            if held.world.now() >= give_up {
+                return Err(Code(libc::EINTR));
+            }
+            let until = alarm.map_or(give_up, |alarm| alarm.min(give_up));
+            held = self.step(held, until);
+        }
+    }
+
+    /// Sleeps between the times that it asks.
+    fn doze<R>(
+        &self,
+        mut held: Held<'_, W>,
+        alarm: Option<Duration>,
+        mut ask: impl FnMut(&mut W) -> Outcome<R>,
+    ) -> Result<R, Code> {
+        if let Outcome::Done(result) = ask(&mut held.world) {
+            return result.map_err(Code::from);
+        }
+        held.asleep += 1;
+        held.alarms.extend(alarm);
+        loop {
+            let round = held.round;
+            held = self
+                .turned
+                .wait_while(held, |inner| inner.round == round)
+                .unwrap_or_else(PoisonError::into_inner);
+            let outcome = ask(&mut held.world);
+            held.to_look -= 1;
+            if let Outcome::Done(result) = outcome {
+                held.asleep -= 1;
+                if let Some(at) = held.alarms.iter().position(|known| Some(*known) == alarm) {
+                    held.alarms.swap_remove(at);
+                }
+                held.served.push(thread::current().id());
+                self.turned.notify_all();
+                return result.map_err(Code::from);
+            }
+            self.turned.notify_all();
+        }
+    }
+
+    fn pass<'a>(&'a self, mut held: Held<'a, W>, until: Duration) -> Held<'a, W> {
+        loop {
+            let target = held.target(until);
+            let is_busy = held.world.step(target);
+            held = self.serve(held);
+            if !is_busy && target >= until {
+                return held;
+            }
+        }
+    }
+
+    fn step<'a>(&'a self, mut held: Held<'a, W>, until: Duration) -> Held<'a, W> {
+        let target = held.target(until);
+        held.world.step(target);
+        self.serve(held)
+    }
+
+    /// Has those who wait look again, and waits until all have, and until who was served knows when.
+    fn serve<'a>(&'a self, mut held: Held<'a, W>) -> Held<'a, W> {
+        if held.asleep == 0 || thread::current().id() != self.first {
+            return held;
+        }
+        held.round += 1;
+        held.to_look = held.asleep;
+        self.turned.notify_all();
+        held =
+            self.turned.wait_while(held, |inner| inner.to_look > 0).unwrap_or_else(PoisonError::into_inner);
+        let asked = self.turned.wait_timeout_while(held, ASKS_WITHIN, |inner| !inner.served.is_empty());
+        held = asked.unwrap_or_else(PoisonError::into_inner).0;
+        held.served.clear();
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sim::drill::Errno;
+
+    use super::*;
+
+    /// Something happens each second.
+    struct Bell(Duration);
+
+    impl World for Bell {
+        fn now(&self) -> Duration {
+            self.0
+        }
+
+        fn step(&mut self, until: Duration) -> bool {
+            let next = Duration::from_secs(self.0.as_secs() + 1);
+            self.0 = next.min(until);
+            next <= until
+        }
+    }
+
+    fn clock() -> Clock<Bell> {
+        Clock::new(Bell(Duration::ZERO), Duration::from_secs(100))
+    }
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn rings(at: Duration) -> impl FnMut(&mut Bell) -> Outcome<Duration> {
+        move |bell| if bell.0 >= at { Outcome::Done(Ok(bell.0)) } else { Outcome::Waits }
+    }
+
+    #[test]
+    fn time_passes_while_the_first_thread_sleeps_or_waits_and_a_bit_when_it_asks() {
+        let clock = clock();
+        assert_eq!(clock.time(), TICK);
+        clock.sleep(secs(5));
+        assert_eq!(clock.time(), secs(5) + 2 * TICK);
+        assert_eq!(clock.wait(None, rings(secs(7))), Ok(secs(7)));
+        assert_eq!(clock.wait(None, rings(secs(700))), Err(Code(libc::EINTR)));
+        assert_eq!(clock.await_answer(|bell| (bell.0 >= secs(110)).then_some(())), Some(()));
+        assert_eq!(clock.await_answer(|_| None::<()>), None);
+        let errno = |_: &mut Bell| Outcome::<()>::Done(Err(Errno("EBADF")));
+        assert_eq!(clock.wait(None, errno), Err(Code(libc::EBADF)));
+    }
+
+    #[test]
+    fn who_waits_in_another_thread_is_served_when_it_happens_and_not_later() {
+        let clock = Arc::new(clock());
+        let call = |alarm, at| {
+            let clock = Arc::clone(&clock);
+            thread::spawn(move || {
+                let done = clock.wait(alarm, rings(at));
+                (done, clock.time())
+            })
+        };
+        let waits = [call(None, secs(3)), call(Some(secs(4) + TICK), secs(4) + TICK)];
+        while clock.hold().asleep < 2 {
+            thread::yield_now();
+        }
+        clock.sleep(secs(50));
+        let [first, second] = waits.map(|wait| wait.join().unwrap());
+        assert_eq!(first, (Ok(secs(3)), secs(3)));
+        assert_eq!(second, (Ok(secs(4) + TICK), secs(4) + TICK));
+        assert_eq!(clock.time(), secs(50) + TICK);
+        assert!(clock.hold().alarms.is_empty());
+    }
+}

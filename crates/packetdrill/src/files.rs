@@ -1,0 +1,90 @@
+//! Descriptors. Each is one of this process, so that no other has its number, and packetdrill can close it by itself at the
+//! end of a script, as it does.
+
+use core::ffi::c_int;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, IntoRawFd};
+
+use crate::address::Domain;
+use crate::errno::Code;
+use crate::poll::Watched;
+
+/// Descriptors at the most.
+pub(crate) const FILES_MAX: usize = 1024;
+
+/// What a descriptor stands for.
+pub(crate) enum What {
+    /// A socket of the machine, under the same number.
+    Socket(Domain),
+    /// What `epoll` watches.
+    Epoll(Vec<Watched>),
+}
+
+/// All descriptors.
+#[derive(Default)]
+pub(crate) struct Files {
+    list: BTreeMap<c_int, (File, What)>,
+}
+
+impl Files {
+    /// A new one; answers its number, and whether there was another one with it, which must have been closed by somebody
+    /// else.
+    pub(crate) fn open(&mut self, what: What) -> Result<(c_int, bool), Code> {
+        if self.list.len() >= FILES_MAX {
+            return Err(Code(libc::EMFILE));
+        }
+        let file =
+            File::open("/dev/null").map_err(|error| Code(error.raw_os_error().unwrap_or(libc::EMFILE)))?;
+        let fd = file.as_raw_fd();
+        let stale = self.list.insert(fd, (file, what));
+        let was_there = stale.is_some();
+        stale.into_iter().for_each(forget);
+        Ok((fd, was_there))
+    }
+
+    /// What a number stands for.
+    pub(crate) fn get(&self, fd: c_int) -> Result<&What, Code> {
+        self.list.get(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
+    }
+
+    /// The domain of a socket.
+    pub(crate) fn domain(&self, fd: c_int) -> Result<Domain, Code> {
+        match self.get(fd)? {
+            What::Socket(domain) => Ok(*domain),
+            What::Epoll(_) => Err(Code(libc::ENOTSOCK)),
+        }
+    }
+
+    /// What an `epoll` watches.
+    pub(crate) fn watched(&mut self, fd: c_int) -> Result<&mut Vec<Watched>, Code> {
+        match self.list.get_mut(&fd).map(|(_, what)| what) {
+            Some(What::Epoll(watched)) => Ok(watched),
+            Some(What::Socket(_)) => Err(Code(libc::EINVAL)),
+            None => Err(Code(libc::EBADF)),
+        }
+    }
+
+    /// Closes one; nobody watches it any more.
+    pub(crate) fn close(&mut self, fd: c_int) -> Result<What, Code> {
+        let (_, what) = self.list.remove(&fd).ok_or(Code(libc::EBADF))?;
+        for (_, other) in self.list.values_mut() {
+            if let What::Epoll(watched) = other {
+                watched.retain(|watched| watched.fd != fd);
+            }
+        }
+        Ok(what)
+    }
+}
+
+/// What is still open when all is over, packetdrill has closed by itself: its number may be another file's by now.
+impl Drop for Files {
+    fn drop(&mut self) {
+        core::mem::take(&mut self.list).into_values().for_each(forget);
+    }
+}
+
+fn forget((file, _): (File, What)) {
+    // The number is given up, not the file behind it.
+    _ = file.into_raw_fd();
+}

@@ -1,0 +1,40 @@
+//! The hosts that there are. packetdrill has a number for its one, and no pointer: a number that is none does no harm.
+
+use core::ffi::c_int;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::errno::Code;
+use crate::host::Host;
+
+/// By their numbers; one whose flags were wrong is none.
+static HOSTS: Mutex<BTreeMap<usize, Option<Arc<Host>>>> = Mutex::new(BTreeMap::new());
+
+fn hosts() -> MutexGuard<'static, BTreeMap<usize, Option<Arc<Host>>>> {
+    HOSTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives a host a number, which is never 0.
+pub(crate) fn add(host: Option<Host>) -> usize {
+    let mut hosts = hosts();
+    let number = hosts.last_key_value().map_or(1, |(last, _)| last + 1);
+    hosts.insert(number, host.map(Arc::new));
+    number
+}
+
+/// The host of a number.
+pub(crate) fn get(number: usize) -> Result<Arc<Host>, Code> {
+    hosts().get(&number).and_then(Option::clone).ok_or(Code(libc::EINVAL))
+}
+
+/// The host that a descriptor is of.
+pub(crate) fn of(fd: c_int) -> Option<Arc<Host>> {
+    let all: Vec<_> = hosts().values().flatten().cloned().collect();
+    all.into_iter().find(|host| host.has(fd))
+}
+
+/// There is no host of this number any more.
+pub(crate) fn remove(number: usize) {
+    let host = hosts().remove(&number);
+    drop(host);
+}

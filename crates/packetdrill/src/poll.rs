@@ -1,0 +1,78 @@
+//! `poll` and `epoll`: whom they watch, and what they say of them. Both have the same bits.
+
+use core::ffi::{c_int, c_short};
+
+use sim::drill::{Machine, Readiness};
+
+use crate::files::{Files, What};
+
+/// What is told whether or not somebody has asked for it.
+const ALWAYS: u32 = bit(libc::POLLERR) | bit(libc::POLLHUP) | bit(libc::POLLNVAL);
+/// `EPOLLET` and `EPOLLONESHOT`.
+const EDGE: u32 = 1 << 31;
+const ONE_SHOT: u32 = 1 << 30;
+
+const fn bit(bits: c_short) -> u32 {
+    bits.cast_unsigned() as u32
+}
+
+/// Somebody whom an `epoll` watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    /// Who.
+    pub(crate) fd: c_int,
+    /// For what, and how.
+    pub(crate) events: u32,
+    /// What the program wants to be told with it.
+    pub(crate) data: u64,
+    /// What was told, and how many bytes were there, for those who want to be told once.
+    told: (u32, usize),
+}
+
+impl Watched {
+    /// From now on.
+    pub(crate) const fn new(fd: c_int, events: u32, data: u64) -> Self {
+        Self { fd, events, data, told: (0, 0) }
+    }
+
+    /// What is to be told, if anything.
+    pub(crate) fn happened(&mut self, machine: &mut Machine, files: &Files) -> Option<(u32, u64)> {
+        let wanted = self.events & !(EDGE | ONE_SHOT);
+        if wanted == 0 {
+            return None;
+        }
+        let now =
+            (revents(self.fd, wanted, machine, files), machine.queued(self.fd).map_or(0, |queued| queued.0));
+        let is_new = now.0 & !self.told.0 != 0 || now.1 > self.told.1;
+        self.told = now;
+        if now.0 == 0 || self.events & EDGE != 0 && !is_new {
+            return None;
+        }
+        if self.events & ONE_SHOT != 0 {
+            self.events &= EDGE | ONE_SHOT;
+        }
+        Some((now.0, self.data))
+    }
+}
+
+/// What has happened with a descriptor, of what is wanted.
+pub(crate) fn revents(fd: c_int, wanted: u32, machine: &mut Machine, files: &Files) -> u32 {
+    let bits = match files.get(fd) {
+        Ok(What::Socket(_)) => machine.readiness(fd).map_or(bit(libc::POLLNVAL), bits),
+        Ok(What::Epoll(_)) => 0,
+        Err(_) => bit(libc::POLLNVAL),
+    };
+    bits & (wanted | ALWAYS)
+}
+
+fn bits(ready: Readiness) -> u32 {
+    let pairs = [
+        (ready.readable, bit(libc::POLLIN) | bit(libc::POLLRDNORM)),
+        (ready.writable, bit(libc::POLLOUT) | bit(libc::POLLWRNORM)),
+        (ready.urgent, bit(libc::POLLPRI)),
+        (ready.error, bit(libc::POLLERR)),
+        (ready.hangup, bit(libc::POLLHUP)),
+        (ready.read_hangup, bit(libc::POLLRDHUP)),
+    ];
+    pairs.iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, bits)| all | bits)
+}
