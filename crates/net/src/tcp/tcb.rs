@@ -131,6 +131,8 @@ pub struct Tcb {
     /// Our initial sequence number.
     iss: Seq,
     sent: Sent,
+    /// Behind the last segment that was shorter than others.
+    small: Seq,
     /// Bytes from the first that is not acknowledged on.
     outgoing: Buffer,
     /// Whether the program will send no more.
@@ -262,6 +264,7 @@ impl Tcb {
             stamps,
             iss,
             sent: Sent::new(iss),
+            small: iss,
             outgoing: Buffer::default(),
             is_ended: false,
             right_edge: iss + 1,

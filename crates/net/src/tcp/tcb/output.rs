@@ -170,17 +170,23 @@ impl Tcb {
     //#
     //# (1) if a maximum-sized segment can be sent, i.e., if:
     fn is_worth_it(&self, sendable: u32, bytes: u32, with_fin: bool) -> bool {
-        let is_idle = self.sent.behind() == self.first_byte();
         let is_all = sendable == bytes;
         if self.waits_for_more() {
             return false;
         }
         let is_full = sendable >= self.room();
         let is_half_the_window = sendable > 0 && sendable >= self.window_max / 2;
-        // (2) all of it, and nothing is under way or nobody wants to wait (Nagle). What is said of (4), that the time for
-        // waiting is over, is said by the persist timer.
-        let is_last = is_all && sendable > 0 && (is_idle || self.settings.nodelay || with_fin);
+        // (2) all of it, and nothing as short is under way or nobody wants to wait (Nagle, as modified in appendix A.3). What is
+        // said of (4), that the time for waiting is over, is said by the persist timer.
+        let is_alone = self.settings.nodelay || with_fin || !self.has_small_under_way();
+        let is_last = is_all && sendable > 0 && is_alone;
         is_full || with_fin || is_last || is_half_the_window
+    }
+
+    /// Whether a segment that was shorter than others is not acknowledged: of such there is one at a time.
+    fn has_small_under_way(&self) -> bool {
+        let small = self.small;
+        small.is_after(self.sent.first()) && !small.is_after(self.sent.behind())
     }
 
     pub(super) fn send_piece(&mut self, start: Seq, end: Seq, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
@@ -217,6 +223,9 @@ impl Tcb {
         }
         if self.recovery.is_on() {
             self.recovery.sends(end.since(start));
+        }
+        if !data_end.since(start).is_multiple_of(cut.max(1)) {
+            self.small = data_end;
         }
         if is_again {
             self.recovery.sends_again(self.stamps.at(now));

@@ -327,6 +327,26 @@ fn small_segments_wait_for_an_acknowledgment_unless_nobody_wants_to() {
 }
 
 #[test]
+fn the_end_of_a_write_waits_for_no_full_segments_but_for_one_that_is_as_short() {
+    let mut pair = Pair::established();
+    pair.seen.clear();
+    pair.ends[0].send(&bytes(2 * 1448 + 100));
+    pair.flush();
+    pair.ends[0].send(&bytes(100));
+    pair.flush();
+    let lens = |pair: &Pair| pair.seen.iter().map(|(_, _, len)| *len).collect::<Vec<_>>();
+    assert_eq!(lens(&pair), [1448, 1448, 100]);
+    pair.ends[0].send(&bytes(1348));
+    pair.flush();
+    assert_eq!(lens(&pair)[3..], [1448], "it is not short any more");
+    pair.ends[0].send(&bytes(100));
+    pair.flush();
+    assert_eq!(pair.seen.len(), 4);
+    pair.run_for(10 * DELAY);
+    assert_eq!(pair.ends[1].readable(), 3 * 1448 + 300 - 100);
+}
+
+#[test]
 fn a_closed_window_is_probed_until_it_opens() {
     let mut pair = Pair::established();
     let mut sent = 0;

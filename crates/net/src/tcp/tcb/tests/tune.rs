@@ -14,7 +14,7 @@ fn carry(change: impl Fn(&mut Tcb, Instant)) -> (u32, u32) {
         sent += pair.ends[0].send(&all[sent..]);
         read += pair.ends[1].read(&mut [0; 100_000]);
         pair.flush();
-        pair.step().unwrap();
+        assert!(pair.step().is_some() || pair.ends[1].readable() + read == all.len(), "it goes on");
     }
     (pair.ends[0].send_buffer(), pair.ends[1].receive_buffer())
 }
