@@ -5,26 +5,17 @@
 
 #[path = "stack/caller.rs"]
 mod caller;
+#[path = "stack/has.rs"]
+mod has;
 
 use caller::{Caller, SERVER, is_heard, pair};
+use has::has;
 
 const TIMES: usize = 100;
 /// Times after which everything that is made once, and kept, has been made.
 const FIRST: usize = 10;
 /// Bytes of address space that the allocator may come to keep; the buffers of one stack alone are more.
 const SLACK: u64 = 64 << 20;
-
-/// What a process has.
-#[derive(Debug, PartialEq, Eq)]
-struct Has {
-    threads: usize,
-    descriptors: usize,
-}
-
-fn has() -> Has {
-    let count = |folder| std::fs::read_dir(folder).unwrap().count();
-    Has { threads: count("/proc/self/task"), descriptors: count("/proc/self/fd") }
-}
 
 /// Bytes that are mapped.
 fn mapped() -> u64 {

@@ -186,11 +186,13 @@ impl Netisr {
             && self.cpu.loopback.is_empty()
     }
 
-    /// Ends everything: rings are closed, and what is still in the stack goes to its grave.
+    /// Ends everything: rings are closed, and what is still in the stack goes to its grave. What connections and programs say
+    /// in turns that follow finds no way out.
     pub fn shut_down(&mut self) {
         for mut ring in self.rings.drain(..) {
             ring.driver.close(&mut self.cpu.pool);
         }
+        self.set_tables(Arc::default());
         let Self { cpu, inbox, .. } = self;
         let mut unread: Vec<Msg> = cpu.peers.drain().collect();
         let mut last = cpu.ifqs.drain();
