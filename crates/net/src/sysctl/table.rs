@@ -188,8 +188,8 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.tcp.tlp", SWITCH, "the last segments are asked after when nothing is heard of them", |all| {
         Slot::Switch(&mut all.tcp.tail_loss_probe)
     }),
-    v("net.inet.tcp.tolerate_missing_ts", ANY, "segments without the agreed timestamp are taken", |_| {
-        Slot::Fixed(0)
+    v("net.inet.tcp.tolerate_missing_ts", SWITCH, "segments without the agreed timestamp are taken", |all| {
+        Slot::Switch(&mut all.tcp.takes_unstamped)
     }),
     v(
         "net.inet.tcp.uto.advertise",

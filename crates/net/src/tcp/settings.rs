@@ -40,6 +40,8 @@ pub struct Settings {
     pub tunes_send: bool,
     /// What of RFC 7323 is offered, and taken up.
     pub extensions: Extensions,
+    /// Segments without the timestamp that was agreed on are taken; else they are dropped (RFC 7323 §3.2).
+    pub takes_unstamped: bool,
     /// Selective acknowledgments (RFC 2018) are offered, and taken up.
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168).
@@ -367,6 +369,7 @@ impl Default for Settings {
             send_buffer_max: 2 << 20,
             tunes_send: true,
             extensions: Extensions::default(),
+            takes_unstamped: false,
             sack: true,
             ecn: Ecn::Passive,
             ecn_retries: 1,

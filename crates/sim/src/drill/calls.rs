@@ -130,7 +130,7 @@ pub(super) fn ask(
             None => failed("EBADF"),
         };
     }
-    let Program { sysctls, sockets } = program;
+    let Program { sysctls, sockets, .. } = program;
     let Some(socket) = sockets.get_mut(&fd) else { return failed("EBADF") };
     match call.call.value {
         Call::Bind => {

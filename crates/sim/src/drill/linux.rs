@@ -91,6 +91,7 @@ pub(super) fn defaults(settings: Settings) -> Settings {
         send_buffer_max: SEND_MAX,
         delayed_ack: DELAYED_ACK,
         ecn: Ecn::Off,
+        takes_unstamped: true,
         tail_loss_probe: true,
         resets_unread: true,
         ..settings

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use drill::syscall::Syscall;
+use drill::syscall::{Call, Syscall};
 
 use super::calls::{self, Asked, Value};
 use super::clock::When;
@@ -56,11 +56,23 @@ impl<'a> Pending<'a> {
             Outcome::Waits => return Ok(false),
             Outcome::Done(result) => result,
         };
+        if ends.is_linux && result.is_ok() {
+            self.forgets_descriptor(program);
+        }
         self.returned(result, program, conns)
             .map_err(|came| format!("expected `{}`; came {came}", self.call))?;
         match self.when.and_then(|when| when.wrong(lab.now())) {
             Some(wrong) => Err(format!("expected `{}`; it returned {wrong}", self.call)),
             None => Ok(true),
+        }
+    }
+
+    /// Scripts for Linux use the number of a descriptor again without closing what has it, which stays open.
+    fn forgets_descriptor(&self, program: &mut Program) {
+        let names_new = matches!(self.call.call.value, Call::Accept | Call::Accept4);
+        let fd = expr::number(&self.call.result).ok().filter(|_| names_new);
+        if let Some(old) = fd.and_then(|fd| program.sockets.remove(&fd)) {
+            program.forgotten.push(old);
         }
     }
 

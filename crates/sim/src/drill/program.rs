@@ -26,6 +26,8 @@ pub(super) struct Program {
     pub(super) sysctls: Sysctls,
     /// Its sockets, by the descriptors that the script knows.
     pub(super) sockets: BTreeMap<i64, Socket>,
+    /// Those whose descriptors have been used again.
+    pub(super) forgotten: Vec<Socket>,
 }
 
 /// A socket.

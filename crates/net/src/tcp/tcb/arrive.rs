@@ -125,7 +125,7 @@ impl Tcb {
         //# If a non-<RST> segment is received without an
         //# expected TSopt, a TCP SHOULD silently drop the segment.
         let is_unstamped = self.agreed.timestamps && segment.header.options.timestamps.is_none();
-        if is_unstamped && !flags.rst() && !flags.syn() {
+        if is_unstamped && !flags.rst() && !flags.syn() && !self.settings.takes_unstamped {
             return Err(Answer::Nothing);
         }
         //= https://www.rfc-editor.org/rfc/rfc7323#section-5.3

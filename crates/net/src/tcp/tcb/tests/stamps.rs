@@ -31,6 +31,18 @@ fn who_acknowledges_what_was_never_sent_sets_no_timestamp_that_later_ones_would_
 }
 
 #[test]
+fn a_segment_without_the_agreed_timestamp_is_dropped_unless_that_is_to_be_tolerated() {
+    for takes_unstamped in [false, true] {
+        let mut end = stamped(Settings { takes_unstamped, ..Settings::default() });
+        end.gets("P. 1:2(1) ack 1");
+        assert_eq!(end.tcb.readable(), usize::from(takes_unstamped));
+        // What bears one is held to those before it all the same.
+        end.gets_with("P. 2:3(1) ack 1", at(0));
+        assert_eq!(end.tcb.readable(), usize::from(takes_unstamped));
+    }
+}
+
+#[test]
 fn a_reset_bears_a_timestamp_if_segments_do() {
     for extensions in [Extensions::Both, Extensions::Scale] {
         let mut end = stamped(Settings { extensions, ..Settings::default() });
