@@ -176,6 +176,12 @@ fn details(info: &TcpInfo, cpu: u32) -> String {
         words.extend((count > 0).then(|| format!("{name}:{count}")));
     }
     words.extend(send_rate(info));
+    for (name, us) in
+        [("lastsnd", info.last_sent_us), ("lastrcv", info.last_received_us), ("lastack", info.last_ack_us)]
+    {
+        words.push(format!("{name}:{}", us / 1000));
+    }
+    words.extend(spans(info));
     for (name, count) in [
         ("unacked", segments(info.unacked)),
         ("retrans", info.retrans),
@@ -197,6 +203,19 @@ fn details(info: &TcpInfo, cpu: u32) -> String {
     words.extend(info.remote_user_timeout_us.map(|timeout| format!("remote_uto:{}", ms(timeout))));
     words.push(format!("cpu:{cpu}"));
     format!("\t{}\n", words.join(" "))
+}
+
+/// How long it was busy, and what part of that it waited for something else than the path.
+fn spans(info: &TcpInfo) -> impl Iterator<Item = String> {
+    let busy = info.busy_us;
+    let waited = [("rwnd_limited", info.rwnd_limited_us), ("sndbuf_limited", info.sndbuf_limited_us)];
+    let part = move |us: u64| {
+        let thousandths = us.saturating_mul(1000) / busy.max(1);
+        format!("{}.{}%", thousandths / 10, thousandths % 10)
+    };
+    let waited = waited.into_iter().filter(|(_, us)| *us > 0);
+    let waited = waited.map(move |(name, us)| format!("{name}:{}ms({})", us / 1000, part(us)));
+    (busy > 0).then(|| format!("busy:{}ms", busy / 1000)).into_iter().chain(waited)
 }
 
 /// A window in each round trip.

@@ -44,8 +44,8 @@ fn netstat_upper_t_says_what_tcp_knows_with_the_words_of_ss() {
     assert_eq!(
         shown.lines().nth(3).unwrap(),
         "\tts sack cubic wscale:7,6 rto:204 rtt:10/0.5 mss:1448 pmtu:1500 rcvmss:536 cwnd:10 bytes_acked:2896 \
-         segs_out:6 segs_in:5 data_segs_out:3 send 11.5Mbps unacked:1 retrans:2 snd_wnd:65535 rcv_wnd:65536 \
-         minrtt:9.875 cpu:0"
+         segs_out:6 segs_in:5 data_segs_out:3 send 11.5Mbps lastsnd:5 lastrcv:70 lastack:0 busy:80ms \
+         rwnd_limited:10ms(12.5%) unacked:1 retrans:2 snd_wnd:65535 rcv_wnd:65536 minrtt:9.875 cpu:0"
     );
     assert_eq!(shown.lines().count(), 5, "of TIME-WAIT nothing more is known: {shown}");
 }

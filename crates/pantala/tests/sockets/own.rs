@@ -47,7 +47,7 @@ fn futures_that_are_dropped_leave_nothing() {
     while blocking::TcpListener::bind(&stacks.server, at).is_err() {}
     let left = |cpu| {
         let count = |netisr: &mut net::netisr::Netisr| {
-            netisr.cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.page(0, 9, false).0.len())
+            netisr.cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.page(0, 9, None).0.len())
         };
         stacks.stacks[1].call(cpu, count).unwrap()
     };

@@ -118,7 +118,7 @@ impl Looker {
 
 fn connections(netisr: &Netisr, from: u128, limit: usize) -> (Vec<Listed>, Option<u128>) {
     netisr.cpu.tcp.as_ref().map_or((Vec::new(), None), |pcbs| {
-        let (listed, next) = pcbs.page(from, limit, false);
+        let (listed, next) = pcbs.page(from, limit, None);
         assert!(listed.len() <= limit);
         (listed, next)
     })

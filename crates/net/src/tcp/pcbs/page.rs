@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use super::{Conn, Found, Owner, Pcbs, State, hash_of};
 use crate::grow::index::position;
 use crate::pcb::Ends;
-use crate::tcp::tcb::Info;
+use crate::tcp::tcb::{Info, Times};
+use crate::time::Instant;
 
 /// Connections of a page at the most.
 pub const PER_PAGE: usize = 256;
@@ -30,7 +31,7 @@ pub struct Listed {
     pub send_queue: usize,
     /// What else is known of it, if that was asked for; of half-open connections, and those in TIME-WAIT that nobody
     /// holds, there is nothing else.
-    pub info: Option<Box<Info>>,
+    pub info: Option<Box<(Info, Times)>>,
 }
 
 /// Connections that have ended, and that their programs have not let go of. They are in no index: their ends are free.
@@ -64,12 +65,12 @@ const fn key(hash: u64, serial: u64) -> u128 {
 
 impl Pcbs {
     /// Up to `limit` connections, and [`PER_PAGE`] at the most, from `from` on, and where the next page begins; `None` if
-    /// nothing can follow. The first page begins at 0.
+    /// nothing can follow. The first page begins at 0. `now`, if all is wanted that is known of them.
     ///
     /// Of connections that come and go between two pages some are seen, and some are not; one that stays is seen once,
     /// and none twice.
     #[must_use]
-    pub fn page(&self, from: u128, limit: usize, with_info: bool) -> (Vec<Listed>, Option<u128>) {
+    pub fn page(&self, from: u128, limit: usize, now: Option<Instant>) -> (Vec<Listed>, Option<u128>) {
         let limit = limit.clamp(1, PER_PAGE);
         let (mut listed, mut last, mut next) = (Vec::new(), from, Some(from));
         for _ in 0..BUCKETS_PER_PAGE {
@@ -79,7 +80,7 @@ impl Pcbs {
                 if listed.len() >= limit && key != last {
                     return (listed, last.checked_add(1));
                 }
-                listed.extend(self.listed(found, with_info));
+                listed.extend(self.listed(found, now));
                 last = key;
             }
             next = behind;
@@ -105,7 +106,7 @@ impl Pcbs {
         (all, behind)
     }
 
-    fn listed(&self, found: Found, with_info: bool) -> Option<Listed> {
+    fn listed(&self, found: Found, now: Option<Instant>) -> Option<Listed> {
         let bare = |ends, state| Listed {
             ends,
             state,
@@ -115,7 +116,7 @@ impl Pcbs {
             info: None,
         };
         match found {
-            Found::Conn(at) => Some(Listed::of(self.tables.conns.get(at)?.conn.as_deref()?, with_info)),
+            Found::Conn(at) => Some(Listed::of(self.tables.conns.get(at)?.conn.as_deref()?, now)),
             Found::Half(at) => self.tables.halves.get(at).map(|half| bare(half.ends, State::SynReceived)),
             Found::Wait(at) => self.tables.waits.get(at).map(|wait| bare(wait.ends, State::TimeWait)),
         }
@@ -123,7 +124,7 @@ impl Pcbs {
 }
 
 impl Listed {
-    fn of(conn: &Conn, with_info: bool) -> Self {
+    fn of(conn: &Conn, now: Option<Instant>) -> Self {
         let &Conn { ends, owner, ref tcb, .. } = conn;
         Self {
             ends,
@@ -131,7 +132,7 @@ impl Listed {
             owner,
             receive_queue: tcb.readable(),
             send_queue: tcb.queued(),
-            info: with_info.then(|| Box::new(tcb.info())),
+            info: now.map(|now| Box::new((tcb.info(), tcb.times(now)))),
         }
     }
 }

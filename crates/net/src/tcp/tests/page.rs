@@ -5,10 +5,11 @@ use crate::tcp::pcbs::Owner;
 
 /// All connections of the first CPU, so many at a time.
 fn all_by(host: &mut Host, limit: usize) -> Vec<Listed> {
+    let now = host.cpu(0).now;
     let pcbs = host.cpu(0).tcp.as_deref().unwrap();
     let (mut all, mut from) = (Vec::new(), Some(0));
     while let Some(at) = from {
-        let (listed, next) = pcbs.page(at, limit, true);
+        let (listed, next) = pcbs.page(at, limit, Some(now));
         assert!(listed.len() <= limit.min(PER_PAGE));
         all.extend(listed);
         from = next;
@@ -37,8 +38,9 @@ fn each_connection_is_listed_with_what_waits_and_who_holds_it() {
         assert_eq!((of(local).receive_queue, of(local).owner), (50, Owner::Program));
         let accepted = all.iter().find(is_accepted).unwrap();
         assert_eq!((accepted.receive_queue, accepted.state), (300, State::Established));
-        let info = accepted.info.as_ref().unwrap();
+        let (info, times) = &**accepted.info.as_ref().unwrap();
         assert_eq!((info.tally.bytes_received, info.state), (300, State::Established));
+        assert!(times.busy <= times.data_sent.max(times.ack_came));
     }
 }
 

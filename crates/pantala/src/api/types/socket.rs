@@ -158,6 +158,20 @@ pub struct TcpInfo {
     pub rcv_ooopack: u64,
     /// Segments that said that we take nothing.
     pub zero_windows: u64,
+    /// Since data was sent, since some came, and since an acknowledgment did, in microseconds; without any, since the connection
+    /// stands.
+    pub last_sent_us: u64,
+    /// See [`Self::last_sent_us`].
+    pub last_received_us: u64,
+    /// See [`Self::last_sent_us`].
+    pub last_ack_us: u64,
+    /// How long there was data to send or to be acknowledged, in microseconds; of that, how long the other end's window kept some
+    /// from being sent, and how long all was sent and the program had no room for more.
+    pub busy_us: u64,
+    /// See [`Self::busy_us`].
+    pub rwnd_limited_us: u64,
+    /// See [`Self::busy_us`].
+    pub sndbuf_limited_us: u64,
 }
 
 /// A part of the listeners.

@@ -8,7 +8,7 @@ use net::pcb::Ends;
 use net::rss::Placement;
 use net::tables::IfIndex;
 use net::tcp::congestion::Algorithm;
-use net::tcp::tcb::{Info, State};
+use net::tcp::tcb::{Info, State, Times};
 use net::tcp::{self, ListedListener, Owner};
 use net::{raw, udp};
 
@@ -31,7 +31,8 @@ impl Sockets for Control {
         info: bool,
     ) -> Result<TcpConnections, Error> {
         let page = self.page_of(after, limit, move |cpu, from, room| {
-            cpu.tcp.as_deref().map_or((Vec::new(), None), |pcbs| pcbs.page(from, room, info))
+            let now = info.then_some(cpu.now);
+            cpu.tcp.as_deref().map_or((Vec::new(), None), |pcbs| pcbs.page(from, room, now))
         })?;
         let connections = page.rows.into_iter().map(|(cpu, listed)| self.connection(cpu, listed)).collect();
         Ok(TcpConnections { connections, next: page.next })
@@ -141,7 +142,7 @@ impl Control {
             },
             recv_q: listed.receive_queue as u64,
             send_q: listed.send_queue as u64,
-            info: listed.info.map(|said| Box::new(info(&said, headers))),
+            info: listed.info.map(|said| Box::new(info(&said.0, &said.1, headers))),
         }
     }
 
@@ -180,7 +181,7 @@ const fn state(state: State) -> TcpState {
     }
 }
 
-fn info(said: &Info, headers: u32) -> TcpInfo {
+fn info(said: &Info, times: &Times, headers: u32) -> TcpInfo {
     let tally = &said.tally;
     TcpInfo {
         timestamps: said.timestamps,
@@ -222,6 +223,12 @@ fn info(said: &Info, headers: u32) -> TcpInfo {
         delivered_ce: tally.delivered_marked,
         rcv_ooopack: tally.out_of_order,
         zero_windows: tally.zero_windows,
+        last_sent_us: microseconds(times.data_sent),
+        last_received_us: microseconds(times.data_came),
+        last_ack_us: microseconds(times.ack_came),
+        busy_us: microseconds(times.busy),
+        rwnd_limited_us: microseconds(times.shut_out),
+        sndbuf_limited_us: microseconds(times.full),
     }
 }
 

@@ -33,6 +33,10 @@ fn info() -> TcpInfo {
         data_segs_out: 3,
         retrans: 2,
         bytes_acked: 2896,
+        last_sent_us: 5000,
+        last_received_us: 70_999,
+        busy_us: 80_000,
+        rwnd_limited_us: 10_000,
         ..TcpInfo::default()
     }
 }

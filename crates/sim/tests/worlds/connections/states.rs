@@ -41,7 +41,7 @@ impl Watcher {
         for (number, host) in [talks.client, talks.server].into_iter().enumerate() {
             for (at, cpu) in talks.world.of(host).cpus.iter().enumerate() {
                 let pcbs = cpu.netisr.cpu.tcp.as_ref();
-                let all = pcbs.map(|pcbs| pcbs.page(0, tcp::PER_PAGE, false)).unwrap_or_default();
+                let all = pcbs.map(|pcbs| pcbs.page(0, tcp::PER_PAGE, None)).unwrap_or_default();
                 assert_eq!(all.1, None, "few enough for one page");
                 now.extend(
                     all.0.iter().map(|it| ((number, at, it.ends.local(), it.ends.remote()), it.state)),
