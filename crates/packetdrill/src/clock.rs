@@ -11,6 +11,9 @@ use crate::errno::Code;
 /// How long the first thread waits, by the clock on the wall, for another one to ask what time it was when its call was
 /// done. packetdrill asks at once; who does not, is not waited for any longer.
 const ASKS_WITHIN: Duration = Duration::from_secs(1);
+/// While the first thread does nothing at all, time passes for those who wait as it does by the clock on the wall, in steps of
+/// this length: packetdrill waits for a call to be done before it makes the next one that may wait, or ends.
+const IDLE: Duration = Duration::from_millis(250);
 /// How far time goes on when the first thread asks for it. packetdrill sleeps until shortly before an event and then asks
 /// until its time has come.
 const TICK: Duration = Duration::from_micros(1);
@@ -41,6 +44,8 @@ struct Inner<W> {
     to_look: usize,
     /// When those who wait want to look though nothing has happened.
     alarms: Vec<Duration>,
+    /// Counts what the first thread does.
+    visits: u64,
     /// Those who were served, and have not asked for the time since.
     served: Vec<ThreadId>,
 }
@@ -58,12 +63,22 @@ type Held<'a, W> = MutexGuard<'a, Inner<W>>;
 impl<W: World> Clock<W> {
     /// At the beginning. A thread that waits gives up after `patience`.
     pub(crate) fn new(world: W, patience: Duration) -> Self {
-        let inner = Inner { world, round: 0, asleep: 0, to_look: 0, alarms: Vec::new(), served: Vec::new() };
+        let inner = Inner {
+            world,
+            round: 0,
+            asleep: 0,
+            to_look: 0,
+            alarms: Vec::new(),
+            visits: 0,
+            served: Vec::new(),
+        };
         Self { inner: Mutex::new(inner), turned: Condvar::new(), first: thread::current().id(), patience }
     }
 
     fn hold(&self) -> Held<'_, W> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut held = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        held.visits += u64::from(thread::current().id() == self.first);
+        held
     }
 
     /// Does something that need not wait. Who waits for what it brings is served before this returns.
@@ -157,13 +172,17 @@ impl<W: World> Clock<W> {
         held.asleep += 1;
         held.alarms.extend(alarm);
         loop {
-            let round = held.round;
-            held = self
-                .turned
-                .wait_while(held, |inner| inner.round == round)
-                .unwrap_or_else(PoisonError::into_inner);
+            let (round, visits) = (held.round, held.visits);
+            let woken = self.turned.wait_timeout_while(held, IDLE, |inner| inner.round == round);
+            held = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let is_asked = held.round != round;
+            if !is_asked && held.visits == visits {
+                let until = held.world.now() + IDLE;
+                let target = held.target(until);
+                held.world.step(target);
+            }
             let outcome = ask(&mut held.world);
-            held.to_look -= 1;
+            held.to_look -= usize::from(is_asked);
             if let Outcome::Done(result) = outcome {
                 held.asleep -= 1;
                 if let Some(at) = held.alarms.iter().position(|known| Some(*known) == alarm) {
@@ -258,6 +277,16 @@ mod tests {
         assert_eq!(clock.await_answer(|_| None::<()>), None);
         let errno = |_: &mut Bell| Outcome::<()>::Done(Err(Errno("EBADF")));
         assert_eq!(clock.wait(None, errno), Err(Code(libc::EBADF)));
+    }
+
+    #[test]
+    fn time_passes_for_who_waits_though_the_first_thread_does_nothing() {
+        let clock = Arc::new(clock());
+        let other = Arc::clone(&clock);
+        let waits = thread::spawn(move || (other.wait(None, rings(IDLE)), other.time()));
+        let (done, when) = waits.join().unwrap();
+        assert_eq!(done, Ok(when));
+        assert!(when >= IDLE, "{when:?}");
     }
 
     #[test]
