@@ -3,7 +3,8 @@
 //! | flag | meaning |
 //! |---|---|
 //! | `freebsd` | buffers, timers and other defaults as FreeBSD's scripts expect them, which is so without a word |
-//! | `linux` | as scripts expect them that begin with `defaults.sh`, and a card that cuts segments |
+//! | `linux` | as scripts expect them that begin with `defaults.sh`, and a card that cuts segments. The options of SYNs stand in Linux' order, since packetdrill compares them byte by byte |
+//! | `tso=off` | the card cuts none, as behind `ethtool -K tun0 tso off` |
 //! | `ipv4`, `ipv6` | which address the host has until a call or a packet names one |
 //! | `local_ip=ADDR`, `remote_ip=ADDR` | the host's, and another's: packetdrill's own if not |
 //! | `mtu=BYTES` | of the link: 1500 |
@@ -61,6 +62,8 @@ impl Flags {
                 "ipv6" => scene.is_ipv6 = true,
                 _ => return Err(format!("`{flag}` is no flag that is known here")),
             },
+            Some(("tso", "off")) => scene.cuts = false,
+            Some(("tso", "on")) => scene.cuts = true,
             Some(("local_ip", value)) => match address(flag, value)? {
                 IpAddr::V4(addr) => (scene.is_ipv6, scene.locals.0) = (false, addr),
                 IpAddr::V6(addr) => (scene.is_ipv6, scene.locals.1) = (true, addr),
@@ -123,9 +126,10 @@ mod tests {
     #[test]
     fn flags_are_taken_and_what_is_none_is_refused_by_its_name() {
         let flags =
-            Flags::read("linux, ipv6,mtu=1280 ,,cpus=2,seed=7,net.ipv4.tcp_sack=0,patience=9").unwrap();
-        let Scene { is_linux, is_ipv6, mtu, cpus, seed, .. } = flags.scene;
-        assert_eq!((is_linux, is_ipv6, mtu, cpus, seed), (true, true, 1280, 2, 7));
+            Flags::read("linux, tso=off,ipv6,mtu=1280 ,,cpus=2,seed=7,net.ipv4.tcp_sack=0,patience=9")
+                .unwrap();
+        let Scene { is_linux, cuts, is_ipv6, mtu, cpus, seed, .. } = flags.scene;
+        assert_eq!((is_linux, cuts, is_ipv6, mtu, cpus, seed), (true, false, true, 1280, 2, 7));
         assert_eq!(flags.patience, Duration::from_secs(9));
         assert!(flags.machine().is_ok());
         let flags = Flags::read("local_ip=fd00::9,remote_ip=198.51.100.7").unwrap();

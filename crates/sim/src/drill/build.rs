@@ -112,7 +112,7 @@ fn sign(tcp: &Tcp, bytes: &mut [u8], way: Way, secret: Option<&[u8]>) -> Result<
 }
 
 /// The checksum of what is behind the IP header.
-fn checksum(way: Way, protocol: Protocol, bytes: &[u8]) -> u16 {
+pub(super) fn checksum(way: Way, protocol: Protocol, bytes: &[u8]) -> u16 {
     let pseudo = match (way.src.0, way.dst.0) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             Sum::pseudo_v4(src, dst, protocol, u16::try_from(bytes.len()).unwrap_or(u16::MAX))

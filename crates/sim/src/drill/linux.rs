@@ -7,6 +7,7 @@
 pub(super) mod aggregate;
 pub(super) mod cookie;
 pub(super) mod info;
+pub(super) mod layout;
 pub(super) mod opening;
 pub(super) mod sysctl;
 
@@ -100,34 +101,28 @@ pub(super) fn defaults(settings: Settings) -> Settings {
 
 /// The options of a header as Linux lays them out.
 pub(super) fn laid_out(options: &[At<TcpOption>]) -> Vec<At<TcpOption>> {
-    let of =
-        |is: fn(&TcpOption) -> bool| options.iter().map(|at| &at.value).find(|option| is(option)).cloned();
-    let permitted = of(|option| matches!(option, TcpOption::SackPermitted));
-    let stamps = of(|option| matches!(option, TcpOption::Timestamps { .. }));
-    let (is_permitted, is_stamped) = (permitted.is_some(), stamps.is_some());
-    // Where both are there, one is what the other would be padded with.
-    let nops = |count: usize, option: Option<TcpOption>| {
-        let padding = core::iter::repeat_n(TcpOption::Nop, if option.is_some() { count } else { 0 });
-        padding.chain(option).collect::<Vec<_>>()
-    };
-    let parts = [
-        nops(2, of(|option| matches!(option, TcpOption::Md5(_)))),
-        nops(0, of(|option| matches!(option, TcpOption::Mss(_)))),
-        nops(if is_stamped { 0 } else { 2 }, permitted),
-        nops(if is_permitted { 0 } else { 2 }, stamps),
-        nops(1, of(|option| matches!(option, TcpOption::WindowScale(_)))),
-        nops(2, of(|option| matches!(option, TcpOption::Sack(_)))),
-        behind(of(|option| matches!(option, TcpOption::FastOpen(_) | TcpOption::FastOpenExp(_)))),
-        nops(0, of(|option| matches!(option, TcpOption::UserTimeout(_)))),
-    ];
-    parts.into_iter().flatten().map(|option| At::new(Pos::default(), option)).collect()
+    let options: Vec<_> = options.iter().map(|at| at.value.clone()).collect();
+    let len = |option: &TcpOption| option.len().unwrap_or(0);
+    let laid = layout::lay(&options, kind, len, &TcpOption::Nop);
+    laid.into_iter().map(|option| At::new(Pos::default(), option)).collect()
 }
 
-/// A cookie stands last, and is padded behind it.
-fn behind(cookie: Option<TcpOption>) -> Vec<TcpOption> {
-    let len = cookie.as_ref().and_then(TcpOption::len).unwrap_or(0);
-    let padding = len.next_multiple_of(4) - len;
-    cookie.into_iter().chain(core::iter::repeat_n(TcpOption::Nop, padding)).collect()
+/// The number of an option.
+const fn kind(option: &TcpOption) -> u8 {
+    match option {
+        TcpOption::Eol => layout::EOL,
+        TcpOption::Nop => layout::NOP,
+        TcpOption::Mss(_) => layout::MSS,
+        TcpOption::WindowScale(_) => layout::WINDOW_SCALE,
+        TcpOption::SackPermitted => layout::SACK_PERMITTED,
+        TcpOption::Sack(_) => layout::SACK,
+        TcpOption::Timestamps { .. } => layout::TIMESTAMPS,
+        TcpOption::Md5(_) => layout::MD5,
+        TcpOption::UserTimeout(_) => layout::USER_TIMEOUT,
+        TcpOption::FastOpen(_) => layout::FAST_OPEN,
+        TcpOption::FastOpenExp(_) => layout::EXPERIMENT,
+        TcpOption::AccEcn(_) => layout::UNKNOWN,
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::Setup;
 use super::ends::Ends;
 use super::errno::Errno;
 use super::lab::Lab;
+use super::linux::layout;
 use super::program::{Outcome, Socket};
 use super::sysctl::Sysctls;
 use crate::mem::Rss;
@@ -41,6 +42,8 @@ pub struct Scene {
     pub mtu: u16,
     /// Buffers, defaults and a card as scripts for Linux expect them; else as those for FreeBSD do.
     pub is_linux: bool,
+    /// Its card cuts segments, if it is that of scripts for Linux.
+    pub cuts: bool,
     /// CPUs, each with a ring of the card.
     pub cpus: u16,
     /// What keys, and so ports and sequence numbers, follow from.
@@ -55,6 +58,7 @@ impl Default for Scene {
             is_ipv6: false,
             mtu: 1500,
             is_linux: false,
+            cuts: true,
             cpus: 1,
             seed: 1,
         }
@@ -93,7 +97,7 @@ impl Scene {
             connect_port: 0,
             mtu: self.mtu,
             is_linux: self.is_linux,
-            cuts: self.is_linux,
+            cuts: self.is_linux && self.cuts,
             secret: None,
         }
     }
@@ -196,7 +200,10 @@ impl Machine {
 
     /// The next packet that the host has sent, and when.
     pub fn take_sent(&mut self) -> Option<(Duration, Vec<u8>)> {
-        self.lab.take_sent().map(|sent| (self.passed + sent.at, sent.bytes))
+        let sent = self.lab.take_sent()?;
+        // Who judges byte by byte, as scripts for Linux are, wants options where Linux has them.
+        let bytes = if self.scene.is_linux { layout::syn(sent.bytes) } else { sent.bytes };
+        Some((self.passed + sent.at, bytes))
     }
 
     /// Somebody uses these addresses, the host's and another's. Whoever is the first to name an address of the host says
