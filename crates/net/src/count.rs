@@ -123,6 +123,7 @@ named! {
     TcpChallenges = "tcp_challenges", "TCP segments answered with a challenge, as they could be forged";
     TcpAnswersLimited = "tcp_answers_limited", "TCP challenges, and acknowledgments of what was not acceptable, not sent because a connection had sent enough of them";
     TcpTailProbes = "tcp_tail_probes", "TCP segments sent to find out whether the last ones were lost";
+    TcpBursts = "tcp_bursts", "times that a TCP connection had sent as much as goes in one turn";
     TcpDoubts = "tcp_doubts", "TCP retransmissions in vain for so long that the first hop was doubted";
     TcpPathsFound = "tcp_paths_found", "lengths of TCP segments found that arrive where longer ones do not";
     TcpNoBuffer = "tcp_no_buffer", "TCP segments not sent because no buffer was free";

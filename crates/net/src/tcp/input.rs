@@ -408,6 +408,9 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
         let (ends, look, note) = (conn.ends, conn.look, conn.note);
         conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, note, out));
         learn(cpu, &mut conn.tcb, &ends);
+        if conn.tcb.goes_on() {
+            cpu.count(Count::TcpBursts);
+        }
         if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
             cpu.count(Count::TcpWaitsCut);
         }

@@ -137,6 +137,8 @@ pub struct Pcbs {
     pub(super) room: (usize, usize),
     /// Connections that may have something to send.
     touched: Vec<Id>,
+    /// Those that go on in the next turn.
+    again: Vec<Id>,
     /// What programs are to look at; each connection and each listener is on it once at the most.
     pub(super) noted: VecDeque<Event>,
     /// Until when cookies may come back.
@@ -198,6 +200,7 @@ impl Pcbs {
             serial: 0,
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),
+            again: Vec::new(),
             noted: VecDeque::new(),
             cookies_until: Instant::START,
         }
@@ -348,6 +351,7 @@ impl Pcbs {
                 return Some(conn);
             }
         }
+        self.touched.append(&mut self.again);
         None
     }
 

@@ -145,6 +145,8 @@ pub struct Tcb {
     window_from: (Seq, Seq),
     /// Something is sent though it is little, or the window closed: nothing else would ever happen.
     is_stuck: bool,
+    /// As much has gone out as goes at once.
+    goes_on: bool,
 
     receive: Receive,
     /// Behind the last byte that we have said we take.
@@ -271,6 +273,7 @@ impl Tcb {
             window_max: 0,
             window_from: (Seq(0), iss),
             is_stuck: false,
+            goes_on: false,
             receive: Receive::new(Seq(0)),
             promised: Seq(0),
             acknowledged: Seq(0),

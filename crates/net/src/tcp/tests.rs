@@ -300,6 +300,35 @@ fn of_many_whose_time_has_come_some_are_looked_at_in_the_next_turn() {
 }
 
 #[test]
+fn what_is_more_than_goes_at_once_goes_in_the_turns_that_follow() {
+    let large = 1 << 20;
+    let settings =
+        Settings { receive_buffer: large, send_buffer: large, initial_segments: 1000, ..Settings::default() };
+    for addr in families() {
+        let mut host = Host::new(1, addr, |listen| listen.settings = settings);
+        let wanted = Connect { settings, ..connector(host.addr) };
+        let client = (0, connect(host.cpu(0), &wanted).unwrap());
+        host.bench.run();
+        let server = host.accept().unwrap();
+        // Behind it the client knows how much the server takes.
+        assert_eq!(host.carry(client, server, b"x"), b"x");
+        let much = bytes(400_000);
+        assert_eq!(send(host.cpu(0), client.1, &much), Ok(much.len()));
+        let (now, before) = (host.bench.now, host.bench.counted(Count::TcpBursts));
+        let turn = host.bench.netisrs[0].turn(now);
+        let (_, tcb) = connection(host.cpu(0), client.1).unwrap();
+        let sent = tcb.info().unacknowledged;
+        assert!((100_000..200_000).contains(&sent), "{sent} are sent");
+        assert!(turn.deadline <= now, "the rest waits for something");
+        assert_eq!(host.bench.counted(Count::TcpBursts) - before, 1);
+        assert_eq!(host.carry(server, client, b"y"), b"y");
+        let mut read_so_far = vec![0; much.len()];
+        assert_eq!(read(host.cpu(0), server.1, &mut read_so_far), Ok(much.len()));
+        assert!(read_so_far == much);
+    }
+}
+
+#[test]
 fn a_server_is_asked_for_a_cookie_and_left_alone_for_a_while_if_it_gives_none() {
     for addr in families() {
         let mut host = Host::new(1, addr, |_| ());

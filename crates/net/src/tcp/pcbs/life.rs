@@ -71,7 +71,10 @@ impl Pcbs {
     /// Brings a connection back that has nothing to send, until its deadline; or ends it, if it has ended and nobody
     /// wants to know.
     pub(in crate::tcp) fn settle(&mut self, mut conn: Box<Conn>, now: Instant) -> Settled {
-        conn.is_touched = false;
+        conn.is_touched = conn.tcb.goes_on();
+        if conn.is_touched {
+            self.again.push(conn.id);
+        }
         if conn.tcb.state() != State::SynReceived {
             self.is_opened(conn.opened_at.take());
         }

@@ -7,12 +7,21 @@ use super::super::seq::Seq;
 use super::{Ack, Event, Out, State, Tcb};
 use crate::time::Instant;
 
+/// Bytes that a connection sends at once, and whatever its last super-packet has more: what it sends, and what is acknowledged
+/// meanwhile, is still in the processor's cache then, and others have their turn.
+const BURST: u32 = 128 << 10;
+
 /// What may be sent of new data: from where to where.
 type Piece = (Seq, Seq);
 
 impl Tcb {
+    /// Whether [`Self::output`] has sent as much as it does at once: it is to be called again in the next turn.
+    pub(in super::super) fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
     /// Hands all that is to be sent now to `wire`, segment by segment; to be called once when all that came in a turn was
-    /// taken, so that there is one acknowledgment for it.
+    /// taken, so that there is one acknowledgment for it. Where it is much, the rest follows in the next turn.
     pub fn output(&mut self, now: Instant, wire: &mut dyn FnMut(&Out<'_>)) {
         if core::mem::take(&mut self.says_farewell) {
             wire(&Out { header: self.reset(now), payload: [&[], &[]], cut: 0, may_be_marked: false });
@@ -32,9 +41,15 @@ impl Tcb {
             self.probe_path(now, wire);
         }
         self.begin_again(now);
-        while may_send && let Some((start, end)) = self.next_again().or_else(|| self.next_new()) {
+        let mut left = BURST;
+        while may_send
+            && left > 0
+            && let Some((start, end)) = self.next_again().or_else(|| self.next_new())
+        {
             self.send_piece(start, end, now, wire);
+            left = left.saturating_sub(end.since(start));
         }
+        self.goes_on = left == 0;
         self.use_window();
         if core::mem::take(&mut self.challenges) {
             self.send_bare(self.sent.behind(), now, wire);

@@ -84,13 +84,17 @@ impl Pair {
     fn flush(&mut self) {
         let Self { now, ends, wire, loss, longest, luck, seen, .. } = self;
         for (from, end) in ends.iter_mut().enumerate() {
-            end.output(*now, &mut |out| {
+            let mut wire = |out: &Out<'_>| {
                 let payload = out.payload.concat();
                 seen.push((from, out.header, payload.len()));
                 if luck.below(1000) >= *loss && payload.len() <= *longest {
                     wire[1 - from].push_back((*now + DELAY, out.header, payload));
                 }
-            });
+            };
+            end.output(*now, &mut wire);
+            while end.goes_on() {
+                end.output(*now, &mut wire);
+            }
         }
     }
 
