@@ -2,8 +2,10 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Mutex};
 
+use dev::mem;
 use net::driver::{Caps, Driver, DriverStats};
 use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool};
 
@@ -14,10 +16,14 @@ pub enum Kind {
     Plain,
     /// They take super-packets and leave checksums for later, as TAP and veth do.
     Super,
+    /// The wire in memory that users have ([`dev::mem`]), which takes super-packets and copies once.
+    Wire,
 }
 
-/// Buffers of the longest super-packet.
-const BUFFERS_MAX: usize = 34;
+/// Buffers of the longest super-packet that every kind takes.
+const BUFFERS_MAX: usize = 33;
+/// Buffers that an end of a wire has for what comes.
+const WIRE_BUFFERS: usize = 1024;
 
 /// One end.
 pub struct End {
@@ -47,9 +53,27 @@ struct Frame {
 #[derive(Clone, Default)]
 pub struct Traffic(Arc<AtomicUsize>);
 
-/// The ends of a new cable.
-#[must_use]
-pub fn cable(kind: Kind) -> ([End; 2], Traffic) {
+/// The ends of a new cable, as devices. What goes over [`Kind::Wire`] is not counted.
+///
+/// # Errors
+///
+/// When the process is out of descriptors.
+pub fn cable(kind: Kind) -> io::Result<([Box<dyn Driver>; 2], Traffic)> {
+    if kind == Kind::Wire {
+        let [there, back] = mem::wire(1)?;
+        return Ok(([plugged(&there)?, plugged(&back)?], Traffic::default()));
+    }
+    let ([there, back], traffic) = pair(kind);
+    Ok(([Box::new(there), Box::new(back)], traffic))
+}
+
+/// An end of a wire, which stays open.
+fn plugged(end: &mem::End) -> io::Result<Box<dyn Driver>> {
+    let ring = end.open(1, WIRE_BUFFERS)?.pop();
+    Ok(Box::new(ring.ok_or_else(|| io::Error::other("it has no ring"))?))
+}
+
+fn pair(kind: Kind) -> ([End; 2], Traffic) {
     let (there, back) = (Arc::<Mutex<Way>>::default(), Arc::<Mutex<Way>>::default());
     let traffic = Traffic::default();
     let end = |from: &Arc<_>, to: &Arc<_>| End {
@@ -67,7 +91,9 @@ impl Kind {
     pub const fn caps(self) -> Caps {
         match self {
             Self::Plain => Caps { tx_csum: false, tso: false, uso: false, buffers_max: 1 },
-            Self::Super => Caps { tx_csum: true, tso: true, uso: false, buffers_max: BUFFERS_MAX },
+            Self::Super | Self::Wire => {
+                Caps { tx_csum: true, tso: true, uso: false, buffers_max: BUFFERS_MAX }
+            }
         }
     }
 }

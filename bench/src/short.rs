@@ -9,12 +9,14 @@ pub mod memory;
 pub mod other;
 mod pair;
 mod server;
+mod stream;
 
 pub use self::client::{Client, Pace, Seen};
 pub use self::memory::Rate;
 pub use self::other::Other;
 pub use self::pair::{PORT, Pair, Pairs, Wanted};
 pub use self::server::{Server, Serves};
+pub use self::stream::PIECE;
 
 /// What [`Server`] is asked, and answers: as in the benchmark that other stacks in memory were measured with.
 pub const QUESTION: usize = 64;

@@ -1,7 +1,7 @@
-//! Many short connections: `shortconn WHO [--concurrent N] [--behind close|ask] [--cable plain|super] [--window MS]`.
+//! Many short connections: `shortconn WHO [--concurrent N] [--behind close|ask] [--cable plain|super|wire] [--window MS]`.
 //!
 //! `mem` is a server and who asks it, two hosts of ours in memory with one thread for both; `two` has a thread for each;
-//! `smoltcp` is the crate of this name. `shortconn count WHO CONCURRENT ANSWERS` is to be watched by valgrind: both ends,
+//! `smoltcp` is the crate of this name; `stream` is one connection that is never empty, in bits a second. `shortconn count WHO CONCURRENT ANSWERS` is to be watched by valgrind: both ends,
 //! and the answers are printed. `shortconn idle N` says how much memory so many connections take that stand and have nothing to
 //! say, `shortconn gone N` how much is left when so many have come and gone.
 
@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail};
 use bench::cable::Kind;
 use bench::frames::Family;
 use bench::program::{self, Misused};
-use bench::short::{Behind, Other, PORT, Pace, Pairs, Rate, Serves, Wanted, memory, other};
+use bench::short::{Behind, Other, PIECE, PORT, Pace, Pairs, Rate, Serves, Wanted, memory, other};
 
-const USAGE: &str = "shortconn mem|two|smoltcp [--concurrent N] [--behind close|ask] [--cable plain|super] \
+const USAGE: &str = "shortconn mem|two|stream|smoltcp [--concurrent N] [--behind close|ask] [--cable plain|super|wire] \
                      [--family 4|6] [--window MS] | shortconn count mem|plain|smoltcp CONCURRENT ANSWERS | \
                      shortconn idle|gone N";
 /// How long segments live.
@@ -58,6 +58,7 @@ fn case(args: &[&str]) -> Result<Case> {
             ("--behind", "ask") => case.behind = Behind::Ask,
             ("--cable", "plain") => case.cable = Kind::Plain,
             ("--cable", "super") => case.cable = Kind::Super,
+            ("--cable", "wire") => case.cable = Kind::Wire,
             ("--family", family) => case.family = program::read(family)?,
             ("--window", ms) => case.window = Duration::from_millis(program::read(ms)?),
             _ => return Err(Misused.into()),
@@ -78,10 +79,19 @@ fn measure(case: &Case) -> Result<String> {
     let wanted = wanted(concurrent, behind, cable, family);
     Ok(told(&match &*case.who {
         "mem" => memory::together(&wanted, last, window)?,
+        "stream" => return stream(&wanted, last, window),
         "two" => memory::apart(&wanted, [last, last.saturating_sub(1)], window)?,
         "smoltcp" => other::together(concurrent, behind, last, window)?,
         _ => return Err(Misused.into()),
     }))
+}
+
+/// One connection, whose answers follow each other.
+fn stream(wanted: &Wanted, processor: usize, window: Duration) -> Result<String> {
+    let (pace, behind, serves) = (Pace::Concurrent(1), Behind::Ask, Serves::Stream);
+    let rate = memory::together(&Wanted { pace, behind, serves, ..*wanted }, processor, window)?;
+    let bits = |answers| answers * (PIECE * 8) as f64;
+    Ok(format!("rate = {:.0}\nper cpu second = {:.0}\n", bits(rate.each_second), bits(rate.each_cpu_second)))
 }
 
 /// Lines `NAME = VALUE`; times in microseconds.

@@ -19,6 +19,7 @@ use wire::ether::Mac;
 use super::Behind;
 use super::client::{Client, Pace, Seen};
 use super::server::{self, Server, Serves};
+use super::stream::Stream;
 use crate::cable::{Kind, Traffic, cable};
 use crate::cpus::netisrs;
 use crate::frames::{Family, ROUTER, SENDER};
@@ -94,7 +95,7 @@ impl Pairs {
         let tables = Arc::new(tables(wanted, ROUTER, &[server]));
         let theirs = netisrs(&tables, cpus, BUFFERS)?;
         let cpus = ours.into_iter().zip(theirs).map(|(client, server)| Pair::new(client, server, wanted));
-        let mut pairs = Self { cpus: cpus.collect(), tables };
+        let mut pairs = Self { cpus: cpus.collect::<Result<_>>()?, tables };
         pairs.meet((&clients, server), Placement::new(cpus_of(&pairs)));
         for pair in &mut pairs.cpus {
             pair.begin(wanted, &clients, server)?;
@@ -157,12 +158,12 @@ fn cpus_of(pairs: &Pairs) -> u16 {
 }
 
 impl Pair {
-    fn new(mut client: Netisr, mut server: Netisr, wanted: &Wanted) -> Self {
-        let ([theirs, ours], traffic) = cable(wanted.cable);
-        client.attach(IN, Box::new(theirs));
-        server.attach(IN, Box::new(ours));
+    fn new(mut client: Netisr, mut server: Netisr, wanted: &Wanted) -> Result<Self> {
+        let ([theirs, ours], traffic) = cable(wanted.cable)?;
+        client.attach(IN, theirs);
+        server.attach(IN, ours);
         let shown = Arc::default();
-        Self { client, server, asks: None, shown, traffic, now: Instant::START, span: wanted.span }
+        Ok(Self { client, server, asks: None, shown, traffic, now: Instant::START, span: wanted.span })
     }
 
     fn begin(&mut self, wanted: &Wanted, clients: &[IpAddr], server: IpAddr) -> Result<()> {
@@ -173,6 +174,7 @@ impl Pair {
         let answers: Box<dyn Program> = match wanted.serves {
             Serves::Least => Box::new(Server::new(listen, wanted.behind)),
             Serves::Web => Box::new(server::web(addr)),
+            Serves::Stream => Box::new(Stream::new(listen)),
         };
         self.server.cpu.sysctls.tcp = settings;
         self.server.begin(answers).map_err(|error| anyhow!("the server: {error}"))?;

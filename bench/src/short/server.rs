@@ -7,6 +7,7 @@ use net::sock::Error;
 use net::tcp::{self, Accepted, Id, Listen};
 use pantala::serve::Web;
 
+use super::stream::PIECE;
 use super::{ANSWER, Behind, QUESTION};
 
 /// Who answers.
@@ -16,6 +17,8 @@ pub enum Serves {
     Least,
     /// The web server that users run, asked for a file of a kilobyte.
     Web,
+    /// [`Stream`](super::stream::Stream), whose answers have [`PIECE`](super::stream::PIECE) bytes.
+    Stream,
 }
 
 /// What [`Serves::Web`] is asked, and the bytes that it answers with at the least: those of the file.
@@ -28,6 +31,7 @@ impl Serves {
         match self {
             Self::Least => (&[b'q'; QUESTION], ANSWER),
             Self::Web => (GET, FILE),
+            Self::Stream => (&[b'q'; QUESTION], PIECE),
         }
     }
 }

@@ -22,6 +22,7 @@ pub fn contests() -> Vec<Contest> {
         beside("short/256", "close", 256, Need::AtLeast(1.0)),
         many(),
         beside("short/ask-64", "ask", 64, Need::Shown),
+        stream(),
     ]
 }
 
@@ -49,8 +50,22 @@ fn many() -> Contest {
     contest("short/many", "so many at a time, each ends behind its answer", cases.into(), claims)
 }
 
+/// One connection that is never empty, in super-packets and without.
+fn stream() -> Contest {
+    let cases = ["wire", "super", "plain"].map(|cable| Talk { cable, ..Talk::new("stream") });
+    let claims = vec![Claim::Ratio { of: 2, to: 0, need: Need::Shown }];
+    Contest {
+        unit: "bits",
+        ..titled("short/stream", "one stream, in memory".to_owned(), cases.into(), claims)
+    }
+}
+
 fn contest(id: &'static str, what: &str, cases: Vec<Talk>, claims: Vec<Claim>) -> Contest {
     let title = format!("a question of 64 bytes and an answer of 1224, in memory, {what}");
+    titled(id, title, cases, claims)
+}
+
+fn titled(id: &'static str, title: String, cases: Vec<Talk>, claims: Vec<Claim>) -> Contest {
     let cases = cases.into_iter().map(|case| Box::new(case) as Box<dyn Case>).collect();
     Contest { id, title, unit: "answers", bed: None, cases, claims }
 }
@@ -79,6 +94,11 @@ impl Case for Talk {
         let sums = if self.cable == "plain" { ", checksums in software" } else { "" };
         match self.who {
             "smoltcp" => "smoltcp".to_owned(),
+            "stream" => match self.cable {
+                "wire" => "pantala, the device `mem`".to_owned(),
+                "super" => "pantala, a cable that copies twice".to_owned(),
+                _ => "the same, no super-packets, checksums in software".to_owned(),
+            },
             "two" => format!("pantala, a CPU for each end, {} at a time", self.concurrent),
             _ => format!("pantala, {} at a time{sums}", self.concurrent),
         }

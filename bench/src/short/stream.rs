@@ -1,0 +1,61 @@
+//! Who answers with more than waits anywhere: one stream, as fast as it goes.
+
+use net::program::{Desk, Handle, Program};
+use net::sock::Error;
+use net::tcp::{self, Accepted, Id, Listen};
+
+use super::QUESTION;
+
+/// Bytes of an answer.
+pub const PIECE: usize = 16 << 20;
+/// Bytes that the program hands over at once.
+const HANDFUL: usize = 64 << 10;
+
+/// A server of one connection on one CPU.
+pub(super) struct Stream {
+    listen: Listen,
+    handful: Box<[u8]>,
+    /// Bytes of the answer that are not handed over.
+    left: usize,
+}
+
+impl Stream {
+    /// Waits as `listen` says.
+    pub(super) fn new(listen: Listen) -> Self {
+        Self { listen, handful: vec![b'a'; HANDFUL].into(), left: 0 }
+    }
+
+    fn pour(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        while self.left > 0
+            && let Ok(sent) = tcp::send(desk.cpu, conn.id, &self.handful[..self.left.min(HANDFUL)])
+        {
+            self.left -= sent;
+        }
+    }
+}
+
+impl Program for Stream {
+    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+        desk.listen(&self.listen, 0).map(|_| ())
+    }
+
+    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: Accepted) -> u32 {
+        0
+    }
+
+    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        let mut question = [0; QUESTION];
+        // A question comes in one piece.
+        if matches!(tcp::read(desk.cpu, conn.id, &mut question), Ok(QUESTION)) {
+            self.left += PIECE;
+            self.pour(desk, conn);
+        } else {
+            // What has ended meanwhile needs no closing.
+            let _ = tcp::close(desk.cpu, conn.id);
+        }
+    }
+
+    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+        self.pour(desk, conn);
+    }
+}
