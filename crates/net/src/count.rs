@@ -122,6 +122,9 @@ named! {
     TcpHalvesTimedOut = "tcp_halves_timed_out", "SYNs that were answered, and nobody acknowledged";
     TcpChallenges = "tcp_challenges", "TCP segments answered with a challenge, as they could be forged";
     TcpAnswersLimited = "tcp_answers_limited", "TCP challenges, and acknowledgments of what was not acceptable, not sent because a connection had sent enough of them";
+    TcpRetransmits = "tcp_retransmits", "TCP segments sent again";
+    TcpTimeouts = "tcp_timeouts", "times that no acknowledgment came for as long as it is waited for";
+    TcpOutOfOrder = "tcp_out_of_order", "TCP segments that came out of order";
     TcpTailProbes = "tcp_tail_probes", "TCP segments sent to find out whether the last ones were lost";
     TcpBursts = "tcp_bursts", "times that a TCP connection had sent as much as goes in one turn";
     TcpDoubts = "tcp_doubts", "TCP retransmissions in vain for so long that the first hop was doubted";

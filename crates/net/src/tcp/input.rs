@@ -9,7 +9,7 @@ use super::listen::ListenerId;
 use super::pcbs::{Found, Owner, Pcbs, Settled};
 use super::syncache::Half;
 use super::tcb::wait::Late;
-use super::tcb::{Answer, Out, Segment, State, Tcb};
+use super::tcb::{Answer, News, Out, Segment, State, Tcb};
 use super::{cookie, emit, reset, signature};
 use crate::count::Count;
 use crate::cpu::Cpu;
@@ -422,6 +422,11 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
 /// What a connection has found out, the next to the same end begins with; and what it has tried is counted.
 fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
     let (opened, mss, told, now) = (tcb.opened(), tcb.found_path(), tcb.told_path(), cpu.now);
+    if let Some(News { again, out_of_order, timeouts }) = tcb.take_news() {
+        cpu.counters.add(Count::TcpRetransmits, again.into());
+        cpu.counters.add(Count::TcpOutOfOrder, out_of_order.into());
+        cpu.counters.add(Count::TcpTimeouts, timeouts.into());
+    }
     if tcb.has_probed() {
         cpu.count(Count::TcpTailProbes);
     }

@@ -43,7 +43,7 @@ use crate::time::Instant;
 
 pub use self::arrive::Answer;
 pub use self::error::PathError;
-pub use self::info::{Info, Tally};
+pub use self::info::{Info, News, Tally};
 pub use self::open::Opened;
 pub use self::options::Stamps;
 pub use self::state::{Event, State, transitions};

@@ -459,7 +459,7 @@ impl Tcb {
             self.clock.data = now;
         }
         self.tune_receive(now);
-        self.tally.out_of_order += u64::from(seq.is_after(next));
+        self.tally.came_early(seq.is_after(next));
         if arrived.is_odd && !self.sacks() && self.ack == Ack::Now {
             self.duplicates = self.duplicates.saturating_add(1);
         }

@@ -100,6 +100,18 @@ pub struct Tally {
     pub out_of_order: u64,
     /// Segments that said that we take nothing.
     pub zero_windows: u64,
+    news: News,
+}
+
+/// Of that, what the host counts for all connections: as much as has happened since it did so last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Segments that were sent again.
+    pub again: u32,
+    /// Segments that have come out of order.
+    pub out_of_order: u32,
+    /// Times that nothing was acknowledged for too long.
+    pub timeouts: u32,
 }
 
 impl Tally {
@@ -111,7 +123,18 @@ impl Tally {
     pub(super) fn sent(&mut self, segments: u32, has_data: bool, is_again: bool) {
         self.segments_out += u64::from(segments);
         self.data_segments_out += if has_data { segments.into() } else { 0 };
-        self.retransmitted += if is_again { segments.into() } else { 0 };
+        let again = if is_again { segments } else { 0 };
+        self.retransmitted += u64::from(again);
+        self.news.again = self.news.again.saturating_add(again);
+    }
+
+    pub(super) fn came_early(&mut self, is_early: bool) {
+        self.out_of_order += u64::from(is_early);
+        self.news.out_of_order = self.news.out_of_order.saturating_add(is_early.into());
+    }
+
+    pub(super) fn timed_out(&mut self) {
+        self.news.timeouts = self.news.timeouts.saturating_add(1);
     }
 
     pub(super) fn delivered(&mut self, segments: u32, is_marked: bool) {
@@ -121,6 +144,12 @@ impl Tally {
 }
 
 impl Tcb {
+    /// What is to be counted, if there is something.
+    pub fn take_news(&mut self) -> Option<News> {
+        let news = core::mem::take(&mut self.tally.news);
+        (news != News::default()).then_some(news)
+    }
+
     /// Bytes that the program has sent, and the other end has not acknowledged.
     #[must_use]
     pub fn queued(&self) -> usize {

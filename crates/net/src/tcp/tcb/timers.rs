@@ -109,6 +109,7 @@ impl Tcb {
 
     /// Nothing was acknowledged for too long (RFC 6298 §5.4 to §5.6).
     fn time_out(&mut self, now: Instant) {
+        self.tally.timed_out();
         // Where both ends have said how long to wait, they do not count.
         if self.vain >= self.settings.retransmissions_max && self.adopted().is_none() {
             return self.give_up(Event::TimedOut, self.silence());

@@ -96,6 +96,8 @@ fn a_cookie_is_given_to_who_asks_and_only_a_good_one_opens() {
         assert_eq!(send(host.cpu(0), server.1, b"hi"), Ok(2));
         host.bench.advance(Duration::from_secs(200));
         assert_eq!(host.state(server), Some(State::Closed));
+        let counted = [Count::TcpTimeouts, Count::TcpRetransmits].map(|count| host.bench.counted(count));
+        assert!(counted[0] > 5 && counted[1] >= counted[0], "{counted:?}");
     }
 }
 
