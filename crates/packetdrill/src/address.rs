@@ -36,6 +36,11 @@ pub(crate) fn read(bytes: &[u8], domain: Domain) -> Result<SocketAddr, Code> {
     }
 }
 
+/// Whether `bytes` are the address that is none: who connects to it is connected no more.
+pub(crate) fn is_none(bytes: &[u8]) -> bool {
+    piece(bytes, 0).is_some_and(|family| libc::c_int::from(u16::from_ne_bytes(family)) == libc::AF_UNSPEC)
+}
+
 fn piece<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
@@ -88,5 +93,6 @@ mod tests {
         let v4 = write("192.0.2.1:1".parse().unwrap(), Domain::V4);
         assert_eq!(read(&v4, Domain::V6), Err(Code(libc::EAFNOSUPPORT)));
         assert_eq!(read(&[], Domain::V4), Err(Code(libc::EINVAL)));
+        assert!(is_none(&[0; LEN_V4]) && !is_none(&v4) && !is_none(&[]));
     }
 }

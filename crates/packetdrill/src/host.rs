@@ -122,6 +122,9 @@ impl Host {
 
     pub(crate) fn connect(&self, fd: c_int, addr: &[u8]) -> Result<c_int, Code> {
         let domain = self.clock.with(|state| state.files.domain(fd))?;
+        if address::is_none(addr) {
+            return self.clock.with(|state| Ok(state.machine.disconnect(fd).map(|()| 0)?));
+        }
         let remote = address::read(addr, domain)?;
         self.clock.wait(None, |state| state.machine.connect(fd, remote)).map(|()| 0)
     }
@@ -139,6 +142,9 @@ impl Host {
 
     pub(crate) fn send(&self, fd: c_int, bytes: &[u8], flags: c_int, to: &[u8]) -> Result<usize, Code> {
         let domain = self.clock.with(|state| state.files.domain(fd))?;
+        if address::is_none(to) && flags & libc::MSG_FASTOPEN != 0 {
+            return Err(Code(libc::EOPNOTSUPP));
+        }
         let to = if to.is_empty() { None } else { Some(address::read(to, domain)?) };
         let mut progress = Progress::default();
         self.clock.wait(None, |state| state.machine.send(fd, bytes, &mut progress, to, how(flags)))

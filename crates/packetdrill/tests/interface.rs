@@ -229,6 +229,13 @@ fn datagrams_come_and_go() {
         assert_eq!(table.send_to(fd, b"answer", from), Ok(6));
         let (packet, _) = table.sniff().unwrap();
         assert_eq!(segment(&packet, peer.local.is_ipv6())[8..], *b"answer");
+        assert_eq!(table.connect(fd, from), Ok(0));
+        let other = SocketAddr::new(peer.remote.ip(), 10);
+        table.inject(&craft::udp(ip, [10, 8080], b"of another"));
+        assert_eq!(table.poll(fd, libc::POLLIN, 0), Ok(0));
+        assert_eq!(table.disconnect(fd), Ok(0));
+        table.inject(&craft::udp(ip, [10, 8080], b"of another"));
+        assert_eq!(table.recv_from(fd), Ok((b"of another".to_vec(), other)));
         assert_eq!(table.option(fd, TCP, libc::TCP_INFO, 248), Err(libc::EOPNOTSUPP));
         assert_eq!(table.shutdown(fd, libc::SHUT_WR), Err(libc::EOPNOTSUPP));
         assert_eq!(table.close(fd), Ok(0));
@@ -259,6 +266,62 @@ fn epoll_tells_of_those_who_are_watched_once_or_as_long_as_it_is_so() {
         assert_eq!(table.epoll_add(level, fd, read, 7), Err(libc::EBADF));
         table.free();
     }
+}
+
+#[test]
+fn a_socket_of_ipv6_speaks_ipv4_under_mapped_addresses() {
+    let mapped = |addr: SocketAddr| match addr.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), addr.port()),
+        IpAddr::V6(_) => addr,
+    };
+    let [mut peer, _] = Peer::both();
+    let table = peer.table;
+    let listener = table.socket(libc::AF_INET6, libc::SOCK_STREAM).unwrap();
+    table.bind(listener, mapped(peer.local)).unwrap();
+    table.listen(listener).unwrap();
+    peer.send(Flags::SYN, b"");
+    assert_eq!(peer.hear().0, Flags::SYN | Flags::ACK);
+    peer.send(Flags::ACK, b"");
+    let (_, remote) = table.accept(listener).unwrap();
+    assert_eq!(remote, mapped(peer.remote));
+    let fd = table.socket(libc::AF_INET6, libc::SOCK_STREAM).unwrap();
+    table.set_nonblocking(fd);
+    assert_eq!(table.connect(fd, mapped(peer.remote)), Err(libc::EINPROGRESS));
+    assert_eq!(source(&table.sniff().unwrap().0), peer.local.ip());
+    table.free();
+}
+
+#[test]
+fn who_connects_to_nobody_can_connect_again() {
+    for mut peer in Peer::both() {
+        let fd = peer.accepted();
+        let table = peer.table;
+        assert_eq!(table.disconnect(fd), Ok(0));
+        assert!(peer.hear().0.rst());
+        assert_eq!(table.read(fd, 1), Err(libc::ENOTCONN));
+        table.set_nonblocking(fd);
+        assert_eq!(table.connect(fd, peer.remote), Err(libc::EINPROGRESS));
+        assert_eq!(peer.hear().0, Flags::SYN);
+        assert_eq!(table.disconnect(99), Err(libc::EBADF));
+        table.free();
+    }
+}
+
+#[test]
+fn bytes_that_are_no_packet_do_no_harm() {
+    let table = Table::new(None);
+    let mut random = sim::random::Random::new(7);
+    for round in 0..2000_usize {
+        let len = if round % 100 == 0 { 65_535 } else { round % 120 };
+        let mut bytes: Vec<u8> = (0..len).map(|_| u8::try_from(random.below(256)).unwrap()).collect();
+        if let (Some(first), true) = (bytes.first_mut(), round % 3 > 0) {
+            *first = if round % 3 == 1 { 0x45 } else { 0x60 };
+        }
+        table.inject(&bytes);
+        table.sleep(1000).unwrap();
+    }
+    assert!(table.socket(libc::AF_INET, libc::SOCK_STREAM).is_ok());
+    table.free();
 }
 
 #[test]

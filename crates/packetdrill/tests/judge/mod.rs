@@ -146,6 +146,13 @@ impl Table {
         })
     }
 
+    /// Connects to the address that is none.
+    pub(crate) fn disconnect(&self, fd: c_int) -> Result<c_int, c_int> {
+        let nobody = [0_u8; 16];
+        // SAFETY: the address lives longer than the call.
+        checked(unsafe { (self.connect)(self.data, fd, nobody.as_ptr().cast(), 16) })
+    }
+
     pub(crate) fn listen(&self, fd: c_int) -> Result<c_int, c_int> {
         // SAFETY: there are no pointers.
         checked(unsafe { (self.listen)(self.data, fd, 5) })

@@ -280,6 +280,19 @@ impl Machine {
         }
     }
 
+    /// Is connected to nobody any more.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`; as [`Self::bind`], if it goes on with datagrams of anybody.
+    pub fn disconnect(&mut self, fd: i32) -> Result<(), Errno> {
+        match self.sockets.get_mut(&fd).ok_or(Errno("EBADF"))? {
+            Handle::Stream(socket) => socket.disconnect(&mut self.lab),
+            Handle::Datagram(socket) => socket.disconnect(&mut self.lab)?,
+        }
+        Ok(())
+    }
+
     /// Reads at most `len` bytes; says also who has sent them, of a datagram, and how long that was.
     pub fn receive(&mut self, fd: i32, len: usize, how: How) -> Outcome<Read> {
         let Self { lab, sockets, .. } = self;

@@ -476,6 +476,20 @@ impl Socket {
         self.is_deaf || self.look_at(lab, move |_, tcb| has_ended(tcb)) == Some(true)
     }
 
+    /// Is nothing again, with its options: its connection ends here and now, or its place is given up.
+    pub(super) fn disconnect(&mut self, lab: &mut Lab) {
+        match core::mem::take(&mut self.stage) {
+            Stage::Fresh => {}
+            Stage::Bound(ids) | Stage::Listening(ids) => unlisten(lab, ids),
+            // One that is known no more has ended already.
+            Stage::Open(cpu, id) => {
+                _ = lab.call(cpu, move |netisr| _ = tcp::abort(&mut netisr.cpu, id));
+            }
+        }
+        (self.bound, self.deferred) = (None, None);
+        (self.is_told, self.is_accepted, self.is_deaf) = (false, false, false);
+    }
+
     /// Ends its connection here and now.
     pub(super) fn abort(&self, lab: &mut Lab) {
         if let Stage::Open(cpu, id) = self.stage {

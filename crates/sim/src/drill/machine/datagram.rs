@@ -190,6 +190,12 @@ impl Datagrams {
         self.places.iter().copied().find_map(failure).map(|failure| failure.error.into())
     }
 
+    /// Speaks with anybody from now on.
+    pub(super) fn disconnect(&mut self, lab: &mut Lab) -> Result<(), Errno> {
+        self.leave(lab);
+        self.bound.take().map_or(Ok(()), |addr| self.bind(lab, addr))
+    }
+
     fn leave(&mut self, lab: &mut Lab) {
         for (cpu, id) in self.places.drain(..) {
             // One that is not there any more is as good as closed.
