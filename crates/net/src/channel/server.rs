@@ -27,8 +27,6 @@ pub struct Channel {
     commands: Reader,
     events: Writer,
     lanes: Far,
-    /// Of whoever looks after the program's end.
-    waker: Waker,
     conns: Vec<Option<Box<Conn>>>,
     /// Lanes in use.
     held: usize,
@@ -43,6 +41,17 @@ pub struct Channel {
     whole: Vec<u8>,
     /// The program's end is gone, and lanes before this were looked at since.
     left: Option<usize>,
+    /// The last to go: who is woken because the netisr is gone must find it gone.
+    bell: Bell,
+}
+
+/// Wakes whoever looks after the program's end, and once more when it is dropped.
+struct Bell(Waker);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.wake_if_sleeping();
+    }
 }
 
 /// The program's end says what cannot be.
@@ -76,7 +85,6 @@ impl Channel {
             commands,
             events,
             lanes,
-            waker,
             conns: Vec::new(),
             held: 0,
             listeners: Vec::new(),
@@ -85,6 +93,7 @@ impl Channel {
             is_held: false,
             whole: Vec::new(),
             left: None,
+            bell: Bell(waker),
         }
     }
 
@@ -122,7 +131,7 @@ impl Channel {
 
     fn release(&mut self) -> Result<(), Wrong> {
         if self.commands.release()? {
-            self.waker.wake_if_sleeping();
+            self.bell.0.wake_if_sleeping();
         }
         Ok(())
     }
@@ -381,7 +390,7 @@ impl Channel {
         if told > 0 {
             // Nobody waits at this stream: they are woken.
             let _ = self.events.publish();
-            self.waker.wake_if_sleeping();
+            self.bell.0.wake_if_sleeping();
         }
         Ok(())
     }
@@ -435,12 +444,6 @@ impl Channel {
 }
 
 /// Who looks after the program's end learns that this one is gone.
-impl Drop for Channel {
-    fn drop(&mut self) {
-        self.waker.wake_if_sleeping();
-    }
-}
-
 impl Program for Channel {
     fn begin(&mut self, _: &mut Desk<'_>) -> Result<(), Error> {
         Ok(())

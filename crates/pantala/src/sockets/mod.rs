@@ -66,3 +66,6 @@ impl core::fmt::Debug for Sockets {
         f.debug_struct("Sockets").field("cpus", &self.endpoint.cpus()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
