@@ -88,12 +88,13 @@ impl Drill {
             let good = if self.check { "read" } else { "passed" };
             let all = serde_json::json!({ good: passed, "failed": failed, "problems": list });
             term.show(&format!("{all:#}\n"))?;
-        } else {
+        } else if self.check {
             problems.iter().for_each(|problem| term.complain(&self.shown(problem)));
-            term.show(&match self.check {
-                true => format!("{passed} read, {failed} could not be read\n"),
-                false => format!("{passed} passed, {failed} failed\n"),
-            })?;
+            term.show(&format!("{passed} read, {failed} could not be read\n"))?;
+        } else {
+            // Which scripts have failed is what was asked for.
+            let lines = problems.iter().map(|problem| format!("{}\n", self.shown(problem).trim_end()));
+            term.show(&format!("{}{passed} passed, {failed} failed\n", lines.collect::<String>()))?;
         }
         if failed == 0 { Ok(()) } else { Err(Failure::Said) }
     }
