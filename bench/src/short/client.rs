@@ -85,7 +85,7 @@ impl Client {
     ) -> Self {
         let (talks, free) = (Vec::new(), Vec::new());
         let (addrs, seen) = (addrs.to_vec(), Seen::default());
-        let (question, enough) = serves.talk();
+        let (question, enough) = serves.talk(behind);
         Self { server, addrs, settings, pace, behind, question, enough, talks, free, seen, shown }
     }
 

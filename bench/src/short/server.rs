@@ -23,15 +23,17 @@ pub enum Serves {
 
 /// What [`Serves::Web`] is asked, and the bytes that it answers with at the least: those of the file.
 const GET: &[u8] = b"GET /file HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
+const GET_AND_STAY: &[u8] = b"GET /file HTTP/1.1\r\nHost: bench\r\n\r\n";
 const FILE: usize = 1024;
 
 impl Serves {
     /// What is asked, and after how many bytes there is an answer.
-    pub(super) const fn talk(self) -> (&'static [u8], usize) {
-        match self {
-            Self::Least => (&[b'q'; QUESTION], ANSWER),
-            Self::Web => (GET, FILE),
-            Self::Stream => (&[b'q'; QUESTION], PIECE),
+    pub(super) const fn talk(self, behind: Behind) -> (&'static [u8], usize) {
+        match (self, behind) {
+            (Self::Least, _) => (&[b'q'; QUESTION], ANSWER),
+            (Self::Web, Behind::Close) => (GET, FILE),
+            (Self::Web, Behind::Ask | Behind::Rest) => (GET_AND_STAY, FILE),
+            (Self::Stream, _) => (&[b'q'; QUESTION], PIECE),
         }
     }
 }

@@ -136,6 +136,14 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     answer
 }
 
+/// What a packet brings is taken in without asking for memory, if others have left some.
+fn lend(cpu: &mut Cpu, tcb: &mut Tcb, pkt: &Pkt) {
+    let incoming = pkt.len().saturating_sub(payload_at(pkt));
+    if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| incoming > 0) {
+        tcb.borrow_to_receive(incoming, &mut pcbs.rings);
+    }
+}
+
 /// Asks the other end whether it meant what it sent, if that is the answer, and counts those that are not sent.
 fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Answer) {
     match answer {
@@ -155,6 +163,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     };
     let (id, is_full, settings) = (listener.id, listener.is_full(), listener.listen.settings);
     let mut tcb = half.revive(super::calls::along(cpu, &half.ends, &settings));
+    lend(cpu, &mut tcb, pkt);
     let mut answer = Answer::Nothing;
     segments(pkt, header, |segment| match tcb.arrive(segment, now) {
         Answer::Nothing => {}

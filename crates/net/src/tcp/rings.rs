@@ -7,7 +7,7 @@ const MOST_LOG: u32 = 16;
 pub const RINGS_BYTES_MAX: usize = 4 << 20;
 /// Of these, for each connection that there is, and where there is none.
 const EACH_BYTES: usize = 4096;
-const REST_BYTES: usize = 32 << 10;
+const REST_BYTES: usize = 64 << 10;
 
 /// Rings that nobody uses, by size.
 #[derive(Debug)]
