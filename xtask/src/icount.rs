@@ -93,7 +93,7 @@ pub fn command(args: &mut Args) -> Result<bool> {
     let (bless, json, places) = (args.flag("--bless"), args.flag("--json"), args.flag("--where"));
     args.finish()?;
     ensure!(run::has("valgrind"), "valgrind is missing: apt-get install valgrind");
-    let program = build()?;
+    let program = build("forward")?;
     if places {
         return profile::print(&program).map(|()| true);
     }
@@ -117,7 +117,7 @@ pub fn check() -> Result<Vec<Row>> {
     if !run::has("valgrind") {
         return Ok(vec![skipped("icount", "valgrind is missing")]);
     }
-    let counts = count_twice(&build()?)?;
+    let counts = count_twice(&build("forward")?)?;
     let baseline = read()?;
     print_table(&counts, &baseline);
     let worse = too_much(&counts, &baseline);
@@ -127,14 +127,26 @@ pub fn check() -> Result<Vec<Row>> {
     Ok(vec![Row { check: "icount".into(), tally, elapsed: started.elapsed(), note }])
 }
 
+/// Instructions of one of many alike things that a program of `bench` does in a function, which is not inlined; how many it
+/// has done, the program says.
+///
+/// # Errors
+///
+/// There is no valgrind, or the program fails.
+pub fn of_each(program: &str, args: &[&str], function: &str) -> Result<f64> {
+    ensure!(run::has("valgrind"), "valgrind is missing: apt-get install valgrind");
+    let (text, said) = callgrind(&build(program)?, args, &[&format!("--toggle-collect=*{function}*")])?;
+    Ok(totals(&text)? as f64 / said.trim().parse::<f64>()?)
+}
+
 /// Builds the program that is counted, the same way everywhere: valgrind does not know the newest instructions.
-fn build() -> Result<PathBuf> {
-    let mut command = cargo(["build", "--profile", "icount", "--package", "bench", "--bin", "forward"]);
+fn build(program: &str) -> Result<PathBuf> {
+    let mut command = cargo(["build", "--profile", "icount", "--package", "bench", "--bin", program]);
     let target = root().join("target/icount");
     command.env("RUSTFLAGS", "-C target-cpu=x86-64-v2").env("CARGO_TARGET_DIR", &target);
     let done = run::follow("icount-build", command, BUILD_LIMIT)?;
     ensure!(done.status.success(), "bench does not build:\n{}", run::gist(&done.log));
-    Ok(target.join("icount/forward"))
+    Ok(target.join("icount").join(program))
 }
 
 /// Counts all cases, and at the same time once more: what is not the same twice is not a number.
@@ -184,25 +196,23 @@ fn shortest(kind: &str) -> usize {
 
 /// Instructions, and what they were for: as many packets as were asked for, if the program does not say otherwise.
 fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> Result<(u64, usize)> {
-    let (text, said) = callgrind(program, kind, at_once, packets, &[])?;
-    let totals =
-        text.lines().find_map(|line| line.strip_prefix("totals: ")).context("callgrind wrote no totals")?;
-    Ok((totals.trim().parse()?, said.trim().parse().unwrap_or(packets)))
+    let (text, said) = callgrind(program, &[kind, &at_once.to_string(), &packets.to_string()], &[])?;
+    Ok((totals(&text)?, said.trim().parse().unwrap_or(packets)))
+}
+
+/// All instructions, of callgrind's output file.
+fn totals(text: &str) -> Result<u64> {
+    let totals = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    Ok(totals.context("callgrind wrote no totals")?.trim().parse()?)
 }
 
 /// Runs the program in valgrind and answers callgrind's output file, and what the program has said.
-fn callgrind(
-    program: &Path,
-    kind: &str,
-    at_once: usize,
-    packets: usize,
-    options: &[&str],
-) -> Result<(String, String)> {
+fn callgrind(program: &Path, args: &[&str], options: &[&str]) -> Result<(String, String)> {
     let out = root().join(format!("target/xtask/callgrind-{:?}.out", thread::current().id()));
     std::fs::create_dir_all(out.parent().unwrap_or(&out))?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", out.display()));
-    command.args(options).arg(program).args([kind, &at_once.to_string(), &packets.to_string()]);
+    command.args(options).arg(program).args(args);
     // The environment lies on the stack, and its length would shift what is measured.
     command.env_clear();
     let said = run::capture(command)?;

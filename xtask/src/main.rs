@@ -90,8 +90,9 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "shortconn",
         usage: "[--list] [--only WORD,...] [--rounds N] [--quick] [--json] [--write]",
-        about: "Measures short connections: both ends in memory, beside the crate smoltcp; and `pantala serve` over TAP and\n\
-                AF_XDP beside nginx on the kernel, with wrk (needs root). Options as those of `peers`.",
+        about: "Measures short connections: both ends in memory, beside the crate smoltcp, with the instructions of each\n\
+                (needs valgrind); and `pantala serve` over TAP and AF_XDP beside nginx on the kernel, with wrk (needs root).\n\
+                Options as those of `peers`.",
         run: peers::shortconn,
     },
     Command {

@@ -63,7 +63,7 @@ fn difference(program: &Path, kind: &str) -> Result<Spent> {
     let [short, long] = [1, LONGER].map(|times| {
         let packets = shortest(kind) * times;
         let exact = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"];
-        callgrind(program, kind, AT_ONCE, packets, &exact)
+        callgrind(program, &[kind, &AT_ONCE.to_string(), &packets.to_string()], &exact)
     });
     let ((short, _), (long, _)) = (short?, long?);
     let moved = moved(program, &long)?;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use super::veth::Said;
+use crate::checks::skipped;
+use crate::icount;
 use crate::peers::contest::{Case, Claim, Contest, Need, Sample};
 use crate::peers::machine;
 use crate::peers::process::{Running, mortal};
@@ -13,6 +15,10 @@ use crate::peers::workload::program;
 
 /// Beyond the time that is measured and the quarter of it that passes before.
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// What valgrind counts, and of how many answers at the least.
+const COUNTED: &str = "count_these_answers";
+const ANSWERS: usize = 4096;
+const INSTRUCTIONS: &str = "instructions per connection";
 /// Rounds of each.
 const ROUNDS: usize = 10;
 
@@ -81,11 +87,36 @@ struct Talk {
     behind: &'static str,
     cable: &'static str,
     program: PathBuf,
+    /// Of one connection, at both ends.
+    instructions: Option<f64>,
 }
 
 impl Talk {
+    /// How the part of `shortconn` that valgrind watches calls it; not everything that is timed can be counted.
+    fn counted(&self) -> Option<&'static str> {
+        let is_plain = self.cable == "plain";
+        Some(if is_plain { "plain" } else { self.who })
+            .filter(|_| self.behind == "close" && self.who != "two")
+    }
+
+    /// Counts what does not depend on the machine, once.
+    fn count(&self) -> Option<f64> {
+        let answers = self.concurrent.max(ANSWERS).to_string();
+        let args = ["count", self.counted()?, &self.concurrent.to_string(), &answers];
+        icount::of_each("shortconn", &args, COUNTED)
+            .inspect_err(|why| drop(skipped("instructions per connection", &why.to_string())))
+            .ok()
+    }
+
     fn new(who: &'static str) -> Self {
-        Self { who, concurrent: 16, behind: "close", cable: "super", program: PathBuf::new() }
+        Self {
+            who,
+            concurrent: 16,
+            behind: "close",
+            cable: "super",
+            program: PathBuf::new(),
+            instructions: None,
+        }
     }
 }
 
@@ -106,10 +137,12 @@ impl Case for Talk {
 
     fn cpus(&self) -> String {
         let (test, other) = (machine::test_cpu(), machine::other_cpu());
-        match self.who {
+        let cpus = match self.who {
             "two" => format!("cpu{test}: server; cpu{other}: who asks"),
             _ => format!("cpu{test}: both ends"),
-        }
+        };
+        // What was counted is among the figures.
+        if self.instructions.is_some() { cpus } else { format!("{cpus}; {INSTRUCTIONS}: –") }
     }
 
     fn rounds_max(&self) -> usize {
@@ -119,6 +152,7 @@ impl Case for Talk {
     fn set_up(&mut self) -> Result<()> {
         ensure!(self.who != "two" || machine::cpus() > 1, "who asks needs a CPU of his own");
         self.program = program("shortconn")?;
+        self.instructions = self.count();
         Ok(())
     }
 
@@ -127,7 +161,9 @@ impl Case for Talk {
         command.args([self.who, "--concurrent", &self.concurrent.to_string(), "--behind", self.behind]);
         command.args(["--cable", self.cable, "--window", &window.as_millis().to_string()]);
         let text = Running::start("shortconn", command)?.finish(START_LIMIT + 2 * window)?;
-        sample(&Said(&text)).with_context(|| format!("shortconn said {text}"))
+        let mut sample = sample(&Said(&text)).with_context(|| format!("shortconn said {text}"))?;
+        sample.figures.extend(self.instructions.map(|count| (INSTRUCTIONS, count)));
+        Ok(sample)
     }
 }
 
