@@ -307,7 +307,7 @@ mod tests {
         let [first, second] = waits.map(|wait| wait.join().unwrap());
         assert_eq!(first, (Ok(secs(3)), secs(3)));
         assert_eq!(second, (Ok(secs(4) + TICK), secs(4) + TICK));
-        assert_eq!(clock.time(), secs(50) + TICK);
+        assert!(clock.time() > secs(50), "a thread that was kept waiting for a CPU has let some pass itself");
         assert!(clock.hold().alarms.is_empty());
     }
 }

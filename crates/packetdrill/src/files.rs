@@ -11,7 +11,7 @@ use crate::errno::Code;
 use crate::poll::Watched;
 
 /// Descriptors at the most.
-pub(crate) const FILES_MAX: usize = 1024;
+const FILES_MAX: usize = 256;
 
 /// What a descriptor stands for.
 pub(crate) enum What {

@@ -260,6 +260,22 @@ impl Table {
         Ok(polled.revents)
     }
 
+    /// With how many of so many equal ones something has happened.
+    pub(crate) fn poll_many(&self, fd: c_int, count: usize) -> Result<c_int, c_int> {
+        let mut polled = vec![pollfd { fd, events: libc::POLLOUT, revents: 0 }; count];
+        let len = nfds_t::try_from(count).unwrap();
+        // SAFETY: the list lives longer than the call.
+        checked(unsafe { (self.poll)(self.data, polled.as_mut_ptr(), len, 0) })
+    }
+
+    /// Writes so many pieces of one byte each.
+    pub(crate) fn write_pieces(&self, fd: c_int, count: usize) -> Result<isize, c_int> {
+        let mut byte = 0_u8;
+        let pieces = vec![iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }; count];
+        // SAFETY: the list lives longer than the call, and so does the byte.
+        checked(unsafe { (self.writev)(self.data, fd, pieces.as_ptr(), c_int::try_from(count).unwrap()) })
+    }
+
     pub(crate) fn epoll_create(&self) -> c_int {
         // SAFETY: there are no pointers.
         checked(unsafe { (self.epoll_create)(self.data, 1) }).unwrap()
