@@ -5,8 +5,18 @@ use core::time::Duration;
 use std::io::{self, Read, Write};
 use std::net::{self, Shutdown};
 
-use pantala::sockets::{Sockets, blocking};
+use pantala::sockets::{Options, Sockets, blocking};
 use pantala::{Interface, Stack, mem};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// How a listener is bound.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Terms {
+    /// At the unspecified IPv6 address it takes no IPv4 connections.
+    pub(crate) only_v6: bool,
+    /// Others may listen at the same place.
+    pub(crate) is_shared: bool,
+}
 
 /// A host that listens, and one that connects to it.
 pub(crate) trait Face: Sync {
@@ -15,7 +25,7 @@ pub(crate) trait Face: Sync {
 
     /// Addresses of the host that listens.
     fn addrs(&self) -> [IpAddr; 2];
-    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener>;
+    fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Self::Listener>;
     fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream>;
     fn addr(listener: &Self::Listener) -> SocketAddr;
     fn accept(listener: &Self::Listener) -> io::Result<(Self::Stream, SocketAddr)>;
@@ -26,6 +36,12 @@ pub(crate) trait Face: Sync {
     fn shutdown(stream: &Self::Stream, how: Shutdown) -> io::Result<()>;
     fn peek(stream: &Self::Stream, into: &mut [u8]) -> io::Result<usize>;
     fn clone(stream: &Self::Stream) -> Self::Stream;
+    /// When it is dropped the connection is reset, and nobody waits for what was written.
+    fn linger_not_at_all(stream: &Self::Stream);
+
+    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
+        self.bind_with(addr, Terms::default())
+    }
 }
 
 /// What both have under the same names.
@@ -72,6 +88,16 @@ macro_rules! same {
     };
 }
 
+impl Terms {
+    /// The same for sockets of a stack.
+    pub(crate) fn options(self) -> Options {
+        Options::new().only_v6(self.only_v6).reuse_port(self.is_shared)
+    }
+}
+
+/// As long a queue as std::net asks for.
+const BACKLOG: i32 = 128;
+
 /// The kernel's, on loopback.
 pub(crate) struct Kernel;
 
@@ -82,8 +108,21 @@ impl Face for Kernel {
         [[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()]
     }
 
-    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
-        net::TcpListener::bind(addr)
+    fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Self::Listener> {
+        let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_socket_reuseport(&socket, terms.is_shared)?;
+        if addr.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, terms.only_v6)?;
+        }
+        rustix::net::bind(&socket, &addr)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(socket.into())
+    }
+
+    fn linger_not_at_all(stream: &Self::Stream) {
+        sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {
@@ -134,8 +173,12 @@ impl Face for Stacks {
         ["192.0.2.1", "2001:db8::1"].map(|addr| addr.parse().unwrap())
     }
 
-    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
-        blocking::TcpListener::bind(&self.server, addr)
+    fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Self::Listener> {
+        blocking::TcpListener::bind_with(&self.server, addr, &terms.options())
+    }
+
+    fn linger_not_at_all(stream: &Self::Stream) {
+        stream.set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {

@@ -49,6 +49,9 @@ suite! {
     a_peek_takes_nothing
     a_clone_is_the_same_connection
     no_timeout_is_not_a_timeout
+    who_does_not_linger_resets_the_connection
+    a_listener_is_for_both_families_unless_it_says_so
+    a_place_is_shared_by_those_who_all_say_so
 }
 
 suite! {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::datagram_face::{Datagrams, Socket};
-use crate::face::{Face, Stacks};
+use crate::face::{Face, Stacks, Terms};
 use crate::patience::Patience;
 
 thread_local! {
@@ -86,8 +86,12 @@ impl Face for Tasks {
         self.0.addrs()
     }
 
-    fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
-        wait(aio::TcpListener::bind(&self.0.server, addr)).map(Task::new)
+    fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Self::Listener> {
+        wait(aio::TcpListener::bind_with(&self.0.server, addr, &terms.options())).map(Task::new)
+    }
+
+    fn linger_not_at_all(stream: &Self::Stream) {
+        stream.socket.set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {

@@ -1,12 +1,12 @@
 //! The bodies.
 
-use core::net::SocketAddr;
+use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::thread::scope;
 
-use crate::face::Face;
+use crate::face::{Face, Terms};
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -199,4 +199,42 @@ pub(crate) fn no_timeout_is_not_a_timeout<F: Face>(face: &F) {
         let none = F::set_read_timeout(&near, Some(Duration::ZERO)).unwrap_err();
         assert_eq!(none.kind(), ErrorKind::InvalidInput);
     });
+}
+
+pub(crate) fn who_does_not_linger_resets_the_connection<F: Face>(face: &F) {
+    each_pair(face, |mut near, far| {
+        F::linger_not_at_all(&far);
+        drop(far);
+        assert_eq!(near.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+pub(crate) fn a_listener_is_for_both_families_unless_it_says_so<F: Face>(face: &F) {
+    let [four, six] = face.addrs();
+    for only_v6 in [false, true] {
+        let listener = face.bind_with((Ipv6Addr::UNSPECIFIED, 0).into(), Terms { only_v6, is_shared: false });
+        let listener = listener.unwrap();
+        let port = F::addr(&listener).port();
+        drop((face.connect((six, port).into()).unwrap(), F::accept(&listener).unwrap()));
+        match face.connect((four, port).into()) {
+            Err(why) => assert_eq!((why.kind(), only_v6), (ErrorKind::ConnectionRefused, true)),
+            Ok(near) => {
+                assert!(!only_v6);
+                drop((near, F::accept(&listener).unwrap()));
+            }
+        }
+    }
+}
+
+pub(crate) fn a_place_is_shared_by_those_who_all_say_so<F: Face>(face: &F) {
+    let shared = Terms { is_shared: true, only_v6: false };
+    for addr in face.addrs() {
+        let first = face.bind_with((addr, 0).into(), shared).unwrap();
+        let at = F::addr(&first);
+        let second = face.bind_with(at, shared).unwrap();
+        assert_eq!(face.bind(at).err().unwrap().kind(), ErrorKind::AddrInUse);
+        // Either of them is asked as long as it is there.
+        drop(first);
+        drop((face.connect(at).unwrap(), F::accept(&second).unwrap()));
+    }
 }

@@ -14,7 +14,7 @@ use net::tcp::{self, Connect, ListenerId};
 use pantala::sockets::io_error;
 
 use super::{Agents, Netisrs};
-use crate::face::Face;
+use crate::face::{Face, Terms};
 use crate::patience::Patience;
 
 /// Listeners of one place, on all CPUs.
@@ -41,10 +41,13 @@ struct Conn {
     is_deaf: AtomicBool,
     /// The body knows why it has ended.
     is_told: AtomicBool,
+    /// It is aborted, and not closed.
+    aborts: AtomicBool,
 }
 
 impl Listener {
-    fn bind(agents: &Agents, addr: SocketAddr) -> io::Result<Self> {
+    fn bind(agents: &Agents, addr: SocketAddr, terms: Terms) -> io::Result<Self> {
+        let Terms { only_v6, is_shared } = terms;
         let (agents, key) = (agents.clone(), agents.told.name());
         let (ids, patience) = (Vec::new(), Patience::default());
         // What stands already is given up if another CPU cannot.
@@ -53,7 +56,8 @@ impl Listener {
             let (addr, key) = (all.addr, all.key);
             let listening = all.agents.ask(cpu, move |desk| {
                 let settings = desk.cpu.sysctls.tcp;
-                let id = desk.listen(&tcp::Listen { settings, ..tcp::Listen::at(addr) }, key)?;
+                let id =
+                    desk.listen(&tcp::Listen { only_v6, is_shared, settings, ..tcp::Listen::at(addr) }, key)?;
                 Ok((id, tcp::local(desk.cpu, id).unwrap()))
             });
             let (id, at) = listening.map_err(io_error)?;
@@ -90,9 +94,9 @@ impl Drop for Listener {
 
 impl Stream {
     fn new(agents: &Agents, cpu: usize, key: u32, (id, ends): (tcp::Id, Ends)) -> Self {
-        let (is_deaf, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [is_deaf, is_told, aborts] = [false; 3].map(AtomicBool::new);
         let (agents, patience) = (agents.clone(), Patience::default());
-        Self(Arc::new(Conn { agents, cpu, key, id, ends, patience, is_deaf, is_told }))
+        Self(Arc::new(Conn { agents, cpu, key, id, ends, patience, is_deaf, is_told, aborts }))
     }
 
     /// Begins a connection on some CPU, and waits until the program is told that it stands, or has ended.
@@ -186,8 +190,9 @@ fn read_rest(rest: &mut VecDeque<u8>, into: &mut [u8], takes: bool) -> usize {
 impl Drop for Conn {
     fn drop(&mut self) {
         let id = self.id;
+        let end = if self.aborts.load(Ordering::Relaxed) { tcp::abort } else { tcp::close };
         // One that has ended is not there any more.
-        self.agents.ask(self.cpu, move |desk| tcp::close(desk.cpu, id)).ok();
+        self.agents.ask(self.cpu, move |desk| end(desk.cpu, id)).ok();
         self.agents.told.forget(self.key);
     }
 }
@@ -216,8 +221,12 @@ impl Face for Netisrs {
         self.stacks.addrs()
     }
 
-    fn bind(&self, addr: SocketAddr) -> io::Result<Listener> {
-        Listener::bind(&self.server, addr)
+    fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Listener> {
+        Listener::bind(&self.server, addr, terms)
+    }
+
+    fn linger_not_at_all(stream: &Stream) {
+        stream.0.aborts.store(true, Ordering::Relaxed);
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Stream> {
