@@ -443,7 +443,6 @@ impl Channel {
     }
 }
 
-/// Who looks after the program's end learns that this one is gone.
 impl Program for Channel {
     fn begin(&mut self, _: &mut Desk<'_>) -> Result<(), Error> {
         Ok(())
