@@ -17,7 +17,7 @@ pub enum Serves {
     Least,
     /// The web server that users run, asked for a file of a kilobyte.
     Web,
-    /// [`Stream`](super::stream::Stream), whose answers have [`PIECE`](super::stream::PIECE) bytes.
+    /// One that answers with [`PIECE`] bytes.
     Stream,
 }
 
