@@ -48,13 +48,15 @@ impl Buffer {
         self.size as usize
     }
 
-    /// Before `bytes` are written: a ring that somebody else has used spares the one that would be made for them.
+    /// Before `bytes` are written at the end: a ring that somebody else has used spares the one that would be made for them,
+    /// and the one that is too small is the next one's.
     #[inline]
     pub(super) fn borrow(&mut self, bytes: usize, rings: &mut Rings) {
-        if self.size == 0
-            && let Some(ring) = rings.take(ring_size(bytes.max(self.needed as usize)))
+        let needed = self.len() + bytes;
+        if needed > self.size()
+            && let Some(ring) = rings.take(ring_size(needed.max(self.needed as usize)))
         {
-            (self.size, self.ring) = (short(ring.capacity()), ring);
+            rings.give(self.go_on_in(ring));
         }
     }
 
@@ -140,12 +142,16 @@ impl Buffer {
 
     #[cold]
     fn grow(&mut self, needed: usize) {
-        let size = ring_size(needed.max(self.needed as usize));
-        let mut ring = Vec::with_capacity(size);
+        self.go_on_in(Vec::with_capacity(ring_size(needed.max(self.needed as usize))));
+    }
+
+    /// Moves to another ring, which is empty and has room for what is here, and answers the one before.
+    fn go_on_in(&mut self, mut ring: Vec<u8>) -> Vec<u8> {
         let [first, second] = self.read(0, self.len());
         ring.extend_from_slice(first);
         ring.extend_from_slice(second);
-        *self = Self { ring, size: short(size), front: 0, len: self.len, needed: 0 };
+        let size = short(ring.capacity());
+        core::mem::replace(self, Self { ring, size, front: 0, len: self.len, needed: 0 }).ring
     }
 }
 
@@ -249,6 +255,19 @@ mod tests {
             assert_eq!((buffer.memory(), buffer.is_empty()), (0, true));
             assert_eq!(buffer.read(0, 1).concat(), b"");
         }
+    }
+
+    #[test]
+    fn what_grows_takes_what_another_has_used_and_leaves_its_own() {
+        let (mut buffer, mut rings) = (Buffer::default(), Rings::default());
+        rings.give(Vec::with_capacity(2048));
+        buffer.push(&[1; 300]);
+        buffer.forget(10);
+        buffer.borrow(1000, &mut rings);
+        assert_eq!((buffer.memory(), rings.bytes()), (2048, 512));
+        buffer.push(&[2; 1000]);
+        assert_eq!(buffer.read(0, 2000).concat(), [&[1; 290][..], &[2; 1000]].concat());
+        assert_eq!(buffer.memory(), 2048);
     }
 
     #[test]

@@ -76,9 +76,11 @@ impl Receive {
         self.bytes.memory() + self.blocks.capacity() * size_of::<Block>()
     }
 
-    /// Before `bytes` come: see [`Buffer::borrow`].
+    /// Before `bytes` come: see [`Buffer::borrow`]. Behind what waits there may be no room for them.
     pub(super) fn borrow(&mut self, bytes: usize, rings: &mut Rings) {
-        self.bytes.borrow(bytes, rings);
+        if self.bytes.is_empty() {
+            self.bytes.borrow(bytes, rings);
+        }
     }
 
     /// Nobody will read what is there.
