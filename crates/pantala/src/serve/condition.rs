@@ -1,5 +1,6 @@
 //! Conditions of requests (RFC 9110 §13): what a client has already need not be sent again.
 
+use core::fmt::{self, Display, Formatter};
 use core::time::Duration;
 use std::time::SystemTime;
 
@@ -27,15 +28,17 @@ impl Validator {
         Self { modified, tag: format!("\"{:x}-{len:x}\"", since.as_nanos()), is_strong }
     }
 
-    /// As a head says it.
-    pub(super) fn field(&self) -> String {
-        let weak = if self.is_strong { "" } else { "W/" };
-        format!("{weak}{}", self.tag)
-    }
-
     /// Last modified then, or before, to the second.
     fn is_not_after(&self, date: SystemTime) -> bool {
         seconds(self.modified) <= seconds(date)
+    }
+}
+
+/// As a head says it.
+impl Display for Validator {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let weak = if self.is_strong { "" } else { "W/" };
+        write!(f, "{weak}{}", self.tag)
     }
 }
 
@@ -43,15 +46,38 @@ impl Validator {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     /// `If-Match`: the lists of all such fields.
-    matches: Option<Vec<u8>>,
+    matches: List,
     /// `If-Unmodified-Since`.
     unmodified_since: Option<SystemTime>,
     /// `If-None-Match`: the lists of all such fields.
-    none_matches: Option<Vec<u8>>,
+    none_matches: List,
     /// `If-Modified-Since`.
     modified_since: Option<SystemTime>,
-    /// `If-Range`.
-    range: Option<Vec<u8>>,
+    /// `If-Range`: the first.
+    range: List,
+}
+
+/// The values of fields of one name, with commas between them. What is read into it anew takes the memory that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct List {
+    bytes: Vec<u8>,
+    is_there: bool,
+}
+
+impl List {
+    fn read<'h>(&mut self, lines: impl Iterator<Item = &'h [u8]>) {
+        self.bytes.clear();
+        self.is_there = false;
+        for line in lines {
+            self.bytes.extend(self.is_there.then_some(b','));
+            self.bytes.extend_from_slice(line);
+            self.is_there = true;
+        }
+    }
+
+    fn get(&self) -> Option<&[u8]> {
+        self.is_there.then_some(&self.bytes)
+    }
 }
 
 /// What conditions come to.
@@ -67,25 +93,19 @@ pub(super) enum Verdict {
 
 impl Conditions {
     /// Reads what the fields of a head say; `all` answers those of one name.
-    pub(super) fn read<'h, I: Iterator<Item = &'h [u8]>>(all: impl Fn(&'static str) -> I) -> Self {
-        let list = |name| {
-            let lines: Vec<&[u8]> = all(name).collect();
-            (!lines.is_empty()).then(|| lines.join(&b','))
-        };
+    pub(super) fn read<'h, I: Iterator<Item = &'h [u8]>>(&mut self, all: impl Fn(&'static str) -> I) {
         let date = |name| all(name).next().and_then(date);
-        Self {
-            matches: list("if-match"),
-            unmodified_since: date("if-unmodified-since"),
-            none_matches: list("if-none-match"),
-            modified_since: date("if-modified-since"),
-            range: all("if-range").next().map(<[u8]>::to_vec),
-        }
+        self.matches.read(all("if-match"));
+        self.unmodified_since = date("if-unmodified-since");
+        self.none_matches.read(all("if-none-match"));
+        self.modified_since = date("if-modified-since");
+        self.range.read(all("if-range").take(1));
     }
 
     /// In the order of RFC 9110 §13.2.2. Of a page that is made anew for each, nothing is known.
     pub(super) fn verdict(&self, page: &Page) -> Verdict {
         let Some(is) = &page.validator else { return Verdict::Send };
-        let is_wanted = match (&self.matches, self.unmodified_since) {
+        let is_wanted = match (self.matches.get(), self.unmodified_since) {
             (Some(list), _) => {
                 list.trim_ascii() == b"*" || is.is_strong && has(list, &is.tag, Comparison::Strong)
             }
@@ -95,7 +115,7 @@ impl Conditions {
         //= https://www.rfc-editor.org/rfc/rfc9110#section-13.1.3
         //# A recipient MUST ignore If-Modified-Since if the request contains an
         //# If-None-Match header field;
-        let is_there = match (&self.none_matches, self.modified_since) {
+        let is_there = match (self.none_matches.get(), self.modified_since) {
             (Some(list), _) => has(list, &is.tag, Comparison::Weak),
             (None, Some(date)) => is.is_not_after(date),
             (None, None) => false,
@@ -113,7 +133,7 @@ impl Conditions {
         //= https://www.rfc-editor.org/rfc/rfc9110#section-13.1.5
         //# A recipient of an If-Range header field MUST ignore the Range header
         //# field if the If-Range condition evaluates as false.
-        match self.range.as_deref() {
+        match self.range.get() {
             None => true,
             Some(tag @ ([b'"', ..] | [b'W', b'/', ..])) => is.is_strong && tag == is.tag.as_bytes(),
             Some(at) => is.is_strong && date(at).is_some_and(|at| seconds(at) == seconds(is.modified)),
@@ -174,9 +194,10 @@ mod tests {
     }
 
     fn conditions(fields: &[(&str, &str)]) -> Conditions {
-        Conditions::read(|name| {
-            fields.iter().filter(move |field| field.0 == name).map(|field| field.1.as_bytes())
-        })
+        let mut conditions = Conditions::default();
+        conditions
+            .read(|name| fields.iter().filter(move |field| field.0 == name).map(|field| field.1.as_bytes()));
+        conditions
     }
 
     #[test]
@@ -227,7 +248,7 @@ mod tests {
     #[test]
     fn a_tag_changes_with_the_file_and_is_weak_while_that_might_not_be_seen() {
         let at = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
-        let tag = |modified, len, now| Validator::new(at(modified), len, at(now)).field();
+        let tag = |modified, len, now| Validator::new(at(modified), len, at(now)).to_string();
         assert_eq!(tag(1, 5, 2000), "\"f4240-5\"");
         assert_eq!(tag(1, 5, 900), "W/\"f4240-5\"");
         assert_eq!(tag(3000, 5, 2000), "W/\"b2d05e00-5\"", "the future");

@@ -9,7 +9,7 @@ pub(super) const HEAD_MAX: usize = 8192;
 const FIELDS_MAX: usize = 64;
 
 /// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     /// The name of the file, from the folder on, without a slash before it; that of a folder has one behind it. Bytes, as
     /// files have them.
@@ -24,23 +24,24 @@ pub(super) struct Request {
 }
 
 /// What bytes amount to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// The head has not come to its end.
     Incomplete,
-    /// A request, and the bytes of its head.
-    Request(Request, usize),
+    /// A request, whose head has so many bytes.
+    Request(usize),
     /// The status that says what is wrong. Nothing after it can be understood.
     Wrong(u16),
 }
 
-/// Reads the head that `bytes` begin with.
-pub(super) fn parse(bytes: &[u8]) -> Parsed {
+/// Reads the head that `bytes` begin with into `request`, in the memory that this has. Of one that is none nothing is to be
+/// made.
+pub(super) fn parse(bytes: &[u8], request: &mut Request) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Request::new(&mut fields);
     match head.parse(bytes) {
-        Ok(httparse::Status::Complete(len)) => match request(&head) {
-            Ok(request) => Parsed::Request(request, len),
+        Ok(httparse::Status::Complete(len)) => match request.read(&head) {
+            Ok(()) => Parsed::Request(len),
             Err(status) => Parsed::Wrong(status),
         },
         Ok(httparse::Status::Partial) if bytes.len() >= HEAD_MAX => Parsed::Wrong(431),
@@ -51,41 +52,43 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-fn request(head: &httparse::Request<'_, '_>) -> Result<Request, u16> {
-    let all = |name: &'static str| {
-        head.headers
-            .iter()
-            .filter(move |field| field.name.eq_ignore_ascii_case(name))
-            .map(|field| field.value)
-    };
-    let is_new = head.version == Some(1);
-    //= https://www.rfc-editor.org/rfc/rfc9112#section-3.2
-    //# A server MUST respond with a 400 (Bad Request) status code to any
-    //# HTTP/1.1 request message that lacks a Host header field and to any
-    //# request message that contains more than one Host header field line
-    if all("host").count() > 1 || is_new && all("host").count() == 0 {
-        return Err(400);
-    }
-    let head_only = match head.method {
-        Some("GET") => false,
-        Some("HEAD") => true,
-        _ => return Err(405),
-    };
-    let says = |word: &str| all("connection").any(|value| has_word(value, word));
-    // What such a request brings along means nothing, and nobody reads it: the connection ends behind the answer.
-    let has_body = all("transfer-encoding").next().is_some() || all("content-length").any(|len| len != b"0");
-    Ok(Request {
-        name: name(head.path.unwrap_or_default()).ok_or(400_u16)?,
-        head_only,
+impl Request {
+    fn read(&mut self, head: &httparse::Request<'_, '_>) -> Result<(), u16> {
+        let all = |name: &'static str| {
+            head.headers
+                .iter()
+                .filter(move |field| field.name.eq_ignore_ascii_case(name))
+                .map(|field| field.value)
+        };
+        let is_new = head.version == Some(1);
+        //= https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+        //# A server MUST respond with a 400 (Bad Request) status code to any
+        //# HTTP/1.1 request message that lacks a Host header field and to any
+        //# request message that contains more than one Host header field line
+        if all("host").count() > 1 || is_new && all("host").count() == 0 {
+            return Err(400);
+        }
+        let head_only = match head.method {
+            Some("GET") => false,
+            Some("HEAD") => true,
+            _ => return Err(405),
+        };
+        let says = |word: &str| all("connection").any(|value| has_word(value, word));
+        // What such a request brings along means nothing, and nobody reads it: the connection ends behind the answer.
+        let has_body =
+            all("transfer-encoding").next().is_some() || all("content-length").any(|len| len != b"0");
+        read_name(head.path.unwrap_or_default(), &mut self.name).ok_or(400_u16)?;
+        self.head_only = head_only;
         //= https://www.rfc-editor.org/rfc/rfc9110#section-14.2
         //# A server MUST ignore a Range header field received with a
         //# request method that is unrecognized or for which range handling is
         //# not defined.  For this specification, GET is the only method for
         //# which range handling is defined.
-        range: all("range").next().and_then(Wanted::read).filter(|_| !head_only),
-        conditions: Conditions::read(all),
-        keeps: !has_body && !says("close") && (is_new || says("keep-alive")),
-    })
+        self.range = all("range").next().and_then(Wanted::read).filter(|_| !head_only);
+        self.conditions.read(all);
+        self.keeps = !has_body && !says("close") && (is_new || says("keep-alive"));
+        Ok(())
+    }
 }
 
 fn has_word(value: &[u8], word: &str) -> bool {
@@ -93,8 +96,8 @@ fn has_word(value: &[u8], word: &str) -> bool {
     words.into_iter().any(|is| is.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// The name that a target means; `None` if it means none. Nothing leads up.
-fn name(target: &str) -> Option<Vec<u8>> {
+/// Reads the name that a target means; `None` if it means none. Nothing leads up.
+fn read_name(target: &str, into: &mut Vec<u8>) -> Option<()> {
     //= https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
     //# a server MUST accept the absolute-form in requests even though most HTTP
     //# clients will only send the absolute-form in requests to proxies.
@@ -105,33 +108,45 @@ fn name(target: &str) -> Option<Vec<u8>> {
         _ => target,
     };
     let path = origin.split(['?', '#']).next()?;
-    let bytes = decoded(path.strip_prefix('/')?.as_bytes())?;
-    if bytes.contains(&0) {
+    decode(path.strip_prefix('/')?.as_bytes(), into)?;
+    if into.contains(&0) {
         return None;
     }
-    let parts = bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
-    let parts: Vec<&[u8]> = parts.collect();
-    if parts.contains(&b"..".as_slice()) {
-        return None;
+    let is_folder = into.is_empty() || into.ends_with(b"/");
+    // What stays of it goes to the front.
+    let (mut at, mut end) = (0, 0);
+    while at < into.len() {
+        let len = into[at..].iter().position(|byte| *byte == b'/').unwrap_or(into.len() - at);
+        match &into[at..at + len] {
+            b"" | b"." => {}
+            b".." => return None,
+            _ => {
+                if end > 0 {
+                    into[end] = b'/';
+                    end += 1;
+                }
+                into.copy_within(at..at + len, end);
+                end += len;
+            }
+        }
+        at += len + 1;
     }
-    let mut name = parts.join(&b'/');
-    if bytes.is_empty() || bytes.ends_with(b"/") {
-        name.push(b'/');
-    }
-    Some(name)
+    into.truncate(end);
+    into.extend(is_folder.then_some(b'/'));
+    Some(())
 }
 
 /// Undoes percent-encoding (RFC 3986 §2.1); `None` if something else follows a `%`.
-fn decoded(name: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(name.len());
+fn decode(name: &[u8], into: &mut Vec<u8>) -> Option<()> {
+    into.clear();
     let mut rest = name.iter();
     while let Some(byte) = rest.next() {
-        bytes.push(match byte {
+        into.push(match byte {
             b'%' => hex(*rest.next()?)? << 4 | hex(*rest.next()?)?,
             byte => *byte,
         });
     }
-    Some(bytes)
+    Some(())
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -142,15 +157,23 @@ fn hex(digit: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn get(target: &str, fields: &str) -> Parsed {
+    /// What bytes amount to, in the memory of a request that has said everything.
+    fn parse(bytes: &[u8]) -> (Parsed, Request) {
+        let mut request = Request::default();
+        let before =
+            b"GET /a/b/ HTTP/1.1\r\nHost: h\r\nRange: bytes=1-2\r\nIf-Match: a\r\nIf-Range: b\r\n\r\n";
+        assert_eq!(super::parse(before, &mut request), Parsed::Request(before.len()));
+        (super::parse(bytes, &mut request), request)
+    }
+
+    fn get(target: &str, fields: &str) -> (Parsed, Request) {
         parse(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes())
     }
 
     fn request(target: &str, fields: &str) -> Request {
-        match get(target, fields) {
-            Parsed::Request(request, _) => request,
-            other => panic!("{other:?}"),
-        }
+        let (parsed, request) = get(target, fields);
+        assert!(matches!(parsed, Parsed::Request(_)), "{parsed:?}");
+        request
     }
 
     #[test]
@@ -170,7 +193,7 @@ mod tests {
         for target in
             ["/../x", "/a/../../x", "/%2e%2e/x", "/a/%2E%2e", "/..%2fx", "/%zz", "/%2", "/a%00", "*", "x"]
         {
-            assert_eq!(get(target, ""), Parsed::Wrong(400), "{target}");
+            assert_eq!(get(target, "").0, Parsed::Wrong(400), "{target}");
         }
     }
 
@@ -178,21 +201,22 @@ mod tests {
     fn a_head_in_pieces_is_waited_for_and_behind_it_another_may_follow() {
         let two = b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
         for len in 0..28 {
-            assert_eq!(parse(&two[..len]), Parsed::Incomplete, "{len}");
+            assert_eq!(parse(&two[..len]).0, Parsed::Incomplete, "{len}");
         }
-        assert!(matches!(parse(two), Parsed::Request(request, 28) if request.name == b"1"));
+        let (parsed, request) = parse(two);
+        assert_eq!((parsed, request.name.as_slice()), (Parsed::Request(28), &b"1"[..]));
     }
 
     #[test]
     fn heads_that_are_too_long_or_wrong_have_their_status() {
         let fields: String = (0..65).map(|n| format!("x-{n}: y\r\n")).collect();
-        assert_eq!(get("/", &fields), Parsed::Wrong(431));
-        assert_eq!(parse(&vec![b'a'; HEAD_MAX]), Parsed::Wrong(431));
-        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Wrong(400), "no host");
-        assert_eq!(get("/", "Host: other\r\n"), Parsed::Wrong(400), "two");
-        assert_eq!(parse(b"POST / HTTP/1.1\r\nHost: h\r\n\r\n"), Parsed::Wrong(405));
-        assert_eq!(parse(b"GET / HTTP/2.0\r\n\r\n"), Parsed::Wrong(505));
-        assert_eq!(parse(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03"), Parsed::Wrong(400), "TLS");
+        assert_eq!(get("/", &fields).0, Parsed::Wrong(431));
+        assert_eq!(parse(&vec![b'a'; HEAD_MAX]).0, Parsed::Wrong(431));
+        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n").0, Parsed::Wrong(400), "no host");
+        assert_eq!(get("/", "Host: other\r\n").0, Parsed::Wrong(400), "two");
+        assert_eq!(parse(b"POST / HTTP/1.1\r\nHost: h\r\n\r\n").0, Parsed::Wrong(405));
+        assert_eq!(parse(b"GET / HTTP/2.0\r\n\r\n").0, Parsed::Wrong(505));
+        assert_eq!(parse(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03").0, Parsed::Wrong(400), "TLS");
     }
 
     #[test]
@@ -201,15 +225,15 @@ mod tests {
         assert!(!request("/", "Connection: te, Close\r\n").keeps);
         assert!(!request("/", "Content-Length: 5\r\n").keeps, "what follows is not a request");
         assert!(!request("/", "Transfer-Encoding: chunked\r\n").keeps);
-        let old = |fields: &str| parse(format!("GET / HTTP/1.0\r\n{fields}\r\n").as_bytes());
-        assert!(matches!(old(""), Parsed::Request(request, _) if !request.keeps));
-        assert!(matches!(old("Connection: keep-alive\r\n"), Parsed::Request(request, _) if request.keeps));
+        let old = |fields: &str| parse(format!("GET / HTTP/1.0\r\n{fields}\r\n").as_bytes()).1;
+        assert!(!old("").keeps);
+        assert!(old("Connection: keep-alive\r\n").keeps);
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_are_answered(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
-            if let Parsed::Request(request, len) = parse(&bytes) {
+            if let (Parsed::Request(len), request) = parse(&bytes) {
                 assert!(len <= bytes.len() && (request.name == b"/" || !request.name.starts_with(b"/")));
             }
         }

@@ -3,10 +3,15 @@
 use core::fmt::Write;
 use core::ops::Range;
 
+use httpdate::HttpDate;
+
 use super::condition::Validator;
 
 /// Which bytes of how many follow; none of them, of an answer that says so (416).
 pub(super) type Part = (Option<Range<u64>>, u64);
+
+/// Bytes of a head that is not of the longest.
+pub(super) const HEAD_USUAL: usize = 512;
 
 /// What the head of an answer says.
 #[derive(Clone, Debug)]
@@ -24,11 +29,12 @@ pub(super) struct Head<'a> {
 }
 
 impl Head<'_> {
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        let mut text = String::with_capacity(256);
+    /// Puts it into memory that others had before.
+    pub(super) fn put(&self, into: &mut String) {
+        into.clear();
+        into.reserve(HEAD_USUAL);
         // Writing to a string does not fail.
-        let _ = self.write(&mut text);
-        text.into_bytes()
+        let _ = self.write(into);
     }
 
     fn write(&self, text: &mut String) -> core::fmt::Result {
@@ -39,8 +45,8 @@ impl Head<'_> {
             write!(text, "Content-Type: {mime}\r\nContent-Length: {len}\r\n")?;
         }
         if let Some(is) = self.validator {
-            let modified = httpdate::fmt_http_date(is.modified);
-            write!(text, "ETag: {}\r\nLast-Modified: {modified}\r\nAccept-Ranges: bytes\r\n", is.field())?;
+            let modified = HttpDate::from(is.modified);
+            write!(text, "ETag: {is}\r\nLast-Modified: {modified}\r\nAccept-Ranges: bytes\r\n")?;
         }
         match &self.range {
             Some((Some(range), all)) => {
@@ -58,12 +64,8 @@ impl Head<'_> {
             //# Allow header field in a 405 response
             text.push_str("Allow: GET, HEAD\r\n");
         }
-        text.push_str(if self.keeps {
-            "Connection: keep-alive\r\n\r\n"
-        } else {
-            "Connection: close\r\n\r\n"
-        });
-        Ok(())
+        let goes_on = if self.keeps { "keep-alive" } else { "close" };
+        write!(text, "Connection: {goes_on}\r\n\r\n")
     }
 }
 
@@ -163,7 +165,8 @@ mod tests {
             location: None,
             keeps: true,
         };
-        let text = String::from_utf8(head.bytes()).unwrap();
+        let mut text = "of another".to_owned();
+        head.put(&mut text);
         assert!(text.starts_with("HTTP/1.1 206 Partial Content\r\n"), "{text}");
         for line in [
             "Date: Sun, 06 Nov 1994 08:49:37 GMT",
@@ -177,9 +180,10 @@ mod tests {
         }
         assert!(text.ends_with("\r\n\r\n"));
         let same = Head { status: 304, range: None, ..head.clone() };
-        let same = String::from_utf8(same.bytes()).unwrap();
-        assert!(same.contains("ETag: \"a-b\"\r\n") && !same.contains("Content-Length"), "{same}");
+        same.put(&mut text);
+        assert!(text.contains("ETag: \"a-b\"\r\n") && !text.contains("Content-Length"), "{text}");
         let wrong = Head { status: 405, range: None, keeps: false, ..head };
-        assert!(String::from_utf8(wrong.bytes()).unwrap().contains("Allow: GET, HEAD\r\n"));
+        wrong.put(&mut text);
+        assert!(text.contains("Allow: GET, HEAD\r\n"));
     }
 }

@@ -9,6 +9,10 @@ use net::time::Instant;
 
 use super::library::{Page, Ticket};
 use super::request::Request;
+use super::response::{HEAD_USUAL, Head};
+
+/// Records of answers that are kept: more are seldom on their way at once, and each is half a kilobyte.
+const SPARE_MAX: usize = 1024;
 
 /// A connection.
 pub(super) struct Visit {
@@ -36,15 +40,16 @@ pub(super) enum Asking {
     /// What a request is about.
     Page(Request),
     /// The next piece of a file that is being sent.
-    Piece(Sending),
+    Piece(Box<Sending>),
 }
 
 /// An answer.
+#[derive(Default)]
 pub(super) struct Sending {
-    pub(super) head: Vec<u8>,
+    pub(super) head: String,
     /// Bytes of the head that are sent.
     pub(super) head_sent: usize,
-    pub(super) bytes: Arc<[u8]>,
+    pub(super) bytes: Option<Arc<[u8]>>,
     /// Which of these bytes are still to be sent.
     pub(super) left: Range<usize>,
     /// What comes after them.
@@ -54,21 +59,23 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    /// A head, and `range` of a page.
-    pub(super) fn new(head: Vec<u8>, page: &Page, range: Range<u64>, keeps: bool) -> Self {
+    /// Begins an answer: a head, and `range` of a page. What was sent by this before is sent.
+    pub(super) fn begin(&mut self, head: &Head<'_>, page: &Page, range: Range<u64>) {
+        head.put(&mut self.head);
         let first = page.first.len() as u64;
         let clamped = |at: u64| usize::try_from(at.min(first)).unwrap_or(0);
         let left = clamped(range.start)..clamped(range.end);
         let behind = range.start.max(first)..range.end;
-        let rest = page.file.clone().filter(|_| behind.start < behind.end).map(|file| (file, behind));
-        Self { head, head_sent: 0, bytes: Arc::clone(&page.first), left, rest, keeps }
+        self.rest = page.file.clone().filter(|_| behind.start < behind.end).map(|file| (file, behind));
+        self.bytes = Some(Arc::clone(&page.first));
+        (self.head_sent, self.left, self.keeps) = (0, left, head.keeps);
     }
 
     /// What is to be sent next; nothing if the rest has to be read first, or all is sent.
     pub(super) fn next(&self) -> &[u8] {
-        match self.head.get(self.head_sent..) {
+        match self.head.as_bytes().get(self.head_sent..) {
             Some(head @ [_, ..]) => head,
-            _ => self.bytes.get(self.left.clone()).unwrap_or_default(),
+            _ => self.bytes.as_ref().and_then(|bytes| bytes.get(self.left.clone())).unwrap_or_default(),
         }
     }
 
@@ -86,12 +93,32 @@ impl Sending {
         let Some((file, rest)) = self.rest.take() else { return false };
         let len = (piece.len() as u64).min(rest.end - rest.start);
         self.left = 0..usize::try_from(len).unwrap_or(0);
-        self.bytes = piece;
+        self.bytes = Some(piece);
         let behind = rest.start + len..rest.end;
         if behind.start < behind.end {
             self.rest = Some((file, behind));
         }
         len > 0
+    }
+}
+
+/// Records of answers that are sent, for those that follow: their memory is asked for once.
+#[derive(Default)]
+#[expect(clippy::vec_box, reason = "connections hold them boxed, and what is moved is the box")]
+pub(super) struct Spare(Vec<Box<Sending>>);
+
+impl Spare {
+    pub(super) fn take(&mut self) -> Box<Sending> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// Keeps one, if there are not enough. It holds no file any more.
+    pub(super) fn give(&mut self, mut sending: Box<Sending>) {
+        if self.0.len() < SPARE_MAX {
+            (sending.bytes, sending.rest) = (None, None);
+            sending.head.shrink_to(HEAD_USUAL);
+            self.0.push(sending);
+        }
     }
 }
 

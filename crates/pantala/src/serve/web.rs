@@ -1,11 +1,13 @@
 //! The program on each netisr: connections, requests, answers.
 
+use core::fmt::Write;
 use core::net::SocketAddr;
 use core::ops::Range;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use httpdate::HttpDate;
 use net::program::{Desk, Handle, Program};
 use net::sock::Error;
 use net::tcp::settings::Settings;
@@ -18,7 +20,7 @@ use super::hits::Hit;
 use super::library::{self, Answer, Ask, Found, Page, Ticket, What, made};
 use super::request::{self, HEAD_MAX, Parsed, Request};
 use super::response::{self, Head, Part};
-use super::visit::{Asking, Sending, Stage, Visits};
+use super::visit::{Asking, Sending, Spare, Stage, Visits};
 
 /// Connections of a server on each CPU at the most.
 const VISITS_MAX: usize = 65_536;
@@ -58,6 +60,9 @@ pub struct Web {
     /// Where to go on looking for connections whose time is over.
     round: u32,
     head: Box<[u8; HEAD_MAX]>,
+    /// The memory of the request before.
+    request: Request,
+    spare: Spare,
 }
 
 /// Where what is asked for is.
@@ -115,6 +120,8 @@ impl Web {
             date: Date::default(),
             round: 0,
             head: Box::new([0; HEAD_MAX]),
+            request: Request::default(),
+            spare: Spare::default(),
         }
     }
 
@@ -153,17 +160,17 @@ impl Web {
             Ok(len) => len,
             Err(_) => return Step::Wait,
         };
-        match request::parse(&self.head[..len]) {
+        match request::parse(&self.head[..len], &mut self.request) {
             Parsed::Incomplete => self.head_begins(desk, key, id),
             Parsed::Wrong(status) => {
                 self.hits.inc(Hit::Requests);
                 self.answer(desk, key, Err(status), None)
             }
-            Parsed::Request(request, len) => {
+            Parsed::Request(len) => {
                 self.hits.inc(Hit::Requests);
                 // It is there: it was seen a moment ago.
                 let _ = tcp::read_in_place(desk.cpu, id, |_| (len, ()));
-                self.look_up(desk, key, request)
+                self.look_up(desk, key)
             }
         }
     }
@@ -184,18 +191,23 @@ impl Web {
     }
 
     /// Answers at once what is here or remembered, and asks the library for the rest.
-    fn look_up(&mut self, desk: &Desk<'_>, key: u32, request: Request) -> Step {
+    fn look_up(&mut self, desk: &Desk<'_>, key: u32) -> Step {
+        let request = core::mem::take(&mut self.request);
         let remembered = self.remembered.find(&request, desk.now());
-        if let Some(page) = remembered {
-            self.hits.inc(Hit::Remembered);
-            return self.answer(desk, key, Ok(page), Some(&request));
-        }
-        if let Files::Pages(pages) = &self.files {
-            let page = pages.get(&request.name).cloned().ok_or(NOT_FOUND);
-            return self.answer(desk, key, page, Some(&request));
-        }
-        let what = What::Find { name: request.name.clone() };
-        self.ask(desk, key, what, Asking::Page(request))
+        let page = match (remembered, &self.files) {
+            (Some(page), _) => {
+                self.hits.inc(Hit::Remembered);
+                Ok(page)
+            }
+            (None, Files::Pages(pages)) => pages.get(&request.name).cloned().ok_or(NOT_FOUND),
+            (None, Files::Library(_)) => {
+                let what = What::Find { name: request.name.clone() };
+                return self.ask(desk, key, what, Asking::Page(request));
+            }
+        };
+        let step = self.answer(desk, key, page, Some(&request));
+        self.request = request;
+        step
     }
 
     fn ask(&mut self, desk: &Desk<'_>, key: u32, what: What, asking: Asking) -> Step {
@@ -260,10 +272,11 @@ impl Web {
         }
         let date = self.date.at(desk.now());
         let (mime, len, validator) = (page.mime, bytes.end - bytes.start, page.validator.as_ref());
-        let head = Head { status, date, mime, len, validator, range, location: None, keeps }.bytes();
+        let head = Head { status, date, mime, len, validator, range, location: None, keeps };
         self.hits.inc(Hit::of_status(status));
         let head_only = status == 304 || request.is_some_and(|request| request.head_only);
-        let sending = Sending::new(head, &page, if head_only { 0..0 } else { bytes }, keeps);
+        let mut sending = self.spare.take();
+        sending.begin(&head, &page, if head_only { 0..0 } else { bytes });
         self.begin_sending(desk, key, sending)
     }
 
@@ -271,16 +284,16 @@ impl Web {
         let page = made(response::page(301));
         let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(desk.now()));
         let location = Some(location);
-        let head =
-            Head { status: 301, date, mime, len, validator: None, range: None, location, keeps }.bytes();
+        let head = Head { status: 301, date, mime, len, validator: None, range: None, location, keeps };
         self.hits.inc(Hit::Redirection);
-        let sending = Sending::new(head, &page, if request.head_only { 0..0 } else { 0..len }, keeps);
+        let mut sending = self.spare.take();
+        sending.begin(&head, &page, if request.head_only { 0..0 } else { 0..len });
         self.begin_sending(desk, key, sending);
     }
 
-    fn begin_sending(&mut self, desk: &Desk<'_>, key: u32, sending: Sending) -> Step {
+    fn begin_sending(&mut self, desk: &Desk<'_>, key: u32, sending: Box<Sending>) -> Step {
         if let Some(visit) = self.visits.get_mut(key) {
-            visit.stage = Stage::Sends(Box::new(sending));
+            visit.stage = Stage::Sends(sending);
             visit.deadline = desk.now() + STALL;
         }
         Step::On
@@ -316,9 +329,11 @@ impl Web {
         };
         if let Some((file, rest)) = &sending.rest {
             let what = What::Read { file: Arc::clone(file), at: rest.start };
-            return self.ask(desk, key, what, Asking::Piece(*sending));
+            return self.ask(desk, key, what, Asking::Piece(sending));
         }
-        if sending.keeps {
+        let keeps = sending.keeps;
+        self.spare.give(sending);
+        if keeps {
             visit.stage = Stage::Reads { has_begun: false };
             visit.deadline = desk.now() + IDLE;
             return Step::On;
@@ -477,7 +492,9 @@ impl Memory {
 impl Date {
     fn at(&mut self, now: Instant) -> &str {
         if self.until.is_none_or(|until| until <= now) {
-            self.text = httpdate::fmt_http_date(SystemTime::now());
+            self.text.clear();
+            // Writing to a string does not fail.
+            let _ = write!(self.text, "{}", HttpDate::from(SystemTime::now()));
             self.until = Some(now + Duration::from_secs(1));
         }
         &self.text
