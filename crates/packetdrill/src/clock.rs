@@ -8,14 +8,14 @@ use sim::drill::Outcome;
 
 use crate::errno::Code;
 
-/// How long the first thread waits, by the clock on the wall, for another one to ask what time it was when its call was
+/// How long who lets time pass waits, by the clock on the wall, for another thread to ask what time it was when its call was
 /// done. packetdrill asks at once; who does not, is not waited for any longer.
 const ASKS_WITHIN: Duration = Duration::from_secs(1);
-/// While the first thread does nothing at all, time passes for those who wait as it does by the clock on the wall, in steps of
+/// While nobody does anything at all, time passes for those who wait as it does by the clock on the wall, in steps of
 /// this length: packetdrill waits for a call to be done before it makes the next one that may wait, or ends.
 const IDLE: Duration = Duration::from_millis(250);
-/// How far time goes on when the first thread asks for it. packetdrill sleeps until shortly before an event and then asks
-/// until its time has come.
+/// How far time goes on when somebody asks for it. packetdrill sleeps until shortly before an event and then asks until its
+/// time has come: its second thread does so before a call that may wait, while the first one waits for that thread.
 const TICK: Duration = Duration::from_micros(1);
 
 /// Something that goes on while time passes.
@@ -26,7 +26,8 @@ pub(crate) trait World {
     fn step(&mut self, until: Duration) -> bool;
 }
 
-/// A world, and threads that wait for what happens in it. The one that has made it lets time pass.
+/// A world, and threads that wait for what happens in it. Who sleeps or asks for the time lets time pass, and so does who
+/// waits, if it has made the world.
 pub(crate) struct Clock<W> {
     inner: Mutex<Inner<W>>,
     turned: Condvar,
@@ -44,7 +45,7 @@ struct Inner<W> {
     to_look: usize,
     /// When those who wait want to look though nothing has happened.
     alarms: Vec<Duration>,
-    /// Counts what the first thread does.
+    /// Counts what threads do.
     visits: u64,
     /// Those who were served, and have not asked for the time since.
     served: Vec<ThreadId>,
@@ -77,7 +78,7 @@ impl<W: World> Clock<W> {
 
     fn hold(&self) -> Held<'_, W> {
         let mut held = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        held.visits += u64::from(thread::current().id() == self.first);
+        held.visits += 1;
         held
     }
 
@@ -90,32 +91,26 @@ impl<W: World> Clock<W> {
         done
     }
 
-    /// The time since the beginning. Each time that the first thread asks, it is a bit later.
+    /// The time since the beginning. Each time that somebody asks, it is a bit later, but for who asks when its call was done.
     pub(crate) fn time(&self) -> Duration {
         let mut held = self.hold();
         let me = thread::current().id();
         if let Some(at) = held.served.iter().position(|served| *served == me) {
             held.served.swap_remove(at);
             self.turned.notify_all();
+            return held.world.now();
         }
-        if me == self.first {
-            let until = held.world.now() + TICK;
-            held = self.pass(held, until);
-        }
+        let until = held.world.now() + TICK;
+        held = self.pass(held, until);
         held.world.now()
     }
 
     /// Lets time pass.
     pub(crate) fn sleep(&self, span: Duration) {
-        let until = self.hold().world.now() + span;
-        if thread::current().id() == self.first {
-            drop(self.pass(self.hold(), until));
-            return;
-        }
-        let is_over =
-            |world: &mut W| if world.now() >= until { Outcome::Done(Ok(())) } else { Outcome::Waits };
-        // Nothing can go wrong with that.
-        _ = self.wait(Some(until), is_over);
+        let mut held = self.hold();
+        let until = held.world.now() + span;
+        held = self.pass(held, until);
+        drop(held);
     }
 
     /// Waits until there is an answer, or `None` if that takes longer than patience allows.
@@ -215,7 +210,8 @@ impl<W: World> Clock<W> {
 
     /// Has those who wait look again, and waits until all have, and until who was served knows when.
     fn serve<'a>(&'a self, mut held: Held<'a, W>) -> Held<'a, W> {
-        if held.asleep == 0 || thread::current().id() != self.first {
+        // Nobody waits for itself.
+        if held.asleep == 0 || held.served.contains(&thread::current().id()) {
             return held;
         }
         held.round += 1;
@@ -277,6 +273,18 @@ mod tests {
         assert_eq!(clock.await_answer(|_| None::<()>), None);
         let errno = |_: &mut Bell| Outcome::<()>::Done(Err(Errno("EBADF")));
         assert_eq!(clock.wait(None, errno), Err(Code(libc::EBADF)));
+    }
+
+    #[test]
+    fn time_passes_for_another_thread_that_asks_or_sleeps_while_the_first_one_waits_for_it() {
+        let clock = Arc::new(clock());
+        let other = Arc::clone(&clock);
+        let asks = thread::spawn(move || {
+            let times = [other.time(), other.time()];
+            other.sleep(secs(50));
+            (times, other.time())
+        });
+        assert_eq!(asks.join().unwrap(), ([TICK, 2 * TICK], secs(50) + 3 * TICK));
     }
 
     #[test]

@@ -9,9 +9,9 @@
 //! virtual time ([`host`]): packets go in and come out as they are from their IP header on, and time passes only while
 //! packetdrill sleeps, or waits for a packet or for a call ([`clock`]). What the flags may say is in [`flags`].
 //!
-//! packetdrill makes calls that have to wait from a second thread. Such a thread sleeps here until the first one, that
-//! which has called `packetdrill_interface_init`, lets time pass or gives the host a packet; when it is done, time stands
-//! until it has asked for it, so that it learns when that was.
+//! packetdrill makes calls that have to wait from a second thread, after it has slept there until it is time. In such a call
+//! it sleeps here until the first one, that which has called `packetdrill_interface_init`, lets time pass or gives the host a
+//! packet; when it is done, time stands until it has asked for it, so that it learns when that was.
 
 mod abi;
 mod address;
