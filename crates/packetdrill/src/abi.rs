@@ -115,7 +115,8 @@ const TABLE: Table = Table {
     splice,
 };
 
-fn complain(what: &str) {
+/// Says on standard error what is wrong.
+pub(crate) fn complain(what: &str) {
     // Who has closed standard error does not want to know.
     _ = writeln!(std::io::stderr(), "libpantala_packetdrill.so: {what}");
 }

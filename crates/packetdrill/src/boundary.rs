@@ -1,11 +1,11 @@
-//! Unsafe: C's memory, which is where C says, and the two functions that C finds by their names.
+//! Unsafe: C's memory, which is where C says, and the functions that C finds by their names.
 #![expect(unsafe_code, reason = "C says where its memory is, and nobody else can know")]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::ptr;
 
 use crate::errno::Code;
-use crate::{abi, hosts};
+use crate::{abi, commands, hosts};
 
 /// A place that C has named: null, or valid for what the call says that is there, until it returns. It is made by C alone,
 /// as an argument or as a field of what an argument points to.
@@ -159,4 +159,17 @@ extern "C" fn getsockopt(fd: c_int, level: c_int, option: c_int, value: Ptr<c_vo
     // SAFETY: C asks the system, which believes no pointer.
     let asked = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, option, value.0, len.0) };
     c_int::try_from(asked as c_long).unwrap_or(-1)
+}
+
+/// `system` for packetdrill, which runs the commands of scripts by it, and finds this in the same way: those that are meant
+/// for the host are done there, all others by the shell.
+#[unsafe(no_mangle)]
+extern "C" fn system(command: Ptr<c_char>) -> c_int {
+    if command.is_null() {
+        // There is a shell.
+        return 1;
+    }
+    // SAFETY: C ends it with a zero.
+    let text = unsafe { CStr::from_ptr(command.0) }.to_string_lossy();
+    abi::answer(|| commands::run(&text))
 }

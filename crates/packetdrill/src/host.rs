@@ -65,6 +65,11 @@ impl Host {
         Ok(Self { clock: Clock::new(state, flags.patience) })
     }
 
+    /// Does what a command of a script says, if it is meant for a host like this.
+    pub(crate) fn command(&self, text: &str) -> Option<Result<(), String>> {
+        self.clock.with(|state| state.machine.command(text))
+    }
+
     /// Whether a descriptor is one of this host's.
     pub(crate) fn has(&self, fd: c_int) -> bool {
         self.clock.with(|state| state.files.get(fd).is_ok())

@@ -29,8 +29,17 @@ pub(crate) fn get(number: usize) -> Result<Arc<Host>, Code> {
 
 /// The host that a descriptor is of.
 pub(crate) fn of(fd: c_int) -> Option<Arc<Host>> {
-    let all: Vec<_> = hosts().values().flatten().cloned().collect();
-    all.into_iter().find(|host| host.has(fd))
+    all().into_iter().find(|host| host.has(fd))
+}
+
+fn all() -> Vec<Arc<Host>> {
+    hosts().values().flatten().cloned().collect()
+}
+
+/// The host, if there is one and no other.
+pub(crate) fn only() -> Option<Arc<Host>> {
+    let mut all = all();
+    if all.len() == 1 { all.pop() } else { None }
 }
 
 /// There is no host of this number any more.

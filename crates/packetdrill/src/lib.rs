@@ -17,6 +17,7 @@ mod abi;
 mod address;
 mod boundary;
 mod clock;
+mod commands;
 mod errno;
 mod files;
 mod flags;

@@ -31,6 +31,7 @@ mod machine;
 mod shell;
 mod sysctl;
 mod linux;
+mod orders;
 mod sockstat;
 mod assert;
 mod formula;

@@ -37,7 +37,12 @@ pub(super) fn wrote(script: &Script) -> bool {
 
 /// Whether the host of such a script has a card that cuts segments.
 pub(super) fn cuts(script: &Script) -> bool {
-    wrote(script) && !commands(script).any(|command| command.contains(CUTS_NO_MORE))
+    wrote(script) && !commands(script).any(cuts_no_more)
+}
+
+/// Whether a command switches that off.
+pub(super) fn cuts_no_more(command: &str) -> bool {
+    command.contains(CUTS_NO_MORE)
 }
 
 fn commands(script: &Script) -> impl Iterator<Item = &str> {

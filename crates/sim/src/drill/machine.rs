@@ -2,6 +2,7 @@
 //!
 //! Nothing waits here. A call that has to wait says so, and is made again when time has passed or a packet has come.
 
+mod commands;
 mod datagram;
 mod ready;
 mod stream;
@@ -220,14 +221,19 @@ impl Machine {
                 None => {}
             }
             if self.scene.local() != before {
-                self.passed = self.now();
-                self.lab = self.scene.lab();
+                self.rebuild();
             }
             self.is_settled = true;
         }
         if let Some(remote) = remote.filter(is_of_one) {
             self.lab.meet(remote);
         }
+    }
+
+    /// Another host stands there from now on.
+    fn rebuild(&mut self) {
+        self.passed = self.now();
+        self.lab = self.scene.lab();
     }
 
     /// A new socket, under this number.

@@ -13,11 +13,12 @@ use super::conn::{Conn, Conns, Way};
 use super::ends::Ends;
 use super::lab::{Lab, Sent};
 use super::linux::aggregate::{self, Whole};
+use super::orders::Subject;
 use super::pending::Pending;
 use super::program::Program;
 use super::seen::Seen;
-use super::shell::{self, Key, Order};
-use super::{Failure, Setup, assert, calls, linux, sockstat};
+use super::shell::{self, Order};
+use super::{Failure, Setup, assert, calls, linux, orders};
 
 /// A script that is being played.
 pub(super) struct Play<'a> {
@@ -124,44 +125,9 @@ impl<'a> Play<'a> {
     }
 
     fn obey(&mut self, order: Order) -> Result<(), String> {
-        match order {
-            Order::Nothing => Ok(()),
-            Order::Linux => {
-                self.program.sysctls.set_linux();
-                Ok(())
-            }
-            Order::Forget => {
-                self.lab.forget_paths();
-                Ok(())
-            }
-            Order::Keys(keys) => self.set_keys(&keys),
-            Order::NoKeys => {
-                self.lab.set_key(self.ends.remote, None);
-                Ok(())
-            }
-            Order::Sysctl { name, value } => {
-                if (name.as_str(), value.as_str()) == ("net.inet.tcp.fastopen.client_enable", "0") {
-                    self.lab.forget_paths();
-                }
-                self.program.sysctls.set(&name, &value)
-            }
-            Order::Sockets { port, state, count } => {
-                sockstat::check(&self.program, &mut self.lab, port, &state, &count)
-            }
-            Order::Drop { state } => sockstat::drop_all(&self.program, &mut self.lab, &state),
-        }
-    }
-
-    /// Of each key, one end is the host, which knows it by the other.
-    fn set_keys(&mut self, keys: &[Key]) -> Result<(), String> {
-        let Ends { local, remote, .. } = &self.ends;
-        for Key { ends, secret } in keys {
-            if *ends != (local.addr, *remote) && *ends != (*remote, local.addr) {
-                return Err(format!("a key is between {} and {remote}", local.addr));
-            }
-            self.lab.set_key(*remote, Some(secret));
-        }
-        Ok(())
+        let Self { lab, program: Program { sysctls, sockets, .. }, ends, .. } = self;
+        let subject = Subject { lab, sysctls, local: ends.local.addr, remote: ends.remote };
+        orders::obey(order, subject, sockets.values())
     }
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use net::tcp;
 
 use super::assert::state;
 use super::lab::Lab;
-use super::program::{Program, Stage};
+use super::program::{Socket, Stage};
 
 /// States as `sockstat -s` shows them, and as RFC 9293 does.
 const STATES: [(&str, &str); 11] = [
@@ -26,8 +26,8 @@ const STATES: [(&str, &str); 11] = [
 /// # Errors
 ///
 /// How many there are.
-pub(super) fn check(
-    program: &Program,
+pub(super) fn check<'a>(
+    all: impl Iterator<Item = &'a Socket>,
     lab: &mut Lab,
     port: Option<u16>,
     wanted: &str,
@@ -36,7 +36,7 @@ pub(super) fn check(
     let known = STATES.iter().find(|(shown, _)| *shown == wanted);
     let (_, wanted) = known.ok_or_else(|| format!("{wanted} is no state"))?;
     let mut sockets = 0;
-    for socket in program.sockets.values() {
+    for socket in all {
         let is_there = port.is_none_or(|port| {
             let local = socket.look_at(lab, |ends, _| ends.local_port);
             local.or_else(|| socket.bound.map(|bound| bound.port())) == Some(port)
@@ -59,10 +59,14 @@ pub(super) fn check(
 /// # Errors
 ///
 /// If there is no such state.
-pub(super) fn drop_all(program: &Program, lab: &mut Lab, wanted: &str) -> Result<(), String> {
+pub(super) fn drop_all<'a>(
+    all: impl Iterator<Item = &'a Socket>,
+    lab: &mut Lab,
+    wanted: &str,
+) -> Result<(), String> {
     let known = STATES.iter().find(|(shown, _)| *shown == wanted);
     let (_, wanted) = known.ok_or_else(|| format!("{wanted} is no state"))?;
-    for socket in program.sockets.values() {
+    for socket in all {
         if matches!(socket.stage, Stage::Open(..)) && state(socket, lab) == *wanted {
             socket.abort(lab);
         }
