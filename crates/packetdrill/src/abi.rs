@@ -407,20 +407,36 @@ extern "C" fn epoll_wait(
     })
 }
 
-extern "C" fn pipe(data: Data, _ends: Ptr<c_int>) -> c_int {
-    on(data, |_| Err(Code(libc::ENOSYS)))
+extern "C" fn pipe(data: Data, place: Ptr<c_int>) -> c_int {
+    on(data, |host| {
+        if place.is_null() {
+            return Err(Code(libc::EFAULT));
+        }
+        let [reader, writer] = host.pipe()?;
+        place.put(reader)?;
+        place.at(1).put(writer)?;
+        Ok(0)
+    })
 }
 
 extern "C" fn splice(
     data: Data,
-    _from: c_int,
-    _from_at: Ptr<i64>,
-    _to: c_int,
-    _to_at: Ptr<i64>,
-    _len: usize,
-    _flags: c_uint,
+    from: c_int,
+    from_at: Ptr<i64>,
+    to: c_int,
+    to_at: Ptr<i64>,
+    len: usize,
+    flags: c_uint,
 ) -> c_int {
-    on(data, |_| Err(Code(libc::ENOSYS)))
+    on(data, |host| {
+        // packetdrill says always where it is to begin, and 0 for nowhere.
+        for at in [from_at, to_at] {
+            if !at.is_null() && at.get()? != 0 {
+                return Err(Code(libc::ESPIPE));
+            }
+        }
+        Ok(c_int::try_from(host.splice(from, to, len.min(MOVED_MAX), flags)?).unwrap_or(c_int::MAX))
+    })
 }
 
 fn length(len: u32) -> usize {

@@ -83,6 +83,7 @@ impl<T> Ptr<T> {
 pub(crate) trait Plain: Copy {}
 impl Plain for u32 {}
 impl Plain for usize {}
+impl Plain for i64 {}
 impl Plain for c_int {}
 impl Plain for libc::pollfd {}
 impl Plain for libc::epoll_event {}

@@ -2,7 +2,7 @@
 //! end of a script, as it does.
 
 use core::ffi::c_int;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::fd::{AsRawFd, IntoRawFd};
 
@@ -19,6 +19,10 @@ pub(crate) enum What {
     Socket(Domain),
     /// What `epoll` watches.
     Epoll(Vec<Watched>),
+    /// The end of a pipe to read from, with the bytes that wait there.
+    Reader(VecDeque<u8>),
+    /// The end to write to, and which the other one is; it may be gone.
+    Writer(c_int),
 }
 
 /// All descriptors.
@@ -48,29 +52,40 @@ impl Files {
         self.list.get(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
     }
 
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, fd: c_int) -> Result<&mut What, Code> {
+        self.list.get_mut(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
+    }
+
+    /// Whether a pipe with this end to read from has one to write to.
+    pub(crate) fn is_written(&self, reader: c_int) -> bool {
+        self.list.values().any(|(_, what)| matches!(what, What::Writer(known) if *known == reader))
+    }
+
     /// The domain of a socket.
     pub(crate) fn domain(&self, fd: c_int) -> Result<Domain, Code> {
         match self.get(fd)? {
             What::Socket(domain) => Ok(*domain),
-            What::Epoll(_) => Err(Code(libc::ENOTSOCK)),
+            What::Epoll(_) | What::Reader(_) | What::Writer(_) => Err(Code(libc::ENOTSOCK)),
         }
     }
 
     /// What an `epoll` watches.
     pub(crate) fn watched(&mut self, fd: c_int) -> Result<&mut Vec<Watched>, Code> {
-        match self.list.get_mut(&fd).map(|(_, what)| what) {
-            Some(What::Epoll(watched)) => Ok(watched),
-            Some(What::Socket(_)) => Err(Code(libc::EINVAL)),
-            None => Err(Code(libc::EBADF)),
+        match self.get_mut(fd)? {
+            What::Epoll(watched) => Ok(watched),
+            _ => Err(Code(libc::EINVAL)),
         }
     }
 
-    /// Closes one; nobody watches it any more.
+    /// Closes one; nobody watches it any more, or writes to it.
     pub(crate) fn close(&mut self, fd: c_int) -> Result<What, Code> {
         let (_, what) = self.list.remove(&fd).ok_or(Code(libc::EBADF))?;
         for (_, other) in self.list.values_mut() {
-            if let What::Epoll(watched) = other {
-                watched.retain(|watched| watched.fd != fd);
+            match other {
+                What::Epoll(watched) => watched.retain(|watched| watched.fd != fd),
+                What::Writer(reader) if *reader == fd => *reader = -1,
+                _ => {}
             }
         }
         Ok(what)

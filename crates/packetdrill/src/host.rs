@@ -12,6 +12,7 @@ use crate::files::{Files, What};
 use crate::flags::Flags;
 use crate::options;
 use crate::poll::{Watched, revents};
+use crate::whole::Whole;
 
 /// When virtual time begins, in seconds since 1970. packetdrill looks at differences only.
 const EPOCH: Duration = Duration::from_secs(1_000_000_000);
@@ -75,6 +76,11 @@ impl Host {
         self.clock.with(|state| state.files.get(fd).is_ok())
     }
 
+    /// Does something with descriptors alone.
+    pub(crate) fn with_files<R>(&self, what: impl FnOnce(&mut Files) -> Result<R, Code>) -> Result<R, Code> {
+        self.clock.with(|state| what(&mut state.files))
+    }
+
     pub(crate) fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int, Code> {
         let domain = match domain {
             libc::AF_INET => Domain::V4,
@@ -136,17 +142,26 @@ impl Host {
 
     /// Answers what was read, and who has sent it, as an address.
     pub(crate) fn receive(&self, fd: c_int, len: usize, flags: c_int) -> Result<(Read, Vec<u8>), Code> {
-        let domain = self.clock.with(|state| state.files.domain(fd))?;
+        if flags == 0 && self.with_files(|files| Ok(files.is_pipe(fd)))? {
+            let bytes = self.with_files(|files| files.drain(fd, len))?;
+            return Ok((Read { len: bytes.len(), bytes, from: None }, Vec::new()));
+        }
+        let domain = self.with_files(|files| files.domain(fd))?;
         if flags & UNKNOWN != 0 {
             return Err(Code(libc::EWOULDBLOCK));
         }
-        let read = self.clock.wait(None, |state| state.machine.receive(fd, len, how(flags)))?;
+        let mut all = Whole::new(len, flags & (libc::MSG_WAITALL | libc::MSG_PEEK) == libc::MSG_WAITALL);
+        let read =
+            self.clock.wait(None, |state| all.receive(|len| state.machine.receive(fd, len, how(flags))))?;
         let from = read.from.map(|from| address::write(from, domain)).unwrap_or_default();
         Ok((read, from))
     }
 
     pub(crate) fn send(&self, fd: c_int, bytes: &[u8], flags: c_int, to: &[u8]) -> Result<usize, Code> {
-        let domain = self.clock.with(|state| state.files.domain(fd))?;
+        if flags == 0 && to.is_empty() && self.with_files(|files| Ok(files.is_pipe(fd)))? {
+            return self.with_files(|files| files.pour(fd, bytes));
+        }
+        let domain = self.with_files(|files| files.domain(fd))?;
         if address::is_none(to) && flags & libc::MSG_FASTOPEN != 0 {
             return Err(Code(libc::EOPNOTSUPP));
         }

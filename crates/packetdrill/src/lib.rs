@@ -25,4 +25,6 @@ mod host;
 mod hosts;
 mod info;
 mod options;
+mod pipes;
 mod poll;
+mod whole;

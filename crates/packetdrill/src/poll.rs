@@ -60,6 +60,10 @@ pub(crate) fn revents(fd: c_int, wanted: u32, machine: &mut Machine, files: &Fil
     let bits = match files.get(fd) {
         Ok(What::Socket(_)) => machine.readiness(fd).map_or(bit(libc::POLLNVAL), bits),
         Ok(What::Epoll(_)) => 0,
+        Ok(What::Reader(bytes)) if bytes.is_empty() && files.is_written(fd) => 0,
+        Ok(What::Reader(_)) => bit(libc::POLLIN) | bit(libc::POLLRDNORM),
+        Ok(What::Writer(_)) if files.room(fd) == Ok(0) => 0,
+        Ok(What::Writer(_)) => bit(libc::POLLOUT) | bit(libc::POLLWRNORM),
         Err(_) => bit(libc::POLLNVAL),
     };
     bits & (wanted | ALWAYS)

@@ -197,6 +197,31 @@ impl Table {
         checked(unsafe { (self.write)(self.data, fd, bytes.as_ptr().cast(), bytes.len()) })
     }
 
+    /// Receives with flags.
+    pub(crate) fn recv(&self, fd: c_int, len: usize, flags: c_int) -> Result<Vec<u8>, c_int> {
+        let mut bytes = vec![0; len];
+        // SAFETY: the place lives longer than the call.
+        let count = checked(unsafe { (self.recv)(self.data, fd, bytes.as_mut_ptr().cast(), len, flags) })?;
+        bytes.truncate(usize::try_from(count).unwrap());
+        Ok(bytes)
+    }
+
+    /// The ends to read from and to write to.
+    pub(crate) fn pipe(&self) -> Result<[c_int; 2], c_int> {
+        let mut ends = [-1; 2];
+        // SAFETY: there is room for two.
+        checked(unsafe { (self.pipe)(self.data, ends.as_mut_ptr()) })?;
+        Ok(ends)
+    }
+
+    /// Splices as packetdrill does, which says always where: `at`, 0 for nowhere.
+    pub(crate) fn splice(&self, ends: [c_int; 2], len: usize, at: i64) -> Result<c_int, c_int> {
+        let (mut from_at, mut to_at, flags) = (at, at, libc::SPLICE_F_NONBLOCK);
+        let ([from, to], places) = (ends, [&raw mut from_at, &raw mut to_at]);
+        // SAFETY: both places live longer than the call.
+        checked(unsafe { (self.splice)(self.data, from, places[0], to, places[1], len, flags) })
+    }
+
     pub(crate) fn close(&self, fd: c_int) -> Result<c_int, c_int> {
         // SAFETY: there are no pointers.
         checked(unsafe { (self.close)(self.data, fd) })
