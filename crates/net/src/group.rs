@@ -83,10 +83,11 @@ pub struct Groups {
     links: Vec<Link>,
 }
 
-/// Whether what is sent to a group on the link of an interface is for us.
+/// Whether what is sent to a group on the link of an interface is for us. What a socket of this CPU listens to comes from the
+/// moment on in which it says so, whenever the others learn of it.
 #[must_use]
 pub fn is_joined(cpu: &Cpu, key: Key) -> bool {
-    is_followed(cpu, key) || cpu.groups.members.contains(&key)
+    is_followed(cpu, key) || cpu.groups.members.contains(&key) || cpu.groups.own.listens(key)
 }
 
 /// Whether it is because of what this host is, whoever listens.

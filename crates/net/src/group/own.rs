@@ -70,6 +70,11 @@ fn tell(cpu: &mut Cpu, key: Key, filter: Filter) {
 }
 
 impl Own {
+    /// Whether some socket listens to a group.
+    pub(super) fn listens(&self, key: Key) -> bool {
+        self.listeners.contains_key(&key)
+    }
+
     fn on_link(&self, ifindex: IfIndex) -> usize {
         self.listeners.keys().filter(|key| key.ifindex == ifindex).count()
     }

@@ -58,6 +58,27 @@ fn each_listener_has_each_datagram_once_from_whom_it_wants_whichever_cpu_it_came
 }
 
 #[test]
+fn a_cpu_lets_in_what_its_own_sockets_listen_to_before_it_is_told_that_all_are_in_the_group() {
+    for (cpus, family) in each() {
+        let mut bench = Bench::with(1, cpus, |_| ());
+        let ids = everywhere(&mut bench, family);
+        let key = Key { ifindex: 1, group: family.group(1) };
+        let mut wanted = Listen { group: key.group, ifindex: 1, filter: Filter::ALL };
+        for (netisr, id) in bench.netisrs.iter_mut().zip(&ids) {
+            udp::listen(&mut netisr.cpu, *id, &wanted).unwrap();
+            assert!(is_joined(&netisr.cpu, key), "{cpus}");
+        }
+        bench.run();
+        wanted.filter = Filter::NONE;
+        for (netisr, id) in bench.netisrs.iter_mut().zip(&ids) {
+            udp::listen(&mut netisr.cpu, *id, &wanted).unwrap();
+        }
+        bench.run();
+        assert!(bench.netisrs.iter().all(|netisr| !is_joined(&netisr.cpu, key)));
+    }
+}
+
+#[test]
 fn everybody_has_what_is_sent_to_all_nodes_unless_it_says_no() {
     for (cpus, family) in each() {
         let mut bench = Bench::with(1, cpus, |_| ());
