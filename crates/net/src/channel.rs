@@ -39,7 +39,7 @@ mod sockets;
 
 pub use self::client::Client;
 pub use self::end::{END, error};
-pub use self::record::{Bind, Command, Connect, Event, Join, Listen, Question, Setting, Target};
+pub use self::record::{Bind, Command, Connect, Event, Join, Link, Listen, Question, Setting, Target};
 pub use self::server::Channel;
 
 use pkt::lanes::{TooLarge, lanes};

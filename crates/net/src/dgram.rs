@@ -11,7 +11,7 @@ pub(crate) mod watch;
 
 pub(crate) use self::base::{Base, Id};
 pub use self::emit::To;
-pub(crate) use self::emit::{Aim, outif};
+pub(crate) use self::emit::{Aim, group_if, outif};
 pub use self::listen::{Listen, MEMBERSHIPS_MAX};
 pub(crate) use self::listen::{filter, forget, leave_all, listen, memberships};
 pub use self::queue::{DATAGRAMS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received};

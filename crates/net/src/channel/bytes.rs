@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use super::record::Question;
+use super::record::{Link, Question};
 use crate::pcb::Ends;
 
 /// Bytes of a record.
@@ -59,6 +59,10 @@ impl Put {
 
     pub(super) fn question(self, question: Question) -> Self {
         self.number(question.lane).number(question.serial)
+    }
+
+    pub(super) fn link(self, link: Link) -> Self {
+        self.ip(link.addr).short(link.ifindex)
     }
 
     pub(super) fn ends(self, ends: &Ends) -> Self {
@@ -126,6 +130,10 @@ impl<'a> Take<'a> {
     /// A question about this lane.
     pub(super) fn question(&mut self, lane: u32) -> Question {
         Question { lane, serial: self.number() }
+    }
+
+    pub(super) fn link(&mut self) -> Option<Link> {
+        Some(Link { addr: self.ip()?, ifindex: self.short() })
     }
 
     pub(super) fn ends(&mut self) -> Option<Ends> {

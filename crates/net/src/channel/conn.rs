@@ -291,7 +291,6 @@ fn set(cpu: &mut Cpu, id: Id, setting: Setting) {
         Wanted::Change(change) => tcp::change(cpu, id, |tcb| tcb.change(change, now)),
         Wanted::Hops(hops) => tcp::change_look(cpu, id, |look| look.hops = hops),
         Wanted::Class(class) => tcp::change_look(cpu, id, |look| look.class = class),
-        Wanted::Nothing => return,
     };
 }
 

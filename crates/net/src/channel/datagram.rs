@@ -5,12 +5,14 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use pkt::lanes::{Broken, Reader, Writer};
 
 use super::bytes::{Put, RECORD, Record, Take};
+use crate::dgram::Settings;
+use crate::emit::Look;
 use crate::tables::IfIndex;
 
 /// The longest datagram that a lane takes, of either family: what IPv4 can say. IPv6 could say 20 bytes more.
 pub const DATAGRAM_MAX: usize = 65_507;
 /// Bytes in front of each: the longest fits a lane of 64 KiB.
-pub const HEAD: usize = 24;
+pub const HEAD: usize = 27;
 
 /// What stands in front of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +23,54 @@ pub struct Head {
     pub zone: IfIndex,
     /// Bytes behind it.
     pub len: u16,
+    /// How it goes, or has come.
+    pub how: How,
 }
+
+/// How a datagram goes: as its program had said when it was written, whatever it says afterwards. Of one that has come
+/// [`Self::look`] is how it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
+    pub look: Look,
+    /// Time to live, or hop limit, if it goes to a group (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
+    pub group_hops: u8,
+    /// Those who listen to the group on this host have it, too (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
+    pub group_loop: bool,
+    /// It may go to everybody on a link (`SO_BROADCAST`).
+    pub may_broadcast: bool,
+}
+
+impl Default for How {
+    fn default() -> Self {
+        let Settings { look, group_hops, no_loop, may_broadcast, .. } = Settings::default();
+        Self { look, group_hops, group_loop: !no_loop, may_broadcast }
+    }
+}
+
+impl How {
+    /// The same for a socket with these settings.
+    pub(super) const fn of(self, settings: Settings) -> Settings {
+        let Self { look, group_hops, group_loop, may_broadcast } = self;
+        Settings { look, group_hops, no_loop: !group_loop, may_broadcast, ..settings }
+    }
+}
+
+/// Bits of the first byte.
+const HAS_PEER: u8 = 1;
+const GROUP_LOOP: u8 = 2;
+const MAY_BROADCAST: u8 = 4;
 
 impl Head {
     fn encode(&self) -> [u8; HEAD] {
         let nobody = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into();
         let peer = self.peer.unwrap_or(nobody);
-        let put = Put::new(self.peer.is_some().into()).short(self.len).short(self.zone);
-        let record = put.addr(peer).done();
+        let How { look, group_hops, group_loop, may_broadcast } = self.how;
+        let bits =
+            [(self.peer.is_some(), HAS_PEER), (group_loop, GROUP_LOOP), (may_broadcast, MAY_BROADCAST)];
+        let flags = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
+        let put = Put::new(flags).short(self.len).short(self.zone);
+        let record = put.byte(look.hops).byte(look.class).byte(group_hops).addr(peer).done();
         record.first_chunk().copied().unwrap_or([0; HEAD])
     }
 
@@ -37,9 +79,13 @@ impl Head {
         let mut record: Record = [0; RECORD];
         record[..HEAD].copy_from_slice(&bytes);
         let mut take = Take::from(&record);
-        let (has_peer, len, zone) = (take.flag(), take.short(), take.short());
+        let (flags, len, zone) = (take.byte(), take.short(), take.short());
+        let has = |bit| flags & bit != 0;
+        let look = Look { hops: take.byte(), class: take.byte() };
+        let group_hops = take.byte();
+        let how = How { look, group_hops, group_loop: has(GROUP_LOOP), may_broadcast: has(MAY_BROADCAST) };
         let peer = take.addr()?;
-        Some(Self { peer: has_peer.then_some(peer), zone, len })
+        Some(Self { peer: has(HAS_PEER).then_some(peer), zone, len, how })
     }
 }
 
@@ -117,9 +163,24 @@ mod tests {
     fn heads(len: u16) -> [Head; 3] {
         let peer = |addr: &str| addr.parse().ok();
         [
-            Head { peer: None, zone: 0, len },
-            Head { peer: peer("192.0.2.1:53"), zone: 0, len },
-            Head { peer: peer("[fe80::1]:65535"), zone: 9, len },
+            Head { peer: None, zone: 0, len, how: How::default() },
+            Head {
+                peer: peer("192.0.2.1:53"),
+                zone: 0,
+                len,
+                how: How { group_loop: false, ..How::default() },
+            },
+            Head {
+                peer: peer("[fe80::1]:65535"),
+                zone: 9,
+                len,
+                how: How {
+                    look: Look { hops: 1, class: 255 },
+                    group_hops: 2,
+                    group_loop: false,
+                    may_broadcast: true,
+                },
+            },
         ]
     }
 
@@ -131,7 +192,7 @@ mod tests {
     fn what_is_put_is_taken_wherever_the_ring_begins_again() {
         let (near, far) = lanes(1, 64).unwrap();
         let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
-        for len in (0..=40).cycle().take(500) {
+        for len in (0..=37).cycle().take(500) {
             for head in heads(len) {
                 let bytes = vec![u8::try_from(len).unwrap() ^ 0x55; len.into()];
                 let (one, two) = bytes.split_at(bytes.len() / 3);
@@ -152,7 +213,7 @@ mod tests {
         let [head, ..] = heads(20);
         assert_eq!(put(&mut tx, &head, [&[1; 20], &[]]), Ok(true));
         assert_eq!(put(&mut tx, &head, [&[2; 20], &[]]), Ok(false));
-        assert_eq!(put(&mut tx, &Head { len: 0, ..head }, [&[], &[]]), Ok(false), "20 bytes are left");
+        assert_eq!(put(&mut tx, &Head { len: 0, ..head }, [&[], &[]]), Ok(false), "17 bytes are left");
         let _ = tx.publish();
         assert_eq!((read(&mut rx), read(&mut rx)), (Some((head, vec![1; 20])), None));
     }

@@ -43,6 +43,8 @@ pub enum Command {
     Vacate(Question),
     /// Listens to a group on a lane of datagrams, or no longer.
     Join(Question, Join),
+    /// A lane of datagrams sends to groups by this interface; by none that it names: where the route leads, or the first.
+    GroupsBy(Question, Link),
     /// There is something to send on a lane, or room for what has come.
     Look(u32),
     /// The program has left a lane. What it has written is still sent, unless the connection is to be aborted.
@@ -117,20 +119,28 @@ pub struct Bind {
     pub is_shared: bool,
 }
 
+/// An interface, as programs name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The one with this address of ours, unless it is the unspecified one.
+    pub addr: IpAddr,
+    /// Else the one of this number; 0: none is named.
+    pub ifindex: IfIndex,
+}
+
 /// A group to be listened to, or no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
     /// Which.
     pub group: IpAddr,
-    /// On the link of the interface with this address of ours, unless it is the unspecified one.
-    pub on: IpAddr,
-    /// Else on the link of this interface; 0: where the route leads, or the first.
-    pub ifindex: IfIndex,
+    /// On which link; where none is named: where the route leads, or the first.
+    pub on: Link,
     /// From now on, and not no longer.
     pub joins: bool,
 }
 
-/// How a connection, or a socket, behaves: what of it a program can say.
+/// How a connection, or a socket, behaves: what of it a program can say. How a datagram goes is said with it
+/// ([`super::datagram::How`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// Short segments do not wait (`TCP_NODELAY`).
@@ -163,12 +173,6 @@ pub enum Setting {
     Hops(u32),
     /// Type of service, or traffic class (`IP_TOS`, `IPV6_TCLASS`).
     Class(u32),
-    /// Time to live, or hop limit, of datagrams to groups (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
-    GroupHops(u32),
-    /// Datagrams to groups come back to those who listen on this host (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
-    GroupLoop(bool),
-    /// Datagrams may be sent to everybody on a link (`SO_BROADCAST`).
-    Broadcast(bool),
 }
 
 /// What a program is told.
@@ -233,9 +237,10 @@ impl Command {
                 Put::new(9).question(question).addr(remote).short(zone).done()
             }
             Self::Vacate(question) => Put::new(10).question(question).done(),
-            Self::Join(question, Join { group, on, ifindex, joins }) => {
-                Put::new(11).question(question).ip(group).ip(on).short(ifindex).flag(joins).done()
+            Self::Join(question, Join { group, on, joins }) => {
+                Put::new(11).question(question).ip(group).link(on).flag(joins).done()
             }
+            Self::GroupsBy(question, link) => Put::new(12).question(question).link(link).done(),
         }
     }
 
@@ -274,8 +279,9 @@ impl Command {
             10 => Self::Vacate(take.question(number)),
             11 => Self::Join(
                 take.question(number),
-                Join { group: take.ip()?, on: take.ip()?, ifindex: take.short(), joins: take.flag() },
+                Join { group: take.ip()?, on: take.link()?, joins: take.flag() },
             ),
+            12 => Self::GroupsBy(take.question(number), take.link()?),
             _ => return None,
         })
     }
@@ -342,13 +348,10 @@ impl Setting {
             Self::MaxSegment(bytes) => (9, bytes),
             Self::Hops(hops) => (10, hops),
             Self::Class(class) => (11, class),
-            Self::GroupHops(hops) => (12, hops),
-            Self::GroupLoop(on) => (13, on.into()),
-            Self::Broadcast(on) => (14, on.into()),
-            Self::TellsUserTimeout(on) => (15, on.into()),
-            Self::ToldUserTimeout(ms) => (16, ms),
-            Self::YieldsUserTimeout(on) => (17, on.into()),
-            Self::FastOpens(count) => (18, count),
+            Self::TellsUserTimeout(on) => (12, on.into()),
+            Self::ToldUserTimeout(ms) => (13, ms),
+            Self::YieldsUserTimeout(on) => (14, on.into()),
+            Self::FastOpens(count) => (15, count),
         }
     }
 
@@ -365,13 +368,10 @@ impl Setting {
             9 => Self::MaxSegment(value),
             10 => Self::Hops(value),
             11 => Self::Class(value),
-            12 => Self::GroupHops(value),
-            13 => Self::GroupLoop(value != 0),
-            14 => Self::Broadcast(value != 0),
-            15 => Self::TellsUserTimeout(value != 0),
-            16 => Self::ToldUserTimeout(value),
-            17 => Self::YieldsUserTimeout(value != 0),
-            18 => Self::FastOpens(value),
+            12 => Self::TellsUserTimeout(value != 0),
+            13 => Self::ToldUserTimeout(value),
+            14 => Self::YieldsUserTimeout(value != 0),
+            15 => Self::FastOpens(value),
             _ => return None,
         })
     }

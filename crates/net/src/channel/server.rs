@@ -149,7 +149,12 @@ impl Channel {
             Command::Bind(question, place) => self.bind(desk, question, place)?,
             Command::Speak { question, remote, zone } => self.speak(desk, question, remote, zone)?,
             Command::Vacate(question) => self.vacate(desk, question)?,
-            Command::Join(question, wanted) => self.join(desk, question, &wanted)?,
+            Command::Join(question, wanted) => {
+                self.change_socket(desk, question, |socket, cpu| socket.join(cpu, &wanted))?
+            }
+            Command::GroupsBy(question, link) => {
+                self.change_socket(desk, question, |socket, cpu| socket.send_groups_by(cpu, link))?
+            }
             Command::Look(lane) => self.look(desk, lane)?,
             Command::Close { lane, aborts } => self.close(desk, lane, aborts)?,
         }

@@ -16,8 +16,6 @@ pub(super) enum Wanted {
     Change(Change),
     Hops(u8),
     Class(u8),
-    /// A connection has nothing of that.
-    Nothing,
 }
 
 /// What a program wants, of a connection that began with `settings`.
@@ -48,7 +46,6 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         }
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
-        Setting::GroupHops(_) | Setting::GroupLoop(_) | Setting::Broadcast(_) => return Wanted::Nothing,
     })
 }
 
@@ -58,22 +55,14 @@ pub(super) fn prepare((settings, look): &mut (Settings, Look), setting: Setting)
         Wanted::Change(change) => settings.take(change),
         Wanted::Hops(hops) => look.hops = hops,
         Wanted::Class(class) => look.class = class,
-        Wanted::Nothing => {}
     }
 }
 
-/// How a socket will behave that a setting was asked for; those of connections are nothing to it.
+/// How a socket will behave that a setting was asked for; those of connections are nothing to it, and how a datagram goes is
+/// said with it.
 pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
-    match setting {
-        Setting::Hops(hops) => settings.look.hops = byte(hops),
-        Setting::Class(class) => settings.look.class = byte(class),
-        Setting::GroupHops(hops) => settings.group_hops = byte(hops),
-        Setting::GroupLoop(on) => settings.no_loop = !on,
-        Setting::Broadcast(on) => settings.may_broadcast = on,
-        Setting::ReceiveBuffer(bytes) => {
-            settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
-        }
-        _ => {}
+    if let Setting::ReceiveBuffer(bytes) = setting {
+        settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
     }
 }
 

@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 
 use pkt::lanes::{Broken, Reader, Writer};
 
-use super::datagram::{self, Head, room};
-use super::record::{Bind, Join, Setting};
+use super::datagram::{self, Head, How, room};
+use super::record::{Bind, Join, Link, Setting};
 use super::setting::prepare_socket;
 use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::dgram::To;
-use crate::group::Filter;
+use crate::dgram::{To, group_if};
+use crate::group::{Filter, Membership};
 use crate::pcb::is_of_a_link;
 use crate::sock::Error;
+use crate::tables::{IfIndex, Ifnet};
 use crate::udp::{self, FAILURES_MAX, Failure, Id, Received, Settings};
 
 /// Datagrams of a socket that are moved in a turn, in each direction.
@@ -91,19 +92,42 @@ impl Socket {
     }
 
     /// Listens to a group, or no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AddrInUse`] of a group that it listens to already, and those of [`udp::listen`].
     pub(super) fn join(&self, cpu: &mut Cpu, wanted: &Join) -> Result<(), Error> {
-        let &Join { group, on, mut ifindex, joins } = wanted;
-        if !on.is_unspecified() {
-            let has = |ifnet: &&crate::tables::Ifnet| ifnet.addrs.iter().any(|own| own.addr == on);
-            ifindex = cpu.tables.ifnets().find(has).ok_or(Error::AddrNotAvailable)?.index;
+        let &Join { group, on, joins } = wanted;
+        let id = self.id.ok_or(Error::NotFound)?;
+        let named = link(cpu, on)?;
+        let found = named.or_else(|| group_if(cpu, &self.settings, group));
+        let is_it =
+            |membership: &Membership| Some(membership.key.ifindex) == found && membership.key.group == group;
+        if joins && udp::memberships(cpu, id).iter().any(is_it) {
+            return Err(Error::AddrInUse);
         }
         let filter = if joins { Filter::ALL } else { Filter::NONE };
-        udp::listen(cpu, self.id.ok_or(Error::NotFound)?, &udp::Listen { group, ifindex, filter })
+        udp::listen(cpu, id, &udp::Listen { group, ifindex: named.unwrap_or(0), filter })
+    }
+
+    /// Sends to groups by an interface from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AddrNotAvailable`] if there is no such interface.
+    pub(super) fn send_groups_by(&mut self, cpu: &mut Cpu, by: Link) -> Result<(), Error> {
+        self.settings.group_if = link(cpu, by)?.unwrap_or(0);
+        self.settle(cpu);
+        Ok(())
     }
 
     /// Changes how it behaves.
     pub(super) fn set(&mut self, cpu: &mut Cpu, setting: Setting) {
         prepare_socket(&mut self.settings, setting);
+        self.settle(cpu);
+    }
+
+    fn settle(&self, cpu: &mut Cpu) {
         if let Some(id) = self.id {
             // It is there.
             let _ = udp::change(cpu, id, |settings| *settings = self.settings);
@@ -195,6 +219,11 @@ impl Socket {
     fn send_one(&mut self, cpu: &mut Cpu, head: &Head, pieces: [&[u8]; 2], whole: &mut Vec<u8>) {
         // What it says on a CPU that it has left is lost.
         let Some(id) = self.id else { return };
+        let settings = head.how.of(self.settings);
+        if settings != self.settings {
+            self.settings = settings;
+            self.settle(cpu);
+        }
         // Else it would be said instead of sending this.
         self.learn(cpu, id);
         let bytes = match pieces {
@@ -216,6 +245,18 @@ impl Socket {
     }
 }
 
+/// The interface that is named; `None` if none is.
+fn link(cpu: &Cpu, Link { addr, ifindex }: Link) -> Result<Option<IfIndex>, Error> {
+    let is_it = |ifnet: &&Ifnet| match addr.is_unspecified() {
+        true => ifnet.index == ifindex,
+        false => ifnet.addrs.iter().any(|own| own.addr == addr),
+    };
+    if addr.is_unspecified() && ifindex == 0 {
+        return Ok(None);
+    }
+    cpu.tables.ifnets().find(is_it).map(|ifnet| Some(ifnet.index)).ok_or(Error::AddrNotAvailable)
+}
+
 /// What became of a datagram that came.
 enum Put {
     Whole,
@@ -226,7 +267,9 @@ enum Put {
 
 fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Result<Put, Broken>) {
     let zone = if is_of_a_link(received.from.ip()) { received.ifindex } else { 0 };
-    let head = Head { peer: Some(received.from), zone, len: u16::try_from(received.len).unwrap_or(u16::MAX) };
+    let len = u16::try_from(received.len).unwrap_or(u16::MAX);
+    let how = How { look: received.look, ..How::default() };
+    let head = Head { peer: Some(received.from), zone, len, how };
     match datagram::put(to, &head, pieces) {
         Ok(true) => (true, Ok(Put::Whole)),
         Ok(false) => (false, Ok(Put::NoRoom(room(received.len)))),

@@ -3,9 +3,10 @@
 use core::net::SocketAddr;
 
 use super::conn::Stage;
-use super::record::{Bind, Event, Join, Question};
+use super::record::{Bind, Event, Question};
 use super::server::{Channel, Wrong};
 use super::socket::Socket;
+use crate::cpu::Cpu;
 use crate::program::Desk;
 use crate::sock::Error;
 use crate::tables::IfIndex;
@@ -64,17 +65,18 @@ impl Channel {
         Ok(())
     }
 
-    /// Listens to a group, or no longer.
-    pub(super) fn join(
+    /// Does something to the socket of a lane, and says what became of it. What was written before goes first.
+    pub(super) fn change_socket(
         &mut self,
         desk: &mut Desk<'_>,
         question: Question,
-        wanted: &Join,
+        what: impl FnOnce(&mut Socket, &mut Cpu) -> Result<(), Error>,
     ) -> Result<(), Wrong> {
+        self.exchange(desk, question.lane)?;
         let socket = self.socket(question.lane)?;
-        let (joined, at) = (socket.join(desk.cpu, wanted), socket.place());
-        self.answer(Event::Answer(question, joined.map(|()| at)));
-        Ok(())
+        let (done, at) = (what(socket, desk.cpu), socket.place());
+        self.answer(Event::Answer(question, done.map(|()| at)));
+        self.look_at_socket(desk, question.lane)
     }
 
     /// Moves what can be moved on a lane of datagrams.

@@ -5,8 +5,10 @@ use core::net::{IpAddr, Ipv4Addr};
 use pkt::lanes::{Reader, Writer};
 use pkt::wake::Sleeper;
 
+use super::datagram::How;
 use super::*;
 use crate::count::Count;
+use crate::emit::Look;
 use crate::kit::{Bench, addr4, addr6};
 use crate::program::DOORS_MAX;
 use crate::sock::Error;
@@ -136,11 +138,12 @@ fn whoever_does_not_listen_to_answers_is_not_heard_either_and_none_is_lost() {
     let mut bench = Bench::new(1);
     let mut client = open(&mut bench).unwrap();
     let (tx, _rx) = bind(&mut bench, &mut client, addr4(1, 1).into());
-    let (group, on) = (Ipv4Addr::new(239, 1, 1, 1).into(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let group = Ipv4Addr::new(239, 1, 1, 1).into();
+    let on = Link { addr: Ipv4Addr::UNSPECIFIED.into(), ifindex: 0 };
     let count = u32::try_from(ANSWERS_MAX + 3 * RECORDS).unwrap();
     for serial in 0..count {
         let question = Question { lane: tx.lane(), serial };
-        client.push(&Command::Join(question, Join { group, on, ifindex: 0, joins: true }));
+        client.push(&Command::Join(question, Join { group, on, joins: serial.is_multiple_of(2) }));
     }
     for _ in 0..100 {
         client.publish().unwrap();
@@ -189,7 +192,7 @@ fn more_datagrams_than_are_moved_in_a_turn_wait_for_the_next() {
     client.attach(crate::msg::Knocker::new(flag, Sleeper::new(Box::new(|| ())).waker()));
     let ip = addr4(1, 1).into();
     let (mut tx, _rx) = bind(&mut bench, &mut client, ip);
-    let head = datagram::Head { peer: Some((ip, 9).into()), zone: 0, len: 1 };
+    let head = datagram::Head { peer: Some((ip, 9).into()), zone: 0, len: 1, how: How::default() };
     let count = 5 * socket::DATAGRAMS_AT_ONCE as u64;
     (0..count).for_each(|_| assert_eq!(datagram::put(&mut tx, &head, [b"x", &[]]), Ok(true)));
     let _ = tx.publish();
@@ -202,4 +205,24 @@ fn more_datagrams_than_are_moved_in_a_turn_wait_for_the_next() {
     }
     let most = 2 * socket::DATAGRAMS_AT_ONCE as u64;
     assert!(sent.windows(2).all(|turns| turns[1] - turns[0] <= most) && sent.len() > 3, "{sent:?}");
+}
+
+#[test]
+fn each_datagram_goes_as_was_said_when_it_was_written_and_says_how_it_came() {
+    for ip in [addr4(1, 1).into(), addr6(1, 1).into()] {
+        let mut bench = Bench::new(1);
+        let mut client = open(&mut bench).unwrap();
+        let (mut tx, mut rx) = bind(&mut bench, &mut client, ip);
+        let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| Look { hops, class });
+        for look in looks {
+            let how = How { look, ..How::default() };
+            let head = datagram::Head { peer: Some((ip, 5300).into()), zone: 0, len: 1, how };
+            assert_eq!(datagram::put(&mut tx, &head, [b"x", &[]]), Ok(true));
+        }
+        let _ = tx.publish();
+        say(&mut client, &Command::Look(tx.lane()));
+        bench.run();
+        let come = looks.map(|_| datagram::take(&mut rx, |head, _| (true, head.how.look)).unwrap());
+        assert_eq!(come, looks.map(Some));
+    }
 }

@@ -18,6 +18,7 @@ use super::Sockets;
 use super::listener::Listener;
 use super::options::{KeepAlive, Options, keep};
 use super::stream::Stream;
+use super::tcp::tcp_options;
 
 pub use self::udp::UdpSocket;
 
@@ -26,6 +27,8 @@ pub struct TcpStream(Stream);
 
 /// A listener, on all CPUs of the stack.
 pub struct TcpListener(Listener);
+
+tcp_options!(TcpStream, |stream| &stream.0);
 
 impl TcpStream {
     /// Connects.
@@ -43,7 +46,7 @@ impl TcpStream {
     ///
     /// As [`Self::connect`].
     pub async fn connect_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
-        Stream::connect(&sockets.endpoint, addr, options.local, &options.settings).await.map(Self)
+        Stream::connect(&sockets.endpoint, addr, options.local, options.settings(addr)?).await.map(Self)
     }
 
     /// The other end.
@@ -62,57 +65,6 @@ impl TcpStream {
     /// None; it returns a result as `tokio::net` does.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.ends().map(|ends| ends.local())
-    }
-
-    /// Short segments do not wait for an acknowledgment.
-    ///
-    /// # Errors
-    ///
-    /// None; it returns a result as `tokio::net` does.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.0.set(Setting::NoDelay(nodelay));
-        Ok(())
-    }
-
-    /// Time to live, or hop limit, of what is sent.
-    ///
-    /// # Errors
-    ///
-    /// None; nor have those that follow.
-    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
-        self.0.set(Setting::Hops(ttl.into()));
-        Ok(())
-    }
-
-    /// Type of service, or traffic class, of what is sent.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
-        self.0.set(Setting::Class(tos.into()));
-        Ok(())
-    }
-
-    /// A silent peer is asked whether it is there.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_keepalive(&self, keepalive: Option<KeepAlive>) -> io::Result<()> {
-        keep(keepalive).into_iter().for_each(|setting| self.0.set(setting));
-        Ok(())
-    }
-
-    /// With no time at all the connection is reset when it is dropped, and what has not arrived does not. Else what was
-    /// written still goes, and nobody waits for it.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.0.set_aborts(linger.is_some_and(|linger| linger.is_zero()));
-        Ok(())
     }
 
     /// Reads no more, or sends no more, or both. A task that waits to read is woken.
@@ -202,7 +154,7 @@ impl TcpListener {
     ///
     /// As [`Self::bind`].
     pub async fn bind_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
-        Listener::bind(&sockets.endpoint, options.place(addr), &options.settings).await.map(Self)
+        Listener::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
     }
 
     /// Where it waits.

@@ -18,6 +18,7 @@ use super::endpoint::lock;
 use super::listener::Listener;
 use super::options::{KeepAlive, Options, keep};
 use super::stream::Stream;
+use super::tcp::tcp_options;
 use super::wakers::{block_on, now};
 use super::{Sockets, error};
 
@@ -58,6 +59,8 @@ impl<T> Blocking<T> {
     }
 }
 
+tcp_options!(TcpStream, |stream| &stream.0.socket);
+
 impl TcpStream {
     /// Connects; of several addresses, to the first that answers.
     ///
@@ -97,7 +100,7 @@ impl TcpStream {
         options: &Options,
         timeout: Option<Duration>,
     ) -> io::Result<Self> {
-        let connects = Stream::connect(&sockets.endpoint, *addr, options.local, &options.settings);
+        let connects = Stream::connect(&sockets.endpoint, *addr, options.local, options.settings(*addr)?);
         block_on(timeout, connects).map(|stream| Self(Blocking::new(stream)))
     }
 
@@ -193,58 +196,6 @@ impl TcpStream {
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.0.wait(&self.0.read_timeout, |waker| self.0.socket.poll_peek(waker, into))
     }
-
-    /// Short segments do not wait for an acknowledgment.
-    ///
-    /// # Errors
-    ///
-    /// None; it returns a result as `std::net` does, as do those that follow.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.set([Setting::NoDelay(nodelay)])
-    }
-
-    /// Time to live, or hop limit, of what is sent.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
-        self.set([Setting::Hops(ttl.into())])
-    }
-
-    /// Type of service, or traffic class, of what is sent.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
-        self.set([Setting::Class(tos.into())])
-    }
-
-    /// A silent peer is asked whether it is there.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_keepalive(&self, keepalive: Option<KeepAlive>) -> io::Result<()> {
-        self.set(keep(keepalive))
-    }
-
-    /// With no time at all the connection is reset when it is dropped, and what has not arrived does not. Else what was
-    /// written still goes, and nobody waits for it: to drop a socket never blocks.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.0.socket.set_aborts(linger.is_some_and(|linger| linger.is_zero()));
-        Ok(())
-    }
-
-    fn set(&self, settings: impl IntoIterator<Item = Setting>) -> io::Result<()> {
-        settings.into_iter().for_each(|setting| self.0.socket.set(setting));
-        Ok(())
-    }
 }
 
 impl Read for &TcpStream {
@@ -296,7 +247,7 @@ impl TcpListener {
     /// As [`Self::bind`].
     pub fn bind_with(sockets: &Sockets, addr: impl ToSocketAddrs, options: &Options) -> io::Result<Self> {
         each(addr, |addr| {
-            let binds = Listener::bind(&sockets.endpoint, options.place(addr), &options.settings);
+            let binds = Listener::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?);
             block_on(None, binds).map(|listener| Self(Blocking::new(listener)))
         })
     }

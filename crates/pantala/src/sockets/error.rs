@@ -44,6 +44,11 @@ pub(super) fn no_destination() -> io::Error {
     Errno::DESTADDRREQ.into()
 }
 
+/// There is no such interface.
+pub(super) fn no_device() -> io::Error {
+    Errno::NODEV.into()
+}
+
 /// Somebody else is about to do it.
 pub(super) fn already() -> io::Error {
     Errno::ALREADY.into()

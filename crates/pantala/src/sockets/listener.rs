@@ -25,6 +25,8 @@ pub(crate) struct Listener {
     number: u32,
     queue: Arc<Queue>,
     addr: SocketAddr,
+    /// What its connections have been told.
+    settings: Vec<Setting>,
 }
 
 /// What a listener waits at, and for whom.
@@ -92,10 +94,12 @@ impl Listener {
         let number = endpoint.take_number()?;
         let listening = vec![None; endpoint.cpus()];
         let queue = Arc::new(Queue(Mutex::new(Told { listening, ..Told::default() })));
-        let mut listener = Self { endpoint: Arc::clone(endpoint), number, queue, addr: place.addr };
+        let (endpoint, settings) = (Arc::clone(endpoint), settings.to_vec());
+        let mut listener = Self { endpoint, number, queue, addr: place.addr, settings };
+        let endpoint = &listener.endpoint.clone();
         for cpu in 0..endpoint.cpus() {
             // The port that the first has found is everybody's.
-            let commands = listener.commands(Place { addr: listener.addr, ..place }, settings);
+            let commands = listener.commands(Place { addr: listener.addr, ..place });
             endpoint.link(cpu).listen(endpoint, number, &listener.queue, &commands)?;
             let queue = &listener.queue;
             let at = poll_fn(|context| queue.poll_listens(cpu, context.waker())).await?;
@@ -107,12 +111,12 @@ impl Listener {
         Ok(listener)
     }
 
-    fn commands(&self, place: Place, settings: &[Setting]) -> Vec<Command> {
+    fn commands(&self, place: Place) -> Vec<Command> {
         let Place { addr, only_v6, is_shared, backlog } = place;
         let set = |setting: &Setting| Command::Set(Target::Listener(self.number), *setting);
         let (listener, zone) = (self.number, zone(addr));
         let listen = Command::Listen(Listen { listener, addr, zone, only_v6, is_shared, backlog });
-        settings.iter().map(set).chain([listen]).collect()
+        self.settings.iter().map(set).chain([listen]).collect()
     }
 
     /// The connection that has waited longest.
@@ -120,6 +124,7 @@ impl Listener {
         let mut told = lock(&self.queue.0);
         if let Some(stream) = told.accepted.pop_front() {
             drop(told);
+            stream.remember(&self.settings);
             self.endpoint.link(stream.cpu()).offer(self.number, 1);
             return Poll::Ready(Ok(stream));
         }

@@ -27,6 +27,7 @@ mod options;
 mod reactor;
 mod socket;
 mod stream;
+mod tcp;
 mod told;
 mod udp;
 mod wakers;

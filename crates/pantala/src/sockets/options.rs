@@ -2,10 +2,16 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::io;
 
 use net::channel::Setting;
 
+use super::error;
 use super::listener::Place;
+
+/// What the kernel's sockets take at the most, in keeping connections alive.
+const KEEP_MAX_MS: u32 = 32_767_000;
+const KEEP_COUNT_MAX: u32 = 127;
 
 /// How a socket behaves from its beginning; what is not said is as the stack's variables have it.
 ///
@@ -17,14 +23,15 @@ use super::listener::Place;
 #[derive(Clone, Debug)]
 #[must_use = "it is to be given to a socket"]
 pub struct Options {
-    pub(super) settings: Vec<Setting>,
+    settings: Vec<Setting>,
     pub(super) local: Option<SocketAddr>,
     only_v6: bool,
     is_shared: bool,
     backlog: u32,
 }
 
-/// When a silent peer is asked whether it is there.
+/// When a silent peer is asked whether it is there. No time, no question, or more than the kernel's sockets take (32,767 seconds,
+/// 127 questions) is `InvalidInput` where it is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// After how long a silence; a second at the least.
@@ -135,9 +142,32 @@ impl Options {
         self
     }
 
+    /// What has to be said of a socket that begins at, or speaks with, this address.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` of what a socket cannot do.
+    pub(super) fn settings(&self, addr: SocketAddr) -> io::Result<&[Setting]> {
+        check(&self.settings, addr).map(|()| self.settings.as_slice())
+    }
+
     pub(super) const fn place(&self, addr: SocketAddr) -> Place {
         let &Self { only_v6, is_shared, backlog, .. } = self;
         Place { addr, only_v6, is_shared, backlog }
+    }
+}
+
+/// Whether a socket with this address can do that: what the kernel's refuse these do, too.
+pub(super) fn check(settings: &[Setting], addr: SocketAddr) -> io::Result<()> {
+    let is_wrong = |setting: &Setting| match *setting {
+        Setting::Hops(hops) => hops == 0 && addr.is_ipv4(),
+        Setting::KeepIdle(ms) | Setting::KeepInterval(ms) => !(1..=KEEP_MAX_MS).contains(&ms),
+        Setting::KeepCount(count) => !(1..=KEEP_COUNT_MAX).contains(&count),
+        _ => false,
+    };
+    match settings.iter().any(is_wrong) {
+        true => Err(error::of(net::sock::Error::BadAddress)),
+        false => Ok(()),
     }
 }
 
@@ -148,6 +178,11 @@ pub(super) fn keep(keepalive: Option<KeepAlive>) -> Vec<Setting> {
     };
     let when = [Setting::KeepIdle(ms(idle)), Setting::KeepInterval(ms(interval))];
     when.into_iter().chain([Setting::KeepCount(count.into()), Setting::KeepAlive(true)]).collect()
+}
+
+/// Of a number that one byte holds.
+pub(super) fn byte(value: u32) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
 }
 
 fn ms(time: Duration) -> u32 {

@@ -8,8 +8,8 @@ use core::task::{Poll, Waker};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use net::channel::datagram::{self, DATAGRAM_MAX, Head, room};
-use net::channel::{Bind, Command, Join, Question, Setting, Target};
+use net::channel::datagram::{self, DATAGRAM_MAX, Head, How, room};
+use net::channel::{Bind, Command, Join, Link, Question, Setting, Target};
 use net::sock::Error;
 use net::udp::Failure;
 use pkt::lanes::{Reader, Writer};
@@ -17,6 +17,7 @@ use pkt::lanes::{Reader, Writer};
 use super::endpoint::{Endpoint, lock};
 use super::error;
 use super::listener::Place;
+use super::options::{byte, check};
 use super::stream::zone;
 use super::told::State;
 
@@ -29,7 +30,6 @@ pub(crate) struct Socket {
     come: Mutex<Come>,
     goes: Mutex<Goes>,
     is_connecting: AtomicBool,
-    how: Mutex<How>,
 }
 
 /// Where datagrams come.
@@ -48,22 +48,8 @@ struct Goes {
     cpu: usize,
     local: Option<SocketAddr>,
     remote: Option<SocketAddr>,
-}
-
-/// How it behaves, as far as the program has said so.
-#[derive(Clone, Copy)]
-pub(super) struct How {
-    pub(super) ttl: u8,
-    pub(super) tos: u8,
-    pub(super) broadcast: bool,
-    pub(super) group_ttl: u8,
-    pub(super) group_loop: bool,
-}
-
-impl Default for How {
-    fn default() -> Self {
-        Self { ttl: 64, tos: 0, broadcast: false, group_ttl: 1, group_loop: true }
-    }
+    /// As the program wants them to go from now on.
+    how: How,
 }
 
 /// A datagram that has come: how much of it was read, and who has sent it.
@@ -83,7 +69,6 @@ impl Socket {
             come: Mutex::default(),
             goes: Mutex::default(),
             is_connecting: AtomicBool::new(false),
-            how: Mutex::default(),
         };
         let Place { mut addr, only_v6, is_shared, .. } = place;
         for cpu in 0..endpoint.cpus() {
@@ -94,7 +79,7 @@ impl Socket {
             addr.set_port(bound.map_err(error::of)?.port());
         }
         socket.sends_from(endpoint.any_cpu(), addr, None);
-        settings.iter().for_each(|setting| socket.set(*setting));
+        settings.iter().for_each(|setting| socket.put(*setting));
         Ok(socket)
     }
 
@@ -150,14 +135,30 @@ impl Socket {
 
     /// Listens to a group on all CPUs, or no longer: a datagram to it comes to the CPU of its sender.
     pub(super) async fn join(&self, wanted: Join) -> io::Result<()> {
+        self.ask_all(|question| Command::Join(question, wanted)).await?.map_err(|why| match why {
+            Error::AddrNotAvailable if wanted.joins => error::no_device(),
+            why => error::of(why),
+        })
+    }
+
+    /// Sends to groups by an interface.
+    pub(super) async fn send_groups_by(&self, link: Link) -> io::Result<()> {
+        self.ask_all(|question| Command::GroupsBy(question, link)).await?.map_err(|why| match why {
+            Error::AddrNotAvailable if link.ifindex != 0 => error::no_device(),
+            why => error::of(why),
+        })
+    }
+
+    /// Asks all CPUs the same, up to the first that cannot.
+    async fn ask_all(&self, what: impl Fn(Question) -> Command) -> io::Result<Result<(), Error>> {
         for cpu in 0..self.lanes.len() {
-            match self.ask(cpu, |question| Command::Join(question, wanted)).await? {
+            match self.ask(cpu, &what).await? {
                 // What it speaks with one other end is on another CPU.
                 Ok(_) | Err(Error::NotFound) => {}
-                Err(why) => return Err(error::of(why)),
+                Err(why) => return Ok(Err(why)),
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Sends a datagram, to the other end that it speaks with if to nobody else. All of it, or nothing.
@@ -203,10 +204,10 @@ impl Socket {
             return Err(error::of(Error::BadAddress));
         }
         let is_everybody = matches!(remote.ip(), IpAddr::V4(ip) if ip.is_broadcast());
-        if is_everybody && !lock(&self.how).broadcast {
+        if is_everybody && !goes.how.may_broadcast {
             return Err(error::of(Error::NotPermitted));
         }
-        Ok(Head { peer: to, zone: zone(remote), len })
+        Ok(Head { peer: to, zone: zone(remote), len, how: goes.how })
     }
 
     /// What became of an earlier one, if it speaks with one other end.
@@ -278,29 +279,31 @@ impl Socket {
     }
 
     /// Changes how it behaves.
-    pub(super) fn set(&self, setting: Setting) {
-        self.remember(setting);
+    pub(super) fn set(&self, setting: Setting) -> io::Result<()> {
+        check(&[setting], self.local()?)?;
+        self.put(setting);
+        Ok(())
+    }
+
+    fn put(&self, setting: Setting) {
+        match setting {
+            Setting::Hops(hops) => return self.change(|how| how.look.hops = byte(hops)),
+            Setting::Class(class) => return self.change(|how| how.look.class = byte(class)),
+            _ => {}
+        }
         for (cpu, lane) in self.lanes.iter().enumerate() {
             self.endpoint.link(cpu).say(&Command::Set(Target::Lane(*lane), setting));
         }
     }
 
-    fn remember(&self, setting: Setting) {
-        let byte = |value: u32| u8::try_from(value).unwrap_or(u8::MAX);
-        let mut how = lock(&self.how);
-        match setting {
-            Setting::Hops(ttl) => how.ttl = byte(ttl),
-            Setting::Class(tos) => how.tos = byte(tos),
-            Setting::Broadcast(on) => how.broadcast = on,
-            Setting::GroupHops(ttl) => how.group_ttl = byte(ttl),
-            Setting::GroupLoop(on) => how.group_loop = on,
-            _ => {}
-        }
+    /// Changes how what is sent from now on goes.
+    pub(super) fn change(&self, what: impl FnOnce(&mut How)) {
+        what(&mut lock(&self.goes).how);
     }
 
-    /// How it behaves.
+    /// How it goes.
     pub(super) fn how(&self) -> How {
-        *lock(&self.how)
+        lock(&self.goes).how
     }
 
     /// Where it waits, or this end of what it speaks.

@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex};
 use net::channel::{Command, Connect, END, Event, Setting, Target, error as error_of};
 use net::pcb::Ends;
 use net::sock::Error;
+use net::tcp::Look;
 use pkt::lanes::{Reader, Writer};
 
 use super::endpoint::{Endpoint, Lane, lock};
 use super::error;
+use super::options::{byte, check};
 use super::wakers::Wakers;
 
 /// A connection. Its two directions can be used at the same time, by any threads.
@@ -32,6 +34,14 @@ pub(crate) struct Stream {
     is_told: AtomicBool,
     /// It is reset when it is dropped.
     aborts: AtomicBool,
+    is_like: Mutex<Like>,
+}
+
+/// How a connection behaves, as far as its program has said so.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Like {
+    pub(super) nodelay: bool,
+    pub(super) look: Look,
 }
 
 /// What is told of a connection.
@@ -113,6 +123,7 @@ impl Stream {
             is_deaf: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
             aborts: AtomicBool::new(false),
+            is_like: Mutex::default(),
         }
     }
 
@@ -128,6 +139,7 @@ impl Stream {
         for _ in 0..2 {
             let stream = Self::begin(endpoint, cpu, remote, local, settings)?;
             let Some(why) = poll_fn(|context| stream.poll_stands(context.waker())).await? else {
+                stream.remember(settings);
                 return Ok(stream);
             };
             match why {
@@ -292,8 +304,30 @@ impl Stream {
     }
 
     /// Changes how it behaves.
-    pub(super) fn set(&self, setting: Setting) {
-        self.say(&Command::Set(Target::Lane(self.lane), setting));
+    pub(super) fn set(&self, settings: &[Setting]) -> io::Result<()> {
+        check(settings, self.ends()?.local())?;
+        self.remember(settings);
+        settings.iter().for_each(|setting| self.say(&Command::Set(Target::Lane(self.lane), *setting)));
+        Ok(())
+    }
+
+    /// It was told so.
+    pub(super) fn remember(&self, settings: &[Setting]) {
+        let mut like = lock(&self.is_like);
+        for setting in settings {
+            match *setting {
+                Setting::NoDelay(on) => like.nodelay = on,
+                Setting::Hops(hops) => like.look.hops = byte(hops),
+                // The marks of congestion are the connection's own.
+                Setting::Class(class) => like.look.class = byte(class) & !0b11,
+                _ => {}
+            }
+        }
+    }
+
+    /// How it behaves.
+    pub(super) fn like(&self) -> Like {
+        *lock(&self.is_like)
     }
 
     /// It is reset when it is dropped, and what was written and has not arrived does not.

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
 
-use net::channel::Join;
+use net::channel::{Join, Link};
 
 use super::error;
 
@@ -24,14 +24,24 @@ impl From<net::udp::Failure> for Undelivered {
 
 /// A group of IPv4, on the link of the interface with this address.
 pub(super) const fn group4(group: Ipv4Addr, on: Ipv4Addr, joins: bool) -> Join {
-    Join { group: IpAddr::V4(group), on: IpAddr::V4(on), ifindex: 0, joins }
+    Join { group: IpAddr::V4(group), on: link4(on), joins }
 }
 
 /// A group of IPv6, on the link of the interface with this number.
 pub(super) fn group6(group: Ipv6Addr, ifindex: u32, joins: bool) -> Join {
+    Join { group: IpAddr::V6(group), on: link6(ifindex), joins }
+}
+
+/// The interface with this address.
+pub(super) const fn link4(addr: Ipv4Addr) -> Link {
+    Link { addr: IpAddr::V4(addr), ifindex: 0 }
+}
+
+/// The interface of this number.
+pub(super) fn link6(ifindex: u32) -> Link {
     // One that is so high there is not.
     let ifindex = u16::try_from(ifindex).unwrap_or(u16::MAX);
-    Join { group: IpAddr::V6(group), on: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ifindex, joins }
+    Link { addr: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ifindex }
 }
 
 /// The options of a socket, and what it knows of itself. `$socket` is what a face has of it.
@@ -42,7 +52,7 @@ macro_rules! udp_options {
             ///
             /// # Errors
             ///
-            /// None; it returns a result as the kernel's sockets do, as do all that follow.
+            /// None; it returns a result as the kernel's sockets do, as do those that follow and have none.
             pub fn local_addr(&self) -> io::Result<SocketAddr> {
                 self.own().local()
             }
@@ -60,7 +70,7 @@ macro_rules! udp_options {
             ///
             /// # Errors
             ///
-            /// None.
+            /// `InvalidInput` of 0 over IPv4.
             pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
                 self.set(Setting::Hops(ttl.into()))
             }
@@ -71,7 +81,7 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn ttl(&self) -> io::Result<u8> {
-                Ok(self.own().how().ttl)
+                Ok(self.own().how().look.hops)
             }
 
             /// Type of service, or traffic class, of what is sent.
@@ -89,7 +99,17 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn tos(&self) -> io::Result<u8> {
-                Ok(self.own().how().tos)
+                Ok(self.own().how().look.class)
+            }
+
+            /// Bytes of datagrams that may wait on each CPU, besides those in the socket's rings (`SO_RCVBUF`): 2 MiB at the
+            /// most.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_recv_buffer_size(&self, bytes: u32) -> io::Result<()> {
+                self.set(Setting::ReceiveBuffer(bytes))
             }
 
             /// It may send to everybody on a link.
@@ -98,7 +118,8 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
-                self.set(Setting::Broadcast(broadcast))
+                self.own().change(|how| how.may_broadcast = broadcast);
+                Ok(())
             }
 
             /// The same, as it was set.
@@ -107,7 +128,7 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn broadcast(&self) -> io::Result<bool> {
-                Ok(self.own().how().broadcast)
+                Ok(self.own().how().may_broadcast)
             }
 
             /// Time to live, or hop limit, of what is sent to groups, of either family.
@@ -116,7 +137,8 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn set_multicast_ttl(&self, ttl: u8) -> io::Result<()> {
-                self.set(Setting::GroupHops(ttl.into()))
+                self.own().change(|how| how.group_hops = ttl);
+                Ok(())
             }
 
             /// The same, as it was set.
@@ -125,7 +147,7 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn multicast_ttl(&self) -> io::Result<u8> {
-                Ok(self.own().how().group_ttl)
+                Ok(self.own().how().group_hops)
             }
 
             /// Whether those on this host who listen to a group hear what is sent to it from here, of either family.
@@ -134,7 +156,8 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn set_multicast_loop(&self, back: bool) -> io::Result<()> {
-                self.set(Setting::GroupLoop(back))
+                self.own().change(|how| how.group_loop = back);
+                Ok(())
             }
 
             /// The same, as it was set.
@@ -163,8 +186,7 @@ macro_rules! udp_options {
             }
 
             fn set(&self, setting: Setting) -> io::Result<()> {
-                self.own().set(setting);
-                Ok(())
+                self.own().set(setting)
             }
 
             fn own(&self) -> &Socket {

@@ -2,7 +2,9 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use net::channel::{Bind, Client, Command, Connect, Join, Listen, Question, Setting, Size, Target, channel};
+use net::channel::{
+    Bind, Client, Command, Connect, Join, Link, Listen, Question, Setting, Size, Target, channel,
+};
 use net::count::Count;
 use net::msg::Knocker;
 use net::time::Duration;
@@ -190,13 +192,14 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
             let (only_v6, is_shared) = (bytes.byte() == 0, bytes.byte().is_multiple_of(2));
             Command::Bind(question, Bind { addr, zone: 0, only_v6, is_shared })
         }
-        25 => match bytes.byte() % 3 {
+        25 => match bytes.byte() % 4 {
             0 => Command::Speak { question: question(bytes), remote: addr(bytes), zone: 0 },
             1 => Command::Vacate(question(bytes)),
+            2 => Command::GroupsBy(question(bytes), link(bytes)),
             _ => {
                 let (question, group) = (question(bytes), Ipv6Addr::from(u128::from(bytes.word()) << 96));
-                let (on, joins) = (IpAddr::from(Ipv6Addr::UNSPECIFIED), bytes.byte().is_multiple_of(2));
-                Command::Join(question, Join { group: group.into(), on, ifindex: bytes.byte().into(), joins })
+                let joins = bytes.byte().is_multiple_of(2);
+                Command::Join(question, Join { group: group.into(), on: link(bytes), joins })
             }
         },
         _ => {
@@ -206,8 +209,12 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
     }
 }
 
+fn link(bytes: &mut Bytes<'_>) -> Link {
+    Link { addr: Ipv6Addr::UNSPECIFIED.into(), ifindex: bytes.byte().into() }
+}
+
 fn setting(bytes: &mut Bytes<'_>) -> Setting {
-    let (which, value) = (bytes.byte() % 17, bytes.word());
+    let (which, value) = (bytes.byte() % 14, bytes.word());
     match which {
         0 => Setting::NoDelay(value.is_multiple_of(2)),
         1 => Setting::KeepAlive(value.is_multiple_of(2)),
@@ -219,12 +226,9 @@ fn setting(bytes: &mut Bytes<'_>) -> Setting {
         7 => Setting::ReceiveBuffer(value),
         8 => Setting::MaxSegment(value),
         9 => Setting::Hops(value),
-        10 => Setting::GroupHops(value),
-        11 => Setting::GroupLoop(value.is_multiple_of(2)),
-        12 => Setting::Broadcast(value.is_multiple_of(2)),
-        13 => Setting::TellsUserTimeout(value.is_multiple_of(2)),
-        14 => Setting::ToldUserTimeout(value),
-        15 => Setting::YieldsUserTimeout(value.is_multiple_of(2)),
+        10 => Setting::TellsUserTimeout(value.is_multiple_of(2)),
+        11 => Setting::ToldUserTimeout(value),
+        12 => Setting::YieldsUserTimeout(value.is_multiple_of(2)),
         _ => Setting::Class(value),
     }
 }

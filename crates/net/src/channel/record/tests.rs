@@ -27,10 +27,12 @@ fn commands() -> Vec<Command> {
     for addr in addrs() {
         let (question, zone) = (Question { lane: 3, serial: u32::MAX }, 7);
         let bind = Bind { addr, zone, only_v6: addr.is_ipv6(), is_shared: addr.is_ipv4() };
-        let join = Join { group: addr.ip(), on: addr.ip(), ifindex: 9, joins: true };
+        let on = Link { addr: addr.ip(), ifindex: 9 };
+        let join = Join { group: addr.ip(), on, joins: true };
         all.push(Command::Bind(question, bind));
         all.push(Command::Speak { question, remote: addr, zone });
         all.push(Command::Join(question, join));
+        all.push(Command::GroupsBy(question, on));
     }
     all.push(Command::Vacate(Question { lane: 11, serial: 12 }));
     all.extend([Command::Offer { listener: 1, lane: 2 }, Command::Unlisten(3)]);

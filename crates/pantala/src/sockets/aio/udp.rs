@@ -10,7 +10,7 @@ use net::channel::Setting;
 use crate::sockets::Sockets;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
-use crate::sockets::udp::{Undelivered, group4, group6, udp_options};
+use crate::sockets::udp::{Undelivered, group4, group6, link4, link6, udp_options};
 use crate::sockets::wakers::now;
 
 /// A socket of datagrams, on all CPUs of the stack.
@@ -34,7 +34,7 @@ impl UdpSocket {
     ///
     /// As [`Self::bind`].
     pub async fn bind_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
-        Socket::bind(&sockets.endpoint, options.place(addr), &options.settings).await.map(Self)
+        Socket::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
     }
 
     /// Speaks with one other end from now on. Whoever drops this in between has a socket that does so, or does not.
@@ -170,5 +170,23 @@ impl UdpSocket {
     /// Those of `setsockopt(2)`.
     pub async fn leave_multicast_v6(&self, group: Ipv6Addr, interface: u32) -> io::Result<()> {
         self.0.join(group6(group, interface, false)).await
+    }
+
+    /// Sends to groups by the interface with this address; by none that is named: where the route leads, or the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub async fn set_multicast_if_v4(&self, interface: Ipv4Addr) -> io::Result<()> {
+        self.0.send_groups_by(link4(interface)).await
+    }
+
+    /// The same, by the interface of this number; 0 names none.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub async fn set_multicast_if_v6(&self, interface: u32) -> io::Result<()> {
+        self.0.send_groups_by(link6(interface)).await
     }
 }

@@ -15,7 +15,7 @@ use crate::sockets::Sockets;
 use crate::sockets::endpoint::lock;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
-use crate::sockets::udp::{Undelivered, group4, group6, udp_options};
+use crate::sockets::udp::{Undelivered, group4, group6, link4, link6, udp_options};
 use crate::sockets::wakers::block_on;
 
 /// A socket of datagrams, on all CPUs of the stack.
@@ -41,7 +41,7 @@ impl UdpSocket {
     /// As [`Self::bind`].
     pub fn bind_with(sockets: &Sockets, addr: impl ToSocketAddrs, options: &Options) -> io::Result<Self> {
         each(addr, |addr| {
-            let binds = Socket::bind(&sockets.endpoint, options.place(addr), &options.settings);
+            let binds = Socket::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?);
             block_on(None, binds).map(|socket| Self(Blocking::new(socket)))
         })
     }
@@ -191,5 +191,23 @@ impl UdpSocket {
     /// Those of `setsockopt(2)`.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         block_on(None, self.0.socket.join(group6(*group, interface, false)))
+    }
+
+    /// Sends to groups by the interface with this address; by none that is named: where the route leads, or the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_multicast_if_v4(&self, interface: &Ipv4Addr) -> io::Result<()> {
+        block_on(None, self.0.socket.send_groups_by(link4(*interface)))
+    }
+
+    /// The same, by the interface of this number; 0 names none.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_multicast_if_v6(&self, interface: u32) -> io::Result<()> {
+        block_on(None, self.0.socket.send_groups_by(link6(interface)))
     }
 }
