@@ -8,6 +8,7 @@ use std::net;
 use pantala::sockets::blocking;
 
 use crate::face::{Face, Kernel, Stacks};
+use crate::hosts::Host;
 
 /// A socket of datagrams.
 pub(crate) trait Socket: Send + Sync {
@@ -87,11 +88,11 @@ impl Datagrams for Kernel {
     type Socket = net::UdpSocket;
 
     fn bind_udp(&self, addr: SocketAddr) -> io::Result<Self::Socket> {
-        net::UdpSocket::bind(addr)
+        self.on(Host::Server, || net::UdpSocket::bind(addr))
     }
 
     fn client_udp(&self, addr: SocketAddr) -> io::Result<Self::Socket> {
-        net::UdpSocket::bind(addr)
+        self.on(Host::Client, || net::UdpSocket::bind(addr))
     }
 }
 

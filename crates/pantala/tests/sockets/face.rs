@@ -4,10 +4,14 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::io::{self, Read, Write};
 use std::net::{self, Shutdown};
+use std::os::fd::OwnedFd;
 
+use dev::netns::Netns;
 use pantala::sockets::{Options, Sockets, blocking};
 use pantala::{Interface, Stack, mem};
 use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use crate::hosts::{self, Host, Places};
 
 /// How a listener is bound.
 #[derive(Clone, Copy, Default)]
@@ -98,19 +102,39 @@ impl Terms {
 /// As long a queue as std::net asks for.
 const BACKLOG: i32 = 128;
 
-/// The kernel's, on loopback.
-pub(crate) struct Kernel;
+/// The kernel's: on loopback, or on two hosts and what watches the server's.
+#[derive(Default)]
+pub(crate) struct Kernel {
+    pub(crate) hosts: Option<([Netns; 2], OwnedFd)>,
+}
+
+impl Kernel {
+    /// Does something on a host.
+    pub(crate) fn on<T: Send>(
+        &self,
+        host: Host,
+        what: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        match &self.hosts {
+            Some((hosts, _)) => hosts[host as usize].run(what)?,
+            None => what(),
+        }
+    }
+}
 
 impl Face for Kernel {
     same!(net::TcpListener, net::TcpStream);
 
     fn addrs(&self) -> [IpAddr; 2] {
-        [[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()]
+        match &self.hosts {
+            Some(_) => hosts::addrs(Host::Server, 0),
+            None => [[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()],
+        }
     }
 
     fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Self::Listener> {
         let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        let socket = self.on(Host::Server, || Ok(rustix::net::socket(family, SocketType::STREAM, None)?))?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_socket_reuseport(&socket, terms.is_shared)?;
         if addr.is_ipv6() {
@@ -126,7 +150,7 @@ impl Face for Kernel {
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {
-        net::TcpStream::connect(addr)
+        self.on(Host::Client, || net::TcpStream::connect(addr))
     }
 }
 
@@ -136,14 +160,20 @@ pub(crate) struct Stacks {
     pub(crate) client: Sockets,
     /// They end with the test.
     pub(crate) stacks: [Stack; 2],
+    /// Where what comes is logged next, if it is.
+    pub(crate) places: Places,
 }
 
 impl Stacks {
     pub(crate) fn new() -> Self {
         let ends = mem::wire(2).unwrap();
         let stacks: Vec<Stack> = (1..).zip(ends).map(|(host, end)| stack(host, end)).collect();
+        Self::of(stacks.try_into().unwrap_or_else(|_| unreachable!()))
+    }
+
+    pub(crate) fn of(stacks: [Stack; 2]) -> Self {
         let [server, client] = [0, 1].map(|at: usize| stacks[at].sockets().unwrap());
-        let stacks = Self { server, client, stacks: stacks.try_into().unwrap_or_else(|_| unreachable!()) };
+        let stacks = Self { server, client, stacks, places: Places::default() };
         // Until nobody else was found to have their addresses.
         for addr in stacks.addrs() {
             let listener = loop {

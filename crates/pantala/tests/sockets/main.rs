@@ -6,6 +6,7 @@
 mod bodies;
 mod datagram_face;
 mod face;
+mod hosts;
 mod hyper;
 mod netisr;
 mod own;
@@ -18,7 +19,7 @@ macro_rules! suite {
     ($bodies:ident: $($name:ident)*) => {
         mod $bodies {
             mod kernel {
-                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::face::Kernel); })*
+                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::face::Kernel::default()); })*
             }
 
             mod blocking {
@@ -33,6 +34,31 @@ macro_rules! suite {
                 $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::netisr::Netisrs::new()); })*
             }
         }
+    };
+}
+
+/// The same of two hosts with wires between them, of which one is watched. Of what programs on the netisr say of options the
+/// stack believes all, so that not all bodies are for them.
+macro_rules! apart {
+    (@face $bodies:ident $face:ident $hosts:expr; $($name:ident)*) => {
+        mod $face {
+            $(#[test] fn $name() { crate::bodies::$bodies::$name(&$hosts); })*
+        }
+    };
+    ($bodies:ident: $($name:ident)*) => {
+        mod kernel {
+            $(#[test] fn $name() {
+                let hosts = crate::face::Kernel::apart(stringify!($name));
+                hosts.iter().for_each(crate::bodies::$bodies::$name);
+            })*
+        }
+
+        apart! { @face $bodies blocking crate::face::Stacks::apart(); $($name)* }
+        apart! { @face $bodies aio crate::tasks::Tasks::apart(); $($name)* }
+    };
+    ($bodies:ident and on the netisr: $($name:ident)*) => {
+        apart! { $bodies: $($name)* }
+        apart! { @face $bodies netisr crate::netisr::Netisrs::apart(); $($name)* }
     };
 }
 
@@ -66,4 +92,35 @@ suite! {
     nobody_waits_for_a_datagram_longer_than_he_wants
     a_place_is_bound_once_and_only_if_it_is_ours
     what_cannot_be_a_datagram_is_refused
+}
+
+mod options {
+    apart! {
+        options and on the netisr:
+        a_datagram_comes_with_the_hops_and_the_class_that_were_asked_for
+        a_connection_has_the_hops_and_the_class_that_each_end_has_asked_for
+        short_writes_wait_for_those_before_them_unless_they_must_not
+        who_does_not_answer_when_he_is_asked_is_given_up
+        buffers_bound_what_is_sent_and_not_read
+        a_buffer_that_is_changed_bounds_what_follows
+        a_buffer_bounds_the_datagrams_that_wait
+    }
+}
+
+mod groups {
+    apart! {
+        groups and on the netisr:
+        a_group_is_heard_from_when_it_is_joined_until_it_is_left
+        what_is_sent_to_a_group_goes_as_far_as_was_asked_for
+        who_sends_to_a_group_hears_it_if_he_wants
+        what_is_sent_to_a_group_leaves_by_the_interface_that_is_named
+    }
+}
+
+mod refusals {
+    apart! {
+        refusals:
+        what_no_connection_can_do_is_refused
+        a_group_that_cannot_be_joined_is_refused
+    }
 }

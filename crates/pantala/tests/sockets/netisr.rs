@@ -8,18 +8,23 @@ mod streams;
 use crate::face::Stacks;
 
 pub(crate) use self::agent::Agents;
+pub(crate) use self::datagrams::Dgram;
+pub(crate) use self::streams::{Listener, Stream};
 
 /// Two stacks, with programs on all CPUs of both.
 pub(crate) struct Netisrs {
     /// Whose addresses are theirs.
-    stacks: Stacks,
-    server: Agents,
-    client: Agents,
+    pub(crate) stacks: Stacks,
+    pub(crate) server: Agents,
+    pub(crate) client: Agents,
 }
 
 impl Netisrs {
     pub(crate) fn new() -> Self {
-        let stacks = Stacks::new();
+        Self::of(Stacks::new())
+    }
+
+    pub(crate) fn of(stacks: Stacks) -> Self {
         let [server, client] = [0, 1].map(|at: usize| Agents::begin(&stacks.stacks[at]));
         Self { stacks, server, client }
     }

@@ -11,7 +11,7 @@ use crate::face::{Face, Stacks};
 
 #[test]
 fn who_waits_when_a_stack_ends_is_told_that_the_network_is_down() {
-    let Stacks { server, client, stacks: [one, two] } = Stacks::new();
+    let Stacks { server, client, stacks: [one, two], .. } = Stacks::new();
     let at: SocketAddr = "192.0.2.1:80".parse().unwrap();
     let listener = blocking::TcpListener::bind(&server, at).unwrap();
     let near = blocking::TcpStream::connect(&client, at).unwrap();

@@ -20,27 +20,32 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().unwrap();
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(future))
 }
 
 /// Two stacks, whose sockets are polled.
-pub(crate) struct Tasks(Stacks);
+pub(crate) struct Tasks(pub(crate) Stacks);
 
 impl Tasks {
     pub(crate) fn new() -> Self {
         Self(Stacks::new())
     }
+
+    /// On two hosts of which the first is watched.
+    pub(crate) fn apart() -> Self {
+        Self(Stacks::apart())
+    }
 }
 
 /// A socket, and how long a body waits for it: what tokio leaves to its timers.
 pub(crate) struct Task<T> {
-    socket: Arc<T>,
-    patience: Arc<Patience>,
+    pub(crate) socket: Arc<T>,
+    pub(crate) patience: Arc<Patience>,
 }
 
 impl<T> Task<T> {
-    fn new(socket: T) -> Self {
+    pub(crate) fn new(socket: T) -> Self {
         Self { socket: Arc::new(socket), patience: Arc::default() }
     }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
+use net::program::Desk;
 use net::sock::Error;
 use net::udp::{self, Id, Received};
 use pantala::sockets::io_error;
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 use super::{Agents, Netisrs};
 use crate::datagram_face::{Datagrams, Socket};
+use crate::hosts::{Opt, prepare_udp};
 use crate::patience::Patience;
 
 /// Sockets of one place, on all CPUs; or one, on the CPU of whom it speaks with.
@@ -30,17 +32,20 @@ struct Is {
     peer: Option<SocketAddr>,
     /// On each CPU where there is one.
     ids: Vec<(usize, Id)>,
+    settings: udp::Settings,
 }
 
 impl Dgram {
-    fn bind(agents: &Agents, place: SocketAddr) -> io::Result<Self> {
-        let is = Mutex::new(Is { place, local: place, peer: None, ids: Vec::new() });
+    pub(crate) fn bind(agents: &Agents, place: SocketAddr, opts: &[Opt]) -> io::Result<Self> {
+        let mut settings = settings();
+        prepare_udp(opts, &mut settings);
+        let is = Mutex::new(Is { place, local: place, peer: None, ids: Vec::new(), settings });
         let (agents, key) = (agents.clone(), agents.told.name());
         // What stands already is given up if another CPU cannot.
         let socket = Self { agents, key, is, patience: Patience::default() };
         for cpu in 0..socket.agents.cpus() {
             let addr = socket.is().local;
-            let wanted = udp::Bind { addr, zone: 0, only_v6: false, is_shared: false, settings: settings() };
+            let wanted = udp::Bind { addr, zone: 0, only_v6: false, is_shared: false, settings };
             let bound = socket.agents.ask(cpu, move |desk| {
                 let id = udp::bind(desk.cpu, &wanted)?;
                 desk.hold(id, key);
@@ -65,9 +70,9 @@ impl Dgram {
 
     /// Speaks with one other end, on the CPU that says it is its own.
     fn speak(&self, remote: SocketAddr) -> Result<(), Error> {
-        let (place, key) = (self.is().place, self.key);
+        let Is { place, settings, .. } = *self.is();
+        let (key, port) = (self.key, Some(place.port()));
         let local = Some(place.ip()).filter(|local| !local.is_unspecified());
-        let (port, settings) = (Some(place.port()), settings());
         let wanted = udp::Connect { remote, local, port, zone: 0, settings };
         let begin = |cpu| {
             self.agents.ask(cpu, move |desk| {
@@ -80,10 +85,29 @@ impl Dgram {
             Err(Error::Elsewhere(cpu)) => (cpu.index(), begin(cpu.index())?),
             begun => (0, begun?),
         };
-        let now = Is { place, local: at, peer: Some(remote), ids: vec![(cpu, id)] };
+        let now = Is { place, local: at, peer: Some(remote), ids: vec![(cpu, id)], settings };
         let before = core::mem::replace(&mut *self.is(), now);
         self.close(before.ids);
         Ok(())
+    }
+
+    /// Changes how it behaves, wherever it is.
+    pub(crate) fn change(&self, what: impl FnOnce(&mut udp::Settings)) {
+        what(&mut self.is().settings);
+        let settings = self.is().settings;
+        self.on_each(move |desk, id| udp::change(desk.cpu, id, |is| *is = settings)).unwrap();
+    }
+
+    /// Does the same on each CPU where it is.
+    pub(crate) fn on_each(
+        &self,
+        what: impl Fn(&mut Desk<'_>, Id) -> Result<(), Error> + Clone + Send + 'static,
+    ) -> Result<(), Error> {
+        let ids = self.is().ids.clone();
+        ids.into_iter().try_for_each(|(cpu, id)| {
+            let what = what.clone();
+            self.agents.ask(cpu, move |desk| what(desk, id))
+        })
     }
 
     fn close(&self, ids: Vec<(usize, Id)>) {
@@ -176,10 +200,10 @@ impl Datagrams for Netisrs {
     type Socket = Dgram;
 
     fn bind_udp(&self, addr: SocketAddr) -> io::Result<Dgram> {
-        Dgram::bind(&self.server, addr)
+        Dgram::bind(&self.server, addr, &[])
     }
 
     fn client_udp(&self, addr: SocketAddr) -> io::Result<Dgram> {
-        Dgram::bind(&self.client, addr)
+        Dgram::bind(&self.client, addr, &[])
     }
 }

@@ -9,12 +9,14 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 use net::pcb::Ends;
+use net::program::Desk;
 use net::sock::Error;
 use net::tcp::{self, Connect, ListenerId};
 use pantala::sockets::io_error;
 
 use super::{Agents, Netisrs};
 use crate::face::{Face, Terms};
+use crate::hosts::{Opt, prepare};
 use crate::patience::Patience;
 
 /// Listeners of one place, on all CPUs.
@@ -46,18 +48,19 @@ struct Conn {
 }
 
 impl Listener {
-    fn bind(agents: &Agents, addr: SocketAddr, terms: Terms) -> io::Result<Self> {
+    pub(crate) fn bind(agents: &Agents, addr: SocketAddr, terms: Terms, opts: &[Opt]) -> io::Result<Self> {
         let Terms { only_v6, is_shared } = terms;
         let (agents, key) = (agents.clone(), agents.told.name());
         let (ids, patience) = (Vec::new(), Patience::default());
         // What stands already is given up if another CPU cannot.
         let mut all = Self { agents, key, ids, addr, patience };
         for cpu in 0..all.agents.cpus() {
-            let (addr, key) = (all.addr, all.key);
+            let (addr, key, opts) = (all.addr, all.key, opts.to_vec());
             let listening = all.agents.ask(cpu, move |desk| {
-                let settings = desk.cpu.sysctls.tcp;
-                let id =
-                    desk.listen(&tcp::Listen { only_v6, is_shared, settings, ..tcp::Listen::at(addr) }, key)?;
+                let mut listen = tcp::Listen { only_v6, is_shared, ..tcp::Listen::at(addr) };
+                listen.settings = desk.cpu.sysctls.tcp;
+                prepare(&opts, &mut listen.settings, &mut listen.look);
+                let id = desk.listen(&listen, key)?;
                 Ok((id, tcp::local(desk.cpu, id).unwrap()))
             });
             let (id, at) = listening.map_err(io_error)?;
@@ -100,13 +103,14 @@ impl Stream {
     }
 
     /// Begins a connection on some CPU, and waits until the program is told that it stands, or has ended.
-    fn connect(agents: &Agents, remote: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn connect(agents: &Agents, remote: SocketAddr, opts: &[Opt]) -> io::Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let cpu = NEXT.fetch_add(1, Ordering::Relaxed) % agents.cpus();
-        let key = agents.told.name();
+        let (key, opts) = (agents.told.name(), opts.to_vec());
         let begun = agents.ask(cpu, move |desk| {
-            let settings = desk.cpu.sysctls.tcp;
-            let id = desk.connect(&Connect { settings, ..Connect::to(remote) }, key)?;
+            let mut connect = Connect { settings: desk.cpu.sysctls.tcp, ..Connect::to(remote) };
+            prepare(&opts, &mut connect.settings, &mut connect.look);
+            let id = desk.connect(&connect, key)?;
             Ok((id, *tcp::connection(desk.cpu, id).unwrap().0))
         });
         let stream = Self::new(agents, cpu, key, begun.map_err(io_error)?);
@@ -118,6 +122,21 @@ impl Stream {
             })
         })?;
         Ok(stream)
+    }
+}
+
+impl Stream {
+    /// Has the program do something to the connection.
+    pub(crate) fn ask(
+        &self,
+        what: impl FnOnce(&mut Desk<'_>, tcp::Id) -> Result<(), Error> + Send + 'static,
+    ) -> io::Result<()> {
+        let id = self.0.id;
+        self.0.agents.ask(self.0.cpu, move |desk| what(desk, id)).map_err(io_error)
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Duration) {
+        self.0.patience.set_timeout(Some(timeout)).unwrap();
     }
 }
 
@@ -222,7 +241,7 @@ impl Face for Netisrs {
     }
 
     fn bind_with(&self, addr: SocketAddr, terms: Terms) -> io::Result<Listener> {
-        Listener::bind(&self.server, addr, terms)
+        Listener::bind(&self.server, addr, terms, &[])
     }
 
     fn linger_not_at_all(stream: &Stream) {
@@ -230,7 +249,7 @@ impl Face for Netisrs {
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Stream> {
-        Stream::connect(&self.client, addr)
+        Stream::connect(&self.client, addr, &[])
     }
 
     fn addr(listener: &Listener) -> SocketAddr {
