@@ -206,6 +206,9 @@ fn socket(args: &[Expr]) -> Answer {
     if !expr::has(kind, "SOCK_STREAM") {
         return Err("only sockets of TCP are there".to_owned());
     }
+    if args.get(2).is_some_and(|protocol| expr::has(protocol, "IPPROTO_UDP")) {
+        return failed("EPROTONOSUPPORT");
+    }
     let socket = Socket::new(expr::has(kind, "SOCK_NONBLOCK"));
     Ok(Outcome::Done(Ok(Value::Socket(Box::new(socket), None))))
 }
