@@ -58,7 +58,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, term: &mut Term) -> Ex
         Ok(line) => line,
         Err(top::Stop::Help(text)) => return written(term.show(&text)),
         Err(top::Stop::Usage(text)) => {
-            term.complain(&text);
+            let json = arguments.iter().any(|word| word == "--json");
+            term.complain(&if json { usage_json(&text) } else { text });
             return Exit::Usage;
         }
     };
@@ -110,11 +111,11 @@ impl From<ClientError> for Failure {
 fn complain(failure: Failure, json: bool, term: &mut Term) -> Exit {
     match failure {
         Failure::Usage(text) => {
-            term.complain(&format!("pantala: {text}"));
+            term.complain(&if json { error_json(&text, "") } else { format!("pantala: {text}") });
             Exit::Usage
         }
         Failure::Misconfigured(text) => {
-            term.complain(&text);
+            term.complain(&if json { error_json(&text, "") } else { text });
             Exit::Usage
         }
         Failure::Output(error) => written(Err(error)),
@@ -139,6 +140,15 @@ fn api_complaint(error: &ClientError, json: bool) -> String {
         other if json => error_json(&other.to_string(), ""),
         other => format!("pantala: {other}"),
     }
+}
+
+/// What the parser of options complains of, and how it would be right; where nothing is asked for, that is all its help.
+fn usage_json(text: &str) -> String {
+    let complaint = text.strip_prefix("error: ").or_else(|| text.strip_prefix("pantala: "));
+    let (error, hint) = complaint.map_or(("say what to do", text), |complaint| {
+        complaint.split_once("\n\n").unwrap_or((complaint, ""))
+    });
+    error_json(error.trim(), hint.trim())
 }
 
 fn error_json(error: &str, hint: &str) -> String {

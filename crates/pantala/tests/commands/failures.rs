@@ -4,25 +4,28 @@ use pantala::Exit;
 
 use crate::world::{Folder, World, pantala};
 
+/// What is not understood, and what is said of it.
+const NOT_UNDERSTOOD: [(&str, &str); 14] = [
+    ("", "Usage: pantala"),
+    ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
+    ("netstat -ap arp", "`arp` has no connections; known are tcp, udp, icmp"),
+    ("netstat -rz", "there is no flag -z"),
+    ("tcpdrop 192.0.2.1 80", "name both ends"),
+    ("route ad default 192.0.2.1", "did you mean `add`?"),
+    ("ifconfig lan dwon", "did you mean `down`?"),
+    ("arp -d", "the host is missing"),
+    ("ping", "the host is missing"),
+    ("intrctl", "say what to do"),
+    ("intrctl afinity lan 0 1", "did you mean `affinity`?"),
+    ("intrctl affinity lan 0", "takes an interface, the number of a ring, and a CPU"),
+    ("ping 192.0.2.7 --socket", "--socket needs a path"),
+    ("check -c", "a value is required"),
+];
+
 #[test]
 fn lines_that_are_not_understood_end_with_2() {
     let world = World::new();
-    for (line, says) in [
-        ("", "Usage: pantala"),
-        ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
-        ("netstat -ap arp", "`arp` has no connections; known are tcp, udp, icmp"),
-        ("netstat -rz", "there is no flag -z"),
-        ("tcpdrop 192.0.2.1 80", "name both ends"),
-        ("route ad default 192.0.2.1", "did you mean `add`?"),
-        ("ifconfig lan dwon", "did you mean `down`?"),
-        ("arp -d", "the host is missing"),
-        ("ping", "the host is missing"),
-        ("intrctl", "say what to do"),
-        ("intrctl afinity lan 0 1", "did you mean `affinity`?"),
-        ("intrctl affinity lan 0", "takes an interface, the number of a ring, and a CPU"),
-        ("ping 192.0.2.7 --socket", "--socket needs a path"),
-        ("check -c", "a value is required"),
-    ] {
+    for (line, says) in NOT_UNDERSTOOD {
         let said = world.run(line);
         assert_eq!((said.exit, said.out.as_str()), (Exit::Usage, ""), "{line}: {said:?}");
         assert!(said.err.contains(says), "{line}: {}", said.err);
@@ -57,6 +60,21 @@ fn with_json_a_refusal_is_json() {
     let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
     assert_eq!(error["error"], "there is a route to 10.0.0.0/8");
     assert_eq!(error["hint"], "delete it first");
+}
+
+#[test]
+fn with_json_what_is_not_understood_is_json() {
+    let world = World::new();
+    let behind = [("netstat -rz --json", "there is no flag -z"), ("ifcnofig --json", "'ifconfig'")];
+    let lines = NOT_UNDERSTOOD.map(|(line, says)| (format!("--json {line}"), says));
+    for (line, says) in lines.into_iter().chain(behind.map(|(line, says)| (line.to_owned(), says))) {
+        let said = world.run(line.trim());
+        assert_eq!((said.exit, said.out.as_str()), (Exit::Usage, ""), "{line}: {said:?}");
+        let refusal: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+        let [error, hint] = ["error", "hint"].map(|key| refusal[key].as_str().unwrap().to_owned());
+        assert!(format!("{error}\n{hint}").contains(says), "{line}: {refusal}");
+        assert!(!error.is_empty() && !error.starts_with("error:"), "{line}: {refusal}");
+    }
 }
 
 #[test]
