@@ -41,8 +41,19 @@ const fn bit(hook: Hook) -> u8 {
 /// Asks the rules at a hook about one packet, which begins with its network header. `None`: it goes on.
 ///
 /// Next   [`Next::Drop`], [`Next::Answer`], [`Next::Reset`], and where else rules send packets.
-#[inline]
+#[inline(always)]
 pub(crate) fn ask(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+    let is_answer = hook == Hook::LocalOut && pkt.flags.has(Flags::GENERATED);
+    if cpu.hooks.has(hook) || is_answer {
+        return ask_there(cpu, pkt, hook);
+    }
+    pkt.flags.clear(Flags::ASKED);
+    None
+}
+
+/// [`ask`] at a hook that has rules, or about an answer of the firewall's.
+#[inline(never)]
+fn ask_there(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
     if cpu.hooks.has(hook) && !is_own(pkt, hook) {
         return ask_rules(cpu, pkt, hook);
     }
