@@ -141,6 +141,7 @@ impl<'a> OptionIter<'a> {
     }
 
     /// The next option, from `self.rest` that is not empty and does not start with a no-operation.
+    #[inline]
     fn take(&mut self, kind: u8, tail: &'a [u8]) -> Result<Opt<'a>, OptionError> {
         let &[len, ref tail @ ..] = tail else { return Err(OptionError::NoLength { kind }) };
         let body_len = len.checked_sub(2).ok_or(OptionError::LenShort { kind, len })?;
@@ -154,6 +155,7 @@ impl<'a> OptionIter<'a> {
 impl<'a> Iterator for OptionIter<'a> {
     type Item = Result<Opt<'a>, OptionError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         while let [NOP, rest @ ..] = self.rest {
             self.rest = rest;
@@ -171,6 +173,7 @@ impl<'a> Iterator for OptionIter<'a> {
 impl core::iter::FusedIterator for OptionIter<'_> {}
 
 /// `None` if the option cannot have a body of this length.
+#[inline]
 fn read(kind: u8, body: &[u8]) -> Option<Opt<'_>> {
     Some(match (kind, body) {
         (MSS, &[a, b]) => Opt::Mss(u16::from_be_bytes([a, b])),
@@ -400,13 +403,13 @@ impl Options {
             out.put(&[SACK_PERMITTED, 2])?;
         }
         if let Some((value, echo)) = self.timestamps {
-            align(self.stamps_start(), out)?;
+            align(out)?;
             out.put(&[TIMESTAMPS, STAMPS_LEN])?;
             out.put(&value.to_be_bytes())?;
             out.put(&echo.to_be_bytes())?;
         }
         if let Some(digest) = &self.signature {
-            align(self.signature_start(), out)?;
+            align(out)?;
             out.put(&[SIGNATURE, 18])?;
             out.put(digest)?;
         }
@@ -415,11 +418,14 @@ impl Options {
     }
 
     fn write_sack(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+        if self.sack.len == 0 {
+            return Ok(());
+        }
         let blocks = self.sack.as_slice().get(..self.sack_blocks()).unwrap_or_default();
         if blocks.is_empty() {
             return Ok(());
         }
-        align(self.sack_start(), out)?;
+        align(out)?;
         let len = u8::try_from(2 + 8 * blocks.len()).unwrap_or_default();
         out.put(&[SACK, len])?;
         blocks.iter().try_for_each(|block| {
@@ -438,7 +444,7 @@ impl Options {
         let timeout = self.user_timeout.filter(|_| self.fits_user_timeout());
         // Behind the end of the list nothing is read.
         let filling = if timeout.is_some() { [NOP; 3] } else { [END; 3] };
-        out.put(filling.get(..self.user_timeout_start() - self.cookie_end()).unwrap_or_default())?;
+        out.put(filling.get(..out.len().next_multiple_of(4) - out.len()).unwrap_or_default())?;
         timeout.map_or(Ok(()), |timeout| {
             let [a, b] = timeout.field().to_be_bytes();
             out.put(&[USER_TIMEOUT, USER_TIMEOUT_LEN, a, b])
@@ -451,8 +457,9 @@ const fn aligned(at: usize) -> usize {
     at + (6 - at % 4) % 4
 }
 
-/// Fills what is between `at` and the next place that is [`aligned`].
-fn align(at: usize, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+/// Fills what is up to the next place that is [`aligned`]. What stands before the options has whole words.
+fn align(out: &mut Writer<'_>) -> Result<(), NoRoom> {
+    let at = out.len();
     out.put([NOP; 3].get(..aligned(at) - at).unwrap_or_default())
 }
 
