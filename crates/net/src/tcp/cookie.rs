@@ -1,7 +1,7 @@
 //! Initial sequence numbers, and those that are cookies: what is to be remembered of a SYN when there is no room, in the
 //! number that the other end must send back.
 
-use core::hash::{Hash, Hasher};
+use core::hash::Hasher;
 
 use wire::tcp::{Flags, Header, Options};
 
@@ -69,7 +69,9 @@ fn proof(secret: &Secret, ends: &Ends, irs: u32, epoch: u64, facts: u32) -> u32 
 /// A hash that depends on a conversation and on `what` it is for.
 fn hash(secret: &Secret, ends: &Ends, what: u64) -> u64 {
     let mut hasher = secret.hasher();
-    (ends, what).hash(&mut hasher);
+    // In one piece: what is written word by word takes twice as long.
+    let [a, b, c, d, e] = ends.words();
+    hasher.write([a, b, c, d, e, what].map(u64::to_le_bytes).as_flattened());
     hasher.finish()
 }
 
