@@ -9,13 +9,13 @@ use crate::netisr::CHUNK;
 use crate::pcb::Ends;
 use crate::upper;
 
-/// Fewer connections lie in a cache that is near enough.
+/// Fewer lie in a cache that is near enough: of connections that stand, and of what they are found by, those in TIME-WAIT too.
 const MANY: usize = 1000;
 
 /// Fetches the connections of packets that are about to be taken in: where they are found, where they stand, they
 /// themselves. What is fetched for a packet of another protocol, nobody uses.
 pub(crate) fn fetch(cpu: &Cpu, pkts: &PktVec) {
-    if let Some(pcbs) = cpu.tcp.as_deref().filter(|pcbs| pcbs.standing() >= MANY) {
+    if let Some(pcbs) = cpu.tcp.as_deref().filter(|pcbs| pcbs.len() >= MANY) {
         fetch_of_many(pcbs, pkts);
     }
 }
@@ -62,7 +62,9 @@ fn fetch_of_many(pcbs: &Pcbs, pkts: &PktVec) {
     }
     let hashes = &hashes[..count];
     hashes.iter().for_each(|hash| pcbs.fetch_place(*hash));
-    hashes.iter().for_each(|hash| pcbs.fetch_connection(*hash));
+    if pcbs.standing() >= MANY {
+        hashes.iter().for_each(|hash| pcbs.fetch_connection(*hash));
+    }
 }
 
 /// Between whom a segment is, if it is one.
