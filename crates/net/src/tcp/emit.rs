@@ -18,14 +18,21 @@ const ECT_0: u8 = 0b10;
 /// Sends a segment of the conversation between `ends`, of which the last that came bore this `note`. One that finds no
 /// buffer is lost, as on a wire.
 pub(super) fn send(cpu: &mut Cpu, ends: &Ends, look: Look, note: Option<Note>, out: &Out<'_>) {
-    let mut header = out.header;
-    let way = (ends.local, ends.remote);
-    if header.options.signature.is_some() && signature::sign(cpu, way, &mut header, out.payload).is_none() {
-        return cpu.count(Count::TcpNoKey);
+    if out.header.options.signature.is_none() {
+        return send_with(cpu, ends, look, note, out, &out.header);
     }
+    let mut header = out.header;
+    match signature::sign(cpu, (ends.local, ends.remote), &mut header, out.payload) {
+        Some(()) => send_with(cpu, ends, look, note, out, &header),
+        None => cpu.count(Count::TcpNoKey),
+    }
+}
+
+/// [`send`] with a header that bears the signature that it has to bear.
+fn send_with(cpu: &mut Cpu, ends: &Ends, look: Look, note: Option<Note>, out: &Out<'_>, header: &Header) {
     let Some(mut pkt) = emit::payload(cpu, out.payload) else { return cpu.count(Count::TcpNoBuffer) };
     let marks = if out.may_be_marked { ECT_0 } else { 0 };
-    if put_headers(&mut pkt, &header, ends, look.with_ecn(marks)).is_none() {
+    if put_headers(&mut pkt, header, ends, look.with_ecn(marks)).is_none() {
         cpu.count(Count::TcpNoBuffer);
         return cpu.pool.give(pkt);
     }

@@ -131,7 +131,9 @@ impl Tcb {
     /// Whether selective acknowledgments are made use of: signatures and timestamps together leave no room for a block, and
     /// who hears of none must count duplicates.
     pub(super) fn sacks(&self) -> bool {
-        self.agreed.sack && self.blocks() > 0
+        let has_room = !(self.agreed.timestamps && self.settings.signs);
+        debug_assert_eq!(has_room, self.blocks() > 0, "what leaves room for a block");
+        self.agreed.sack && has_room
     }
 
     /// Bytes of options in each segment with data.
