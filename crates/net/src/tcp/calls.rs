@@ -104,8 +104,7 @@ pub fn bind(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
 /// [`Error::NotFound`].
 pub fn open(cpu: &mut Cpu, id: ListenerId, backlog: usize, settings: Settings) -> Result<(), Error> {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
-    listener.listen = Listen { backlog, settings, ..listener.listen };
-    listener.is_open = true;
+    listener.open(backlog, settings);
     Ok(())
 }
 
@@ -212,6 +211,17 @@ pub(super) fn along(cpu: &mut Cpu, ends: &Ends, settings: &Settings) -> Arc<Sett
         Some(along) => pcbs(cpu).shared.share(settings, along),
         None => Arc::new(*settings),
     }
+}
+
+/// The same, of a connection that a listener takes.
+pub(super) fn along_of(cpu: &mut Cpu, ends: &Ends, id: ListenerId) -> Option<Arc<Settings>> {
+    let along = way(cpu, ends);
+    let pcbs = cpu.tcp.as_mut()?;
+    let listener = pcbs.listeners.get_mut(id)?;
+    Some(match along {
+        Some(along) => listener.suited(along, &mut pcbs.shared),
+        None => Arc::new(listener.listen.settings),
+    })
 }
 
 fn way(cpu: &Cpu, ends: &Ends) -> Option<Along> {

@@ -1,5 +1,7 @@
 //! A segment came, or a time: to the connection it is of, to who waits for it, or to nobody.
 
+use std::sync::Arc;
+
 use pkt::{Note, Pkt};
 use wire::Protocol;
 use wire::tcp::{Flags, HEADER_LEN, Header};
@@ -7,6 +9,7 @@ use wire::tcp::{Flags, HEADER_LEN, Header};
 use super::emit::Look;
 use super::listen::ListenerId;
 use super::pcbs::{Found, Owner, Pcbs, Settled};
+use super::settings::Settings;
 use super::syncache::Half;
 use super::tcb::wait::Late;
 use super::tcb::{Answer, News, Out, Segment, State, Tcb};
@@ -15,6 +18,7 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::pcb::Ends;
+use crate::secret::Secret;
 use crate::{output, upper};
 
 /// Connections, half-open ones and those in TIME-WAIT whose time has come that are looked at in one turn.
@@ -79,6 +83,10 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
 fn segments(pkt: &Pkt, header: &Header, mut each: impl FnMut(&Segment<'_>)) {
     let is_marked = is_marked(pkt);
     let mut skip = payload_at(pkt);
+    if !pkt.is_chained() {
+        let payload = pkt.head().get(skip..).unwrap_or_default();
+        return each(&Segment { header, payload, is_marked });
+    }
     let mut left = pkt.len() - skip;
     let mut header = *header;
     let ends = header.flags;
@@ -156,13 +164,15 @@ fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Answer) {
 fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
-    let Some(half) = pcbs.half(at).copied() else { return Answer::Nothing };
-    let Some(listener) = pcbs.listeners.find(&half.ends) else {
+    let Some(half) = pcbs.half_mut(at) else { return Answer::Nothing };
+    let Some(settings) = half.wake() else { return Answer::Nothing };
+    let (ends, look) = (half.ends, half.look);
+    let mut tcb = half.revive(settings);
+    let Some(listener) = pcbs.listeners.find(&ends) else {
         pcbs.remove_half(at);
         return Answer::Reset;
     };
-    let (id, is_full, settings) = (listener.id, listener.is_full(), listener.listen.settings);
-    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, &settings));
+    let (id, is_full) = (listener.id, listener.is_full());
     lend(cpu, &mut tcb, pkt);
     let mut answer = Answer::Nothing;
     segments(pkt, header, |segment| match tcb.arrive(segment, now) {
@@ -170,15 +180,18 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         other => answer = other,
     });
     challenge(cpu, &mut tcb, answer);
-    if let Some(half) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.half_mut(at)) {
-        half.budget = tcb.budget;
-    }
     match tcb.state() {
-        State::Closed => remove_half(cpu, at),
-        State::SynReceived => send_now(cpu, &half, pkt.note(), &mut tcb),
+        State::Closed => {
+            remove_half(cpu, at);
+            return answer;
+        }
+        State::SynReceived => send_now(cpu, (&ends, look), pkt.note(), &mut tcb),
         // The other end takes its acknowledgment for lost, and comes again.
         _ if is_full => cpu.count(Count::TcpQueueFull),
-        _ => return stand(cpu, &half, tcb, id, pkt.note(), Some(at)),
+        _ => return stand(cpu, (ends, look), tcb, id, pkt.note(), Some(at)),
+    }
+    if let Some(half) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.half_mut(at)) {
+        half.rest(tcb);
     }
     answer
 }
@@ -189,9 +202,9 @@ fn remove_half(cpu: &mut Cpu, at: u32) {
     }
 }
 
-fn send_now(cpu: &mut Cpu, half: &Half, note: Option<Note>, tcb: &mut Tcb) {
+fn send_now(cpu: &mut Cpu, (ends, look): (&Ends, Look), note: Option<Note>, tcb: &mut Tcb) {
     let now = cpu.now;
-    tcb.output(now, &mut |out| emit::send(cpu, &half.ends, half.look, note, out));
+    tcb.output(now, &mut |out| emit::send(cpu, ends, look, note, out));
 }
 
 /// A connection that has come about waits to be accepted. If there is no room for it, the other end is told: it believes that
@@ -201,7 +214,7 @@ fn send_now(cpu: &mut Cpu, half: &Half, note: Option<Note>, tcb: &mut Tcb) {
 //# sent in response to any incoming segment except another reset.
 fn stand(
     cpu: &mut Cpu,
-    half: &Half,
+    (ends, look): (Ends, Look),
     tcb: Tcb,
     listener: ListenerId,
     note: Option<Note>,
@@ -210,8 +223,8 @@ fn stand(
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Reset };
     let owner = Owner::Listener(listener);
     let added = match was {
-        Some(at) => pcbs.promote(at, half, tcb, owner),
-        None => pcbs.add(half.ends, half.look, tcb, owner),
+        Some(at) => pcbs.promote(at, (ends, look), tcb, owner),
+        None => pcbs.add(ends, look, tcb, owner),
     };
     let Some(id) = added else {
         cpu.count(Count::TcpTooMany);
@@ -283,17 +296,20 @@ fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header
         iss = cookie::bake(&cpu.secret, &ends, header, now);
     }
     let Some(listener) = pcbs.listeners.get(id) else { return Answer::Nothing };
-    let (look, settings) = (listener.listen.look, listener.listen.settings);
+    let look = listener.listen.look;
+    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Answer::Nothing };
     cpu.counters.add(Count::TcpCookiesSent, is_full.into());
     let mut half = Half::new(ends, look, header, iss, clock, now);
     let asks = header.options.fast_open.is_some() && settings.opens_fast();
-    if asks && !is_full && open_fast(cpu, &mut half, id, pkt, header) {
+    if asks && !is_full && open_fast(cpu, &mut half, (id, &settings), pkt, header) {
         return Answer::Nothing;
     }
-    let mut tcb = half.begin(super::calls::along(cpu, &ends, &settings));
-    send_now(cpu, &half, pkt.note(), &mut tcb);
+    let mut tcb = half.begin(settings);
+    send_now(cpu, (&ends, look), pkt.note(), &mut tcb);
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
-        pcbs.add_half(half, tcb.deadline(), now);
+        let deadline = tcb.deadline();
+        half.rest(tcb);
+        pcbs.add_half(half, deadline, now);
     }
     Answer::Nothing
 }
@@ -301,10 +317,16 @@ fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header
 /// A SYN that asks for a cookie to open fast with, or has one. If it is good and there is room, the connection waits to be
 /// accepted with what came; else the other end is given one, and all goes its usual way.
 //= https://www.rfc-editor.org/rfc/rfc7413#section-4.2.2
-fn open_fast(cpu: &mut Cpu, half: &mut Half, id: ListenerId, pkt: &Pkt, header: &Header) -> bool {
+fn open_fast(
+    cpu: &mut Cpu,
+    half: &mut Half,
+    (id, settings): (ListenerId, &Arc<Settings>),
+    pkt: &Pkt,
+    header: &Header,
+) -> bool {
     let Some(pcbs) = &mut cpu.tcp else { return false };
     let Some(listener) = pcbs.listeners.get(id) else { return false };
-    let (settings, may_open) = (listener.listen.settings, listener.may_open());
+    let may_open = listener.may_open();
     let wanted = header.options.fast_open.filter(|_| !settings.signs);
     let Some(shown) = wanted else { return false };
     let is_good = cpu.opener.is_good(&half.ends, shown, cpu.now);
@@ -314,7 +336,7 @@ fn open_fast(cpu: &mut Cpu, half: &mut Half, id: ListenerId, pkt: &Pkt, header: 
         cpu.count(if is_good { Count::TcpOpensLimited } else { Count::TcpOpenCookies });
         return false;
     }
-    let mut tcb = half.begin(super::calls::along(cpu, &half.ends, &settings));
+    let mut tcb = half.begin(Arc::clone(settings));
     segments(pkt, header, |segment| tcb.take_early(segment.payload));
     wait_opened(cpu, half, tcb, id).is_some()
 }
@@ -336,19 +358,20 @@ fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Answer::Reset };
     let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Answer::Reset };
     let Some(listener) = pcbs.listeners.find(&ends) else { return Answer::Reset };
-    let (id, listen, is_full) = (listener.id, listener.listen, listener.is_full());
+    let (id, look, is_full) = (listener.id, listener.listen.look, listener.is_full());
     if is_full {
         cpu.count(Count::TcpQueueFull);
         return Answer::Nothing;
     }
     let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
-    let half = Half::new(ends, listen.look, &syn, header.ack.wrapping_sub(1), clock, now);
-    let mut tcb = half.revive(super::calls::along(cpu, &ends, &listen.settings));
+    let half = Half::new(ends, look, &syn, header.ack.wrapping_sub(1), clock, now);
+    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Answer::Reset };
+    let mut tcb = half.revive(settings);
     segments(pkt, header, |segment| {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    stand(cpu, &half, tcb, id, pkt.note(), None)
+    stand(cpu, (ends, look), tcb, id, pkt.note(), None)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.
@@ -376,26 +399,35 @@ fn expire_connection(cpu: &mut Cpu, at: u32) {
 fn expire_half(cpu: &mut Cpu, at: u32) {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return };
-    let Some(mut half) = pcbs.half(at).copied() else { return };
-    let settings = pcbs.listeners.find(&half.ends).map(|listener| listener.listen.settings);
-    let Some(settings) = settings else { return pcbs.remove_half(at) };
-    let mut tcb = half.revive(super::calls::along(cpu, &half.ends, &settings));
+    let Some(half) = pcbs.half_mut(at) else { return };
+    let (ends, look, settings) = (half.ends, half.look, half.wake());
+    let Some(settings) = settings.filter(|_| pcbs.listeners.find(&ends).is_some()) else {
+        return pcbs.remove_half(at);
+    };
+    let Some(half) = pcbs.half_mut(at) else { return };
+    let mut tcb = half.revive(settings);
     if tcb.deadline() > now {
-        return set_half(cpu, at, half, &tcb);
+        return rest(cpu, at, tcb);
     }
     tcb.expire(now);
-    if tcb.state() == State::Closed || half.answered_again().is_none() {
+    let is_again = pcbs.half_mut(at).is_some_and(|half| half.answered_again().is_some());
+    if tcb.state() == State::Closed || !is_again {
         cpu.count(Count::TcpHalvesTimedOut);
         return remove_half(cpu, at);
     }
-    send_now(cpu, &half, None, &mut tcb);
-    set_half(cpu, at, half, &tcb);
+    send_now(cpu, (&ends, look), None, &mut tcb);
+    rest(cpu, at, tcb);
 }
 
-fn set_half(cpu: &mut Cpu, at: u32, half: Half, tcb: &Tcb) {
+/// A half-open connection rests until something comes, or its deadline.
+fn rest(cpu: &mut Cpu, at: u32, tcb: Tcb) {
     let now = cpu.now;
     if let Some(pcbs) = &mut cpu.tcp {
-        pcbs.set_half(at, half, tcb.deadline(), now);
+        let deadline = tcb.deadline();
+        if let Some(half) = pcbs.half_mut(at) {
+            half.rest(tcb);
+        }
+        pcbs.postpone(Found::Half(at), deadline, now);
     }
 }
 
@@ -458,7 +490,14 @@ fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
 }
 
 /// The connections of this CPU, from the first time that somebody asks for one.
+#[inline]
 pub(super) fn pcbs(cpu: &mut Cpu) -> &mut Pcbs {
     let Cpu { tcp, secret, .. } = cpu;
-    tcp.get_or_insert_with(|| Box::new(Pcbs::new(secret)))
+    tcp.get_or_insert_with(|| begin(secret))
+}
+
+#[cold]
+#[inline(never)]
+fn begin(secret: &mut Secret) -> Box<Pcbs> {
+    Box::new(Pcbs::new(secret))
 }

@@ -2,12 +2,13 @@
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::emit::Look;
 use super::pcbs::{Id, Pcbs};
-use super::settings::Settings;
+use super::settings::{Along, Settings, Shared};
 use crate::pcb::{Bound, Ends, choose};
 use crate::program::Watch;
 use crate::secret::Folding;
@@ -91,6 +92,8 @@ pub(super) struct Listener {
     pub(super) watch: Option<Watch>,
     /// Connections that were opened with a cookie and do not stand yet.
     pub(super) opened: usize,
+    /// What has become of [`Listen::settings`] on the way of the last connection.
+    suited: Option<(Along, Arc<Settings>)>,
 }
 
 /// A CPU's listeners.
@@ -125,6 +128,24 @@ impl Listener {
         match self.listen.settings.reported_max {
             0 => self.waiting.len(),
             most => self.waiting.len().min(most),
+        }
+    }
+
+    /// Takes connections from now on, which behave so.
+    pub(super) fn open(&mut self, backlog: usize, settings: Settings) {
+        self.listen = Listen { backlog, settings, ..self.listen };
+        (self.is_open, self.suited) = (true, None);
+    }
+
+    /// How a connection behaves on this way.
+    pub(super) fn suited(&mut self, along: Along, shared: &mut Shared) -> Arc<Settings> {
+        match &self.suited {
+            Some((known, suited)) if *known == along => Arc::clone(suited),
+            _ => {
+                let suited = shared.share(&self.listen.settings, along);
+                self.suited = Some((along, Arc::clone(&suited)));
+                suited
+            }
         }
     }
 
@@ -163,6 +184,7 @@ impl Listeners {
             waiting: VecDeque::new(),
             watch: None,
             opened: 0,
+            suited: None,
         });
         self.count += 1;
         Ok(id)
@@ -208,8 +230,11 @@ impl Listeners {
     }
 
     /// Changes how what they accept behaves.
-    pub(crate) fn each(&mut self, change: impl FnMut(&mut Settings)) {
-        self.ports.values_mut().flatten().map(|listener| &mut listener.listen.settings).for_each(change);
+    pub(crate) fn each(&mut self, mut change: impl FnMut(&mut Settings)) {
+        for listener in self.ports.values_mut().flatten() {
+            change(&mut listener.listen.settings);
+            listener.suited = None;
+        }
     }
 
     /// Up to `limit` listeners from `from` on, by port and in the order in which they came, and where the next page begins;

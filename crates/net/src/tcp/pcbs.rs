@@ -377,20 +377,8 @@ impl Pcbs {
         used.filter_map(|at| halves.get(at)).map(|half| &half.ends)
     }
 
-    pub(super) fn half(&self, at: u32) -> Option<&Half> {
-        self.tables.halves.get(at)
-    }
-
     pub(super) fn half_mut(&mut self, at: u32) -> Option<&mut Half> {
         self.tables.halves.get_mut(at)
-    }
-
-    /// What is known of a half-open connection has changed.
-    pub(super) fn set_half(&mut self, at: u32, half: Half, due: Instant, now: Instant) {
-        if let Some(place) = self.tables.halves.get_mut(at) {
-            *place = half;
-            self.half_alarms.set(&mut self.tables.halves, at, due, now);
-        }
     }
 
     pub(super) fn remove_half(&mut self, at: u32) {

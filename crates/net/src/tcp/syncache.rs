@@ -21,7 +21,7 @@ use crate::time::Instant;
 const ANSWERS_MAX: u8 = 4;
 
 /// One half-open connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Half {
     pub(super) ends: Ends,
     pub(super) look: Look,
@@ -35,7 +35,9 @@ pub(super) struct Half {
     /// What the answer gives to who wants to open fast the next time.
     pub(super) cookie: Option<Cookie>,
     /// For answers to what else comes.
-    pub(super) budget: Budget,
+    budget: Budget,
+    /// How it behaves, while nobody works on it.
+    settings: Option<Arc<Settings>>,
     alarm: Alarm,
 }
 
@@ -76,8 +78,14 @@ impl Half {
             answers: 1,
             cookie: None,
             budget: Budget::default(),
+            settings: None,
             alarm: Alarm::default(),
         }
+    }
+
+    /// What [`Self::revive`] asks for, if the connection rests.
+    pub(super) fn wake(&mut self) -> Option<Arc<Settings>> {
+        self.settings.take()
     }
 
     /// The connection, as it was when the SYN had been answered for the last time.
@@ -92,6 +100,12 @@ impl Half {
         }
         tcb.budget = self.budget;
         tcb
+    }
+
+    /// The connection rests until something comes, or is due.
+    pub(super) fn rest(&mut self, tcb: Tcb) {
+        self.budget = tcb.budget;
+        self.settings = Some(tcb.into_settings());
     }
 
     /// The connection, its SYN not answered yet.

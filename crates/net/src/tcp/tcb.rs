@@ -308,6 +308,11 @@ impl Tcb {
         }
     }
 
+    /// What it was told before it began, for another one.
+    pub(super) fn into_settings(self) -> Arc<Settings> {
+        self.settings
+    }
+
     /// Where it is in its life.
     #[must_use]
     pub fn state(&self) -> State {

@@ -4,7 +4,6 @@ use super::{Conn, Found, Id, Owner, Pcbs, Place, Settled};
 use crate::pcb::Ends;
 use crate::tcp::emit::Look;
 use crate::tcp::listen::ListenerId;
-use crate::tcp::syncache::Half;
 use crate::tcp::tcb::wait::Wait;
 use crate::tcp::tcb::{State, Tcb};
 use crate::tcp::watch;
@@ -14,36 +13,10 @@ use crate::time::Instant;
 const SPARE_MAX: usize = 1024;
 const SPARE_AT_REST: usize = 32;
 
-impl Pcbs {
-    /// Adds a connection; it has something to send, perhaps. `None` if there are as many as may be.
-    pub(in crate::tcp) fn add(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
-        if self.tables.conns.len() >= self.room.0 {
-            return None;
-        }
-        let id = self.place(ends, look, tcb, owner)?;
-        self.enter(&ends, Found::Conn(id.at));
-        Some(id)
-    }
-
-    /// Makes a connection of a half-open one, which is there no more.
-    pub(in crate::tcp) fn promote(&mut self, at: u32, half: &Half, tcb: Tcb, owner: Owner) -> Option<Id> {
-        let is_room = self.tables.conns.len() < self.room.0;
-        let Some(id) = is_room.then(|| self.place(half.ends, half.look, tcb, owner)).flatten() else {
-            self.remove_half(at);
-            return None;
-        };
-        self.turns_into(&half.ends, Found::Half(at), Found::Conn(id.at));
-        self.half_alarms.forget(&mut self.tables.halves, at);
-        self.tables.halves.remove(at);
-        Some(id)
-    }
-
-    /// Puts a connection into a place; it is in no index yet.
-    fn place(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
-        let at = self.tables.conns.insert(Place::default())?;
-        self.serial = self.serial.wrapping_add(1);
-        let id = Id { at, serial: self.serial };
-        let conn = Conn {
+impl Conn {
+    #[inline(always)]
+    fn new(id: Id, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Self {
+        Self {
             id,
             ends,
             look,
@@ -55,13 +28,64 @@ impl Pcbs {
             is_listed: true,
             is_touched: true,
             ended: 0,
+        }
+    }
+
+    /// Becomes a new one. Each part is put where it is to be: as a whole it would pass over the stack once more.
+    #[inline(always)]
+    fn renew(&mut self, id: Id, ends: Ends, look: Look, tcb: Tcb, owner: Owner) {
+        let Self { note, watch, opened_at, is_listed, is_touched, ended, .. } = self;
+        (*note, *watch, *opened_at) = (None, None, None);
+        (*is_listed, *is_touched, *ended) = (true, true, 0);
+        (self.id, self.ends, self.look, self.owner) = (id, ends, look, owner);
+        self.tcb = tcb;
+    }
+}
+
+impl Pcbs {
+    /// Adds a connection; it has something to send, perhaps. `None` if there are as many as may be.
+    #[inline]
+    pub(in crate::tcp) fn add(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
+        if self.tables.conns.len() >= self.room.0 {
+            return None;
+        }
+        let id = self.place(ends, look, tcb, owner)?;
+        self.enter(&ends, Found::Conn(id.at));
+        Some(id)
+    }
+
+    /// Makes a connection of a half-open one, which is there no more.
+    #[inline]
+    pub(in crate::tcp) fn promote(
+        &mut self,
+        at: u32,
+        (ends, look): (Ends, Look),
+        tcb: Tcb,
+        owner: Owner,
+    ) -> Option<Id> {
+        let is_room = self.tables.conns.len() < self.room.0;
+        let Some(id) = is_room.then(|| self.place(ends, look, tcb, owner)).flatten() else {
+            self.remove_half(at);
+            return None;
         };
+        self.turns_into(&ends, Found::Half(at), Found::Conn(id.at));
+        self.half_alarms.forget(&mut self.tables.halves, at);
+        self.tables.halves.remove(at);
+        Some(id)
+    }
+
+    /// Puts a connection into a place; it is in no index yet.
+    #[inline(always)]
+    fn place(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
+        let at = self.tables.conns.insert(Place::default())?;
+        self.serial = self.serial.wrapping_add(1);
+        let id = Id { at, serial: self.serial };
         let conn = match self.spare.pop() {
             Some(mut spare) => {
-                *spare = conn;
+                spare.renew(id, ends, look, tcb, owner);
                 spare
             }
-            None => Box::new(conn),
+            None => Box::new(Conn::new(id, ends, look, tcb, owner)),
         };
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(conn);

@@ -163,3 +163,24 @@ fn nobody_connects_to_many_or_waits_at_an_address_of_many() {
         assert_eq!(connect(host.cpu(0), &connector(addr)), Err(Error::BadAddress));
     }
 }
+
+#[test]
+fn who_listens_and_is_told_otherwise_takes_the_next_connection_so_and_no_earlier_one() {
+    for addr in families() {
+        let mut host = Host::new(1, addr, |_| ());
+        let room = |host: &mut Host, (at, id): End| {
+            connection(host.cpu(at), id).map(|(_, tcb)| tcb.writable()).unwrap()
+        };
+        let settings = |send_buffer| Settings { send_buffer, tunes_send: false, ..Settings::default() };
+        let id = host.listeners[0];
+        let [_, first] = host.pair(0);
+        open(host.cpu(0), id, 10, settings(1000)).unwrap();
+        let [_, second] = host.pair(0);
+        let change = |told: &mut Settings| *told = settings(1200);
+        host.cpu(0).tcp.as_mut().unwrap().listeners.each(change);
+        let [_, third] = host.pair(0);
+        let rooms = [first, second, third].map(|end| room(&mut host, end));
+        assert_eq!(rooms[1..], [1000, 1200]);
+        assert!(rooms[0] > 1200, "{rooms:?}: as it was when it began");
+    }
+}
