@@ -13,15 +13,15 @@ use crate::boundary::{Message, Piece, Ptr, set_errno};
 use crate::errno::Code;
 use crate::host::{Host, POLLED_MAX};
 use crate::hosts;
+use crate::messages::{gather, pieces, put_control, receive};
 use crate::poll::Watched;
 
 /// Bytes that one call moves at the most, as it may.
-const MOVED_MAX: usize = 1 << 26;
-/// Bytes of a socket's address, of an option's value, and of a packet at the most; pieces of a message.
+pub(crate) const MOVED_MAX: usize = 1 << 26;
+/// Bytes of a socket's address, of an option's value, and of a packet at the most.
 const ADDRESS_MAX: usize = 128;
 const OPTION_MAX: usize = 4096;
 const PACKET_MAX: usize = 1 << 16;
-const PIECES_MAX: usize = 1024;
 
 /// What stands for the host; C knows it as a pointer.
 type Data = Ptr<c_void>;
@@ -198,13 +198,20 @@ extern "C" fn recvfrom(
 extern "C" fn recvmsg(data: Data, fd: c_int, place: Ptr<Message>, flags: c_int) -> isize {
     on(data, |host| {
         let mut message = place.get()?;
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            let done = host.done(fd)?;
+            message.flags = libc::MSG_ERRQUEUE;
+            put_control(&mut message, Some(&done))?;
+            place.put(message)?;
+            return Ok(0);
+        }
         let received = receive(host, fd, &pieces(message.pieces, message.piece_count)?, flags)?;
         if !message.name.is_null() {
             message.name.fill(length(message.name_len), &received.from)?;
             message.name_len = u32::try_from(received.from.len()).unwrap_or(0);
         }
-        message.control_len = 0;
         message.flags = if received.is_cut { libc::MSG_TRUNC } else { 0 };
+        put_control(&mut message, host.left(fd)?.as_ref())?;
         place.put(message)?;
         Ok(received.len)
     })
@@ -447,7 +454,7 @@ fn count_of(count: c_int) -> Result<usize, Code> {
     usize::try_from(count).map_err(|_| Code(libc::EINVAL))
 }
 
-fn signed(count: usize) -> isize {
+pub(crate) fn signed(count: usize) -> isize {
     isize::try_from(count).unwrap_or(isize::MAX)
 }
 
@@ -458,43 +465,4 @@ fn put_address(addr: &[u8], place: Address, len: Ptr<u32>) -> Result<(), Code> {
     }
     place.fill(length(len.get()?), addr)?;
     len.put(u32::try_from(addr.len()).unwrap_or(0))
-}
-
-fn pieces(list: Ptr<Piece>, count: usize) -> Result<Vec<Piece>, Code> {
-    if count > PIECES_MAX {
-        return Err(Code(libc::EINVAL));
-    }
-    (0..count).map(|index| list.at(index).get()).collect()
-}
-
-fn gather(pieces: &[Piece]) -> Result<Vec<u8>, Code> {
-    let mut all = Vec::new();
-    for piece in pieces {
-        all.extend(piece.at.bytes(piece.len, MOVED_MAX - all.len())?);
-    }
-    Ok(all)
-}
-
-/// What was received.
-struct Received {
-    len: isize,
-    is_cut: bool,
-    from: Vec<u8>,
-}
-
-/// Reads into the pieces. Nothing is read if one of them is nowhere, unless it is to be thrown away.
-fn receive(host: &Host, fd: c_int, pieces: &[Piece], flags: c_int) -> Result<Received, Code> {
-    let is_truncated = flags & libc::MSG_TRUNC != 0;
-    if !is_truncated && pieces.iter().any(|piece| piece.at.is_null() && piece.len > 0) {
-        return Err(Code(libc::EFAULT));
-    }
-    let room = pieces.iter().fold(0_usize, |all, piece| all.saturating_add(piece.len));
-    let (read, from) = host.receive(fd, room.min(MOVED_MAX), flags)?;
-    let mut left = read.bytes.as_slice();
-    for piece in pieces.iter().filter(|piece| !piece.at.is_null()) {
-        left = left.get(piece.at.fill(piece.len, left)?..).unwrap_or_default();
-    }
-    let is_cut = read.len > read.bytes.len();
-    let len = if is_truncated { read.len } else { read.bytes.len() };
-    Ok(Received { len: signed(len), is_cut, from })
 }

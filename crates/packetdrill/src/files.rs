@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 
 use crate::address::Domain;
 use crate::errno::Code;
+use crate::notes::Notes;
 use crate::poll::Watched;
 
 /// Descriptors at the most.
@@ -29,6 +30,8 @@ pub(crate) enum What {
 #[derive(Default)]
 pub(crate) struct Files {
     list: BTreeMap<c_int, (File, What)>,
+    /// Of connections whose programs want to know more.
+    notes: BTreeMap<c_int, Notes>,
 }
 
 impl Files {
@@ -42,6 +45,7 @@ impl Files {
             File::open("/dev/null").map_err(|error| Code(error.raw_os_error().unwrap_or(libc::EMFILE)))?;
         let fd = file.as_raw_fd();
         let stale = self.list.insert(fd, (file, what));
+        self.notes.remove(&fd);
         let was_there = stale.is_some();
         stale.into_iter().for_each(forget);
         Ok((fd, was_there))
@@ -55,6 +59,23 @@ impl Files {
     /// The same, to be changed.
     pub(crate) fn get_mut(&mut self, fd: c_int) -> Result<&mut What, Code> {
         self.list.get_mut(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
+    }
+
+    /// What the program of a socket wants to know, if it has said so.
+    pub(crate) fn notes(&self, fd: c_int) -> Option<&Notes> {
+        self.notes.get(&fd)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn notes_mut(&mut self, fd: c_int) -> &mut Notes {
+        self.notes.entry(fd).or_default()
+    }
+
+    /// A new socket's program wants to know what it did of this one.
+    pub(crate) fn inherit_notes(&mut self, from: c_int, to: c_int) {
+        if let Some(notes) = self.notes.get(&from).map(Notes::inherited) {
+            self.notes.insert(to, notes);
+        }
     }
 
     /// Whether a pipe with this end to read from has one to write to.
@@ -81,6 +102,7 @@ impl Files {
     /// Closes one; nobody watches it any more, or writes to it.
     pub(crate) fn close(&mut self, fd: c_int) -> Result<What, Code> {
         let (_, what) = self.list.remove(&fd).ok_or(Code(libc::EBADF))?;
+        self.notes.remove(&fd);
         for (_, other) in self.list.values_mut() {
             match other {
                 What::Epoll(watched) => watched.retain(|watched| watched.fd != fd),

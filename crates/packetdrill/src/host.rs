@@ -10,9 +10,9 @@ use crate::clock::{Clock, World};
 use crate::errno::Code;
 use crate::files::{Files, What};
 use crate::flags::Flags;
-use crate::options;
 use crate::poll::{Watched, revents};
 use crate::whole::Whole;
+use crate::{notes, options};
 
 /// When virtual time begins, in seconds since 1970. packetdrill looks at differences only.
 const EPOCH: Duration = Duration::from_secs(1_000_000_000);
@@ -81,6 +81,14 @@ impl Host {
         self.clock.with(|state| what(&mut state.files))
     }
 
+    /// Does something with descriptors and what is behind them.
+    pub(crate) fn with_state<R>(
+        &self,
+        what: impl FnOnce(&mut Files, &mut Machine) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        self.clock.with(|State { files, machine }| what(files, machine))
+    }
+
     pub(crate) fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int, Code> {
         let domain = match domain {
             libc::AF_INET => Domain::V4,
@@ -123,7 +131,10 @@ impl Host {
         let new = self.clock.with(|state| state.open(What::Socket(domain)))?;
         let accepted = self.clock.wait(None, |state| state.machine.accept(fd, new, false));
         match accepted {
-            Ok(remote) => Ok((new, address::write(remote, domain))),
+            Ok(remote) => {
+                self.clock.with(|state| state.files.inherit_notes(fd, new));
+                Ok((new, address::write(remote, domain)))
+            }
             Err(code) => {
                 self.clock.with(|state| state.files.close(new))?;
                 Err(code)
@@ -166,8 +177,12 @@ impl Host {
             return Err(Code(libc::EOPNOTSUPP));
         }
         let to = if to.is_empty() { None } else { Some(address::read(to, domain)?) };
+        self.may_note(fd, flags)?;
         let mut progress = Progress::default();
-        self.clock.wait(None, |state| state.machine.send(fd, bytes, &mut progress, to, how(flags)))
+        let sent =
+            self.clock.wait(None, |state| state.machine.send(fd, bytes, &mut progress, to, how(flags)))?;
+        self.note_sent(fd, sent, flags)?;
+        Ok(sent)
     }
 
     pub(crate) fn fcntl(&self, fd: c_int, command: c_int, value: c_int) -> Result<c_int, Code> {
@@ -234,8 +249,12 @@ impl Host {
 
     pub(crate) fn option(&self, fd: c_int, level: c_int, option: c_int) -> Result<Vec<u8>, Code> {
         self.clock.with(|state| {
-            state.files.domain(fd)?;
-            options::get(&mut state.machine, fd, level, option)
+            let State { files, machine } = state;
+            files.domain(fd)?;
+            match notes::get(files, machine, fd, (level, option)) {
+                Some(value) => Ok(value),
+                None => options::get(machine, fd, level, option),
+            }
         })
     }
 
@@ -247,9 +266,10 @@ impl Host {
         bytes: &[u8],
     ) -> Result<c_int, Code> {
         self.clock.with(|state| {
-            state.files.domain(fd)?;
-            options::set(&mut state.machine, fd, (level, option), bytes)?;
-            Ok(0)
+            let State { files, machine } = state;
+            files.domain(fd)?;
+            let kept = notes::set(files, machine, fd, (level, option), bytes);
+            kept.unwrap_or_else(|| options::set(machine, fd, (level, option), bytes)).map(|()| 0)
         })
     }
 

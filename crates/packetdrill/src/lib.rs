@@ -24,6 +24,8 @@ mod flags;
 mod host;
 mod hosts;
 mod info;
+mod messages;
+mod notes;
 mod options;
 mod pipes;
 mod poll;

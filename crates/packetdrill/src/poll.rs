@@ -25,7 +25,7 @@ pub(crate) struct Watched {
     pub(crate) events: u32,
     /// What the program wants to be told with it.
     pub(crate) data: u64,
-    /// What was told, and how many bytes were there, for those who want to be told once.
+    /// What was told, and how many bytes and calls that are done were there, for those who want to be told once.
     told: (u32, usize),
 }
 
@@ -41,8 +41,9 @@ impl Watched {
         if wanted == 0 {
             return None;
         }
-        let now =
-            (revents(self.fd, wanted, machine, files), machine.queued(self.fd).map_or(0, |queued| queued.0));
+        let (readable, unacknowledged) = machine.queued(self.fd).unwrap_or_default();
+        let done = files.notes(self.fd).map_or(0, |notes| notes.done_ever(unacknowledged));
+        let now = (revents(self.fd, wanted, machine, files), readable.saturating_add(done));
         let is_new = now.0 & !self.told.0 != 0 || now.1 > self.told.1;
         self.told = now;
         if now.0 == 0 || self.events & EDGE != 0 && !is_new {
@@ -58,7 +59,12 @@ impl Watched {
 /// What has happened with a descriptor, of what is wanted.
 pub(crate) fn revents(fd: c_int, wanted: u32, machine: &mut Machine, files: &Files) -> u32 {
     let bits = match files.get(fd) {
-        Ok(What::Socket(_)) => machine.readiness(fd).map_or(bit(libc::POLLNVAL), bits),
+        Ok(What::Socket(_)) => {
+            let unacknowledged = machine.queued(fd).map_or(0, |queued| queued.1);
+            let is_done = files.notes(fd).is_some_and(|notes| notes.done(unacknowledged) > 0);
+            machine.readiness(fd).map_or(bit(libc::POLLNVAL), bits)
+                | if is_done { bit(libc::POLLERR) } else { 0 }
+        }
         Ok(What::Epoll(_)) => 0,
         Ok(What::Reader(bytes)) if bytes.is_empty() && files.is_written(fd) => 0,
         Ok(What::Reader(_)) => bit(libc::POLLIN) | bit(libc::POLLRDNORM),

@@ -274,6 +274,75 @@ fn bytes_are_spliced_from_a_socket_into_a_pipe_and_on_to_a_socket() {
     }
 }
 
+/// A control message, as C lays it out.
+fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+    let mut bytes =
+        [&(16 + data.len()).to_ne_bytes(), [level, kind].map(i32::to_ne_bytes).as_flattened(), data].concat();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+#[test]
+fn who_sends_without_a_copy_is_told_which_calls_are_done() {
+    for mut peer in Peer::both() {
+        let fd = peer.accepted();
+        let (table, option, on) = (peer.table, libc::SO_ZEROCOPY, 1_i32.to_ne_bytes());
+        let told = |room| table.recv_message(fd, [0, room], libc::MSG_ERRQUEUE);
+        assert_eq!(table.set_option(fd, libc::SOL_SOCKET, option, &2_i32.to_ne_bytes()), Err(libc::EINVAL));
+        assert_eq!(table.set_option(fd, libc::SOL_SOCKET, option, &on), Ok(0));
+        assert_eq!(table.option(fd, libc::SOL_SOCKET, option, 4), Ok(on.to_vec()));
+        assert_eq!(told(100), Err(libc::EAGAIN));
+        for (calls, first, last) in [(1, 0_u32, 0_u32), (2, 1, 2)] {
+            for _ in 0..calls {
+                assert_eq!(table.send(fd, b"some", libc::MSG_ZEROCOPY), Ok(4));
+                assert_eq!(table.send(fd, b"", libc::MSG_ZEROCOPY), Ok(0));
+                assert_eq!(peer.hear().1, b"some");
+                peer.send(Flags::ACK, b"");
+                assert_eq!(table.poll(fd, 0, 0), Ok(libc::POLLERR));
+            }
+            let (level, kind, len) = match peer.domain {
+                libc::AF_INET => (libc::SOL_IP, libc::IP_RECVERR, 16 + 16),
+                _ => (libc::SOL_IPV6, libc::IPV6_RECVERR, 16 + 28),
+            };
+            let mut error =
+                [[0, 0x0001_0005_u32.to_le(), first, last].map(u32::to_ne_bytes).as_flattened(), &[0; 28]]
+                    .concat();
+            error.truncate(len);
+            let wanted = control(level, kind, &error);
+            assert_eq!(told(wanted.len()), Ok((0, libc::MSG_ERRQUEUE, wanted)));
+            assert_eq!((told(100), table.poll(fd, 0, 0)), (Err(libc::EAGAIN), Ok(0)));
+        }
+        table.send(fd, b"some", libc::MSG_ZEROCOPY).unwrap();
+        peer.hear();
+        peer.send(Flags::ACK, b"");
+        assert_eq!(told(8), Ok((0, libc::MSG_ERRQUEUE | libc::MSG_CTRUNC, Vec::new())));
+        table.free();
+    }
+}
+
+#[test]
+fn who_wants_to_know_how_much_is_left_is_told_and_that_the_end_is() {
+    for mut peer in Peer::both() {
+        let fd = peer.accepted();
+        let (table, inq) = (peer.table, 36);
+        assert_eq!(table.set_option(fd, TCP, inq, &1_i32.to_ne_bytes()), Ok(0));
+        let left = |left: i32| control(TCP, inq, &left.to_ne_bytes());
+        peer.send(Flags::ACK, b"seven..");
+        assert_eq!(table.recv_message(fd, [3, 64], 0), Ok((3, 0, left(4))));
+        assert_eq!(
+            table.recv_message(fd, [1, 20], 0),
+            Ok((1, 0, left(3)[..20].to_vec())),
+            "nothing fills it up"
+        );
+        assert_eq!(table.recv_message(fd, [3, 19], 0), Ok((3, libc::MSG_CTRUNC, Vec::new())));
+        peer.send(Flags::ACK | Flags::FIN, b"end");
+        assert_eq!(table.recv_message(fd, [3, 64], 0), Ok((3, 0, left(1))));
+        let datagrams = table.socket(peer.domain, libc::SOCK_DGRAM).unwrap();
+        assert_eq!(table.set_option(datagrams, TCP, inq, &[1, 0, 0, 0]), Err(libc::ENOPROTOOPT));
+        table.free();
+    }
+}
+
 #[test]
 fn datagrams_come_and_go() {
     for peer in Peer::both() {
@@ -463,6 +532,13 @@ fn after_a_host_comes_another_and_the_number_of_one_that_has_gone_is_nobodys() {
 
 #[test]
 fn what_is_bounded_is_refused_beyond() {
+    let [peer, _] = &mut Peer::both();
+    let fd = peer.accepted();
+    peer.table.set_option(fd, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes()).unwrap();
+    let send = || peer.table.send(fd, b"x", libc::MSG_ZEROCOPY);
+    assert!((0..1024).all(|_| send() == Ok(1)));
+    assert_eq!((send(), peer.table.write(fd, b"x")), (Err(libc::ENOBUFS), Ok(1)));
+    peer.table.free();
     let table = Table::new(None);
     let open = || table.socket(libc::AF_INET, libc::SOCK_STREAM);
     let all: Vec<i32> = (0..256).map(|_| open().unwrap()).collect();

@@ -123,10 +123,12 @@ fn our_own_interpreter_passes_the_scripts_that_the_original_is_given() {
 fn the_original_passes_them_with_the_shared_object_and_those_that_it_alone_understands() {
     let Some(original) = Original::found() else { return };
     for path in scripts("tests/scripts") {
-        if original.lacks_python(&std::fs::read_to_string(&path).unwrap()) {
-            continue;
-        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let is_asked = |version| asked(&text, "--ip_version=").is_none_or(|asked| asked == version);
         for (version, mtu) in LINKS {
+            if original.lacks_python(&text) || !is_asked(version) {
+                continue;
+            }
             let arguments = [format!("--ip_version={version}"), format!("--mtu={mtu}")];
             let output = original.run(&path, &format!("mtu={mtu}"), &arguments);
             assert!(output.status.success(), "{} with {version}: {}", path.display(), said(&output));
@@ -167,7 +169,8 @@ fn scripts_of_others_come_to_an_end_with_the_original() {
             .map_err(|errors| errors[0].to_string())
             .and_then(|script| run(&script, &Setup::default()).map_err(|failure| failure.to_string()));
         let (theirs, why) = if original.reads(&path) {
-            let output = original.run(&path, &format!("{flags},{}", mtu(&text)), &[]);
+            let mtu = asked(&text, "--mtu=").map_or_else(String::new, |mtu| format!("mtu={mtu}"));
+            let output = original.run(&path, &format!("{flags},{mtu}"), &[]);
             assert!(output.status.code().is_some_and(|code| code < 124), "{}: {output:?}", path.display());
             (usize::from(!output.status.success()), said(&output))
         } else {
@@ -186,8 +189,7 @@ fn scripts_of_others_come_to_an_end_with_the_original() {
     );
 }
 
-/// The flag for the link that a script asks for.
-fn mtu(text: &str) -> String {
-    let asked = text.lines().find_map(|line| line.trim().strip_prefix("--mtu="));
-    asked.map_or_else(String::new, |mtu| format!("mtu={mtu}"))
+/// What a script asks for by this option.
+fn asked<'a>(text: &'a str, option: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.trim().strip_prefix(option))
 }

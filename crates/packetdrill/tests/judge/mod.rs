@@ -206,6 +206,37 @@ impl Table {
         Ok(bytes)
     }
 
+    /// Sends with flags.
+    pub(crate) fn send(&self, fd: c_int, bytes: &[u8], flags: c_int) -> Result<isize, c_int> {
+        // SAFETY: the bytes live longer than the call.
+        checked(unsafe { (self.send)(self.data, fd, bytes.as_ptr().cast(), bytes.len(), flags) })
+    }
+
+    /// Receives a message of so many bytes at the most, and as many of control data; answers how many bytes there were, the
+    /// flags, and the control data.
+    pub(crate) fn recv_message(
+        &self,
+        fd: c_int,
+        [len, room]: [usize; 2],
+        flags: c_int,
+    ) -> Result<(isize, c_int, Vec<u8>), c_int> {
+        let (mut bytes, mut control) = (vec![0_u8; len], vec![0_u8; room]);
+        let mut piece = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
+        let mut message = msghdr {
+            msg_name: null_mut(),
+            msg_namelen: 0,
+            msg_iov: &raw mut piece,
+            msg_iovlen: 1,
+            msg_control: control.as_mut_ptr().cast(),
+            msg_controllen: room,
+            msg_flags: -1,
+        };
+        // SAFETY: all places live longer than the call.
+        let count = checked(unsafe { (self.recvmsg)(self.data, fd, &raw mut message, flags) })?;
+        control.truncate(message.msg_controllen);
+        Ok((count, message.msg_flags, control))
+    }
+
     /// The ends to read from and to write to.
     pub(crate) fn pipe(&self) -> Result<[c_int; 2], c_int> {
         let mut ends = [-1; 2];
