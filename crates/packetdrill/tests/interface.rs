@@ -563,4 +563,10 @@ fn sockets_that_are_not_there_are_refused() {
     assert_eq!(table.bind(fd, "192.168.0.1:80".parse().unwrap()), Err(libc::EAFNOSUPPORT));
     assert_eq!(table.bind(fd, "[::ffff:192.168.0.1]:80".parse().unwrap()), Ok(0));
     table.free();
+    for (flags, why) in [("freebsd", libc::ENOTCONN), ("linux", libc::EPIPE)] {
+        let table = Table::new(Some(flags));
+        let fd = table.socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
+        assert_eq!((table.write(fd, b"x"), table.read(fd, 1)), (Err(why), Err(libc::ENOTCONN)));
+        table.free();
+    }
 }

@@ -10,7 +10,7 @@ use super::conn::{Conns, Phase};
 use super::ends::Ends;
 use super::errno::Errno;
 use super::lab::Lab;
-use super::linux::opening;
+use super::linux::{self, opening};
 use super::program::{Early, Outcome, Program, Sending, Socket, Stage};
 use super::{expr, options};
 
@@ -165,7 +165,9 @@ pub(super) fn ask(
         {
             Ok(socket.wait())
         }
-        Call::Write | Call::Send | Call::Sendto | Call::Sendmsg => send(call, socket, asked.moved, lab),
+        Call::Write | Call::Send | Call::Sendto | Call::Sendmsg => {
+            send(call, socket, asked.moved, lab).map(|sent| linux::sent(sent, ends.is_linux))
+        }
         Call::Shutdown => {
             let how = arg(call, 1)?;
             let both = expr::has(how, "SHUT_RDWR");

@@ -16,6 +16,9 @@ use drill::script::{Action, At, Command, Pos, Script};
 use net::tcp::settings::{Ecn, Settings};
 use net::time::Duration;
 
+use super::errno::Errno;
+use super::program::Outcome;
+
 /// The script that these scripts begin with.
 const DEFAULTS: &str = "defaults.sh";
 /// What it sets: the greatest receive and send buffers, as it sets `tcp_rmem` and `tcp_wmem`.
@@ -101,6 +104,14 @@ pub(super) fn defaults(settings: Settings) -> Settings {
         tail_loss_probe: true,
         resets_unread: true,
         ..settings
+    }
+}
+
+/// What a call that sends comes to: without a connection, it is Linux' that has a broken pipe.
+pub(super) fn sent<T>(outcome: Outcome<T>, is_linux: bool) -> Outcome<T> {
+    match outcome {
+        Outcome::Done(Err(Errno("ENOTCONN"))) if is_linux => Outcome::fails("EPIPE"),
+        outcome => outcome,
     }
 }
 

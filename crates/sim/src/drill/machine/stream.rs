@@ -7,7 +7,7 @@ use net::tcp::tcb::{Info, State, Times};
 use super::super::assert;
 use super::super::errno::Errno;
 use super::super::lab::Lab;
-use super::super::linux::{info, opening};
+use super::super::linux::{self, info, opening};
 use super::super::options::{self, Value};
 use super::super::program::{Early, Outcome, Sending, Socket, Stage};
 use super::super::sysctl::Sysctls;
@@ -52,7 +52,7 @@ pub(super) fn send(
         // FreeBSD says that it is not connected.
         return socket.wait();
     }
-    socket.send_all(lab, bytes, moved, sending)
+    linux::sent(socket.send_all(lab, bytes, moved, sending), is_linux)
 }
 
 impl Machine {
