@@ -142,12 +142,11 @@ fn api_complaint(error: &ClientError, json: bool) -> String {
     }
 }
 
-/// What the parser of options complains of, and how it would be right; where nothing is asked for, that is all its help.
+/// What the parser of options complains of, and how it would be right.
 fn usage_json(text: &str) -> String {
-    let complaint = text.strip_prefix("error: ").or_else(|| text.strip_prefix("pantala: "));
-    let (error, hint) = complaint.map_or(("say what to do", text), |complaint| {
-        complaint.split_once("\n\n").unwrap_or((complaint, ""))
-    });
+    let complaint = ["error: ", "pantala: "].into_iter().find_map(|prefix| text.strip_prefix(prefix));
+    let complaint = complaint.unwrap_or(text);
+    let (error, hint) = complaint.split_once("\n\n").unwrap_or((complaint, ""));
     error_json(error.trim(), hint.trim())
 }
 
