@@ -20,6 +20,7 @@ use super::listener::Place;
 use super::options::{byte, check};
 use super::stream::zone;
 use super::told::State;
+use super::udp::Received;
 
 /// A socket. It can be used by any threads.
 pub(crate) struct Socket {
@@ -51,9 +52,6 @@ struct Goes {
     /// As the program wants them to go from now on.
     how: How,
 }
-
-/// A datagram that has come: how much of it was read, and who has sent it.
-pub(super) type Received = (usize, SocketAddr);
 
 impl Socket {
     /// Waits for datagrams at a place, on all CPUs. Whoever waits no longer for that has begun nothing.
@@ -219,17 +217,23 @@ impl Socket {
     }
 
     /// Reads the datagram that is there.
-    pub(super) fn poll_recv(&self, waker: &Waker, into: &mut [u8]) -> Poll<io::Result<Received>> {
-        self.poll_datagram(waker, into, true)
+    pub(super) fn poll_recv(&self, waker: &Waker, into: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.poll_datagram(waker, into, true).map_ok(|received| (received.len, received.from))
     }
 
     /// The same, and it stays.
-    pub(super) fn poll_peek(&self, waker: &Waker, into: &mut [u8]) -> Poll<io::Result<Received>> {
-        self.poll_datagram(waker, into, false)
+    pub(super) fn poll_peek(&self, waker: &Waker, into: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.poll_datagram(waker, into, false).map_ok(|received| (received.len, received.from))
     }
 
+    /// Reads the datagram that is there, or shows it, and says how it has come.
     #[expect(clippy::significant_drop_tightening, reason = "the lanes are held as long as they are used")]
-    fn poll_datagram(&self, waker: &Waker, into: &mut [u8], takes: bool) -> Poll<io::Result<Received>> {
+    pub(super) fn poll_datagram(
+        &self,
+        waker: &Waker,
+        into: &mut [u8],
+        takes: bool,
+    ) -> Poll<io::Result<Received>> {
         let mut come = lock(&self.come);
         loop {
             let failed = self.check_failed(&lock(&self.goes));
@@ -359,7 +363,8 @@ fn copy(head: &Head, pieces: [&[u8]; 2], into: &mut [u8]) -> Received {
         count += len;
     }
     let nobody = SocketAddr::from(([0; 4], 0));
-    (count, scoped(head.peer.unwrap_or(nobody), head.zone))
+    let from = scoped(head.peer.unwrap_or(nobody), head.zone);
+    Received { len: count, from, ttl: head.how.look.hops, tos: head.how.look.class }
 }
 
 /// An address with the interface that it needs, if it needs one.

@@ -7,6 +7,19 @@ use net::channel::{Join, Link};
 
 use super::error;
 
+/// A datagram that was read, and how it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes that were read.
+    pub len: usize,
+    /// Who has sent it.
+    pub from: SocketAddr,
+    /// Its time to live, or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    pub ttl: u8,
+    /// Its type of service, or traffic class (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    pub tos: u8,
+}
+
 /// A datagram that was sent and did not arrive.
 #[derive(Debug)]
 pub struct Undelivered {

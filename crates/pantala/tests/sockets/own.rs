@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::thread::scope;
 
-use pantala::sockets::{Options, aio, blocking};
+use pantala::sockets::{Options, Received, aio, blocking};
 
+use crate::bodies::datagrams::any;
 use crate::face::{Face, Stacks};
 
 #[test]
@@ -101,4 +102,33 @@ fn connections_beyond_those_handed_over_ahead_wait_where_they_have_come() {
     locals.sort();
     assert_eq!(peers, locals);
     assert_eq!(waiting(0) + waiting(1), 0);
+}
+
+#[test]
+fn who_reads_a_datagram_can_learn_how_it_has_come() {
+    let stacks = Stacks::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for addr in stacks.addrs() {
+        let threads = blocking::UdpSocket::bind(&stacks.server, (addr, 0)).unwrap();
+        let tasks = runtime.block_on(aio::UdpSocket::bind(&stacks.server, (addr, 0).into())).unwrap();
+        let client = blocking::UdpSocket::bind(&stacks.client, any((addr, 0).into())).unwrap();
+        for (ttl, tos) in [(7, 0x4b), (255, 0)] {
+            client.set_ttl(ttl).unwrap();
+            client.set_tos(tos).unwrap();
+            assert_eq!((client.ttl().unwrap(), client.tos().unwrap()), (ttl, tos));
+            client.send_to(b"look", threads.local_addr().unwrap()).unwrap();
+            client.send_to(b"look", tasks.local_addr().unwrap()).unwrap();
+            let mut into = [0; 8];
+            let come = [
+                threads.recv_datagram(&mut into).unwrap(),
+                runtime.block_on(tasks.recv_datagram(&mut into)).unwrap(),
+            ];
+            for Received { len, from, ttl: came, tos: with } in come {
+                assert_eq!(
+                    (len, from.port(), came, with),
+                    (4, client.local_addr().unwrap().port(), ttl, tos)
+                );
+            }
+        }
+    }
 }

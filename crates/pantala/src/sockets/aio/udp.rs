@@ -10,7 +10,7 @@ use net::channel::Setting;
 use crate::sockets::Sockets;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
-use crate::sockets::udp::{Undelivered, group4, group6, link4, link6, udp_options};
+use crate::sockets::udp::{Received, Undelivered, group4, group6, link4, link6, udp_options};
 use crate::sockets::wakers::now;
 
 /// A socket of datagrams, on all CPUs of the stack.
@@ -71,6 +71,15 @@ impl UdpSocket {
     /// Of a connected socket what became of one that was sent.
     pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         poll_fn(|context| self.0.poll_recv(context.waker(), into)).await
+    }
+
+    /// The same, and how it has come.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub async fn recv_datagram(&self, into: &mut [u8]) -> io::Result<Received> {
+        poll_fn(|context| self.0.poll_datagram(context.waker(), into, true)).await
     }
 
     /// The same, without its sender.

@@ -15,7 +15,7 @@ use crate::sockets::Sockets;
 use crate::sockets::endpoint::lock;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
-use crate::sockets::udp::{Undelivered, group4, group6, link4, link6, udp_options};
+use crate::sockets::udp::{Received, Undelivered, group4, group6, link4, link6, udp_options};
 use crate::sockets::wakers::block_on;
 
 /// A socket of datagrams, on all CPUs of the stack.
@@ -85,6 +85,15 @@ impl UdpSocket {
     /// Of a connected socket what became of one that was sent.
     pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.take(|waker| self.0.socket.poll_recv(waker, into))
+    }
+
+    /// The same, and how it has come.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::recv_from`].
+    pub fn recv_datagram(&self, into: &mut [u8]) -> io::Result<Received> {
+        self.take(|waker| self.0.socket.poll_datagram(waker, into, true))
     }
 
     /// The same, without its sender.

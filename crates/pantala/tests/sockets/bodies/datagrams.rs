@@ -11,7 +11,7 @@ const SHORT: Duration = Duration::from_millis(20);
 const COUNT: usize = 40;
 
 /// The unspecified address of a family.
-pub(super) fn any(like: SocketAddr) -> SocketAddr {
+pub(crate) fn any(like: SocketAddr) -> SocketAddr {
     match like {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
