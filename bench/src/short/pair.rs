@@ -173,7 +173,7 @@ impl Pair {
             Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
         let answers: Box<dyn Program> = match wanted.serves {
             Serves::Least => Box::new(Server::new(listen, wanted.behind)),
-            Serves::Web => Box::new(server::web(addr)),
+            Serves::Web => server::web(addr)?,
             Serves::Stream => Box::new(Stream::new(listen)),
         };
         self.server.cpu.sysctls.tcp = settings;

@@ -2,9 +2,11 @@
 
 use core::net::SocketAddr;
 
+use anyhow::Result;
 use net::program::{Desk, Handle, Program};
 use net::sock::Error;
 use net::tcp::{self, Accepted, Id, Listen};
+#[cfg(feature = "web")]
 use pantala::serve::Web;
 
 use super::stream::PIECE;
@@ -39,8 +41,15 @@ impl Serves {
 }
 
 /// The web server of one CPU, which has the file.
-pub(super) fn web(addr: SocketAddr) -> Web {
-    Web::of_pages(addr, &[("file", &[b'a'; FILE])])
+#[cfg(feature = "web")]
+pub(super) fn web(addr: SocketAddr) -> Result<Box<dyn Program>> {
+    Ok(Box::new(Web::of_pages(addr, &[("file", &[b'a'; FILE])])))
+}
+
+/// Where it was left out, for what is built without `pantala`.
+#[cfg(not(feature = "web"))]
+pub(super) fn web(_: SocketAddr) -> Result<Box<dyn Program>> {
+    anyhow::bail!("built without the web server: --features web")
 }
 
 /// A server on one CPU.
