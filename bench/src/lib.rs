@@ -1,6 +1,8 @@
 //! A router on a wire that costs next to nothing, so that what is counted is the stack.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod allocations;
 pub mod bare;
 pub mod cable;
 pub mod callgrind;

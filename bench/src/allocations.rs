@@ -1,15 +1,14 @@
 //! No packet, no connection and no request to the web server asks for memory, once there is as much of everything as is used
-//! at a time. Alone in this program, because its allocator counts.
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! at a time. The allocator of these tests counts what each thread asks for.
 
 use core::time::Duration;
 
 use allocation_counter::{AllocationInfo, measure};
-use bench::cable::Kind;
-use bench::frames::Family;
-use bench::router::Router;
-use bench::short::{Behind, PORT, Pace, Pairs, Serves, Wanted};
+
+use crate::cable::Kind;
+use crate::frames::Family;
+use crate::router::Router;
+use crate::short::{Behind, PORT, Pace, Pairs, Serves, Wanted};
 
 const FAMILIES: [Family; 2] = [Family::Ip4, Family::Ip6];
 const CONCURRENT: usize = 16;
