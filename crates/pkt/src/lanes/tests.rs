@@ -16,7 +16,7 @@ fn lane(capacity: usize) -> Lane {
 }
 
 /// Cases of a property: miri is slow.
-const CASES: u32 = if cfg!(miri) { 4 } else { 256 };
+const CASES: u32 = if cfg!(miri) { 2 } else { 256 };
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -216,7 +216,7 @@ fn a_position_that_goes_back_is_found_as_soon_as_it_matters() {
 
 #[test]
 fn a_lane_that_carried_much_gives_its_memory_back_and_is_zero() {
-    let len = 64 << 10;
+    let len = if cfg!(miri) { 32 } else { 64 } << 10;
     let (near, far) = lanes(2, len).unwrap();
     for lane in [0, 1] {
         let (mut tx, _) = near.take(lane).unwrap();
@@ -230,7 +230,8 @@ fn a_lane_that_carried_much_gives_its_memory_back_and_is_zero() {
         let (tx, _) = near.take(lane).unwrap();
         let (_, mut rx) = far.take(lane).unwrap();
         tx.forge().say(len);
-        assert_eq!(rx.read_in_place(|pieces| (0, pieces.concat().iter().all(|byte| *byte == 0))), Ok(true));
+        // As a whole: miri takes its time for each byte that it is shown.
+        assert_eq!(rx.read_in_place(|pieces| (0, pieces.concat() == vec![0; len])), Ok(true));
     }
     near.tidy(2);
 }

@@ -179,11 +179,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 256 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
 
     /// Free, foreign, held and lent buffers together are always all of them.
     #[test]
-    fn no_buffer_is_ever_lost_or_doubled(steps in prop::collection::vec(step(), 1..60)) {
+    fn no_buffer_is_ever_lost_or_doubled(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 60 })) {
         let mut both = pools(2, 8);
         let arena = Arc::clone(both[0].arena());
         let mut held: Vec<Pkt> = Vec::new();
