@@ -21,16 +21,19 @@ const CHECKS: &[Check] = &[
     ("clippy", run_clippy),
     ("docs", run_docs),
     ("tests", run_tests),
+    ("worlds", run_worlds_in_test),
+    ("tahi", tahi::check),
     ("miri", run_miri),
     ("icount", icount::check),
-    ("worlds", || run_worlds(WORLDS_IN_TEST, 1)),
-    ("tahi", tahi::check),
     ("loom", run_loom),
 ];
 
-/// Those of a lane come one after the other, and build apart from everybody: checks after them do not wait for them. The
-/// first fills the time in which the compiler of the tests has work for one processor alone.
-const LANES: [&[&str]; 2] = [&["clippy", "docs"], &["miri", "icount"]];
+/// Those of a lane come one after the other, build apart from everybody, and [give way](give_way) to the checks that are in
+/// no lane: tests that wait for hosts leave them the processors.
+const LANES: [&[&str]; 2] = [&["clippy", "docs", "icount"], &["miri", "loom"]];
+
+/// How far a lane gives way.
+const NICE: i32 = 10;
 
 /// Worlds that seeds think up, in `cargo xtask test`.
 const WORLDS_IN_TEST: u64 = 300;
@@ -38,10 +41,16 @@ const WORLDS_IN_TEST: u64 = 300;
 const WORLDS: u64 = 2000;
 /// Segments that `cargo xtask meddle` has changed.
 const MEDDLED: u64 = 1_000_000;
-/// For so many of those, one of each kind that a test describes.
+/// For so many of the worlds that seeds think up, one of each kind that a test describes.
 const PER_KIND: u64 = 20;
+/// Of each kind so many in `cargo xtask test`, at the least.
+const SEEDS_IN_TEST: u64 = 6;
+/// What tells tests how many.
+const SEEDS: &str = "PANTALA_WORLDS";
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// What a check of a lane may take, which waits for the processors, and may have everything to build.
+const PATIENCE: Duration = Duration::from_secs(40 * 60);
 
 /// `cargo xtask test`
 pub fn test(args: &mut Args) -> Result<bool> {
@@ -49,7 +58,13 @@ pub fn test(args: &mut Args) -> Result<bool> {
     args.finish()?;
     setup::packages()?;
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
-    table(CHECKS.iter().filter(|(name, _)| is_wanted(name)))
+    let alone = !is_wanted("tests");
+    let checks = CHECKS.iter().filter(|(name, _)| is_wanted(name));
+    // Worlds that tests describe are among the tests.
+    let checks = checks.map(|(name, check)| {
+        (*name, if alone && *name == "worlds" { run_worlds_in_test_alone as fn() -> _ } else { *check })
+    });
+    table(&checks.collect::<Vec<_>>())
 }
 
 /// `cargo xtask worlds`
@@ -115,32 +130,41 @@ pub fn one(name: &'static str, check: impl Fn() -> Result<Vec<Row>>) -> Result<b
     Ok(report.total().failed == 0)
 }
 
-/// Runs checks one after the other, whatever becomes of each; a [lane](LANES) has a thread of its own, which begins when
-/// the first of its checks is met. Prints the table.
-fn table<'a>(checks: impl Iterator<Item = &'a Check>) -> Result<bool> {
-    let checks: Vec<Check> = checks.copied().collect();
+/// Runs checks, whatever becomes of each: first each [lane](LANES) begins, on a thread of its own, then those that are in no
+/// lane, one after the other. Prints the table.
+fn table(checks: &[Check]) -> Result<bool> {
     let mut report = Report::default();
-    let mut begun: Vec<(&[&str], thread::JoinHandle<Vec<Row>>)> = Vec::new();
-    for (name, check) in &checks {
-        let Some(lane) = LANES.into_iter().find(|lane| lane.contains(name)) else {
-            println!("\n{name}");
-            rows_of(name, *check).into_iter().for_each(|row| report.add(row));
-            continue;
-        };
-        if begun.iter().all(|(other, _)| *other != lane) {
-            let own: Vec<Check> = checks.iter().filter(|(name, _)| lane.contains(name)).copied().collect();
-            let names: Vec<_> = own.iter().map(|(name, _)| *name).collect();
-            println!("\n{}: beside those that follow", names.join(", "));
-            let all = move || own.into_iter().flat_map(|(name, check)| rows_of(name, check)).collect();
-            begun.push((lane, thread::spawn(all)));
-        }
+    let lanes: Vec<_> = LANES.into_iter().filter_map(|lane| begin(lane, checks)).collect();
+    for (name, check) in checks.iter().filter(|(name, _)| !LANES.iter().any(|lane| lane.contains(name))) {
+        println!("\n{name}");
+        rows_of(name, *check).into_iter().for_each(|row| report.add(row));
     }
-    for (_, lane) in begun {
+    for lane in lanes {
         let rows = lane.join().unwrap_or_else(|_| vec![failed("beside", "it panicked")]);
         rows.into_iter().for_each(|row| report.add(row));
     }
     report.print();
     Ok(report.total().failed == 0)
+}
+
+/// Begins those of a lane that are wanted, if any is.
+fn begin(lane: &[&str], checks: &[Check]) -> Option<thread::JoinHandle<Vec<Row>>> {
+    let find = |name: &&str| checks.iter().find(|(other, _)| other == name).copied();
+    let own: Vec<Check> = lane.iter().filter_map(find).collect();
+    if own.is_empty() {
+        return None;
+    }
+    println!("\n{}: beside the others", own.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "));
+    Some(thread::spawn(|| {
+        give_way();
+        own.into_iter().flat_map(|(name, check)| rows_of(name, check)).collect()
+    }))
+}
+
+/// What this thread starts from here on runs when nobody else wants the processor. It need not succeed: all is checked the
+/// same, only later.
+fn give_way() {
+    let _ = rustix::process::nice(NICE);
 }
 
 fn rows_of(name: &str, check: fn() -> Result<Vec<Row>>) -> Vec<Row> {
@@ -154,21 +178,23 @@ fn run_fmt() -> Result<Vec<Row>> {
 fn run_clippy() -> Result<Vec<Row>> {
     let mut command = cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
     command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
-    yes_or_no("clippy", command, 10 * MINUTE)
+    yes_or_no("clippy", command, PATIENCE)
 }
 
-/// All tests of the workspace. Those against real hosts get a row of their own.
+/// What of the tests has a row of its own, by the name of the program: those against real hosts, and those that describe worlds.
+const APART: [&str; 2] = ["e2e", "worlds"];
+
+/// All tests of the workspace, with [so many](SEEDS_IN_TEST) seeds for each kind of world.
 fn run_tests() -> Result<Vec<Row>> {
-    let done = follow("tests", cargo(["test", "--workspace", "--no-fail-fast"]), 20 * MINUTE)?;
-    let is_e2e = |binary: &str| binary == "e2e";
-    let hosts = done.tests.tally(is_e2e);
-    let mut rows = vec![row("tests", &done, done.tests.tally(|binary| !is_e2e(binary)))];
-    if hosts != Tally::default() {
-        rows.push(Row {
-            elapsed: Duration::ZERO,
-            note: "in the run of `tests`".into(),
-            ..plain("e2e", hosts)
-        });
+    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    command.env(SEEDS, SEEDS_IN_TEST.to_string());
+    let done = follow("tests", command, PATIENCE)?;
+    let mut rows = vec![row("tests", &done, done.tests.tally(|binary| !APART.contains(&binary)))];
+    for name in APART {
+        let tally = done.tests.tally(|binary| binary == name);
+        if tally != Tally::default() {
+            rows.push(Row { note: "in the run of `tests`".into(), ..plain(name, tally) });
+        }
     }
     // Not one failed test, and still a failure: something did not even compile, or was killed.
     let counted = rows.iter().map(|row| row.tally.failed).sum::<usize>();
@@ -184,20 +210,36 @@ fn run_docs() -> Result<Vec<Row>> {
     // For people who work here: modules point at their private halves.
     command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
     command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
-    yes_or_no("docs", command, 5 * MINUTE)
+    yes_or_no("docs", command, PATIENCE)
 }
 
-/// The worlds of `sim`, with more seeds than `cargo test` has patience for: those that seeds think up, and those that
-/// tests describe.
+/// The worlds of `sim`, optimised, with more seeds than the tests have patience for: those that seeds think up, and those
+/// that tests describe.
 fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
     let limit = 10 * MINUTE + Duration::from_millis(200) * u32::try_from(count).unwrap_or(u32::MAX);
     let mut random = cargo(["run", "--profile", "worlds", "--package", "sim", "--bin", "worlds", "--"]);
     random.args([count.to_string(), "--from".into(), seed.to_string()]);
     let mut described = cargo(["test", "--profile", "worlds", "--package", "sim", "--test", "*"]);
     let each = count.div_ceil(PER_KIND);
-    described.env("PANTALA_WORLDS", each.to_string()).env("PANTALA_SEED", seed.to_string());
+    described.env(SEEDS, each.to_string()).env("PANTALA_SEED", seed.to_string());
     let mut rows = yes_or_no("worlds at random", random, limit)?;
     rows.extend(command_of_tests("worlds", described, limit)?);
+    Ok(rows)
+}
+
+/// Those that seeds think up, as the tests are built: optimised anew they would take longer.
+fn run_worlds_in_test() -> Result<Vec<Row>> {
+    let mut random = cargo(["run", "--package", "sim", "--bin", "worlds", "--"]);
+    random.arg(WORLDS_IN_TEST.to_string());
+    yes_or_no("worlds at random", random, 20 * MINUTE)
+}
+
+/// The same, and what else [`run_tests`] does with worlds.
+fn run_worlds_in_test_alone() -> Result<Vec<Row>> {
+    let mut rows = run_worlds_in_test()?;
+    let mut described = cargo(["test", "--package", "sim", "--test", "*"]);
+    described.env(SEEDS, SEEDS_IN_TEST.to_string());
+    rows.extend(command_of_tests("worlds", described, 20 * MINUTE)?);
     Ok(rows)
 }
 
@@ -206,7 +248,7 @@ fn run_loom() -> Result<Vec<Row>> {
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", run::root().join("target/loom"));
     // Optimised enough to try millions of orders, and not linked as for users.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    command_of_tests("loom", command, 10 * MINUTE)
+    command_of_tests("loom", command, PATIENCE)
 }
 
 /// What is run in miri: a name, a package and which of its tests, and how memory is watched. In the tables that the stack of the
@@ -235,7 +277,7 @@ fn run_miri() -> Result<Vec<Row>> {
         // Handles that tests drop on purpose are leaks on purpose.
         command.env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-ignore-leaks {flags}"));
         command.env("CARGO_TARGET_DIR", run::root().join("target/miri"));
-        command_of_tests(name, command, 10 * MINUTE)
+        command_of_tests(name, command, PATIENCE)
     });
     Ok(each.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }

@@ -35,7 +35,8 @@ const COMMANDS: &[Command] = &[
         name: "test",
         usage: "[CHECK...]",
         about: "Installs what the checks need, runs them all (or those named), and prints one table.\n\
-                Checks: fmt clippy tests docs worlds tahi loom miri icount; the end-to-end tests are among `tests`.",
+                Checks: fmt clippy tests docs worlds tahi loom miri icount; the end-to-end tests are among `tests`, and with\n\
+                them the worlds that tests describe. What needs only processors runs beside the tests, and gives way to them.",
         run: checks::test,
     },
     Command { name: "ci", usage: "", about: "The same as `test`.", run: checks::test },

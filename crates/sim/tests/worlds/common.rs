@@ -14,11 +14,13 @@ use sim::world::{CableId, HostId, StationId, World};
 pub(crate) const BOOT: Duration = Duration::from_secs(12);
 
 /// The seeds of a test: `few`, or the one that a failed run named (`PANTALA_SEED`), or as many as
-/// `cargo xtask worlds` asks for (`PANTALA_WORLDS`, beginning with `PANTALA_SEED`).
+/// `cargo xtask worlds` asks for (`PANTALA_WORLDS`, beginning with `PANTALA_SEED`), or `few` if
+/// `cargo xtask test` asks for less (`PANTALA_WORLDS` alone).
 pub(crate) fn seeds(few: u64) -> core::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (first, count) = match (number("PANTALA_SEED"), number("PANTALA_WORLDS")) {
-        (first, Some(count)) => (first.unwrap_or(1), count),
+        (Some(first), Some(count)) => (first, count),
+        (None, Some(count)) => (1, few.max(count)),
         (Some(seed), None) => (seed, 1),
         (None, None) => (1, few),
     };
