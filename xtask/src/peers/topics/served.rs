@@ -40,20 +40,22 @@ pub fn contests() -> Vec<Contest> {
     ]
 }
 
-/// pantala over TAP and AF_XDP, without and with a firewall, and nginx.
+/// pantala over TAP and AF_XDP, with and without spinning, with a firewall, and nginx.
 fn beside(id: &'static str, load: Load) -> Contest {
-    let all = [Who::Tap, Who::Xdp, Who::States, Who::Nginx];
+    let all = [Who::Tap, Who::Xdp, Who::States, Who::TapAsleep, Who::XdpAsleep, Who::Nginx];
     let figure = |of, to, figure, need| Claim::FigureRatio { of, to, figure, need };
     let mut claims = vec![
-        Claim::Ratio { of: 0, to: 3, need: Need::Shown },
-        Claim::Ratio { of: 1, to: 3, need: Need::Shown },
+        Claim::Ratio { of: 0, to: 5, need: Need::Shown },
+        Claim::Ratio { of: 1, to: 5, need: Need::Shown },
         Claim::Ratio { of: 2, to: 1, need: Need::Shown },
-        figure(0, 3, SERVER, Some(HALF)),
-        figure(1, 3, SERVER, Some(HALF)),
+        figure(0, 5, SERVER, Some(HALF)),
+        figure(1, 5, SERVER, Some(HALF)),
         figure(2, 1, SERVER, None),
+        figure(3, 5, SERVER, Some(HALF)),
+        figure(4, 5, SERVER, Some(HALF)),
     ];
     let spread = (load.connections >= 64 && load.closes).then_some(HALF);
-    claims.extend([figure(0, 3, SD, spread), figure(1, 3, SD, spread)]);
+    claims.extend([0, 1, 3, 4].map(|of| figure(of, 5, SD, spread)));
     let title = format!("1 KB objects, {} at a time, {}", load.connections, load.describe());
     contest(id, title, "requests", all.map(|who| Served { who, load }).into(), claims)
 }

@@ -39,7 +39,11 @@ pub enum Who {
     Tap,
     /// Over AF_XDP on a veth.
     Xdp,
-    /// The same with a firewall that makes a state for each connection.
+    /// Both where pantala sleeps whenever it has nothing to do, and never waits for the next packet by looking.
+    TapAsleep,
+    /// See [`Self::TapAsleep`].
+    XdpAsleep,
+    /// [`Self::Xdp`] with a firewall that makes a state for each connection.
     States,
     /// nginx on the kernel.
     Nginx,
@@ -52,10 +56,20 @@ impl Who {
         match self {
             Self::Tap => "pantala over TAP",
             Self::Xdp => "pantala over AF_XDP",
+            Self::TapAsleep => "pantala over TAP, which never spins",
+            Self::XdpAsleep => "pantala over AF_XDP, which never spins",
             Self::States => "pantala over AF_XDP, a state for each connection",
             Self::Nginx => "nginx over veth",
             Self::NginxPlain => "nginx over veth, no super-packets",
         }
+    }
+
+    fn has_tap(self) -> bool {
+        matches!(self, Self::Tap | Self::TapAsleep)
+    }
+
+    fn polling(self) -> &'static str {
+        if matches!(self, Self::TapAsleep | Self::XdpAsleep) { "never" } else { "adaptive" }
     }
 
     fn is_nginx(self) -> bool {
@@ -97,11 +111,11 @@ impl Server {
 
     /// The namespace from which it is asked.
     pub fn client_netns(&self) -> &'static str {
-        if self.who == Who::Tap { SERVER } else { CLIENT }
+        if self.who.has_tap() { SERVER } else { CLIENT }
     }
 
     fn answers(&self) -> Result<()> {
-        if self.who == Who::Tap {
+        if self.who.has_tap() {
             wait("TAP", START_LIMIT, || Ok(ip(&["-n", SERVER, "link", "show", TAP]).ok()))?;
             ip(&["-n", SERVER, "addr", "add", &format!("{ASKER}/24"), "dev", TAP])?;
             ip(&["-n", SERVER, "link", "set", TAP, "up"])?;
@@ -181,17 +195,18 @@ fn remove() {
 }
 
 fn pantala(who: Who) -> Result<Running> {
-    if who != Who::Tap {
+    if !who.has_tap() {
         // What AF_XDP hands over has no half-made checksums.
         run(inside(CLIENT, &["ethtool", "-K", NEAR, "tx", "off"]))?;
     }
-    let device = if who == Who::Tap { format!("tap:{TAP}") } else { format!("af_xdp:{FAR}") };
+    let device = if who.has_tap() { format!("tap:{TAP}") } else { format!("af_xdp:{FAR}") };
     let mut text = format!(
-        "cpus = [{}]\npolling = \"adaptive\"\n\
+        "cpus = [{}]\npolling = \"{}\"\n\
          [[interface]]\nname = \"lan\"\ndevice = \"{device}\"\naddress = [\"{}/24\"]\n\
          [[route]]\nto = \"{ASKER}/32\"\ndev = \"lan\"\nmsl_ms = 20\n\
          [[serve]]\ndir = \"{}\"\n",
         machine::test_cpu(),
+        who.polling(),
         Server::ADDRESS,
         folder().display(),
     );
