@@ -1,6 +1,7 @@
 //! The hosts that there are. packetdrill has a number for its one, and no pointer: a number that is none does no harm.
 
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,17 +9,20 @@ use crate::errno::Code;
 use crate::host::Host;
 
 /// By their numbers; one whose flags were wrong is none.
-static HOSTS: Mutex<BTreeMap<usize, Option<Arc<Host>>>> = Mutex::new(BTreeMap::new());
+type Hosts = BTreeMap<usize, Option<Arc<Host>>>;
 
-fn hosts() -> MutexGuard<'static, BTreeMap<usize, Option<Arc<Host>>>> {
+static HOSTS: Mutex<Hosts> = Mutex::new(Hosts::new());
+/// The number that was given last: each is given once, so that one that has gone is nobody's.
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
+fn hosts() -> MutexGuard<'static, Hosts> {
     HOSTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives a host a number, which is never 0.
 pub(crate) fn add(host: Option<Host>) -> usize {
-    let mut hosts = hosts();
-    let number = hosts.last_key_value().map_or(1, |(last, _)| last + 1);
-    hosts.insert(number, host.map(Arc::new));
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    hosts().insert(number, host.map(Arc::new));
     number
 }
 
@@ -46,4 +50,19 @@ pub(crate) fn only() -> Option<Arc<Host>> {
 pub(crate) fn remove(number: usize) {
     let host = hosts().remove(&number);
     drop(host);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_given_once() {
+        let [first, second] = [(); 2].map(|()| {
+            let number = add(None);
+            remove(number);
+            number
+        });
+        assert_ne!(first, second, "who has gone could end who came");
+    }
 }
