@@ -11,7 +11,7 @@ use crate::sys::mmap;
 use crate::sys::xsk::{BindOptions, Queue, Umem, XskError, XskSocket};
 
 /// How long a queue that is busy is asked for again: the kernel lets go of a closed socket's queue in its own time.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The arena, lent to the kernel for all ports.
