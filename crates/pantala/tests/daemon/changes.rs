@@ -66,11 +66,13 @@ fn counters_and_buffers_add_up() {
     let interface = &daemon.interface();
     let count = |of: &serde_json::Value, what: &str| of["counters"][what].as_u64().unwrap();
     assert!(count(interface, "tx_packets") >= 5 && count(interface, "rx_bytes") >= 5 * 98);
-    let rings = interface["rings"].as_array().unwrap();
-    assert_eq!(
-        rings.iter().map(|ring| count(ring, "tx_packets")).sum::<u64>(),
-        count(interface, "tx_packets")
-    );
+    // Rings are asked first; what is sent in between is in one of both only, but not each time.
+    let add_up = |_| {
+        let interface = daemon.interface();
+        let rings = interface["rings"].as_array().unwrap();
+        rings.iter().map(|ring| count(ring, "tx_packets")).sum::<u64>() == count(&interface, "tx_packets")
+    };
+    assert!((0..20).any(add_up), "{}", daemon.interface());
     for pool in daemon.json("netstat -m").as_array().unwrap() {
         let get = |what: &str| pool[what].as_u64().unwrap();
         assert!(get("free") + get("in_rings") <= get("buffers") && get("denied") == 0, "{pool}");
