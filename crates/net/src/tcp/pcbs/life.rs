@@ -31,14 +31,27 @@ impl Conn {
         }
     }
 
-    /// Becomes a new one. Each part is put where it is to be: as a whole it would pass over the stack once more.
+    /// Becomes a new one. Each part is put where it is to be: as a whole it would pass over the stack once more. All are named
+    /// here, so that none of the one before stays.
     #[inline(always)]
     fn renew(&mut self, id: Id, ends: Ends, look: Look, tcb: Tcb, owner: Owner) {
-        let Self { note, watch, opened_at, is_listed, is_touched, ended, .. } = self;
+        let Self {
+            id: own_id,
+            ends: own_ends,
+            look: own_look,
+            note,
+            tcb: own_tcb,
+            owner: own_owner,
+            watch,
+            opened_at,
+            is_listed,
+            is_touched,
+            ended,
+        } = self;
+        (*own_id, *own_ends, *own_look, *own_owner) = (id, ends, look, owner);
         (*note, *watch, *opened_at) = (None, None, None);
         (*is_listed, *is_touched, *ended) = (true, true, 0);
-        (self.id, self.ends, self.look, self.owner) = (id, ends, look, owner);
-        self.tcb = tcb;
+        *own_tcb = tcb;
     }
 }
 
