@@ -3,13 +3,14 @@
 //! One mapping holds the buffers of all CPUs, so that it can be registered as an AF_XDP UMEM as it is.
 #![allow(unsafe_code, reason = "owns the mapping that every packet handle points into")]
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::pkt::Pkt;
 use crate::pool::Pool;
-use crate::slot::{HEADROOM, Holder, META_LEN, Meta, STRIDE, Slot};
+use crate::slot::{HEADROOM, Holder, META_LEN, Meta, STRIDE, Slot, SlotHead};
 
 /// The memory that all packets of a stack live in.
 pub struct Arena {
@@ -104,10 +105,14 @@ impl Arena {
     /// Called once per slot, by the pool that it is dealt to.
     pub(crate) fn first_handle(&self, index: u32, home: u16) -> Pkt {
         let slot = self.slot(index);
-        let meta = Meta::new(index, home, self.leaked.as_ptr());
-        // SAFETY: the metadata is the first field of the slot, which lies in the mapping, aligned to 64, and nobody
-        // has a handle of it yet.
-        unsafe { slot.cast::<Meta>().write(meta) };
+        let head = SlotHead::new(index, home, self.leaked.as_ptr());
+        // SAFETY: the head is the first field of the slot, which lies in the mapping, aligned to 64, and nobody has a
+        // handle of it yet.
+        unsafe { slot.cast::<SlotHead>().write(head) };
+        // SAFETY: that far into the same slot.
+        let meta = unsafe { slot.byte_add(offset_of!(Slot, meta)) };
+        // SAFETY: the slot's metadata, as above.
+        unsafe { meta.cast::<Meta>().write(Meta::NONE) };
         Pkt::from_slot(slot)
     }
 
@@ -134,11 +139,11 @@ impl Arena {
         }
         let slot = self.slot(u32::try_from(index).ok()?);
         // SAFETY: in the mapping; the caller says that nobody else holds the slot, so its metadata is ours.
-        let meta = unsafe { slot.cast::<Meta>().as_mut() };
-        if meta.holder != Holder::Device {
+        let head = unsafe { slot.cast::<SlotHead>().as_mut() };
+        if head.holder != Holder::Device {
             return None;
         }
-        meta.holder = Holder::Stack;
+        head.holder = Holder::Stack;
         Some(Pkt::from_slot(slot))
     }
 

@@ -5,7 +5,9 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::slot::{BUF_LEN, Flags, Gso, HEADROOM, Holder, META_LEN, Meta, Note, STRIDE, Slot, WINDOW};
+use crate::slot::{
+    BUF_LEN, Flags, Gso, HEADROOM, Holder, META_LEN, Meta, Note, STRIDE, Slot, SlotHead, WINDOW,
+};
 
 /// Where a packet starts in a buffer from which nothing is prepended.
 const START: u16 = 256;
@@ -57,18 +59,28 @@ impl Pkt {
         unsafe { self.slot.as_mut() }
     }
 
+    #[inline]
+    pub(crate) const fn slot_head(&self) -> &SlotHead {
+        &self.slot().head
+    }
+
+    #[inline]
+    pub(crate) const fn slot_head_mut(&mut self) -> &mut SlotHead {
+        &mut self.slot_mut().head
+    }
+
     /// Bytes of the whole packet, all buffers of the chain.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.total as usize
+        self.slot_head().total as usize
     }
 
     /// Whether the packet has no bytes.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.total == 0
+        self.slot_head().total == 0
     }
 
     /// The packet's bytes in its first buffer. Headers are always here.
@@ -76,7 +88,7 @@ impl Pkt {
     #[must_use]
     pub fn head(&self) -> &[u8] {
         let slot = self.slot();
-        let (off, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
+        let (off, len) = (usize::from(slot.head.off), usize::from(slot.head.len));
         slot.buf.get(off..off + len).unwrap_or_default()
     }
 
@@ -84,14 +96,15 @@ impl Pkt {
     #[inline]
     #[must_use]
     pub fn note(&self) -> Option<Note> {
-        let Meta { note_at: at, note_serial: serial, note_bits: bits, .. } = **self;
+        let SlotHead { note_at: at, note_serial: serial, note_bits: bits, .. } = *self.slot_head();
         self.flags.has(Flags::KNOWN).then_some(Note { at, serial, bits })
     }
 
     /// Notes it.
     #[inline]
     pub fn set_note(&mut self, note: Note) {
-        (self.note_at, self.note_serial, self.note_bits) = (note.at, note.serial, note.bits);
+        let head = self.slot_head_mut();
+        (head.note_at, head.note_serial, head.note_bits) = (note.at, note.serial, note.bits);
         self.flags.set(Flags::KNOWN);
     }
 
@@ -99,7 +112,7 @@ impl Pkt {
     #[inline]
     #[must_use]
     pub fn head_len(&self) -> usize {
-        usize::from(self.len)
+        usize::from(self.slot_head().len)
     }
 
     /// The packet's bytes in its first buffer, to change.
@@ -107,7 +120,7 @@ impl Pkt {
     #[must_use]
     pub fn head_mut(&mut self) -> &mut [u8] {
         let slot = self.slot_mut();
-        let (off, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
+        let (off, len) = (usize::from(slot.head.off), usize::from(slot.head.len));
         slot.buf.get_mut(off..off + len).unwrap_or_default()
     }
 
@@ -119,7 +132,7 @@ impl Pkt {
     #[must_use]
     pub fn window(&self, at: usize) -> &[u8; WINDOW] {
         let slot = self.slot();
-        let start = window_start(slot.meta.off, at);
+        let start = window_start(slot.head.off, at);
         // SAFETY: `start + WINDOW <= BUF_LEN`.
         let window = unsafe { slot.buf.as_ptr().add(start) };
         // SAFETY: an array of bytes has no alignment, and the slot is borrowed for as long as the window.
@@ -131,7 +144,7 @@ impl Pkt {
     #[must_use]
     pub fn window_mut(&mut self, at: usize) -> &mut [u8; WINDOW] {
         let slot = self.slot_mut();
-        let start = window_start(slot.meta.off, at);
+        let start = window_start(slot.head.off, at);
         // SAFETY: `start + WINDOW <= BUF_LEN`.
         let window = unsafe { slot.buf.as_mut_ptr().add(start) };
         // SAFETY: an array of bytes has no alignment, and the slot is borrowed for as long as the window.
@@ -169,12 +182,12 @@ impl Pkt {
 
     #[inline]
     fn grow_front(&mut self, n: usize) -> Result<(), NoRoom> {
-        let have = usize::from(self.off);
+        let have = usize::from(self.slot_head().off);
         let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
-        let meta = &mut self.slot_mut().meta;
-        meta.off -= grown;
-        meta.len = meta.len.wrapping_add(grown);
-        meta.total = meta.total.wrapping_add(u32::from(grown));
+        let Slot { head, meta, .. } = self.slot_mut();
+        head.off -= grown;
+        head.len = head.len.wrapping_add(grown);
+        head.total = head.total.wrapping_add(u32::from(grown));
         meta.l4 = meta.l4.wrapping_add(grown);
         meta.csum_start = meta.csum_start.wrapping_add(grown);
         Ok(())
@@ -183,14 +196,14 @@ impl Pkt {
     /// Removes up to `n` bytes from the front of the first buffer; offsets into the packet move along.
     #[inline]
     pub fn trim_front(&mut self, n: usize) {
-        let meta = &mut self.slot_mut().meta;
-        let cut = meta.len.min(u16::try_from(n).unwrap_or(u16::MAX));
-        meta.off = meta.off.wrapping_add(cut);
-        meta.len = meta.len.wrapping_sub(cut);
-        meta.total = meta.total.wrapping_sub(u32::from(cut));
+        let Slot { head, meta, .. } = self.slot_mut();
+        let cut = head.len.min(u16::try_from(n).unwrap_or(u16::MAX));
+        head.off = head.off.wrapping_add(cut);
+        head.len = head.len.wrapping_sub(cut);
+        head.total = head.total.wrapping_sub(u32::from(cut));
         meta.l4 = meta.l4.wrapping_sub(cut);
         meta.csum_start = meta.csum_start.wrapping_sub(cut);
-        if meta.off > OFF_MAX {
+        if head.off > OFF_MAX {
             self.move_back();
         }
     }
@@ -199,9 +212,9 @@ impl Pkt {
     #[cold]
     fn move_back(&mut self) {
         let slot = self.slot_mut();
-        let (from, len) = (usize::from(slot.meta.off), usize::from(slot.meta.len));
+        let (from, len) = (usize::from(slot.head.off), usize::from(slot.head.len));
         slot.buf.copy_within(from..from + len, usize::from(OFF_MAX));
-        slot.meta.off = OFF_MAX;
+        slot.head.off = OFF_MAX;
     }
 
     /// Keeps only the `len` bytes that begin `from` bytes into the packet, for who then says anew where its transport
@@ -212,15 +225,15 @@ impl Pkt {
     #[inline]
     #[must_use]
     pub fn narrow(&mut self, from: u16, len: u16) -> bool {
-        let meta = &mut self.slot_mut().meta;
-        let off = u32::from(meta.off) + u32::from(from);
-        let is_here = u32::from(from) + u32::from(len) <= u32::from(meta.len) && off <= u32::from(OFF_MAX);
-        if meta.next.is_some() || !is_here {
+        let head = self.slot_head_mut();
+        let off = u32::from(head.off) + u32::from(from);
+        let is_here = u32::from(from) + u32::from(len) <= u32::from(head.len) && off <= u32::from(OFF_MAX);
+        if head.next.is_some() || !is_here {
             return false;
         }
-        meta.off = meta.off.wrapping_add(from);
-        meta.len = len;
-        meta.total = u32::from(len);
+        head.off = head.off.wrapping_add(from);
+        head.len = len;
+        head.total = u32::from(len);
         true
     }
 
@@ -230,11 +243,12 @@ impl Pkt {
     ///
     /// [`NoRoom`], when the buffer is full, or the packet is a chain (then its end is not here).
     pub fn append(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        let have = if self.next.is_some() { 0 } else { self.tailroom() };
+        let have = if self.is_chained() { 0 } else { self.tailroom() };
         let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
-        let old = usize::from(self.len);
-        self.len += grown;
-        self.total += u32::from(grown);
+        let head = self.slot_head_mut();
+        let old = usize::from(head.len);
+        head.len += grown;
+        head.total += u32::from(grown);
         Ok(&mut self.head_mut()[old..])
     }
 
@@ -246,15 +260,12 @@ impl Pkt {
         if len >= self.len() {
             return None;
         }
-        self.total = u32::try_from(len).unwrap_or(self.total);
+        let mut at = self.slot_head_mut();
+        at.total = u32::try_from(len).unwrap_or(at.total);
         let mut left = len;
-        let mut at = self;
         while left > usize::from(at.len) && at.next.is_some() {
             left -= usize::from(at.len);
-            at = match &mut at.slot_mut().meta.next {
-                Some(next) => next,
-                None => return None,
-            };
+            at = at.next.as_mut()?.slot_head_mut();
         }
         at.len = u16::try_from(left).unwrap_or(at.len).min(at.len);
         at.next.take()
@@ -263,20 +274,21 @@ impl Pkt {
     /// The `n` bytes in front of the packet in its buffer, if there are so many: what they are knows who took them off.
     #[must_use]
     pub fn before(&self, n: usize) -> Option<&[u8]> {
-        let off = usize::from(self.off);
+        let off = usize::from(self.slot_head().off);
         self.slot().buf.get(off.checked_sub(n)?..off)
     }
 
     /// Bytes free in front of the packet.
     #[must_use]
     pub fn headroom(&self) -> usize {
-        usize::from(self.off)
+        usize::from(self.slot_head().off)
     }
 
     /// Bytes free behind the packet's bytes in this buffer.
     #[must_use]
     pub fn tailroom(&self) -> usize {
-        BUF_LEN - usize::from(self.off) - usize::from(self.len)
+        let head = self.slot_head();
+        BUF_LEN - usize::from(head.off) - usize::from(head.len)
     }
 
     /// Places `len` bytes of a frame at `off` in the buffer, as a device that wrote them says.
@@ -287,13 +299,14 @@ impl Pkt {
     #[inline]
     pub fn place(&mut self, off: usize, len: usize) -> Result<(), NoRoom> {
         let room = NoRoom { wanted: len, have: BUF_LEN.saturating_sub(off) };
-        if len > room.have || self.next.is_some() {
+        let head = self.slot_head_mut();
+        if len > room.have || head.next.is_some() {
             return Err(room);
         }
-        self.off = u16::try_from(off).map_err(|_| room)?;
-        self.len = u16::try_from(len).map_err(|_| room)?;
-        self.total = u32::from(self.len);
-        if self.off > OFF_MAX {
+        head.off = u16::try_from(off).map_err(|_| room)?;
+        head.len = u16::try_from(len).map_err(|_| room)?;
+        head.total = u32::from(head.len);
+        if head.off > OFF_MAX {
             self.move_back();
         }
         Ok(())
@@ -307,12 +320,12 @@ impl Pkt {
 
     /// Links `tail` (with its own chain) behind this packet's last buffer. A chain is [`Flags::ODD`].
     pub fn chain(&mut self, tail: Self) {
-        self.total += tail.total;
         self.flags.set(Flags::ODD);
-        let mut at = self;
+        let mut at = self.slot_head_mut();
+        at.total += tail.slot_head().total;
         while at.next.is_some() {
-            at = match &mut at.slot_mut().meta.next {
-                Some(next) => next,
+            at = match &mut at.next {
+                Some(next) => next.slot_head_mut(),
                 None => return,
             };
         }
@@ -323,8 +336,9 @@ impl Pkt {
     #[inline]
     #[must_use = "the rest of the chain belongs in a pool"]
     pub fn unchain(&mut self) -> Option<Self> {
-        let rest = self.next.take();
-        self.total = u32::from(self.len);
+        let head = self.slot_head_mut();
+        let rest = head.next.take();
+        head.total = u32::from(head.len);
         rest
     }
 
@@ -332,7 +346,7 @@ impl Pkt {
     #[inline]
     #[must_use]
     pub fn is_chained(&self) -> bool {
-        self.next.is_some()
+        self.slot_head().next.is_some()
     }
 
     /// The packet's bytes, buffer by buffer.
@@ -366,24 +380,32 @@ impl Pkt {
     /// Makes an empty packet of the buffer: no bytes, full headroom, nothing known.
     #[inline]
     pub fn reset(&mut self) {
-        let meta = &mut self.slot_mut().meta;
-        meta.total = 0;
-        meta.off = START;
-        meta.len = 0;
+        let Slot { head, meta, .. } = self.slot_mut();
+        head.total = 0;
+        head.off = START;
+        head.len = 0;
         meta.forget();
     }
 
     /// The buffer's index in its arena.
     #[must_use]
     pub fn index(&self) -> u32 {
-        self.index
+        self.slot_head().index
+    }
+
+    /// The pool that this buffer returns to.
+    #[inline]
+    #[must_use]
+    pub fn home(&self) -> u16 {
+        self.slot_head().home
     }
 
     /// Offset in the arena of the packet's first byte: what a transmit descriptor holds.
     #[inline]
     #[must_use]
     pub fn data_addr(&self) -> u64 {
-        u64::from(self.index) * STRIDE as u64 + META_LEN as u64 + u64::from(self.off)
+        let SlotHead { index, off, .. } = *self.slot_head();
+        u64::from(index) * STRIDE as u64 + META_LEN as u64 + u64::from(off)
     }
 
     /// Gives the (unchained) buffer to a device and returns the arena offset of its data.
@@ -392,8 +414,8 @@ impl Pkt {
     #[inline]
     #[must_use = "the device must be told, or the buffer is lost"]
     pub fn into_frame(mut self) -> u64 {
-        debug_assert!(self.next.is_none(), "a device takes buffers one by one");
-        self.holder = Holder::Device;
+        debug_assert!(!self.is_chained(), "a device takes buffers one by one");
+        self.slot_head_mut().holder = Holder::Device;
         let addr = self.data_addr();
         core::mem::forget(self);
         addr
@@ -431,9 +453,9 @@ impl DerefMut for Pkt {
 impl core::fmt::Debug for Pkt {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Pkt")
-            .field("slot", &self.index)
-            .field("home", &self.home)
-            .field("len", &self.total)
+            .field("slot", &self.index())
+            .field("home", &self.home())
+            .field("len", &self.len())
             .field("rcvif", &self.rcvif)
             .finish_non_exhaustive()
     }
@@ -443,14 +465,14 @@ impl Drop for Pkt {
     /// A packet ends in a pool. One that is dropped is lost to its arena, and counted there.
     #[cold]
     fn drop(&mut self) {
-        let leaked = self.leaked;
+        let leaked = self.slot_head().leaked;
         // SAFETY: the counter stands in the arena, which is kept for as long as a slot has not come home.
         let leaked: &AtomicU64 = unsafe { &*leaked };
         leaked.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Meta {
+impl SlotHead {
     pub(crate) const fn new(index: u32, home: u16, leaked: *const AtomicU64) -> Self {
         Self {
             next: None,
@@ -465,22 +487,27 @@ impl Meta {
             total: 0,
             off: START,
             len: 0,
-            flags: Flags::NONE,
-            hash: 0,
-            rcvif: 0,
-            outif: 0,
-            l4: 0,
-            csum_start: 0,
-            csum_off: 0,
-            gso_size: 0,
-            vlan: 0,
-            resume: 0,
-            proto: 0,
-            gso: Gso::None,
-            moved: false,
-            tag: 0,
         }
     }
+}
+
+impl Meta {
+    pub(crate) const NONE: Self = Self {
+        flags: Flags::NONE,
+        hash: 0,
+        rcvif: 0,
+        outif: 0,
+        l4: 0,
+        csum_start: 0,
+        csum_off: 0,
+        gso_size: 0,
+        vlan: 0,
+        resume: 0,
+        proto: 0,
+        gso: Gso::None,
+        moved: false,
+        tag: 0,
+    };
 
     /// Forgets all that the stack wrote down about the packet. In the order in which it stands, so that it becomes a
     /// few wide stores.
@@ -501,12 +528,6 @@ impl Meta {
         self.moved = false;
         self.tag = 0;
     }
-
-    /// The pool that this buffer returns to.
-    #[must_use]
-    pub const fn home(&self) -> u16 {
-        self.home
-    }
 }
 
 /// Iterates over the bytes of a packet, a slice per buffer.
@@ -519,7 +540,7 @@ impl<'a> Iterator for Fragments<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let at = self.at?;
-        self.at = at.next.as_ref();
+        self.at = at.slot_head().next.as_ref();
         Some(at.head())
     }
 }

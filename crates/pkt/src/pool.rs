@@ -135,7 +135,7 @@ impl Pool {
             self.rings[usize::from(ring.0)].out -= 1;
             return None;
         };
-        pkt.charged = ring.0;
+        pkt.slot_head_mut().charged = ring.0;
         Some(pkt)
     }
 
@@ -147,7 +147,7 @@ impl Pool {
         let left = account.max.saturating_sub(account.out);
         self.stats.refused += u64::from(left < n.min(into.room()));
         let taken = self.take_many(into, n.min(left));
-        taken.iter_mut().for_each(|pkt| pkt.charged = ring.0);
+        taken.iter_mut().for_each(|pkt| pkt.slot_head_mut().charged = ring.0);
         self.rings[usize::from(ring.0)].out += taken.len();
         taken
     }
@@ -198,7 +198,7 @@ impl Pool {
 
     /// [`Pool::give_all`] for packets of which some are charged, chained, or another pool's; and some reset already.
     fn give_unlike(&mut self, pkts: &mut PktVec) {
-        if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home == self.id) {
+        if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home() == self.id) {
             pkts.iter_mut().for_each(|pkt| self.empty(pkt));
             pkts.append_to(&mut self.free);
         } else {
@@ -211,7 +211,7 @@ impl Pool {
     fn is_plain(&self, pkt: &Pkt) -> bool {
         // Both are compared at once.
         let owner = |home, charged| u32::from(home) << 16 | u32::from(charged);
-        !pkt.is_chained() && owner(pkt.home, pkt.charged) == owner(self.id, u16::MAX)
+        !pkt.is_chained() && owner(pkt.home(), pkt.slot_head().charged) == owner(self.id, u16::MAX)
     }
 
     #[inline(never)]
@@ -219,7 +219,7 @@ impl Pool {
         let mut rest = Some(pkt);
         while let Some(mut pkt) = rest {
             rest = pkt.unchain();
-            if pkt.home == self.id {
+            if pkt.home() == self.id {
                 self.put(pkt);
             } else {
                 self.give_foreign(pkt);
@@ -230,7 +230,7 @@ impl Pool {
     /// One buffer of another pool.
     #[inline(always)]
     fn give_foreign(&mut self, pkt: Pkt) {
-        if let Some(away) = self.foreign.get_mut(usize::from(pkt.home)) {
+        if let Some(away) = self.foreign.get_mut(usize::from(pkt.home())) {
             away.push(pkt);
             self.away += 1;
         }
@@ -240,7 +240,7 @@ impl Pool {
     #[inline(never)]
     fn give_mixed(&mut self, pkts: &mut PktVec) {
         pkts.take_each(|_, pkt| {
-            if pkt.home != self.id && !pkt.is_chained() {
+            if pkt.home() != self.id && !pkt.is_chained() {
                 self.give_foreign(pkt);
             } else {
                 self.give_chain(pkt);
@@ -270,9 +270,9 @@ impl Pool {
     /// Makes an own buffer one that is free: no receive ring answers for it any more, and nothing is in it.
     #[inline]
     fn empty(&mut self, pkt: &mut Pkt) {
-        if let Some(account) = self.rings.get_mut(usize::from(pkt.charged)) {
+        if let Some(account) = self.rings.get_mut(usize::from(pkt.slot_head().charged)) {
             account.out -= 1;
-            pkt.charged = u16::MAX;
+            pkt.slot_head_mut().charged = u16::MAX;
         }
         pkt.reset();
     }

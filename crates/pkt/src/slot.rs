@@ -28,22 +28,23 @@ const _: () = assert!(
     (STRIDE / 64) % 2 == 1 && STRIDE.is_multiple_of(64),
     "the stride is an odd number of cache lines"
 );
-const _: () =
-    assert!(size_of::<Meta>() == META_LEN && align_of::<Slot>() == 64 && size_of::<Slot>() == STRIDE);
+const _: () = assert!(size_of::<SlotHead>() + size_of::<Meta>() == META_LEN);
+const _: () = assert!(align_of::<Slot>() == 64 && size_of::<Slot>() == STRIDE);
 
 /// One buffer as it lies in the arena.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
+    pub(crate) head: SlotHead,
     pub(crate) meta: Meta,
     pub(crate) buf: [u8; BUF_LEN],
 }
 
-/// What is known about a packet beyond its bytes, for as long as it lives.
+/// The first part of a slot's cache line: its place in the arena, and where the packet lies in it.
 ///
-/// Facts that live for one turn of a vector (destination, next hop) are kept by position in scratch arrays instead.
-/// Lengths and offsets that guard memory are private; the rest is the stack's own notebook.
+/// Nothing outside of this crate gets a reference to it. Whoever could write it, or swap it for another slot's, would
+/// own memory that another handle owns too.
 #[repr(C)]
-pub struct Meta {
+pub(crate) struct SlotHead {
     /// The next buffer of a chain: a super-packet or a jumbo frame is longer than one buffer.
     pub(crate) next: Option<Pkt>,
     /// The arena's count of handles that were dropped instead of given back.
@@ -60,13 +61,21 @@ pub struct Meta {
     pub(crate) note_bits: u8,
     pub(crate) note_serial: u16,
     pub(crate) note_at: u32,
-    // From here on it is the packet's and not the buffer's: forgotten together, by a few wide stores.
+    // From here on, and through `Meta`, it is the packet's and not the buffer's: forgotten together, by a few wide stores.
     /// Bytes of all buffers of the chain; only the head's is kept true.
     pub(crate) total: u32,
     /// First byte of the packet in `buf`.
     pub(crate) off: u16,
     /// Bytes of the packet in this buffer.
     pub(crate) len: u16,
+}
+
+/// Facts about a packet beyond its bytes, for as long as it lives; the stack's own notebook.
+///
+/// Facts that live for one turn of a vector (destination, next hop) are kept by position in scratch arrays instead.
+/// All of it is data: two packets that swap theirs are mistaken for each other, and own what they owned.
+#[repr(C)]
+pub struct Meta {
     /// See [`Flags`].
     pub flags: Flags,
     /// Symmetric Toeplitz hash, its 16 bits of information; meaningful with [`Flags::HASH`].

@@ -306,3 +306,37 @@ fn a_vector_takes_no_more_than_it_holds() {
     pool.give_all(&mut vector);
     assert_eq!(pool.free(), 400);
 }
+
+/// Safe code may swap what is public of two packets. Each must still own its own slot and its own bytes.
+#[test]
+fn packets_that_swap_their_metadata_keep_their_slots() {
+    let [mut pool, mut other] = pools(2, 4).try_into().ok().unwrap();
+    let arena = Arc::clone(pool.arena());
+    let (mut long, mut short) = (pool.take().unwrap(), other.take().unwrap());
+    long.append(5).unwrap().copy_from_slice(b"first");
+    let mut tail = pool.take().unwrap();
+    tail.append(6).unwrap().copy_from_slice(b"second");
+    long.chain(tail);
+    short.append(3).unwrap().copy_from_slice(b"own");
+    let before = [(long.index(), long.home(), long.len()), (short.index(), short.home(), short.len())];
+    (long.rcvif, short.rcvif) = (1, 2);
+
+    core::mem::swap(&mut *long, &mut *short);
+
+    assert_eq!((long.rcvif, short.rcvif), (2, 1), "what is public was swapped");
+    assert_eq!([(long.index(), long.home(), long.len()), (short.index(), short.home(), short.len())], before);
+    assert_eq!(
+        (long.buffers(), long.head(), short.buffers(), short.head()),
+        (2, &b"first"[..], 1, &b"own"[..])
+    );
+    // A device that is given one writes into that one.
+    let addr = short.into_frame();
+    assert!((addr..addr + 3).contains(&Arena::data_offset(before[1].0)));
+    #[expect(unsafe_code, reason = "plays the device")]
+    // SAFETY: one thread, and the frame was just lent.
+    let back = unsafe { arena.reclaim(addr) }.unwrap();
+    assert_eq!(back.head(), b"own");
+    other.give(back);
+    pool.give(long);
+    assert_eq!((pool.free(), other.free(), pool.foreign(), other.foreign()), (4, 4, 0, 0));
+}
