@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::report::{Report, Row};
 use crate::run::{self, cargo, follow};
 use crate::tally::Tally;
-use crate::{icount, setup, tahi};
+use crate::{icount, setup, suites, tahi};
 
 /// A check: its name, and how it is run.
 type Check = (&'static str, fn() -> Result<Vec<Row>>);
@@ -184,10 +184,11 @@ fn run_clippy() -> Result<Vec<Row>> {
 /// What of the tests has a row of its own, by the name of the program: those against real hosts, and those that describe worlds.
 const APART: [&str; 2] = ["e2e", "worlds"];
 
-/// All tests of the workspace, with [so many](SEEDS_IN_TEST) seeds for each kind of world.
+/// All tests of the workspace, with [so many](SEEDS_IN_TEST) seeds for each kind of world, and with the scripts of others.
 fn run_tests() -> Result<Vec<Row>> {
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
     command.env(SEEDS, SEEDS_IN_TEST.to_string());
+    suites::SCRIPTS.name_to(&mut command);
     let done = follow("tests", command, PATIENCE)?;
     let mut rows = vec![row("tests", &done, done.tests.tally(|binary| !APART.contains(&binary)))];
     for name in APART {

@@ -12,6 +12,7 @@ mod peers;
 mod report;
 mod run;
 mod setup;
+mod suites;
 mod tahi;
 mod tally;
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::tally::{Reader, is_skip};
+use crate::tally::{Reader, is_ignored_with_a_reason, is_skip};
 
 /// How a command went.
 pub struct Finished {
@@ -133,7 +133,7 @@ fn copy(lines: Receiver<String>, tests: &mut Reader, log: &Path, deadline: Insta
 }
 
 fn is_worth_showing(line: &str) -> bool {
-    is_skip(line) || line.starts_with("test ") && line.ends_with("FAILED")
+    is_skip(line) || is_ignored_with_a_reason(line) || line.starts_with("test ") && line.ends_with("FAILED")
 }
 
 /// Stops a child and all that it started, one by one: first asked, then made to.

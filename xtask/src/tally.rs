@@ -102,6 +102,11 @@ pub fn is_skip(line: &str) -> bool {
     line.trim_start().starts_with("SKIPPED:")
 }
 
+/// Whether a line tells of a test that found out while it ran that it could not: `harness` gives the reason in parentheses.
+pub fn is_ignored_with_a_reason(line: &str) -> bool {
+    line.starts_with("test ") && line.contains(" ... ignored (")
+}
+
 /// `wire` of `     Running unittests src/lib.rs (target/debug/deps/wire-0123456789abcdef)`, `doc` of `   Doc-tests wire`.
 fn binary_name(line: &str) -> Option<String> {
     let line = line.trim_start();

@@ -1,7 +1,5 @@
 //! The AF_XDP driver on veth pairs.
 
-#![cfg(test)]
-
 mod support;
 
 use std::io::{BufRead, BufReader};
@@ -28,7 +26,7 @@ const KERNEL_MODES: [(Mode, &str); 2] = [(Mode::Native, "n"), (Mode::Generic, "g
 
 /// Runs `body` once per mode, in a namespace with a veth pair of this MTU, whose indices it is given.
 fn in_both_modes(test: &str, mtu: u32, body: impl Fn([u32; 2], Mode, Pool) + Sync) {
-    if !is_root(test) {
+    if !is_root() {
         return;
     }
     for (mode, mark) in KERNEL_MODES {
@@ -39,7 +37,7 @@ fn in_both_modes(test: &str, mtu: u32, body: impl Fn([u32; 2], Mode, Pool) + Syn
 }
 
 fn in_mode(test: &str, veth: &Veth<'_>, body: impl FnOnce([u32; 2], Pool) + Send) {
-    if is_root(test) {
+    if is_root() {
         netns(test).run(|| body(veth_up(veth), pool(4096))).unwrap();
     }
 }
@@ -68,7 +66,7 @@ struct Middle {
 
 /// Runs `body` between two kernels that compute checksums of what they send, which AF_XDP cannot pass on undone.
 fn between_kernels(test: &str, mtu: u32, mode: Mode, body: impl FnOnce(Middle) + Send) {
-    if !is_root(test) {
+    if !is_root() {
         return;
     }
     let hosts = hosts(test);
@@ -98,7 +96,6 @@ fn between_kernels(test: &str, mtu: u32, mode: Mode, body: impl FnOnce(Middle) +
         .unwrap();
 }
 
-#[test]
 fn two_kernels_talk_through_two_ports() {
     for (mode, mark) in KERNEL_MODES {
         between_kernels(&format!("xdpr-fwd-{mark}"), 1500, mode, |mut middle| {
@@ -115,7 +112,6 @@ fn two_kernels_talk_through_two_ports() {
     }
 }
 
-#[test]
 fn jumbo_frames_cross_between_kernels_in_pieces() {
     for (mode, mark) in KERNEL_MODES {
         between_kernels(&format!("xdpr-jmb-{mark}"), 9000, mode, |mut middle| {
@@ -131,7 +127,6 @@ fn jumbo_frames_cross_between_kernels_in_pieces() {
     }
 }
 
-#[test]
 fn what_generic_mode_gets_merged_is_dropped_and_counted() {
     between_kernels("xdpr-gso", 1500, Mode::Generic, |mut middle| {
         let Middle { hosts, cable, rings: [a, b], .. } = &mut middle;
@@ -149,7 +144,6 @@ fn what_generic_mode_gets_merged_is_dropped_and_counted() {
     });
 }
 
-#[test]
 fn frames_cross_in_order_at_any_address_and_their_buffers_come_back() {
     in_both_modes("xdpr-order", 2030, |ends, mode, mut pool| {
         let umem = umem(&pool);
@@ -189,7 +183,6 @@ fn shifted(pool: &mut Pool, bytes: &[u8], by: usize) -> Pkt {
     pkt
 }
 
-#[test]
 fn a_forwarded_frame_stays_in_its_buffer() {
     in_both_modes("xdpr-same", 1500, |ends, mode, mut pool| {
         let far = veth_up(&Veth::new("c", "d"));
@@ -219,7 +212,6 @@ fn a_forwarded_frame_stays_in_its_buffer() {
     });
 }
 
-#[test]
 fn a_ring_that_is_busy_polled_receives_all_in_order() {
     in_both_modes("xdpr-busy", 1500, |ends, mode, mut pool| {
         let umem = umem(&pool);
@@ -238,7 +230,6 @@ fn a_ring_that_is_busy_polled_receives_all_in_order() {
     });
 }
 
-#[test]
 fn two_queues_are_two_rings() {
     in_mode("xdpr-queues", &Veth { queues: 2, ..Veth::new("a", "b") }, |ends, mut pool| {
         let umem = umem(&pool);
@@ -262,7 +253,6 @@ fn two_queues_are_two_rings() {
     });
 }
 
-#[test]
 fn a_ring_whose_buffers_are_all_held_is_busy_drops_and_recovers() {
     const ALLOWANCE: usize = 70;
     in_both_modes("xdpr-starve", 1500, |ends, mode, mut pool| {
@@ -290,7 +280,6 @@ fn a_ring_whose_buffers_are_all_held_is_busy_drops_and_recovers() {
     });
 }
 
-#[test]
 fn many_frames_go_with_few_system_calls() {
     in_both_modes("xdpr-kicks", 1500, |ends, mode, mut pool| {
         let umem = umem(&pool);
@@ -310,7 +299,6 @@ fn many_frames_go_with_few_system_calls() {
     });
 }
 
-#[test]
 fn what_no_ring_can_send_is_an_error_and_its_buffers_come_back() {
     in_both_modes("xdpr-refuse", 1500, |ends, mode, mut pool| {
         let umem = umem(&pool);
@@ -325,7 +313,6 @@ fn what_no_ring_can_send_is_an_error_and_its_buffers_come_back() {
     });
 }
 
-#[test]
 fn a_port_can_be_closed_in_the_middle_of_traffic_and_opened_again_at_once() {
     in_both_modes("xdpr-again", 1500, |ends, mode, mut pool| {
         let umem = umem(&pool);
@@ -350,7 +337,6 @@ fn a_port_can_be_closed_in_the_middle_of_traffic_and_opened_again_at_once() {
     });
 }
 
-#[test]
 fn an_interface_that_is_down_or_whose_wire_does_not_carry_is_down_until_that_is_over() {
     in_both_modes("xdpr-down", 1500, |ends, mode, mut pool| {
         let umem = umem(&pool);
@@ -382,7 +368,6 @@ fn an_interface_that_is_down_or_whose_wire_does_not_carry_is_down_until_that_is_
     });
 }
 
-#[test]
 fn an_interface_that_is_deleted_in_the_middle_of_traffic_is_gone_and_others_go_on() {
     in_both_modes("xdpr-gone", 1500, |ends, mode, mut pool| {
         let far = veth_up(&Veth::new("c", "d"));
@@ -417,7 +402,6 @@ fn an_interface_that_is_deleted_in_the_middle_of_traffic_is_gone_and_others_go_o
     });
 }
 
-#[test]
 fn the_best_mode_of_veth_is_native_with_a_copy_and_nothing_to_warn_of() {
     in_mode("xdpr-auto", &Veth::new("a", "b"), |ends, mut pool| {
         let umem = umem(&pool);
@@ -435,9 +419,8 @@ fn the_best_mode_of_veth_is_native_with_a_copy_and_nothing_to_warn_of() {
     });
 }
 
-#[test]
 fn where_the_driver_has_no_xdp_it_becomes_generic_with_a_warning() {
-    if !is_root("xdpr-lo") {
+    if !is_root() {
         return;
     }
     netns("xdpr-lo")
@@ -459,7 +442,6 @@ fn where_the_driver_has_no_xdp_it_becomes_generic_with_a_warning() {
         .unwrap();
 }
 
-#[test]
 fn what_is_not_to_be_had_is_said() {
     in_mode("xdpr-errors", &Veth::new("a", "b"), |ends, mut pool| {
         let refusal = |umem: &SharedUmem, options: &Options| match Port::open(umem, options) {
@@ -481,8 +463,6 @@ fn what_is_not_to_be_had_is_said() {
 }
 
 /// The process that the next test kills.
-#[test]
-#[ignore = "the process that another test starts and kills: cargo test -p dev --test af_xdp a_killed_process_leaves_nothing_on_the_interface"]
 fn holds_a_port_until_it_is_killed() {
     let Ok(ifindex) = std::env::var(HOLD) else { return };
     let mut pool = pool(4096);
@@ -497,9 +477,8 @@ fn holds_a_port_until_it_is_killed() {
 const HOLD: &str = "PANTALA_TEST_HOLD";
 const READY: &str = "the port is open";
 
-#[test]
 fn a_killed_process_leaves_nothing_on_the_interface() {
-    if !is_root("xdpr-kill") {
+    if !is_root() {
         return;
     }
     let ns = netns("xdpr-kill");
@@ -526,3 +505,26 @@ fn a_killed_process_leaves_nothing_on_the_interface() {
     .unwrap();
     assert_eq!(attached(), None, "nor does an orderly end");
 }
+
+harness::tests![
+    two_kernels_talk_through_two_ports,
+    jumbo_frames_cross_between_kernels_in_pieces,
+    what_generic_mode_gets_merged_is_dropped_and_counted,
+    frames_cross_in_order_at_any_address_and_their_buffers_come_back,
+    a_forwarded_frame_stays_in_its_buffer,
+    a_ring_that_is_busy_polled_receives_all_in_order,
+    two_queues_are_two_rings,
+    a_ring_whose_buffers_are_all_held_is_busy_drops_and_recovers,
+    many_frames_go_with_few_system_calls,
+    what_no_ring_can_send_is_an_error_and_its_buffers_come_back,
+    a_port_can_be_closed_in_the_middle_of_traffic_and_opened_again_at_once,
+    an_interface_that_is_down_or_whose_wire_does_not_carry_is_down_until_that_is_over,
+    an_interface_that_is_deleted_in_the_middle_of_traffic_is_gone_and_others_go_on,
+    the_best_mode_of_veth_is_native_with_a_copy_and_nothing_to_warn_of,
+    where_the_driver_has_no_xdp_it_becomes_generic_with_a_warning,
+    what_is_not_to_be_had_is_said,
+    a_killed_process_leaves_nothing_on_the_interface
+    ; on_demand: holds_a_port_until_it_is_killed
+];
+
+harness::main!();

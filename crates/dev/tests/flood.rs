@@ -1,7 +1,5 @@
 //! The traffic generator and the sink, on a veth pair.
 
-#![cfg(test)]
-
 mod support;
 
 use dev::bpf::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};
@@ -18,9 +16,8 @@ fn frames() -> Frames {
     Frames { template, flow: Varied { at: 34, complement_at: 42 }, to: Varied { at: 32, complement_at: 28 } }
 }
 
-#[test]
 fn what_is_sent_arrives_at_the_pace_that_is_set() {
-    if !is_root("flood") {
+    if !is_root() {
         return;
     }
     netns("flood")
@@ -42,3 +39,7 @@ fn what_is_sent_arrives_at_the_pace_that_is_set() {
         })
         .unwrap();
 }
+
+harness::tests![what_is_sent_arrives_at_the_pace_that_is_set];
+
+harness::main!();

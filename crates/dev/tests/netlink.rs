@@ -1,7 +1,5 @@
 //! Links, addresses and routes of a real kernel, in namespaces of their own.
 
-#![cfg(test)]
-
 mod support;
 
 use dev::netlink::{LinkFlags, NetlinkError, Route, Rtnetlink, Veth, VethEnd};
@@ -14,14 +12,13 @@ use support::{is_root, netns};
 
 /// Runs `body` in a namespace of its own, if this process may make one.
 fn in_namespace(test: &str, body: impl FnOnce(&mut Rtnetlink) + Send) {
-    if is_root(test) {
+    if is_root() {
         netns(test).run(|| body(&mut Rtnetlink::open().unwrap())).unwrap();
     }
 }
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 
-#[test]
 fn a_veth_pair_has_what_was_asked_for_and_goes_with_one_end() {
     in_namespace("veth", |nl| {
         let ends = [VethEnd { name: "a", mac: Some(MAC) }, VethEnd { name: "b", mac: None }];
@@ -39,7 +36,6 @@ fn a_veth_pair_has_what_was_asked_for_and_goes_with_one_end() {
     });
 }
 
-#[test]
 fn what_is_set_on_a_link_is_read_back() {
     in_namespace("link-set", |nl| {
         nl.add_veth(&Veth::new("a", "b")).unwrap();
@@ -63,7 +59,6 @@ fn what_is_set_on_a_link_is_read_back() {
     });
 }
 
-#[test]
 fn promiscuous_mode_and_frames_to_all_groups_end_when_their_holder_is_dropped() {
     in_namespace("promisc", |nl| {
         nl.add_veth(&Veth::new("a", "b")).unwrap();
@@ -86,7 +81,6 @@ fn promiscuous_mode_and_frames_to_all_groups_end_when_their_holder_is_dropped() 
     });
 }
 
-#[test]
 fn addresses_and_routes_of_both_families_come_and_go() {
     in_namespace("routes", |nl| {
         for scope in ["all", "default"] {
@@ -125,7 +119,6 @@ fn addresses_and_routes_of_both_families_come_and_go() {
     });
 }
 
-#[test]
 fn a_link_moves_to_another_namespace() {
     in_namespace("move", |nl| {
         let there = Netns::anonymous().unwrap();
@@ -138,7 +131,6 @@ fn a_link_moves_to_another_namespace() {
     });
 }
 
-#[test]
 fn sysctl_speaks_to_the_namespace_of_the_thread() {
     in_namespace("sysctl", |_| {
         sysctl::set("ipv4.ip_forward", 1).unwrap();
@@ -148,7 +140,6 @@ fn sysctl_speaks_to_the_namespace_of_the_thread() {
     });
 }
 
-#[test]
 fn ethtool_knows_a_veth_and_says_what_it_lacks() {
     in_namespace("ethtool", |nl| {
         nl.add_veth(&Veth { queues: 2, ..Veth::new("a", "b") }).unwrap();
@@ -161,3 +152,15 @@ fn ethtool_knows_a_veth_and_says_what_it_lacks() {
         assert!(!a.feature(Feature::TxChecksum).unwrap());
     });
 }
+
+harness::tests![
+    a_veth_pair_has_what_was_asked_for_and_goes_with_one_end,
+    what_is_set_on_a_link_is_read_back,
+    promiscuous_mode_and_frames_to_all_groups_end_when_their_holder_is_dropped,
+    addresses_and_routes_of_both_families_come_and_go,
+    a_link_moves_to_another_namespace,
+    sysctl_speaks_to_the_namespace_of_the_thread,
+    ethtool_knows_a_veth_and_says_what_it_lacks,
+];
+
+harness::main!();

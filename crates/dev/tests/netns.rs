@@ -1,7 +1,5 @@
 //! Network namespaces: made, entered, seen by others, gone.
 
-#![cfg(test)]
-
 mod support;
 
 use std::process::Command;
@@ -16,9 +14,8 @@ fn here() -> String {
     std::fs::read_link("/proc/thread-self/ns/net").unwrap().to_string_lossy().into_owned()
 }
 
-#[test]
 fn a_named_namespace_is_listed_until_it_is_dropped() {
-    if !is_root("named") {
+    if !is_root() {
         return;
     }
     let ns = netns("named");
@@ -36,9 +33,8 @@ fn a_named_namespace_is_listed_until_it_is_dropped() {
     assert!(matches!(delete(&name), Err(NetnsError::NoSuchName(_))));
 }
 
-#[test]
 fn a_namespace_is_deleted_when_the_test_panics() {
-    if !is_root("panics") {
+    if !is_root() {
         return;
     }
     let seen = std::sync::Mutex::new(String::new());
@@ -51,9 +47,8 @@ fn a_namespace_is_deleted_when_the_test_panics() {
     assert!(list(&seen.lock().unwrap()).unwrap().is_empty());
 }
 
-#[test]
 fn only_the_thread_that_runs_inside_changes_its_namespace() {
-    if !is_root("inside") {
+    if !is_root() {
         return;
     }
     let (before, ns) = (here(), Netns::anonymous().unwrap());
@@ -63,9 +58,8 @@ fn only_the_thread_that_runs_inside_changes_its_namespace() {
     assert_eq!(ns.run(|| Rtnetlink::open().unwrap().links().unwrap().len()).unwrap(), 1, "only lo is there");
 }
 
-#[test]
 fn a_command_runs_inside() {
-    if !is_root("command") {
+    if !is_root() {
         return;
     }
     let ns = Netns::anonymous().unwrap();
@@ -73,3 +67,12 @@ fn a_command_runs_inside() {
     let out = ns.put(command.arg("/proc/self/ns/net")).unwrap().output().unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), ns.run(here).unwrap());
 }
+
+harness::tests![
+    a_named_namespace_is_listed_until_it_is_dropped,
+    a_namespace_is_deleted_when_the_test_panics,
+    only_the_thread_that_runs_inside_changes_its_namespace,
+    a_command_runs_inside,
+];
+
+harness::main!();

@@ -1,7 +1,5 @@
 //! The steering program against a reference: run by the kernel on made-up frames, and on a real TAP.
 
-#![cfg(test)]
-
 mod support;
 
 use std::net::UdpSocket;
@@ -121,7 +119,6 @@ fn toeplitz(input: &[u8]) -> u16 {
     bits.zip(0_u32..).fold(0, |hash, (bit, i)| if bit == 1 { hash ^ 0x6d5a_u16.rotate_left(i) } else { hash })
 }
 
-#[test]
 fn the_stack_agrees_with_the_definition_of_the_hash() {
     let mut ip = [0; 64];
     ip[0] = 0x45;
@@ -133,9 +130,8 @@ fn the_stack_agrees_with_the_definition_of_the_hash() {
 }
 
 /// For more rings than CPUs, fewer, grids that rings fill and grids that they do not; and for many CPUs.
-#[test]
 fn the_kernel_finds_the_ring_of_the_redirect_table() {
-    if !is_root("steering") {
+    if !is_root() {
         return;
     }
     let mut rng = Rng(0x5eed_0123_4567_89ab);
@@ -152,9 +148,8 @@ fn the_kernel_finds_the_ring_of_the_redirect_table() {
     }
 }
 
-#[test]
 fn the_kernel_computes_our_hash_on_thousands_of_random_frames() {
-    if !is_root("steering") {
+    if !is_root() {
         return;
     }
     let program = steering::load_as(Kind::Classifier, Steer { buckets: 128, spread: None }).unwrap();
@@ -170,9 +165,8 @@ fn the_kernel_computes_our_hash_on_thousands_of_random_frames() {
     assert!(seen.iter().all(|&n| n > 0), "every entry of the table is reached: {seen:?}");
 }
 
-#[test]
 fn a_tap_delivers_each_datagram_on_the_queue_of_its_hash() {
-    if !is_root("steering_tap") {
+    if !is_root() {
         return;
     }
     let ns = netns("steer");
@@ -204,3 +198,12 @@ fn a_tap_delivers_each_datagram_on_the_queue_of_its_hash() {
     })
     .unwrap();
 }
+
+harness::tests![
+    the_stack_agrees_with_the_definition_of_the_hash,
+    the_kernel_finds_the_ring_of_the_redirect_table,
+    the_kernel_computes_our_hash_on_thousands_of_random_frames,
+    a_tap_delivers_each_datagram_on_the_queue_of_its_hash,
+];
+
+harness::main!();

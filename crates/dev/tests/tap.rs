@@ -1,7 +1,5 @@
 //! TAP queues of a real kernel.
 
-#![cfg(test)]
-
 mod support;
 
 use core::time::Duration;
@@ -17,7 +15,7 @@ use support::{is_root, netns};
 
 /// Runs `body` with a TAP of this many queues, up, with the address 10.7.0.1/16.
 fn with_tap(test: &str, queues: usize, body: impl FnOnce(Tap) + Send) {
-    if !is_root(test) {
+    if !is_root() {
         return;
     }
     netns(test)
@@ -45,7 +43,6 @@ fn datagrams(queue: &TapQueue) -> usize {
     core::iter::from_fn(|| read(queue)).filter(|(_, f)| f[12..14] == [8, 0] && f[23] == 17).count()
 }
 
-#[test]
 fn a_datagram_from_the_kernel_comes_with_its_checksum_undone() {
     with_tap("tap-rx", 1, |tap| {
         assert_eq!(tap.offload, Offload::TcpAndUdp, "Linux 6.2 and later");
@@ -59,7 +56,6 @@ fn a_datagram_from_the_kernel_comes_with_its_checksum_undone() {
     });
 }
 
-#[test]
 fn a_datagram_written_with_its_checksum_undone_reaches_a_socket() {
     with_tap("tap-tx", 1, |tap| {
         let socket = UdpSocket::bind("10.7.0.1:7007").unwrap();
@@ -87,7 +83,6 @@ fn partial_sum(words: &[u32]) -> u16 {
     u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap()
 }
 
-#[test]
 fn a_detached_queue_gets_nothing_and_an_attached_one_gets_its_share() {
     with_tap("tap-detach", 2, |tap| {
         let send_100 = || {
@@ -108,7 +103,6 @@ fn a_detached_queue_gets_nothing_and_an_attached_one_gets_its_share() {
     });
 }
 
-#[test]
 fn an_empty_queue_answers_none_and_can_be_waited_for() {
     with_tap("tap-wait", 1, |tap| {
         while read(&tap.queues[0]).is_some() {}
@@ -120,9 +114,8 @@ fn an_empty_queue_answers_none_and_can_be_waited_for() {
     });
 }
 
-#[test]
 fn a_tap_goes_when_it_is_closed_unless_it_was_made_to_stay() {
-    if !is_root("tap-stays") {
+    if !is_root() {
         return;
     }
     netns("tap-stays")
@@ -139,3 +132,13 @@ fn a_tap_goes_when_it_is_closed_unless_it_was_made_to_stay() {
         })
         .unwrap();
 }
+
+harness::tests![
+    a_datagram_from_the_kernel_comes_with_its_checksum_undone,
+    a_datagram_written_with_its_checksum_undone_reaches_a_socket,
+    a_detached_queue_gets_nothing_and_an_attached_one_gets_its_share,
+    an_empty_queue_answers_none_and_can_be_waited_for,
+    a_tap_goes_when_it_is_closed_unless_it_was_made_to_stay,
+];
+
+harness::main!();

@@ -1,7 +1,5 @@
 //! The TAP driver between kernels.
 
-#![cfg(test)]
-
 mod support;
 
 use std::thread;
@@ -37,7 +35,7 @@ fn with_rings(
     allowance: usize,
     body: impl FnOnce(Vec<TapRing>, &mut Pool) + Send,
 ) {
-    if !is_root(test) {
+    if !is_root() {
         return;
     }
     netns(test)
@@ -77,9 +75,8 @@ fn until_udp(ring: &mut TapRing, pool: &mut Pool) -> Vec<pkt::Pkt> {
     receive(ring, pool, |all| all.iter().any(|pkt| is_udp(pkt.head())))
 }
 
-#[test]
 fn two_kernels_talk_tcp_in_super_packets_with_checksums_undone() {
-    if !is_root("tapr-tcp") {
+    if !is_root() {
         return;
     }
     let hosts = hosts("tapr-tcp");
@@ -97,9 +94,8 @@ fn two_kernels_talk_tcp_in_super_packets_with_checksums_undone() {
     close_all(&mut cable.pool, &mut [&mut a, &mut b]);
 }
 
-#[test]
 fn datagrams_of_all_sizes_cross_and_come_back() {
-    if !is_root("tapr-udp") {
+    if !is_root() {
         return;
     }
     let hosts = hosts("tapr-udp");
@@ -116,9 +112,8 @@ fn datagrams_of_all_sizes_cross_and_come_back() {
     close_all(&mut cable.pool, &mut [&mut a, &mut b]);
 }
 
-#[test]
 fn many_datagrams_in_one_super_packet_are_cut_by_the_receiving_kernel() {
-    if !is_root("tapr-uso") {
+    if !is_root() {
         return;
     }
     let hosts = hosts("tapr-uso");
@@ -140,7 +135,6 @@ fn many_datagrams_in_one_super_packet_are_cut_by_the_receiving_kernel() {
     close_all(&mut cable.pool, &mut [&mut a, &mut b]);
 }
 
-#[test]
 fn a_super_packet_is_described_as_the_kernel_made_it() {
     with_rings("tapr-desc", 1, ALLOWANCE, |mut rings, pool| {
         multicast(&[7; 20 * 1000], 9, Some(1000));
@@ -154,7 +148,6 @@ fn a_super_packet_is_described_as_the_kernel_made_it() {
     });
 }
 
-#[test]
 fn a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_back() {
     const LEAST: usize = 33;
     with_rings("tapr-allow", 1, LEAST, |mut rings, pool| {
@@ -183,7 +176,6 @@ fn a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_
     });
 }
 
-#[test]
 fn a_link_that_is_down_loses_what_is_sent_and_recovers() {
     with_rings("tapr-down", 1, ALLOWANCE, |mut rings, pool| {
         let ring = &mut rings[0];
@@ -203,7 +195,6 @@ fn a_link_that_is_down_loses_what_is_sent_and_recovers() {
     });
 }
 
-#[test]
 fn an_interface_that_is_deleted_is_gone_for_reader_and_writer_and_nobody_waits_on_it() {
     with_rings("tapr-gone", 1, ALLOWANCE, |mut rings, pool| {
         let ring = &mut rings[0];
@@ -224,7 +215,6 @@ fn an_interface_that_is_deleted_is_gone_for_reader_and_writer_and_nobody_waits_o
     });
 }
 
-#[test]
 fn each_queue_gets_the_frames_of_its_hash() {
     with_rings("tapr-queues", 2, ALLOWANCE, |mut rings, pool| {
         (1..=100).for_each(|port| multicast(b"x", port, None));
@@ -246,3 +236,16 @@ fn each_queue_gets_the_frames_of_its_hash() {
         rings.iter_mut().for_each(|ring| ring.close(pool));
     });
 }
+
+harness::tests![
+    two_kernels_talk_tcp_in_super_packets_with_checksums_undone,
+    datagrams_of_all_sizes_cross_and_come_back,
+    many_datagrams_in_one_super_packet_are_cut_by_the_receiving_kernel,
+    a_super_packet_is_described_as_the_kernel_made_it,
+    a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_back,
+    a_link_that_is_down_loses_what_is_sent_and_recovers,
+    an_interface_that_is_deleted_is_gone_for_reader_and_writer_and_nobody_waits_on_it,
+    each_queue_gets_the_frames_of_its_hash,
+];
+
+harness::main!();

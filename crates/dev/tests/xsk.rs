@@ -1,7 +1,5 @@
 //! AF_XDP on veth pairs: the buffer layouts that the stack relies on, native and generic.
 
-#![cfg(test)]
-
 mod support;
 
 use dev::bpf::link::XdpMode::{Generic, Native};
@@ -16,7 +14,7 @@ use support::{is_root, netns, veth_up};
 
 /// Runs `body` once per mode, in a namespace with a veth pair of this MTU whose indices it is given.
 fn in_both_modes(test: &str, mtu: u32, body: impl Fn([u32; 2], XdpMode) + Sync) {
-    if !is_root(test) {
+    if !is_root() {
         return;
     }
     for (mode, mark) in [(Native, "n"), (Generic, "g")] {
@@ -57,22 +55,18 @@ fn crosses_unharmed(layout: Layout, ends: [u32; 2], mode: XdpMode, longest: usiz
     assert!(!b.socket.is_zero_copy().unwrap());
 }
 
-#[test]
 fn chunks_at_an_odd_stride_work_in_copy_mode() {
     in_both_modes("odd", 1500, |ends, mode| crosses_unharmed(ODD, ends, mode, 1514));
 }
 
-#[test]
 fn a_frame_of_2048_bytes_fills_an_odd_chunk_to_its_end() {
     in_both_modes("full", 2034, |ends, mode| crosses_unharmed(ODD, ends, mode, 2048));
 }
 
-#[test]
 fn aligned_chunks_work_too() {
     in_both_modes("aligned", 1500, |ends, mode| crosses_unharmed(ALIGNED, ends, mode, 1514));
 }
 
-#[test]
 fn a_frame_longer_than_a_chunk_is_dropped_and_counted() {
     in_both_modes("long", 3000, |ends, mode| {
         let mut a = Port::new(
@@ -94,7 +88,6 @@ fn a_frame_longer_than_a_chunk_is_dropped_and_counted() {
     });
 }
 
-#[test]
 fn two_interfaces_over_one_memory_forward_by_moving_descriptors() {
     in_both_modes("shared", 1500, |ends, mode| {
         let far = veth_up(&Veth::new("c", "d"));
@@ -127,7 +120,6 @@ fn two_interfaces_over_one_memory_forward_by_moving_descriptors() {
     });
 }
 
-#[test]
 fn a_second_interface_over_one_memory_receives_into_its_own_fill_ring() {
     in_both_modes("shared-rx", 1500, |ends, mode| {
         let far = veth_up(&Veth::new("c", "d"));
@@ -143,9 +135,8 @@ fn a_second_interface_over_one_memory_receives_into_its_own_fill_ring() {
     });
 }
 
-#[test]
 fn a_jumbo_frame_comes_in_pieces_with_an_odd_stride() {
-    if !is_root("jumbo") {
+    if !is_root() {
         return;
     }
     let ns = netns("jumbo");
@@ -180,7 +171,6 @@ fn a_jumbo_frame_comes_in_pieces_with_an_odd_stride() {
     .unwrap();
 }
 
-#[test]
 fn the_program_is_on_the_interface_until_it_is_dropped() {
     in_both_modes("attach", 1500, |ends, mode| {
         let attached = || Rtnetlink::open().unwrap().link("b").unwrap().xdp.map(|x| x.mode);
@@ -197,7 +187,6 @@ fn the_program_is_on_the_interface_until_it_is_dropped() {
     });
 }
 
-#[test]
 fn a_program_attached_by_netlink_stays_until_it_is_detached() {
     in_both_modes("nl-attach", 1500, |ends, mode| {
         let mut nl = Rtnetlink::open().unwrap();
@@ -210,7 +199,6 @@ fn a_program_attached_by_netlink_stays_until_it_is_detached() {
     });
 }
 
-#[test]
 fn what_a_driver_cannot_do_and_what_is_taken_is_said() {
     in_both_modes("refusals", 1500, |ends, mode| {
         let options = BindOptions::default();
@@ -231,7 +219,6 @@ fn what_a_driver_cannot_do_and_what_is_taken_is_said() {
     });
 }
 
-#[test]
 fn the_transmit_budget_has_limits_and_busy_polling_is_accepted() {
     in_both_modes("budget", 1500, |ends, mode| {
         let port = Port::new(ends[1], mode, ODD, &BindOptions::default());
@@ -241,3 +228,19 @@ fn the_transmit_budget_has_limits_and_busy_polling_is_accepted() {
         assert!(beyond.to_string().contains("32 to the size of the transmit ring"), "{beyond}");
     });
 }
+
+harness::tests![
+    chunks_at_an_odd_stride_work_in_copy_mode,
+    a_frame_of_2048_bytes_fills_an_odd_chunk_to_its_end,
+    aligned_chunks_work_too,
+    a_frame_longer_than_a_chunk_is_dropped_and_counted,
+    two_interfaces_over_one_memory_forward_by_moving_descriptors,
+    a_second_interface_over_one_memory_receives_into_its_own_fill_ring,
+    a_jumbo_frame_comes_in_pieces_with_an_odd_stride,
+    the_program_is_on_the_interface_until_it_is_dropped,
+    a_program_attached_by_netlink_stays_until_it_is_detached,
+    what_a_driver_cannot_do_and_what_is_taken_is_said,
+    the_transmit_budget_has_limits_and_busy_polling_is_accepted,
+];
+
+harness::main!();

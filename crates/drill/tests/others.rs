@@ -1,16 +1,12 @@
 //! Scripts that others wrote. They are not in this repository; `DRILL_SCRIPTS` names folders of them, with `:` between.
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its files fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot read its files fails")]
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-#[test]
 fn scripts_of_others_are_read_and_what_is_printed_of_them_is_read_as_the_same() {
     let scripts = scripts();
     if scripts.is_empty() {
-        let why = "DRILL_SCRIPTS names no folder of packetdrill scripts";
-        let _ = writeln!(std::io::stderr(), "SKIPPED: scripts of others: {why}");
-        return;
+        return harness::skip("DRILL_SCRIPTS names no folder of packetdrill scripts");
     }
     let mut wrong = Vec::new();
     for path in &scripts {
@@ -49,3 +45,7 @@ fn walk(folder: &Path, scripts: &mut Vec<PathBuf>) {
         }
     }
 }
+
+harness::tests![scripts_of_others_are_read_and_what_is_printed_of_them_is_read_as_the_same];
+
+harness::main!();

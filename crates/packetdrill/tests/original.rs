@@ -1,6 +1,6 @@
 //! The original packetdrill, if `PACKETDRILL` says where it is, runs scripts against the shared object: ours, and those of
 //! the folders that `DRILL_SCRIPTS` names.
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its files fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot read its files fails")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -65,8 +65,7 @@ impl Original {
     /// It is where `PACKETDRILL` says.
     fn found() -> Option<Self> {
         let Some(program) = std::env::var_os("PACKETDRILL") else {
-            let why = "PACKETDRILL does not say where the original packetdrill is";
-            let _ = writeln!(std::io::stderr(), "SKIPPED: scripts run by the original: {why}");
+            harness::skip("PACKETDRILL does not say where the original packetdrill is");
             return None;
         };
         let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -104,7 +103,6 @@ fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }
 
-#[test]
 fn our_own_interpreter_passes_the_scripts_that_the_original_is_given() {
     for path in scripts("tests/scripts/both") {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -119,7 +117,6 @@ fn our_own_interpreter_passes_the_scripts_that_the_original_is_given() {
     }
 }
 
-#[test]
 fn the_original_passes_them_with_the_shared_object_and_those_that_it_alone_understands() {
     let Some(original) = Original::found() else { return };
     for path in scripts("tests/scripts") {
@@ -136,7 +133,6 @@ fn the_original_passes_them_with_the_shared_object_and_those_that_it_alone_under
     }
 }
 
-#[test]
 fn the_original_passes_the_scripts_of_sim_that_it_can_read_but_for_those_that_it_takes_otherwise() {
     let Some(original) = Original::found() else { return };
     let mut passed = 0;
@@ -157,7 +153,6 @@ fn the_original_passes_the_scripts_of_sim_that_it_can_read_but_for_those_that_it
 }
 
 /// What the two interpreters make of scripts of others is counted and listed. None may be killed, or die of a signal.
-#[test]
 fn scripts_of_others_come_to_an_end_with_the_original() {
     let Some(folders) = std::env::var_os("DRILL_SCRIPTS") else { return };
     let Some(original) = Original::found() else { return };
@@ -193,3 +188,12 @@ fn scripts_of_others_come_to_an_end_with_the_original() {
 fn asked<'a>(text: &'a str, option: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim().strip_prefix(option))
 }
+
+harness::tests![
+    our_own_interpreter_passes_the_scripts_that_the_original_is_given,
+    the_original_passes_them_with_the_shared_object_and_those_that_it_alone_understands,
+    the_original_passes_the_scripts_of_sim_that_it_can_read_but_for_those_that_it_takes_otherwise,
+    scripts_of_others_come_to_an_end_with_the_original,
+];
+
+harness::main!();

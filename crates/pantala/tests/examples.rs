@@ -2,7 +2,6 @@
 
 use core::error::Error;
 use core::time::Duration;
-use std::io::Write;
 use std::sync::mpsc::channel;
 
 use dev::netns::Netns;
@@ -30,11 +29,9 @@ fn ends(example: impl FnOnce() -> Result<(), Box<dyn Error>> + Send + 'static) {
 }
 
 /// The same in a network of its own.
-fn ends_in_a_network(name: &str, example: fn() -> Result<(), Box<dyn Error>>) {
+fn ends_in_a_network(example: fn() -> Result<(), Box<dyn Error>>) {
     if !effective().is_ok_and(|held| held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN)) {
-        // Past the capture of test output.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: needs root: the example {name}");
-        return;
+        return harness::skip("needs root");
     }
     ends(move || {
         let network = Netns::anonymous()?;
@@ -43,27 +40,32 @@ fn ends_in_a_network(name: &str, example: fn() -> Result<(), Box<dyn Error>>) {
     });
 }
 
-#[test]
 fn two_stacks_talk_over_a_wire_in_memory() {
     ends(two_stacks::main);
 }
 
-#[test]
 fn hyper_serves_tasks_of_two_threads_from_two_cpus() {
     ends(hyper::main);
 }
 
-#[test]
 fn datagrams_go_to_one_to_nobody_and_to_a_group() {
     ends(udp::main);
 }
 
-#[test]
 fn the_kernel_hears_its_echo_from_a_program_on_the_netisr() {
-    ends_in_a_network("echo", echo::main);
+    ends_in_a_network(echo::main);
 }
 
-#[test]
 fn curl_reads_a_page_from_two_cpus_over_a_tap() {
-    ends_in_a_network("web_over_tap", web_over_tap::main);
+    ends_in_a_network(web_over_tap::main);
 }
+
+harness::tests![
+    two_stacks_talk_over_a_wire_in_memory,
+    hyper_serves_tasks_of_two_threads_from_two_cpus,
+    datagrams_go_to_one_to_nobody_and_to_a_group,
+    the_kernel_hears_its_echo_from_a_program_on_the_netisr,
+    curl_reads_a_page_from_two_cpus_over_a_tap,
+];
+
+harness::main!();

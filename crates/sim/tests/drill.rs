@@ -1,7 +1,6 @@
 //! Scripts of packetdrill, run against the stack: our own, and those of folders that `DRILL_SCRIPTS` names.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot read its files fails")]
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use drill::Script;
@@ -18,7 +17,6 @@ fn setups() -> Vec<Setup> {
     versions.into_iter().flat_map(setup).collect()
 }
 
-#[test]
 fn our_own_scripts_pass_on_one_cpu_and_on_several_with_both_families() {
     for (path, script) in own() {
         for setup in setups() {
@@ -29,7 +27,6 @@ fn our_own_scripts_pass_on_one_cpu_and_on_several_with_both_families() {
     }
 }
 
-#[test]
 fn scripts_that_demand_something_else_do_not_pass() {
     for (path, script) in own() {
         for mutant in drill::mutants(&script).filter(|mutant| mutant.role == Role::Demand) {
@@ -38,7 +35,6 @@ fn scripts_that_demand_something_else_do_not_pass() {
     }
 }
 
-#[test]
 fn scripts_of_others_pass_but_for_those_that_contradict_an_rfc() {
     let scripts = of_others();
     let exceptions = exceptions();
@@ -58,7 +54,6 @@ fn scripts_of_others_pass_but_for_those_that_contradict_an_rfc() {
 /// One in so many mutants of scripts of others is tried, each time another one.
 const SAMPLE: usize = 29;
 
-#[test]
 fn scripts_of_others_that_demand_something_else_do_not_pass() {
     let mut passed = Vec::new();
     let mut count = 0;
@@ -84,8 +79,7 @@ fn of_others() -> Vec<(PathBuf, Script)> {
         .filter(|folder| folder.is_dir())
         .for_each(|folder| walk(&folder, &mut paths));
     if paths.is_empty() {
-        let why = "DRILL_SCRIPTS names no folder of packetdrill scripts";
-        let _ = writeln!(std::io::stderr(), "SKIPPED: scripts of others: {why}");
+        harness::skip("DRILL_SCRIPTS names no folder of packetdrill scripts");
     }
     paths.sort();
     paths.into_iter().map(read).collect()
@@ -129,3 +123,12 @@ fn walk(folder: &Path, scripts: &mut Vec<PathBuf>) {
         }
     }
 }
+
+harness::tests![
+    our_own_scripts_pass_on_one_cpu_and_on_several_with_both_families,
+    scripts_that_demand_something_else_do_not_pass,
+    scripts_of_others_pass_but_for_those_that_contradict_an_rfc,
+    scripts_of_others_that_demand_something_else_do_not_pass,
+];
+
+harness::main!();

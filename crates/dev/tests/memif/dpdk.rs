@@ -20,7 +20,7 @@ struct TestPmd {
 
 impl TestPmd {
     /// Starts one, with an interface in the role that `ours` is not; `None`, loudly, if the machine has none.
-    fn start(test: &str, place: &Place, ours: Role, rings: u16) -> Option<Self> {
+    fn start(place: &Place, ours: Role, rings: u16) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let role = if ours == Role::Master { "client" } else { "server" };
@@ -42,7 +42,7 @@ impl TestPmd {
             .args(queues);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut child) = piped else {
-            let _ = writeln!(std::io::stderr(), "SKIPPED: needs dpdk-testpmd (package dpdk-dev): {test}");
+            harness::skip("needs dpdk-testpmd (package dpdk-dev)");
             return None;
         };
         let (prompt, said) = (child.stdin.take().unwrap(), Arc::<Mutex<String>>::default());
@@ -100,11 +100,11 @@ impl Drop for TestPmd {
 }
 
 /// Runs `body` with an end of ours in each role, and testpmd in the other.
-fn with_testpmd(test: &str, rings: u16, body: impl Fn(&Place, Role, &mut End, &mut TestPmd)) {
+fn with_testpmd(rings: u16, body: impl Fn(&Place, Role, &mut End, &mut TestPmd)) {
     for role in [Role::Master, Role::Slave] {
         let place = Place::new();
         let mut end = End::open(Options { rings, ring_size: 1024, ..place.options(role) });
-        let Some(mut pmd) = TestPmd::start(test, &place, role, rings) else { return };
+        let Some(mut pmd) = TestPmd::start(&place, role, rings) else { return };
         until("DPDK is connected", || end.is_up());
         assert!(end.status().peer.starts_with("DPDK"), "{:?}", end.status());
         body(&place, role, &mut end, &mut pmd);
@@ -122,9 +122,8 @@ fn swapped(bytes: &[u8]) -> Vec<u8> {
     [&bytes[6..12], &bytes[..6], &bytes[12..]].concat()
 }
 
-#[test]
 fn dpdk_returns_every_frame_with_its_addresses_swapped() {
-    with_testpmd("dpdk_returns_every_frame", 1, |_, _, end, pmd| {
+    with_testpmd(1, |_, _, end, pmd| {
         pmd.forward("macswap");
         let lengths = [60, 64, 65, 128, 512, 1514, 2048, 2049, 4100, 9018];
         for (seed, len) in lengths.into_iter().enumerate() {
@@ -148,9 +147,8 @@ fn dpdk_returns_every_frame_with_its_addresses_swapped() {
     });
 }
 
-#[test]
 fn two_rings_of_dpdk_are_kept_apart() {
-    with_testpmd("two_rings_of_dpdk", 2, |_, _, end, pmd| {
+    with_testpmd(2, |_, _, end, pmd| {
         pmd.forward("macswap");
         for ring in [0, 1, 1, 0] {
             let sent = ethernet(100, ring);
@@ -161,9 +159,8 @@ fn two_rings_of_dpdk_are_kept_apart() {
     });
 }
 
-#[test]
 fn a_flood_from_dpdk_is_counted_the_same_at_both_ends() {
-    with_testpmd("a_flood_from_dpdk", 1, |_, _, end, pmd| {
+    with_testpmd(1, |_, _, end, pmd| {
         pmd.forward("txonly");
         let mut got = 0;
         until("frames come", || {
@@ -181,9 +178,8 @@ fn a_flood_from_dpdk_is_counted_the_same_at_both_ends() {
     });
 }
 
-#[test]
 fn dpdk_may_be_killed_and_come_back() {
-    with_testpmd("dpdk_may_be_killed", 1, |place, role, end, pmd| {
+    with_testpmd(1, |place, role, end, pmd| {
         pmd.forward("macswap");
         pmd.child.kill().unwrap();
         until("its death is noticed", || end.is_down());
@@ -192,7 +188,7 @@ fn dpdk_may_be_killed_and_come_back() {
         if role == Role::Slave {
             std::fs::remove_file(place.socket()).unwrap(); // it had no time to
         }
-        let mut pmd = TestPmd::start("dpdk_may_be_killed", place, role, 1).unwrap();
+        let mut pmd = TestPmd::start(place, role, 1).unwrap();
         until("DPDK is connected again", || end.is_up());
         pmd.forward("macswap");
         until("it is taken", || end.send(0, &[ethernet(100, 2)]) == 1);
@@ -200,3 +196,10 @@ fn dpdk_may_be_killed_and_come_back() {
         assert_eq!(end.status().connects, 2);
     });
 }
+
+harness::tests![
+    dpdk_returns_every_frame_with_its_addresses_swapped,
+    two_rings_of_dpdk_are_kept_apart,
+    a_flood_from_dpdk_is_counted_the_same_at_both_ends,
+    dpdk_may_be_killed_and_come_back,
+];

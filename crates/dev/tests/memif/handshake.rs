@@ -48,7 +48,6 @@ fn init_with(change: impl FnOnce(&mut Init)) -> Msg {
     Msg::Init(wanted)
 }
 
-#[test]
 fn a_wrong_introduction() {
     let order = |got| Fault::Order { got, due: "INIT" };
     master_refuses(&order("CONNECT"), |crook| crook.say(&Msg::Connect(Name::new("x")), &[]));
@@ -66,7 +65,6 @@ fn a_wrong_introduction() {
     master_refuses(&Fault::NoSuchId(7), |crook| crook.say(&init_with(|init| init.id = 7), &[]));
 }
 
-#[test]
 fn a_wrong_region() {
     let offers = |index, size, fd: Option<OwnedFd>| {
         move |crook: &mut Crook| {
@@ -98,7 +96,6 @@ fn a_wrong_region() {
     });
 }
 
-#[test]
 fn a_wrong_ring() {
     let good = ring(Direction::ToMaster, 0, 0);
     let offers = |ring: AddRing| {
@@ -132,7 +129,6 @@ fn a_wrong_ring() {
     });
 }
 
-#[test]
 fn a_wrong_end_of_the_introduction() {
     let few = Fault::FewRings { theirs: 0, ours: 1 };
     master_refuses(&few, |crook| {
@@ -165,7 +161,6 @@ fn a_wrong_end_of_the_introduction() {
     });
 }
 
-#[test]
 fn a_wrong_master() {
     let hello_with = |change: fn(&mut Hello)| {
         let Msg::Hello(mut said) = hello() else { panic!() };
@@ -195,7 +190,6 @@ fn a_wrong_master() {
     });
 }
 
-#[test]
 fn more_rings_than_the_master_has() {
     let place = Place::new();
     let listener = Crook::listen(&place);
@@ -207,7 +201,6 @@ fn more_rings_than_the_master_has() {
     assert_eq!(slave.last_fault(), Some(Fault::FewRings { theirs: 1, ours: 2 }));
 }
 
-#[test]
 fn a_master_that_hangs_up_at_each_step() {
     let place = Place::new();
     let listener = Crook::listen(&place);
@@ -229,7 +222,6 @@ fn a_master_that_hangs_up_at_each_step() {
     until("it is down again", || slave.is_down());
 }
 
-#[test]
 fn a_slave_that_hangs_up_at_each_step() {
     let place = Place::new();
     let mut master = End::open(place.options(Role::Master));
@@ -260,7 +252,6 @@ fn a_slave_that_hangs_up_at_each_step() {
     until("it is down again", || master.is_down());
 }
 
-#[test]
 fn who_says_nothing_is_sent_away_and_holds_nobody_up() {
     let place = Place::new();
     let mut master = End::open(place.options(Role::Master));
@@ -273,7 +264,6 @@ fn who_says_nothing_is_sent_away_and_holds_nobody_up() {
     assert!(master.is_up() && slave.is_up());
 }
 
-#[test]
 fn a_crowd_is_let_in_up_to_its_bound() {
     let place = Place::new();
     let master = End::open(place.options(Role::Master));
@@ -284,7 +274,6 @@ fn a_crowd_is_let_in_up_to_its_bound() {
     until("it is written down", || master.last_fault() == Some(Fault::Crowd));
 }
 
-#[test]
 fn a_second_slave_is_sent_away_and_the_first_stays() {
     let place = Place::new();
     let mut master = End::open(place.options(Role::Master));
@@ -296,7 +285,6 @@ fn a_second_slave_is_sent_away_and_the_first_stays() {
     assert!(master.is_up() && slave.is_up());
 }
 
-#[test]
 fn descriptors_that_nobody_asked_for_are_closed() {
     let place = Place::new();
     let mut master = End::open(place.options(Role::Master));
@@ -311,3 +299,18 @@ fn descriptors_that_nobody_asked_for_are_closed() {
     std::io::Read::read_to_end(&mut { reader }, &mut nothing).unwrap(); // no other end is open
     assert!(master.is_down());
 }
+
+harness::tests![
+    a_wrong_introduction,
+    a_wrong_region,
+    a_wrong_ring,
+    a_wrong_end_of_the_introduction,
+    a_wrong_master,
+    more_rings_than_the_master_has,
+    a_master_that_hangs_up_at_each_step,
+    a_slave_that_hangs_up_at_each_step,
+    who_says_nothing_is_sent_away_and_holds_nobody_up,
+    a_crowd_is_let_in_up_to_its_bound,
+    a_second_slave_is_sent_away_and_the_first_stays,
+    descriptors_that_nobody_asked_for_are_closed,
+];

@@ -11,3 +11,5 @@ mod restart;
 mod rings;
 #[path = "../support/mod.rs"]
 mod support;
+
+harness::main![dpdk, handshake, pair, restart, rings];

@@ -8,7 +8,6 @@ use net::driver::{Driver, Link};
 
 use crate::end::{End, Place, exists, frame, pair, until};
 
-#[test]
 fn frames_of_all_lengths_cross_both_ways() {
     let place = Place::new();
     let mut ends = pair(&place, |_| ());
@@ -27,7 +26,6 @@ fn frames_of_all_lengths_cross_both_ways() {
     }
 }
 
-#[test]
 fn short_buffers_carry_long_frames_in_many_pieces_and_headers_come_first() {
     let place = Place::new();
     let mut ends = pair(&place, |options| options.buffer_size = 256);
@@ -50,7 +48,6 @@ fn short_buffers_carry_long_frames_in_many_pieces_and_headers_come_first() {
     assert_eq!(ends[0].rings[0].stats().tx_errors, 1);
 }
 
-#[test]
 fn a_full_ring_takes_no_more_and_loses_nothing() {
     let place = Place::new();
     let mut ends = pair(&place, |options| options.ring_size = 16);
@@ -65,7 +62,6 @@ fn a_full_ring_takes_no_more_and_loses_nothing() {
     }
 }
 
-#[test]
 fn what_the_peer_has_not_taken_is_in_flight() {
     let place = Place::new();
     let mut ends = pair(&place, |options| (options.ring_size, options.buffer_size) = (16, 2048));
@@ -83,7 +79,6 @@ fn what_the_peer_has_not_taken_is_in_flight() {
     }
 }
 
-#[test]
 fn indices_wrap_as_often_as_they_like() {
     let place = Place::new();
     let mut ends = pair(&place, |options| options.ring_size = 64);
@@ -96,7 +91,6 @@ fn indices_wrap_as_often_as_they_like() {
     assert_eq!(ends[0].rings[0].stats().tx_frames, 36_000);
 }
 
-#[test]
 fn a_burst_is_one_doorbell() {
     let place = Place::new();
     let mut ends = pair(&place, |_| ());
@@ -107,7 +101,6 @@ fn a_burst_is_one_doorbell() {
     ends[1].receive(0, 100);
 }
 
-#[test]
 fn several_rings_are_each_their_own() {
     let place = Place::new();
     let mut ends = pair(&place, |options| options.rings = 4);
@@ -122,7 +115,6 @@ fn several_rings_are_each_their_own() {
     assert_eq!(ends[0].status().rings, 4);
 }
 
-#[test]
 fn without_buffers_frames_wait_in_the_ring() {
     let place = Place::new();
     let mut ends = pair(&place, |_| ());
@@ -142,7 +134,6 @@ fn without_buffers_frames_wait_in_the_ring() {
     }
 }
 
-#[test]
 fn a_sleeper_is_woken_by_the_first_frame_and_by_no_other() {
     let place = Place::new();
     let mut ends = pair(&place, |_| ());
@@ -168,7 +159,6 @@ fn a_sleeper_is_woken_by_the_first_frame_and_by_no_other() {
     }
 }
 
-#[test]
 fn interfaces_share_a_socket_by_their_ids() {
     let place = Place::new();
     let mut hub = Hub::start(|| ()).unwrap();
@@ -204,7 +194,6 @@ fn interfaces_share_a_socket_by_their_ids() {
     assert!(!exists(&place.socket()));
 }
 
-#[test]
 fn a_secret_is_asked_for_and_must_be_the_same() {
     let place = Place::new();
     let with = |role, secret: Option<&str>| {
@@ -223,7 +212,6 @@ fn a_secret_is_asked_for_and_must_be_the_same() {
     until("it is let in", || slave.is_up() && master.is_up());
 }
 
-#[test]
 fn options_out_of_bounds_are_refused() {
     let place = Place::new();
     let mut hub = Hub::start(|| ()).unwrap();
@@ -249,7 +237,6 @@ fn options_out_of_bounds_are_refused() {
     assert!(hub.open(long).is_err());
 }
 
-#[test]
 fn a_socket_that_nobody_listens_at_is_replaced_and_another_one_is_not() {
     let place = Place::new();
     {
@@ -264,3 +251,19 @@ fn a_socket_that_nobody_listens_at_is_replaced_and_another_one_is_not() {
     let mut third = Hub::start(|| ()).unwrap();
     assert_eq!(third.open(place.options(Role::Master)).err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
 }
+
+harness::tests![
+    frames_of_all_lengths_cross_both_ways,
+    short_buffers_carry_long_frames_in_many_pieces_and_headers_come_first,
+    a_full_ring_takes_no_more_and_loses_nothing,
+    what_the_peer_has_not_taken_is_in_flight,
+    indices_wrap_as_often_as_they_like,
+    a_burst_is_one_doorbell,
+    several_rings_are_each_their_own,
+    without_buffers_frames_wait_in_the_ring,
+    a_sleeper_is_woken_by_the_first_frame_and_by_no_other,
+    interfaces_share_a_socket_by_their_ids,
+    a_secret_is_asked_for_and_must_be_the_same,
+    options_out_of_bounds_are_refused,
+    a_socket_that_nobody_listens_at_is_replaced_and_another_one_is_not,
+];

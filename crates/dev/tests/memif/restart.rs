@@ -5,7 +5,6 @@ use net::driver::{Driver, Link};
 
 use crate::end::{End, Place, exists, frame, pair, until};
 
-#[test]
 fn either_end_may_go_and_come_back() {
     for gone in [0, 1] {
         let place = Place::new();
@@ -36,7 +35,6 @@ fn either_end_may_go_and_come_back() {
     }
 }
 
-#[test]
 fn a_slave_waits_for_a_master_that_comes_later() {
     let place = Place::new();
     let mut slave = End::open(place.options(Role::Slave));
@@ -47,7 +45,6 @@ fn a_slave_waits_for_a_master_that_comes_later() {
     until("both are up", || slave.is_up() && master.is_up());
 }
 
-#[test]
 fn an_owner_that_sleeps_hears_of_the_peer() {
     use std::os::fd::AsFd;
     let place = Place::new();
@@ -63,7 +60,6 @@ fn an_owner_that_sleeps_hears_of_the_peer() {
     assert_eq!(master.rings[0].link(), Link::Up);
 }
 
-#[test]
 fn a_ring_that_is_moved_to_another_cpu_keeps_its_peer() {
     let place = Place::new();
     let mut ends = pair(&place, |_| ());
@@ -76,7 +72,6 @@ fn a_ring_that_is_moved_to_another_cpu_keeps_its_peer() {
     assert_eq!(ends[0].receive(0, 1), [frame(100, 1)]);
 }
 
-#[test]
 fn a_closed_interface_leaves_no_socket_and_says_farewell() {
     let place = Place::new();
     let [mut master, slave] = pair(&place, |_| ());
@@ -90,3 +85,11 @@ fn a_closed_interface_leaves_no_socket_and_says_farewell() {
         master.rings[0].link() == Link::Down
     });
 }
+
+harness::tests![
+    either_end_may_go_and_come_back,
+    a_slave_waits_for_a_master_that_comes_later,
+    an_owner_that_sleeps_hears_of_the_peer,
+    a_ring_that_is_moved_to_another_cpu_keeps_its_peer,
+    a_closed_interface_leaves_no_socket_and_says_farewell,
+];

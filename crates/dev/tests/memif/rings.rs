@@ -39,7 +39,6 @@ fn ended(end: &mut End, crook: &mut Crook, fault: &Fault) {
     until("it is written down", || end.last_fault().as_ref() == Some(fault));
 }
 
-#[test]
 fn received_descriptors_that_lead_astray() {
     let place = Place::new();
     let (mut master, crook) = master(&place);
@@ -74,7 +73,6 @@ fn received_descriptors_that_lead_astray() {
     assert!(master.is_up(), "nothing worse has happened");
 }
 
-#[test]
 fn chains_without_end() {
     let place = Place::new();
     let (mut master, crook) = master(&place);
@@ -101,7 +99,6 @@ fn chains_without_end() {
     assert_eq!(master.status().faults, FaultCounts { bad_length: 1, ..faults });
 }
 
-#[test]
 fn the_head_of_a_slave_that_jumps() {
     for jump in [SIZE + 1, 0x8000, 0xffff] {
         let place = Place::new();
@@ -120,7 +117,6 @@ fn the_head_of_a_slave_that_jumps() {
     }
 }
 
-#[test]
 fn empty_buffers_that_are_none() {
     for (region, len, offset) in
         [(0, 2048, BYTES - 59), (5, 2048, 0), (0, 0, BUFFERS[1]), (0, u32::MAX, u64::from(u32::MAX))]
@@ -135,7 +131,6 @@ fn empty_buffers_that_are_none() {
     }
 }
 
-#[test]
 fn buffers_of_one_byte() {
     let place = Place::new();
     let (mut master, crook) = master(&place);
@@ -149,7 +144,6 @@ fn buffers_of_one_byte() {
     assert_eq!(got[..], frame(14, 1));
 }
 
-#[test]
 fn what_a_master_says_of_our_buffers_is_not_asked() {
     let place = Place::new();
     let (mut slave, crook, [_, at]) = slave(&place);
@@ -173,7 +167,6 @@ fn what_a_master_says_of_our_buffers_is_not_asked() {
     assert_eq!(ring.head(), 2 * SIZE, "and given again");
 }
 
-#[test]
 fn the_tail_of_a_master_that_jumps() {
     for (ring, tail) in [(1, SIZE + 1), (1, 0xffff), (0, 1), (0, 0x8000)] {
         let place = Place::new();
@@ -187,7 +180,6 @@ fn the_tail_of_a_master_that_jumps() {
 
 /// Anything may change at any time, also between two looks at it. Whoever writes all over the memory gets nothing but
 /// a bad connection.
-#[test]
 fn a_peer_that_scribbles_all_over_the_memory() {
     for role in [Role::Master, Role::Slave] {
         let place = Place::new();
@@ -265,3 +257,14 @@ fn scribble_once(crook: &Crook, rings: [u64; 2], role: Role, random: u64) {
         ring.set_tail(ring.head().wrapping_add(beyond));
     }
 }
+
+harness::tests![
+    received_descriptors_that_lead_astray,
+    chains_without_end,
+    the_head_of_a_slave_that_jumps,
+    empty_buffers_that_are_none,
+    buffers_of_one_byte,
+    what_a_master_says_of_our_buffers_is_not_asked,
+    the_tail_of_a_master_that_jumps,
+    a_peer_that_scribbles_all_over_the_memory,
+];

@@ -3,9 +3,6 @@
 #![expect(unreachable_pub, reason = "a module of each test binary")]
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::io::Write;
-
 use dev::netlink::{Rtnetlink, Veth};
 use dev::netns::ScopedNetns;
 use dev::sys::caps::{CapabilitySet, effective};
@@ -13,16 +10,13 @@ use dev::sys::caps::{CapabilitySet, effective};
 pub mod cable;
 pub mod port;
 
-/// Whether this process may make namespaces and load programs. If not, says loudly that `test` is skipped,
-/// past the capture of test output.
-pub fn is_root(test: &str) -> bool {
-    static SKIPPED: AtomicU32 = AtomicU32::new(0);
+/// Whether this process may make namespaces and load programs. If not, the running test is skipped.
+pub fn is_root() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     if effective().is_ok_and(|c| c.contains(needed)) {
         return true;
     }
-    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: needs root: {test} ({count} skipped in this binary)");
+    harness::skip("needs root");
     false
 }
 

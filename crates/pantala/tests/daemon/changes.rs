@@ -2,7 +2,6 @@
 
 use crate::lab::{Lab, OURS, THEIRS, Wire};
 
-#[test]
 fn routes_are_made_used_and_removed() {
     let Some(lab) = Lab::new("route", Wire::Tap) else { return };
     lab.write(&lab.config(""));
@@ -22,7 +21,6 @@ fn routes_are_made_used_and_removed() {
     assert!(!connected && text.contains("follows from an address"), "{text}");
 }
 
-#[test]
 fn neighbours_are_learnt_shown_set_and_forgotten() {
     let Some(lab) = Lab::new("neigh", Wire::Tap) else { return };
     lab.write(&lab.config(""));
@@ -44,7 +42,6 @@ fn dev_mac(lab: &Lab) -> String {
     octets.map(|octet| format!("{octet:02x}")).join(":")
 }
 
-#[test]
 fn an_interface_goes_down_and_comes_up_again_with_its_routes() {
     let Some(lab) = Lab::new("down", Wire::Veth { queues: 1 }) else { return };
     lab.write(&lab.config(""));
@@ -57,7 +54,6 @@ fn an_interface_goes_down_and_comes_up_again_with_its_routes() {
     assert!(OURS.iter().all(|ours| lab.host_reaches(ours)));
 }
 
-#[test]
 fn counters_and_buffers_add_up() {
     let Some(lab) = Lab::new("count", Wire::Veth { queues: 2 }) else { return };
     lab.write(&lab.config(""));
@@ -79,3 +75,10 @@ fn counters_and_buffers_add_up() {
     }
     assert!(daemon.shows("netstat -s").contains("ICMP"));
 }
+
+harness::tests![
+    routes_are_made_used_and_removed,
+    neighbours_are_learnt_shown_set_and_forgotten,
+    an_interface_goes_down_and_comes_up_again_with_its_routes,
+    counters_and_buffers_add_up,
+];

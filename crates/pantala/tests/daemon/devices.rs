@@ -14,7 +14,6 @@ fn reach_each_other(lab: &Lab, daemon: &Daemon<'_>) {
     }
 }
 
-#[test]
 fn a_linux_host_and_pantala_reach_each_other_over_every_device_in_both_families() {
     for wire in WIRES {
         let Some(lab) = Lab::new("reach", wire) else { continue };
@@ -28,7 +27,6 @@ fn a_linux_host_and_pantala_reach_each_other_over_every_device_in_both_families(
     }
 }
 
-#[test]
 fn an_interface_with_fewer_rings_than_cpus_is_used_by_all_cpus() {
     let Some(lab) = Lab::new("rings", Wire::Tap) else { return };
     lab.write(&lab.config("rings = 1"));
@@ -43,7 +41,6 @@ fn an_interface_with_fewer_rings_than_cpus_is_used_by_all_cpus() {
     assert_eq!(daemon.interface()["rings"].as_array().unwrap().len(), 1);
 }
 
-#[test]
 fn what_a_thousand_programs_send_at_once_waits_in_a_tap_whose_queue_is_put_back() {
     let Some(lab) = Lab::new("burst", Wire::Tap) else { return };
     let queue_len = || lab.link("pt0").unwrap().queue_len;
@@ -65,7 +62,6 @@ fn what_a_thousand_programs_send_at_once_waits_in_a_tap_whose_queue_is_put_back(
     assert_eq!(queue_len(), before);
 }
 
-#[test]
 fn more_rings_than_the_device_has_are_a_mistake_in_the_configuration() {
     let Some(lab) = Lab::new("many", Wire::Veth { queues: 2 }) else { return };
     lab.write(&lab.config("rings = 3"));
@@ -75,7 +71,6 @@ fn more_rings_than_the_device_has_are_a_mistake_in_the_configuration() {
     assert!(text.contains("pt0 has 2 queues, and 3 are asked for"), "{text}");
 }
 
-#[test]
 fn a_device_that_is_deleted_leaves_a_stack_that_goes_on() {
     for wire in [Wire::Tap, Wire::Veth { queues: 1 }] {
         let Some(lab) = Lab::new("gone", wire) else { continue };
@@ -94,3 +89,11 @@ fn a_device_that_is_deleted_leaves_a_stack_that_goes_on() {
         assert!(daemon.end(Signal::TERM));
     }
 }
+
+harness::tests![
+    a_linux_host_and_pantala_reach_each_other_over_every_device_in_both_families,
+    an_interface_with_fewer_rings_than_cpus_is_used_by_all_cpus,
+    what_a_thousand_programs_send_at_once_waits_in_a_tap_whose_queue_is_put_back,
+    more_rings_than_the_device_has_are_a_mistake_in_the_configuration,
+    a_device_that_is_deleted_leaves_a_stack_that_goes_on,
+];

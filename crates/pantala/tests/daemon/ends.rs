@@ -5,7 +5,6 @@ use rustix::process::Signal;
 
 use crate::lab::{Lab, OURS, Wire};
 
-#[test]
 fn the_end_puts_everything_back() {
     for (wire, signal) in [(Wire::Tap, Signal::INT), (Wire::Veth { queues: 2 }, Signal::TERM)] {
         let Some(lab) = Lab::new("end", wire) else { continue };
@@ -25,7 +24,6 @@ fn the_end_puts_everything_back() {
     }
 }
 
-#[test]
 fn after_it_was_killed_it_starts_again() {
     for wire in [Wire::Tap, Wire::Veth { queues: 2 }] {
         let Some(lab) = Lab::new("kill", wire) else { continue };
@@ -41,7 +39,6 @@ fn after_it_was_killed_it_starts_again() {
     }
 }
 
-#[test]
 fn a_second_one_leaves_the_first_alone() {
     let Some(lab) = Lab::new("two", Wire::Tap) else { return };
     lab.write(&lab.config(""));
@@ -51,7 +48,6 @@ fn a_second_one_leaves_the_first_alone() {
     daemon.shows_line("ifconfig lan", "status: active");
 }
 
-#[test]
 fn what_was_opened_is_closed_again_if_the_start_fails() {
     let Some(lab) = Lab::new("half", Wire::Tap) else { return };
     lab.write(&lab.config("[[interface]]\nname = \"wan\"\ndevice = \"af_xdp:nope7\""));
@@ -62,7 +58,6 @@ fn what_was_opened_is_closed_again_if_the_start_fails() {
     assert!(lab.link("pt0").is_none() && !lab.socket().exists());
 }
 
-#[test]
 fn a_wrong_configuration_says_where_it_is_wrong() {
     let Some(lab) = Lab::new("wrong", Wire::Tap) else { return };
     lab.write(&lab.config("mtu = 40"));
@@ -70,3 +65,11 @@ fn a_wrong_configuration_says_where_it_is_wrong() {
     assert_eq!(said.status.code(), Some(2));
     assert!(String::from_utf8(said.stderr).unwrap().contains("pantala.toml:6:7: mtu 40 is too small"));
 }
+
+harness::tests![
+    the_end_puts_everything_back,
+    after_it_was_killed_it_starts_again,
+    a_second_one_leaves_the_first_alone,
+    what_was_opened_is_closed_again_if_the_start_fails,
+    a_wrong_configuration_says_where_it_is_wrong,
+];

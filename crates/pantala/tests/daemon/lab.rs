@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -51,8 +51,7 @@ impl Lab {
     pub(crate) fn new(test: &str, wire: Wire) -> Option<Self> {
         let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
         if !effective().is_ok_and(|held| held.contains(needed)) {
-            // Past the capture of test output.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: needs root: {test} over {wire:?}");
+            harness::skip("needs root");
             return None;
         }
         static NUMBER: AtomicU32 = AtomicU32::new(0);

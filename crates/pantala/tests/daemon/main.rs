@@ -7,3 +7,5 @@ mod devices;
 mod ends;
 mod lab;
 mod reloads;
+
+harness::main![changes, devices, ends, reloads];

@@ -4,7 +4,6 @@ use rustix::process::Signal;
 
 use crate::lab::{Lab, OURS, Wire};
 
-#[test]
 fn a_reload_changes_what_differs_and_nothing_else() {
     for wire in [Wire::Tap, Wire::Veth { queues: 2 }] {
         let Some(lab) = Lab::new("reload", wire) else { continue };
@@ -37,7 +36,6 @@ fn a_reload_changes_what_differs_and_nothing_else() {
     }
 }
 
-#[test]
 fn a_reload_that_cannot_be_done_changes_nothing() {
     let Some(lab) = Lab::new("bad", Wire::Veth { queues: 2 }) else { return };
     lab.write(&lab.config(""));
@@ -60,7 +58,6 @@ fn a_reload_that_cannot_be_done_changes_nothing() {
     }
 }
 
-#[test]
 fn an_interface_is_opened_anew_or_renamed_over_the_same_device() {
     let Some(lab) = Lab::new("anew", Wire::Veth { queues: 2 }) else { return };
     lab.write(&lab.config(""));
@@ -73,3 +70,9 @@ fn an_interface_is_opened_anew_or_renamed_over_the_same_device() {
     assert!(lab.host_reaches(OURS[1]));
     daemon.shows_line("ifconfig uplink", "status: active");
 }
+
+harness::tests![
+    a_reload_changes_what_differs_and_nothing_else,
+    a_reload_that_cannot_be_done_changes_nothing,
+    an_interface_is_opened_anew_or_renamed_over_the_same_device,
+];

@@ -43,7 +43,6 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("pt-devices-{}-{name}.pcap", std::process::id()))
 }
 
-#[test]
 fn a_stack_between_two_captures_reads_one_to_its_end_and_leaves_the_other_whole() {
     let [input, output] = ["in", "out"].map(file);
     write(&input, &who_has());
@@ -63,3 +62,5 @@ fn a_stack_between_two_captures_reads_one_to_its_end_and_leaves_the_other_whole(
     });
     [input, output].iter().for_each(|file| std::fs::remove_file(file).unwrap());
 }
+
+harness::tests![a_stack_between_two_captures_reads_one_to_its_end_and_leaves_the_other_whole];

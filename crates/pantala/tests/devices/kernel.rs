@@ -17,15 +17,15 @@ const VETH: [&str; 2] = ["pt-dev", "pt-peer"];
 /// A TAP, which is both.
 const TAP: &str = "pt-tap";
 
-/// Whether there can be a network of our own; if not, says so past the capture.
-fn is_root(test: &str) -> bool {
+/// Whether there can be a network of our own. If not, the running test is skipped.
+fn is_root() -> bool {
     let held =
         effective().is_ok_and(|held| held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN));
-    held || skipped(test, "needs root")
+    held || skipped("needs root")
 }
 
-fn skipped(test: &str, why: &str) -> bool {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
+fn skipped(why: &str) -> bool {
+    harness::skip(why);
     false
 }
 
@@ -46,9 +46,8 @@ fn is_heard_by_the_kernel(device: Interface, host: &str, netlink: &mut Rtnetlink
     stack.stop().unwrap();
 }
 
-#[test]
 fn a_stack_on_a_tap_leaves_no_interface() {
-    if !is_root("a_stack_on_a_tap_leaves_no_interface") {
+    if !is_root() {
         return;
     }
     again_and_again(|_| {
@@ -63,14 +62,12 @@ fn a_stack_on_a_tap_leaves_no_interface() {
     });
 }
 
-#[test]
 fn a_stack_on_af_xdp_leaves_no_program_and_the_interface_as_it_was() {
-    let test = "a_stack_on_af_xdp_leaves_no_program_and_the_interface_as_it_was";
-    if !is_root(test) {
+    if !is_root() {
         return;
     }
     if let Err(why) = XskSocket::new() {
-        skipped(test, &format!("no AF_XDP: {why}"));
+        skipped(&format!("no AF_XDP: {why}"));
         return;
     }
     let network = Netns::anonymous().unwrap();
@@ -87,3 +84,8 @@ fn a_stack_on_af_xdp_leaves_no_program_and_the_interface_as_it_was() {
     };
     network.run(test).unwrap();
 }
+
+harness::tests![
+    a_stack_on_a_tap_leaves_no_interface,
+    a_stack_on_af_xdp_leaves_no_program_and_the_interface_as_it_was,
+];

@@ -35,3 +35,5 @@ fn again_and_again(mut what: impl FnMut(usize)) {
     assert_eq!(Some(has()), before);
     drop(alone);
 }
+
+harness::main![files, kernel, shared];

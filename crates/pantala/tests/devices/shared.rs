@@ -15,7 +15,6 @@ fn is_connected(stack: &Stack) -> bool {
     stack.admin().interfaces().unwrap()[0].link.active
 }
 
-#[test]
 fn two_stacks_over_memif_leave_neither_memory_nor_socket() {
     let socket = std::env::temp_dir().join(format!("pt-devices-{}.sock", std::process::id()));
     again_and_again(|time| {
@@ -39,3 +38,5 @@ fn two_stacks_over_memif_leave_neither_memory_nor_socket() {
         assert!(!socket.exists());
     });
 }
+
+harness::tests![two_stacks_over_memif_leave_neither_memory_nor_socket];

@@ -69,7 +69,6 @@ impl Siege {
     }
 }
 
-#[test]
 fn land_and_martians_are_dropped_each_by_its_name() {
     let Some(siege) = Siege::lay("land_and_martians_are_dropped_each_by_its_name") else { return };
     siege.introduce();
@@ -96,7 +95,6 @@ fn land_and_martians_are_dropped_each_by_its_name() {
     siege.all_is_well();
 }
 
-#[test]
 fn echo_to_a_broadcast_or_a_group_is_not_answered() {
     let Some(siege) = Siege::lay("echo_to_a_broadcast_or_a_group_is_not_answered") else { return };
     siege.introduce();
@@ -116,7 +114,6 @@ fn echo_to_a_broadcast_or_a_group_is_not_answered() {
     siege.all_is_well();
 }
 
-#[test]
 fn forged_arp_teaches_nothing_and_our_address_is_defended() {
     let Some(siege) = Siege::lay("forged_arp_teaches_nothing_and_our_address_is_defended") else { return };
     siege.introduce();
@@ -154,7 +151,6 @@ fn forged_arp_teaches_nothing_and_our_address_is_defended() {
     siege.all_is_well();
 }
 
-#[test]
 fn overlapping_fragments_discard_the_datagram() {
     let Some(siege) = Siege::lay("overlapping_fragments_discard_the_datagram") else { return };
     siege.introduce();
@@ -174,7 +170,6 @@ fn overlapping_fragments_discard_the_datagram() {
     assert_eq!(siege.answers(), []);
 }
 
-#[test]
 fn fifty_thousand_damaged_packets_change_nothing() {
     let Some(mut siege) = Siege::lay("fifty_thousand_damaged_packets_change_nothing") else { return };
     siege.introduce();
@@ -210,3 +205,11 @@ fn fifty_thousand_damaged_packets_change_nothing() {
     assert!(!siege.lab.pantala().stderr().contains("panicked"));
     assert!(siege.dropped("ip4_bad_checksum") > 0 && siege.dropped("ip6_bad_version") > 0);
 }
+
+harness::tests![
+    land_and_martians_are_dropped_each_by_its_name,
+    echo_to_a_broadcast_or_a_group_is_not_answered,
+    forged_arp_teaches_nothing_and_our_address_is_defended,
+    overlapping_fragments_discard_the_datagram,
+    fifty_thousand_damaged_packets_change_nothing,
+];

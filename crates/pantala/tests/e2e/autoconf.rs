@@ -55,10 +55,9 @@ impl Drop for Radvd {
     }
 }
 
-#[test]
 fn a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it() {
     const TEST: &str = "autoconf::a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it";
-    if !need::program(TEST, "radvd") {
+    if !need::program("radvd") {
         return;
     }
     // The interface's section is the last of the configuration.
@@ -82,3 +81,5 @@ fn a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it() {
     assert!(routers.contains("pref=medium") && routers.contains("chosen"), "{routers}");
     assert!(lab.pantala().shows("ndp -p").contains("fd99:1::/64"));
 }
+
+harness::tests![a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it];

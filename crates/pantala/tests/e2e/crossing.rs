@@ -9,7 +9,7 @@ const STREAM: u64 = 100_000_000;
 /// Makes the tests of one pair of links.
 macro_rules! crossing {
     ($($name:ident: $from:ident, $to:ident, $rings:literal;)*) => {$(
-        mod $name {
+        pub(crate) mod $name {
             use super::*;
 
             fn lab(test: &str) -> Option<Lab> {
@@ -18,18 +18,18 @@ macro_rules! crossing {
                 Lab::start(&test, &[link(Attach::$from), link(Attach::$to)])
             }
 
-            #[test]
             fn echo_and_datagrams_cross() {
                 let Some(lab) = lab("echo_and_datagrams_cross") else { return };
                 echo_crosses(&lab);
                 datagrams_in_fragments_cross(&lab);
             }
 
-            #[test]
             fn a_stream_of_100_mb_arrives_as_it_was_sent() {
                 let Some(lab) = lab("a_stream_of_100_mb_arrives_as_it_was_sent") else { return };
                 streams_cross(&lab);
             }
+
+            harness::tests![echo_and_datagrams_cross, a_stream_of_100_mb_arrives_as_it_was_sent];
         }
     )*};
 }

@@ -29,7 +29,6 @@ fn in_ip6(host: &Host) -> IpAddr {
     Ipv6Addr::from_bits(prefix | u128::from(addr.to_bits())).into()
 }
 
-#[test]
 fn streams_datagrams_and_pings_cross_and_what_is_refused_is_seen() {
     let name = "crossing_families::streams_datagrams_and_pings_cross_and_what_is_refused_is_seen";
     let links = [Link::new(Attach::Native).rings(2), Link::new(Attach::Tap).rings(2)];
@@ -49,7 +48,6 @@ fn streams_datagrams_and_pings_cross_and_what_is_refused_is_seen() {
     assert!(shown.contains(" as 198.51.100.1 ") && shown.contains("icmp=2"), "{shown}");
 }
 
-#[test]
 fn a_stream_finds_the_mtu_behind_the_translator() {
     let name = "crossing_families::a_stream_finds_the_mtu_behind_the_translator";
     let links = [Link::new(Attach::Native), Link::new(Attach::Native).pantala_mtu(1400)];
@@ -60,3 +58,8 @@ fn a_stream_finds_the_mtu_behind_the_translator() {
     assert!(stream_arrives(&a.netns, &b.netns, there, 4_000_000).unwrap());
     assert!(lab.pantala().counter("nat_errors") > 0);
 }
+
+harness::tests![
+    streams_datagrams_and_pings_cross_and_what_is_refused_is_seen,
+    a_stream_finds_the_mtu_behind_the_translator,
+];

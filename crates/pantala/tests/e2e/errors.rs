@@ -37,7 +37,6 @@ fn hears(host: &Host, to: IpAddr, error: Errno) {
     assert_eq!(refusal(&host.netns, to, LONG), Some(error.raw_os_error()), "{}: {to}", host.link);
 }
 
-#[test]
 fn a_closed_port_of_pantala_refuses() {
     let Some(lab) = lab("errors::a_closed_port_of_pantala_refuses") else { return };
     lab.both(|family| {
@@ -48,7 +47,6 @@ fn a_closed_port_of_pantala_refuses() {
     assert_eq!(lab.pantala().dropped("no_port"), 4);
 }
 
-#[test]
 fn a_neighbour_that_does_not_answer_is_a_host_unreachable() {
     let Some(lab) = lab("errors::a_neighbour_that_does_not_answer_is_a_host_unreachable") else { return };
     let (a, b) = lab.pair();
@@ -61,7 +59,6 @@ fn a_neighbour_that_does_not_answer_is_a_host_unreachable() {
     assert!(lab.pantala().dropped("neigh_unreachable") >= 4);
 }
 
-#[test]
 fn a_prefix_without_a_route_is_a_net_unreachable() {
     let Some(lab) = lab("errors::a_prefix_without_a_route_is_a_net_unreachable") else { return };
     lab.both(|family| {
@@ -71,7 +68,6 @@ fn a_prefix_without_a_route_is_a_net_unreachable() {
     assert_eq!(lab.pantala().dropped("no_route"), 4);
 }
 
-#[test]
 fn a_reject_route_is_heard_and_a_blackhole_is_not() {
     let Some(lab) = lab("errors::a_reject_route_is_heard_and_a_blackhole_is_not") else { return };
     let (a, _) = lab.pair();
@@ -87,7 +83,6 @@ fn a_reject_route_is_heard_and_a_blackhole_is_not() {
     assert_eq!(lab.pantala().dropped("blackhole_route"), 2);
 }
 
-#[test]
 fn routes_come_and_go_by_command() {
     let Some(lab) = lab("errors::routes_come_and_go_by_command") else { return };
     let (a, b) = lab.pair();
@@ -103,3 +98,11 @@ fn routes_come_and_go_by_command() {
         hears(a, there, Errno::NETUNREACH);
     });
 }
+
+harness::tests![
+    a_closed_port_of_pantala_refuses,
+    a_neighbour_that_does_not_answer_is_a_host_unreachable,
+    a_prefix_without_a_route_is_a_net_unreachable,
+    a_reject_route_is_heard_and_a_blackhole_is_not,
+    routes_come_and_go_by_command,
+];

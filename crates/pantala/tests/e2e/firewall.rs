@@ -50,7 +50,6 @@ fn connect(
     stream.map(|stream| (stream, listener)).map_err(|why| why.kind())
 }
 
-#[test]
 fn who_was_spoken_to_may_answer_and_nobody_else_speaks() {
     let rules = "add 100 check-state\nadd 200 allow ip from any to any recv if1 keep-state\n";
     let Some(lab) = lab("firewall::who_was_spoken_to_may_answer_and_nobody_else_speaks", "deny", rules)
@@ -73,7 +72,6 @@ fn who_was_spoken_to_may_answer_and_nobody_else_speaks() {
     assert!(lab.pantala().dropped("firewall_deny") > 0);
 }
 
-#[test]
 fn states_are_shown_with_both_ends() {
     let rules = "add 100 check-state\nadd 200 allow tcp from any to any 7777 setup keep-state\n";
     let Some(lab) = lab("firewall::states_are_shown_with_both_ends", "deny", rules) else { return };
@@ -90,7 +88,6 @@ fn states_are_shown_with_both_ends() {
     });
 }
 
-#[test]
 fn of_ten_allowed_connections_the_eleventh_is_refused() {
     let rules = "add 100 check-state\nadd 200 allow tcp from any to any 7777 setup limit src-addr 10\n";
     let Some(lab) = lab("firewall::of_ten_allowed_connections_the_eleventh_is_refused", "deny", rules) else {
@@ -111,7 +108,6 @@ fn of_ten_allowed_connections_the_eleventh_is_refused() {
     assert!(lab.pantala().dropped("firewall_limit") > 0);
 }
 
-#[test]
 fn rules_come_and_go_while_a_transfer_runs() {
     let rules = "add 100 check-state\nadd 200 allow tcp from any to any setup keep-state\n";
     let Some(lab) = lab("firewall::rules_come_and_go_while_a_transfer_runs", "deny", rules) else { return };
@@ -138,7 +134,6 @@ fn rules_come_and_go_while_a_transfer_runs() {
     assert!(matched(&lab, 200) > 0, "a rule that stays goes on counting");
 }
 
-#[test]
 fn a_reset_and_each_unreachable_are_heard_as_such() {
     let rules = "\
         add 100 reset tcp from any to any 7001\n\
@@ -166,7 +161,6 @@ fn a_reset_and_each_unreachable_are_heard_as_such() {
     assert!(lab.pantala().dropped("firewall_reject") >= 8);
 }
 
-#[test]
 fn what_rules_log_is_read_as_ipfw_writes_it() {
     let rules = "add 100 deny log udp from any to any 7004\n";
     let Some(lab) = lab("firewall::what_rules_log_is_read_as_ipfw_writes_it", "allow", rules) else { return };
@@ -188,7 +182,6 @@ fn what_rules_log_is_read_as_ipfw_writes_it() {
     assert_eq!(matched(&lab, 100), 0);
 }
 
-#[test]
 fn commands_change_what_passes_at_once_and_a_file_all_or_nothing() {
     let name = "firewall::commands_change_what_passes_at_once_and_a_file_all_or_nothing";
     let Some(lab) = lab(name, "allow", "") else { return };
@@ -214,7 +207,6 @@ fn commands_change_what_passes_at_once_and_a_file_all_or_nothing() {
     });
 }
 
-#[test]
 fn a_wrong_file_of_rules_stops_pantala_with_its_place() {
     let Some(lab) = lab("firewall::a_wrong_file_of_rules_stops_pantala_with_its_place", "allow", "") else {
         return;
@@ -231,7 +223,6 @@ fn a_wrong_file_of_rules_stops_pantala_with_its_place() {
     assert!(lab.pantala().shows("ipfw list").starts_with("00100 deny ip from any to any via nowhere0\n"));
 }
 
-#[test]
 fn a_thousand_connections_pass_one_after_another_and_leave_no_states_behind() {
     let rules = "add 100 check-state\nadd 200 allow tcp from any to any setup keep-state\n";
     let name = "firewall::a_thousand_connections_pass_one_after_another_and_leave_no_states_behind";
@@ -254,7 +245,6 @@ fn a_thousand_connections_pass_one_after_another_and_leave_no_states_behind() {
     until_right("closed connections are forgotten", count, |states| *states == 0);
 }
 
-#[test]
 fn translated_connections_leave_with_the_address_of_the_interface_and_answers_come_back() {
     let rules = "nat 1 config if if2\nadd 100 nat 1 ip4 from any to any via if2\n";
     let name =
@@ -276,3 +266,16 @@ fn translated_connections_leave_with_the_address_of_the_interface_and_answers_co
     }
     assert_eq!(ping(&a.netns, target, 3), 3);
 }
+
+harness::tests![
+    who_was_spoken_to_may_answer_and_nobody_else_speaks,
+    states_are_shown_with_both_ends,
+    of_ten_allowed_connections_the_eleventh_is_refused,
+    rules_come_and_go_while_a_transfer_runs,
+    a_reset_and_each_unreachable_are_heard_as_such,
+    what_rules_log_is_read_as_ipfw_writes_it,
+    commands_change_what_passes_at_once_and_a_file_all_or_nothing,
+    a_wrong_file_of_rules_stops_pantala_with_its_place,
+    a_thousand_connections_pass_one_after_another_and_leave_no_states_behind,
+    translated_connections_leave_with_the_address_of_the_interface_and_answers_come_back,
+];

@@ -8,14 +8,14 @@
 //! What one host says to the other goes through both ends of pantala's TCP: it is received, and sent. The damage is done
 //! by pipes, to what comes in and to what goes out.
 
-mod bulk;
-mod crowd;
-mod ends;
-mod goodput;
-mod groups;
-mod querier;
-mod silence;
-mod sizes;
+pub(crate) mod bulk;
+pub(crate) mod crowd;
+pub(crate) mod ends;
+pub(crate) mod goodput;
+pub(crate) mod groups;
+pub(crate) mod querier;
+pub(crate) mod silence;
+pub(crate) mod sizes;
 
 use core::fmt::Write;
 use core::net::SocketAddr;

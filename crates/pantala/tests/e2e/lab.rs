@@ -196,7 +196,8 @@ pub(crate) struct Lab {
     pub(crate) pantala: Option<Pantala>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) router: Netns,
-    /// What is being checked, for the one who looks at a failure.
+    /// The test, and what it checks at the moment: shown with a failure.
+    test: String,
     now: Cell<&'static str>,
     _permit: Permit,
 }
@@ -216,7 +217,7 @@ impl Lab {
 
     /// Hosts, and nobody between them yet.
     pub(crate) fn without_pantala(test: &str, links: &[Link]) -> Option<Self> {
-        if !need::lab(test, links) {
+        if !need::lab(links) {
             return None;
         }
         let permit = Permit::wait();
@@ -224,7 +225,8 @@ impl Lab {
         // What pantala has taken over is not to be disturbed by what this kernel has to say.
         router.run(|| sysctl::set("ipv6.conf.default.disable_ipv6", 1)).unwrap().unwrap();
         let hosts = (1..).zip(links).map(|(number, link)| Host::new(number, link.clone(), &router)).collect();
-        Some(Self { pantala: None, hosts, router, now: Cell::new("starting"), _permit: permit })
+        let test = test.to_owned();
+        Some(Self { pantala: None, hosts, router, test, now: Cell::new("starting"), _permit: permit })
     }
 
     pub(crate) fn run_pantala(&mut self, more: &str) {
@@ -275,7 +277,8 @@ impl Drop for Lab {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let report = self.pantala.as_mut().map_or_else(String::new, Pantala::report);
-            println!("--- while checking: {}\n{}{report}", self.now.get(), self.picture());
+            let (test, now) = (&self.test, self.now.get());
+            println!("--- {test} while checking: {now}\n{}{report}", self.picture());
         }
     }
 }

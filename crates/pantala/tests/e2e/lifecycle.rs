@@ -16,7 +16,6 @@ fn has_program(lab: &Lab, host: usize) -> bool {
     netlink.link(&lab.hosts[host].outside()).unwrap().xdp.is_some()
 }
 
-#[test]
 fn a_signal_ends_it_and_nothing_is_left() {
     for signal in [Signal::INT, Signal::TERM] {
         let Some(mut lab) = Lab::start("lifecycle::a_signal_ends_it_and_nothing_is_left", &links()) else {
@@ -33,7 +32,6 @@ fn a_signal_ends_it_and_nothing_is_left() {
     }
 }
 
-#[test]
 fn a_tap_goes_with_pantala() {
     let links = [Link::new(Attach::Tap), Link::new(Attach::Tap).rings(2)];
     let Some(mut lab) = Lab::start("lifecycle::a_tap_goes_with_pantala", &links) else { return };
@@ -45,7 +43,6 @@ fn a_tap_goes_with_pantala() {
     }
 }
 
-#[test]
 fn after_a_kill_it_starts_again() {
     let Some(mut lab) = Lab::start("lifecycle::after_a_kill_it_starts_again", &links()) else { return };
     let pantala = lab.pantala.take().unwrap();
@@ -57,7 +54,6 @@ fn after_a_kill_it_starts_again() {
     assert_eq!(lab.pantala_mut().wait().code(), Some(0));
 }
 
-#[test]
 fn a_second_one_with_the_same_socket_is_refused() {
     let Some(mut lab) = Lab::start("lifecycle::a_second_one_with_the_same_socket_is_refused", &links())
     else {
@@ -71,7 +67,6 @@ fn a_second_one_with_the_same_socket_is_refused() {
     lab.both(|family| assert_eq!(ping(&a.netns, b.addr(family), 2), 2));
 }
 
-#[test]
 fn a_device_that_goes_away_is_survived_and_counted() {
     let kinds = [Attach::Native, Attach::Native, Attach::Tap];
     let links = kinds.map(|kind| Link::new(kind).rings(2));
@@ -106,3 +101,11 @@ fn lost_at(lab: &Lab, gone: &Host) -> u64 {
     let dropped: u64 = reasons.map(|reason| pantala.dropped(reason)).iter().sum();
     dropped + pantala.interface(&name).counters.tx_errors
 }
+
+harness::tests![
+    a_signal_ends_it_and_nothing_is_left,
+    a_tap_goes_with_pantala,
+    after_a_kill_it_starts_again,
+    a_second_one_with_the_same_socket_is_refused,
+    a_device_that_goes_away_is_survived_and_counted,
+];

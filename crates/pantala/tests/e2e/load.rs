@@ -103,7 +103,6 @@ fn doorbells(lab: &Lab) -> u64 {
     lab.pantala().interface("if2").counters.doorbells
 }
 
-#[test]
 fn a_doorbell_serves_many_packets_under_load_and_one_where_there_is_one() {
     const SINGLES: u64 = 20;
     let links = [Attach::Native, Attach::Native].map(Link::new);
@@ -130,7 +129,6 @@ fn a_doorbell_serves_many_packets_under_load_and_one_where_there_is_one() {
     });
 }
 
-#[test]
 fn overload_bends_the_rate_and_breaks_nothing() {
     let links = [Attach::Native, Attach::Native].map(Link::new);
     let Some(lab) = Lab::start("load::overload_bends_the_rate_and_breaks_nothing", &links) else { return };
@@ -171,3 +169,8 @@ fn everything_is_well_afterwards(lab: &Lab, load: &Load<'_>) {
         |now| now.came - before.came == 640 && now.sent - before.sent == 640,
     );
 }
+
+harness::tests![
+    a_doorbell_serves_many_packets_under_load_and_one_where_there_is_one,
+    overload_bends_the_rate_and_breaks_nothing,
+];

@@ -1,7 +1,7 @@
 //! Real Linux hosts in network namespaces, and the real binary between them.
 //!
 //! Each test builds a [`lab`]: hosts, links and a `pantala up` of its own, all of which vanish with the value. What
-//! cannot run here prints `SKIPPED:` and why. On failure, what pantala said and counted is printed.
+//! cannot run here is ignored, and says why. On failure, what pantala said and counted is printed.
 
 #![expect(
     clippy::unwrap_used,
@@ -42,3 +42,44 @@ mod routes;
 mod translation;
 mod web;
 mod wrong;
+
+harness::main![
+    attacks,
+    autoconf,
+    crossing::af_xdp_native_with_one_ring,
+    crossing::af_xdp_native_with_two_rings,
+    crossing::af_xdp_generic_with_one_ring,
+    crossing::af_xdp_generic_with_two_rings,
+    crossing::tap_with_one_ring,
+    crossing::tap_with_two_rings,
+    crossing::from_af_xdp_to_tap_with_one_ring,
+    crossing::from_af_xdp_to_tap_with_two_rings,
+    crossing_families,
+    errors,
+    firewall,
+    interop::bulk,
+    interop::crowd,
+    interop::ends,
+    interop::goodput,
+    interop::groups,
+    interop::querier,
+    interop::silence,
+    interop::sizes,
+    lifecycle,
+    load,
+    memif,
+    neighbours,
+    offload,
+    order,
+    own,
+    pipes,
+    pktgen,
+    pmtu,
+    polling,
+    reload,
+    rings,
+    routes,
+    translation,
+    web,
+    wrong,
+];

@@ -48,10 +48,8 @@ fn pings(pantala: &Pantala, addresses: [&str; 2]) {
     }
 }
 
-#[test]
 fn two_pantalas_are_neighbours_over_memif_whoever_is_master() {
-    let test = "memif::two_pantalas_are_neighbours_over_memif_whoever_is_master";
-    if !need::lab(test, &[]) || !need::two_cpus(test) {
+    if !need::lab(&[]) || !need::two_cpus() {
         return;
     }
     for (roles, more) in [
@@ -72,9 +70,8 @@ fn two_pantalas_are_neighbours_over_memif_whoever_is_master() {
     }
 }
 
-#[test]
 fn a_peer_that_is_killed_is_missed_and_welcome_again() {
-    if !need::lab("memif::a_peer_that_is_killed_is_missed_and_welcome_again", &[]) {
+    if !need::lab(&[]) {
         return;
     }
     for roles in [["master", "slave"], ["slave", "master"]] {
@@ -109,7 +106,6 @@ fn a_peer_that_is_killed_is_missed_and_welcome_again() {
 const STREAM: u64 = 16 << 20;
 
 /// Two hosts of Linux, each behind a router of its own, and memif between the two routers.
-#[test]
 fn streams_cross_two_routers_that_memif_joins() {
     let links = [Link::new(Attach::Tap), Link::new(Attach::Tap)];
     let test = "memif::streams_cross_two_routers_that_memif_joins";
@@ -174,10 +170,8 @@ impl Drop for TestPmd {
     }
 }
 
-#[test]
 fn dpdk_answers_pings_over_memif_whoever_is_master() {
-    let test = "memif::dpdk_answers_pings_over_memif_whoever_is_master";
-    if !need::lab(test, &[]) || !need::program(test, "dpdk-testpmd") {
+    if !need::lab(&[]) || !need::program("dpdk-testpmd") {
         return;
     }
     for (ours, theirs) in [("master", "client"), ("slave", "server")] {
@@ -200,3 +194,10 @@ fn dpdk_answers_pings_over_memif_whoever_is_master() {
         }
     }
 }
+
+harness::tests![
+    two_pantalas_are_neighbours_over_memif_whoever_is_master,
+    a_peer_that_is_killed_is_missed_and_welcome_again,
+    streams_cross_two_routers_that_memif_joins,
+    dpdk_answers_pings_over_memif_whoever_is_master,
+];

@@ -1,6 +1,5 @@
 //! What a test needs of the machine. Without it the test is skipped, loudly.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -10,48 +9,48 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::lab::{Attach, Link};
 
-/// Whether a lab with these links can be built here. If not, says so past the capture of test output.
-pub(crate) fn lab(test: &str, links: &[Link]) -> bool {
+/// Whether a lab with these links can be built here. If not, the running test is skipped.
+pub(crate) fn lab(links: &[Link]) -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     if !effective().is_ok_and(|held| held.contains(needed)) {
-        return skipped(test, "needs root");
+        return skipped("needs root");
     }
     if !Path::new("/dev/net/tun").exists() {
-        return skipped(test, "no /dev/net/tun");
+        return skipped("no /dev/net/tun");
     }
     if links.iter().all(|link| link.attach == Attach::Tap) {
         return true;
     }
     match XskSocket::new() {
         Ok(_) => true,
-        Err(why) => skipped(test, &format!("no AF_XDP: {why}")),
+        Err(why) => skipped(&format!("no AF_XDP: {why}")),
     }
 }
 
 /// Whether two CPUs may be used.
-pub(crate) fn two_cpus(test: &str) -> bool {
+pub(crate) fn two_cpus() -> bool {
     let cpus = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
-    cpus >= 2 || skipped(test, "needs two CPUs")
+    cpus >= 2 || skipped("needs two CPUs")
 }
 
 /// Whether this process may have so many files open; if it may ask for them, it does.
-pub(crate) fn files(test: &str, count: u64) -> bool {
+pub(crate) fn files(count: u64) -> bool {
     let limit = getrlimit(Resource::Nofile);
     // What is refused shows below.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let is_enough = getrlimit(Resource::Nofile).current.is_none_or(|files| files >= count);
-    is_enough || skipped(test, &format!("no process may have {count} files"))
+    is_enough || skipped(&format!("no process may have {count} files"))
 }
 
 /// Whether a program is installed.
-pub(crate) fn program(test: &str, name: &str) -> bool {
+pub(crate) fn program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(name).exists());
-    found || skipped(test, &format!("{name} is not installed"))
+    found || skipped(&format!("{name} is not installed"))
 }
 
-fn skipped(test: &str, why: &str) -> bool {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
+fn skipped(why: &str) -> bool {
+    harness::skip(why);
     false
 }
 

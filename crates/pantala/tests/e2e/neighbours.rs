@@ -28,7 +28,6 @@ fn mac(host: &Host) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-#[test]
 fn a_host_that_was_spoken_to_is_known_and_its_entry_runs_out() {
     let Some(lab) = lab("neighbours::a_host_that_was_spoken_to_is_known_and_its_entry_runs_out") else {
         return;
@@ -49,7 +48,6 @@ fn a_host_that_was_spoken_to_is_known_and_its_entry_runs_out() {
     });
 }
 
-#[test]
 fn an_entry_that_nobody_uses_goes_stale_and_is_confirmed_when_it_is_used_again() {
     /// Above the longest `ReachableTime` that may be drawn (RFC 4861 §6.3.2: half as long again as 30 s).
     const LONGEST: Duration = Duration::from_secs(50);
@@ -68,7 +66,6 @@ fn an_entry_that_nobody_uses_goes_stale_and_is_confirmed_when_it_is_used_again()
     });
 }
 
-#[test]
 fn one_that_does_not_answer_is_incomplete_and_then_gone() {
     let Some(lab) = lab("neighbours::one_that_does_not_answer_is_incomplete_and_then_gone") else { return };
     let (a, b) = lab.pair();
@@ -83,7 +80,6 @@ fn one_that_does_not_answer_is_incomplete_and_then_gone() {
     });
 }
 
-#[test]
 fn entries_are_deleted_and_learnt_again() {
     let Some(lab) = lab("neighbours::entries_are_deleted_and_learnt_again") else { return };
     let (a, b) = lab.pair();
@@ -100,7 +96,6 @@ fn entries_are_deleted_and_learnt_again() {
     });
 }
 
-#[test]
 fn a_static_entry_is_obeyed_and_not_overwritten() {
     let Some(lab) = lab("neighbours::a_static_entry_is_obeyed_and_not_overwritten") else { return };
     let (a, b) = lab.pair();
@@ -123,7 +118,6 @@ fn a_static_entry_is_obeyed_and_not_overwritten() {
     });
 }
 
-#[test]
 fn an_address_that_a_host_has_too_is_reported() {
     let links = [Link::new(Attach::Native), Link::new(Attach::Native)];
     let test = "neighbours::an_address_that_a_host_has_too_is_reported";
@@ -150,3 +144,12 @@ fn an_address_that_a_host_has_too_is_reported() {
     let (_, other) = lab.pair();
     lab.both(|family| assert_eq!(ping(&other.netns, other.router(family), 3), 3, "the others are well"));
 }
+
+harness::tests![
+    a_host_that_was_spoken_to_is_known_and_its_entry_runs_out,
+    an_entry_that_nobody_uses_goes_stale_and_is_confirmed_when_it_is_used_again,
+    one_that_does_not_answer_is_incomplete_and_then_gone,
+    entries_are_deleted_and_learnt_again,
+    a_static_entry_is_obeyed_and_not_overwritten,
+    an_address_that_a_host_has_too_is_reported,
+];

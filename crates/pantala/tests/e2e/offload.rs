@@ -12,7 +12,6 @@ fn streamed(test: &str, kinds: [Attach; 2]) -> Option<Lab> {
     Some(lab)
 }
 
-#[test]
 fn partial_checksums_of_a_veth_are_completed() {
     let test = "partial_checksums_of_a_veth_are_completed";
     let Some(lab) = streamed(test, [Attach::Native; 2]) else { return };
@@ -21,7 +20,6 @@ fn partial_checksums_of_a_veth_are_completed() {
     assert!(completed > 10_000, "{completed} partial checksums completed");
 }
 
-#[test]
 fn super_packets_cross_from_tap_to_tap_whole() {
     let test = "super_packets_cross_from_tap_to_tap_whole";
     let Some(lab) = streamed(test, [Attach::Tap; 2]) else { return };
@@ -32,7 +30,6 @@ fn super_packets_cross_from_tap_to_tap_whole() {
     assert!(mean > 5_000, "the mean frame has {mean} bytes");
 }
 
-#[test]
 fn super_packets_are_segmented_for_a_device_that_cannot() {
     let test = "super_packets_are_segmented_for_a_device_that_cannot";
     let Some(lab) = streamed(test, [Attach::Tap, Attach::Native]) else { return };
@@ -41,3 +38,9 @@ fn super_packets_are_segmented_for_a_device_that_cannot() {
     let counters = lab.pantala().interface(&lab.hosts[1].ifname()).counters;
     assert!(counters.tx_bytes / counters.tx_packets <= 1514, "{counters:?}");
 }
+
+harness::tests![
+    partial_checksums_of_a_veth_are_completed,
+    super_packets_cross_from_tap_to_tap_whole,
+    super_packets_are_segmented_for_a_device_that_cannot,
+];

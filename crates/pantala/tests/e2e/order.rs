@@ -13,10 +13,9 @@ const EACH: u32 = 1_000;
 /// Datagrams of each flow that are on their way at once.
 const WINDOW: u32 = 4;
 
-#[test]
 fn two_cpus_share_the_work_and_keep_the_order_of_each_flow() {
     const TEST: &str = "order::two_cpus_share_the_work_and_keep_the_order_of_each_flow";
-    if !need::two_cpus(TEST) {
+    if !need::two_cpus() {
         return;
     }
     for kinds in [[Attach::Native; 2], [Attach::Generic; 2], [Attach::Tap; 2], [Attach::Native, Attach::Tap]]
@@ -84,3 +83,5 @@ fn receive_window(receiver: &UdpSocket, window: Range<u32>) {
         next[flow] += 1;
     }
 }
+
+harness::tests![two_cpus_share_the_work_and_keep_the_order_of_each_flow];

@@ -8,7 +8,6 @@ use crate::socket::{Ping, ping};
 
 const KINDS: [Attach; 3] = [Attach::Native, Attach::Generic, Attach::Tap];
 
-#[test]
 fn its_own_addresses_answer_echo_on_every_kind_of_device() {
     let links = KINDS.map(Link::new);
     let Some(lab) = Lab::start("own::its_own_addresses_answer_echo_on_every_kind_of_device", &links) else {
@@ -23,7 +22,6 @@ fn its_own_addresses_answer_echo_on_every_kind_of_device() {
     });
 }
 
-#[test]
 fn an_echo_of_8000_bytes_is_reassembled_and_answered_in_fragments() {
     let links = KINDS.map(|kind| Link::new(kind).rings(2));
     let Some(lab) = Lab::start("own::an_echo_of_8000_bytes_is_reassembled_and_answered_in_fragments", &links)
@@ -43,10 +41,9 @@ fn an_echo_of_8000_bytes_is_reassembled_and_answered_in_fragments() {
     });
 }
 
-#[test]
 fn traceroute_names_pantala_and_then_the_host_behind_it() {
     const TEST: &str = "own::traceroute_names_pantala_and_then_the_host_behind_it";
-    if !need::program(TEST, "traceroute") {
+    if !need::program("traceroute") {
         return;
     }
     let Some(lab) = Lab::start(TEST, &[Link::new(Attach::Native), Link::new(Attach::Tap)]) else { return };
@@ -61,7 +58,6 @@ fn traceroute_names_pantala_and_then_the_host_behind_it() {
     });
 }
 
-#[test]
 fn the_ping_command_reaches_hosts_and_tells_of_those_who_do_not_answer() {
     const TEST: &str = "own::the_ping_command_reaches_hosts_and_tells_of_those_who_do_not_answer";
     let Some(lab) = Lab::start(TEST, &[Link::new(Attach::Native), Link::new(Attach::Tap)]) else { return };
@@ -76,3 +72,10 @@ fn the_ping_command_reaches_hosts_and_tells_of_those_who_do_not_answer() {
         assert!(said.out.contains("0 packets received"), "{said:?}");
     });
 }
+
+harness::tests![
+    its_own_addresses_answer_echo_on_every_kind_of_device,
+    an_echo_of_8000_bytes_is_reassembled_and_answered_in_fragments,
+    traceroute_names_pantala_and_then_the_host_behind_it,
+    the_ping_command_reaches_hosts_and_tells_of_those_who_do_not_answer,
+];

@@ -11,7 +11,6 @@ const BITS_PER_SECOND: u64 = 16_000_000;
 const BYTES: u64 = 4_000_000;
 const DELAY: Duration = Duration::from_millis(100);
 
-#[test]
 fn a_pipe_gives_a_transfer_its_bandwidth_and_an_echo_its_delay() {
     let name = "pipes::a_pipe_gives_a_transfer_its_bandwidth_and_an_echo_its_delay";
     let rules = format!(
@@ -43,3 +42,5 @@ fn a_pipe_gives_a_transfer_its_bandwidth_and_an_echo_its_delay() {
     assert!(text.starts_with("00001:  16.000 Mbit/s    0 ms burst 0\n"), "{text}");
     assert!(text.contains("00002: unlimited       100 ms burst 0\n"), "{text}");
 }
+
+harness::tests![a_pipe_gives_a_transfer_its_bandwidth_and_an_echo_its_delay];

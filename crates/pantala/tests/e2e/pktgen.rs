@@ -44,8 +44,8 @@ struct Track {
 const FRAMES: u64 = 3000;
 
 impl Track {
-    fn build(test: &str, who: Router, ports: Ports) -> Option<Self> {
-        if !need::lab(test, &[Link::new(Attach::Tap), Link::new(Attach::Native)]) {
+    fn build(who: Router, ports: Ports) -> Option<Self> {
+        if !need::lab(&[Link::new(Attach::Tap), Link::new(Attach::Native)]) {
             return None;
         }
         let permit = Permit::wait();
@@ -184,10 +184,9 @@ const TRACKS: [(Router, Ports); 4] = [
     (Router::Pantala, Ports::Xdp("generic")),
 ];
 
-#[test]
 fn at_a_low_rate_nothing_is_lost_by_any_router_over_any_device() {
     for (who, ports) in TRACKS {
-        let Some(track) = Track::build("pktgen::at_a_low_rate_nothing_is_lost", who, ports) else { return };
+        let Some(track) = Track::build(who, ports) else { return };
         for family in Family::BOTH {
             let more = format!("--rate 2kpps --count {FRAMES} --size imix --wait 5s --loss-limit 0%");
             let (code, summary) = track.measure(family, &destinations(family), &more);
@@ -206,9 +205,8 @@ fn at_a_low_rate_nothing_is_lost_by_any_router_over_any_device() {
     }
 }
 
-#[test]
 fn between_veths_pantala_forwards_what_af_xdp_sends() {
-    let Some(mut track) = Track::build("pktgen::between_veths", Router::Pantala, Ports::Tap) else { return };
+    let Some(mut track) = Track::build(Router::Pantala, Ports::Tap) else { return };
     track.ports = Ports::Xdp("native");
     for family in Family::BOTH {
         for proto in ["udp", "tcp"] {
@@ -220,11 +218,10 @@ fn between_veths_pantala_forwards_what_af_xdp_sends() {
 }
 
 /// One of ten destinations leads nowhere: a tenth is lost, neither more nor less.
-#[test]
 fn what_a_router_discards_is_missed() {
     for who in [Router::Kernel, Router::Pantala] {
         let ports = if who == Router::Kernel { Ports::Xdp("native") } else { Ports::Xdp("generic") };
-        let Some(track) = Track::build("pktgen::what_a_router_discards", who, ports) else { return };
+        let Some(track) = Track::build(who, ports) else { return };
         for family in Family::BOTH {
             let hole = IpNet::new_assert(net(family, 2, 0x13).addr(), family.pick(32, 128));
             match &track.pantala {
@@ -249,9 +246,8 @@ fn blackhole(router: &Netns, to: IpNet) {
     netlink.add_route(&Route { to, via: None, ifindex: Some(loopback) }).unwrap();
 }
 
-#[test]
 fn a_gateway_that_does_not_answer_is_an_error_that_says_who_was_asked() {
-    let Some(track) = Track::build("pktgen::a_gateway", Router::Kernel, Ports::Xdp("native")) else { return };
+    let Some(track) = Track::build(Router::Kernel, Ports::Xdp("native")) else { return };
     for family in Family::BOTH {
         let nobody = net(family, 1, 0x77).addr();
         let line = track.line(family, &destinations(family), "--count 1");
@@ -272,10 +268,9 @@ fn a_gateway_that_does_not_answer_is_an_error_that_says_who_was_asked() {
     }
 }
 
-#[test]
 fn an_interrupted_test_says_what_it_saw_and_puts_everything_back() {
     for ports in [Ports::Xdp("native"), Ports::Tap] {
-        let Some(track) = Track::build("pktgen::an_interrupted_test", Router::Kernel, ports) else { return };
+        let Some(track) = Track::build(Router::Kernel, ports) else { return };
         let child = track.start(&track.line(Family::V4, &destinations(Family::V4), "--rate 1kpps --time 1h"));
         if ports == Ports::Tap {
             configure(&track.router, ["g0", "g1"]);
@@ -320,10 +315,8 @@ fn is_put_back(track: &Track) {
 }
 
 /// A running pantala as a sink: it measures as the generator does, and forwards again when it is told to.
-#[test]
 fn an_interface_that_monitors_measures_and_does_nothing_else() {
-    let Some(mut track) = Track::build("pktgen::an_interface_that_monitors", Router::Pantala, Ports::Tap)
-    else {
+    let Some(mut track) = Track::build(Router::Pantala, Ports::Tap) else {
         return;
     };
     track.ports = Ports::Xdp("native");
@@ -363,3 +356,12 @@ fn send_to(track: &Track, family: Family, mac: &str) -> (Option<i32>, Value) {
     let said = track.run(&line.replace(&format!("--gateway {}", net(family, 1, 1).addr()), ""));
     (said.code, serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{why}: {said:?}")))
 }
+
+harness::tests![
+    at_a_low_rate_nothing_is_lost_by_any_router_over_any_device,
+    between_veths_pantala_forwards_what_af_xdp_sends,
+    what_a_router_discards_is_missed,
+    a_gateway_that_does_not_answer_is_an_error_that_says_who_was_asked,
+    an_interrupted_test_says_what_it_saw_and_puts_everything_back,
+    an_interface_that_monitors_measures_and_does_nothing_else,
+];

@@ -8,7 +8,6 @@ fn full(family: Family) -> usize {
     family.pick(1472, 1452)
 }
 
-#[test]
 fn a_socket_learns_the_mtu_of_a_link_behind_pantala() {
     for kind in [Attach::Native, Attach::Tap] {
         let links = [Link::new(kind), Link::new(kind).mtu(1400)];
@@ -24,7 +23,6 @@ fn a_socket_learns_the_mtu_of_a_link_behind_pantala() {
     }
 }
 
-#[test]
 fn a_stream_finds_its_way_through_a_narrow_link() {
     // The hosts believe in 1500 bytes, so that the first full segments do not fit between pantala and the second.
     for kinds in [[Attach::Native; 2], [Attach::Tap; 2], [Attach::Tap, Attach::Native]] {
@@ -47,7 +45,6 @@ fn a_stream_finds_its_way_through_a_narrow_link() {
     }
 }
 
-#[test]
 fn what_may_be_fragmented_is_fragmented_for_a_narrow_link() {
     let links = [Link::new(Attach::Native), Link::new(Attach::Native).mtu(1400)];
     let Some(lab) = Lab::start("pmtu::what_may_be_fragmented_is_fragmented_for_a_narrow_link", &links) else {
@@ -60,7 +57,6 @@ fn what_may_be_fragmented_is_fragmented_for_a_narrow_link() {
     assert!(lab.pantala().counter("ip4_fragmented") >= 13);
 }
 
-#[test]
 fn frames_of_9000_bytes_cross_whole() {
     for kinds in [[Attach::Native; 2], [Attach::Generic; 2], [Attach::Tap; 2], [Attach::Native, Attach::Tap]]
     {
@@ -76,3 +72,10 @@ fn frames_of_9000_bytes_cross_whole() {
         assert_eq!(lab.pantala().counter("ip4_fragmented"), 0);
     }
 }
+
+harness::tests![
+    a_socket_learns_the_mtu_of_a_link_behind_pantala,
+    a_stream_finds_its_way_through_a_narrow_link,
+    what_may_be_fragmented_is_fragmented_for_a_narrow_link,
+    frames_of_9000_bytes_cross_whole,
+];

@@ -17,7 +17,6 @@ const USED_MAX: Duration = Duration::from_millis(30);
 const TRIPS: u16 = 201;
 const TRIP_MAX: Duration = Duration::from_millis(1);
 
-#[test]
 fn an_idle_stack_uses_no_processor_and_answers_within_a_millisecond() {
     const TEST: &str = "polling::an_idle_stack_uses_no_processor_and_answers_within_a_millisecond";
     let links = [Attach::Native, Attach::Generic, Attach::Tap].map(|kind| Link::new(kind).rings(2));
@@ -102,7 +101,6 @@ impl Drop for Echo {
 }
 
 /// Half of each processor is for others; it is said how much they got, and nothing is lost of what one at a time sends.
-#[test]
 fn a_stack_with_a_user_share_leaves_it_and_goes_on() {
     const TEST: &str = "polling::a_stack_with_a_user_share_leaves_it_and_goes_on";
     let links = [Attach::Native, Attach::Tap].map(Link::new);
@@ -123,3 +121,8 @@ fn a_stack_with_a_user_share_leaves_it_and_goes_on() {
     let left: u64 = netisrs.iter().map(|netisr| netisr.user_ns).sum();
     assert!(left > 0, "{netisrs:#?}");
 }
+
+harness::tests![
+    an_idle_stack_uses_no_processor_and_answers_within_a_millisecond,
+    a_stack_with_a_user_share_leaves_it_and_goes_on,
+];

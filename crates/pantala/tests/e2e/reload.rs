@@ -18,7 +18,6 @@ fn has_route(lab: &Lab) -> bool {
     lab.pantala().json("netstat -rn").to_string().contains("198.51.100.0/24")
 }
 
-#[test]
 fn a_transfer_is_not_touched_by_reloads_good_and_bad() {
     let Some(lab) = lab("reload::a_transfer_is_not_touched_by_reloads_good_and_bad") else { return };
     let (a, b) = lab.pair();
@@ -55,7 +54,6 @@ fn reload_good_and_bad(lab: &Lab) {
     assert_eq!(lab.pantala().shows("reload"), "nothing differs\n");
 }
 
-#[test]
 fn a_transfer_goes_on_while_the_flow_cache_is_switched_on_and_off() {
     let Some(lab) = lab("reload::a_transfer_goes_on_while_the_flow_cache_is_switched_on_and_off") else {
         return;
@@ -79,7 +77,6 @@ fn a_transfer_goes_on_while_the_flow_cache_is_switched_on_and_off() {
     });
 }
 
-#[test]
 fn sighup_reloads_too_and_a_bad_file_is_reported() {
     let Some(lab) = lab("reload::sighup_reloads_too_and_a_bad_file_is_reported") else { return };
     lab.pantala().rewrite_config(&lab.config(ROUTE));
@@ -91,7 +88,6 @@ fn sighup_reloads_too_and_a_bad_file_is_reported() {
     assert!(has_route(&lab));
 }
 
-#[test]
 fn an_interface_is_added_and_removed_while_others_work() {
     let Some(lab) = lab("reload::an_interface_is_added_and_removed_while_others_work") else { return };
     let (a, b) = lab.pair();
@@ -109,3 +105,10 @@ fn an_interface_is_added_and_removed_while_others_work() {
         assert!(lab.router.netlink().unwrap().link("extra0").is_err());
     }
 }
+
+harness::tests![
+    a_transfer_is_not_touched_by_reloads_good_and_bad,
+    a_transfer_goes_on_while_the_flow_cache_is_switched_on_and_off,
+    sighup_reloads_too_and_a_bad_file_is_reported,
+    an_interface_is_added_and_removed_while_others_work,
+];

@@ -17,10 +17,9 @@ const WINDOW: u32 = 6;
 /// Moves under load; each goes to the other CPU.
 const MOVES: u32 = 60;
 
-#[test]
 fn rings_are_dealt_to_the_cpus_and_it_is_said_who_steers() {
     const TEST: &str = "rings::rings_are_dealt_to_the_cpus_and_it_is_said_who_steers";
-    if !need::two_cpus(TEST) {
+    if !need::two_cpus() {
         return;
     }
     let links = [
@@ -63,10 +62,9 @@ fn rings_are_dealt_to_the_cpus_and_it_is_said_who_steers() {
     lab.both(|family| assert_eq!(ping(&lab.hosts[0].netns, lab.hosts[3].addr(family), 3), 3));
 }
 
-#[test]
 fn rings_that_move_while_packets_flow_lose_none() {
     const TEST: &str = "rings::rings_that_move_while_packets_flow_lose_none";
-    if !need::two_cpus(TEST) {
+    if !need::two_cpus() {
         return;
     }
     for kinds in [[Attach::Native; 2], [Attach::Tap; 2], [Attach::Generic, Attach::Tap]] {
@@ -163,7 +161,6 @@ fn buffers_are_all_there(pantala: &Pantala) {
     until_right("no buffer is lost", in_the_stack, |used| *used == 0);
 }
 
-#[test]
 fn a_ring_that_cannot_move_stays_and_says_why() {
     const TEST: &str = "rings::a_ring_that_cannot_move_stays_and_says_why";
     let Some(lab) = Lab::start(TEST, &[Link::new(Attach::Tap)]) else { return };
@@ -182,3 +179,9 @@ fn a_ring_that_cannot_move_stays_and_says_why() {
     assert_eq!(pantala.shows(&format!("intrctl affinity if1 0 {cpu}")), "", "it is there already");
     lab.both(|family| assert_eq!(ping(&lab.hosts[0].netns, lab.hosts[0].router(family), 2), 2));
 }
+
+harness::tests![
+    rings_are_dealt_to_the_cpus_and_it_is_said_who_steers,
+    rings_that_move_while_packets_flow_lose_none,
+    a_ring_that_cannot_move_stays_and_says_why,
+];

@@ -59,7 +59,6 @@ fn send(flows: &[UdpSocket], listeners: &[UdpSocket; 2], family: Family) -> [BTr
     all
 }
 
-#[test]
 fn flows_are_spread_over_gateways_and_those_of_one_stay_when_the_other_goes() {
     let links = [Link::new(Attach::Native).rings(2), Link::new(Attach::Native), Link::new(Attach::Tap)];
     let test = "routes::flows_are_spread_over_gateways_and_those_of_one_stay_when_the_other_goes";
@@ -91,7 +90,6 @@ fn flows_are_spread_over_gateways_and_those_of_one_stay_when_the_other_goes() {
     });
 }
 
-#[test]
 fn a_route_says_how_much_its_way_carries() {
     let links = [Link::new(Attach::Native), Link::new(Attach::Tap)];
     let Some(lab) = Lab::start("routes::a_route_says_how_much_its_way_carries", &links) else { return };
@@ -113,7 +111,6 @@ fn a_route_says_how_much_its_way_carries() {
     });
 }
 
-#[test]
 fn a_batch_of_many_routes_comes_and_goes() {
     const ROUTES: usize = 20_000;
     let links = [Link::new(Attach::Native), Link::new(Attach::Tap)];
@@ -134,3 +131,9 @@ fn a_batch_of_many_routes_comes_and_goes() {
     assert_eq!(lab.pantala().shows("route flush -inet"), "20000 routes deleted\n");
     assert!(!lab.pantala().shows("netstat -rn").contains("20.5.6.0"));
 }
+
+harness::tests![
+    flows_are_spread_over_gateways_and_those_of_one_stay_when_the_other_goes,
+    a_route_says_how_much_its_way_carries,
+    a_batch_of_many_routes_comes_and_goes,
+];

@@ -49,10 +49,9 @@ fn is_translated(seen: IpAddr, b: &Host) -> bool {
     }
 }
 
-#[test]
 fn a_thousand_connections_at_once_share_an_address_and_each_gets_its_own_answers() {
     let name = "translation::a_thousand_connections_at_once_share_an_address_and_each_gets_its_own_answers";
-    if !need::files(name, 4096) {
+    if !need::files(4096) {
         return;
     }
     let Some(lab) = lab(name, &two(), BOTH) else { return };
@@ -95,10 +94,9 @@ fn a_thousand_connections_at_once_share_an_address_and_each_gets_its_own_answers
     assert_eq!(flows, MANY as usize);
 }
 
-#[test]
 fn a_thousand_udp_sockets_at_once_share_an_address_and_each_gets_its_own_answers() {
     let name = "translation::a_thousand_udp_sockets_at_once_share_an_address_and_each_gets_its_own_answers";
-    if !need::files(name, 4096) {
+    if !need::files(4096) {
         return;
     }
     let Some(lab) = lab(name, &two(), BOTH) else { return };
@@ -156,7 +154,6 @@ fn talk(from: &Netns, address: SocketAddr, listener: &TcpListener) -> IpAddr {
     who.ip()
 }
 
-#[test]
 fn a_server_inside_is_reached_from_outside_and_by_its_outside_address_from_inside() {
     let name = "translation::a_server_inside_is_reached_from_outside_and_by_its_outside_address_from_inside";
     let rules = "nat 1 config if if2 redirect_port tcp 10.77.3.2:7080 8080\n\
@@ -178,7 +175,6 @@ fn a_server_inside_is_reached_from_outside_and_by_its_outside_address_from_insid
     assert!(lab.pantala().counter("nat_hairpins") > 0 && lab.pantala().counter("nat_redirected") > 0);
 }
 
-#[test]
 fn a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it() {
     let name = "translation::a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it";
     let links = [Link::new(Attach::Native), Link::new(Attach::Tap).rings(2), Link::new(Attach::Native)];
@@ -223,7 +219,6 @@ fn a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it(
     assert!(lab.pantala().counter("redirected") > 0);
 }
 
-#[test]
 fn datagrams_in_pieces_and_errors_about_them_find_their_way_through_translation() {
     let name = "translation::datagrams_in_pieces_and_errors_about_them_find_their_way_through_translation";
     let links = [Link::new(Attach::Native).rings(2), Link::new(Attach::Tap).rings(2).mtu(1400)];
@@ -248,7 +243,6 @@ fn datagrams_in_pieces_and_errors_about_them_find_their_way_through_translation(
     assert!(lab.pantala().counter("nat_errors") > 0);
 }
 
-#[test]
 fn a_stream_finds_the_mtu_of_a_narrow_link_through_translation() {
     let name = "translation::a_stream_finds_the_mtu_of_a_narrow_link_through_translation";
     let links = [Link::new(Attach::Native), Link::new(Attach::Native).pantala_mtu(1400)];
@@ -262,7 +256,6 @@ fn a_stream_finds_the_mtu_of_a_narrow_link_through_translation() {
     });
 }
 
-#[test]
 fn translated_transfers_go_on_while_the_rules_around_them_are_exchanged() {
     let name = "translation::translated_transfers_go_on_while_the_rules_around_them_are_exchanged";
     let rules = format!("pipe 1 config delay 1\nadd 50 count ip from table(1) to any\n{BOTH}");
@@ -292,3 +285,13 @@ fn translated_transfers_go_on_while_the_rules_around_them_are_exchanged() {
         assert_eq!(now, begun.as_u64().unwrap() + flows, "no flow was begun anew in {rounds} rounds");
     });
 }
+
+harness::tests![
+    a_thousand_connections_at_once_share_an_address_and_each_gets_its_own_answers,
+    a_thousand_udp_sockets_at_once_share_an_address_and_each_gets_its_own_answers,
+    a_server_inside_is_reached_from_outside_and_by_its_outside_address_from_inside,
+    a_server_inside_answers_in_the_name_of_the_router_where_rules_redirect_to_it,
+    datagrams_in_pieces_and_errors_about_them_find_their_way_through_translation,
+    a_stream_finds_the_mtu_of_a_narrow_link_through_translation,
+    translated_transfers_go_on_while_the_rules_around_them_are_exchanged,
+];

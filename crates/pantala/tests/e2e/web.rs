@@ -86,10 +86,9 @@ fn curl(from: &Netns, args: &[&str]) -> Vec<u8> {
     out.stdout
 }
 
-#[test]
 fn a_linux_client_that_has_been_here_before_asks_with_its_first_packet() {
     const TEST: &str = "web::a_linux_client_that_has_been_here_before_asks_with_its_first_packet";
-    if !need::program(TEST, "curl") {
+    if !need::program("curl") {
         return;
     }
     let folder = Folder::new("fast", 10);
@@ -108,7 +107,6 @@ fn a_linux_client_that_has_been_here_before_asks_with_its_first_packet() {
     });
 }
 
-#[test]
 fn files_are_served_and_nothing_outside_of_their_folder() {
     let folder = Folder::new("files", 3_000_000);
     let links = KINDS.map(Link::new);
@@ -174,7 +172,6 @@ fn files_are_served_and_nothing_outside_of_their_folder() {
     assert!(line.is_some_and(|line| line.ends_with(" 96")), "{line:?}");
 }
 
-#[test]
 fn requests_in_a_row_are_answered_in_their_order_on_one_connection() {
     let folder = Folder::new("row", 600_000);
     let test = "web::requests_in_a_row_are_answered_in_their_order_on_one_connection";
@@ -201,11 +198,10 @@ fn requests_in_a_row_are_answered_in_their_order_on_one_connection() {
     });
 }
 
-#[test]
 fn a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up() {
     let folder = Folder::new("many", 100_000);
     let test = "web::a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up";
-    if !need::files(test, 3000) {
+    if !need::files(3000) {
         return;
     }
     let Some(lab) = Lab::start_with(test, &KINDS.map(Link::new), &folder.section()) else { return };
@@ -227,10 +223,9 @@ fn a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_no
     });
 }
 
-#[test]
 fn curl_is_served() {
     const TEST: &str = "web::curl_is_served";
-    if !need::program(TEST, "curl") {
+    if !need::program("curl") {
         return;
     }
     let folder = Folder::new("curl", 5_000_000);
@@ -275,7 +270,6 @@ fn fetch(from: &Netns, to: IpAddr) -> ([u8; 32], usize) {
     }
 }
 
-#[test]
 fn a_file_arrives_intact_whatever_part_of_the_packets_is_lost() {
     const TEST: &str = "web::a_file_arrives_intact_whatever_part_of_the_packets_is_lost";
     let bytes = bytes_through_bad_links();
@@ -299,3 +293,12 @@ fn a_file_arrives_intact_whatever_part_of_the_packets_is_lost() {
         assert_eq!(lab.pantala().dropped("firewall_deny") > 0, loss != "0");
     }
 }
+
+harness::tests![
+    a_linux_client_that_has_been_here_before_asks_with_its_first_packet,
+    files_are_served_and_nothing_outside_of_their_folder,
+    requests_in_a_row_are_answered_in_their_order_on_one_connection,
+    a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up,
+    curl_is_served,
+    a_file_arrives_intact_whatever_part_of_the_packets_is_lost,
+];

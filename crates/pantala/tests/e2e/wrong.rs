@@ -28,7 +28,6 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("cpus = [4095]\n[[interface]]\ndevice = \"af_xdp:port1\"\n", 2, &["pantala.toml:1:9", "CPU 4095"]),
 ];
 
-#[test]
 fn each_gets_one_message_and_leaves_nothing_behind() {
     let links = [Link::new(Attach::Native).rings(2), Link::new(Attach::Native)];
     let test = "wrong::each_gets_one_message_and_leaves_nothing_behind";
@@ -50,3 +49,5 @@ fn each_gets_one_message_and_leaves_nothing_behind() {
         }
     }
 }
+
+harness::tests![each_gets_one_message_and_leaves_nothing_behind];

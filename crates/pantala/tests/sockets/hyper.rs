@@ -39,7 +39,6 @@ async fn ask(stream: TcpStream, requests: usize) {
     }
 }
 
-#[test]
 fn an_unmodified_server_and_an_unmodified_client_run_on_it() {
     let stacks = Stacks::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -58,3 +57,5 @@ fn an_unmodified_server_and_an_unmodified_client_run_on_it() {
         }
     });
 }
+
+harness::tests![an_unmodified_server_and_an_unmodified_client_run_on_it,];

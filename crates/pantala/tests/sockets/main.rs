@@ -18,20 +18,28 @@ mod tasks;
 macro_rules! suite {
     ($bodies:ident: $($name:ident)*) => {
         mod $bodies {
-            mod kernel {
-                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::face::Kernel::default()); })*
+            pub(crate) mod kernel {
+                $(fn $name() { crate::bodies::$bodies::$name(&crate::face::Kernel::default()); })*
+
+                harness::tests![$($name),+];
             }
 
-            mod blocking {
-                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::face::Stacks::new()); })*
+            pub(crate) mod blocking {
+                $(fn $name() { crate::bodies::$bodies::$name(&crate::face::Stacks::new()); })*
+
+                harness::tests![$($name),+];
             }
 
-            mod aio {
-                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::tasks::Tasks::new()); })*
+            pub(crate) mod aio {
+                $(fn $name() { crate::bodies::$bodies::$name(&crate::tasks::Tasks::new()); })*
+
+                harness::tests![$($name),+];
             }
 
-            mod netisr {
-                $(#[test] fn $name() { crate::bodies::$bodies::$name(&crate::netisr::Netisrs::new()); })*
+            pub(crate) mod netisr {
+                $(fn $name() { crate::bodies::$bodies::$name(&crate::netisr::Netisrs::new()); })*
+
+                harness::tests![$($name),+];
             }
         }
     };
@@ -41,16 +49,20 @@ macro_rules! suite {
 /// stack believes all, so that not all bodies are for them.
 macro_rules! apart {
     (@face $bodies:ident $face:ident $hosts:expr; $($name:ident)*) => {
-        mod $face {
-            $(#[test] fn $name() { crate::bodies::$bodies::$name(&$hosts); })*
+        pub(crate) mod $face {
+            $(fn $name() { crate::bodies::$bodies::$name(&$hosts); })*
+
+            harness::tests![$($name),+];
         }
     };
     ($bodies:ident: $($name:ident)*) => {
-        mod kernel {
-            $(#[test] fn $name() {
-                let hosts = crate::face::Kernel::apart(stringify!($name));
+        pub(crate) mod kernel {
+            $(fn $name() {
+                let hosts = crate::face::Kernel::apart();
                 hosts.iter().for_each(crate::bodies::$bodies::$name);
             })*
+
+            harness::tests![$($name),+];
         }
 
         apart! { @face $bodies blocking crate::face::Stacks::apart(); $($name)* }
@@ -124,3 +136,27 @@ mod refusals {
         a_group_that_cannot_be_joined_is_refused
     }
 }
+
+harness::main![
+    hyper,
+    own,
+    streams::kernel,
+    streams::blocking,
+    streams::aio,
+    streams::netisr,
+    datagrams::kernel,
+    datagrams::blocking,
+    datagrams::aio,
+    datagrams::netisr,
+    options::kernel,
+    options::blocking,
+    options::aio,
+    options::netisr,
+    groups::kernel,
+    groups::blocking,
+    groups::aio,
+    groups::netisr,
+    refusals::kernel,
+    refusals::blocking,
+    refusals::aio,
+];

@@ -10,7 +10,6 @@ use pantala::sockets::{Options, Received, aio, blocking};
 use crate::bodies::datagrams::any;
 use crate::face::{Face, Stacks};
 
-#[test]
 fn who_waits_when_a_stack_ends_is_told_that_the_network_is_down() {
     let Stacks { server, client, stacks: [one, two], .. } = Stacks::new();
     let at: SocketAddr = "192.0.2.1:80".parse().unwrap();
@@ -30,7 +29,6 @@ fn who_waits_when_a_stack_ends_is_told_that_the_network_is_down() {
     assert_eq!(why.kind(), ErrorKind::BrokenPipe);
 }
 
-#[test]
 fn futures_that_are_dropped_leave_nothing() {
     let stacks = Stacks::new();
     let at: SocketAddr = "192.0.2.1:81".parse().unwrap();
@@ -57,7 +55,6 @@ fn futures_that_are_dropped_leave_nothing() {
     }
 }
 
-#[test]
 fn options_are_those_of_a_socket_from_its_first_segment() {
     let stacks = Stacks::new();
     let options = Options::new().nodelay(true).ttl(7).tos(0x20).keepalive(None).backlog(5);
@@ -77,7 +74,6 @@ fn options_are_those_of_a_socket_from_its_first_segment() {
     assert_eq!(stacks.addrs()[1], at.ip());
 }
 
-#[test]
 fn connections_beyond_those_handed_over_ahead_wait_where_they_have_come() {
     const COUNT: usize = 100;
     const AHEAD: usize = 32;
@@ -104,7 +100,6 @@ fn connections_beyond_those_handed_over_ahead_wait_where_they_have_come() {
     assert_eq!(waiting(0) + waiting(1), 0);
 }
 
-#[test]
 fn who_reads_a_datagram_can_learn_how_it_has_come() {
     let stacks = Stacks::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -132,3 +127,11 @@ fn who_reads_a_datagram_can_learn_how_it_has_come() {
         }
     }
 }
+
+harness::tests![
+    who_waits_when_a_stack_ends_is_told_that_the_network_is_down,
+    futures_that_are_dropped_leave_nothing,
+    options_are_those_of_a_socket_from_its_first_segment,
+    connections_beyond_those_handed_over_ahead_wait_where_they_have_come,
+    who_reads_a_datagram_can_learn_how_it_has_come,
+];

@@ -50,7 +50,6 @@ fn done(lab: &Lab) -> [u64; 3] {
     [pantala.dropped("pipe_loss"), pantala.counter("pipe_moved"), pantala.counter("pipe_copied")]
 }
 
-#[test]
 fn what_linux_and_pantala_send_each_other_arrives_intact_whatever_the_path_does_to_it() {
     let test =
         "interop::bulk::what_linux_and_pantala_send_each_other_arrives_intact_whatever_the_path_does_to_it";
@@ -84,3 +83,5 @@ fn what_linux_and_pantala_send_each_other_arrives_intact_whatever_the_path_does_
         }
     });
 }
+
+harness::tests![what_linux_and_pantala_send_each_other_arrives_intact_whatever_the_path_does_to_it];

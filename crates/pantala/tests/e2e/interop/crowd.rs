@@ -19,10 +19,9 @@ fn hear(mut stream: &TcpStream) -> [u8; 8] {
     heard
 }
 
-#[test]
 fn thousands_of_connections_stand_at_once_both_ways_and_none_hears_what_another_was_told() {
     let test = "interop::crowd::thousands_of_connections_stand_at_once_both_ways_and_none_hears_what_another_was_told";
-    if !need::files(test, 10_000) {
+    if !need::files(10_000) {
         return;
     }
     let Some(lab) = lab(test, "[sysctl]\n\"net.inet.tcp.msl\" = 50\n") else { return };
@@ -54,3 +53,5 @@ fn thousands_of_connections_stand_at_once_both_ways_and_none_hears_what_another_
         }
     });
 }
+
+harness::tests![thousands_of_connections_stand_at_once_both_ways_and_none_hears_what_another_was_told];

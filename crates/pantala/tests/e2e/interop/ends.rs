@@ -22,7 +22,6 @@ fn hear_all(mut stream: &TcpStream) -> Vec<u8> {
     heard
 }
 
-#[test]
 fn who_has_said_all_still_hears_on_whichever_side_it_is() {
     let Some(lab) = lab("interop::ends::who_has_said_all_still_hears_on_whichever_side_it_is", "") else {
         return;
@@ -57,7 +56,6 @@ fn how_it_ends(mut stream: &TcpStream) -> ErrorKind {
     stream.read(&mut [0; 100]).unwrap_err().kind()
 }
 
-#[test]
 fn a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux() {
     let test = "interop::ends::a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux";
     let Some(lab) = lab(test, "") else { return };
@@ -85,3 +83,8 @@ fn a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux()
         }
     });
 }
+
+harness::tests![
+    who_has_said_all_still_hears_on_whichever_side_it_is,
+    a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux,
+];

@@ -182,7 +182,6 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-#[test]
 fn pantala_and_linux_bring_data_through_the_same_bad_path() {
     let Some(scene) = Scene::new("interop::goodput::pantala_and_linux_bring_data_through_the_same_bad_path")
     else {
@@ -207,3 +206,5 @@ fn pantala_and_linux_bring_data_through_the_same_bad_path() {
         );
     }
 }
+
+harness::tests![pantala_and_linux_bring_data_through_the_same_bad_path];

@@ -99,7 +99,6 @@ fn unwanted(lab: &Lab) -> u64 {
     lab.pantala().dropped("group_not_joined") + lab.pantala().dropped("forward_multicast")
 }
 
-#[test]
 fn what_linux_sends_to_a_group_comes_to_pantala_from_its_first_report_to_its_last() {
     let test =
         "interop::groups::what_linux_sends_to_a_group_comes_to_pantala_from_its_first_report_to_its_last";
@@ -125,3 +124,5 @@ fn what_linux_sends_to_a_group_comes_to_pantala_from_its_first_report_to_its_las
         }
     });
 }
+
+harness::tests![what_linux_sends_to_a_group_comes_to_pantala_from_its_first_report_to_its_last];

@@ -55,10 +55,9 @@ fn asked(lab: &Lab) -> [u64; 2] {
     ["igmp_queries_in", "mld_queries_in"].map(|name| lab.pantala().counter(name))
 }
 
-#[test]
 fn linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version() {
     let test = "interop::querier::linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version";
-    if !["ip", "bridge"].into_iter().all(|program| need::program(test, program)) {
+    if !["ip", "bridge"].into_iter().all(need::program) {
         return;
     }
     for versions in VERSIONS {
@@ -86,3 +85,5 @@ fn linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version() {
         });
     }
 }
+
+harness::tests![linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version];

@@ -42,7 +42,6 @@ fn still_speaks(mut stream: &TcpStream) {
     assert_eq!(&heard, b"still there?");
 }
 
-#[test]
 fn questions_in_a_silence_are_answered_by_linux_and_an_end_that_is_gone_is_given_up() {
     let test =
         "interop::silence::questions_in_a_silence_are_answered_by_linux_and_an_end_that_is_gone_is_given_up";
@@ -64,7 +63,6 @@ fn questions_in_a_silence_are_answered_by_linux_and_an_end_that_is_gone_is_given
     });
 }
 
-#[test]
 fn pantala_answers_questions_of_linux_in_a_silence_and_linux_gives_up_when_it_is_gone() {
     let test = "interop::silence::pantala_answers_questions_of_linux_in_a_silence_and_linux_gives_up_when_it_is_gone";
     let Some(lab) = lab(test, "") else { return };
@@ -86,7 +84,6 @@ fn pantala_answers_questions_of_linux_in_a_silence_and_linux_gives_up_when_it_is
     });
 }
 
-#[test]
 fn linux_gives_up_what_is_not_acknowledged_in_its_user_timeout() {
     let test = "interop::silence::linux_gives_up_what_is_not_acknowledged_in_its_user_timeout";
     let Some(lab) = lab(test, "") else { return };
@@ -125,10 +122,9 @@ fn nft(host: &Host, line: &str) {
     assert!(host.netns.put(command.arg(line)).unwrap().status().unwrap().success(), "{line}");
 }
 
-#[test]
 fn pantala_gives_up_what_linux_does_not_acknowledge_in_its_user_timeout() {
     let test = "interop::silence::pantala_gives_up_what_linux_does_not_acknowledge_in_its_user_timeout";
-    let Some(lab) = need::program(test, "nft").then(|| lab(test, GIVES_UP)).flatten() else { return };
+    let Some(lab) = need::program("nft").then(|| lab(test, GIVES_UP)).flatten() else { return };
     lab.both(|family| {
         for (from, to) in directions(&lab) {
             for is_near in [true, false] {
@@ -192,7 +188,6 @@ fn stop_and_go(lab: &Lab, writer: &TcpStream, reader: &TcpStream) {
     assert_eq!(drain(reader, bytes).finalize(), sent.finalize());
 }
 
-#[test]
 fn a_reader_that_stops_stops_the_writer_and_when_it_goes_on_nothing_is_missing() {
     let test =
         "interop::silence::a_reader_that_stops_stops_the_writer_and_when_it_goes_on_nothing_is_missing";
@@ -210,3 +205,11 @@ fn a_reader_that_stops_stops_the_writer_and_when_it_goes_on_nothing_is_missing()
         }
     });
 }
+
+harness::tests![
+    questions_in_a_silence_are_answered_by_linux_and_an_end_that_is_gone_is_given_up,
+    pantala_answers_questions_of_linux_in_a_silence_and_linux_gives_up_when_it_is_gone,
+    linux_gives_up_what_is_not_acknowledged_in_its_user_timeout,
+    pantala_gives_up_what_linux_does_not_acknowledge_in_its_user_timeout,
+    a_reader_that_stops_stops_the_writer_and_when_it_goes_on_nothing_is_missing,
+];

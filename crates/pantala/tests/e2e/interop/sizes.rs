@@ -41,7 +41,6 @@ fn arrives(talk: &Talk) {
     }
 }
 
-#[test]
 fn segments_are_no_longer_than_linux_wants_them() {
     let Some(lab) = lab("interop::sizes::segments_are_no_longer_than_linux_wants_them", "") else { return };
     lab.both(|family| {
@@ -58,7 +57,6 @@ fn segments_are_no_longer_than_linux_wants_them() {
     });
 }
 
-#[test]
 fn segments_are_no_longer_than_the_links_carry() {
     let test = "interop::sizes::segments_are_no_longer_than_the_links_carry";
     let links = [Link::new(Attach::Native), Link::new(Attach::Tap)].map(|link| link.mtu(1280));
@@ -75,3 +73,5 @@ fn segments_are_no_longer_than_the_links_carry() {
         }
     });
 }
+
+harness::tests![segments_are_no_longer_than_linux_wants_them, segments_are_no_longer_than_the_links_carry,];

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::io::{self, Write};
+use std::io;
 use std::net;
 
 use dev::netlink::Veth;
@@ -21,11 +21,11 @@ const ALL: u32 = 3_u16.to_be() as u32;
 const WATCHED: usize = 16 << 20;
 
 impl Kernel {
-    /// Two hosts; `None`, loudly, if this process may not make them.
-    pub(crate) fn apart(test: &str) -> Option<Self> {
+    /// Two hosts; `None`, and the running test is skipped, if this process may not make them.
+    pub(crate) fn apart() -> Option<Self> {
         let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
         if !effective().is_ok_and(|held| held.contains(needed)) {
-            let _ = writeln!(io::stderr(), "SKIPPED: {test} with the kernel's sockets: needs root");
+            harness::skip("needs root");
             return None;
         }
         let hosts = [(); 2].map(|()| Netns::anonymous().unwrap());
