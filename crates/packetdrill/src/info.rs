@@ -75,7 +75,19 @@ const LAYOUT: &[(&str, Width)] = &[
     ("tcpi_total_rto", Two),
     ("tcpi_total_rto_recoveries", Two),
     ("tcpi_total_rto_time", Four),
+    // of accurate ECN, which is not spoken here
+    ("tcpi_received_ce", Four),
+    ("tcpi_delivered_e1_bytes", Four),
+    ("tcpi_delivered_e0_bytes", Four),
+    ("tcpi_delivered_ce_bytes", Four),
+    ("tcpi_received_e1_bytes", Four),
+    ("tcpi_received_e0_bytes", Four),
+    ("tcpi_received_ce_bytes", Four),
+    ("tcpi_accecn_fail_mode", Two),
+    ("tcpi_accecn_opt_seen", Two),
 ];
+/// Bytes of them, as Linux 6.18 answers.
+const LEN: usize = 280;
 const SHIFTS: &str = "tcpi_snd_wscale and tcpi_rcv_wscale";
 
 /// Linux' numbers of the states of RFC 9293.
@@ -95,7 +107,7 @@ const STATES: &[(&str, u8)] = &[
 
 /// The bytes of the structure.
 pub(crate) fn bytes(description: &Description) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(LEN);
     for (name, width) in LAYOUT {
         let value = u64::try_from(value(name, description)).unwrap_or(u64::MAX);
         match width {
@@ -148,11 +160,13 @@ mod tests {
             ("tcpi_delivered", 192),
             ("tcpi_snd_wnd", 228),
             ("tcpi_total_rto", 240),
+            ("tcpi_received_ce", 248),
+            ("tcpi_accecn_opt_seen", 278),
         ] {
             assert_eq!(at(name), offset, "{name}");
         }
         let listens = Description { state: "LISTEN", known: None };
-        assert_eq!((bytes(&listens).len(), bytes(&listens)[0]), (248, 10));
+        assert_eq!((bytes(&listens).len(), bytes(&listens)[0]), (LEN, 10));
         for (name, _) in LAYOUT {
             assert_eq!(
                 at(name) % width(&LAYOUT.iter().find(|(known, _)| known == name).unwrap().1),

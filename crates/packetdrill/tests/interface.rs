@@ -96,7 +96,7 @@ impl Peer {
     }
 
     fn info(&self, fd: i32) -> Vec<u8> {
-        self.table.option(fd, TCP, libc::TCP_INFO, 248).unwrap()
+        self.table.option(fd, TCP, libc::TCP_INFO, 280).unwrap()
     }
 }
 
@@ -121,7 +121,7 @@ fn a_connection_is_accepted_used_and_closed() {
         assert_eq!(payload, b"you too");
         peer.send(Flags::ACK, b"");
         let info = peer.info(fd);
-        assert_eq!((info.len(), info[0]), (248, 1), "established");
+        assert_eq!((info.len(), info[0]), (280, 1), "established");
         assert_eq!((word(&info, 16), word(&info, 140)), (1000, 3), "tcpi_snd_mss, tcpi_segs_in");
         assert_eq!(
             table.option(fd, TCP, libc::TCP_INFO, 104).unwrap(),
@@ -364,7 +364,7 @@ fn datagrams_come_and_go() {
         assert_eq!(table.disconnect(fd), Ok(0));
         table.inject(&craft::udp(ip, [10, 8080], b"of another"));
         assert_eq!(table.recv_from(fd), Ok((b"of another".to_vec(), other)));
-        assert_eq!(table.option(fd, TCP, libc::TCP_INFO, 248), Err(libc::EOPNOTSUPP));
+        assert_eq!(table.option(fd, TCP, libc::TCP_INFO, 280), Err(libc::EOPNOTSUPP));
         assert_eq!(table.shutdown(fd, libc::SHUT_WR), Err(libc::EOPNOTSUPP));
         assert_eq!(table.close(fd), Ok(0));
         table.free();
@@ -476,7 +476,7 @@ fn options_are_set_and_read_as_linux_numbers_them() {
     assert_eq!(table.option(fd, TCP, libc::TCP_CONGESTION, 5), Ok(b"reno\0".to_vec()));
     assert_eq!(table.set_option(fd, TCP, libc::TCP_CONGESTION, b"bbr"), Err(libc::ENOENT));
     assert_eq!(table.option(fd, TCP, 999, 4), Err(libc::ENOPROTOOPT));
-    assert_eq!(table.option(fd, TCP, libc::TCP_INFO, 248).unwrap()[0], 7, "closed");
+    assert_eq!(table.option(fd, TCP, libc::TCP_INFO, 280).unwrap()[0], 7, "closed");
     table.free();
 }
 
@@ -484,7 +484,7 @@ fn options_are_set_and_read_as_linux_numbers_them() {
 fn who_asks_the_system_for_an_option_of_ours_is_answered_by_the_library_that_was_loaded_before() {
     let table = Table::new(None);
     let fd = table.socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
-    assert_eq!(judge::exported_option(fd, TCP, libc::TCP_INFO), table.option(fd, TCP, libc::TCP_INFO, 248));
+    assert_eq!(judge::exported_option(fd, TCP, libc::TCP_INFO), table.option(fd, TCP, libc::TCP_INFO, 280));
     let (level, cc_info, memory) = (libc::SOL_SOCKET, 26, 55);
     assert_eq!(judge::exported_option(fd, TCP, cc_info), Ok(Vec::new()));
     assert_eq!(judge::exported_option(fd, level, memory).map(|bytes| bytes.len()), Ok(36));

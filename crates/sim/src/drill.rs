@@ -5,8 +5,9 @@
 //! Sequence numbers, ports and time stamps of the stack are its own; a [`conn`] knows which of them stand for which of
 //! the script's.
 //!
-//! It is as strict as packetdrill, and in one point stricter: a packet of the connection that no line expects is a
-//! failure also behind the last line that expects one, until the program begins to clean up.
+//! It is as strict as packetdrill, and stricter in three points. A packet of the host that no line expects is a failure,
+//! of whatever connection or protocol, and also behind the last line that expects one, until the program begins to clean
+//! up. The bytes of segments, and those that the program reads, are held to what was sent in their place ([`pattern`]).
 
 mod play;
 mod clock;
@@ -15,6 +16,7 @@ mod lab;
 mod ends;
 mod conn;
 mod build;
+mod pattern;
 mod signature;
 mod seen;
 mod compare;
@@ -35,6 +37,10 @@ mod orders;
 mod sockstat;
 mod assert;
 mod formula;
+#[cfg(test)]
+mod planted;
+#[cfg(test)]
+mod tests;
 
 pub use self::errno::Errno;
 pub use self::machine::{Description, How, Kind, Machine, Progress, Read, Readiness, Scene};

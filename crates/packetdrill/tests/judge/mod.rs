@@ -445,7 +445,7 @@ pub(crate) fn exported_option(fd: c_int, level: c_int, option: c_int) -> Result<
     type Ask = unsafe extern "C" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int;
     // SAFETY: this is the function of C.
     let ask: Ask = unsafe { *library.get(b"getsockopt\0").unwrap() };
-    let (mut bytes, mut len) = (vec![0_u8; 256], 256);
+    let (mut bytes, mut len) = (vec![0_u8; 512], 512);
     let place = bytes.as_mut_ptr().cast();
     // SAFETY: the places live longer than the call.
     checked(unsafe { ask(fd, level, option, place, &raw mut len) })?;

@@ -27,7 +27,8 @@ against a host of its own, in this process and in virtual time: no interface, no
   pantala drill -n -v FILE.pkt         only read it; each error with its line and a caret
   pantala drill -D FreeBSD FOLDER      with the branches of #ifdef FreeBSD
 
-One line for each failure, FILE:LINE: what was expected, and what came; the last line says how many passed and failed.
+One line for each failure, FILE:LINE: what was expected, and what came; the last line says how many passed and failed,
+with --mutate also how many mutants ran and how many of them passed, which none should.
 A script that cannot be read has failed.
 Exit codes: 0 all passed, 1 one failed, 2 the command line was not understood.";
 
@@ -73,20 +74,40 @@ enum Problem {
     Unmet(PathBuf, sim::drill::Failure),
 }
 
+/// The result of a script.
+struct Ran {
+    problems: Vec<Problem>,
+    mutants: Mutants,
+}
+
+/// Scripts that demand something else in one place.
+#[derive(Default)]
+struct Mutants {
+    ran: usize,
+    passed: usize,
+}
+
 impl Drill {
     pub(crate) fn run(&self, json: bool, term: &mut Term) -> Result<(), Failure> {
         let mut scripts = Vec::new();
         let missing: Vec<Problem> =
             self.paths.iter().filter_map(|path| find(path, &mut scripts).err()).collect();
-        let mut results = self.run_all(&scripts);
-        let failed = results.iter().filter(|problems| !problems.is_empty()).count() + missing.len();
+        let results = self.run_all(&scripts);
+        let failed = results.iter().filter(|result| !result.problems.is_empty()).count() + missing.len();
         let passed = scripts.len() + missing.len() - failed;
-        results.push(missing);
-        let problems: Vec<Problem> = results.into_iter().flatten().collect();
+        let mutants = self.mutate.then(|| Mutants {
+            ran: results.iter().map(|result| result.mutants.ran).sum(),
+            passed: results.iter().map(|result| result.mutants.passed).sum(),
+        });
+        let problems: Vec<Problem> =
+            results.into_iter().flat_map(|result| result.problems).chain(missing).collect();
         if json {
             let list: Vec<_> = problems.iter().map(as_json).collect();
             let good = if self.check { "read" } else { "passed" };
-            let all = serde_json::json!({ good: passed, "failed": failed, "problems": list });
+            let mut all = serde_json::json!({ good: passed, "failed": failed, "problems": list });
+            if let Some(Mutants { ran, passed }) = mutants {
+                all["mutants"] = serde_json::json!({ "ran": ran, "passed": passed });
+            }
             term.show(&format!("{all:#}\n"))?;
         } else if self.check {
             problems.iter().for_each(|problem| term.complain(&self.shown(problem)));
@@ -94,13 +115,16 @@ impl Drill {
         } else {
             // Which scripts have failed is what was asked for.
             let lines = problems.iter().map(|problem| format!("{}\n", self.shown(problem).trim_end()));
-            term.show(&format!("{}{passed} passed, {failed} failed\n", lines.collect::<String>()))?;
+            let mutants = mutants.map_or_else(String::new, |Mutants { ran, passed }| {
+                format!("; {ran} mutants ran, {passed} of them passed")
+            });
+            term.show(&format!("{}{passed} passed, {failed} failed{mutants}\n", lines.collect::<String>()))?;
         }
         if failed == 0 { Ok(()) } else { Err(Failure::Said) }
     }
 
-    /// What is wrong with each of the scripts, in their order.
-    fn run_all(&self, scripts: &[PathBuf]) -> Vec<Vec<Problem>> {
+    /// The result of each of the scripts, in their order.
+    fn run_all(&self, scripts: &[PathBuf]) -> Vec<Ran> {
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -109,9 +133,9 @@ impl Drill {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
                         let Some(script) = scripts.get(at) else { return };
-                        let problems = self.try_one(script);
+                        let result = self.try_one(script);
                         if let Ok(mut results) = results.lock() {
-                            results.push((at, problems));
+                            results.push((at, result));
                         }
                     }
                 });
@@ -119,33 +143,38 @@ impl Drill {
         });
         let mut results = results.into_inner().unwrap_or_default();
         results.sort_by_key(|(at, _)| *at);
-        results.into_iter().map(|(_, problems)| problems).collect()
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
-    fn try_one(&self, path: &Path) -> Vec<Problem> {
+    fn try_one(&self, path: &Path) -> Ran {
+        let alone = |problems| Ran { problems, mutants: Mutants::default() };
         let script = match self.read(path) {
             Ok(script) => script,
-            Err(problems) => return problems,
+            Err(problems) => return alone(problems),
         };
         if self.check {
-            return Vec::new();
+            return alone(Vec::new());
         }
         match sim::drill::run(&script, &self.setup()) {
-            Err(failure) => vec![Problem::Unmet(path.to_owned(), failure)],
+            Err(failure) => alone(vec![Problem::Unmet(path.to_owned(), failure)]),
             Ok(()) if self.mutate => self.lenient(path, &script),
-            Ok(()) => Vec::new(),
+            Ok(()) => alone(Vec::new()),
         }
     }
 
-    /// What could be demanded in place of what a script demands, and would pass.
-    fn lenient(&self, path: &Path, script: &Script) -> Vec<Problem> {
+    /// Runs the mutants of a script; each that passes is a problem.
+    fn lenient(&self, path: &Path, script: &Script) -> Ran {
+        let mut ran = 0;
         let mutants = drill::mutants(script).filter(|mutant| mutant.role == Role::Demand);
+        let mutants = mutants.inspect(|_| ran += 1);
         let passing = mutants.filter(|mutant| sim::drill::run(&mutant.script, &self.setup()).is_ok());
         let failure = |mutant: Mutant| {
             let message = format!("expected a failure with another {}: {}", mutant.field, mutant.change);
             Problem::Unmet(path.to_owned(), sim::drill::Failure { pos: mutant.pos, message })
         };
-        passing.map(failure).collect()
+        let problems: Vec<Problem> = passing.map(failure).collect();
+        let passed = problems.len();
+        Ran { problems, mutants: Mutants { ran, passed } }
     }
 
     fn setup(&self) -> Setup {

@@ -1,5 +1,6 @@
 //! `drill`: scripts are read and run, and what is wrong with them is said.
 
+use drill::mutate::Role;
 use pantala::Exit;
 
 use crate::world::{Folder, pantala};
@@ -88,7 +89,14 @@ fn scripts_run_and_each_that_fails_is_one_line_with_what_was_expected_and_what_c
     }
     assert_eq!(pantala(&format!("drill {name}/a.pkt")).exit, Exit::Ok);
     let said = pantala(&format!("drill --mutate {name}/a.pkt"));
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Ok, "1 passed, 0 failed\n"));
+    let script = drill::parse("a.pkt", MET, &[]).unwrap();
+    let mutants = drill::mutants(&script).filter(|mutant| mutant.role == Role::Demand).count();
+    assert!(mutants > 5, "{mutants}");
+    let summary = format!("1 passed, 0 failed; {mutants} mutants ran, 0 of them passed\n");
+    assert_eq!((said.exit, said.out), (Exit::Ok, summary));
+    let said = pantala(&format!("drill --mutate --json {name}/a.pkt"));
+    let answer: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(answer["mutants"], serde_json::json!({ "ran": mutants, "passed": 0 }));
     let said = pantala(&format!("drill --json {name}"));
     let answer: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((&answer["passed"], &answer["failed"]), (&2.into(), &2.into()));

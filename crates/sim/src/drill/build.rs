@@ -9,7 +9,8 @@ use wire::checksum::Sum;
 use wire::protocol::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6};
 
-use super::conn::{Conn, Way};
+use super::conn::{Conn, Way, first_byte};
+use super::pattern::Stream;
 use super::signature;
 use crate::craft;
 
@@ -62,18 +63,14 @@ fn ip(fields: &Ip, way: Way, protocol: Protocol, body: &[u8]) -> Vec<u8> {
 
 fn craft_udp(fields: &Ip, way: Way, len: usize) -> Vec<u8> {
     let header = craft::Ip::new(way.src.0, way.dst.0);
-    let whole = craft::udp(header, [way.src.1, way.dst.1], &vec![0; len]);
+    let whole = craft::udp(header, [way.src.1, way.dst.1], &Stream::ToHost.bytes(0, len));
     let behind = if way.src.0.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
     ip(fields, way, Protocol::UDP, whole.get(behind..).unwrap_or_default())
 }
 
 fn segment(tcp: &Tcp, way: Way, conn: &Conn, secret: Option<&[u8]>) -> Result<Vec<u8>, String> {
     let flags = tcp.flags.value;
-    let seq = match tcp.seq.start {
-        SeqStart::Relative(seq) => seq.wrapping_add(conn.remote_offset(flags)),
-        SeqStart::Absolute(seq) => seq,
-        SeqStart::Any => return Err("a packet to the stack needs a sequence number".to_owned()),
-    };
+    let seq = conn.remote_seq(tcp).ok_or("a packet to the stack needs a sequence number")?;
     let ack = tcp.ack.map_or(0, |ack| ack.value);
     let ack = if flags.contains(Flags::ACK) { ack.wrapping_add(conn.local_offset(flags)) } else { ack };
     let options = options(tcp, conn)?;
@@ -88,7 +85,7 @@ fn segment(tcp: &Tcp, way: Way, conn: &Conn, secret: Option<&[u8]>) -> Result<Ve
     bytes.extend([0; 2]);
     bytes.extend(tcp.urgent.map_or(0, |urgent| urgent.value).to_be_bytes());
     bytes.extend(options);
-    bytes.resize(bytes.len() + usize::from(tcp.seq.len), 0);
+    bytes.extend(Stream::ToHost.bytes(first_byte(seq, flags), tcp.seq.len.into()));
     sign(tcp, &mut bytes, way, secret)?;
     let sum = checksum(way, Protocol::TCP, &bytes);
     bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());

@@ -6,11 +6,12 @@ use core::time::Duration;
 use drill::syscall::{Call, Expr, ExprKind, StructKind, Syscall};
 use net::tcp::tcb::State;
 
-use super::conn::{Conns, Phase};
+use super::conn::{Conns, Phase, Reading};
 use super::ends::Ends;
 use super::errno::Errno;
 use super::lab::Lab;
 use super::linux::{self, opening};
+use super::pattern::Stream;
 use super::program::{Early, Outcome, Program, Sending, Socket, Stage};
 use super::{expr, options};
 
@@ -21,6 +22,8 @@ pub(super) enum Value {
     Number(i64),
     /// A descriptor of a new socket; of one that was accepted, with whom it speaks.
     Socket(Box<Socket>, Option<SocketAddr>),
+    /// Bytes that were read, and how.
+    Bytes(Vec<u8>, Reading),
 }
 
 /// What is known of a call from when it was asked for before.
@@ -32,6 +35,8 @@ pub(super) struct Asked<'a> {
     pub(super) moved: &'a mut usize,
     /// It is not asked for the first time.
     pub(super) is_again: bool,
+    /// Where in its stream the first byte is that it sends.
+    pub(super) position: u32,
 }
 
 /// What comes of asking: of the stack, or of the script's own mistakes.
@@ -155,7 +160,7 @@ pub(super) fn ask(
         }
         Call::Sendto if matches!(socket.stage, Stage::Fresh | Stage::Bound(_)) && call.args.len() > 4 => {
             let remote = addressed(arg(call, 4)?, (ends.remote, ends.connect_port).into())?;
-            let sent = socket.begin(lab, sysctls, remote, Early::All(outgoing(call)?));
+            let sent = socket.begin(lab, sysctls, remote, Early::All(outgoing(call, asked.position)?));
             *asked.moved = sent.as_ref().copied().unwrap_or(0);
             Ok(counted(Outcome::Done(sent)))
         }
@@ -166,7 +171,7 @@ pub(super) fn ask(
             Ok(socket.wait())
         }
         Call::Write | Call::Send | Call::Sendto | Call::Sendmsg => {
-            send(call, socket, asked.moved, lab).map(|sent| linux::sent(sent, ends.is_linux))
+            send(call, socket, asked, lab).map(|sent| linux::sent(sent, ends.is_linux))
         }
         Call::Shutdown => {
             let how = arg(call, 1)?;
@@ -276,34 +281,45 @@ fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
             return Err(format!("{} came, not {}", bytes.escape_ascii(), expected.escape_ascii()));
         }
     }
-    done(i64::try_from(bytes.len()).unwrap_or(i64::MAX))
+    let reading = match (has("MSG_OOB"), has("MSG_PEEK"), socket.is_urgent_inline()) {
+        (true, ..) => Reading::Urgent,
+        (false, true, true) => Reading::PeekInline,
+        (false, true, false) => Reading::Peek,
+        (false, false, true) => Reading::Inline,
+        (false, false, false) => Reading::Stream,
+    };
+    Ok(Outcome::Done(Ok(Value::Bytes(bytes, reading))))
 }
 
-/// What a call sends.
-pub(super) fn outgoing(call: &Syscall) -> Result<Vec<u8>, String> {
+/// What a call sends, whose first byte has this position in its stream.
+pub(super) fn outgoing(call: &Syscall, position: u32) -> Result<Vec<u8>, String> {
     if call.call.value != Call::Sendmsg {
-        return piece(arg(call, 1)?, arg(call, 2)?);
+        return piece(arg(call, 1)?, arg(call, 2)?, position);
     }
     let pieces =
         expr::structure(arg(call, 1)?, StructKind::MsgHdr).and_then(|message| message.field("msg_iov"));
     let Some(Expr { kind: ExprKind::Array(pieces), .. }) = pieces else {
         return Err("sendmsg needs a list of pieces".to_owned());
     };
-    let of = |expr: &Expr| match &expr.kind {
-        ExprKind::Tuple(place) if place.len() == 2 => piece(&place[0], &place[1]),
-        _ => Err("a piece has a place and a length".to_owned()),
-    };
-    Ok(pieces.iter().map(of).collect::<Result<Vec<_>, String>>()?.concat())
+    let mut bytes = Vec::new();
+    for expr in pieces {
+        let ExprKind::Tuple(place) = &expr.kind else {
+            return Err("a piece has a place and a length".to_owned());
+        };
+        let [place, len] = &place[..] else { return Err("a piece has a place and a length".to_owned()) };
+        let before = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        bytes.extend(piece(place, len, position.wrapping_add(before))?);
+    }
+    Ok(bytes)
 }
 
-/// What stands in a place of memory: what the script says, and zeros behind it.
-fn piece(place: &Expr, len: &Expr) -> Result<Vec<u8>, String> {
+/// The contents of a place in memory: what the script says, and behind it what belongs in that position of the stream.
+fn piece(place: &Expr, len: &Expr, position: u32) -> Result<Vec<u8>, String> {
     let len = usize::try_from(expr::number(len)?).unwrap_or(0);
-    let mut bytes = match &place.kind {
-        ExprKind::Text { bytes, .. } => bytes.clone(),
-        _ => Vec::new(),
-    };
-    bytes.resize(len, 0);
+    let mut bytes = Stream::FromHost.bytes(position, len);
+    if let ExprKind::Text { bytes: said, .. } = &place.kind {
+        bytes.iter_mut().zip(said).for_each(|(byte, said)| *byte = *said);
+    }
     Ok(bytes)
 }
 
@@ -312,15 +328,15 @@ fn is_nowhere(call: &Syscall) -> bool {
     call.args.get(1).is_some_and(|place| expr::has(place, "NULL"))
 }
 
-pub(super) fn send(call: &Syscall, socket: &mut Socket, moved: &mut usize, lab: &mut Lab) -> Answer {
+pub(super) fn send(call: &Syscall, socket: &mut Socket, asked: Asked<'_>, lab: &mut Lab) -> Answer {
     if is_nowhere(call) {
         return failed("EFAULT");
     }
-    let bytes = outgoing(call)?;
+    let bytes = outgoing(call, asked.position)?;
     let flags = flags(call);
     let has = |name| flags.is_some_and(|flags| expr::has(flags, name));
     let how = Sending { waits: !has("MSG_DONTWAIT"), is_urgent: has("MSG_OOB"), says_more: has("MSG_MORE") };
-    Ok(counted(socket.send_all(lab, &bytes, moved, how)))
+    Ok(counted(socket.send_all(lab, &bytes, asked.moved, how)))
 }
 
 fn fcntl(call: &Syscall, socket: &mut Socket) -> Answer {

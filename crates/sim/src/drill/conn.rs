@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use drill::packet::{Flags, Packet, Payload, Ports, SeqStart, Tcp, TcpOption, TcpOptions};
 
+use super::pattern::Stream;
+
 /// The first port of the other end; each connection that it begins has the next.
 const REMOTE_PORT: u16 = 40_000;
 
@@ -48,6 +50,81 @@ pub(super) struct Conn {
     first_stamp: Option<(u32, u32)>,
     /// All that the program has sent.
     written: Vec<u8>,
+    /// The other end's stream.
+    incoming: Incoming,
+}
+
+/// The other end's stream, as the script's segments and the program's calls show it. Places are sequence numbers on the wire.
+#[derive(Clone, Debug, Default)]
+struct Incoming {
+    /// The next byte that the program reads; `None` before there was a SYN.
+    next: Option<u32>,
+    /// A segment has brought bytes.
+    has_begun: bool,
+    /// Bytes that segments call urgent, the last one at the end.
+    urgent: Vec<u32>,
+}
+
+/// How the program has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Bytes of the stream; the urgent ones are in their place.
+    Inline,
+    /// Bytes of the stream; the urgent ones are not among them.
+    Stream,
+    /// Bytes of the stream, as with [`Reading::Inline`], which stay there.
+    PeekInline,
+    /// Bytes of the stream, as with [`Reading::Stream`], which stay there.
+    Peek,
+    /// The urgent byte.
+    Urgent,
+}
+
+impl Incoming {
+    /// A segment goes to the host, which begins with this number.
+    fn take(&mut self, seq: u32, tcp: &Tcp) {
+        let flags = tcp.flags.value;
+        let first = first_byte(seq, flags);
+        if flags.contains(Flags::SYN) && !self.has_begun {
+            self.next = Some(first);
+        }
+        self.has_begun |= tcp.seq.value.len > 0;
+        // The pointer leads behind the urgent byte, as it does everywhere (RFC 6093).
+        let pointer = tcp.urgent.map_or(0, |urgent| u32::from(urgent.value));
+        if flags.contains(Flags::URG) && pointer > 0 {
+            let at = first.wrapping_add(pointer - 1);
+            self.urgent.retain(|known| *known != at);
+            self.urgent.push(at);
+        }
+    }
+
+    /// Whether the bytes are those that come next; they are read with this, unless they were peeked at.
+    fn read(&mut self, bytes: &[u8], how: Reading) -> bool {
+        if how == Reading::Urgent {
+            let byte = self.urgent.last().map(|at| Stream::ToHost.byte(*at));
+            return byte.as_slice() == bytes;
+        }
+        let Some(mut at) = self.next else { return bytes.is_empty() };
+        let is_inline = matches!(how, Reading::Inline | Reading::PeekInline);
+        for byte in bytes {
+            while !is_inline && self.urgent.contains(&at) {
+                at = at.wrapping_add(1);
+            }
+            if *byte != Stream::ToHost.byte(at) {
+                return false;
+            }
+            at = at.wrapping_add(1);
+        }
+        if matches!(how, Reading::Inline | Reading::Stream) {
+            self.next = Some(at);
+        }
+        true
+    }
+}
+
+/// The number of the first byte that a segment brings: a SYN is before it.
+pub(super) const fn first_byte(seq: u32, flags: Flags) -> u32 {
+    if flags.contains(Flags::SYN) { seq.wrapping_add(1) } else { seq }
 }
 
 impl Conn {
@@ -63,6 +140,7 @@ impl Conn {
             stamps: BTreeMap::new(),
             first_stamp: None,
             written: Vec::new(),
+            incoming: Incoming { next: None, has_begun: false, urgent: Vec::new() },
         }
     }
 
@@ -78,6 +156,15 @@ impl Conn {
     /// Whether a packet from the host with these ports is of this connection.
     pub(super) const fn sends(&self, ports: Ports) -> bool {
         self.local_port == ports.src && self.remote_port == ports.dst
+    }
+
+    /// The number on the wire of a segment from the other end, if the script has one.
+    pub(super) const fn remote_seq(&self, tcp: &Tcp) -> Option<u32> {
+        match tcp.seq.value.start {
+            SeqStart::Relative(seq) => Some(seq.wrapping_add(self.remote_offset(tcp.flags.value))),
+            SeqStart::Absolute(seq) => Some(seq),
+            SeqStart::Any => None,
+        }
     }
 
     /// What is added to a sequence number of the other end.
@@ -116,6 +203,9 @@ impl Conn {
         } else if self.phase == Phase::SynSent && flags.contains(Flags::SYN.with(Flags::ACK)) {
             self.phase = Phase::Stands;
             self.remote_isn = start(tcp);
+        }
+        if let Some(seq) = self.remote_seq(tcp) {
+            self.incoming.take(seq, tcp);
         }
     }
 
@@ -198,6 +288,18 @@ impl Conns {
         }
     }
 
+    /// How many bytes a program has sent.
+    pub(super) fn written(&self, fd: i64) -> u32 {
+        let conn = self.list.iter().rev().find(|conn| conn.fd == Some(fd));
+        conn.map_or(0, |conn| u32::try_from(conn.written.len()).unwrap_or(u32::MAX))
+    }
+
+    /// A program has read bytes; whether they are those that segments have brought in that place.
+    pub(super) fn read(&mut self, fd: i64, bytes: &[u8], how: Reading) -> bool {
+        let conn = self.list.iter_mut().rev().find(|conn| conn.fd == Some(fd));
+        conn.is_some_and(|conn| conn.incoming.read(bytes, how))
+    }
+
     /// A program has sent bytes.
     pub(super) fn wrote(&mut self, fd: i64, bytes: &[u8]) {
         let conn = self.list.iter_mut().rev().find(|conn| conn.fd == Some(fd));
@@ -270,6 +372,18 @@ impl Conns {
     /// The one at this place.
     pub(super) fn at(&mut self, at: usize) -> &mut Conn {
         &mut self.list[at]
+    }
+
+    /// Whether there is one at this place, and a packet with these ports is of it.
+    pub(super) fn knows(&self, at: usize, ports: Ports) -> bool {
+        self.list.get(at).is_some_and(|conn| conn.sends(ports))
+    }
+
+    /// Whether a packet with these ports can be of the one at this place. Those without ports, as of echo, can be of any.
+    pub(super) fn may_send(&self, at: usize, ports: Ports) -> bool {
+        let conn = &self.list[at];
+        let is_known = conn.local_port != 0 && conn.remote_port != 0 && (ports.src, ports.dst) != (0, 0);
+        !is_known || conn.sends(ports)
     }
 
     /// Whether a packet with these ports is to be held to what is expected of the one at this place: not if it is of

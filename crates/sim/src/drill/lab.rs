@@ -9,6 +9,7 @@ use net::driver::Caps;
 use net::netisr::Netisr;
 use net::tcp;
 use net::time::{Duration, Instant};
+use wire::protocol::Protocol;
 use wire::{EtherType, ip4, ip6};
 
 use super::Setup;
@@ -29,6 +30,8 @@ const BUFFERS_MAX: usize = (1 << 16) / pkt::DATA_LEN + 1;
 const WARM_UP: Duration = Duration::from_secs(10);
 /// A CPU that wants to turn within this time is at work.
 const AT_WORK: Duration = Duration::from_micros(10);
+/// Packets to others that are remembered: the first is a failure already.
+const STRAYS_MAX: usize = 16;
 /// Turns at one moment until a host is called broken.
 const TURNS_MAX: usize = 100_000;
 
@@ -42,6 +45,8 @@ pub(super) struct Lab {
     now: Instant,
     start: Instant,
     sent: VecDeque<Sent>,
+    /// To whom else packets went that are not the link's own.
+    strays: VecDeque<IpAddr>,
 }
 
 /// A packet that the host has sent to the other end.
@@ -75,6 +80,7 @@ impl Lab {
             now: Instant::START,
             start: Instant::START + WARM_UP,
             sent: VecDeque::new(),
+            strays: VecDeque::new(),
         };
         lab.settle();
         while lab.step(Duration::ZERO) {}
@@ -115,6 +121,11 @@ impl Lab {
     /// The next packet that the host has sent to the other end.
     pub(super) fn take_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
+    }
+
+    /// To whom a packet went that is neither for one of the other ends nor the link's own business.
+    pub(super) fn take_stray(&mut self) -> Option<IpAddr> {
+        self.strays.pop_front()
     }
 
     /// CPUs of the host.
@@ -190,11 +201,18 @@ impl Lab {
     fn carry(&mut self) {
         while let Some(frame) = self.host.nics[0].transmit() {
             let frame = frame.completed();
-            if destination(frame.packet()).is_some_and(|dst| self.remotes.contains(&dst)) {
-                let at = self.now();
-                self.sent.push_back(Sent { at, bytes: frame.packet().to_vec() });
-            } else {
-                self.gateway.receive(self.now, frame);
+            match destination(frame.packet()) {
+                Some(dst) if self.remotes.contains(&dst) => {
+                    let (at, bytes) = (self.now(), frame.packet().to_vec());
+                    #[cfg(test)]
+                    let bytes = super::planted::sent(bytes);
+                    self.sent.push_back(Sent { at, bytes });
+                }
+                to => {
+                    let is_stray = !is_of_the_link(frame.packet()) && self.strays.len() < STRAYS_MAX;
+                    self.strays.extend(to.filter(|_| is_stray));
+                    self.gateway.receive(self.now, frame);
+                }
             }
         }
         for frame in self.gateway.poll(self.now) {
@@ -208,6 +226,19 @@ fn ethertype(packet: &[u8]) -> EtherType {
         Some(6) => EtherType::IPV6,
         _ => EtherType::IPV4,
     }
+}
+
+/// Whether a packet is about the link: groups are joined and left, neighbours and routers are looked for.
+fn is_of_the_link(packet: &[u8]) -> bool {
+    if let Ok(view) = ip4::View::new(packet) {
+        return view.protocol() == Protocol::IGMP;
+    }
+    // Of IPv6 these are messages of ICMP, perhaps behind an option for routers.
+    ip6::View::new(packet).is_ok_and(|view| match view.next_header() {
+        Protocol::HOP_BY_HOP => true,
+        Protocol::ICMP6 => view.payload().first().is_some_and(|kind| (133..=137).contains(kind)),
+        _ => false,
+    })
 }
 
 fn destination(packet: &[u8]) -> Option<IpAddr> {

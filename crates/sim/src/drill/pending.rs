@@ -26,12 +26,18 @@ pub(super) struct Pending<'a> {
     moved: usize,
     /// It was asked for before.
     is_again: bool,
+    /// Where in its stream the first byte is that it sends.
+    position: u32,
 }
 
 impl<'a> Pending<'a> {
     /// A call that is made now.
     pub(super) const fn new(call: &'a Syscall, now: Duration, when: Option<When>) -> Self {
-        Self { call, when, began: now, moved: 0, is_again: false }
+        Self { call, when, began: now, moved: 0, is_again: false, position: 0 }
+    }
+
+    fn fd(&self) -> Option<i64> {
+        expr::number(self.call.args.first()?).ok()
     }
 
     /// Asks for it, once more; answers whether it is done, as the script says.
@@ -45,11 +51,14 @@ impl<'a> Pending<'a> {
         let waited = lab.now().saturating_sub(self.began);
         let before = self.moved;
         let is_again = core::mem::replace(&mut self.is_again, true);
-        let asked = Asked { waited, moved: &mut self.moved, is_again };
+        if !is_again {
+            self.position = self.fd().map_or(0, |fd| conns.written(fd));
+        }
+        let asked = Asked { waited, moved: &mut self.moved, is_again, position: self.position };
         let outcome = calls::ask(self.call, asked, program, lab, ends);
         if self.moved > before {
-            let bytes = calls::outgoing(self.call)?;
-            let fd = expr::number(self.call.args.first().ok_or("it names no socket")?)?;
+            let bytes = calls::outgoing(self.call, self.position)?;
+            let fd = self.fd().ok_or("it names no socket")?;
             conns.wrote(fd, bytes.get(before..self.moved).unwrap_or_default());
         }
         let result = match outcome.map_err(|wrong| format!("expected `{}`; {wrong}", self.call))? {
@@ -101,6 +110,14 @@ impl<'a> Pending<'a> {
                 Err(came.to_string())
             }
             Value::Number(_) => Ok(()),
+            Value::Bytes(bytes, how) => {
+                let count = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+                if errno.is_some() || number.is_some_and(|number| number != count) {
+                    return Err(count.to_string());
+                }
+                let is_so = self.fd().is_some_and(|fd| conns.read(fd, &bytes, how));
+                if is_so { Ok(()) } else { Err(format!("{count} other bytes than were sent")) }
+            }
             Value::Socket(socket, remote) => {
                 // Which number a descriptor has, the script says.
                 let fd =

@@ -1,6 +1,7 @@
 //! Events, one after the other.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use drill::packet::{Direction, Flags, Packet, Payload, TcpOptions};
 use drill::script::{Action, At, Command, Event, Pos, Script};
@@ -32,6 +33,8 @@ pub(super) struct Play<'a> {
     aggregates: bool,
     /// A call that has to wait.
     pending: Option<Pending<'a>>,
+    /// Packets that no line has expected so far: of other connections than the lines that came.
+    held: VecDeque<(Sent, Seen)>,
 }
 
 impl<'a> Play<'a> {
@@ -47,6 +50,7 @@ impl<'a> Play<'a> {
             conns: Conns::new(ends.bind_port),
             aggregates: aggregate::is_allowed(script),
             pending: None,
+            held: VecDeque::new(),
             ends,
         })
     }
@@ -193,6 +197,7 @@ impl<'a> Play<'a> {
             return fail(demanded.pos, format!("expected {demanded}; nothing came until {until:.6}"));
         };
         let (sent, seen) = self.whole(at, demanded, when, sent, seen)?;
+        let is_possible = self.conns.may_send(at, seen.ports);
         let conn = self.conns.at(at);
         conn.hear(demanded, &seen.packet);
         let mut came = seen.in_script(conn);
@@ -208,7 +213,8 @@ impl<'a> Play<'a> {
         };
         let shown = Came { packet: &came, on_wire: &seen.packet, is_ipv6: self.ends.is_ipv6() };
         let ports = demanded.ports.map(|ports| ports.value).filter(|ports| *ports != seen.ports);
-        let wrong = ports.map(|_| format!("ports {} > {}", seen.ports.src, seen.ports.dst));
+        let is_of_another = ports.is_some() || !is_possible;
+        let wrong = is_of_another.then(|| format!("ports {} > {}", seen.ports.src, seen.ports.dst));
         let wrong = wrong.or_else(|| difference(demanded, shown, stamps));
         let wrong = wrong.or_else(|| strange(conn, &came, &seen.bytes)).or_else(|| when.wrong(sent.at));
         match wrong {
@@ -238,21 +244,33 @@ impl<'a> Play<'a> {
         Ok((sent, Seen { ports, packet: whole.packet, bytes: whole.bytes }))
     }
 
-    /// The next packet of a connection, if it comes until then. Those of others are passed over.
+    /// The next packet of a connection, if it comes until then. Those of others wait for a line that expects them.
     fn next(&mut self, at: usize, pos: Pos, until: Duration) -> Result<Option<(Sent, Seen)>, Failure> {
         loop {
-            while let Some(sent) = self.lab.take_sent() {
-                match Seen::read(&sent.bytes, self.ends.secret.as_deref()) {
-                    Ok(seen) if self.conns.concerns(at, seen.ports) => return Ok(Some((sent, seen))),
-                    Ok(_) => {}
-                    Err(why) => return fail(pos, format!("a packet came that cannot be read: {why}")),
-                }
+            self.hold_sent(pos)?;
+            let Self { held, conns, .. } = self;
+            if let Some(first) = held.iter().position(|(_, seen)| conns.concerns(at, seen.ports)) {
+                return Ok(held.remove(first));
             }
             let is_busy = self.lab.step(until);
             self.poll_pending()?;
             if !is_busy {
                 return Ok(None);
             }
+        }
+    }
+
+    /// Reads what the host has sent meanwhile.
+    fn hold_sent(&mut self, pos: Pos) -> Result<(), Failure> {
+        while let Some(sent) = self.lab.take_sent() {
+            match Seen::read(&sent.bytes, self.ends.secret.as_deref()) {
+                Ok(seen) => self.held.push_back((sent, seen)),
+                Err(why) => return fail(pos, format!("a packet came that cannot be read: {why}")),
+            }
+        }
+        match self.lab.take_stray() {
+            None => Ok(()),
+            Some(to) => fail(pos, format!("expected no packet to {to}; one came")),
         }
     }
 
@@ -269,17 +287,21 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// No packet of the connection is left that no line has expected.
+    /// No packet of the host is left that no line has expected, of any connection.
     fn nothing_is_left(&mut self, pos: Pos) -> Result<(), Failure> {
-        let Some(at) = self.conns.last_at() else { return Ok(()) };
-        match self.next(at, pos, self.lab.now())? {
-            None => Ok(()),
-            Some((_, seen)) if self.ends_with_fin() && is_bare_ack(&seen.packet) => Ok(()),
-            Some((_, seen)) => {
-                let came = seen.in_script(self.conns.at(at));
-                fail(pos, format!("expected no packet any more; came {came}"))
-            }
+        while self.lab.step(self.lab.now()) {
+            self.poll_pending()?;
         }
+        self.hold_sent(pos)?;
+        let mut left = core::mem::take(&mut self.held);
+        if self.ends_with_fin() && left.front().is_some_and(|(_, seen)| is_bare_ack(&seen.packet)) {
+            left.pop_front();
+        }
+        let Some((_, seen)) = left.pop_front() else { return Ok(()) };
+        let known =
+            (0..=self.conns.last_at().unwrap_or(0)).rev().find(|at| self.conns.knows(*at, seen.ports));
+        let came = known.map_or_else(|| seen.packet.clone(), |at| seen.in_script(self.conns.at(at)));
+        fail(pos, format!("expected no packet any more; came {came}"))
     }
 }
 

@@ -410,6 +410,8 @@ impl Socket {
                 bytes
             })
         });
+        #[cfg(test)]
+        let asked = asked.map(|read| read.map(super::planted::read));
         match asked {
             Some(Ok(bytes)) => Outcome::Done(Ok(bytes)),
             Some(Err(Error::WouldBlock)) => self.wait(),
@@ -417,6 +419,15 @@ impl Socket {
             Some(Err(_)) => Outcome::Done(self.take_error(lab).map_or(Ok(Vec::new()), Err)),
             None => Outcome::fails("ENOBUFS"),
         }
+    }
+
+    /// Whether urgent bytes are read in their place.
+    pub(super) fn is_urgent_inline(&self) -> bool {
+        let said = self.changes.iter().rev().find_map(|change| match change {
+            Change::UrgentInline(is_on) => Some(*is_on),
+            _ => None,
+        });
+        said.unwrap_or(false)
     }
 
     /// Reads the urgent byte.

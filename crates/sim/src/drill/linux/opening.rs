@@ -61,17 +61,17 @@ pub(in super::super) fn ask(
                 return calls::failed("EOPNOTSUPP");
             }
             let remote = to.map_or(Ok(open), |to| calls::addressed(to, open))?;
-            let bytes = calls::outgoing(call)?;
+            let bytes = calls::outgoing(call, asked.position)?;
             let may_wait = !calls::flags(call).is_some_and(|flags| expr::has(flags, "MSG_DONTWAIT"));
             Ok(calls::counted(begin((socket, sysctls), lab, remote, &bytes, asked.moved, may_wait)))
         }
         (Stage::Open(..), true) => match stands(socket, lab) {
-            Outcome::Done(Ok(())) => calls::send(call, socket, asked.moved, lab),
+            Outcome::Done(Ok(())) => calls::send(call, socket, asked, lab),
             Outcome::Done(Err(errno)) => Ok(Outcome::Done(Err(errno))),
             Outcome::Waits => Ok(Outcome::Waits),
         },
         (Stage::Open(..), false) if socket.is_beginning(lab) => calls::failed("EALREADY"),
-        _ => calls::send(call, socket, asked.moved, lab),
+        _ => calls::send(call, socket, asked, lab),
     }
 }
 
