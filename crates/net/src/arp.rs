@@ -38,17 +38,17 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
 pub(crate) fn output(cpu: &mut Cpu, ifindex: IfIndex, to: Mac, arp: &Packet) {
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
     let header = Header { dst: to, src: ifnet.mac, ethertype: EtherType::ARP }.to_bytes();
-    let Some(mut pkt) = cpu.pool.take() else { return };
+    let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::NeighNoBuffer) };
+    cpu.count(match arp.operation {
+        Operation::Request => Count::ArpRequestsSent,
+        Operation::Reply => Count::ArpRepliesSent,
+    });
     pkt.outif = ifindex;
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     let written = pkt.append(PACKET_LEN).map(|bytes| bytes.copy_from_slice(&arp.to_bytes()));
     if written.and_then(|()| pkt.prepend_array(&header)).is_err() {
         return cpu.bury(pkt, DropReason::NoBuffer);
     }
-    cpu.count(match arp.operation {
-        Operation::Request => Count::ArpRequestsSent,
-        Operation::Reply => Count::ArpRepliesSent,
-    });
     ifq::output(cpu, pkt);
 }
 

@@ -60,6 +60,7 @@ named! {
     Ip4Fragmented = "ip4_fragmented", "IPv4 packets fragmented";
     Ip4FragmentsMade = "ip4_fragments_made", "IPv4 fragments made";
     Ip4FragmentsIn = "ip4_fragments_in", "IPv4 fragments received for this host";
+    Ip4FragmentsJoined = "ip4_fragments_joined", "IPv4 fragments joined to the first one of their datagram";
     Ip4Reassembled = "ip4_reassembled", "IPv4 datagrams reassembled";
     FlowHits = "flow_hits", "packets whose flow was found in the flow cache";
     FlowMisses = "flow_misses", "packets that went the normal way because the flow cache did not know their flow";
@@ -69,14 +70,18 @@ named! {
     Ip6Forwarded = "ip6_forwarded", "IPv6 packets forwarded";
     Ip6Local = "ip6_local", "IPv6 packets for this host";
     Ip6Out = "ip6_out", "IPv6 packets sent from here";
+    Ip6Fragmented = "ip6_fragmented", "IPv6 packets fragmented";
     Ip6FragmentsMade = "ip6_fragments_made", "IPv6 fragments made";
     Ip6FragmentsIn = "ip6_fragments_in", "IPv6 fragments received for this host";
+    Ip6FragmentsJoined = "ip6_fragments_joined", "IPv6 fragments joined to the first one of their packet";
     Ip6Reassembled = "ip6_reassembled", "IPv6 datagrams reassembled";
+    IcmpEchoSent = "icmp_echo_sent", "ICMP echo requests sent";
     IcmpEchoAnswered = "icmp_echo_answered", "ICMP echo requests answered";
     IcmpErrorsSent = "icmp_errors_sent", "ICMP errors sent";
     IcmpErrorsLimited = "icmp_errors_limited", "ICMP errors not sent because of the rate limit";
     IcmpErrorsForbidden = "icmp_errors_forbidden", "ICMP errors not sent because the packet must not be answered";
     IcmpErrorsIn = "icmp_errors_in", "ICMP errors received";
+    Icmp6EchoSent = "icmp6_echo_sent", "ICMPv6 echo requests sent";
     Icmp6EchoAnswered = "icmp6_echo_answered", "ICMPv6 echo requests answered";
     Icmp6ErrorsSent = "icmp6_errors_sent", "ICMPv6 errors sent";
     Icmp6ErrorsLimited = "icmp6_errors_limited", "ICMPv6 errors not sent because of the rate limit";
@@ -106,6 +111,7 @@ named! {
     UdpIn = "udp_in", "UDP datagrams received for this host";
     UdpTaken = "udp_taken", "UDP datagrams that a socket took";
     UdpOut = "udp_out", "UDP datagrams sent by sockets";
+    UdpCoalesced = "udp_coalesced", "UDP datagrams sent in the packet of another one, to be segmented later (GSO)";
     TcpIn = "tcp_in", "TCP segments received for this host";
     TcpOut = "tcp_out", "TCP segments sent by connections";
     TcpTaken = "tcp_taken", "TCP segments that a connection or a listener took";
@@ -133,6 +139,7 @@ named! {
     TcpRelaysRefused = "tcp_relays_refused", "TCP connections that a relay reset at once: no way to its target, or too many";
     TcpNoKey = "tcp_no_key", "TCP segments not sent because they should be signed, and no key of the other end is known";
     TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";
+    TcpResetsNoBuffer = "tcp_resets_no_buffer", "TCP resets not sent because no buffer was free";
     TcpResetsLimited = "tcp_resets_limited", "TCP resets not sent because of the rate limit";
     ArpRequestsIn = "arp_requests_in", "ARP requests received";
     ArpRepliesIn = "arp_replies_in", "ARP replies received";
@@ -147,6 +154,7 @@ named! {
     NdRouterIn = "nd_router_in", "router solicitations and advertisements received";
     NdRouterIgnored = "nd_router_ignored", "router advertisements that an interface was not told to believe, or has no address for";
     NdRouterSolicitsSent = "nd_router_solicits_sent", "router solicitations sent";
+    NeighNoBuffer = "neigh_no_buffer", "ARP and neighbour discovery messages not sent because no buffer was free";
     NdRoutersFull = "nd_routers_full", "default routers refused because their link has as many as may be";
     NdPrefixesFull = "nd_prefixes_full", "on-link prefixes refused because their link has as many as may be";
     NdAddrsFull = "nd_addrs_full", "advertised prefixes without an address of ours because their link has as many as may be";
@@ -156,6 +164,10 @@ named! {
     MldReportsSent = "mld_reports_sent", "multicast listener reports sent";
     IgmpQueriesIn = "igmp_queries_in", "IGMP queries received";
     IgmpReportsSent = "igmp_reports_sent", "IGMP reports sent";
+    GroupNoBuffer = "group_no_buffer", "multicast listener and IGMP reports not sent because no buffer was free";
+    GroupLooped = "group_looped", "copies of packets to a multicast group that listeners on this host received";
+    GroupStayed = "group_stayed", "packets to a multicast group that the hop limit kept on this host";
+    CopiesNoBuffer = "copies_no_buffer", "copies of packets, for a pipe or for listeners on this host, not made because no buffer was free";
     GroupsFull = "groups_full", "multicast groups, or senders to them, refused because there are as many as may be";
     NeighHeld = "neigh_held", "packets that waited for a neighbour's address";
     NeighLimited = "neigh_limited", "neighbours not looked for because of the rate limit or a full table";

@@ -119,6 +119,7 @@ fn straight<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
 /// Sends a packet that was made here where its route leads, when rules have let it pass.
 pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if pkt.flags.has(Flags::LOOP) && !to_listeners::<F>(cpu, &mut pkt) {
+        cpu.count(Count::GroupStayed);
         return cpu.pool.give(pkt);
     }
     let way = path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
@@ -142,9 +143,10 @@ fn to_listeners<F: Source>(cpu: &mut Cpu, pkt: &mut Pkt) -> bool {
         match offload::copy(cpu, pkt, &[], 0, pkt.len()) {
             Some(mut copy) => {
                 (copy.rcvif, copy.gso, copy.gso_size) = (key.ifindex, pkt.gso, pkt.gso_size);
+                cpu.count(Count::GroupLooped);
                 to_ourselves::<F>(cpu, copy);
             }
-            None => cpu.counters.drop(DropReason::NoBuffer),
+            None => cpu.count(Count::CopiesNoBuffer),
         }
     }
     F::ttl(pkt) > 0

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use pkt::{DATA_LEN, NoRoom, Pkt};
 use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 
+use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::fib::flow_hash;
 use crate::icmp::{Message, Quoted};
@@ -199,6 +200,7 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
         return Err(error);
     }
     pkt.outif = request.outif.unwrap_or(0);
+    cpu.count(if request.dst.is_ipv4() { Count::IcmpEchoSent } else { Count::Icmp6EchoSent });
     match request.dst {
         IpAddr::V4(_) => inet4::output::output(cpu, pkt),
         IpAddr::V6(_) => inet6::output::output(cpu, pkt),

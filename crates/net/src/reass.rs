@@ -161,9 +161,14 @@ fn whole(cpu: &mut Cpu, key: &Key) {
     let mut pkts: VecDeque<_> =
         cpu.reass.table.remove(key).into_iter().flat_map(Datagram::into_pkts).collect();
     let Some(first) = pkts.pop_front() else { return };
+    let (joined, reassembled) = match key.src.is_ipv4() {
+        true => (Count::Ip4FragmentsJoined, Count::Ip4Reassembled),
+        false => (Count::Ip6FragmentsJoined, Count::Ip6Reassembled),
+    };
+    cpu.counters.add(joined, pkts.len() as u64);
     match join::join(&mut cpu.pool, first, pkts) {
         Ok(pkt) => {
-            cpu.count(if key.src.is_ipv4() { Count::Ip4Reassembled } else { Count::Ip6Reassembled });
+            cpu.count(reassembled);
             deliver(cpu, pkt);
         }
         Err((pkt, reason)) => cpu.bury(pkt, reason),

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use net::count::Count;
+use net::count::{Count, IfCount};
 use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::firewall::Firewall;
@@ -18,7 +18,7 @@ use net::netisr::{Netisr, Parts};
 use net::ping;
 use net::program::Program;
 use net::sock::Error;
-use net::tables::IfIndex;
+use net::tables::{IfIndex, Tables};
 use pkt::{Arena, Pool};
 
 use crate::mem::Nic;
@@ -107,6 +107,13 @@ impl Host {
         self.cpus.iter().map(|cpu| cpu.shared.counters.drops.get(reason)).sum()
     }
 
+    /// What was counted for an interface, on all CPUs.
+    #[must_use]
+    pub fn if_count(&self, ifindex: IfIndex, what: IfCount) -> u64 {
+        let cpus = self.cpus.iter();
+        cpus.map(|cpu| cpu.shared.counters.ifs.get(usize::from(ifindex), what)).sum()
+    }
+
     /// The reasons for which packets were dropped, and how many.
     #[must_use]
     pub fn drops(&self) -> Vec<(DropReason, u64)> {
@@ -151,10 +158,15 @@ impl Host {
 
     /// Changes interfaces, addresses or routes, and tells the CPUs; `false` if the port is full.
     pub fn change(&mut self, change: impl FnOnce(&mut Spec)) -> bool {
+        let tables = self.prepare(change);
+        self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)), || {})
+    }
+
+    /// Changes interfaces, addresses or routes; the CPUs have yet to be given these tables.
+    pub fn prepare(&mut self, change: impl FnOnce(&mut Spec)) -> Arc<Tables> {
         change(&mut self.spec);
         self.generation += 1;
-        let tables = Arc::new(self.spec.tables(self.generation));
-        self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)), || {})
+        Arc::new(self.spec.tables(self.generation))
     }
 
     /// Makes tables of what CPUs have learned of router advertisements since, as the control thread does.

@@ -10,7 +10,7 @@ mod steer;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use net::driver::Caps;
+use net::driver::{Caps, DriverStats};
 use wire::ether::Mac;
 
 use crate::frame::Frame;
@@ -158,6 +158,12 @@ impl Nic {
         !state.down && state.rings.iter().any(Ring::has_to_transmit)
     }
 
+    /// Whether frames wait in it, to be sent or to be taken by the stack.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.has_to_transmit() || self.lock().rings.iter().any(Ring::has_received)
+    }
+
     /// What it is like.
     #[must_use]
     pub fn spec(&self) -> Spec {
@@ -168,6 +174,18 @@ impl Nic {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.lock().counts
+    }
+
+    /// What its rings have counted, together.
+    #[must_use]
+    pub fn stats(&self) -> DriverStats {
+        let add = |all: DriverStats, ring: &Ring| DriverStats {
+            rx_frames: all.rx_frames + ring.stats.rx_frames,
+            tx_frames: all.tx_frames + ring.stats.tx_frames,
+            tx_errors: all.tx_errors + ring.stats.tx_errors,
+            ..all
+        };
+        self.lock().rings.iter().fold(DriverStats::default(), add)
     }
 
     /// Buffers of the stack that its rings hold.

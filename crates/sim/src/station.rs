@@ -32,7 +32,7 @@ pub struct Station {
     /// What it heard that was not part of a flow, oldest first; at most [`HEARD_MAX`].
     pub heard: VecDeque<Heard>,
     /// Packets that it received and that nobody should have sent: what was wrong with them.
-    pub complaints: Vec<String>,
+    pub complaints: Vec<Complaint>,
     /// Packets that it lost itself: their next hop was not found in time.
     pub lost: u64,
     /// Does not answer to anything, as if unplugged.
@@ -67,6 +67,15 @@ const WAITING_MAX: usize = 1024;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Questions until it gives up.
 const ASKED_MAX: u32 = 5;
+
+/// Something wrong that a station received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// When.
+    pub at: Instant,
+    /// In words.
+    pub text: String,
+}
 
 /// What a station heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,7 +345,8 @@ impl Station {
 
     fn complain(&mut self, about: impl Into<String>) {
         if self.complaints.len() < HEARD_MAX {
-            self.complaints.push(format!("{}: {}", self.name, about.into()));
+            let text = format!("{}: {}", self.name, about.into());
+            self.complaints.push(Complaint { at: self.now, text });
         }
     }
 }

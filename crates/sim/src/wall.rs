@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ipfw::Command;
-use ipfw::command::NatConfig;
+use ipfw::command::{NatConfig, TableCommand};
 use ipfw::rule::Action;
 use net::firewall::log::Amounts;
 use net::firewall::nat::{nat64, spec};
@@ -73,6 +73,12 @@ impl Wall {
                 Command::NatConfig { number, config } => self.nat.push((number, config)),
                 Command::Nat64Create { name, config } => {
                     self.nat64.push(Arc::new(nat64::spec::Spec::new(&name, &config, KEY).expect("a prefix")));
+                }
+                Command::Table { name: Some(name), what: TableCommand::Create(spec) } => {
+                    self.lookups.create(&name, &spec).expect("a table");
+                }
+                Command::Table { name: Some(name), what: TableCommand::Add(entries) } => {
+                    self.lookups.add(&name, &entries, &Tables::default()).expect("entries");
                 }
                 other => panic!("worlds do not say this: {other:?}"),
             }

@@ -1,6 +1,8 @@
 //! The world: virtual time, and who goes next.
 
 mod check;
+mod ledger;
+mod permit;
 mod random;
 mod report;
 
@@ -16,7 +18,9 @@ use crate::mem::Nic;
 use crate::random::Random;
 use crate::station::{Flow, FlowId, Station};
 pub use check::{Broken, Check};
-pub use random::explore;
+pub use permit::Permit;
+use permit::Permits;
+pub use random::{Plant, explore, explore_planted};
 
 /// Names a cable of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,10 +40,11 @@ pub struct World {
     pub name: String,
     /// What all chance follows from.
     pub seed: u64,
-    /// What may happen to flows and packets here.
-    pub allow: Allow,
     /// How often, in millionths, a CPU loses its processor for up to a millisecond after a turn.
     pub stalls: u32,
+    /// Datagrams that an oracle judged by the rules of firewalls: let through, and denied.
+    pub judged: [u64; 2],
+    permits: Permits,
     now: Instant,
     random: Random,
     cables: Vec<Cable>,
@@ -53,17 +58,6 @@ pub struct World {
     happened: u64,
     turns: u64,
     finished: bool,
-}
-
-/// What a world may do to packets on purpose, so that it is not called a failure.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Allow {
-    /// Packets are broken on purpose: stations may hear nonsense.
-    pub nonsense: bool,
-    /// Flows may lose packets without a drop that is counted: a card is pulled out, a station is mute.
-    pub loss: bool,
-    /// Flows may lose their order: rings are moved between CPUs, and what is on the way is overtaken.
-    pub disorder: bool,
 }
 
 /// One end of a cable.
@@ -103,8 +97,9 @@ impl World {
         Self {
             name: name.to_owned(),
             seed,
-            allow: Allow::default(),
             stalls: 0,
+            judged: [0; 2],
+            permits: Permits::default(),
             now: Instant::START,
             random: Random::new(seed),
             cables: Vec::new(),
@@ -185,6 +180,13 @@ impl World {
     pub fn tally(&self, flow: FlowId) -> crate::station::Tally {
         let (_, to, _) = self.flows[flow.0 as usize];
         self.stations[to.0].tally(flow)
+    }
+
+    /// When a datagram of a flow was sent.
+    #[must_use]
+    pub fn sent(&self, id: FlowId, number: u32) -> Instant {
+        let at = id.0 as usize;
+        self.flows[at].2.leaves(self.begun[at], number)
     }
 
     /// How long each datagram of a flow was on its way, of those that arrived, in the order in which they did.

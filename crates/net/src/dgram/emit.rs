@@ -98,8 +98,9 @@ impl Aim {
             cpu.pool.give(pkt);
             return Err(error);
         }
-        let datagrams = if segment > 0 { bytes.len().div_ceil(segment.into()) } else { 1 };
+        let datagrams = if segment > 0 { bytes.len().div_ceil(segment.into()).max(1) } else { 1 };
         cpu.counters.add(count, datagrams as u64);
+        cpu.counters.add(Count::UdpCoalesced, datagrams.saturating_sub(1) as u64);
         let owner = cpu.placement.owner(ends.flow());
         if owner == cpu.id {
             emit::output(cpu, pkt);

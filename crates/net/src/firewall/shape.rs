@@ -91,7 +91,7 @@ fn copy(cpu: &mut Cpu, to: To, pkt: &Pkt) -> Option<Pkt> {
         return None;
     }
     let Some(mut copy) = offload::copy(cpu, pkt, &[], 0, pkt.len()) else {
-        cpu.counters.drop(DropReason::NoBuffer);
+        cpu.count(Count::CopiesNoBuffer);
         return None;
     };
     (copy.gso, copy.gso_size, copy.tag) = (pkt.gso, pkt.gso_size, pkt.tag);

@@ -105,20 +105,20 @@ fn speaker(cpu: &Cpu, ifindex: IfIndex, is_v6: bool) -> IpAddr {
     cpu.tables.ifnet(ifindex).and_then(own).unwrap_or(nobody)
 }
 
-/// Drops  [`DropReason::NoBuffer`].
+/// Drops  [`DropReason::NoBuffer`], which cannot happen: a message fits a buffer.
 fn send(cpu: &mut Cpu, ifindex: IfIndex, [src, dst]: [IpAddr; 2], message: &[u8]) {
-    let Some(mut pkt) = cpu.pool.take() else { return };
+    let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::GroupNoBuffer) };
     pkt.outif = ifindex;
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
-    let (written, count) = match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => (write4(&mut pkt, src, dst, message), Count::IgmpReportsSent),
-        (IpAddr::V6(src), IpAddr::V6(dst)) => (write6(&mut pkt, src, dst, message), Count::MldReportsSent),
+    cpu.count(if dst.is_ipv4() { Count::IgmpReportsSent } else { Count::MldReportsSent });
+    let written = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => write4(&mut pkt, src, dst, message),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => write6(&mut pkt, src, dst, message),
         _ => return cpu.bury(pkt, DropReason::NoBuffer),
     };
     if written.is_err() {
         return cpu.bury(pkt, DropReason::NoBuffer);
     }
-    cpu.count(count);
     let next = neigh::link(cpu, &mut pkt, dst);
     netisr::dispatch(cpu, pkt, next);
 }

@@ -63,6 +63,7 @@ fn cut(cpu: &mut Cpu, mut pkt: Pkt, mtu: u32, next_hop: IpAddr) {
         return cpu.bury(pkt, DropReason::NoBuffer);
     };
     cpu.pool.give(pkt);
+    cpu.count(Count::Ip6Fragmented);
     cpu.counters.add(Count::Ip6FragmentsMade, pieces.len() as u64);
     pieces.into_iter().for_each(|piece| output::link(cpu, piece, next_hop));
 }

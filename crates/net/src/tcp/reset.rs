@@ -95,8 +95,9 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, look: Look, facts: Facts) {
     if !cpu.icmp.resets.allows(cpu.now, to, &mut cpu.secret) {
         return cpu.count(Count::TcpResetsLimited);
     }
-    let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsLimited) };
+    let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsNoBuffer) };
     if put_bare(&mut reset, &header, (from, to), look).is_none() {
+        cpu.count(Count::TcpResetsNoBuffer);
         return cpu.pool.give(reset);
     }
     reset.outif = pkt.rcvif;

@@ -15,7 +15,7 @@ use crate::meddle::Meddler;
 use crate::mem::Rss;
 use crate::plan::Family;
 use crate::random::Random;
-use crate::world::{CableId, HostId, World};
+use crate::world::{CableId, HostId, Permit, World};
 
 const MS: Duration = Duration::from_millis(1);
 /// From one look of programs at their connections to the next, when nobody meddles any more.
@@ -88,7 +88,9 @@ struct Held {
 impl Two {
     fn new(seed: u64) -> Self {
         let mut world = World::new("meddled", seed);
-        (world.allow.nonsense, world.allow.loss, world.allow.disorder) = (true, true, true);
+        for what in [Permit::Nonsense, Permit::Loss, Permit::Disorder] {
+            world.allow(what);
+        }
         let cable = world.cable(cable::Spec::default());
         let hosts = [1, 2].map(|number| {
             let port = Port::new(cable, 1, number).rings(CPUS.into(), Rss::Right);

@@ -80,6 +80,11 @@ impl Ring {
         self.rung > 0 || !self.leaving.is_empty()
     }
 
+    /// Whether frames wait that the stack has not taken.
+    pub(super) fn has_received(&self) -> bool {
+        !self.received.is_empty()
+    }
+
     /// Forgets a buffer: a planted bug.
     pub(super) fn lose_buffer(&mut self) {
         drop(self.posted.pop_back());
@@ -163,6 +168,8 @@ impl Ring {
             self.leaving.push_back(read(&pkt));
             pool.give(pkt);
         }
+        // They are received when the next owner takes them.
+        self.stats.rx_frames -= self.received.len() as u64;
         for pkt in self.received.drain(..).rev() {
             let hash = pkt.flags.has(Flags::HASH).then_some(pkt.hash);
             self.arrived.push_front((read(&pkt), hash));

@@ -39,6 +39,8 @@ pub struct Tally {
     pub duplicates: u32,
     /// Datagrams that came behind a later one.
     pub late: u32,
+    /// When datagrams came late, or once more.
+    pub disorder: Vec<Instant>,
     /// Datagrams that were marked on the way, as a sign of congestion.
     pub marked: u32,
     /// Number of each datagram, and when it arrived.
@@ -196,7 +198,7 @@ impl Station {
             self.complain(format!("payload of datagram {number} was changed"));
         }
         let tally = self.tallies.entry(id).or_default();
-        tally.count(number);
+        tally.count(number, self.now);
         tally.marked += u32::from(ecn == 3);
         tally.arrived.push((number, self.now));
         true
@@ -204,18 +206,29 @@ impl Station {
 }
 
 impl Tally {
-    fn count(&mut self, number: u32) {
+    /// Whether this datagram has arrived.
+    #[must_use]
+    pub fn has(&self, number: u32) -> bool {
+        let word = self.seen.get(number as usize / 64).copied().unwrap_or(0);
+        word >> (number % 64) & 1 == 1
+    }
+
+    fn count(&mut self, number: u32, now: Instant) {
         let (word, bit) = (number as usize / 64, 1_u64 << (number % 64));
         if self.seen.len() <= word {
             self.seen.resize(word + 1, 0);
         }
         if self.seen[word] & bit != 0 {
             self.duplicates += 1;
+            self.disorder.push(now);
             return;
         }
         self.seen[word] |= bit;
         self.received += 1;
-        self.late += u32::from(number < self.next);
+        if number < self.next {
+            self.late += 1;
+            self.disorder.push(now);
+        }
         self.next = self.next.max(number + 1);
     }
 }

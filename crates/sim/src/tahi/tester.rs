@@ -16,7 +16,7 @@ use crate::cable;
 use crate::frame::Frame;
 use crate::host::{Port, Spec, ifindex};
 use crate::station::Station;
-use crate::world::{CableId, HostId, StationId, World};
+use crate::world::{CableId, HostId, Permit, StationId, World};
 
 /// The link address of the host that the sequences are about.
 const HOST: Mac = Mac([0x00, 0x11, 0x22, 0x33, 0x44, 0x56]);
@@ -74,7 +74,7 @@ type Wrong = (String, String);
 impl Tester {
     fn new(sequence: &Sequence, cpus: u16, seed: u64) -> Self {
         let mut world = World::new("tahi", seed);
-        world.allow.nonsense = true;
+        world.allow(Permit::Nonsense);
         let cable = world.cable(cable::Spec::default());
         let plug = world.station(cable, Station::new("tester", TESTER, &[]));
         world.at(plug).mute = true;

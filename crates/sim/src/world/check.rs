@@ -1,11 +1,11 @@
 //! What must hold in every world.
 
 use net::count::Count;
-use net::time::Duration;
+use net::time::{Duration, Instant};
 
-use super::World;
+use super::{Permit, World, ledger};
 use crate::host::Host;
-use crate::station::Station;
+use crate::station::{FlowId, Station};
 
 /// How long a world may need to come to rest: longer than any timeout of the stack.
 const REST_MAX: Duration = Duration::from_secs(200);
@@ -19,7 +19,7 @@ pub enum Check {
     Conservation,
     /// No handle of a buffer is dropped.
     Leak,
-    /// Every packet received was sent or dropped for a reason.
+    /// Packets received and made equal packets sent, used up, and dropped for a reason.
     Accounting,
     /// Packets are handled by the CPU that owns them.
     Ownership,
@@ -31,6 +31,8 @@ pub enum Check {
     Device,
     /// When all is well again, everybody is reached.
     Reach,
+    /// Denied packets do not arrive; allowed ones do when all is well.
+    Firewall,
     /// Stations hear nothing that is wrong.
     Nonsense,
 }
@@ -67,17 +69,16 @@ impl World {
         let mut broken = Vec::new();
         for host in &self.hosts {
             conservation(host, &mut broken);
-            accounting(host, &mut broken);
+            if host.outstanding() == 0 {
+                accounting(host, &mut broken);
+            }
             ownership(host, &mut broken);
             devices(host, &mut broken);
         }
         self.cables_carried_all(&mut broken);
         self.flows_kept_their_order(&mut broken);
         self.losses_have_a_reason(&mut broken);
-        if !self.makes_nonsense() {
-            let complaints = self.stations.iter().flat_map(|station| &station.complaints);
-            complaints.for_each(|text| note(&mut broken, Check::Nonsense, text.clone()));
-        }
+        self.stations_heard_no_nonsense(&mut broken);
         self.end(&mut broken);
         broken
     }
@@ -88,48 +89,82 @@ impl World {
             && self
                 .hosts
                 .iter()
-                .all(|host| host.outstanding() == 0 && !host.nics.iter().any(|nic| nic.has_to_transmit()))
+                .all(|host| host.outstanding() == 0 && !host.nics.iter().any(crate::mem::Nic::is_busy))
     }
 
-    fn makes_nonsense(&self) -> bool {
-        self.allow.nonsense || self.cables.iter().any(|cable| cable.spec.corrupt > 0)
-    }
-
-    fn cables_carried_all(&self, broken: &mut Vec<Broken>) {
-        for (at, cable) in self.cables.iter().enumerate().filter(|_| !self.makes_nonsense()) {
-            let oversized = cable.counts.oversized;
-            if oversized > 0 {
-                let text = format!("cable {at}: {oversized} frames longer than its MTU {}", cable.spec.mtu);
-                note(broken, Check::Device, text);
-            }
+    fn stations_heard_no_nonsense(&self, broken: &mut Vec<Broken>) {
+        if self.cables.iter().any(|cable| cable.spec.corrupt > 0) {
+            return;
         }
+        let complaints = self.stations.iter().flat_map(|station| &station.complaints);
+        let is_odd = |at: Instant| !self.permits.cover(Permit::Nonsense, at, at);
+        let odd = complaints.filter(|complaint| is_odd(complaint.at));
+        odd.for_each(|complaint| note(broken, Check::Nonsense, complaint.text.clone()));
+    }
+
+    /// Frames longer than the MTU of their cable are made by nonsense only, and not any more when that has ended.
+    fn cables_carried_all(&self, broken: &mut Vec<Broken>) {
+        let before = self.permits.renewed.filter(|_| self.permits.ever(Permit::Nonsense));
+        let is_excused = self.permits(Permit::Nonsense, self.now)
+            || self.permits.ever(Permit::Nonsense) && before.is_none()
+            || self.cables.iter().any(|cable| cable.spec.corrupt > 0);
+        let oversized = self.oversized() - before.map_or(0, |before| before.oversized);
+        if !is_excused && oversized > 0 {
+            note(broken, Check::Device, format!("{oversized} frames longer than the MTU of their cable"));
+        }
+    }
+
+    /// Frames that were longer than the MTU of their cable.
+    pub(super) fn oversized(&self) -> u64 {
+        self.cables.iter().map(|cable| cable.counts.oversized).sum()
     }
 
     fn flows_kept_their_order(&self, broken: &mut Vec<Broken>) {
-        if self.allow.disorder || !self.cables.iter().all(|cable| cable.spec.is_orderly()) {
+        if !self.cables.iter().all(|cable| cable.spec.is_orderly()) {
             return;
         }
         for (at, (_, to, flow)) in (0..).zip(&self.flows) {
-            let tally = self.stations[to.0].tally(crate::station::FlowId(at));
-            if tally.late + tally.duplicates > 0 {
+            let tally = self.stations[to.0].tally(FlowId(at));
+            let is_odd = |at: &&Instant| !self.permits.cover(Permit::Disorder, **at, **at);
+            let odd = tally.disorder.iter().filter(is_odd).count();
+            if odd > 0 {
                 let (late, twice) = (tally.late, tally.duplicates);
-                note(broken, Check::Order, format!("flow {at} to {}: {late} late, {twice} twice", flow.to));
+                let known = format!("{late} late and {twice} twice in all");
+                note(broken, Check::Order, format!("flow {at} to {}: {odd} out of order, {known}", flow.to));
             }
         }
     }
 
-    /// Each datagram that is missing was lost on a cable, in a card, or was dropped by a host.
+    /// Each datagram that is missing was lost on a cable, in a card, or was dropped by a host: in the whole life of the
+    /// world, and since the end of the last cause of irregularities.
     fn losses_have_a_reason(&self, broken: &mut Vec<Broken>) {
-        if self.allow.loss || self.allow.nonsense {
-            return;
+        let known = self.losses();
+        let renewed = self.permits.renewed.map(|renewed| (renewed.at, known - renewed.losses));
+        for (since, known) in [(Instant::START, known)].into_iter().chain(renewed) {
+            let missing = self.missing_since(since);
+            if missing > known {
+                let text = format!("{missing} datagrams are missing since {} ns, {known} lost", since.ns());
+                note(broken, Check::Loss, text);
+            }
         }
-        let missing: u64 = (0..)
-            .zip(&self.flows)
-            .map(|(at, (_, to, flow))| {
-                let tally = self.stations[to.0].tally(crate::station::FlowId(at));
-                u64::from(flow.count - tally.received)
-            })
-            .sum();
+    }
+
+    /// Datagrams that were sent after `since`, are missing, and had no permission to be.
+    fn missing_since(&self, since: Instant) -> u64 {
+        let flows = (0..).zip(&self.flows).zip(&self.begun);
+        let missing = flows.map(|((at, (_, to, flow)), begun)| {
+            let tally = self.stations[to.0].tally(FlowId(at));
+            let is_missing = |number: &u32| {
+                let sent = flow.leaves(*begun, *number);
+                sent > since && !tally.has(*number) && !self.permits.cover_loss(sent)
+            };
+            (0..flow.count).filter(is_missing).count() as u64
+        });
+        missing.sum()
+    }
+
+    /// Packets lost so far for a reason that is counted.
+    pub(super) fn losses(&self) -> u64 {
         let cables = self.cables.iter().map(|cable| cable.counts);
         let cables: u64 = cables.map(|counts| counts.lost + counts.oversized + counts.corrupted).sum();
         let cards = self.hosts.iter().flat_map(|host| &host.nics).map(crate::mem::Nic::counts);
@@ -137,16 +172,14 @@ impl World {
             cards.map(|counts| counts.dropped + counts.too_long + counts.refused + counts.unplugged).sum();
         let hosts: u64 = self.hosts.iter().map(Host::dropped_in_all).sum();
         let stations: u64 = self.stations.iter().map(|station| station.lost).sum();
-        if missing > cables + cards + hosts + stations {
-            let known =
-                format!("{cables} lost on cables, {cards} in cards, {hosts} dropped, {stations} unsent");
-            note(broken, Check::Loss, format!("{missing} datagrams are missing; {known}"));
-        }
+        cables + cards + hosts + stations
     }
 
     fn end(&mut self, broken: &mut Vec<Broken>) {
         for host in &mut self.hosts {
             host.shut_down();
+            // What was kept until now has ended, and why.
+            accounting(host, broken);
             let lost = host.outstanding();
             if lost != 0 {
                 note(
@@ -170,15 +203,9 @@ fn conservation(host: &Host, broken: &mut Vec<Broken>) {
     }
 }
 
-/// What came in went out or was dropped; what reassembly joined counts as one.
 fn accounting(host: &Host, broken: &mut Vec<Broken>) {
-    let joined = host.count(Count::Ip4FragmentsIn) + host.count(Count::Ip6FragmentsIn);
-    let (received, sent) = (host.count(Count::RxPackets), host.count(Count::TxPackets));
-    let dropped = host.dropped_in_all();
-    let taken = host.count(Count::UdpTaken) + host.count(Count::TcpTaken);
-    if received > sent + dropped + joined + taken {
-        let known = format!("{sent} sent, {dropped} dropped, {joined} joined, {taken} taken");
-        note(broken, Check::Accounting, format!("{}: {received} received, but {known}", host.spec.name));
+    for error in ledger::errors(host) {
+        note(broken, Check::Accounting, format!("{}: {error}", host.spec.name));
     }
 }
 

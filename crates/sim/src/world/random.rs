@@ -1,18 +1,25 @@
 //! Worlds that a seed thinks up: a line of routers with stations on every network, traffic of all kinds, and things
 //! that happen meanwhile. When all is well again, everybody must reach everybody.
 
+mod judge;
+mod policy;
+mod walls;
+
 use net::driver::Caps;
 use net::time::Duration;
 
-use super::{Broken, CableId, Check, HostId, StationId, World};
+use super::{Broken, CableId, Check, HostId, Permit, StationId, World};
 use crate::cable;
-use crate::host::{Host, Port, Spec};
+use crate::host::{Port, Spec};
 use crate::mem::Rss;
 use crate::mutate::Mutator;
 use crate::plan::{self, Family};
 use crate::random::Random;
 use crate::station::{Flow, FlowId, Station};
 use crate::wall::Wall;
+use judge::Judge;
+use policy::{Addr, Packet, Proto};
+use walls::wall;
 
 /// Time for the detection of duplicate addresses to end, and for neighbours to be found again after trouble.
 const BOOT: Duration = Duration::from_secs(12);
@@ -32,17 +39,37 @@ struct Tale {
     random: Random,
     cables: Vec<CableId>,
     routers: Vec<HostId>,
-    /// Which of them have a firewall that keeps states and redirects.
-    walled: Vec<usize>,
+    /// The routers that have a firewall, and it: it keeps states, redirects, and denies.
+    walled: Vec<(usize, Wall)>,
+    /// Says what the firewalls have to deny.
+    judge: Judge,
+    plant: Option<Plant>,
+    /// The flows that the judge knows.
+    flows: Vec<(FlowId, Packet)>,
     /// Two on each network.
     stations: Vec<[StationId; 2]>,
     specs: Vec<cable::Spec>,
 }
 
+/// A fault that a test plants in a random world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// Firewalls are told to allow what rules deny.
+    OpenFirewall,
+    /// Firewalls are told that rules changed, and keep the old ones.
+    StaleRules,
+}
+
 /// Makes the world of a seed, lets it live, and answers it with all that is broken.
 #[must_use]
 pub fn explore(name: &str, seed: u64) -> (World, Vec<Broken>) {
-    let mut tale = Tale::begin(name, seed);
+    explore_planted(name, seed, None)
+}
+
+/// [`explore`] with a planted fault.
+#[must_use]
+pub fn explore_planted(name: &str, seed: u64, plant: Option<Plant>) -> (World, Vec<Broken>) {
+    let mut tale = Tale::begin(name, seed, plant);
     for _ in 0..tale.random.between(2, 6) {
         tale.traffic();
         tale.pass(3_000_000);
@@ -53,7 +80,7 @@ pub fn explore(name: &str, seed: u64) -> (World, Vec<Broken>) {
 }
 
 impl Tale {
-    fn begin(name: &str, seed: u64) -> Self {
+    fn begin(name: &str, seed: u64, plant: Option<Plant>) -> Self {
         let mut world = World::new(name, seed);
         let mut random = world.random().fork();
         world.stalls = [0, 20_000, 300_000][random.below(3)];
@@ -82,10 +109,13 @@ impl Tale {
             .collect();
         world.run_for(BOOT);
         let walled: Vec<usize> = (0..count).filter(|_| random.chance(400_000)).collect();
-        for at in &walled {
-            wall(world.of(routers[*at]), *at);
-        }
-        Self { world, random, cables, routers, walled, stations, specs }
+        let (walled, judge) =
+            (walled.into_iter().map(|at| (at, wall(&routers, &mut world, at))).collect(), Judge::new(count));
+        let mut tale =
+            Self { world, random, cables, routers, walled, judge, plant, flows: Vec::new(), stations, specs };
+        (0..tale.walled.len()).for_each(|at| tale.rule(at));
+        tale.world.run_for(judge::EXCHANGE);
+        tale
     }
 
     /// Lets up to `ns` nanoseconds pass.
@@ -95,71 +125,116 @@ impl Tale {
     }
 
     /// Somebody, with the number of his network and his number there.
-    fn somebody(&mut self) -> (StationId, u8, u8) {
+    fn somebody(&mut self) -> Addr {
         let (at, which) = (self.random.below(self.stations.len()), self.random.below(2));
-        (self.stations[at][which], net(at), if which == 0 { 2 } else { 3 })
+        Addr { net: net(at), host: if which == 0 { 2 } else { 3 } }
+    }
+
+    fn station(&self, addr: Addr) -> StationId {
+        self.stations[usize::from(addr.net) - 1][usize::from(addr.host) - 2]
     }
 
     fn traffic(&mut self) {
         for _ in 0..self.random.between(1, 12) {
             let family = Family::BOTH[self.random.below(2)];
-            let ((from, ..), (to, net, host)) = (self.somebody(), self.somebody());
+            let (from, to) = (self.somebody(), self.somebody());
             if from == to {
                 continue;
             }
-            let dst = family.addr(net, host);
-            match self.random.below(10) {
-                0 => self.odd_datagrams(from, dst),
-                1 => self.world.at(from).ping(dst, [1, 1], self.random.below(4000)),
+            match self.random.below(11) {
+                0 => self.odd_datagrams(family, from, to),
+                1 => self.ping(family, from, to),
                 2 => self.nonsense(),
                 3..5 => self.redirected_flow(family),
-                _ => self.flow(from, to, dst),
+                5 => self.answers(),
+                _ => {
+                    let ports = self.ports();
+                    self.flow(Packet { family, proto: Proto::Udp, from, to, ports });
+                }
             }
         }
     }
 
-    fn flow(&mut self, from: StationId, to: StationId, dst: core::net::IpAddr) {
-        let ports = [self.random.below(65_536), self.random.below(65_536)];
-        let [src_port, dst_port] = ports.map(|port| u16::try_from(port).unwrap_or(0));
-        let flow = Flow::to(dst).ports(src_port, dst_port);
+    fn ports(&mut self) -> [u16; 2] {
+        [(); 2].map(|()| u16::try_from(self.random.below(65_536)).unwrap_or(0))
+    }
+
+    fn ping(&mut self, family: Family, from: Addr, to: Addr) {
+        let (now, len) = (self.world.now(), self.random.below(4000));
+        self.judge.sends(Packet { family, proto: Proto::Echo, from, to, ports: [0; 2] }, now, now);
+        let station = self.station(from);
+        self.world.at(station).ping(family.addr(to.net, to.host), [1, 1], len);
+    }
+
+    fn flow(&mut self, packet: Packet) {
+        let [src_port, dst_port] = packet.ports;
+        let flow = Flow::to(packet.family.addr(packet.to.net, packet.to.host)).ports(src_port, dst_port);
         let flow = flow.count(u32::try_from(self.random.between(1, 300)).unwrap_or(1));
         let flow = flow.gap(Duration::from_nanos(self.random.between(100, 200_000) as u64));
         let big = self.random.chance(200_000);
         let flow = flow.len(self.random.between(Flow::LEN_MIN, if big { 5000 } else { 1200 }));
-        let flow = if big { flow.may_fragment() } else { flow };
-        self.world.flow(from, to, flow);
+        self.send(packet, if big { flow.may_fragment() } else { flow });
+    }
+
+    /// Datagrams from where a flow went to where it came from.
+    fn answers(&mut self) {
+        let flows: Vec<Packet> = self.flows.iter().map(|(_, packet)| *packet).collect();
+        if let Some(packet) = self.random.pick(&flows) {
+            self.flow(packet.reversed());
+        }
+    }
+
+    /// Sends a flow that rules may be asked about.
+    fn send(&mut self, packet: Packet, flow: Flow) -> FlowId {
+        let now = self.world.now();
+        self.judge.sends(packet, now, flow.leaves(now, flow.count));
+        let id = self.world.flow(self.station(packet.from), self.station(packet.to), flow);
+        self.flows.push((id, packet));
+        id
     }
 
     /// By way of a router that sends it to somebody else than it is addressed to.
     fn redirected_flow(&mut self, family: Family) {
-        let Some(at) = self.random.pick(&self.walled) else { return };
-        self.flow_through(at, family);
+        if !self.walled.is_empty() {
+            let at = self.random.below(self.walled.len());
+            self.flow_through(self.walled[at].0, family);
+        }
     }
 
-    /// By way of router `at`.
-    fn flow_through(&mut self, at: usize, family: Family) -> FlowId {
-        let (from, to) = (self.stations[at][self.random.below(2)], self.stations[at + 1][0]);
+    /// By way of router `at`. Rules are asked about the packet that it makes of each.
+    fn flow_through(&mut self, at: usize, family: Family) -> (FlowId, Packet) {
+        let from = Addr { net: net(at), host: if self.random.chance(500_000) { 2 } else { 3 } };
+        let to = Addr { net: net(at + 1), host: 2 };
         let own = u16::try_from(self.random.below(65_536)).unwrap_or(0);
+        let packet = Packet { family, proto: Proto::Udp, from, to, ports: [own, SERVICE] };
         let flow = Flow::to(family.addr(net(at), 1)).ports(own, FRONT);
         let flow = flow.count(u32::try_from(self.random.between(1, 300)).unwrap_or(1));
         let flow = flow.gap(Duration::from_nanos(self.random.between(100, 200_000) as u64));
-        self.world.flow(from, to, flow.len(self.random.between(Flow::LEN_MIN, 1200)))
+        let flow = flow.len(self.random.between(Flow::LEN_MIN, 1200));
+        let now = self.world.now();
+        self.judge.sends_redirected(packet, now, flow.leaves(now, flow.count));
+        let id = self.world.flow(self.station(from), self.station(to), flow);
+        self.flows.push((id, packet));
+        (id, packet)
     }
 
     /// To hosts that are not there, ports that are closed, and with little time to live.
-    fn odd_datagrams(&mut self, from: StationId, dst: core::net::IpAddr) {
-        let family = Family::of(dst);
+    fn odd_datagrams(&mut self, family: Family, from: Addr, to: Addr) {
+        const PORTS: [u16; 2] = [7, 7];
+        let now = self.world.now();
+        self.judge.sends(Packet { family, proto: Proto::Udp, from, to, ports: PORTS }, now, now);
+        let (from, dst) = (self.station(from), family.addr(to.net, to.host));
         for _ in 0..self.random.between(1, 20) {
             let nobody = family.addr(self.random.byte() % 6, self.random.byte());
             let to = if self.random.chance(500_000) { nobody } else { dst };
             let ip = self.world.at(from).ip_to(to).ttl(self.random.byte() % 5);
             let payload = vec![1; self.random.below(1400)];
-            self.world.at(from).send_udp(ip, [7, 7], &payload);
+            self.world.at(from).send_udp(ip, PORTS, &payload);
         }
     }
 
     fn nonsense(&mut self) {
-        self.world.allow.nonsense = true;
+        self.world.allow(Permit::Nonsense);
         let at = self.random.below(self.stations.len() - 1);
         let (net, random) = (net(at), self.random.fork());
         let mut mutator = Mutator::new(random, net, 2, [plan::mac(net, 2), plan::mac(net, 1)]);
@@ -173,21 +248,26 @@ impl Tale {
         let cable = self.cables[self.random.below(self.cables.len())];
         let router = self.routers[self.random.below(self.routers.len())];
         let port = self.random.below(2);
-        match self.random.below(9) {
+        match self.random.below(10) {
             0 => self.world.on(cable).spec.loss = 100_000,
-            1 => self.world.on(cable).spec.duplicate = 100_000,
-            2 => self.world.on(cable).spec.reorder = 100_000,
+            1 | 2 => self.disorder(cable),
             3 => self.spoil(cable),
             4 => self.move_rings(router, port),
             5 => self.world.of(router).nics[port].refuse(10),
             6 => _ = self.world.of(router).change(|spec| spec.ports[port].up ^= true),
-            7 => {
-                let (station, ..) = self.somebody();
-                self.world.allow.loss = true;
+            7 if !self.walled.is_empty() => {
+                let walled = self.random.below(self.walled.len());
+                self.rule(walled);
+            }
+            8 => {
+                let station = self.somebody();
+                let station = self.station(station);
+                self.world.allow(Permit::Loss);
                 self.world.at(station).mute ^= true;
             }
             _ => {
-                let (station, ..) = self.somebody();
+                let station = self.somebody();
+                let station = self.station(station);
                 self.world.at(station).forget_neighbours();
             }
         }
@@ -196,13 +276,21 @@ impl Tale {
         }
     }
 
+    /// Frames arrive twice, or overtake each other.
+    fn disorder(&mut self, cable: CableId) {
+        self.world.allow(Permit::Disorder);
+        let twice = self.random.chance(500_000);
+        let spec = &mut self.world.on(cable).spec;
+        if twice { spec.duplicate = 100_000 } else { spec.reorder = 100_000 }
+    }
+
     fn spoil(&mut self, cable: CableId) {
-        self.world.allow.nonsense = true;
+        self.world.allow(Permit::Nonsense);
         self.world.on(cable).spec.corrupt = 50_000;
     }
 
     fn move_rings(&mut self, router: HostId, port: usize) {
-        self.world.allow.disorder = true;
+        self.world.allow(Permit::Disorder);
         let cpus = self.world.of(router).cpus.len();
         let (from, to) = (self.random.below(cpus), self.random.below(cpus));
         if from != to && self.world.of(router).nics[port].spec().rings == 1 {
@@ -212,13 +300,11 @@ impl Tale {
 
     /// All is well again: everybody must reach everybody, and nothing must be missing.
     fn end(mut self) -> (World, Vec<Broken>) {
-        let orderly = self.cables.iter().all(|cable| self.world.on(*cable).spec.is_orderly());
-        self.world.allow.disorder |= !orderly;
         for (cable, spec) in self.cables.iter().zip(&self.specs) {
             self.world.on(*cable).spec = *spec;
         }
         // Nonsense may have claimed an address that was just being asked for: it is lost until configured again.
-        let ups = if self.world.allow.nonsense { &[false, true][..] } else { &[true] };
+        let ups = if self.world.has_allowed(Permit::Nonsense) { &[false, true][..] } else { &[true] };
         for up in ups {
             for router in &self.routers {
                 self.world.of(*router).nics.iter().for_each(|nic| nic.refuse(0));
@@ -231,9 +317,15 @@ impl Tale {
             self.world.at(*station).forget_neighbours();
         }
         self.world.run_for(RECOVERY);
+        for what in [Permit::Nonsense, Permit::Loss, Permit::Disorder] {
+            self.world.forbid(what);
+        }
         let unreached = self.last_words();
+        let mut unruled = self.ask_the_rules();
         let mut broken = self.world.check();
         broken.extend(unreached.map(|text| Broken { check: Check::Reach, text }));
+        unruled.extend(self.unruly_arrivals());
+        broken.extend(unruled.into_iter().map(|text| Broken { check: Check::Firewall, text }));
         (self.world, broken)
     }
 
@@ -251,12 +343,14 @@ impl Tale {
             }
         }
         let ways: Vec<_> =
-            self.walled.iter().flat_map(|at| Family::BOTH.map(|family| (*at, family))).collect();
+            self.walled.iter().flat_map(|(at, _)| Family::BOTH.map(|family| (*at, family))).collect();
         ways.into_iter().find_map(|(at, family)| {
-            let flow = self.flow_through(at, family);
+            let (flow, packet) = self.flow_through(at, family);
+            let is_meant = self.judge.allows(&packet);
             self.world.run_for(Duration::from_secs(5));
             let is_there = !self.world.tally(flow).arrived.is_empty();
-            (!is_there).then(|| format!("router {at} does not redirect {family:?} when all is well"))
+            (is_meant && !is_there)
+                .then(|| format!("router {at} does not redirect {family:?} when all is well"))
         })
     }
 }
@@ -295,22 +389,6 @@ fn router(random: &mut Random, at: usize, count: usize, cables: &[CableId], spec
         }
     }
     spec
-}
-
-/// Gives router `at` a firewall.
-fn wall(router: &Host, at: usize) {
-    let front = |family: Family| {
-        let (to, by) = (family.addr(net(at + 1), 2), family.addr(net(at), 1));
-        format!("add 200 rdr {to},{SERVICE} udp from any to {by} {FRONT} in\n")
-    };
-    let rules = format!(
-        "add 1 allow ipv6-icmp from any to any icmp6types 133,134,135,136\nadd 100 check-state\n\
-         {}add 300 allow ip from any to any keep-state\n",
-        Family::BOTH.map(front).concat()
-    );
-    let cpus = u16::try_from(router.cpus.len()).unwrap_or(1);
-    let is_set = router.set_wall(&mut Wall::new(&rules, cpus, 16));
-    debug_assert!(is_set, "nothing else is being said to the router");
 }
 
 fn port(random: &mut Random, cable: CableId, net: u8, host: u8) -> Port {

@@ -13,7 +13,7 @@ use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
 use sim::plan::Family;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use self::app::{App, Role};
 use crate::common::{BOOT, Shape, seeds};
@@ -34,8 +34,8 @@ struct Scene {
 impl Scene {
     fn new(seed: u64, shape: Shape, spec: cable::Spec, size: Size, accepts: Role) -> Self {
         let mut world = World::new("channels", seed);
-        world.allow.loss = true;
-        world.allow.disorder = true;
+        world.allow(Permit::Loss);
+        world.allow(Permit::Disorder);
         let cable = world.cable(spec);
         let hosts = [1, 2].map(|host| {
             let port = Port::new(cable, 1, host).rings(shape.rings, shape.rss);

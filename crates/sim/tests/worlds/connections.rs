@@ -19,7 +19,7 @@ use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
 use sim::plan::Family;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use crate::common::{BOOT, Shape, on, seeds};
 
@@ -124,8 +124,8 @@ impl Talks {
         settings: Settings,
     ) -> Self {
         let mut world = World::new(name, seed);
-        world.allow.loss = true;
-        world.allow.disorder = true;
+        world.allow(Permit::Loss);
+        world.allow(Permit::Disorder);
         let cable = world.cable(spec);
         let host = |name: &str, host: u8| {
             let port = Port::new(cable, 1, host).rings(shape.rings, shape.rss).card(|card| card.caps = caps);
@@ -305,7 +305,7 @@ fn a_path_that_swallows_long_packets_carries_all_and_who_comes_later_knows_its_l
         let caps = Caps { buffers_max: caps.buffers_max.max(1), ..caps };
         let mut talks = Talks::with("black_hole", 1, shape, spec, caps);
         // What is longer than the cable takes vanishes.
-        talks.world.allow.nonsense = true;
+        talks.world.allow(Permit::Nonsense);
         for number in 0..16 {
             talks.begin(number, Family::BOTH[number / 8], (100_000, 1000));
         }

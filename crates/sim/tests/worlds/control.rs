@@ -15,7 +15,7 @@ use sim::host::{Port, Spec, ifindex};
 use sim::mem::Rss;
 use sim::plan::{self, Family};
 use sim::station::Flow;
-use sim::world::World;
+use sim::world::{Permit, World};
 
 use crate::common::{BOOT, Shape, pair, pair_around, seeds, station};
 
@@ -183,7 +183,7 @@ fn after_a_route_change_every_cpu_uses_the_new_route_and_nothing_is_lost() {
             world.run_for(5 * SECOND);
             let flow =
                 |port| Flow::to(family.addr(9, 2)).ports(port, 9).count(400).gap(Duration::from_micros(250));
-            world.allow.loss = true;
+            world.allow(Permit::Loss);
             let flows: Vec<_> = (0..16).map(|port| world.flow(a, old, flow(port))).collect();
             world.run_for(Duration::from_millis(50));
             let at = |world: &mut World, station| -> u32 {
@@ -217,7 +217,7 @@ fn rings_that_move_to_another_cpu_under_load_lose_nothing() {
             let mut pair = pair("ring_moves", seed, Shape { cpus: 3, rings: 1, rss: Rss::Absent });
             pair.world.stalls = 100_000;
             // What is with the old owner is overtaken by what the new one receives.
-            pair.world.allow.disorder = true;
+            pair.world.allow(Permit::Disorder);
             let flow =
                 |port| Flow::to(family.addr(2, 2)).ports(port, 9).count(500).gap(Duration::from_micros(100));
             // Only so many packets are held while neighbours are looked for: first one of each flow.
@@ -228,6 +228,9 @@ fn rings_that_move_to_another_cpu_under_load_lose_nothing() {
                 pair.world.run_for(Duration::from_millis(10));
                 pair.world.of(pair.router).move_rings(0, from, to);
             }
+            pair.world.run_for(SECOND);
+            pair.world.forbid(Permit::Disorder);
+            pair.world.flow(pair.a, pair.b, flow(7));
             pair.world.run_for(SECOND);
             for flow in flows {
                 assert_eq!(pair.world.tally(flow).received, 500, "{}", pair.world.drops());
@@ -245,7 +248,7 @@ fn rings_of_one_card_that_go_round_the_cpus_under_load_lose_nothing() {
             let shape = Shape { cpus: 3, rings: 3, rss: Rss::Wrong };
             let mut pair = pair("rings_go_round", seed, shape);
             pair.world.stalls = 100_000;
-            pair.world.allow.disorder = true;
+            pair.world.allow(Permit::Disorder);
             let flow =
                 |port| Flow::to(family.addr(2, 2)).ports(port, 9).count(500).gap(Duration::from_micros(100));
             (0..9).for_each(|port| _ = pair.world.flow(pair.a, pair.b, flow(port).count(1)));

@@ -17,7 +17,7 @@ use sim::host::{Port, Spec};
 use sim::mem::Rss;
 use sim::plan::Family;
 use sim::random::Random;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use crate::common::{BOOT, Shape, on, seeds};
 
@@ -186,8 +186,8 @@ struct Churn {
 impl Churn {
     fn new(seed: u64, cpus: u16) -> Self {
         let mut world = World::new("dumps", seed);
-        world.allow.loss = true;
-        world.allow.disorder = true;
+        world.allow(Permit::Loss);
+        world.allow(Permit::Disorder);
         let cable = world.cable(cable::Spec { delay: 5 * MS, loss: 100_000, ..cable::Spec::default() });
         let shape = Shape { cpus, rings: cpus.into(), rss: Rss::Right };
         let hosts = [1, 2].map(|host| {

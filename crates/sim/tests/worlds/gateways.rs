@@ -9,7 +9,7 @@ use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec, ifindex};
 use sim::plan::Family;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use crate::common::{BOOT, Shape, on, seeds};
 
@@ -27,7 +27,7 @@ struct Scene {
 impl Scene {
     fn new(seed: u64, shape: Shape, family: Family) -> Self {
         let mut world = World::new("gateways", seed);
-        world.allow.loss = true;
+        world.allow(Permit::Loss);
         let cables = [1, 2].map(|_| world.cable(cable::Spec::default()));
         let port = |net: u8, host| Port::new(cables[usize::from(net) - 1], net, host);
         let router = |host| Spec::router("router").port(port(1, host)).port(port(2, host));

@@ -141,7 +141,6 @@ fn a_planted_loss_of_a_buffer_is_caught() {
 #[test]
 fn a_card_pulled_out_takes_no_buffer_with_it() {
     let mut pair = pair("pulled_out", 1, Shape { cpus: 2, rings: 2, rss: Rss::Right });
-    pair.world.allow.loss = true;
     pair.world.at(pair.a).learn(Family::V6.addr(1, 1), plan::mac(1, 1));
     let flow = pair.world.flow(pair.a, pair.b, Flow::to(Family::V6.addr(2, 2)).count(1000));
     pair.world.run_for(SECOND / 2);

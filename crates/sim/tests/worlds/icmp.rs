@@ -207,7 +207,6 @@ fn what_cannot_be_delivered_is_answered_with_the_reason() {
 fn errors_are_limited_when_many_are_due() {
     for family in Family::BOTH {
         let mut pair = pair("limited", 1, Shape { cpus: 2, rings: 2, rss: Rss::Right });
-        pair.world.allow.loss = true;
         let flow = Flow::to(family.addr(7, 7)).count(20_000).gap(Duration::from_micros(50));
         pair.world.flow(pair.a, pair.b, flow);
         pair.world.run_for(2 * SECOND);

@@ -13,6 +13,7 @@ mod autoconf;
 mod icmp;
 mod nonsense;
 mod random;
+mod accounts;
 mod redirections;
 mod reassembly;
 mod offload;

@@ -8,6 +8,7 @@ use sim::plan::{self, Family};
 use sim::station::Flow;
 
 use crate::common::{Shape, pair, seeds};
+use sim::world::Permit;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -39,7 +40,6 @@ fn a_neighbour_that_does_not_answer_is_given_up_and_all_that_waited_is_dropped()
     for family in Family::BOTH {
         for seed in seeds(3) {
             let mut pair = pair("silent", seed, Shape { cpus: 4, rings: 2, rss: Rss::Wrong });
-            pair.world.allow.loss = true;
             for port in 0..8 {
                 let flow = Flow::to(family.addr(2, 99)).ports(port, port).count(20).gap(SECOND / 10);
                 pair.world.flow(pair.a, pair.b, flow);
@@ -59,7 +59,7 @@ fn a_neighbour_whose_link_address_changed_is_found_again() {
     for family in Family::BOTH {
         for seed in seeds(3) {
             let mut pair = pair("moved", seed, Shape { cpus: 2, rings: 2, rss: Rss::Right });
-            pair.world.allow.loss = true;
+            pair.world.allow(Permit::Loss);
             pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
             pair.world.run_for(SECOND);
             pair.world.at(pair.b).mac = plan::mac(2, 77);

@@ -6,6 +6,7 @@ use sim::mutate::Mutator;
 use sim::plan::{self, Family};
 
 use crate::common::{Shape, pair, seeds};
+use sim::world::Permit;
 
 /// Frames in each world.
 const FRAMES: usize = 12_500;
@@ -20,7 +21,7 @@ fn of_nonsense_nothing_comes_but_counted_drops() {
         let cpus = u16::try_from(seed % 4 + 1).unwrap_or(1);
         let shape = Shape { cpus, rings: 2, rss };
         let mut pair = pair("nonsense", seed, shape);
-        pair.world.allow.nonsense = true;
+        pair.world.allow(Permit::Nonsense);
         pair.world.stalls = 20_000;
         for family in Family::BOTH {
             pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
@@ -34,6 +35,7 @@ fn of_nonsense_nothing_comes_but_counted_drops() {
             pair.world.run_for(Duration::from_micros(200));
         }
         pair.world.run_for(Duration::from_secs(60));
+        pair.world.forbid(Permit::Nonsense);
         let reasons = pair.world.of(pair.router).drops().len();
         assert!(reasons > 20, "only {reasons} reasons to drop anything");
         pair.world.at(pair.a).ping(Family::V4.addr(1, 1), [2, 2], 8);

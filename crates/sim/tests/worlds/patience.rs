@@ -10,7 +10,7 @@ use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
 use sim::plan::Family;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use crate::common::{BOOT, Shape, on, seeds};
 
@@ -35,7 +35,7 @@ fn tells(seconds: Option<Option<u64>>) -> Settings {
 impl Scene {
     fn new(seed: u64, shape: Shape, family: Family, [client, server]: [Settings; 2]) -> Self {
         let mut world = World::new("patience", seed);
-        world.allow.loss = true;
+        world.allow(Permit::Loss);
         let cables = [1, 2].map(|_| world.cable(cable::Spec::default()));
         let port = |net: u8, host| Port::new(cables[usize::from(net) - 1], net, host);
         let router = world.host(Spec::router("router").port(port(1, 1)).port(port(2, 1)));

@@ -38,7 +38,6 @@ fn bursts_shrink_while_turns_are_long_and_grow_again_when_they_are_not() {
         let mut pair = slow_pair("bursts", 1, US(10));
         assert_eq!(bursts(&mut pair.world, pair.router), [256, 256]);
         // Five times what the router can do; a turn may take half a millisecond, so 50 packets.
-        pair.world.allow.loss = true;
         pair.world.flow(pair.a, pair.b, Flow::to(family.addr(2, 2)).count(100_000).gap(US(2)));
         pair.world.run_for(Duration::from_millis(150));
         let under_load = bursts(&mut pair.world, pair.router);
@@ -58,7 +57,6 @@ fn a_burst_never_falls_below_one_packet_and_never_rises_above_its_limit() {
     let mut pair = slow_pair("burst_limits", 1, Duration::from_millis(2));
     let polling = Polling { burst_max: 40, ..Polling::default() };
     pair.world.of(pair.router).call(0, move |netisr| netisr.set_polling(polling));
-    pair.world.allow.loss = true;
     pair.world.flow(pair.a, pair.b, Flow::to(Family::V4.addr(2, 2)).count(3000).gap(US(300)));
     let mut seen = Vec::new();
     for _ in 0..80 {
@@ -87,7 +85,6 @@ fn a_flood_on_one_ring_takes_nothing_from_another_ring_of_the_same_cpu() {
             [loud, quiet].into_iter().for_each(|from| world.at(from).ping(family.addr(3, 2), [1, 1], 8));
             world.run_for(Duration::from_secs(1));
             world.of(router).cpus[0].cost.item = US(4);
-            world.allow.loss = true;
             let flood = world.flow(loud, far, Flow::to(family.addr(3, 2)).count(100_000).gap(US(1)));
             // A quarter of what the CPU can do.
             let quiet = world.flow(quiet, far, Flow::to(family.addr(3, 2)).count(6000).gap(US(16)));
@@ -112,7 +109,6 @@ fn rings_that_are_all_full_share_a_turn_evenly() {
     [a, b].into_iter().for_each(|from| world.at(from).ping(Family::V4.addr(3, 2), [1, 1], 8));
     world.run_for(Duration::from_secs(1));
     world.of(router).cpus[0].cost.item = US(4);
-    world.allow.loss = true;
     let flows =
         [a, b].map(|from| world.flow(from, far, Flow::to(Family::V4.addr(3, 2)).count(80_000).gap(US(1))));
     world.run_for(Duration::from_secs(2));
@@ -128,7 +124,6 @@ fn timers_run_in_time_while_ten_times_too_many_packets_arrive() {
         let mut pair = pair_with("timers_in_flood", seed, Shape::SIMPLE, more, [cable::Spec::default(); 2]);
         learn(&mut pair);
         pair.world.of(pair.router).cpus[0].cost.item = US(10);
-        pair.world.allow.loss = true;
         for family in Family::BOTH {
             pair.world.flow(pair.a, pair.b, Flow::to(family.addr(2, 2)).count(200_000).gap(US(2)));
         }
@@ -149,7 +144,6 @@ fn timers_run_in_time_while_ten_times_too_many_packets_arrive() {
 #[test]
 fn a_message_waits_no_longer_than_a_turn_should_take_once_bursts_have_shrunk() {
     let mut pair = slow_pair("message_in_flood", 1, US(10));
-    pair.world.allow.loss = true;
     pair.world.flow(pair.a, pair.b, Flow::to(Family::V6.addr(2, 2)).count(100_000).gap(US(2)));
     pair.world.run_for(Duration::from_millis(100));
     for _ in 0..20 {

@@ -15,7 +15,7 @@ use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
 use sim::plan::Family;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use crate::common::{BOOT, Shape, seeds};
 
@@ -120,8 +120,8 @@ struct Scene {
 impl Scene {
     fn new(seed: u64, shape: Shape, spec: cable::Spec, service: (Kind, u16)) -> Self {
         let mut world = World::new("programs", seed);
-        world.allow.loss = true;
-        world.allow.disorder = true;
+        world.allow(Permit::Loss);
+        world.allow(Permit::Disorder);
         let cable = world.cable(spec);
         let [client, server] = [1, 2].map(|host| {
             let port = Port::new(cable, 1, host).rings(shape.rings, shape.rss);
@@ -140,7 +140,9 @@ impl Scene {
     /// The same, and a third host between them, whose relay connects each to the service, over the other family.
     fn relayed(seed: u64, shape: Shape, spec: cable::Spec, family: Family) -> Self {
         let mut world = World::new("relayed", seed);
-        (world.allow.loss, world.allow.disorder) = (true, true);
+        for what in [Permit::Loss, Permit::Disorder] {
+            world.allow(what);
+        }
         let cables = [1, 2].map(|_| world.cable(spec));
         let mut host = |name: &str, ports: &[(usize, u8)]| {
             let port = |(cable, number): &(usize, u8)| {

@@ -273,7 +273,6 @@ fn an_interface_that_goes_down_or_away_frees_its_queue() {
 fn a_device_without_a_link_frees_its_queue_lets_its_cpu_sleep_and_goes_on_later() {
     for family in Family::BOTH {
         let mut pair = slow("no_link", Shape::SIMPLE, Spec::FQ_CODEL);
-        pair.world.allow.loss = true;
         pair.world.of(pair.router).nics[1].set_link(false);
         pair.world.flow(pair.a, pair.b, bulk(family).count(500));
         pair.world.run_for(SECOND);
@@ -297,7 +296,6 @@ fn a_device_without_a_link_frees_its_queue_lets_its_cpu_sleep_and_goes_on_later(
 #[test]
 fn a_card_pulled_out_with_a_full_queue_keeps_nothing() {
     let mut pair = slow("pulled", Shape::SIMPLE, Spec::FIFO);
-    pair.world.allow.loss = true;
     pair.world.flow(pair.a, pair.b, bulk(Family::V6).gap(Duration::from_micros(100)).count(1000));
     pair.world.run_for(Duration::from_millis(50));
     pair.world.of(pair.router).nics[1].pull_out();

@@ -17,6 +17,7 @@ use sim::wall::Wall;
 use wire::tcp::{Flags, Header, Options};
 
 use crate::common::{Pair, Shape, pair_around, seeds};
+use sim::world::Permit;
 
 const CPUS: [u16; 3] = [1, 2, 8];
 const SECOND: Duration = Duration::from_secs(1);
@@ -258,7 +259,9 @@ fn trouble_on_the_cables_between_cpus_and_in_the_rules_leaves_nothing_behind() {
         let mut scene = Scene::new("redirections_in_trouble", seed, cpus, Settings::default());
         let mut random = Random::new(seed);
         scene.pair.world.stalls = [0, 20_000, 300_000][random.below(3)];
-        (scene.pair.world.allow.loss, scene.pair.world.allow.disorder) = (true, true);
+        for what in [Permit::Loss, Permit::Disorder] {
+            scene.pair.world.allow(what);
+        }
         let mut is_redirected = true;
         for _ in 0..40 {
             for _ in 0..random.between(1, 40) {

@@ -5,7 +5,6 @@ use core::net::Ipv6Addr;
 use wire::addr::ALL_ROUTERS;
 
 use super::speaker;
-use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::ip6::nd;
 use crate::secret::Secret;
@@ -67,6 +66,5 @@ pub(super) fn send_due(cpu: &mut Cpu, ifindex: IfIndex) {
 }
 
 fn send(cpu: &mut Cpu, ifindex: IfIndex, src: Ipv6Addr) {
-    cpu.count(Count::NdRouterSolicitsSent);
     nd::solicit_routers(cpu, ifindex, nd::Way { src, dst: ALL_ROUTERS, mac: None });
 }

@@ -37,13 +37,11 @@ pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Messag
     // RFC 4429 §3.2 wants no questions from an address that is not certain yet. In its first second a router has no
     // other: it asks all the same, but says no link address, so that nobody's entry is overwritten.
     let mac = Some(ifnet.mac).filter(|_| cpu.addrs.state(&key) != Some(State::Tentative));
-    cpu.count(Count::NdSolicitsSent);
     send(cpu, ifindex, way, message, mac.map(Opt::SourceLinkAddr));
 }
 
 /// Asks whether anybody has an address that is to be ours.
 pub(crate) fn probe(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message, nonce: Option<&[u8; 6]>) {
-    cpu.count(Count::NdSolicitsSent);
     send(cpu, ifindex, way, message, nonce.map(nonce_option));
 }
 
@@ -66,7 +64,6 @@ pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr,
         target,
     };
     let option = Opt::TargetLinkAddr(ifnet.mac);
-    cpu.count(Count::NdAdvertsSent);
     send(cpu, ours.ifindex, Way { src: target, dst, mac }, Message::NeighborAdvert(advert), Some(option));
 }
 
@@ -80,7 +77,8 @@ fn send<'a>(
 ) {
     let mut body = [0; MESSAGE_MAX];
     let Ok(len) = message.emit(way.src, way.dst, options, &mut body) else { return };
-    let Some(mut pkt) = cpu.pool.take() else { return };
+    let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::NeighNoBuffer) };
+    cpu.count(sent(&message));
     pkt.outif = ifindex;
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     if write(&mut pkt, way, &body[..len]).is_err() {
@@ -88,6 +86,15 @@ fn send<'a>(
     }
     let next = link(cpu, &mut pkt, way);
     netisr::dispatch(cpu, pkt, next);
+}
+
+/// The counter of a message that is sent.
+const fn sent(message: &Message) -> Count {
+    match message {
+        Message::NeighborAdvert(_) => Count::NdAdvertsSent,
+        Message::RouterSolicit => Count::NdRouterSolicitsSent,
+        _ => Count::NdSolicitsSent,
+    }
 }
 
 fn write(pkt: &mut Pkt, way: Way, message: &[u8]) -> Result<(), pkt::NoRoom> {

@@ -8,7 +8,7 @@ use net::tcp::Connect;
 use sim::cable;
 use sim::host::{Port, Spec};
 use sim::plan::Family;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use super::*;
 use crate::serve::condition::Validator;
@@ -101,7 +101,7 @@ impl Scene {
     /// The same, of a server that may have no library.
     fn with(family: Family, says: &'static str, reads: bool, web: impl FnOnce(library::Desk) -> Web) -> Self {
         let mut world = World::new("web", 1);
-        world.allow.loss = true;
+        world.allow(Permit::Loss);
         let cable = world.cable(cable::Spec::default());
         let [client, server] =
             [1, 2].map(|host| world.host(Spec::host("host").buffers(4096).port(Port::new(cable, 1, host))));

@@ -14,7 +14,7 @@ use sim::host::{Port, Spec};
 use sim::mem::Rss;
 use sim::plan::{self, Family};
 use sim::station::What;
-use sim::world::{HostId, StationId, World};
+use sim::world::{HostId, Permit, StationId, World};
 use wire::tcp::{Flags, Header, Options};
 
 use crate::common::{BOOT, station};
@@ -88,7 +88,7 @@ impl Siege {
     /// The same, whose connections behave like this.
     pub(super) fn with(name: &str, family: Family, settings: Settings) -> Self {
         let mut world = World::new(name, 1);
-        world.allow.nonsense = true;
+        world.allow(Permit::Nonsense);
         let cable = world.cable(cable::Spec::default());
         let port = Port::new(cable, 1, 1).rings(CPUS.into(), Rss::Right);
         let host = world.host(Spec::host("host").cpus(CPUS).buffers(4096).port(port));

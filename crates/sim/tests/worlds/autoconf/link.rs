@@ -15,7 +15,7 @@ use sim::frame::Frame;
 use sim::host::{Host, Port, Spec};
 use sim::plan::{self, Family};
 use sim::station::{Station, What};
-use sim::world::{CableId, HostId, StationId, World};
+use sim::world::{CableId, HostId, Permit, StationId, World};
 use wire::addr::{ALL_NODES, multicast_mac_v6};
 use wire::ether::{EtherType, Mac};
 use wire::nd::{Message, Opt, Prefix, RouterAdvert};
@@ -52,7 +52,7 @@ impl Link {
 
     pub(crate) fn around(name: &str, spec: impl FnOnce(CableId) -> Spec) -> Self {
         let mut world = World::new(name, 1);
-        world.allow.nonsense = true;
+        world.allow(Permit::Nonsense);
         let cable = world.cable(cable::Spec::default());
         let station = |number| {
             let addr = |addr: Ipv6Addr| IfAddr { addr: addr.into(), prefix_len: 64 };

@@ -17,7 +17,7 @@ use sim::cable;
 use sim::host::{Port, Spec};
 use sim::plan::Family;
 use sim::random::Random;
-use sim::world::{HostId, World};
+use sim::world::{HostId, Permit, World};
 
 use crate::common::{BOOT, Shape, seeds};
 
@@ -240,8 +240,8 @@ struct Scene {
 impl Scene {
     fn new(seed: u64, shape: Shape, spec: cable::Spec) -> Self {
         let mut world = World::new("datagrams", seed);
-        world.allow.loss = true;
-        world.allow.disorder = true;
+        world.allow(Permit::Loss);
+        world.allow(Permit::Disorder);
         let cable = world.cable(spec);
         let hosts = [1, 2].map(|host| {
             let port = Port::new(cable, 1, host).rings(shape.rings, shape.rss);
