@@ -26,11 +26,12 @@ const CHECKS: &[Check] = &[
     ("miri", run_miri),
     ("icount", icount::check),
     ("loom", run_loom),
+    ("model", run_model_in_test),
 ];
 
 /// Those of a lane come one after the other, build apart from everybody, and [give way](give_way) to the checks that are in
 /// no lane: tests that wait for hosts leave them the processors.
-const LANES: [&[&str]; 2] = [&["clippy", "docs", "icount"], &["miri", "loom"]];
+const LANES: [&[&str]; 2] = [&["clippy", "docs", "icount"], &["miri", "loom", "model"]];
 
 /// How far a lane gives way.
 const NICE: i32 = 10;
@@ -39,6 +40,9 @@ const NICE: i32 = 10;
 const WORLDS_IN_TEST: u64 = 300;
 /// The same in `cargo xtask worlds`.
 const WORLDS: u64 = 2000;
+/// Orders that `cargo xtask model` tries for each kind of publication, and `cargo xtask test`.
+const ORDERS: u64 = 2000;
+const ORDERS_IN_TEST: u64 = 40;
 /// Segments that `cargo xtask meddle` has changed.
 const MEDDLED: u64 = 1_000_000;
 /// For so many of the worlds that seeds think up, one of each kind that a test describes.
@@ -93,6 +97,15 @@ pub fn meddle(args: &mut Args) -> Result<bool> {
 pub fn loom(args: &mut Args) -> Result<bool> {
     args.finish()?;
     one("loom", run_loom)
+}
+
+/// `cargo xtask model`
+pub fn model(args: &mut Args) -> Result<bool> {
+    let seed = args.number("--seed")?.unwrap_or(1);
+    let orders = args.words(|word| word.parse::<u64>().is_ok());
+    args.finish()?;
+    let orders = orders.first().and_then(|word| word.parse().ok()).unwrap_or(ORDERS);
+    one("model", || run_model(orders, seed))
 }
 
 /// `cargo xtask miri`
@@ -250,6 +263,22 @@ fn run_loom() -> Result<Vec<Row>> {
     // Optimised enough to try millions of orders, and not linked as for users.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command_of_tests("loom", command, PATIENCE)
+}
+
+fn run_model_in_test() -> Result<Vec<Row>> {
+    run_model(ORDERS_IN_TEST, 1)
+}
+
+/// Publications of a control thread while netisrs turn, in so many orders of their steps, by [shuttle](https://docs.rs/shuttle).
+fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
+    let mut command = cargo(["test", "--package", "sim", "--test", "interleavings"]);
+    command.env("RUSTFLAGS", "--cfg shuttle").env("CARGO_TARGET_DIR", run::root().join("target/model"));
+    command.env("PANTALA_MODEL", orders.to_string()).env("PANTALA_SEED", seed.to_string());
+    command_of_tests(
+        "model",
+        command,
+        PATIENCE + Duration::from_millis(500) * u32::try_from(orders).unwrap_or(u32::MAX),
+    )
 }
 
 /// What is run in miri: a name, a package and which of its tests, and how memory is watched. In the tables that the stack of the

@@ -36,7 +36,7 @@ const COMMANDS: &[Command] = &[
         name: "test",
         usage: "[CHECK...]",
         about: "Installs what the checks need, runs them all (or those named), and prints one table.\n\
-                Checks: fmt clippy tests docs worlds tahi loom miri icount; the end-to-end tests are among `tests`, and with\n\
+                Checks: fmt clippy tests docs worlds tahi loom model miri icount; the end-to-end tests are among `tests`, and with\n\
                 them the worlds that tests describe. What needs only processors runs beside the tests, and gives way to them.",
         run: checks::test,
     },
@@ -60,6 +60,13 @@ const COMMANDS: &[Command] = &[
         usage: "",
         about: "Tries all interleavings of the rings, ports and wakers of `pkt`.",
         run: checks::loom,
+    },
+    Command {
+        name: "model",
+        usage: "[ORDERS] [--seed S]",
+        about: "Lets a control thread publish tables, routes, rules and rings while netisrs turn, in so many orders of their\n\
+                steps for each kind of publication (default: 2000), and looks for packets that should not have passed.",
+        run: checks::model,
     },
     Command {
         name: "miri",

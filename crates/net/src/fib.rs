@@ -5,7 +5,9 @@
 //! CPUs go on reading. [`Hops`] says where routes lead.
 
 use core::net::IpAddr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
+
+use pkt::shared::AtomicU64;
 
 mod flow;
 mod hops;

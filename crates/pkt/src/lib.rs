@@ -8,6 +8,7 @@
 //! - [`ring`], [`port`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
 //! - [`lanes`]: streams of bytes between a program's thread and a netisr, many in one piece of memory.
 //! - [`tally`]: numbers that all CPUs count together, up to limits.
+//! - [`shared`]: the atomics that all of these, and what CPUs share in the stack, are made of.
 //! - [`words`]: large arrays that all CPUs read and one thread changes in place.
 //!
 //! # Which files need unsafe
@@ -19,6 +20,7 @@ pub mod counters;
 pub mod lanes;
 pub mod port;
 pub mod ring;
+pub mod shared;
 pub mod tally;
 pub mod wake;
 pub mod words;

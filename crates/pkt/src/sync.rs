@@ -1,4 +1,4 @@
-//! The primitives the rings are written against: the standard ones, or loom's when the model checker runs.
+//! The primitives the rings are written against: the [shared](crate::shared) ones, or loom's when that model checker runs.
 //!
 //! Only what loom must see goes through here. Statistics do not: they carry no synchronisation.
 
@@ -14,7 +14,9 @@ pub(crate) use loom::{
 #[cfg(not(loom))]
 pub(crate) use self::plain::UnsafeCell;
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use crate::shared::{AtomicBool, AtomicU64, AtomicUsize};
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::Arc;
 

@@ -6,10 +6,10 @@
 
 use core::ops::Deref;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU32;
 use std::io;
 
 use crate::map;
+use crate::shared::AtomicU32;
 
 /// An array of words, zero at first.
 #[derive(Debug)]

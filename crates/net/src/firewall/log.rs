@@ -4,7 +4,7 @@
 //! too late stops a packet. How often a rule has logged is counted for all CPUs together, because `logamount 10` means
 //! ten.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use ipfw::rule::Hook;
 use pkt::Pkt;
+use pkt::shared::AtomicU32;
 use pkt::words::Words;
 
 use super::ruleset::RuleId;

@@ -15,11 +15,12 @@ mod slots;
 mod tree;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use ipfw::rule::{Action, Hook, Keep, Log, Number, TableArg, Tag};
 use pkt::Pkt;
+use pkt::shared::AtomicU64;
 
 pub use counters::{Counted, RuleCounters, RuleCountersReader, sum};
 pub use rules::{Entry, Error, RULES_MAX, Rules};

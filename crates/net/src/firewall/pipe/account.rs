@@ -4,8 +4,9 @@
 //! next piece that nobody has, and may send in it. A piece is sold once, so the pipe's CPUs together never send more
 //! than its bandwidth; a CPU that has nothing to send buys nothing, so the others have its share.
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+
+use pkt::shared::AtomicU64;
 
 use crate::time::Instant;
 

@@ -4,8 +4,9 @@
 //! one, and begins at zero when its place changes hands. What `zero` takes off is subtracted by who reads.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU16, AtomicU64};
 use std::sync::Arc;
+
+use pkt::shared::{AtomicU16, AtomicU64};
 
 use super::{RULES_MAX, RuleId};
 use crate::time::Instant;

@@ -4,8 +4,10 @@
 //! twentieth; of what has died it tells nobody. So the common number is never too small by more than the twentieth, and
 //! grows too large with time; then somebody adds up what all CPUs have counted.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+
+use pkt::shared::AtomicU64;
 
 use crate::cpu::CpuId;
 use crate::time::Instant;

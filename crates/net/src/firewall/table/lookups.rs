@@ -1,12 +1,13 @@
 //! The one hand that changes tables.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use ipfw::command::{FlowParts, IfExists, TableEntry, TableKey, TableKind, TableSpec};
 use ipfw::rule::{Addr, If, Key, Match, Rule, TableRef};
+use pkt::shared::AtomicU64;
 
 use super::held::Held;
 use super::values::Keeper;
