@@ -26,7 +26,7 @@ use crate::next::Next;
 use crate::tables::IfIndex;
 use crate::time::Duration;
 use crate::timers::Timer;
-use crate::{ip6 as inet6, rss, upper};
+use crate::{ip6 as inet6, offload, rss, upper};
 
 /// Buffers that wait at the most, unless that is more than a quarter of the pool.
 const BUFFERS_MAX: usize = 2048;
@@ -76,7 +76,10 @@ struct Key {
 pub fn input4(cpu: &mut Cpu, pkt: Pkt) {
     cpu.count(Count::Ip4FragmentsIn);
     match read4(&pkt) {
-        Ok((key, start, more)) => input(cpu, key, Piece::new(pkt, start, more)),
+        Ok((key, start, more)) => {
+            let pkt = detached(cpu, pkt);
+            input(cpu, key, Piece::new(pkt, start, more));
+        }
         Err(reason) => cpu.bury(pkt, reason),
     }
 }
@@ -138,7 +141,17 @@ pub fn input6(cpu: &mut Cpu, mut pkt: Pkt, fragment: &At<Fragment>) {
     let is_scoped = inet6::src(&pkt).is_unicast_link_local();
     let ifindex = if is_scoped { pkt.rcvif } else { 0 };
     pkt.l4 = u16::try_from(data_at).unwrap_or(u16::MAX);
+    let pkt = detached(cpu, pkt);
     input(cpu, Key { src, dst, id, protocol: 0, ifindex }, Piece::new(pkt, offset, more));
+}
+
+/// The fragment in buffers of this CPU, so that it keeps none from the receive ring that it came by, perhaps another
+/// CPU's, however long it waits. Without a free buffer it stays where it is.
+fn detached(cpu: &mut Cpu, pkt: Pkt) -> Pkt {
+    let Some(mut copy) = offload::copy(cpu, &pkt, &[], 0, pkt.len()) else { return pkt };
+    copy.tag = pkt.tag;
+    cpu.pool.give(pkt);
+    copy
 }
 
 /// Puts a piece to the others of its datagram, and sends the datagram on if that makes it whole.

@@ -1,11 +1,13 @@
 //! Datagrams for a host that come in fragments.
 
 use net::time::Duration;
+use sim::cable;
+use sim::host::Port;
 use sim::mem::Rss;
 use sim::plan::{Family, mac};
 use sim::station::{IcmpError, What};
 
-use crate::common::{Shape, pair};
+use crate::common::{Shape, pair, pair_with};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -52,5 +54,36 @@ fn fragments_that_never_become_whole_are_given_up() {
         let said: Vec<_> = pair.world.at(pair.a).errors().collect();
         assert_eq!(said, [(family.addr(1, 1), IcmpError::ReassemblyTime)], "{}", pair.world.drops());
         pair.world.finish();
+    }
+}
+
+#[test]
+fn fragments_that_never_become_whole_do_not_silence_the_ring_that_they_came_by() {
+    for family in Family::BOTH {
+        for cpus in [1, 3] {
+            let shape = Shape { cpus, rings: 1, rss: Rss::Absent };
+            let small = |port: Port| port.card(|card| (card.ring_len, card.allowance) = (8, 32));
+            let mut pair = pair_with("silent_ring", 1, shape, small, [cable::Spec::default(); 2]);
+            for id in 0..100 {
+                let sent_by = pair.world.at(pair.a).ip_to(family.addr(1, 1));
+                let whole = sim::craft::echo(sent_by, false, [1, 1], &[0; 2000]);
+                let ethertype =
+                    if family == Family::V4 { wire::EtherType::IPV4 } else { wire::EtherType::IPV6 };
+                let first = sim::craft::fragments(&whole, 1280, id).swap_remove(0);
+                let frame = sim::frame::Frame::around(mac(1, 2), mac(1, 1), ethertype, &first);
+                pair.world.at(pair.a).send_frame(frame);
+                pair.world.run_for(Duration::from_millis(1));
+            }
+            pair.world.at(pair.a).ping(family.addr(1, 1), [7, 7], 8);
+            pair.world.run_for(SECOND);
+            assert_eq!(
+                pair.world.at(pair.a).replies(7),
+                1,
+                "{family:?}, {cpus} CPUs\n{}",
+                pair.world.drops()
+            );
+            pair.world.run_for(100 * SECOND);
+            pair.world.finish();
+        }
     }
 }
