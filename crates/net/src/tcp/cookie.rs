@@ -5,6 +5,7 @@ use core::hash::Hasher;
 
 use wire::tcp::{Flags, Header, Options};
 
+use super::seq::Seq;
 use crate::pcb::Ends;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
@@ -16,6 +17,9 @@ pub(super) const EPOCH: Duration = Duration::from_secs(16);
 const LENGTHS: [u16; 8] = [216, 536, 1200, 1360, 1400, 1440, 1452, 1460];
 /// Shifts of the window that a cookie can say; the first is that windows are not scaled.
 const SHIFTS: [Option<u8>; 8] = [None, Some(0), Some(1), Some(2), Some(4), Some(6), Some(7), Some(9)];
+/// How far a connection that follows one in TIME-WAIT begins behind it, if the clock is not there yet: what an old segment of
+/// the usual window could reach.
+const AHEAD: u32 = 1 << 16;
 /// Bits of a cookie that tell what is remembered; the others are the proof.
 const FACTS: u32 = 0xff;
 
@@ -25,6 +29,16 @@ const FACTS: u32 = 0xff;
 pub(super) fn beginnings(secret: &Secret, ends: &Ends, now: Instant) -> (u32, u32) {
     let hash = hash(secret, ends, 0);
     (low(hash).wrapping_add(low(now.ns() / 4000)), low(hash >> 32))
+}
+
+/// The same for ends whose connection before has sent up to `behind`, and is in TIME-WAIT: a fast one was ahead of the clock.
+//= https://www.rfc-editor.org/rfc/rfc9293#section-3.6.1
+//# assigns its initial sequence number for the new
+//# connection to be larger than the largest sequence number it
+//# used on the previous connection incarnation
+pub(super) fn beginnings_behind(secret: &Secret, ends: &Ends, behind: Seq, now: Instant) -> (u32, u32) {
+    let (iss, clock) = beginnings(secret, ends, now);
+    if Seq(iss).is_after(behind) { (iss, clock) } else { ((behind + AHEAD).0, clock) }
 }
 
 /// The number that answers `syn` and says what it said.

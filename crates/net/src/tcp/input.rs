@@ -9,6 +9,7 @@ use wire::tcp::{Flags, HEADER_LEN, Header};
 use super::emit::Look;
 use super::listen::ListenerId;
 use super::pcbs::{Found, Owner, Pcbs, Settled};
+use super::seq::Seq;
 use super::settings::Settings;
 use super::syncache::Half;
 use super::tcb::wait::Late;
@@ -65,7 +66,7 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
         Some(Found::Conn(at)) => to_connection(cpu, at, &pkt, header),
         Some(Found::Half(at)) => to_half(cpu, at, &pkt, header),
         Some(Found::Wait(at)) => to_wait(cpu, at, ends, &pkt, header),
-        None => to_listener(cpu, ends, &pkt, header),
+        None => to_listener(cpu, ends, &pkt, header, None),
     };
     match answer {
         Answer::Reset => {
@@ -240,7 +241,9 @@ fn stand(
 
 fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
     let now = cpu.now;
-    let Some(wait) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.wait_mut(at)) else { return Answer::Nothing };
+    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
+    let is_full = pcbs.is_full_of_halves();
+    let Some(wait) = pcbs.wait_mut(at) else { return Answer::Nothing };
     let payload: &[u8] = if pkt.len() > payload_at(pkt) { &[0] } else { &[] };
     match wait.arrive(&Segment { header, payload, is_marked: false }, now) {
         Late::Nothing => Answer::Nothing,
@@ -255,16 +258,19 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
             Answer::Nothing
         }
         Late::Again => {
-            if let Some(pcbs) = &mut cpu.tcp {
-                pcbs.remove_wait(at);
+            let behind = wait.behind();
+            if is_full && !Seq(cookie::bake(&cpu.secret, &ends, header, now)).is_after(behind) {
+                // A number that is a cookie cannot be chosen. The other end comes again, and TIME-WAIT lasts.
+                return Answer::Nothing;
             }
-            to_listener(cpu, ends, pkt, header)
+            pcbs.remove_wait(at);
+            to_listener(cpu, ends, pkt, header, Some(behind))
         }
     }
 }
 
-/// A segment of no connection: one may begin with it.
-fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+/// A segment of no connection: one may begin with it. `behind`: where the one before has come to, if it was in TIME-WAIT.
+fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header, behind: Option<Seq>) -> Answer {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.find(&ends));
     let Some(listener) = listener else { return Answer::Reset };
     let (id, drop_synfin) = (listener.id, listener.listen.settings.drop_synfin);
@@ -274,7 +280,7 @@ fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer 
         //# An incoming RST should be ignored.
         (_, _, true) => Answer::Nothing,
         (true, false, _) if header.flags.fin() && drop_synfin => Answer::Nothing,
-        (true, false, _) => to_open(cpu, ends, id, pkt, header),
+        (true, false, _) => to_open(cpu, ends, (id, behind), pkt, header),
         (false, true, _) => to_cookie(cpu, ends, pkt, header),
         (true, true, _) => Answer::Reset,
         // What neither begins nor acknowledges anything is not worth an answer.
@@ -282,13 +288,22 @@ fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer 
     }
 }
 
-/// A SYN for a listener.
-fn to_open(cpu: &mut Cpu, ends: Ends, id: ListenerId, pkt: &Pkt, header: &Header) -> Answer {
+/// A SYN for a listener. The connection begins behind the one before.
+fn to_open(
+    cpu: &mut Cpu,
+    ends: Ends,
+    (id, behind): (ListenerId, Option<Seq>),
+    pkt: &Pkt,
+    header: &Header,
+) -> Answer {
     if !reset::is_between_two_hosts(cpu, pkt) {
         return Answer::Nothing;
     }
     let now = cpu.now;
-    let (mut iss, clock) = cookie::beginnings(&cpu.secret, &ends, now);
+    let (mut iss, clock) = match behind {
+        None => cookie::beginnings(&cpu.secret, &ends, now),
+        Some(behind) => cookie::beginnings_behind(&cpu.secret, &ends, behind, now),
+    };
     let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
     let is_full = pcbs.is_full_of_halves();
     if is_full {

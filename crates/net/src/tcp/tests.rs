@@ -1,5 +1,6 @@
 //! A host that speaks with itself, on one CPU and on several.
 
+mod again;
 mod opened;
 mod page;
 mod places;

@@ -141,7 +141,9 @@ impl Tcb {
             if flags.rst() {
                 return Err(Answer::Nothing);
             }
-            self.is_again(segment);
+            if self.is_late(segment) {
+                self.is_again(segment);
+            }
             self.take_late_ack(segment, now);
             return self.correct(segment, now);
         }
@@ -173,12 +175,21 @@ impl Tcb {
     fn take_late_ack(&mut self, segment: &Segment<'_>, now: Instant) {
         let ack = Seq(segment.header.ack);
         let is_new = ack.is_after(self.sent.first()) && !ack.is_after(self.sent.behind());
-        let is_late = Seq(segment.header.seq).is_before(self.receive.next()) && !self.is_old(segment, now);
+        let is_late = self.is_late(segment) && !self.is_old(segment, now);
         if segment.header.flags.ack() && is_new && is_late && self.state > State::SynReceived {
             // What it says is new, so the other end lives.
             self.keep.hears(now);
             self.take_ack(segment, false, now);
         }
+    }
+
+    /// Whether a segment begins within one receive window before `RCV.NXT`, where a retransmission can begin. Further back
+    /// are two gigabytes of sequence space that a blind attacker would hit with every second guess.
+    //= https://www.rfc-editor.org/rfc/rfc5961#section-5.1
+    fn is_late(&self, segment: &Segment<'_>) -> bool {
+        let (seq, next) = (Seq(segment.header.seq), self.receive.next());
+        let widest = self.receive_buffer.max(self.window());
+        seq.is_before(next) && next.since(seq) <= widest
     }
 
     /// In TIME-WAIT nothing is expected but what has come before.
@@ -207,7 +218,11 @@ impl Tcb {
         match (len, self.open_window()) {
             (0, 0) => seq == self.receive.next(),
             (0, _) => self.is_inside(seq),
-            (_, 0) => false,
+            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
+            //# If the RCV.WND is zero, no segments will be acceptable, but
+            //# special allowance should be made to accept valid ACKs, URGs, and
+            //# RSTs.
+            (_, 0) => seq == self.receive.next(),
             _ => self.is_inside(seq) || self.is_inside(seq + (len - 1)),
         }
     }
@@ -441,6 +456,11 @@ impl Tcb {
             // RFC 9293 §3.6.1: nobody will ever read it.
             self.end(Event::Aborted, Some(Ended::Aborted));
             return Err(Answer::Reset);
+        }
+        if self.window() == 0 {
+            // All else of it has counted: its acknowledgment, its window, its urgent pointer.
+            self.acknowledge_oddity(segment, now);
+            return Ok(());
         }
         let next = self.receive.next();
         let right = next + self.window();

@@ -11,6 +11,7 @@ mod path;
 mod open;
 mod probe;
 mod prr;
+mod shut;
 mod stamps;
 mod states;
 mod syn;

@@ -93,6 +93,11 @@ impl Wait {
         self.until
     }
 
+    /// Behind all that we have sent: where the next connection of these ends may begin, at the earliest.
+    pub(in super::super) fn behind(&self) -> Seq {
+        self.sent
+    }
+
     /// Takes a segment in.
     pub(in super::super) fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> Late {
         let flags = segment.header.flags;
