@@ -307,6 +307,34 @@ fn an_answer_hits_the_state_that_its_note_names_and_no_state_of_another_flow() {
     }
 }
 
+#[test]
+fn a_note_of_a_fresh_state_between_the_same_ports_of_other_hosts_is_not_believed() {
+    for is_ip4 in [true, false] {
+        let host = |n: u8| -> IpAddr { if is_ip4 { addr4(2, n).into() } else { addr6(2, n.into()).into() } };
+        // The lower address is ours in one case, and theirs in the other.
+        for (own, far, other) in [(host(1), host(9), host(8)), (host(1), host(9), host(10))] {
+            let mut bench = Bench::new(2);
+            bench.set_rules(&mut rules(
+                "add check-state\nadd allow udp from any to me keep-state\nadd deny udp from me to any\n\
+                 add allow ip from any to any\n",
+            ));
+            let old = ask(&mut bench, (far, 1000), (own, 7));
+            bench.advance(Duration::from_secs(60));
+            let fresh = ask(&mut bench, (other, 1000), (own, 7));
+            assert_eq!(fresh.at, old.at, "it has the place of the first");
+            let answer = build::udp(own, far, (7, 1000), b"yes");
+            assert_eq!(
+                say_with(&mut bench, &answer, Some(fresh)).len(),
+                0,
+                "no state of its own lets it pass"
+            );
+            assert_eq!(packets(&mut bench), [(1000, 1)], "and it is not counted at another flow's");
+            let answer = build::udp(own, other, (7, 1000), b"yes");
+            assert_eq!(say_with(&mut bench, &answer, Some(fresh)).len(), 1);
+        }
+    }
+}
+
 /// A question comes, whose state is made. What answers to it bear.
 fn ask(bench: &mut Bench, from: (IpAddr, u16), to: (IpAddr, u16)) -> Note {
     bench.inject(2, build::frame(2, &build::udp(from.0, to.0, (from.1, to.1), b"is it?")));

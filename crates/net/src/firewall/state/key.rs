@@ -1,10 +1,11 @@
 //! What names a flow in the table: the same for both directions.
 
 use pkt::{Pkt, WINDOW};
-use wire::Protocol;
+use wire::{Protocol, ip4, ip6};
 
 use crate::firewall::subject::{Part, Subject, usual};
 use crate::secret::fold;
+use crate::upper;
 
 /// A flow: two ends and a protocol, the lower end first, so that both directions have the same key.
 ///
@@ -151,11 +152,25 @@ impl Key {
         self.rest.to_be_bytes()[3]
     }
 
-    /// Ports of the lower end and of the higher one.
+    /// Whether a packet, which has neither options nor extension headers, is of this flow, and goes this way.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "they are the lower half")]
-    pub(super) const fn ports(&self) -> u32 {
-        self.rest as u32
+    pub(super) fn is_of(&self, pkt: &Pkt, is_downward: bool) -> bool {
+        let ip = pkt.window(0);
+        let word =
+            |at: usize| ip.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |is| u64::from_be_bytes(*is));
+        let is_ip4 = upper::is_ip4(pkt);
+        let (addrs, l4, proto) = match (is_ip4, is_downward) {
+            (true, _) => {
+                let pair = word(12);
+                ([if is_downward { pair.rotate_left(32) } else { pair }, 0, 0, 0], ip4::HEADER_LEN, ip[9])
+            }
+            (false, false) => ([word(8), word(16), word(24), word(32)], ip6::HEADER_LEN, ip[6]),
+            (false, true) => ([word(24), word(32), word(8), word(16)], ip6::HEADER_LEN, ip[6]),
+        };
+        let ports = u32::from_be_bytes([ip[l4], ip[l4 + 1], ip[l4 + 2], ip[l4 + 3]]);
+        let ports = if is_downward { ports.rotate_left(16) } else { ports };
+        let family = if is_ip4 { IS_IP4 } else { 0 };
+        *self == Self { addrs, rest: u64::from(ports) | u64::from(proto) << 32 | family }
     }
 
     /// Whether the addresses are IPv4's.

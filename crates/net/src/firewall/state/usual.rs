@@ -13,7 +13,6 @@ use super::{States, ms};
 use crate::grow::index::Index;
 use crate::grow::slab::Slab;
 use crate::time::Instant;
-use crate::upper;
 
 /// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,7 +181,7 @@ impl States {
         let state = slab.get_mut(note.at)?;
         let mark = Mark { at: note.at, serial: state.serial };
         let is_it = mark.is_noted(note)
-            && state.has_ports_of(direction, pkt)
+            && state.is_of(direction, pkt)
             && (state.flow == name || name == FlowId::ANY)
             && state.left_ms(now_ms) > 0
             && is_right(state.rule);
@@ -253,14 +252,12 @@ impl State {
         Some((hit, self.live(life, now_ms, settings)))
     }
 
-    /// Whether a usual packet that goes this way has the ports of the flow.
+    /// Whether a usual packet that goes this way is of the flow. A note alone does not say so: it has 23 bits of the number of
+    /// its state, and a connection may keep it while as many others come and go.
     #[inline]
-    fn has_ports_of(&self, direction: Direction, pkt: &Pkt) -> bool {
-        let ip = pkt.window(0);
-        let l4 = if upper::is_ip4(pkt) { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
-        let ports = u32::from_be_bytes([ip[l4], ip[l4 + 1], ip[l4 + 2], ip[l4 + 3]]);
+    fn is_of(&self, direction: Direction, pkt: &Pkt) -> bool {
         let is_downward = (self.bits & bits::DOWNWARD != 0) == (direction == Direction::Forward);
-        self.key.ports() == if is_downward { ports.rotate_left(16) } else { ports }
+        self.key.is_of(pkt, is_downward)
     }
 
     /// Takes a packet into account, so many times. `None`, and nothing has changed, if it is a segment outside of the
