@@ -19,7 +19,7 @@ use crate::tcp::settings::Settings;
 use crate::tcp::{self, Accepted, Id, ListenerId};
 use crate::udp;
 
-/// Lanes that are looked at in a turn when the program's end has gone.
+/// Listeners and lanes that are looked at in a turn when the program's end has gone, and events that are not told.
 const LEFT_MAX: usize = 256;
 
 /// The netisr's end.
@@ -39,7 +39,7 @@ pub struct Channel {
     is_held: bool,
     /// Memory for a datagram that is in two pieces.
     whole: Vec<u8>,
-    /// The program's end is gone, and lanes before this were looked at since.
+    /// The program's end is gone, and listeners and then lanes before this were looked at since.
     left: Option<usize>,
     /// The last to go: who is woken because the netisr is gone must find it gone.
     bell: Bell,
@@ -327,19 +327,21 @@ impl Channel {
     /// Closes what the program has left behind, some of it in each turn, and leaves when nothing is left.
     fn close_all(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
         let Some(from) = self.left else { return Ok(()) };
-        if from == 0 {
-            for listener in 0..u32::try_from(self.listeners.len()).unwrap_or(0) {
-                self.unlisten(desk, listener)?;
-            }
-        }
-        let to = self.conns.len().min(from + LEFT_MAX);
-        for lane in (from..to).filter_map(|lane| u32::try_from(lane).ok()) {
-            if self.conn(lane).is_some_and(|conn| !conn.is_closing) {
-                self.close(desk, lane, false)?;
+        let listeners = self.listeners.len();
+        let all = listeners + self.conns.len();
+        let to = all.min(from + LEFT_MAX);
+        for at in from..to {
+            let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+            match at.checked_sub(listeners).map(number) {
+                None => self.unlisten(desk, number(at))?,
+                Some(lane) if self.conn(lane).is_some_and(|conn| !conn.is_closing) => {
+                    self.close(desk, lane, false)?;
+                }
+                Some(_) => {}
             }
         }
         self.left = Some(to);
-        if to < self.conns.len() {
+        if to < all {
             desk.wake_at(desk.now());
         }
         Ok(())
@@ -376,6 +378,10 @@ impl Channel {
 
     /// Tells the program what there is room for; the rest is told when there is room again.
     fn tell(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+        if self.left.is_some() {
+            self.forget_news(desk);
+            return Ok(());
+        }
         let mut told = 0;
         while let Some(event) = self.next_news() {
             if self.events.free()? < RECORD {
@@ -398,6 +404,15 @@ impl Channel {
             self.bell.0.wake_if_sleeping();
         }
         Ok(())
+    }
+
+    /// The program's end is gone and makes no room: what it would be told has happened, some of it in each turn.
+    fn forget_news(&mut self, desk: &mut Desk<'_>) {
+        for _ in 0..LEFT_MAX {
+            let Some(event) = self.next_news() else { return };
+            self.has_told(event);
+        }
+        desk.wake_at(desk.now());
     }
 
     /// What is to be told next.

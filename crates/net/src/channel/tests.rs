@@ -48,6 +48,29 @@ fn as_many_programs_of_a_cpu_have_doors_as_may_and_one_that_leaves_makes_room() 
 }
 
 #[test]
+fn a_program_that_leaves_with_more_lanes_than_there_are_events_makes_room_each_time() {
+    let mut bench = Bench::new(1);
+    let lanes = RECORDS + RECORDS / 2;
+    for round in 1..=DOORS_MAX + 6 {
+        let mut client = open(&mut bench).unwrap();
+        (0..9).for_each(|n| client.push(&listen(n, 80 + u16::try_from(n).unwrap())));
+        let held: Vec<_> = (0..lanes).map(|_| client.take_lane().unwrap()).collect();
+        for (tx, _) in &held {
+            client.push(&Command::Set(Target::Lane(tx.lane()), Setting::NoDelay(true)));
+        }
+        while bench.counted(Count::ChannelCommands) < (round * (lanes + 9)) as u64 {
+            client.publish().unwrap();
+            bench.run();
+        }
+        drop((held, client));
+        bench.run();
+    }
+    let clients: Vec<_> = (0..DOORS_MAX).map(|_| open(&mut bench).unwrap()).collect();
+    assert!(matches!(open(&mut bench), Err(Error::TooMany)), "all {} doors were free", clients.len());
+    assert_eq!(bench.counted(Count::ChannelsBroken), 0);
+}
+
+#[test]
 fn more_commands_than_are_obeyed_in_a_turn_wait_for_the_next_and_none_is_lost() {
     let mut bench = Bench::new(1);
     let mut client = open(&mut bench).unwrap();
