@@ -68,15 +68,14 @@ impl Request {
         if all("host").count() > 1 || is_new && all("host").count() == 0 {
             return Err(400);
         }
+        // What such a request brings along means nothing, and nobody reads it: the connection ends behind the answer.
+        let has_body = has_body(is_new, all)?;
         let head_only = match head.method {
             Some("GET") => false,
             Some("HEAD") => true,
             _ => return Err(405),
         };
         let says = |word: &str| all("connection").any(|value| has_word(value, word));
-        // What such a request brings along means nothing, and nobody reads it: the connection ends behind the answer.
-        let has_body =
-            all("transfer-encoding").next().is_some() || all("content-length").any(|len| len != b"0");
         read_name(head.path.unwrap_or_default(), &mut self.name).ok_or(400_u16)?;
         self.head_only = head_only;
         //= https://www.rfc-editor.org/rfc/rfc9110#section-14.2
@@ -91,9 +90,67 @@ impl Request {
     }
 }
 
+/// Whether something follows the head, if all who read it must find it to end at the same place: else another one, in front of
+/// us or behind, could take its rest for a request (request smuggling).
+fn has_body<'h, V: Iterator<Item = &'h [u8]>>(
+    is_new: bool,
+    all: impl Fn(&'static str) -> V,
+) -> Result<bool, u16> {
+    let mut codings = all("transfer-encoding").flat_map(words).peekable();
+    if codings.peek().is_none() && all("transfer-encoding").next().is_none() {
+        let mut lengths = all("content-length").flat_map(words).map(length);
+        let Some(first) = lengths.next() else { return Ok(false) };
+        //= https://www.rfc-editor.org/rfc/rfc9112#section-6.3
+        //# If a message is received without Transfer-Encoding and with an
+        //# invalid Content-Length header field, then the message framing is
+        //# invalid and the recipient MUST treat it as an unrecoverable error,
+        //# unless the field value can be successfully parsed as a comma-
+        //# separated list (Section 5.6.1 of [HTTP]), all values in the list are
+        //# valid, and all values in the list are the same
+        let is_clear = first.is_some() && lengths.all(|length| length == first);
+        return if is_clear { Ok(first != Some(0)) } else { Err(400) };
+    }
+    //= https://www.rfc-editor.org/rfc/rfc9112#section-6.1
+    //# A server MAY reject a request that contains both Content-Length and
+    //# Transfer-Encoding
+    //= https://www.rfc-editor.org/rfc/rfc9112#section-6.1
+    //# A server or client that receives an HTTP/1.0 message containing a
+    //# Transfer-Encoding header field MUST treat the message as if the
+    //# framing is faulty
+    if !is_new || all("content-length").next().is_some() {
+        return Err(400);
+    }
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    let codings: Vec<&[u8]> = codings.collect();
+    match codings.split_last() {
+        Some((last, [])) if is_chunked(last) => Ok(true),
+        //= https://www.rfc-editor.org/rfc/rfc9112#section-6.1
+        //# A server that receives a request message with a transfer coding it
+        //# does not understand SHOULD respond with 501 (Not Implemented).
+        Some((last, others)) if is_chunked(last) && !others.iter().any(|other| is_chunked(other)) => Err(501),
+        //= https://www.rfc-editor.org/rfc/rfc9112#section-6.3
+        //# If a Transfer-Encoding header field
+        //# is present in a request and the chunked transfer coding is not
+        //# the final encoding, the message body length cannot be determined
+        //# reliably; the server MUST respond with the 400 (Bad Request)
+        //# status code and then close the connection.
+        _ => Err(400),
+    }
+}
+
+/// The members of a list (RFC 9110 §5.6.1).
+fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// A length: digits and nothing else, and a number that can be.
+fn length(word: &[u8]) -> Option<u64> {
+    let is_digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    is_digits.then(|| core::str::from_utf8(word).ok()?.parse().ok()).flatten()
+}
+
 fn has_word(value: &[u8], word: &str) -> bool {
-    let words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    words.into_iter().any(|is| is.eq_ignore_ascii_case(word.as_bytes()))
+    words(value).any(|is| is.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Reads the name that a target means; `None` if it means none. Nothing leads up.
@@ -228,6 +285,48 @@ mod tests {
         let old = |fields: &str| parse(format!("GET / HTTP/1.0\r\n{fields}\r\n").as_bytes()).1;
         assert!(!old("").keeps);
         assert!(old("Connection: keep-alive\r\n").keeps);
+    }
+
+    #[test]
+    fn a_body_whose_end_is_not_clear_to_all_is_refused() {
+        for fields in [
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            "Content-Length: 5, 6\r\n",
+            "Content-Length: 5\r\nContent-Length: 5, 7\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: -1\r\n",
+            "Content-Length: 0x5\r\n",
+            "Content-Length: 5 5\r\n",
+            "Content-Length: \r\n",
+            "Content-Length: 5,\r\n",
+            "Content-Length: 99999999999999999999\r\n",
+            "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            "Transfer-Encoding: xchunked\r\n",
+            "Transfer-Encoding: identity\r\n",
+            "Transfer-Encoding: \r\n",
+            "Transfer-Encoding: chunked, gzip\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: \x0bchunked\r\n",
+        ] {
+            assert_eq!(get("/", fields).0, Parsed::Wrong(400), "{fields:?}");
+        }
+        for fields in
+            ["Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n"]
+        {
+            assert_eq!(get("/", fields).0, Parsed::Wrong(501), "{fields:?}");
+        }
+        let old = b"GET / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(parse(old).0, Parsed::Wrong(400), "HTTP/1.0 has no transfer codings");
+        for (fields, keeps) in [
+            ("Content-Length: 0\r\n", true),
+            ("Content-Length: 0\r\nContent-Length: 00\r\n", true),
+            ("Content-Length: 5, 5\r\n", false),
+            ("Transfer-Encoding: Chunked\r\n", false),
+        ] {
+            assert_eq!(request("/", fields).keeps, keeps, "{fields:?}");
+        }
     }
 
     proptest::proptest! {

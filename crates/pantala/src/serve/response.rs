@@ -13,6 +13,10 @@ pub(super) type Part = (Option<Range<u64>>, u64);
 /// Bytes of a head that is not of the longest.
 pub(super) const HEAD_USUAL: usize = 512;
 
+/// Seconds after which a request that was refused for want of memory may come again: readers have been given up meanwhile, or
+/// have gone on.
+const RETRY_AFTER_S: u32 = 5;
+
 /// What the head of an answer says.
 #[derive(Clone, Debug)]
 pub(super) struct Head<'a> {
@@ -64,6 +68,13 @@ impl Head<'_> {
             //# Allow header field in a 405 response
             text.push_str("Allow: GET, HEAD\r\n");
         }
+        if status == 503 {
+            //= https://www.rfc-editor.org/rfc/rfc9110#section-15.6.4
+            //# The server MAY send a Retry-After header field
+            //# (Section 10.2.3) to suggest an appropriate amount of time for the
+            //# client to wait before retrying the request.
+            write!(text, "Retry-After: {RETRY_AFTER_S}\r\n")?;
+        }
         let goes_on = if self.keeps { "keep-alive" } else { "close" };
         write!(text, "Connection: {goes_on}\r\n\r\n")
     }
@@ -83,6 +94,8 @@ fn reason(status: u16) -> &'static str {
         412 => "Precondition Failed",
         416 => "Range Not Satisfiable",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
         _ => "Internal Server Error",
     }
@@ -185,5 +198,8 @@ mod tests {
         let wrong = Head { status: 405, range: None, keeps: false, ..head };
         wrong.put(&mut text);
         assert!(text.contains("Allow: GET, HEAD\r\n"));
+        let refused = Head { status: 503, ..wrong };
+        refused.put(&mut text);
+        assert!(text.contains("503 Service Unavailable\r\n") && text.contains("Retry-After: 5\r\n"));
     }
 }
