@@ -52,6 +52,16 @@ const WHOLE: &[Bad] = &[
         "known are",
     ),
     bad(
+        "[[serve]]\ndir = \"/srv\"\nclient_memory_mib = 300\n[[interface]]\ndevice = \"tap:a\"\n",
+        "3:21: one client may hold more than all together",
+        "set memory_mib to at least as much",
+    ),
+    bad(
+        "[[serve]]\ndir = \"/srv\"\nstall_s = 0\n[[interface]]\ndevice = \"tap:a\"\n",
+        "3:11: stall_s 0 is too small",
+        "use 1 to 86400",
+    ),
+    bad(
         "[[serve]]\ndir = \"/a\"\n[[serve]]\ndir = \"/b\"\n[[interface]]\ndevice = \"tap:a\"\n",
         "3:1: [::]:80 is served to already",
         "give it another address or port",

@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod caps;
 pub mod carrier;
 pub mod ethtool;
+pub mod heap;
 pub mod mmap;
 pub mod napi;
 pub mod poll;

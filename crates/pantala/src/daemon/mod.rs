@@ -10,7 +10,7 @@
 //! | [`sites`], [`services`] | web servers, and small services |
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`control`], [`reload`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
-//! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`clock`], [`log`] | the operating system |
+//! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
 
@@ -25,6 +25,7 @@ mod idle;
 pub(crate) mod learn;
 pub(crate) mod log;
 mod machine;
+mod memory;
 mod netisr_thread;
 pub(crate) mod privileges;
 mod reload;
@@ -74,7 +75,13 @@ pub(crate) fn run(
     privileges::drop_for_control();
     log::info(&format!("ready, controlled at {}", socket.display()));
     let control = Arc::new(Mutex::new(control));
-    let served = runtime.block_on(attend(Some(&server), &control, learning, signals.obey(&control)));
+    let until = async {
+        tokio::select! {
+            () = signals.obey(&control) => {}
+            () = memory::give_back() => {}
+        }
+    };
+    let served = runtime.block_on(attend(Some(&server), &control, learning, until));
     drop(runtime);
     if let Err(why) = locked(&control).shut_down() {
         log::warning(&format!("not everything was put back: {why}"));

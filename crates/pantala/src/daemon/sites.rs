@@ -51,8 +51,8 @@ impl Control {
     }
 
     fn begin_site(&self, serve: &Serve) -> Result<Site, Error> {
-        let Serve { folder, addr } = serve;
-        let (webs, reader) = serve::folder(folder, *addr, self.cpus.remotes())
+        let Serve { folder, addr, limits } = serve;
+        let (webs, reader) = serve::folder(folder, *addr, self.cpus.remotes(), *limits)
             .map_err(|why| Error::new(ErrorKind::Invalid, format!("{}: {why}", folder.display())))?;
         let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new(), reader };
         for (cpu, web) in webs.into_iter().enumerate() {

@@ -15,10 +15,12 @@ pub(crate) enum Hit {
     ServerError,
     Bytes,
     TimedOut,
+    TooSlow,
+    Refused,
 }
 
 impl Hit {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Connections,
         Self::TooMany,
         Self::Requests,
@@ -29,6 +31,8 @@ impl Hit {
         Self::ServerError,
         Self::Bytes,
         Self::TimedOut,
+        Self::TooSlow,
+        Self::Refused,
     ];
 
     /// What Prometheus calls it, behind `pantala_web_` and before `_total`, and what it is.
@@ -44,6 +48,10 @@ impl Hit {
             Self::ServerError => ("server_error", "Answers of class 5xx."),
             Self::Bytes => ("bytes", "Bytes sent, heads included."),
             Self::TimedOut => ("timed_out", "Connections that were given up because nothing happened."),
+            Self::TooSlow => {
+                ("too_slow", "Connections that were reset because too little was taken of an answer.")
+            }
+            Self::Refused => ("refused", "Requests answered with 503: as much memory was held as may be."),
         }
     }
 

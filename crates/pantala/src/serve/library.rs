@@ -22,8 +22,12 @@ use super::condition::Validator;
 use super::{mime, response};
 use crate::daemon::privileges;
 
-/// Bytes of a file that are read at once. Shorter ones are whole, and remembered.
+/// Bytes of a file that are read at once, at the most. Shorter files are whole, and remembered.
 pub(super) const PIECE: u64 = 256 << 10;
+/// Bytes of a longer file that are read first: its reader may be slow.
+pub(super) const FIRST: u64 = 64 << 10;
+/// Bytes that are read at once for a slow reader, or where there is little memory.
+pub(super) const PIECE_LEAST: u64 = 16 << 10;
 /// Names of a folder that are shown at the most.
 const NAMES_MAX: usize = 10_000;
 /// What stands for a folder, if it is there.
@@ -48,8 +52,8 @@ pub(super) struct Ticket {
 pub(super) enum What {
     /// A file or folder by its name.
     Find { name: Vec<u8> },
-    /// More of a file, from a position on.
-    Read { file: Arc<File>, at: u64 },
+    /// More of a file, from a position on: so many bytes, if they are there.
+    Read { file: Arc<File>, at: u64, most: u64 },
 }
 
 /// What became of an [`Ask`].
@@ -132,7 +136,7 @@ impl Library {
         for Ask { door, program, ticket, what } in &self.asks {
             let found = match what {
                 What::Find { name } => self.find(&name),
-                What::Read { file, at } => read(&file, at).map(Found::Piece),
+                What::Read { file, at, most } => read(&file, at, most.min(PIECE)).map(Found::Piece),
             };
             let found = found.map_err(|why| status(&why));
             if let Some(door) = self.doors.get(door) {
@@ -189,7 +193,7 @@ fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
     let about = file.metadata()?;
     let (file, len) = (Arc::new(file), about.len());
     let validator = about.modified().ok().map(|modified| Validator::new(modified, len, SystemTime::now()));
-    let first = read(&file, 0)?;
+    let first = read(&file, 0, if len > PIECE { FIRST } else { PIECE })?;
     // Somebody may be writing it.
     let first =
         first.get(..usize::try_from(len).unwrap_or(usize::MAX)).map_or_else(|| Arc::clone(&first), Arc::from);
@@ -197,9 +201,9 @@ fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
     Ok(Arc::new(Page { mime: mime::of(name), len, validator, first, file: rest }))
 }
 
-/// Bytes of a file from `at` on: [`PIECE`] of them, or as many as there are.
-fn read(file: &File, at: u64) -> io::Result<Arc<[u8]>> {
-    let left = file.metadata()?.len().saturating_sub(at).min(PIECE);
+/// Bytes of a file from `at` on: so many of them, or as many as there are.
+fn read(file: &File, at: u64, most: u64) -> io::Result<Arc<[u8]>> {
+    let left = file.metadata()?.len().saturating_sub(at).min(most);
     let mut bytes = vec![0; usize::try_from(left).unwrap_or(0)];
     let mut done = 0;
     while done < bytes.len() {

@@ -15,8 +15,10 @@
 //! | [`response`], [`mime`] | an answer becomes bytes |
 //! | [`library`] | the thread that reads files, and nothing outside of their folder |
 //! | [`web`], [`visit`] | the program on each netisr, and what it knows of a connection |
+//! | [`budget`] | memory that is held for readers |
 //! | [`hits`] | its counters |
 
+mod budget;
 mod condition;
 mod hits;
 mod library;
@@ -27,6 +29,8 @@ mod response;
 mod visit;
 mod web;
 
+use budget::Budget;
+pub use budget::Limits;
 pub(crate) use hits::Hit;
 use library::Library;
 pub use web::Web;
@@ -39,7 +43,8 @@ use std::thread::JoinHandle;
 use net::msg::Remote;
 
 /// The programs that serve the files of a folder at `addr`, one for each of the CPUs that these remotes reach, in their
-/// order; and the thread that reads files for them, which ends with the last of them.
+/// order; and the thread that reads files for them, which ends with the last of them. Together they hold no more memory for
+/// readers than `limits` say.
 ///
 /// # Errors
 ///
@@ -48,7 +53,10 @@ pub fn folder(
     folder: &Path,
     addr: SocketAddr,
     remotes: Vec<Remote>,
+    limits: Limits,
 ) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
     let (desks, reader) = Library::open(folder, remotes)?;
-    Ok((desks.into_iter().map(|desk| Web::new(addr, desk)).collect(), reader))
+    let budgets = Budget::of(limits, desks.len());
+    let webs = desks.into_iter().zip(budgets).map(|(desk, budget)| Web::new(addr, desk, budget));
+    Ok((webs.collect(), reader))
 }

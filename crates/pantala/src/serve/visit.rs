@@ -5,9 +5,10 @@ use std::fs::File;
 use std::sync::Arc;
 
 use net::tcp;
-use net::time::Instant;
+use net::time::{Duration, Instant};
 
-use super::library::{Page, Ticket};
+use super::budget::{Client, Pace};
+use super::library::{FIRST, PIECE, PIECE_LEAST, Page, Ticket};
 use super::request::Request;
 use super::response::{HEAD_USUAL, Head};
 
@@ -22,6 +23,28 @@ pub(super) struct Visit {
     pub(super) deadline: Instant,
     /// Questions to the library so far, of this and of those that had its place.
     pub(super) serial: u32,
+    pub(super) client: Client,
+    /// Bytes that it counts for in the budget.
+    pub(super) charged: u64,
+    /// Something was sent since the budget was looked at.
+    pub(super) has_moved: bool,
+    /// Bytes that were given to TCP.
+    pub(super) sent: u64,
+    pub(super) pace: Pace,
+}
+
+impl Visit {
+    /// Bytes that it holds besides TCP's. What several hold, each holds a part of.
+    pub(super) fn held(&self) -> u64 {
+        match &self.stage {
+            Stage::Sends(sending) => sending.held(),
+            Stage::Asks(asking) => match &**asking {
+                Asking::Piece(sending) => sending.piece,
+                Asking::Page(_) => 0,
+            },
+            Stage::Reads { .. } | Stage::Ends => 0,
+        }
+    }
 }
 
 pub(super) enum Stage {
@@ -56,7 +79,14 @@ pub(super) struct Sending {
     pub(super) rest: Option<(Arc<File>, Range<u64>)>,
     /// Whether the connection is kept.
     pub(super) keeps: bool,
+    /// Bytes of the last piece, or of the one that was asked for.
+    piece: u64,
+    /// When its reader could begin to take it.
+    pub(super) since: Option<Instant>,
 }
+
+/// A reader that takes a piece within this time gets more at once.
+const QUICK: Duration = Duration::from_millis(250);
 
 impl Sending {
     /// Begins an answer: a head, and `range` of a page. What was sent by this before is sent.
@@ -68,7 +98,24 @@ impl Sending {
         let behind = range.start.max(first)..range.end;
         self.rest = page.file.clone().filter(|_| behind.start < behind.end).map(|file| (file, behind));
         self.bytes = Some(Arc::clone(&page.first));
-        (self.head_sent, self.left, self.keeps) = (0, left, head.keeps);
+        (self.head_sent, self.left, self.keeps, self.piece) = (0, left, head.keeps, FIRST);
+    }
+
+    /// Bytes of the next piece, which is asked for when the last is taken: twice as many for a quick reader, half of them for a
+    /// slow one, as few as may be where memory is short. Those of the last are let go.
+    pub(super) fn next_piece(&mut self, now: Instant, is_tight: bool) -> u64 {
+        let is_quick = self.since.is_some_and(|since| now.since(since) < QUICK);
+        self.piece = match (is_tight, is_quick) {
+            (true, _) => PIECE_LEAST,
+            (false, true) => (self.piece * 2).min(PIECE),
+            (false, false) => (self.piece / 2).max(PIECE_LEAST),
+        };
+        self.bytes = None;
+        self.piece
+    }
+
+    fn held(&self) -> u64 {
+        self.bytes.as_ref().map_or(0, |bytes| (bytes.len() / Arc::strong_count(bytes).max(1)) as u64)
     }
 
     /// What is to be sent next; nothing if the rest has to be read first, or all is sent.
@@ -145,14 +192,24 @@ impl Visits {
         self.places.len()
     }
 
-    pub(super) fn add(&mut self, id: tcp::Id, deadline: Instant) -> u32 {
+    pub(super) fn add(&mut self, id: tcp::Id, client: Client, now: Instant, deadline: Instant) -> u32 {
         let key = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { visit: None, serial: 0 });
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
         });
         if let Some(place) = self.places.get_mut(key as usize) {
             let serial = place.serial;
-            place.visit = Some(Visit { id, stage: Stage::Reads { has_begun: false }, deadline, serial });
+            place.visit = Some(Visit {
+                id,
+                stage: Stage::Reads { has_begun: false },
+                deadline,
+                serial,
+                client,
+                charged: 0,
+                has_moved: false,
+                sent: 0,
+                pace: Pace::new(0, now),
+            });
         }
         key
     }

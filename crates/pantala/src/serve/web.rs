@@ -1,5 +1,7 @@
 //! The program on each netisr: connections, requests, answers.
 
+mod hold;
+
 use core::fmt::Write;
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -15,6 +17,7 @@ use net::tcp::{self, Accepted, Id, Listen, Look};
 use net::time::{Duration, Instant};
 use pkt::counters::{CounterBlock, CounterReader};
 
+use super::budget::{Budget, Client, Limits};
 use super::condition::Verdict;
 use super::hits::Hit;
 use super::library::{self, Answer, Ask, Found, Page, Ticket, What, made};
@@ -34,12 +37,12 @@ const REQUESTS_AT_ONCE: usize = 16;
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Time between requests, and for the library.
 const IDLE: Duration = Duration::from_secs(60);
-/// Time in which some of an answer must be taken.
-const STALL: Duration = Duration::from_secs(60);
 /// Time for the other end to close a connection behind the last answer.
 const LINGER: Duration = Duration::from_secs(5);
 /// There is no such page.
 const NOT_FOUND: u16 = 404;
+/// Bytes of an answer that TCP takes at once.
+const SENT_AT_ONCE: u64 = 32 << 10;
 /// All connections are looked at once in this time, whether theirs is over.
 const ROUND: Duration = Duration::from_secs(1);
 /// Connections that are looked at for this at once.
@@ -54,6 +57,7 @@ pub struct Web {
     addr: SocketAddr,
     files: Files,
     visits: Visits,
+    budget: Budget,
     remembered: Memory,
     hits: CounterBlock<Hit>,
     date: Date,
@@ -98,8 +102,8 @@ enum Step {
 }
 
 impl Web {
-    pub(crate) fn new(addr: SocketAddr, library: library::Desk) -> Self {
-        Self::with(addr, Files::Library(library))
+    pub(super) fn new(addr: SocketAddr, library: library::Desk, budget: Budget) -> Self {
+        Self::with(addr, Files::Library(library), budget)
     }
 
     /// One that serves at `addr` what it is given: names, without the slash in front, and bytes. The page of a folder ends
@@ -107,14 +111,15 @@ impl Web {
     #[must_use]
     pub fn of_pages(addr: SocketAddr, pages: &[(&str, &[u8])]) -> Self {
         let pages = pages.iter().map(|(name, bytes)| (name.as_bytes().to_vec(), library::held(name, bytes)));
-        Self::with(addr, Files::Pages(pages.collect()))
+        Self::with(addr, Files::Pages(pages.collect()), Budget::alone(Limits::default()))
     }
 
-    fn with(addr: SocketAddr, files: Files) -> Self {
+    fn with(addr: SocketAddr, files: Files, budget: Budget) -> Self {
         Self {
             addr,
             files,
             visits: Visits::default(),
+            budget,
             remembered: Memory::default(),
             hits: CounterBlock::new(),
             date: Date::default(),
@@ -148,7 +153,8 @@ impl Web {
             };
             match step {
                 Step::On => {}
-                Step::Wait | Step::Gone => return,
+                Step::Wait => return self.charge_waiting(desk, key),
+                Step::Gone => return,
             }
         }
     }
@@ -194,6 +200,11 @@ impl Web {
     fn look_up(&mut self, desk: &Desk<'_>, key: u32) -> Step {
         let request = core::mem::take(&mut self.request);
         let remembered = self.remembered.find(&request, desk.now());
+        let more = remembered.as_ref().map_or(0, |page| page.len.min(SENT_AT_ONCE));
+        if !self.admits(key, more) {
+            self.request = request;
+            return self.refuse(desk, key);
+        }
         let page = match (remembered, &self.files) {
             (Some(page), _) => {
                 self.hits.inc(Hit::Remembered);
@@ -228,10 +239,7 @@ impl Web {
         let Some((_, asking)) = self.visits.waiting(answer.ticket) else { return };
         let key = answer.ticket.key;
         match (asking, answer.found) {
-            (Asking::Page(request), Ok(Found::Page(page))) => {
-                self.remembered.keep(&request, &page, desk.now());
-                self.answer(desk, key, Ok(page), Some(&request));
-            }
+            (Asking::Page(request), Ok(Found::Page(page))) => self.found(desk, key, page, &request),
             (Asking::Page(request), Ok(Found::Elsewhere(location))) => {
                 self.redirect(desk, key, &request, &location);
             }
@@ -247,6 +255,21 @@ impl Web {
             _ => self.abort(desk, key),
         }
         self.serve(desk, key);
+    }
+
+    /// Answers with a page that the library has found, if there is memory for it. One that another connection asked for is shared.
+    fn found(&mut self, desk: &Desk<'_>, key: u32, page: Arc<Page>, request: &Request) {
+        let remembered = self.remembered.find(request, desk.now());
+        let own = if remembered.is_some() { 0 } else { page.first.len() as u64 };
+        if !self.admits(key, own + page.len.min(SENT_AT_ONCE)) {
+            self.refuse(desk, key);
+            return;
+        }
+        let page = remembered.unwrap_or_else(|| {
+            self.remembered.keep(request, &page, desk.now());
+            page
+        });
+        self.answer(desk, key, Ok(page), Some(request));
     }
 
     /// Begins to answer: with a page, or with the status that says why not.
@@ -291,10 +314,11 @@ impl Web {
         self.begin_sending(desk, key, sending);
     }
 
-    fn begin_sending(&mut self, desk: &Desk<'_>, key: u32, sending: Box<Sending>) -> Step {
+    fn begin_sending(&mut self, desk: &Desk<'_>, key: u32, mut sending: Box<Sending>) -> Step {
         if let Some(visit) = self.visits.get_mut(key) {
+            sending.since = Some(desk.now());
             visit.stage = Stage::Sends(sending);
-            visit.deadline = desk.now() + STALL;
+            visit.deadline = desk.now() + self.budget.limits.stall;
         }
         Step::On
     }
@@ -313,7 +337,9 @@ impl Web {
             let Ok(sent) = tcp::send(desk.cpu, id, bytes) else { return Step::Wait };
             sending.advance(sent);
             self.hits.add(Hit::Bytes, sent as u64);
-            visit.deadline = desk.now() + STALL;
+            visit.sent += sent as u64;
+            visit.has_moved = true;
+            visit.deadline = desk.now() + self.budget.limits.stall;
             if sent < len {
                 return Step::Wait;
             }
@@ -324,11 +350,12 @@ impl Web {
     /// What was there is sent: more has to be read, or the answer is complete.
     fn sent(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
-        let Stage::Sends(sending) = core::mem::replace(&mut visit.stage, Stage::Ends) else {
+        let Stage::Sends(mut sending) = core::mem::replace(&mut visit.stage, Stage::Ends) else {
             return Step::On;
         };
+        let most = sending.next_piece(desk.now(), self.budget.is_tight());
         if let Some((file, rest)) = &sending.rest {
-            let what = What::Read { file: Arc::clone(file), at: rest.start };
+            let what = What::Read { file: Arc::clone(file), at: rest.start, most };
             return self.ask(desk, key, what, Asking::Piece(sending));
         }
         let keeps = sending.keeps;
@@ -355,17 +382,33 @@ impl Web {
         }
     }
 
+    /// Ends a connection, when all that was sent is acknowledged: until then TCP's buffer is held for its reader.
     fn close(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+        let is_held = tcp::connection(desk.cpu, id).is_some_and(|(_, tcb)| tcb.queued() > 0);
+        if let Some(visit) = self.visits.get_mut(key).filter(|_| is_held) {
+            visit.stage = Stage::Ends;
+            (visit.deadline, visit.has_moved) = (desk.now() + LINGER, true);
+            let _ = tcp::shutdown(desk.cpu, id);
+            return Step::Wait;
+        }
         // What has ended by itself needs no closing.
         let _ = tcp::close(desk.cpu, id);
-        self.visits.remove(key);
+        self.remove(key);
         Step::Gone
+    }
+
+    /// Forgets a connection, and what it held.
+    fn remove(&mut self, key: u32) {
+        if let Some(visit) = self.visits.get_mut(key) {
+            self.budget.set(visit.client, &mut visit.charged, 0);
+            self.visits.remove(key);
+        }
     }
 
     fn abort(&mut self, desk: &mut Desk<'_>, key: u32) {
         if let Some(id) = self.visits.get_mut(key).map(|visit| visit.id) {
             let _ = tcp::abort(desk.cpu, id);
-            self.visits.remove(key);
+            self.remove(key);
         }
     }
 
@@ -407,7 +450,8 @@ impl Program for Web {
             let _ = tcp::abort(desk.cpu, accepted.id);
             return u32::MAX;
         }
-        self.visits.add(accepted.id, desk.now() + IDLE)
+        let client = Client::of(accepted.ends.remote);
+        self.visits.add(accepted.id, client, desk.now(), desk.now() + IDLE)
     }
 
     fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
@@ -419,7 +463,7 @@ impl Program for Web {
     }
 
     fn closed(&mut self, _: &mut Desk<'_>, conn: Handle<Id>, _: Option<Error>) {
-        self.visits.remove(conn.key);
+        self.remove(conn.key);
     }
 
     fn time(&mut self, desk: &mut Desk<'_>) {
@@ -427,6 +471,7 @@ impl Program for Web {
         let from = if self.round < end { self.round } else { 0 };
         let to = end.min(from.saturating_add(LOOKED_AT));
         for key in from..to {
+            self.review(desk, key);
             if self.visits.get_mut(key).is_some_and(|visit| visit.deadline <= now) {
                 self.give_up(desk, key);
             }

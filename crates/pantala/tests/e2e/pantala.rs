@@ -207,6 +207,13 @@ impl Pantala {
         tasks.filter_map(|task| used(&task.ok()?.path())).sum()
     }
 
+    /// Bytes of the machine's memory that it has.
+    pub(crate) fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let kib = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        kib.unwrap().parse::<u64>().unwrap() << 10
+    }
+
     /// What it wrote to stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::lab::{Attach, Lab, Link, at};
 use crate::need;
-use crate::wait::PATIENCE;
+use crate::wait::{PATIENCE, until, within};
 
 const KINDS: [Attach; 2] = [Attach::Native, Attach::Tap];
 
@@ -223,6 +223,88 @@ fn a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_no
     });
 }
 
+fn a_request_whose_end_is_not_clear_is_refused_and_what_follows_is_no_request() {
+    let folder = Folder::new("framing", 10);
+    let test = "web::a_request_whose_end_is_not_clear_is_refused_and_what_follows_is_no_request";
+    let Some(lab) = Lab::start_with(test, &[Link::new(Attach::Tap)], &folder.section()) else { return };
+    lab.both(|family| {
+        let host = &lab.hosts[0];
+        for (fields, status) in [
+            ("Content-Length: 5\r\nContent-Length: 0\r\n", "400"),
+            ("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "400"),
+            ("Transfer-Encoding: xchunked\r\n", "400"),
+            ("Transfer-Encoding: gzip, chunked\r\n", "501"),
+            // It has a body, which is clear, and not read.
+            ("Content-Length: 5\r\n", "200"),
+        ] {
+            let hidden = "GET /within HTTP/1.1\r\nHost: h\r\n\r\n";
+            let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n{hidden}");
+            let answer = say(&host.netns, host.router(family), &text);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{fields}: {answer}");
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{fields}: {answer}");
+            assert!(answer.contains("\r\nConnection: close\r\n"), "{fields}: {answer}");
+        }
+    });
+}
+
+/// A counter of the web server.
+fn metric(lab: &Lab, name: &str) -> u64 {
+    let text = lab.pantala().metrics();
+    let of = |line: &str| line.strip_prefix(name)?.rsplit_once(' ')?.1.parse::<u64>().ok();
+    text.lines().filter_map(of).sum()
+}
+
+fn readers_of_a_large_file_that_take_nothing_hold_a_bounded_memory_which_goes_back_when_they_are_gone() {
+    const TEST: &str = "web::readers_of_a_large_file_that_take_nothing_hold_a_bounded_memory_which_goes_back_when_they_are_gone";
+    const MIB: u64 = 1 << 20;
+    let folder = Folder::new("flood", 3_000_000);
+    // Each of them would hold some 100 KiB: three times as much as there is.
+    let (readers, memory) = (700_u64, 24 * MIB);
+    if !need::files(2000) {
+        return;
+    }
+    let limits = "memory_mib = 24\nclient_memory_mib = 16\nstall_s = 4\n";
+    let more = format!("{}{limits}", folder.section());
+    let links = [Link::new(Attach::Tap), Link::new(Attach::Tap)];
+    let Some(lab) = Lab::start_with(TEST, &links, &more) else {
+        return;
+    };
+    lab.both(|family| {
+        let [flood, other] = &lab.hosts[..] else { panic!("two hosts") };
+        let (from, to) = (&flood.netns, flood.router(family));
+        assert!(ask(from, to, "GET /", "").0.starts_with("HTTP/1.1 200 "));
+        let before = lab.pantala().resident();
+        let refused = metric(&lab, "pantala_web_refused_total");
+        let asked = metric(&lab, "pantala_web_requests_total");
+        let given_up_so_far = metric(&lab, "pantala_web_timed_out_total");
+        let given_up = || metric(&lab, "pantala_web_timed_out_total") - given_up_so_far;
+        let streams: Vec<_> = (0..readers)
+            .map(|_| {
+                let mut stream = connect(from, to);
+                stream.write_all(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+                stream
+            })
+            .collect();
+        let all = || metric(&lab, "pantala_web_requests_total") - asked;
+        until("all have asked", || (all() >= readers).then_some(()));
+        let at = lab.pantala().resident();
+        let too_many = metric(&lab, "pantala_web_refused_total") - refused;
+        assert!((readers / 2..readers).contains(&too_many), "{too_many} were refused");
+        // Buffers of packets, and what is known of each connection, are not of this memory.
+        assert!(at < before + memory + 24 * MIB, "{before} bytes before, {at} with {readers} readers");
+        let (head, body) = ask(&other.netns, other.router(family), "GET /within", "");
+        assert!(head.starts_with("HTTP/1.1 200 ") && body == "0123456789", "others are served: {head}");
+        // They are given up, and a look at the memory each ten seconds finds that it is free.
+        let after = within(4 * PATIENCE, || {
+            let resident = lab.pantala().resident();
+            (resident < before + 20 * MIB && given_up() >= readers - too_many).then_some(resident)
+        });
+        let last = lab.pantala().resident();
+        assert!(after.is_some(), "{before} bytes before, {at} with {readers} readers, {last} after");
+        drop(streams);
+    });
+}
+
 fn curl_is_served() {
     const TEST: &str = "web::curl_is_served";
     if !need::program("curl") {
@@ -299,6 +381,8 @@ harness::tests![
     files_are_served_and_nothing_outside_of_their_folder,
     requests_in_a_row_are_answered_in_their_order_on_one_connection,
     a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up,
+    a_request_whose_end_is_not_clear_is_refused_and_what_follows_is_no_request,
+    readers_of_a_large_file_that_take_nothing_hold_a_bounded_memory_which_goes_back_when_they_are_gone,
     curl_is_served,
     a_file_arrives_intact_whatever_part_of_the_packets_is_lost,
 ];

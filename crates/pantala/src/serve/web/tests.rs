@@ -23,6 +23,8 @@ struct Guest {
     server: SocketAddr,
     says: &'static str,
     reads: bool,
+    /// So many bytes are read in each second, if it does not read at once.
+    sips: usize,
     conn: Option<Id>,
     began: Instant,
     tell: Sender<End>,
@@ -48,6 +50,9 @@ impl Program for Guest {
     fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
         self.began = desk.now();
         self.conn = Some(desk.connect(&Connect::to(self.server), 0)?);
+        if self.sips > 0 {
+            desk.wake_at(desk.now());
+        }
         Ok(())
     }
 
@@ -68,6 +73,13 @@ impl Program for Guest {
 
     fn closed(&mut self, desk: &mut Desk<'_>, _: Handle<Id>, why: Option<Error>) {
         self.tell(desk, why == Some(Error::Reset));
+    }
+
+    fn time(&mut self, desk: &mut Desk<'_>) {
+        if let Some(conn) = self.conn {
+            let _ = tcp::read(desk.cpu, conn, &mut vec![0; self.sips]);
+        }
+        desk.wake_at(desk.now() + Duration::from_secs(1));
     }
 
     /// Speaks again, though it should not.
@@ -95,11 +107,21 @@ struct Scene {
 
 impl Scene {
     fn new(family: Family, says: &'static str, reads: bool) -> Self {
-        Self::with(family, says, reads, |library| Web::new(AT, library))
+        Self::with(family, says, reads, |library| Web::new(AT, library, Budget::alone(Limits::default())))
     }
 
     /// The same, of a server that may have no library.
     fn with(family: Family, says: &'static str, reads: bool, web: impl FnOnce(library::Desk) -> Web) -> Self {
+        Self::with_guest(family, says, (reads, 0), web)
+    }
+
+    /// The same, of a guest that reads at once, or so many bytes in each second.
+    fn with_guest(
+        family: Family,
+        says: &'static str,
+        (reads, sips): (bool, usize),
+        web: impl FnOnce(library::Desk) -> Web,
+    ) -> Self {
         let mut world = World::new("web", 1);
         world.allow(Permit::Loss);
         let cable = world.cable(cable::Spec::default());
@@ -113,7 +135,7 @@ impl Scene {
         let (tell, ends) = channel();
         let at = SocketAddr::new(family.addr(1, 2), 80);
         let (conn, began, heard) = (None, Instant::START, String::new());
-        let guest = Guest { server: at, says, reads, conn, began, tell, heard };
+        let guest = Guest { server: at, says, reads, sips, conn, began, tell, heard };
         let (begun, has_begun) = channel();
         assert!(world.of(client).call(0, move |netisr| begun.send(netisr.begin(Box::new(guest))).unwrap()));
         world.run_for(ROUND / 100);
@@ -215,8 +237,10 @@ fn who_takes_nothing_of_an_answer_is_given_up_after_a_minute() {
         scene.answer();
         let end = scene.end();
         // What the buffer of the guest still takes counts, up to its end.
-        assert!((STALL..2 * STALL).contains(&end.after), "{:?}", end.after);
-        assert_eq!((end.was_reset, scene.counters.get(Hit::TimedOut)), (true, 1));
+        let stall = Limits::default().stall;
+        assert!((stall..2 * stall).contains(&end.after), "{:?}", end.after);
+        let hits = [Hit::TimedOut, Hit::TooSlow].map(|hit| scene.counters.get(hit));
+        assert_eq!((end.was_reset, hits.iter().sum()), (true, 1_u64), "a probe's byte is taken now and then");
     }
 }
 
@@ -233,5 +257,54 @@ fn who_does_not_close_behind_the_last_answer_is_listened_to_for_five_seconds() {
         scene.world.run_for(ROUND / 2);
         let was_reset = scene.ends.try_iter().any(|end| end.was_reset);
         assert_eq!(was_reset, is_reset, "it speaks after {speaks_after:?}");
+    }
+}
+
+#[test]
+fn a_page_for_which_there_is_no_memory_is_refused_and_the_client_told_when_to_come_again() {
+    for family in Family::BOTH {
+        let limits = Limits { memory: 1 << 20, client: 1 << 20, ..Limits::default() };
+        let mut scene = Scene::with(family, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", true, |library| {
+            Web::new(AT, library, Budget::alone(limits))
+        });
+        scene.answer();
+        let end = scene.end();
+        assert!(end.heard.starts_with("HTTP/1.1 503 ") && !end.was_reset, "{end:?}");
+        assert!(end.heard.contains("\r\nRetry-After: 5\r\n") && end.after < ROUND, "{end:?}");
+        assert_eq!((scene.counters.get(Hit::Refused), scene.counters.get(Hit::ServerError)), (1, 1));
+    }
+}
+
+#[test]
+fn a_reader_that_takes_a_little_now_and_then_is_given_up_unless_it_takes_enough() {
+    for (family, (sips, is_slow)) in
+        Family::BOTH.into_iter().flat_map(|family| [(100, true), (2000, false)].map(|is| (family, is)))
+    {
+        let asks = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let web = |library| Web::new(AT, library, Budget::alone(Limits::default()));
+        let mut scene = Scene::with_guest(family, asks, (false, sips), web);
+        scene.answer();
+        scene.world.run_for(Duration::from_secs(150));
+        assert_eq!(scene.counters.get(Hit::TooSlow), u64::from(is_slow), "{sips} bytes a second");
+        assert_eq!(scene.ends.try_iter().any(|end| end.was_reset), is_slow);
+        assert_eq!(scene.counters.get(Hit::TimedOut), 0);
+    }
+}
+
+#[test]
+fn files_beyond_what_is_remembered_make_a_cpu_forget_the_others() {
+    let now = Instant::from_ns(1);
+    let page = |len| {
+        let (mime, first) = ("text/plain", Arc::<[u8]>::default());
+        Arc::new(Page { mime, len, validator: None, first, file: None })
+    };
+    let named = |n: usize| Request { name: n.to_string().into_bytes(), ..Request::default() };
+    for (len, most) in [(1, REMEMBERED_MAX), (1 << 20, 64)] {
+        let mut memory = Memory::default();
+        (0..most).for_each(|n| memory.keep(&named(n), &page(len), now));
+        assert!(memory.find(&named(0), now).is_some() && memory.bytes == most as u64 * len);
+        memory.keep(&named(most), &page(len), now);
+        assert!(memory.find(&named(0), now).is_none() && memory.find(&named(most), now).is_some());
+        assert_eq!((memory.pages.len(), memory.bytes), (1, len));
     }
 }
