@@ -32,6 +32,9 @@ pub(super) struct Conn {
     pub(super) is_listed: bool,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Conn>() <= 216);
+
 /// What has become of a lane.
 pub(super) enum Stage {
     /// A connection will behave like this.

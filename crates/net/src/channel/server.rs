@@ -69,6 +69,9 @@ enum Untold {
     Answer(Event),
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Untold>() <= 64);
+
 /// A listener of the program, by its number.
 #[derive(Default)]
 enum Listener {

@@ -56,6 +56,9 @@ pub struct Record {
     pub snap: Vec<u8>,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Record>() <= 72);
+
 /// How often each rule has logged, for all CPUs.
 #[derive(Debug)]
 pub struct Amounts {

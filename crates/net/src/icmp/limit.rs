@@ -69,6 +69,9 @@ struct Slot {
     bucket: Bucket,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Slot>() <= 16);
+
 impl Limiter {
     pub(crate) fn new(rates: Rates) -> Self {
         Self { rates, all: Bucket::default(), each: Box::new([[Slot::default(); WAYS]; SETS]) }

@@ -69,6 +69,9 @@ pub(super) struct Owner {
     touched: u64,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<(Key, Owner)>() <= 88);
+
 impl Owned {
     pub(super) fn new(key: u128) -> Self {
         Self {

@@ -40,6 +40,9 @@ pub(crate) struct Socket {
     pub(crate) base: Base,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Socket>() <= 224);
+
 impl Socket {
     pub(super) fn new(bound: Bound, remote: Option<IpAddr>, filter: Filter, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };

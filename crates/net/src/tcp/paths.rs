@@ -37,6 +37,9 @@ struct Path {
     used: Instant,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Path>() <= 72);
+
 impl Paths {
     /// What goes with a SYN to `remote`: a cookie, the request for one, or nothing; and how long the SYN may be.
     pub(super) fn cookie(&mut self, remote: IpAddr, now: Instant) -> Option<(Cookie, u16)> {

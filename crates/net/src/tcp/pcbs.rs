@@ -69,6 +69,9 @@ pub(super) struct Conn {
     ended: u64,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Conn>() <= 1088);
+
 /// Who holds a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
@@ -106,6 +109,9 @@ struct Place {
     /// Not while somebody works on it: who looks for it then finds nothing.
     conn: Option<Box<Conn>>,
 }
+
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Place>() <= 32);
 
 /// Everything that has ends.
 struct Tables {

@@ -41,6 +41,9 @@ struct Block {
     changed: u32,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Block>() <= 12);
+
 /// What a segment has brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {

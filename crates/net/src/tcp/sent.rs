@@ -43,6 +43,9 @@ struct Piece {
     is_again: bool,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Piece>() <= 24);
+
 /// What is known of bytes that are not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {

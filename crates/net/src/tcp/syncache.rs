@@ -41,6 +41,9 @@ pub(super) struct Half {
     alarm: Alarm,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Half>() <= 256);
+
 impl Default for Half {
     fn default() -> Self {
         let any = core::net::SocketAddr::from(([0; 4], 0));

@@ -27,6 +27,9 @@ pub struct Failure {
     pub error: Error,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Failure>() <= 40);
+
 /// What a program could do now without being told to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
@@ -51,6 +54,9 @@ pub(crate) struct Socket {
     pub(crate) base: Base,
     failures: VecDeque<Failure>,
 }
+
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Socket>() <= 248);
 
 impl Socket {
     pub(super) fn new(bound: Bound, ends: Option<Ends>, settings: Settings) -> Self {

@@ -71,6 +71,9 @@ struct Track {
     is_queued: bool,
 }
 
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Track>() <= 112);
+
 /// A state in a track's list.
 #[derive(Debug)]
 struct Member {
@@ -79,6 +82,9 @@ struct Member {
     prev: u32,
     next: u32,
 }
+
+// docs/LIMITS.md says so.
+const _: () = assert!(size_of::<Member>() <= 16);
 
 impl Default for Member {
     fn default() -> Self {
