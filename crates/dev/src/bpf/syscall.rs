@@ -26,7 +26,8 @@ pub enum BpfError {
     },
     /// Another XDP program is on the interface.
     #[error(
-        "interface {ifindex} has an XDP program already; `bpftool net` shows it, `ip link set dev NAME xdp off` removes it"
+        "interface {ifindex} has an XDP program already; one that a process holds goes with the process, another by \
+         `ip link set dev NAME xdp off`"
     )]
     Busy {
         /// The interface.

@@ -4,13 +4,15 @@ mod control;
 mod desk;
 
 use std::io;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use super::channel::Listener;
 use super::door::Door;
 use super::ring::MemifRing;
-use super::{Options, Status};
+use super::{Options, Role, Status};
 use crate::sys::poll::EventFd;
 use control::{Command, Control};
 
@@ -68,11 +70,25 @@ impl Hub {
         let rings = rings.collect::<io::Result<Vec<_>>>()?;
         self.ports += 1;
         let port = Port { line: self.line.clone(), key: self.ports, doors, status: Arc::default() };
+        // By the thread that opens interfaces: it may have rights that the hub's has given up.
+        let listener = if options.role == Role::Master && !self.listens_at(&options.socket) {
+            Some(Listener::bind(&options.socket)?)
+        } else {
+            None
+        };
         let (doors, status) = (port.doors.clone(), Arc::clone(&port.status));
         let (answer, answered) = sync_channel(1);
-        port.line.say(Command::Open { key: port.key, options: Box::new(options), doors, status, answer });
+        let (key, options) = (port.key, Box::new(options));
+        port.line.say(Command::Open { key, options, listener, doors, status, answer });
         wait(&answered)?;
         Ok((port, rings))
+    }
+
+    /// Whether the thread listens at this path already.
+    fn listens_at(&self, path: &Path) -> bool {
+        let (answer, answered) = sync_channel(1);
+        self.line.say(Command::Listens { path: path.to_owned(), answer });
+        answered.recv().unwrap_or(false)
     }
 }
 

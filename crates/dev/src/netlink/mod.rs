@@ -5,6 +5,7 @@
 mod addr;
 mod link;
 mod message;
+mod monitor;
 mod route;
 
 use std::io;
@@ -19,6 +20,7 @@ use message::{Message, answers, attr, text};
 
 pub use addr::Address;
 pub use link::{Link, LinkFlags, Veth, VethEnd, XdpAttachMode, XdpAttached};
+pub use monitor::{LinkChanges, LinkMonitor};
 pub use route::Route;
 
 /// Why the kernel did not do what it was asked.

@@ -1,8 +1,10 @@
 //! When an interface interrupts: the two settings of its NAPI that let a program poll it undisturbed.
 
 use core::time::Duration;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::{fs, io};
 
 /// How long, and how often, an interface puts its interrupts off when it is polled by a program.
 ///
@@ -36,14 +38,40 @@ impl Deferral {
         Ok(Self { polls, timeout: Duration::from_nanos(read(TIMEOUT)?) })
     }
 
-    /// Makes the interface do so.
+    /// Makes the interface do so, until what is returned puts it back.
     ///
     /// # Errors
-    /// As [`Self::of`].
-    pub fn apply(self, name: &str, ifindex: u32) -> io::Result<()> {
-        Self::of(name, ifindex)?;
-        fs::write(path(name, POLLS), self.polls.to_string())?;
-        fs::write(path(name, TIMEOUT), self.timeout.as_nanos().to_string())
+    /// As [`Self::of`]; `PermissionDenied` if this user may not write to sysfs.
+    pub fn begin(self, name: &str, ifindex: u32) -> io::Result<Deferring> {
+        let before = Self::of(name, ifindex)?;
+        let open = |what| OpenOptions::new().write(true).open(path(name, what));
+        let deferring = Deferring { polls: open(POLLS)?, timeout: open(TIMEOUT)?, before };
+        deferring.set(self)?;
+        Ok(deferring)
+    }
+}
+
+/// An interface whose interrupts are put off. Its settings are held open, so that they can be put back by a process that may
+/// not open them any more, and are never those of another interface with the same name.
+#[derive(Debug)]
+pub struct Deferring {
+    polls: File,
+    timeout: File,
+    before: Deferral,
+}
+
+impl Deferring {
+    /// Makes the interface do what it did before.
+    ///
+    /// # Errors
+    /// `ENODEV` if it is gone.
+    pub fn put_back(&self) -> io::Result<()> {
+        self.set(self.before)
+    }
+
+    fn set(&self, to: Deferral) -> io::Result<()> {
+        self.polls.write_all_at(to.polls.to_string().as_bytes(), 0)?;
+        self.timeout.write_all_at(to.timeout.as_nanos().to_string().as_bytes(), 0)
     }
 }
 

@@ -47,7 +47,9 @@ pub enum XskError {
     #[error("no permission to lock the UMEM in memory: raise `ulimit -l`, or add CAP_IPC_LOCK")]
     LockedMemory,
     /// Another socket is bound to the queue.
-    #[error("queue {queue} of interface {ifindex} is used by another AF_XDP socket")]
+    #[error(
+        "queue {queue} of interface {ifindex} is used by another AF_XDP socket; stop the program that has it"
+    )]
     Busy {
         /// The interface.
         ifindex: u32,

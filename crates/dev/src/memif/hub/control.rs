@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -29,12 +29,16 @@ pub(super) enum Command {
         /// What it is called here.
         key: u64,
         options: Box<Options>,
+        /// Of a master, if nothing listens at its path yet.
+        listener: Option<Listener>,
         doors: Vec<Arc<Door>>,
         status: Arc<Mutex<Status>>,
         answer: SyncSender<io::Result<()>>,
     },
     /// It is not wanted any more.
     Close { key: u64, answer: SyncSender<io::Result<()>> },
+    /// Is there a listener at this path?
+    Listens { path: PathBuf, answer: SyncSender<bool> },
     /// Nothing is.
     Stop,
 }
@@ -52,7 +56,7 @@ pub(super) struct Control {
 struct Stranger {
     channel: Channel,
     /// Where it came in.
-    at: std::path::PathBuf,
+    at: PathBuf,
     until: Instant,
 }
 
@@ -77,13 +81,16 @@ impl Control {
     fn obey(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Open { key, options, doors, status, answer }) => {
-                    let opened = self.open(key, Desk::new(*options, doors, status));
+                Ok(Command::Open { key, options, listener, doors, status, answer }) => {
+                    let opened = self.open(key, Desk::new(*options, doors, status), listener);
                     let _ = answer.send(opened); // who asked waits
                 }
                 Ok(Command::Close { key, answer }) => {
                     self.close(key);
                     let _ = answer.send(Ok(()));
+                }
+                Ok(Command::Listens { path, answer }) => {
+                    let _ = answer.send(self.listeners.iter().any(|listener| listener.path() == path));
                 }
                 Err(TryRecvError::Empty) => return true,
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
@@ -91,15 +98,13 @@ impl Control {
         }
     }
 
-    fn open(&mut self, key: u64, desk: Desk) -> io::Result<()> {
+    fn open(&mut self, key: u64, desk: Desk, listener: Option<Listener>) -> io::Result<()> {
         let path = &desk.options.socket;
         if desk.options.role == Role::Master {
             if self.desks.iter().any(|(_, other)| other.serves(path, desk.options.id)) {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            if !self.listeners.iter().any(|listener| listener.path() == path) {
-                self.listeners.push(Listener::bind(path)?);
-            }
+            self.listeners.extend(listener);
         }
         self.desks.push((key, desk));
         Ok(())

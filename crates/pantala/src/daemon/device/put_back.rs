@@ -3,7 +3,7 @@
 use std::io;
 
 use dev::netlink::{LinkFlags, NetlinkError, Rtnetlink};
-use dev::sys::napi::Deferral;
+use dev::sys::napi::{Deferral, Deferring};
 
 use super::super::log;
 
@@ -14,8 +14,7 @@ pub(crate) struct PutBack {
     set_up: bool,
     mtu: Option<u32>,
     queue_len: Option<u32>,
-    /// With the number of the interface, whose name may be another's by then.
-    deferral: Option<(u32, Deferral)>,
+    deferral: Option<Deferring>,
 }
 
 impl PutBack {
@@ -63,16 +62,13 @@ impl PutBack {
     /// Lets it put its interrupts off while it is polled.
     pub(crate) fn defer_interrupts(&mut self) -> io::Result<()> {
         let index = self.netlink.link(&self.host).map_err(io::Error::other)?.index;
-        let before = Deferral::of(&self.host, index)?;
-        Deferral::POLLED.apply(&self.host, index)?;
-        self.deferral.get_or_insert((index, before));
+        self.deferral = Some(Deferral::POLLED.begin(&self.host, index)?);
         Ok(())
     }
 
     fn undo(&mut self) -> Result<(), NetlinkError> {
-        if let Some((index, before)) = self.deferral
-            && let Err(why) = before.apply(&self.host, index)
-            && why.kind() != io::ErrorKind::NotFound
+        if let Some(deferring) = &self.deferral
+            && let Err(why) = deferring.put_back()
         {
             log::warning(&format!("{}: the interrupts are not as they were: {why}", self.host));
         }
