@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dev::af_xdp::SharedUmem;
-use dev::netlink::Rtnetlink;
+use dev::netlink::{LinkMonitor, Rtnetlink};
 use net::sysctl::Sysctls;
 use pkt::Arena;
 use pkt::PageKind;
@@ -46,7 +46,12 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let busy_poll = config.polling.policy == Policy::Always;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
     let wires = config.wires.clone();
-    let workshop = Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, wires, memif: None };
+    let patience = device::takeover::PATIENCE;
+    let workshop =
+        Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, wires, memif: None, patience };
+    // Before devices are opened, so that none goes unseen.
+    let monitor = LinkMonitor::open()
+        .map_err(|why| StackError::System { doing: "listen to changes of interfaces", why: why.into() })?;
     let (attached, tables) = (Vec::new(), Arc::default());
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
@@ -60,6 +65,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         config,
         cpus,
         workshop,
+        monitor: Some(monitor),
         attached,
         routing,
         wall,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use dev::netlink::LinkMonitor;
 use net::count::INTERFACES_MAX;
 use net::fib::Refused;
 use net::msg::Remote;
@@ -22,7 +23,7 @@ use super::sites::Site;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
 use crate::StackError;
-use crate::api::{CopyMode, DeviceMode, Error, ErrorKind};
+use crate::api::{Error, ErrorKind};
 use crate::config::{Config, Interface};
 
 /// The running stack.
@@ -33,6 +34,8 @@ pub(crate) struct Control {
     pub(super) config: Config,
     pub(super) cpus: Cpus,
     pub(super) workshop: Workshop,
+    /// Hears of interfaces of the kernel that come and go, until [`super::hotplug`] takes it.
+    pub(super) monitor: Option<LinkMonitor>,
     /// In the order of their index.
     pub(super) attached: Vec<Attached>,
     pub(super) routing: Routing,
@@ -70,6 +73,7 @@ impl Control {
         let opened = device::open(interface, unit, &mut self.workshop)?;
         let baseline = self.counted(index);
         let seats = Seats::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
+        let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
         self.cpus.attach(index, opened.rings, &seats).map_err(|why| StackError::Netisr(why.error))?;
         if interface.monitor {
             self.watch(index, true).map_err(|why| StackError::Netisr(why.error))?;
@@ -84,9 +88,11 @@ impl Control {
             learned: Arc::default(),
             secret: self.secret,
             baseline,
+            waiters,
+            away: None,
             hold: opened.hold,
         };
-        log::info(&greeting(&attached));
+        log::info(&format!("interface {}: {}", interface.name, attached.description()));
         let at = self.attached.partition_point(|other| other.index < index);
         self.attached.insert(at, attached);
         Ok(())
@@ -209,18 +215,4 @@ pub(super) const fn unit(index: IfIndex) -> u16 {
 
 fn warn_of_refused(refused: &Refused) {
     log::warning(&format!("route to {} is not in force: {}", refused.to, refused.error));
-}
-
-fn greeting(interface: &Attached) -> String {
-    let facts = &interface.facts;
-    let mode = match (facts.mode, facts.copy) {
-        (DeviceMode::Native, Some(CopyMode::ZeroCopy)) => ", zero-copy",
-        (DeviceMode::Native, _) => ", native",
-        (DeviceMode::Generic, _) => ", generic",
-        (DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem, _) => "",
-    };
-    let plural = if facts.rings == 1 { "" } else { "s" };
-    let (name, device, mtu) = (&interface.config.name, &interface.config.device, interface.mtu());
-    let (rings, mac, steering) = (facts.rings, facts.mac, &facts.steering);
-    format!("interface {name}: {device}{mode}, {rings} ring{plural}, {mac}, mtu {mtu}, steering: {steering}")
 }

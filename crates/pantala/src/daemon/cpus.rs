@@ -48,6 +48,8 @@ pub(crate) struct Cpus {
     list: Vec<CpuThread>,
     /// Told when a netisr panics.
     pub(crate) crashed: Arc<Notify>,
+    /// Told when a device that a netisr waits on is gone.
+    lost: Arc<Notify>,
 }
 
 /// One netisr, from outside.
@@ -93,7 +95,8 @@ impl Cpus {
         let sleepers: Vec<_> = bells.iter().map(sleeper).collect();
         let wakers: Vec<_> = sleepers.iter().map(Sleeper::waker).collect();
         let (clock, list) = (Clock::start(), Vec::new());
-        let mut cpus = Self { clock, polling, pinned, list, crashed: Arc::default() };
+        let (crashed, lost) = (Arc::default(), Arc::default());
+        let mut cpus = Self { clock, polling, pinned, list, crashed, lost };
         let ends = mesh(&wakers).into_iter().zip(pools);
         let seats = processors.iter().zip(bells).zip(sleepers);
         let cookies = entropy::key().map_err(system("draw a key"))?;
@@ -135,7 +138,7 @@ impl Cpus {
             thread: None,
         };
         let (clock, idle, share) = (self.clock, Idle::new(polling.policy), Share::new(polling.user_frac));
-        let rest = Rest { sleeper, bell, waiters };
+        let rest = Rest { sleeper, bell, waiters, lost: Arc::clone(&self.lost) };
         let pinned_to = self.pinned.then_some(processor);
         let thread = NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, stop };
         let alarm = Alarm(Arc::clone(&self.crashed));
@@ -145,6 +148,11 @@ impl Cpus {
         });
         cpu.thread = Some(spawned.map_err(system("start a netisr"))?);
         Ok(cpu)
+    }
+
+    /// Told when a device that a netisr waits on is gone.
+    pub(crate) fn lost(&self) -> Arc<Notify> {
+        Arc::clone(&self.lost)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &CpuThread> {

@@ -9,6 +9,7 @@
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`sites`], [`services`] | web servers, and small services |
 //! | [`firewall`] | rules, states and what else the firewall is told |
+//! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`reload`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`clock`], [`log`] | the operating system |
 //!
@@ -21,6 +22,7 @@ pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod entropy;
 mod firewall;
+mod hotplug;
 mod idle;
 pub(crate) mod learn;
 pub(crate) mod log;
@@ -110,6 +112,7 @@ pub(crate) async fn attend(
         tokio::select! {
             () = until => {}
             () = learn::learn(control, learning) => {}
+            () = hotplug::watch(control) => {}
             () = crashed.notified() => {
                 outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));
             }

@@ -8,6 +8,7 @@ use dev::Waiter;
 use dev::sys::poll::{EventFd, PollFd, PollFlags, wait};
 use net::tables::IfIndex;
 use pkt::wake::Sleeper;
+use tokio::sync::Notify;
 
 use super::log;
 
@@ -23,6 +24,8 @@ pub(crate) struct Rest {
     pub(crate) sleeper: Sleeper,
     pub(crate) bell: Arc<EventFd>,
     pub(crate) waiters: Waiters,
+    /// Told when a device is gone.
+    pub(crate) lost: Arc<Notify>,
 }
 
 impl Rest {
@@ -72,8 +75,9 @@ impl Rest {
     fn stop_waiting_for(&self, broken: &[usize]) {
         for at in broken.iter().rev() {
             let ((ifindex, _), _) = self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(*at);
-            log::warning(&format!("the device of interface {ifindex} is gone"));
+            log::debug(&format!("the device of interface {ifindex} is gone"));
         }
+        self.lost.notify_one();
     }
 }
 
@@ -95,7 +99,7 @@ mod tests {
         let bell = Arc::new(EventFd::new().unwrap());
         let rung = Arc::clone(&bell);
         let sleeper = Sleeper::new(Box::new(move || rung.notify().unwrap()));
-        Rest { sleeper, bell, waiters: Waiters::default() }
+        Rest { sleeper, bell, waiters: Waiters::default(), lost: Arc::default() }
     }
 
     fn slept(rest: &mut Rest, timeout: Duration) -> Duration {

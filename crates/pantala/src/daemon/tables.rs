@@ -3,12 +3,14 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
+use dev::Waiter;
 use net::ip6::autoconf::{self, Identifiers, Settings};
 use net::tables::{IfAddr, IfIndex, Ifnet, Learned};
 
 use super::device::{Facts, Hold};
+use super::hotplug::Away;
 use super::seats::Seats;
-use crate::api::InterfaceCounters;
+use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
 use crate::config::{self, Autoconf, Interface};
 
 /// Below this IPv6 does not work (RFC 8200 §5).
@@ -23,6 +25,8 @@ pub(crate) struct Attached {
     pub(crate) seats: Seats,
     /// Administratively up.
     pub(crate) up: bool,
+    /// Its device is gone, and taken up again when it is back.
+    pub(crate) away: Option<Away>,
     /// Only monitors: its rings have sinks.
     pub(crate) monitor: bool,
     /// What router advertisements on its link have said.
@@ -31,6 +35,8 @@ pub(crate) struct Attached {
     pub(crate) secret: u128,
     /// What an earlier interface with the same index had counted.
     pub(crate) baseline: InterfaceCounters,
+    /// What its rings wait on.
+    pub(crate) waiters: Vec<Waiter>,
     /// Dropped last, when the netisrs have closed the rings.
     pub(crate) hold: Hold,
 }
@@ -64,13 +70,33 @@ impl Attached {
         all
     }
 
+    /// Its device, in a line.
+    pub(crate) fn description(&self) -> String {
+        let facts = &self.facts;
+        let mode = match (facts.mode, facts.copy) {
+            (DeviceMode::Native, Some(CopyMode::ZeroCopy)) => ", zero-copy",
+            (DeviceMode::Native, _) => ", native",
+            (DeviceMode::Generic, _) => ", generic",
+            (DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem, _) => "",
+        };
+        let plural = if facts.rings == 1 { "" } else { "s" };
+        let (device, mtu) = (&self.config.device, self.mtu());
+        let (rings, mac, steering) = (facts.rings, facts.mac, &facts.steering);
+        format!("{device}{mode}, {rings} ring{plural}, {mac}, mtu {mtu}, steering: {steering}")
+    }
+
+    /// Whether packets may go by it: it is administratively up, and its device is there.
+    pub(crate) const fn is_usable(&self) -> bool {
+        self.up && self.away.is_none()
+    }
+
     fn ifnet(&self) -> Ifnet {
         let ifnet = Ifnet {
             index: self.index,
             name: self.config.name.clone(),
             mac: self.facts.mac,
             mtu: self.mtu(),
-            up: self.up,
+            up: self.is_usable(),
             addrs: self.addresses(),
             rxcsum: self.facts.rxcsum,
             caps: self.facts.caps,
@@ -90,7 +116,8 @@ pub(crate) fn ifnets(attached: &[Attached]) -> Vec<Ifnet> {
 
 /// The index of an interface that is up.
 pub(crate) fn up(name: &str, attached: &[Attached]) -> Option<IfIndex> {
-    let interface = attached.iter().find(|interface| interface.config.name == name && interface.up)?;
+    let interface =
+        attached.iter().find(|interface| interface.config.name == name && interface.is_usable())?;
     Some(interface.index)
 }
 

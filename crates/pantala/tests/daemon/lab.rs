@@ -3,12 +3,16 @@
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
+use dev::bpf::asm::{Asm, Reg};
+use dev::bpf::prog::{Kind, Program};
 use dev::netlink::{Link, Veth, VethEnd};
 use dev::netns::{Netns, ScopedNetns};
 use dev::sys::caps::{CapabilitySet, effective};
@@ -58,6 +62,8 @@ impl Lab {
         let name = format!("pt-{test}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(&name);
         std::fs::create_dir(&folder).unwrap();
+        // The daemon is not root when it removes its socket.
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
         let [router, host] = ["r", "h"].map(|end| ScopedNetns::create(&format!("{name}-{end}")).unwrap());
         let lab = Self { router, host, folder, wire };
         if let Wire::Veth { queues } = wire {
@@ -66,7 +72,8 @@ impl Lab {
         Some(lab)
     }
 
-    fn lay_veth(&self, queues: u32) {
+    /// Makes the veth pair, with the far end in the host's namespace.
+    pub(crate) fn lay_veth(&self, queues: u32) {
         let end = |name| VethEnd { name, mac: None };
         let mut netlink = self.router.netlink().unwrap();
         netlink.add_veth(&Veth { ends: [end("pt0"), end("far")], queues, mtu: None }).unwrap();
@@ -117,18 +124,40 @@ impl Lab {
         self.folder.join("sock")
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
         self.folder.join("pantala.toml")
     }
 
     /// Starts a daemon with the configuration that was written last, and waits until it is ready.
     pub(crate) fn start(&self) -> Daemon<'_> {
-        let mut process = self.up().stderr(Stdio::piped()).spawn().unwrap();
+        self.start_saying("ready")
+    }
+
+    /// Starts a daemon, and waits until it says `words`.
+    pub(crate) fn start_saying(&self, words: &str) -> Daemon<'_> {
+        self.started(self.up(), words)
+    }
+
+    /// Starts a daemon that may have so many files open, and waits until it is ready.
+    pub(crate) fn start_with_files(&self, files: u32) -> Daemon<'_> {
+        let (up, mut command) = (self.up(), Command::new("sh"));
+        command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
+        command.arg(up.get_program()).args(up.get_args());
+        self.router.put(&mut command).unwrap();
+        self.started(command, "ready")
+    }
+
+    fn started(&self, mut command: Command, words: &str) -> Daemon<'_> {
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let (tell, said) = channel();
         let lines = BufReader::new(process.stderr.take().unwrap()).lines();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
         let daemon = Daemon { lab: self, process, said };
-        daemon.says("ready");
+        daemon.says(words);
         daemon
     }
 
@@ -153,6 +182,27 @@ impl Lab {
         self.router.netlink().unwrap().delete_link(name).unwrap();
     }
 
+    pub(crate) fn add_veth(&self, veth: &Veth<'_>) {
+        self.router.netlink().unwrap().add_veth(veth).unwrap();
+    }
+
+    pub(crate) fn move_link(&self, name: &str, to: &Netns) {
+        self.router.netlink().unwrap().move_to(name, to).unwrap();
+    }
+
+    /// Leaves an XDP program of another's on an interface, which no process holds.
+    pub(crate) fn leave_program(&self, name: &str) {
+        const GENERIC: u32 = 1 << 1;
+        const XDP_PASS: i32 = 2;
+        let mut asm = Asm::new();
+        asm.mov(Reg::R0, XDP_PASS).exit();
+        let insns = asm.finish().unwrap();
+        let program = Program::load("of_another", Kind::Xdp, &insns, false).unwrap();
+        let mut netlink = self.router.netlink().unwrap();
+        let ifindex = netlink.link(name).unwrap().index;
+        netlink.attach_xdp(ifindex, &program, GENERIC).unwrap();
+    }
+
     /// Makes the TAP, with one queue, so that it is there before the daemon and after it.
     pub(crate) fn keep_tap(&self) {
         let make = || Tap::open("pt0", 1).unwrap().set_persistent(true).unwrap();
@@ -164,6 +214,23 @@ impl Lab {
         let (netns, _) = self.end();
         let socket = netns.run(|| UdpSocket::bind("192.0.2.2:0")).unwrap().unwrap();
         (0..datagrams).for_each(|_| _ = socket.send_to(b"burst", (to, 9)));
+    }
+
+    /// A connection of the host's to our web server, which has asked for `path`.
+    pub(crate) fn host_asks(&self, path: &str) -> TcpStream {
+        let to = SocketAddr::new(OURS[0].parse().unwrap(), 80);
+        let (netns, _) = self.end();
+        let mut stream = netns.run(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        stream
+    }
+
+    /// What our web server answers the host.
+    pub(crate) fn host_gets(&self, path: &str) -> String {
+        let mut text = String::new();
+        self.host_asks(path).read_to_string(&mut text).unwrap();
+        text
     }
 
     /// Whether the host's kernel gets an answer from `to`: a refusal, because nobody listens there.
@@ -194,12 +261,40 @@ impl Daemon<'_> {
         }
     }
 
+    /// Waits for a line that contains `words`; answers all that was said until then.
+    pub(crate) fn says_all_until(&self, words: &str) -> Vec<String> {
+        let mut heard = Vec::new();
+        while let Ok(line) = self.said.recv_timeout(PATIENCE) {
+            if line.contains(words) {
+                return heard;
+            }
+            heard.push(line);
+        }
+        panic!("`{words}` was not said, but {heard:#?}")
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until a command is answered.
+    pub(crate) fn answers_again(&self) {
+        let begun = Instant::now();
+        while !self.run("netstat -m").0 {
+            assert!(begun.elapsed() < PATIENCE, "no command is answered");
+        }
+    }
+
     /// Runs `pantala WORDS` against it; both outputs, and whether it succeeded.
     pub(crate) fn run(&self, words: &str) -> (bool, String) {
+        self.run_at(&self.lab.socket(), words)
+    }
+
+    /// The same, at this socket.
+    #[expect(clippy::unused_self, reason = "there is a socket as long as there is a daemon")]
+    pub(crate) fn run_at(&self, socket: &Path, words: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantala"));
-        let socket = self.lab.socket();
-        let output =
-            command.arg("--socket").arg::<&Path>(&socket).args(words.split_whitespace()).output().unwrap();
+        let output = command.arg("--socket").arg(socket).args(words.split_whitespace()).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(text).unwrap())
     }
@@ -232,6 +327,28 @@ impl Daemon<'_> {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Asserts that it has as many descriptors open as `before`, once the connections of commands that have ended are
+    /// closed; notes how many it has if that is not known yet.
+    pub(crate) fn has_descriptors(&self, before: &mut Option<usize>) {
+        let count = || std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count();
+        let (begun, mut last) = (Instant::now(), [0; 8]);
+        // Until it is the same for a while.
+        while begun.elapsed() < PATIENCE
+            && (last != [count(); 8] || before.is_some_and(|before| last[0] != before))
+        {
+            std::thread::sleep(Duration::from_millis(5));
+            last.rotate_right(1);
+            last[0] = count();
+        }
+        assert_eq!(count(), *before.get_or_insert_with(count));
+    }
+
+    /// Kills it, and does not wait for its end.
+    pub(crate) fn kill_and_go_on(mut self) -> Child {
+        self.signal(Signal::KILL);
+        core::mem::replace(&mut self.process, Command::new("true").spawn().unwrap())
     }
 
     /// Ends it by a signal; answers whether it ended with success.

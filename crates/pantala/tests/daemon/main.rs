@@ -5,7 +5,8 @@
 mod changes;
 mod devices;
 mod ends;
+mod hotplug;
 mod lab;
 mod reloads;
 
-harness::main![changes, devices, ends, reloads];
+harness::main![changes, devices, ends, hotplug, reloads];

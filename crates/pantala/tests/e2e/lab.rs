@@ -97,6 +97,11 @@ impl Host {
         host
     }
 
+    /// Makes the veth pair anew, after it was deleted.
+    pub(crate) fn attach_again(&self, router: &Netns) {
+        self.attach_veth(router);
+    }
+
     fn attach_veth(&self, router: &Netns) {
         let (inside, outside) = (self.inside(), self.outside());
         let veth = Veth { queues: self.link.rings, mtu: Some(self.link.mtu), ..Veth::new(&inside, &outside) };

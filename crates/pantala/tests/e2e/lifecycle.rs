@@ -94,10 +94,35 @@ fn a_device_that_goes_away_is_survived_and_counted() {
     assert_eq!(lab.pantala_mut().wait().code(), Some(0));
 }
 
+fn forwarding_goes_on_after_a_veth_was_deleted_and_made_again() {
+    let test = "lifecycle::forwarding_goes_on_after_a_veth_was_deleted_and_made_again";
+    let Some(mut lab) = Lab::start(test, &links()) else { return };
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", lab.pantala().id())).unwrap().count();
+    let mut before = None;
+    for round in 1..=3 {
+        for host in [&lab.hosts[0], &lab.hosts[1]] {
+            host.netns.netlink().unwrap().delete_link(&host.inside()).unwrap();
+            host.attach_again(&lab.router);
+            let back = format!("interface {} is back", host.ifname());
+            let times = || lab.pantala().stderr().matches(&back).count();
+            until_right("the interface is taken up again", times, |times| *times == round);
+        }
+        let (a, b) = lab.pair();
+        lab.both(|family| assert_eq!(ping(&a.netns, b.addr(family), 5), 5, "round {round}"));
+        // The connection of the last command may not be closed yet.
+        let before = *before.get_or_insert_with(descriptors);
+        until_right("no descriptor is left", descriptors, |count| *count <= before);
+    }
+    lab.pantala().signal(Signal::TERM);
+    assert_eq!(lab.pantala_mut().wait().code(), Some(0));
+    assert!(!lab.pantala().stderr().contains("not everything was put back"), "{}", lab.pantala().stderr());
+}
+
 /// What was lost because a device would not take it.
 fn lost_at(lab: &Lab, gone: &Host) -> u64 {
     let (pantala, name) = (lab.pantala(), gone.ifname());
-    let reasons = ["interface_gone", "interface_down", "device_tx_error", "no_device", "neigh_unreachable"];
+    // Routes do not lead there any more.
+    let reasons = ["no_route", "interface_gone", "interface_down", "device_tx_error", "no_device"];
     let dropped: u64 = reasons.map(|reason| pantala.dropped(reason)).iter().sum();
     dropped + pantala.interface(&name).counters.tx_errors
 }
@@ -108,4 +133,5 @@ harness::tests![
     after_a_kill_it_starts_again,
     a_second_one_with_the_same_socket_is_refused,
     a_device_that_goes_away_is_survived_and_counted,
+    forwarding_goes_on_after_a_veth_was_deleted_and_made_again,
 ];

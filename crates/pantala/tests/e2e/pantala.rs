@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -28,6 +29,8 @@ impl Folder {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("pantala-e2e-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
+        // pantala is not root when it removes its socket.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
         Self(path)
     }
 
@@ -217,6 +220,10 @@ impl Pantala {
     /// What it wrote to stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn is_alive(&mut self) -> bool {

@@ -14,6 +14,7 @@ use super::super::cpus::NewRing;
 use super::super::log;
 use super::{
     Facts, Hold, Opened, Programmed, PutBack, Steering, Workshop, caps, mac_of, misfit, refused, rxcsum,
+    takeover,
 };
 use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
@@ -55,7 +56,8 @@ pub(super) fn open(
         allowance: workshop.memory.allowance,
         busy_poll: workshop.busy_poll,
     };
-    let (port, rings) = Port::open(&workshop.umem, &options).map_err(|why| no(&why))?;
+    let Workshop { umem, netlink, patience, .. } = workshop;
+    let (port, rings) = takeover::open(umem, &options, host, netlink, *patience).map_err(|why| no(&why))?;
     warn(interface, &link, &port);
     let rings: Vec<_> = rings.into_iter().map(new_ring).collect();
     let (first_queue, base) = (*queues.start(), facts(interface, &link, mac, &port, &rings, workshop));
@@ -65,9 +67,9 @@ pub(super) fn open(
         rings,
         hold: Hold {
             _port: Some(port),
-            _nic: nic,
+            nic,
             _groups: groups(interface, &link),
-            _put_back: Some(put_back),
+            put_back: Some(put_back),
             memif: None,
         },
     })

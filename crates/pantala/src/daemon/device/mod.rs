@@ -6,9 +6,11 @@ mod memif;
 mod pcap;
 mod put_back;
 mod steering;
+pub(crate) mod takeover;
 mod tap;
 
 use core::hash::Hasher;
+use core::time::Duration;
 use std::sync::Arc;
 
 use dev::af_xdp::SharedUmem;
@@ -52,6 +54,8 @@ pub(crate) struct Workshop {
     pub(crate) wires: Wires,
     /// Speaks to the peers of memif interfaces, if there ever was one.
     pub(crate) memif: Option<Hub>,
+    /// How long a device is waited for that a process which is ending still has.
+    pub(crate) patience: Duration,
 }
 
 impl Workshop {
@@ -67,6 +71,7 @@ impl Workshop {
             wires: Wires::new(),
             memif: None,
             busy_poll: false,
+            patience: Duration::ZERO,
         }
     }
 
@@ -118,9 +123,17 @@ pub(crate) struct Hold {
     pub(crate) memif: Option<dev::memif::Port>,
     // In the order in which they are to go: first the program is detached.
     _port: Option<dev::af_xdp::Port>,
-    _nic: Option<Programmed>,
+    nic: Option<Programmed>,
     _groups: Option<Promisc>,
-    _put_back: Option<PutBack>,
+    put_back: Option<PutBack>,
+}
+
+impl Hold {
+    /// The device is gone: nothing is put back, because another may have its name by now.
+    pub(crate) fn forsake(&mut self) {
+        self.nic.iter_mut().for_each(Programmed::forsake);
+        self.put_back.iter_mut().for_each(PutBack::forsake);
+    }
 }
 
 /// The number of rings that an interface will have.

@@ -18,6 +18,11 @@ pub(crate) struct PutBack {
 }
 
 impl PutBack {
+    /// Undoes nothing: the interface is gone, and another may have its name.
+    pub(crate) fn forsake(&mut self) {
+        (self.set_up, self.mtu, self.queue_len, self.deferral) = (false, None, None, None);
+    }
+
     /// Changes nothing yet.
     pub(crate) fn new(host: &str) -> Result<Self, NetlinkError> {
         Ok(Self {

@@ -87,12 +87,18 @@ impl Rss for Ethtool {
 /// A NIC that was told how to spread frames. Dropping it tells it what it did before.
 pub(crate) struct Programmed<D: Rss = Ethtool> {
     device: D,
-    before: RxHash,
+    /// What is put back; `None` when the device is gone.
+    before: Option<RxHash>,
     /// What it hashed before, where that was changed.
     fields: Vec<(Flow, u64)>,
 }
 
 impl<D: Rss> Programmed<D> {
+    /// Undoes nothing: the device is gone, and another may have its name.
+    pub(super) fn forsake(&mut self) {
+        self.before = None;
+    }
+
     /// Gives a NIC our key, the table of `map` for its queues from `first` on (of which it has `queues` that are ours),
     /// and lets it hash ports.
     ///
@@ -114,7 +120,7 @@ impl<D: Rss> Programmed<D> {
             transform: 0,
         };
         device.set_rx_hash(&after).map_err(text)?;
-        let mut programmed = Self { device, before, fields: Vec::new() };
+        let mut programmed = Self { device, before: Some(before), fields: Vec::new() };
         programmed.hash_ports();
         Ok(programmed)
     }
@@ -135,8 +141,9 @@ impl<D: Rss> Programmed<D> {
 
 impl<D: Rss> Drop for Programmed<D> {
     fn drop(&mut self) {
+        let Some(before) = &self.before else { return };
         let fields = self.fields.iter().map(|(flow, before)| self.device.set_hashed_fields(*flow, *before));
-        let undone: Result<Vec<()>, _> = fields.chain([self.device.set_rx_hash(&self.before)]).collect();
+        let undone: Result<Vec<()>, _> = fields.chain([self.device.set_rx_hash(before)]).collect();
         match undone {
             // Anything may have been deleted by others.
             Ok(_) | Err(EthtoolError::NoSuchLink(_)) => {}

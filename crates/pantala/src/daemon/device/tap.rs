@@ -54,7 +54,7 @@ pub(super) fn open(
         umem: None,
         host: Some((host.to_owned(), link.index)),
     };
-    Ok(Opened { facts, rings, hold: Hold { _put_back: Some(put_back), ..Hold::default() } })
+    Ok(Opened { facts, rings, hold: Hold { put_back: Some(put_back), ..Hold::default() } })
 }
 
 fn rings(tap: Tap, allowance: usize) -> Vec<NewRing> {

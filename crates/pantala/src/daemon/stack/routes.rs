@@ -42,7 +42,7 @@ impl Control {
 
     /// What follows from the addresses of interfaces that are up, in order.
     fn connected_routes(&self, after: Option<IpNet>) -> impl Iterator<Item = Route> + use<> {
-        let up = self.attached.iter().filter(|interface| interface.up);
+        let up = self.attached.iter().filter(|interface| interface.is_usable());
         let routes = up.flat_map(|interface| {
             let addresses = interface.addresses().into_iter();
             addresses
@@ -157,7 +157,7 @@ impl Control {
     }
 
     fn is_connected(&self, to: IpNet) -> bool {
-        let up = self.attached.iter().filter(|interface| interface.up);
+        let up = self.attached.iter().filter(|interface| interface.is_usable());
         let mut own = up.flat_map(|interface| interface.addresses());
         own.any(|own| {
             let prefix = IpNet::new(own.addr, own.prefix_len).map(|net| net.trunc());
@@ -178,7 +178,7 @@ impl Control {
 
     /// Whether the route is in the netisrs' table: its interface is up.
     fn leads_anywhere(&self, route: &Route) -> bool {
-        let up = |hop: &NextHop| self.interface(&hop.interface).is_some_and(|interface| interface.up);
+        let up = |hop: &NextHop| self.interface(&hop.interface).is_some_and(Attached::is_usable);
         route.next_hops.is_empty() || route.next_hops.iter().any(up)
     }
 

@@ -1,0 +1,250 @@
+//! Devices that go and come back: a veth that is deleted and made again, a NIC that is unplugged, a TAP that went with
+//! its container.
+//!
+//! The kernel says when interfaces of the namespace change, and a netisr says when a device that it waits on is gone. An
+//! interface without its device keeps its configuration and its place; nothing is sent by it, and routes do not lead to it.
+//! When an interface of the same name is there again, it is opened as at the start.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use dev::netlink::{LinkChanges, LinkMonitor, NetlinkError};
+use dev::sys::poll::{PollFd, PollFlags, wait};
+use net::tables::IfIndex;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::control::{Control, unit};
+use super::device::{self, Facts, Hold};
+use super::seats::Seats;
+use super::tables::Attached;
+use super::{locked, log};
+use crate::StackError;
+use crate::api::{DeviceMode, Error};
+use crate::config::Device;
+
+/// How soon a device that was there and could not be opened is tried again; then twice as long, each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often TAPs are looked at: a netisr that never sleeps does not see that one is gone.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// The device of an interface is gone.
+#[derive(Debug)]
+pub(crate) struct Away {
+    /// When to try again, even if nothing is heard.
+    next: Instant,
+    pause: Duration,
+    /// The kernel's interface that could not be opened.
+    tried: Option<u32>,
+    /// Why; said once.
+    said: String,
+}
+
+impl Away {
+    fn since_now() -> Self {
+        Self { next: Instant::now(), pause: FIRST_PAUSE, tried: None, said: String::new() }
+    }
+
+    /// Notes that the device could not be opened; answers whether that is news.
+    fn failed(&mut self, tried: Option<u32>, why: &str) -> bool {
+        self.next = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.tried = tried;
+        let is_new = self.said != why;
+        why.clone_into(&mut self.said);
+        is_new
+    }
+}
+
+/// Looks after devices, for ever.
+pub(crate) async fn watch(control: &Arc<Mutex<Control>>) {
+    let (mut monitor, lost) = {
+        let mut control = locked(control);
+        (control.monitor.take().and_then(watched), control.cpus.lost())
+    };
+    loop {
+        let pause = locked(control).looks_again_in();
+        let changes = tokio::select! {
+            changes = heard(&mut monitor) => changes,
+            () = lost.notified() => LinkChanges::default(),
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => LinkChanges::default(),
+        };
+        locked(control).look_after_devices(&changes);
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "the other constructor is unsafe; what it asks for is so: the monitor owns its descriptor and keeps it"
+)]
+fn watched(monitor: LinkMonitor) -> Option<AsyncFd<LinkMonitor>> {
+    let watched = AsyncFd::with_interest(monitor, Interest::READABLE);
+    watched.inspect_err(|why| log::warning(&format!("changes of interfaces are not heard of: {why}"))).ok()
+}
+
+/// The next changes that the kernel tells of.
+async fn heard(monitor: &mut Option<AsyncFd<LinkMonitor>>) -> LinkChanges {
+    let Some(monitor) = monitor else { return core::future::pending().await };
+    loop {
+        let Ok(mut ready) = monitor.readable_mut().await else { return core::future::pending().await };
+        let changes = ready.get_inner_mut().changes();
+        ready.clear_ready();
+        if changes.any {
+            return changes;
+        }
+    }
+}
+
+impl Control {
+    /// When devices are to be looked at, even if nothing is heard.
+    fn looks_again_in(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let times = self.attached.iter().filter_map(|interface| match &interface.away {
+            Some(away) if away.tried.is_some() || is_made_here(interface) => {
+                Some(away.next.saturating_duration_since(now))
+            }
+            None if interface.facts.mode == DeviceMode::Tap => Some(ROUND),
+            _ => None,
+        });
+        times.min()
+    }
+
+    /// Gives up devices that are gone, and takes up those that are back.
+    fn look_after_devices(&mut self, changes: &LinkChanges) {
+        let indices: Vec<IfIndex> = self.attached.iter().map(|interface| interface.index).collect();
+        for index in indices {
+            if self.has_lost_its_device(index, changes)
+                && let Err(why) = self.give_up(index)
+            {
+                log::error(&why.error);
+            }
+            self.take_up(index);
+        }
+    }
+
+    fn has_lost_its_device(&mut self, index: IfIndex, changes: &LinkChanges) -> bool {
+        let Some(interface) = self.attached.iter().find(|interface| interface.index == index) else {
+            return false;
+        };
+        match &interface.facts {
+            _ if interface.away.is_some() => false,
+            Facts { mode: DeviceMode::Tap, .. } => is_cut_off(interface),
+            Facts { mode: DeviceMode::Native | DeviceMode::Generic, host: Some((name, number)), .. } => {
+                match self.workshop.netlink.link(name) {
+                    Ok(link) => link.index != *number || changes.deleted.contains(number),
+                    Err(why) => matches!(why, NetlinkError::NoSuchLink(_)),
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes an interface whose device is gone out of all that is forwarded, and closes its rings.
+    fn give_up(&mut self, index: IfIndex) -> Result<(), Error> {
+        let Some(interface) = self.attached_mut(index) else { return Ok(()) };
+        interface.away = Some(Away::since_now());
+        interface.hold.forsake();
+        let gone = format!("interface {}: {} is gone", interface.config.name, interface.config.device);
+        let published = self.publish();
+        let closed = self.cpus.detach(index);
+        if let Some(interface) = self.attached_mut(index) {
+            interface.seats = Seats::default();
+            interface.waiters.clear();
+            // The program is detached, and sockets are closed, when the rings are.
+            interface.hold = Hold::default();
+        }
+        log::warning(&format!("{gone}; it is taken up again when it is back"));
+        published.and(closed)
+    }
+
+    /// Opens the device of an interface again, if it is there and it is time to try.
+    fn take_up(&mut self, index: IfIndex) {
+        let Some(interface) = self.attached.iter().find(|interface| interface.index == index) else { return };
+        let Some(away) = &interface.away else { return };
+        let host = interface.config.device.host().map(str::to_owned);
+        let there = host.and_then(|host| self.workshop.netlink.link(&host).ok()).map(|link| link.index);
+        let is_tried = there.is_some() && there == away.tried;
+        if (there.is_none() && !is_made_here(interface)) || (is_tried && Instant::now() < away.next) {
+            return;
+        }
+        if there.is_none() && Instant::now() < away.next {
+            return;
+        }
+        let name = interface.config.name.clone();
+        match self.open_again(index) {
+            Ok(description) => log::info(&format!("interface {name} is back: {description}")),
+            Err(why) => {
+                let why = why.to_string();
+                let news = self
+                    .attached_mut(index)
+                    .and_then(|interface| interface.away.as_mut())
+                    .is_some_and(|away| away.failed(there, &why));
+                if news {
+                    log::error(&format!("{why}; it is tried again"));
+                }
+            }
+        }
+    }
+
+    /// Opens the device; answers what it is now.
+    fn open_again(&mut self, index: IfIndex) -> Result<String, StackError> {
+        let netisr = |why: Error| StackError::Netisr(why.error);
+        let Some(interface) = self.attached.iter().find(|interface| interface.index == index) else {
+            return Ok(String::new());
+        };
+        let config = interface.config.clone();
+        // Others wait for the control thread meanwhile: it does not wait, and tries again.
+        self.workshop.patience = Duration::ZERO;
+        let opened = device::open(&config, unit(index), &mut self.workshop)?;
+        let count = opened.rings.len();
+        let seats = Seats::of(&self.workshop.map(unit(index), count), count);
+        let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
+        self.cpus.attach(index, opened.rings, &seats).map_err(netisr)?;
+        let Some(interface) = self.attached_mut(index) else { return Ok(String::new()) };
+        (interface.facts, interface.hold, interface.seats) = (opened.facts, opened.hold, seats);
+        (interface.waiters, interface.away) = (waiters, None);
+        let (monitor, description) = (interface.monitor, interface.description());
+        if monitor {
+            self.watch(index, true).map_err(netisr)?;
+        }
+        self.publish().map_err(netisr)?;
+        Ok(description)
+    }
+
+    fn attached_mut(&mut self, index: IfIndex) -> Option<&mut Attached> {
+        self.attached.iter_mut().find(|interface| interface.index == index)
+    }
+}
+
+/// A TAP is made when it is opened, and need not be there before.
+const fn is_made_here(interface: &Attached) -> bool {
+    matches!(interface.config.device, Device::Tap { .. })
+}
+
+/// Whether the other end of a TAP is gone, in whichever namespace it was.
+fn is_cut_off(interface: &Attached) -> bool {
+    interface.waiters.iter().any(|waiter| {
+        let Some(queue) = waiter.descriptor() else { return true };
+        let mut fds = [PollFd::new(&queue, PollFlags::IN)];
+        wait(&mut fds, Some(Duration::ZERO)).is_ok_and(|ready| ready > 0)
+            && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_cannot_be_opened_is_tried_less_and_less_often_and_its_reason_said_once() {
+        let mut away = Away::since_now();
+        assert!(away.failed(Some(3), "no queue"));
+        assert!(!away.failed(Some(3), "no queue"));
+        assert!(away.failed(Some(3), "too long"));
+        (0..20).for_each(|_| _ = away.failed(Some(3), "too long"));
+        assert_eq!(away.pause, LONGEST_PAUSE);
+        assert!(away.next > Instant::now() + LONGEST_PAUSE / 2);
+    }
+}
