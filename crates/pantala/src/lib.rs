@@ -46,7 +46,10 @@
 //! # Threads, rights, and what is changed of the machine
 //!
 //! A stack has a thread for each CPU, one that controls, and one for each folder that is served and for memif; they end with
-//! it. Netisrs give up all rights when they begin, the control thread those that it does not need. A TAP is made, and an
+//! it. Netisrs give up all rights when they begin, the control thread those that it does not need; netisrs, and threads that
+//! read files, make only the system calls that they are known to make, and no program on a netisr can open a file or a socket
+//! of the kernel (`seccomp = "off"` in the configuration lets it). The program's own threads, and its user, stay as they are. A
+//! TAP is made, and an
 //! interface taken over, in the network namespace of the thread that starts the stack; what was changed is put back when it
 //! ends. Signals, the working directory and standard streams are left alone: what a stack has to say it says through the
 //! crate `log`, with the target `pantala`.
@@ -60,6 +63,7 @@ mod cli;
 pub mod config;
 mod daemon;
 mod demo;
+mod descriptors;
 mod firewall;
 mod mac;
 mod pktgen;

@@ -1,31 +1,59 @@
 //! The server side of the admin API.
 
+mod accept;
+mod body;
 mod firewall;
 mod routes;
 mod socket;
 mod sockets;
+mod stall;
 
+use core::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+
 use super::stack::Stack;
+use accept::Limits;
+use body::Bodies;
 
-pub use socket::BindError;
+pub use socket::{Access, BindError};
 
-/// A bound control socket. The path is removed when this is dropped.
+/// Bound control sockets: one for everything, and perhaps one that only shows. Their paths are removed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     socket: socket::Bound,
+    /// Those who may use it see everything, and change nothing.
+    read_only: Option<socket::Bound>,
 }
 
 impl Server {
-    /// Binds the socket with mode 0660. One left over by a process that is gone is replaced.
+    /// Binds the socket with mode 0660. One left over by a process that is gone is replaced; one of a process that is just
+    /// ending is waited for.
     ///
     /// # Errors
     /// Another pantala listens there, or the operating system refuses.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
-        Ok(Self { socket: socket::Bound::new(path)? })
+        Self::bind_for(path, &Access::default())
+    }
+
+    /// The same, for those whom `access` admits. The socket is never there with another mode than theirs.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn bind_for(path: &Path, access: &Access) -> Result<Self, BindError> {
+        Ok(Self { socket: socket::Bound::new(path, access)?, read_only: None })
+    }
+
+    /// Binds a second socket, at which requests that change anything are refused.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn and_read_only(self, path: &Path, access: &Access) -> Result<Self, BindError> {
+        Ok(Self { read_only: Some(socket::Bound::new(path, access)?), ..self })
     }
 
     /// Serves `stack` until `stop` is ready. To be called on a single-threaded runtime: the thread that polls this is the
@@ -38,13 +66,32 @@ impl Server {
         stack: Arc<Mutex<dyn Stack>>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let listener = tokio::net::UnixListener::from_std(self.socket.listener()?)?;
-        let door = Door { stack, pings: Arc::default() };
+        let (door, limits) = (Door { stack, pings: Arc::default() }, Limits::default());
+        let bodies = Bodies::new(limits);
+        let all = routes::router(door).layer(from_fn_with_state(bodies, body::read));
+        let reads = all.clone().layer(from_fn(body::only_reads));
+        let read_only = self.read_only.as_ref().map(|socket| serve(socket, reads, limits)).transpose()?;
+        let read_only = async {
+            match read_only {
+                Some(served) => served.await,
+                None => core::future::pending().await,
+            }
+        };
         tokio::select! {
-            ended = axum::serve(listener, routes::router(door)) => ended,
+            never = serve(&self.socket, all, limits)? => match never {},
+            never = read_only => match never {},
             () = stop => Ok(()),
         }
     }
+}
+
+fn serve(
+    socket: &socket::Bound,
+    router: Router,
+    limits: Limits,
+) -> io::Result<impl Future<Output = Infallible>> {
+    let listener = tokio::net::UnixListener::from_std(socket.listener()?)?;
+    Ok(accept::serve(listener, router, limits))
 }
 
 /// The stack as handlers see it. The lock is never contended (one thread), it only satisfies the compiler.

@@ -33,6 +33,10 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         services: service::check(&draft.services, &draft.serves, report),
         firewall,
         sysctl: draft.sysctl.clone(),
+        user: draft.user.clone(),
+        group: draft.group.clone(),
+        seccomp: draft.seccomp,
+        admin: draft.admin.clone(),
         wires: Wires::new(),
     }
 }

@@ -14,8 +14,8 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
+use super::{Admin, Seccomp, admin, autoconf, firewall, limits, serve, service, sysctl};
 use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum, Serve, Service};
-use super::{autoconf, firewall, limits, serve, service, sysctl};
 use crate::suggest::did_you_mean;
 
 const TOP: &[&str] = &[
@@ -32,6 +32,10 @@ const TOP: &[&str] = &[
     "service",
     "firewall",
     "sysctl",
+    "user",
+    "group",
+    "seccomp",
+    "admin",
 ];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
 const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole", "mtu", "msl_ms", "initial_window"];
@@ -83,6 +87,10 @@ pub(crate) struct Draft {
     pub(crate) services: Vec<At<Service>>,
     pub(crate) firewall: Option<firewall::Draft>,
     pub(crate) sysctl: sysctl::Sysctls,
+    pub(crate) user: Option<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) seccomp: Seccomp,
+    pub(crate) admin: Admin,
 }
 
 pub(crate) struct DraftInterface {
@@ -164,6 +172,12 @@ impl Draft {
             services: service::read(top, report),
             firewall: firewall(top, report),
             sysctl: sysctl::read(top, report),
+            user: top.text("user", report).map(|at| at.value),
+            group: top.text("group", report).map(|at| at.value),
+            seccomp: top
+                .parsed("seccomp", admin::seccomp, report)
+                .map_or_else(Seccomp::default, |at| at.value),
+            admin: admin::read(top, report),
         }
     }
 }
@@ -319,7 +333,7 @@ pub(super) fn unknown_word(key: &str, word: &str, known: &[&str]) -> Wrong {
     Wrong::new(format!("unknown {key} `{word}`"), did_you_mean(word, known))
 }
 
-fn socket(path: &str) -> Result<PathBuf, Wrong> {
+pub(super) fn socket(path: &str) -> Result<PathBuf, Wrong> {
     if path.is_empty() || path.len() > SOCKET_PATH_MAX {
         let help = format!("use a path of 1 to {SOCKET_PATH_MAX} bytes, as in /run/pantala/control.sock");
         return Err(Wrong::new("this cannot be the path of a socket", help));

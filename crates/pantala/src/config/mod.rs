@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use net::fib::Metrics;
 use wire::ether::Mac;
 
+mod admin;
 mod autoconf;
 pub(crate) mod check;
 mod device;
@@ -24,6 +25,7 @@ mod sysctl;
 #[cfg(test)]
 mod tests;
 
+pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, XdpMode};
@@ -80,6 +82,15 @@ pub struct Config {
     pub firewall: Option<Firewall>,
     /// What variables of the stack say from the beginning, where that is not usual.
     pub sysctl: Sysctls,
+    /// The user that `pantala up` becomes when it was started as root, by name or number: if `None`, `pantala` if there is
+    /// such a user, else `nobody`. A program that embeds the stack keeps its own.
+    pub user: Option<String>,
+    /// The group that it becomes; that of the user if `None`.
+    pub group: Option<String>,
+    /// What netisrs, and threads that read files, may ask of the kernel.
+    pub seccomp: Seccomp,
+    /// Who may use the control sockets.
+    pub admin: Admin,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.
     pub wires: Wires,
 }

@@ -42,7 +42,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let pages = if arena.pages() == PageKind::Huge { "huge pages" } else { "ordinary pages" };
     log::info(&format!("{} CPUs with {} packet buffers each, in {pages}", config.cpus.len(), memory.each));
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
-    let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling)?;
+    let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
     let busy_poll = config.polling.policy == Policy::Always;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
     let wires = config.wires.clone();

@@ -31,7 +31,7 @@ use super::share::Share;
 use super::{entropy, log, system};
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
-use crate::config::Polling;
+use crate::config::{Polling, Seccomp};
 
 /// How long a netisr may take to answer: longer than a machine with far too much to do keeps a thread waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,6 +45,8 @@ pub(crate) struct Cpus {
     pub(crate) polling: Polling,
     /// Whether each stays on its processor.
     pinned: bool,
+    /// What becomes of system calls that a netisr does not make.
+    seccomp: Seccomp,
     list: Vec<CpuThread>,
     /// Told when a netisr panics.
     pub(crate) crashed: Arc<Notify>,
@@ -89,6 +91,7 @@ impl Cpus {
         pinned: bool,
         pools: Vec<Pool>,
         polling: Polling,
+        seccomp: Seccomp,
     ) -> Result<Self, StackError> {
         let bells = processors.iter().map(|_| EventFd::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
         let bells = bells.map_err(system("make an eventfd"))?;
@@ -96,7 +99,7 @@ impl Cpus {
         let wakers: Vec<_> = sleepers.iter().map(Sleeper::waker).collect();
         let (clock, list) = (Clock::start(), Vec::new());
         let (crashed, lost) = (Arc::default(), Arc::default());
-        let mut cpus = Self { clock, polling, pinned, list, crashed, lost };
+        let mut cpus = Self { clock, polling, pinned, seccomp, list, crashed, lost };
         let ends = mesh(&wakers).into_iter().zip(pools);
         let seats = processors.iter().zip(bells).zip(sleepers);
         let cookies = entropy::key().map_err(system("draw a key"))?;
@@ -140,7 +143,8 @@ impl Cpus {
         let (clock, idle, share) = (self.clock, Idle::new(polling.policy), Share::new(polling.user_frac));
         let rest = Rest { sleeper, bell, waiters, lost: Arc::clone(&self.lost) };
         let pinned_to = self.pinned.then_some(processor);
-        let thread = NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, stop };
+        let seccomp = self.seccomp;
+        let thread = NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, seccomp, stop };
         let alarm = Alarm(Arc::clone(&self.crashed));
         let spawned = std::thread::Builder::new().name(format!("netisr{processor}")).spawn(move || {
             let _alarm = alarm;
@@ -390,7 +394,7 @@ mod tests {
 
     fn started(cpus: usize) -> Cpus {
         let pools = pkt::Arena::carve(cpus, 64, false).unwrap();
-        Cpus::start(&vec![0; cpus], true, pools, Polling::default()).unwrap()
+        Cpus::start(&vec![0; cpus], true, pools, Polling::default(), Seccomp::Refuse).unwrap()
     }
 
     #[test]

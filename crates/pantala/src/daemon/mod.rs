@@ -44,12 +44,14 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dev::sys::user::User;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::StackError;
 use crate::api::DEFAULT_SOCKET;
 use crate::api::server::Server;
-use crate::config::{Config, Machine};
+use crate::config::{Admin, Config, Machine};
+use crate::descriptors;
 use control::Control;
 use learn::Learning;
 use signals::Signals;
@@ -68,13 +70,17 @@ pub(crate) fn run(
     attach: impl FnOnce() -> Result<(), StackError>,
 ) -> Result<(), StackError> {
     let socket = socket.or_else(|| config.socket.clone()).unwrap_or_else(|| DEFAULT_SOCKET.into());
+    descriptors::raise_the_limit();
+    let identity = privileges::identity(&config)?;
     // Bound first: it is what keeps a second pantala from taking the devices of the first.
-    let server = Server::bind(&socket)?;
+    let server = bind(&socket, &config, identity.as_ref())?;
+    privileges::leave_root(identity.as_ref(), &config)?;
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
-    let (control, learning) = bring_up::bring_up(file, config)?;
+    let (control, learning) = bring_up::bring_up(file.clone(), config)?;
     attach()?;
     privileges::drop_for_control();
+    privileges::warn_of_what_is_out_of_reach(identity.as_ref(), file.as_deref());
     log::info(&format!("ready, controlled at {}", socket.display()));
     let control = Arc::new(Mutex::new(control));
     let until = async {
@@ -90,6 +96,14 @@ pub(crate) fn run(
     }
     log::info("ended");
     served
+}
+
+/// Binds the control socket at `path`, and the one that only shows, if the configuration has it.
+pub(crate) fn bind(path: &Path, config: &Config, identity: Option<&User>) -> Result<Server, StackError> {
+    let Admin { group, mode, read_socket, read_group, read_mode } = &config.admin;
+    let server = Server::bind_for(path, &privileges::access(*mode, group.as_deref(), identity)?)?;
+    let Some(path) = read_socket else { return Ok(server) };
+    Ok(server.and_read_only(path, &privileges::access(*read_mode, read_group.as_deref(), identity)?)?)
 }
 
 /// Current-thread: the thread that polls this is the only one that touches the control state, unless a program that

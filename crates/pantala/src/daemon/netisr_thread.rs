@@ -11,9 +11,11 @@ use pkt::counters::{CounterBlock, Index};
 
 use super::clock::Clock;
 use super::idle::Idle;
+use super::log;
+use super::privileges::{self, Role};
 use super::rest::Rest;
 use super::share::Share;
-use super::{log, privileges};
+use crate::config::Seccomp;
 
 /// What the thread counts besides its netisr.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,8 @@ pub(crate) struct NetisrThread {
     pub(crate) idle: Idle,
     pub(crate) share: Share,
     pub(crate) busy: CounterBlock<Busy>,
+    /// What becomes of system calls that a netisr does not make.
+    pub(crate) seccomp: Seccomp,
     /// Set, and the bell rung, when the thread is to end.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -54,7 +58,7 @@ impl NetisrThread {
         {
             log::warning(&format!("netisr not pinned: {why}"));
         }
-        privileges::drop_all();
+        privileges::drop_all_and_confine(Role::Netisr, self.seccomp);
         let mut now = self.clock.now();
         while !self.stop.load(Ordering::Relaxed) {
             now = self.turn(now);

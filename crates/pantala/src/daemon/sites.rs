@@ -52,7 +52,8 @@ impl Control {
 
     fn begin_site(&self, serve: &Serve) -> Result<Site, Error> {
         let Serve { folder, addr, limits } = serve;
-        let (webs, reader) = serve::folder(folder, *addr, self.cpus.remotes(), *limits)
+        let (remotes, seccomp) = (self.cpus.remotes(), self.config.seccomp);
+        let (webs, reader) = serve::confined_folder(folder, *addr, remotes, *limits, seccomp)
             .map_err(|why| Error::new(ErrorKind::Invalid, format!("{}: {why}", folder.display())))?;
         let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new(), reader };
         for (cpu, web) in webs.into_iter().enumerate() {

@@ -3,10 +3,10 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,10 +17,13 @@ use net::msg::{Msg, Remote};
 use net::program::ProgramId;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::condition::Validator;
 use super::{mime, response};
-use crate::daemon::privileges;
+use crate::config::Seccomp;
+use crate::daemon::privileges::{self, Role};
+use crate::descriptors::{self, For};
 
 /// Bytes of a file that are read at once, at the most. Shorter files are whole, and remembered.
 pub(super) const PIECE: u64 = 256 << 10;
@@ -100,6 +103,8 @@ pub(crate) struct Desk {
 /// A folder, and who asks for what is in it.
 pub(crate) struct Library {
     folder: OwnedFd,
+    /// Its thread acts as root.
+    is_root: bool,
     asks: Receiver<Ask>,
     doors: Vec<Door>,
 }
@@ -110,7 +115,11 @@ impl Library {
     /// # Errors
     ///
     /// If it cannot be opened, or is none.
-    pub(crate) fn open(folder: &Path, remotes: Vec<Remote>) -> io::Result<(Vec<Desk>, JoinHandle<()>)> {
+    pub(crate) fn open(
+        folder: &Path,
+        remotes: Vec<Remote>,
+        seccomp: Seccomp,
+    ) -> io::Result<(Vec<Desk>, JoinHandle<()>)> {
         let folder =
             rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let (sender, asks) = channel();
@@ -126,13 +135,14 @@ impl Library {
             });
             doors.push(Door { remote, answers, is_rung });
         }
-        let library = Self { folder, asks, doors };
-        let thread = std::thread::Builder::new().name("library".to_owned()).spawn(move || library.run())?;
+        let library = Self { folder, is_root: geteuid().is_root(), asks, doors };
+        let run = move || library.run(seccomp);
+        let thread = std::thread::Builder::new().name("library".to_owned()).spawn(run)?;
         Ok((desks, thread))
     }
 
-    fn run(self) {
-        privileges::drop_all();
+    fn run(self, seccomp: Seccomp) {
+        privileges::drop_all_and_confine(Role::Reader, seccomp);
         for Ask { door, program, ticket, what } in &self.asks {
             let found = match what {
                 What::Find { name } => self.find(&name),
@@ -149,8 +159,11 @@ impl Library {
         let (path, is_folder) = name.strip_suffix(b"/").map_or((name, false), |path| (path, true));
         let file = self.open_below(path)?;
         let about = file.metadata()?;
+        if self.is_root && !is_for_all(&about) {
+            return Err(Errno::ACCESS.into());
+        }
         match (about.is_dir(), is_folder) {
-            (true, true) => self.folder(path, &file).map(Found::Page),
+            (true, true) => self.folder(path, file).map(Found::Page),
             (true, false) => Ok(Found::Elsewhere(format!("/{}/", response::encoded(path)))),
             (false, true) => Err(Errno::NOTDIR.into()),
             (false, false) if about.is_file() => page(file, path).map(Found::Page),
@@ -159,10 +172,17 @@ impl Library {
     }
 
     /// Its index, or what is in it.
-    fn folder(&self, path: &[u8], folder: &File) -> io::Result<Arc<Page>> {
+    fn folder(&self, path: &[u8], folder: File) -> io::Result<Arc<Page>> {
         let index = [path, INDEX].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/');
         match self.open_below(&index) {
-            Ok(file) if file.metadata()?.is_file() => page(file, INDEX),
+            Ok(file) if file.metadata()?.is_file() => {
+                if self.is_root && !is_for_all(&file.metadata()?) {
+                    return Err(Errno::ACCESS.into());
+                }
+                page(file, INDEX)
+            }
+            // One that is there and may not be read is no reason to show its neighbours.
+            Err(why) if Errno::from_io_error(&why) == Some(Errno::ACCESS) => Err(why),
             _ => Ok(made(response::listing(path, &names(folder)?))),
         }
     }
@@ -172,8 +192,20 @@ impl Library {
         // A pipe that nobody writes to is opened without waiting, and then refused.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        Ok(File::from(openat2(&self.folder, path, flags, Mode::empty(), resolve)?))
+        let file = openat2(&self.folder, path, flags, Mode::empty(), resolve)?;
+        // The last descriptors are not for strangers.
+        if descriptors::is_of_the_reserve(&file, For::Visitors) {
+            Err(Errno::MFILE.into())
+        } else {
+            Ok(File::from(file))
+        }
     }
+}
+
+/// Whether everybody on the machine may read it. A thread of root's, as in a program of root's that embeds a stack, could
+/// read much that is not meant for anybody else.
+fn is_for_all(about: &Metadata) -> bool {
+    about.mode() & 0o004 != 0
 }
 
 /// A page that is made here.
@@ -217,9 +249,9 @@ fn read(file: &File, at: u64, most: u64) -> io::Result<Arc<[u8]>> {
 }
 
 /// What is in a folder, without what is hidden, in order.
-fn names(folder: &File) -> io::Result<Vec<Vec<u8>>> {
+fn names(folder: File) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder)?.take(NAMES_MAX) {
+    for entry in rustix::fs::Dir::new(folder)?.take(NAMES_MAX) {
         let entry = entry?;
         let mut name = entry.file_name().to_bytes().to_vec();
         if name.starts_with(b".") {
@@ -242,6 +274,8 @@ fn status(why: &io::Error) -> u16 {
         Some(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO) => {
             404
         }
+        // All descriptors are in use.
+        Some(Errno::MFILE | Errno::NFILE) => 503,
         _ => 500,
     }
 }
@@ -277,5 +311,41 @@ impl Desk {
     /// From now on the bell is rung again. To be called before [`Self::answered`], so that nothing is missed.
     pub(super) fn looks(&self) {
         self.is_rung.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_of_roots_serves_only_what_everybody_may_read() {
+        let path = std::env::temp_dir().join(format!("pt-library-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("private")).unwrap();
+        for (name, mode) in
+            [("open", 0o644), ("secret", 0o600), ("group", 0o640), ("private/index.html", 0o600)]
+        {
+            std::fs::write(path.join(name), name).unwrap();
+            std::fs::set_permissions(path.join(name), Permissions::from_mode(mode)).unwrap();
+        }
+        let folder = || rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let found = |is_root, name: &[u8]| {
+            let library = Library { folder: folder(), is_root, asks: channel().1, doors: Vec::new() };
+            library.find(name).map(drop).map_err(|why| status(&why))
+        };
+        assert_eq!(found(true, b"open"), Ok(()));
+        for name in [&b"secret"[..], b"group", b"private/"] {
+            assert_eq!(found(true, name), Err(403));
+            assert_eq!(found(false, name), Ok(()), "its owner may");
+        }
+        std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn without_descriptors_a_client_is_told_to_come_again() {
+        assert_eq!([Errno::MFILE, Errno::NFILE].map(|why| status(&why.into())), [503, 503]);
     }
 }

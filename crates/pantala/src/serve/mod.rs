@@ -42,6 +42,8 @@ use std::thread::JoinHandle;
 
 use net::msg::Remote;
 
+use crate::config::Seccomp;
+
 /// The programs that serve the files of a folder at `addr`, one for each of the CPUs that these remotes reach, in their
 /// order; and the thread that reads files for them, which ends with the last of them. Together they hold no more memory for
 /// readers than `limits` say.
@@ -55,7 +57,18 @@ pub fn folder(
     remotes: Vec<Remote>,
     limits: Limits,
 ) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
-    let (desks, reader) = Library::open(folder, remotes)?;
+    confined_folder(folder, addr, remotes, limits, Seccomp::default())
+}
+
+/// The same; `seccomp` says what becomes of system calls that the thread does not make.
+pub(crate) fn confined_folder(
+    folder: &Path,
+    addr: SocketAddr,
+    remotes: Vec<Remote>,
+    limits: Limits,
+    seccomp: Seccomp,
+) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
+    let (desks, reader) = Library::open(folder, remotes, seccomp)?;
     let budgets = Budget::of(limits, desks.len());
     let webs = desks.into_iter().zip(budgets).map(|(desk, budget)| Web::new(addr, desk, budget));
     Ok((webs.collect(), reader))

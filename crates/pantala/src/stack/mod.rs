@@ -14,12 +14,11 @@ use net::program::{Program, ProgramId};
 use self::attendant::Attendant;
 pub use self::builder::{Builder, Interface};
 pub use self::error::StackError;
-use crate::api::server::Server;
 use crate::api::{self, Error, ErrorKind};
 use crate::config::Config;
 use crate::daemon::bring_up::bring_up;
 use crate::daemon::control::Control;
-use crate::daemon::{locked, log};
+use crate::daemon::{bind, locked, log};
 use crate::sockets::Sockets;
 
 /// A whole stack inside of a program: its netisrs, their devices, and a control thread.
@@ -48,7 +47,7 @@ impl Stack {
     /// # Errors
     /// [`StackError`]. What was opened is closed again then.
     pub fn start(config: Config) -> Result<Self, StackError> {
-        let server = config.socket.as_deref().map(Server::bind).transpose()?;
+        let server = config.socket.as_deref().map(|path| bind(path, &config, None)).transpose()?;
         let (control, learning) = bring_up(None, config)?;
         let remotes = control.remotes();
         let control = Arc::new(Mutex::new(control));

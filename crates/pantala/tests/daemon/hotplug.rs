@@ -136,6 +136,24 @@ fn routes_by_a_device_that_is_gone_give_way_and_come_back_with_it() {
     daemon.shows_line("route -n get 203.0.113.200", "gateway: 192.0.2.2");
 }
 
+fn killed_and_started_at_once_it_waits_for_what_is_ending() {
+    for wire in [Wire::Tap, Wire::Veth { queues: 2 }] {
+        let Some(lab) = Lab::new("atonce", wire) else { continue };
+        lab.write(&lab.config(""));
+        let mut daemon = lab.start();
+        for _ in 0..2 * ROUNDS {
+            let mut killed = daemon.kill_and_go_on();
+            daemon = lab.start();
+            killed.wait().unwrap();
+        }
+        if matches!(wire, Wire::Tap) {
+            lab.address_host();
+        }
+        reach_each_other(&lab, &daemon);
+        assert!(daemon.end(Signal::TERM));
+    }
+}
+
 fn an_interface_that_a_living_process_has_is_refused_at_once_with_the_process_to_stop() {
     let Some(lab) = Lab::new("living", Wire::Veth { queues: 1 }) else { return };
     lab.write(&lab.config(""));
@@ -164,6 +182,7 @@ harness::tests![
     a_tap_that_is_deleted_is_made_again,
     a_tap_that_goes_with_the_namespace_it_was_moved_to_is_made_again,
     routes_by_a_device_that_is_gone_give_way_and_come_back_with_it,
+    killed_and_started_at_once_it_waits_for_what_is_ending,
     an_interface_that_a_living_process_has_is_refused_at_once_with_the_process_to_stop,
     a_program_that_no_process_holds_is_named_with_the_command_that_removes_it,
 ];

@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod admin;
 mod changes;
 mod devices;
 mod ends;
 mod hotplug;
 mod lab;
+mod privileges;
 mod reloads;
 
-harness::main![changes, devices, ends, hotplug, reloads];
+harness::main![admin, changes, devices, ends, hotplug, privileges, reloads];

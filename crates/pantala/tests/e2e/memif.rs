@@ -176,7 +176,10 @@ fn dpdk_answers_pings_over_memif_whoever_is_master() {
     }
     for (ours, theirs) in [("master", "client"), ("slave", "server")] {
         let (folder, netns) = (Folder::new(), namespace());
-        let pantala = Pantala::start(&netns, &config(&folder, ours, ADDRESSES[0], "cpus = [0]"));
+        // What testpmd listens at, only root may connect to.
+        let user = if ours == "slave" { "user = \"root\"" } else { "" };
+        let more = format!("cpus = [0]\n{user}");
+        let pantala = Pantala::start(&netns, &config(&folder, ours, ADDRESSES[0], &more));
         for round in 1..3 {
             let dpdk = TestPmd::start(&folder, theirs);
             until_right("DPDK is connected", || is_connected(&pantala), |is| *is);

@@ -5,4 +5,5 @@
 mod caller;
 mod changes;
 mod ends;
+mod rights;
 mod wires;

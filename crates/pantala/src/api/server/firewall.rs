@@ -11,8 +11,10 @@ use super::Door;
 use super::routes::{Answer, json, parse, read};
 use crate::api::types::{Error, ErrorKind, FirewallCommands};
 
-/// A million entries of tables.
-const COMMANDS_BYTES_MAX: usize = 64 << 20;
+/// Commands may bring a table.
+pub(super) const COMMANDS: &str = "/v1/firewall/commands";
+/// A million entries of it.
+pub(super) const COMMANDS_BYTES_MAX: usize = 64 << 20;
 /// States, groups, translated flows, flows in pipes that are shown at once, if nobody says how many.
 pub(super) const ROWS: usize = 1000;
 /// The same, at the most: while they are looked up, nobody else is served.
@@ -24,7 +26,7 @@ pub(super) fn router() -> Router<Door> {
     let commands = post(commands).layer(DefaultBodyLimit::max(COMMANDS_BYTES_MAX));
     Router::new()
         .route("/v1/firewall", get(status))
-        .route("/v1/firewall/commands", commands)
+        .route(COMMANDS, commands)
         .route("/v1/firewall/rules", get(rules))
         .route("/v1/firewall/states", get(states))
         .route("/v1/firewall/tracks", get(tracks))

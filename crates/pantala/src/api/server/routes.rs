@@ -20,9 +20,6 @@ use crate::api::types::{
 };
 use crate::api::{metrics, ping};
 
-/// No request needs more: ten thousand routes.
-const BODY_MAX: usize = 4 << 20;
-
 pub(crate) fn router(door: Door) -> Router {
     Router::new()
         .route("/v1/version", get(version))
@@ -52,7 +49,8 @@ pub(crate) fn router(door: Door) -> Router {
         .method_not_allowed_fallback(async || {
             Failure(Error::new(ErrorKind::Invalid, "this path does not know this method"))
         })
-        .layer(DefaultBodyLimit::max(BODY_MAX))
+        // Bodies are bounded before they come here.
+        .layer(DefaultBodyLimit::disable())
         .with_state(door)
 }
 
@@ -295,6 +293,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = match self.0.kind {
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Denied => StatusCode::FORBIDDEN,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::Exists => StatusCode::CONFLICT,
             ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,

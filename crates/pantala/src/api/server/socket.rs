@@ -1,15 +1,45 @@
-//! The socket's file: whose it is, who may use it, and when it goes.
+//! The socket's file: its owner, its mode, and when it goes.
 
+use core::time::Duration;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use dev::sys::process;
+use rustix::fs::{Mode, fchmod};
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as hear, socket_with,
+};
 
-/// Owner and group may use it, nobody else.
-const MODE: u32 = 0o660;
+use crate::daemon::log;
+
+/// How long a process that is ending is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+/// Mode of a folder that is made for the socket.
+const FOLDER_MODE: u32 = 0o755;
+
+/// For whom a socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// The mode of its file. By default 0660: its owner, which is the user that makes it, and its group.
+    pub mode: u32,
+    /// The number of its group; that of the process, if `None`.
+    pub group: Option<u32>,
+    /// The number of the user that a folder belongs to which is made for it; the one that makes it, if `None`.
+    pub folder_of: Option<u32>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { mode: 0o660, group: None, folder_of: None }
+    }
+}
 
 /// Why the control socket cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +81,13 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    pub(crate) fn new(path: &Path) -> Result<Self, BindError> {
+    pub(crate) fn new(path: &Path, access: &Access) -> Result<Self, BindError> {
         let refused = |why| BindError::Refused { path: path.to_owned(), why };
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(refused)?;
+            make_folder(folder, access).map_err(refused)?;
         }
         make_room(path)?;
-        let (listener, inode) = listen(path).map_err(refused)?;
+        let (listener, inode) = listen(path, access).map_err(refused)?;
         Ok(Self { listener, path: path.to_owned(), inode })
     }
 
@@ -78,7 +108,17 @@ impl Drop for Bound {
     }
 }
 
-/// Succeeds if nobody listens at `path` and nothing that is worth keeping is there.
+/// Makes the folder, if it is not there. Its owner may remove the socket at the end.
+fn make_folder(folder: &Path, access: &Access) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.exists() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    chown(folder, access.folder_of, None)
+}
+
+/// Succeeds if nobody listens at `path` and nothing that is worth keeping is there. A process that listens and is ending is
+/// waited for.
 fn make_room(path: &Path) -> Result<(), BindError> {
     let path_buf = || path.to_owned();
     let Ok(file) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -88,7 +128,7 @@ fn make_room(path: &Path) -> Result<(), BindError> {
     match UnixStream::connect(path) {
         Ok(peer) => {
             let pid = socket_peercred(&peer).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
-            Err(BindError::Running { path: path_buf(), pid })
+            if has_ended(pid) { Ok(()) } else { Err(BindError::Running { path: path_buf(), pid }) }
         }
         // Nobody listens: its process is gone without having cleaned up.
         Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
@@ -96,22 +136,108 @@ fn make_room(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// Binds beside the path, sets the mode and moves into place: nobody ever sees the socket with another mode, and a
-/// left-over one is replaced.
-fn listen(path: &Path) -> io::Result<(UnixListener, u64)> {
+/// Whether the process that listened has ended: one that was killed is waited for.
+fn has_ended(pid: i32) -> bool {
+    // Of another namespace of processes: nothing is known of it.
+    let Some(pid) = u32::try_from(pid).ok().filter(|pid| *pid != 0) else { return false };
+    if !process::is_ending(pid) {
+        return false;
+    }
+    log::info(&format!("process {pid} is ending: waiting for up to {} s", PATIENCE.as_secs()));
+    process::ends_within(pid, PATIENCE)
+}
+
+/// Binds beside the path and moves into place, so that a left-over socket is replaced and clients find one or the other.
+///
+/// The file has its mode from the beginning, less the umask: the kernel takes it from the socket that is bound. What the
+/// umask took is given when owner and group are right. So it is never there for more than it is meant for.
+fn listen(path: &Path, access: &Access) -> io::Result<(UnixListener, u64)> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     let _ = fs::remove_file(&beside);
-    let listener = UnixListener::bind(&beside)?;
-    let placed = fs::set_permissions(&beside, fs::Permissions::from_mode(MODE))
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Its own group may be another than the one that is meant: until it is given away it is the owner's.
+    fchmod(
+        &socket,
+        Mode::from_raw_mode(if access.group.is_some() { access.mode & 0o700 } else { access.mode }),
+    )?;
+    bind(&socket, &SocketAddrUnix::new(&beside)?)?;
+    let placed = lchown(&beside, None, access.group)
+        .and_then(|()| set_mode(&beside, access.mode))
+        .and_then(|()| Ok(hear(&socket, BACKLOG)?))
         .and_then(|()| fs::rename(&beside, path))
-        .and_then(|()| fs::metadata(path));
+        .and_then(|()| fs::symlink_metadata(path));
     match placed {
-        Ok(file) => Ok((listener, file.ino())),
+        Ok(file) => Ok((UnixListener::from(OwnedFd::from(socket)), file.ino())),
         Err(why) => {
             let _ = fs::remove_file(&beside);
             Err(why)
         }
+    }
+}
+
+/// Sets the mode of the socket, if it has not got it yet.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let file = fs::symlink_metadata(path)?;
+    if file.mode() & 0o777 == mode {
+        return Ok(());
+    }
+    // Another may have put something else in its place, if the folder is everybody's.
+    if !file.file_type().is_socket() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("pt-socket-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn the_socket_has_the_mode_that_was_asked_for_whatever_the_umask() {
+        let folder = folder("mode");
+        for (at, asked) in [0o600, 0o660, 0o666, 0o640].into_iter().enumerate() {
+            let path = folder.join(at.to_string());
+            let bound = Bound::new(&path, &Access { mode: asked, ..Access::default() }).unwrap();
+            assert_eq!(mode(&path), asked);
+            drop(bound);
+            assert!(!path.exists());
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// The umask of this process is 022 or so: a file that `bind` makes by itself is readable for all, until its mode is set.
+    #[test]
+    fn the_kernel_makes_the_file_with_the_mode_of_the_socket() {
+        let folder = folder("kernel");
+        let path = folder.join("s");
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        fchmod(&socket, Mode::from_raw_mode(0o600)).unwrap();
+        bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        assert_eq!(mode(&path), 0o600, "before anything else was done to it");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_socket_that_a_process_listens_at_is_left_to_it() {
+        let folder = folder("living");
+        let path = folder.join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let why = Bound::new(&path, &Access::default()).unwrap_err();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(matches!(why, BindError::Running { pid, .. } if pid == own), "{why}");
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -22,6 +22,8 @@ pub struct Error {
 pub enum ErrorKind {
     /// The request makes no sense (HTTP 400).
     Invalid,
+    /// This socket, or its user, may not do that (403).
+    Denied,
     /// What it names does not exist (404).
     NotFound,
     /// What it would make exists (409).
