@@ -51,6 +51,8 @@ const GUARDED: &[&str] = &[
     "ip4-1k-states-cached",
     "ip4-nat",
     "ip4-nat-cached",
+    "ip4-nat-states",
+    "ip4-nat-states-cached",
     "ip6-no-hooks",
     "ip6-10-rules",
     "ip6-10-rules-cached",

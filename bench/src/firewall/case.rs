@@ -160,6 +160,21 @@ pub const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "nat-states-cached",
+        what: "state hit and NAT44, 1000 flows, flow cache",
+        families: &[Family::Ip4],
+        is_cached: true,
+        rules: nat44_with_states,
+        ..PLAIN
+    },
+    Case {
+        name: "nat-states",
+        what: "state hit twice and NAT44, 1000 flows",
+        families: &[Family::Ip4],
+        rules: nat44_with_states,
+        ..PLAIN
+    },
+    Case {
         name: "30k-nat-cached",
         what: "NAT44, 30,000 bindings, flow cache",
         families: &[Family::Ip4],
@@ -221,6 +236,13 @@ pub const CASES: &[Case] = &[
 
 fn nat44(_: Family) -> String {
     translating("nat 1 config ip 192.0.2.1", "nat 1")
+}
+
+/// As a home or an office has it: what goes out has a state, and is translated.
+fn nat44_with_states(_: Family) -> String {
+    "nat 1 config ip 192.0.2.1\nadd check-state\nadd skipto 1000 udp from any to any in keep-state\n\
+     add 1000 nat 1 ip from any to any out\nadd allow ip from any to any\n"
+        .into()
 }
 
 fn nptv6(_: Family) -> String {

@@ -93,6 +93,7 @@ named! {
     IcmpRawOut = "icmp_raw_out", "ICMP and ICMPv6 messages sent by raw sockets";
     StateInstalled = "state_installed", "states made";
     StateReap = "state_reap", "states ended before their time, to make room for others";
+    StateHalfOpenEvicted = "state_half_open_evicted", "states of half-open connections ended by a newer one, at their bound";
     StateReapFailed = "state_reapfailed", "searches for states that could make room, in vain";
     StateAskAll = "state_askall", "times that all CPUs were asked to look for states that could make room";
     StateOverflow = "state_overflow", "states not made because there were as many as may be";
@@ -190,6 +191,7 @@ named! {
     NatRedirected = "nat_redirected", "packets redirected to a host inside, and its answers";
     NatHairpins = "nat_hairpins", "packets translated from inside to inside";
     NatBindings = "nat_bindings", "translations of a flow begun";
+    NatHalfOpenEvicted = "nat_half_open_evicted", "translations of half-open connections ended by a newer one, for its port or its place";
     NatHandoffs = "nat_handoffs", "packets that another CPU translates: those without ports, and errors";
     PipeCopied = "pipe_copied", "packets that a pipe was given twice, as it was told to (duplicate)";
     PipeMoved = "pipe_moved", "packets that a pipe held back for others to overtake, as it was told to (reorder)";

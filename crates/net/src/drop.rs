@@ -116,7 +116,7 @@ crate::count::named! {
     NatNoAddress = "nat_no_address", "the interface whose address it is to get has none";
     NatExhausted = "nat_exhausted", "no port of the outside address was left for this remote host";
     NatFull = "nat_full", "as many flows are translated as there may be";
-    NatDenied = "nat_denied", "came to an outside address, and nobody inside had asked for it (deny_in)";
+    NatDenied = "nat_denied", "came in from outside, and nobody inside had asked for it (deny_in)";
     NatUnknown = "nat_unknown", "an ICMP error from inside about a packet that was not translated";
     Nat64Untranslatable = "nat64_untranslatable", "a packet that the other family has no word for, or no address";
     Nptv6Unmappable = "nptv6_unmappable", "an IPv6 address that cannot make up for another prefix";

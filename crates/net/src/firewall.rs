@@ -62,7 +62,7 @@ pub(crate) use shape::{release, shape};
 pub(crate) use state::answering;
 #[cfg(test)]
 pub(crate) use trace::Trace;
-pub(crate) use trace::{Known, Met};
+pub(crate) use trace::{How, Known, Met};
 pub use via::Via;
 pub use walk::Notice;
 

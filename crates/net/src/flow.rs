@@ -14,7 +14,8 @@
 //! had been asked ([`verdict`]). That is known where the answers depend on nothing but what the flow's packets share.
 //! If a state was among the answers, the entry has its number: the packet refreshes that state, and one that is not
 //! within the connection's windows is asked about. In the same way an entry has the number of a binding of NAT, by which
-//! the packet is translated. For both there is no room: who has a state and a binding is asked about each time.
+//! the packet is translated. It has room for both; not for two states of one packet, which rules on both sides of a
+//! translation make, nor for two translations: such a flow is asked about packet by packet.
 
 mod key;
 mod table;
@@ -29,7 +30,7 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::ether;
 use crate::fib::{Fib, HopId};
-use crate::firewall::{Firewall, Known};
+use crate::firewall::{Firewall, How, Known};
 use crate::forward::Family;
 use crate::ip4::{self, Ip4};
 use crate::ip6::{self, Ip6};
@@ -57,7 +58,7 @@ pub struct Flows {
     verdicts: Verdicts,
     /// What entries were made of that hold now, and how often it has changed.
     basis: Basis,
-    generation: u64,
+    generation: u32,
 }
 
 /// Numbers of which one is another after any change of tables and neighbours, routes, and the firewall.
@@ -99,21 +100,30 @@ impl Flows {
     /// Flows of both families that would be found now, and how many there is room for.
     #[must_use]
     pub fn usage(&self, cpu: &Cpu) -> (usize, usize) {
-        let generation = self.generation + u64::from(self.basis != basis(cpu));
+        let generation = self.generation.wrapping_add((self.basis != basis(cpu)).into());
         let live = self.v4.table.live(generation, cpu.now) + self.v6.table.live(generation, cpu.now);
         (live, self.v4.table.capacity() + self.v6.table.capacity())
     }
 
     /// That of entries that hold now.
-    fn generation(&mut self, cpu: &Cpu) -> u64 {
+    fn generation(&mut self, cpu: &Cpu) -> u32 {
         let now = basis(cpu);
         if self.basis != now {
             self.basis = now;
-            self.generation += 1;
+            self.generation = self.generation.checked_add(1).unwrap_or_else(|| self.begin_again());
             // Nothing is left that knows their numbers.
             self.verdicts.forget_all();
         }
         self.generation
+    }
+
+    /// After four thousand million changes generations would repeat themselves: no entry lives that long. Answers the first
+    /// generation.
+    #[cold]
+    fn begin_again(&mut self) -> u32 {
+        self.v4.table.forget_all();
+        self.v6.table.forget_all();
+        1
     }
 }
 
@@ -138,19 +148,20 @@ impl<K: Key, A> Cache<K, A> {
 /// How a flow's packets go.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
-    /// Bytes of the largest.
-    mtu: u32,
+    /// The state that they hit at the hooks of the firewall, and the binding by which they are translated.
+    known: Known,
+    how: How,
+    /// Bytes of the largest; no packet is longer than this can say.
+    mtu: u16,
     /// By which interface.
     outif: IfIndex,
-    /// What they meet at the hooks of the firewall.
+    /// What else they meet at those hooks.
     verdict: Verdict,
     /// How their link header begins.
     addrs: LinkAddrs,
-    /// The state that they hit there, or the binding by which they are translated.
-    known: Known,
 }
 
-const _: () = assert!(size_of::<Way>() == 32, "with a key of IPv4 an entry is one line");
+const _: () = assert!(size_of::<Way>() <= 36, "with a key of IPv4 an entry is one line");
 
 /// Whoever has one of these is not asked about where others of its flow are, or not by all.
 const UNUSUAL: Flags = Flags::ODD.with(Flags::GENERATED).with(Flags::LOCAL).with(Flags::ASKED);
@@ -178,20 +189,20 @@ pub(crate) fn forward<F: Cached>(
     for (at, (pkt, next)) in pkts.iter_mut().zip(next).enumerate() {
         // Not copied: that is done field by field, and reading the copy waits for all of them.
         let way = found[at].and_then(|place| table.get(place, generation));
-        let way = way.filter(|way| pkt.len() <= way.mtu as usize && F::ttl(pkt) > 1);
+        let way = way.filter(|way| pkt.len() <= usize::from(way.mtu) && F::ttl(pkt) > 1);
         let Some(way) = way else {
             missed |= 1 << at;
             continue;
         };
         let again = |firewall: &mut Box<Firewall>| {
-            let (now, known) = (cpu.now, &way.known);
-            if !known.is_translated() {
-                return firewall.hits_again(pkt, known, now);
+            let (now, known, how) = (cpu.now, &way.known, way.how);
+            if !how.is_translated() {
+                return firewall.hits_again(pkt, known, how, now);
             }
             let met = verdicts.met(way.verdict);
-            met.is_some_and(|met| firewall.translate_again(&mut cpu.counters, now, pkt, met, known))
+            met.is_some_and(|met| firewall.translate_again(&mut cpu.counters, now, pkt, met, known, how))
         };
-        if !way.known.is_nothing() && !firewall.as_mut().is_some_and(again) {
+        if !way.how.is_nothing() && !firewall.as_mut().is_some_and(again) {
             // The others of the flow come behind this one.
             found[at].iter().for_each(|place| table.forget(*place));
             missed |= 1 << at;
@@ -245,7 +256,8 @@ pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt:
         return;
     }
     let Some(verdict) = verdicts.of(trace.met) else { return cpu.count(Count::FlowFull) };
-    let way = Way { mtu, outif, verdict, addrs: *addrs, known: trace.known };
+    let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+    let way = Way { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs };
     match table.learn(key, generation, cpu.now, way) {
         Learnt::Yes => cpu.count(Count::FlowLearnt),
         Learnt::Full => cpu.count(Count::FlowFull),

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use ipfw::Command;
-use ipfw::command::{NatConfig, TableCommand};
+use ipfw::command::{Nat64Config, NatConfig, Nptv6Config, Switch, TableCommand};
 use ipfw::rule::Action;
 use net::firewall::log::Amounts;
+use net::firewall::nat::nptv6::Nptv6;
 use net::firewall::nat::{nat64, spec};
 use net::firewall::ruleset::Rules;
 use net::firewall::state::{Limits, Loose, Settings};
 use net::firewall::table::Lookups;
-use net::firewall::{Prefixes, Shared, pipe};
+use net::firewall::{Shared, pipe};
 use net::secret::Secret;
 use net::tables::Tables;
 
@@ -22,10 +23,15 @@ pub struct Wall {
     pub loose: Arc<Loose>,
     /// How many of them each `limit` counts.
     pub limits: Arc<Limits>,
+    /// Bindings that each instance of NAT and NAT64 may have on a CPU; what [`spec::BINDINGS`] says if it is not said.
+    pub bindings_max: Option<usize>,
     rules: Rules,
     lookups: Lookups,
     nat: Vec<(u16, NatConfig)>,
-    nat64: Vec<Arc<nat64::spec::Spec>>,
+    nat64: Vec<(String, Nat64Config)>,
+    prefixes: Vec<(String, Nptv6Config)>,
+    pipes: pipe::Config,
+    one_pass: bool,
     amounts: Arc<Amounts>,
 }
 
@@ -33,7 +39,7 @@ pub struct Wall {
 const KEY: u128 = 7;
 
 impl Wall {
-    /// Rules and instances of NAT as in a file, and deny at their end, for a host of `cpus` CPUs with room for `tracks`
+    /// Rules, pipes and instances that translate as in a file, and deny at their end, for a host of `cpus` CPUs with room for `tracks`
     /// groups that a `limit` counts.
     ///
     /// # Panics
@@ -46,10 +52,14 @@ impl Wall {
             settings: Settings::default(),
             loose: Loose::new(cpus.into()),
             limits: Limits::new(&Secret::new(KEY), tracks),
+            bindings_max: None,
             rules: Rules::new(Action::Deny),
             lookups: Lookups::new(KEY).expect("address space"),
             nat: Vec::new(),
             nat64: Vec::new(),
+            prefixes: Vec::new(),
+            pipes: pipe::Config::new(KEY),
+            one_pass: true,
             amounts: Arc::new(Amounts::new().expect("address space")),
         };
         wall.obey(text);
@@ -71,8 +81,10 @@ impl Wall {
                     _ = self.rules.delete(set, &numbers).expect("rules to delete");
                 }
                 Command::NatConfig { number, config } => self.nat.push((number, config)),
-                Command::Nat64Create { name, config } => {
-                    self.nat64.push(Arc::new(nat64::spec::Spec::new(&name, &config, KEY).expect("a prefix")));
+                Command::Nat64Create { name, config } => self.nat64.push((name, config)),
+                Command::Nptv6Create { name, config } => self.prefixes.push((name, config)),
+                Command::PipeConfig { number, config } => {
+                    self.pipes.set_pipe(number, &config).expect("a pipe that can be");
                 }
                 Command::Table { name: Some(name), what: TableCommand::Create(spec) } => {
                     self.lookups.create(&name, &spec).expect("a table");
@@ -80,6 +92,7 @@ impl Wall {
                 Command::Table { name: Some(name), what: TableCommand::Add(entries) } => {
                     self.lookups.add(&name, &entries, &Tables::default()).expect("entries");
                 }
+                Command::Switch { what: Switch::OnePass, on } => self.one_pass = on,
                 other => panic!("worlds do not say this: {other:?}"),
             }
         }
@@ -89,18 +102,32 @@ impl Wall {
     ///
     /// # Panics
     ///
-    /// If an instance of NAT cannot be.
+    /// If an instance that translates cannot be.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test that says nonsense is wrong")]
     pub fn shared(&mut self, tables: &Tables) -> Shared {
-        let nat = self.nat.iter().map(|(number, config)| spec::Spec::new(*number, config, tables, KEY));
+        let max = self.bindings_max.unwrap_or(spec::BINDINGS);
+        let nat = self.nat.iter().map(|(number, config)| {
+            let mut spec = spec::Spec::new(*number, config, tables, KEY).expect("an instance");
+            spec.max = max;
+            Arc::new(spec)
+        });
+        let nat64 = self.nat64.iter().map(|(name, config)| {
+            let mut spec = nat64::spec::Spec::new(name, config, KEY).expect("a prefix");
+            spec.max = max;
+            Arc::new(spec)
+        });
+        let prefixes = self
+            .prefixes
+            .iter()
+            .map(|(name, config)| (name.clone(), Nptv6::new(config, tables).expect("prefixes")));
         Shared {
-            nat: nat.map(|spec| Arc::new(spec.expect("an instance"))).collect(),
+            nat: nat.collect(),
             rules: Arc::new(self.rules.compile(tables, &self.lookups)),
-            one_pass: true,
-            nat64: self.nat64.clone(),
-            prefixes: Prefixes::default(),
-            pipes: Arc::new(pipe::Config::new(KEY)),
+            one_pass: self.one_pass,
+            nat64: nat64.collect(),
+            prefixes: Arc::new(prefixes.collect()),
+            pipes: Arc::new(self.pipes.clone()),
             settings: self.settings,
             loose: Arc::clone(&self.loose),
             limits: Arc::clone(&self.limits),

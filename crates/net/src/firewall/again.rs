@@ -9,8 +9,8 @@ use super::nat::instance::Verdict as Translated;
 use super::nat::nptv6::Nptv6;
 use super::nat::table::Way;
 use super::ruleset::{Compiled, RuleId, Seen as Asked};
-use super::state::Seen;
-use super::trace::{Known, Met, Trace, Translation};
+use super::state::{Seen, States};
+use super::trace::{How, Known, Met, Trace, Translation};
 use super::{Firewall, walk};
 use crate::count::Counters;
 use crate::time::Instant;
@@ -25,16 +25,18 @@ impl Firewall {
         pkt: &mut Pkt,
         met: &Met,
         known: &Known,
+        how: How,
     ) -> bool {
         match met.translation() {
             None => false,
-            // A binding stands in the place of a state.
             Some(Translation::Nat(number, way)) => {
-                self.nat.translate_again(number, counters, now, pkt, (known.mark, way))
+                let Self { nat, states, .. } = self;
+                let hits = |pkt: &Pkt| how.times() == 0 || hits_again(states, pkt, (known, how), now);
+                nat.translate_again(number, counters, now, pkt, (known.binding, way), hits)
             }
             Some(Translation::Prefixes(rule)) => {
                 let Some(prefixes) = self.prefixes_of(rule) else { return false };
-                let hits = known.times == 0 || self.hits_again(pkt, known, now);
+                let hits = how.times() == 0 || self.hits_again(pkt, known, how, now);
                 hits && prefixes.translate(pkt) == Translated::Translated
             }
         }
@@ -43,8 +45,8 @@ impl Firewall {
     /// Takes a packet into account that hits a state which another of its flow has hit. False, and nothing has changed, if
     /// the rules must be asked about it.
     #[inline]
-    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, now: Instant) -> bool {
-        self.states.again(known.mark, known.direction, &Seen::of_usual(pkt), known.times, now)
+    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, how: How, now: Instant) -> bool {
+        hits_again(&mut self.states, pkt, (known, how), now)
     }
 
     fn prefixes_of(&self, rule: RuleId) -> Option<Nptv6> {
@@ -53,6 +55,11 @@ impl Firewall {
             _ => None,
         }
     }
+}
+
+#[inline]
+fn hits_again(states: &mut States, pkt: &Pkt, (known, how): (&Known, How), now: Instant) -> bool {
+    states.again(known.state, how.direction(), &Seen::of_usual(pkt), how.times(), now)
 }
 
 /// Notes what has translated a packet; or that another one of its flow may fare otherwise.

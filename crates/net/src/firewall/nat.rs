@@ -24,6 +24,7 @@ use self::spec::Spec;
 use self::table::Way;
 use super::state::Mark;
 use crate::count::Counters;
+use crate::drop::DropReason;
 use crate::secret::Secret;
 use crate::time::Instant;
 
@@ -75,8 +76,16 @@ impl Nat {
 
     /// Translates a packet by the first instance that does (`nat global`).
     pub fn translate_by_any(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
-        let mut verdicts = self.instances.iter_mut().map(|instance| instance.translate(here, pkt, way));
-        verdicts.find(|verdict| *verdict != Verdict::Untouched).unwrap_or(Verdict::Untouched)
+        let mut unasked = Verdict::Untouched;
+        for instance in &mut self.instances {
+            match instance.translate(here, pkt, way) {
+                Verdict::Untouched => {}
+                // Another one may know it.
+                Verdict::Drop(DropReason::NatDenied) => unasked = Verdict::Drop(DropReason::NatDenied),
+                verdict => return verdict,
+            }
+        }
+        unasked
     }
 
     /// Ends what has ended, looking at `budget` bindings at the most. Answers at how many it has looked: when at all
@@ -101,8 +110,8 @@ impl Nat {
         self.get(number)?.bound()
     }
 
-    /// Translates another packet of a flow, by the binding that its last one had. False, and nothing has changed, if the
-    /// instance must be asked.
+    /// Translates another packet of a flow, by the binding that its last one had, if it `hits` its state. False, and nothing
+    /// has changed, if the instance must be asked.
     #[inline]
     pub(super) fn translate_again(
         &mut self,
@@ -111,10 +120,11 @@ impl Nat {
         now: Instant,
         pkt: &mut Pkt,
         (binding, way): (Mark, Way),
+        hits: impl FnOnce(&Pkt) -> bool,
     ) -> bool {
         let at = self.place(number);
         let instance = at.ok().and_then(|at| self.instances.get_mut(at));
-        instance.is_some_and(|instance| instance.translate_again(counters, now, pkt, binding, way))
+        instance.is_some_and(|instance| instance.translate_again(counters, now, pkt, (binding, way), hits))
     }
 
     /// Changes when marks of bindings begin to repeat themselves.

@@ -5,7 +5,7 @@ use pkt::Pkt;
 use wire::Protocol;
 
 use super::ruleset::{self, Compiled, FlowId};
-use super::state::{Direction, Flow, Hash, Hit, Kind, Limit, New, Quoted, Refused, Seen, Segment};
+use super::state::{Direction, Flow, Hash, Hit, Kind, Limit, Mark, New, Quoted, Refused, Seen, Segment};
 use super::state::{StateId, States};
 use super::subject::{self, Subject};
 use super::walk;
@@ -44,12 +44,20 @@ impl Party {
         Self { flow, quoted, seen: Seen { bytes, segment: Segment::of(subject, pkt) } }
     }
 
-    /// Its state among those of this name; the packet is part of its story from now on.
-    pub(super) fn state(&self, states: &mut States, name: FlowId, cpu: &mut Cpu) -> Option<Hit> {
+    /// Its state among those of this name; the packet is part of its story from now on. It is only counted where that state
+    /// was its `judge` at a hook before: a segment cannot be in its connection's windows in one place and outside in another.
+    pub(super) fn state(
+        &self,
+        states: &mut States,
+        name: FlowId,
+        judge: Option<Mark>,
+        cpu: &mut Cpu,
+    ) -> Option<Hit> {
         let Some((flow, hash)) = self.flow else {
             return states.find_quoted(&self.quoted?, name, cpu.now);
         };
-        states.hit(&flow, hash, name, &self.seen, cpu.now, &mut cpu.counters)
+        let again = judge.and_then(|judge| states.hit_again(&flow, hash, name, judge, &self.seen, cpu.now));
+        again.or_else(|| states.hit(&flow, hash, name, &self.seen, cpu.now, &mut cpu.counters))
     }
 
     /// Makes the state that a rule wants. A packet that does not say what flow it is of makes none, and goes on.

@@ -110,6 +110,12 @@ impl<T> Pipes<T> {
         Self { config: Arc::default(), own, left: Instant::START, is_late: false }
     }
 
+    /// Learns the allowance of a receive ring that runs short of buffers ([`pkt::Pool::shortage`]): pipes that hold half of
+    /// it take no more, so that the ring goes on receiving for all that meets no pipe.
+    pub const fn shortage(&mut self, allowance: Option<usize>) {
+        self.own.shortage(allowance);
+    }
+
     /// Takes over another configuration. What waits stays, and goes on in the new shape: in its order, and even if
     /// there is more of it than now would be let in. What waits in pipes and queues that are gone dies.
     ///

@@ -8,7 +8,7 @@ use super::Firewall;
 use super::hook::is_own;
 use super::party;
 use super::ruleset::{FlowId, Plain, RuleId, Seen as Asked};
-use super::state::{Direction, Flow, Hash, New, Seen};
+use super::state::{Direction, Flow, Hash, Mark, New, Seen};
 use super::subject::Subject;
 use super::trace::Trace;
 use super::walk::Walk;
@@ -50,6 +50,12 @@ impl Chunk {
     #[inline]
     pub(super) fn trace(&mut self) -> &mut Trace {
         &mut self.traces[self.at.min(CHUNK)]
+    }
+
+    /// The state that has judged the packet in hand at a hook before, in this turn.
+    pub(super) fn judge_of(&self) -> Option<Mark> {
+        let trace = self.traces.get(self.at).filter(|_| self.is_traced && self.at < CHUNK)?;
+        (trace.how.times() > 0).then_some(trace.known.state)
     }
 
     /// The flow of the packet in hand, if it is known.
@@ -164,7 +170,7 @@ impl Firewall {
                 continue;
             }
             let bytes = len(pkt);
-            let Some(rule) = states.count_again(trace.known.mark, name, bytes) else { continue };
+            let Some(rule) = states.count_again(trace.known.state, name, bytes) else { continue };
             counters.count_later(rule, bytes.into(), now);
             trace.meet_again(rule);
             known |= 1 << at;
@@ -200,8 +206,9 @@ impl Firewall {
                 return Some(at);
             }
             let (flow, hash) = (&flows[at % CHUNK], hashes[at % CHUNK]);
-            let Some(hit) = states.hit_usual(flow, hash, name, pkt, cpu.now, |rule| rules.passes(rule))
-            else {
+            let judge = if *is_traced { trace.known.state } else { Mark::NONE };
+            let passes = |rule| rules.passes(rule);
+            let Some(hit) = states.hit_usual(flow, (hash, judge), name, pkt, cpu.now, passes) else {
                 return Some(at);
             };
             pkt.set_note(hit.note());
@@ -233,7 +240,8 @@ impl Firewall {
         let mut hash = states.hash(&flow);
         states.fetch(&mut hash);
         let passes = |rule: RuleId| rules.passes(rule);
-        let Some(hit) = states.hit_usual(&flow, hash, name, pkt, now, passes) else { return false };
+        let hit = states.hit_usual(&flow, (hash, Mark::NONE), name, pkt, now, passes);
+        let Some(hit) = hit else { return false };
         counters.count_later(hit.rule, hit.bytes.into(), now);
         true
     }

@@ -139,6 +139,7 @@ fn enter(cpu: &mut Cpu, to: To, pkt: Pkt, ticket: Ticket) {
     let Ok(subject) = Subject::read(&pkt, ticket.hook, pkt.rcvif, xmit) else {
         return cpu.bury(pkt, DropReason::FirewallBogus);
     };
+    firewall.pipes.shortage(cpu.pool.shortage());
     match firewall.pipes.enqueue(to, &subject, pkt, ticket, cpu.now, &mut cpu.secret) {
         Ok(()) => {}
         Err(Refused::Drop { pkt, reason, .. }) => cpu.bury(pkt, reason),

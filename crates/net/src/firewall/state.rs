@@ -15,6 +15,7 @@ mod install;
 mod tcp;
 mod loose;
 mod room;
+mod half;
 mod track;
 mod pair;
 mod sweep;
@@ -46,6 +47,7 @@ pub use self::tcp::{Phase, Segment};
 pub use self::track::{Group, Limit, Limits};
 pub(crate) use self::usual::{Mark, answering};
 
+use self::half::HalfOpen;
 use self::loose::Share;
 use self::room::REAP_LOOKS;
 use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
@@ -67,6 +69,7 @@ pub struct States {
     settings: Settings,
     share: Share,
     tracks: Tracks,
+    half_open: HalfOpen,
     cpu: CpuId,
     /// What the states of redirected flows know of each other.
     pairs: Slab<Pair>,
@@ -194,6 +197,7 @@ impl States {
             settings,
             share: Share::new(loose, cpu),
             tracks: Tracks::new(limits),
+            half_open: HalfOpen::new(),
             cpu,
             pairs: Slab::new(),
             parted: Vec::new(),
@@ -315,9 +319,27 @@ impl States {
         state.count(direction, 1, seen.bytes);
         let hit = Hit { id, rule: state.rule, kind: state.kind, direction, is_denied };
         if let Some(wait) = state.live(life, now_ms, &self.settings) {
-            self.wheel.hasten(&mut self.slab, at, now_ms + wait);
+            self.hasten(at, now_ms + wait);
         }
         Some(hit)
+    }
+
+    /// [`States::hit`] of a packet that this state has taken into account before in this turn: it is counted once more. `None`,
+    /// and nothing has changed, if the flow's state is another one.
+    pub(super) fn hit_again(
+        &mut self,
+        flow: &Flow,
+        hash: Hash,
+        name: FlowId,
+        judge: Mark,
+        seen: &Seen,
+        now: Instant,
+    ) -> Option<Hit> {
+        let id = self.find(flow, hash, name, now).filter(|id| self.mark(*id) == judge)?;
+        let state = self.slab.get_mut(id.0)?;
+        let direction = state.direction(flow);
+        state.count(direction, 1, seen.bytes);
+        Some(Hit { id, rule: state.rule, kind: state.kind, direction, is_denied: false })
     }
 
     /// Ends a state now.
@@ -333,6 +355,7 @@ impl States {
             }
         }
         let hash = hash_of(&self.slab, &self.secret, id.0);
+        self.half_open.remove(&mut self.slab, id.0);
         self.wheel.unlink(&mut self.slab, id.0);
         let Self { slab, index, secret, .. } = self;
         index.remove(hash, id.0, |at| hash_of(slab, secret, at));
@@ -343,6 +366,13 @@ impl States {
         }
         self.slab.remove(id.0);
         self.share.remove();
+    }
+
+    /// Looks at a state sooner than was meant, and whether it is half-open any more.
+    #[cold]
+    fn hasten(&mut self, at: u32, due_ms: u64) {
+        self.wheel.hasten(&mut self.slab, at, due_ms);
+        self.settle_half_open(at);
     }
 
     /// When [`States::tick`] has something to do.
@@ -431,7 +461,8 @@ impl State {
         if is_kept { u64::from(KEEPALIVE_SPAN) * 1000 } else { 0 }
     }
 
-    /// Gives it another end of its life. If that is sooner than it was, answers how long the wheel may wait.
+    /// Gives it another end of its life. If that is sooner than it was, or it was half-open, answers how long the wheel may
+    /// wait.
     #[inline(always)]
     fn live(&mut self, life: Life, now_ms: u64, settings: &Settings) -> Option<u64> {
         let (Life::Longer(seconds) | Life::Anew(seconds)) = life else { return None };
@@ -441,7 +472,8 @@ impl State {
             return None;
         }
         let wait = (u64::from(seconds) * 1000).saturating_sub(self.kept_ms(settings));
-        (i64::from(was) > wait.cast_signed()).then_some(wait)
+        let is_looked_at = i64::from(was) > wait.cast_signed() || self.bits & entry::bits::HALF_OPEN != 0;
+        is_looked_at.then_some(wait)
     }
 
     /// What a segment does to the life of a connection, of which this was seen before it.

@@ -6,15 +6,17 @@ use super::state::{Direction, Mark};
 
 /// Matches of one packet at all hooks that are remembered, at the most: a flow whose packets match more is asked about
 /// packet by packet.
-const MATCHES: usize = 4;
+const MATCHES: usize = 6;
 
 /// What one packet has met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trace {
     /// The rules that it has matched, and what has translated it.
     pub(crate) met: Met,
-    /// The state, or the binding, that it is a part of.
+    /// The state and the binding that it is a part of …
     pub(crate) known: Known,
+    /// … and in which way.
+    pub(crate) how: How,
     /// Whether the same must happen to all packets of its flow, for as long as nothing changes and the state lives.
     pub(crate) holds: bool,
     /// Whether it is one that any other hook treats alike, as far as its state goes.
@@ -22,15 +24,60 @@ pub(crate) struct Trace {
 }
 
 /// What must be found again for each packet of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The state that they hit, or the binding by which they are translated.
-    pub(super) mark: Mark,
+    /// The state that they hit.
+    pub(super) state: Mark,
+    /// The binding by which they are translated.
+    pub(super) binding: Mark,
+}
+
+/// How packets of a flow meet what must be found again for each of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct How(u8);
+
+impl How {
+    const NOT_AT_ALL: Self = Self(0);
+    /// They go the other way than the packet that made their state.
+    const BACK: u8 = 1;
+    const TRANSLATED: u8 = 2;
+    /// From this bit on: how often each of them hits its state.
+    const TIMES: u32 = 2;
+
+    /// They hit their state once more, going this way.
+    const fn hitting(self, direction: Direction) -> Self {
+        let back = if matches!(direction, Direction::Reverse) { Self::BACK } else { 0 };
+        let times = if self.times() < u8::MAX >> Self::TIMES { self.times() + 1 } else { self.times() };
+        Self(self.0 & Self::TRANSLATED | back | times << Self::TIMES)
+    }
+
+    const fn translated(self) -> Self {
+        Self(self.0 | Self::TRANSLATED)
+    }
+
     /// Which way they go, as the state sees it.
-    pub(super) direction: Direction,
+    #[inline]
+    pub(super) const fn direction(self) -> Direction {
+        if self.0 & Self::BACK == 0 { Direction::Forward } else { Direction::Reverse }
+    }
+
     /// How often each of them hits its state; 0 if there is no state.
-    pub(super) times: u8,
-    is_translated: bool,
+    #[inline]
+    pub(super) const fn times(self) -> u8 {
+        self.0 >> Self::TIMES
+    }
+
+    /// Whether nothing has to be found.
+    #[inline]
+    pub(crate) const fn is_nothing(self) -> bool {
+        self.0 == Self::NOT_AT_ALL.0
+    }
+
+    /// Whether packets have been translated.
+    #[inline]
+    pub(crate) const fn is_translated(self) -> bool {
+        self.0 & Self::TRANSLATED != 0
+    }
 }
 
 /// Rules that a packet has matched, in their order; twice, if it did so at two hooks.
@@ -56,16 +103,15 @@ impl Default for Trace {
     }
 }
 
-impl Default for Known {
-    fn default() -> Self {
-        Self::NOTHING
-    }
-}
-
 impl Trace {
     /// It has met nothing yet.
-    pub(super) const NOTHING: Self =
-        Self { met: Met::NOTHING, known: Known::NOTHING, holds: true, is_inside: false };
+    pub(super) const NOTHING: Self = Self {
+        met: Met::NOTHING,
+        known: Known::NOTHING,
+        how: How::NOT_AT_ALL,
+        holds: true,
+        is_inside: false,
+    };
 
     /// It has matched this rule, and was counted there.
     #[inline]
@@ -83,45 +129,32 @@ impl Trace {
     #[inline]
     pub(super) fn meet_again(&mut self, rule: RuleId) {
         self.meet(rule);
-        self.known.times = self.known.times.saturating_add(1);
+        self.how = self.how.hitting(self.how.direction());
     }
 
     /// It has met its state.
     #[inline]
     pub(super) fn hit(&mut self, state: Mark, direction: Direction, is_inside: bool) {
-        let Known { times, is_translated, .. } = self.known;
-        let known = Known { mark: state, direction, times: times.saturating_add(1), is_translated };
-        self.holds &= if times == 0 { !self.met.is_bound() } else { self.known == Known { times, ..known } };
-        (self.known, self.is_inside) = (known, is_inside);
+        let before = (self.known.state, self.how.direction());
+        self.holds &= self.how.times() == 0 || before == (state, direction);
+        (self.known.state, self.how) = (state, self.how.hitting(direction));
+        self.is_inside = is_inside;
     }
 
-    /// It has been translated: by this binding, or without one. An entry of the flow cache has room for one translation,
-    /// and for either a binding or a state.
+    /// It has been translated: by this binding, or without one. An entry of the flow cache has room for one state and one
+    /// translation.
     pub(super) fn translate(&mut self, translation: Translation, binding: Option<Mark>) {
-        let has_room = self.met.translation.is_none() && (binding.is_none() || self.known.times == 0);
-        self.holds &= has_room;
+        self.holds &= self.met.translation.is_none();
         self.met.translation = Some(translation);
-        self.known.mark = binding.unwrap_or(self.known.mark);
+        self.known.binding = binding.unwrap_or(Mark::NONE);
+        self.how = self.how.translated();
         // What it meets from now on it meets as another.
-        (self.known.is_translated, self.is_inside) = (true, false);
+        self.is_inside = false;
     }
 }
 
 impl Known {
-    const NOTHING: Self =
-        Self { mark: Mark::NONE, direction: Direction::Forward, times: 0, is_translated: false };
-
-    /// Whether nothing has to be found.
-    #[inline]
-    pub(crate) const fn is_nothing(&self) -> bool {
-        self.times == 0 && !self.is_translated
-    }
-
-    /// Whether packets have been translated.
-    #[inline]
-    pub(crate) const fn is_translated(&self) -> bool {
-        self.is_translated
-    }
+    const NOTHING: Self = Self { state: Mark::NONE, binding: Mark::NONE };
 }
 
 impl Met {
@@ -131,10 +164,6 @@ impl Met {
     #[inline]
     pub(super) const fn translation(&self) -> Option<Translation> {
         self.translation
-    }
-
-    const fn is_bound(&self) -> bool {
-        matches!(self.translation, Some(Translation::Nat(..)))
     }
 
     /// The rules.

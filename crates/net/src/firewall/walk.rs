@@ -182,7 +182,7 @@ impl Firewall {
             return None;
         }
         let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
-        let hit = party.state(&mut self.states, name, cpu);
+        let hit = party.state(&mut self.states, name, self.chunk.judge_of(), cpu);
         // One state among several may be another tomorrow, and where there was none there may be one.
         walk.seen.is_pure &= hit.is_some() && name != FlowId::ANY;
         let Some(hit) = hit else {

@@ -64,13 +64,13 @@ struct Bucket {
     at: [At; WAYS],
 }
 
-/// With a key of 16 bytes and a value of 32 this is one line.
+/// With a key of 16 bytes and a value of 36 this is one line.
 #[repr(align(64))]
 struct Entry<K, V> {
     key: K,
     value: V,
     /// Valid as long as this is the generation of what it was derived from.
-    generation: u64,
+    generation: u32,
     bucket: u32,
     used: Tick,
 }
@@ -107,7 +107,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     }
 
     /// Looks a vector of flows up, position by position; finds those that were learnt in this `generation`.
-    pub(super) fn probe(&mut self, keys: &[K], generation: u64, now: Instant, found: &mut [Option<At>]) {
+    pub(super) fn probe(&mut self, keys: &[K], generation: u32, now: Instant, found: &mut [Option<At>]) {
         for (hash, key) in self.hashes.iter_mut().zip(keys) {
             *hash = key.hash(&self.secret);
             prefetch_ref(&self.buckets[place(*hash, self.buckets.len())]);
@@ -127,7 +127,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
 
     /// The second look: the first entry with the right tag may be another flow's.
     #[inline]
-    fn confirm(&mut self, at: At, key: &K, generation: u64, now: Tick) -> Option<At> {
+    fn confirm(&mut self, at: At, key: &K, generation: u32, now: Tick) -> Option<At> {
         let entry = self.entries.get_mut(at.0 as usize)?;
         if entry.key != *key {
             return self.find(key).filter(|at| self.entries[at.0 as usize].generation == generation);
@@ -138,7 +138,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
 
     /// What was decided about the flow in this `generation`.
     #[inline]
-    pub(super) fn get(&self, at: At, generation: u64) -> Option<&V> {
+    pub(super) fn get(&self, at: At, generation: u32) -> Option<&V> {
         self.entries
             .get(at.0 as usize)
             .filter(|entry| entry.generation == generation)
@@ -152,6 +152,11 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         }
     }
 
+    /// What was decided about any flow holds no more.
+    pub(super) fn forget_all(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.generation = 0);
+    }
+
     /// The entry of `key`, whatever its generation.
     #[cold]
     fn find(&self, key: &K) -> Option<At> {
@@ -161,7 +166,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     }
 
     /// Remembers what was decided about a flow, if there is room for it that nobody needs.
-    pub(super) fn learn(&mut self, key: K, generation: u64, now: Instant, value: V) -> Learnt {
+    pub(super) fn learn(&mut self, key: K, generation: u32, now: Instant, value: V) -> Learnt {
         let hash = key.hash(&self.secret);
         let bucket = place(hash, self.buckets.len());
         let at = match self.find(&key) {
@@ -190,7 +195,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     }
 
     /// An entry for a new flow, entered in its bucket.
-    fn make_room(&mut self, bucket: usize, hash: u64, generation: u64, now: Instant) -> Option<At> {
+    fn make_room(&mut self, bucket: usize, hash: u64, generation: u32, now: Instant) -> Option<At> {
         let in_bucket = |table: &Self| {
             let ways = table.buckets[bucket];
             (0..WAYS).find(|way| ways.tag(*way) == 0 || table.may_go(ways.at[*way], generation, now))
@@ -206,7 +211,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     }
 
     /// An entry that is in no bucket: one never used, or one that a bounded search finds stale or idle.
-    fn free(&mut self, generation: u64, now: Instant) -> Option<At> {
+    fn free(&mut self, generation: u32, now: Instant) -> Option<At> {
         if self.fresh < self.entries.len() {
             self.fresh += 1;
             return u32::try_from(self.fresh - 1).ok().map(At);
@@ -221,13 +226,13 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         Some(at)
     }
 
-    fn may_go(&self, at: At, generation: u64, now: Instant) -> bool {
+    fn may_go(&self, at: At, generation: u32, now: Instant) -> bool {
         let entry = &self.entries[at.0 as usize];
         entry.generation != generation || entry.used.is_idle(now)
     }
 
     /// Flows that would be found.
-    pub(super) fn live(&self, generation: u64, now: Instant) -> usize {
+    pub(super) fn live(&self, generation: u32, now: Instant) -> usize {
         let used = self.entries[..self.fresh].iter().enumerate();
         used.filter(|(at, _)| u32::try_from(*at).is_ok_and(|at| !self.may_go(At(at), generation, now)))
             .count()

@@ -102,7 +102,7 @@ mod tests {
             slots.for_each(|slot| trace.meet(RuleId { slot, epoch: 0 }));
             trace
         };
-        assert!(met(0..4).holds && !met(0..5).holds, "four rules");
+        assert!(met(0..6).holds && !met(0..7).holds, "six rules");
         let first = u16::try_from(VERDICTS_MAX).unwrap();
         let known: Vec<_> = (0..first).map(|slot| verdicts.of(met(slot..slot + 2).met).unwrap()).collect();
         assert_eq!(verdicts.of(met(first..first + 2).met), None);

@@ -1,7 +1,10 @@
 //! Floods through stateful rules: connections come by the hundred thousand, real ones and others, and leave nothing
 //! behind.
 
+mod bounds;
+mod calls;
 mod crowd;
+mod half_open;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +13,16 @@ use net::count::Count;
 use net::drop::DropReason;
 use net::firewall::state::{End, Flow, Group, Settings, States};
 use net::time::Duration;
+use sim::craft::{self, Ip};
 use sim::mem::Rss;
 use sim::plan::Family;
+use sim::station::What;
 use sim::wall::Wall;
 use wire::Protocol;
 use wire::tcp::Flags;
 
 use crate::common::{Pair, Shape, pair_around};
-use crowd::{Crowd, SILENT, segment, to_be_closed};
+use crowd::{Crowd, SILENT, STEP, segment, to_be_closed};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Steps of a crowd in a second.
@@ -41,6 +46,13 @@ fn has_time() -> bool {
 
 /// A router of so many CPUs between two stations, with these rules in force; with several it has the flow cache, too.
 fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, Wall) {
+    let mut wall = Wall::new(text, cpus, TRACKS);
+    wall.settings = settings;
+    guarded_by(name, cpus, wall)
+}
+
+/// The same behind a firewall that is made already.
+fn guarded_by(name: &str, cpus: u16, mut wall: Wall) -> (Pair, Wall) {
     let shape = Shape { cpus, rings: cpus.into(), rss: Rss::Right };
     let mut pair = pair_around(
         name,
@@ -54,8 +66,6 @@ fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, Wall
         pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
     }
     pair.world.run_for(SECOND);
-    let mut wall = Wall::new(text, cpus, TRACKS);
-    wall.settings = settings;
     assert!(pair.world.of(pair.router).set_wall(&mut wall));
     pair.world.run_for(SECOND);
     pair.world.at(pair.a).heard.clear();
@@ -122,7 +132,10 @@ fn a_flood_of_syns_finds_no_room_and_established_connections_live_on() {
     let rules = FRAME.join("add allow tcp from any to any in recv mem0 setup keep-state\n");
     let (per_step, seconds) = if has_time() { (25, 4) } else { (2, 3) };
     for cpus in [1, 2, 8] {
-        let settings = Settings { state_max: MAX, syn_lifetime: 2, strict: true, ..Settings::default() };
+        // Half-open connections may take all the room there is.
+        let half_open_max = Some(8 * MAX);
+        let settings =
+            Settings { state_max: MAX, half_open_max, syn_lifetime: 2, strict: true, ..Settings::default() };
         let (mut pair, wall) = guarded("flood_of_syns", cpus, &rules, settings);
         let (mut crowd, ends) = (Crowd::default(), [pair.a, pair.b]);
         crowd.open_long(&mut pair.world, ends, 16);
@@ -205,21 +218,23 @@ fn a_limit_is_kept_on_all_cpus_while_sources_come_and_go_and_its_counts_come_bac
 
 #[test]
 fn more_sources_than_can_be_counted_are_refused_and_find_room_when_the_others_are_over() {
-    let rules = FRAME.join("add allow tcp from any to any in recv mem0 setup limit src-port 1\n");
+    let rules = FRAME.join("add allow udp from any to any in recv mem0 limit src-port 1\n");
     for cpus in [1, 8] {
-        let settings = Settings { syn_lifetime: 2, short_lifetime: 1, ..Settings::default() };
+        let settings = Settings { udp_lifetime: 2, short_lifetime: 1, ..Settings::default() };
         let (mut pair, wall) = guarded("flood_of_sources", cpus, &rules, settings);
-        let (mut crowd, ends) = (Crowd::default(), [pair.a, pair.b]);
         for wave in 0..2_u16 {
+            let mut passed = 0;
             for n in 0..8000_u16 {
                 let family = Family::BOTH[usize::from(n % 2)];
-                let (ports, dst) = ([wave * 8000 + n, SILENT], family.addr(2, 2));
-                pair.world.at(pair.a).send(segment(family.addr(1, 2), dst, ports, Flags::SYN, 1, 0));
+                let ports = [wave * 8000 + n, SILENT];
+                let datagram = craft::udp(Ip::new(family.addr(1, 2), family.addr(2, 2)), ports, b"?");
+                pair.world.at(pair.a).send(datagram);
                 if n % 50 == 49 {
-                    crowd.step(&mut pair.world, ends, 0);
+                    pair.world.run_for(STEP);
+                    let heard = core::mem::take(&mut pair.world.at(pair.b).heard);
+                    passed += heard.iter().filter(|heard| matches!(heard.what, What::Udp { .. })).count();
                 }
             }
-            let passed = core::mem::take(&mut crowd.silent).len();
             assert!((TRACKS..=4 * TRACKS).contains(&passed), "{passed} groups");
             assert_eq!(
                 count(&mut pair, Count::TrackOverflow),
@@ -267,18 +282,23 @@ fn a_hundred_thousand_translated_connections_a_second_give_back_ports_and_memory
 #[test]
 fn when_all_ports_are_taken_flows_are_refused_and_the_ports_come_back() {
     const RULES: &str = "nat 1 config ip 10.0.2.1 port_range 2000-2199\n\
-         add nat 1 tcp from any to any out xmit mem1\nadd allow ip from any to any\n";
+         add nat 1 udp from any to any out xmit mem1\nadd allow ip from any to any\n";
     for cpus in [1, 2, 8] {
         let (mut pair, _) = guarded("ports_run_out", cpus, RULES, Settings::default());
-        let (mut crowd, ends) = (Crowd::default(), [pair.a, pair.b]);
         for wave in 0..2_u16 {
             for n in 0..600_u16 {
-                let (src, dst) = (Family::V4.addr(1, 2), Family::V4.addr(2, 2));
-                let ports = [10_000 * wave + n, SILENT];
-                pair.world.at(pair.a).send(segment(src, dst, ports, Flags::SYN, 1, 0));
-                crowd.step(&mut pair.world, ends, 0);
+                let ip = Ip::new(Family::V4.addr(1, 2), Family::V4.addr(2, 2));
+                pair.world.at(pair.a).send(craft::udp(ip, [10_000 * wave + n, SILENT], b"?"));
+                pair.world.run_for(STEP);
             }
-            let knocks: BTreeSet<_> = core::mem::take(&mut crowd.silent).into_iter().collect();
+            let heard = core::mem::take(&mut pair.world.at(pair.b).heard);
+            let knocks: BTreeSet<_> = heard
+                .iter()
+                .filter_map(|heard| match heard.what {
+                    What::Udp { ports: [from, SILENT], .. } => Some((heard.from, from)),
+                    _ => None,
+                })
+                .collect();
             let refused = pair.world.of(pair.router).dropped(DropReason::NatExhausted);
             assert!((180..=200).contains(&knocks.len()), "{} ports", knocks.len());
             assert_eq!(
@@ -286,7 +306,7 @@ fn when_all_ports_are_taken_flows_are_refused_and_the_ports_come_back() {
                 600 + u64::from(wave) * (600 - knocks.len() as u64)
             );
             assert!(knocks.iter().all(|(_, port)| (2000..2200).contains(port)));
-            pair.world.run_for(250 * SECOND);
+            pair.world.run_for(320 * SECOND);
             assert_eq!(bindings(&mut pair).0, 0);
         }
         pair.world.finish();

@@ -67,6 +67,71 @@ fn translated_flows_are_forwarded_fast_both_ways_as_they_were_before() {
     }
 }
 
+/// The usual router of a home or an office: what goes out has a state and is translated, and only its answers come in.
+const OFFICE: &str = "disable one_pass
+nat 1 config ip 10.0.2.1
+nptv6 out create int_prefix 2001:db8:1:: ext_prefix 2001:db8:99:: prefixlen 48
+add 10 allow ipv6-icmp from any to any icmp6types 135,136
+add 100 nat 1 ip4 from any to any in recv mem2
+add 110 nptv6 out ip6 from any to any in recv mem2
+add 200 check-state
+add 400 skipto 1000 tcp from any to any in recv mem1 setup keep-state
+add 410 skipto 1000 udp from any to any in recv mem1 keep-state
+add 500 deny ip from any to any
+add 1000 nat 1 ip4 from any to any out xmit mem2
+add 1010 nptv6 out ip6 from any to any out xmit mem2
+add 1020 allow ip from any to any
+";
+
+/// Flows, each with as many packets out as in; 300,000 of them in all, if there is time.
+const FLOWS: u16 = 50;
+
+#[test]
+fn nearly_all_of_300000_packets_with_a_state_and_a_translation_are_forwarded_by_the_flow_cache() {
+    let rounds: u32 = if std::env::var_os("PANTALA_WORLDS").is_some() { 3000 } else { 300 };
+    for family in FAMILIES {
+        let mut bench = Bench::new(2);
+        bench.netisrs[0].set_flows(Some(256));
+        bench.set_rules(&mut rules(OFFICE));
+        let (inside, remote) = (family.addr(1, 9), family.addr(2, 9));
+        let questions: Vec<_> =
+            (0..FLOWS).map(|n| build::udp(inside, remote, (1000 + n, 53), b"what")).collect();
+        let answers: Vec<_> = questions
+            .iter()
+            .map(|question| {
+                go(&mut bench, 1, question);
+                let [outside, to] = ends(family, &go(&mut bench, 1, question).0[0]);
+                assert!(outside.0 != inside && to == (remote, 53));
+                build::udp(remote, outside.0, (53, outside.1), b"that")
+            })
+            .collect();
+        let before = [Count::FlowHits, Count::FlowMisses].map(|count| bench.counted(count));
+        for _ in 0..rounds {
+            for (from, packets) in [(1, &questions), (2, &answers)] {
+                packets.iter().for_each(|packet| bench.inject(from, build::frame(from, packet)));
+                bench.run();
+                assert_eq!(bench.sent(3 - from).len(), packets.len(), "{family:?}");
+            }
+        }
+        let after = [Count::FlowHits, Count::FlowMisses].map(|count| bench.counted(count));
+        let [hits, misses] = [after[0] - before[0], after[1] - before[1]];
+        let all = u64::from(rounds) * 2 * u64::from(FLOWS);
+        // Neighbours speak, too.
+        assert!(
+            hits <= all && misses <= 6 * u64::from(FLOWS) && hits + misses >= all,
+            "{family:?}: {hits} hits of {all}"
+        );
+        let now = bench.cpu().now;
+        let states = bench.cpu().firewall.as_ref().unwrap().states().page(0, usize::MAX, false, now).0;
+        let counted: u64 = states.iter().map(|state| state.packets).sum();
+        assert_eq!(
+            (states.len(), counted),
+            (FLOWS.into(), 2 * (all + 2 * u64::from(FLOWS))),
+            "two hooks each"
+        );
+    }
+}
+
 #[test]
 fn a_binding_of_another_host_that_is_seen_as_the_same_end_is_not_taken_for_the_one_before() {
     let (mut bench, family) = (bench(), Family::V4);

@@ -10,7 +10,7 @@ use super::ports::{Ask, Ports, fold};
 use super::rewrite::translate;
 use super::shape::{End, Kind, Shape, Side};
 use super::spec::Spec;
-use super::table::{Binding, By, Id, Key, Table, Tick, Way};
+use super::table::{Binding, By, Id, Key, Oldest, Table, Tick, Way};
 use crate::count::{Count, Counters};
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
@@ -183,7 +183,9 @@ impl Instance {
     fn inward(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, shape: &Shape) -> Verdict {
         let spec = &*self.spec;
         if !spec.is_outside(shape.dst.addr) {
-            return Verdict::Untouched;
+            // To a host inside by its own address, or past the instance: nobody asked for that, either.
+            let is_passing = spec.reverse || spec.is_from_inside(pkt.rcvif);
+            return if is_passing { Verdict::Untouched } else { self.unasked() };
         }
         if !shape.is_whole {
             return Verdict::Reassemble;
@@ -255,7 +257,7 @@ impl Instance {
         let mut binding = Binding::new(shape.src, outside, remote, shape.protocol.0);
         let now = Tick::at(here.now);
         binding.pass(Way::Out, shape.kind, now, &self.spec.lifetimes);
-        if self.table.insert(binding, now).is_err() {
+        if self.table.insert_or_evict(binding, now, here.secret, here.counters).is_err() {
             self.totals.no_room += 1;
             return Err(Verdict::Refuse(DropReason::NatFull));
         }
@@ -264,7 +266,8 @@ impl Instance {
         Ok(outside)
     }
 
-    /// A port, or identifier, that is free for this remote end.
+    /// A port, or identifier, that is free for this remote end. If none is, the oldest of the half-open connections that have
+    /// those ports makes room.
     fn port(
         &mut self,
         here: &mut Here<'_>,
@@ -279,12 +282,16 @@ impl Instance {
         let is_own = shape.src.addr == addr;
         let keep = (spec.same_ports || is_own).then_some(shape.src.port);
         let now = Tick::at(here.now);
+        let mut oldest = Oldest::default();
         let mut is_free = |port: &u16| {
             let end = End { addr, port: *port };
-            !spec.redirects.has_port(protocol, end)
-                && table.find(By::Outside, &Key { end, remote, protocol }, now).is_none()
+            if spec.redirects.has_port(protocol, end) {
+                return false;
+            }
+            let taken = table.find(By::Outside, &Key { end, remote, protocol }, now);
+            taken.inspect(|id| oldest.meet(table.get(*id))).is_none()
         };
-        match shape.kind {
+        let free = match shape.kind {
             Kind::Tcp(_) | Kind::Udp => {
                 let ask = Ask {
                     inside: fold(shape.src.addr) ^ shape.src.port,
@@ -306,7 +313,8 @@ impl Instance {
                 keep.into_iter().chain((0..IDS_MAX).map(|n| first.wrapping_add(n))).find(is_free)
             }
             _ => Some(0).filter(is_free),
-        }
+        };
+        free.or_else(|| table.evict(oldest, now, here.counters))
     }
 
     fn find(&mut self, by: By, end: End, remote: End, protocol: u8, now: Instant) -> Option<Id> {

@@ -25,7 +25,7 @@ use self::spec::Spec;
 use super::instance::{Here, IDS_MAX, Totals, Verdict, elsewhere, has_ports};
 use super::ports::{Ask, Ports, fold};
 use super::shape::{End, Kind, Shape, Side};
-use super::table::{Binding, By, Id, Key, Table, Tick, Way};
+use super::table::{Binding, By, Id, Key, Oldest, Table, Tick, Way};
 use crate::count::Count;
 use crate::drop::DropReason;
 use crate::ip6::headers;
@@ -287,7 +287,7 @@ impl Instance {
         let (outside, now) = (End { addr, port }, Tick::at(here.now));
         let mut binding = Binding::new(shape.src, outside, remote, in_ip4(shape.protocol));
         binding.pass(Way::Out, shape.kind, now, &self.spec.lifetimes);
-        if self.table.insert(binding, now).is_err() {
+        if self.table.insert_or_evict(binding, now, here.secret, here.counters).is_err() {
             self.totals.no_room += 1;
             return Err(Verdict::Refuse(DropReason::NatFull));
         }
@@ -296,13 +296,17 @@ impl Instance {
         Ok(outside)
     }
 
-    /// A port, or identifier, that is free for this remote end.
+    /// A port, or identifier, that is free for this remote end. If none is, the oldest of the half-open connections that have
+    /// those ports makes room.
     fn port(&mut self, here: &mut Here<'_>, shape: &Shape, addr: u128, remote: End) -> Option<u16> {
         let Self { spec, table, .. } = self;
         let (protocol, now) = (in_ip4(shape.protocol), Tick::at(here.now));
         let seed = spec.seed(shape.src, protocol);
+        let mut oldest = Oldest::default();
         let mut is_free = |port: &u16| {
-            table.find(By::Outside, &Key { end: End { addr, port: *port }, remote, protocol }, now).is_none()
+            let key = Key { end: End { addr, port: *port }, remote, protocol };
+            let taken = table.find(By::Outside, &key, now);
+            taken.inspect(|id| oldest.meet(table.get(*id))).is_none()
         };
         if !has_ports(shape.protocol) {
             let [first, second, ..] = seed.to_le_bytes();
@@ -320,7 +324,8 @@ impl Instance {
             seed,
             dice: here.secret.draw(),
         };
-        Ports::new(here.placement, here.cpu).candidates(&ask).find(&mut is_free)
+        let free = Ports::new(here.placement, here.cpu).candidates(&ask).find(&mut is_free);
+        free.or_else(|| table.evict(oldest, now, here.counters))
     }
 
     fn find(&mut self, by: By, end: End, remote: End, protocol: Protocol, now: Instant) -> Option<Id> {

@@ -11,6 +11,7 @@
 
 mod binding;
 mod index;
+mod room;
 mod slab;
 mod wheel;
 
@@ -24,6 +25,7 @@ use crate::time::Instant;
 pub use binding::{Binding, Lifetimes, Way};
 use binding::{Links, NONE};
 use index::Index;
+pub use room::Oldest;
 use slab::Slab;
 use wheel::Wheel;
 

@@ -43,6 +43,8 @@ pub(super) struct Own<T> {
     /// Buffers that are held, and that may be.
     held: usize,
     held_max: usize,
+    /// What may be held while a receive ring runs short of buffers.
+    short_max: usize,
     /// What went through queues that are gone, by the number of the pipe and of the queue, one of which is 0: what is
     /// shown only grows. Those that are configured, no more.
     gone: BTreeMap<(u16, u16), Total>,
@@ -72,9 +74,17 @@ impl<T> Own<T> {
             events: Events::default(),
             held: 0,
             held_max,
+            short_max: usize::MAX,
             gone: BTreeMap::new(),
             hand: (0, 0),
         }
+    }
+
+    pub(super) const fn shortage(&mut self, allowance: Option<usize>) {
+        self.short_max = match allowance {
+            Some(allowance) => allowance / 2,
+            None => usize::MAX,
+        };
     }
 
     /// Whether a packet in so many buffers is let in; if not, why, and whether nobody must know.
@@ -87,7 +97,7 @@ impl<T> Own<T> {
         secret: &mut Secret,
     ) -> Result<(), (DropReason, bool)> {
         self.send(lane, now, CATCH_UP);
-        let free = self.held_max.saturating_sub(self.held);
+        let free = self.held_max.min(self.short_max).saturating_sub(self.held);
         let (Some(lane), Some(queue)) = (self.lanes.get(lane), self.store.queues.get_mut(queue)) else {
             return Err((DropReason::PipeGone, false));
         };

@@ -54,11 +54,20 @@ const LINES: [&str; 35] = [
     "nptv6 out ip from any to any in",
 ];
 /// What is translated before other rules are asked, and after those that are asked first.
-const TRANSLATING: [&str; 4] = [
+const TRANSLATING: [&str; 6] = [
     "",
     "add 5 nat 1 ip from any to any via mem2\nadd 6 nptv6 out ip from any to any via mem2\n",
     "add 5 nat 1 ip from any to any in recv mem2\nadd 200 nat 1 ip from any to any out xmit mem2\n",
     "disable one_pass\nadd 5 nat 1 ip4 from any to any via mem2\nadd 6 nptv6 out ip from any to any via mem2\n",
+    // As most people write it: a state and a translation.
+    "disable one_pass\nadd 5 nat 1 ip4 from any to any in recv mem2\nadd 6 check-state\n\
+     add 7 skipto 200 udp from any to any in recv mem1 keep-state\n\
+     add 8 skipto 200 tcp from any to any in recv mem1 setup keep-state\n\
+     add 200 nat 1 ip4 from any to any out xmit mem2\nadd 210 allow ip from any to any\n",
+    "add 5 nat 1 ip4 from any to any in recv mem2\nadd 6 check-state\n\
+     add 7 skipto 200 udp from any to any in recv mem1 keep-state\n\
+     add 8 skipto 200 tcp from any to any in recv mem1 setup limit src-addr 3\n\
+     add 200 nat 1 ip4 from any to any out xmit mem2\nadd 210 allow ip from any to any\n",
 ];
 const STEPS: u32 = 4000;
 
@@ -280,6 +289,38 @@ fn short_ways_and_the_flow_cache_do_to_packets_rules_and_states_what_the_walk_do
         }
     }
     assert!(hits > 20 * worlds, "{hits} packets were forwarded by the flow cache");
+}
+
+/// Each hook asks for the state of a packet, but the state judges a segment once: a reset that answers a SYN is what it is.
+#[test]
+fn a_segment_that_its_state_believes_at_one_hook_is_believed_at_the_next() {
+    for is_ip4 in [true, false] {
+        let host = |i: u16| -> IpAddr { if is_ip4 { addr4(i, 9).into() } else { addr6(i, 9).into() } };
+        let mut script = rules(
+            "add allow ipv6-icmp from any to any icmp6types 135,136\nadd 100 check-state\n\
+             add 200 skipto 1000 tcp from any to any in recv mem1 setup keep-state\n\
+             add 300 deny ip from any to any\nadd 1000 allow ip from any to any\n",
+        );
+        script.settings.strict = true;
+        let mut bench = Bench::new(2);
+        bench.set_rules(&mut script);
+        let segment = |from: u16, ports: (u16, u16), flags, seq, ack| {
+            let (src_port, dst_port) = ports;
+            let options = Options::NONE;
+            let header = Header { src_port, dst_port, seq, ack, flags, window: 9000, urgent: 0, options };
+            build::tcp(host(from), host(3 - from), &header, b"")
+        };
+        let refused = Flags(Flags::RST.0 | Flags::ACK.0);
+        for (from, packet) in [
+            (1, segment(1, (1000, 80), Flags::SYN, 100, 0)),
+            (2, segment(2, (80, 1000), refused, 77_777, 101)),
+        ] {
+            bench.inject(from, build::frame(from, &packet));
+            bench.run();
+            assert_eq!(bench.sent(3 - from).len(), 1, "IPv4 {is_ip4}, from {from}");
+        }
+        assert_eq!(bench.counted(Count::StateOutside), 0);
+    }
 }
 
 #[test]

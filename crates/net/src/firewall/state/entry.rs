@@ -63,6 +63,8 @@ pub struct State {
     /// Which of all states of the CPU it is, counted from 1, the lower half; 0 once it is gone.
     pub(super) serial: u32,
     pub(super) links: Links,
+    /// While it is half-open: the one that is older, and the one that is newer.
+    pub(super) half_open: [u32; 2],
 }
 
 const _: () = assert!(size_of::<State>() <= 128);
@@ -75,6 +77,8 @@ pub(super) mod bits {
     pub(in super::super) const ANSWERED: u8 = 2;
     /// It was made of what had been redirected.
     pub(in super::super) const REDIRECTED: u8 = 4;
+    /// It is among the half-open ones.
+    pub(in super::super) const HALF_OPEN: u8 = 8;
     /// From this bit on: the number of the connection's phase.
     pub(in super::super) const STAGE: u8 = 4;
 }
@@ -94,6 +98,7 @@ impl Default for State {
             tcp: Track::default(),
             serial: 0,
             links: Links::default(),
+            half_open: [NIL; 2],
         }
     }
 }

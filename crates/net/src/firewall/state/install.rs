@@ -3,7 +3,7 @@
 use wire::Protocol;
 
 use super::entry::bits;
-use super::tcp::Track;
+use super::tcp::{Phase, Track};
 use super::track::{Group, Outside};
 use super::{
     Flow, Hash, Kind, Limit, New, Refused, RuleId, SERIAL, Seen, Segment, State, StateId, States, TRACK_LOOKS,
@@ -94,16 +94,21 @@ impl States {
         now: Instant,
         counters: &mut Counters,
     ) -> Result<StateId, Refused> {
+        let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
+        let (kind, phase) = (if new.limit.is_some() { Kind::Limit } else { new.kind }, tcp.phase());
+        // A slave waits for its master's end.
+        let is_half_open = phase == Phase::Opening && kind != Kind::RedirectSlave;
+        if is_half_open {
+            self.make_half_room(now, counters);
+        }
         self.make_room(now, counters)?;
         let link = match new.limit {
             Some(limit) => self.join(flow, new.rule, limit, now, counters)?,
             None => wheel::NIL,
         };
-        let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
         let is_behind = self.has_pairs() && self.lookup(flow, hash, FlowId::REDIRECT).is_some();
         let behind = if is_behind { bits::REDIRECTED } else { 0 };
         self.serial += 1 + u64::from(self.serial & SERIAL == SERIAL);
-        let (kind, phase) = (if new.limit.is_some() { Kind::Limit } else { new.kind }, tcp.phase());
         let life = match Protocol(flow.key.proto()) {
             Protocol::TCP => self.settings.life_of(phase),
             Protocol(other) => self.settings.life(other),
@@ -125,6 +130,7 @@ impl States {
             tcp,
             serial: (self.serial & SERIAL) as u32,
             links: Links::default(),
+            half_open: [wheel::NIL; 2],
         };
         state.set_stage(phase);
         let due_ms = ms(now) + (u64::from(life) * 1000).saturating_sub(state.kept_ms(&self.settings));
@@ -134,6 +140,9 @@ impl States {
         let Self { slab, index, secret, .. } = self;
         index.insert(hash.hash, at, |at| hash_of(slab, secret, at));
         self.wheel.link(&mut self.slab, at, due_ms);
+        if is_half_open {
+            self.half_open.push(&mut self.slab, at);
+        }
         if let Some(pair) = new.pair
             && !self.tie(StateId(at), pair)
         {
@@ -144,7 +153,8 @@ impl States {
     }
 
     /// A membership in the group that a state to be belongs to, if its limit has not been reached. If it has, states of
-    /// the group that are over make room.
+    /// the group that are over make room; where there are as many groups as may be, empty ones and those of half-open
+    /// connections do.
     fn join(
         &mut self,
         flow: &Flow,
@@ -158,6 +168,13 @@ impl States {
         let mut joined = self.tracks.join(&group, limit.max, tracks_max);
         if joined == Err(Outside::Limit) && self.end_spent(&group, now) > 0 {
             joined = self.tracks.join(&group, limit.max, tracks_max);
+        }
+        if joined == Err(Outside::Full) {
+            let join = |states: &mut Self| {
+                joined = states.tracks.join(&group, limit.max, tracks_max);
+                joined != Err(Outside::Full)
+            };
+            self.make_track_room(now, counters, join);
         }
         joined.map_err(|outside| match outside {
             Outside::Limit => {

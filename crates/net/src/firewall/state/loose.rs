@@ -107,6 +107,11 @@ impl Share {
         asked < second && self.loose.asked.compare_exchange(asked, second, Relaxed, Relaxed).is_ok()
     }
 
+    /// This CPU's part of something that all have together; one at the least.
+    pub(super) fn part_of(&self, all: u32) -> usize {
+        (all as usize / self.loose.cpus.len()).max(1)
+    }
+
     /// As many as this CPU keeps to itself. All CPUs together stay below the slack.
     fn tell_at(&self, max: u32) -> u64 {
         (u64::from(max) / SLACK / self.loose.cpus.len() as u64).max(1)

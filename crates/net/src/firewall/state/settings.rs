@@ -14,6 +14,9 @@ pub(super) const KEEPALIVE_SPAN: u32 = 20;
 const LIFETIME_MAX: u32 = 1_000_000;
 /// The most states, and the most tracks, that can be allowed.
 const STATES_MAX: u32 = 1 << 26;
+/// Of all states, one in so many may be of a half-open connection unless something else is set; but so many in any case.
+const HALF_OPEN_PART: u32 = 8;
+const HALF_OPEN_MIN: u32 = 64;
 
 /// How long states live, and how many there are. Lifetimes are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,9 @@ pub struct Settings {
     pub strict: bool,
     /// States of all CPUs together; a twentieth more, at the very most, for a moment.
     pub state_max: u32,
+    /// Of them, those of TCP connections that are half-open: each CPU has an equal part, and at it the oldest ends. If
+    /// nothing is said, an eighth of `state_max`, and 64 at the least.
+    pub half_open_max: Option<u32>,
     /// Groups of states that a `limit` counts, on one CPU.
     pub track_max: u32,
 }
@@ -55,6 +61,7 @@ impl Default for Settings {
             keepalive: true,
             strict: false,
             state_max: 1 << 20,
+            half_open_max: None,
             track_max: 4096,
         }
     }
@@ -101,6 +108,7 @@ impl Settings {
         "net.inet.ip.fw.dyn_keepalive",
         "net.inet.ip.fw.dyn_strict",
         "net.inet.ip.fw.state_max",
+        "net.inet.ip.fw.half_open_max",
         "net.inet.ip.fw.track_max",
     ];
 
@@ -118,9 +126,16 @@ impl Settings {
             "dyn_keepalive" => self.keepalive.into(),
             "dyn_strict" => self.strict.into(),
             "state_max" | "dyn_max" => self.state_max,
+            "half_open_max" => self.half_open_max(),
             "track_max" => self.track_max,
             _ => return None,
         })
+    }
+
+    /// Half-open connections of all CPUs together that may have a state.
+    #[must_use]
+    pub fn half_open_max(&self) -> u32 {
+        self.half_open_max.unwrap_or_else(|| (self.state_max / HALF_OPEN_PART).max(HALF_OPEN_MIN))
     }
 
     /// How long a state of TCP lives.
@@ -167,6 +182,7 @@ impl Settings {
             "dyn_keepalive" => self.keepalive = within(0, 1)? == 1,
             "dyn_strict" => self.strict = within(0, 1)? == 1,
             "state_max" | "dyn_max" => self.state_max = within(1, STATES_MAX)?,
+            "half_open_max" => self.half_open_max = Some(within(1, STATES_MAX)?),
             "track_max" => self.track_max = within(1, STATES_MAX)?,
             _ => return Err(SettingError::Unknown),
         }

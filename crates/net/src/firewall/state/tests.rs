@@ -7,6 +7,7 @@ use super::*;
 use crate::kit::link::{FAMILIES, Family};
 
 mod full;
+mod half;
 mod icmp;
 mod keepalive;
 mod life;

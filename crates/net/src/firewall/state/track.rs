@@ -230,12 +230,35 @@ impl Tracks {
                 self.empty.push_back((at, since));
                 continue;
             }
-            let hash = track.hash;
-            let Self { slab, index, .. } = self;
-            index.remove(hash, at, |at| slab.get(at).map_or(0, |track| track.hash));
-            self.slab.remove(at);
+            self.forget(at);
         }
         budget
+    }
+
+    /// Forgets the track that has been empty longest, however long that is. Answers whether there was one.
+    pub(super) fn forget_oldest(&mut self) -> bool {
+        while let Some((at, _)) = self.empty.pop_front() {
+            let Some(track) = self.slab.get_mut(at) else { continue };
+            track.is_queued = false;
+            if track.len == 0 {
+                self.forget(at);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a membership is the only one in its track.
+    pub(super) fn is_alone(&self, member: u32) -> bool {
+        let track = self.members.get(member).and_then(|member| self.slab.get(member.track));
+        track.is_some_and(|track| track.len == 1)
+    }
+
+    fn forget(&mut self, at: u32) {
+        let Self { slab, index, .. } = self;
+        let hash_of = |at: u32| slab.get(at).map_or(0, |track| track.hash);
+        index.remove(hash_of(at), at, hash_of);
+        self.slab.remove(at);
     }
 
     /// When [`Tracks::tick`] has something to do, in milliseconds.

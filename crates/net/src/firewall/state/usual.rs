@@ -126,18 +126,18 @@ impl States {
             return false;
         };
         if let Some(wait) = state.live(life, now_ms, &self.settings) {
-            self.wheel.hasten(&mut self.slab, mark.at, now_ms + wait);
+            self.hasten(mark.at, now_ms + wait);
         }
         true
     }
 
     /// [`States::hit`], of a flow's state, if its rule is the right one, and the packet need not be looked at more closely.
-    /// `None`, and nothing has changed, if it must be.
+    /// `None`, and nothing has changed, if it must be. One that the state has judged before in this turn is only counted.
     #[inline]
     pub(in super::super) fn hit_usual(
         &mut self,
         flow: &Flow,
-        hash: Hash,
+        (hash, judge): (Hash, Mark),
         name: FlowId,
         pkt: &Pkt,
         now: Instant,
@@ -147,7 +147,7 @@ impl States {
         let is_it = |state: &State| {
             state.key == flow.key && (state.flow == name || name == FlowId::ANY) && state.left_ms(now_ms) > 0
         };
-        let Self { slab, index, wheel, settings, .. } = self;
+        let Self { slab, index, settings, .. } = self;
         let mut at = hash.likely;
         let mut state = slab.get_mut(at)?;
         if !is_it(state) {
@@ -157,10 +157,15 @@ impl States {
         if !is_right(state.rule) {
             return None;
         }
-        let mark = Mark { at, serial: state.serial };
-        let (hit, wait) = state.take_usual(mark, state.direction(flow), pkt, now_ms, settings)?;
+        let (mark, direction) = (Mark { at, serial: state.serial }, state.direction(flow));
+        if mark == judge {
+            let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
+            state.count(direction, 1, bytes);
+            return Some(UsualHit { mark, rule: state.rule, direction, bytes });
+        }
+        let (hit, wait) = state.take_usual(mark, direction, pkt, now_ms, settings)?;
         if let Some(wait) = wait {
-            wheel.hasten(slab, at, now_ms + wait);
+            self.hasten(at, now_ms + wait);
         }
         Some(hit)
     }
@@ -177,7 +182,7 @@ impl States {
     ) -> Option<UsualHit> {
         let now_ms = ms(now);
         let direction = if note.bits & BACK == 0 { Direction::Forward } else { Direction::Reverse };
-        let Self { slab, wheel, settings, .. } = self;
+        let Self { slab, settings, .. } = self;
         let state = slab.get_mut(note.at)?;
         let mark = Mark { at: note.at, serial: state.serial };
         let is_it = mark.is_noted(note)
@@ -194,7 +199,7 @@ impl States {
         );
         let (hit, wait) = state.take_usual(mark, direction, pkt, now_ms, settings)?;
         if let Some(wait) = wait {
-            wheel.hasten(slab, mark.at, now_ms + wait);
+            self.hasten(mark.at, now_ms + wait);
         }
         Some(hit)
     }

@@ -155,7 +155,7 @@ impl Firewall {
 
     /// Takes an answer into account of the state that a rule behind the redirection has made.
     fn is_denied_behind(&mut self, cpu: &mut Cpu, party: &Party) -> bool {
-        party.state(&mut self.states, FlowId::ANY, cpu).is_some_and(|hit| hit.is_denied)
+        party.state(&mut self.states, FlowId::ANY, None, cpu).is_some_and(|hit| hit.is_denied)
     }
 
     /// Obeys a rule that redirects. What it does not make sense for meets the next rule.

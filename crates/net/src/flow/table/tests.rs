@@ -35,14 +35,14 @@ fn table(entries: usize) -> Table<Chosen, u32> {
 }
 
 /// The two packets after which a flow is known.
-fn introduce(table: &mut Table<Chosen, u32>, key: Chosen, generation: u64, now: Instant) -> Learnt {
+fn introduce(table: &mut Table<Chosen, u32>, key: Chosen, generation: u32, now: Instant) -> Learnt {
     match table.learn(key, generation, now, key.name) {
         Learnt::Later => table.learn(key, generation, now, key.name),
         other => other,
     }
 }
 
-fn find(table: &mut Table<Chosen, u32>, key: Chosen, generation: u64, now: Instant) -> Option<u32> {
+fn find(table: &mut Table<Chosen, u32>, key: Chosen, generation: u32, now: Instant) -> Option<u32> {
     let mut found = [None];
     table.probe(&[key], generation, now, &mut found);
     found[0].and_then(|at| table.get(at, generation).copied())

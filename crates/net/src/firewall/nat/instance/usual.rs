@@ -44,18 +44,18 @@ impl Instance {
     }
 
     /// The same for another packet of a flow whose last one had this binding, and differs in nothing that names the flow.
-    /// False, and nothing has changed, if the binding is another one's now.
+    /// False, and nothing has changed, if the binding is another one's now, or the packet does not `hit` its state.
     #[inline]
     pub(in super::super) fn translate_again(
         &mut self,
         counters: &mut Counters,
         now: Instant,
         pkt: &mut Pkt,
-        binding: Mark,
-        way: Way,
+        (binding, way): (Mark, Way),
+        hits: impl FnOnce(&Pkt) -> bool,
     ) -> bool {
         let marked = self.table.marked(binding, Tick::at(now));
-        let id = marked.filter(|_| !pkt.flags.has(Flags::CSUM_PARTIAL));
+        let id = marked.filter(|_| !pkt.flags.has(Flags::CSUM_PARTIAL) && hits(pkt));
         id.inspect(|id| self.pass_usual(counters, now, pkt, *id, way)).is_some()
     }
 

@@ -213,6 +213,12 @@ impl Binding {
         }
     }
 
+    /// Whether it is of a connection of which not both ends have acknowledged something.
+    #[must_use]
+    pub const fn is_half_open(&self) -> bool {
+        self.protocol == wire::Protocol::TCP.0 && self.said & BOTH_ACKED != BOTH_ACKED
+    }
+
     const fn is_established(&self) -> bool {
         self.said & BOTH_ACKED == BOTH_ACKED && self.said & BOTH_ENDED != BOTH_ENDED && self.said & RESET == 0
     }

@@ -17,7 +17,9 @@ struct Cpus {
 impl Cpus {
     fn new(cpus: u16, state_max: u32) -> Self {
         let loose = Loose::new(cpus.into());
-        let settings = Settings { state_max, ..Settings::default() };
+        // Half-open connections take all the room there is.
+        let half_open_max = Some(2 * state_max * u32::from(cpus));
+        let settings = Settings { state_max, half_open_max, ..Settings::default() };
         let limits = Limits::new(&Secret::new(8), 100);
         let states =
             |cpu| States::new(&Secret::new(7), settings, Arc::clone(&loose), Arc::clone(&limits), CpuId(cpu));

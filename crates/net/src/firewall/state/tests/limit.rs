@@ -176,3 +176,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn where_no_more_groups_may_be_half_open_connections_make_room_for_another() {
+    for family in FAMILIES {
+        let mut world = Cpus::new(1, Settings { track_max: 50, ..Settings::default() });
+        let syn = segment(SYN, ISS, 0, 0);
+        let of = |host, n| flow(family, Protocol::TCP, host, n);
+        // Sources with a datagram's state, and one that has two connections, are not in question.
+        (0..9)
+            .for_each(|host| _ = world.make(0, &flow(family, Protocol::UDP, host, 1), DATAGRAM, 5).unwrap());
+        (0..2).for_each(|n| _ = world.make(0, &of(9, n), syn, 5).unwrap());
+        for host in 100..10_100 {
+            world.make(0, &of(host, 1), syn, 5).unwrap();
+            assert!(world.states[0].tracks() <= 50);
+        }
+        assert_eq!(world.counters.get(Count::StateHalfOpenEvicted), 10_000 - 40);
+        assert_eq!(
+            (world.count(&of(9, 0)), world.count(&of(10_099, 1)), world.count(&of(100, 1))),
+            (2, 1, 0)
+        );
+        assert!((0..9).all(|host| world.count(&flow(family, Protocol::UDP, host, 1)) == 1));
+        world.pass(Duration::from_secs(60));
+        world.pass(Duration::from_secs(6));
+        assert_eq!((world.states[0].len(), world.states[0].tracks()), (0, 0));
+    }
+}

@@ -46,6 +46,24 @@ fn with_proxies_only_nothing_is_translated() {
 }
 
 #[test]
+fn deny_in_drops_what_comes_in_from_outside_to_whatever_address_and_nothing_else() {
+    let denied = Verdict::Drop(DropReason::NatDenied);
+    for deny_in in [false, true] {
+        let mut world = World::new(1, &NatConfig { deny_in, ..NatConfig::default() });
+        // To the outside address, to a host inside by its own, to another network, to all of the link.
+        for dst in [ALIAS, host(1), far(9), Ipv4Addr::BROADCAST] {
+            let unasked = datagram((far(1), 53), (dst, 4000));
+            let expected = if deny_in { denied } else { Verdict::Untouched };
+            assert_eq!(world.back(&unasked).verdict, expected, "{dst}");
+            let is_passing = world.go(&datagram((host(1), 53), (far(9), 4000)), Way::In, INSIDE).verdict;
+            assert_eq!(is_passing, Verdict::Untouched, "what comes in from inside");
+        }
+        let sent = world.sent(&datagram((host(1), 4000), (far(1), 53)));
+        assert_eq!(world.back(&answer(&sent)).verdict, Verdict::Translated);
+    }
+}
+
+#[test]
 fn ipv6_is_left_as_it_is() {
     let mut world = World::new(2, &NatConfig::default());
     let packet = udp(crate::kit::addr6(1, 9).into(), crate::kit::addr6(2, 9).into(), (1, 2), b"");
