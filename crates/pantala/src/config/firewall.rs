@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use super::Interface;
 use super::fields::Fields;
 use super::problem::{At, Place, Report, Wrong};
-use crate::firewall::{Around, Book, source};
+use crate::firewall::{Around, Book, source, unasked};
 use crate::suggest::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.
@@ -162,11 +162,16 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
     if let Some(text) = &draft.text {
         let around = Around { tables: &Tables::default(), counted: &|_| Counted::default() };
         // Without memory to try them, they are tried when they are put in force.
-        let outcome = Book::new(draft.default.clone(), 0).map(|mut book| book.run(&draft.commands, &around));
-        if let Ok(Err((line, refused))) = outcome {
-            report.elsewhere(refused.at(&text.name, &text.text, line), text.place.as_ref());
+        if let Ok(mut book) = Book::new(draft.default.clone(), 0) {
+            book.switches.one_pass = draft.one_pass;
+            match book.run(&draft.commands, &around) {
+                Ok(_) => warnings.extend(unasked::warnings(&book, &draft.commands)),
+                Err((line, refused)) => {
+                    report.elsewhere(refused.at(&text.name, &text.text, line), text.place.as_ref());
+                }
+            }
         }
-        warnings = unknown_interfaces(&draft.commands, text, interfaces);
+        warnings.extend(unknown_interfaces(&draft.commands, interfaces));
     }
     Firewall {
         default: draft.default.clone(),
@@ -174,23 +179,28 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
         states: draft.states,
         one_pass: draft.one_pass,
         verbose: draft.verbose,
-        warnings,
+        warnings: draft.text.as_ref().map(|text| placed(warnings, text)).unwrap_or_default(),
     }
 }
 
 /// As with ipfw, a rule or an instance of NAT may name an interface that comes later, or never.
-fn unknown_interfaces(statements: &[Statement], text: &Text, interfaces: &[Interface]) -> Vec<String> {
+fn unknown_interfaces(
+    statements: &[Statement],
+    interfaces: &[Interface],
+) -> impl Iterator<Item = (u32, String)> {
     let is_known = |name: &str| interfaces.iter().any(|interface| interface.name == name);
-    let mut warnings = Vec::new();
-    for Statement { line, command } in statements {
-        if let Some(warning) = source::missing(command, is_known) {
-            let at = text
-                .place
-                .as_ref()
-                .map_or_else(|| format!("{}:{line}", text.name), |place| place.line(*line));
-            warnings.push(format!("{at}: {warning}"));
-        }
-    }
+    statements
+        .iter()
+        .filter_map(move |Statement { line, command }| Some((*line, source::missing(command, is_known)?)))
+}
+
+/// Warnings behind the places of their commands, in the order of these.
+fn placed(mut warnings: Vec<(u32, String)>, text: &Text) -> Vec<String> {
+    warnings.sort_by_key(|(line, _)| *line);
     warnings.truncate(WARNINGS_MAX);
-    warnings
+    let at = |line: u32| match &text.place {
+        Some(place) => place.line(line),
+        None => format!("{}:{line}", text.name),
+    };
+    warnings.into_iter().map(|(line, warning)| format!("{}: {warning}", at(line))).collect()
 }
