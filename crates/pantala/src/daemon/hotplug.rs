@@ -77,7 +77,7 @@ pub(crate) async fn watch(control: &Arc<Mutex<Control>>) {
 
 #[expect(
     deprecated,
-    reason = "the other constructor is unsafe; what it asks for is so: the monitor owns its descriptor and keeps it"
+    reason = "the other constructor has a contract; what it asks for is so: the monitor owns its descriptor and keeps it"
 )]
 fn watched(monitor: LinkMonitor) -> Option<AsyncFd<LinkMonitor>> {
     let watched = AsyncFd::with_interest(monitor, Interest::READABLE);
