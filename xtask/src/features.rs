@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use crate::args::Args;
+use crate::prove;
 use crate::run::root;
 
 #[derive(Deserialize)]
@@ -42,6 +43,9 @@ const END: &str = "<!-- features end -->";
 
 /// `cargo xtask features`
 pub fn command(args: &mut Args) -> Result<bool> {
+    if args.flag("--prove") {
+        return prove::command(args);
+    }
     let only_check = args.flag("--check");
     args.finish()?;
     let path = root().join("README.md");
@@ -57,6 +61,12 @@ pub fn command(args: &mut Args) -> Result<bool> {
         println!("README.md: table written");
     }
     Ok(true)
+}
+
+/// The names of the tests of all features.
+#[cfg(test)]
+pub fn tests() -> Result<Vec<String>> {
+    Ok(load()?.into_iter().filter_map(|feature| feature.test).collect())
 }
 
 fn load() -> Result<Vec<Feature>> {

@@ -9,6 +9,7 @@ mod fuzz;
 mod icount;
 mod interop;
 mod peers;
+mod prove;
 mod report;
 mod run;
 mod setup;
@@ -134,8 +135,9 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "features",
-        usage: "[--check]",
-        about: "Writes FEATURES.toml's table into README.md; --check only says whether it is there.",
+        usage: "[--check | --prove [--only NAME]]",
+        about: "Writes FEATURES.toml's table into README.md; --check only says whether it is there. --prove breaks each feature as\n\
+                FAULTS.toml says, in a copy below target/prove, runs its test, which must fail, and writes docs/FAULTS.md.",
         run: features::command,
     },
 ];
