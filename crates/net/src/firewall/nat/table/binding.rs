@@ -182,21 +182,24 @@ impl Binding {
         self.expires = Tick(now.0.saturating_add(ticks(self.lifetime_s(kind, lifetimes))));
     }
 
-    /// What a segment says. A reset that anybody may have made up ends nothing by itself: the binding lives on for a
-    /// while, and if the ends do so too, for long.
+    /// Notes the flags of a segment. A reset may be forged and ends nothing by itself: the binding lives on for a while, and
+    /// for long again once both ends have acknowledged something since. Segments of one end alone were in flight when the
+    /// other end reset the connection.
     //= https://www.rfc-editor.org/rfc/rfc7857#section-2.2
     fn hear(&mut self, way: Way, flags: u8) {
         if flags & RST != 0 {
-            self.said |= RESET;
+            self.said = self.said & !BOTH_ACKED | RESET;
             return;
         }
         let is_over = self.said & RESET != 0 || self.said & BOTH_ENDED == BOTH_ENDED;
         if is_over && flags & (SYN | ACK) == SYN {
             self.said = 0;
         }
-        self.said &= !RESET;
         if flags & ACK != 0 {
             self.said |= ACKED[way as usize];
+        }
+        if self.said & BOTH_ACKED == BOTH_ACKED {
+            self.said &= !RESET;
         }
         if flags & FIN != 0 {
             self.said |= ENDED[way as usize];

@@ -132,10 +132,21 @@ fn tcp_lives_long_only_between_handshake_and_end() {
     assert_eq!(then(&[(Out, tcp(FIN_ACK))]), 7440, "half closed");
     assert_eq!(then(&[(Out, tcp(FIN_ACK)), (In, tcp(FIN_ACK)), (Out, tcp(ACK))]), 240);
     assert_eq!(then(&[(In, tcp(RST))]), 240, "perhaps it is over");
-    assert_eq!(then(&[(In, tcp(RST)), (Out, tcp(ACK))]), 7440, "it was not");
+    assert_eq!(then(&[(In, tcp(RST)), (Out, tcp(ACK)), (In, tcp(ACK))]), 7440, "it was not");
     let closed = [(Out, tcp(FIN_ACK)), (In, tcp(FIN_ACK)), (Out, tcp(SYN))];
     assert_eq!(then(&closed), 240, "another connection");
     assert_eq!(then(&[&closed[..], &open[1..]].concat()), 7440);
+}
+
+#[test]
+fn what_was_in_flight_when_a_connection_was_reset_does_not_keep_its_binding_for_hours() {
+    use Way::{In, Out};
+    let open = [(Out, tcp(SYN)), (In, tcp(SYN | ACK)), (Out, tcp(ACK)), (In, tcp(ACK))];
+    for (resets, other) in [(Out, In), (In, Out)] {
+        let late = [(resets, tcp(RST)), (other, tcp(ACK)), (other, tcp(ACK))];
+        assert_eq!(lifetime(&[&open[..], &late].concat()), 240, "{resets:?} has reset it");
+        assert_eq!(lifetime(&[&open[..], &late, &[(resets, tcp(ACK))]].concat()), 7440, "it was forged");
+    }
 }
 
 #[test]
