@@ -341,7 +341,7 @@ fn open_fast(
 ) -> bool {
     let Some(pcbs) = &mut cpu.tcp else { return false };
     let Some(listener) = pcbs.listeners.get(id) else { return false };
-    let may_open = listener.may_open();
+    let may_open = listener.may_open(cpu.now);
     let wanted = header.options.fast_open.filter(|_| !settings.signs);
     let Some(shown) = wanted else { return false };
     let is_good = cpu.opener.is_good(&half.ends, shown, cpu.now);

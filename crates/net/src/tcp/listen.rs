@@ -14,12 +14,16 @@ use crate::program::Watch;
 use crate::secret::Folding;
 use crate::sock::Error;
 use crate::tables::IfIndex;
+use crate::time::{Duration, Instant};
 
 /// Listeners on one CPU at the most. A program has few; each is looked at when its port is asked for.
 pub const LISTENERS_MAX: usize = 4096;
 
 /// Connections that may wait to be accepted, if nobody says.
 const BACKLOG: usize = 128;
+
+/// How long a connection counts as opened that was reset before it stood.
+const RESET_LIFE: Duration = Duration::from_secs(60);
 
 /// What a listener waits for.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +96,8 @@ pub(super) struct Listener {
     pub(super) watch: Option<Watch>,
     /// Connections that were opened with a cookie and do not stand yet.
     pub(super) opened: usize,
+    /// Until when those of them that were reset count as if they were there: the first to be forgotten first.
+    resets: VecDeque<Instant>,
     /// What has become of [`Listen::settings`] on the way of the last connection.
     suited: Option<(Along, Arc<Settings>)>,
 }
@@ -118,9 +124,26 @@ impl Listener {
     /// Whether one more may be opened before it stands.
     //= https://www.rfc-editor.org/rfc/rfc7413#section-5.1
     //# PendingFastOpenRequests tracks the number of TFO requests
-    pub(super) fn may_open(&self) -> bool {
+    pub(super) fn may_open(&self, now: Instant) -> bool {
         let most = self.listen.settings.fast_open_max.min(self.listen.backlog);
-        self.opened < most && !self.is_full()
+        let reset = self.resets.iter().filter(|until| **until > now).count();
+        self.opened + reset < most && !self.is_full()
+    }
+
+    /// A connection that was opened with a cookie stands now, or has ended. One that was reset before it stood goes on
+    /// counting for a while: hosts whose addresses were forged send such resets, and would make room for the next flood.
+    //= https://www.rfc-editor.org/rfc/rfc7413#section-5.1
+    //# by continuing to account for those connection requests that have
+    //# just been reset against the listener's PendingFastOpenRequests until
+    //# a timeout period has passed
+    pub(super) fn is_opened(&mut self, reset: Option<Instant>) {
+        self.opened -= 1;
+        if let Some(now) = reset {
+            while self.resets.front().is_some_and(|until| *until <= now) {
+                self.resets.pop_front();
+            }
+            self.resets.push_back(now + RESET_LIFE);
+        }
     }
 
     /// How many wait, as far as a program is told.
@@ -184,6 +207,7 @@ impl Listeners {
             waiting: VecDeque::new(),
             watch: None,
             opened: 0,
+            resets: VecDeque::new(),
             suited: None,
         });
         self.count += 1;

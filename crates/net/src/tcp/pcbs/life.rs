@@ -5,7 +5,7 @@ use crate::pcb::Ends;
 use crate::tcp::emit::Look;
 use crate::tcp::listen::ListenerId;
 use crate::tcp::tcb::wait::Wait;
-use crate::tcp::tcb::{State, Tcb};
+use crate::tcp::tcb::{Ended, State, Tcb};
 use crate::tcp::watch;
 use crate::time::Instant;
 
@@ -112,8 +112,11 @@ impl Pcbs {
         if conn.is_touched {
             self.again.push(conn.id);
         }
-        if conn.tcb.state() != State::SynReceived {
-            self.is_opened(conn.opened_at.take());
+        if conn.tcb.state() != State::SynReceived
+            && let Some(listener) = conn.opened_at.take()
+        {
+            let was_reset = matches!(conn.tcb.ended(), Some(Ended::Reset | Ended::Refused));
+            self.is_opened(Some(listener), was_reset.then_some(now));
         }
         let at = conn.id.at;
         let deadline = conn.tcb.deadline();
@@ -141,9 +144,9 @@ impl Pcbs {
     }
 
     /// One that was opened before it stood does, or has ended.
-    fn is_opened(&mut self, at: Option<ListenerId>) {
+    fn is_opened(&mut self, at: Option<ListenerId>, reset: Option<Instant>) {
         if let Some(listener) = at.and_then(|id| self.listeners.get_mut(id)) {
-            listener.opened -= 1;
+            listener.is_opened(reset);
         }
     }
 
@@ -200,7 +203,7 @@ impl Pcbs {
 
     /// The same of one that is in no index any more.
     fn vacate(&mut self, mut conn: Box<Conn>) {
-        self.is_opened(conn.opened_at);
+        self.is_opened(conn.opened_at, None);
         if conn.ended != 0 {
             self.ended.remove(conn.ends.hash(&self.secret), conn.ended);
         }

@@ -147,3 +147,89 @@ fn a_listener_that_does_not_say_so_gives_no_cookies_and_takes_no_data() {
         assert_eq!(answers(&mut host.bench), [(2, None)]);
     }
 }
+
+/// The acknowledgments of SYNs with data that come from these ports, in order: 2 of the SYN alone, 7 of the data too.
+fn acknowledged(
+    host: &mut Host,
+    (us, them): (IpAddr, IpAddr),
+    cookie: Option<Cookie>,
+    ports: core::ops::Range<u16>,
+) -> Vec<u32> {
+    host.bench.forget_sent();
+    ports.for_each(|port| host.bench.inject(1, opener(us, them, port, cookie)));
+    host.bench.run();
+    let mut acks: Vec<u32> = answers(&mut host.bench).iter().map(|(ack, _)| *ack).collect();
+    acks.sort_unstable();
+    acks
+}
+
+/// A reset of what a port has opened, as the host sends it whose address was forged.
+fn reset(us: IpAddr, them: IpAddr, src_port: u16) -> Vec<u8> {
+    let (flags, options) = (Flags::RST, Options::NONE);
+    let header = Header { src_port, dst_port: 80, seq: 7, ack: 0, flags, window: 0, urgent: 0, options };
+    frame(1, &tcp(them, us, &header, &[]))
+}
+
+/// A host that lets `most` be opened, and a cookie that is good there.
+fn with_cookie((us, them): (IpAddr, IpAddr), most: usize) -> (Host, Option<Cookie>) {
+    let mut host = opening(1, us, most);
+    host.bench.inject(1, opener(us, them, 1, Some(Cookie::REQUEST)));
+    host.bench.run();
+    let cookie = answers(&mut host.bench)[0].1;
+    (host, cookie)
+}
+
+#[test]
+fn what_was_opened_and_is_reset_before_it_stands_counts_for_another_minute() {
+    for ends in ends() {
+        let (mut host, cookie) = with_cookie(ends, 2);
+        assert_eq!(acknowledged(&mut host, ends, cookie, 10..13), [2, 7, 7]);
+        (10..12).for_each(|port| host.bench.inject(1, reset(ends.0, ends.1, port)));
+        host.bench.run();
+        assert_eq!(acknowledged(&mut host, ends, cookie, 20..23), [2, 2, 2], "there is no room yet");
+        host.bench.advance(Duration::from_secs(61));
+        assert_eq!(acknowledged(&mut host, ends, cookie, 30..33), [2, 7, 7]);
+    }
+}
+
+#[test]
+fn a_flood_with_a_stolen_cookie_and_its_resets_opens_no_more_than_may_be_and_leaves_nothing() {
+    /// As many as may wait to be accepted.
+    const MOST: usize = 8;
+    for ends in ends() {
+        let (mut host, cookie) = with_cookie(ends, MOST);
+        let before = host.cpu(0).tcp.as_ref().map_or(0, |pcbs| pcbs.memory());
+        for round in 0..100_u16 {
+            let ports = 1000 + round * 100..1100 + round * 100;
+            acknowledged(&mut host, ends, cookie, ports.clone());
+            ports.for_each(|port| host.bench.inject(1, reset(ends.0, ends.1, port)));
+            host.bench.run();
+            host.bench.forget_sent();
+        }
+        // A listener that nobody asks keeps what was opened, and so do those that were reset.
+        assert_eq!(host.bench.counted(Count::TcpOpened), MOST as u64);
+        assert_eq!(host.bench.counted(Count::TcpOpensLimited), 10_000 - MOST as u64);
+        host.bench.advance(Duration::from_secs(200));
+        let pcbs = host.cpu(0).tcp.as_ref().unwrap();
+        assert_eq!(pcbs.len(), 0, "connections are left");
+        assert!(pcbs.memory() <= before + (1 << 20), "{} bytes are left of {before}", pcbs.memory());
+    }
+}
+
+#[test]
+fn a_flood_with_forged_cookies_opens_nothing_and_each_is_answered_as_a_syn() {
+    for ends in ends() {
+        let (mut host, _) = with_cookie(ends, 16);
+        for round in 0..100_u16 {
+            let cookie = Cookie::new(&u64::from(round).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+            let acks = acknowledged(&mut host, ends, cookie, 1000 + round * 100..1100 + round * 100);
+            assert!(acks.len() == 100 && acks.iter().all(|ack| *ack == 2), "{acks:?}");
+        }
+        assert_eq!(host.bench.counted(Count::TcpOpened), 0);
+        // The request of the one that is good is among them.
+        assert_eq!(host.bench.counted(Count::TcpOpenCookies), 10_001);
+        assert!(host.accept().is_none());
+        host.bench.advance(Duration::from_secs(200));
+        assert_eq!(host.cpu(0).tcp.as_ref().unwrap().len(), 0);
+    }
+}
