@@ -137,7 +137,8 @@ named! {
     TcpDoubts = "tcp_doubts", "TCP retransmissions in vain for so long that the first hop was doubted";
     TcpPathsFound = "tcp_paths_found", "lengths of TCP segments found that arrive where longer ones do not";
     TcpNoBuffer = "tcp_no_buffer", "TCP segments not sent because no buffer was free";
-    TcpRelaysRefused = "tcp_relays_refused", "TCP connections that a relay reset at once: no way to its target, or too many";
+    TcpRelaysRefused = "tcp_relays_refused", "TCP connections that a relay reset at once: no way to its target, too many, or no memory for them";
+    TcpRelaysSlow = "tcp_relays_slow", "pairs of connections that a relay reset because they held memory that others needed, and hardly delivered anything";
     TcpNoKey = "tcp_no_key", "TCP segments not sent because they should be signed, and no key of the other end is known";
     TcpResetsSent = "tcp_resets_sent", "TCP resets sent for segments to closed ports";
     TcpResetsNoBuffer = "tcp_resets_no_buffer", "TCP resets not sent because no buffer was free";

@@ -15,6 +15,7 @@ mod nonsense;
 mod random;
 mod accounts;
 mod redirections;
+mod relays;
 mod reassembly;
 mod offload;
 mod queues;

@@ -8,10 +8,14 @@
 //! waits in the other's buffers, and then at its sender. What A says arrives at B in its order, and the end of it; a
 //! reset, and a connection that comes to nothing, is a reset on the other side.
 
+mod budget;
+
 use core::net::SocketAddr;
 
+use self::budget::{BYTES_MAX, Budget, Progress};
 use super::{BACKLOG, BYTES};
 use crate::count::Count;
+use crate::cpu::Cpu;
 use crate::grow::slab::Slab;
 use crate::program::{Desk, Handle, Program};
 use crate::sock::Error;
@@ -26,6 +30,7 @@ pub struct Relay {
     addr: SocketAddr,
     to: SocketAddr,
     pairs: Slab<Pair>,
+    budget: Budget,
     /// Bytes on their way from one buffer to the other.
     bytes: Box<[u8]>,
 }
@@ -34,6 +39,7 @@ pub struct Relay {
 #[derive(Debug, Default)]
 struct Pair {
     sides: [Option<Side>; 2],
+    progress: Progress,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +75,18 @@ impl Relay {
     /// CPU's variables say when they begin.
     #[must_use]
     pub fn new(addr: SocketAddr, to: SocketAddr) -> Self {
-        Self { addr, to, pairs: Slab::new(), bytes: vec![0; BYTES].into() }
+        Self { addr, to, pairs: Slab::new(), budget: Budget::new(BYTES_MAX), bytes: vec![0; BYTES].into() }
+    }
+
+    /// Lets the buffers of its pairs take so many bytes on this CPU, instead of 256 MiB.
+    #[must_use]
+    pub fn bytes_max(self, bytes: usize) -> Self {
+        Self { budget: Budget::new(bytes), ..self }
     }
 
     /// Begins the other connection of a pair.
     fn open(&mut self, desk: &mut Desk<'_>, accepted: Id) -> Result<u32, Error> {
-        if self.pairs.len() >= PAIRS_MAX {
+        if self.pairs.len() >= PAIRS_MAX || !self.budget.has_room() {
             return Err(Error::TooMany);
         }
         let pair = self.pairs.insert(Pair::default()).ok_or(Error::TooMany)?;
@@ -84,6 +96,9 @@ impl Relay {
         let begun = desk.connect(&wanted, far.key()).inspect_err(|_| self.pairs.remove(pair))?;
         if let Some(pair) = self.pairs.get_mut(pair) {
             pair.sides = [accepted, begun].map(|id| Some(Side { id, is_over: false }));
+        }
+        if let Some(at) = self.budget.arm(desk.now()) {
+            desk.wake_at(at);
         }
         Ok(near.key())
     }
@@ -111,17 +126,20 @@ impl Relay {
             let room = tcb.writable().clamp(1, BYTES);
             match tcp::peek(desk.cpu, from.id, &mut self.bytes[..room]) {
                 Ok(0) => return self.over(desk, name),
-                Ok(come) if self.send(desk, from.id, to.id, come) => {}
+                Ok(come) if self.send(desk, name.pair, [from.id, to.id], come) => {}
                 _ => return,
             }
         }
     }
 
     /// Moves so many bytes from one connection to the other; answers whether all of them.
-    fn send(&self, desk: &mut Desk<'_>, from: Id, to: Id, come: usize) -> bool {
+    fn send(&mut self, desk: &mut Desk<'_>, pair: u32, [from, to]: [Id; 2], come: usize) -> bool {
         let Ok(sent) = tcp::send(desk.cpu, to, &self.bytes[..come]) else { return false };
         // They were there a moment ago.
         let _ = tcp::read_in_place(desk.cpu, from, |_| (sent, ()));
+        if let Some(pair) = self.pairs.get_mut(pair) {
+            pair.progress.moved += sent as u64;
+        }
         sent == come
     }
 
@@ -140,6 +158,17 @@ impl Relay {
             let other = if name.side == 0 { far } else { near };
             let _ = tcp::shutdown(desk.cpu, other.id);
         }
+    }
+
+    /// Resets both connections of a pair that holds memory and hardly delivers anything.
+    fn end_slow(&mut self, cpu: &mut Cpu, pair: u32) {
+        let sides = self.pairs.get(pair).map(|pair| pair.sides).unwrap_or_default();
+        for side in sides.into_iter().flatten() {
+            // It may have ended meanwhile.
+            let _ = tcp::abort(cpu, side.id);
+        }
+        cpu.count(Count::TcpRelaysSlow);
+        self.forget(pair);
     }
 
     fn forget(&mut self, pair: u32) {
@@ -171,6 +200,12 @@ impl Program for Relay {
 
     fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
         self.pass(desk, Name::of(conn.key).other());
+    }
+
+    fn time(&mut self, desk: &mut Desk<'_>) {
+        if let Some(at) = self.look(desk.cpu) {
+            desk.wake_at(at);
+        }
     }
 
     fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>, _: Option<Error>) {
