@@ -21,6 +21,8 @@ pub struct SimCpu {
     pub cost: Cost,
     /// Packets, messages and timers of the turn that had most of them.
     pub busiest: usize,
+    /// Turns so far.
+    pub turns: u64,
     sleeper: Sleeper,
     /// Busy until then.
     ready_at: Instant,
@@ -56,7 +58,7 @@ pub(super) fn sleepers(cpus: u16) -> Vec<(Sleeper, Bell)> {
 impl SimCpu {
     pub(super) fn new(netisr: Netisr, shared: Shared, sleeper: Sleeper, bell: Bell) -> Self {
         let (cost, ready_at) = (Cost::default(), Instant::START);
-        Self { netisr, shared, bell, cost, busiest: 0, sleeper, ready_at, asleep: None }
+        Self { netisr, shared, bell, cost, busiest: 0, turns: 0, sleeper, ready_at, asleep: None }
     }
 
     /// When it turns next: at once if it is awake or the bell rang, else when it wanted to be woken.
@@ -85,6 +87,7 @@ impl SimCpu {
         self.bell.store(false, Ordering::Relaxed);
         let turn = self.netisr.turn(now);
         self.busiest = self.busiest.max(turn.worked);
+        self.turns += 1;
         let worked = u32::try_from(turn.worked).unwrap_or(u32::MAX);
         let took = self.cost.turn + self.cost.item * worked;
         self.ready_at = now + took;

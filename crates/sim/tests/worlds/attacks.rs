@@ -7,5 +7,6 @@ mod opening;
 mod standing;
 mod silence;
 mod forged;
+mod leaps;
 
 use siege::{CHARGEN, DISCARD, ECHO, Got, Hand, MS, SECOND, Siege};
