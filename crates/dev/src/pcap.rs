@@ -1,15 +1,17 @@
 //! Files of captured frames: replay from one, capture into one.
 
+mod capture;
 mod format;
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use net::driver::{Caps, Driver, DriverStats, Link};
 use pkt::{DATA_LEN, Pkt, PktVec, Pool};
 
-use format::{Reader, Writer};
+use capture::{Capture, Lost};
+use format::Reader;
 
 /// Longest frame that is replayed or captured, bytes: the largest super-packet.
 pub const FRAME_MAX: usize = 65_535 + 14;
@@ -17,10 +19,13 @@ pub const FRAME_MAX: usize = 65_535 + 14;
 /// A device that receives what one file holds and writes what is sent into another.
 ///
 /// Frames are delivered as fast as they are asked for; their time stamps are not obeyed. At the end of the file the
-/// link is down.
+/// link is down. A capture that cannot be written any more (a full disk) ends with its last whole frame: frames that it
+/// misses are transmit errors, and the link is down unless there is something left to replay.
 pub struct PcapRing {
     input: Option<Reader<BufReader<File>>>,
-    output: Option<Writer<BufWriter<File>>>,
+    output: Option<Capture>,
+    /// The capture has ended before its time.
+    has_failed: bool,
     frame: Vec<u8>,
     stats: DriverStats,
 }
@@ -32,9 +37,14 @@ impl PcapRing {
     /// What the system says of the files; `InvalidData` for an input that is no pcap file of Ethernet frames.
     pub fn open(input: Option<&Path>, output: Option<&Path>) -> io::Result<Self> {
         let input = input.map(File::open).transpose()?.map(BufReader::new).map(Reader::new).transpose()?;
-        let output =
-            output.map(File::create).transpose()?.map(BufWriter::new).map(Writer::new).transpose()?;
-        Ok(Self { input, output, frame: Vec::with_capacity(FRAME_MAX), stats: DriverStats::default() })
+        let output = output.map(Capture::create).transpose()?;
+        Ok(Self {
+            input,
+            output,
+            has_failed: false,
+            frame: Vec::with_capacity(FRAME_MAX),
+            stats: DriverStats::default(),
+        })
     }
 
     /// The next frame of the file, in as many buffers as it needs.
@@ -58,11 +68,21 @@ impl PcapRing {
     }
 
     fn write(&mut self, pkt: &Pkt) {
-        let Some(output) = &mut self.output else { return };
-        match output.frame(pkt.len(), pkt.fragments()) {
-            Ok(()) => self.stats.tx_frames += 1,
-            Err(_) => self.stats.tx_errors += 1,
+        let Some(output) = &mut self.output else {
+            self.stats.tx_errors += u64::from(self.has_failed);
+            return;
+        };
+        self.stats.tx_frames += 1;
+        if let Err(lost) = output.frame(pkt) {
+            self.fail(&lost);
         }
+    }
+
+    #[cold]
+    fn fail(&mut self, lost: &Lost) {
+        self.stats.tx_frames -= lost.0;
+        self.stats.tx_errors += lost.0;
+        (self.output, self.has_failed) = (None, true);
     }
 }
 
@@ -132,10 +152,10 @@ impl Driver for PcapRing {
     }
 
     fn close(&mut self, _pool: &mut Pool) {
-        if let Some(Err(_)) = self.output.take().map(Writer::finish) {
-            self.stats.tx_errors += 1;
+        if let Some(Err(lost)) = self.output.as_mut().map(Capture::flush) {
+            self.fail(&lost);
         }
-        self.input = None;
+        (self.input, self.output) = (None, None);
     }
 }
 

@@ -3,7 +3,7 @@
 //! # Spec
 //! draft-ietf-opsawg-pcap.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::FRAME_MAX;
@@ -51,34 +51,22 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Writes frames, stamped with the time of writing, in nanoseconds.
-pub(super) struct Writer<W: Write> {
-    into: W,
+/// What a file of frames begins with.
+pub(super) fn head() -> Vec<u8> {
+    const VERSION: u32 = 2 | 4 << 16;
+    const SNAPLEN: u32 = 262_144;
+    [MAGIC_NANOS, VERSION, 0, 0, SNAPLEN, LINKTYPE_ETHERNET].map(u32::to_le_bytes).concat()
 }
 
-impl<W: Write> Writer<W> {
-    pub(super) fn new(mut into: W) -> io::Result<Self> {
-        const VERSION: u32 = 2 | 4 << 16;
-        const SNAPLEN: u32 = 262_144;
-        for word in [MAGIC_NANOS, VERSION, 0, 0, SNAPLEN, LINKTYPE_ETHERNET] {
-            into.write_all(&word.to_le_bytes())?;
-        }
-        Ok(Self { into })
+/// Appends a frame, stamped with the time of writing, in nanoseconds.
+pub(super) fn record<'a>(into: &mut Vec<u8>, len: usize, parts: impl Iterator<Item = &'a [u8]>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+    for word in [seconds, now.subsec_nanos(), len, len] {
+        into.extend(word.to_le_bytes());
     }
-
-    pub(super) fn frame<'a>(&mut self, len: usize, parts: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let len = u32::try_from(len).map_err(io::Error::other)?;
-        let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
-        for word in [seconds, now.subsec_nanos(), len, len] {
-            self.into.write_all(&word.to_le_bytes())?;
-        }
-        parts.into_iter().try_for_each(|part| self.into.write_all(part))
-    }
-
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        self.into.flush()
-    }
+    parts.into_iter().for_each(|part| into.extend_from_slice(part));
 }
 
 fn u32_at(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
