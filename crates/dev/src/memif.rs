@@ -8,6 +8,7 @@
 //! The peer is not trusted. It can write anywhere in the shared memory at any time, so whatever is read there is read
 //! once and checked, frames are copied before they are looked at, and no memory is taken that could vanish.
 
+mod any_peer;
 mod channel;
 mod door;
 mod fault;
@@ -21,6 +22,8 @@ mod session;
 
 use std::path::PathBuf;
 
+#[doc(hidden)]
+pub use any_peer::{any_master, any_slave};
 pub use fault::{Fault, FaultCounts};
 pub use hub::{Hub, Port};
 pub use ring::MemifRing;

@@ -4,15 +4,18 @@
 //! the control thread.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::fault::{Counters, Fault};
 use super::queue::{RxQueue, TxQueue};
-use crate::sys::poll::EventFd;
+use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
 
 /// One ring pair of a connection.
 #[derive(Debug)]
@@ -81,6 +84,8 @@ struct Inside {
     old: Vec<Wire>,
     /// What is wrong with it.
     fault: Option<Fault>,
+    /// What the owner rings, from when it was given a connection until it has left it.
+    peer_bell: Option<Arc<OwnedFd>>,
 }
 
 impl Door {
@@ -98,6 +103,9 @@ impl Door {
         let unseen = {
             let mut inside = self.lock();
             inside.fault = None;
+            if let Some(wire) = &wire {
+                inside.peer_bell = Some(Arc::clone(&wire.tx_bell));
+            }
             inside.next.replace(wire)
         };
         drop(unseen);
@@ -112,6 +120,24 @@ impl Door {
         drop(inside);
         drop(old);
         fault
+    }
+
+    /// Control: whether the owner may be ringing the peer.
+    pub(super) fn rings_a_peer(&self) -> bool {
+        self.lock().peer_bell.is_some()
+    }
+
+    /// Control: whether the peer's eventfd is full. Rings never fill it, so the peer has; and if it has also made it block,
+    /// the owner waits there. It is emptied, so that the owner comes back.
+    pub(super) fn is_choked(&self) -> bool {
+        let Some(bell) = self.lock().peer_bell.clone() else { return false };
+        let is_full = matches!(wait(&mut [PollFd::new(&bell, PollFlags::OUT)], Some(Duration::ZERO)), Ok(0));
+        if is_full {
+            // Whatever the peer makes of the descriptor's flags, this does not wait.
+            let mut count = [0; 8];
+            let _ = preadv2(&bell, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
+        }
+        is_full
     }
 
     /// Owner: whether something was put in after the change `seen`.
@@ -130,6 +156,9 @@ impl Door {
     /// Owner: leaves a connection behind, perhaps because of a fault.
     pub(super) fn leave(&self, wire: Wire, fault: Option<Fault>) {
         let mut inside = self.lock();
+        if inside.peer_bell.as_ref().is_some_and(|bell| Arc::ptr_eq(bell, &wire.tx_bell)) {
+            inside.peer_bell = None;
+        }
         inside.old.push(wire);
         if inside.next.is_none() && fault.is_some() {
             inside.fault = fault;

@@ -111,6 +111,9 @@ pub enum Fault {
         /// Ours.
         ours: u16,
     },
+    /// The peer's eventfd is full, which no rings of ours make it.
+    #[error("the peer's eventfd is full, so that to ring it could block")]
+    FullBell,
     /// An empty buffer of the peer's lies outside its memory.
     #[error("the peer gave an empty buffer outside its memory")]
     Buffer,

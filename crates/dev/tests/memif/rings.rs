@@ -2,10 +2,13 @@
 //! cannot be ends the connection. Each test ends with all buffers at home.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use dev::memif::{Fault, FaultCounts, Options, Role};
 use net::driver::Driver;
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 
 use crate::crook::{BUFFERS, BYTES, Crook, RINGS, SIZE};
 use crate::end::{End, Place, frame, until};
@@ -178,6 +181,66 @@ fn the_tail_of_a_master_that_jumps() {
     }
 }
 
+/// A peer frees pages of memory that cannot shrink: what is touched there is zeros again.
+fn holes_in_the_memory_are_zeros_and_the_next_peer_is_served() {
+    for role in [Role::Master, Role::Slave] {
+        for (from, len) in [(0, 4096), (4096, BYTES - 4096), (0, BYTES)] {
+            let place = Place::new();
+            let (mut end, crook) = match role {
+                Role::Master => master(&place),
+                Role::Slave => {
+                    let (slave, crook, _) = slave(&place);
+                    (slave, crook)
+                }
+            };
+            for round in 0..50 {
+                end.send(0, &[frame(60, round), frame(3000, round)]);
+                let memory = crook.memory.as_ref().unwrap();
+                fallocate(memory, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len).unwrap();
+                end.turn();
+            }
+            // Frames of zeros, or a connection that has ended; the process lives.
+            drop(crook);
+            until("it is down", || end.is_down());
+            let other = if role == Role::Master { Role::Slave } else { Role::Master };
+            if role == Role::Slave {
+                std::fs::remove_file(place.socket()).unwrap();
+            }
+            let mut honest = End::open(place.options(other));
+            until("an honest one is served", || end.is_up() && honest.is_up());
+        }
+    }
+}
+
+/// Both ends have the same open eventfd, so the peer can make it block and fill it at any time: the CPU that rings it waits
+/// then, and only for as long as the control thread takes to see it.
+fn a_peer_whose_eventfd_is_full_and_blocks_holds_up_a_cpu_for_a_moment_and_is_left() {
+    for role in [Role::Master, Role::Slave] {
+        let place = Place::new();
+        let (mut end, mut crook, ring) = match role {
+            Role::Master => {
+                let (master, crook) = master(&place);
+                (master, crook, RINGS[1])
+            }
+            Role::Slave => {
+                let (slave, crook, rings) = slave(&place);
+                (slave, crook, rings[0])
+            }
+        };
+        // Its slaves ring the first eventfd that they gave away, its master the second that it was given.
+        let bell = &crook.bells[usize::from(role == Role::Master)];
+        let flags = fcntl_getfl(bell).unwrap();
+        fcntl_setfl(bell, flags - OFlags::NONBLOCK).unwrap();
+        rustix::io::write(bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        // It says that it sleeps.
+        crook.memory.as_ref().unwrap().write_all_at(&[0, 0], ring + 4).unwrap();
+        let begun = Instant::now();
+        end.send(0, &[frame(60, 0)]);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        ended(&mut end, &mut crook, &Fault::FullBell);
+    }
+}
+
 /// Anything may change at any time, also between two looks at it. Whoever writes all over the memory gets nothing but
 /// a bad connection.
 fn a_peer_that_scribbles_all_over_the_memory() {
@@ -266,5 +329,7 @@ harness::tests![
     buffers_of_one_byte,
     what_a_master_says_of_our_buffers_is_not_asked,
     the_tail_of_a_master_that_jumps,
+    holes_in_the_memory_are_zeros_and_the_next_peer_is_served,
+    a_peer_whose_eventfd_is_full_and_blocks_holds_up_a_cpu_for_a_moment_and_is_left,
     a_peer_that_scribbles_all_over_the_memory,
 ];

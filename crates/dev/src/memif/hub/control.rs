@@ -19,6 +19,8 @@ use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
 
 /// How long a peer may take to say all that it must.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// From one look whether a peer holds up a CPU to the next.
+const WATCH: Duration = Duration::from_millis(100);
 /// Connections that have not yet said which interface they want.
 const STRANGERS_MAX: usize = 16;
 
@@ -165,6 +167,9 @@ impl Control {
         let until = self.desks.iter().filter_map(|(_, desk)| desk.until());
         let until = until.chain(self.strangers.iter().map(|stranger| stranger.until)).min();
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let is_watching = self.desks.iter().any(|(_, desk)| desk.is_to_be_watched());
+        let timeout =
+            if is_watching { Some(timeout.map_or(WATCH, |timeout| timeout.min(WATCH))) } else { timeout };
         let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
         fds.extend(self.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         if wait(&mut fds, timeout).is_err() {

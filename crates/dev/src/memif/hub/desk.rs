@@ -74,9 +74,16 @@ impl Desk {
         }
     }
 
+    /// Whether a peer could hold up a CPU that rings it, so that it is to be looked at now and then.
+    pub(super) fn is_to_be_watched(&self) -> bool {
+        self.doors.iter().any(|door| door.rings_a_peer())
+    }
+
     /// Does what there is to do.
     pub(super) fn work(&mut self, now: Instant) {
         let complaint = self.doors.iter().fold(None, |earlier, door| door.sweep().or(earlier));
+        let choked = || self.doors.iter().any(|door| door.is_choked()).then_some(Fault::FullBell);
+        let complaint = complaint.or_else(choked);
         let done = match (complaint, &self.talk) {
             (Some(fault), Talk::Up(_)) => Err(fault),
             (_, Talk::None(Some(at))) if now >= *at => self.knock(now),
