@@ -13,6 +13,7 @@ mod prove;
 mod report;
 mod run;
 mod setup;
+mod soak;
 mod suites;
 mod tahi;
 mod tally;
@@ -120,6 +121,15 @@ const COMMANDS: &[Command] = &[
                 measures pantala's and Linux's senders on the same bad paths, N rounds (default: 5). --write puts the\n\
                 tables into docs/INTEROP.md. Needs root and a quiet machine.",
         run: interop::command,
+    },
+    Command {
+        name: "soak",
+        usage: "[--minutes N] [--release] [--no-build] [--json]",
+        about: "Loads a router with everything at once for N minutes (default: 60): forwarding, NAT, states, a web server, relays,\n\
+                sockets of threads over memif, a generator, while rules, routes, rings and the configuration change. Then the\n\
+                load stops, and memory, descriptors, threads, buffers, connections and states must be back. Ctrl-C ends the\n\
+                load early and shows what was measured. Needs root.",
+        run: soak::command,
     },
     Command {
         name: "e2e",

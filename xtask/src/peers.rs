@@ -9,7 +9,7 @@ mod contest;
 mod document;
 mod dpdk;
 mod machine;
-mod process;
+pub mod process;
 mod schedule;
 mod stats;
 mod table;

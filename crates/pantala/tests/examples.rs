@@ -11,6 +11,8 @@ use dev::sys::caps::{CapabilitySet, effective};
 mod echo;
 #[path = "../examples/hyper.rs"]
 mod hyper;
+#[path = "../examples/memif_threads.rs"]
+mod memif_threads;
 #[path = "../examples/two_stacks.rs"]
 mod two_stacks;
 #[path = "../examples/udp.rs"]
@@ -48,6 +50,10 @@ fn hyper_serves_tasks_of_two_threads_from_two_cpus() {
     ends(hyper::main);
 }
 
+fn threads_of_two_stacks_talk_over_shared_memory() {
+    ends(memif_threads::main);
+}
+
 fn datagrams_go_to_one_to_nobody_and_to_a_group() {
     ends(udp::main);
 }
@@ -63,6 +69,7 @@ fn curl_reads_a_page_from_two_cpus_over_a_tap() {
 harness::tests![
     two_stacks_talk_over_a_wire_in_memory,
     hyper_serves_tasks_of_two_threads_from_two_cpus,
+    threads_of_two_stacks_talk_over_shared_memory,
     datagrams_go_to_one_to_nobody_and_to_a_group,
     the_kernel_hears_its_echo_from_a_program_on_the_netisr,
     curl_reads_a_page_from_two_cpus_over_a_tap,

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -130,6 +130,17 @@ impl Running {
         Ok(())
     }
 
+    /// Writes to its standard input.
+    pub fn tell(&mut self, words: &str) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().context("its standard input is closed")?;
+        Ok(stdin.write_all(words.as_bytes())?)
+    }
+
+    /// The last that it has said.
+    pub fn said(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&tail(&log(&self.name))?).into_owned())
+    }
+
     /// Its process, for those who have to name it.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -149,7 +160,7 @@ impl Running {
         let _ = self.child.wait();
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);
         }
