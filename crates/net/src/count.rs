@@ -159,6 +159,7 @@ named! {
     NeighNoBuffer = "neigh_no_buffer", "ARP and neighbour discovery messages not sent because no buffer was free";
     NdRoutersFull = "nd_routers_full", "default routers refused because their link has as many as may be";
     NdPrefixesFull = "nd_prefixes_full", "on-link prefixes refused because their link has as many as may be";
+    NdPrefixesRefused = "nd_prefixes_refused", "advertised prefixes refused because they overlap another interface's, or are on no link";
     NdAddrsFull = "nd_addrs_full", "advertised prefixes without an address of ours because their link has as many as may be";
     NdRedirectsIn = "nd_redirects_in", "redirects believed";
     DestEvicted = "dest_evicted", "destinations with a redirect or a path MTU forgotten to make room for others";

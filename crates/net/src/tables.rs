@@ -12,9 +12,11 @@ use crate::ip6::autoconf;
 
 mod learned;
 mod own;
+mod settle;
 
 pub use learned::{DefaultRouter, HOP_LIMIT, Learned, LearnedAddr, REACHABLE, RETRANS};
 pub use own::Own;
+pub use settle::settle;
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
@@ -81,7 +83,7 @@ pub struct Ifnet {
     pub queue: ifq::Spec,
     /// How it takes IPv6 addresses and routers from router advertisements, if it does.
     pub autoconf: Option<autoconf::Settings>,
-    /// What it has been told by them.
+    /// What it has been told by them, as far as it is in force: see [`settle`].
     pub learned: Arc<Learned>,
 }
 
@@ -107,16 +109,17 @@ pub enum Rxcsum {
 }
 
 impl Tables {
-    /// Works out what follows from `config`: for each interface that is up the prefixes on its link, its own and its
-    /// broadcast addresses. The table is made for it alone, as large as it must be, and will not change; who changes
-    /// routes has a [`Rib`], and uses [`Tables::with`].
+    /// Works out what follows from `config`: how much of what routers have said is in force ([`settle`]); for each interface
+    /// that is up the prefixes on its link, its own and its broadcast addresses. The table is made for it alone, as large as
+    /// it must be, and will not change; who changes routes has a [`Rib`], and uses [`Tables::with`].
     ///
     /// # Panics
     ///
     /// When the system has no address space for a table.
     #[must_use]
     #[expect(clippy::expect_used, reason = "without a few hundred megabytes of address space nothing works")]
-    pub fn new(config: Config) -> Self {
+    pub fn new(mut config: Config) -> Self {
+        settle(&mut config.ifs, |prefix, ifindex| settle::is_led_elsewhere(&config.routes, prefix, ifindex));
         let bounds = if config.routes.len() < SMALL { Bounds::SMALL } else { Bounds::INTERNET };
         let mut rib = Rib::new(bounds).expect("address space for a table");
         let derived = derived(&config.ifs);
@@ -128,7 +131,7 @@ impl Tables {
         Self::with(config, rib.fib(), rib.hops())
     }
 
-    /// What follows from `config`, whose routes are in `fib` and lead to `hops` already.
+    /// What follows from `config`, whose interfaces are [`settle`]d, and whose routes are in `fib` and lead to `hops` already.
     #[must_use]
     pub fn with(config: Config, fib: Arc<Fib>, hops: Arc<Hops>) -> Self {
         let Config { generation, ifs: list, forwarding, routes: _ } = config;
@@ -189,13 +192,6 @@ impl Default for Tables {
 }
 
 impl Ifnet {
-    /// With what routers have said of its link, its addresses in their prefixes included.
-    #[must_use]
-    pub fn learn(mut self, learned: Arc<Learned>) -> Self {
-        self.addrs.extend(learned.own());
-        Self { learned, ..self }
-    }
-
     /// The routes that follow from this interface's addresses: to its links' prefixes, to its broadcast addresses, and
     /// to its own. IPv6 link-local ones are not among them: one prefix is on every link, so the sender says which link.
     pub fn routes(&self) -> impl Iterator<Item = (Prefix, Origin, Hop)> {

@@ -56,6 +56,18 @@ impl Prefix {
     pub fn covers(self, addr: IpAddr) -> bool {
         self.addr.is_ipv4() == addr.is_ipv4() && Self::new(addr, self.len) == Some(self)
     }
+
+    /// Whether all addresses of `other` lie in it.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.len <= other.len && self.covers(other.addr)
+    }
+
+    /// Whether both have an address in common: then one contains the other.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.contains(other) || other.contains(self)
+    }
 }
 
 impl Display for Prefix {

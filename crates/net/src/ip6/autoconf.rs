@@ -152,6 +152,12 @@ pub fn tables_changed(cpu: &mut Cpu) {
         }
     }
     cpu.autoconf.links.sort_by_key(|link| link.ifindex);
+    let mut links = core::mem::take(&mut cpu.autoconf.links);
+    for link in &mut links {
+        let refused = tables.ifnet(link.ifindex).map(|ifnet| ifnet.learned.refused.as_slice());
+        link.refuses(refused.unwrap_or_default(), cpu);
+    }
+    cpu.autoconf.links = links;
 }
 
 /// Something has become of one of our addresses.

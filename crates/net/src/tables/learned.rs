@@ -14,6 +14,9 @@ pub struct Learned {
     pub addrs: Vec<LearnedAddr>,
     /// Prefixes that are on the link.
     pub on_link: Vec<Prefix>,
+    /// Prefixes that routers advertise here and that are not believed, because they overlap another interface's. Of them
+    /// there is neither a route nor an address. [`super::settle`] decides.
+    pub refused: Vec<Prefix>,
     /// The router for whatever no other route leads to.
     pub router: Option<DefaultRouter>,
     /// All routers that would be one, whether they answer or not.
@@ -60,6 +63,7 @@ impl Default for Learned {
         Self {
             addrs: Vec::new(),
             on_link: Vec::new(),
+            refused: Vec::new(),
             router: None,
             routers: Vec::new(),
             mtu: None,
@@ -89,10 +93,10 @@ impl Learned {
         self.addrs.iter().map(|own| IfAddr { addr: own.addr.into(), prefix_len: 128 })
     }
 
-    /// The routes to the prefixes that are on the link.
+    /// The routes to the prefixes that are on the link: weaker than any that was configured.
     pub(super) fn routes(&self, ifindex: IfIndex) -> impl Iterator<Item = (Prefix, Origin, Hop)> + '_ {
         let hop = Hop { to: To::OnLink { ifindex }, metrics: self.metrics() };
-        self.on_link.iter().map(move |to| (*to, Origin::Connected, hop))
+        self.on_link.iter().map(move |to| (*to, Origin::Learned, hop))
     }
 }
 

@@ -9,7 +9,7 @@ use net::fib::Refused;
 use net::msg::Remote;
 use net::netisr::Netisr;
 use net::sysctl::Sysctls;
-use net::tables::{IfIndex, Tables};
+use net::tables::{IfIndex, Ifnet, Learned, Tables};
 use tokio::sync::Notify;
 
 use super::cpus::Cpus;
@@ -111,7 +111,7 @@ impl Control {
 
     /// Works the tables out anew, of interfaces that came, went or changed, and gives them to all netisrs.
     pub(super) fn publish(&mut self) -> Result<(), Error> {
-        let ifs = tables::ifnets(&self.attached);
+        let ifs = tables::ifnets(&self.attached, &self.routing);
         let mut edits = Edits::default();
         self.routing.interfaces_changed(&self.attached, &ifs, &mut edits);
         let (_, refused) = self.routing.prepare(&edits);
@@ -128,9 +128,26 @@ impl Control {
 
     /// Changes routes, without a pause for those who look up; answers those that the table refused.
     pub(super) fn publish_routes(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
-        if edits.is_empty() {
-            return Ok(Vec::new());
+        let is_settled_anew = self.is_settled_anew();
+        let refused = if edits.is_empty() { Vec::new() } else { self.publish_edits(edits)? };
+        if is_settled_anew {
+            self.publish()?;
         }
+        Ok(refused)
+    }
+
+    /// Whether something else of what routers have said is in force, now that static routes have changed.
+    fn is_settled_anew(&self) -> bool {
+        let has_learned = |interface: &Attached| *interface.learned != Learned::default();
+        self.attached.iter().any(has_learned) && {
+            let ifs = tables::ifnets(&self.attached, &self.routing);
+            let is_same =
+                |new: &Ifnet| self.tables.ifnet(new.index).is_none_or(|old| old.learned == new.learned);
+            !ifs.iter().all(is_same)
+        }
+    }
+
+    fn publish_edits(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
         let (are_hops_new, refused) = self.routing.prepare(edits);
         if are_hops_new {
             let mut tables = (*self.tables).clone();

@@ -53,6 +53,14 @@ impl Routing {
         self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, way)| (*to, &**way))
     }
 
+    /// Whether a static route that is no default route leads all of a prefix to something else than this interface, or
+    /// would if its interface were up.
+    pub(crate) fn is_led_elsewhere(&self, prefix: Prefix, interface: &str) -> bool {
+        let around = (1..=prefix.prefix_len()).filter_map(|len| IpNet::new(prefix.addr(), len).ok());
+        let mut ways = around.filter_map(|net| self.statics.get(&net.trunc()));
+        ways.any(|way| way.leads_elsewhere(interface))
+    }
+
     /// Makes the static route to `to`, or leads it elsewhere; or ends it.
     pub(crate) fn set(&mut self, to: IpNet, way: Option<Way>, attached: &[Attached], edits: &mut Edits) {
         let way = way.map(|way| self.intern(way, attached));
@@ -153,6 +161,15 @@ impl Way {
         Self { target: route.target.clone(), metrics: route.metrics }
     }
 
+    /// Whether any of it leads to something else than this interface.
+    fn leads_elsewhere(&self, interface: &str) -> bool {
+        match &self.target {
+            RouteTarget::Via(hops) => hops.iter().any(|next| next.interface != interface),
+            RouteTarget::Dev(name) => name != interface,
+            RouteTarget::Reject | RouteTarget::Blackhole => true,
+        }
+    }
+
     /// Where this leads with the interfaces that are up.
     fn hops(&self, attached: &[Attached]) -> Vec<Hop> {
         let hop = |to| Hop { to, metrics: self.metrics };
@@ -171,6 +188,7 @@ impl Way {
     }
 }
 
-fn prefix(net: IpNet) -> Option<Prefix> {
+/// A destination as the table has it.
+pub(crate) fn prefix(net: IpNet) -> Option<Prefix> {
     Prefix::new(net.addr(), net.prefix_len())
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use dev::Waiter;
 use net::ip6::autoconf::{self, Identifiers, Settings};
-use net::tables::{IfAddr, IfIndex, Ifnet, Learned};
+use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
 
 use super::device::{Facts, Hold};
 use super::hotplug::Away;
+use super::routing::Routing;
 use super::seats::Seats;
 use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
 use crate::config::{self, Autoconf, Interface};
@@ -91,7 +92,7 @@ impl Attached {
     }
 
     fn ifnet(&self) -> Ifnet {
-        let ifnet = Ifnet {
+        Ifnet {
             index: self.index,
             name: self.config.name.clone(),
             mac: self.facts.mac,
@@ -103,15 +104,19 @@ impl Attached {
             monitor: self.monitor,
             queue: self.config.queue,
             autoconf: self.autoconf(),
-            learned: Arc::default(),
-        };
-        ifnet.learn(Arc::clone(&self.learned))
+            learned: Arc::clone(&self.learned),
+        }
     }
 }
 
-/// The interfaces as the netisrs want them.
-pub(crate) fn ifnets(attached: &[Attached]) -> Vec<Ifnet> {
-    attached.iter().map(Attached::ifnet).collect()
+/// The interfaces as the netisrs want them. Of what routers have said that is in force which does not contradict addresses
+/// and static routes.
+pub(crate) fn ifnets(attached: &[Attached], routing: &Routing) -> Vec<Ifnet> {
+    let mut ifs: Vec<_> = attached.iter().map(Attached::ifnet).collect();
+    let name =
+        |index| attached.iter().find(|other| other.index == index).map(|other| other.config.name.as_str());
+    settle(&mut ifs, |prefix, index| name(index).is_some_and(|name| routing.is_led_elsewhere(prefix, name)));
+    ifs
 }
 
 /// The index of an interface that is up.

@@ -31,7 +31,8 @@ pub(crate) fn prefixes(links: &[LearnedLink]) -> String {
     let of = |link: &LearnedLink| {
         let line = |on_link: &crate::api::OnLinkPrefix| {
             let expire = on_link.expires_s.map_or_else(|| "never".to_owned(), duration);
-            format!("{} if={}, expire={expire}\n", on_link.prefix, link.interface)
+            let refused = if on_link.refused { ", refused" } else { "" };
+            format!("{} if={}, expire={expire}{refused}\n", on_link.prefix, link.interface)
         };
         link.prefixes.iter().map(line).collect::<String>()
     };

@@ -59,7 +59,7 @@ fn gateway(hop: &NextHop, numbers: &HashMap<&str, u32>) -> String {
 fn flags(route: &Route) -> String {
     let has = |yes: bool, letter: &'static str| if yes { letter } else { "" };
     [
-        "U",
+        has(route.in_force, "U"),
         has(route.next_hops.iter().any(|hop| hop.gateway.is_some()), "G"),
         has(route.to.prefix_len() == route.to.max_prefix_len(), "H"),
         has(route.action == RouteAction::Reject, "R"),

@@ -310,7 +310,8 @@ fn learned() -> LearnedLink {
         reachable,
         chosen,
     };
-    let prefix = |prefix: &str, expires_s| OnLinkPrefix { prefix: prefix.parse().unwrap(), expires_s };
+    let prefix =
+        |prefix: &str, expires_s| OnLinkPrefix { prefix: prefix.parse().unwrap(), expires_s, refused: false };
     LearnedLink {
         interface: "lan".into(),
         routers: vec![
@@ -460,6 +461,7 @@ fn routes() -> Vec<Route> {
         next_hops,
         metrics: RouteMetrics::default(),
         origin,
+        in_force: true,
         expires_s: None,
     };
     let (connected, fixed) = (RouteOrigin::Connected, RouteOrigin::Static);

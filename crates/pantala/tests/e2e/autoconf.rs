@@ -6,7 +6,7 @@ use dev::sys::sysctl;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use crate::lab::{Attach, Host, Lab, Link};
+use crate::lab::{Attach, Family, Host, Lab, Link};
 use crate::need;
 use crate::pantala::Folder;
 use crate::socket::ping;
@@ -23,7 +23,8 @@ struct Radvd {
 }
 
 impl Radvd {
-    fn start(host: &Host) -> Self {
+    /// `also` is advertised beside the router's own prefix.
+    fn start(host: &Host, also: &[String]) -> Self {
         host.netns.run(|| sysctl::set("ipv6.conf.all.forwarding", 1)).unwrap().unwrap();
         let mut netlink = host.netns.netlink().unwrap();
         for (link, addr, len) in [(host.inside(), NEAR, 64), ("lo".to_owned(), FAR, 128)] {
@@ -31,9 +32,14 @@ impl Radvd {
         }
         let folder = Folder::new();
         let (config, pid) = (folder.file("radvd.conf"), folder.file("radvd.pid"));
+        let prefix = |prefix: &str| {
+            format!(
+                "prefix {prefix} {{ AdvOnLink on; AdvAutonomous on; AdvValidLifetime 600; AdvPreferredLifetime 300; }};\n"
+            )
+        };
+        let prefixes: String = also.iter().map(String::as_str).chain(["fd99:1::/64"]).map(prefix).collect();
         let text = format!(
-            "interface {} {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;\n\
-             prefix fd99:1::/64 {{ AdvOnLink on; AdvAutonomous on; AdvValidLifetime 600; AdvPreferredLifetime 300; }};\n}};\n",
+            "interface {} {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;\n{prefixes}}};\n",
             host.inside()
         );
         std::fs::write(&config, text).unwrap();
@@ -65,7 +71,7 @@ fn a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it() {
         return;
     };
     let host = &lab.hosts[0];
-    let _radvd = Radvd::start(host);
+    let _radvd = Radvd::start(host, &[]);
     let own = until("pantala has an address in the router's prefix", || {
         let interface = lab.pantala().json(&format!("ifconfig {}", host.ifname()));
         let is_own = |addr: &&Value| addr["autoconf"] == true && addr["state"] == "preferred";
@@ -82,4 +88,48 @@ fn a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it() {
     assert!(lab.pantala().shows("ndp -p").contains("fd99:1::/64"));
 }
 
-harness::tests![a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it];
+fn an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_shown_is_used() {
+    const TEST: &str =
+        "autoconf::an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_shown_is_used";
+    if !need::program("radvd") {
+        return;
+    }
+    let links = [Link::new(Attach::Tap).rings(2), Link::new(Attach::Tap).rings(2)];
+    let Some(lab) = Lab::start_with(TEST, &links, "autoconf = true\n") else { return };
+    let (lan, wan) = lab.pair();
+    let victim = lan.addr(Family::V6);
+    let (all, half) =
+        (format!("{}/64", lan.neighbour(Family::V6, 0)), format!("{}/65", lan.neighbour(Family::V6, 0)));
+    let _radvd = Radvd::start(wan, &[all.clone(), half.clone()]);
+    let shown = until("pantala has heard the router", || {
+        Some(lab.pantala().shows("ndp -p")).filter(|shown| shown.contains("fd99:1::/64"))
+    });
+    for stolen in [&all, &half] {
+        let line =
+            shown.lines().find(|line| line.starts_with(stolen.as_str())).unwrap_or_else(|| panic!("{shown}"));
+        assert!(line.contains(&format!("if={}", wan.ifname())) && line.ends_with("refused"), "{shown}");
+    }
+    let routes = lab.pantala().json("netstat -rn");
+    let of = |to: &str| {
+        let of = routes.as_array().unwrap().iter().filter(|route| route["to"] == to);
+        of.map(|route| (route["origin"].clone(), route["next_hops"][0]["interface"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(&all), [("connected".into(), lan.ifname().into())], "{routes:#}");
+    assert_eq!(of(&half), [], "{routes:#}");
+    assert_eq!(of("fd99:1::/64"), [("advertised".into(), wan.ifname().into())], "{routes:#}");
+    assert_eq!(of("::/0"), [("advertised".into(), wan.ifname().into())], "{routes:#}");
+    let out = lab.pantala().shows(&format!("ping -c 3 -i 0.1 {victim}"));
+    assert!(out.contains("3 packets received"), "from here: {out}");
+    assert_eq!(ping(&wan.netns, victim, 3), 3, "what is forwarded");
+    let own = lab.pantala().json(&format!("ifconfig {}", wan.ifname()));
+    let own = own["addresses"].as_array().unwrap().iter().filter(|own| own["autoconf"] == true);
+    let own: Vec<_> = own.map(|own| own["address"].as_str().unwrap().to_owned()).collect();
+    assert!(own.len() == 1 && own[0].starts_with("fd99:1:"), "{own:?}");
+    assert!(lab.pantala().counter("nd_prefixes_refused") >= 2);
+}
+
+harness::tests![
+    a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it,
+    an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_shown_is_used,
+];

@@ -131,7 +131,7 @@ impl Spec {
         let identifiers = port.autoconf.map_or(Identifiers::Eui64, |settings| settings.identifiers);
         let link_local = autoconf::link_local(identifiers, port.nic.mac, &name).into();
         let link_local = IfAddr { addr: link_local, prefix_len: 64 };
-        let ifnet = Ifnet {
+        Ifnet {
             index: ifindex(at),
             name,
             mac: port.nic.mac,
@@ -143,9 +143,8 @@ impl Spec {
             monitor: false,
             queue: port.queue,
             autoconf: port.autoconf,
-            learned: Arc::default(),
-        };
-        ifnet.learn(Arc::clone(&port.learned))
+            learned: Arc::clone(&port.learned),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod attacks;
 mod lives;
 mod link;
+mod taken;
 
 use core::net::Ipv6Addr;
 

@@ -15,6 +15,7 @@ use super::{Advert, Settings};
 use crate::addr::State;
 use crate::count::Count;
 use crate::cpu::Cpu;
+use crate::fib::Prefix;
 use crate::tables::{HOP_LIMIT, IfIndex, Ifnet, Learned, REACHABLE, RETRANS};
 use crate::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub(super) struct Link {
     retrans: Duration,
     link_local: Option<(Ipv6Addr, State)>,
     published: Arc<Learned>,
+    /// Prefixes that are not in force, as tables say.
+    refused: Vec<Prefix>,
     /// Tables do not change before.
     quiet_until: Instant,
     /// There is something to be published then.
@@ -84,6 +87,7 @@ impl Link {
             retrans: RETRANS,
             link_local: None,
             published: Arc::default(),
+            refused: Vec::new(),
             quiet_until: Instant::START,
             has_news: false,
         }
@@ -120,6 +124,12 @@ impl Link {
         }
         let maker = Maker { settings: self.settings, mac: self.mac, name: &self.name };
         for prefix in advert.prefixes.iter().filter(|prefix| !prefix.addr.is_unicast_link_local()) {
+            if is_impossible(prefix) || self.is_refused(prefix) {
+                cpu.count(Count::NdPrefixesRefused);
+            }
+            if is_impossible(prefix) {
+                continue;
+            }
             if self.prefixes.advertised(prefix, now).is_err() {
                 cpu.count(Count::NdPrefixesFull);
             }
@@ -127,6 +137,17 @@ impl Link {
                 cpu.count(Count::NdAddrsFull);
             }
         }
+    }
+
+    /// Takes over which prefixes are not in force, as tables say, and counts those that were.
+    pub(super) fn refuses(&mut self, refused: &[Prefix], cpu: &mut Cpu) {
+        let came = refused.iter().filter(|prefix| !self.refused.contains(prefix)).count();
+        cpu.counters.add(Count::NdPrefixesRefused, came as u64);
+        self.refused = refused.to_vec();
+    }
+
+    fn is_refused(&self, said: &wire::nd::Prefix) -> bool {
+        Prefix::new(said.addr.into(), said.len).is_some_and(|prefix| self.refused.contains(&prefix))
     }
 
     /// A hop limit below the usual one is not believed: with 1, one packet would cut us off (CVE-2015-2922).
@@ -170,6 +191,7 @@ impl Link {
         Learned {
             addrs: self.own.learned(now),
             on_link: self.prefixes.prefixes(),
+            refused: Vec::new(),
             router: self.routers.chosen(),
             routers: self.routers.addrs(),
             mtu: self.mtu,
@@ -195,4 +217,13 @@ impl Link {
             learned: Arc::clone(&self.published),
         }
     }
+}
+
+/// Returns whether a prefix is on no link: it holds addresses of groups, or those that are on every link.
+fn is_impossible(said: &wire::nd::Prefix) -> bool {
+    const EVERYWHERE: [(Ipv6Addr, u8); 2] =
+        [(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8), (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10)];
+    let Some(prefix) = Prefix::new(said.addr.into(), said.len) else { return false };
+    let mut everywhere = EVERYWHERE.into_iter().filter_map(|(addr, len)| Prefix::new(addr.into(), len));
+    everywhere.any(|other| other.overlaps(prefix))
 }

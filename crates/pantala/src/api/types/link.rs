@@ -12,7 +12,7 @@ pub struct LearnedLink {
     pub interface: String,
     /// Its default routers, in the order in which they are tried.
     pub routers: Vec<DefaultRouter>,
-    /// The prefixes that are on it.
+    /// The prefixes that are on it, and those that routers say are and that are refused.
     pub prefixes: Vec<OnLinkPrefix>,
     /// Bytes of the largest IPv6 packet, if routers say so.
     pub mtu: Option<u32>,
@@ -58,4 +58,7 @@ pub struct OnLinkPrefix {
     pub prefix: Ipv6Net,
     /// Seconds until it is not on the link any more; `None` if for ever.
     pub expires_s: Option<u64>,
+    /// It is not believed, because it overlaps what was configured for another interface: packets do not go by it.
+    #[serde(default)]
+    pub refused: bool,
 }

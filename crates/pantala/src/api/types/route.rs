@@ -21,6 +21,9 @@ pub struct Route {
     pub metrics: RouteMetrics,
     /// Why the route is there.
     pub origin: RouteOrigin,
+    /// Whether packets go by it; a static route does not while its interfaces are down.
+    #[serde(default = "yes")]
+    pub in_force: bool,
     /// Seconds until it goes by itself.
     pub expires_s: Option<u64>,
 }
@@ -68,6 +71,12 @@ pub enum RouteOrigin {
     Connected,
     /// It was configured, or added by hand.
     Static,
+    /// A router advertises it.
+    Advertised,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A route to be made. Exactly one of `via` (with or without `dev`), `dev`, `reject`, `blackhole`; for a change of

@@ -55,11 +55,25 @@ impl Control {
         Ok(all
             .map(|((interface, active), queues)| Interface {
                 queues,
-                addresses: addresses(interface, &states, &links, now),
+                addresses: self.addresses(interface, &states, &links, now),
                 groups: groups(interface.index, &memberships),
                 ..self.interface_as_it_is(interface, active, &rings)
             })
             .collect())
+    }
+
+    fn addresses(
+        &self,
+        interface: &Attached,
+        states: &[addr::Status],
+        links: &[autoconf::Status],
+        now: Instant,
+    ) -> Vec<Address> {
+        let has = |own: &OwnStatus| {
+            self.tables.ifnet(interface.index).is_some_and(|ifnet| ifnet.has(own.addr.into()))
+        };
+        let link = links.iter().filter(|link| link.ifindex == interface.index);
+        addresses(interface, states, link.flat_map(|link| link.addrs.iter().copied()).filter(has), now)
     }
 
     /// The output queues of each interface.
@@ -241,10 +255,11 @@ fn groups(index: IfIndex, memberships: &[Membership]) -> Vec<IpAddr> {
     own.map(|membership| membership.key.group).collect()
 }
 
+/// The configured addresses, and of those in routers' prefixes the ones that are in force.
 fn addresses(
     interface: &Attached,
     states: &[addr::Status],
-    links: &[autoconf::Status],
+    own: impl Iterator<Item = OwnStatus>,
     now: Instant,
 ) -> Vec<Address> {
     let state = |addr: IpAddr| {
@@ -265,8 +280,7 @@ fn addresses(
         preferred_s: None,
         valid_s: None,
     });
-    let own = links.iter().filter(|link| link.ifindex == interface.index).flat_map(|link| &link.addrs);
-    configured.chain(own.map(|own| made(own, state(own.addr.into()), now))).collect()
+    configured.chain(own.map(|own| made(&own, state(own.addr.into()), now))).collect()
 }
 
 /// An address that a router's prefix made.

@@ -52,7 +52,7 @@ impl Stack for Control {
     }
 
     fn routes(&mut self, page: &RoutePage) -> Result<Vec<Route>, Error> {
-        Ok(self.list_routes(page))
+        self.list_routes(page)
     }
 
     fn route_to(&mut self, to: IpAddr) -> Result<RouteAnswer, Error> {

@@ -1,4 +1,6 @@
-//! `route`, and `netstat -r`.
+//! `route`.
+
+mod shown;
 
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
@@ -6,78 +8,15 @@ use std::collections::HashMap;
 
 use ipnet::IpNet;
 use net::fib::{self, MEMBERS_MAX, Metrics};
-use net::tables::IfAddr;
 
 use super::super::control::Control;
 use super::super::log;
 use super::super::routing::{Edits, Way};
 use super::super::tables::{Attached, is_link_local};
-use crate::api::{
-    Error, ErrorKind, Family, NextHop, Route, RouteAction, RouteAnswer, RouteEdit, RouteMetrics, RouteOrigin,
-    RoutePage, RouteRequest,
-};
+use crate::api::{Error, ErrorKind, Family, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{self, RouteTarget, limits};
 
 impl Control {
-    /// IPv4 first, in the order of their prefixes.
-    pub(super) fn list_routes(&self, page: &RoutePage) -> Vec<Route> {
-        let wanted = |to: IpNet| page.family.is_none_or(|family| family == Family::of(to.addr()));
-        let connected: Vec<Route> =
-            self.connected_routes(page.after).filter(|route| wanted(route.to)).collect();
-        let statics = self.routing.after(page.after).filter(|(to, _)| wanted(*to));
-        // Those that follow from addresses are stronger.
-        let weaker =
-            |to: &IpNet| connected.binary_search_by(|other| order(other.to).cmp(&order(*to))).is_err();
-        let statics = statics.filter(|(to, _)| weaker(to)).map(|(to, way)| static_route(to, way));
-        let mut routes: Vec<Route> = statics.take(page.limit.unwrap_or(usize::MAX)).collect();
-        routes.extend(connected.iter().cloned());
-        routes.sort_by_key(|route| order(route.to));
-        if let Some(last) =
-            page.limit.and_then(|limit| routes.get(limit.saturating_sub(1))).map(|last| last.to)
-        {
-            routes.retain(|route| order(route.to) <= order(last));
-        }
-        routes
-    }
-
-    /// What follows from the addresses of interfaces that are up, in order.
-    fn connected_routes(&self, after: Option<IpNet>) -> impl Iterator<Item = Route> + use<> {
-        let up = self.attached.iter().filter(|interface| interface.is_usable());
-        let routes = up.flat_map(|interface| {
-            let addresses = interface.addresses().into_iter();
-            addresses
-                .flat_map(|own| [on_link(own, interface), local(own, interface)])
-                .flatten()
-                .collect::<Vec<_>>()
-        });
-        let mut routes: Vec<Route> = routes.collect();
-        routes.sort_by_key(|route| order(route.to));
-        routes.dedup_by(|a, b| a.to == b.to && a.action == b.action && a.next_hops == b.next_hops);
-        routes.into_iter().filter(move |route| after.is_none_or(|after| order(route.to) > order(after)))
-    }
-
-    pub(super) fn way_to(&self, to: IpAddr) -> Result<RouteAnswer, Error> {
-        let connected = self.connected_routes(None).filter(|route| route.to.contains(&to));
-        // Of two to the same prefix the one that follows from an address is stronger.
-        let matching = self.static_way_to(to).into_iter().chain(connected);
-        let route = matching.max_by_key(|route| route.to.prefix_len());
-        let route = route.ok_or_else(|| no_route(format!("no route leads to {to}")))?;
-        let hop = route.next_hops.first();
-        let interface = hop.and_then(|hop| self.interface(&hop.interface));
-        let peer = hop.and_then(|hop| hop.gateway).unwrap_or(to);
-        let ifnet = interface.and_then(|interface| self.tables.ifnet(interface.index));
-        let source = ifnet.and_then(|ifnet| ifnet.source_for(peer));
-        let mtu = interface.map(|interface| interface.mtu().min(route.metrics.mtu.unwrap_or(u32::MAX)));
-        Ok(RouteAnswer { to, route, source, mtu })
-    }
-
-    /// The longest static route around an address that leads anywhere.
-    fn static_way_to(&self, to: IpAddr) -> Option<Route> {
-        let nets = (0..=if to.is_ipv4() { 32 } else { 128 }).rev().filter_map(|len| IpNet::new(to, len).ok());
-        let ways = nets.filter_map(|net| Some((net.trunc(), self.routing.get(&net.trunc())?)));
-        ways.map(|(net, way)| static_route(net, way)).find(|route| self.leads_anywhere(route))
-    }
-
     /// What the configuration says, in place of what it said before.
     pub(in super::super) fn configure_routes(
         &mut self,
@@ -174,12 +113,6 @@ impl Control {
         }
         self.publish_routes(&edits)?;
         Ok(gone.len() as u64)
-    }
-
-    /// Whether the route is in the netisrs' table: its interface is up.
-    fn leads_anywhere(&self, route: &Route) -> bool {
-        let up = |hop: &NextHop| self.interface(&hop.interface).is_some_and(Attached::is_usable);
-        route.next_hops.is_empty() || route.next_hops.iter().any(up)
     }
 
     fn target(&self, request: &RouteRequest) -> Result<RouteTarget, Error> {
@@ -279,52 +212,4 @@ fn remove_gateway(to: IpNet, target: &mut RouteTarget, via: IpAddr) -> Result<()
 
 fn no_route(text: String) -> Error {
     Error::new(ErrorKind::NotFound, text)
-}
-
-fn static_route(to: IpNet, way: &Way) -> Route {
-    let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone() }];
-    let (action, next_hops) = match &way.target {
-        RouteTarget::Via(hops) => {
-            let hops = hops.iter();
-            let hop = |hop: &config::NextHop| NextHop {
-                gateway: Some(hop.gateway),
-                interface: hop.interface.clone(),
-            };
-            (RouteAction::Forward, hops.map(hop).collect())
-        }
-        RouteTarget::Dev(name) => (RouteAction::Forward, on_link(name)),
-        RouteTarget::Reject => (RouteAction::Reject, Vec::new()),
-        RouteTarget::Blackhole => (RouteAction::Blackhole, Vec::new()),
-    };
-    let Metrics { mtu, msl_ms, initial_window } = way.metrics;
-    let metrics = RouteMetrics {
-        mtu: Some(mtu).filter(|mtu| *mtu > 0),
-        msl_ms: Some(msl_ms).filter(|msl| *msl > 0),
-        initial_window: Some(initial_window).filter(|window| *window > 0),
-    };
-    Route { to, action, next_hops, metrics, origin: RouteOrigin::Static, expires_s: None }
-}
-
-/// The prefix of an address; an address whose prefix is itself alone has no other neighbours.
-fn on_link(own: IfAddr, interface: &Attached) -> Option<Route> {
-    let prefix = IpNet::new(own.addr, own.prefix_len).ok()?.trunc();
-    (prefix.prefix_len() < prefix.max_prefix_len())
-        .then(|| connected(prefix, RouteAction::Forward, interface))
-}
-
-/// The address itself.
-fn local(own: IfAddr, interface: &Attached) -> Option<Route> {
-    Some(connected(IpNet::from(own.addr), RouteAction::Local, interface))
-}
-
-fn connected(to: IpNet, action: RouteAction, interface: &Attached) -> Route {
-    let hop = NextHop { gateway: None, interface: interface.config.name.clone() };
-    Route {
-        to,
-        action,
-        next_hops: vec![hop],
-        metrics: RouteMetrics::default(),
-        origin: RouteOrigin::Connected,
-        expires_s: None,
-    }
 }

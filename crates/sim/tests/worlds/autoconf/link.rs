@@ -37,6 +37,7 @@ const IDENT: u16 = 100;
 
 pub(crate) struct Link {
     pub(crate) world: World,
+    pub(crate) cables: [CableId; 3],
     host: HostId,
     routers: Vec<StationId>,
     ident: u16,
@@ -51,9 +52,15 @@ impl Link {
     }
 
     pub(crate) fn around(name: &str, spec: impl FnOnce(CableId) -> Spec) -> Self {
+        Self::beside(name, |[cable, ..]| spec(cable))
+    }
+
+    /// The host may have ports on two other links.
+    pub(crate) fn beside(name: &str, spec: impl FnOnce([CableId; 3]) -> Spec) -> Self {
         let mut world = World::new(name, 1);
         world.allow(Permit::Nonsense);
-        let cable = world.cable(cable::Spec::default());
+        let cables = [(); 3].map(|()| world.cable(cable::Spec::default()));
+        let [cable, ..] = cables;
         let station = |number| {
             let addr = |addr: Ipv6Addr| IfAddr { addr: addr.into(), prefix_len: 64 };
             let on_link = Family::V6.addr(1, u8::try_from(200 + number).unwrap());
@@ -63,9 +70,9 @@ impl Link {
             station
         };
         let routers = (1..=ROUTERS).map(|number| world.station(cable, station(number))).collect();
-        let host = world.host(spec(cable));
+        let host = world.host(spec(cables));
         world.run_for(BOOT);
-        Self { world, host, routers, ident: IDENT }
+        Self { world, cables, host, routers, ident: IDENT }
     }
 
     pub(crate) fn host(&mut self) -> &mut Host {
