@@ -162,7 +162,8 @@ named! {
     NdPrefixesRefused = "nd_prefixes_refused", "advertised prefixes refused because they overlap another interface's, or are on no link";
     NdAddrsFull = "nd_addrs_full", "advertised prefixes without an address of ours because their link has as many as may be";
     NdRedirectsIn = "nd_redirects_in", "redirects believed";
-    DestEvicted = "dest_evicted", "destinations with a redirect or a path MTU forgotten to make room for others";
+    DestEvicted = "dest_evicted", "destinations with a redirect forgotten to make room for others";
+    PathEvicted = "path_evicted", "path MTUs forgotten to make room for others";
     MldQueriesIn = "mld_queries_in", "multicast listener queries received";
     MldReportsSent = "mld_reports_sent", "multicast listener reports sent";
     IgmpQueriesIn = "igmp_queries_in", "IGMP queries received";

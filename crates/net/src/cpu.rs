@@ -19,6 +19,7 @@ use crate::ip6::autoconf::Autoconf;
 use crate::msg::Peers;
 use crate::neigh::Neigh;
 use crate::next::Resume;
+use crate::pmtu::Paths;
 use crate::raw;
 use crate::reass::Reass;
 use crate::rss::{Placement, Share};
@@ -74,6 +75,8 @@ pub struct Cpu {
     pub autoconf: Autoconf,
     /// What was learned of single destinations.
     pub dests: Dests,
+    /// What was learned of path MTUs.
+    pub paths: Paths,
     /// Datagrams that wait for fragments.
     pub reass: Reass,
     /// TCP's connections, once somebody has asked for one.

@@ -73,6 +73,7 @@ crate::count::named! {
     IcmpBroadcastEcho = "icmp_broadcast_echo", "an echo request to a broadcast or multicast address";
     IcmpRedirect = "icmp_redirect", "a redirect; a router does not follow them";
     IcmpUnsolicited = "icmp_unsolicited", "an echo reply that nobody waits for, or an error about a packet not sent from here";
+    IcmpNotSent = "icmp_not_sent", "an ICMP error that a packet was too big which was not sent from here, or was not as big";
     IcmpDone = "icmp_done", "an ICMP message that was for us and has been dealt with";
     NdMalformed = "nd_malformed", "a neighbour discovery message that breaks RFC 4861";
     NdHopLimit = "nd_hop_limit", "a neighbour discovery message that came from another link";

@@ -47,6 +47,7 @@ pub mod sysctl;
 mod emit;
 pub mod output;
 pub mod dest;
+pub mod pmtu;
 pub mod neigh;
 pub mod offload;
 pub mod ifq;

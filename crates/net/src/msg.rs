@@ -19,7 +19,7 @@ use pkt::{Pkt, Pool};
 use crate::cpu::CpuId;
 use crate::ip6::autoconf;
 use crate::netisr::{Moving, Netisr};
-use crate::{addr, dest, firewall, group, neigh};
+use crate::{addr, dest, firewall, group, neigh, pmtu};
 
 /// A message to a CPU.
 pub enum Msg {
@@ -39,6 +39,8 @@ pub enum Msg {
     Autoconf(autoconf::Msg),
     /// About a destination of what is sent from here.
     Dest(dest::Msg),
+    /// About a path MTU.
+    Path(pmtu::Msg),
     /// The firewall has no room for states: end some of yours.
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.

@@ -19,7 +19,7 @@ use crate::neigh::Standing;
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
-use crate::{adj, ether, firewall, group, ifq, neigh, offload, rss, upper};
+use crate::{adj, ether, firewall, group, ifq, neigh, offload, pmtu, rss, upper};
 
 /// What differs between IPv4 and IPv6 on the way out.
 pub trait Source: Family {
@@ -29,6 +29,8 @@ pub trait Source: Family {
     const SENT: Count;
     /// Length of the header without options or extensions, bytes.
     const HEADER_LEN: usize;
+    /// Bytes that every path carries, or that no router is believed to refuse.
+    const LEAST: usize;
 
     /// The source.
     fn src(pkt: &Pkt) -> IpAddr;
@@ -78,6 +80,9 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if is_withheld(cpu, || F::src(&pkt)) {
         return cpu.bury(pkt, DropReason::AddressTentative);
     }
+    if pkt.len() > F::LEAST {
+        pmtu::note(cpu, &pkt);
+    }
     if let Some(next) = firewall::ask(cpu, &mut pkt, Hook::LocalOut) {
         return dispatch(cpu, pkt, next);
     }
@@ -89,7 +94,8 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
 /// The usual case in one go: what the next hop amounts to is known. Else the packet is given back.
 #[inline]
 fn straight<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
-    if pkt.outif != 0 || pkt.flags.has(Flags::LOOP) || !cpu.dests.is_empty() {
+    let may_be_long = !cpu.paths.is_empty() && pkt.len() > F::LEAST;
+    if pkt.outif != 0 || pkt.flags.has(Flags::LOOP) || !cpu.dests.is_empty() || may_be_long {
         return Err(pkt);
     }
     let dst = F::dst(&pkt);
@@ -127,6 +133,8 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
         Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Way::Link { ifindex, next_hop, metrics }) => {
             adj::learn_own(cpu, cpu.tables.fib.lookup(F::dst(&pkt)));
+            let is_long = !cpu.paths.is_empty() && pkt.len() > F::LEAST;
+            let metrics = if is_long { pmtu::of_packet(cpu, &pkt, metrics) } else { metrics };
             to_link::<F>(cpu, pkt, ifindex, next_hop, metrics);
         }
         Err(reason) => cpu.bury(pkt, reason),
@@ -281,7 +289,7 @@ pub(crate) fn doubted(cpu: &mut Cpu, dst: IpAddr, outif: IfIndex) {
     for hop in tables.hops.each(tables.fib.lookup(dst)) {
         let is_scoped = outif != 0 && is_of_a_link(dst);
         let way = if is_scoped { way(&tables, dst, outif, || 0) } else { towards(hop, dst) };
-        let way = way.map(|way| cpu.dests.corrected(dst, way, cpu.now));
+        let way = way.map(|way| cpu.dests.corrected(dst, way));
         if let Some(key) = way.ok().and_then(Way::first_hop) {
             neigh::doubted(cpu, key);
         }
@@ -296,7 +304,7 @@ pub(crate) fn path(
     flow: impl FnOnce() -> u32,
 ) -> Result<Way, DropReason> {
     let way = way(&cpu.tables, dst, outif, flow)?;
-    Ok(if cpu.dests.is_empty() { way } else { cpu.dests.corrected(dst, way, cpu.now) })
+    Ok(if cpu.dests.is_empty() { way } else { cpu.dests.corrected(dst, way) })
 }
 
 /// The way of the flow with hash `flow` to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names

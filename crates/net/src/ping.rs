@@ -16,7 +16,7 @@ use crate::fib::flow_hash;
 use crate::icmp::{Message, Quoted};
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
-use crate::{ip4 as inet4, ip6 as inet6, output, rss, upper};
+use crate::{ip4 as inet4, ip6 as inet6, output, pmtu, rss, upper};
 
 /// Pings that run on one CPU at the most.
 const WAITERS_MAX: usize = 64;
@@ -213,9 +213,8 @@ fn check_size(cpu: &Cpu, pkt: &Pkt, request: &Request) -> Result<(), Error> {
     let way = output::path(cpu, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
     let mtu = match way.map_err(|_| Error::Unreachable)? {
         output::Way::Local => return Ok(()),
-        output::Way::Link { ifindex, metrics, .. } => {
-            metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu)
-        }
+        output::Way::Link { ifindex, metrics, .. } => pmtu::of_packet(cpu, pkt, metrics)
+            .mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu),
     };
     let fits = !request.dont_fragment || pkt.len() <= mtu as usize;
     if fits { Ok(()) } else { Err(Error::TooBig { mtu }) }

@@ -17,6 +17,7 @@ use crate::output::{self, Way};
 use crate::pcb::{Bound, Ends, is_of_a_link};
 use crate::sock::Error;
 use crate::tables::{IfIndex, Ifnet};
+use crate::{pmtu, upper};
 
 /// Whom a datagram is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl Aim {
             pkt.flags.set(Flags::LOOP);
         }
         let checked = made.and_then(|()| match settings.dont_fragment || segment > 0 {
-            true => check_size(cpu, &pkt, ends.remote),
+            true => check_size(cpu, &pkt),
             false => Ok(()),
         });
         if let Err(error) = checked {
@@ -158,9 +159,11 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, E
 }
 
 /// What must not be cut must fit the link, and what is known of those behind it.
-fn check_size(cpu: &Cpu, pkt: &Pkt, remote: IpAddr) -> Result<(), Error> {
+fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
+    let remote = upper::ends(pkt).1;
     let way = output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
     let Way::Link { ifindex, metrics, .. } = way else { return Ok(()) };
-    let mtu = metrics.mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
+    let mtu =
+        pmtu::of_packet(cpu, pkt, metrics).mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
     if fits(pkt, mtu) { Ok(()) } else { Err(Error::TooBig { mtu }) }
 }

@@ -13,7 +13,7 @@ use crate::ip6::headers;
 use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::tables::IfIndex;
-use crate::{dest, ping, raw, rss, tcp, udp, upper};
+use crate::{ping, pmtu, raw, rss, tcp, udp, upper};
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;
@@ -36,6 +36,8 @@ pub(crate) struct Quoted {
     pub(crate) upper: [u8; 8],
     /// Its length, as it says.
     pub(crate) len: u16,
+    /// Whether routers may not cut it.
+    pub(crate) dont_fragment: bool,
     /// The CPU that sent it.
     owner: CpuId,
 }
@@ -45,7 +47,8 @@ pub(crate) struct Quoted {
 /// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
 ///
 /// Next   [`raw::show`], [`ping::error`], [`tcp::error`], [`udp::error`], the CPU that owns what is quoted.
-/// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpUnsolicited`], [`DropReason::IcmpDone`].
+/// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpNotSent`], [`DropReason::IcmpUnsolicited`],
+///        [`DropReason::IcmpDone`].
 pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     let Some(quoted) =
         Quoted::read(cpu, &pkt, usize::from(pkt.l4) + QUOTE_AT).filter(|_| is_credible(message))
@@ -61,11 +64,15 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     if !cpu.tables.is_ours(quoted.local) {
         return cpu.bury(pkt, if is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
     }
-    // TCP knows better than anybody whether its segment is real, and makes smaller ones itself.
-    if let Some(mtu) = path_mtu(message).filter(|_| quoted.protocol != Protocol::TCP) {
-        dest::is_narrow(cpu, pkt.rcvif, quoted.remote, mtu);
+    let (from, mtu) = (upper::ends(&pkt).0, path_mtu(message, &quoted));
+    if mtu.is_some_and(|mtu| !pmtu::is_credible(cpu, pkt.rcvif, &quoted, mtu)) {
+        return cpu.bury(pkt, DropReason::IcmpNotSent);
     }
-    let is_known = tell(cpu, upper::ends(&pkt).0, pkt.rcvif, &quoted, message);
+    let is_known = tell(cpu, from, pkt.rcvif, &quoted, message);
+    // TCP knows better than anybody whether its segment is real, and makes smaller ones itself.
+    if let Some(mtu) = mtu.filter(|_| is_known || quoted.protocol != Protocol::UDP) {
+        pmtu::learn(cpu, pkt.rcvif, from, &quoted, mtu);
+    }
     cpu.bury(pkt, if is_known || is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
 }
 
@@ -106,8 +113,12 @@ fn is_credible(message: Message) -> bool {
 }
 
 /// What an error says of the biggest packet that gets to where its quoted packet went.
-const fn path_mtu(message: Message) -> Option<u32> {
+fn path_mtu(message: Message, quoted: &Quoted) -> Option<u32> {
     match message {
+        Message::V4(wire::icmp4::Message::Unreachable {
+            code: wire::icmp4::unreachable::FRAGMENTATION_NEEDED,
+            mtu: 0,
+        }) => Some(pmtu::plateau_below(quoted.len).into()),
         Message::V4(wire::icmp4::Message::Unreachable {
             code: wire::icmp4::unreachable::FRAGMENTATION_NEEDED,
             mtu,
@@ -141,6 +152,7 @@ impl Quoted {
             protocol: view.protocol(),
             upper: *view.payload().first_chunk()?,
             len: view.total_len(),
+            dont_fragment: view.dont_fragment(),
             owner: cpu.placement.owner(rss::hash4(window)),
         })
     }
@@ -154,6 +166,7 @@ impl Quoted {
             protocol: upper.protocol,
             upper: *bytes.get(upper.at..)?.first_chunk()?,
             len: view.payload_len().saturating_add(HEADER6_LEN),
+            dont_fragment: true,
             owner: cpu.placement.owner(rss::hash6(window)),
         })
     }

@@ -34,6 +34,7 @@ impl Source for Ip4 {
     const AGAIN: Resume = Resume::Ip4;
     const SENT: Count = Count::Ip4Out;
     const HEADER_LEN: usize = HEADER_LEN;
+    const LEAST: usize = crate::pmtu::LEAST_V4;
 
     fn src(pkt: &Pkt) -> IpAddr {
         src(pkt).into()

@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use pkt::{Flags, Pkt};
 use wire::ether::Mac;
-use wire::nd::{Envelope, Error, Message, NeighborAdvert, Options, RouterAdvert};
+use wire::nd::{Envelope, Error, Message, NeighborAdvert, Opt, Options, RouterAdvert};
 use wire::{Protocol, ip6, ip6_ext};
 
 use super::autoconf;
@@ -207,7 +207,8 @@ fn redirected(
     let mac = options.target_link_addr();
     let is_host = !tables.forwarding && ifnet.autoconf.is_some();
     let first_hop = dest::first_hop(cpu, tables, destination.into(), ifnet.index);
-    if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) {
+    let is_ours = quoted_by(options).is_none_or(|quote| is_quote_of_ours(tables, quote, destination));
+    if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) || !is_ours {
         return DropReason::IcmpRedirect;
     }
     if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) {
@@ -219,6 +220,17 @@ fn redirected(
     }
     dest::redirect(cpu, destination.into(), next_hop);
     DropReason::NdDone
+}
+
+/// The packet that a redirect is about, as far as it is quoted.
+fn quoted_by<'a>(options: &Options<'a>) -> Option<&'a [u8]> {
+    options.iter().find_map(|option| if let Opt::Redirected(quote) = option { Some(quote) } else { None })
+}
+
+/// Whether the packet that a redirect quotes can have been sent from here, to where the redirect is about.
+fn is_quote_of_ours(tables: &Tables, quote: &[u8], destination: Ipv6Addr) -> bool {
+    let quoted = ip6::View::new_quoted(quote);
+    quoted.is_ok_and(|quoted| quoted.dst() == destination && tables.is_ours(quoted.src().into()))
 }
 
 fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> DropReason {

@@ -26,6 +26,7 @@ impl Source for Ip6 {
     const AGAIN: Resume = Resume::Ip6;
     const SENT: Count = Count::Ip6Out;
     const HEADER_LEN: usize = HEADER_LEN;
+    const LEAST: usize = crate::pmtu::LEAST_V6;
 
     fn src(pkt: &Pkt) -> IpAddr {
         src(pkt).into()

@@ -20,6 +20,7 @@ use crate::ifq::Ifqs;
 use crate::ip6::autoconf::{self, Autoconf};
 use crate::msg::{Inbox, Msg, Peers, Tour};
 use crate::neigh::Neigh;
+use crate::pmtu::{self, Paths};
 use crate::program::{Program, ProgramId, Programs};
 use crate::reass::Reass;
 use crate::rss::Placement;
@@ -85,6 +86,7 @@ impl Netisr {
             groups: Groups::default(),
             autoconf: Autoconf::default(),
             dests: Dests::new(parts.key),
+            paths: Paths::new(parts.key),
             reass: Reass::new(parts.key),
             tcp: None,
             opener: tcp::Opener::default(),
@@ -236,6 +238,7 @@ impl Netisr {
             Msg::Group(msg) => group::message(&mut self.cpu, msg),
             Msg::Autoconf(msg) => autoconf::message(&mut self.cpu, msg),
             Msg::Dest(msg) => dest::message(&mut self.cpu, msg),
+            Msg::Path(msg) => pmtu::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
             Msg::Away(message) => firewall::away::message(&mut self.cpu, message),
             Msg::Redirect(notice) => firewall::away::notice(&mut self.cpu, &notice),

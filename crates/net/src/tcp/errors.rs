@@ -10,14 +10,12 @@ use super::tcb::PathError;
 use crate::cpu::Cpu;
 use crate::icmp::{Message, Quoted};
 use crate::pcb::Ends;
+use crate::pmtu;
 use crate::tables::IfIndex;
 
 /// Bytes of the headers of IPv4 and TCP, and of IPv6 and TCP, without options.
 const HEADERS_4: u32 = 40;
 const HEADERS_6: u32 = 60;
-
-/// What links take, for routers that do not say (RFC 1191 §7.1, table 7-1).
-const PLATEAUS: [u16; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508];
 
 /// Tells the connection that the quoted segment is of what was said of it; false if there is none. It came by `rcvif`.
 pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
@@ -25,12 +23,13 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
     let (local, remote) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     let seq = u32::from_be_bytes([s0, s1, s2, s3]);
     let ends = Ends::new((quoted.local, local).into(), (quoted.remote, remote).into(), rcvif);
+    let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return false };
     match pcbs.find(&ends) {
         Some(Found::Conn(at)) => {
             let Some(mut conn) = pcbs.take_at(at) else { return false };
             if let Some(error) = meaning(message, quoted) {
-                conn.tcb.path_error(seq, error);
+                conn.tcb.path_error(seq, error, now);
             }
             pcbs.bring(conn);
             true
@@ -49,7 +48,7 @@ fn meaning(message: Message, quoted: &Quoted) -> Option<PathError> {
     };
     Some(match message {
         Message::V4(icmp4::Message::Unreachable { code: unreachable4::FRAGMENTATION_NEEDED, mtu }) => {
-            let mtu = if mtu == 0 { plateau_below(quoted.len) } else { mtu };
+            let mtu = if mtu == 0 { pmtu::plateau_below(quoted.len) } else { mtu };
             too_big(mtu.into(), HEADERS_4)
         }
         Message::V6(icmp6::Message::PacketTooBig { mtu }) => too_big(mtu, HEADERS_6),
@@ -70,11 +69,6 @@ fn meaning(message: Message, quoted: &Quoted) -> Option<PathError> {
         | Message::V6(icmp6::Message::TimeExceeded { .. }) => PathError::Soft,
         _ => return None,
     })
-}
-
-/// The next length below that of a packet that was too long.
-fn plateau_below(len: u16) -> u16 {
-    PLATEAUS.into_iter().find(|plateau| *plateau < len).unwrap_or(wire::ip4::MIN_MTU)
 }
 
 #[cfg(test)]

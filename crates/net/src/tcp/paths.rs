@@ -1,7 +1,7 @@
 //! What is remembered of other ends: which cookies servers gave to us (RFC 7413), and how long segments may be, as routers
 //! have said (RFC 1191 §6.3, RFC 8201 §5.3) or was found out where they do not say (RFC 4821).
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 
 use wire::tcp::Cookie;
 
@@ -10,6 +10,8 @@ use crate::time::{Duration, Instant};
 
 /// Other ends that are remembered at the most; the one that was not used for longest makes room.
 pub const PATHS_MAX: usize = 256;
+/// Those of them in one /64 of IPv6, which may all be one host: the one of them that was not used for longest makes room.
+const PATHS_OF_SITE_MAX: usize = 16;
 /// How long it is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
 const AVOID: Duration = Duration::from_secs(900);
 
@@ -81,7 +83,7 @@ impl Paths {
 
     fn path(&mut self, remote: IpAddr, now: Instant) -> &mut Path {
         let known = self.paths.iter().position(|path| path.remote == remote);
-        let at = known.unwrap_or_else(|| self.place());
+        let at = known.unwrap_or_else(|| self.place(remote));
         let new =
             Path { remote, cookie: None, avoid_until: Instant::START, takes: TAKES, mss: None, used: now };
         if at == self.paths.len() {
@@ -93,9 +95,25 @@ impl Paths {
     }
 
     /// Where the next one has its place.
-    fn place(&self) -> usize {
-        let oldest = || self.paths.iter().enumerate().min_by_key(|(_, path)| path.used).map(|(at, _)| at);
-        if self.paths.len() < PATHS_MAX { self.paths.len() } else { oldest().unwrap_or(0) }
+    fn place(&self, remote: IpAddr) -> usize {
+        let all = || self.paths.iter().enumerate();
+        let of_site = || all().filter(|(_, path)| site(path.remote) == site(remote));
+        let is_site_full = of_site().count() >= PATHS_OF_SITE_MAX;
+        let oldest = if is_site_full {
+            of_site().min_by_key(|(_, path)| path.used)
+        } else {
+            all().min_by_key(|(_, path)| path.used)
+        };
+        let is_room = !is_site_full && self.paths.len() < PATHS_MAX;
+        if is_room { self.paths.len() } else { oldest.map_or(0, |(at, _)| at) }
+    }
+}
+
+/// An address, or of IPv6 its /64.
+fn site(addr: IpAddr) -> IpAddr {
+    match addr {
+        IpAddr::V4(_) => addr,
+        IpAddr::V6(addr) => Ipv6Addr::from_bits(addr.to_bits() >> 64 << 64).into(),
     }
 }
 
@@ -105,7 +123,7 @@ mod tests {
 
     fn host(at: u16) -> [IpAddr; 2] {
         let [high, low] = at.to_be_bytes();
-        [[192, 0, high, low].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, at].into()]
+        [[192, 0, high, low].into(), [0x2001, 0xdb8, 0, at, 0, 0, 0, 1].into()]
     }
 
     fn known(paths: &mut Paths, remote: IpAddr, now: Instant) -> Option<Cookie> {
@@ -177,5 +195,17 @@ mod tests {
             assert!(is_known(0, &mut paths) && is_known(256, &mut paths) && !is_known(1, &mut paths));
             assert_eq!(paths.paths.len(), PATHS_MAX);
         }
+    }
+
+    #[test]
+    fn one_network_of_ipv6_takes_no_more_than_its_share() {
+        let (mut paths, now) = (Paths::default(), Instant::START);
+        let friend = host(1)[1];
+        paths.learn_mss(friend, 1200, now);
+        for at in 0..1000 {
+            let later = now + Duration::from_millis(at);
+            paths.learn_mss([0x3fff, 0, 0, 0, 0, 0, 0, u16::try_from(at).unwrap_or(0)].into(), 216, later);
+        }
+        assert_eq!((paths.mss(friend, now), paths.paths.len()), (Some(1200), 1 + PATHS_OF_SITE_MAX));
     }
 }

@@ -6,6 +6,7 @@ use super::socket::Id;
 use crate::cpu::Cpu;
 use crate::dgram::{Aim, Received, To};
 use crate::output::{self, Way};
+use crate::pmtu::{self, Flow};
 use crate::sock::Error;
 
 /// Payload of a super-packet at the most: with its headers it still has a length that IP can say.
@@ -72,7 +73,8 @@ fn in_one_packet(cpu: &Cpu, aim: &Aim, segment: u16) -> usize {
     };
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return 1 };
     let headers = if aim.ends.remote.is_ipv4() { 28 } else { 48 };
-    let fits = usize::from(segment) + headers <= metrics.mtu_over(ifnet.mtu) as usize;
+    let fits = usize::from(segment) + headers
+        <= pmtu::of_flow(cpu, &Flow::udp(aim.ends), metrics).mtu_over(ifnet.mtu) as usize;
     match ifnet.caps.uso && ifnet.caps.tx_csum && fits {
         true => (SUPER_BYTES / usize::from(segment)).clamp(1, SEGMENTS_MAX),
         false => 1,

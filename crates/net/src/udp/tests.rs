@@ -454,16 +454,37 @@ fn what_has_extension_headers_comes_to_its_socket_all_the_same() {
 
 #[test]
 fn what_must_not_be_cut_is_refused_once_a_router_has_said_what_its_link_takes() {
-    for (_, peer) in families() {
+    for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let settings = Settings { dont_fragment: true, ..Settings::default() };
         let id = connect(bench.cpu(), &Connect { settings, ..to_connect((peer, 7).into()) }).unwrap();
-        crate::dest::is_narrow(bench.cpu(), 1, peer, 1300);
+        send(bench.cpu(), id, &[7; 1400]).unwrap();
+        bench.forget_sent();
+        bench.run();
+        let sent = bench.sent(1).remove(0);
+        bench.inject(1, frame_from(1, peer, &too_big(peer, addr, 1300, &sent[HEADER_LEN..])));
         bench.run();
         let headers = if peer.is_ipv4() { 28 } else { 48 };
         let most = 1300 - headers;
+        assert_eq!(failure(bench.cpu(), id).map(|failure| failure.error), Some(Error::TooBig { mtu: 1300 }));
         let mut sent = |len| send(bench.cpu(), id, &vec![0; len]);
         assert_eq!([sent(most), sent(most + 1)], [Ok(()), Err(Error::TooBig { mtu: 1300 })]);
         bench.run();
+    }
+}
+
+/// `from` says of `packet` that it was too big.
+fn too_big(from: IpAddr, to: IpAddr, mtu: u16, packet: &[u8]) -> Vec<u8> {
+    let quote = &packet[..200];
+    match (from, to) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let header = icmp6::Message::PacketTooBig { mtu: mtu.into() }.to_bytes(src, dst, quote);
+            ip(from, to, wire::Protocol::ICMP6, 64, &[&header, quote].concat())
+        }
+        _ => {
+            let code = icmp4::unreachable::FRAGMENTATION_NEEDED;
+            let header = icmp4::Message::Unreachable { code, mtu }.to_bytes(quote);
+            ip(from, to, wire::Protocol::ICMP, 64, &[&header, quote].concat())
+        }
     }
 }

@@ -2,9 +2,12 @@
 
 use core::time::Duration;
 
+use net::cpu::Cpu;
 use net::ip6::autoconf::{Identifiers, Settings};
 use net::ip6::output::output;
 use net::netisr::Netisr;
+use net::ping;
+use net::tables::IfIndex;
 use net::time::Instant;
 use wire::ether::Mac;
 use wire::ip6_ext::Fragment;
@@ -164,10 +167,18 @@ impl Tester {
     /// steps.
     fn request(&mut self, frame: &[u8], rest: &[Step]) -> Result<(), Wrong> {
         let packet = whole(frame, rest).ok_or_else(|| (show(frame), "a request that is none".to_owned()))?;
-        let outif = ifindex(0);
-        self.world.of(self.host).call(0, move |netisr| send(netisr, outif, &packet));
+        let (outif, host) = (ifindex(0), self.world.of(self.host));
+        let at = sender(&host.cpus[0].netisr.cpu, &packet, outif);
+        host.call(at, move |netisr| send(netisr, outif, &packet));
         Ok(())
     }
+}
+
+/// Returns the CPU that a program sends a packet from: where its answers come, and errors about it.
+fn sender(cpu: &Cpu, packet: &[u8], outif: IfIndex) -> usize {
+    let Ok(header) = ip6::Header::parse(packet) else { return 0 };
+    let way = ping::way(cpu, header.dst.into(), Some(header.src.into()), Some(outif));
+    way.map_or(0, |way| way.cpu.index())
 }
 
 fn is_from_host(frame: &[u8]) -> bool {

@@ -23,6 +23,7 @@ mod floods;
 mod connections;
 mod programs;
 mod sockets;
+mod paths;
 mod raw;
 mod groups;
 mod attacks;

@@ -2,6 +2,7 @@
 
 use super::super::seq::Seq;
 use super::{Ended, Event, State, Tcb};
+use crate::time::Instant;
 
 /// What an error of ICMP means to a connection, whose sequence number it quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +24,14 @@ impl Tcb {
     ///
     /// [`PathError::Hard`] ends a connection that does not stand yet; one that stands goes on, for the error may be a lie
     /// or pass (RFC 5927 §6).
-    pub fn path_error(&mut self, seq: u32, error: PathError) {
+    pub fn path_error(&mut self, seq: u32, error: PathError, now: Instant) {
         let seq = Seq(seq);
         let is_under_way = !seq.is_before(self.sent.first()) && seq.is_before(self.sent.behind());
         if !is_under_way || self.state == State::Closed {
             return;
         }
         match error {
-            PathError::TooBig(mss) => self.shorten(mss),
+            PathError::TooBig(mss) => self.shorten(mss, seq, now),
             //= https://www.rfc-editor.org/rfc/rfc5927#section-6.1
             PathError::Hard if self.state <= State::SynReceived && self.settings.icmp_may_rst => {
                 self.end(Event::ResetCame, Some(Ended::Refused))
@@ -47,9 +48,9 @@ impl Tcb {
     /// Segments are at most `mss` bytes long from now on, and what is under way is sent again, if any of it can have been
     /// longer: a SYN was not. It is no congestion.
     //= https://www.rfc-editor.org/rfc/rfc1191#section-6.4
-    fn shorten(&mut self, mss: u16) {
+    fn shorten(&mut self, mss: u16, seq: Seq, now: Instant) {
         let mss = mss.max(MSS_LEAST);
-        self.path.at_most(mss);
+        self.path.at_most(mss, self.path_mss, seq, now);
         if mss >= self.path_mss {
             return;
         }

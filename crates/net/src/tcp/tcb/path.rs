@@ -32,8 +32,21 @@ pub(super) struct Path {
     probe: Option<(Seq, Seq)>,
     /// A length that arrives where longer ones do not, and that nobody has been told of.
     news: Option<u16>,
-    /// The same, as routers have said it.
-    told: Option<u16>,
+    /// A router's word that has not proved itself yet.
+    told: Option<Told>,
+    /// A length that routers have said and that has proved itself, until it is taken.
+    proved: Option<u16>,
+}
+
+/// A router's word that a segment was dropped, since only shorter ones pass.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// The length that passes, and the one before.
+    mss: u16,
+    before: u16,
+    /// Where the segment begins.
+    seq: Seq,
+    at: Instant,
 }
 
 /// Somewhere between two lengths is the longest.
@@ -58,9 +71,13 @@ impl Path {
         Self { search: (mss < full && settings.path_probes).then_some(search), ..Self::default() }
     }
 
-    /// Routers say that nothing longer arrives.
-    pub(super) fn at_most(&mut self, mss: u16) {
-        self.told = Some(mss);
+    /// Records a router's word that nothing longer arrives, and that the segment at `seq` has not; `before` was the length of
+    /// segments.
+    pub(super) fn at_most(&mut self, mss: u16, before: u16, seq: Seq, now: Instant) {
+        if mss < before {
+            let before = self.told.map_or(before, |told| told.before);
+            (self.told, self.proved) = (Some(Told { mss, before, seq, at: now }), None);
+        }
         if let Some(search) = &mut self.search {
             (search.full, search.most) = (search.full.min(mss), search.most.min(mss));
         }
@@ -79,9 +96,23 @@ impl Path {
 }
 
 impl Tcb {
-    /// The length of segments that routers let pass, once, when they have said that longer ones do not.
+    /// The length of segments that routers let pass, once, when they have said that longer ones do not and have been right.
     pub fn told_path(&mut self) -> Option<u16> {
-        self.path.told.take()
+        self.path.proved.take()
+    }
+
+    /// Judges a router's word when the segment that it is about is acknowledged. If that is much sooner than the shorter
+    /// segments in its place can have brought about, the long one has arrived, and the router has lied.
+    //= https://www.rfc-editor.org/rfc/rfc5927#section-7.2
+    fn judge_router(&mut self, now: Instant) {
+        let Some(told) = self.path.told.filter(|told| told.seq.is_before(self.sent.first())) else { return };
+        self.path.told = None;
+        let (Some(least), took) = (self.rtt.least(), now.since(told.at)) else { return };
+        if took >= least {
+            self.path.proved = Some(told.mss);
+        } else if took < least / 2 && self.path.search.is_none() {
+            self.set_path_mss(told.before);
+        }
     }
 
     /// The length of segments that arrive, once, if it is shorter than links and routers say.
@@ -121,6 +152,7 @@ impl Tcb {
 
     /// Something was acknowledged.
     pub(super) fn path_carries(&mut self, now: Instant) {
+        self.judge_router(now);
         let first = self.sent.first();
         if let Some((start, end)) = self.path.probe.filter(|(_, end)| !first.is_before(*end)) {
             self.path.probe = None;

@@ -6,6 +6,7 @@ use net::count::Count;
 use net::drop::DropReason;
 use net::ip6::autoconf::{ADDRS_MAX, PREFIXES_MAX, ROUTERS_MAX};
 use net::time::Duration;
+use sim::craft::{self, Ip};
 use sim::frame::Frame;
 use sim::plan;
 use wire::ether::Mac;
@@ -131,6 +132,13 @@ fn a_redirect_that_the_router_in_use_did_not_send_is_ignored() {
         link.redirect_by(router(1), mac(1), "2001:db8:1::7".parse().unwrap(), FAR, &option);
         link.redirect_by(router(1), mac(1), router(2), "ff05::1".parse().unwrap(), &option);
         link.redirect_by(router(1), mac(1), ours(), FAR, &option);
+        // What it quotes was not sent from here, or not to there.
+        let own: Ipv6Addr = link.addrs().remove(0).parse().unwrap();
+        let near: Ipv6Addr = "2001:db8:1::7".parse().unwrap();
+        for (from, to) in [(near, FAR), (own, near)] {
+            let quoted = craft::echo(Ip::new(from.into(), to.into()), false, [1, 1], &[0; 56]);
+            link.redirect_by(router(1), mac(1), router(2), FAR, &[option[0], Opt::Redirected(&quoted)]);
+        }
         let to = ours();
         let message = Message::Redirect { target: router(2), destination: FAR };
         let mut hopped = nd_frame(mac(1), [router(1), to], message, &option);

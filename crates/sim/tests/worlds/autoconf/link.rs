@@ -5,8 +5,9 @@ use core::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 
 use net::cpu::Cpu;
-use net::dest;
 use net::ip6::autoconf::{self, Identifiers, Settings, Status};
+use net::ping;
+use net::pmtu::{self, Flow};
 use net::tables::IfAddr;
 use net::time::Duration;
 use sim::cable;
@@ -21,6 +22,8 @@ use wire::ether::{EtherType, Mac};
 use wire::nd::{Message, Opt, Prefix, RouterAdvert};
 use wire::{Protocol, icmp6};
 
+use crate::common::on;
+
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// Time for the link-local address, and some questions for routers.
 pub(crate) const BOOT: Duration = Duration::from_secs(12);
@@ -34,6 +37,8 @@ pub(crate) const FAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9);
 const ROUTERS: u16 = 2;
 /// The name of the next ping; replies of others are not its own.
 const IDENT: u16 = 100;
+/// The name of the one with long requests.
+const LONG: u16 = 99;
 
 pub(crate) struct Link {
     pub(crate) world: World,
@@ -115,20 +120,33 @@ impl Link {
         self.inject(1, nd_frame(mac, [from, to], Message::Redirect { target, destination }, options));
     }
 
-    /// Router `number` says that a packet to `dst` was too big.
+    /// Router `number` says that the long echo request to `dst` that the host has sent was too big.
     pub(crate) fn too_big(&mut self, number: u16, dst: Ipv6Addr, mtu: u32) {
         let own: Ipv6Addr = self.addrs()[0].parse().unwrap();
-        let quoted = craft::echo(Ip::new(own.into(), dst.into()), false, [1, 1], &[0; 64]);
-        let header = icmp6::Message::PacketTooBig { mtu }.to_bytes(router(number), own, &quoted);
+        let way = ping::way(&self.host().cpus[0].netisr.cpu, dst.into(), None, None).unwrap();
+        on(&mut self.world, self.host, way.cpu.index(), |cpu| {
+            // It may be there from before.
+            _ = ping::register(cpu, LONG, dst.into(), Box::new(|_| ()));
+            let (src, dst, outif, ident, seq, ttl) = (way.src, dst.into(), None, LONG, 1, 64);
+            let request =
+                ping::Request { dst, src, outif, ident, seq, payload_len: 1400, ttl, dont_fragment: false };
+            ping::send(cpu, &request).unwrap();
+        });
+        self.world.run_for(SECOND);
+        let quoted = craft::echo(Ip::new(own.into(), dst.into()), false, [LONG, 1], &[0; 1400]);
+        let quoted = &quoted[..200];
+        let header = icmp6::Message::PacketTooBig { mtu }.to_bytes(router(number), own, quoted);
         let ip = Ip::new(router(number).into(), own.into());
-        let packet = craft::packet(ip, Protocol::ICMP6, &[&header[..], &quoted].concat());
+        let packet = craft::packet(ip, Protocol::ICMP6, &[&header[..], quoted].concat());
         self.inject(number, Frame::around(mac(number), plan::mac(1, 2), EtherType::IPV6, &packet));
         self.world.run_for(SECOND);
     }
 
-    /// What each CPU takes for the largest packet to `dst`.
+    /// What each CPU takes for the largest of the long echo requests to `dst`.
     pub(crate) fn mtu_to(&mut self, dst: Ipv6Addr) -> Vec<u32> {
-        self.ask(move |cpu| dest::mtu_to(cpu, dst.into()).unwrap())
+        let own: Ipv6Addr = self.addrs()[0].parse().unwrap();
+        let flow = Flow::echo(own.into(), dst.into(), LONG, 0);
+        self.ask(move |cpu| pmtu::of(cpu, &flow).unwrap())
     }
 
     /// How many of three echo requests to `dst` are answered.

@@ -3,7 +3,7 @@
 use core::net::Ipv6Addr;
 
 use net::count::Count;
-use net::fib::{Prefix, To};
+use net::fib::{Hop, Prefix, Route, To};
 use net::tables::Learned;
 use sim::host::{Port, Spec};
 use sim::plan::{self, Family};
@@ -11,7 +11,7 @@ use sim::station::What;
 use sim::world::StationId;
 use wire::nd::{self, Opt};
 
-use super::link::{self, CPUS, Link, SECOND, advert, prefix, router};
+use super::link::{self, CPUS, FAR, Link, SECOND, advert, prefix, router};
 use crate::common::station;
 
 /// The network of the LAN, and that of another link of the host.
@@ -182,5 +182,24 @@ fn route_information_and_redirects_lead_nothing_away_that_is_configured() {
         assert_eq!(taken.link.host().count(Count::NdRedirectsIn), 0);
         assert!(taken.is_reached()[0], "{:?}", taken.link.host().drops());
         assert_eq!((taken.way(), taken.is_stolen()), (To::OnLink { ifindex: LAN_IF }, false));
+    }
+}
+
+#[test]
+fn a_redirect_ends_when_a_route_is_configured_that_leads_elsewhere() {
+    for cpus in CPUS {
+        let mut taken = Taken::new("taken_redirect", cpus, |spec| Spec { forwarding: false, ..spec });
+        taken.hear(prefix(1));
+        assert_eq!(taken.link.pings(FAR), 3);
+        taken.link.redirect(1, 2, FAR);
+        taken.link.pings(FAR);
+        assert_eq!(taken.link.heard_pings(2), 3);
+        let (far, near) = (Prefix::new(FAR.into(), 64).unwrap(), Family::V6.addr(DMZ, 9));
+        let to = Hop::from(To::Gateway { ifindex: LAN_IF + 1, via: near });
+        taken.link.host().change(|spec| spec.routes.push(Route { to: far, hops: vec![to] }));
+        taken.link.world.run_for(SECOND);
+        taken.link.pings(FAR);
+        let heard = [1, 2].map(|router| taken.link.heard_pings(router));
+        assert_eq!(heard, [3, 3], "neither router hears any more");
     }
 }

@@ -83,6 +83,6 @@ fn what_a_router_says_bounds_what_is_tried() {
     end.tcb.send(&bytes(10));
     end.sends();
     let seq = end.tcb.info().snd_una;
-    end.tcb.path_error(seq, PathError::TooBig(1200));
+    end.tcb.path_error(seq, PathError::TooBig(1200), end.now);
     assert_eq!(end.tcb.path.longest_tried(), Some(1200));
 }
