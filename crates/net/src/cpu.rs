@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pkt::{Pkt, Pool};
+use pkt::{Flags, Pkt, Pool};
 
 use crate::addr::Addrs;
 use crate::adj::Adjs;
@@ -16,9 +16,9 @@ use crate::group::Groups;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
 use crate::ip6::autoconf::Autoconf;
-use crate::msg::Peers;
+use crate::msg::{HANDOFF_MAX, Peers};
 use crate::neigh::Neigh;
-use crate::next::Resume;
+use crate::next::{Resume, Stamp};
 use crate::pmtu::Paths;
 use crate::raw;
 use crate::reass::Reass;
@@ -47,6 +47,10 @@ pub struct Cpu {
     pub share: Share,
     /// Interfaces, addresses and routes.
     pub tables: Arc<Tables>,
+    /// Which tables these are, as packets say it that are handed over.
+    pub stamp: Stamp,
+    /// How often packets between two hooks had to go because another configuration came ([`crate::netisr::Netisr::reconfigure`]).
+    pub epoch: u32,
     /// Free buffers.
     pub pool: Pool,
     /// Whether packets that are routed take a detour: past the firewall, or by the flow cache.
@@ -116,7 +120,25 @@ impl Cpu {
         if self.loopback.len() >= LOOPBACK_MAX {
             return self.bury(pkt, DropReason::LoopbackFull);
         }
-        pkt.resume = place as u8;
+        pkt.resume = self.stamp.on(place as u8);
+        self.loopback.push_back(pkt);
+    }
+
+    /// Other tables come: what is from us to us goes on under them.
+    pub(crate) fn restamp(&mut self, stamp: Stamp) {
+        let Self { loopback, stamp: before, .. } = self;
+        let own = loopback.iter_mut().filter(|pkt| pkt.flags.has(Flags::LOCAL));
+        own.for_each(|pkt| pkt.resume = stamp.on(pkt.resume));
+        *before = stamp;
+    }
+
+    /// Lets a packet wait whose tables this CPU gets next; it is looked at again in each turn.
+    ///
+    /// Drops  [`DropReason::Reconfigured`] if there are too many.
+    pub(crate) fn wait_for_tables(&mut self, pkt: Pkt) {
+        if self.loopback.len() >= HANDOFF_MAX {
+            return self.bury(pkt, DropReason::Reconfigured);
+        }
         self.loopback.push_back(pkt);
     }
 

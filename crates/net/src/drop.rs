@@ -134,5 +134,6 @@ crate::count::named! {
     DeviceTxError = "device_tx_error", "the device refused the frame";
     NoDevice = "no_device", "the interface has no transmit ring";
     LoopbackFull = "loopback_full", "too many packets from us to us";
+    Reconfigured = "reconfigured", "between two hooks of the firewall, or on its way to another CPU, when another configuration came";
     Shutdown = "shutdown", "still in the stack when it stopped";
 }

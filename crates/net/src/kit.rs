@@ -212,7 +212,8 @@ impl Bench {
         self.wires.iter_mut().find(|wire| wire.ifindex == ifindex).expect("an interface of the bench")
     }
 
-    fn answer(&mut self) -> bool {
+    /// Lets the hosts on the wires answer who asks for them.
+    pub(crate) fn answer(&mut self) -> bool {
         self.wires.iter_mut().map(Wire::answer_solicitations).filter(|answered| *answered).count() > 0
     }
 }

@@ -179,6 +179,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Onward => firewall::go_onward(cpu, pkt),
         Next::Reassemble => reass::in_transit(cpu, pkt),
         Next::Send => emit::output(cpu, pkt),
+        Next::Wait => cpu.wait_for_tables(pkt),
         Next::Drop(reason) => cpu.bury(pkt, reason),
     }
 }
@@ -187,6 +188,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
 fn hand_off(cpu: &mut Cpu, mut pkt: Pkt, owner: CpuId) {
     // What is known of its flow here is not known there.
     pkt.flags.clear(Flags::KNOWN);
+    pkt.resume = cpu.stamp.on(pkt.resume);
     match cpu.peers.hand_off(owner, pkt) {
         Ok(()) => cpu.count(Count::HandoffOut),
         Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),

@@ -52,6 +52,8 @@ pub enum Next {
     Reassemble,
     /// [`crate::output`]: made here by another CPU, of a flow that lives on this one.
     Send,
+    /// Came in under tables that this CPU gets next: waits for them.
+    Wait,
     /// Dies.
     Drop(DropReason),
 }
@@ -78,7 +80,64 @@ pub enum Resume {
     Send,
 }
 
+/// What [`Resume`] leaves of a code for the [`Stamp`].
+const PLACE: u8 = 7;
+
+/// The number of the tables under which a packet was handed over, as the upper bits of its code: the lower ones say where it
+/// goes on. Numbers go round; two that are compared are a few apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(u8);
+
+/// The age of a packet that another CPU has handed over under other tables than this CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// The other CPU had older tables.
+    Older,
+    /// The other CPU has the next tables already.
+    Newer,
+}
+
+impl Stamp {
+    /// The stamp of the tables of this generation.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "numbers go round")]
+    pub const fn of(generation: u64) -> Self {
+        Self((generation as u8) << PLACE.count_ones())
+    }
+
+    /// The code of a place with this stamp.
+    #[inline]
+    #[must_use]
+    pub const fn on(self, place: u8) -> u8 {
+        place & PLACE | self.0
+    }
+
+    /// The code without the stamp if it bears this one; else none that [`Resume::next`] knows.
+    #[inline]
+    #[must_use]
+    pub const fn off(self, code: u8) -> u8 {
+        code ^ self.0
+    }
+
+    /// How the tables of a packet with this code compare with those of this stamp; `None` if they are the same.
+    #[must_use]
+    pub const fn age(self, code: u8) -> Option<Age> {
+        const HALF: u8 = 1 << 7;
+        match (code & !PLACE).wrapping_sub(self.0) {
+            0 => None,
+            ahead if ahead < HALF => Some(Age::Newer),
+            _ => Some(Age::Older),
+        }
+    }
+}
+
 impl Resume {
+    /// The place in a code with whatever stamp.
+    #[must_use]
+    pub const fn place(code: u8) -> Option<Next> {
+        Self::next(code & PLACE)
+    }
+
     /// The code for going on at `next`. Only places that a packet can be handed over to have one.
     #[must_use]
     pub const fn at(next: Next) -> Self {

@@ -47,6 +47,8 @@ pub struct Message {
     rule: RuleId,
     errand: Errand,
     from: CpuId,
+    /// [`Cpu::epoch`] of the CPU that sent it.
+    epoch: u32,
     /// Of a redirected packet where it was sent: address and port.
     was: ([u8; 16], u16),
 }
@@ -74,7 +76,8 @@ pub(crate) fn send(cpu: &mut Cpu, pkt: Pkt, away: Away) {
         cpu.count(Count::RedirectGiven);
     }
     let was = (was.addr.to_be_bytes(), was.port);
-    cpu.peers.send(owner, Msg::Away(Message { pkt, hook, rule, errand, from: cpu.id, was }));
+    cpu.peers
+        .send(owner, Msg::Away(Message { pkt, hook, rule, errand, from: cpu.id, epoch: cpu.epoch, was }));
 }
 
 /// Where the packets of a master were sent. `None` if it has gone since.
@@ -90,9 +93,12 @@ const fn is_redirected(errand: Errand) -> bool {
 /// Goes on with a packet that came from another CPU. It is counted, and perhaps logged, already at the rule that it
 /// matched there.
 ///
-/// Drops  [`DropReason::FirewallRedirect`].
+/// Drops  [`DropReason::FirewallRedirect`], [`DropReason::Reconfigured`].
 pub(crate) fn message(cpu: &mut Cpu, message: Message) {
-    let Message { mut pkt, hook, rule, errand, from, was: (addr, port) } = message;
+    let Message { mut pkt, hook, rule, errand, from, epoch, was: (addr, port) } = message;
+    if epoch != cpu.epoch {
+        return cpu.bury(pkt, DropReason::Reconfigured);
+    }
     let was = End { addr: u128::from_be_bytes(addr), port };
     if is_redirected(errand) {
         cpu.count(Count::RedirectTaken);

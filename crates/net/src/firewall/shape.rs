@@ -39,6 +39,8 @@ pub struct Ticket {
     via: Option<IpAddr>,
     /// The CPU that it goes on on.
     home: CpuId,
+    /// [`Cpu::epoch`] when it met the rule.
+    epoch: u32,
 }
 
 /// What CPUs tell each other about a pipe that one of them owns.
@@ -76,7 +78,7 @@ impl Message {
 ///        [`DropReason::PipeBuffers`], [`DropReason::PipeCodel`].
 pub(crate) fn shape(cpu: &mut Cpu, pkt: Pkt, shape: Shape, via: Option<IpAddr>) {
     let Shape { to, hook, rule } = shape;
-    let ticket = Ticket { hook, rule, via, home: cpu.id };
+    let ticket = Ticket { hook, rule, via, home: cpu.id, epoch: cpu.epoch };
     let copy = copy(cpu, to, &pkt);
     enter(cpu, to, pkt, ticket);
     if let Some(copy) = copy {
@@ -160,7 +162,12 @@ pub(crate) fn bury_dropped(cpu: &mut Cpu) {
 }
 
 /// Takes a packet on that has left its pipe: behind its hook or, without `one_pass`, to the next rule.
+///
+/// Drops  [`DropReason::Reconfigured`].
 fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: Ticket) {
+    if ticket.epoch != cpu.epoch {
+        return cpu.bury(pkt, DropReason::Reconfigured);
+    }
     let again = hook::with(cpu, |firewall, cpu| {
         let is_over = firewall.one_pass;
         if is_over { None } else { firewall.ask_at(cpu, &mut pkt, ticket.hook, ticket.rule, false) }

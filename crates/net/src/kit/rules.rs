@@ -63,6 +63,29 @@ impl Script {
         }
     }
 
+    /// What CPUs are given when these are the tables.
+    pub(crate) fn shared(&mut self, tables: &Tables, cpus: usize) -> Shared {
+        let Self { rules, lookups, pipes, nat, nat64, prefixes, settings, one_pass } = self;
+        let nat = nat.iter().map(|(number, config)| Spec::new(*number, config, tables, 5));
+        let nat64 = nat64.iter().map(|(name, config)| nat64::spec::Spec::new(name, config, 5));
+        let prefixes =
+            prefixes.iter().map(|(name, config)| (name.clone(), Nptv6::new(config, tables).unwrap()));
+        Shared {
+            rules: Arc::new(rules.compile(tables, lookups)),
+            one_pass: *one_pass,
+            nat: nat.map(|spec| Arc::new(spec.unwrap())).collect(),
+            nat64: nat64.map(|spec| Arc::new(spec.unwrap())).collect(),
+            prefixes: Arc::new(prefixes.collect()),
+            pipes: Arc::new(pipes.clone()),
+            settings: *settings,
+            loose: Loose::new(cpus),
+            limits: Limits::new(&Secret::new(11), 1 << 10),
+            amounts: Arc::new(Amounts::new().unwrap()),
+            is_enabled: true,
+            is_verbose: true,
+        }
+    }
+
     fn obey(&mut self, command: Command) {
         match command {
             Command::Add(rule) => {
@@ -90,34 +113,7 @@ impl Bench {
     /// Puts these rules in force on all CPUs, in place of those before.
     pub(crate) fn set_rules(&mut self, script: &mut Script) {
         let tables = Arc::clone(&self.cpu().tables);
-        let shared = Shared {
-            rules: Arc::new(script.rules.compile(&tables, &script.lookups)),
-            one_pass: script.one_pass,
-            nat: script
-                .nat
-                .iter()
-                .map(|(number, config)| Arc::new(Spec::new(*number, config, &tables, 5).unwrap()))
-                .collect(),
-            nat64: script
-                .nat64
-                .iter()
-                .map(|(name, config)| Arc::new(nat64::spec::Spec::new(name, config, 5).unwrap()))
-                .collect(),
-            prefixes: Arc::new(
-                script
-                    .prefixes
-                    .iter()
-                    .map(|(name, config)| (name.clone(), Nptv6::new(config, &tables).unwrap()))
-                    .collect(),
-            ),
-            pipes: Arc::new(script.pipes.clone()),
-            settings: script.settings,
-            loose: Loose::new(self.netisrs.len()),
-            limits: Limits::new(&Secret::new(11), 1 << 10),
-            amounts: Arc::new(Amounts::new().unwrap()),
-            is_enabled: true,
-            is_verbose: true,
-        };
+        let shared = script.shared(&tables, self.netisrs.len());
         self.netisrs.iter_mut().for_each(|netisr| netisr.set_firewall(&shared));
     }
 }

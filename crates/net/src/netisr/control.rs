@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pkt::Pool;
 use pkt::board::Flag;
+use pkt::{Flags, Pool};
 
 use super::{Netisr, Polling, Work};
 use crate::addr::Addrs;
@@ -20,6 +20,7 @@ use crate::ifq::Ifqs;
 use crate::ip6::autoconf::{self, Autoconf};
 use crate::msg::{Inbox, Msg, Peers, Tour};
 use crate::neigh::Neigh;
+use crate::next::Stamp;
 use crate::pmtu::{self, Paths};
 use crate::program::{Program, ProgramId, Programs};
 use crate::reass::Reass;
@@ -71,6 +72,8 @@ impl Netisr {
             now: Instant::START,
             placement,
             share: placement.share(parts.id),
+            stamp: Stamp::of(parts.tables.generation),
+            epoch: 0,
             tables: parts.tables,
             pool: parts.pool,
             ifqs,
@@ -116,6 +119,7 @@ impl Netisr {
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
         self.cpu.ifqs.tables_changed(&tables, self.cpu.now);
         ifq::bury_victims(&mut self.cpu);
+        self.cpu.restamp(Stamp::of(tables.generation));
         self.cpu.tables = tables;
         self.cpu.adjs.make_all_stale();
         neigh::tables_changed(&mut self.cpu);
@@ -123,6 +127,33 @@ impl Netisr {
         group::tables_changed(&mut self.cpu);
         autoconf::tables_changed(&mut self.cpu);
         dest::tables_changed(&mut self.cpu);
+    }
+
+    /// Puts another configuration in force, in one step between two packets: tables, and rules if there are any. No packet meets
+    /// half of one and half of the other: those between two hooks of the firewall go no further.
+    ///
+    /// All CPUs get it one after the other. What they hand to each other meanwhile bears the [`Stamp`] of its tables.
+    pub fn reconfigure(&mut self, tables: Arc<Tables>, firewall: Option<&firewall::Shared>) {
+        self.cpu.epoch = self.cpu.epoch.wrapping_add(1);
+        self.bury_between_hooks();
+        // What the tables make this CPU send meets the new rules.
+        firewall.into_iter().for_each(|shared| self.set_firewall(shared));
+        self.set_tables(tables);
+    }
+
+    /// Ends packets that have met some rules and not all: in pieces, from us to us. Those in pipes, and those on their way to
+    /// another CPU, are known by their epoch when they come out.
+    ///
+    /// Drops  [`DropReason::Reconfigured`].
+    fn bury_between_hooks(&mut self) {
+        let cpu = &mut self.cpu;
+        // Others in that queue wait for tables, and have met nothing.
+        let (between, wait): (Vec<_>, Vec<_>) =
+            cpu.loopback.drain(..).partition(|pkt| pkt.flags.has(Flags::LOCAL));
+        cpu.loopback.extend(wait);
+        for pkt in between.into_iter().chain(cpu.reass.drain()) {
+            cpu.bury(pkt, DropReason::Reconfigured);
+        }
     }
 
     /// Remembers up to `flows` flows of each family from now on: fast forwarding. `None` forgets them all.
@@ -194,7 +225,8 @@ impl Netisr {
         for mut ring in self.rings.drain(..) {
             ring.driver.close(&mut self.cpu.pool);
         }
-        self.set_tables(Arc::default());
+        // Of the same generation: what others hand over still must not wait for newer ones.
+        self.set_tables(Arc::new(Tables { generation: self.cpu.tables.generation, ..Tables::default() }));
         let Self { cpu, inbox, .. } = self;
         let mut unread: Vec<Msg> = cpu.peers.drain().collect();
         let mut last = cpu.ifqs.drain();
@@ -256,3 +288,6 @@ impl Netisr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,10 +109,11 @@ fn bury_queue(cpu: &mut Cpu, ifindex: IfIndex, reason: DropReason) {
 /// A CPU without a transmit ring of its own sends through the ring's owner. What the way there has no room for waits
 /// here.
 fn hand_over(cpu: &mut Cpu, ifindex: IfIndex, owner: CpuId) {
-    let Cpu { ifqs, peers, pool, counters, now, .. } = cpu;
+    let Cpu { ifqs, peers, pool, counters, now, stamp, .. } = cpu;
+    let code = stamp.on(Resume::Transmit as u8);
     let handed = ifqs.send(ifindex, *now, None, |pkts| {
         for mut pkt in pkts.drain_front(peers.room(owner)) {
-            pkt.resume = Resume::Transmit as u8;
+            pkt.resume = code;
             let _ = peers.hand_off(owner, pkt).map_err(|pkt| pool.give(pkt));
         }
     });

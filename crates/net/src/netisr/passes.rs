@@ -17,8 +17,8 @@ use crate::ether::{self, Port};
 use crate::fib::HopId;
 use crate::flow::Cached;
 use crate::forward::{self, forward};
-use crate::next::{Next, Resume};
-use crate::tables::{IfIndex, Tables};
+use crate::next::{Age, Next, Resume};
+use crate::tables::{IfIndex, Ifnet, Tables};
 use crate::{firewall, ifq, ip4, ip6, rss, tcp};
 
 /// Ways that packets of a chunk take, one bit each.
@@ -103,8 +103,12 @@ impl Work {
     /// First pass over packets that go on where they, or others, were interrupted.
     #[inline(never)]
     pub(super) fn resume(&mut self, cpu: &mut Cpu) {
-        let (ways, _) = self.look(&cpu.tables, 0, |pkt| Resume::next(pkt.resume));
-        self.sort(cpu, ways, |cpu, pkt| Resume::next(pkt.resume).unwrap_or_else(|| frame(cpu, pkt)));
+        let stamp = cpu.stamp;
+        let (ways, _) = self.look(&cpu.tables, 0, |pkt| Resume::next(stamp.off(pkt.resume)));
+        self.sort(cpu, ways, |cpu, pkt| match stamp_of(cpu, pkt) {
+            None => place(cpu, pkt),
+            Some(age) => place_across(cpu, pkt, age),
+        });
     }
 
     /// Validates the usual packets, of which `begin` says that IP begins `at` bytes into them. Answers the ways of all,
@@ -200,10 +204,13 @@ impl Work {
             match next {
                 Next::Route4 => lane4.join(cpu, pkt, key4),
                 Next::Route6 => lane6.join(cpu, pkt, key6),
-                Next::HandOff(owner) => match cpu.peers.hand_off(owner, pkt) {
-                    Ok(()) => handed_off += 1,
-                    Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
-                },
+                Next::HandOff(owner) => {
+                    pkt.resume = cpu.stamp.on(pkt.resume);
+                    match cpu.peers.hand_off(owner, pkt) {
+                        Ok(()) => handed_off += 1,
+                        Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
+                    }
+                }
                 other => dispatch(cpu, pkt, other),
             }
         });
@@ -331,6 +338,38 @@ fn input<F: Routed>(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut F::Addr) -> Next {
     match F::input(cpu, pkt, key) {
         local if local == F::LOCAL => firewall::ask(cpu, pkt, Hook::Ingress).unwrap_or(local),
         other => other,
+    }
+}
+
+/// How the tables under which a packet was handed over compare with this CPU's.
+fn stamp_of(cpu: &Cpu, pkt: &Pkt) -> Option<Age> {
+    cpu.stamp.age(pkt.resume)
+}
+
+/// Where a packet goes on that was handed over under the tables of this CPU.
+fn place(cpu: &Cpu, pkt: &mut Pkt) -> Next {
+    Resume::place(pkt.resume).unwrap_or_else(|| frame(cpu, pkt))
+}
+
+/// Where a packet goes on that was handed over under other tables: it must not meet half of one configuration and half of
+/// another. On its way in it has met nothing yet but its interface, which is looked at again; what leaves has met everything;
+/// in between it goes no further.
+///
+/// Drops  [`DropReason::Reconfigured`], [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
+#[cold]
+fn place_across(cpu: &Cpu, pkt: &mut Pkt, age: Age) -> Next {
+    match (Resume::place(pkt.resume), age) {
+        (Some(on @ (Next::Output | Next::Send)), _) => on,
+        (Some(Next::Local4 | Next::Local6), _) => Next::Drop(DropReason::Reconfigured),
+        (_, Age::Newer) => Next::Wait,
+        // From us to us: rules of the other CPU have let it out.
+        (_, Age::Older) if pkt.flags.has(Flags::LOCAL) => Next::Drop(DropReason::Reconfigured),
+        (_, Age::Older) => match cpu.tables.ifnet(pkt.rcvif) {
+            None => Next::Drop(DropReason::InterfaceGone),
+            Some(Ifnet { up: false, .. }) => Next::Drop(DropReason::InterfaceDown),
+            Some(Ifnet { monitor: true, .. }) => Next::Drop(DropReason::Monitor),
+            Some(_) => place(cpu, pkt),
+        },
     }
 }
 

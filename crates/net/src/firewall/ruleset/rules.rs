@@ -101,6 +101,13 @@ impl Rules {
         self.flows.get(usize::from(flow.0).checked_sub(1)?).map(String::as_str)
     }
 
+    /// Goes on in place of another list, a clone of this one, whose ruleset was in force for a moment: no rule to come is taken
+    /// for one of that, by states or counters.
+    pub fn resume_after(&mut self, other: &Self) {
+        self.slots.skip(&other.slots);
+        self.generation = self.generation.max(other.generation);
+    }
+
     /// Changes what becomes of what no rule matched.
     pub fn set_default(&mut self, action: Action) {
         if let Some(last) = self.list.last_mut() {

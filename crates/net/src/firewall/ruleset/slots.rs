@@ -35,6 +35,19 @@ impl Slots {
             self.free.push_back(id.slot);
         }
     }
+
+    /// Gives up what another list of places, a clone of this one, has taken since: nothing is led to what had it.
+    pub(super) fn skip(&mut self, other: &Self) {
+        let new = self.epochs.len()..other.epochs.len();
+        self.free.extend(new.filter_map(|slot| u16::try_from(slot).ok()));
+        self.epochs.resize(self.epochs.len().max(other.epochs.len()), 0);
+        for slot in &self.free {
+            let at = usize::from(*slot);
+            if let (Some(epoch), Some(taken)) = (self.epochs.get_mut(at), other.epochs.get(at)) {
+                *epoch = taken.wrapping_add(1);
+            }
+        }
+    }
 }
 
 /// Places that rest before one is taken again, while there are new ones: epochs have 16 bits, and must not come round

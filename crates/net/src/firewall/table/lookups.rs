@@ -59,6 +59,15 @@ impl Lookups {
         Ok(Self { tables, keeper: Keeper::new()?, generation, epoch: Epoch::default(), key })
     }
 
+    /// No tables, with the same secret.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no address space for values.
+    pub fn emptied(&self) -> io::Result<Self> {
+        Self::new(self.key)
+    }
+
     /// The table of this name, for a ruleset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<Lookup>> {
