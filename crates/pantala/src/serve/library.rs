@@ -120,8 +120,7 @@ impl Library {
         remotes: Vec<Remote>,
         seccomp: Seccomp,
     ) -> io::Result<(Vec<Desk>, JoinHandle<()>)> {
-        let folder =
-            rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let folder = open(folder)?;
         let (sender, asks) = channel();
         let (mut doors, mut desks) = (Vec::new(), Vec::new());
         for (place, remote) in remotes.into_iter().enumerate() {
@@ -206,6 +205,11 @@ impl Library {
 /// read much that is not meant for anybody else.
 fn is_for_all(about: &Metadata) -> bool {
     about.mode() & 0o004 != 0
+}
+
+/// Opens a folder to be served.
+pub(super) fn open(folder: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// A page that is made here.

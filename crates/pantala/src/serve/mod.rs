@@ -73,3 +73,12 @@ pub(crate) fn confined_folder(
     let webs = desks.into_iter().zip(budgets).map(|(desk, budget)| Web::new(addr, desk, budget));
     Ok((webs.collect(), reader))
 }
+
+/// Whether a folder can be served.
+///
+/// # Errors
+///
+/// As [`folder()`].
+pub(crate) fn look(folder: &Path) -> io::Result<()> {
+    library::open(folder).map(drop)
+}

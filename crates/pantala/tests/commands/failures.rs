@@ -144,6 +144,34 @@ fn check_ends_with_0_or_1_and_names_the_place() {
 }
 
 #[test]
+fn check_finds_what_a_reload_would_miss_on_this_machine() {
+    let folder = Folder::new();
+    let (file, site) = (folder.path().join("p.toml"), folder.path().join("site"));
+    let name = file.display();
+    let text = format!(
+        "[[interface]]\nname = \"wan\"\ndevice = \"af_xdp:pt-none7\"\n[[serve]]\ndir = \"{}\"\n",
+        site.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let missing = format!("{}: No such file or directory", site.display());
+    let said = pantala(&format!("check -c {name}"));
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, ""));
+    assert!(said.err.contains(&missing), "{}", said.err);
+    let said = pantala(&format!("check --json -c {name}"));
+    let shown: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert!(shown["problems"][0]["message"].as_str().unwrap().contains(&missing), "{shown}");
+
+    std::fs::create_dir(&site).unwrap();
+    let said = pantala(&format!("check -c {name}"));
+    assert_eq!(said.exit, Exit::Ok);
+    assert!(
+        said.err.contains("warning: interface wan: there is no interface named pt-none7"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
 fn the_process_ends_with_0_1_or_2() {
     let folder = Folder::new();
     let socket = folder.socket();
