@@ -135,26 +135,64 @@ impl Book {
         Ok(batch)
     }
 
-    /// Becomes what another book is, by changing what differs: a rule that stays as it is stays the same.
-    pub(crate) fn adopt(&mut self, new: &Self, tables: &Tables) -> Result<(), Refused> {
+    /// Takes the place of another book: a rule that stays as it is stays the same, and a table that `commands` do not fill
+    /// keeps the entries that it has been given since.
+    pub(crate) fn succeed(
+        mut self,
+        running: &Self,
+        commands: &[Statement],
+        tables: &Tables,
+    ) -> Result<Self, Refused> {
         let refused = |why| Refused::new(why, "");
+        let mut rules = running.rules.clone();
         for set in 0..SETS {
-            self.rules.flush(Some(set)).map_err(refused)?;
+            rules.flush(Some(set)).map_err(refused)?;
         }
-        for entry in new.rules.entries() {
+        for entry in self.rules.entries() {
             if entry.rule.number == RULE_LAST {
-                self.rules.set_default(entry.rule.action.clone());
+                rules.set_default(entry.rule.action.clone());
             } else {
-                self.rules.add(entry.rule.clone()).map_err(refused)?;
+                rules.add(entry.rule.clone()).map_err(refused)?;
             }
         }
-        let disable = new.rules.disabled();
-        self.rules.set(&SetCommand::Switch { disable, enable: !disable }).map_err(refused)?;
-        (self.switches, self.states) = (new.switches, new.states);
-        self.shapes.adopt(&new.shapes)?;
-        (self.nat, self.nat64) = (new.nat.clone(), new.nat64.clone());
-        self.prefixes = new.prefixes.clone();
-        tables::adopt(&mut self.lookups, &new.lookups, tables).map_err(|why| Refused::new(why, ""))
+        let disable = self.rules.disabled();
+        rules.set(&SetCommand::Switch { disable, enable: !disable }).map_err(refused)?;
+        let mut shapes = running.shapes.clone();
+        shapes.adopt(&self.shapes)?;
+        tables::inherit(&mut self.lookups, &running.lookups, commands, tables)
+            .map_err(|why| Refused::new(why, ""))?;
+        Ok(Self { rules, shapes, ..self })
+    }
+
+    /// The same book, with tables of its own.
+    pub(crate) fn copy(&self, tables: &Tables) -> Result<Self, Refused> {
+        let mut lookups = self.lookups.emptied().map_err(|why| Refused::new(why, ""))?;
+        for name in self.lookups.names() {
+            tables::copy(name, &self.lookups, &mut lookups, tables).map_err(|why| Refused::new(why, ""))?;
+        }
+        let Self { rules, shapes, nat, nat64, prefixes, switches, states, .. } = self;
+        let (rules, shapes, nat) = (rules.clone(), shapes.clone(), nat.clone());
+        let (nat64, prefixes) = (nat64.clone(), prefixes.clone());
+        Ok(Self { rules, lookups, shapes, nat, nat64, prefixes, switches: *switches, states: *states })
+    }
+
+    /// Whether another book says the same.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        let rules =
+            |book: &Self| book.rules.entries().iter().map(|entry| entry.rule.clone()).collect::<Vec<_>>();
+        let shapes = |book: &Self| {
+            let Self { shapes, .. } = book;
+            (
+                shapes.pipes().map(|(number, config)| (number, config.clone())).collect::<Vec<_>>(),
+                shapes.queues().map(|(number, config)| (number, config.clone())).collect::<Vec<_>>(),
+            )
+        };
+        (self.switches, self.states, self.rules.disabled())
+            == (other.switches, other.states, other.rules.disabled())
+            && (&self.nat, &self.nat64, &self.prefixes) == (&other.nat, &other.nat64, &other.prefixes)
+            && rules(self) == rules(other)
+            && shapes(self) == shapes(other)
+            && tables::are_same(&self.lookups, &other.lookups)
     }
 
     fn carry_out(

@@ -18,7 +18,6 @@ use super::routing::Routing;
 use super::seats::Seats;
 use super::{entropy, log, machine, system};
 use crate::StackError;
-use crate::api::Error;
 use crate::config::{self, Config, Policy};
 
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
@@ -60,13 +59,15 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let secret = machine::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
     let (sites, services) = (Vec::new(), Vec::new());
+    let nothing = nothing_of(&config);
     let mut control = Control {
         file,
-        config,
+        config: nothing,
         cpus,
         workshop,
         monitor: Some(monitor),
         attached,
+        last_index: 0,
         routing,
         wall,
         pings,
@@ -76,7 +77,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         secret,
         tables,
     };
-    match open_all(&mut control) {
+    match open_all(&mut control, config) {
         Ok(learning) => Ok((control, learning)),
         Err(why) => {
             if let Err(also) = control.shut_down() {
@@ -87,28 +88,24 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     }
 }
 
-fn open_all(control: &mut Control) -> Result<Learning, StackError> {
-    let netisr = |why: Error| StackError::Netisr(why.error);
-    let learning = control.listen_to_routers().map_err(netisr)?;
-    let sysctls = control.config.sysctl.clone();
-    control.configure_sysctls(&config::Sysctls::new(), &sysctls).map_err(netisr)?;
-    for interface in control.config.interfaces.clone() {
-        control.attach(&interface)?;
+/// What is in force before anything is: the start is a reload, and as little as by any other may pass meanwhile.
+fn nothing_of(config: &Config) -> Config {
+    Config {
+        forwarding: false,
+        flow_cache: 0,
+        interfaces: Vec::new(),
+        routes: Vec::new(),
+        serves: Vec::new(),
+        services: Vec::new(),
+        firewall: None,
+        sysctl: config::Sysctls::new(),
+        ..config.clone()
     }
-    control.remember_flows().map_err(netisr)?;
-    let configured = control.config.routes.clone();
-    let firewall = control.config.firewall.clone();
-    control
-        .configure_firewall(firewall.as_ref())
-        .and_then(|()| control.publish())
-        .and_then(|()| control.configure_routes(&[], &configured))
-        .map_err(netisr)?;
-    let serves = control.config.serves.clone();
-    let services = control.config.services.clone();
-    control
-        .begin_sites(&serves)
-        .and_then(|()| control.begin_services(&services))
-        .map_err(|why| StackError::Misfit(why.error))?;
+}
+
+fn open_all(control: &mut Control, config: Config) -> Result<Learning, StackError> {
+    let learning = control.listen_to_routers().map_err(|why| StackError::Netisr(why.error))?;
+    control.go_over(config).map_err(|failure| failure.why)?;
     Ok(learning)
 }
 

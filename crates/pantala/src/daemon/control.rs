@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use dev::netlink::LinkMonitor;
 use net::count::INTERFACES_MAX;
-use net::fib::Refused;
+use net::fib::{Refused, Rib};
 use net::msg::Remote;
 use net::netisr::Netisr;
 use net::sysctl::Sysctls;
 use net::tables::{IfIndex, Ifnet, Learned, Tables};
 use tokio::sync::Notify;
 
-use super::cpus::Cpus;
+use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
 use super::firewall::Wall;
 use super::log;
@@ -38,6 +38,8 @@ pub(crate) struct Control {
     pub(super) monitor: Option<LinkMonitor>,
     /// In the order of their index.
     pub(super) attached: Vec<Attached>,
+    /// The index that was given last.
+    pub(super) last_index: IfIndex,
     pub(super) routing: Routing,
     pub(super) wall: Wall,
     /// Pings that run, and some that have ended.
@@ -60,26 +62,21 @@ impl Control {
         Arc::clone(&self.cpus.crashed)
     }
 
-    /// Opens the device of an interface and gives its rings to the netisrs. Packets flow once the tables have it.
-    pub(super) fn attach(&mut self, interface: &Interface) -> Result<(), StackError> {
-        let index = self.free_index().ok_or_else(|| {
-            StackError::Misfit(format!(
-                "interface {}: no more than {} interfaces",
-                interface.name,
-                INTERFACES_MAX - 1
-            ))
-        })?;
-        let unit = unit(index);
+    /// Opens the device of an interface, as number `index`, and gives its rings to the netisrs. No packet flows before tables
+    /// have it.
+    pub(super) fn open(
+        &mut self,
+        interface: &Interface,
+        index: IfIndex,
+        unit: u16,
+    ) -> Result<Attached, StackError> {
         let opened = device::open(interface, unit, &mut self.workshop)?;
         let baseline = self.counted(index);
         let seats = Seats::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
-        self.cpus.attach(index, opened.rings, &seats).map_err(|why| StackError::Netisr(why.error))?;
-        if interface.monitor {
-            self.watch(index, true).map_err(|why| StackError::Netisr(why.error))?;
-        }
         let attached = Attached {
             index,
+            unit,
             config: interface.clone(),
             facts: opened.facts,
             seats,
@@ -90,40 +87,44 @@ impl Control {
             baseline,
             waiters,
             away: None,
-            hold: opened.hold,
+            hold: Arc::new(opened.hold),
         };
+        self.last_index = index;
+        if let Err(why) = self.hand_out(&attached, opened.rings) {
+            self.close(index);
+            return Err(StackError::Netisr(why.error));
+        }
         log::info(&format!("interface {}: {}", interface.name, attached.description()));
-        let at = self.attached.partition_point(|other| other.index < index);
-        self.attached.insert(at, attached);
-        Ok(())
+        Ok(attached)
     }
 
-    /// Takes the rings of an interface from the netisrs and closes its device. The tables should not have it any more.
-    pub(super) fn detach(&mut self, name: &str) -> Result<(), Error> {
-        let Some(at) = self.attached.iter().position(|interface| interface.config.name == name) else {
-            return Ok(());
-        };
-        let gone = self.attached.remove(at);
-        let closed = self.cpus.detach(gone.index);
-        drop(gone);
-        closed
+    fn hand_out(&self, attached: &Attached, rings: Vec<NewRing>) -> Result<(), Error> {
+        self.cpus.attach(attached.index, rings, &attached.seats)?;
+        if attached.monitor { self.watch(attached.index, true) } else { Ok(()) }
     }
 
-    /// Works the tables out anew, of interfaces that came, went or changed, and gives them to all netisrs.
+    /// Takes the rings of an interface from the netisrs, closed. Its device is closed with the last clone of it.
+    pub(super) fn close(&self, index: IfIndex) {
+        if let Err(why) = self.cpus.detach(index) {
+            log::warning(&format!("the rings of interface number {index}: {why}"));
+        }
+    }
+
+    /// Works the tables out anew, of interfaces that changed, and gives them to all netisrs, with the rules that name
+    /// interfaces and their addresses.
     pub(super) fn publish(&mut self) -> Result<(), Error> {
-        let ifs = tables::ifnets(&self.attached, &self.routing);
+        let ifs = tables::ifnets(&self.attached, self.routing.statics());
         let mut edits = Edits::default();
         self.routing.interfaces_changed(&self.attached, &ifs, &mut edits);
         let (_, refused) = self.routing.prepare(&edits);
-        let generation = self.tables.generation + 1;
-        let forwarding = self.config.forwarding;
-        let config = net::tables::Config { generation, ifs, forwarding, ..net::tables::Config::default() };
-        let (fib, hops) = (self.routing.rib.fib(), self.routing.rib.hops());
-        self.tables = Arc::new(Tables::with(config, fib, hops));
-        self.cpus.set_tables(&self.tables)?;
-        self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))?;
-        // Rules name interfaces, and their addresses.
-        self.publish_firewall()
+        let rib = &self.routing.rib;
+        let tables = tables_of(self.tables.generation + 1, ifs, self.config.forwarding, rib);
+        self.tables = Arc::new(tables);
+        let rules = self.compile_rules();
+        let epoch = self.wall.book.lookups.epoch();
+        self.cpus.set_tables_and_rules(&self.tables, rules)?;
+        self.wall.book.lookups.retire(epoch);
+        self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
     }
 
     /// Changes routes, without a pause for those who look up; answers those that the table refused.
@@ -140,7 +141,7 @@ impl Control {
     fn is_settled_anew(&self) -> bool {
         let has_learned = |interface: &Attached| *interface.learned != Learned::default();
         self.attached.iter().any(has_learned) && {
-            let ifs = tables::ifnets(&self.attached, &self.routing);
+            let ifs = tables::ifnets(&self.attached, self.routing.statics());
             let is_same =
                 |new: &Ifnet| self.tables.ifnet(new.index).is_none_or(|old| old.learned == new.learned);
             !ifs.iter().all(is_same)
@@ -167,12 +168,6 @@ impl Control {
         self.cpus.visit_all()?;
         self.routing.rib.retire(epoch);
         Ok(refused)
-    }
-
-    /// Switches fast forwarding on or off, as the configuration says.
-    pub(super) fn remember_flows(&self) -> Result<(), Error> {
-        let flows = Some(self.config.flow_cache as usize).filter(|flows| *flows > 0);
-        self.cpus.call_all(move |netisr| netisr.set_flows(flows)).map(drop)
     }
 
     /// Ends everything in good order. Nothing can be asked of it afterwards.
@@ -219,17 +214,28 @@ impl Control {
             .hint(crate::suggest::did_you_mean(name, &names))
     }
 
-    fn free_index(&self) -> Option<IfIndex> {
-        let most = IfIndex::try_from(INTERFACES_MAX).unwrap_or(IfIndex::MAX);
-        (1..most).find(|index| self.interface_by_index(*index).is_none())
+    /// An index that no interface has, nor one of `others`. One that was given back is used again as late as can be: packets
+    /// that are still on their way may bear it.
+    pub(super) fn free_index(&self, others: &[Attached], name: &str) -> Result<IfIndex, StackError> {
+        let end = IfIndex::try_from(INTERFACES_MAX).unwrap_or(IfIndex::MAX);
+        let mut behind = (self.last_index.saturating_add(1)..end).chain(1..end);
+        let is_free = |index: &IfIndex| {
+            let mut there = self.attached.iter().chain(others);
+            there.all(|other| other.index != *index)
+        };
+        behind.find(is_free).ok_or_else(|| {
+            let most = INTERFACES_MAX - 1;
+            StackError::Misfit(format!("interface {name}: no more than {most} interfaces"))
+        })
     }
 }
 
-/// The number by which the rings of an interface are dealt to CPUs.
-pub(super) const fn unit(index: IfIndex) -> u16 {
-    index.saturating_sub(1)
+/// The tables for these interfaces, whose routes are in `rib` or will be in a moment.
+pub(super) fn tables_of(generation: u64, ifs: Vec<Ifnet>, forwarding: bool, rib: &Rib) -> Tables {
+    let config = net::tables::Config { generation, ifs, forwarding, ..net::tables::Config::default() };
+    Tables::with(config, rib.fib(), rib.hops())
 }
 
-fn warn_of_refused(refused: &Refused) {
+pub(super) fn warn_of_refused(refused: &Refused) {
     log::warning(&format!("route to {} is not in force: {}", refused.to, refused.error));
 }

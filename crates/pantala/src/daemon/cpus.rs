@@ -10,7 +10,7 @@ use dev::Waiter;
 use dev::sys::poll::EventFd;
 use net::cpu::CpuId;
 use net::driver::Driver;
-use net::firewall;
+use net::firewall::Shared as Rules;
 use net::msg::{Msg, Remote, Tour, mesh};
 use net::netisr::{Netisr, NoSuchRing, Parts, Shared};
 use net::rss::Placement;
@@ -28,6 +28,7 @@ use super::netisr_thread::{Busy, NetisrThread};
 use super::rest::{Rest, Waiters};
 use super::seats::Seats;
 use super::share::Share;
+use super::switch::Switch;
 use super::{entropy, log, system};
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
@@ -197,6 +198,26 @@ impl Cpus {
         self.list.iter().zip(asked).map(|(cpu, answer)| cpu.answer(&answer)).collect()
     }
 
+    /// Gives all CPUs another configuration, one after the other and each in one step; returns when no CPU has the old one any
+    /// more.
+    pub(crate) fn reconfigure(&self, switch: Switch) -> Result<(), Error> {
+        self.tour(move |netisr| switch.put_in_force(netisr))
+    }
+
+    /// Gives all CPUs new tables, and the rules for them if there are any, in one step; returns when no CPU has the old ones.
+    pub(crate) fn set_tables_and_rules(
+        &self,
+        tables: &Arc<Tables>,
+        rules: Option<Rules>,
+    ) -> Result<(), Error> {
+        let tables = Arc::clone(tables);
+        // What the tables make a CPU send meets the new rules.
+        self.tour(move |netisr| {
+            rules.iter().for_each(|rules| netisr.set_firewall(rules));
+            netisr.set_tables(Arc::clone(&tables));
+        })
+    }
+
     /// Gives all CPUs new tables, one after the other; returns when no CPU has the old ones any more.
     pub(crate) fn set_tables(&self, tables: &Arc<Tables>) -> Result<(), Error> {
         let tables = Arc::clone(tables);
@@ -209,7 +230,7 @@ impl Cpus {
     }
 
     /// Gives all CPUs a firewall; returns when no CPU has the old one any more.
-    pub(crate) fn set_firewall(&self, firewall: firewall::Shared) -> Result<(), Error> {
+    pub(crate) fn set_firewall(&self, firewall: Rules) -> Result<(), Error> {
         self.tour(move |netisr| netisr.set_firewall(&firewall))
     }
 

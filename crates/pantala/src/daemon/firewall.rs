@@ -17,9 +17,8 @@ use net::secret::Secret;
 use net::tables::Tables;
 
 use super::control::Control;
-use super::log;
-use crate::api::{Error, ErrorKind};
-use crate::config;
+use crate::api::Error;
+use crate::config::Config;
 use crate::firewall::{Around, Batch, Book, Refused};
 
 /// Groups of states that limits count, on all CPUs together.
@@ -28,16 +27,21 @@ const TRACKS_MAX: usize = 1 << 16;
 /// The firewall, as the control thread has it.
 pub(crate) struct Wall {
     pub(crate) book: Book,
+    pub(crate) common: Common,
+    /// Whether the CPUs have a firewall at all: one that nobody asked for costs nothing.
+    is_used: bool,
+}
+
+/// What all CPUs share, whatever the rules are.
+pub(crate) struct Common {
     /// Keys what tells flows apart.
     key: u128,
-    /// How often rules have logged, for all CPUs.
+    /// How often rules have logged.
     pub(crate) amounts: Arc<Amounts>,
     /// How many states all CPUs have together.
     loose: Arc<Loose>,
     /// How many of them each `limit` counts.
     pub(crate) limits: Arc<Limits>,
-    /// Whether the CPUs have a firewall at all: one that nobody asked for costs nothing.
-    is_used: bool,
 }
 
 /// Why a batch was not carried out.
@@ -60,50 +64,51 @@ impl Wall {
         let amounts = Arc::new(Amounts::new()?);
         let (book, loose) = (Book::new(Action::Allow, key)?, Loose::new(cpus));
         let limits = Limits::new(&Secret::new(key), TRACKS_MAX);
-        Ok(Self { book, key, amounts, loose, limits, is_used: false })
+        Ok(Self { book, common: Common { key, amounts, loose, limits }, is_used: false })
     }
+}
 
-    /// What the CPUs are given, with interfaces as they are.
-    fn compile(&mut self, tables: &Tables) -> Shared {
-        let switches = self.book.switches;
+impl Common {
+    /// What the CPUs are given of a book, this one's or another's, with interfaces as they are.
+    fn compile(&self, book: &mut Book, tables: &Tables) -> Shared {
+        book.lookups.resolve(tables);
+        let switches = book.switches;
         Shared {
-            rules: Arc::new(self.book.rules.compile(tables, &self.book.lookups)),
+            rules: Arc::new(book.rules.compile(tables, &book.lookups)),
             amounts: Arc::clone(&self.amounts),
             is_enabled: switches.firewall,
             is_verbose: switches.verbose,
             one_pass: switches.one_pass,
-            pipes: Arc::new(self.book.shapes.compiled().clone()),
-            nat: self.instances(tables),
-            nat64: self.crossings(),
-            prefixes: self.prefixes(tables),
-            settings: self.book.states,
+            pipes: Arc::new(book.shapes.compiled().clone()),
+            nat: self.instances(book, tables),
+            nat64: self.crossings(book),
+            prefixes: prefixes(book, tables),
+            settings: book.states,
             loose: Arc::clone(&self.loose),
             limits: Arc::clone(&self.limits),
         }
     }
-}
 
-impl Wall {
     /// Instances of NAT, with addresses as interfaces have them. One whose interface is not there translates nothing.
-    fn instances(&self, tables: &Tables) -> Vec<Arc<Spec>> {
-        let made = self.book.nat.iter().map(|(number, config)| Spec::new(*number, config, tables, self.key));
+    fn instances(&self, book: &Book, tables: &Tables) -> Vec<Arc<Spec>> {
+        let made = book.nat.iter().map(|(number, config)| Spec::new(*number, config, tables, self.key));
         made.filter_map(Result::ok).map(Arc::new).collect()
     }
 
     /// Instances of NAT64.
-    fn crossings(&self) -> Vec<Arc<nat64::spec::Spec>> {
-        let made = self.book.nat64.iter();
+    fn crossings(&self, book: &Book) -> Vec<Arc<nat64::spec::Spec>> {
+        let made = book.nat64.iter();
         made.filter_map(|(name, config)| nat64::spec::Spec::new(name, config, self.key))
             .map(Arc::new)
             .collect()
     }
+}
 
-    /// Prefixes that are exchanged; the same holds for them.
-    fn prefixes(&self, tables: &Tables) -> Prefixes {
-        let made = self.book.prefixes.iter();
-        let made = made.filter_map(|(name, config)| Some((name.clone(), Nptv6::new(config, tables).ok()?)));
-        Arc::new(made.collect())
-    }
+/// Prefixes that are exchanged. One whose interface is not there translates nothing.
+fn prefixes(book: &Book, tables: &Tables) -> Prefixes {
+    let made = book.prefixes.iter();
+    let made = made.filter_map(|(name, config)| Some((name.clone(), Nptv6::new(config, tables).ok()?)));
+    Arc::new(made.collect())
 }
 
 impl Control {
@@ -121,37 +126,58 @@ impl Control {
         } else {
             self.publish_firewall()?;
         }
-        batch.reset_log.iter().for_each(|rule| self.wall.amounts.reset(*rule));
+        batch.reset_log.iter().for_each(|rule| self.wall.common.amounts.reset(*rule));
         Ok(batch)
     }
 
-    /// Puts the configured firewall in force, or none: rules that stay as they are stay the same.
-    pub(super) fn configure_firewall(&mut self, firewall: Option<&config::Firewall>) -> Result<(), Error> {
-        let failed = |why: String| Error::new(ErrorKind::Failed, format!("the firewall: {why}"));
+    /// The book that a configuration asks for, beside the one in force: rules that stay as they are stay the same. `None` if
+    /// there is no firewall. What was made by hand stays if neither this configuration nor the last one has a firewall.
+    pub(super) fn next_book(&self, config: &Config) -> Result<Option<Book>, String> {
+        let running = &self.wall.book;
+        let firewall = match (&config.firewall, &self.config.firewall) {
+            (None, None) if !self.wall.is_used => return Ok(None),
+            (None, None) => return running.copy(&self.tables).map(Some).map_err(|refused| refused.why),
+            (firewall, _) => firewall.as_ref(),
+        };
         let default = firewall.map_or(Action::Allow, |firewall| firewall.default.clone());
-        let mut new = Book::new(default, self.wall.key).map_err(|why| failed(why.to_string()))?;
+        let mut new = Book::new(default, self.wall.common.key).map_err(|why| why.to_string())?;
+        let commands = firewall.map_or(&[][..], |firewall| &firewall.commands);
         if let Some(firewall) = firewall {
-            firewall.warnings.iter().for_each(|warning| log::warning(warning));
             new.states = firewall.states;
             new.switches.one_pass = firewall.one_pass;
             new.switches.verbose = firewall.verbose;
-            let around = Around { tables: &self.tables, counted: &|_| Counted::default() };
-            let done = new.run(&firewall.commands, &around);
-            done.map_err(|(line, refused)| failed(format!("line {line}: {}", refused.why)))?;
-            self.wall.is_used = true;
         }
-        self.wall.book.adopt(&new, &self.tables).map_err(|refused| failed(refused.why))?;
-        self.publish_firewall()
+        let around = Around { tables: &self.tables, counted: &|_| Counted::default() };
+        new.run(commands, &around).map_err(|(line, refused)| format!("line {line}: {}", refused.why))?;
+        new.succeed(running, commands, &self.tables).map(Some).map_err(|refused| refused.why)
+    }
+
+    /// What the netisrs are given of a book when these are the tables.
+    pub(super) fn compile_book(&self, book: &mut Book, tables: &Tables) -> Shared {
+        self.wall.common.compile(book, tables)
+    }
+
+    /// Puts a book in the place of the one whose rules were in force: the netisrs have its rules.
+    pub(super) fn keep_book(&mut self, book: Book) {
+        self.wall.book = book;
+        self.wall.is_used = true;
+    }
+
+    /// The rules for interfaces as they are now; `None` if there is no firewall.
+    pub(super) fn compile_rules(&mut self) -> Option<Shared> {
+        self.wall.is_used.then(|| self.compile_book_in_force())
+    }
+
+    /// What the netisrs are given of the book as it is.
+    pub(super) fn compile_book_in_force(&mut self) -> Shared {
+        let Wall { book, common, .. } = &mut self.wall;
+        common.compile(book, &self.tables)
     }
 
     /// Gives all CPUs the rules as they are now; returns when no CPU has the old ones any more.
     pub(super) fn publish_firewall(&mut self) -> Result<(), Error> {
-        if !self.wall.is_used {
-            return Ok(());
-        }
-        self.wall.book.lookups.resolve(&self.tables);
+        let Some(shared) = self.compile_rules() else { return Ok(()) };
         let epoch = self.wall.book.lookups.epoch();
-        let shared = self.wall.compile(&self.tables);
         self.cpus.set_firewall(shared)?;
         self.wall.book.lookups.retire(epoch);
         Ok(())
@@ -187,7 +213,7 @@ mod tests {
     fn as_many_sources_are_counted_as_there_is_room_for_and_no_more() {
         let wall = Wall::new(1, 7).unwrap();
         let settings = Settings { track_max: 1 << 20, ..Settings::default() };
-        let (loose, limits) = (Arc::clone(&wall.loose), Arc::clone(&wall.limits));
+        let (loose, limits) = (Arc::clone(&wall.common.loose), Arc::clone(&wall.common.limits));
         let mut states = States::new(&Secret::new(7), settings, loose, limits, CpuId(0));
         let mut counters = Counters::default();
         let room = u32::try_from(TRACKS_MAX).unwrap();

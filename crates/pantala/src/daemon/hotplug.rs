@@ -15,8 +15,8 @@ use net::tables::IfIndex;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::control::{Control, unit};
-use super::device::{self, Facts, Hold};
+use super::control::Control;
+use super::device::{self, Facts};
 use super::seats::Seats;
 use super::tables::Attached;
 use super::{locked, log};
@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const ROUND: Duration = Duration::from_secs(1);
 
 /// The device of an interface is gone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Away {
     /// When to try again, even if nothing is heard.
     next: Instant,
@@ -145,7 +145,10 @@ impl Control {
     fn give_up(&mut self, index: IfIndex) -> Result<(), Error> {
         let Some(interface) = self.attached_mut(index) else { return Ok(()) };
         interface.away = Some(Away::since_now());
-        interface.hold.forsake();
+        // Nothing else has it: a reload, which does for a moment, is over.
+        if let Some(hold) = Arc::get_mut(&mut interface.hold) {
+            hold.forsake();
+        }
         let gone = format!("interface {}: {} is gone", interface.config.name, interface.config.device);
         let published = self.publish();
         let closed = self.cpus.detach(index);
@@ -153,7 +156,7 @@ impl Control {
             interface.seats = Seats::default();
             interface.waiters.clear();
             // The program is detached, and sockets are closed, when the rings are.
-            interface.hold = Hold::default();
+            interface.hold = Arc::default();
         }
         log::warning(&format!("{gone}; it is taken up again when it is back"));
         published.and(closed)
@@ -194,16 +197,16 @@ impl Control {
         let Some(interface) = self.attached.iter().find(|interface| interface.index == index) else {
             return Ok(String::new());
         };
-        let config = interface.config.clone();
+        let (config, unit) = (interface.config.clone(), interface.unit);
         // Others wait for the control thread meanwhile: it does not wait, and tries again.
         self.workshop.patience = Duration::ZERO;
-        let opened = device::open(&config, unit(index), &mut self.workshop)?;
+        let opened = device::open(&config, unit, &mut self.workshop)?;
         let count = opened.rings.len();
-        let seats = Seats::of(&self.workshop.map(unit(index), count), count);
+        let seats = Seats::of(&self.workshop.map(unit, count), count);
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
         self.cpus.attach(index, opened.rings, &seats).map_err(netisr)?;
         let Some(interface) = self.attached_mut(index) else { return Ok(String::new()) };
-        (interface.facts, interface.hold, interface.seats) = (opened.facts, opened.hold, seats);
+        (interface.facts, interface.hold, interface.seats) = (opened.facts, Arc::new(opened.hold), seats);
         (interface.waiters, interface.away) = (waiters, None);
         let (monitor, description) = (interface.monitor, interface.description());
         if monitor {

@@ -10,7 +10,7 @@
 //! | [`sites`], [`services`] | web servers, and small services |
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
-//! | [`control`], [`reload`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
+//! | [`control`], [`reload`], [`switch`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
@@ -39,6 +39,7 @@ mod share;
 mod signals;
 mod sites;
 mod stack;
+mod switch;
 mod tables;
 
 use std::path::{Path, PathBuf};

@@ -1,15 +1,78 @@
-//! Reading the configuration again: only what differs is changed, and nothing at all if the new one is wrong.
+//! Another configuration takes the place of the one in force, as a whole or not at all.
+//!
+//! ```text
+//!   what can fail, beside what is in force:  rules  folders  ports  devices  routes  tables
+//!                                                                                       │ if any fails,
+//!   one message per netisr:                  tables, rules, variables, flow cache ◀─────┤ all is undone
+//!   behind it:                               sites and services                         │
+//!   what cannot fail:                        devices that are gone are closed ◀─────────┘
+//! ```
+//!
+//! A netisr changes everything that says which packets pass in one step between two packets. Routes and tables of rules are
+//! copies that nobody has read before, so none changes under a packet. What netisrs hand to each other meanwhile says which
+//! tables it has met ([`net::next::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
+//! them until tables have the interface, which come with its rules. So no packet passes that neither the old nor the new
+//! configuration lets pass, also when a step fails; the start of a stack is such a change too, from a configuration with
+//! nothing in it.
+//!
+//! What differs is found by a look at the stack as it runs, not at the file that was read last: what was changed by hand is
+//! put back where the file has something to say of it (`docs/RELOAD.md`).
 
-use core::hash::Hash;
-use std::collections::HashSet;
+mod fault;
+mod next;
+mod plan;
+mod undo;
+#[cfg(test)]
+mod tests;
 
-use net::sysctl::VARIABLES;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
-use super::control::Control;
+use ipnet::IpNet;
+use net::cpu::CpuId;
+use net::sock;
+use net::sysctl::Variable;
+use net::tables::IfIndex;
+
+use self::fault::{Step, fault};
+use self::next::Next;
+use self::plan::{Plan, without};
+use super::control::{self, Control};
 use super::log;
+use super::sites::OpenSite;
+use super::switch::Switch;
+use super::tables::Attached;
 use crate::StackError;
 use crate::api::{Error, ErrorKind, Reloaded};
-use crate::config::{Config, Device, Interface, Machine, Route};
+use crate::config::{Config, Interface, Machine, Route, Serve, Service, ServiceKind, Sysctls};
+
+/// Why another configuration did not come into force. The one before is in force again.
+pub(super) struct Failure {
+    pub(super) why: StackError,
+    /// Interfaces whose devices were closed and cannot be opened again.
+    lost: Vec<String>,
+}
+
+/// What was done for another configuration, to be undone if it does not come into force.
+#[derive(Default)]
+struct Done {
+    /// Interfaces, there still in the tables, whose devices were closed.
+    closed: Vec<IfIndex>,
+    /// Interfaces, in no tables yet, whose devices were opened.
+    opened: Vec<Attached>,
+    /// Interfaces that began, or ceased, to monitor.
+    watched: Vec<(IfIndex, bool)>,
+    ended_sites: Vec<Serve>,
+    ended_services: Vec<Service>,
+    /// What the netisrs were given.
+    next: Option<Next>,
+    /// Variables that have got other values, and those that they had.
+    sysctls: Vec<(&'static Variable, i64)>,
+    has_other_flows: bool,
+    begun_sites: Vec<Serve>,
+    begun_services: Vec<Service>,
+}
 
 impl Control {
     /// Reads the file again and changes what differs.
@@ -21,315 +84,262 @@ impl Control {
         let new = Config::load(file, &Machine::here());
         let new = new.map_err(|why| Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned()))?;
         let new = Config { wires: self.config.wires.clone(), ..new };
-        let plan = Plan::between(&self.config, &new);
-        self.replace_devices(&plan)?;
-        self.carry_out(&plan, new)?;
-        Ok(Reloaded { changes: plan.sentences })
+        let changes = self.go_over(new).map_err(|Failure { why, lost }| {
+            let error = Error::new(kind_of(&why), why.to_string());
+            error.hint(if lost.is_empty() {
+                "nothing was changed".to_owned()
+            } else {
+                format!(
+                    "and not to be had as it was before: {}; the next reload tries again",
+                    lost.join(", ")
+                )
+            })
+        })?;
+        Ok(Reloaded { changes })
     }
 
-    /// Opens what is new. That can fail, so it comes first, and what has been done is undone then.
-    fn replace_devices(&mut self, plan: &Plan) -> Result<(), Error> {
-        for interface in &plan.close_first {
-            self.detach_quietly(&interface.name);
+    /// Puts another configuration in force, and answers a sentence for each change; with an error, all is as it was.
+    pub(super) fn go_over(&mut self, new: Config) -> Result<Vec<String>, Failure> {
+        let mut done = Done::default();
+        self.go_step_by_step(new, &mut done).map_err(|why| Failure { why, lost: self.roll_back(done) })
+    }
+
+    fn go_step_by_step(&mut self, new: Config, done: &mut Done) -> Result<Vec<String>, StackError> {
+        let mut plan = Plan::between(&self.running(&new), &new);
+        let failed = |why: String| StackError::Misfit(format!("the firewall: {why}"));
+        let book = self.next_book(&new).map_err(failed)?;
+        if book.as_ref().is_some_and(|book| !book.is_as(&self.wall.book)) {
+            warnings_of(&new).iter().for_each(|warning| log::warning(warning));
+            plan.rules(&self.config, &new);
         }
-        if !plan.close_first.is_empty() {
-            self.publish()?;
+        fault(Step::Rules)?;
+        if plan.sentences.is_empty() {
+            self.config = new;
+            return Ok(plan.sentences);
         }
-        for (done, interface) in plan.open.iter().enumerate() {
-            if let Err(why) = self.attach(interface) {
-                let error = Error::new(kind_of(&why), why.to_string());
-                let lost = self.undo(plan.open.iter().take(done), &plan.close_first);
-                return Err(error.hint(if lost.is_empty() {
-                    "nothing was changed".to_owned()
-                } else {
-                    format!("and not to be had as it was before: {}", lost.join(", "))
-                }));
+        let sites = self.open_sites(&new.serves)?;
+        fault(Step::Folders)?;
+        self.try_ports(&sites, &new)?;
+        fault(Step::Ports)?;
+        self.replace_devices(&plan, done)?;
+        let next = self.next(&plan, new, book, &done.closed, &done.opened)?;
+        fault(Step::Tables)?;
+        self.end_programs(&next.config, done);
+        fault(Step::Ended)?;
+        self.watch_others(&next.attached, done)?;
+        fault(Step::Watched)?;
+        self.put_in_force(next, &plan, done)?;
+        fault(Step::InForce)?;
+        self.begin_programs(sites, done)?;
+        fault(Step::Begun)?;
+        self.settle(&plan, core::mem::take(done));
+        Ok(plan.sentences)
+    }
+
+    /// The stack as it runs, in the words of a configuration: as the last one has it, but for what was changed by hand and either
+    /// configuration has something to say of.
+    fn running(&self, new: &Config) -> Config {
+        let interfaces = self.attached.iter();
+        let interfaces =
+            interfaces.map(|own| Interface { monitor: own.monitor, ..own.config.clone() }).collect();
+        Config {
+            interfaces,
+            routes: self.running_routes(new),
+            sysctl: self.running_sysctls(new),
+            serves: self.serves(),
+            services: self.running_services(),
+            ..self.config.clone()
+        }
+    }
+
+    /// Static routes to where either configuration has one. The others were made by hand, and stay.
+    fn running_routes(&self, new: &Config) -> Vec<Route> {
+        let named: BTreeSet<IpNet> =
+            self.config.routes.iter().chain(&new.routes).map(|route| route.to).collect();
+        named.into_iter().filter_map(|to| Some(self.routing.get(&to)?.to(to))).collect()
+    }
+
+    /// Values of the variables that either configuration names, but for those that have their usual value and are only in the
+    /// last one.
+    fn running_sysctls(&self, new: &Config) -> Sysctls {
+        let value = |name: &&'static str| {
+            let variable = Variable::named(name)?;
+            let value = variable.read(&self.sysctls);
+            (new.sysctl.contains_key(name) || value != variable.default()).then_some((*name, value))
+        };
+        self.config.sysctl.keys().chain(new.sysctl.keys()).filter_map(value).collect()
+    }
+
+    /// Whether what is to listen can: each service begins on each CPU and ends again before a packet comes. Where something that
+    /// is to end listens now, only the moment itself tells.
+    fn try_ports(&self, sites: &[OpenSite], new: &Config) -> Result<(), StackError> {
+        let (serves, services) = (self.serves(), self.running_services());
+        let ending = serves.iter().filter(|serve| !new.serves.contains(serve)).map(|serve| serve.addr);
+        let ending = ending.chain(
+            services.iter().filter(|service| !new.services.contains(service)).map(|service| service.addr),
+        );
+        let ending: HashSet<u16> = ending.map(|addr| addr.port()).collect();
+        let own: Vec<IpAddr> =
+            new.interfaces.iter().flat_map(|interface| &interface.addresses).map(IpNet::addr).collect();
+        let sites = sites.iter().map(|site| (listener_at(site.serve().addr), site.to_string()));
+        let begins = new.services.iter().filter(|service| !services.contains(service));
+        let begins = begins.map(|service| (*service, format!("no {} at {}", service.kind, service.addr)));
+        for (service, what) in sites.chain(begins) {
+            let ip = service.addr.ip();
+            if ip.is_multicast() || ending.contains(&service.addr.port()) {
+                continue;
+            }
+            match self.try_service(service)? {
+                Ok(()) => {}
+                // It comes with the tables.
+                Err(sock::Error::AddrNotAvailable) if own.contains(&ip) => {}
+                Err(why) => return Err(StackError::Misfit(format!("{what}: {why}"))),
             }
         }
         Ok(())
     }
 
-    /// Back to the configuration that was in force; answers the interfaces that are lost.
-    fn undo<'i>(&mut self, opened: impl Iterator<Item = &'i Interface>, closed: &[Interface]) -> Vec<String> {
-        for interface in opened {
-            self.detach_quietly(&interface.name);
-        }
-        let mut lost = Vec::new();
-        for interface in closed {
-            if let Err(why) = self.attach(interface) {
-                log::error(&format!("interface {} is lost: {why}", interface.name));
-                lost.push(interface.name.clone());
+    /// Frees devices that are used in another way, and opens those that are new. While a device is closed its interface is in
+    /// the tables still: what routes lead there is lost, and does not go elsewhere.
+    fn replace_devices(&mut self, plan: &Plan, done: &mut Done) -> Result<(), StackError> {
+        for at in 0..self.attached.len() {
+            if plan.close_first.contains(&self.attached[at].config.name) {
+                let index = self.attached[at].index;
+                done.closed.push(index);
+                self.cpus.detach(index).map_err(netisr)?;
+                self.attached[at].hold = Arc::default();
             }
         }
-        if let Err(why) = self.publish() {
-            log::error(&why.error);
+        fault(Step::Closed)?;
+        for interface in &plan.open {
+            let index = self.free_index(&done.opened, &interface.name)?;
+            let unit = self.free_unit(plan, &done.opened);
+            let opened = self.open(interface, index, unit)?;
+            done.opened.push(opened);
+            fault(Step::Opened)?;
         }
-        lost
+        self.have_buffers(plan, &done.opened)
     }
 
-    /// What cannot fail any more, unless the netisrs are dead.
-    fn carry_out(&mut self, plan: &Plan, new: Config) -> Result<(), Error> {
-        let mut watched = Vec::new();
-        for interface in &mut self.attached {
-            if let Some(config) = new.interfaces.iter().find(|new| new.name == interface.config.name) {
-                if interface.config.monitor != config.monitor && interface.monitor != config.monitor {
-                    interface.monitor = config.monitor;
-                    watched.push((interface.index, config.monitor));
-                }
-                interface.config = config.clone();
-            } else {
-                // Nothing is sent to it from now on, so that its rings can be closed in peace.
-                interface.up = false;
-            }
-        }
-        for (index, on) in watched {
-            self.watch(index, on)?;
-        }
-        let sysctls = (self.config.sysctl.clone(), new.sysctl.clone());
-        let flows_differ = self.config.flow_cache != new.flow_cache;
-        let firewall = (self.config.firewall != new.firewall).then(|| new.firewall.clone());
-        self.config = new;
-        self.configure_sysctls(&sysctls.0, &sysctls.1)?;
-        self.publish()?;
-        if let Some(firewall) = firewall {
-            self.configure_firewall(firewall.as_ref())?;
-        }
-        self.configure_routes(&plan.routes_gone, &plan.routes_new)?;
-        if flows_differ {
-            self.remember_flows()?;
-        }
-        let (serves, services) = (self.config.serves.clone(), self.config.services.clone());
-        drop(self.end_sites(&serves));
-        self.end_services(&services);
-        self.begin_sites(&serves)?;
-        self.begin_services(&services)?;
-        if plan.close_last.is_empty() {
+    /// The first number for dealing rings that no interface will have then.
+    fn free_unit(&self, plan: &Plan, opened: &[Attached]) -> u16 {
+        let taken: Vec<u16> = self.staying(plan).chain(opened).map(|other| other.unit).collect();
+        (0..).find(|unit| !taken.contains(unit)).unwrap_or_default()
+    }
+
+    /// Interfaces that keep their devices.
+    fn staying<'c>(&'c self, plan: &'c Plan) -> impl Iterator<Item = &'c Attached> {
+        let goes = |name| plan.close_first.contains(name) || plan.close_last.contains(name);
+        self.attached.iter().filter(move |interface| !goes(&interface.config.name))
+    }
+
+    /// Whether something is left for the stack when all rings have their buffers.
+    fn have_buffers(&self, plan: &Plan, opened: &[Attached]) -> Result<(), StackError> {
+        if opened.is_empty() {
             return Ok(());
         }
-        for name in &plan.close_last {
-            self.detach_quietly(name);
+        for (cpu, thread) in (0..).map(CpuId).zip(self.cpus.iter()) {
+            let seats = self.staying(plan).chain(opened).flat_map(|interface| interface.seats.iter());
+            let rings = seats.filter(|seat| *seat == cpu).count();
+            if !self.workshop.memory.is_enough_for(rings) {
+                let processor = thread.processor;
+                return Err(StackError::Misfit(format!(
+                    "CPU {processor} has no buffers for {rings} rings; give more with `buffers`, and start again"
+                )));
+            }
         }
-        self.publish()
+        Ok(())
     }
 
-    fn detach_quietly(&mut self, name: &str) {
-        if let Err(why) = self.detach(name) {
-            log::warning(&format!("interface {name}: {why}"));
+    /// Ends what another configuration does not have, under the rules under which it ran.
+    fn end_programs(&mut self, new: &Config, done: &mut Done) {
+        done.ended_sites = without(&self.serves(), &new.serves);
+        done.ended_services = without(&self.running_services(), &new.services);
+        drop(self.end_sites(&new.serves));
+        self.end_services(&new.services);
+    }
+
+    /// Lets interfaces monitor that are to, which ends what comes from them, and gives others back their rings, from which
+    /// nothing passes before the tables say so.
+    fn watch_others(&self, next: &[Attached], done: &mut Done) -> Result<(), StackError> {
+        for interface in next {
+            let differs = |own: &&Attached| own.index == interface.index && own.monitor != interface.monitor;
+            if self.attached.iter().any(|own| differs(&own)) {
+                done.watched.push((interface.index, interface.monitor));
+                self.watch(interface.index, interface.monitor).map_err(netisr)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the netisrs all of it, each in one step.
+    fn put_in_force(&self, next: Next, plan: &Plan, done: &mut Done) -> Result<(), StackError> {
+        let switch = Switch {
+            tables: Arc::clone(&next.tables),
+            rules: next.rules.clone(),
+            sysctls: plan.sysctls.clone(),
+            flows: plan.flows.map(flows),
+        };
+        done.next = Some(next);
+        let before = plan.sysctls.iter().map(|(variable, _)| (*variable, variable.read(&self.sysctls)));
+        (done.sysctls, done.has_other_flows) = (before.collect(), plan.flows.is_some());
+        self.cpus.reconfigure(switch).map_err(netisr)
+    }
+
+    /// Begins what is new, under the rules that came with it.
+    fn begin_programs(&mut self, sites: Vec<OpenSite>, done: &mut Done) -> Result<(), StackError> {
+        for site in sites {
+            let serve = site.serve().clone();
+            self.begin_site(site)?;
+            done.begun_sites.push(serve);
+        }
+        let services = done.next.as_ref().map(|next| next.config.services.clone()).unwrap_or_default();
+        for service in without(&services, &self.running_services()) {
+            self.begin_service(service)?;
+            done.begun_services.push(service);
+        }
+        Ok(())
+    }
+
+    /// What is in force becomes what the control thread knows; devices that are not used any more are closed.
+    fn settle(&mut self, plan: &Plan, done: Done) {
+        let Some(Next { config, attached, routing, refused, book, tables, .. }) = done.next else { return };
+        refused.iter().for_each(control::warn_of_refused);
+        self.config = config;
+        self.tables = tables;
+        plan.sysctls.iter().for_each(|(variable, value)| variable.write(&mut self.sysctls, *value));
+        if let Some(routing) = routing {
+            self.routing = routing;
+        }
+        if let Some(book) = book {
+            self.keep_book(book);
+        }
+        let before = core::mem::replace(&mut self.attached, attached);
+        for gone in before {
+            let stays = self.interface_by_index(gone.index).is_some();
+            if !stays && !done.closed.contains(&gone.index) {
+                self.close(gone.index);
+            }
         }
     }
+}
+
+fn listener_at(addr: SocketAddr) -> Service {
+    Service { kind: ServiceKind::Relay(addr), addr }
+}
+
+fn warnings_of(config: &Config) -> &[String] {
+    config.firewall.as_ref().map_or(&[], |firewall| &firewall.warnings)
+}
+
+fn flows(count: u32) -> Option<usize> {
+    Some(count as usize).filter(|count| *count > 0)
+}
+
+fn netisr(why: Error) -> StackError {
+    StackError::Netisr(why.error)
 }
 
 fn kind_of(why: &StackError) -> ErrorKind {
     if matches!(why, StackError::Misfit(_)) { ErrorKind::Invalid } else { ErrorKind::Failed }
-}
-
-/// What differs between two configurations, and what is to be done in which order.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Plan {
-    /// Interfaces, as they were, whose devices are used again in another way.
-    close_first: Vec<Interface>,
-    /// Interfaces whose devices are to be opened.
-    open: Vec<Interface>,
-    /// Names of other interfaces that are gone.
-    close_last: Vec<String>,
-    routes_gone: Vec<Route>,
-    routes_new: Vec<Route>,
-    /// A sentence for each change.
-    sentences: Vec<String>,
-}
-
-impl Plan {
-    fn between(old: &Config, new: &Config) -> Self {
-        let mut plan = Self::default();
-        plan.interfaces(old, new);
-        plan.routes_gone = without(&old.routes, &new.routes);
-        plan.routes_new = without(&new.routes, &old.routes);
-        plan.sentences.extend(plan.routes_gone.iter().map(|route| format!("route to {} removed", route.to)));
-        plan.sentences.extend(plan.routes_new.iter().map(|route| format!("route to {} added", route.to)));
-        plan.settings(old, new);
-        plan
-    }
-
-    fn interfaces(&mut self, old: &Config, new: &Config) {
-        for interface in &new.interfaces {
-            match named(old, &interface.name) {
-                None => self.opens(interface, format!("added: {}", interface.device)),
-                Some(before) if needs_opening(before, interface) => {
-                    self.close_first.push(before.clone());
-                    self.opens(interface, "opened anew".to_owned());
-                }
-                Some(before) => self.sentences.extend(changes(before, interface)),
-            }
-        }
-        for gone in old.interfaces.iter().filter(|interface| named(new, &interface.name).is_none()) {
-            self.sentences.push(format!("interface {} removed", gone.name));
-            let is_reused =
-                |new: &Interface| gone.device.host().is_some_and(|host| new.device.host() == Some(host));
-            if self.open.iter().any(is_reused) {
-                self.close_first.push(gone.clone());
-            } else {
-                self.close_last.push(gone.name.clone());
-            }
-        }
-    }
-
-    fn opens(&mut self, interface: &Interface, what: String) {
-        self.sentences.push(format!("interface {} {what}", interface.name));
-        self.open.push(interface.clone());
-    }
-
-    fn settings(&mut self, old: &Config, new: &Config) {
-        if old.forwarding != new.forwarding {
-            self.sentences.push(format!("forwarding is {}", if new.forwarding { "on" } else { "off" }));
-        }
-        match (old.flow_cache, new.flow_cache) {
-            (before, now) if before == now => {}
-            (_, 0) => self.sentences.push("the flow cache is off".to_owned()),
-            (_, now) => self.sentences.push(format!("the flow cache is of {now} flows")),
-        }
-        for variable in VARIABLES {
-            let (before, now) = (old.sysctl.get(variable.name), new.sysctl.get(variable.name));
-            if before != now {
-                let value = variable.text(now.copied().unwrap_or_else(|| variable.default()));
-                self.sentences.push(format!("{} is {value}", variable.name));
-            }
-        }
-        for (serves, what) in [
-            (without(&old.serves, &new.serves), "not served any more"),
-            (without(&new.serves, &old.serves), "served"),
-        ] {
-            let sentences =
-                serves.iter().map(|serve| format!("{} is {what} at {}", serve.folder.display(), serve.addr));
-            self.sentences.extend(sentences);
-        }
-        for (services, what) in
-            [(without(&old.services, &new.services), "no"), (without(&new.services, &old.services), "a")]
-        {
-            let sentences =
-                services.iter().map(|service| format!("{what} {} at {}", service.kind, service.addr));
-            self.sentences.extend(sentences);
-        }
-        match (&old.firewall, &new.firewall) {
-            (before, now) if before == now => {}
-            (None, _) => self.sentences.push("the firewall is configured".to_owned()),
-            (_, None) => self.sentences.push("the firewall has no rules any more".to_owned()),
-            (Some(_), Some(_)) => self.sentences.push("the firewall's rules or settings differ".to_owned()),
-        }
-        for (what, differs) in [
-            ("cpus", (&old.cpus, old.pinned) != (&new.cpus, new.pinned)),
-            ("buffers", old.buffers != new.buffers),
-            ("polling", old.polling != new.polling),
-            ("socket", old.socket != new.socket),
-        ] {
-            if differs {
-                self.sentences.push(format!("`{what}` differs, which takes effect at the next start"));
-            }
-        }
-    }
-}
-
-fn named<'c>(config: &'c Config, name: &str) -> Option<&'c Interface> {
-    config.interfaces.iter().find(|interface| interface.name == name)
-}
-
-/// Whether the change cannot be made while the device is open. The MTU of a TAP is also the kernel's.
-fn needs_opening(old: &Interface, new: &Interface) -> bool {
-    let parts = |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum);
-    let kernel_mtu = matches!(new.device, Device::Tap { .. }) || new.mtu.is_none() || new.mtu > old.mtu;
-    parts(old) != parts(new) || (old.mtu != new.mtu && kernel_mtu)
-}
-
-fn changes(old: &Interface, new: &Interface) -> Vec<String> {
-    let name = &new.name;
-    let gone = without(&old.addresses, &new.addresses).into_iter();
-    let added = without(&new.addresses, &old.addresses).into_iter();
-    let mtu = (old.mtu != new.mtu).then(|| format!("interface {name}: mtu {}", new.mtu.unwrap_or_default()));
-    let monitor = (old.monitor != new.monitor).then(|| {
-        format!("interface {name}: {}", if new.monitor { "only monitors" } else { "does not monitor" })
-    });
-    let queue = (old.queue != new.queue)
-        .then(|| format!("interface {name}: packets queue in {}", new.queue.discipline.name()));
-    let autoconf = (old.autoconf != new.autoconf).then(|| {
-        let how = if new.autoconf.is_some() { "configures itself" } else { "does not configure itself" };
-        format!("interface {name}: {how}")
-    });
-    gone.map(|net| format!("interface {name}: {net} removed"))
-        .chain(added.map(|net| format!("interface {name}: {net} added")))
-        .chain(mtu)
-        .chain(monitor)
-        .chain(queue)
-        .chain(autoconf)
-        .collect()
-}
-
-/// What is in `a` and not in `b`.
-fn without<T: Eq + Hash + Clone>(a: &[T], b: &[T]) -> Vec<T> {
-    let b: HashSet<&T> = b.iter().collect();
-    a.iter().filter(|item| !b.contains(item)).cloned().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OLD: &str = r#"
-        forwarding = true
-        [[interface]]
-        name = "a"
-        device = "tap:pt-a"
-        address = ["192.0.2.1/24"]
-        [[interface]]
-        name = "b"
-        device = "tap:pt-b"
-        address = ["198.51.100.1/24"]
-        [[route]]
-        to = "203.0.113.0/24"
-        via = ["192.0.2.2"]
-    "#;
-
-    fn plan(change: impl Fn(String) -> String) -> Vec<String> {
-        let parse = |text: &str| Config::parse("t", text, &Machine { cpus: vec![0] }).unwrap();
-        Plan::between(&parse(OLD), &parse(&change(OLD.to_owned()))).sentences
-    }
-
-    #[test]
-    fn the_same_configuration_changes_nothing() {
-        assert_eq!(plan(|same| same), Vec::<String>::new());
-        assert_eq!(plan(|text| text + "# a comment\n"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn each_difference_is_one_sentence() {
-        for (from, to, says) in [
-            (
-                "198.51.100.1/24",
-                "198.51.100.7/24",
-                &["b: 198.51.100.1/24 removed", "b: 198.51.100.7/24 added"][..],
-            ),
-            ("forwarding = true", "", &["forwarding is off"]),
-            ("203.0.113.0/24", "203.0.113.0/25", &["203.0.113.0/24 removed", "203.0.113.0/25 added"]),
-            ("via = [\"192.0.2.2\"]", "reject = true", &["203.0.113.0/24 removed", "203.0.113.0/24 added"]),
-            ("198.51.100.1/24\"]", "198.51.100.1/24\"]\nmonitor = true", &["interface b: only monitors"]),
-            (
-                "198.51.100.1/24\"]",
-                "198.51.100.1/24\"]\nautoconf = true",
-                &["interface b: configures itself"],
-            ),
-            ("tap:pt-b", "tap:pt-c", &["interface b opened anew"]),
-            ("name = \"b\"", "name = \"c\"", &["interface c added: tap:pt-b", "interface b removed"]),
-            ("forwarding = true", "forwarding = true\npolling = \"never\"", &["at the next start"]),
-            (
-                "[[route]]",
-                "[sysctl]\nnet.inet.tcp.delacktime = 20\n[[route]]",
-                &["net.inet.tcp.delacktime is 20"],
-            ),
-            ("forwarding = true", "forwarding = true\nflow_cache = 64", &["the flow cache is of 64 flows"]),
-        ] {
-            let sentences = plan(|text| text.replace(from, to));
-            assert_eq!(sentences.len(), says.len(), "{sentences:?}");
-            for (sentence, says) in sentences.iter().zip(says) {
-                assert!(sentence.contains(says), "{sentence}");
-            }
-        }
-    }
 }

@@ -15,12 +15,18 @@ use crate::config::{Route, RouteTarget};
 pub(crate) struct Routing {
     pub(crate) rib: Rib,
     /// What was configured or made by hand, by destination.
-    statics: BTreeMap<IpNet, Arc<Way>>,
+    statics: Statics,
     /// Where ways lead with the interfaces that are up: nowhere, if none of theirs is. Many routes share few ways.
     ways: HashMap<Arc<Way>, Vec<Hop>>,
     /// What follows from the addresses of interfaces that are up.
-    derived: BTreeMap<(Prefix, Origin), [Hop; 1]>,
+    derived: Derived,
 }
+
+/// Static routes, by destination.
+pub(crate) type Statics = BTreeMap<IpNet, Arc<Way>>;
+
+/// Routes that follow from addresses: by destination and origin, where they lead.
+type Derived = BTreeMap<(Prefix, Origin), [Hop; 1]>;
 
 /// What a static route says: where to, and of the way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,11 +41,50 @@ pub(crate) struct Edits {
     list: Vec<(Prefix, Origin, Vec<Hop>)>,
 }
 
+/// Tells whether a static route that is no default route leads all of a prefix to something else than this interface, or
+/// would if its interface were up.
+pub(crate) fn is_led_elsewhere(statics: &Statics, prefix: Prefix, interface: &str) -> bool {
+    let around = (1..=prefix.prefix_len()).filter_map(|len| IpNet::new(prefix.addr(), len).ok());
+    let mut ways = around.filter_map(|net| statics.get(&net.trunc()));
+    ways.any(|way| way.leads_elsewhere(interface))
+}
+
 impl Routing {
     /// No routes, and room for full tables of the Internet.
     pub(crate) fn new() -> std::io::Result<Self> {
         let rib = Rib::new(Bounds::INTERNET)?;
         Ok(Self { rib, statics: BTreeMap::new(), ways: HashMap::new(), derived: BTreeMap::new() })
+    }
+
+    /// Returns the static routes without `gone` and with `new`, as another configuration has them.
+    pub(crate) fn statics_of(&self, (gone, new): (&[Route], &[Route])) -> Statics {
+        let mut statics = self.statics.clone();
+        gone.iter().for_each(|route| drop(statics.remove(&route.to)));
+        statics.extend(new.iter().map(|route| (route.to, Arc::new(Way::of(route)))));
+        statics
+    }
+
+    /// Returns the routes as another configuration has them, in a table of their own that no CPU reads yet, and those that it
+    /// refused. `None` if they stay as they are.
+    pub(crate) fn next(
+        &self,
+        attached: &[Attached],
+        ifs: &[Ifnet],
+        statics: Statics,
+    ) -> std::io::Result<Option<(Self, Vec<Refused>)>> {
+        let is_same_way = |(way, hops): (&Arc<Way>, &Vec<Hop>)| way.hops(attached) == *hops;
+        let is_same = statics == self.statics && self.ways.iter().all(is_same_way);
+        if is_same && of_addresses(ifs) == self.derived {
+            return Ok(None);
+        }
+        let (mut next, mut edits) = (Self::new()?, Edits::default());
+        for (to, way) in statics {
+            next.set(to, Some((*way).clone()), attached, &mut edits);
+        }
+        next.addresses_changed(ifs, &mut edits);
+        let refused = next.rib.load(&edits.changes());
+        refused.iter().for_each(|refused| next.refuse(refused));
+        Ok(Some((next, refused)))
     }
 
     /// Where the static route to `to` leads.
@@ -53,12 +98,9 @@ impl Routing {
         self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, way)| (*to, &**way))
     }
 
-    /// Whether a static route that is no default route leads all of a prefix to something else than this interface, or
-    /// would if its interface were up.
-    pub(crate) fn is_led_elsewhere(&self, prefix: Prefix, interface: &str) -> bool {
-        let around = (1..=prefix.prefix_len()).filter_map(|len| IpNet::new(prefix.addr(), len).ok());
-        let mut ways = around.filter_map(|net| self.statics.get(&net.trunc()));
-        ways.any(|way| way.leads_elsewhere(interface))
+    /// Returns the static routes.
+    pub(crate) const fn statics(&self) -> &Statics {
+        &self.statics
     }
 
     /// Makes the static route to `to`, or leads it elsewhere; or ends it.
@@ -122,8 +164,7 @@ impl Routing {
     }
 
     fn addresses_changed(&mut self, ifs: &[Ifnet], edits: &mut Edits) {
-        let new: BTreeMap<_, _> =
-            derived(ifs).into_iter().map(|(to, origin, hop)| ((to, origin), hop)).collect();
+        let new = of_addresses(ifs);
         let gone = self.derived.keys().filter(|key| !new.contains_key(key));
         edits.list.extend(gone.map(|(to, origin)| (*to, *origin, Vec::new())));
         let differs = |(key, hop): &(&(Prefix, Origin), &[Hop; 1])| self.derived.get(key) != Some(hop);
@@ -134,8 +175,7 @@ impl Routing {
 
     /// First phase of a change: whether there are new hops, which all CPUs must know before the second.
     pub(crate) fn prepare(&mut self, edits: &Edits) -> (bool, Vec<Refused>) {
-        let changes = edits.list.iter().map(|(to, origin, hops)| Change { to: *to, origin: *origin, hops });
-        let prepared = self.rib.prepare(&changes.collect::<Vec<_>>());
+        let prepared = self.rib.prepare(&edits.changes());
         (prepared.hops.is_some(), prepared.refused)
     }
 
@@ -149,6 +189,10 @@ impl Routing {
 }
 
 impl Edits {
+    fn changes(&self) -> Vec<Change<'_>> {
+        self.list.iter().map(|(to, origin, hops)| Change { to: *to, origin: *origin, hops }).collect()
+    }
+
     /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -170,6 +214,11 @@ impl Way {
         }
     }
 
+    /// The line of a configuration that says this.
+    pub(crate) fn to(&self, to: IpNet) -> Route {
+        Route { to, target: self.target.clone(), metrics: self.metrics }
+    }
+
     /// Where this leads with the interfaces that are up.
     fn hops(&self, attached: &[Attached]) -> Vec<Hop> {
         let hop = |to| Hop { to, metrics: self.metrics };
@@ -186,6 +235,10 @@ impl Way {
             RouteTarget::Blackhole => vec![hop(To::Blackhole)],
         }
     }
+}
+
+fn of_addresses(ifs: &[Ifnet]) -> Derived {
+    derived(ifs).into_iter().map(|(to, origin, hop)| ((to, origin), hop)).collect()
 }
 
 /// A destination as the table has it.

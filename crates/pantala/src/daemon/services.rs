@@ -1,12 +1,23 @@
 //! Small services: for each `[[service]]` a program on each netisr.
 
+use net::netisr::Netisr;
 use net::program::services::{Relay, Service as Own};
 use net::program::{Program, ProgramId};
+use net::sock;
 
 use super::control::Control;
 use super::log;
-use crate::api::{Error, ErrorKind};
+use crate::StackError;
 use crate::config::{Service, ServiceKind};
+
+/// The program of a service.
+fn program(service: Service, netisr: &Netisr) -> Box<dyn Program> {
+    let Service { kind, addr } = service;
+    match kind {
+        ServiceKind::Own(kind) => Box::new(Own::new(kind, addr, netisr.cpu.sysctls.tcp)),
+        ServiceKind::Relay(to) => Box::new(Relay::new(addr, to)),
+    }
+}
 
 /// A service that runs.
 pub(super) struct Started {
@@ -16,39 +27,42 @@ pub(super) struct Started {
 }
 
 impl Control {
-    /// Begins those that are not there yet.
-    pub(super) fn begin_services(&mut self, services: &[Service]) -> Result<(), Error> {
-        for service in services {
-            if self.services.iter().all(|running| running.service != *service) {
-                let running = self.begin_service(*service)?;
-                self.services.push(running);
-            }
-        }
-        Ok(())
+    /// Those that run.
+    pub(super) fn running_services(&self) -> Vec<Service> {
+        self.services.iter().map(|running| running.service).collect()
     }
 
-    fn begin_service(&self, service: Service) -> Result<Started, Error> {
+    /// Begins one on all CPUs, or on none.
+    pub(super) fn begin_service(&mut self, service: Service) -> Result<(), StackError> {
         let Service { kind, addr } = service;
         let mut running = Started { service, programs: Vec::new() };
-        for cpu in 0..self.config.cpus.len() {
-            let begun = self.cpus.call(cpu, move |netisr| {
-                let settings = netisr.cpu.sysctls.tcp;
-                let program: Box<dyn Program> = match kind {
-                    ServiceKind::Own(kind) => Box::new(Own::new(kind, addr, settings)),
-                    ServiceKind::Relay(to) => Box::new(Relay::new(addr, to)),
-                };
-                netisr.begin(program)
-            })?;
-            match begun {
-                Ok(program) => running.programs.push(program),
+        for cpu in 0..self.cpus.iter().count() {
+            let begun = self.cpus.call(cpu, move |netisr| netisr.begin(program(service, netisr)));
+            match begun.map_err(|why| StackError::Netisr(why.error)) {
+                Ok(Ok(program)) => running.programs.push(program),
+                Ok(Err(why)) => {
+                    self.end_service(&running);
+                    return Err(StackError::Misfit(format!("no {kind} at {addr}: {why}")));
+                }
                 Err(why) => {
                     self.end_service(&running);
-                    return Err(Error::new(ErrorKind::Invalid, format!("no {kind} at {addr}: {why}")));
+                    return Err(why);
                 }
             }
         }
         log::info(&format!("{kind} at {addr}"));
-        Ok(running)
+        self.services.push(running);
+        Ok(())
+    }
+
+    /// Whether a service could begin now: it begins on each CPU and ends again, before any packet comes to it.
+    pub(super) fn try_service(&self, service: Service) -> Result<Result<(), sock::Error>, StackError> {
+        let tried = self.cpus.call_all(move |netisr| {
+            let begun = netisr.begin(program(service, netisr));
+            begun.map(|program| netisr.end(program))
+        });
+        let tried = tried.map_err(|why| StackError::Netisr(why.error))?;
+        Ok(tried.into_iter().collect())
     }
 
     /// Ends those that are not among `kept`; their connections end in order.

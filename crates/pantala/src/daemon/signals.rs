@@ -42,6 +42,7 @@ fn reload(control: &Mutex<Control>) {
     match locked(control).reload() {
         Ok(reloaded) if reloaded.changes.is_empty() => log::info("reloaded: nothing differs"),
         Ok(reloaded) => reloaded.changes.iter().for_each(|change| log::info(&format!("reloaded: {change}"))),
-        Err(error) => log::error(&format!("not reloaded: {error}")),
+        Err(error) if error.hint.is_empty() => log::error(&format!("not reloaded: {error}")),
+        Err(error) => log::error(&format!("not reloaded: {error}; {}", error.hint)),
     }
 }

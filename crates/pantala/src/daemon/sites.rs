@@ -7,9 +7,10 @@ use pkt::counters::{CounterReader, sum};
 
 use super::control::Control;
 use super::log;
-use crate::api::{self, Error, ErrorKind};
+use crate::StackError;
+use crate::api;
 use crate::config::Serve;
-use crate::serve::{self, Hit};
+use crate::serve::{self, Hit, Web};
 
 /// A web server.
 pub(super) struct Site {
@@ -21,6 +22,19 @@ pub(super) struct Site {
     reader: JoinHandle<()>,
 }
 
+impl core::fmt::Display for OpenSite {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "cannot serve {} at {}", self.serve.folder.display(), self.serve.addr)
+    }
+}
+
+impl OpenSite {
+    /// What it serves, and where.
+    pub(super) const fn serve(&self) -> &Serve {
+        &self.serve
+    }
+}
+
 impl Site {
     /// How often something happened, on all CPUs.
     fn count(&self, hit: Hit) -> u64 {
@@ -28,16 +42,37 @@ impl Site {
     }
 }
 
+/// A web server whose folder is open, and that does not listen yet. Its thread ends if it never does.
+pub(super) struct OpenSite {
+    serve: Serve,
+    webs: Vec<Web>,
+    reader: JoinHandle<()>,
+}
+
 impl Control {
-    /// Begins those that are not there yet.
-    pub(super) fn begin_sites(&mut self, serves: &[Serve]) -> Result<(), Error> {
-        for serve in serves {
-            if self.sites.iter().all(|site| site.serve != *serve) {
-                let site = self.begin_site(serve)?;
-                self.sites.push(site);
-            }
-        }
-        Ok(())
+    /// Opens the folders of those that do not run.
+    pub(super) fn open_sites(&self, serves: &[Serve]) -> Result<Vec<OpenSite>, StackError> {
+        let new = serves.iter().filter(|serve| self.sites.iter().all(|site| site.serve != **serve));
+        new.map(|serve| self.open_site(serve)).collect()
+    }
+
+    fn open_site(&self, serve: &Serve) -> Result<OpenSite, StackError> {
+        let Serve { folder, addr, limits } = serve;
+        let (remotes, seccomp) = (self.cpus.remotes(), self.config.seccomp);
+        let (webs, reader) = serve::confined_folder(folder, *addr, remotes, *limits, seccomp)
+            .map_err(|why| StackError::Misfit(format!("{}: {why}", folder.display())))?;
+        Ok(OpenSite { serve: serve.clone(), webs, reader })
+    }
+
+    /// Opens the folder of one that has ended, and begins it again.
+    pub(super) fn begin_again(&mut self, serve: &Serve) -> Result<(), StackError> {
+        let site = self.open_site(serve)?;
+        self.begin_site(site)
+    }
+
+    /// Those that run.
+    pub(super) fn serves(&self) -> Vec<Serve> {
+        self.sites.iter().map(|site| site.serve.clone()).collect()
     }
 
     /// What is counted of each.
@@ -50,25 +85,29 @@ impl Control {
         .collect()
     }
 
-    fn begin_site(&self, serve: &Serve) -> Result<Site, Error> {
-        let Serve { folder, addr, limits } = serve;
-        let (remotes, seccomp) = (self.cpus.remotes(), self.config.seccomp);
-        let (webs, reader) = serve::confined_folder(folder, *addr, remotes, *limits, seccomp)
-            .map_err(|why| Error::new(ErrorKind::Invalid, format!("{}: {why}", folder.display())))?;
-        let mut site = Site { serve: serve.clone(), programs: Vec::new(), counters: Vec::new(), reader };
+    /// Begins one on all CPUs, or on none.
+    pub(super) fn begin_site(&mut self, site: OpenSite) -> Result<(), StackError> {
+        let OpenSite { serve, webs, reader } = site;
+        let (folder, addr) = (serve.folder.display().to_string(), serve.addr);
+        let mut site = Site { serve, programs: Vec::new(), counters: Vec::new(), reader };
         for (cpu, web) in webs.into_iter().enumerate() {
             site.counters.push(web.counters());
-            match self.cpus.call(cpu, move |netisr| netisr.begin(Box::new(web)))? {
-                Ok(program) => site.programs.push(program),
+            let begun = self.cpus.call(cpu, move |netisr| netisr.begin(Box::new(web)));
+            match begun.map_err(|why| StackError::Netisr(why.error)) {
+                Ok(Ok(program)) => site.programs.push(program),
+                Ok(Err(why)) => {
+                    self.end_site(&site);
+                    return Err(StackError::Misfit(format!("cannot serve {folder} at {addr}: {why}")));
+                }
                 Err(why) => {
                     self.end_site(&site);
-                    let why = format!("cannot serve {} at {addr}: {why}", folder.display());
-                    return Err(Error::new(ErrorKind::Invalid, why));
+                    return Err(why);
                 }
             }
         }
-        log::info(&format!("{} is served at {addr}", folder.display()));
-        Ok(site)
+        log::info(&format!("{folder} is served at {addr}"));
+        self.sites.push(site);
+        Ok(())
     }
 
     /// Ends those that are not among `kept`; their connections end in order. Answers the threads that have read their

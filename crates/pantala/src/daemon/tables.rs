@@ -9,7 +9,7 @@ use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
 
 use super::device::{Facts, Hold};
 use super::hotplug::Away;
-use super::routing::Routing;
+use super::routing::{Statics, is_led_elsewhere};
 use super::seats::Seats;
 use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
 use crate::config::{self, Autoconf, Interface};
@@ -17,9 +17,12 @@ use crate::config::{self, Autoconf, Interface};
 /// Below this IPv6 does not work (RFC 8200 §5).
 pub(crate) const MTU_MIN_V6: u32 = 1280;
 
-/// An interface with its device.
+/// An interface with its device. A clone shares the device, which is closed with the last of them.
+#[derive(Clone)]
 pub(crate) struct Attached {
     pub(crate) index: IfIndex,
+    /// The number by which its rings are dealt to CPUs.
+    pub(crate) unit: u16,
     pub(crate) config: Interface,
     pub(crate) facts: Facts,
     /// Which CPU has which ring.
@@ -39,7 +42,7 @@ pub(crate) struct Attached {
     /// What its rings wait on.
     pub(crate) waiters: Vec<Waiter>,
     /// Dropped last, when the netisrs have closed the rings.
-    pub(crate) hold: Hold,
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl Attached {
@@ -111,11 +114,11 @@ impl Attached {
 
 /// The interfaces as the netisrs want them. Of what routers have said that is in force which does not contradict addresses
 /// and static routes.
-pub(crate) fn ifnets(attached: &[Attached], routing: &Routing) -> Vec<Ifnet> {
+pub(crate) fn ifnets(attached: &[Attached], statics: &Statics) -> Vec<Ifnet> {
     let mut ifs: Vec<_> = attached.iter().map(Attached::ifnet).collect();
     let name =
         |index| attached.iter().find(|other| other.index == index).map(|other| other.config.name.as_str());
-    settle(&mut ifs, |prefix, index| name(index).is_some_and(|name| routing.is_led_elsewhere(prefix, name)));
+    settle(&mut ifs, |prefix, index| name(index).is_some_and(|name| is_led_elsewhere(statics, prefix, name)));
     ifs
 }
 

@@ -1,6 +1,7 @@
 //! `table …`: entries change in place, so what has been done is remembered until the whole batch has succeeded.
 
-use ipfw::command::{IfExists, TableCommand, TableEntry, TableKey, TableSpec};
+use ipfw::Statement;
+use ipfw::command::{Command, IfExists, TableCommand, TableEntry, TableKey, TableSpec};
 use net::firewall::ruleset::Rules;
 use net::firewall::table::{Error, Lookups};
 use net::tables::Tables;
@@ -138,32 +139,45 @@ fn entries_of(name: &str, keys: &[TableKey], lookups: &Lookups) -> Result<Vec<Ta
     Ok(found)
 }
 
-/// Makes tables what they are in `new`, by changing what differs; those that are not there are destroyed.
-pub(super) fn adopt(lookups: &mut Lookups, new: &Lookups, tables: &Tables) -> Result<(), Error> {
-    let old: Vec<String> = lookups.names().map(str::to_owned).collect();
-    for name in &old {
-        let is_same = match (lookups.info(name), new.info(name)) {
-            (Ok(before), Ok(now)) => (before.kind, before.limit) == (now.kind, now.limit),
+/// Gives tables that no command fills the entries that those of the same name and kind have been given.
+pub(super) fn inherit(
+    new: &mut Lookups,
+    running: &Lookups,
+    commands: &[Statement],
+    tables: &Tables,
+) -> Result<(), Error> {
+    let is_filled = |name: &str| {
+        commands.iter().any(|statement| match &statement.command {
+            Command::Table { name: filled, .. } => filled.as_ref().is_none_or(|filled| filled == name),
             _ => false,
-        };
-        lookups.lock(name, false)?;
-        if !is_same {
-            lookups.destroy(name, [])?;
+        })
+    };
+    let names: Vec<String> = new.names().filter(|name| !is_filled(name)).map(str::to_owned).collect();
+    for name in names {
+        if running.info(&name).is_ok_and(|info| new.info(&name).is_ok_and(|new| new.kind == info.kind)) {
+            new.destroy(&name, [])?;
+            copy(&name, running, new, tables)?;
         }
     }
-    for name in new.names() {
-        let (info, wanted) = (new.info(name)?, new.list(name)?);
-        let (kind, limit) = (info.kind, Some(info.limit));
-        lookups.create(name, &TableSpec { kind, limit, exists: IfExists::Keep, locked: false })?;
-        let there = lookups.list(name)?;
-        let without = |a: &[TableEntry], b: &[TableEntry]| -> Vec<TableEntry> {
-            let b: std::collections::HashSet<&TableEntry> = b.iter().collect();
-            a.iter().filter(|entry| !b.contains(entry)).cloned().collect()
-        };
-        let gone: Vec<TableKey> = without(&there, &wanted).into_iter().map(|entry| entry.key).collect();
-        lookups.delete(name, &gone)?;
-        lookups.add(name, &without(&wanted, &there), tables)?;
-        lookups.lock(name, info.locked)?;
-    }
     Ok(())
+}
+
+/// Makes a table as it is in `of`.
+pub(super) fn copy(name: &str, of: &Lookups, to: &mut Lookups, tables: &Tables) -> Result<(), Error> {
+    let info = of.info(name)?;
+    let spec = TableSpec { kind: info.kind, limit: Some(info.limit), ..TableSpec::default() };
+    to.create(name, &spec)?;
+    to.add(name, &of.list(name)?, tables)?;
+    to.lock(name, info.locked)
+}
+
+/// Whether there are the same tables with the same entries.
+pub(super) fn are_same(one: &Lookups, other: &Lookups) -> bool {
+    let about = |lookups: &Lookups, name: &str| {
+        lookups.info(name).ok().map(|info| (info.kind, info.limit, info.locked, info.entries))
+    };
+    one.names().eq(other.names())
+        && one.names().all(|name| {
+            about(one, name) == about(other, name) && one.list(name).ok() == other.list(name).ok()
+        })
 }

@@ -10,32 +10,12 @@ use ipnet::IpNet;
 use net::fib::{self, MEMBERS_MAX, Metrics};
 
 use super::super::control::Control;
-use super::super::log;
 use super::super::routing::{Edits, Way};
 use super::super::tables::{Attached, is_link_local};
 use crate::api::{Error, ErrorKind, Family, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{self, RouteTarget, limits};
 
 impl Control {
-    /// What the configuration says, in place of what it said before.
-    pub(in super::super) fn configure_routes(
-        &mut self,
-        gone: &[config::Route],
-        new: &[config::Route],
-    ) -> Result<(), Error> {
-        let mut edits = Edits::default();
-        for route in gone.iter().filter(|gone| new.iter().all(|new| new.to != gone.to)) {
-            self.routing.set(route.to, None, &self.attached, &mut edits);
-        }
-        for route in new {
-            self.routing.set(route.to, Some(Way::of(route)), &self.attached, &mut edits);
-        }
-        for refused in self.publish_routes(&edits)? {
-            log::warning(&format!("route to {} is not in force: {}", refused.to, refused.error));
-        }
-        Ok(())
-    }
-
     pub(super) fn change_routes(&mut self, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
         let mut changes = Edits::default();
         let mut answers: Vec<_> = edits.iter().map(|edit| self.change_route(edit, &mut changes)).collect();

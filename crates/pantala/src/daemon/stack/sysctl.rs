@@ -4,7 +4,6 @@ use net::sysctl::{Sysctls, Unit, VARIABLES, Variable};
 
 use super::super::control::Control;
 use crate::api::{Error, ErrorKind, Sysctl, SysctlChange, SysctlChanged};
-use crate::config;
 use crate::suggest::nearest;
 
 impl Control {
@@ -21,21 +20,6 @@ impl Control {
         let old = variable.read(&self.sysctls);
         self.turn(variable, value)?;
         Ok(SysctlChanged { name: name.to_owned(), old: variable.text(old), new: variable.text(value) })
-    }
-
-    /// Gives variables the values that a configuration says, and those that it says nothing of any more their usual ones.
-    pub(in super::super) fn configure_sysctls(
-        &mut self,
-        before: &config::Sysctls,
-        now: &config::Sysctls,
-    ) -> Result<(), Error> {
-        for variable in VARIABLES {
-            let (before, now) = (before.get(variable.name), now.get(variable.name));
-            if before != now {
-                self.turn(variable, now.copied().unwrap_or_else(|| variable.default()))?;
-            }
-        }
-        Ok(())
     }
 
     fn turn(&mut self, variable: &'static Variable, value: i64) -> Result<(), Error> {

@@ -49,7 +49,7 @@ impl Control {
                 dst: address(group.dst, group.is_ip4),
                 dst_port: group.dst.port,
                 states: *states,
-                total: self.wall.limits.count(group).into(),
+                total: self.wall.common.limits.count(group).into(),
             })
         };
         Ok(FirewallTracks { tracks: page.rows.iter().filter_map(track).collect(), next: page.next })
