@@ -21,6 +21,7 @@ mod file;
 mod words;
 mod parse;
 pub mod refused;
+mod foreign;
 mod names;
 mod print;
 pub mod arbitrary;

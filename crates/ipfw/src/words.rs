@@ -4,6 +4,7 @@ use core::ops::Range;
 use core::str::FromStr;
 
 use crate::error::{Fault, nearest};
+use crate::foreign;
 
 /// A word, or a part of one.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +69,9 @@ impl<'a> Word<'a> {
     /// It is none of `known`, each of which is a `what`.
     pub(crate) fn unknown<'k>(self, what: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> Fault {
         let fault = self.fault(format!("`{}` is no {what}", self.text));
-        match nearest(self.text, known) {
-            Some(near) => fault.help(format!("did you mean `{near}`?")),
+        let near = || nearest(self.text, known).map(|near| format!("did you mean `{near}`?"));
+        match foreign::hint(self.text).or_else(near) {
+            Some(help) => fault.help(help),
             None => fault,
         }
     }

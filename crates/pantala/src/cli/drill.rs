@@ -17,20 +17,24 @@ use super::Failure;
 use crate::term::Term;
 
 pub(crate) const HELP: &str = "\
-Scripts are in the language of packetdrill, with the extensions of its nplab fork that scripts for TCP use. Each runs
-against a host of its own, in this process and in virtual time: no interface, no privilege and no waiting is needed.
+Scripts are in the language of packetdrill, with the extensions of its nplab
+fork for TCP. Each runs against a host of its own, in this process and in
+virtual time: it needs no interface and no privileges, and does not wait.
 
-  pantala drill FILE.pkt               one script
-  pantala drill -j 2 FOLDER            all *.pkt below a folder, two at a time
-  pantala drill --cpus 8 FOLDER        on hosts with eight CPUs
-  pantala drill --mutate FILE.pkt      and each script that differs from it in one demand, which must fail
-  pantala drill -n -v FILE.pkt         only read it; each error with its line and a caret
-  pantala drill -D FreeBSD FOLDER      with the branches of #ifdef FreeBSD
+  pantala drill FILE.pkt           one script
+  pantala drill -j 2 FOLDER        all *.pkt below a folder, two at a time
+  pantala drill --cpus 8 FOLDER    on hosts with eight CPUs
+  pantala drill --mutate FILE.pkt  and each script that differs from it in one
+                                   expectation, which must fail
+  pantala drill -n -v FILE.pkt     only parse it; each error with its line and
+                                   a caret
+  pantala drill -D FreeBSD FOLDER  with the branches of #ifdef FreeBSD
 
-One line for each failure, FILE:LINE: what was expected, and what came; the last line says how many passed and failed,
-with --mutate also how many mutants ran and how many of them passed, which none should.
-A script that cannot be read has failed.
-Exit codes: 0 all passed, 1 one failed, 2 the command line was not understood.";
+Each failure is one line, FILE:LINE: what was expected, and what came; the last
+line says how many passed and failed, with --mutate also how many mutants ran
+and how many of them passed, which none should. A script that cannot be parsed
+has failed.
+Exit codes: 0 all passed, 1 one failed, 2 usage error.";
 
 /// What `drill` is given.
 #[derive(Debug, Args)]

@@ -7,13 +7,17 @@ use crate::api::{Interface, InterfaceChange};
 use crate::show;
 use crate::suggest::nearest;
 
+pub(crate) const USAGE: &str = "\
+pantala ifconfig [-a] | -l | IF
+       pantala ifconfig IF up | down
+       pantala ifconfig IF monitor | -monitor";
+
 pub(crate) const HELP: &str = "\
-ifconfig [-a]          every interface
-ifconfig -l            only their names
-ifconfig IF            one interface
-ifconfig IF up|down    bring it up or take it down
-ifconfig IF monitor|-monitor
-                       let it only count and measure what it receives (shown by netstat -M -I IF), or not
+  -a        every interface (the default)
+  -l        only their names
+  up, down  bring the interface up or take it down
+  monitor   only count and measure what it receives; `netstat -M -I IF` shows
+            it
 
 Addresses are changed in the configuration file; then `pantala reload`.
 

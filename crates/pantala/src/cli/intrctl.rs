@@ -7,14 +7,19 @@ use crate::api::{Ring, RingChange};
 use crate::show;
 use crate::suggest::did_you_mean;
 
-pub(crate) const HELP: &str = "\
-intrctl list [IF]              rings: device and queue, CPU, what passed, how they are polled
-intrctl affinity IF RING CPU   move a ring to another CPU; packets flow on, and none is lost
+pub(crate) const USAGE: &str = "\
+pantala intrctl list [IF]
+       pantala intrctl affinity IF RING CPU";
 
-Steering says who brings frames to the CPUs of their flows: the NIC (nic), a program in the kernel
-(program), or the CPUs, which hand packets to each other (hand-off).
-A moved ring stays where it is until its interface is opened anew. What is moved is the ring and the
-netisr that polls it; interrupts of the device (/proc/irq/N/smp_affinity) are left where they are.
+pub(crate) const HELP: &str = "\
+  list      rings: device and queue, CPU, counters, polling, steering
+  affinity  move a ring to another CPU while packets flow; none is lost
+
+Steering is the place where frames are directed to the CPUs of their flows:
+the NIC (nic), a program in the kernel (program), or the CPUs, which hand
+packets to each other (hand-off).
+A moved ring stays on its CPU until its interface is opened again. The ring
+and its netisr move; the device's interrupts (/proc/irq/N/smp_affinity) do not.
 
 Examples:
   pantala intrctl list

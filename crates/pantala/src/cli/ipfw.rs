@@ -19,34 +19,49 @@ mod pcapng;
 mod pipes;
 mod tables;
 
+pub(crate) const USAGE: &str = "\
+pantala ipfw [-abcdDeSTtv] list | show [NUMBER | FROM-TO ...]
+       pantala ipfw [-q] add [NUMBER] [set N] [prob P] ACTION
+                    [log [logamount N]] BODY
+       pantala ipfw [-q] delete [set N] NUMBER | FROM-TO ...
+       pantala ipfw [-fq] flush
+       pantala ipfw [-q] zero | resetlog [NUMBER ...]
+       pantala ipfw set [disable N ...] [enable N ...] | show
+       pantala ipfw set move [rule] A to B | swap A B
+       pantala ipfw table NAME create [type addr|number|iface|mac|flow:...]
+       pantala ipfw table NAME add KEY [VALUE] ... | delete KEY ...
+       pantala ipfw table NAME flush | destroy | lookup KEY
+       pantala ipfw [-i] table NAME | all list | info
+       pantala ipfw nat N config [ip A | if IF] ... | delete
+       pantala ipfw nptv6 NAME create ... | destroy
+       pantala ipfw nat64lsn NAME create prefix4 A/N [prefix6 P/N]
+                    [allow_private] | destroy
+       pantala ipfw [-dv] nat [N] show [config]
+       pantala ipfw nptv6 NAME | all show
+       pantala ipfw [-dv] nat64lsn NAME | all show
+       pantala ipfw pipe N config [bw N Mbit/s] [delay MS] ... | delete
+       pantala ipfw queue N config pipe M ... | delete
+       pantala ipfw pipe flush
+       pantala ipfw [-v] pipe | queue [N] show
+       pantala ipfw enable | disable firewall | one_pass |
+                    dyn_keepalive | verbose
+       pantala ipfw [-nq] FILE
+       pantala ipfw log [-f] [-w FILE.pcapng]";
+
 pub(crate) const HELP: &str = "\
-ipfw [-abcdDeSTtv] list | show [NUMBER | FROM-TO ...]  rules; show: with packets and bytes
-ipfw [-q] add [NUMBER] [set N] [prob P] ACTION [log [logamount N]] BODY
-ipfw [-q] delete [set N] NUMBER | FROM-TO ...          or `delete set N`: all of it
-ipfw [-fq] flush                                       all rules but those of set 31
-ipfw [-q] zero | resetlog [NUMBER ...]                 counters; rules that fell silent log again
-ipfw set [disable N ...] [enable N ...] | move [rule] A to B | swap A B | show
-ipfw table NAME create [type addr | number | iface | mac | flow:…]
-ipfw table NAME add KEY [VALUE] … | delete KEY … | flush | destroy
-ipfw [-i] table NAME | all list | info;  table NAME lookup KEY
-ipfw nat N config [ip A | if IF] … | delete;           nptv6 NAME create … | destroy
-ipfw nat64lsn NAME create prefix4 A/N [prefix6 P/N] [allow_private] | destroy
-ipfw [-dv] nat [N] show [config];  nptv6 NAME | all show;  [-dv] nat64lsn NAME | all show
-ipfw pipe N config [bw N Mbit/s] [delay MS] … | delete;  queue N config pipe M …;  pipe flush
-ipfw [-v] pipe | queue [N] show
-ipfw enable | disable firewall | one_pass | dyn_keepalive | verbose
-ipfw [-nq] FILE                                        all of its lines or none; -: standard input
-ipfw log [-f] [-w FILE.pcapng]                         what `log` matched; -f: wait for more
-
   -a  packets and bytes of each rule     -S  sets, and rules of disabled ones
-  -b  only action and comment            -t  time of the last match, UTC;  -T  as seconds
-  -c  without `ip from any to any`       -n  only check; needs no running pantala
-  -d  states below the rules, flows      -q  say nothing of what is done;  -f  do not ask
-      below instances of nat             -i  values of tables as IPv4 addresses
-  -D  only states                        -v  the CPU that a state or a flow is on
-  -e  states too whose lives are over
+  -b  only action and comment            -t  time of the last match, UTC
+  -c  without `ip from any to any`       -T  the same in seconds
+  -d  states below the rules, flows      -n  only check; no running pantala
+      below instances of NAT                 needed
+  -D  only states                        -q  quiet;  -f  do not ask
+  -e  expired states, too                -i  table values as IPv4 addresses
+                                         -v  the CPU of a state or a flow
 
-The language is that of ipfw(8). An error shows the text with a caret under what is wrong.
+`show` is `list` with packets and bytes. `flush` deletes all rules but those of
+set 31. The lines of FILE are applied all or none; - is standard input.
+`log -f` waits for further packets. The language is that of ipfw(8); an error
+shows the text with a caret under the mistake.
 
 Examples:
   pantala ipfw -n firewall.ipfw

@@ -9,25 +9,39 @@ use crate::api::client::{Client, escaped};
 use crate::api::{Family, LearnedLink, Neighbour, NeighbourRequest};
 use crate::show;
 
+pub(crate) const ARP_USAGE: &str = "\
+pantala arp [-n] -a [-i IF]
+       pantala arp [-n] HOST
+       pantala arp -s HOST MAC
+       pantala arp -d HOST | -d -a";
+
 pub(crate) const ARP_HELP: &str = "\
-arp [-n] -a [-i IF]    every IPv4 neighbour
-arp [-n] HOST          one of them
-arp -s HOST MAC        enter one for good
-arp -d HOST            forget one
-arp -d -a              forget all that were learnt
+  -a       every IPv4 neighbour
+  -i IF    only those on this interface
+  -s       add a permanent entry
+  -d       delete an entry; -d -a: all learnt entries
+  -n       numbers instead of names (always so)
 
 Examples:
   pantala arp -an
   pantala arp -s 192.0.2.7 02:00:00:00:00:07";
 
+pub(crate) const NDP_USAGE: &str = "\
+pantala ndp [-n] -a [-i IF]
+       pantala ndp [-n] HOST
+       pantala ndp -s HOST MAC
+       pantala ndp -d HOST | -c
+       pantala ndp -r | -p";
+
 pub(crate) const NDP_HELP: &str = "\
-ndp [-n] -a [-i IF]    every IPv6 neighbour
-ndp [-n] HOST          one of them
-ndp -s HOST MAC        enter one for good
-ndp -d HOST            forget one
-ndp -c                 forget all that were learnt
-ndp -r                 default routers, as routers advertise themselves
-ndp -p                 prefixes that are on the link, as routers say
+  -a       every IPv6 neighbour
+  -i IF    only those on this interface
+  -s       add a permanent entry
+  -d       delete an entry
+  -c       delete all learnt entries
+  -r       default routers from router advertisements
+  -p       on-link prefixes from router advertisements
+  -n       numbers instead of names (always so)
 
 Examples:
   pantala ndp -an

@@ -10,25 +10,35 @@ use crate::api::{Counters, Family, Group, Interface, InterfaceCounters, Monitore
 use crate::show;
 use crate::suggest::did_you_mean;
 
+pub(crate) const USAGE: &str = "\
+pantala netstat [-anT] [-p tcp|udp|icmp] [-f inet|inet6]
+       pantala netstat -L | -g | -o | -m | -Q
+       pantala netstat -r [-4 | -6]
+       pantala netstat -i [-b] | -I IF | -M -I IF
+       pantala netstat -s [-s] [-p PROTO]
+       pantala netstat ... -w SECONDS [-q COUNT]";
+
 pub(crate) const HELP: &str = "\
-netstat [-a] [-T] [-p tcp|udp|icmp] [-f inet|inet6]
-                       connections; -a: those too who wait for anybody; -T: all that TCP knows of each, with the
-                       words of ss -ti (windows and losses in segments, times in milliseconds), and its CPU
-netstat -L             listen queues: connections that wait to be accepted, and how many may
-netstat -g             multicast groups, and the senders to them that are listened to
-netstat -r [-4|-6]     the routing tables
-netstat -i [-b]        interfaces and what they counted (-b: bytes too)
-netstat -I IF          one interface
-netstat -o             output queues: who waits, limits, drops, marks, doorbells
-netstat -s [-p PROTO]  every counter and drop reason that is not zero; -p: all of one protocol, also those that
-                       are zero (-ss: not those)
-netstat -m             packet buffers
-netstat -M -I IF       what an interface received since it only monitors: loss, order, latency
-netstat -Q             netisrs: turns, packets per turn, hand-offs, sleeps, wake-ups, the smallest burst,
-                       turns that took too long, and the time left to programs (user_frac)
-  -n                   numbers instead of names (always so)
-  -w SECONDS           again and again (fractions are fine); with -i, -I or alone: what passed since
-  -q COUNT             with -w: so many times, then end
+  (none)      connections; -a: listeners and unconnected sockets, too
+  -T          what TCP knows of each connection, as ss -ti prints it (windows
+              and losses in segments, times in milliseconds), and its CPU
+  -p PROTO    only this protocol;  -f FAMILY: only this address family
+  -L          listen queues: connections to be accepted, and the backlog
+  -g          multicast groups and their source filters
+  -r          routing tables
+  -i, -I IF   interfaces and their counters;  -b: bytes, too
+  -o          output queues: packets, limits, drops, marks, doorbells
+  -s          counters and drop reasons that are not zero; with -p PROTO all
+              of one protocol (-ss: only those that are not zero)
+  -m          packet buffers
+  -M -I IF    measurements of an interface in monitor mode: loss, order,
+              latency
+  -Q          netisrs: turns, packets per turn, hand-offs, sleeps, wake-ups,
+              bursts, long turns, time left to other programs (user_frac)
+  -w SECONDS  repeat, fractions allowed; with -i, -I or alone: what passed
+              since the last line
+  -q COUNT    with -w: stop after so many
+  -n          numbers instead of names (always so)
 
 Examples:
   pantala netstat -an

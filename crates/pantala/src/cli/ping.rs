@@ -7,16 +7,20 @@ use super::{Failure, Session, resolve};
 use crate::api::{Family, PingEvent, PingRequest};
 use crate::show;
 
+pub(crate) const USAGE: &str = "\
+pantala ping [-Dq46] [-c COUNT] [-i SECONDS] [-s BYTES] [-S SOURCE]
+                    [-m TTL] [-W MS] HOST";
+
 pub(crate) const HELP: &str = "\
-ping [-c COUNT] [-i SECONDS] [-s BYTES] [-S SOURCE] [-m TTL] [-W MS] [-D] [-q] [-4|-6] HOST
-  -c COUNT     so many requests; without it until you interrupt
-  -i SECONDS   from one to the next [1]; fractions are fine
-  -s BYTES     of data in each [56]
-  -S SOURCE    address of this stack to send from
-  -m TTL       time to live or hop limit
-  -W MS        how long to wait for the last answer [10000]
-  -D           routers must not fragment it
-  -q           only the summary
+  -c COUNT     stop after so many requests [default: until interrupted]
+  -i SECONDS   interval between requests, fractions allowed [default: 1]
+  -s BYTES     payload of each request [default: 56]
+  -S SOURCE    source address, one of this stack
+  -m TTL       TTL or hop limit
+  -W MS        time to wait for the last reply [default: 10000]
+  -D           set Don't Fragment
+  -q           print only the summary
+  -4, -6       resolve HOST to an address of this family
 
 Examples:
   pantala ping -c 3 192.0.2.254

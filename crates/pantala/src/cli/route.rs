@@ -16,18 +16,31 @@ use crate::suggest::did_you_mean;
 
 mod batch;
 
+pub(crate) const USAGE: &str = "\
+pantala route [-n] [-4 | -6] [show]
+       pantala route add [-inet6] TO GATEWAY [GATEWAY ...]
+       pantala route add TO -interface IF | -reject | -blackhole
+       pantala route change TO [GATEWAY ...] [...]
+       pantala route delete [-inet6] TO [GATEWAY]
+       pantala route get [-inet6] ADDRESS | default
+       pantala route flush [-inet | -inet6]
+       pantala route batch FILE";
+
 pub(crate) const HELP: &str = "\
-route [-n] [-4|-6] [show]                      the routing tables
-route add [-inet6] TO GATEWAY [GATEWAY ...]    several gateways share the traffic
-route add TO -interface IF                     TO is on the link of IF
-route add TO -reject | -blackhole              answer with an error | discard in silence
-route change TO [GATEWAY ...] ...              lead a route elsewhere, or only change what it says
-route delete [-inet6] TO [GATEWAY]
-route get ADDRESS                              which way would a packet go
-route flush [-inet|-inet6]                     delete all routes that do not follow from addresses
-route batch FILE                               a line for each change, as above; - is standard input
-TO is `default`, a prefix or a host. `via GATEWAY` and `dev IF` are understood too.
-With add and change: -mtu BYTES, -msl MILLISECONDS, -iw SEGMENTS (TCP's initial window).
+TO is `default`, a prefix or a host. `via GATEWAY` and `dev IF` are understood,
+too. Several gateways share the flows (ECMP).
+
+  -interface IF      TO is on the link of IF
+  -reject            answer with an ICMP error
+  -blackhole         discard silently
+  -mtu BYTES         with add and change: MTU of the path
+  -msl MILLISECONDS  with add and change: TCP's maximum segment lifetime
+  -iw SEGMENTS       with add and change: TCP's initial window
+  -inet, -4          IPv4;  -inet6, -6: IPv6
+
+  get    the route that a packet would take
+  flush  deletes all routes but those of interface addresses
+  batch  one change per line, as above; - is standard input
 
 Examples:
   pantala route add default 192.0.2.254
@@ -35,7 +48,7 @@ Examples:
   pantala route add -net 10.0.0.0 -netmask 255.0.0.0 192.0.2.7
   pantala route change default -mtu 1400
   pantala route get 198.51.100.7
-  printf 'add 10.1.0.0/16 192.0.2.7\\ndelete 10.2.0.0/16\\n' | pantala route batch -";
+  printf 'add 10.1.0.0/16 192.0.2.7\\n' | pantala route batch -";
 
 const VERBS: &[&str] = &["add", "change", "delete", "get", "show", "flush", "batch"];
 const OPTIONS: &[&str] = &[
@@ -192,8 +205,12 @@ impl Parts {
 
     fn get(&self) -> Result<Route, Failure> {
         match self.operands.as_slice() {
+            [word] if word == "default" => {
+                let family = self.family.unwrap_or(Family::Inet);
+                Ok(Route::Get(everything(family).addr()))
+            }
             [to] => resolve::host(to, self.family).map(Route::Get),
-            [] => Err(Failure::usage("route: get which address?")),
+            [] => Err(Failure::usage("route: get which address? or `default`")),
             [_, extra, ..] => Err(extra_word("route", extra)),
         }
     }

@@ -1,12 +1,13 @@
 //! `serve DIR`: a stack of its own that serves a folder to the web.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dev::netlink::Rtnetlink;
 use ipnet::IpNet;
 
+use super::top::ControlSocket;
 use super::{Failure, up};
 use crate::config::Machine;
 use crate::daemon::log::{self, Level};
@@ -16,13 +17,18 @@ use crate::{Builder, Interface, Stack, StackError, daemon};
 const DEVICE: &str = "pantala0";
 const ADDRESSES: [(&str, &str); 2] = [("10.71.0.1/24", "10.71.0.2/24"), ("fd71::1/64", "fd71::2/64")];
 
+/// The port that a URL need not name.
+const HTTP: u16 = 80;
+
 pub(crate) const HELP: &str = "\
-Without --device, a TAP called pantala0 is made whose other end is this machine's kernel:
+Without --device, it creates a TAP called pantala0 whose other end is this
+machine's kernel:
 
   pantala serve /srv/www &
   curl http://10.71.0.1/
 
-It is the same as `pantala up` with a section [[serve]], and obeys the same commands.";
+It is the same as `pantala up` with a section [[serve]], and the same commands
+control it.";
 
 /// What the command line says.
 #[derive(Debug, Args)]
@@ -40,11 +46,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     gateway: Vec<IpAddr>,
     /// The TCP port
-    #[arg(long, default_value_t = 80)]
+    #[arg(long, default_value_t = HTTP)]
     port: u16,
     /// How many CPUs it uses [default: all that it may]
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
+    #[command(flatten)]
+    pub(super) control: ControlSocket,
 }
 
 impl Serve {
@@ -53,7 +61,10 @@ impl Serve {
         let file = Path::new("pantala serve");
         let config = self.build().config_called("pantala serve");
         let config = config.map_err(|problems| Failure::Misconfigured(problems.to_string()))?;
-        let attach = || if self.device.is_none() { attach(&self.addresses()) } else { Ok(()) };
+        let attach = || {
+            log::info(&format!("web server at {}", self.urls().join(" and ")));
+            if self.device.is_none() { attach(&self.addresses()) } else { Ok(()) }
+        };
         daemon::run(None, config, socket, attach).map_err(|why| up::failure(file, why))
     }
 
@@ -67,6 +78,16 @@ impl Serve {
             stack = stack.cpus(Machine::here().cpus.into_iter().take(count));
         }
         self.gateway.iter().fold(stack, |stack, gateway| stack.route("default", gateway))
+    }
+
+    /// Where the folder is to be found.
+    fn urls(&self) -> Vec<String> {
+        let url = |(own, _): (IpNet, _)| match SocketAddr::new(own.addr(), self.port) {
+            SocketAddr::V4(addr) if self.port == HTTP => format!("http://{}/", addr.ip()),
+            SocketAddr::V6(addr) if self.port == HTTP => format!("http://[{}]/", addr.ip()),
+            addr => format!("http://{addr}/"),
+        };
+        self.addresses().into_iter().map(url).collect()
     }
 
     /// pantala's addresses, and those of the kernel's end where that is ours to configure.

@@ -7,17 +7,20 @@ use crate::api::{Sysctl, SysctlChange, SysctlChanged};
 use crate::show::sysctl as show;
 use crate::suggest::nearest;
 
-pub(crate) const HELP: &str = "\
-sysctl -a                  all variables
-sysctl NAME...             these, or all whose names begin so: net.inet.tcp
-sysctl NAME=VALUE...       change them on all CPUs while packets flow
-  -d                       what they are: unit, range, default
-  -n                       values without names
-  -N                       names without values
+pub(crate) const USAGE: &str = "\
+pantala sysctl [-d | -n | -N] -a
+       pantala sysctl [-d | -n | -N] NAME ...
+       pantala sysctl NAME=VALUE ...";
 
-Connections and sockets that begin afterwards behave so, and what listeners accept too, unless their program has
-said otherwise; those that are there stay as they are. What shall be so from the beginning stands in the
-configuration, in the section [sysctl].
+pub(crate) const HELP: &str = "\
+  -a  all variables; NAME is one of them, or a prefix: net.inet.tcp
+  -d  descriptions: unit, range, default
+  -n  values without names
+  -N  names without values
+
+A change applies on all CPUs to new connections and sockets, also to those
+that existing listeners accept unless their program has set the option. For
+values from the start see the section [sysctl] of the configuration.
 
 Examples:
   pantala sysctl net.inet.tcp.cc.algorithm=newreno

@@ -7,14 +7,18 @@ use super::{Failure, Session, sockets};
 use crate::api::{TcpEnds, TcpState};
 use crate::suggest::did_you_mean;
 
-pub(crate) const HELP: &str = "\
-tcpdrop LADDR LPORT FADDR FPORT  end the connection between these ends here and now
-tcpdrop [-l] -a                  end all connections; those who listen go on
-tcpdrop [-l] -s STATE            end all connections that are in a state, as netstat -an has it
-  -l                             end none: say the commands that would
+pub(crate) const USAGE: &str = "\
+pantala tcpdrop LADDR LPORT FADDR FPORT
+       pantala tcpdrop [-l] -a
+       pantala tcpdrop [-l] -s STATE";
 
-The other end is told by a reset; the program that holds the connection finds that it was aborted.
-Addresses that mean something only on a link have its interface behind them: fe80::1%lan
+pub(crate) const HELP: &str = "\
+  -a        all connections; listeners stay
+  -s STATE  all connections in a state, as netstat -an prints it
+  -l        drop nothing: print the commands that would
+
+The peer gets a reset; the application gets ECONNABORTED. A link-local address
+has its interface behind it: fe80::1%lan
 
 Examples:
   pantala tcpdrop 192.0.2.1 80 198.51.100.7 40000

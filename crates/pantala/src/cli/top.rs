@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use super::{
@@ -21,8 +22,8 @@ use crate::{demo, pktgen};
 #[command(name = "pantala", version, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 the command line was not understood.")]
 pub(crate) struct Line {
-    /// The control socket of the running pantala [default: $PANTALA_SOCKET, or /run/pantala/control.sock]
-    #[arg(long, global = true, value_name = "PATH")]
+    /// Control socket of the running pantala [default: $PANTALA_SOCKET or /run/pantala/control.sock]
+    #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Print JSON with stable keys instead of text
     #[arg(long, global = true)]
@@ -44,6 +45,8 @@ pub(crate) enum Command {
         /// Say more
         #[arg(short, long)]
         verbose: bool,
+        #[command(flatten)]
+        control: ControlSocket,
     },
     /// Serve a folder to the web, from a stack of its own
     #[command(after_help = serve::HELP)]
@@ -67,44 +70,54 @@ pub(crate) enum Command {
     #[command(after_help = drill::HELP)]
     Drill(drill::Drill),
     /// Make the running pantala read its configuration again
-    Reload,
+    Reload(ControlSocket),
     /// Show interfaces; bring them up or down
-    #[command(after_help = ifconfig::HELP)]
+    #[command(override_usage = ifconfig::USAGE, after_help = ifconfig::HELP)]
     Ifconfig(Words),
     /// Show connections, interfaces' counters, routes, statistics, buffers, netisrs
-    #[command(after_help = netstat::HELP)]
+    #[command(override_usage = netstat::USAGE, after_help = netstat::HELP)]
     Netstat(Words),
     /// End TCP connections
-    #[command(after_help = tcpdrop::HELP)]
+    #[command(override_usage = tcpdrop::USAGE, after_help = tcpdrop::HELP)]
     Tcpdrop(Words),
     /// Show variables of the stack and change them
-    #[command(after_help = sysctl::HELP)]
+    #[command(override_usage = sysctl::USAGE, after_help = sysctl::HELP)]
     Sysctl(Words),
     /// Show rings and whose they are; move them to other CPUs
-    #[command(after_help = intrctl::HELP)]
+    #[command(override_usage = intrctl::USAGE, after_help = intrctl::HELP)]
     Intrctl(Words),
     /// Show and change the firewall's rules
-    #[command(after_help = ipfw::HELP)]
+    #[command(override_usage = ipfw::USAGE, after_help = ipfw::HELP)]
     Ipfw(Words),
     /// Show and change the routing table
-    #[command(after_help = route::HELP)]
+    #[command(override_usage = route::USAGE, after_help = route::HELP)]
     Route(Words),
     /// Show and change the IPv4 neighbours
-    #[command(after_help = neighbours::ARP_HELP)]
+    #[command(override_usage = neighbours::ARP_USAGE, after_help = neighbours::ARP_HELP)]
     Arp(Words),
     /// Show and change the IPv6 neighbours
-    #[command(after_help = neighbours::NDP_HELP)]
+    #[command(override_usage = neighbours::NDP_USAGE, after_help = neighbours::NDP_HELP)]
     Ndp(Words),
     /// Send echo requests from the running stack
-    #[command(after_help = ping::HELP)]
+    #[command(override_usage = ping::USAGE, after_help = ping::HELP)]
     Ping(Words),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Words {
-    /// BSD's flags and words
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    /// Flags and operands in BSD's grammar, as the command's usage lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS", hide = true)]
     pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    control: ControlSocket,
+}
+
+/// The option of every command that speaks to a running stack, or is one.
+#[derive(Debug, Args)]
+pub(crate) struct ControlSocket {
+    /// Control socket of the running pantala [default: $PANTALA_SOCKET or /run/pantala/control.sock]
+    #[arg(long = "socket", id = "control_socket", value_name = "PATH")]
+    path: Option<PathBuf>,
 }
 
 /// Why there is no command to carry out.
@@ -128,10 +141,19 @@ impl Line {
             line.json |= taken.json;
             line.socket = taken.socket.or(line.socket);
         }
+        match line.command.control() {
+            Some(control) => line.socket = control.path.take().or(line.socket),
+            None if line.socket.is_some() => {
+                return Err(Stop::Usage(
+                    "pantala: this command uses no control socket; leave --socket out".into(),
+                ));
+            }
+            None => {}
+        }
         Ok(line)
     }
 
-    /// The control socket, if anybody named one.
+    /// The control socket, if the command line or the environment names one.
     fn socket_named(&self) -> Option<PathBuf> {
         self.socket.clone().or_else(|| std::env::var_os("PANTALA_SOCKET").map(PathBuf::from))
     }
@@ -143,9 +165,37 @@ impl Line {
     }
 }
 
+/// Commands of other systems, and the one to use here.
+const FOREIGN: &[(&str, &str)] = &[
+    (
+        "ip",
+        "`pantala ifconfig` for `ip addr` and `ip link`, `route` for `ip route`, `arp` and `ndp` for `ip neigh`",
+    ),
+    ("ss", "`pantala netstat -an`, or `-anT` for `ss -ti`"),
+    ("nft", "`pantala ipfw`"),
+    ("iptables", "`pantala ipfw`"),
+    ("pfctl", "`pantala ipfw`"),
+    ("ipnat", "`pantala ipfw nat`"),
+    ("dnctl", "`pantala ipfw pipe`"),
+    ("tc", "`pantala ipfw pipe`, or `netstat -o` for output queues"),
+    ("ethtool", "`pantala ifconfig IF` and `intrctl list`"),
+    ("sockstat", "`pantala netstat -an`"),
+    ("cpuset", "`pantala intrctl affinity`"),
+];
+
 fn stop(error: clap::Error) -> Stop {
     let text = error.render().to_string();
-    if error.use_stderr() { Stop::Usage(text) } else { Stop::Help(text) }
+    if !error.use_stderr() {
+        return Stop::Help(text);
+    }
+    let unknown = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => "",
+    };
+    match FOREIGN.iter().find(|(foreign, _)| *foreign == unknown) {
+        Some((word, here)) => Stop::Usage(format!("error: unrecognized command '{word}'\n\nuse {here}\n")),
+        None => Stop::Usage(text),
+    }
 }
 
 impl Command {
@@ -157,7 +207,7 @@ impl Command {
             | Self::Demo { .. }
             | Self::Pktgen(_)
             | Self::Drill(_)
-            | Self::Reload => None,
+            | Self::Reload(_) => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
             | Self::Tcpdrop(words)
@@ -168,6 +218,25 @@ impl Command {
             | Self::Arp(words)
             | Self::Ndp(words)
             | Self::Ping(words) => Some(&mut words.words),
+        }
+    }
+
+    /// The control socket as named behind the command; `None` if the command uses none.
+    fn control(&mut self) -> Option<&mut ControlSocket> {
+        match self {
+            Self::Check { .. } | Self::Demo { .. } | Self::Pktgen(_) | Self::Drill(_) => None,
+            Self::Up { control, .. } | Self::Reload(control) => Some(control),
+            Self::Serve(serve) => Some(&mut serve.control),
+            Self::Ifconfig(words)
+            | Self::Netstat(words)
+            | Self::Tcpdrop(words)
+            | Self::Sysctl(words)
+            | Self::Intrctl(words)
+            | Self::Ipfw(words)
+            | Self::Route(words)
+            | Self::Arp(words)
+            | Self::Ndp(words)
+            | Self::Ping(words) => Some(&mut words.control),
         }
     }
 }
@@ -201,7 +270,7 @@ fn take_options(words: Vec<String>) -> Result<Taken, Stop> {
 
 pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> {
     let words = line.command.words().map(core::mem::take).unwrap_or_default();
-    if let Command::Up { config, quiet, verbose } = &line.command {
+    if let Command::Up { config, quiet, verbose, .. } = &line.command {
         return up::run(config, line.socket_named(), level(*quiet, *verbose));
     }
     if let Command::Serve(serve) = &line.command {
@@ -228,7 +297,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Demo { .. }
         | Command::Pktgen(_)
         | Command::Drill(_) => Ok(()),
-        Command::Reload => reload(session),
+        Command::Reload(_) => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
         Command::Tcpdrop(_) => tcpdrop::Tcpdrop::read(&words)?.run(session),
@@ -256,4 +325,31 @@ fn reload(session: &mut Session<'_>) -> Result<(), Failure> {
         [] => "nothing differs\n".to_owned(),
         changes => changes.iter().map(|change| format!("{change}\n")).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn help_texts_fit_a_terminal_of_80_columns() {
+        let line = Line::command();
+        for command in line.get_subcommands() {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let usage = command.clone().render_usage().to_string();
+            for line in after.lines().chain(usage.lines()) {
+                assert!(line.len() < 80, "{}: {line}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_usage_of_a_bsd_command_lists_its_flags() {
+        for mut command in Line::command().get_subcommands().cloned() {
+            let usage = command.render_usage().to_string();
+            assert!(!usage.contains("WORDS"), "{usage}");
+        }
+    }
 }

@@ -15,21 +15,30 @@ use super::words::{self, Addrs, Ports};
 use crate::config::Device;
 
 pub(crate) const HELP: &str = "\
-DEVICE is as in the configuration: tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,...], pcap:IN[,OUT].
-ADDRS is an address, two with a dash, or a prefix. PORTS is a port, or two with a dash. SIZES is a size, two with a
-dash, sizes with commas (and weights: 64:7,570:4,1518:1), or imix. A size is that of the Ethernet frame with its FCS,
-as in RFC 2544; RATE in bit/s counts the same bytes, in percent of --line 20 more for preamble and gap.
+DEVICE  as in the configuration: tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N],
+        memif:SOCKET[,...], pcap:IN[,OUT]
+ADDRS   an address, two with a dash, or a prefix
+PORTS   a port, or two with a dash
+SIZES   a size, two with a dash, sizes with commas (and weights:
+        64:7,570:4,1518:1), or imix; Ethernet frames with FCS, as in RFC 2544
+RATE    in bit/s it counts the same bytes; in percent of --line 20 more for
+        preamble and inter-frame gap
 
-Frames that are large enough carry number and time (18 bytes behind the UDP or TCP header; the smallest such frame has
-64 bytes with IPv4 and UDP, 84 with IPv6): of them loss, duplicates, reordering (RFC 4737) and latency are known. Smaller
-ones are counted. Before the test, learning frames are sent until they arrive, for a second at the most.
+Frames with room for 18 bytes behind the UDP or TCP header (64 bytes with IPv4
+and UDP, 84 with IPv6) carry a sequence number and a time stamp: loss,
+duplicates, reordering (RFC 4737) and latency are measured. Smaller ones are
+only counted. Before the test, learning frames are sent until they arrive, for
+a second at most.
 
-On --device it answers ARP and neighbour discovery for --addr and --src, on --rx for --rx-addr and --dst.
-Exit codes: 0 done, 1 failed or more lost than --loss-limit, 2 the command line was not understood.
+On --device it answers ARP and neighbour discovery for --addr and --src, on
+--rx for --rx-addr and --dst.
+Exit codes: 0 done, 1 failed or more lost than --loss-limit, 2 usage error.
 
 Examples:
-  pantala pktgen -i tap:gen0 --rx tap:gen1 --addr 192.0.2.2/24 --gateway 192.0.2.1 --dst 198.51.100.2 --rate 10kpps
-  pantala pktgen -i af_xdp:eth0 --dst-mac 02:00:00:00:00:01 --src 2001:db8::/64 --dst 2001:db8:1::/64 --size imix
+  pantala pktgen -i tap:gen0 --rx tap:gen1 --addr 192.0.2.2/24 \\
+      --gateway 192.0.2.1 --dst 198.51.100.2 --rate 10kpps
+  pantala pktgen -i af_xdp:eth0 --dst-mac 02:00:00:00:00:01 \\
+      --src 2001:db8::/64 --dst 2001:db8:1::/64 --size imix
   pantala pktgen -i af_xdp:eth1 --sink --time 1m";
 
 /// What was asked for, word by word; [`super::plan`] finds out whether it fits together.

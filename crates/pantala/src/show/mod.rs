@@ -16,6 +16,7 @@ pub(crate) mod table;
 
 pub(crate) use groups::groups;
 pub(crate) use ifconfig::ifconfig;
+pub(crate) use ipfw::time::utc;
 pub(crate) use links::{prefixes, routers};
 pub(crate) use monitor::monitored;
 pub(crate) use neighbours::{arp, ndp};

@@ -5,7 +5,7 @@ use pantala::Exit;
 use crate::world::{Folder, World, pantala};
 
 /// What is not understood, and what is said of it.
-const NOT_UNDERSTOOD: [(&str, &str); 14] = [
+const NOT_UNDERSTOOD: [(&str, &str); 17] = [
     ("", "Usage: pantala"),
     ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
     ("netstat -ap arp", "`arp` has no connections; known are tcp, udp, icmp"),
@@ -20,6 +20,9 @@ const NOT_UNDERSTOOD: [(&str, &str); 14] = [
     ("intrctl affinity lan 0", "takes an interface, the number of a ring, and a CPU"),
     ("ping 192.0.2.7 --socket", "--socket needs a path"),
     ("check -c", "a value is required"),
+    ("drill --socket /run/x.sock a.pkt", "unexpected argument '--socket'"),
+    ("ip addr", "use `pantala ifconfig` for `ip addr`"),
+    ("nft list ruleset", "use `pantala ipfw`"),
 ];
 
 #[test]

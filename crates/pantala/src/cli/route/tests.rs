@@ -25,6 +25,8 @@ fn bsd_lines_are_understood() {
         ("-n", Route::Show(None)),
         ("-n -6 show", Route::Show(Some(Family::Inet6))),
         ("get 192.0.2.1", Route::Get("192.0.2.1".parse().unwrap())),
+        ("get default", Route::Get("0.0.0.0".parse().unwrap())),
+        ("get -inet6 default", Route::Get("::".parse().unwrap())),
         ("-n get -inet6 2001:db8::1", Route::Get("2001:db8::1".parse().unwrap())),
         ("add default 192.0.2.254", add("0.0.0.0/0", &["192.0.2.254"])),
         ("add default 2001:db8::1", add("::/0", &["2001:db8::1"])),

@@ -34,6 +34,13 @@ pub(crate) fn ctime(seconds: u64) -> String {
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
+/// `2026-11-22T01:41:47`, in UTC: RFC 3339 without the zone.
+pub(crate) fn utc(seconds: u64) -> String {
+    let (year, month, day) = civil(seconds / 86_400);
+    let rest = seconds % 86_400;
+    format!("{year}-{month:02}-{day:02}T{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
 /// Year, month and day of the Gregorian calendar, so many days after the first of 1970. Years are counted from March, so
 /// that the odd day is their last; 400 of them have 146097 days.
 fn civil(days: u64) -> (u64, u64, u64) {
@@ -64,6 +71,7 @@ mod tests {
         ] {
             assert_eq!(ctime(seconds), text);
         }
+        assert_eq!(utc(951_782_400 + 3_723), "2000-02-29T01:02:03");
     }
 
     #[test]
