@@ -15,7 +15,7 @@ const CONCURRENT: usize = 16;
 /// Turns of 50 µs until what ended first is forgotten and its place is used again, and as many that are counted.
 const TURNS: usize = 10_000;
 
-/// How often memory was asked for, by this thread.
+/// Counts the allocations of this thread.
 fn asked(what: impl FnOnce()) -> u64 {
     let AllocationInfo { count_total, .. } = measure(what);
     count_total

@@ -9,9 +9,9 @@ use pkt::{Arena, ArenaError, PktVec, Pool};
 use crate::frames::FRAME_LEN;
 use crate::wire::{Sink, Source, Supply};
 
-/// As many frames as the stack takes at once.
+/// The stack's chunk size.
 const CHUNK: usize = 64;
-/// As many buffers as a [`crate::router::Router`] has.
+/// Buffers of a [`crate::router::Router`].
 const BUFFERS: usize = 1024;
 
 /// Both wires of a router, without the router.

@@ -9,7 +9,7 @@ use dev::mem;
 use net::driver::{Caps, Driver, DriverStats};
 use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool};
 
-/// What the devices at both ends can do.
+/// Capabilities of the devices at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: checksums are computed and verified, each segment is a frame.
@@ -49,7 +49,7 @@ struct Frame {
     gso: (Gso, u16),
 }
 
-/// How much has gone over a cable.
+/// Bytes that have crossed a cable.
 #[derive(Clone, Default)]
 pub struct Traffic(Arc<AtomicUsize>);
 
@@ -86,7 +86,7 @@ fn pair(kind: Kind) -> ([End; 2], Traffic) {
 }
 
 impl Kind {
-    /// What the stack may leave to such a device.
+    /// Returns the offloads of such a device.
     #[must_use]
     pub const fn caps(self) -> Caps {
         match self {

@@ -15,7 +15,7 @@ pub fn count(args: &[&str], function: &str) -> Result<f64> {
     count_and_hear(args, function).map(|(count, _)| count)
 }
 
-/// The same, and what the program has said.
+/// Counts and returns the program's output as well.
 ///
 /// # Errors
 ///

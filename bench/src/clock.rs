@@ -33,7 +33,7 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// Of these numbers; of none, `NaN`.
+    /// Computes the median and quartiles; `NaN` without numbers.
     #[must_use]
     pub fn of(mut numbers: Vec<f64>) -> Self {
         numbers.sort_by(f64::total_cmp);

@@ -34,7 +34,7 @@ const SETTLING: usize = 200;
 pub enum Rings {
     /// To its own: nothing is handed off.
     Match,
-    /// The same, and the device says what it has hashed.
+    /// As `Match`, and the device reports its hash.
     MatchHashed,
     /// To its neighbour's: everything is.
     Cross,
@@ -114,7 +114,7 @@ impl One {
         self.netisr.set_firewall(shared);
     }
 
-    /// How often this was counted.
+    /// Returns the value of a counter.
     #[must_use]
     pub fn count(&self, event: Count) -> u64 {
         self.netisr.cpu.counters.get(event)

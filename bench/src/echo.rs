@@ -17,7 +17,7 @@ const AT_ONCE: usize = 64;
 const HEADERS4: usize = 14 + 20 + 8;
 const HEADERS6: usize = 14 + 40 + 8;
 
-/// A host with a socket that is not connected; whoever speaks with it is behind the second interface.
+/// A host with an unconnected socket; its peers are behind the second interface.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::wire::{Sink, Source, Supply};
 const INTERFACES: IfIndex = 16;
 /// The first of the networks that nothing is sent to: behind those of the frames.
 const NETS: u8 = 150;
-/// What the flow cache held before it was switched off.
+/// Size of the flow cache before it was switched off.
 const FLOWS: usize = 4096;
 
 /// [`Router::new`] beside 14 other interfaces: one that only monitors, one that is down, one with a plain queue, all with
@@ -59,7 +59,7 @@ fn ifnet(family: Family, usual: &Ifnet, index: IfIndex, net: u8) -> Ifnet {
     }
 }
 
-/// Routes to where nobody sends.
+/// Routes to unused destinations.
 fn unused(family: Family) -> impl Iterator<Item = Route> {
     let to = |host| Hop::from(gateway(family, host));
     let metrics = Metrics { mtu: 1280, msl_ms: 1000, initial_window: 4 };

@@ -1,4 +1,4 @@
-//! What the firewall costs a packet that is forwarded.
+//! Cost of the firewall per forwarded packet.
 
 pub mod case;
 pub mod connections;

@@ -25,7 +25,7 @@ pub const ROUTES4: usize = 1_000_000;
 /// Prefixes in today's IPv6 table, rounded up.
 pub const ROUTES6: usize = 250_000;
 
-/// Of a thousand IPv4 prefixes, how many have this length.
+/// Share of each prefix length among a thousand IPv4 prefixes.
 const LENGTHS4: &[(u8, u32)] = &[
     (8, 1),
     (12, 1),
@@ -41,7 +41,7 @@ const LENGTHS4: &[(u8, u32)] = &[
     (23, 105),
     (24, 615),
 ];
-/// The same of IPv6.
+/// Share of each prefix length among a thousand IPv6 prefixes.
 const LENGTHS6: &[(u8, u32)] = &[
     (20, 1),
     (24, 2),

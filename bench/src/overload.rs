@@ -1,4 +1,4 @@
-//! More than one CPU can forward, offered by a device in memory: what still comes through, and who still gets an answer.
+//! Overload of one CPU by a device in memory: goodput, and the latency of replies.
 //!
 //! The device's ring is filled at a rate, by the CPU time of the thread; what finds no room is dropped at its tail, at no
 //! cost for the stack, as a network card does it. On the other interface, which is not flooded, a host pings the router.
@@ -24,7 +24,7 @@ use crate::ping::{self, PING_LEN};
 use crate::router::{BUFFERS, GATEWAYS, IN, OUT, OUT_NET, tables};
 use crate::wire::{Source, Supply};
 
-/// What is offered, in multiples of what was forwarded when there was always more.
+/// Offered loads, in multiples of the capacity.
 pub const LOADS: [f64; 4] = [1.0, 2.0, 4.0, 10.0];
 /// Descriptors of the flooded ring.
 const RING: usize = 1024;
@@ -32,7 +32,7 @@ const RING: usize = 1024;
 const PING_EVERY: Duration = Duration::from_millis(10);
 /// The time of a load is cut into so many slices, which take turns, so that a slow moment of the machine meets all loads.
 const SLICES: u32 = 20;
-/// What is offered at the end, in multiples of the capacity, and for how long: all of it must come through.
+/// Load at the end, in multiples of the capacity, and its duration: nothing of it may be lost.
 const AFTERWARDS: (f64, Duration) = (0.25, Duration::from_secs(1));
 /// Turns after which nothing is under way any more, once the ring is empty.
 const REST: usize = 4;
@@ -42,14 +42,14 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// A router with one CPU under load.
 pub struct Overload {
     netisr: Netisr,
-    /// Of the stack's time, when the thread began.
+    /// Stack time at the thread's start.
     start: Instant,
     ring: Supply,
     station: Arc<Station>,
     next_ping: Duration,
 }
 
-/// What a time of offering came to.
+/// The result of one interval of load.
 #[derive(Clone, Debug, Default)]
 pub struct Slice {
     /// Frames that were offered, and that came through.
@@ -60,7 +60,7 @@ pub struct Slice {
     pub took: Duration,
     /// Echo requests that were made, and that were answered.
     pub pings: (usize, usize),
-    /// How long answers took, to the end of the turn.
+    /// Latency of replies, to the end of the turn.
     pub answers: Vec<Duration>,
 }
 
@@ -220,7 +220,7 @@ fn settle(netisr: &mut Netisr) -> Instant {
     end
 }
 
-/// What the host on the other interface counts.
+/// Counters of the host on the other interface.
 #[derive(Debug, Default)]
 struct Station {
     asked: AtomicUsize,

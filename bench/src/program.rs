@@ -1,4 +1,4 @@
-//! What all programs here do: read arguments, answer on standard output, or say why not.
+//! Common parts of all programs here: read arguments, print the result, or report an error.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where programs talk")]
 
 use core::fmt;
@@ -50,7 +50,7 @@ pub fn read<T: core::str::FromStr>(arg: &str) -> Result<T> {
     arg.parse().ok().context(Misused)
 }
 
-/// How much a program does that counts instructions and takes times: `[--rounds N] [--uncounted]`.
+/// Extent of a program that counts instructions and measures times: `[--rounds N] [--uncounted]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// Slices of each row.

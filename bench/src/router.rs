@@ -72,7 +72,7 @@ impl Router {
         Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
     }
 
-    /// The same as [`Router::new`] with a queue between driver and stack.
+    /// Makes a [`Router::new`] with a queue between driver and stack.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Router {
         Self::sharing(family, Arc::new(tables), BUFFERS, input, output)
     }
 
-    /// The same with tables that somebody else wants to read too, and so many buffers.
+    /// Makes one with tables that others read too, and a number of buffers.
     ///
     /// # Errors
     ///
@@ -145,14 +145,14 @@ impl Router {
         self.netisr.set_flows(flows);
     }
 
-    /// The same with what its source gives, and its sink counts.
+    /// Makes one with a given source, and a sink that counts.
     #[must_use]
     pub(crate) fn counting(self, supply: Supply, sent: Arc<AtomicUsize>) -> Self {
         sent.store(0, Ordering::Relaxed);
         Self { supply, sent, ..self }
     }
 
-    /// The same with so much time between two turns, instead of a microsecond.
+    /// Sets the time between two turns, instead of a microsecond.
     #[must_use]
     pub fn every(self, span: Duration) -> Self {
         Self { span, ..self }
@@ -229,7 +229,7 @@ pub(crate) fn tables(family: Family, routes: impl Iterator<Item = Prefix>) -> Ta
     Tables::new(Config { routes, ..config(family) })
 }
 
-/// What a router is without its routes: two interfaces.
+/// The configuration without routes: two interfaces.
 #[must_use]
 pub fn config(family: Family) -> Config {
     let ifs = vec![ifnet(family, IN, 0), ifnet(family, OUT, OUT_NET)];

@@ -1,4 +1,4 @@
-//! Short connections: two hosts of ours with a program each, who asks and who answers, and a [cable](crate::cable) between
+//! Short connections: two hosts of ours with an application each, client and server, and a [cable](crate::cable) between
 //! any two of their CPUs.
 //!
 //! A connection is a handshake, a question, an answer of about a kilobyte, and both goodbyes; the server closes first, so that
@@ -18,12 +18,12 @@ pub use self::pair::{PORT, Pair, Pairs, Wanted};
 pub use self::server::{Server, Serves};
 pub use self::stream::PIECE;
 
-/// What [`Server`] is asked, and answers: as in the benchmark that other stacks in memory were measured with.
+/// Length of a request to [`Server`], as in the benchmark that other stacks in memory were measured with.
 pub const QUESTION: usize = 64;
 /// Bytes of an answer: a kilobyte, and a head as web servers send it.
 pub const ANSWER: usize = 1224;
 
-/// How the two go on behind an answer.
+/// Continuation after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// The server closes.

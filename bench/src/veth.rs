@@ -1,11 +1,11 @@
-//! Forwarding between two veth pairs, by whoever can: generator → router → sink, each in a network namespace of its own.
+//! Forwarding between two veth pairs, by several forwarders: generator → router → sink, each in a network namespace of its own.
 //!
 //! ```text
 //!   source            router            sink
 //!   g0 ─────── r0     forwards    r1 ─────── k1
 //! ```
 //!
-//! The generator and the sink are XDP programs ([`dev::bpf::flood`], [`dev::bpf::sink`]), so that whoever is between them
+//! The generator and the sink are XDP programs ([`dev::bpf::flood`], [`dev::bpf::sink`]), so that the forwarder between them
 //! is the slowest. The namespaces have no names: they are gone with the process, however it ends.
 
 pub mod count;

@@ -8,7 +8,7 @@ use pkt::{Arena, ArenaError, HEADROOM, Pkt, PktVec, Pool, VEC_MAX};
 
 use crate::frames::{FRAME_LEN, Family};
 
-/// How many frames the source still has for this turn; the benchmark fills it up.
+/// Frames that the source still has for this turn; the benchmark fills it up.
 pub type Supply = Arc<AtomicUsize>;
 
 /// The receiving side: each frame is written freshly, as a device writes it.
@@ -135,6 +135,6 @@ pub fn pass(turns: usize, packets: usize) -> Result<usize, ArenaError> {
     Ok(sent.load(Ordering::Relaxed))
 }
 
-/// As many frames as the stack takes at once.
+/// The stack's chunk size.
 const CHUNK: usize = 64;
 const CAPS: Caps = Caps { tx_csum: false, tso: false, uso: false, buffers_max: 1 };

@@ -6,7 +6,7 @@ use net::fib::Prefix;
 
 use crate::frames::{FRAME_LEN, Family};
 
-/// How many routes there are, and how many destinations are asked for.
+/// Numbers of routes and of destinations.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// IPv4 or IPv6.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-/// What is left of the command line.
+/// The rest of the command line.
 pub struct Args(Vec<String>);
 
 /// Arguments that the command does not know.
@@ -53,7 +53,7 @@ impl Args {
         Ok(Some(value.with_context(|| format!("{name} wants a value"))?))
     }
 
-    /// Refuses what nobody has taken.
+    /// Refuses arguments that were not used.
     pub fn finish(&mut self) -> Result<()> {
         let rest = core::mem::take(&mut self.0);
         if rest.is_empty() { Ok(()) } else { Err(Unknown(rest).into()) }

@@ -1,4 +1,4 @@
-//! What must hold before a change lands, each check a function that answers with rows of the table.
+//! Checks that must pass before a change lands; each is a function that returns rows of the table.
 
 use core::time::Duration;
 use std::process::Command;
@@ -29,16 +29,16 @@ const CHECKS: &[Check] = &[
     ("model", run_model_in_test),
 ];
 
-/// Those of a lane come one after the other, build apart from everybody, and [give way](give_way) to the checks that are in
+/// Checks of a lane run one after the other, in a target directory of their own, and [give way](give_way) to the checks in
 /// no lane: tests that wait for hosts leave them the processors.
 const LANES: [&[&str]; 2] = [&["clippy", "docs", "icount"], &["miri", "loom", "model"]];
 
-/// How far a lane gives way.
+/// Niceness of a lane.
 const NICE: i32 = 10;
 
 /// Worlds that seeds think up, in `cargo xtask test`.
 const WORLDS_IN_TEST: u64 = 300;
-/// The same in `cargo xtask worlds`.
+/// Worlds in `cargo xtask worlds`.
 const WORLDS: u64 = 2000;
 /// Orders that `cargo xtask model` tries for each kind of publication, and `cargo xtask test`.
 const ORDERS: u64 = 2000;
@@ -47,13 +47,13 @@ const ORDERS_IN_TEST: u64 = 40;
 const MEDDLED: u64 = 1_000_000;
 /// For so many of the worlds that seeds think up, one of each kind that a test describes.
 const PER_KIND: u64 = 20;
-/// Of each kind so many in `cargo xtask test`, at the least.
+/// Seeds for each kind in `cargo xtask test`, at the least.
 const SEEDS_IN_TEST: u64 = 6;
-/// What tells tests how many.
+/// The variable that tells tests the number of seeds.
 const SEEDS: &str = "PANTALA_WORLDS";
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// What a check of a lane may take, which waits for the processors, and may have everything to build.
+/// Time limit of a check in a lane, which waits for the processors, and may have everything to build.
 const PATIENCE: Duration = Duration::from_secs(40 * 60);
 
 /// `cargo xtask test`
@@ -174,7 +174,7 @@ fn begin(lane: &[&str], checks: &[Check]) -> Option<thread::JoinHandle<Vec<Row>>
     }))
 }
 
-/// What this thread starts from here on runs when nobody else wants the processor. It need not succeed: all is checked the
+/// Lowers the priority of this thread and its children. It need not succeed: the checks are the same, only later.
 /// same, only later.
 fn give_way() {
     let _ = rustix::process::nice(NICE);
@@ -194,7 +194,7 @@ fn run_clippy() -> Result<Vec<Row>> {
     yes_or_no("clippy", command, PATIENCE)
 }
 
-/// What of the tests has a row of its own, by the name of the program: those against real hosts, and those that describe worlds.
+/// Test programs with a row of their own: those against real hosts, and those with described worlds.
 const APART: [&str; 2] = ["e2e", "worlds"];
 
 /// All tests of the workspace, with [so many](SEEDS_IN_TEST) seeds for each kind of world, and with the scripts of others.
@@ -221,7 +221,7 @@ fn run_tests() -> Result<Vec<Row>> {
 
 fn run_docs() -> Result<Vec<Row>> {
     let mut command = cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
-    // For people who work here: modules point at their private halves.
+    // For developers: modules link to private items.
     command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
     command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
     yes_or_no("docs", command, PATIENCE)
@@ -241,14 +241,14 @@ fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Those that seeds think up, as the tests are built: optimised anew they would take longer.
+/// Random worlds, as the tests are built: building them optimised would take longer.
 fn run_worlds_in_test() -> Result<Vec<Row>> {
     let mut random = cargo(["run", "--package", "sim", "--bin", "worlds", "--"]);
     random.arg(WORLDS_IN_TEST.to_string());
     yes_or_no("worlds at random", random, 20 * MINUTE)
 }
 
-/// The same, and what else [`run_tests`] does with worlds.
+/// Random worlds, and the described ones that [`run_tests`] includes.
 fn run_worlds_in_test_alone() -> Result<Vec<Row>> {
     let mut rows = run_worlds_in_test()?;
     let mut described = cargo(["test", "--package", "sim", "--test", "*"]);
@@ -281,7 +281,7 @@ fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
     )
 }
 
-/// What is run in miri: a name, a package and which of its tests, and how memory is watched. In the tables that the stack of the
+/// Tests that run in miri: name, package and filter, and the memory model. In the tables that the stack of the
 /// faces looks into, each reference to a million words is looked at word by word, unless that is left out.
 const IN_MIRI: [(&str, [&str; 2], &str); 2] = [
     ("miri", ["pkt", ""], ""),

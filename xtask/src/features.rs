@@ -22,7 +22,7 @@ struct Feature {
     #[serde(default)]
     specs: Vec<String>,
     state: State,
-    /// What is missing, if it is partial.
+    /// The missing part, if it is partial.
     #[serde(default)]
     note: String,
     /// The name of the test that shows it; none only for what is planned.

@@ -11,9 +11,9 @@ use crate::report::Row;
 use crate::run;
 use crate::{checks, setup};
 
-/// How long all targets may take to compile.
+/// Time limit of compiling all targets.
 const BUILD: Duration = Duration::from_secs(30 * 60);
-/// How much longer than asked for a target may take: it reads its corpus first.
+/// Time over the requested one that a target may take: it reads its corpus first.
 const GRACE: Duration = Duration::from_secs(120);
 
 pub fn command(args: &mut Args) -> Result<bool> {
@@ -49,7 +49,7 @@ fn all_of(targets: &[String], seconds: u64) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What is found goes into a corpus beside the compiled targets; the one that is kept with the sources is only read.
+/// New inputs go into a corpus beside the compiled targets; the one that is kept with the sources is only read.
 fn run_one(target: &str, seconds: u64) -> Result<Vec<Row>> {
     let (found, kept) = (format!("fuzz/target/corpus/{target}"), format!("fuzz/corpus/{target}"));
     std::fs::create_dir_all(run::root().join(&found))?;
@@ -68,7 +68,7 @@ fn run_one(target: &str, seconds: u64) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What libFuzzer says at its end.
+/// Returns libFuzzer's number of executions.
 fn executions(log: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(log).ok()?;
     text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok())

@@ -20,7 +20,7 @@ use crate::report::Row;
 use crate::run::{self, cargo, root};
 use crate::tally::Tally;
 
-/// What is sent: `indirect` is IPv4 with a queue between driver and stack; `wire` has no stack between source and sink, so
+/// Workloads: `indirect` is IPv4 with a queue between driver and stack; `wire` has no stack between source and sink, so
 /// it is what the harness itself costs.
 const KINDS: &[&str] = &["ip4", "ip6", "indirect", "wire"];
 /// Packets in one turn.
@@ -65,22 +65,22 @@ const GUARDED: &[&str] = &[
 const ECHOES: &[&str] = &["udp4", "udp6"];
 /// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
 const SHORT: usize = 2048;
-/// How many times longer the long runs are.
+/// Factor between long and short runs.
 const LONGER: usize = 3;
-/// What must cost the same: routers with all that can be configured, none of it for the packets that are counted, and those
+/// Pairs that must cost the same: routers with all that can be configured, unused by the counted packets, and those
 /// without. Packets in a turn are [`MANY`].
 const ELSEWHERE: &[(&str, &str)] =
     &[("all4", "ip4"), ("all6", "ip6"), ("ip4-empty", "ip4-no-hooks"), ("ip6-empty", "ip6-no-hooks")];
-/// What the first may cost more than the second, in percent.
+/// Allowed excess of the first over the second, in percent.
 const UNUSED_MAX: f64 = 0.5;
 /// More CPUs may cost so much more than one whose packets say what they hash to as well, in percent.
 const CPUS_MAX: f64 = 5.0;
-/// The same of hosts.
+/// Allowed excess for hosts, in percent.
 const TALKING_MAX: f64 = 10.0;
-/// What a case may cost more than its baseline, in percent.
+/// Allowed excess of a case over its baseline, in percent.
 const WORSE_MAX: f64 = 2.0;
 const BASELINE: &str = "bench/icount.toml";
-/// Of what waits for the processors beside others.
+/// Time limit of a build that shares the processors.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// Instructions, and the packets that they were for.
@@ -206,7 +206,7 @@ fn shortest(kind: &str) -> usize {
     }
 }
 
-/// As many packets as were asked for, if the program does not say otherwise.
+/// Counts packets as requested, unless the program reports another number.
 fn instructions(program: &Path, kind: &str, at_once: usize, packets: usize) -> Result<Run> {
     let (text, said) = callgrind(program, &[kind, &at_once.to_string(), &packets.to_string()], &[])?;
     Ok((totals(&text)?, said.trim().parse().unwrap_or(packets)))

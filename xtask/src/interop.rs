@@ -1,4 +1,4 @@
-//! pantala's TCP beside Linux's: much data over bad paths, and who brings more of it. `cargo xtask interop`.
+//! Goodput of pantala's TCP and of Linux's over bad paths. `cargo xtask interop`.
 //!
 //! The tests say what they measured in lines of JSON; here they are told to take their time, and become tables.
 
@@ -16,7 +16,7 @@ const DOCUMENT: &str = "docs/INTEROP.md";
 const BYTES: u64 = 1_000_000_000;
 const ROUNDS: u64 = 5;
 
-/// What was measured.
+/// A measurement.
 #[derive(Default, Serialize)]
 struct Measured {
     transfers: Vec<Transfer>,

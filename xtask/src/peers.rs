@@ -27,9 +27,9 @@ use table::Outcome;
 
 /// Launches of each program, so that quartiles mean something.
 const ROUNDS: u64 = 20;
-/// What is measured of one launch.
+/// Length of one measurement.
 const WINDOW: Duration = Duration::from_millis(300);
-/// The same of a run that only shows that everything works.
+/// A run that only shows that everything works.
 const QUICK: Plan = Plan { rounds: 2, window: Duration::from_millis(40) };
 
 /// `cargo xtask peers`

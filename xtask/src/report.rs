@@ -3,7 +3,7 @@
 use crate::tally::Tally;
 use core::time::Duration;
 
-/// What one check came to.
+/// The result of one check.
 pub struct Row {
     pub check: String,
     pub tally: Tally,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use crate::tally::{Reader, is_ignored_with_a_reason, is_skip};
 
-/// How a command went.
+/// The result of a command.
 pub struct Finished {
     pub status: ExitStatus,
     /// It was stopped because its time was up.
@@ -79,7 +79,7 @@ pub fn capture(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What a person wants to read of the log of a failed command: what failed tests said, else the last lines.
+/// Returns the useful part of a failed command's log: messages of failed tests, else the last lines.
 pub fn gist(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let failures: Vec<&str> =

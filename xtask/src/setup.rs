@@ -1,4 +1,4 @@
-//! What the checks need on the machine, and how it gets there.
+//! Programs that the checks need, and their installation.
 
 use core::time::Duration;
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ pub fn packages() -> Result<()> {
     install(NEEDED)
 }
 
-/// The same for any list.
+/// Installs the missing ones of a list.
 pub fn install(needed: &[Needed]) -> Result<()> {
     let missing: Vec<&Needed> = needed.iter().filter(|needed| !run::has(needed.program)).collect();
     if missing.is_empty() {

@@ -20,7 +20,7 @@ const SECTION: &str = "## The IPv6 host: TAHI";
 /// The hosts that they are played to have so many CPUs.
 const CPUS: [&str; 2] = ["1", "8"];
 
-/// What the player says with `--json`.
+/// Output of the player with `--json`.
 #[derive(Deserialize)]
 struct Played {
     passed: usize,

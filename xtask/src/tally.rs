@@ -1,11 +1,11 @@
 //! Counts tests from what test binaries print.
 
-/// How many tests ended which way.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub passed: usize,
     pub failed: usize,
-    /// Those that did not test anything because something was missing, and said so.
+    /// Tests that were skipped because something was missing, and said so.
     pub skipped: usize,
 }
 

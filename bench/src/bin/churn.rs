@@ -79,7 +79,7 @@ struct Forwarder {
     thread: thread::JoinHandle<(usize, usize)>,
 }
 
-/// What both threads see.
+/// The state that both threads share.
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
@@ -136,7 +136,7 @@ struct Updates {
     routes: Vec<Prefix>,
     hops: [[Hop; 1]; 2],
     announced: VecDeque<Prefix>,
-    /// How many longer prefixes there were so far.
+    /// Longer prefixes so far.
     longer: usize,
     random: Random,
 }

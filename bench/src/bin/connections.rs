@@ -1,4 +1,4 @@
-//! What states cost short connections: `connections [--rounds N] [--uncounted]`.
+//! Cost of states for short connections: `connections [--rounds N] [--uncounted]`.
 //!
 //! Eight segments each go through a router in memory, as [`bench::firewall::connections`] describes it: without a
 //! firewall, with states of each CPU, and with one table of all CPUs under a read-write lock. Instructions are counted by
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// What valgrind counts.
+/// The part that valgrind counts.
 #[inline(never)]
 fn count_these_turns(router: &mut Router, turns: usize) {
     router.forward(turns);

@@ -84,7 +84,7 @@ fn until(one: &mut One, time: Duration) {
     }
 }
 
-/// So many packets in all, each CPU in its turn.
+/// Forwards a number of packets in all, the CPUs in turn.
 fn count(mut all: Vec<One>, packets: usize) -> Result<String> {
     let sent = |all: &mut [One]| all.iter_mut().map(|one| one.forward(0, 0)).sum::<usize>();
     let before = sent(&mut all);

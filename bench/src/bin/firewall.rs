@@ -1,4 +1,4 @@
-//! What the firewall costs a packet: `firewall [--json] [--rounds N] [--uncounted] [ROW...]`.
+//! Cost of the firewall per packet: `firewall [--json] [--rounds N] [--uncounted] [ROW...]`.
 //!
 //! Packets of 64 bytes are forwarded in memory, 256 in a turn, with rules that let all of them pass: each row as
 //! [`bench::firewall::case`] describes it. The cost is what the same router without a firewall takes less: slices of both
@@ -19,7 +19,7 @@ use bench::program::{self, Misused};
 const USAGE: &str = "firewall [--json] [--rounds N] [--uncounted] [ROW...] | firewall count ROW 4|6";
 /// Pairs of slices of each row.
 const ROUNDS: usize = 21;
-/// How long a slice is.
+/// Length of a slice.
 const SLICE: Duration = Duration::from_millis(8);
 /// Turns between two looks at the clock.
 const TURNS: usize = 16;
@@ -50,7 +50,7 @@ fn named(name: &str) -> Result<&'static Case> {
     })
 }
 
-/// What is asked for.
+/// The command line.
 struct Wanted {
     is_json: bool,
     is_counted: bool,
@@ -85,7 +85,7 @@ struct Row {
     router: Box<dyn Forward>,
     /// Nanoseconds of a packet.
     ns: Vec<f64>,
-    /// How many of them are more than without a firewall.
+    /// Instructions added to those without a firewall.
     added: Vec<f64>,
     instructions: Option<f64>,
 }

@@ -97,7 +97,7 @@ fn converse(behind: Behind, cpus: u16, concurrent: usize, answers: usize) -> Res
     Ok(pairs.answer(answers / usize::from(cpus))?.to_string())
 }
 
-/// How long segments live, and how long a turn takes, in the hosts' time.
+/// Maximum segment lifetime, and the length of a turn, in the hosts' time.
 const MSL: Duration = Duration::from_millis(20);
 const SPAN: Duration = Duration::from_micros(50);
 

@@ -1,4 +1,4 @@
-//! What states cost a host that serves short connections: `hosts [--rounds N] [--uncounted]`.
+//! Cost of states for a host that serves short connections: `hosts [--rounds N] [--uncounted]`.
 //!
 //! Connections are begun by one host and served by another, both of them ours, as [`bench::firewall::host`] describes it: by a
 //! server that does as little as one can, and by the web server that users run, for a file of a kilobyte. Only what
@@ -64,7 +64,7 @@ fn named(name: &str) -> Result<Serves> {
     SERVERS.iter().find(|(_, known, _)| *known == name).map(|(serves, ..)| *serves).context(Misused)
 }
 
-/// What valgrind counts.
+/// The part that valgrind counts.
 #[inline(never)]
 fn count_this_server(server: &mut Netisr, now: Instant) {
     server.turn(now);

@@ -10,9 +10,9 @@ use bench::router::Router;
 use bench::workload::Workload;
 use dev::memif::{Hub, MemifRing, Options, Port, Role};
 
-/// As many as DPDK's end has.
+/// Ring size of DPDK's end.
 const RING_SIZE: u32 = 1024;
-/// What DPDK's buffers hold.
+/// Buffer size of DPDK's end.
 const BUFFER_SIZE: u32 = 2048;
 
 fn main() -> ExitCode {

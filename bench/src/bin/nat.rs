@@ -87,7 +87,7 @@ impl Bench {
         nat.translate(1, &mut Here { now, cpu: Self::CPU, placement: *placement, secret, counters }, pkt, way)
     }
 
-    /// As many flows of this CPU as there are to be bindings, in an order that is not that of memory; or their answers.
+    /// Flows of this CPU, one for each binding, in an order that is not that of memory; or their replies.
     fn flows(&mut self, pkt: &mut Pkt, bindings: u32, is_answer: bool) -> Vec<Flow> {
         let mut flows = Vec::new();
         for n in (0_u32..).take_while(|n| n >> 8 < bindings.max(1)) {

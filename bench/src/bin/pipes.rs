@@ -22,7 +22,7 @@ use net::secret::Secret;
 use net::time::{Duration, Instant};
 use pkt::{Arena, Pkt, Pool};
 
-/// What can be counted, and what it is.
+/// Cases that can be counted.
 const SHAPES: [(&str, &str); 8] = [
     ("nothing", "the loop alone"),
     ("plain", "a pipe with a bandwidth"),

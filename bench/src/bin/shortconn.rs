@@ -1,7 +1,7 @@
-//! Many short connections: `shortconn WHO [--concurrent N] [--behind close|ask] [--cable plain|super|wire] [--window MS]`.
+//! Many short connections: `shortconn PEER [--concurrent N] [--behind close|ask] [--cable plain|super|wire] [--window MS]`.
 //!
-//! `mem` is a server and who asks it, two hosts of ours in memory with one thread for both; `two` has a thread for each;
-//! `smoltcp` is the crate of this name; `stream` is one connection that is never empty, in bits a second. `shortconn count WHO CONCURRENT ANSWERS` is to be watched by valgrind: both ends,
+//! `mem` is a server and a client, two hosts of ours in memory with one thread for both; `two` has a thread for each;
+//! `smoltcp` is the crate of this name; `stream` is one connection that is never empty, in bits a second. `shortconn count PEER
 //! and the answers are printed. `shortconn idle N` says how much memory so many connections take that stand and have nothing to
 //! say, `shortconn gone N` how much is left when so many have come and gone.
 
@@ -19,12 +19,12 @@ use bench::short::{Behind, Other, PIECE, PORT, Pace, Pairs, Rate, Serves, Wanted
 const USAGE: &str = "shortconn mem|two|stream|smoltcp [--concurrent N] [--behind close|ask] [--cable plain|super|wire] \
                      [--family 4|6] [--window MS] | shortconn count mem|plain|smoltcp CONCURRENT ANSWERS | \
                      shortconn idle|gone N";
-/// How long segments live.
+/// Maximum segment lifetime.
 const MSL: Duration = Duration::from_millis(20);
-/// What a turn takes where time is the hosts' own.
+/// Length of a turn where time is the hosts' own.
 const SPAN: Duration = Duration::from_micros(50);
 
-/// What is asked for.
+/// The command line.
 struct Case {
     who: String,
     concurrent: usize,
@@ -133,7 +133,7 @@ fn count(who: &str, concurrent: usize, answers: usize) -> Result<String> {
     Ok(answered.to_string())
 }
 
-/// What valgrind counts.
+/// The part that valgrind counts.
 #[inline(never)]
 fn count_these_answers(answer: impl FnOnce() -> Result<usize>) -> Result<usize> {
     answer()
@@ -149,7 +149,7 @@ fn answer(other: &mut Other, start: Duration, answers: usize) -> Result<usize> {
     Ok(answered)
 }
 
-/// So many connections at a time that stand.
+/// Holds a number of established connections at a time.
 fn idle(connections: usize) -> Result<String> {
     let mut pairs = Pairs::new(&wanted(connections, Behind::Rest, Kind::Super, Family::Ip4))?;
     let before = resident()?;

@@ -26,7 +26,7 @@ use wire::tcp::Flags;
 const CHUNK: usize = 64;
 /// Slices of each row.
 const SLICES: u32 = 9;
-/// How many states there are.
+/// Numbers of states.
 const SIZES: [u32; 4] = [1 << 6, 1000, 100_000, 1_000_000];
 
 fn main() -> ExitCode {

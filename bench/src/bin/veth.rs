@@ -1,4 +1,4 @@
-//! Measures how fast somebody forwards between two veth pairs: see [`bench::veth`]. Needs root.
+//! Measures the rate at which a program forwards between two veth pairs: see [`bench::veth`]. Needs root.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -21,7 +21,7 @@ const USAGE: &str = "veth WHO [--overload yes | --doorbells yes | --count FRAMES
 /// After which everything is at rest.
 const REST: Duration = Duration::from_millis(200);
 
-/// What is asked for.
+/// The command line.
 struct Wanted {
     kind: Kind,
     family: Family,
@@ -31,14 +31,14 @@ struct Wanted {
     what: What,
 }
 
-/// What is measured.
+/// The measurement.
 #[derive(Clone, Copy)]
 enum What {
     /// The most that is forwarded.
     Rate,
     Overload,
     Doorbells,
-    /// So many frames in one thread, to be counted from outside.
+    /// A number of frames in one thread, to be counted from outside.
     Count(u32),
 }
 

@@ -17,7 +17,7 @@ use bench::program::{self, Misused};
 use bench::workload::Workload;
 use net::fib::Prefix;
 
-/// What every packet's port is.
+/// Port of every packet.
 const PORT: u8 = 1;
 
 fn main() -> ExitCode {

@@ -21,7 +21,7 @@ use crate::wire::{Sink, Supply};
 pub struct Case {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What a reader is told.
+    /// Description for the reader.
     pub what: &'static str,
     /// The families that have it.
     pub families: &'static [Family],
@@ -33,7 +33,7 @@ pub struct Case {
     is_cached: bool,
     /// Whether packets come to one CPU and leave by another, for which the firewall has them.
     crosses: bool,
-    /// What the firewall is told; nothing where there is none.
+    /// The rules; empty without a firewall.
     rules: fn(Family) -> String,
     /// Cycles that a packet may cost more than without a firewall.
     pub goal: Option<f64>,

@@ -26,7 +26,7 @@ use crate::frames::{Family, GATEWAY, SENDER};
 use crate::router::{GATEWAYS, IN, OUT, OUT_NET, config, gateway};
 use crate::wire::Supply;
 
-/// What stands between clients and servers besides routes.
+/// The firewall between clients and servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum Guard {
     /// `check-state`, `allow tcp from any to SERVERS 80 setup keep-state`, and deny: a packet that is forwarded is asked
     /// about when it comes and when it goes.
     States,
-    /// The same, asked once, as at a host.
+    /// The same rules, evaluated once, as at a host.
     Once,
     /// One table of all CPUs under a read-write lock.
     Locked,
@@ -125,7 +125,7 @@ impl Router {
         self.locked.as_ref().map_or_else(|| self.cpus.iter().map(own).sum(), |locked| locked.len())
     }
 
-    /// What became of those that did not.
+    /// Returns the drops by reason.
     fn drops(&self) -> Vec<(DropReason, u64)> {
         let count = |reason| self.cpus.iter().map(|cpu| cpu.netisr.cpu.counters.dropped(reason)).sum();
         let all = DropReason::ALL.iter().map(|reason| (*reason, count(*reason)));

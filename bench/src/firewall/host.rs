@@ -16,7 +16,7 @@ use crate::cable::Kind;
 use crate::frames::Family;
 use crate::short::{Behind, PORT, Pace, Pair, Pairs, Serves, Wanted};
 
-/// What stands before the server.
+/// The firewall in front of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// Nothing.
@@ -35,7 +35,7 @@ pub const GUARDS: [(&str, Guard, &str); 3] = [
     ("states", Guard::States, "states"),
 ];
 
-/// How long segments live, so that TIME-WAIT lasts twice as long.
+/// Maximum segment lifetime; TIME-WAIT lasts twice as long.
 const MSL: Duration = Duration::from_secs(1);
 /// Time that passes before anything counts: as many connections are forgotten as begin, and as many states end.
 const SETTLING: Duration = Duration::from_secs(4);

@@ -1,4 +1,4 @@
-//! What per-CPU states are compared with: one table of all CPUs under a read-write lock.
+//! The reference for per-CPU states: one table of all CPUs under a read-write lock.
 //!
 //! Packets read it, and what they change of a state (how far both ends have come, when it ends) are atomic words; a new
 //! connection locks all others out. It does less than the firewall: it walks no rules, asks once, and sits in the
@@ -53,7 +53,7 @@ struct State {
     ack: [AtomicU32; 2],
 }
 
-/// What is read of a segment.
+/// The parsed part of a segment.
 struct Segment {
     key: Key,
     /// Which end of the key it comes from.
@@ -74,7 +74,7 @@ impl Locked {
         Self { states, now_ms: AtomicU64::new(0) }
     }
 
-    /// What time it is.
+    /// Sets the time.
     pub fn set_time(&self, ms: u64) {
         self.now_ms.store(ms, Relaxed);
     }
@@ -98,7 +98,7 @@ impl Locked {
             *passes = Segment::read(pkt.head()).is_some_and(|segment| self.passes(&segment));
         }
         if passes.contains(&false) {
-            // Only at the beginning, when segments come of connections that nobody has seen begin.
+            // Only at the beginning, for segments of connections whose SYN was not seen.
             let mut kept = PktVec::new();
             pkts.take_each(|at, pkt| match passes.get(at) {
                 Some(true) => kept.push(pkt).unwrap_or_else(|pkt| pool.give(pkt)),

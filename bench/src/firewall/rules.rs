@@ -21,7 +21,7 @@ use net::tables::Tables;
 
 use crate::frames::Family;
 
-/// What all CPUs are given that shall obey this text; what it does not allow is denied.
+/// Returns the shared firewall for these rules; the default is deny.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn others(count: u32, family: Family) -> impl Iterator<Item = Other> {
     })
 }
 
-/// So many rules, of which packets of this protocol match the last alone. `scope` is what each ends with, as `in`.
+/// Makes rules of which packets of this protocol match only the last. `scope` ends each of them, for example `in`.
 #[must_use]
 pub fn hit_last(count: u32, family: Family, proto: &str, scope: &str) -> String {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Short connections, as they pass a router: who says what, in which order.
+//! Short connections as they pass a router: the segments of both ends, in order.
 //!
 //! Eight segments: the handshake, a question and its answer, and both ends' goodbye. In each turn a CPU's clients begin a
 //! few connections, and all that began in the seven turns before go one segment further.
@@ -27,7 +27,7 @@ pub const NEW: usize = 32;
 pub const SEGMENTS: usize = 8;
 /// Segments that each end sends in one turn.
 pub const EACH: usize = NEW * SEGMENTS / 2;
-/// What clients ask for.
+/// The server's port.
 pub const PORT: u16 = 80;
 /// Bytes of the longest frame; those of IPv4 have 64.
 const FRAME_MAX: usize = 80;
@@ -39,9 +39,9 @@ const BEGIN: [u32; 2] = [1000, 9000];
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who begins.
+    /// The client.
     Client,
-    /// Who answers.
+    /// The server.
     Server,
 }
 
@@ -67,14 +67,14 @@ pub fn connections(family: Family, placement: Placement, owner: CpuId, count: us
     all.filter(is_ours).take(count).collect()
 }
 
-/// Who is asked.
+/// Returns the server's address.
 #[must_use]
 pub const fn server(family: Family) -> IpAddr {
     destination(family)
 }
 
-/// What an end says at a step: which step of all, its flags, and how far both have come since they began; behind the
-/// question everybody's numbers are `DATA` higher.
+/// A step of an end: its number, its flags, and the progress of both ends since the beginning; behind the
+/// question the numbers of both are `DATA` higher.
 type Step = (usize, Flags, [u32; 2], bool);
 
 const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);

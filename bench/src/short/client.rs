@@ -1,4 +1,4 @@
-//! Who asks.
+//! The client.
 
 use core::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -16,16 +16,16 @@ use super::{Behind, Serves};
 /// the two.
 const BEGIN_MAX: usize = 32;
 
-/// How many connections there are.
+/// Concurrency of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So many at a time: one that has ended makes room for the next.
+    /// A number at a time: one that has ended makes room for the next.
     Concurrent(usize),
-    /// So many begin in each turn.
+    /// A number begins in each turn.
     EachTurn(usize),
 }
 
-/// What a client has seen; it is put here when somebody calls for it.
+/// Results of a client, to be taken by the benchmark.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Connections that were begun.
@@ -34,7 +34,7 @@ pub struct Seen {
     pub answered: usize,
     /// Connections that ended without their answer.
     pub failed: usize,
-    /// How long answers took, in nanoseconds: from the call that began the connection, or asked, to the turn that brought
+    /// Latency of responses, in nanoseconds: from `connect`, or the request, to the turn that brought
     /// the last of it.
     pub latency: Histogram<u32>,
 }
@@ -46,7 +46,7 @@ pub struct Client {
     settings: Settings,
     pace: Pace,
     behind: Behind,
-    /// What it says.
+    /// The request.
     question: &'static [u8],
     /// After how many bytes it has its answer.
     enough: usize,
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Of the answer some has come, or all.
+    /// Takes in some or all of the response.
     fn take(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
         let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), first.len() + second.len());
         let Ok(Some(got)) = tcp::read_in_place(desk.cpu, conn.id, all) else { return self.over(desk, conn) };

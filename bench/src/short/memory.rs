@@ -13,18 +13,18 @@ use super::pair::Pair;
 use super::{Pairs, Seen, Wanted};
 use crate::clock::cpu_time;
 
-/// What a while of talking came to.
+/// The result of an interval.
 #[derive(Clone, Debug)]
 pub struct Rate {
     /// Answers in a second.
     pub each_second: f64,
     /// Answers in a second of processor time, of both ends together.
     pub each_cpu_second: f64,
-    /// How long answers took, in nanoseconds.
+    /// Latency of responses, in nanoseconds.
     pub latency: Histogram<u32>,
 }
 
-/// Of the time that is measured, so much passes before.
+/// Warm-up as a divisor of the measured time.
 const WARM_UP: u32 = 4;
 
 /// One thread for both ends, on this processor.

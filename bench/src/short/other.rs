@@ -1,4 +1,4 @@
-//! The same between sockets of the crate `smoltcp`, both ends in one of its interfaces, on its own loopback device, which
+//! Short connections between sockets of the crate `smoltcp`, both ends in one of its interfaces, on its own loopback device, which
 //! neither computes checksums nor verifies them.
 //!
 //! Of a connection that waits for what is under way to die out it is made a new socket at once: there would be no other
@@ -48,7 +48,7 @@ struct Talk {
 }
 
 impl Other {
-    /// So many connections at a time.
+    /// Makes a number of concurrent connections.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Other {
         core::mem::take(&mut self.seen.answered)
     }
 
-    /// What was seen since this was asked last.
+    /// Returns and resets the results.
     pub fn seen(&mut self) -> Seen {
         core::mem::take(&mut self.seen)
     }

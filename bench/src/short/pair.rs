@@ -36,24 +36,24 @@ const BACKLOG: usize = 1024;
 /// After so many turns in which nothing begins all addresses are in use.
 const ADDRESSES: u32 = 120;
 
-/// What two hosts are to do.
+/// Parameters of two hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The family of their addresses.
     pub family: Family,
     /// CPUs of each.
     pub cpus: u16,
-    /// What lies between them.
+    /// The cable between them.
     pub cable: Kind,
-    /// Of each CPU.
+    /// Concurrency per CPU.
     pub pace: Pace,
-    /// What follows an answer.
+    /// Continuation after a response.
     pub behind: Behind,
-    /// Who answers.
+    /// The server's application.
     pub serves: Serves,
-    /// Where the clients ask; nobody waits anywhere but at [`PORT`].
+    /// Destination port of the clients; the server listens only at [`PORT`].
     pub port: u16,
-    /// How long segments live; what ends waits twice as long.
+    /// Maximum segment lifetime; TIME-WAIT lasts twice as long.
     pub msl: Duration,
     /// Between two turns.
     pub span: Duration,
@@ -69,9 +69,9 @@ pub struct Pairs {
 
 /// One CPU of each.
 pub struct Pair {
-    /// Who asks.
+    /// The client.
     pub client: Netisr,
-    /// Who answers.
+    /// The server.
     pub server: Netisr,
     asks: Option<ProgramId>,
     shown: Arc<Mutex<Seen>>,
@@ -198,7 +198,7 @@ impl Pair {
         serve(&mut self.server, self.now);
     }
 
-    /// What the client has seen since it was asked last.
+    /// Returns and resets the client's results.
     pub fn seen(&mut self) -> Seen {
         if let Some(asks) = self.asks {
             self.client.call(asks);
@@ -212,7 +212,7 @@ impl Pair {
         self.traffic.frames()
     }
 
-    /// What has died at the server, by reason.
+    /// Returns the server's drops, by reason.
     #[must_use]
     pub fn drops(&self) -> Vec<u64> {
         let counters = &self.server.cpu.counters;

@@ -1,4 +1,4 @@
-//! Who answers.
+//! The server.
 
 use core::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use pantala::serve::Web;
 use super::stream::PIECE;
 use super::{ANSWER, Behind, QUESTION};
 
-/// Who answers.
+/// The server's application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
     /// [`Server`], which does as little as a server can.
@@ -23,13 +23,13 @@ pub enum Serves {
     Stream,
 }
 
-/// What [`Serves::Web`] is asked, and the bytes that it answers with at the least: those of the file.
+/// The request of [`Serves::Web`], and the least length of its response: that of the file.
 const GET: &[u8] = b"GET /file HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
 const GET_AND_STAY: &[u8] = b"GET /file HTTP/1.1\r\nHost: bench\r\n\r\n";
 const FILE: usize = 1024;
 
 impl Serves {
-    /// What is asked, and after how many bytes there is an answer.
+    /// Returns the request, and the length of the response.
     pub(super) const fn talk(self, behind: Behind) -> (&'static [u8], usize) {
         match (self, behind) {
             (Self::Least, _) => (&[b'q'; QUESTION], ANSWER),

@@ -1,4 +1,4 @@
-//! Who answers with more than waits anywhere: one stream, as fast as it goes.
+//! A server that always has more to send: one stream at full rate.
 
 use net::program::{Desk, Handle, Program};
 use net::sock::Error;

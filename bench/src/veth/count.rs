@@ -31,7 +31,7 @@ pub fn count(lab: &Lab, kind: Kind, frames: u32) -> Result<()> {
     Ok(())
 }
 
-/// What is counted.
+/// The part that is counted.
 #[inline(never)]
 fn turn(forwarder: &mut dyn Stepped) -> usize {
     forwarder.turn()

@@ -1,4 +1,4 @@
-//! How many frames go for one doorbell, under load and where they come singly; and whether those wait.
+//! Frames per doorbell, under load and at low rates; and the latency at low rates.
 
 use core::time::Duration;
 
@@ -14,16 +14,16 @@ use super::routers::{Router, Sent};
 /// Between two pings.
 const PING_EVERY: Duration = Duration::from_millis(10);
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Doorbells {
-    /// What the router did at most.
+    /// The router's maximum rate.
     pub most: Most,
     /// Under load.
     pub flow: Flow,
     /// Doorbells for each frame under load, and where frames come singly; if the router counts them.
     pub each: Option<(f64, f64)>,
-    /// How long a ping to the router took while frames came singly.
+    /// Round-trip time of a ping to the router at a low rate.
     pub ping: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What the generator sends: 64 bytes, UDP, from a network behind the generator to one behind the sink.
+//! The generator's frames: 64 bytes, UDP, from a network behind the generator to one behind the sink.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -15,14 +15,14 @@ use super::measure::Rate;
 
 /// Frames that go through at once; the rings of veth hold 256.
 const BATCH: u32 = 64;
-/// How long a pace is tried before it is corrected.
+/// Length of a trial before the pace is corrected.
 const TRIAL: Duration = Duration::from_millis(40);
-/// How often it is.
+/// Number of trials.
 const TRIALS: usize = 6;
-/// How near it has to come.
+/// Tolerance of the pace.
 const NEAR: f64 = 0.02;
 
-/// What varies between frames.
+/// The fields that vary between frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variety {
     /// Flows − 1, for a power of two.

@@ -22,12 +22,12 @@ pub const SOURCE: &str = "pt-g0";
 /// The sink's interface.
 pub const SINK: &str = "pt-k1";
 
-/// Who runs the receiving half of the router's veth on the router's processor.
+/// The context in which the receiving half of the router's veth runs on the router's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiver {
     /// A thread of the kernel.
     Thread,
-    /// Who forwards, by busy polling.
+    /// The forwarder, by busy polling.
     Polled,
 }
 
@@ -37,11 +37,11 @@ pub struct Lab {
     pub source: Netns,
     /// Where the router is.
     pub router: Netns,
-    /// What has come through.
+    /// Counters of received frames.
     pub sink: Sink,
     /// IPv4 or IPv6.
     pub family: Family,
-    /// Who runs where.
+    /// Placement on processors.
     pub layout: Layout,
     /// Where the sink is.
     pub far: Netns,

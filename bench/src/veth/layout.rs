@@ -1,4 +1,4 @@
-//! Who runs on which processor.
+//! Placement on processors.
 
 use anyhow::{Result, bail};
 
@@ -7,14 +7,14 @@ pub const ROUTER_CPU: usize = 1;
 /// Where the generator works, if it has a processor of its own.
 pub const OTHER_CPU: usize = 0;
 
-/// Who runs on which processor.
+/// Placement on processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// All on one. The generator runs when nobody else wants to, so that it never makes more than is forwarded, and the
+    /// All on one. The generator runs at the lowest priority, so that it never makes more than is forwarded, and the
     /// rate is that of generator, router and sink one after the other.
     One,
     /// The generator has one, all else the other: also the receiving half of the router's veth, which the kernel runs in a
-    /// thread, and who uses AF_XDP by busy polling.
+    /// thread, and programs with AF_XDP by busy polling.
     Two,
     /// As veth is by itself: what the generator sends is received on the generator's processor.
     Split,

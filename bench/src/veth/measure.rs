@@ -1,4 +1,4 @@
-//! What arrives, and what the processors do meanwhile.
+//! Received frames, and the load of the processors.
 
 use core::time::Duration;
 use std::thread::sleep;
@@ -31,7 +31,7 @@ impl Rate {
     }
 }
 
-/// What a time of measuring came to; per second.
+/// The result of one measurement; per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// Frames that the generator sent.
@@ -40,11 +40,11 @@ pub struct Flow {
     pub delivered: f64,
     /// Nanoseconds that the router's thread took for a frame, if it has a thread.
     pub each: Option<f64>,
-    /// Of the generator's processor, and of the router's.
+    /// Load of the generator's processor, and of the router's.
     pub cpus: [Share; 2],
 }
 
-/// What a processor did, in parts of one.
+/// Load of a processor, in parts of one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     /// In programs, also those of others.
@@ -76,9 +76,9 @@ pub fn measure(lab: &Lab, generator: &Generator, thread: Option<&Thread>, time: 
     Ok(Flow { offered, delivered, each, cpus: [OTHER_CPU, ROUTER_CPU].map(share) })
 }
 
-/// What is offered at first when the most is looked for, frames a second.
+/// First offered rate of the search for the maximum, frames a second.
 const FIRST: f64 = 400e3;
-/// How much more each time.
+/// Factor between two rates.
 const STEP: f64 = 1.25;
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -122,7 +122,7 @@ pub fn saturate(lab: &Lab, generator: &mut Generator) -> Result<Most> {
     Ok(most)
 }
 
-/// What processors did since the machine started, in ticks: the columns of `/proc/stat`.
+/// Returns the ticks of all processors since boot: the columns of `/proc/stat`.
 fn processors() -> Result<Vec<Vec<u64>>> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let lines = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));

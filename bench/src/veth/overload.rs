@@ -1,4 +1,4 @@
-//! More than the router can take: what still comes through, and who still gets an answer.
+//! Overload of the router: goodput, and the latency of replies.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::measure::{Flow, Most, measure, saturate};
 use super::pings::Pings;
 use super::thread::Thread;
 
-/// What is offered, in multiples of what the router can do at most.
+/// Offered loads, in multiples of the router's maximum.
 pub const LOADS: [f64; 4] = [1.0, 2.0, 4.0, 10.0];
 /// At the end it is offered once more what it can, for so long, to see whether it still can.
 const AFTERWARDS: Duration = Duration::from_secs(2);
@@ -29,10 +29,10 @@ pub struct Step {
     pub pings: (u64, u64),
 }
 
-/// What became of all loads.
+/// The results of all loads.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What the router did at most before.
+    /// The router's maximum rate before.
     pub most: Most,
     /// In the order of time.
     pub steps: Vec<Step>,

@@ -11,12 +11,12 @@ use super::lab::Lab;
 /// `ping`, while it runs.
 pub struct Pings(Child);
 
-/// What became of its echo requests.
+/// Results of its echo requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers {
-    /// How many were sent, and how many were answered.
+    /// Requests sent, and replies received.
     pub counts: (u64, u64),
-    /// How long an answer took on the average; none if there was none.
+    /// Mean round-trip time; none without a reply.
     pub average: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What forwards between the two cables.
+//! The forwarder between the two cables.
 
 mod af_xdp;
 mod filter;
@@ -15,7 +15,7 @@ use super::thread::Thread;
 pub use filter::Filter;
 pub use pantala::Pantala;
 
-/// Who forwards.
+/// The forwarder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The kernel, with rules of nftables.
@@ -69,7 +69,7 @@ impl Kind {
 /// Numbers by name.
 pub type Figures = Vec<(&'static str, f64)>;
 
-/// What has left by the interface towards the sink.
+/// Frames sent by the interface towards the sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Frames, pings and their like among them.
@@ -85,12 +85,12 @@ pub trait Router {
         None
     }
 
-    /// What it has sent so far, if it counts that.
+    /// Returns the frames sent so far, if it counts them.
     fn sent(&self) -> Option<Sent> {
         None
     }
 
-    /// What it says of itself at the end: numbers by name.
+    /// Returns its own counters at the end, by name.
     fn figures(&mut self) -> Figures {
         Vec::new()
     }
@@ -105,7 +105,7 @@ pub trait Stepped: Send {
 /// Bare rings or the driver, in the calling thread.
 ///
 /// # Errors
-/// When it is somebody else, or does not start.
+/// If it is another forwarder, or does not start.
 pub fn stepped(kind: Kind, lab: &Lab) -> Result<Box<dyn Stepped>> {
     lab.router.run(|| match kind {
         Kind::Rings => af_xdp::rings(lab),

@@ -1,4 +1,4 @@
-//! How long a thread was on a processor.
+//! Processor time of a thread.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl Thread {
         anyhow::bail!("the kernel has no thread {name}")
     }
 
-    /// How long it was on a processor, with the interrupts that came meanwhile.
+    /// Returns its processor time, with the interrupts meanwhile.
     ///
     /// # Errors
     /// When it has ended.

@@ -1,4 +1,4 @@
-//! What a frame costs in and out of memif: two ends in one thread, so that nothing waits for anything.
+//! Cost of a frame in and out of memif: two ends in one thread, so that neither waits.
 //!
 //! `memif_cost ROUNDS BYTES` sends 64 frames of so many bytes in each round, master to slave and back. Under callgrind,
 //! two numbers of rounds and a subtraction give the instructions of a frame; by itself it says nanoseconds. What another

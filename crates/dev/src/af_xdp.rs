@@ -41,11 +41,11 @@ const PIECES_MAX: usize = 18;
 const SINGLE_BUFFER: u32 = 2048;
 /// Bytes of a frame that the MTU does not count: the Ethernet header and one tag.
 const BESIDE_MTU: u32 = 18;
-/// What the kernel takes at each address of the fill ring: its own 256 bytes of headroom, and a buffer's data.
+/// Room of each address of the fill ring: the kernel's 256 bytes of headroom, and a buffer's data.
 const CHUNK: u32 = 2304;
 const _: () = assert!(SINGLE_BUFFER as usize == pkt::DATA_LEN && CHUNK as usize == pkt::BUF_LEN);
 
-/// What is asked of an interface.
+/// Attach mode of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The best that the driver offers: zero-copy, else native with a copy, else generic.
@@ -62,30 +62,30 @@ pub enum Mode {
     Generic,
 }
 
-/// What to open.
+/// Options for opening.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The interface.
     pub ifindex: u32,
     /// The first of its queues that are taken over.
     pub first_queue: u32,
-    /// How many are.
+    /// Their number.
     pub queues: u32,
     /// Its MTU, bytes: frames longer than [`pkt::DATA_LEN`] come in several pieces.
     pub mtu: u32,
-    /// What is asked of it.
+    /// The requested mode.
     pub mode: Mode,
     /// Buffers that each of its rings may have out.
     pub allowance: usize,
     /// The driver's receive loop runs when the ring is polled, on that CPU, and not by interrupts: what is too much is
-    /// then dropped before it costs anything. Only for who polls all the time; see [`crate::sys::napi`] for the half of it
+    /// then dropped before it costs anything. Only for programs that poll all the time; see [`crate::sys::napi`] for the half of it
     /// that is a setting of the interface.
     pub busy_poll: bool,
 }
 
 /// An interface that was taken over. Dropping it detaches the program.
 pub struct Port {
-    /// What was got; never [`Mode::Auto`].
+    /// The mode in use; never [`Mode::Auto`].
     pub mode: Mode,
     /// With [`Mode::Auto`]: why it became generic, which is slow. For a warning.
     pub fell_back: Option<String>,

@@ -8,14 +8,14 @@
 //!      └──────────────── dead frames ◀──────────────────┘
 //! ```
 //!
-//! Each end has as many queues as the wire. Whoever sends puts a frame into the inlet that the other end's table names
-//! for its hash, as a NIC does; whoever receives copies it into buffers of his own, once, and sends the frame back to the
+//! Each end has as many queues as the wire. The sender puts a frame into the inlet that the other end's table names
+//! for its hash, as a NIC does; the receiver copies it into buffers of its own, once, and sends the frame back to the
 //! ring that it came from. So no stack ever holds another's memory longer than a copy takes, and super-packets cross
 //! whole. A ring has [`RING_LEN`] frames out at the most, and an inlet room for those of all rings, so nothing is lost on
 //! the wire: what does not fit waits in the sender's output queue.
 //!
 //! An end that is closed takes back what it has sent. To a wire whose other end is closed nothing is sent: the link is
-//! down, and comes up when somebody opens it (again).
+//! down, and comes up when it is opened (again).
 
 mod ring;
 
@@ -92,14 +92,14 @@ impl End {
         self.wire.sides[self.side].inlets.len()
     }
 
-    /// What no other end in this process is called.
+    /// Returns an id that is unique in this process.
     #[must_use]
     pub fn id(&self) -> (u64, usize) {
         (self.wire.number, self.side)
     }
 }
 
-/// The same end of the same wire.
+/// Compares by end of wire.
 impl PartialEq for End {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
@@ -119,14 +119,14 @@ struct Wire {
     sides: [Side; 2],
 }
 
-/// What belongs to one end.
+/// The state of one end.
 struct Side {
     inlets: Box<[Inlet]>,
     /// The inlet of each hash.
     table: Box<[AtomicU16]>,
-    /// Rings that are open; 0 while nobody receives.
+    /// Number of open rings; 0 without a receiver.
     open: AtomicUsize,
-    /// The halves of inlets that nobody has opened. Locked when rings come and go.
+    /// The halves of inlets that are not open. Locked when rings come and go.
     owners: Mutex<Vec<Owner>>,
 }
 
@@ -138,7 +138,7 @@ struct Inlet {
     bell: Arc<EventFd>,
 }
 
-/// What only the owner of a ring has of it.
+/// The owner's part of a ring.
 struct Owner {
     queue: u16,
     sleeper: Sleeper,
@@ -181,7 +181,7 @@ impl Side {
         }
     }
 
-    /// What the owners of the first so many rings have; `None` while somebody has it.
+    /// Takes the owners' parts of the first rings; `None` if one is taken.
     fn take(&self, rings: usize) -> Option<Vec<Owner>> {
         let mut owners = self.owners();
         if owners.len() < self.inlets.len() {

@@ -45,7 +45,7 @@ pub const FRAME_MAX: usize = 65_535 + 14;
 /// Regions that a peer may offer.
 const REGIONS_MAX: u16 = 16;
 
-/// Who makes the memory.
+/// The role, which decides which end makes the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
     /// Listens at the socket, and maps what the slave offers. Others call it the server.
@@ -55,7 +55,7 @@ pub enum Role {
     Slave,
 }
 
-/// What to open.
+/// Options for opening.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The interface's name, which the peer is told.
@@ -64,7 +64,7 @@ pub struct Options {
     pub socket: PathBuf,
     /// Which interface of those that share the socket.
     pub id: u32,
-    /// Who we are.
+    /// Our role.
     pub role: Role,
     /// Ring pairs, up to [`RINGS_MAX`].
     pub rings: u16,
@@ -72,35 +72,35 @@ pub struct Options {
     pub ring_size: u32,
     /// Bytes of each buffer, from [`BUFFER_SIZE_MIN`] to [`BUFFER_SIZE_MAX`]. The slave decides.
     pub buffer_size: u32,
-    /// What both ends were told, up to [`SECRET_MAX`] bytes. A master without one asks for none.
+    /// The shared secret, up to [`SECRET_MAX`] bytes. A master without one asks for none.
     pub secret: Option<String>,
 }
 
-/// How an interface is.
+/// The status of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// How far it is.
+    /// Its state.
     pub state: State,
     /// The program at the other end, now or last.
     pub peer: String,
-    /// What it calls its interface.
+    /// The peer's name of its interface.
     pub peer_interface: String,
     /// Ring pairs of the connection.
     pub rings: usize,
-    /// How often frames could flow.
+    /// Number of connections over which frames could flow.
     pub connects: u64,
-    /// How often a connection was refused or ended.
+    /// Number of connections refused or ended.
     pub ends: u64,
     /// Why, the last time.
     pub last_fault: Option<Fault>,
-    /// What was wrong in the rings.
+    /// Faults in the rings.
     pub faults: FaultCounts,
 }
 
-/// How far an interface is.
+/// The state of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Nobody is there: the master listens, the slave tries again and again.
+    /// No peer: the master listens, the slave tries again and again.
     #[default]
     Waiting,
     /// The two ends are speaking.

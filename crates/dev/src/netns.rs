@@ -217,7 +217,7 @@ impl Drop for ScopedNetns {
     }
 }
 
-/// Deletes a named namespace: takes the name away; the namespace goes when nobody is in it.
+/// Deletes a named namespace: takes the name away; the namespace goes with its last process.
 ///
 /// # Errors
 /// [`NetnsError::NoSuchName`], [`NetnsError::Permission`].
@@ -251,7 +251,7 @@ pub fn list(prefix: &str) -> io::Result<Vec<String>> {
 }
 
 /// Moves the process into a user namespace and a network namespace of its own, in which it is root: for
-/// those who are not root outside. Anonymous namespaces, veth pairs and TAP devices can be made there;
+/// users that are not root outside. Anonymous namespaces, veth pairs and TAP devices can be made there;
 /// named namespaces cannot.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! TAP: a network interface of the kernel whose other end is this process.
 //!
 //! One queue, one ring, one CPU. Frames come and go with a virtio header, so that super-packets of 64 KiB cross whole
-//! and checksums that nobody needs are not computed. There is no ring in memory: each frame is one system call.
+//! and checksums that are not needed are not computed. There is no ring in memory: each frame is one system call.
 
 use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
@@ -50,7 +50,7 @@ impl TapRing {
         }
     }
 
-    /// What to wait on for frames, for as long as the interface is there.
+    /// Returns the descriptor to wait on for frames, for as long as the interface is there.
     #[must_use]
     pub fn waiter(&self) -> Waiter {
         self.queue.as_ref().map_or_else(Waiter::never, Waiter::on)

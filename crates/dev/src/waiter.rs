@@ -1,4 +1,4 @@
-//! What a sleeping netisr waits on.
+//! The descriptor that a sleeping netisr waits on.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};

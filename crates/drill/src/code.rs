@@ -7,7 +7,7 @@ use crate::script::{At, Pos};
 pub struct Code {
     /// Where it begins.
     pub pos: Pos,
-    /// What it says; at least one statement.
+    /// Its statements; at least one.
     pub statements: Vec<At<Statement>>,
 }
 
@@ -16,9 +16,9 @@ pub struct Code {
 pub enum Statement {
     /// `assert condition, message`.
     Assert {
-        /// What must be true.
+        /// The condition.
         condition: Formula,
-        /// What is said if it is not, as it stands in the script.
+        /// Message on failure, as written in the script.
         message: Option<String>,
     },
     /// `print(…)`, with what stands behind the word; it demands nothing.
@@ -30,7 +30,7 @@ pub enum Statement {
 pub struct Formula {
     /// Where it begins.
     pub pos: Pos,
-    /// What it is.
+    /// Its kind.
     pub kind: FormulaKind,
 }
 
@@ -217,7 +217,7 @@ impl Function {
     ];
 }
 
-/// What a formula can name.
+/// A name in a formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// A field of `TCP_INFO`.

@@ -1,4 +1,4 @@
-//! What is wrong with a text, and where.
+//! Diagnostics of scripts.
 
 pub use fault::Error;
 pub(crate) use fault::{Fault, Place, nearest};

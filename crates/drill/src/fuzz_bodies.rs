@@ -1,4 +1,4 @@
-//! What must hold for any text at all. The fuzz target calls this, and so do the ordinary tests.
+//! Properties of any text at all. The fuzz target checks them, and so do the ordinary tests.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use crate::limit::{ERRORS_MAX, SCRIPT_MAX};

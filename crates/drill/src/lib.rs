@@ -35,5 +35,5 @@ pub use mutate::{Mutant, mutants};
 pub use parse::parse;
 pub use script::{Action, At, Event, Pos, Script, Time};
 
-/// What `#ifdef` finds defined if nobody says otherwise: the branch for stacks that follow the standards.
+/// Default definition for `#ifdef`: the branch for stacks that follow the standards.
 pub const STANDARD: &str = "STANDARD";

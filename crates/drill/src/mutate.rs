@@ -29,7 +29,7 @@ pub struct Mutant {
     pub field: Field,
     /// Whether the script demands it.
     pub role: Role,
-    /// What it was, and what it is now: `ack 1 → 2`.
+    /// The change: `ack 1 → 2`.
     pub change: String,
 }
 
@@ -50,7 +50,7 @@ pub enum Role {
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $variant:ident $name:literal,)*) => {
-        /// What a mutant differs in.
+        /// The field in which a mutant differs.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Field {
             $($(#[$doc])* $variant,)*
@@ -91,7 +91,7 @@ fields! {
     Icmp "ICMP message",
     /// An argument of a system call.
     Argument "argument",
-    /// What a system call returns.
+    /// Return value of a system call.
     Result "return value",
     /// The error of a system call.
     Errno "errno",
@@ -118,7 +118,7 @@ pub fn mutants(script: &Script) -> impl Iterator<Item = Mutant> + '_ {
     })
 }
 
-/// What the options of a script say of what is compared.
+/// The script's options on what is compared.
 struct Rules {
     /// By how much a time has to differ to be another.
     shift: Duration,
@@ -128,7 +128,7 @@ struct Rules {
 
 impl Rules {
     fn of(script: &Script) -> Self {
-        /// What packetdrill tolerates if a script does not say.
+        /// Tolerance of packetdrill by default.
         const TOLERANCE: Duration = Duration::from_micros(4000);
         let shift = script.tolerance().unwrap_or(TOLERANCE) * 2 + Duration::from_millis(1);
         let tick_usecs = u128::from(script.number("tcp_ts_tick_usecs").unwrap_or(0));

@@ -15,7 +15,7 @@ pub struct Packet {
     pub ip: Ip,
     /// Its ports; else those of the script's connection.
     pub ports: Option<At<Ports>>,
-    /// What is in it.
+    /// Its payload.
     pub payload: Payload,
 }
 
@@ -88,7 +88,7 @@ pub struct Ports {
     pub dst: u16,
 }
 
-/// What a packet carries.
+/// The payload of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// A TCP segment.
@@ -292,7 +292,7 @@ pub struct SackBlock {
 pub enum Cookie {
     /// These bytes; none asks for a cookie.
     Bytes(Vec<u8>),
-    /// What this name is defined as.
+    /// The definition of this name.
     Name(String),
 }
 
@@ -334,7 +334,7 @@ pub struct Icmp {
     pub mtu: Option<At<u32>>,
     /// The identifier of an echo.
     pub id: Option<At<u16>>,
-    /// What it quotes; none is the last packet of the connection.
+    /// The quoted packet; by default the last one of the connection.
     pub quote: Option<At<Quote>>,
 }
 
@@ -356,7 +356,7 @@ pub enum IcmpCode {
     Number(u8),
 }
 
-/// What an ICMP message quotes.
+/// The quote of an ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quote {
     /// A TCP segment.

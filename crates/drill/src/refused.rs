@@ -1,4 +1,4 @@
-//! What packetdrill and its forks know and this language does not, each with the reason.
+//! Words of packetdrill and its forks that are not supported, each with the reason.
 
 use crate::error::Fault;
 
@@ -7,7 +7,7 @@ use crate::error::Fault;
 pub struct Refused {
     /// The word at which it is known.
     pub word: &'static str,
-    /// What it is.
+    /// The word.
     pub what: &'static str,
     /// Why it is refused.
     pub why: &'static str,

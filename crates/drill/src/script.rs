@@ -100,7 +100,7 @@ impl Script {
         Some(Duration::from_micros(self.number("tolerance_usecs")?.into()))
     }
 
-    /// What `--define=NAME=value` says of a name.
+    /// Returns the value of `--define=NAME=value`.
     #[must_use]
     pub fn definition(&self, of: &str) -> Option<&Definition> {
         self.options.iter().rev().find_map(|setting| match &setting.value {
@@ -126,18 +126,18 @@ pub struct Setting {
 pub enum SettingValue {
     /// A word, a number, an address.
     Word(String),
-    /// What stood in quotes.
+    /// A quoted text.
     Text(String),
     /// `NAME=value`, of `--define`.
     Define {
         /// The name.
         name: String,
-        /// What it stands for.
+        /// Its value.
         value: Definition,
     },
 }
 
-/// What a name of `--define` stands for.
+/// The value of a `--define` name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
     /// A word.
@@ -178,7 +178,7 @@ pub struct Command(pub String);
 pub struct Event {
     /// When.
     pub time: At<Time>,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
@@ -197,7 +197,7 @@ pub enum Time {
     RelativeRange(Duration, Duration),
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A packet that is given to the stack, or must be sent by it.

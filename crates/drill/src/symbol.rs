@@ -36,7 +36,7 @@ impl Symbol {
         self.name
     }
 
-    /// What it is a name of.
+    /// Returns the kind of thing it names.
     #[must_use]
     pub const fn kind(self) -> Kind {
         self.kind
@@ -50,7 +50,7 @@ impl Symbol {
     }
 }
 
-/// What a constant is a name of.
+/// The kind of thing that a constant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An error.
@@ -81,7 +81,7 @@ pub enum Kind {
     Open,
     /// A command of fcntl(2), or its argument.
     Fcntl,
-    /// How much shutdown(2) shuts.
+    /// Direction of shutdown(2).
     Shutdown,
     /// A flag of send(2), recv(2) and their like.
     Message,

@@ -15,7 +15,7 @@ pub struct Syscall {
     pub call: At<Call>,
     /// Its arguments.
     pub args: Vec<Expr>,
-    /// What it must return.
+    /// The expected result.
     pub result: Expr,
     /// The error that must be set.
     pub errno: Option<At<Errno>>,
@@ -100,7 +100,7 @@ calls! {
 pub struct Expr {
     /// Where it begins.
     pub pos: Pos,
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
 }
 

@@ -1,4 +1,4 @@
-//! Scripts, and what they are read as: in `tests/golden/*.txt` lines with `>` are a script as somebody writes it, and
+//! Scripts and their parsed form: in `tests/golden/*.txt` lines with `>` are a script as a user writes it, and
 //! below stands what is printed of it: its canonical form, or what is wrong with it.
 //!
 //! `DRILL_BLESS=1 cargo test -p drill --test golden` writes what is printed now into the files.
@@ -28,7 +28,7 @@ fn scripts_are_read_as_the_golden_files_say() {
     assert!(cases >= 200, "only {cases} scripts");
 }
 
-/// What is accepted is printed in a form that is read as the same, and printed the same again.
+/// Each accepted script is printed in a form that parses to the same script and is printed the same again.
 #[test]
 fn the_canonical_form_of_a_script_is_its_own_canonical_form() {
     for path in files() {

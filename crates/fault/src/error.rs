@@ -1,4 +1,4 @@
-//! What is wrong with a text, and where.
+//! Diagnostics: mistakes in a text, with their places.
 
 use core::fmt;
 use core::ops::Range;
@@ -16,7 +16,7 @@ use core::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Who reads words from a command line, in place of a file and its lines; empty if nobody does.
+    /// The reader of words from a command line, named in place of a file; empty for files.
     pub reader: &'static str,
     /// The file's name as it was given; empty for words from a command line.
     pub file: String,
@@ -28,16 +28,16 @@ pub struct Error {
     pub width: u32,
     /// The line, without its end.
     pub text: String,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What could stand there.
+    /// The words that are valid there.
     pub expected: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
 impl Error {
-    /// What is wrong with the command that begins on this line of a file, though its words can be understood: a table
+    /// Reports a semantic error of the command that begins on this line of a file: a table
     /// that is not there, a rule that cannot be gone to.
     #[must_use]
     pub fn of_line(
@@ -65,7 +65,7 @@ impl Error {
         }
     }
 
-    /// What is wrong at a place of this line.
+    /// Reports an error at a place of this line.
     #[must_use]
     pub fn new(reader: &'static str, file: &str, place: Place<'_>, fault: Fault) -> Self {
         let Place { line, column, width, text } = place;
@@ -127,16 +127,16 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What is wrong with a piece of text, before it is known on which line of which file it stands.
+/// An error in a piece of text, before its line and file are known.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The bytes that are wrong.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What could stand there.
+    /// The words that are valid there.
     pub expected: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 

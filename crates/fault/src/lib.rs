@@ -1,6 +1,6 @@
-//! What is wrong with a text that somebody wrote, and where: for languages that people write.
+//! Diagnostics for languages that people write: the mistake, its place, the remedy.
 //!
-//! A parser says what is wrong with which bytes ([`Fault`]); who knows the file makes an [`Error`] of it, which shows the line with
+//! A parser reports a [`Fault`] in a range of bytes; the caller that knows the file turns it into an [`Error`], which shows the line with
 //! a caret. [`nearest`] guesses what was meant.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What one line asks for.
+//! Commands: one for each line.
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::RangeInclusive;
@@ -35,7 +35,7 @@ pub enum Command {
     Zero {
         /// `set N zero`: only in this set.
         set: Option<u8>,
-        /// Of these rules; empty for all.
+        /// The rules; empty for all.
         numbers: Vec<RangeInclusive<Number>>,
     },
     /// `resetlog`: rules that fell silent log again.
@@ -47,7 +47,7 @@ pub enum Command {
     },
     /// `enable`, `disable`.
     Switch {
-        /// What.
+        /// The switch.
         what: Switch,
         /// On or off.
         on: bool,
@@ -58,14 +58,14 @@ pub enum Command {
     Table {
         /// Its name; `None` for `all`.
         name: Option<String>,
-        /// What of it.
+        /// The command for it.
         what: TableCommand,
     },
     /// `nat N config …`.
     NatConfig {
         /// Its number.
         number: u16,
-        /// How it translates.
+        /// Its configuration.
         config: NatConfig,
     },
     /// `nat N delete`.
@@ -81,7 +81,7 @@ pub enum Command {
     Nptv6Create {
         /// Its name.
         name: String,
-        /// What it exchanges.
+        /// Its configuration.
         config: Nptv6Config,
     },
     /// `nptv6 NAME destroy`.
@@ -92,7 +92,7 @@ pub enum Command {
     Nat64Create {
         /// Its name.
         name: String,
-        /// How it translates.
+        /// Its configuration.
         config: Nat64Config,
     },
     /// `nat64lsn NAME destroy`.
@@ -149,7 +149,7 @@ impl Command {
     }
 }
 
-/// What can be switched.
+/// A switch of the firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Switch {
     /// All rules: off, every packet passes.
@@ -217,10 +217,10 @@ pub enum TableCommand {
     Lock(bool),
 }
 
-/// What a table holds.
+/// The type of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableSpec {
-    /// What its keys are.
+    /// The type of its keys.
     pub kind: TableKind,
     /// Entries it holds at the most; `None` for the default.
     pub limit: Option<u32>,
@@ -230,7 +230,7 @@ pub struct TableSpec {
     pub locked: bool,
 }
 
-/// What a table's keys are.
+/// The type of a table's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TableKind {
     /// Prefixes of both families; the longest wins.
@@ -261,7 +261,7 @@ pub struct FlowParts {
     pub dst_port: bool,
 }
 
-/// What becomes of `create` if the table is there.
+/// The behaviour of `create` for an existing table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IfExists {
     /// An error.
@@ -276,13 +276,13 @@ pub enum IfExists {
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableEntry {
-    /// What it is found by.
+    /// Its key.
     pub key: TableKey,
-    /// What is found.
+    /// Its value.
     pub value: TableArg,
 }
 
-/// What an entry is found by.
+/// The key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TableKey {
     /// A prefix; host bits are zero.
@@ -317,7 +317,7 @@ pub enum FlowPart {
     Number(u16),
 }
 
-/// How an instance of NAT translates.
+/// The configuration of a NAT instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatConfig {
     /// `ip`: the address that others see.
@@ -326,7 +326,7 @@ pub struct NatConfig {
     pub interface: Option<String>,
     /// `log`.
     pub log: bool,
-    /// `deny_in`: what nobody asked for is dropped.
+    /// `deny_in`: drops unsolicited packets from outside.
     pub deny_in: bool,
     /// `same_ports`: ports are kept where they can be.
     pub same_ports: bool,
@@ -346,7 +346,7 @@ pub struct NatConfig {
     pub redirects: Vec<NatRedirect>,
 }
 
-/// What comes from outside and goes to a host inside.
+/// A redirection of packets from outside to a host inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NatRedirect {
     /// `redirect_port PROTO target:ports [alias:]ports [remote[:ports]]`.
@@ -386,7 +386,7 @@ pub enum NatRedirect {
     },
 }
 
-/// What an instance of NPTv6 exchanges.
+/// The prefixes of an NPTv6 instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nptv6Config {
     /// `int_prefix`: the prefix inside.
@@ -399,7 +399,7 @@ pub struct Nptv6Config {
     pub prefix_len: u8,
 }
 
-/// How an instance of NAT64 translates.
+/// The configuration of a NAT64 instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nat64Config {
     /// `prefix4`: the addresses that IPv4 sees.
@@ -431,7 +431,7 @@ pub struct PipeConfig {
     pub queue: QueueConfig,
 }
 
-/// What order packets of a pipe are brought into.
+/// The reordering of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reorder {
     /// Chance that a packet is held back, of 2³².
@@ -455,13 +455,13 @@ pub struct QueueConfig {
     pub mask: FlowMask,
     /// `buckets`: size of the hash table of flows.
     pub buckets: Option<u32>,
-    /// `noerror`: a drop is not told to whoever sent the packet.
+    /// `noerror`: local senders are not informed of drops.
     pub noerror: bool,
     /// `red`, `gred`, `codel`, `pie`.
     pub aqm: Option<Aqm>,
 }
 
-/// How long a queue may be.
+/// The limit of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueLimit {
     /// Packets, 1 to 100.
@@ -470,24 +470,24 @@ pub enum QueueLimit {
     Bytes(u32),
 }
 
-/// What two packets of the same flow have in common: bits of their headers.
+/// The header bits that packets of one flow share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowMask {
-    /// Of the protocol.
+    /// Protocol.
     pub proto: u8,
-    /// Of the source address of IPv4.
+    /// IPv4 source address.
     pub src_ip: u32,
-    /// Of the destination address of IPv4.
+    /// IPv4 destination address.
     pub dst_ip: u32,
-    /// Of the source port.
+    /// Source port.
     pub src_port: u16,
-    /// Of the destination port.
+    /// Destination port.
     pub dst_port: u16,
-    /// Of the source address of IPv6.
+    /// IPv6 source address.
     pub src_ip6: u128,
-    /// Of the destination address of IPv6.
+    /// IPv6 destination address.
     pub dst_ip6: u128,
-    /// Of the flow label.
+    /// IPv6 flow label.
     pub flow_label: u32,
 }
 
@@ -518,7 +518,7 @@ pub enum Aqm {
     },
 }
 
-/// How the queues of a pipe take turns.
+/// The scheduler of a pipe's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheduler {
     /// One after another.

@@ -1,4 +1,4 @@
-//! What is wrong with a text, and where.
+//! Diagnostics: mistakes in a text, with their places.
 
 pub use fault::Error;
 pub(crate) use fault::{Fault, Place, nearest};

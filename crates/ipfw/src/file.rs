@@ -5,7 +5,7 @@ use crate::error::{Error, Fault, Place};
 use crate::parse;
 use crate::words::{Words, is_blank};
 
-/// Who reads commands, as errors say of words that are of no file.
+/// The reader of commands that come from no file, as errors name it.
 pub const READER: &str = "ipfw";
 /// Bytes of a command, all its lines together.
 pub const LINE_MAX: usize = 65_536;

@@ -22,7 +22,7 @@ use crate::error::Fault;
 use crate::refused::{self, Place};
 use crate::words::{Word, Words};
 
-/// What a command can begin with. A beginning of a word that is no other's is enough, as in `ipfw sh`.
+/// First words of commands. A unique prefix is enough, as in `ipfw sh`.
 const COMMANDS: &[&str] = &[
     "add", "delete", "disable", "enable", "flush", "list", "nat", "nat64lsn", "nptv6", "pipe", "queue",
     "resetlog", "sched", "set", "show", "table", "zero",
@@ -68,7 +68,7 @@ fn program(words: &mut Words<'_>) -> Result<(), Fault> {
     }
     while let Some(flags) = words.peek().and_then(|word| word.strip_prefix("-")) {
         for (at, flag) in flags.text.char_indices() {
-            // quiet and forced: there is nobody to ask; the others choose what `list` shows
+            // quiet and forced: nothing is ever asked; the others choose what `list` shows
             if !"qfacdeintSTNbDv".contains(flag) {
                 let part = flags.part(at..at + flag.len_utf8());
                 refuse(Place::Flag, part)?;

@@ -295,7 +295,7 @@ impl Display for Share {
     }
 }
 
-/// How many of the upper bits are set, if no others are.
+/// Returns the prefix length of a mask, if it is one.
 fn prefix_len(mask: IpAddr) -> Option<u32> {
     let (bits, width) = match mask {
         IpAddr::V4(mask) => (u128::from(mask.to_bits()) << 96, 32),

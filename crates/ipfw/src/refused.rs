@@ -1,4 +1,4 @@
-//! What ipfw(8) knows and this language does not, with the reason. `docs/IPFW.md` shows the same table.
+//! Words of ipfw(8) that are not supported, with the reason. `docs/IPFW.md` shows the same table.
 
 /// Where a word stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,7 +7,7 @@ pub enum Place {
     Flag,
     /// The first word.
     Command,
-    /// What a rule does.
+    /// Actions of rules.
     Action,
     /// Between the action and the body.
     Parameter,
@@ -19,7 +19,7 @@ pub enum Place {
     Table,
     /// Behind `table NAME`.
     TableCommand,
-    /// What `lookup` looks up.
+    /// A key of `lookup`.
     Key,
     /// Behind `nat N config`, `nat64lsn NAME create`, `pipe N config` and the like.
     Parameters,
@@ -36,7 +36,7 @@ pub struct Refused {
     pub word: &'static str,
     /// Why it is refused: what it does elsewhere, and what pantala has not.
     pub why: &'static str,
-    /// What to write instead.
+    /// The word to use instead.
     pub instead: &'static str,
 }
 

@@ -8,7 +8,7 @@ pub type Number = u16;
 
 /// The number of the last rule, which matches everything and cannot be deleted.
 pub const RULE_LAST: Number = 65535;
-/// What a rule without a number gets: so much more than the highest one so far.
+/// Step from the highest rule number to that of a rule without one.
 pub const NUMBER_STEP: Number = 100;
 /// Sets of rules, 0 to 31; the last cannot be disabled, and survives `flush`.
 pub const SETS: u8 = 32;
@@ -22,21 +22,21 @@ pub struct Rule {
     pub set: u8,
     /// Chance to match, of 2³²; `None` for always. Checked before anything else.
     pub prob: Option<u32>,
-    /// What happens to a packet that matches.
+    /// The action on a packet that matches.
     pub action: Action,
     /// Whether matches are logged, and how many of them.
     pub log: Option<Log>,
     /// A mark that a matching packet gets or loses.
     pub tag: Option<Tag>,
-    /// What it matches: all of these.
+    /// The clauses, all of which must match.
     pub body: Vec<Clause>,
-    /// What it remembers of a packet that matches.
+    /// The state that it makes of a packet that matches.
     pub keep: Option<Keep>,
-    /// What its writer wanted to say of it.
+    /// The user's comment.
     pub comment: Option<String>,
 }
 
-/// What happens to a packet that matches.
+/// The action on a packet that matches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// It goes on, past all other rules.
@@ -107,7 +107,7 @@ pub enum NatTarget {
     Global,
 }
 
-/// How the sender of a packet is told that it died.
+/// The error that the sender of a packet receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unreach {
     /// `reject`: unreachable host, or for IPv6 no route; of whichever family the packet is.
@@ -147,14 +147,14 @@ pub enum Flow {
     Default,
     /// All, whatever their name.
     Any,
-    /// Those of this name.
+    /// The states of this name.
     Named(String),
 }
 
-/// What is remembered of a packet that matches.
+/// The state made of a packet that matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Keep {
-    /// What kind of state.
+    /// The kind of state.
     pub kind: KeepKind,
     /// Among which states it is.
     pub flow: Flow,
@@ -178,9 +178,9 @@ pub enum KeepKind {
 /// At most so many states that agree in what `mask` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// What they agree in.
+    /// The fields that counted states share.
     pub mask: LimitMask,
-    /// How many.
+    /// The limit.
     pub max: Arg<u16>,
 }
 
@@ -209,7 +209,7 @@ pub struct Clause {
 pub struct Term {
     /// `not`.
     pub not: bool,
-    /// What is asked.
+    /// The match itself.
     pub is: Match,
 }
 
@@ -286,9 +286,9 @@ pub enum Match {
     MacType(Vec<RangeInclusive<u16>>),
     /// `MAC dst src`: link addresses of the frame that it came in, with masks.
     Mac {
-        /// Of the receiver.
+        /// Destination address.
         dst: MacMask,
-        /// Of the sender.
+        /// Source address.
         src: MacMask,
     },
     /// `verrevpath`: the route back to the source leaves by the interface that the packet came in by.
@@ -301,7 +301,7 @@ pub enum Match {
     Tagged(Vec<RangeInclusive<u16>>),
     /// `lookup KEY TABLE`: this of the packet is in the table.
     Lookup {
-        /// What is looked up.
+        /// The key.
         key: Key,
         /// Where.
         table: TableRef,
@@ -344,14 +344,14 @@ pub enum Addr {
 /// An address with a mask: bits that are zero in the mask may be anything, and are zero here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Net {
-    /// Of IPv4. The mask need not be a prefix.
+    /// IPv4. The mask need not be a prefix.
     V4 {
         /// The bits that count.
         addr: Ipv4Addr,
         /// Which they are.
         mask: Ipv4Addr,
     },
-    /// Of IPv6.
+    /// IPv6.
     V6 {
         /// The bits that count.
         addr: Ipv6Addr,
@@ -378,7 +378,7 @@ pub enum TableArg {
     Addr(IpAddr),
 }
 
-/// What of a packet is looked up.
+/// The part of a packet that is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// Destination address.
@@ -406,7 +406,7 @@ pub enum Hook {
     Ingress,
     /// It is for us.
     LocalIn,
-    /// It is for somebody else, and its route is known.
+    /// A packet to be forwarded, after the route lookup.
     Forward,
     /// We have made it.
     LocalOut,
@@ -421,11 +421,11 @@ pub enum If {
     Any,
     /// The one of this name.
     Name(String),
-    /// Those whose names match: `*`, `?` and `[…]` as in a shell.
+    /// Interfaces whose names match: `*`, `?` and `[…]` as in a shell.
     Glob(String),
     /// The one that has this address.
     Addr(IpAddr),
-    /// Those in this table.
+    /// The interfaces in this table.
     Table(TableRef),
 }
 

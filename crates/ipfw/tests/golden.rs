@@ -1,4 +1,4 @@
-//! Commands, and what they are read as: in `tests/golden/*.txt` each line with `>` is a command as somebody writes it,
+//! Commands and their parsed form: in `tests/golden/*.txt` each line with `>` is a command as a user writes it,
 //! and below stands what is printed of it: its canonical form, or what is wrong with it.
 //!
 //! `IPFW_BLESS=1 cargo test -p ipfw --test golden` writes what is printed now into the files.
@@ -30,7 +30,7 @@ fn commands_are_read_as_the_golden_files_say() {
     assert!(cases >= 300, "only {cases} commands");
 }
 
-/// What is accepted is printed in a form that is read as the same, and printed the same again.
+/// Each accepted command is printed in a form that parses to the same command and is printed the same again.
 #[test]
 fn the_canonical_form_of_a_command_is_its_own_canonical_form() {
     for path in files() {

@@ -1,4 +1,4 @@
-//! What ipfw(8) knows and pantala refuses: by name, with the reason, and as the documentation says.
+//! Words of ipfw(8) that pantala refuses: by name, with the reason, and as documented.
 
 use core::fmt::Write as _;
 

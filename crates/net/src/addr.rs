@@ -4,8 +4,8 @@
 //! [`Addrs::usable`].
 //!
 //! A router's addresses are configured, and are wanted at once: like other routers it uses IPv4 addresses from the
-//! beginning, announces them, and notices if somebody else has them too; and IPv6 addresses while it asks whether
-//! somebody else has them (optimistic duplicate address detection, RFC 4429). [`Addrs::set_optimistic`] chooses the
+//! beginning, announces them, and notices conflicts with other hosts; and IPv6 addresses while it probes for
+//! duplicates (optimistic duplicate address detection, RFC 4429). [`Addrs::set_optimistic`] chooses the
 //! other way: no address is used before it has been asked for. So it is with IPv6 addresses of an interface that takes
 //! its addresses from router advertisements, as hosts do.
 //!
@@ -35,25 +35,25 @@ pub struct Key {
     pub addr: IpAddr,
 }
 
-/// What is known of one of our addresses.
+/// The state of one of our addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// We are still asking whether somebody else has it.
+    /// Duplicate address detection runs.
     Tentative,
     /// Ours.
     Preferred,
-    /// Somebody else had it first: not used until it is configured again.
+    /// Another station had it first: not used until it is configured again.
     Duplicated,
 }
 
-/// What CPUs tell each other about our addresses.
+/// A message between CPUs about our addresses.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// From the CPU that watches it.
     State {
         /// Which address.
         key: Key,
-        /// What has become of it.
+        /// Its new state.
         state: State,
     },
 }
@@ -61,7 +61,7 @@ pub enum Msg {
 /// The states of our addresses.
 pub struct Addrs {
     table: HashMap<Key, Own>,
-    /// How many are not to be used now.
+    /// Number of addresses that must not be used now.
     unusable: usize,
     optimistic: bool,
 }
@@ -83,11 +83,11 @@ struct Own {
 pub struct Status {
     /// Which address.
     pub key: Key,
-    /// What is known of it.
+    /// Its state.
     pub state: State,
-    /// How often somebody else claimed it.
+    /// Number of conflicts.
     pub conflicts: u64,
-    /// Who did so last: its link address, if it said.
+    /// Link address of the last rival, if known.
     pub rival: Option<Mac>,
     /// When.
     pub conflicted: Option<Instant>,
@@ -113,7 +113,7 @@ impl Addrs {
         self.unusable == 0
     }
 
-    /// What is known of an address; `None` if it is not ours, or its interface is down.
+    /// Returns the state of an address; `None` if it is not ours, or its interface is down.
     #[must_use]
     pub fn state(&self, key: &Key) -> Option<State> {
         self.table.get(key).map(|own| own.state)
@@ -190,13 +190,13 @@ pub fn tables_changed(cpu: &mut Cpu) {
     cpu.addrs.count_unusable();
 }
 
-/// Somebody else sent with our address, or answered for it.
+/// Handles a packet from another station with our address as sender, or an answer for it.
 pub(crate) fn claimed(cpu: &mut Cpu, key: Key, rival: Option<Mac>) {
     cpu.count(if key.addr.is_ipv4() { Count::ArpConflicts } else { Count::NdConflicts });
     watch::claimed(cpu, key, rival);
 }
 
-/// Somebody else asks whether anybody has our address, in order to take it.
+/// Handles a probe of another station that wants to take our address.
 pub(crate) fn probed(cpu: &mut Cpu, key: Key, rival: Option<Mac>) {
     if cpu.addrs.state(&key) == Some(State::Tentative) {
         //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.3

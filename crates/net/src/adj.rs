@@ -22,12 +22,12 @@ pub const ADJS_MAX: usize = 1 << 14;
 /// One CPU's adjacencies, by [`HopId`].
 pub struct Adjs {
     table: Vec<Adj>,
-    /// The same for packets that are made here, whether others are forwarded or not.
+    /// Adjacencies for locally originated packets, whether others are forwarded or not.
     own: Vec<Adj>,
     generation: u64,
 }
 
-/// What a next hop amounts to.
+/// An adjacency: a next hop made ready.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub struct Adj {
@@ -37,15 +37,15 @@ pub struct Adj {
     pub mtu: u32,
     /// By which interface.
     pub outif: IfIndex,
-    /// Whose link address it takes.
+    /// The link address it uses.
     pub kind: Kind,
-    /// Of a gateway: how the link header begins.
+    /// Link addresses of a gateway.
     pub addrs: LinkAddrs,
 }
 
 const _: () = assert!(size_of::<Adj>() == 32, "two on a cache line");
 
-/// Whose link address a packet takes.
+/// The kind of link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A router's, which stands in the record.
@@ -63,7 +63,7 @@ impl Default for Adjs {
 }
 
 impl Adjs {
-    /// What `hop` amounts to for this packet, if that is known and still true.
+    /// Returns the adjacency of `hop` for this packet, if it is known and fresh.
     #[inline]
     pub(crate) fn towards(&self, hops: &Hops, pkt: &Pkt, hop: HopId) -> Option<&Adj> {
         let adj = self.get(hop)?;
@@ -75,19 +75,19 @@ impl Adjs {
         self.get(hops.member(group, || flow_hash(pkt)))
     }
 
-    /// What a hop that is one gateway amounts to, if that is known and still true.
+    /// Returns the adjacency of a single gateway, if it is known and fresh.
     #[inline]
     pub(crate) fn gateway(&self, hop: HopId) -> Option<&Adj> {
         self.get(hop).filter(|adj| adj.kind == Kind::Gateway)
     }
 
-    /// What a hop that is not a group amounts to, if that is known and still true.
+    /// Returns the adjacency of a hop that is not a group, if it is known and fresh.
     #[inline]
     pub(crate) fn get(&self, hop: HopId) -> Option<&Adj> {
         self.table.get(hop.index()).filter(|adj| adj.generation == self.generation)
     }
 
-    /// What a hop that is not a group amounts to for a packet that is made here.
+    /// Returns the adjacency of a hop that is not a group for a locally originated packet.
     #[inline]
     pub(crate) fn own(&self, hop: HopId) -> Option<&Adj> {
         self.own.get(hop.index()).filter(|adj| adj.generation == self.generation)
@@ -98,7 +98,7 @@ impl Adjs {
         self.generation += 1;
     }
 
-    /// Changes whenever a record may have become stale: for whoever keeps copies of them.
+    /// Returns the generation, which changes whenever a record may have become stale: for holders of copies.
     #[inline]
     #[must_use]
     pub const fn generation(&self) -> u64 {
@@ -138,7 +138,7 @@ pub(crate) fn learn(cpu: &mut Cpu, hop: HopId, member: HopId) {
     }
 }
 
-/// The same for packets that are made here. There is none where routers have said something of the link that packets bear.
+/// Learns an adjacency for locally originated packets. There is none where router advertisements set parameters of the link
 #[cold]
 pub(crate) fn learn_own(cpu: &mut Cpu, hop: HopId) {
     let is_plain =

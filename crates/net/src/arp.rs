@@ -84,7 +84,7 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> DropReason {
     DropReason::ArpDone
 }
 
-/// Whether the sender can be who it says: one host, by its link address and by its address.
+/// Tells whether the sender's link and network address can be those of one host.
 fn is_credible(ifnet: &Ifnet, arp: &Packet) -> bool {
     let may_be_a_host = !wire::addr::is_martian_source_v4(arp.sender_ip)
         && ifnet.broadcasts().all(|addr| addr != arp.sender_ip);
@@ -104,7 +104,7 @@ fn is_ours(cpu: &mut Cpu, ifnet: &Ifnet, arp: &Packet) -> bool {
     cpu.addrs.usable(key.ifindex, key.addr)
 }
 
-/// Strangers are not learned: who gets an entry has asked for one of our addresses, and is on this link.
+/// Learns the sender only if it asks for one of our addresses, and is on this link.
 fn learn(cpu: &mut Cpu, ifnet: &Ifnet, pkt: &Pkt, arp: &Packet, is_for_us: bool) {
     let key = neigh::Key { ifindex: ifnet.index, addr: arp.sender_ip.into() };
     if arp.sender_ip.is_unspecified() || !neigh::is_on_link(&cpu.tables, &key) {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! What a program sends it copies into a lane, and knows at once how much has found room; what has come it copies from
-//! there. Nobody is asked, so nobody waits. The other end hears of it if it waits for that, and only then: a command, and a
+//! there. No request is sent, so neither end waits. The other end is notified if it waits, and only then: a command, and a
 //! knock at the netisr's door, which wakes it if it sleeps; an event, and a bell that the program's thread hears if it
 //! sleeps. All that a turn has to tell is told with one bell.
 //!
@@ -18,7 +18,7 @@
 //! record that says nothing, a lane that was not begun: the channel is closed, counted, and what it held is closed with it.
 //! A program that reads slowly fills its lane, then the connection's buffer, and then the other end's window; one that does
 //! not look at its events finds each lane's last state when it does, since what there was no room for is remembered as a
-//! bit. The netisr waits for nobody.
+//! bit. The netisr never waits.
 //!
 //! A socket of datagrams has a lane, too, and on each CPU one: each datagram stands whole in it ([`datagram`]). What there is
 //! no room for waits where it has come, and then is dropped, as datagrams are.
@@ -62,7 +62,7 @@ pub const ANSWERS_MAX: usize = 2048;
 /// Commands that are obeyed in a turn.
 pub const COMMANDS_MAX: usize = 256;
 
-/// How large a channel is.
+/// The size of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Lanes: connections that it carries at a time.
@@ -77,8 +77,8 @@ impl Default for Size {
     }
 }
 
-/// A channel: the program's end, and the netisr's, which is begun there ([`crate::netisr::Netisr::open`]). `waker` wakes who
-/// looks after the program's end.
+/// Makes a channel: the program's end, and the netisr's, which is begun there ([`crate::netisr::Netisr::open`]). `waker` wakes the thread
+/// that serves the program's end.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What is counted besides drops: per CPU, single writer, summed by whoever reads.
+//! Counters besides drops: per CPU, single writer, summed by the reader.
 
 use pkt::counters::{CounterBlock, CounterReader, CounterTable, CounterTableReader, Index};
 
@@ -23,7 +23,7 @@ macro_rules! named {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it is, for a person: reads on behind a number or a name.
+            /// Returns the description, to be printed behind a number or a name.
             #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$variant => $sentence,)* }
@@ -204,7 +204,7 @@ named! {
     EcnMarked = "ecn_marked", "packets marked in an output queue or a pipe, instead of dropped (ECN)";
 }
 
-/// What is counted for each interface.
+/// A counter of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum IfCount {
@@ -289,13 +289,13 @@ impl Counters {
         self.ifs.add(usize::from(index), what, n);
     }
 
-    /// How often `event` has been counted.
+    /// Returns the count of `event`.
     #[must_use]
     pub fn get(&self, event: Count) -> u64 {
         self.events.get(event)
     }
 
-    /// How many packets were dropped for `reason`.
+    /// Returns the packets dropped for `reason`.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops.get(reason)

@@ -1,4 +1,4 @@
-//! What one CPU owns. No other CPU touches any of it: they send messages.
+//! The state of one CPU. No other CPU touches any of it: they send messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Cpu {
     pub now: Instant,
     /// Deals flows to CPUs.
     pub placement: Placement,
-    /// What of the flows is dealt to this one.
+    /// Hashes that this CPU owns.
     pub share: Share,
     /// Interfaces, addresses and routes.
     pub tables: Arc<Tables>,
@@ -59,43 +59,43 @@ pub struct Cpu {
     pub hooks: Hooks,
     /// The firewall, once it has been asked for.
     pub firewall: Option<Box<Firewall>>,
-    /// What was decided about flows, if that is remembered.
+    /// Flow cache, if enabled.
     pub flows: Option<Box<Flows>>,
     /// Output queues, by interface.
     pub ifqs: Ifqs,
     /// The ways to the other CPUs.
     pub peers: Peers,
-    /// What next hops amount to here.
+    /// Adjacencies of next hops.
     pub adjs: Adjs,
     /// Neighbours in use here, and those that this CPU resolves for all.
     pub neigh: Neigh,
-    /// What is to happen later.
+    /// Timers.
     pub timers: Timers,
     /// Our own addresses, as far as their state changes.
     pub addrs: Addrs,
     /// Multicast groups that are listened to.
     pub groups: Groups,
-    /// What routers have said, of the links that this CPU keeps it of.
+    /// Results of router advertisements, for the links kept by this CPU.
     pub autoconf: Autoconf,
-    /// What was learned of single destinations.
+    /// Destination cache.
     pub dests: Dests,
     /// What was learned of path MTUs.
     pub paths: Paths,
     /// Datagrams that wait for fragments.
     pub reass: Reass,
-    /// TCP's connections, once somebody has asked for one.
+    /// TCP connections, from the first use on.
     pub tcp: Option<Box<Pcbs>>,
-    /// What proves that who opens TCP's connections fast has been here before.
+    /// Keys of Fast Open cookies.
     pub opener: tcp::Opener,
-    /// UDP's sockets, once somebody has asked for one.
+    /// UDP sockets, from the first use on.
     pub udp: Option<Box<Sockets>>,
-    /// Raw sockets of ICMP, once somebody has asked for one.
+    /// Raw ICMP sockets, from the first use on.
     pub raw: Option<Box<raw::Sockets>>,
-    /// How what begins here behaves.
+    /// Defaults of connections and sockets.
     pub sysctls: Box<Sysctls>,
-    /// ICMP: what limits errors, and who waits for echo replies.
+    /// ICMP: rate limits of errors, and pings that wait for replies.
     pub icmp: Icmp,
-    /// Numbers that nobody can guess, and the keys of tables.
+    /// Random numbers, and the keys of tables.
     pub secret: Secret,
     /// Packets from us to us, for the next turn.
     pub loopback: VecDeque<Pkt>,

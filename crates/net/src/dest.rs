@@ -30,7 +30,7 @@ pub struct Key {
     addr: IpAddr,
 }
 
-/// What CPUs tell each other about destinations.
+/// A message between CPUs about destinations.
 #[derive(Clone, Copy, Debug)]
 pub enum Msg {
     /// There is a better first hop.
@@ -49,7 +49,7 @@ pub enum Msg {
     },
 }
 
-/// What one CPU remembers of destinations.
+/// The destination cache of one CPU.
 pub struct Dests {
     table: HashMap<Key, Dest, Secret>,
     /// All of the table, as they were learned.
@@ -69,7 +69,7 @@ impl Dests {
         Self { table: HashMap::with_hasher(Secret::new(key)), order: VecDeque::new() }
     }
 
-    /// How many destinations something is remembered of.
+    /// Returns the number of destinations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -81,7 +81,7 @@ impl Dests {
         self.table.is_empty()
     }
 
-    /// What the way that routes say really is.
+    /// Corrects a route by the redirect and path MTU learnt for its destination.
     pub(crate) fn corrected(&self, dst: IpAddr, way: Way) -> Way {
         let Way::Link { ifindex, next_hop, metrics } = way else { return way };
         let Some(dest) = self.table.get(&Key::new(ifindex, dst)) else { return way };

@@ -1,4 +1,4 @@
-//! What sockets of datagrams have in common, UDP's and raw ones: how they behave, what waits to be read, the groups that they
+//! Common parts of datagram sockets, UDP's and raw ones: settings, receive queues, groups that they
 //! listen to, what their programs are told, and how what they send becomes a packet that leaves from the CPU that its answers
 //! come to.
 

@@ -1,4 +1,4 @@
-//! What the stack calls outwards: drivers, and sinks in its own place.
+//! Traits towards the outside: drivers, and sinks in place of the stack.
 
 use core::any::Any;
 
@@ -34,7 +34,7 @@ pub trait Driver: Send {
     }
 
     /// Whether frames that the device has taken are still to come back, or wait for another doorbell; or whether the
-    /// receive ring is empty, so that no frame can wake its owner (buffers that come home wake nobody).
+    /// receive ring is empty, so that no frame can wake its owner (returning buffers wake no CPU).
     ///
     /// The netisr then turns again soon instead of sleeping until something is received.
     fn busy(&self) -> bool {
@@ -47,7 +47,7 @@ pub trait Driver: Send {
         true
     }
 
-    /// What the device can do, so that the stack need not. Fixed for the life of the driver.
+    /// Returns the device's offloads. Fixed for the life of the driver.
     fn caps(&self) -> Caps;
 
     /// Whether the device is there. Once [`Link::Gone`], always gone.
@@ -57,14 +57,14 @@ pub trait Driver: Send {
         Link::Up
     }
 
-    /// What happened at the device so far.
+    /// Returns the device's counters.
     fn stats(&self) -> DriverStats;
 
     /// Forgets `pool`: the next call comes from another CPU, with another pool.
     ///
     /// Frames that were received, and frames that are to be sent, stay. So may empty buffers: they find their way home
-    /// by themselves. To be implemented by who has an account with the pool, which is to be closed
-    /// ([`Pool::close_ring`]), or buffers that nobody knows of.
+    /// by themselves. To be implemented by drivers with an account at the pool, which is to be closed
+    /// ([`Pool::close_ring`]), or with buffers outside of it.
     fn leave(&mut self, pool: &mut Pool) {
         _ = pool;
     }
@@ -77,14 +77,14 @@ pub trait Driver: Send {
 
 /// Takes what a ring receives in place of the stack: on an interface that only monitors.
 ///
-/// One value per ring, on the ring's CPU. Whoever made it finds its own type again through [`Any`].
+/// One value per ring, on the ring's CPU. Its maker finds its own type again through [`Any`].
 pub trait Sink: Any + Send {
     /// Looks at frames that came in the turn of `now`, in the order of their arrival. Afterwards they end as
     /// [`crate::drop::DropReason::Monitor`].
     fn frames(&mut self, now: Instant, frames: &PktVec);
 }
 
-/// What a device can do.
+/// The offloads of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// Completes partial TCP and UDP checksums ([`pkt::Flags::CSUM_PARTIAL`]).

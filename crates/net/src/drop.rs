@@ -1,4 +1,4 @@
-//! How packets end. No packet dies anonymously.
+//! Drop reasons. Every packet that dies has one.
 
 crate::count::named! {
     /// Why a packet was dropped: one sentence and one per-CPU counter each.

@@ -10,7 +10,7 @@ use crate::cpu::Cpu;
 use crate::pcb::Ends;
 use crate::{ip4 as inet4, ip6 as inet6, upper};
 
-/// How packets of a conversation look to routers.
+/// IP header fields of a conversation's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Time to live, or hop limit.
@@ -20,7 +20,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// The same, with these bits of congestion notification (RFC 3168 §5).
+    /// Sets the bits of congestion notification (RFC 3168 §5).
     #[must_use]
     pub(crate) const fn with_ecn(self, ecn: u8) -> Self {
         Self { class: self.class & !0b11 | ecn, ..self }
@@ -66,7 +66,7 @@ fn fill<'a>(pkt: &mut Pkt, first: &mut &'a [u8], second: &mut &'a [u8]) {
 }
 
 /// Writes the network header in front of an upper layer whose checksum stands `checksum_at` bytes into it. That is left to
-/// the device, or to whoever does it instead. `None` if it is too long.
+/// the device, or to the stage that replaces it. `None` if it is too long.
 pub(crate) fn put_network(
     pkt: &mut Pkt,
     (protocol, checksum_at): (Protocol, usize),

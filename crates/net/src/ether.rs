@@ -13,7 +13,7 @@ pub(crate) const TAG_LEN: usize = 4;
 /// The bits of a tag that name a network; 0 names none and only carries a priority.
 const TAG_VID: u16 = 0x0fff;
 
-/// What the header of nearly every frame of an interface is compared with.
+/// The expected header of nearly every frame of an interface.
 pub struct Port {
     /// The interface's link address, as the upper six bytes of a little-endian word. Of an interface that takes no
     /// frames it is what no such word can be.
@@ -21,7 +21,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// What is to be known of interface `index` for each of its frames.
+    /// Returns the values for interface `index`.
     #[must_use]
     pub fn of(tables: &Tables, index: IfIndex) -> Self {
         let mac = match tables.ifnet(index) {
@@ -33,8 +33,8 @@ impl Port {
         Self { mac }
     }
 
-    /// What follows in the usual frame: to this interface alone, and of an IP packet. `None` for all others. How long
-    /// the frame is, is not looked at.
+    /// Admits the usual frame: to this interface alone, with an IP packet. `None` for all others. The length of
+    /// the frame is not checked.
     ///
     /// Next   [`Next::Ip4`], [`Next::Ip6`], [`HEADER_LEN`] bytes into the packet.
     #[inline]
@@ -54,7 +54,7 @@ impl Port {
     }
 }
 
-/// Takes the Ethernet header off and finds whom the frame is for. Behind it, a packet starts at its network header.
+/// Removes the Ethernet header and classifies the destination. Behind it, a packet starts at its network header.
 ///
 /// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`.
 /// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`].

@@ -28,7 +28,7 @@ pub(crate) use trie::{Trie, TrieWriter, VALUE_MAX};
 
 /// Both families' routes: for each destination the [`HopId`] it is reached by.
 ///
-/// Shared by all CPUs and changed under their eyes. Who looks up while a route changes gets the answer of before or
+/// Shared by all CPUs and changed while they read. A lookup during a change returns the route of before or
 /// after, for each destination, and never another.
 #[derive(Debug)]
 pub struct Fib {
@@ -71,7 +71,7 @@ impl Fib {
         self.v6.lookup(keys, hops);
     }
 
-    /// Looks one destination up: for what is sent from here, and for people who ask.
+    /// Looks one destination up: for locally originated packets, and for users.
     #[must_use]
     pub fn lookup(&self, addr: IpAddr) -> HopId {
         word::hop(self.leaf(addr))

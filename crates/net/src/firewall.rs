@@ -78,7 +78,7 @@ pub struct Firewall {
     one_pass: bool,
     log: Log,
     chunk: Box<Chunk>,
-    /// How often rules have been put in force.
+    /// Number of ruleset changes.
     changes: u64,
     #[cfg(test)]
     only_walks: bool,
@@ -98,13 +98,13 @@ pub struct Firewall {
 const STATES_PER_TURN: usize = 1024;
 /// Places for states that are looked through in one turn after a change of rules.
 const SWEPT_PER_TURN: u32 = 1024;
-/// How often they are looked for.
+/// Interval of searches.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Prefixes that are exchanged, by the name of their instance.
 pub type Prefixes = Arc<std::collections::BTreeMap<String, Nptv6>>;
 
-/// What all CPUs are given: the rules, and what they share besides.
+/// The part of the firewall that all CPUs share: rules, settings and limits.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// The rules in force.
@@ -119,13 +119,13 @@ pub struct Shared {
     pub prefixes: Prefixes,
     /// Pipes and queues.
     pub pipes: Arc<pipe::Config>,
-    /// What is set about states.
+    /// Settings of states.
     pub settings: Settings,
-    /// How many states all CPUs have together.
+    /// Global count of states.
     pub loose: Arc<Loose>,
-    /// How many of them each `limit` counts.
+    /// Counts of each `limit`.
     pub limits: Arc<Limits>,
-    /// How often each rule has logged.
+    /// Log counts of each rule.
     pub amounts: Arc<log::Amounts>,
     /// Whether packets meet rules at all.
     pub is_enabled: bool,
@@ -251,13 +251,13 @@ impl Firewall {
         self.pipes.drain()
     }
 
-    /// What is remembered of flows.
+    /// Returns the states.
     #[must_use]
     pub const fn states(&self) -> &States {
         &self.states
     }
 
-    /// What rules with `log` have seen.
+    /// Returns the log.
     #[must_use]
     pub const fn log(&self) -> &Log {
         &self.log
@@ -364,7 +364,7 @@ fn send(cpu: &mut Cpu, keepalive: Keepalive) {
     if upper::is_ip4(&pkt) { ip4::output::output(cpu, pkt) } else { ip6::output::output(cpu, pkt) }
 }
 
-/// Ends states that nobody will miss: another CPU has found no room for one.
+/// Ends expendable states: another CPU has found no room for one.
 pub(crate) fn reap(cpu: &mut Cpu) {
     hook::with(cpu, |firewall, cpu| firewall.states.reap(cpu.now, &mut cpu.counters));
 }

@@ -56,7 +56,7 @@ pub struct Flows {
     v4: Cache<Key4, u32>,
     v6: Cache<Key6, u128>,
     verdicts: Verdicts,
-    /// What entries were made of that hold now, and how often it has changed.
+    /// Generation of the entries that are valid now, and the number of changes.
     basis: Basis,
     generation: u32,
 }
@@ -76,7 +76,7 @@ pub struct Cache<K, A> {
 
 /// A family whose flows are remembered.
 pub trait Cached: Family {
-    /// What names a flow.
+    /// Key of a flow.
     type Key: Key;
     /// A destination, as it is looked up.
     type Addr: Copy;
@@ -145,7 +145,7 @@ impl<K: Key, A> Cache<K, A> {
     }
 }
 
-/// How a flow's packets go.
+/// The cached path of a flow's packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
     /// The state that they hit at the hooks of the firewall, and the binding by which they are translated.
@@ -157,13 +157,13 @@ struct Way {
     outif: IfIndex,
     /// What else they meet at those hooks.
     verdict: Verdict,
-    /// How their link header begins.
+    /// Link addresses.
     addrs: LinkAddrs,
 }
 
 const _: () = assert!(size_of::<Way>() <= 36, "with a key of IPv4 an entry is one line");
 
-/// Whoever has one of these is not asked about where others of its flow are, or not by all.
+/// Packets with one of these flags are not looked up with others of their flow, or not by all.
 const UNUSUAL: Flags = Flags::ODD.with(Flags::GENERATED).with(Flags::LOCAL).with(Flags::ASKED);
 
 /// Fast forwarding of a chunk: where those of its packets go whose flow is known, and that pass as they are. Answers

@@ -18,7 +18,7 @@ use crate::{ether, firewall, neigh};
 /// The frame was for many.
 pub const LINK_GROUP: Flags = Flags::BROADCAST.with(Flags::MULTICAST);
 
-/// What differs between IPv4 and IPv6 on the way through.
+/// The differences between IPv4 and IPv6 in forwarding.
 pub trait Family {
     /// Where packets for this host go.
     const LOCAL: Next;
@@ -27,7 +27,7 @@ pub trait Family {
     /// Counts what was forwarded.
     const FORWARDED: Count;
 
-    /// What stands in front of such packets on a link.
+    /// EtherType of its packets.
     const ETHERTYPE: EtherType;
 
     /// Time to live, or hop limit.
@@ -38,7 +38,7 @@ pub trait Family {
     fn dst(pkt: &Pkt) -> IpAddr;
     /// Whether packets from and to these addresses may leave the link they were sent on.
     fn confined(pkt: &Pkt) -> Option<Next>;
-    /// What becomes of a packet that is bigger than `mtu`.
+    /// Decides on a packet that is bigger than `mtu`.
     fn too_big(pkt: &Pkt, mtu: u32) -> Next;
 }
 

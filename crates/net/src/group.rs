@@ -1,4 +1,4 @@
-//! Multicast groups: who listens to what, and what routers and switches are told of it. One body for both families.
+//! Multicast group membership, and its reports to routers and switches. One body for both families.
 //!
 //! Each CPU knows what its own sockets want. The CPU of an interface's number speaks for its link: it knows the sum of
 //! what all CPUs want, tells routers of it and answers their queries; the others have a copy of which groups we are in, so
@@ -42,42 +42,42 @@ pub struct Key {
     pub group: IpAddr,
 }
 
-/// What CPUs tell each other about groups.
+/// A message between CPUs about groups.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// To the CPU that speaks for the link.
     Wanted {
-        /// Whose sockets.
+        /// CPU of the sockets.
         from: CpuId,
-        /// What of.
+        /// Group.
         key: Key,
-        /// What they want.
+        /// Their filter.
         filter: Filter,
     },
     /// From it.
     Member {
-        /// Of what.
+        /// Group.
         key: Key,
         /// Whether we are in it.
         is_member: bool,
     },
 }
 
-/// A group that somebody listens to.
+/// A joined group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// What.
+    /// Group.
     pub key: Key,
-    /// Who may be listened to.
+    /// Source filter.
     pub filter: Filter,
 }
 
-/// What this CPU knows of groups.
+/// The groups of this CPU.
 #[derive(Default)]
 pub struct Groups {
-    /// What its sockets want.
+    /// Memberships of its sockets.
     pub(crate) own: Own,
-    /// Those that somebody on some CPU listens to.
+    /// Groups joined on any CPU.
     members: HashSet<Key>,
     /// Links that this CPU speaks for.
     links: Vec<Link>,
@@ -90,7 +90,7 @@ pub fn is_joined(cpu: &Cpu, key: Key) -> bool {
     is_followed(cpu, key) || cpu.groups.members.contains(&key) || cpu.groups.own.listens(key)
 }
 
-/// Whether it is because of what this host is, whoever listens.
+/// Tells whether the host itself requires the group, apart from sockets.
 pub(crate) fn is_followed(cpu: &Cpu, key: Key) -> bool {
     let forwarding = cpu.tables.forwarding;
     cpu.tables.ifnet(key.ifindex).is_some_and(|ifnet| follows(ifnet, key.group, forwarding))
@@ -141,7 +141,7 @@ pub fn tables_changed(cpu: &mut Cpu) {
 }
 
 /// Reports that we listen to the solicited-node group of a new address of ours: before it is asked for, and once more
-/// when that is done (`[Robustness Variable]` is 2). Whoever watches the address says so itself, so that it is said first.
+/// when that is done (`[Robustness Variable]` is 2). Address detection reports first by itself.
 //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.2
 //# Before sending a Neighbor Solicitation, an interface MUST join the all-nodes multicast address and the solicited-node multicast address of the tentative address.
 pub(crate) fn joined(cpu: &mut Cpu, ifindex: IfIndex, addr: Ipv6Addr) {

@@ -1,4 +1,4 @@
-//! What the senders of undeliverable packets are told, in both families: when, how often, and when not.
+//! ICMP errors to senders of undeliverable packets, in both families: conditions and rate limits.
 
 mod limit;
 mod problem;
@@ -20,13 +20,13 @@ pub(crate) use limit::Limiter;
 pub use problem::{Problem, Refusal};
 pub(crate) use report::{Quoted, report};
 
-/// A CPU's ICMP: what limits errors, and who waits for echo replies.
+/// A CPU's ICMP: rate limits of errors, and pings that wait for replies.
 pub struct Icmp {
     /// Limits ICMP errors.
     errors: Limiter,
     /// Limits resets of closed TCP ports, which are errors by another name.
     pub(crate) resets: Limiter,
-    /// Who waits for echo replies.
+    /// Pings that wait for replies.
     pub(crate) waiters: ping::Waiters,
 }
 
@@ -43,14 +43,14 @@ impl Default for Icmp {
 /// An ICMP message of either family, without what follows its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Of IPv4.
+    /// ICMP of IPv4.
     V4(icmp4::Message),
-    /// Of IPv6.
+    /// ICMPv6.
     V6(icmp6::Message),
 }
 
 impl Message {
-    /// What the sender of `pkt` is told of `problem`; `None` if its family has no word for it.
+    /// Returns the message to the sender of `pkt` about `problem`; `None` if its family has none.
     #[must_use]
     pub fn about(pkt: &Pkt, problem: Problem) -> Option<Self> {
         if upper::is_ip4(pkt) {
@@ -61,7 +61,7 @@ impl Message {
     }
 }
 
-/// What becomes of errors, by family.
+/// The counters of errors, by family.
 struct Counts {
     sent: Count,
     limited: Count,

@@ -2,7 +2,7 @@
 //!
 //! A packet that leaves is *staged*: put into an array that the transmit ring's driver takes as a whole, when 16
 //! packets or 1500 bytes have come together and at the roll-up. Only what the ring does not take, because it is full or
-//! holds as many bytes as it needs to stay busy, is *queued*; the discipline then says who goes next, and who is
+//! holds as many bytes as it needs to stay busy, is *queued*; the discipline then chooses the next packet, and drops:
 //! dropped:
 //!
 //! ```text
@@ -64,9 +64,9 @@ pub struct Ifqs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct State {
-    /// How its packets reach the device.
+    /// Path of its packets to the device.
     pub via: Via,
-    /// Who goes first.
+    /// Queue discipline.
     pub discipline: Discipline,
     /// Packets that wait.
     pub packets: usize,
@@ -84,7 +84,7 @@ pub struct State {
     pub in_flight: usize,
 }
 
-/// What may need something done that not every device can do. Super-packets and chains are odd, or made here.
+/// Flags of packets that may need work which not every device can do. Super-packets and chains are odd, or made here.
 pub(crate) const SPECIAL: Flags = Flags::CSUM_PARTIAL.with(Flags::ODD).with(Flags::LOCAL);
 
 /// Stages a finished frame for the interface `pkt.outif`, after doing for it what the device cannot.
@@ -108,7 +108,7 @@ pub(crate) fn output_all(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex, bytes
     }
 }
 
-/// The same for what is not the common case: work to be done, no way out, a stage that is full.
+/// Handles the uncommon cases: offload work, no ring, a full stage.
 #[cold]
 #[inline(never)]
 fn output_special(cpu: &mut Cpu, pkt: Pkt) {
@@ -217,7 +217,7 @@ impl Ifqs {
         self.waiting = list;
     }
 
-    /// How the packets of interface `index` reach its device.
+    /// Returns the path of packets of interface `index` to its device.
     pub(crate) fn via(&self, index: IfIndex) -> Via {
         self.queues.get(usize::from(index)).map_or(Via::Nothing, Ifq::via)
     }

@@ -78,7 +78,7 @@ impl Family for Ip6 {
     }
 }
 
-/// What becomes of a packet to `dst` whose extension headers cannot be accepted.
+/// Decides on a packet to `dst` whose extension headers cannot be accepted.
 pub(crate) fn refuse(error: &Error, dst: Ipv6Addr) -> Next {
     let message = match error.answer() {
         Answer::Always(message) => message,

@@ -72,7 +72,7 @@ pub(crate) fn peer_mac(addr: IpAddr) -> Mac {
     Mac([6, 0, a, b, c, d])
 }
 
-/// What interface `i` is, unless a test changes it.
+/// Returns interface `i`, unless a test changes it.
 pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
     let addrs =
         [(addr4(i, 1).into(), 24), (addr6(i, 1).into(), 64), (link_local_from_mac(mac(i)).into(), 64)];
@@ -107,7 +107,7 @@ impl Bench {
         bench
     }
 
-    /// The same at time zero.
+    /// Makes it at time zero.
     pub(crate) fn cold(ifs: IfIndex, cpus: u16, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             generation: 1,
@@ -122,7 +122,7 @@ impl Bench {
         Self { netisrs, now: Instant::START, neighbours_answer: true, wires }
     }
 
-    /// What CPU 0 owns.
+    /// Returns CPU 0.
     pub(crate) fn cpu(&mut self) -> &mut Cpu {
         &mut self.netisrs[0].cpu
     }
@@ -166,7 +166,7 @@ impl Bench {
         self.sent_frames(ifindex).into_iter().map(|frame| frame.bytes).collect()
     }
 
-    /// The same with what was asked of the device.
+    /// Returns the frames with their offload requests.
     pub(crate) fn sent_frames(&mut self, ifindex: IfIndex) -> Vec<Frame> {
         self.wire(ifindex).take_sent()
     }
@@ -190,7 +190,7 @@ impl Bench {
         all.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// How often `event` was counted, on all CPUs.
+    /// Returns the count of `event` on all CPUs.
     pub(crate) fn counted(&self, event: Count) -> u64 {
         self.netisrs.iter().map(|netisr| netisr.cpu.counters.get(event)).sum()
     }

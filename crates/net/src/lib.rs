@@ -1,7 +1,7 @@
 //! The stack as a function: no clock, no thread, no lock, no unsafe.
 //!
-//! The modules stand in the order in which a packet meets them. [`netisr::Netisr::turn`] is the architecture: whoever
-//! has read it knows where everything else belongs.
+//! The modules stand in the order in which a packet meets them. [`netisr::Netisr::turn`] is the architecture: a
+//! reader of it knows where everything else belongs.
 #![forbid(unsafe_code)]
 
 // the loop

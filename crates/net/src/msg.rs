@@ -4,7 +4,7 @@
 //! port per CPU for all other threads. Packets may be dropped when a ring is full; messages never are: they wait at
 //! the sender for the next roll-up.
 //!
-//! A CPU looks into the rings of those alone who have raised their flags on its board, and sends only to those whom it
+//! A CPU looks only into the rings of those that have raised their flags on its board, and sends only to those that it
 //! has something for: what a turn costs does not depend on how many CPUs there are.
 
 use std::collections::VecDeque;
@@ -53,9 +53,9 @@ pub enum Msg {
 
 /// A message that visits all CPUs.
 pub struct Tour {
-    /// What to do on each.
+    /// The visit to each.
     pub visit: Arc<dyn Fn(&mut Netisr) + Send + Sync>,
-    /// What the last one does then: how the sender learns that all have done it.
+    /// Called by the last one: tells the sender that all are done.
     pub done: Box<dyn FnOnce() + Send>,
 }
 
@@ -67,7 +67,7 @@ const MESSAGES_MAX: usize = 256;
 /// A CPU's outgoing ways to all others.
 pub struct Peers {
     to: Vec<Option<Way>>,
-    /// Those for whom something was staged, or waits.
+    /// CPUs with staged or waiting messages.
     busy: Vec<CpuId>,
     /// Messages of this CPU to itself.
     pub(crate) own: VecDeque<Msg>,
@@ -99,7 +99,7 @@ pub struct Inbox {
     pub(crate) from: Vec<From>,
     pub(crate) port: Receiver<Msg>,
     board: Board,
-    /// Positions in `from` of those who have sent something that was not all taken yet.
+    /// Positions in `from` of those whose messages were not all taken yet.
     pub(crate) speaking: Vec<usize>,
 }
 
@@ -296,7 +296,7 @@ impl From {
 }
 
 impl Inbox {
-    /// Looks who has sent something since the last turn.
+    /// Looks for CPUs that have sent something since the last turn.
     #[inline]
     pub(crate) fn listen(&mut self) {
         let Self { from, board, speaking, .. } = self;
@@ -308,7 +308,7 @@ impl Inbox {
         });
     }
 
-    /// The oldest message of those who have sent something.
+    /// Returns the oldest message of those that have sent something.
     #[inline]
     pub(crate) fn message_of_peer(&mut self) -> Option<Msg> {
         self.speaking.iter().find_map(|&peer| self.from[peer].messages.pop())

@@ -53,29 +53,29 @@ pub struct Key {
     pub addr: IpAddr,
 }
 
-/// What CPUs tell each other about neighbours.
+/// A message between CPUs about neighbours.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// To the owner: a packet waits on CPU `from`, which is to be told from now on.
     Wanted {
-        /// Whose link address is wanted.
+        /// Neighbour to resolve.
         key: Key,
-        /// By whom.
+        /// CPU of the requester.
         from: CpuId,
     },
     /// To the owner: a copy that was told to be stale is used.
     Used {
-        /// Whose copy.
+        /// Neighbour of the copy.
         key: Key,
     },
     /// To the owner: what was sent by way of the neighbour was sent again and again in vain.
     Doubted {
-        /// Whom.
+        /// Neighbour.
         key: Key,
     },
     /// To the owner: a router says this of the neighbour that it redirects us to.
     Redirected {
-        /// Whom.
+        /// Neighbour.
         key: Key,
         /// The link address.
         mac: Mac,
@@ -84,7 +84,7 @@ pub enum Msg {
     },
     /// From the owner: the link address.
     Known {
-        /// Whose.
+        /// Neighbour.
         key: Key,
         /// The link address.
         mac: Mac,
@@ -93,12 +93,12 @@ pub enum Msg {
     },
     /// From the owner: asked, and not answered.
     Failed {
-        /// Who did not answer.
+        /// Unreachable neighbour.
         key: Key,
     },
     /// From the owner: nothing is known any more.
     Gone {
-        /// Of whom.
+        /// Neighbour.
         key: Key,
     },
 }
@@ -116,12 +116,12 @@ impl Neigh {
         Self { copies: copies::Copies::new(key), owned: owner::Owned::new(key) }
     }
 
-    /// How a link header to `key` begins, if it is known and no owner wants to hear of its use.
+    /// Returns the link addresses towards `key`, if known and without a need to report their use.
     pub(crate) fn settled(&self, key: &Key) -> Option<LinkAddrs> {
         self.copies.settled(key)
     }
 
-    /// What this CPU may expect of `key`.
+    /// Returns the reachability of `key` on this CPU.
     #[inline]
     pub(crate) fn standing(&self, key: &Key, now: Instant) -> Standing {
         self.copies.standing(key, now)
@@ -152,7 +152,7 @@ pub fn link(cpu: &mut Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
 
 /// Keeps a packet until its next hop's link address is known.
 ///
-/// Next   [`ifq`](crate::ifq) later, or [`icmp::answer`](crate::icmp::answer) when nobody answers.
+/// Next   [`ifq`](crate::ifq) later, or [`icmp::answer`](crate::icmp::answer) when the neighbour does not answer.
 /// Drops  [`DropReason::NeighHoldFull`], [`DropReason::NeighTableFull`], [`DropReason::InterfaceGone`].
 pub fn hold(cpu: &mut Cpu, pkt: Pkt) {
     if cpu.tables.ifnet(pkt.outif).is_none() {

@@ -44,7 +44,7 @@ pub(crate) fn bits(which: u64) -> impl Iterator<Item = usize> {
 ///
 /// A thread calls [`Netisr::turn`] for ever; the simulator calls it step by step.
 pub struct Netisr {
-    /// What the stages read and write.
+    /// The state that stages read and write.
     pub cpu: Cpu,
     rings: Vec<Ring>,
     polling: Polling,
@@ -53,7 +53,7 @@ pub struct Netisr {
     programs: Programs,
 }
 
-/// What a turn amounted to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Messages, packets, timers, events of programs and connections handled; 0 if there was nothing to do.

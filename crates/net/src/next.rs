@@ -5,7 +5,7 @@ use crate::drop::DropReason;
 use crate::firewall::{Away, Shape, Via};
 use crate::icmp::Problem;
 
-/// What a stage answers for one packet: the places that a packet may go to.
+/// The places that a packet may go to: a stage's result for one packet.
 ///
 /// Stages on the fast path leave the vector where it is and answer one of these per packet. Only when an answer is
 /// not the usual one does a cold function ([`crate::netisr::dispatch`]) take the packet out of the vector.

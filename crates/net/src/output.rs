@@ -21,7 +21,7 @@ use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
 use crate::{adj, ether, firewall, group, ifq, neigh, offload, pmtu, rss, upper};
 
-/// What differs between IPv4 and IPv6 on the way out.
+/// The differences between IPv4 and IPv6 in output.
 pub trait Source: Family {
     /// Where a packet from us to us comes in again.
     const AGAIN: Resume;
@@ -141,7 +141,7 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     }
 }
 
-/// Gives those on this host who listen to a group what is sent to it; answers whether it leaves the host, too.
+/// Delivers a copy to listeners of the group on this host; returns whether it leaves the host, too.
 //= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
 //# a copy of the datagram must be looped back for local delivery
 fn to_listeners<F: Source>(cpu: &mut Cpu, pkt: &mut Pkt) -> bool {
@@ -160,7 +160,7 @@ fn to_listeners<F: Source>(cpu: &mut Cpu, pkt: &mut Pkt) -> bool {
     F::ttl(pkt) > 0
 }
 
-/// Whether `addr` is one of ours that nobody may use yet, or any more, because another host may have it.
+/// Tells whether `addr` is one of ours that must not be used, because another host may have it.
 //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
 #[inline]
 pub(crate) fn is_withheld(cpu: &Cpu, addr: impl FnOnce() -> IpAddr) -> bool {
@@ -379,8 +379,8 @@ fn best(cpu: &Cpu, ifnet: &Ifnet, dst: IpAddr, next_hop: IpAddr) -> Option<(IfAd
     usable.map(|own| (*own, rank(ifnet, own, dst, next_hop))).max_by(|a, b| a.1.cmp(&b.1))
 }
 
-/// What makes one candidate better than another, most important first: rules 1, 2, 3, 6, 7 and 8 of RFC 6724, and
-/// before the last two that the next hop can answer directly (its rule 5.5). Rule 5 is in who is asked first.
+/// Ranks a candidate source address, most important first: rules 1, 2, 3, 6, 7 and 8 of RFC 6724, and
+/// before the last two that the next hop can answer directly (its rule 5.5). Rule 5 is in the list of candidates.
 fn rank(ifnet: &Ifnet, own: &IfAddr, dst: IpAddr, next_hop: IpAddr) -> impl Ord + use<> {
     let (have, need) = (scope(own.addr), scope(dst));
     let reaches = have >= need;
@@ -394,7 +394,7 @@ fn rank(ifnet: &Ifnet, own: &IfAddr, dst: IpAddr, next_hop: IpAddr) -> impl Ord 
     (own.addr == dst, reaches, tight, is_preferred, fit)
 }
 
-/// How far an address reaches, as RFC 6724 §3.1 and §3.2 number it.
+/// Returns the scope of an address, as RFC 6724 §3.1 and §3.2 number it.
 fn scope(addr: IpAddr) -> u8 {
     const LINK: u8 = 2;
     const GLOBAL: u8 = 14;

@@ -1,4 +1,4 @@
-//! Between whom a conversation is, and how it is found.
+//! Four-tuples, and their lookup.
 
 mod bound;
 mod ours;
@@ -71,7 +71,7 @@ impl Ends {
         (self.zone as u64) << 32 | (self.local_port as u64) << 16 | self.remote_port as u64
     }
 
-    /// A hash for tables, that nobody can aim at who does not know `secret`.
+    /// Hashes with a secret key, so that collisions cannot be chosen.
     #[inline]
     pub(crate) fn hash(&self, secret: &[u64; 4]) -> u64 {
         let ports = self.ports();

@@ -1,8 +1,8 @@
 //! Echo requests sent from here, and what comes of them.
 //!
-//! Whoever wants to ping asks [`way`] for CPU and source address, then goes to that CPU: there all replies come
-//! together with the errors about the requests. He [`register`]s, [`send`]s, and [`unregister`]s. How long to wait is
-//! his business.
+//! A caller asks [`way`] for CPU and source address, then goes to that CPU: there all replies come
+//! together with the errors about the requests. It [`register`]s, [`send`]s, and [`unregister`]s. The time limit is
+//! the caller's.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ const SENT_MAX: usize = 64;
 /// One echo request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// To whom.
+    /// Destination.
     pub dst: IpAddr,
     /// From which of our addresses: what [`way`] said.
     pub src: IpAddr,
@@ -44,13 +44,13 @@ pub struct Request {
     pub dont_fragment: bool,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// It was answered.
     Reply {
-        /// By whom.
+        /// Sender of the reply.
         from: IpAddr,
         /// Sequence number.
         seq: u16,
@@ -63,13 +63,13 @@ pub enum Event {
         /// It had been answered before.
         is_duplicate: bool,
     },
-    /// Somebody could not deliver it.
+    /// It could not be delivered.
     Error {
-        /// Who says so: a router, the destination, or ourselves by the request's source address.
+        /// Sender of the error: a router, the destination, or ourselves by the request's source address.
         from: IpAddr,
         /// Sequence number.
         seq: u16,
-        /// What he says.
+        /// The error.
         message: Message,
     },
 }
@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// No free buffer was left.
     NoBuffer,
-    /// As many pings run as may.
+    /// Limit of pings reached.
     TooMany,
     /// A ping of that destination with that identifier runs already.
     InUse,
@@ -119,7 +119,7 @@ impl core::error::Error for Error {}
 /// Takes the events of a ping; runs on the netisr, so it only passes them on.
 pub type Sink = Box<dyn FnMut(Event) + Send>;
 
-/// Who waits for echo replies on one CPU.
+/// The pings of one CPU that wait for replies.
 #[derive(Default)]
 pub struct Waiters {
     list: Vec<Waiter>,
@@ -208,7 +208,7 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// What must not be fragmented must fit the link, and there must be one.
+/// Checks the size of a request that must not be fragmented against the link.
 fn check_size(cpu: &Cpu, pkt: &Pkt, request: &Request) -> Result<(), Error> {
     let way = output::path(cpu, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
     let mtu = match way.map_err(|_| Error::Unreachable)? {
@@ -261,7 +261,7 @@ fn put_headers(pkt: &mut Pkt, request: &Request) -> Result<(), Error> {
     done.map_err(|_| Error::TooLong)
 }
 
-/// Takes an echo reply in and tells whoever waits for it; false if nobody does.
+/// Takes an echo reply in and reports it to its ping; false if there is none.
 pub(crate) fn reply(cpu: &mut Cpu, pkt: &Pkt, ident: u16, seq: u16) -> bool {
     let now = cpu.now;
     let (from, _) = upper::ends(pkt);
@@ -274,7 +274,7 @@ pub(crate) fn reply(cpu: &mut Cpu, pkt: &Pkt, ident: u16, seq: u16) -> bool {
     true
 }
 
-/// Tells whoever sent the request that an error quotes; false if nobody did.
+/// Reports to the ping whose request an error quotes; false if there is none.
 pub(crate) fn error(cpu: &mut Cpu, from: IpAddr, quoted: &Quoted, message: Message) -> bool {
     let waiter = request_of(quoted.protocol, quoted.upper)
         .and_then(|(ident, seq)| Some((cpu.icmp.waiters.find(ident, quoted.remote)?, seq)));

@@ -1,5 +1,5 @@
 //! Programs on the netisr: they live on a CPU, and use its TCP and UDP by calling functions. Nothing is handed over and
-//! nobody is woken; a byte is copied once from the packet to the buffer that is read, and once from the program to the
+//! no thread is woken; a byte is copied once from the packet to the buffer that is read, and once from the program to the
 //! buffer that is sent.
 //!
 //! ```text
@@ -9,10 +9,10 @@
 //! ```
 //!
 //! A CPU notes each listener, connection and socket that something has happened with, once, until its program has looked
-//! at it: so a hundred segments of one connection are one call, and what nobody watches costs nothing. In each turn the
+//! at it: so a hundred segments of one connection are one call, and unwatched events cost nothing. In each turn the
 //! first [`EVENTS_MAX`] of them are told to their programs; the rest waits for the next, which follows at once.
 //!
-//! A program is one value on one CPU. Whoever wants to be on all of them begins one on each ([`crate::msg::Tour`]); a
+//! A program is one value on one CPU. To be on all of them, begin one on each ([`crate::msg::Tour`]); a
 //! connection is then accepted where its packets come, by the program of that CPU. This is the lowest of the faces that
 //! the stack shows to programs. What serves threads elsewhere is a program, too: its end of their channel, at which they knock ([`Program::called`]).
 //!
@@ -50,7 +50,7 @@ pub const ACCEPTS_MAX: usize = 32;
 /// Connections, and sockets, that are looked at in one turn, whether a program that has left holds them.
 const LEFT_MAX: u32 = 256;
 
-/// What runs on a netisr. All that is called may send, read, begin and close connections, and has [`Desk::cpu`] to do so.
+/// An application on a netisr. Its callbacks may send, read, begin and close connections through [`Desk::cpu`].
 pub trait Program: Send {
     /// It begins: to listen, to connect, to ask for a time.
     ///
@@ -59,8 +59,8 @@ pub trait Program: Send {
     /// Why it cannot; then it has never been there.
     fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error>;
 
-    /// How many connections of a listener the program takes now; the others wait. When it takes some again, it looks at the
-    /// listener once more.
+    /// Returns the number of connections of a listener that the program accepts now; the others wait. When it accepts some again, it looks at the
+    /// listener again.
     fn room(&mut self, listener: u32) -> usize {
         let _ = listener;
         ACCEPTS_MAX
@@ -102,7 +102,7 @@ pub trait Program: Send {
         let _ = (desk, socket);
     }
 
-    /// Somebody outside wants the program to look at what they share ([`crate::netisr::Netisr::call`]).
+    /// Called after another thread's notification ([`crate::netisr::Netisr::call`]).
     fn called(&mut self, desk: &mut Desk<'_>) {
         let _ = desk;
     }
@@ -127,7 +127,7 @@ pub(crate) struct Programs {
     /// Programs that have left and still hold something.
     leaving: usize,
     doors: Doors,
-    /// Those that want to be called when the others have been told what has happened.
+    /// Those to be called after all events of the turn.
     rolls_up: Vec<ProgramId>,
 }
 
@@ -156,7 +156,7 @@ impl Programs {
         Self { slots: Vec::new(), serial: 0, soonest: Instant::NEVER, leaving: 0, doors, rolls_up }
     }
 
-    /// Begins a program that has a door: whoever has its flag can call it.
+    /// Begins a program with a notification flag: a holder of the flag can call it.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl Programs {
         closed + knocks + times + events
     }
 
-    /// Calls programs at whose doors somebody has knocked.
+    /// Calls notified programs.
     fn answer_doors(&mut self, cpu: &mut Cpu) -> usize {
         let mut knocks = 0;
         self.doors.look();
@@ -262,7 +262,7 @@ impl Programs {
         }
     }
 
-    /// Whether somebody has knocked and was not answered yet.
+    /// Tells whether a notification waits.
     pub(crate) fn is_called(&self) -> bool {
         self.doors.is_knocked()
     }
@@ -283,7 +283,7 @@ impl Programs {
         EVENTS_MAX
     }
 
-    /// Tells a program that somebody outside wants it to look.
+    /// Notifies a program.
     pub(crate) fn notify(&mut self, cpu: &mut Cpu, id: ProgramId) {
         self.call(cpu, id, |program, desk| program.called(desk));
     }
@@ -368,7 +368,7 @@ impl Programs {
         told
     }
 
-    /// Notes what programs want to look at again: in the next turn, so that nobody has two shares of one.
+    /// Notes what programs want to look at again: in the next turn, so that none has two shares of one.
     fn look_again(&mut self, cpu: &mut Cpu) {
         for slot in self.slots.iter_mut().filter(|slot| slot.own.asks) {
             slot.own.asks = false;

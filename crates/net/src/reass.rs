@@ -31,7 +31,7 @@ use crate::{ip6 as inet6, offload, rss, upper};
 /// Buffers that wait at the most, unless that is more than a quarter of the pool.
 const BUFFERS_MAX: usize = 2048;
 
-/// How long IPv4 fragments wait for the others. RFC 1122 §3.3.2 would have 60 to 120 seconds, from a time when the 16
+/// Reassembly timeout of IPv4. RFC 1122 §3.3.2 would have 60 to 120 seconds, from a time when the 16
 /// bits of identification did not come round so soon; at today's rates fragments of different datagrams then meet
 /// (RFC 4963). Linux waits as long as this.
 const TIMEOUT4: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ pub struct Reass {
     timer_is_set: bool,
 }
 
-/// What all fragments of a datagram have in common, and no others.
+/// The fields that all fragments of a datagram share, and no others.
 //= https://www.rfc-editor.org/rfc/rfc791#section-3.2
 //= https://www.rfc-editor.org/rfc/rfc8200#section-4.5
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,9 +57,9 @@ struct Key {
     src: IpAddr,
     dst: IpAddr,
     id: u32,
-    /// Of IPv4 only: in IPv6, each fragment may say something else, and the first one's counts.
+    /// IPv4 only: in IPv6, fragments may differ, and the first one's counts.
     protocol: u8,
-    /// Of IPv6 link-local sources only, which are different hosts on different links. All others may come over
+    /// IPv6 link-local sources only, which are different hosts on different links. All others may come over
     /// several links.
     ifindex: IfIndex,
 }
@@ -129,7 +129,7 @@ pub fn input6(cpu: &mut Cpu, mut pkt: Pkt, fragment: &At<Fragment>) {
     let At { at, header: Fragment { offset, more, id, .. }, .. } = *fragment;
     let data_at = at + Fragment::LEN;
     let len = pkt.len().saturating_sub(data_at);
-    // Fragments in fragments: nobody makes them but to hide something.
+    // Fragments in fragments: only an attacker makes them.
     if len == 0 || pkt.flags.has(Flags::REASSEMBLED) {
         return cpu.bury(pkt, DropReason::ReassMalformed);
     }

@@ -56,7 +56,7 @@ impl RingMap {
         Self::of_count(cpus, unit, count(cpus, wanted, max))
     }
 
-    /// The same for a device that can only have a power of two of rings in use: it is rounded down.
+    /// Makes one for a device that can only use a power of two of rings: it is rounded down.
     #[must_use]
     pub fn alloc_power_of_two(cpus: u16, unit: u16, wanted: Option<u16>, max: u16) -> Self {
         Self::of_count(cpus, unit, 1 << count(cpus, wanted, max).ilog2())
@@ -111,7 +111,7 @@ impl RingMap {
         self.of_ring.iter_mut().zip(first..).for_each(|(cpu, of_grid)| *cpu = of_grid);
     }
 
-    /// How many rings packets are spread over: no more than CPUs.
+    /// Returns the number of rings that packets are spread over: no more than CPUs.
     #[must_use]
     pub fn rings(&self) -> u16 {
         u16::try_from(self.of_ring.len()).unwrap_or(u16::MAX)
@@ -146,7 +146,7 @@ impl RingMap {
         if at >= grid - rest { (round * rest + at - (grid - rest)) % rings } else { at % rings }
     }
 
-    /// The numbers by which [`Self::ring`] is worked out, for those who must do it elsewhere.
+    /// Returns the numbers by which [`Self::ring`] is computed, for code elsewhere.
     #[must_use]
     pub const fn spread(&self) -> Spread {
         #[expect(clippy::cast_possible_truncation, reason = "no more rings than CPUs, whose number is a u16")]
@@ -168,7 +168,7 @@ impl RingMap {
         Ok((0..self.buckets()).map(|bucket| self.ring(bucket)).cycle().take(entries).collect())
     }
 
-    /// Of how many hashes in `entries`, or as many as there are buckets, the table brings the packets to another CPU
+    /// Counts the hashes in `entries`, or as many as there are buckets, whose packets the table brings to another CPU
     /// than the one that owns them.
     #[must_use]
     pub fn mismatches(&self, table: &[u16]) -> usize {
@@ -179,7 +179,7 @@ impl RingMap {
     }
 }
 
-/// How buckets fall into rings: see [`RingMap::ring`].
+/// The mapping of buckets to rings: see [`RingMap::ring`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// Rings; at least one.
@@ -190,7 +190,7 @@ pub struct Spread {
     pub rest: u16,
 }
 
-/// How many rings are used.
+/// Returns the number of rings in use.
 fn count(cpus: u16, wanted: Option<u16>, max: u16) -> u16 {
     let wanted = wanted.filter(|count| (1..=max).contains(count)).unwrap_or(max);
     wanted.clamp(1, cpus.max(1))

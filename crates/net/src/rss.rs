@@ -63,7 +63,7 @@ impl Placement {
         CpuId(u16::from_be_bytes([high, low]))
     }
 
-    /// What one of the CPUs owns.
+    /// Returns the share of one of the CPUs.
     #[must_use]
     pub const fn share(self, cpu: CpuId) -> Share {
         let (cpus, mask) = (self.cpus as u32, self.mask as u32);
@@ -82,7 +82,7 @@ impl Placement {
     }
 }
 
-/// The hashes that one CPU owns: the question of every packet, without asking who else could be the owner.
+/// The hashes that one CPU owns: the test of every packet, without computing the owner.
 ///
 /// The CPU's number is added to a bucket with the sign turned, so that its own buckets are multiples of the number of
 /// CPUs: those whose product with the inverse leaves next to nothing. (Lemire, as above; exact for what
@@ -93,7 +93,7 @@ pub struct Share {
     /// CPUs, less the number of this one.
     offset: u32,
     inverse: u32,
-    /// What a multiple leaves at the most.
+    /// Largest remainder of a multiple.
     largest: u32,
 }
 
@@ -260,7 +260,7 @@ pub fn hash6(ip: &[u8; WINDOW]) -> u16 {
     symmetric(if has_ports(ip[6]) { addrs ^ word(ip, 40) } else { addrs })
 }
 
-/// Of the second word of an IPv4 header, as it lies in memory: what makes a fragment.
+/// Fragment bits of the second word of an IPv4 header, as it lies in memory.
 const FRAGMENT: u32 = u32::from_ne_bytes([0, 0, 0x3f, 0xff]);
 
 /// Four bytes as they lie in memory: words are only folded, so their order does not matter before the end.

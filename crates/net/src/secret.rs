@@ -1,4 +1,4 @@
-//! Numbers that nobody outside can guess. Entropy is handed in; what follows from it is repeatable.
+//! Secret random numbers. Entropy is handed in; what follows from it is repeatable.
 
 use core::hash::Hasher;
 
@@ -11,7 +11,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A generator with this key. Whoever knows the key knows all.
+    /// Makes a generator with this key. The key reveals all numbers.
     #[must_use]
     pub const fn new(key: u128) -> Self {
         Self { key, drawn: 0 }
@@ -76,7 +76,7 @@ impl Hasher for Folded {
     }
 
     fn write_u64(&mut self, number: u64) {
-        /// Of the golden ratio: odd, and as many bits set as not.
+        /// Multiple of the golden ratio: odd, with balanced bits.
         const MIXES: u64 = 0x9e37_79b9_7f4a_7c15;
         self.0 = fold(self.0 ^ number, MIXES);
     }
@@ -87,7 +87,7 @@ impl Hasher for Folded {
 }
 
 /// The high half of a product onto its low half: each bit of both factors reaches each bit. Of words under keys that
-/// nobody knows this is a hash for tables, in a few instructions.
+/// are secret, this is a hash for tables, in a few instructions.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {

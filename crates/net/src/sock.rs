@@ -1,4 +1,4 @@
-//! What programs are told when what they ask of a socket cannot be done.
+//! Errors of socket calls.
 
 use crate::cpu::CpuId;
 
@@ -14,7 +14,7 @@ pub enum Error {
     AddrInUse,
     /// The address is not ours (EADDRNOTAVAIL).
     AddrNotAvailable,
-    /// An address that nobody can be spoken to at, or two of different families (EINVAL).
+    /// Invalid destination address, or two of different families (EINVAL).
     BadAddress,
     /// No route leads there, or no address of ours reaches so far (EHOSTUNREACH).
     Unreachable,
@@ -24,7 +24,7 @@ pub enum Error {
     TooLong,
     /// It must not be cut, and does not fit a link on the way (EMSGSIZE).
     TooBig {
-        /// Bytes of a packet that fits; 0 if nobody said.
+        /// Bytes of a packet that fits; 0 if unknown.
         mtu: u32,
     },
     /// No free buffer was left (ENOBUFS).
@@ -49,7 +49,7 @@ pub enum Error {
     BadMessage,
     /// A key that is empty, or too long (EINVAL).
     BadKey,
-    /// As many as may be (ENOBUFS).
+    /// Limit reached (ENOBUFS).
     TooMany,
 }
 

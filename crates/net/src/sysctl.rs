@@ -1,4 +1,4 @@
-//! What an administrator may turn, under the names that BSD has for it.
+//! Variables of the stack, under the names that BSD has for them.
 //!
 //! Each CPU has all values, and is told of a change by a message. Whatever begins afterwards behaves so, and what listeners
 //! accept too, unless their program has said otherwise; connections and sockets that are there stay as they are.
@@ -17,12 +17,12 @@ use crate::cpu::Cpu;
 use crate::tcp::settings::Settings;
 use crate::udp;
 
-/// What all variables say.
+/// The values of all variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sysctls {
-    /// How connections behave.
+    /// Settings of connections.
     pub tcp: Settings,
-    /// How sockets behave.
+    /// Settings of sockets.
     pub udp: udp::Settings,
 }
 
@@ -30,7 +30,7 @@ pub struct Sysctls {
 pub struct Variable {
     /// As in `net.inet.tcp.delacktime`.
     pub name: &'static str,
-    /// What it is, for a person.
+    /// Description.
     pub about: &'static str,
     range: RangeInclusive<i64>,
     slot: fn(&mut Sysctls) -> Slot<'_>,
@@ -77,7 +77,7 @@ impl Variable {
         word.map_or_else(|| value.to_string(), |word| (*word).to_owned())
     }
 
-    /// What people write, as a value.
+    /// Parses a value as users write it.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Variable {
         }
     }
 
-    /// The value that it has if nobody says otherwise.
+    /// Returns the default value.
     #[must_use]
     pub fn default(&self) -> i64 {
         self.read(&Sysctls::default())
@@ -108,7 +108,7 @@ impl Variable {
         &self.range
     }
 
-    /// What its value is a number of.
+    /// Returns the unit of its value.
     #[must_use]
     pub fn unit(&self) -> Unit {
         (self.slot)(&mut Sysctls::default()).unit()

@@ -1,4 +1,4 @@
-//! What all CPUs agree on: interfaces, addresses, routes. An immutable snapshot, replaced as a whole.
+//! The shared configuration of all CPUs: interfaces, addresses, routes. An immutable snapshot, replaced as a whole.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Tables {
     pub judges_checksums: bool,
 }
 
-/// What tables are made from: what was configured, and nothing that follows from it.
+/// The input of tables: the configuration, without derived data.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Grows by one with each change.
@@ -73,15 +73,15 @@ pub struct Ifnet {
     pub up: bool,
     /// Its own addresses.
     pub addrs: Vec<IfAddr>,
-    /// What to believe of received transport checksums.
+    /// Policy on received transport checksums.
     pub rxcsum: Rxcsum,
-    /// What its device does for us.
+    /// Offloads of its device.
     pub caps: Caps,
     /// Only count what is received.
     pub monitor: bool,
-    /// How packets queue when its rings push back.
+    /// Output queue.
     pub queue: ifq::Spec,
-    /// How it takes IPv6 addresses and routers from router advertisements, if it does.
+    /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<autoconf::Settings>,
     /// What it has been told by them, as far as it is in force: see [`settle`].
     pub learned: Arc<Learned>,
@@ -96,7 +96,7 @@ pub struct IfAddr {
     pub prefix_len: u8,
 }
 
-/// What to believe of the transport checksums that an interface delivers.
+/// The policy on transport checksums that an interface delivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rxcsum {
     /// Nothing: sum what is for us.

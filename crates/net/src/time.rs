@@ -9,7 +9,7 @@ pub use core::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZero<u64>);
 
-/// What is added to the nanoseconds, so that a moment that may be missing takes no more room than one that is there.
+/// Offset of the nanoseconds, so that an optional moment takes no more room than one.
 const ONE: NonZero<u64> = NonZero::<u64>::MIN;
 
 impl Instant {
@@ -30,7 +30,7 @@ impl Instant {
         self.0.get() - 1
     }
 
-    /// How long ago `earlier` was; zero if it is still to come.
+    /// Returns the time since `earlier`; zero if it is in the future.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))

@@ -1,4 +1,4 @@
-//! What is to happen later on this CPU.
+//! Timers of this CPU.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use crate::tables::IfIndex;
 use crate::time::Instant;
 use crate::{addr, firewall, group, ip6, neigh, reass};
 
-/// What a timer wakes. Each thing has at most one timer; one that fires too early sets itself again, so timers are
+/// The target of a timer. Each thing has at most one timer; one that fires too early sets itself again, so timers are
 /// never searched for and never cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
@@ -16,9 +16,9 @@ pub enum Timer {
     Neigh,
     /// One of our own addresses: detection of duplicates, announcement, defence.
     Addr(addr::Key),
-    /// What is to be said of multicast groups on an interface's link.
+    /// Multicast reports of an interface's link.
     Group(IfIndex),
-    /// What routers have said of an interface's link.
+    /// Autoconfiguration of an interface's link.
     Autoconf(IfIndex),
     /// Datagrams that wait for fragments.
     Reass,

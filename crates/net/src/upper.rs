@@ -29,7 +29,7 @@ pub(crate) fn ends(pkt: &Pkt) -> (IpAddr, IpAddr) {
     }
 }
 
-/// What the network header says besides the addresses.
+/// Returns the IP header fields besides the addresses.
 #[must_use]
 pub(crate) fn look(pkt: &Pkt) -> Look {
     let ip = pkt.window(0);

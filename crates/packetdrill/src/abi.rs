@@ -1,5 +1,5 @@
-//! What C sees: the functions of packetdrill's interface, and the table that it finds them in (`packetdrill.h`). What a call
-//! fails with is in `errno`.
+//! The C interface: packetdrill's functions, and the table that it finds them in (`packetdrill.h`). A failed call
+//! sets `errno`.
 
 use core::ffi::{c_int, c_longlong, c_uint, c_ulong, c_void};
 use core::panic::AssertUnwindSafe;
@@ -23,7 +23,7 @@ const ADDRESS_MAX: usize = 128;
 const OPTION_MAX: usize = 4096;
 const PACKET_MAX: usize = 1 << 16;
 
-/// What stands for the host; C knows it as a pointer.
+/// The host; C knows it as a pointer.
 type Data = Ptr<c_void>;
 /// `struct sockaddr`.
 type Address = Ptr<c_void>;
@@ -117,11 +117,11 @@ const TABLE: Table = Table {
 
 /// Says on standard error what is wrong.
 pub(crate) fn complain(what: &str) {
-    // Who has closed standard error does not want to know.
+    // Standard error may be closed.
     _ = writeln!(std::io::stderr(), "libpantala_packetdrill.so: {what}");
 }
 
-/// What a call answers to C: -1 if it fails, and why is in `errno`; also if we have made a mistake, which is `EIO`.
+/// Returns a call's result to C: -1 with the error in `errno`; `EIO` after a bug of ours.
 pub(crate) fn answer<R: From<i8>>(call: impl FnOnce() -> Result<R, Code>) -> R {
     match panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Code(libc::EIO))) {
         Ok(done) => done,

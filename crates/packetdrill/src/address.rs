@@ -9,7 +9,7 @@ const LEN_V4: usize = 16;
 /// Bytes of `struct sockaddr_in6`.
 const LEN_V6: usize = 28;
 
-/// Whose addresses a socket takes.
+/// The address families of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     /// `AF_INET`.
@@ -36,7 +36,7 @@ pub(crate) fn read(bytes: &[u8], domain: Domain) -> Result<SocketAddr, Code> {
     }
 }
 
-/// Whether `bytes` are the address that is none: who connects to it is connected no more.
+/// Tells whether `bytes` are AF_UNSPEC: connecting to it dissolves the association.
 pub(crate) fn is_none(bytes: &[u8]) -> bool {
     piece(bytes, 0).is_some_and(|family| libc::c_int::from(u16::from_ne_bytes(family)) == libc::AF_UNSPEC)
 }

@@ -26,12 +26,12 @@ impl<T> Ptr<T> {
         self.0.is_null()
     }
 
-    /// The number that stands for a place which nobody looks at.
+    /// The number of a pointer that is never dereferenced.
     pub(crate) fn number(self) -> usize {
         self.0.addr()
     }
 
-    /// The same from a number.
+    /// Makes a pointer from its number.
     pub(crate) const fn of_number(number: usize) -> Self {
         Self(ptr::without_provenance_mut(number))
     }
@@ -79,7 +79,7 @@ impl<T> Ptr<T> {
     }
 }
 
-/// What C may put into memory in any way that it likes.
+/// A type for which any bytes that C writes are valid.
 pub(crate) trait Plain: Copy {}
 impl Plain for u32 {}
 impl Plain for usize {}
@@ -105,7 +105,7 @@ impl<T: Plain> Ptr<T> {
 pub(crate) struct Piece {
     /// Where it is.
     pub(crate) at: Ptr<c_void>,
-    /// How long.
+    /// Its length.
     pub(crate) len: usize,
 }
 
@@ -115,17 +115,17 @@ pub(crate) struct Piece {
 pub(crate) struct Message {
     /// An address.
     pub(crate) name: Ptr<c_void>,
-    /// How long it is.
+    /// Its length.
     pub(crate) name_len: u32,
     /// Its bytes.
     pub(crate) pieces: Ptr<Piece>,
     /// In so many pieces.
     pub(crate) piece_count: usize,
-    /// What else there is to say of it.
+    /// Control data.
     pub(crate) control: Ptr<c_void>,
-    /// How long that is.
+    /// Its length.
     pub(crate) control_len: usize,
-    /// What is said of how it was received.
+    /// Flags of the received message.
     pub(crate) flags: c_int,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct Message {
 pub(crate) fn set_errno(Code(code): Code) {
     // SAFETY: each thread has one.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it is this thread's, and nobody else looks there.
+    // SAFETY: it is this thread's own.
     unsafe { *errno = code };
 }
 

@@ -8,13 +8,13 @@ use sim::drill::Outcome;
 
 use crate::errno::Code;
 
-/// How long who lets time pass waits, by the clock on the wall, for another thread to ask what time it was when its call was
-/// done. packetdrill asks at once; who does not, is not waited for any longer.
+/// Real time that a waiting thread allows another thread to ask for the time after its call was
+/// done. packetdrill asks at once; other threads are not waited for any longer.
 const ASKS_WITHIN: Duration = Duration::from_secs(1);
-/// While nobody does anything at all, time passes for those who wait as it does by the clock on the wall, in steps of
+/// While no thread calls anything, time passes for waiting calls as real time does, in steps of
 /// this length: packetdrill waits for a call to be done before it makes the next one that may wait, or ends.
 const IDLE: Duration = Duration::from_millis(250);
-/// How far time goes on when somebody asks for it. packetdrill sleeps until shortly before an event and then asks until its
+/// Step of time for a thread that polls the clock. packetdrill sleeps until shortly before an event and then polls until its
 /// time has come: its second thread does so before a call that may wait, while the first one waits for that thread.
 const TICK: Duration = Duration::from_micros(1);
 
@@ -26,8 +26,8 @@ pub(crate) trait World {
     fn step(&mut self, until: Duration) -> bool;
 }
 
-/// A world, and threads that wait for what happens in it. Who sleeps or asks for the time lets time pass, and so does who
-/// waits, if it has made the world.
+/// A world, and threads that wait for its events. Time passes while a thread sleeps or polls the clock, and while the thread
+/// that made the world waits.
 pub(crate) struct Clock<W> {
     inner: Mutex<Inner<W>>,
     turned: Condvar,
@@ -37,17 +37,17 @@ pub(crate) struct Clock<W> {
 
 struct Inner<W> {
     world: W,
-    /// Counts how often those who wait were told to look again.
+    /// Counts the rounds in which waiting threads were woken.
     round: u64,
-    /// How many wait.
+    /// Waiting threads.
     asleep: usize,
-    /// How many of them have not looked yet.
+    /// Those that have not looked again yet.
     to_look: usize,
-    /// When those who wait want to look though nothing has happened.
+    /// Times at which waiting threads look again though no event happens.
     alarms: Vec<Duration>,
     /// Counts what threads do.
     visits: u64,
-    /// Those who were served, and have not asked for the time since.
+    /// Threads that were served, and have not asked for the time since.
     served: Vec<ThreadId>,
 }
 
@@ -82,7 +82,7 @@ impl<W: World> Clock<W> {
         held
     }
 
-    /// Does something that need not wait. Who waits for what it brings is served before this returns.
+    /// Does something that need not wait. Threads that wait for its effect are served before this returns.
     pub(crate) fn with<R>(&self, what: impl FnOnce(&mut W) -> R) -> R {
         let mut held = self.hold();
         let done = what(&mut held.world);
@@ -91,7 +91,7 @@ impl<W: World> Clock<W> {
         done
     }
 
-    /// The time since the beginning. Each time that somebody asks, it is a bit later, but for who asks when its call was done.
+    /// The time since the beginning. It advances with each call, except for a thread that asks when its call was done.
     pub(crate) fn time(&self) -> Duration {
         let mut held = self.hold();
         let me = thread::current().id();
@@ -145,7 +145,7 @@ impl<W: World> Clock<W> {
                 drop(self.serve(held));
                 return result.map_err(Code::from);
             }
-            // Nobody else lets time pass.
+            // No other thread lets time pass.
             if held.world.now() >= give_up {
                 return Err(Code(libc::EINTR));
             }
@@ -208,9 +208,9 @@ impl<W: World> Clock<W> {
         self.serve(held)
     }
 
-    /// Has those who wait look again, and waits until all have, and until who was served knows when.
+    /// Wakes waiting threads, and waits until all have looked, and until those served know the time.
     fn serve<'a>(&'a self, mut held: Held<'a, W>) -> Held<'a, W> {
-        // Nobody waits for itself.
+        // A thread does not wait for itself.
         if held.asleep == 0 || held.served.contains(&thread::current().id()) {
             return held;
         }

@@ -14,11 +14,11 @@ use crate::poll::Watched;
 /// Descriptors at the most.
 const FILES_MAX: usize = 256;
 
-/// What a descriptor stands for.
+/// The object behind a descriptor.
 pub(crate) enum What {
     /// A socket of the machine, under the same number.
     Socket(Domain),
-    /// What `epoll` watches.
+    /// An `epoll` instance and its interest list.
     Epoll(Vec<Watched>),
     /// The end of a pipe to read from, with the bytes that wait there.
     Reader(VecDeque<u8>),
@@ -30,13 +30,13 @@ pub(crate) enum What {
 #[derive(Default)]
 pub(crate) struct Files {
     list: BTreeMap<c_int, (File, What)>,
-    /// Of connections whose programs want to know more.
+    /// Connections with control data for their program.
     notes: BTreeMap<c_int, Notes>,
 }
 
 impl Files {
-    /// A new one; answers its number, and whether there was another one with it, which must have been closed by somebody
-    /// else.
+    /// Opens a descriptor; returns its number, and whether another one had it, which must have been closed
+    /// elsewhere.
     pub(crate) fn open(&mut self, what: What) -> Result<(c_int, bool), Code> {
         if self.list.len() >= FILES_MAX {
             return Err(Code(libc::EMFILE));
@@ -51,22 +51,22 @@ impl Files {
         Ok((fd, was_there))
     }
 
-    /// What a number stands for.
+    /// Returns the object behind a descriptor.
     pub(crate) fn get(&self, fd: c_int) -> Result<&What, Code> {
         self.list.get(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
     }
 
-    /// The same, to be changed.
+    /// Returns it for change.
     pub(crate) fn get_mut(&mut self, fd: c_int) -> Result<&mut What, Code> {
         self.list.get_mut(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
     }
 
-    /// What the program of a socket wants to know, if it has said so.
+    /// Returns the control data of a socket, if its program asked for it.
     pub(crate) fn notes(&self, fd: c_int) -> Option<&Notes> {
         self.notes.get(&fd)
     }
 
-    /// The same, to be changed.
+    /// Returns it for change.
     pub(crate) fn notes_mut(&mut self, fd: c_int) -> &mut Notes {
         self.notes.entry(fd).or_default()
     }
@@ -91,7 +91,7 @@ impl Files {
         }
     }
 
-    /// What an `epoll` watches.
+    /// Returns the interest list of an `epoll` instance.
     pub(crate) fn watched(&mut self, fd: c_int) -> Result<&mut Vec<Watched>, Code> {
         match self.get_mut(fd)? {
             What::Epoll(watched) => Ok(watched),
@@ -99,7 +99,7 @@ impl Files {
         }
     }
 
-    /// Closes one; nobody watches it any more, or writes to it.
+    /// Closes one; no `epoll` watches it any more, and pipes lose an end.
     pub(crate) fn close(&mut self, fd: c_int) -> Result<What, Code> {
         let (_, what) = self.list.remove(&fd).ok_or(Code(libc::EBADF))?;
         self.notes.remove(&fd);
@@ -114,7 +114,7 @@ impl Files {
     }
 }
 
-/// What is still open when all is over, packetdrill has closed by itself: its number may be another file's by now.
+/// Descriptors still open at the end were closed by packetdrill itself: the numbers may be another file's by now.
 impl Drop for Files {
     fn drop(&mut self) {
         core::mem::take(&mut self.list).into_values().for_each(forget);

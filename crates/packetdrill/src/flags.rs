@@ -1,4 +1,4 @@
-//! What `--so_flags` may say: words and settings, with commas between them.
+//! `--so_flags`: words and settings, with commas between them.
 //!
 //! | flag | meaning |
 //! |---|---|
@@ -25,12 +25,12 @@ const CPUS_MAX: u16 = 8;
 const MTU_MIN: u16 = 68;
 const MTU_MIN_V6: u16 = 1280;
 
-/// What flags have said.
+/// The parsed flags.
 #[derive(Debug)]
 pub(crate) struct Flags {
     scene: Scene,
     variables: Vec<(String, String)>,
-    /// How long a packet is waited for.
+    /// Time limit of a packet.
     pub(crate) patience: Duration,
 }
 

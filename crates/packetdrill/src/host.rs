@@ -1,4 +1,4 @@
-//! What packetdrill may ask of the host, in values instead of pointers.
+//! Operations of packetdrill on the host, in values instead of pointers.
 
 use core::ffi::{c_int, c_ulong};
 use core::time::Duration;
@@ -151,7 +151,7 @@ impl Host {
         self.clock.wait(None, |state| state.machine.connect(fd, remote)).map(|()| 0)
     }
 
-    /// Answers what was read, and who has sent it, as an address.
+    /// Receives a packet; returns its bytes, and its sender as an address.
     pub(crate) fn receive(&self, fd: c_int, len: usize, flags: c_int) -> Result<(Read, Vec<u8>), Code> {
         if flags == 0 && self.with_files(|files| Ok(files.is_pipe(fd)))? {
             let bytes = self.with_files(|files| files.drain(fd, len))?;
@@ -320,7 +320,7 @@ impl Host {
         })
     }
 
-    /// What has happened with those who are watched: the bits, and what the program wants to be told with them.
+    /// Waits for events of watched descriptors: the bits, and the program's data
     pub(crate) fn epoll_wait(
         &self,
         epfd: c_int,

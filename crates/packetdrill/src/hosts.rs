@@ -12,7 +12,7 @@ use crate::host::Host;
 type Hosts = BTreeMap<usize, Option<Arc<Host>>>;
 
 static HOSTS: Mutex<Hosts> = Mutex::new(Hosts::new());
-/// The number that was given last: each is given once, so that one that has gone is nobody's.
+/// The last number given: each is given once, so that it is not reused for another host.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
 fn hosts() -> MutexGuard<'static, Hosts> {

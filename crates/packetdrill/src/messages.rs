@@ -28,13 +28,13 @@ pub(crate) fn gather(pieces: &[Piece]) -> Result<Vec<u8>, Code> {
     Ok(all)
 }
 
-/// What was received.
+/// A received message.
 pub(crate) struct Received {
-    /// How many bytes, or how many there are, if that was asked.
+    /// Its length, or the number of bytes queued if that was asked.
     pub(crate) len: isize,
     /// There was no room for all.
     pub(crate) is_cut: bool,
-    /// Who has sent them, as an address.
+    /// Its sender, as an address.
     pub(crate) from: Vec<u8>,
 }
 

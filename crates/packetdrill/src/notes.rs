@@ -1,5 +1,5 @@
-//! What a program is told of a connection beside its bytes: how many are left to be read (`TCP_INQ`), and that what it has
-//! sent without a copy is its own again (`SO_ZEROCOPY`). Here all is copied, and told to be so when it is acknowledged.
+//! Control data of a connection: the number of bytes left to read (`TCP_INQ`), and the
+//! completion of sends without a copy (`SO_ZEROCOPY`). Here all is copied, and reported so when it is acknowledged.
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
@@ -22,10 +22,10 @@ const CODE_COPIED: u8 = 1;
 const ERROR_LEN: usize = 16;
 const ADDRESS_LEN: [usize; 2] = [16, 28];
 
-/// What a program wants to know of a socket, and what it knows.
+/// The control data that a program asked for, and what it has received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
-    /// How many bytes are left.
+    /// Bytes left.
     wants_left: bool,
     /// Which calls are done.
     wants_done: bool,
@@ -33,18 +33,18 @@ pub(crate) struct Notes {
     sent: u64,
     /// Where the bytes of calls end that it wants to know of.
     ends: VecDeque<u64>,
-    /// How many calls it knows of.
+    /// Completed calls that were reported.
     told: u32,
 }
 
 impl Notes {
-    /// How many calls are done of which it does not know; `queued` bytes are not acknowledged.
+    /// Returns the completed calls not yet reported; `queued` bytes are not acknowledged.
     pub(crate) fn done(&self, queued: usize) -> usize {
         let acknowledged = self.sent.saturating_sub(u64::try_from(queued).unwrap_or(u64::MAX));
         self.ends.iter().take_while(|end| **end <= acknowledged).count()
     }
 
-    /// How many calls are done in all.
+    /// Returns all completed calls.
     pub(crate) fn done_ever(&self, queued: usize) -> usize {
         usize::try_from(self.told).unwrap_or(usize::MAX).saturating_add(self.done(queued))
     }
@@ -73,7 +73,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// How many bytes it has, without those that fill it up.
+    /// Returns its length without padding.
     pub(crate) fn len(&self) -> usize {
         size_of::<usize>() + 2 * size_of::<c_int>() + self.data.len()
     }
@@ -89,7 +89,7 @@ impl Control {
     }
 }
 
-/// What a program wants to know, if this option of a connection says so.
+/// Returns the control data that this socket option asks for.
 fn wish<'a>(
     files: &'a mut Files,
     machine: &mut Machine,
@@ -144,7 +144,7 @@ impl Host {
         if is_full && flags & libc::MSG_ZEROCOPY != 0 { Err(Code(libc::ENOBUFS)) } else { Ok(()) }
     }
 
-    /// So many bytes were sent by one call.
+    /// Notes the bytes sent by one call.
     pub(crate) fn note_sent(&self, fd: c_int, count: usize, flags: c_int) -> Result<(), Code> {
         self.with_files(|files| {
             if files.notes(fd).is_some_and(|notes| notes.wants_done) && count > 0 {
@@ -176,7 +176,7 @@ impl Host {
         })
     }
 
-    /// How many bytes are left, if the program wants to know; the end of the stream counts as one.
+    /// Returns the bytes left, if the program asked for it; the end of the stream counts as one.
     pub(crate) fn left(&self, fd: c_int) -> Result<Option<Control>, Code> {
         self.with_state(|files, machine| {
             if !files.notes(fd).is_some_and(|notes| notes.wants_left) {

@@ -41,7 +41,7 @@ const NAMES: &[(c_int, c_int, &str)] = &[
 
 /// Linux' names of algorithms have so many bytes, with zeros behind them.
 const ALGORITHM_LEN: usize = 16;
-/// What the algorithm that is growing the window says of itself: ours say nothing.
+/// State of the congestion control algorithm: ours report none.
 const TCP_CC_INFO: c_int = 26;
 /// Memory of a socket, as nine numbers: the first, the second and the fourth are known.
 const SO_MEMINFO: c_int = 55;

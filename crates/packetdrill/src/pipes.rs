@@ -28,7 +28,7 @@ impl Files {
         matches!(self.get(fd), Ok(What::Reader(_) | What::Writer(_)))
     }
 
-    /// How many bytes a pipe has room for, at the end to write to.
+    /// Returns the room of a pipe, at the end to write to.
     pub(crate) fn room(&self, writer: c_int) -> Result<usize, Code> {
         let What::Writer(reader) = self.get(writer)? else { return Err(Code(libc::EBADF)) };
         match self.get(*reader) {
@@ -37,7 +37,7 @@ impl Files {
         }
     }
 
-    /// Puts as many bytes into a pipe as there is room for; nobody waits for room, since nobody could make some.
+    /// Writes as many bytes into a pipe as there is room for; it never waits for room, since no other thread could make some.
     pub(crate) fn pour(&mut self, writer: c_int, bytes: &[u8]) -> Result<usize, Code> {
         let count = self.room(writer)?.min(bytes.len());
         if count == 0 && !bytes.is_empty() {
@@ -50,7 +50,7 @@ impl Files {
         Ok(count)
     }
 
-    /// The first bytes of a pipe, which stay; none at its end, when nobody writes to it any more.
+    /// Returns the first bytes of a pipe, which stay; none at its end, when no writer is left.
     pub(crate) fn first(&self, reader: c_int, len: usize) -> Result<Vec<u8>, Code> {
         let What::Reader(bytes) = self.get(reader)? else { return Err(Code(libc::EBADF)) };
         if bytes.is_empty() && len > 0 && self.is_written(reader) {

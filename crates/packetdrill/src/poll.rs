@@ -1,4 +1,4 @@
-//! `poll` and `epoll`: whom they watch, and what they say of them. Both have the same bits.
+//! `poll` and `epoll`: watched descriptors and their events. Both have the same bits.
 
 use core::ffi::{c_int, c_short};
 
@@ -6,7 +6,7 @@ use sim::drill::{Machine, Readiness};
 
 use crate::files::{Files, What};
 
-/// What is told whether or not somebody has asked for it.
+/// Events reported without being asked for.
 const ALWAYS: u32 = bit(libc::POLLERR) | bit(libc::POLLHUP) | bit(libc::POLLNVAL);
 /// `EPOLLET` and `EPOLLONESHOT`.
 const EDGE: u32 = 1 << 31;
@@ -16,16 +16,16 @@ const fn bit(bits: c_short) -> u32 {
     bits.cast_unsigned() as u32
 }
 
-/// Somebody whom an `epoll` watches.
+/// A descriptor watched by an `epoll` instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watched {
-    /// Who.
+    /// The descriptor.
     pub(crate) fd: c_int,
     /// For what, and how.
     pub(crate) events: u32,
-    /// What the program wants to be told with it.
+    /// The program's data.
     pub(crate) data: u64,
-    /// What was told, and how many bytes and calls that are done were there, for those who want to be told once.
+    /// Reported events, and the bytes and completed calls at that time, for edge triggering.
     told: (u32, usize),
 }
 
@@ -35,7 +35,7 @@ impl Watched {
         Self { fd, events, data, told: (0, 0) }
     }
 
-    /// What is to be told, if anything.
+    /// Returns the events to report, if any.
     pub(crate) fn happened(&mut self, machine: &mut Machine, files: &Files) -> Option<(u32, u64)> {
         let wanted = self.events & !(EDGE | ONE_SHOT);
         if wanted == 0 {
@@ -56,7 +56,7 @@ impl Watched {
     }
 }
 
-/// What has happened with a descriptor, of what is wanted.
+/// Returns the events of a descriptor among those wanted.
 pub(crate) fn revents(fd: c_int, wanted: u32, machine: &mut Machine, files: &Files) -> u32 {
     let bits = match files.get(fd) {
         Ok(What::Socket(_)) => {

@@ -1,8 +1,8 @@
-//! What a call reads that waits for all of it (`MSG_WAITALL`).
+//! A read that waits for all bytes (`MSG_WAITALL`).
 
 use sim::drill::{Outcome, Read};
 
-/// How far such a call has come.
+/// The progress of such a call.
 pub(crate) struct Whole {
     read: Read,
     /// Bytes that are wanted.

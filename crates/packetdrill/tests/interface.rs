@@ -21,7 +21,7 @@ struct Peer {
     /// The host, and the other end.
     local: SocketAddr,
     remote: SocketAddr,
-    /// What is sent next, and what is expected next.
+    /// Sequence number to send next, and to expect next.
     seq: u32,
     ack: u32,
 }
@@ -147,7 +147,7 @@ fn a_connection_is_begun_and_what_is_not_answered_is_sent_again_in_virtual_time(
         table.set_nonblocking(fd);
         let begin = table.now();
         assert_eq!(table.connect(fd, peer.remote), Err(libc::EINPROGRESS));
-        // Nobody has said where the host is: it is where it always is.
+        // No address was given: the host is at its default one.
         peer.local.set_ip(source(&table.sniff().unwrap().0));
         let (flags, _, again) = peer.hear();
         assert_eq!(flags, Flags::SYN);

@@ -152,7 +152,7 @@ fn the_original_passes_the_scripts_of_sim_that_it_can_read_but_for_those_that_it
     assert!(passed >= 10, "only {passed} pass");
 }
 
-/// What the two interpreters make of scripts of others is counted and listed. None may be killed, or die of a signal.
+/// Results of both interpreters on the scripts of others are counted and listed. None may be killed, or die of a signal.
 fn scripts_of_others_come_to_an_end_with_the_original() {
     let Some(folders) = std::env::var_os("DRILL_SCRIPTS") else { return };
     let Some(original) = Original::found() else { return };
@@ -184,7 +184,7 @@ fn scripts_of_others_come_to_an_end_with_the_original() {
     );
 }
 
-/// What a script asks for by this option.
+/// Returns the value of an option in a script.
 fn asked<'a>(text: &'a str, option: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim().strip_prefix(option))
 }

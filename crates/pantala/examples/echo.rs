@@ -1,5 +1,5 @@
 //! Echo on the netisr: a program that lives where its packets are, and is called when something has happened. Nothing is
-//! handed to another thread, and nobody is woken. The kernel of this machine talks to it over a TAP, which needs root, or
+//! handed to another thread, and no thread is woken. The kernel of this machine talks to it over a TAP, which needs root, or
 //! a network of one's own:
 //!
 //! unshare -rn cargo run --example echo

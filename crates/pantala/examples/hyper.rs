@@ -32,7 +32,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let runtime = runtime()?;
     let at: SocketAddr = "[2001:db8::1]:80".parse()?;
     let listener = Arc::new(loop {
-        // Until nobody else was found to have the address.
+        // Until duplicate address detection has ended.
         match runtime.block_on(TcpListener::bind(&here, at)) {
             Ok(listener) => break listener,
             Err(why) if why.kind() == std::io::ErrorKind::AddrNotAvailable => {}

@@ -32,7 +32,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         }
     });
 
-    // A connected socket hears its peer alone, and is told when nobody is there.
+    // A connected socket receives from its peer only, and gets an error when no socket is there.
     let asks = UdpSocket::bind(&there, "0.0.0.0:0")?;
     asks.connect("192.0.2.1:5300")?;
     asks.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -48,7 +48,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     println!("port 5301: {why}");
     assert_eq!(why.kind(), std::io::ErrorKind::ConnectionRefused);
 
-    // Who listens to a group has what anybody sends to it.
+    // A member of a group receives what any host sends to it.
     let hears = UdpSocket::bind(&here, "0.0.0.0:7777")?;
     hears.join_multicast_v4(&GROUP, &Ipv4Addr::UNSPECIFIED)?;
     hears.set_read_timeout(Some(Duration::from_secs(10)))?;

@@ -37,19 +37,19 @@ pub(crate) struct Book {
     /// Prefixes that are exchanged, by name.
     pub(crate) prefixes: BTreeMap<String, Nptv6Config>,
     pub(crate) switches: Switches,
-    /// How long states live, and how many there are.
+    /// Lifetimes and limits of states.
     pub(crate) states: Settings,
 }
 
-/// What commands must know that is not in the book.
+/// The context of commands, besides the configuration.
 pub(crate) struct Around<'a> {
     /// Interfaces and addresses.
     pub(crate) tables: &'a Tables,
-    /// What a rule has matched so far.
+    /// Returns the counters of a rule.
     pub(crate) counted: &'a dyn Fn(RuleId) -> Counted,
 }
 
-/// What can be switched on and off.
+/// The switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switches {
     /// Packets are asked about.
@@ -66,10 +66,10 @@ impl Default for Switches {
     }
 }
 
-/// What came of a batch of commands.
+/// The result of a batch of commands.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// What ipfw says to each command, empty for nothing.
+    /// Output of each command, empty for none.
     pub(crate) said: Vec<String>,
     /// Rules that may log again.
     pub(crate) reset_log: Vec<RuleId>,
@@ -340,7 +340,7 @@ pub(crate) fn looks() -> Refused {
     Refused::new("this shows something, and changes nothing", "ask for it in a command of its own")
 }
 
-/// What ipfw says of all rules, or of each.
+/// Applies a command to all rules, or to each of a list.
 fn each(numbers: &[RangeInclusive<Number>], all: &str, one: &str) -> String {
     if numbers.is_empty() {
         return all.to_owned();

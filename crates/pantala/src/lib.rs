@@ -82,5 +82,5 @@ pub use mac::Mac;
 #[cfg(any(test, fuzzing))]
 pub use pktgen::fuzz_bodies;
 pub use stack::{Builder, Interface, Stack, StackError};
-/// What stands below: devices and namespaces of the machine; the stack itself, and what programs on it use.
+/// The layers below: devices and namespaces of the machine; the stack itself, for applications on it.
 pub use {dev, net};

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Whether somebody wants the command to end.
+/// The user's request to end the command.
 #[derive(Clone)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 

@@ -11,13 +11,13 @@ pub struct Term {
     err: Box<dyn Write>,
     colour: bool,
     live: bool,
-    /// The same for what stands beside the output.
+    /// Whether a live line is shown beside the output.
     live_beside: bool,
     /// A line of progress stands on the terminal.
     in_progress: bool,
 }
 
-/// What a piece of text is, for those terminals that can show it.
+/// The meaning of a piece of text, for terminals with colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// A heading, or the word to look at.
@@ -78,7 +78,7 @@ impl Term {
             return self.complain(text);
         }
         self.in_progress = true;
-        // Nobody misses it who cannot be shown it.
+        // A failure loses only a live line.
         let _ = write!(self.err, "\r\x1b[K{text}").and_then(|()| self.err.flush());
     }
 

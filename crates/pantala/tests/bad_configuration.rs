@@ -2,7 +2,7 @@
 
 use pantala::config::{Config, Machine};
 
-/// What is wrong, the file, and how the complaint reads: place and message, help.
+/// The mistake, the file, and the expected message: place and text, help.
 struct Bad {
     text: &'static str,
     says: &'static str,
@@ -214,7 +214,7 @@ const WHOLE: &[Bad] = &[
     ),
 ];
 
-/// What is wrong when it is added to a file with one good interface, four lines long.
+/// Mistakes added to a file with one good interface, four lines long.
 const ADDED: &[Bad] = &[
     bad("name = \"lan2\"\n", "5:1: duplicate key", ""),
     bad(
@@ -354,7 +354,7 @@ const ADDED: &[Bad] = &[
     ),
 ];
 
-/// What is wrong when it stands before the good interface.
+/// Mistakes before the good interface.
 const BEFORE: &[Bad] = &[
     bad("cpus = [9]\n", "1:9: CPU 9 is not available", "this process may use 0, 1"),
     bad("cpus = [1, 1]\n", "1:12: CPU 1 is named twice", "one netisr"),

@@ -30,7 +30,7 @@ fn ends(example: impl FnOnce() -> Result<(), Box<dyn Error>> + Send + 'static) {
     assert_eq!(told.recv_timeout(BOUND), Ok(Ok(())), "an example ends, and well");
 }
 
-/// The same in a network of its own.
+/// Runs it in a network namespace of its own.
 fn ends_in_a_network(example: fn() -> Result<(), Box<dyn Error>>) {
     if !effective().is_ok_and(|held| held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN)) {
         return harness::skip("needs root");

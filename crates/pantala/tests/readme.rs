@@ -1,4 +1,4 @@
-//! What the README shows is true.
+//! Checks that the README's output is true.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -33,7 +33,7 @@ fn a_stack_that_starts_and_stops_a_hundred_times_leaves_no_thread_no_descriptor_
             before = Some((has(), mapped()));
         }
         let [server, client] = pair([2, 1]);
-        // Addresses of IPv6 take a second until it is known that nobody else has them.
+        // IPv6 addresses take a second until duplicate address detection has ended.
         let address = SERVER[usize::from(time % 10 == 0)];
         assert!(is_heard(&client, 0, address, 20_000));
         // In the middle of a conversation, either way round.

@@ -24,7 +24,7 @@ pub struct Arena {
     leaked: NonNull<AtomicU64>,
 }
 
-/// What kind of pages back an arena.
+/// The kind of pages behind an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// Huge pages (2 MiB here).
@@ -48,7 +48,7 @@ pub enum ArenaError {
     Memory {
         /// Bytes asked for.
         bytes: usize,
-        /// What it said.
+        /// Its message.
         error: std::io::Error,
     },
 }
@@ -106,7 +106,7 @@ impl Arena {
     pub(crate) fn first_handle(&self, index: u32, home: u16) -> Pkt {
         let slot = self.slot(index);
         let head = SlotHead::new(index, home, self.leaked.as_ptr());
-        // SAFETY: the head is the first field of the slot, which lies in the mapping, aligned to 64, and nobody has a
+        // SAFETY: the head is the first field of the slot, which lies in the mapping, aligned to 64, and there is no
         // handle of it yet.
         unsafe { slot.cast::<SlotHead>().write(head) };
         // SAFETY: that far into the same slot.
@@ -138,7 +138,7 @@ impl Arena {
             return None;
         }
         let slot = self.slot(u32::try_from(index).ok()?);
-        // SAFETY: in the mapping; the caller says that nobody else holds the slot, so its metadata is ours.
+        // SAFETY: in the mapping; the caller promises that no other handle exists, so its metadata is ours.
         let head = unsafe { slot.cast::<SlotHead>().as_mut() };
         if head.holder != Holder::Device {
             return None;

@@ -1,13 +1,13 @@
-//! Who has put something somewhere: one bit for each of many senders, which the receiver reads all at once.
+//! Notification bits: one for each of many senders, which the receiver reads all at once.
 //!
 //! With many CPUs there are many rings into each, and nearly all are quiet. So a sender that has published to its ring
 //! raises its [`Flag`], and the receiver looks into the rings of those whose flags are up: one load for every 64 senders,
-//! which stays in its cache while nobody sends.
+//! which stays in its cache while no sender writes.
 //!
 //! # Why nothing is overlooked
 //!
 //! A sender publishes *before* it raises, the receiver takes flags down *before* it looks into rings. Raising is a Release
-//! and taking down an Acquire operation on the same word, so who sees a flag sees what was published before. Another sender
+//! and taking down an Acquire operation on the same word, so a receiver that sees a flag sees what was published before. Another sender
 //! that raises its own flag in the same word meanwhile does not come between: it reads and writes in one step, and such
 //! steps continue what the first one released. What is published while the receiver looks raises the flag again, and
 //! is looked for in the next turn; at worst nothing is found there.

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 /// Names of counters: an enum whose values number `0..COUNT`.
 pub trait Index: Copy {
-    /// How many counters there are.
+    /// Number of counters.
     const COUNT: usize;
     /// The number of this one, less than [`COUNT`](Self::COUNT).
     fn index(self) -> usize;

@@ -15,12 +15,12 @@
 //! free again when both have dropped what they had of it. A far end that is told of a lane that was not begun for it does
 //! not get it.
 //!
-//! # Who waits, and who is told
+//! # Waiting and notification
 //!
 //! A reader that finds nothing announces that it waits ([`Reader::waits`]), and so does a writer that finds no room
 //! ([`Writer::waits`]). The other end sees it after it has published something, and takes the announcement down: then it
-//! has to tell, once. Who does not wait is not told anything. The order of the steps, with a fence on each side, is that of
-//! [`wake`](crate::wake), and so is the argument why nobody waits in vain. A writer is told when half of the ring is free,
+//! must notify, once. An end that does not wait is not notified. The order of the steps, with a fence on each side, is that of
+//! [`wake`](crate::wake), and so is the argument why no wake-up is lost. A writer is notified when half of the ring is free,
 //! not of each byte.
 
 mod region;
@@ -88,7 +88,7 @@ impl Far {
         Some(stream::ends(&self.region, lane, Side::Far))
     }
 
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.region.count()

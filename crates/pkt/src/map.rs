@@ -34,7 +34,7 @@ mod os {
     ///
     /// # Safety
     ///
-    /// They lie in what one call to `map` has made, and nobody uses them meanwhile.
+    /// They lie in memory of one call to `map`, and no other thread uses them meanwhile.
     #[cfg(not(loom))]
     pub(crate) unsafe fn forget(base: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says so. Bytes that do not begin with a page are refused, and stay.
@@ -43,7 +43,7 @@ mod os {
 
     /// # Safety
     ///
-    /// `base` and `bytes` are of one call to `map`, and nobody uses the memory any more.
+    /// `base` and `bytes` are of one call to `map`, and the memory is not used any more.
     pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says so.
         unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
@@ -74,7 +74,7 @@ mod os {
 
     /// # Safety
     ///
-    /// They lie in what one call to `map` has made, and nobody uses them meanwhile.
+    /// They lie in memory of one call to `map`, and no other thread uses them meanwhile.
     #[cfg(not(loom))]
     pub(crate) unsafe fn forget(base: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says so.
@@ -83,7 +83,7 @@ mod os {
 
     /// # Safety
     ///
-    /// `base` and `bytes` are of one call to `map`, and nobody uses the memory any more.
+    /// `base` and `bytes` are of one call to `map`, and the memory is not used any more.
     pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
         let layout = layout(bytes).expect("it had a layout when it was mapped");
         // SAFETY: the caller says so.

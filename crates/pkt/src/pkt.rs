@@ -18,7 +18,7 @@ const _: () = assert!(OFF_MAX as usize == BUF_LEN - WINDOW);
 
 /// An owned packet: eight bytes that move and are never cloned.
 ///
-/// It derefs to its [`Meta`]. A packet longer than a buffer heads a chain. Whoever ends a packet gives it to a
+/// It derefs to its [`Meta`]. A packet longer than a buffer heads a chain. The stage that ends a packet gives it to a
 /// [`crate::Pool`]; a handle that is dropped is a leak, and is counted in its arena.
 pub struct Pkt {
     slot: NonNull<Slot>,
@@ -92,7 +92,7 @@ impl Pkt {
         slot.buf.get(off..off + len).unwrap_or_default()
     }
 
-    /// What the firewall has noted of the packet's flow.
+    /// Returns the firewall's note on the packet's flow.
     #[inline]
     #[must_use]
     pub fn note(&self) -> Option<Note> {
@@ -108,7 +108,7 @@ impl Pkt {
         self.flags.set(Flags::KNOWN);
     }
 
-    /// How many bytes of the packet are in its first buffer.
+    /// Returns the number of bytes in the packet's first buffer.
     #[inline]
     #[must_use]
     pub fn head_len(&self) -> usize {
@@ -217,8 +217,8 @@ impl Pkt {
         slot.head.off = OFF_MAX;
     }
 
-    /// Keeps only the `len` bytes that begin `from` bytes into the packet, for who then says anew where its transport
-    /// header is (`l4`): offsets into it do not move along.
+    /// Keeps only the `len` bytes that begin `from` bytes into the packet; the caller then sets the offset of its transport
+    /// header (`l4`): offsets into it do not move along.
     ///
     /// False, and nothing is changed, if there are not so many, they are not all in one buffer, or they stand at its
     /// very end: that is left to [`Pkt::trim_front`] and [`Pkt::truncate`].
@@ -271,7 +271,7 @@ impl Pkt {
         at.next.take()
     }
 
-    /// The `n` bytes in front of the packet in its buffer, if there are so many: what they are knows who took them off.
+    /// Returns the `n` bytes in front of the packet in its buffer, if there are so many: headers removed before.
     #[must_use]
     pub fn before(&self, n: usize) -> Option<&[u8]> {
         let off = usize::from(self.slot_head().off);

@@ -18,7 +18,7 @@ pub struct Pool {
     total: usize,
     /// Dead buffers of other pools, by pool.
     foreign: Vec<Vec<Pkt>>,
-    /// How many they are, all together.
+    /// Their number, all together.
     away: usize,
     rings: Vec<Allowance>,
     stats: PoolStats,
@@ -35,7 +35,7 @@ struct Allowance {
     closed: bool,
 }
 
-/// What a pool has lived through.
+/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -300,7 +300,7 @@ impl Pool {
         self.total
     }
 
-    /// What this pool has lived through.
+    /// Returns this pool's counters.
     #[must_use]
     pub const fn stats(&self) -> PoolStats {
         self.stats

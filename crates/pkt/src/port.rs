@@ -12,7 +12,7 @@
 //!   p + n  emptied: free for position p + n
 //! ```
 //!
-//! **A sender that stalls** (loses its CPU) between claim and publication holds up nobody's call: others go
+//! **A sender that stalls** (loses its CPU) between claim and publication blocks no other sender: others go
 //! on claiming positions behind it. But positions are read in order, so the queue *ends there* for the
 //! receiver until the sender goes on; it then sees that message and all behind it. Meanwhile at most the
 //! rest of the ring can be filled, then senders get [`Full`]. No message is lost or overtakes another.
@@ -144,7 +144,7 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-/// Drops the messages that wait, so that whoever waits for their answers learns it now.
+/// Drops the messages that wait, so that callers waiting for their replies learn it now.
 impl<T: Send> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.shared.receiver_gone.store(true, Ordering::Release);
@@ -176,7 +176,7 @@ impl<T> Slot<T> {
 // compare-exchange claimed its position, then by the one receiver; each passes it on with a Release store of
 // the sequence number, which the next one loads with Acquire.
 unsafe impl<T: Send> Sync for Shared<T> {}
-// SAFETY: as above; whoever drops it last drops the messages, which may be sent to that thread.
+// SAFETY: as above; the thread that drops it last drops the messages, which may be sent to that thread.
 unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -242,7 +242,7 @@ impl<T> Drop for Shared<T> {
         for (index, slot) in self.slots.iter().enumerate() {
             // Modulo the capacity, a free slot bears its own index and a filled one the next.
             if slot.sequence.load(Ordering::Relaxed) & mask == (index + 1) & mask {
-                // SAFETY: the slot is filled, and as nobody else holds the port, nobody is filling or reading.
+                // SAFETY: the slot is filled, and as no other handle of the port exists, none is filling or reading.
                 drop(slot.message.with(|place| unsafe { place.cast::<T>().read() }));
             }
         }

@@ -256,7 +256,7 @@ struct Shared<T> {
 
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
-/// What one end tells the other: the line is written by one CPU and read by the other.
+/// Position that one end publishes to the other: the line is written by one CPU and read by the other.
 struct End {
     index: AtomicUsize,
     gone: AtomicBool,
@@ -272,7 +272,7 @@ impl End {
 // a time: by the producer in `tail..head + capacity`, by the consumer in `head..published`. The ends pass
 // slots to each other by Release stores and Acquire loads of the indices.
 unsafe impl<T: Send> Sync for Shared<T> {}
-// SAFETY: as above; whoever drops it last drops the items, which may be sent to that thread.
+// SAFETY: as above; the thread that drops it last drops the items, which may be sent to that thread.
 unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -309,7 +309,7 @@ impl<T> Drop for Shared<T> {
         let tail = self.producer.index.load(Ordering::Relaxed);
         while head != tail {
             // SAFETY: both ends are gone (and published what they had), so `head..tail` are filled slots that
-            // nobody else will read.
+            // no other thread will read.
             drop(unsafe { self.read(head) });
             head = head.wrapping_add(1);
         }

@@ -41,7 +41,7 @@ pub(crate) struct Slot {
 
 /// The first part of a slot's cache line: its place in the arena, and where the packet lies in it.
 ///
-/// Nothing outside of this crate gets a reference to it. Whoever could write it, or swap it for another slot's, would
+/// Nothing outside of this crate gets a reference to it. Code that could write it, or swap it for another slot's, would
 /// own memory that another handle owns too.
 #[repr(C)]
 pub(crate) struct SlotHead {
@@ -55,7 +55,7 @@ pub(crate) struct SlotHead {
     pub(crate) charged: u16,
     /// The pool that this buffer returns to.
     pub(crate) home: u16,
-    /// Who holds the slot; see [`crate::Arena::reclaim`].
+    /// Holder of the slot; see [`crate::Arena::reclaim`].
     pub(crate) holder: Holder,
     /// The packet's [`Note`], which is not forgotten with the rest of what is the packet's: see [`Flags::KNOWN`].
     pub(crate) note_bits: u8,
@@ -98,7 +98,7 @@ pub struct Meta {
     pub resume: u8,
     /// The upper-layer protocol that input found (IPv4 `protocol`, IPv6 last `next header`).
     pub proto: u8,
-    /// What a super-packet must be cut into, if the next device cannot.
+    /// Segmentation offload: the segments of a super-packet.
     pub gso: Gso,
     /// Whether its first byte is not where its network header came in, so that no frame's header lies in front of it.
     pub moved: bool,
@@ -117,7 +117,7 @@ pub struct Note {
     pub bits: u8,
 }
 
-/// Who may touch a slot's bytes.
+/// The side that may touch a slot's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Holder {
@@ -178,7 +178,7 @@ impl Flags {
     pub const ASKED: Self = Self(1 << 12);
     /// A fragment that is put together on its way, for the firewall, and then goes on.
     pub const TRANSIT: Self = Self(1 << 13);
-    /// Sent to a multicast group, and those of this host who listen to it are to have it, too.
+    /// Sent to a multicast group; listeners on this host receive a copy.
     pub const LOOP: Self = Self(1 << 14);
     /// The firewall knows the packet's flow, and has noted where: [`crate::Pkt::note`].
     pub const KNOWN: Self = Self(1 << 15);

@@ -1,11 +1,11 @@
 //! Numbers that all CPUs count together, each under a key, up to a limit that is never passed.
 //!
 //! A number is one word with its key's fingerprint in it, so counting up and down is one compare-and-exchange, and what
-//! falls to zero is gone by the same. Only who begins a number has to be alone, or it would be begun twice: it claims the
-//! key's bucket for a handful of loads and a store. Whoever finds a bucket claimed tries again a bounded number of times,
-//! and then goes without ([`Refused::Busy`]); nobody waits for anybody.
+//! falls to zero is gone by the same. Only a thread that begins a number has to be alone, or it would be begun twice: it claims the
+//! key's bucket for a handful of loads and a store. A thread that finds a bucket claimed tries again a bounded number of times,
+//! and then goes without ([`Refused::Busy`]); no thread waits for another.
 //!
-//! Keys are hashes of 64 bits that nobody can aim at. That two live ones agree in bucket and fingerprint is as good as
+//! Keys are hashes of 64 bits that no attacker can aim at. That two live ones agree in bucket and fingerprint is as good as
 //! impossible; if they did, they would be counted together, and the limit would still hold.
 
 use crate::sync::{
@@ -32,7 +32,7 @@ pub struct Tally {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Bucket {
-    /// 1 while somebody begins a number whose first bucket this is.
+    /// 1 while a thread begins a number whose first bucket this is.
     claim: AtomicU64,
     /// Fingerprint and count; 0 for none. There is no count of 0.
     numbers: [AtomicU64; WAYS],
@@ -49,7 +49,7 @@ pub enum Refused {
     Full,
 }
 
-/// What came of an attempt to count up.
+/// The result of an attempt to count up.
 enum Found {
     Counted,
     AtLimit,
@@ -88,7 +88,7 @@ impl Tally {
         Err(Refused::Busy)
     }
 
-    /// Counts down. Only who has counted up may do that, once for each time.
+    /// Counts down. Once for each time that the caller counted up.
     pub fn give(&self, key: u64) {
         for number in self.numbers(key) {
             let mut word = number.load(Relaxed);
@@ -161,7 +161,7 @@ impl Bucket {
     }
 }
 
-/// Never 0: a free place is nobody's.
+/// Never 0: that is a free place.
 const fn fingerprint(key: u64) -> u64 {
     let print = key >> COUNT_BITS;
     if print == 0 { 1 } else { print }

@@ -1,22 +1,22 @@
-//! How a netisr goes to sleep without missing a message, and is rung only while it sleeps.
+//! Sleep of a netisr without a lost wake-up; it is woken only while it sleeps.
 //!
 //! ```text
 //!   owner (netisr)                          sender
 //!   O1  sleeping ← true                     S1  publish to a ring or port
 //!   O2  fence                               S2  fence
 //!   O3  look at all queues once more        S3  if sleeping …
-//!   O4  nothing: wait on the bell           S4  … and I am the one who clears it: ring the bell
+//! O4  nothing: wait on the bell           S4  … and this sender clears it: ring the bell
 //! ```
 //!
 //! # Why no wake-up is lost
 //!
 //! What must not happen is that O3 misses the message of S1 *and* S3 misses the flag of O1: then the owner
-//! sleeps and nobody rings. Sequentially consistent fences have one total order. If S2 comes before O2,
+//! sleeps and no sender rings. Sequentially consistent fences have one total order. If S2 comes before O2,
 //! then O3, after O2, sees what was stored before S2: the message. If O2 comes before S2, then S3 sees
 //! what was stored before O2: the flag, or a later value of it. There is no third case.
 //!
 //! A later value is `false` again, stored by another sender (which then rings, S4) or by the owner
-//! (who is awake then, and repeats the whole dance, with a new fence, before it sleeps).
+//! (which is awake then, and repeats the sequence, with a new fence, before it sleeps).
 //!
 //! # Why both fences are needed
 //!
@@ -124,7 +124,7 @@ impl Sleeper {
         self.awake()
     }
 
-    /// How often it slept, and was rung.
+    /// Returns counters of its sleeps and wake-ups.
     pub fn counters(&self) -> CounterReader<Sleep> {
         self.counters.reader()
     }
@@ -147,7 +147,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Call it after publishing. Rings the bell if the owner sleeps and nobody has rung yet; true if it rang.
+    /// Call it after publishing. Rings the bell if the owner sleeps and no other sender has rung yet; true if it rang.
     #[inline]
     pub fn wake_if_sleeping(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -173,7 +173,7 @@ impl Shared {
     }
 }
 
-/// What a [`Sleeper`] counts. It is counted when the sleep ends.
+/// Counters of a [`Sleeper`], counted when the sleep ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// Went to sleep, and is awake again.

@@ -101,7 +101,7 @@ impl Deref for Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: exactly what `zeroed` mapped, and whoever borrowed it borrowed us.
+        // SAFETY: exactly what `zeroed` mapped, and its borrowers borrowed us.
         unsafe { map::unmap(self.base.cast(), self.reserved) };
     }
 }

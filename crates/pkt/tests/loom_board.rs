@@ -1,4 +1,4 @@
-//! What was published is found by whoever looks only where flags are up, in all interleavings.
+//! A receiver that looks only at raised flags finds everything published, in all interleavings.
 //! `RUSTFLAGS="--cfg loom" cargo test -p pkt --release --test loom_board`
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]

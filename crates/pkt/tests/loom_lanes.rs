@@ -24,7 +24,7 @@ fn bytes_arrive_in_order_and_nobody_waits_in_vain() {
     });
 }
 
-/// Who needs more than half of the ring announces it again after each part that is given back.
+/// A writer that needs more than half of the ring announces it again after each part that is given back.
 #[test]
 fn room_for_a_whole_is_not_waited_for_in_vain() {
     bounded(3, || {
@@ -92,8 +92,8 @@ fn an_end_that_is_told_of_is_not_overlooked() {
     });
 }
 
-/// One end leaves a lane while the other takes it, and it is begun again as soon as it can be: who has it then touches no
-/// byte that somebody else touches.
+/// One end leaves a lane while the other takes it, and it is begun again as soon as it can be: its holder then touches no
+/// byte that another thread touches.
 #[test]
 fn a_lane_that_is_begun_again_is_nobody_elses() {
     bounded(3, || {

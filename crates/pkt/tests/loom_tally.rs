@@ -10,7 +10,7 @@ use pkt::tally::Tally;
 const KEY: u64 = 0x1234_5678_9abc_0000;
 const OTHER: u64 = 0x2234_5678_9abc_0000;
 
-/// Counts up, is inside with others who have, and counts down again. Answers whether it was let in.
+/// Counts up, is inside together with others, and counts down again. Returns whether it was let in.
 fn pass(tally: &Tally, inside: &AtomicUsize, limit: u16) -> bool {
     let is_in = tally.take(KEY, limit).is_ok();
     if is_in {

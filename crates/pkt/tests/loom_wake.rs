@@ -102,7 +102,7 @@ fn sleep_until(sleeper: &mut Sleeper, bell: &Bell, nothing_waits: impl Fn() -> b
     }
 }
 
-/// What an eventfd is to the shell: it keeps a ring that comes before the wait.
+/// The shell's eventfd: it keeps a wake-up that comes before the wait.
 #[derive(Clone, Default)]
 struct Bell(Arc<(Mutex<Rings>, Condvar)>);
 

@@ -7,10 +7,10 @@ use crate::meddle::Meddler;
 use crate::pcap::Tape;
 use crate::random::Random;
 
-/// What a cable is like. Odds are in millionths.
+/// The properties of a cable. Probabilities are in millionths.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// How long a frame is on its way.
+    /// Propagation delay.
     pub delay: Duration,
     /// Bits per second in each direction; `None`: any number.
     pub rate_bps: Option<u64>,
@@ -28,18 +28,18 @@ pub struct Spec {
 
 /// A cable. Every frame that one plug sends reaches all others, as on a hub.
 pub struct Cable {
-    /// What it is like; may change while it is in use.
+    /// Its properties; may change while it is in use.
     pub spec: Spec,
-    /// What it carried.
+    /// The recorded frames.
     pub tape: Tape,
-    /// What happened on it.
+    /// Its counts.
     pub counts: Counts,
-    /// Who changes segments and datagrams on their way, if anybody.
+    /// A man in the middle that changes segments and datagrams, if there is one.
     pub meddler: Option<Meddler>,
     random: Random,
 }
 
-/// What happened on a cable, in frames.
+/// Counts of frames on a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Put on it.
@@ -77,7 +77,7 @@ impl Spec {
         self.reorder == 0 && self.duplicate == 0
     }
 
-    /// How long it takes to put `bytes` on the cable.
+    /// Returns the serialization time of `bytes`.
     #[must_use]
     pub fn serialization(&self, bytes: usize) -> Duration {
         let bits = bytes as u64 * 8;

@@ -16,9 +16,9 @@ pub const SEGMENT_LEN: u16 = 1400;
 /// The fields of an IP header that tests choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip {
-    /// From whom.
+    /// Source address.
     pub src: IpAddr,
-    /// To whom.
+    /// Destination address.
     pub dst: IpAddr,
     /// Time to live, or hop limit.
     pub ttl: u8,

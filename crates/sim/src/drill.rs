@@ -63,7 +63,7 @@ pub struct Setup {
     pub rss: Rss,
     /// The addresses of scripts that do not say which they are for.
     pub version: IpVersion,
-    /// What its keys, and so its ports and sequence numbers, follow from.
+    /// Seed of its keys, and so of its ports and sequence numbers.
     pub seed: u64,
 }
 
@@ -73,12 +73,12 @@ impl Default for Setup {
     }
 }
 
-/// What a script demands and did not get.
+/// An unmet expectation of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Where it demands it.
     pub pos: Pos,
-    /// What it demands, and what came.
+    /// The expectation, and what came instead.
     pub message: String,
 }
 

@@ -45,7 +45,7 @@ impl Frame {
         ether::Header::from_bytes(self.bytes.first_chunk().unwrap_or(&[0; ether::HEADER_LEN]))
     }
 
-    /// What follows the header.
+    /// Returns the bytes behind the header.
     #[must_use]
     pub fn packet(&self) -> &[u8] {
         self.bytes.get(ether::HEADER_LEN..).unwrap_or_default()

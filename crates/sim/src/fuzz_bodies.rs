@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all. The fuzz targets call this, and so do the ordinary tests, with bytes from seeds.
+//! Properties of any bytes at all. The fuzz target checks them, and so do the ordinary tests, with bytes from seeds.
 
 mod channels;
 mod hosts;

@@ -29,7 +29,7 @@ pub use spec::{Port, Spec};
 
 /// A host.
 pub struct Host {
-    /// How it was made, and what was changed since.
+    /// Its specification, including later changes.
     pub spec: Spec,
     /// Its CPUs.
     pub cpus: Vec<SimCpu>,
@@ -38,7 +38,7 @@ pub struct Host {
     remotes: Vec<Remote>,
     arena: Arc<Arena>,
     generation: u64,
-    /// What CPUs have learned of router advertisements.
+    /// Results of router advertisements on the CPUs.
     news: Receiver<News>,
 }
 
@@ -71,7 +71,7 @@ impl Host {
         let (sink, news) = channel();
         for cpu in &mut cpus {
             let sink = sink.clone();
-            // Nobody listens any more only when the host is gone.
+            // The receiver is gone only after the host.
             cpu.netisr.cpu.autoconf.set_sink(Box::new(move |news| drop(sink.send(news))));
         }
         let mut host = Self { spec, cpus, nics, remotes, arena, generation: 1, news };
@@ -95,13 +95,13 @@ impl Host {
         }
     }
 
-    /// How often `event` was counted, on all CPUs.
+    /// Returns the count of `event` on all CPUs.
     #[must_use]
     pub fn count(&self, event: Count) -> u64 {
         self.cpus.iter().map(|cpu| cpu.shared.counters.events.get(event)).sum()
     }
 
-    /// How many packets were dropped for `reason`, on all CPUs.
+    /// Returns the packets dropped for `reason` on all CPUs.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.cpus.iter().map(|cpu| cpu.shared.counters.drops.get(reason)).sum()

@@ -2,7 +2,7 @@
 //!
 //! A [`World`] has [cables](cable), [hosts](host) that run the stack on one or several CPUs, and
 //! [stations](station) that speak IP without it and see what is really on the wire. Nothing here waits for a clock:
-//! the world turns one CPU after the other, in an order that its seed decides, and moves its time forward when nobody
+//! the world turns one CPU after the other, in an order that its seed decides, and moves its time forward when no CPU
 //! has anything to do. Whatever happens once happens again with the same seed.
 //!
 //! [`World::finish`] checks what must hold in any world: buffers come home, packets are lost for a reason only, flows

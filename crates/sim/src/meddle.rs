@@ -1,4 +1,4 @@
-//! Who sits on a cable and changes segments and datagrams, with checksums that are right again, so that they are believed.
+//! A man in the middle on a cable: changes segments and datagrams and fixes their checksums, so that they are believed.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,13 +11,13 @@ use crate::random::Random;
 /// Changes packets on their way.
 #[derive(Debug)]
 pub struct Meddler {
-    /// How many have been changed, and how many of these are segments of TCP.
+    /// Number of changed packets, and of changed TCP segments.
     pub changed: u64,
     /// See [`Self::changed`].
     pub segments: u64,
-    /// How often, in 256, one is.
+    /// Probability of a change, in 256.
     pub odds: u8,
-    /// What is decided first, byte by byte; then chance decides.
+    /// Decisions given in advance, byte by byte; then it decides at random.
     decided: Vec<u8>,
     random: Random,
 }

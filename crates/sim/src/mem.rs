@@ -17,7 +17,7 @@ use crate::frame::Frame;
 use driver::MemDriver;
 use ring::Ring;
 
-/// What a card is like.
+/// The properties of a card.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// Its address.
@@ -30,15 +30,15 @@ pub struct Spec {
     pub allowance: usize,
     /// Frames that the card holds for a ring without free descriptors.
     pub memory: usize,
-    /// How it chooses a ring for a frame.
+    /// Its distribution of frames over rings.
     pub rss: Rss,
-    /// What it does for the stack.
+    /// Its offloads.
     pub caps: Caps,
     /// Delivers frames for other addresses too.
     pub promiscuous: bool,
 }
 
-/// How a card chooses the ring for a frame.
+/// The distribution of frames over rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rss {
     /// By the same hash as the stack; the driver says so in the packet.
@@ -49,7 +49,7 @@ pub enum Rss {
     Absent,
 }
 
-/// What a card has lived through, in frames, all rings together.
+/// Counts of a card, in frames, all rings together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// For other stations.
@@ -164,13 +164,13 @@ impl Nic {
         self.has_to_transmit() || self.lock().rings.iter().any(Ring::has_received)
     }
 
-    /// What it is like.
+    /// Returns its properties.
     #[must_use]
     pub fn spec(&self) -> Spec {
         self.lock().spec
     }
 
-    /// What happened so far.
+    /// Returns its counts.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.lock().counts
@@ -194,7 +194,7 @@ impl Nic {
         self.lock().rings.iter().map(Ring::buffers).sum()
     }
 
-    /// What the driver or the stack did that no card stands: frames with work that it cannot do.
+    /// Errors of the driver or the stack that a real card would not tolerate: frames with work that it cannot do.
     #[must_use]
     pub fn misuse(&self) -> Vec<String> {
         self.lock().misuse.clone()

@@ -1,4 +1,4 @@
-//! What a cable carried, kept to be looked at with tcpdump or Wireshark.
+//! Recording of a cable, to be looked at with tcpdump or Wireshark.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

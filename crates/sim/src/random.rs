@@ -13,7 +13,7 @@ impl Random {
         Self { state: seed }
     }
 
-    /// A generator of its own for another part of the world: what happens there disturbs nobody's numbers here.
+    /// Returns a generator for another part of the world: its use does not change the numbers here.
     #[must_use]
     pub const fn fork(&mut self) -> Self {
         Self { state: self.draw() }

@@ -29,9 +29,9 @@ pub struct Station {
     pub name: String,
     /// Its link address.
     pub mac: Mac,
-    /// What it heard that was not part of a flow, oldest first; at most [`HEARD_MAX`].
+    /// Packets heard outside of flows, oldest first; at most [`HEARD_MAX`].
     pub heard: VecDeque<Heard>,
-    /// Packets that it received and that nobody should have sent: what was wrong with them.
+    /// Packets received that no host should have sent: what was wrong with them.
     pub complaints: Vec<Complaint>,
     /// Packets that it lost itself: their next hop was not found in time.
     pub lost: u64,
@@ -39,7 +39,7 @@ pub struct Station {
     pub mute: bool,
     /// Says that it is a router.
     pub is_router: bool,
-    /// Says of whatever IPv6 address somebody asks for that it is its own.
+    /// Claims any IPv6 address that is asked for.
     pub claims_all: bool,
     addrs: Vec<IfAddr>,
     gateways: Vec<IpAddr>,
@@ -63,7 +63,7 @@ pub struct Station {
 pub const HEARD_MAX: usize = 4096;
 /// Packets that wait for addresses; more are lost.
 const WAITING_MAX: usize = 1024;
-/// How long until an unanswered question is repeated.
+/// Interval of repeated requests.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Questions until it gives up.
 const ASKED_MAX: u32 = 5;
@@ -77,22 +77,22 @@ pub struct Complaint {
     pub text: String,
 }
 
-/// What a station heard.
+/// A packet that a station heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// When.
     pub at: Instant,
-    /// From whom.
+    /// Its source.
     pub from: IpAddr,
     /// To which of its addresses.
     pub to: IpAddr,
     /// Time to live, or hop limit, on arrival.
     pub ttl: u8,
-    /// What.
+    /// Its content.
     pub what: What,
 }
 
-/// What a packet said.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// An answer to an echo request.
@@ -115,7 +115,7 @@ pub enum What {
     },
     /// An ICMP error.
     Error {
-        /// What is wrong.
+        /// The error.
         error: IcmpError,
         /// Destination of the packet that it is about.
         about: IpAddr,
@@ -161,9 +161,9 @@ pub enum IcmpError {
     Host,
     /// Forbidden or rejected.
     Prohibited,
-    /// Nobody listens.
+    /// Port unreachable.
     Port,
-    /// Nobody speaks the protocol.
+    /// Protocol unreachable.
     Protocol,
     /// Another one: type and code.
     Other(u8, u8),
@@ -274,7 +274,7 @@ impl Station {
         self.heard.iter().filter(is_it).count()
     }
 
-    /// The ICMP errors that it heard, in order: who sent them, and what they said.
+    /// Returns the ICMP errors that it heard, in order, with their senders.
     pub fn errors(&self) -> impl Iterator<Item = (IpAddr, IcmpError)> {
         self.heard.iter().filter_map(|heard| match heard.what {
             What::Error { error, .. } => Some((heard.from, error)),

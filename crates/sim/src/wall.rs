@@ -17,11 +17,11 @@ use net::tables::Tables;
 
 /// The firewall of one host.
 pub struct Wall {
-    /// What is set about states.
+    /// Settings of states.
     pub settings: Settings,
-    /// How many states all CPUs have together.
+    /// Global count of states.
     pub loose: Arc<Loose>,
-    /// How many of them each `limit` counts.
+    /// Counts of each `limit`.
     pub limits: Arc<Limits>,
     /// Bindings that each instance of NAT and NAT64 may have on a CPU; what [`spec::BINDINGS`] says if it is not said.
     pub bindings_max: Option<usize>,
@@ -66,7 +66,7 @@ impl Wall {
         wall
     }
 
-    /// Changes rules as a text says, for whom the wall is set up again.
+    /// Applies commands; the firewall is then to be set again.
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl Wall {
         }
     }
 
-    /// What the CPUs are given, with interfaces as they are.
+    /// Returns the shared part for the CPUs, with interfaces as they are.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! The world: virtual time, and who goes next.
+//! The world: virtual time, and the order of turns.
 
 mod check;
 mod ledger;
@@ -38,9 +38,9 @@ pub struct StationId(pub usize);
 pub struct World {
     /// The test's name: where a failure leaves its files.
     pub name: String,
-    /// What all chance follows from.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How often, in millionths, a CPU loses its processor for up to a millisecond after a turn.
+    /// Probability, in millionths, that a CPU loses its processor for up to a millisecond after a turn.
     pub stalls: u32,
     /// Datagrams that an oracle judged by the rules of firewalls: let through, and denied.
     pub judged: [u64; 2],
@@ -175,7 +175,7 @@ impl World {
         &mut self.random
     }
 
-    /// What has arrived of a flow.
+    /// Returns the datagrams of a flow that arrived.
     #[must_use]
     pub fn tally(&self, flow: FlowId) -> crate::station::Tally {
         let (_, to, _) = self.flows[flow.0 as usize];
@@ -189,7 +189,7 @@ impl World {
         self.flows[at].2.leaves(self.begun[at], number)
     }
 
-    /// How long each datagram of a flow was on its way, of those that arrived, in the order in which they did.
+    /// Returns the delays of a flow's datagrams that arrived, in the order of arrival.
     #[must_use]
     pub fn delays(&self, id: FlowId) -> Vec<Duration> {
         let (at, tally) = (id.0 as usize, self.tally(id));

@@ -1,4 +1,4 @@
-//! What hosts leave behind in this process. Alone in its binary, because it looks at all of the process's memory.
+//! Memory that hosts leave behind in this process. Alone in its binary, because it looks at all of the process's memory.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read what it looks at fails")]
 
 use sim::drill::{Setup, run};

@@ -8,7 +8,7 @@ pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// Multicast address of all routers on a link, `ff02::2` (RFC 4291 §2.7.1).
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// How far an IPv6 multicast packet may travel (RFC 7346 §2).
+/// The scope of an IPv6 multicast address (RFC 7346 §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(pub u8);
 
@@ -61,8 +61,8 @@ pub const fn is_ipv4_mapped(addr: Ipv6Addr) -> bool {
 
 /// A source that no packet from a wire may have: loopback, multicast, broadcast, reserved, or, in IPv6, mapped.
 ///
-/// Unspecified is one too, because hosts without an address are the exception: who wants to hear them (DHCP,
-/// duplicate address detection) asks before. IPv6 multicast destinations that never leave their interface are
+/// Unspecified is one, too, because hosts without an address are the exception: callers that accept them (DHCP,
+/// duplicate address detection) check before. IPv6 multicast destinations that never leave their interface are
 /// another matter: [`is_martian_destination`].
 //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.7
 //# A router SHOULD NOT forward any packet that has an invalid IP source

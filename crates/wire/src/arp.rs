@@ -10,10 +10,10 @@ pub const PACKET_LEN: usize = 28;
 /// Hardware type 1, protocol type IPv4, address lengths 6 and 4: the only kind there is here.
 const PREFIX: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
 
-/// What an ARP packet wants.
+/// The operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Who has the target address?
+    /// Asks for the station that has the target address.
     Request,
     /// The sender has.
     Reply,
@@ -35,7 +35,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The question who has `target`, asked by `mac` with address `ip`.
+    /// Builds a request for `target`, sent by `mac` with address `ip`.
     #[must_use]
     pub const fn request(mac: Mac, ip: Ipv4Addr, target: Ipv4Addr) -> Self {
         Self {
@@ -146,7 +146,7 @@ const fn operation(value: u16) -> Result<Operation, Error> {
     }
 }
 
-/// What was wrong with an ARP packet.
+/// An error in an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -83,14 +83,14 @@ impl Sum {
         fold_le(self.words).swap_bytes()
     }
 
-    /// What goes into a checksum field that was zero while it was added.
+    /// Returns the value of the checksum field, which was zero while it was summed.
     #[must_use]
     #[inline]
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
 
-    /// The same for UDP, where a field of zero would say that there is none.
+    /// Returns the value of UDP's checksum field, where zero would mean that there is none.
     //= https://www.rfc-editor.org/rfc/rfc768
     //# If the computed  checksum  is zero,  it is transmitted  as all ones
     #[must_use]

@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
         if need <= have { Ok(()) } else { Err(NoRoom { need, have }) }
     }
 
-    /// What has been written, to patch a length or a checksum.
+    /// Returns the bytes written so far, to patch a length or a checksum.
     pub(crate) fn written(self) -> &'a mut [u8] {
         self.out.get_mut(..self.len).unwrap_or_default()
     }

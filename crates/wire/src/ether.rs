@@ -13,7 +13,7 @@ pub const HEADER_LEN: usize = 14;
 /// The shortest frame a wire carries, without frame check sequence; shorter ones are padded.
 pub const MIN_FRAME_LEN: usize = 60;
 
-/// What a frame carries.
+/// The EtherType of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(pub u16);
 
@@ -68,11 +68,11 @@ impl fmt::Display for EtherType {
 /// The header of an Ethernet II frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// To whom.
+    /// Destination address.
     pub dst: Mac,
-    /// From whom.
+    /// Source address.
     pub src: Mac,
-    /// What follows; for a tagged frame [`EtherType::VLAN`] or [`EtherType::QINQ`].
+    /// EtherType of the payload; for a tagged frame [`EtherType::VLAN`] or [`EtherType::QINQ`].
     pub ethertype: EtherType,
 }
 
@@ -112,7 +112,7 @@ impl Header {
     }
 }
 
-/// What was wrong with a frame.
+/// An error in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all. The fuzz targets call these, and so do the ordinary tests, with bytes from a
+//! Properties of any bytes at all. The fuzz targets check them, and so do the ordinary tests, with bytes from a
 //! generator that mutates good packets and is the same on every run.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
@@ -6,7 +6,7 @@ use crate::membership::{Query, Records};
 use crate::{arp, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
 use core::net::{IpAddr, Ipv6Addr};
 
-/// What is read as Ethernet, tag or ARP is written again as the same bytes.
+/// Checks that parsed Ethernet, tag and ARP headers are emitted as the same bytes.
 pub fn ether(data: &[u8]) {
     if let Ok(header) = ether::Header::parse(data) {
         assert!(data.starts_with(&header.to_bytes()));

@@ -14,9 +14,9 @@ pub mod unreachable {
     pub const NET: u8 = 0;
     /// No answer from the host.
     pub const HOST: u8 = 1;
-    /// Nobody there takes this protocol.
+    /// Protocol unreachable.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody there takes this port.
+    /// Port unreachable.
     pub const PORT: u8 = 3;
     /// Fragmentation needed, but forbidden.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
@@ -116,7 +116,7 @@ impl Message {
         Ok((Self::from_bytes(header), payload))
     }
 
-    /// The same without looking at the checksum; for a message quoted in an ICMP error.
+    /// Parses a message quoted in an ICMP error, without its checksum.
     ///
     /// # Errors
     /// [`Error::Short`].
@@ -165,7 +165,7 @@ impl Message {
     }
 
     /// Whether it tells of an error and quotes the datagram that caused it. No error is sent about one of these, and
-    /// none about a type nobody knows.
+    /// none about an unknown type.
     //= https://www.rfc-editor.org/rfc/rfc1122#section-3.2.2
     #[must_use]
     pub const fn is_error(&self) -> bool {
@@ -215,7 +215,7 @@ pub const fn is_error(kind: u8) -> bool {
     matches!(kind, 3 | 4 | 5 | 11 | 12)
 }
 
-/// How much of a datagram of `len` bytes an ICMP error quotes.
+/// Returns the number of bytes of a datagram of `len` that an ICMP error quotes.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-4.3.2.3
 //# The ICMP datagram SHOULD contain as
 //# much of the original datagram as possible without the length of the
@@ -230,7 +230,7 @@ fn split(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), Error> {
     bytes.split_first_chunk().ok_or(Error::Short { have: bytes.len() })
 }
 
-/// What was wrong with an ICMP message.
+/// An error in an ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

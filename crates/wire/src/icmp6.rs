@@ -40,7 +40,7 @@ pub mod unreachable {
     pub const BEYOND_SCOPE: u8 = 2;
     /// No answer from the address.
     pub const ADDRESS: u8 = 3;
-    /// Nobody there takes this port.
+    /// Port unreachable.
     pub const PORT: u8 = 4;
     /// The source address failed ingress filtering.
     pub const SOURCE_POLICY: u8 = 5;
@@ -60,9 +60,9 @@ pub mod time_exceeded {
 pub mod parameter_problem {
     /// A header field is wrong.
     pub const ERRONEOUS_FIELD: u8 = 0;
-    /// A next header nobody knows.
+    /// Unknown next header.
     pub const UNKNOWN_NEXT_HEADER: u8 = 1;
-    /// An option nobody knows.
+    /// Unknown option.
     pub const UNKNOWN_OPTION: u8 = 2;
     /// The first fragment does not have all headers (RFC 7112 §6).
     pub const INCOMPLETE_CHAIN: u8 = 3;
@@ -134,7 +134,7 @@ impl Message {
         Ok((Self::from_bytes(header), payload))
     }
 
-    /// The same without looking at the checksum; for a message quoted in an ICMPv6 error.
+    /// Parses a message quoted in an ICMPv6 error, without its checksum.
     ///
     /// # Errors
     /// [`Error::Short`].
@@ -248,7 +248,7 @@ pub fn verify(src: Ipv6Addr, dst: Ipv6Addr, bytes: &[u8]) -> bool {
     len.is_ok_and(|len| Sum::pseudo_v6(src, dst, Protocol::ICMP6, len).bytes(bytes).is_intact())
 }
 
-/// How much of a packet of `len` bytes an ICMPv6 error quotes.
+/// Returns the number of bytes of a packet of `len` that an ICMPv6 error quotes.
 //= https://www.rfc-editor.org/rfc/rfc4443#section-2.4
 //# Every ICMPv6 error message (type < 128) MUST include as much of
 //# the IPv6 offending (invoking) packet (the packet that caused the
@@ -264,7 +264,7 @@ fn split(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), Error> {
     bytes.split_first_chunk().ok_or(Error::Short { have: bytes.len() })
 }
 
-/// What was wrong with an ICMPv6 message.
+/// An error in an ICMPv6 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -27,7 +27,7 @@ pub const ROUTER_ALERT: [u8; 4] = [0x94, 4, 0, 0];
 const SHORT_LEN: usize = 8;
 /// The shortest version 3 query.
 const QUERY3_LEN: usize = 12;
-/// How long version 1 gives for an answer, milliseconds.
+/// Maximum response delay of version 1, milliseconds.
 const V1_DELAY_MS: u32 = 10_000;
 
 const QUERY: u8 = 0x11;
@@ -39,18 +39,18 @@ const REPORT3: u8 = 0x22;
 /// A message that was received.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'a> {
-    /// A router asks who listens.
+    /// A query for listeners.
     Query(Query<'a>),
-    /// A version 1 or 2 report: somebody listens to a group.
+    /// A version 1 or 2 report: the sender listens to a group.
     Report(Ipv4Addr),
-    /// Somebody leaves a group, in version 2.
+    /// A version 2 leave message.
     Leave(Ipv4Addr),
     /// A version 3 report.
     Report3(Records<'a>),
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message. `None` if its checksum is wrong ([`verify`] tells that apart), nobody has defined it, or it
+    /// Parses a message. `None` if its checksum is wrong ([`verify`] tells that apart), its type is unknown, or it
     /// breaks off.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {

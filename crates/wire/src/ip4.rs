@@ -57,7 +57,7 @@ impl<'a> View<'a> {
         Ok(Self { bytes, ..view })
     }
 
-    /// The same for a datagram quoted in an ICMP error: cut off anywhere behind its header, so that the total length
+    /// Parses a datagram quoted in an ICMP error: cut off anywhere behind its header, so that the total length
     /// says nothing about the bytes that are there.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
         self.base[8]
     }
 
-    /// What the payload is.
+    /// Protocol of the payload.
     #[must_use]
     #[inline]
     pub const fn protocol(&self) -> Protocol {
@@ -168,14 +168,14 @@ impl<'a> View<'a> {
         u16::from_be_bytes([self.base[10], self.base[11]])
     }
 
-    /// From whom.
+    /// Source address.
     #[must_use]
     #[inline]
     pub const fn src(&self) -> Ipv4Addr {
         Ipv4Addr::new(self.base[12], self.base[13], self.base[14], self.base[15])
     }
 
-    /// To whom.
+    /// Destination address.
     #[must_use]
     #[inline]
     pub const fn dst(&self) -> Ipv4Addr {
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
         OptionIter::new(self.option_bytes())
     }
 
-    /// What stands behind the header.
+    /// Returns the payload.
     #[must_use]
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
@@ -246,11 +246,11 @@ pub struct Header {
     pub fragment_offset: u16,
     /// Time to live, in hops.
     pub ttl: u8,
-    /// What the payload is.
+    /// Protocol of the payload.
     pub protocol: Protocol,
-    /// From whom.
+    /// Source address.
     pub src: Ipv4Addr,
-    /// To whom.
+    /// Destination address.
     pub dst: Ipv4Addr,
     /// Options, padded to a multiple of four.
     pub options: Options,

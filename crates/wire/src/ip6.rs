@@ -35,7 +35,7 @@ impl<'a> View<'a> {
         Ok(Self { bytes, ..view })
     }
 
-    /// The same for a packet quoted in an ICMPv6 error: cut off anywhere behind its header, so that the payload
+    /// Parses a packet quoted in an ICMPv6 error: cut off anywhere behind its header, so that the payload
     /// length says nothing about the bytes that are there.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
         u16::from_be_bytes([self.base[4], self.base[5]])
     }
 
-    /// What follows the header: an extension header or the upper layer.
+    /// Next header: an extension header or the transport protocol.
     #[must_use]
     #[inline]
     pub const fn next_header(&self) -> Protocol {
@@ -85,14 +85,14 @@ impl<'a> View<'a> {
         self.base[7]
     }
 
-    /// From whom.
+    /// Source address.
     #[must_use]
     #[inline]
     pub fn src(&self) -> Ipv6Addr {
         Header::from_bytes(self.base).src
     }
 
-    /// To whom.
+    /// Destination address.
     #[must_use]
     #[inline]
     pub fn dst(&self) -> Ipv6Addr {
@@ -106,7 +106,7 @@ impl<'a> View<'a> {
         self.bytes
     }
 
-    /// What follows the header.
+    /// Payload behind the header.
     #[must_use]
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
@@ -130,13 +130,13 @@ pub struct Header {
     pub flow_label: u32,
     /// Length of what follows the header, in bytes.
     pub payload_len: u16,
-    /// What follows the header.
+    /// Payload behind the header.
     pub next_header: Protocol,
     /// Hop limit.
     pub hop_limit: u8,
-    /// From whom.
+    /// Source address.
     pub src: Ipv6Addr,
-    /// To whom.
+    /// Destination address.
     pub dst: Ipv6Addr,
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn addresses(bytes: &[u8; 32]) -> (Ipv6Addr, Ipv6Addr) {
     (Ipv6Addr::from(src), Ipv6Addr::from(dst))
 }
 
-/// What was wrong with an IPv6 header.
+/// An error in an IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -223,7 +223,7 @@ pub enum Error {
     },
     /// The payload length is more than what follows the header.
     Truncated {
-        /// What the payload length field says.
+        /// Value of the payload length field.
         payload: u16,
         /// Bytes there were behind the header.
         have: usize,

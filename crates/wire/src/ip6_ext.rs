@@ -29,7 +29,7 @@ pub enum Role {
     Host,
 }
 
-/// What stands between the IPv6 header and the upper layer.
+/// The extension headers between the IPv6 header and the transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// The upper layer; [`Protocol::ESP`] and [`Protocol::NO_NEXT`] end the chain too.
@@ -75,7 +75,7 @@ pub struct At<T> {
     pub header: T,
 }
 
-/// What is read of a routing header.
+/// The parsed part of a routing header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routing {
     /// Routing type. 0 is the deprecated source route (RFC 5095), 2 mobility, 3 RPL, 4 segment routing.
@@ -121,7 +121,7 @@ struct Walk<'a> {
     role: Role,
     /// Bytes of options that may still be read.
     option_bytes: usize,
-    /// What has been seen so far; `upper` is the header to be read next.
+    /// The chain so far; `upper` is the header to be read next.
     chain: Chain,
 }
 

@@ -1,4 +1,4 @@
-//! What IGMPv3 and MLDv2 have in common: all but the first bytes of their messages, and the length of addresses.
+//! The common part of IGMPv3 and MLDv2: all but the first bytes of their messages, and the length of addresses.
 //!
 //! # Spec
 //! RFC 3376 §4; RFC 3810 §5.
@@ -11,7 +11,7 @@ use crate::emit::Writer;
 /// Which generation of the protocols, by IGMP's numbers; MLD has been numbered since the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// RFC 1112: a report for each group, and nobody says that he leaves.
+    /// RFC 1112: a report for each group, no leave messages.
     V1,
     /// RFC 2236, and MLDv1 (RFC 2710): a report for each group.
     V2,
@@ -19,7 +19,7 @@ pub enum Version {
     V3,
 }
 
-/// A router asks who listens.
+/// A query for listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
     /// In which protocol the answer is to be.
@@ -28,7 +28,7 @@ pub struct Query<'a> {
     pub max_delay_ms: u32,
     /// The group asked for; `None` if all are.
     pub group: Option<IpAddr>,
-    /// How often messages are sent that may get lost; 0 if the router does not say.
+    /// The querier's robustness variable; 0 if not given.
     pub robustness: u8,
     /// Seconds between general queries; 0 if the router does not say.
     pub interval_s: u32,
@@ -36,7 +36,7 @@ pub struct Query<'a> {
     pub sources: Sources<'a>,
 }
 
-/// What a record of a report says of its group.
+/// The type of a group record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -57,11 +57,11 @@ pub enum Kind {
 /// A record of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it says.
+    /// Its type.
     pub kind: Kind,
-    /// Of which group.
+    /// The group.
     pub group: IpAddr,
-    /// Of which senders to it.
+    /// The sources.
     pub sources: Sources<'a>,
 }
 
@@ -72,14 +72,14 @@ pub struct Sources<'a> {
     bytes: &'a [u8],
 }
 
-/// Whose addresses a message has.
+/// The address family of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
     V6,
 }
 
-/// The records of a report, up to the first that does not lie in it whole, or that nobody has defined.
+/// The records of a report, up to the first that is truncated or of an unknown type.
 #[derive(Clone, Copy, Debug)]
 pub struct Records<'a> {
     family: Family,
@@ -120,7 +120,7 @@ impl Family {
 }
 
 impl<'a> Query<'a> {
-    /// What every query has from the group on: `None` if that is not a group, or there are fewer sources than it says.
+    /// Parses a query from its group address on: `None` if that is not a group, or sources are missing.
     pub(crate) fn parse(
         family: Family,
         version: Version,
@@ -173,7 +173,7 @@ impl Iterator for Sources<'_> {
 }
 
 impl<'a> Records<'a> {
-    /// Those of a report, behind its checksum.
+    /// Parses the records of a report, behind its checksum.
     pub(crate) fn parse(family: Family, bytes: &'a [u8]) -> Option<Self> {
         let (&[_, _, n0, n1], bytes) = bytes.split_first_chunk()?;
         Some(Self { family, left: u16::from_be_bytes([n0, n1]), bytes })

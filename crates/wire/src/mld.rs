@@ -15,7 +15,7 @@ use crate::{NoRoom, Protocol};
 pub const ALL_MLD2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 /// The hop limit of all these messages.
 pub const HOP_LIMIT: u8 = 1;
-/// What must stand between the IPv6 header and each of these messages: a hop-by-hop header with the option that makes
+/// The hop-by-hop header that each of these messages must have: with the option that makes
 /// routers look (RFC 2711, value 0) and two bytes of padding.
 pub const ROUTER_ALERT: [u8; 8] = [Protocol::ICMP6.0, 0, 5, 2, 0, 0, 1, 0];
 
@@ -27,11 +27,11 @@ const QUERY2_LEN: usize = 28;
 /// A message that was received.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'a> {
-    /// A router asks who listens.
+    /// A query for listeners.
     Query(Query<'a>),
-    /// A version 1 report: somebody listens to a group.
+    /// A version 1 report: the sender listens to a group.
     Report(Ipv6Addr),
-    /// Somebody leaves a group, in version 1.
+    /// A version 1 done message.
     Done(Ipv6Addr),
     /// A version 2 report.
     Report2(Records<'a>),
@@ -115,7 +115,7 @@ fn emit(kind: u8, [src, dst]: [Ipv6Addr; 2], group: Ipv6Addr, out: &mut [u8]) ->
     Ok(sum(src, dst, writer.written()))
 }
 
-/// Whether anybody wants to know who listens to `group`.
+/// Tells whether listeners of `group` are reported at all.
 //= https://www.rfc-editor.org/rfc/rfc3810#section-6
 //# The link-scope all-nodes multicast address, (FF02::1), is handled as a special case.  On all nodes -- that is all hosts and routers, including multicast routers -- listening to packets destined to the all-nodes multicast address, from all sources, is permanently enabled on all interfaces on which multicast listening is supported.  No MLD messages are ever sent regarding neither the link-scope all-nodes multicast address, nor any multicast address of scope 0 (reserved) or 1 (node-local).
 #[must_use]

@@ -18,7 +18,7 @@ pub const HOP_LIMIT: u8 = 255;
 /// Where an ICMPv6 message keeps its checksum.
 const CHECKSUM: core::ops::Range<usize> = 2..4;
 
-/// How much a router wants to be the default (RFC 4191 §2.1).
+/// The preference of a default router (RFC 4191 §2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preference {
     /// Rather not.
@@ -30,12 +30,12 @@ pub enum Preference {
     High,
 }
 
-/// What the IPv6 header says; the rules of validity ask for it.
+/// The fields of the IPv6 header that validation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// From whom.
+    /// Source address.
     pub src: Ipv6Addr,
-    /// To whom.
+    /// Destination address.
     pub dst: Ipv6Addr,
     /// Hop limit as received.
     pub hop_limit: u8,
@@ -48,7 +48,7 @@ pub enum Message {
     RouterSolicit,
     /// This one.
     RouterAdvert(RouterAdvert),
-    /// Who has the target address, and is it still there?
+    /// Asks for the link-layer address of the target, or whether it is still reachable.
     NeighborSolicit {
         /// The address asked for.
         target: Ipv6Addr,
@@ -64,7 +64,7 @@ pub enum Message {
     },
 }
 
-/// What a router says of itself and its link.
+/// A router advertisement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouterAdvert {
     /// Hop limit hosts should use; 0 if not said.
@@ -73,24 +73,24 @@ pub struct RouterAdvert {
     pub managed: bool,
     /// Other configuration is to be had by DHCPv6.
     pub other: bool,
-    /// How much it wants to be the default router.
+    /// Preference as default router.
     pub preference: Preference,
-    /// How long it is a default router, in seconds; 0 if it is none.
+    /// Lifetime as default router, in seconds; 0 if it is none.
     pub lifetime_s: u16,
-    /// How long a neighbour counts as reachable, in milliseconds; 0 if not said.
+    /// Reachable time of neighbours, in milliseconds; 0 if not given.
     pub reachable_ms: u32,
     /// Time between solicitations, in milliseconds; 0 if not said.
     pub retrans_ms: u32,
 }
 
-/// Who has an address.
+/// A neighbour advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NeighborAdvert {
     /// It is a router.
     pub router: bool,
     /// It was asked.
     pub solicited: bool,
-    /// What was known of its link-layer address is to be forgotten.
+    /// Override flag: the advertised link-layer address replaces a known one.
     pub replace: bool,
     /// The address.
     pub target: Ipv6Addr,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What stands behind an IP header: IPv4's Protocol, IPv6's Next Header (IANA "Protocol Numbers").
+/// A protocol number: IPv4's Protocol, IPv6's Next Header (IANA "Protocol Numbers").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Protocol(pub u8);
 

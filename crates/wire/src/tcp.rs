@@ -126,7 +126,7 @@ impl<'a> View<'a> {
         OptionIter::new(self.option_bytes())
     }
 
-    /// What stands behind the header.
+    /// Returns the payload.
     #[must_use]
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
@@ -228,7 +228,7 @@ impl Header {
         self.emit_with(Sum::pseudo_v4(src, dst, Protocol::TCP, len), payload, out)
     }
 
-    /// The same over IPv6.
+    /// Emits the segment over IPv6.
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is too short.
@@ -285,7 +285,7 @@ impl Header {
     }
 }
 
-/// What was wrong with a TCP header.
+/// An error in a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -296,12 +296,12 @@ pub enum Error {
     },
     /// The data offset is less than 20 bytes.
     HeaderLenShort {
-        /// What the field says, in bytes.
+        /// Value of the field, in bytes.
         header: usize,
     },
     /// The data offset lies beyond the segment.
     HeaderTruncated {
-        /// What the field says, in bytes.
+        /// Value of the field, in bytes.
         header: usize,
         /// Bytes there were.
         have: usize,

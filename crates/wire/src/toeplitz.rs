@@ -4,7 +4,7 @@
 //! then depends only on the XOR of those words: swapping source and destination changes nothing, and hashing is an
 //! XOR fold and two loads ([`symmetric`]). The map from fold to hash is a bijection on 16 bits.
 //!
-//! This hash *places* packets on CPUs. Whoever sends the packets chooses the CPU, so it is no hash for a table.
+//! This hash *places* packets on CPUs. The sender of packets chooses the CPU, so it is no hash for a table.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -102,7 +102,7 @@ fn load(table: &[u16; 256], byte: u8) -> u16 {
 static EVEN: [u16; 256] = table(SEED);
 static ODD: [u16; 256] = table(SEED.rotate_left(8));
 
-/// The same for the way back. Bits of the fold XOR in the seed, turned: the fold is multiplied by the seed, as
+/// The inverse mapping. Bits of the fold XOR in the seed, turned: the fold is multiplied by the seed, as
 /// polynomials over two elements modulo x¹⁶ + 1. A seed with an odd number of ones has an inverse there.
 static INVERSE_EVEN: [u16; 256] = table(INVERSE);
 static INVERSE_ODD: [u16; 256] = table(INVERSE.rotate_left(8));
@@ -151,7 +151,7 @@ impl Table {
         Self(table)
     }
 
-    /// The same as [`hash`] with the key the table was made from. Input beyond [`INPUT_MAX`] is ignored.
+    /// Computes [`hash`] with the key the table was made from. Input beyond [`INPUT_MAX`] is ignored.
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
         let entries = self.0.iter().zip(input).filter_map(|(row, &byte)| row.get(usize::from(byte)));

@@ -68,13 +68,13 @@ impl Header {
         emit::put(out, &self.to_bytes())
     }
 
-    /// The same header with the checksum it has over IPv4. `payload` is what follows it.
+    /// Returns the header with its checksum over IPv4. `payload` is what follows it.
     #[must_use]
     pub fn with_checksum_v4(self, src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8]) -> Self {
         self.with_checksum(Sum::pseudo_v4(src, dst, Protocol::UDP, self.len), payload)
     }
 
-    /// The same header with the checksum it has over IPv6.
+    /// Returns the header with its checksum over IPv6.
     #[must_use]
     pub fn with_checksum_v6(self, src: Ipv6Addr, dst: Ipv6Addr, payload: &[u8]) -> Self {
         self.with_checksum(Sum::pseudo_v6(src, dst, Protocol::UDP, u32::from(self.len)), payload)
@@ -94,7 +94,7 @@ pub fn verify_v4(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> bool {
     has_no_checksum(datagram) || Sum::pseudo_v4(src, dst, Protocol::UDP, len).bytes(datagram).is_intact()
 }
 
-/// The same over IPv6, where one without a checksum is not.
+/// Verifies a datagram over IPv6, where one without a checksum is invalid.
 //= https://www.rfc-editor.org/rfc/rfc8200#section-8.1
 //# IPv6 receivers must discard UDP packets containing a
 //# zero checksum and should log the error.
@@ -108,7 +108,7 @@ fn has_no_checksum(datagram: &[u8]) -> bool {
     datagram.get(6..HEADER_LEN) == Some(&[0, 0])
 }
 
-/// What was wrong with a UDP header.
+/// An error in a UDP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

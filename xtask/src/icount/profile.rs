@@ -58,7 +58,7 @@ fn show(spent: &Spent, packets: f64, places: &BTreeMap<u64, Place>, name: impl F
     }
 }
 
-/// What the longer run spent more, by address in the program's file.
+/// Returns the additional cost of the longer run, by address in the program's file.
 fn difference(program: &Path, kind: &str) -> Result<Spent> {
     let [short, long] = [1, LONGER].map(|times| {
         let packets = shortest(kind) * times;
@@ -94,7 +94,7 @@ fn read(text: &str) -> Result<Spent> {
     Ok(spent)
 }
 
-/// How far from its place in the file the program was loaded: seen at `main`, whose first instruction is its address.
+/// Returns the load offset of the program: seen at `main`, whose first instruction is its address.
 fn moved(program: &Path, callgrind: &str) -> Result<u64> {
     let mut nm = Command::new("nm");
     nm.arg(program);

@@ -1,4 +1,4 @@
-//! How fast the machine is at the moment, as code sees it whose speed is bound by throughput.
+//! The speed of the machine at the moment, for code that is bound by throughput.
 //!
 //! A virtual CPU may share its core with a neighbour, and then runs at half its speed for seconds or minutes. A chain
 //! of dependent instructions does not notice; eight independent chains do.
@@ -15,13 +15,13 @@ use crate::run::root;
 
 /// Steps of each chain in one measurement: a few milliseconds.
 const STEPS: u32 = 1_000_000;
-/// What the best time seen may be exceeded by before the machine counts as slow.
+/// Excess over the best time at which the machine counts as slow.
 const SLOW: f64 = 1.25;
 
 /// The best time that was ever seen on this machine, which tells slow from fast.
 pub struct Calibration(Cell<f64>);
 
-/// How the machine was at one moment.
+/// The state of the machine at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// Nanoseconds for a step of the eight chains.

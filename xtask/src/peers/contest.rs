@@ -1,4 +1,4 @@
-//! What is compared: programs that do the same work, and what their numbers have to show.
+//! Contests: programs that do the same work, and the claims on their numbers.
 
 use core::time::Duration;
 
@@ -8,18 +8,18 @@ use anyhow::Result;
 pub struct Contest {
     /// `TOPIC/NAME`, for `--only`; its topic's section of the document holds the outcome.
     pub id: &'static str,
-    /// What the work is: "64 bytes, IPv4, 2 routes".
+    /// The workload: "64 bytes, IPv4, 2 routes".
     pub title: String,
-    /// What is counted per second.
+    /// The unit that is counted per second.
     pub unit: &'static str,
-    /// What all cases stand on, if they share something.
+    /// The environment that all cases share, if any.
     pub bed: Option<Box<dyn Bed>>,
     /// In the order of their turns.
     pub cases: Vec<Box<dyn Case>>,
     pub claims: Vec<Claim>,
 }
 
-/// What several cases share: made before the first of them is set up, taken away after the last.
+/// An environment that several cases share: made before the first of them is set up, taken away after the last.
 pub trait Bed {
     /// # Errors
     ///
@@ -35,7 +35,7 @@ pub trait Case {
     /// "pantala", "l3fwd, LPM".
     fn name(&self) -> String;
 
-    /// What each CPU does: "cpu1: source, forwarding and sink".
+    /// Describes the use of each CPU: "cpu1: source, forwarding and sink".
     fn cpus(&self) -> String;
 
     /// In so many rounds at most it takes part: where no peer is to be beaten by a ratio, fewer do.
@@ -63,7 +63,7 @@ pub trait Case {
     fn tear_down(&mut self) {}
 }
 
-/// What one launch came to.
+/// The result of one launch.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// In units of the contest per second.
@@ -82,7 +82,7 @@ pub enum Source {
     Bottleneck(String),
 }
 
-/// What the numbers have to show. Cases are named by their position.
+/// A claim on the numbers. Cases are named by their position.
 #[derive(Clone, Debug)]
 pub enum Claim {
     /// The rate of `of` divided by that of `to`, paired by rounds.

@@ -20,11 +20,11 @@ use telemetry::Telemetry;
 
 /// Where the kernel is told how many huge pages to set aside.
 const NR_HUGEPAGES: &str = "/proc/sys/vm/nr_hugepages";
-/// Of 2 MB: enough for the pools and tables of two programs.
+/// Huge pages of 2 MB: enough for the pools and tables of two programs.
 const HUGEPAGES: u64 = 768;
 /// Without huge pages, megabytes of memory that a program may take.
 const MEMORY_MB: &str = "1024";
-/// What is looked at before the first packet counts: caches and branch predictors are warm by then.
+/// Warm-up before the first packet counts: caches and branch predictors are warm by then.
 const WARM_UP: Duration = Duration::from_millis(50);
 /// Parts of a window, of which the median counts.
 const SLICES: u32 = 4;
@@ -96,7 +96,7 @@ pub fn had_huge_pages() -> bool {
     !WITHOUT.load(Ordering::Relaxed)
 }
 
-/// Huge pages for as long as somebody needs them.
+/// Huge pages, released when dropped.
 pub struct HugePages {
     before: Option<u64>,
 }

@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::dpdk;
 use crate::run::{capture, root};
 
-/// What a reader has to know of the machine and of this run.
+/// Facts about the machine and this run.
 #[derive(Serialize)]
 pub struct Machine {
     pub processor: String,
     pub cpus: usize,
-    /// Of the time stamp counter: what "cycles" are counted in.
+    /// Frequency of the time stamp counter: the unit of "cycles".
     pub clock_mhz: f64,
     pub kernel: String,
     /// All of DPDK's programs had them.
@@ -40,7 +40,7 @@ impl Machine {
     }
 }
 
-/// How many CPUs there are.
+/// Returns the number of CPUs.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -65,7 +65,7 @@ pub fn huge_pages() -> bool {
     read("/proc/sys/vm/nr_hugepages").parse::<u64>().is_ok_and(|pages| pages > 0)
 }
 
-/// How long tasks have waited for a CPU, from some moment on.
+/// Time that tasks have waited for a CPU, since some moment.
 pub struct Pressure {
     started: Instant,
     waited: f64,

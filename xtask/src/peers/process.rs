@@ -17,9 +17,9 @@ use crate::run::root;
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// How long a program may take to end after it was asked to.
+/// Time limit of a program's orderly end.
 const END_LIMIT: Duration = Duration::from_secs(3);
-/// Of a program's output the last bytes are looked at: some print a line for each of a million routes.
+/// Length of the examined tail of a program's output: some print a line for each of a million routes.
 const SAID_MAX: u64 = 64 * 1024;
 /// Between two looks at something that is waited for.
 const STEP: Duration = Duration::from_millis(5);
@@ -35,14 +35,14 @@ pub fn watch_for_interrupts() -> Result<()> {
     Ok(())
 }
 
-/// Fails if somebody wants us to end.
+/// Fails if the user interrupts.
 pub fn go_on() -> Result<()> {
     let interrupted = INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed));
     ensure!(!interrupted, "interrupted");
     Ok(())
 }
 
-/// Sleeps, and wakes with an error if somebody wants us to end.
+/// Sleeps, and wakes with an error if the user interrupts.
 pub fn pause(time: Duration) -> Result<()> {
     wait("", time, || Ok(None::<()>)).map_or_else(|_| go_on(), |()| Ok(()))
 }
@@ -51,7 +51,7 @@ pub fn pause(time: Duration) -> Result<()> {
 ///
 /// # Errors
 ///
-/// When `limit` has passed, when asking fails, or when somebody wants us to end.
+/// When `limit` has passed, when asking fails, or when the user interrupts.
 pub fn wait<T>(what: &str, limit: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let end = Instant::now() + limit;
     loop {
@@ -141,7 +141,7 @@ impl Running {
         Ok(String::from_utf8_lossy(&tail(&log(&self.name))?).into_owned())
     }
 
-    /// Its process, for those who have to name it.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -178,7 +178,7 @@ pub fn log(name: &str) -> PathBuf {
     root().join("target/peers").join(name).with_extension("log")
 }
 
-/// What the program has said lately.
+/// Returns the program's recent output.
 fn said(name: &str) -> String {
     tail(&log(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }

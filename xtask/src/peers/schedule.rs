@@ -1,4 +1,4 @@
-//! Who runs when: all cases of a contest in turn, round by round, the machine's speed taken before and after each.
+//! Schedules: all cases of a contest in turn, round by round, the machine's speed taken before and after each.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use super::contest::{Bed, Case, Contest, Sample};
 use super::table::Outcome;
 use super::{machine, process};
 
-/// How much is run.
+/// The extent of a run.
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub rounds: usize,
@@ -40,7 +40,7 @@ pub struct Launch {
     pub sample: Sample,
     /// The slower of the two readings around it.
     pub canary: Reading,
-    /// Share of the time in which somebody had to wait for a CPU.
+    /// Share of the time in which a task had to wait for a CPU.
     pub pressure: f64,
     pub fast: bool,
 }
@@ -52,7 +52,7 @@ impl Launch {
     }
 }
 
-/// Share of the time in which somebody may wait for a CPU before a launch counts as disturbed.
+/// Share of the time in which a task may wait for a CPU before a launch counts as disturbed.
 const PRESSURE_MAX: f64 = 0.1;
 /// Rounds that a case may fail in one after the other.
 const FAILURES_MAX: usize = 3;
@@ -61,7 +61,7 @@ const FAILURES_MAX: usize = 3;
 ///
 /// # Errors
 ///
-/// Only if somebody interrupts.
+/// Only if the user interrupts.
 pub fn run(contest: Contest, plan: Plan, calibration: &Calibration) -> Result<Outcome> {
     let Contest { id, title, unit, bed, cases, claims } = contest;
     eprintln!("{id}: {title}");

@@ -10,11 +10,11 @@ pub struct Quartiles {
     pub low: f64,
     pub median: f64,
     pub high: f64,
-    /// How many numbers there are.
+    /// Number of samples.
     pub n: usize,
 }
 
-/// What a ratio says.
+/// The verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -24,7 +24,7 @@ pub enum Verdict {
     Level,
     /// The inverse of ahead.
     Behind,
-    /// What was claimed.
+    /// The claim holds.
     Holds,
     /// Less than was claimed.
     Short,
@@ -46,7 +46,7 @@ impl Quartiles {
         (n > 0).then(|| Self { low: at(&sorted, 1), median: at(&sorted, 2), high: at(&sorted, 3), n })
     }
 
-    /// What this ratio says, if so much is needed.
+    /// Returns the verdict of this ratio on a claim.
     pub fn verdict(&self, need: Need) -> Verdict {
         match need {
             Need::Shown => Verdict::Shown,

@@ -1,4 +1,4 @@
-//! What came out of a contest, and the table of it.
+//! Results of a contest, and their table.
 
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::machine;
 use super::schedule::{Entrant, Launch, State};
 use super::stats::{Quartiles, Verdict};
 
-/// What came out of one contest.
+/// The results of one contest.
 #[derive(Serialize)]
 pub struct Outcome {
     pub id: &'static str,
@@ -31,26 +31,26 @@ pub struct Row {
     pub cycles_fast: Option<f64>,
     /// Share of the launches before and after which the machine was fast.
     pub fast_share: f64,
-    /// Share of the time in which somebody had to wait for a CPU: on a quiet machine next to none.
+    /// Share of the time in which a task had to wait for a CPU: on a quiet machine next to none.
     pub pressure: Option<Quartiles>,
     pub figures: BTreeMap<&'static str, Quartiles>,
     /// Why it did not run, or not always.
     pub note: String,
     pub failed: bool,
-    /// The rate of each round, for those who would rather count themselves.
+    /// The rate of each round, for further analysis.
     pub samples: Vec<Option<f64>>,
 }
 
-/// What a claim came to.
+/// The result of a claim.
 #[derive(Serialize)]
 pub struct Finding {
     pub what: String,
     /// `None` where none may be printed.
     pub value: Option<Quartiles>,
-    /// The same of the rounds in which the machine was fast all the time.
+    /// Ratio over the rounds in which the machine was fast all the time.
     pub fast: Option<Quartiles>,
     pub verdict: Verdict,
-    /// What was needed, or why there is no number.
+    /// The claim, or why there is no number.
     pub note: String,
 }
 
@@ -167,7 +167,7 @@ impl Pairs {
         Self::by(entrants, a, b, |launch| Some(launch.sample.rate))
     }
 
-    /// The same of another number.
+    /// Computes the ratio of another number.
     fn by(entrants: &[Entrant], a: usize, b: usize, number: impl Fn(&Launch) -> Option<f64>) -> Self {
         let mut pairs = Self { rates: Vec::new(), useless: 0, why: String::new() };
         let (Some(a), Some(b)) = (entrants.get(a), entrants.get(b)) else { return pairs };

@@ -15,7 +15,7 @@ use anyhow::Result;
 use super::contest::Contest;
 use crate::setup::Needed;
 
-/// What the peers are made of.
+/// Software of the peers.
 const PEERS: &[Needed] = &[
     Needed { program: "dpdk-testpmd", package: "dpdk", why: "DPDK's sources, sinks and drivers" },
     Needed {

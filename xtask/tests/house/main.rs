@@ -1,4 +1,4 @@
-//! The house's own rules, checked: who depends on whom, where unsafe code may stand, how long a file may be.
+//! The house's own rules: dependencies between crates, files with unsafe code, lengths of files.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod arrows;

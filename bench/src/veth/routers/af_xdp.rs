@@ -19,10 +19,10 @@ use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{Layout, ROUTER_CPU};
 use crate::veth::thread::Thread;
 
-/// As many as pantala has for one CPU.
+/// Buffers that pantala has for one CPU.
 const BUFFERS: usize = 16384;
 const CHUNK: usize = 64;
-/// How long to sleep at the most where nothing is to be done.
+/// Longest sleep when idle.
 const NAP: Duration = Duration::from_millis(10);
 
 /// A thread that forwards until the value is dropped.
@@ -32,7 +32,7 @@ pub(super) struct Worker {
     thread: Option<JoinHandle<Result<Figures>>>,
 }
 
-/// A forwarder that is turned by whoever has it.
+/// A forwarder that is turned by its caller.
 trait Turn: Stepped {
     /// Waits for frames.
     fn rest(&self) -> Result<()>;

@@ -1,4 +1,4 @@
-//! The same rules for everybody, in the language of nftables and in that of ipfw.
+//! Equivalent rules in the languages of nftables and of ipfw.
 
 use core::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use crate::frames::Family;
 use crate::veth::frames::{Side, addr};
 use crate::veth::lab::OUT;
 
-/// What a router does with packets besides forwarding them. All of the generator's pass.
+/// The router's firewall. All of the generator's packets pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// Nothing.
     None,
     /// It follows connections, and lets new ones pass.
     Stateful,
-    /// What leaves gets the router's address. IPv4.
+    /// Source NAT to the router's address. IPv4.
     Translating,
     /// It has so many rules, of which the last is the one that packets match.
     Rules(u32),

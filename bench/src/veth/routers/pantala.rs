@@ -16,7 +16,7 @@ use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{Layout, ROUTER_CPU};
 use crate::veth::thread::Thread;
 
-/// How long it may take to start, or to end.
+/// Time limit of start and end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The running program, and its folder.
@@ -81,7 +81,7 @@ impl Pantala {
         Some(Sent { frames: last.nth(1)?.parse().ok()?, doorbells })
     }
 
-    /// What one of its commands says.
+    /// Returns the output of one of its commands.
     ///
     /// # Errors
     /// When the command fails.

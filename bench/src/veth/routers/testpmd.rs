@@ -14,7 +14,7 @@ use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{OTHER_CPU, ROUTER_CPU};
 use crate::veth::thread::Thread;
 
-/// How long it may take to start.
+/// Time limit of the start.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The running program.

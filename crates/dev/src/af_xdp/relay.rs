@@ -28,7 +28,7 @@ pub struct Relay {
     busy_poll: bool,
     input: End,
     output: End,
-    /// Chunks that nobody has.
+    /// Free chunks.
     free: Vec<u64>,
     scratch: Vec<Desc>,
     /// System calls made to send.
@@ -99,7 +99,7 @@ impl Relay {
         count
     }
 
-    /// What to wait on for frames.
+    /// Returns the descriptor to wait on for frames.
     pub fn waiter(&self) -> impl AsFd + use<'_> {
         &*self.input.socket
     }

@@ -55,7 +55,7 @@ pub struct XdpRing {
     /// Bytes of the longest frame that can have come over the wire.
     frame_max: usize,
     carrier: Arc<Carrier>,
-    /// What the last doorbell said.
+    /// Link state at the last doorbell.
     link: Link,
     stats: DriverStats,
 }
@@ -99,7 +99,7 @@ impl XdpRing {
         }
     }
 
-    /// What to wait on for frames, for as long as the ring is open.
+    /// Returns the descriptor to wait on for frames, for as long as the ring is open.
     #[must_use]
     pub fn waiter(&self) -> Waiter {
         self.socket.as_ref().map_or_else(Waiter::never, Waiter::on)
@@ -344,7 +344,7 @@ impl Driver for XdpRing {
         }
     }
 
-    /// What the completion ring has given back is not in flight any more.
+    /// Frames in the completion ring are not in flight any more.
     fn in_flight(&self) -> Option<usize> {
         Some(self.in_flight)
     }
@@ -387,8 +387,8 @@ impl Driver for XdpRing {
         self.account.take().into_iter().for_each(|account| pool.close_ring(account));
     }
 
-    /// What is still in the rings comes back with a copy, because the kernel then touches no buffer of a closed socket.
-    /// Without, the device may go on writing for a while, and who is done is not to be known: those buffers stay lent.
+    /// Frames still in the rings come back with a copy, because the kernel then touches no buffer of a closed socket.
+    /// Without, the device may go on writing for a while, and its end is not to be known: those buffers stay lent.
     fn close(&mut self, pool: &mut Pool) {
         self.complete(pool);
         self.partial.take().into_iter().for_each(|pkt| pool.give(pkt));
@@ -400,7 +400,7 @@ impl Driver for XdpRing {
         }
         self.in_flight = 0;
         for slot in self.lent.drain() {
-            // SAFETY: the socket is closed, so nobody else has the slot.
+            // SAFETY: the socket is closed, so no other handle of the slot exists.
             let pkt = unsafe { self.arena.reclaim(slot * STRIDE as u64) };
             pkt.into_iter().for_each(|pkt| pool.give(pkt));
         }

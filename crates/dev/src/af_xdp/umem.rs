@@ -10,7 +10,7 @@ use super::{CHUNK, RING_SIZES, TX_BUDGET};
 use crate::sys::mmap;
 use crate::sys::xsk::{BindOptions, Queue, Umem, XskError, XskSocket};
 
-/// How long a queue that is busy is asked for again: the kernel lets go of a closed socket's queue in its own time.
+/// Time for which a busy queue is tried again: the kernel lets go of a closed socket's queue in its own time.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -87,9 +87,9 @@ impl SharedUmem {
 }
 
 impl OpenSockets {
-    /// Closes a socket; answers whether it is closed now, or somebody else still holds it.
+    /// Closes a socket; returns whether it is closed now, or shared with another port.
     ///
-    /// Nobody can begin to share with it meanwhile.
+    /// No port can begin to share with it meanwhile.
     pub(super) fn close(&self, socket: Arc<XskSocket>) -> bool {
         let _guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::into_inner(socket).map(drop).is_some()

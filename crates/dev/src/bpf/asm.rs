@@ -84,7 +84,7 @@ pub enum Cond {
     Ne = 0x50,
 }
 
-/// How many bytes are loaded.
+/// Number of bytes loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are the usual names")]
 pub enum Size {

@@ -11,7 +11,7 @@ use super::prog::{Kind, Program};
 /// Bytes of each frame, without the check sequence that no software sees.
 pub const FRAME_LEN: usize = 64;
 
-/// What is sent.
+/// The frames to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Frames {
     /// Each frame, but for the numbers below.
@@ -32,10 +32,10 @@ pub struct Varied {
     pub complement_at: u8,
 }
 
-/// How it is sent; can be changed while it is.
+/// The rate; can be changed while sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// How many of [`Pace::ALL`] frames are sent, evenly; the others are made and thrown away, which takes less time.
+    /// Frames sent out of [`Pace::ALL`], evenly; the others are made and thrown away, which takes less time.
     pub share: u16,
     /// Mask of the flow's number: flows − 1, for a power of two.
     pub flows: u16,

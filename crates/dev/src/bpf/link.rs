@@ -83,7 +83,7 @@ impl XdpLink {
     }
 }
 
-/// What keeps the program attached.
+/// The attachment of the program.
 #[derive(Debug)]
 enum Held {
     ByLink(#[expect(dead_code, reason = "held for its close")] OwnedFd),

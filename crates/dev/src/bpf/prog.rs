@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use super::asm::Insn;
 use super::syscall::{BpfError, Command, call, call_for_fd, refused};
 
-/// What a program is for, which decides what the verifier allows (`enum bpf_prog_type`).
+/// The type of a program, which decides what the verifier allows (`enum bpf_prog_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Chooses a TAP queue; its context is a packet.

@@ -30,7 +30,7 @@ fn program(sockets: &XskMap) -> Result<Vec<Insn>, AsmError> {
     asm.finish()
 }
 
-/// How the kernel names the program: what tells one of ours, left behind, from those of others.
+/// Kernel name of the program: tells ours, left behind, from those of others.
 pub const NAME: &str = "pantala_xsk";
 
 /// The place of `rx_queue_index` in `struct xdp_md`.

@@ -1,5 +1,5 @@
 //! Where datagrams end: UDP is counted and dropped as early as the kernel can, everything else goes on to the kernel, which
-//! answers who asks for its address.
+//! answers ARP requests for its address.
 
 use super::BpfError;
 use super::asm::{Alu, Asm, AsmError, Cond, Helper, Insn, Reg, Size};

@@ -26,12 +26,12 @@ use net::ringmap::{RingMap, Spread};
 /// The two bytes that the key repeats.
 pub const KEY: u16 = 0x6d5a;
 
-/// What is computed from the hash.
+/// The function of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steer {
-    /// How many buckets hashes fall into, a power of two (128 by default).
+    /// Number of hash buckets, a power of two (128 by default).
     pub buckets: u16,
-    /// How buckets fall into rings; `None` for the bucket itself.
+    /// Mapping of buckets to rings; `None` for the bucket itself.
     pub spread: Option<Spread>,
 }
 

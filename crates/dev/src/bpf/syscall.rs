@@ -21,7 +21,7 @@ pub enum BpfError {
         name: &'static str,
         /// The error number.
         source: io::Error,
-        /// What the verifier says, line by line.
+        /// Log of the verifier, line by line.
         log: String,
     },
     /// Another XDP program is on the interface.
@@ -70,7 +70,7 @@ pub(super) fn call<C: Command>(attr: &mut C) -> io::Result<i32> {
 /// Runs a command that answers a new descriptor.
 pub(super) fn call_for_fd<C: Command>(attr: &mut C) -> io::Result<OwnedFd> {
     let fd = call(attr)?;
-    // SAFETY: the kernel made the descriptor for us just now; nobody else knows it.
+    // SAFETY: the kernel made the descriptor for us just now; no other owner exists.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -16,7 +16,7 @@ use crate::Waiter;
 const BUFFERS_MAX: usize = 33;
 /// Empty buffers that are taken from the pool at once.
 const REFILL: usize = 64;
-/// How long a frame may be with who copies it, whose thread may have lost its CPU.
+/// Time limit for a receiver that copies a frame; its thread may have lost its CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of an Ethernet header, whose last two say what follows.
 const ETHER_LEN: usize = 14;
@@ -27,7 +27,7 @@ pub struct MemRing {
     queue: u16,
     /// None once it is closed.
     sleeper: Option<Sleeper>,
-    /// Who sends is to wake us.
+    /// The sender has to wake us.
     armed: bool,
     account: Option<RingId>,
     allowance: usize,
@@ -60,7 +60,7 @@ impl MemRing {
         }
     }
 
-    /// What to wait on for frames.
+    /// Returns the descriptor to wait on for frames.
     #[must_use]
     pub fn waiter(&self) -> Waiter {
         Waiter::on(&self.inlet().bell)
@@ -93,7 +93,7 @@ impl MemRing {
         pool.give(pkt);
     }
 
-    /// Takes back what nobody will receive.
+    /// Takes back frames that will never be received.
     #[cold]
     fn take_back(&mut self, pool: &mut Pool) {
         for at in 0..self.other().inlets.len() {
@@ -132,7 +132,7 @@ impl MemRing {
         copy
     }
 
-    /// Once awake, nobody need wake us.
+    /// Once awake, no sender need wake us.
     #[cold]
     fn disarm(&mut self) {
         self.armed = false;
@@ -234,7 +234,7 @@ impl Driver for MemRing {
         self.account.take().into_iter().for_each(|account| pool.close_ring(account));
     }
 
-    /// Waits for who is just copying a frame of ours.
+    /// Waits for a receiver that is just copying a frame of ours.
     fn close(&mut self, pool: &mut Pool) {
         self.side().open.store(0, Ordering::Release);
         while let Some(frame) = self.inlet().frames.pop() {
@@ -293,7 +293,7 @@ pub(super) fn hash(pkt: &Pkt) -> u16 {
     }
 }
 
-/// The same frame in buffers of ours; `None` if it is longer than any frame.
+/// Copies a frame into buffers of ours; `None` if it is longer than any frame.
 fn copy(frame: &Pkt, empty: &mut Vec<Pkt>) -> Option<Pkt> {
     let kept = empty.len().checked_sub(frame.len().div_ceil(DATA_LEN).max(1))?;
     let mut parts = empty.drain(kept..);
@@ -314,7 +314,7 @@ fn fill(pkt: &mut Pkt, frame: &Pkt, at: usize) {
     debug_assert!(placed.is_ok(), "no more was copied than there is room for");
 }
 
-/// What sender and device know of a frame.
+/// Copies the metadata from sender and device.
 fn describe(pkt: &mut Pkt, frame: &Pkt) {
     for fact in [Flags::CSUM_PARTIAL, Flags::CSUM_GOOD, Flags::GSO_ECN] {
         if frame.flags.has(fact) {

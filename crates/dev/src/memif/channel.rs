@@ -18,7 +18,7 @@ use super::msg::{self, Msg, Text};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 8;
-/// Who may connect: the user and the group.
+/// Access for the user and the group.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP);
 
 /// A socket that slaves connect to. Its file goes with it.
@@ -29,7 +29,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. A file that nobody listens at any more is replaced.
+    /// Listens at `path`. A stale socket file is replaced.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         if connect(socket()?, &address) == Err(Errno::CONNREFUSED) {

@@ -27,7 +27,7 @@ pub(super) struct Wire {
     pub(super) rx: Option<(RxQueue, Arc<OwnedFd>)>,
 }
 
-/// What a sleeping owner waits on, for the life of a ring: an epoll instance, in which the eventfd of each connection
+/// The descriptor that a sleeping owner waits on, for the life of a ring: an epoll instance, in which the eventfd of each connection
 /// has its time. It is edge-triggered, so that the peer's eventfd need never be read.
 #[derive(Debug)]
 pub(super) struct Sleep(OwnedFd);
@@ -72,17 +72,17 @@ pub(super) struct Door {
     bell: EventFd,
     /// Wakes the control thread.
     control: Arc<EventFd>,
-    /// What the owner finds wrong in the ring.
+    /// Faults that the owner finds in the ring.
     pub(super) counters: Counters,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// What the owner is to use from now on.
+    /// The wire to use from now on.
     next: Option<Option<Box<Wire>>>,
-    /// What the owner has used.
+    /// Wires used before.
     old: Vec<Wire>,
-    /// What is wrong with it.
+    /// Its fault.
     fault: Option<Fault>,
     /// What the owner rings, from when it was given a connection until it has left it.
     peer_bell: Option<Arc<OwnedFd>>,

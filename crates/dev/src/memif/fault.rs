@@ -1,4 +1,4 @@
-//! What a peer does wrong.
+//! Faults of a peer.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,9 +29,9 @@ pub enum Fault {
     /// A message was not the one that was due.
     #[error("{got} came where {due} was due")]
     Order {
-        /// What came.
+        /// The message received.
         got: &'static str,
-        /// What was due.
+        /// The message expected.
         due: &'static str,
     },
     /// The peer does not speak our version.
@@ -67,9 +67,9 @@ pub enum Fault {
     /// The file ends before the region does.
     #[error("region of {claimed} bytes in a file of {file}")]
     RegionShort {
-        /// What the peer said.
+        /// The peer's claim.
         claimed: u64,
-        /// What is there.
+        /// The actual value.
         file: u64,
     },
     /// The file could be made shorter while we read it, which would kill us (SIGBUS).
@@ -120,7 +120,7 @@ pub enum Fault {
     /// The system refused.
     #[error("{doing}: {why}")]
     System {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// Why not.
         why: String,
@@ -148,7 +148,7 @@ impl From<NoMessage> for Fault {
     }
 }
 
-/// What was wrong in the rings of an interface, by name. Frames of the first three were dropped; of the others the
+/// Faults in the rings of an interface, by name. Frames of the first three were dropped; because of the others the
 /// connection ended.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct FaultCounts {

@@ -101,7 +101,7 @@ impl Drop for Hub {
 }
 
 impl Port {
-    /// How it is now.
+    /// Returns its current status.
     #[must_use]
     pub fn status(&self) -> Status {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -119,7 +119,7 @@ impl Drop for Port {
 }
 
 impl Line {
-    /// Without the thread nobody hears it, and nobody answers.
+    /// Without the thread there is no peer.
     fn say(&self, command: Command) {
         let _ = self.commands.send(command);
         let _ = self.bell.notify();

@@ -38,7 +38,7 @@ pub enum Msg {
     },
 }
 
-/// What a master can.
+/// Capabilities of a master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The program.
@@ -57,16 +57,16 @@ pub struct Hello {
     pub max_log2_ring_size: u8,
 }
 
-/// What a slave wants.
+/// Request of a slave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
     /// The version that is to be spoken.
     pub version: u16,
     /// Which of the master's interfaces.
     pub id: u32,
-    /// What frames begin with: [`ETHERNET`].
+    /// Frame format: [`ETHERNET`].
     pub mode: u8,
-    /// What both ends were told, or nothing.
+    /// The shared secret, or nothing.
     pub secret: Text<24>,
     /// The program.
     pub name: Name,
@@ -114,12 +114,12 @@ pub type Name = Text<32>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<const N: usize>([u8; N]);
 
-/// What is no message.
+/// An invalid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoMessage {
     /// It has so many bytes.
     Length(usize),
-    /// Nobody knows this type.
+    /// Unknown type.
     Type(u16),
 }
 
@@ -172,7 +172,7 @@ impl Msg {
         out.bytes
     }
 
-    /// What it is called.
+    /// Returns its name.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -197,7 +197,7 @@ impl<const N: usize> Text<N> {
         Self(bytes)
     }
 
-    /// What comes before the first zero byte.
+    /// Returns the bytes before the first zero.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
@@ -343,7 +343,7 @@ impl Writer {
     }
 }
 
-/// What must hold for any bytes: they are read without a panic, and what was read is written and read the same.
+/// Property of any bytes: they are parsed without a panic, and a parsed message is emitted and parsed the same.
 #[doc(hidden)]
 pub fn any_bytes(bytes: &[u8]) {
     if let Ok(msg) = Msg::decode(bytes) {

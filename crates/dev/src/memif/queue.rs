@@ -46,9 +46,9 @@ struct End {
     role: Role,
     /// Our place in the ring: the next descriptor to be dealt with.
     next: u16,
-    /// How far the index that we publish is ahead of our place.
+    /// Distance of the published index from our place.
     ahead: u16,
-    /// How far what is there for us goes beyond the index that we see.
+    /// Distance of the available descriptors from the index that we see.
     beyond: u16,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct TxQueue {
     before: Box<[u32]>,
 }
 
-/// What came of putting a frame in.
+/// The result of putting a frame in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     /// It is in the ring.
@@ -228,7 +228,7 @@ impl TxQueue {
 }
 
 impl End {
-    /// How many descriptors are there for us.
+    /// Returns the number of descriptors available to us.
     #[inline]
     fn ready(&self) -> Result<u16, Fault> {
         let theirs = self.ring.seen(if self.role == Role::Slave { Index::Tail } else { Index::Head });

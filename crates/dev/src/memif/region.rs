@@ -4,7 +4,7 @@
 //! any time, whatever the protocol says. So nothing here hands out a reference: bytes are copied, after a check that
 //! they lie in the region.
 //!
-//! A file that is cut off while it is mapped kills who touches what is gone (SIGBUS). A region that we accept must be
+//! A file that is truncated while it is mapped kills the process that touches the hole (SIGBUS). A region that we accept must be
 //! sealed against that; huge pages are refused because a hole that is punched into them cannot be filled again when
 //! the machine has no more.
 #![expect(unsafe_code, reason = "the memory belongs to the peer as much as to us")]
@@ -62,7 +62,7 @@ impl Region {
         self.map.len()
     }
 
-    /// Where `len` bytes at `offset` begin, if they are there. Who makes references of it answers for them.
+    /// Returns the address of `len` bytes at `offset`, if they are there. A caller that makes references of it answers for them.
     #[inline]
     pub(super) fn address(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         // SAFETY: inside the mapping, or one past its end.
@@ -78,7 +78,7 @@ impl Region {
     #[inline]
     pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> bool {
         let Some(from) = self.address(offset, to.len()) else { return false };
-        // SAFETY: `from` has that many bytes, `to` is a slice of ours, and the two cannot overlap: nobody has a
+        // SAFETY: `from` has that many bytes, `to` is a slice of ours, and the two cannot overlap: there is no
         // reference to a region's bytes. That the peer writes meanwhile spoils the copy's contents only.
         unsafe { copy(from.as_ptr(), to.as_mut_ptr(), to.len()) };
         // From here on the copy is all that is looked at: the compiler may not read the original again.

@@ -39,7 +39,7 @@ impl MemifRing {
         })
     }
 
-    /// What to wait on for frames and for news of the peer.
+    /// Returns the descriptor to wait on for frames and for changes of the peer.
     #[must_use]
     pub fn waiter(&self) -> Waiter {
         Waiter::on(&self.sleep)
@@ -111,7 +111,7 @@ impl Driver for MemifRing {
         got
     }
 
-    /// Without a peer, frames are refused: there is nobody to wait for.
+    /// Without a peer, frames are refused.
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
         let done = if let Some(wire) = self.wire.as_deref_mut() {
             let (done, fault) = put_all(&mut wire.tx, from, &mut self.stats);
@@ -140,12 +140,12 @@ impl Driver for MemifRing {
         }
     }
 
-    /// What the peer has not taken yet. Without a peer, frames are gone as soon as they are taken.
+    /// Frames not yet taken by the peer. Without a peer, frames are gone as soon as they are taken.
     fn in_flight(&self) -> Option<usize> {
         Some(self.wire.as_deref().map_or(0, |wire| wire.tx.in_flight()))
     }
 
-    /// Buffers that come home wake nobody.
+    /// Returning buffers wake no receiver.
     fn busy(&self) -> bool {
         self.queue().is_some_and(RxQueue::is_starved)
     }

@@ -22,9 +22,9 @@ const FLAGS_AT: usize = 4;
 const HEAD_AT: usize = 6;
 const TAIL_AT: usize = 64;
 
-/// What every ring begins with.
+/// Magic number of every ring.
 const COOKIE: u32 = 0x03e3_1f20;
-/// Flag of a ring: who takes frames from it is awake.
+/// Flag of a ring: its receiver is awake.
 const NO_INTERRUPTS: u16 = 1;
 /// Flag of a descriptor: the frame goes on in the next one.
 const NEXT: u16 = 1;
@@ -45,9 +45,9 @@ pub(super) struct Desc {
 /// One of the two indices of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Index {
-    /// How many descriptors the slave has given.
+    /// Index of descriptors given by the slave.
     Head,
-    /// How many the master has given back.
+    /// Index of descriptors given back by the master.
     Tail,
 }
 
@@ -90,7 +90,7 @@ impl RingMemory {
         self.word::<AtomicU32>(COOKIE_AT).load(Ordering::Relaxed) == COOKIE
     }
 
-    /// How many descriptors there are.
+    /// Returns the number of descriptors.
     pub(super) const fn size(&self) -> u16 {
         self.mask + 1
     }
@@ -113,13 +113,13 @@ impl RingMemory {
         self.index(index).store(value, Ordering::Release);
     }
 
-    /// Tells who sends whether we, who take frames, want an interrupt.
+    /// Tells the sender whether we, the receiver, want an interrupt.
     pub(super) fn let_sleep(&self, interrupts: bool) {
         let flags = if interrupts { 0 } else { NO_INTERRUPTS };
         self.word::<AtomicU16>(FLAGS_AT).store(flags, Ordering::Relaxed);
     }
 
-    /// Whether who takes frames wants an interrupt.
+    /// Tells whether the receiver wants an interrupt.
     pub(super) fn wants_interrupt(&self) -> bool {
         self.word::<AtomicU16>(FLAGS_AT).load(Ordering::Relaxed) & NO_INTERRUPTS == 0
     }
@@ -175,7 +175,7 @@ impl RingMemory {
     }
 }
 
-/// What may lie in shared memory.
+/// A word of shared memory.
 trait Word {}
 impl Word for AtomicU16 {}
 impl Word for AtomicU32 {}

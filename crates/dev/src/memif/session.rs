@@ -1,4 +1,4 @@
-//! What the two ends say until frames may flow. They take turns: the slave says one thing, the master agrees.
+//! The handshake of both ends. They take turns: the slave sends a message, the master acknowledges.
 //!
 //! ```text
 //! master                slave
@@ -24,7 +24,7 @@ pub(super) use slave::Slave;
 use super::door::Wire;
 use super::msg::{Msg, Name};
 
-/// What is to be done after a message.
+/// The action after a message.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The peer gets an answer, perhaps with a descriptor.
@@ -33,7 +33,7 @@ pub(super) enum Reply {
     Up(Option<Msg>, Vec<Wire>),
 }
 
-/// Who the peer says it is.
+/// The peer's identity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer {
     pub(super) program: Name,
@@ -46,7 +46,7 @@ impl Peer {
     }
 }
 
-/// What we call ourselves.
+/// Returns our own name.
 fn program() -> Name {
     Name::new(concat!("pantala ", env!("CARGO_PKG_VERSION")))
 }

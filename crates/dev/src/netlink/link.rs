@@ -21,7 +21,7 @@ pub struct Link {
     pub queue_len: u32,
     /// Up, running, promiscuous …
     pub flags: LinkFlags,
-    /// What made it: `veth`, `tun`, `bridge` …; none for a piece of hardware.
+    /// The driver kind: `veth`, `tun`, `bridge` …; none for hardware.
     pub kind: Option<String>,
     /// For a veth its peer, for a VLAN its parent; the number counts in the namespace where that one lives.
     pub peer: Option<u32>,

@@ -14,7 +14,7 @@ pub enum CapsError {
         "cannot keep {missing:?}: this process does not have it; start as root, or give the file that capability (setcap)"
     )]
     Missing {
-        /// What is asked for and not held.
+        /// Capabilities that are needed and not held.
         missing: CapabilitySet,
     },
     /// The kernel refused a step.
@@ -22,7 +22,7 @@ pub enum CapsError {
     Refused {
         /// The step.
         step: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }

@@ -18,7 +18,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Of an interface in the network namespace of the calling thread; not looked for yet.
+    /// Finds an interface in the network namespace of the calling thread; its carrier is not read yet.
     ///
     /// # Errors
     /// When the process is out of descriptors.

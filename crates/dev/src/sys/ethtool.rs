@@ -17,7 +17,7 @@ pub enum EthtoolError {
     Unsupported {
         /// The interface.
         name: String,
-        /// What it lacks.
+        /// The missing feature.
         what: &'static str,
     },
     /// No interface of this name.
@@ -28,7 +28,7 @@ pub enum EthtoolError {
     Permission {
         /// The interface.
         name: String,
-        /// What was to be changed.
+        /// The attempted change.
         what: &'static str,
     },
     /// The device refused for another reason.
@@ -36,14 +36,14 @@ pub enum EthtoolError {
     Refused {
         /// The interface.
         name: String,
-        /// What was asked for.
+        /// The attempted request.
         what: &'static str,
         /// The reason.
         source: io::Error,
     },
 }
 
-/// How many queues a device has.
+/// Queue counts of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
     /// Receive queues in use: those of their own and those that are half of a pair.
@@ -52,7 +52,7 @@ pub struct Channels {
     pub tx: u32,
 }
 
-/// How a device spreads received frames over its queues.
+/// The distribution of received frames over queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RxHash {
     /// The key of the hash; empty if the device does not show it.
@@ -61,7 +61,7 @@ pub struct RxHash {
     pub indirection: Vec<u32>,
     /// Which hash it is: [`Self::TOEPLITZ`], or another bit; 0 leaves it as it is.
     pub function: u8,
-    /// What is done to addresses and ports before they are hashed; 0 for nothing.
+    /// Transformation of addresses and ports before they are hashed; 0 for none.
     pub transform: u8,
 }
 
@@ -135,7 +135,7 @@ impl Ethtool {
         Ok(String::from_utf8_lossy(&name[..end]).into_owned())
     }
 
-    /// How many queues are in use.
+    /// Returns the number of queues in use.
     ///
     /// # Errors
     /// [`EthtoolError::Unsupported`] for devices with one.
@@ -147,7 +147,7 @@ impl Ethtool {
         Ok(Channels { rx: r.word(5).saturating_add(combined), tx: r.word(6).saturating_add(combined) })
     }
 
-    /// How received frames are spread.
+    /// Returns the distribution of received frames.
     ///
     /// # Errors
     /// [`EthtoolError::Unsupported`] for devices that do not, such as veth.
@@ -179,7 +179,7 @@ impl Ethtool {
         self.ask(&mut srssh(hash), "setting the receive hash")
     }
 
-    /// What is hashed of packets of a kind: bits as in [`ADDRESSES_AND_PORTS`].
+    /// Returns the hashed fields for a flow type: bits as in [`ADDRESSES_AND_PORTS`].
     ///
     /// # Errors
     /// [`EthtoolError::Unsupported`].

@@ -22,7 +22,7 @@ pub enum Pages {
 
 /// A mapping of memory, zeroed at first and unmapped when dropped.
 ///
-/// It hands out its address only: who makes references into it decides, and answers for, who else does.
+/// It hands out its address only: code that makes references into it decides, and answers for, all other accesses.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -90,7 +90,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by this value, which is the only one to unmap it; references into it
-        // live no longer than the value by the contract of those who made them.
+        // live no longer than the value by the contract of their makers.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -121,7 +121,7 @@ mod tests {
             Pages::Huge => assert_eq!(memory.len(), HUGE_PAGE),
             Pages::Base => assert_eq!(memory.len(), 100_000),
         }
-        // SAFETY: the mapping is live, this long, and nobody else knows it.
+        // SAFETY: the mapping is live, this long, and there is no other reference to it.
         let bytes = unsafe { core::slice::from_raw_parts_mut(memory.start().as_ptr(), memory.len()) };
         assert!(bytes.iter().all(|&b| b == 0));
         bytes[99_999] = 7;

@@ -6,14 +6,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// How long, and how often, an interface puts its interrupts off when it is polled by a program.
+/// Interrupt deferral of an interface that is polled by a program.
 ///
 /// Both 0: it interrupts at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deferral {
     /// Empty polls after which it interrupts again (`napi_defer_hard_irqs`).
     pub polls: u32,
-    /// How long it waits for the next poll before it looks by itself (`gro_flush_timeout`).
+    /// Time it waits for the next poll before it looks by itself (`gro_flush_timeout`).
     pub timeout: Duration,
 }
 
@@ -21,7 +21,7 @@ impl Deferral {
     /// For an interface that a program polls all the time: the kernel looks by itself only when that has stopped.
     pub const POLLED: Self = Self { polls: 2, timeout: Duration::from_micros(200) };
 
-    /// What interface `name` does.
+    /// Returns the settings of interface `name`.
     ///
     /// # Errors
     /// `NotFound` if sysfs does not show an interface of this name and `ifindex`: it shows those of the network namespace

@@ -1,4 +1,4 @@
-//! What an interface delivers besides frames for its own address, for as long as the process wants it.
+//! Promiscuous and all-multicast mode of an interface, for as long as the process wants it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ impl Promisc {
         Self::with(ifindex, PACKET_MR_PROMISC)
     }
 
-    /// The same for frames to groups alone: a device that would filter them lets all pass.
+    /// Holds all-multicast mode: a device that would filter groups lets all pass.
     ///
     /// # Errors
     /// As [`Self::hold`].

@@ -56,11 +56,11 @@ pub struct Tap {
     pub name: String,
     /// Its queues; each may be moved to a thread of its own.
     pub queues: Vec<TapQueue>,
-    /// What the kernel leaves to us.
+    /// Offloads left to us by the kernel.
     pub offload: Offload,
 }
 
-/// What the kernel leaves to the reader of a TAP queue; writing such frames is always allowed.
+/// Offloads that the kernel leaves to the reader of a TAP queue; writing such frames is always allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
     /// Frames are whole and small.
@@ -223,7 +223,7 @@ impl AsFd for TapQueue {
     }
 }
 
-/// What may be passed by pointer.
+/// A type that may be passed by pointer.
 trait TunArgument {}
 impl TunArgument for i32 {}
 impl TunArgument for IfReq {}

@@ -11,7 +11,7 @@ pub const VNET_HDR_LEN: usize = 12;
 pub struct VnetHdr {
     /// [`NEEDS_CSUM`], [`DATA_VALID`].
     pub flags: u8,
-    /// What kind of super-packet it is; with [`GSO_ECN`] perhaps.
+    /// Type of super-packet; perhaps with [`GSO_ECN`].
     pub gso_type: u8,
     /// Length of all headers that each segment repeats; a hint.
     pub hdr_len: u16,

@@ -63,7 +63,7 @@ pub enum XskError {
         ifindex: u32,
         /// The receive queue.
         queue: u32,
-        /// What it cannot do.
+        /// The missing feature.
         what: &'static str,
     },
     /// The kernel refused for another reason.
@@ -88,7 +88,7 @@ impl XskError {
 pub struct Umem {
     /// The first byte; at a page boundary.
     pub start: *mut u8,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Bytes of a chunk: what the kernel takes at each address in the fill ring. A received frame, or piece
     /// of one, is at most [`XDP_PACKET_HEADROOM`] and `headroom` shorter. 2048 to 4096; a power of two
@@ -100,7 +100,7 @@ pub struct Umem {
     pub unaligned: bool,
 }
 
-/// How many entries each ring has; powers of two.
+/// Entries of each ring; powers of two.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "they are the names of the rings")]
 pub struct RingSizes {
@@ -139,7 +139,7 @@ pub enum CopyMode {
     ZeroCopy,
 }
 
-/// How to bind.
+/// Options of bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindOptions {
     /// Copy or not.

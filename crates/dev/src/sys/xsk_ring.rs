@@ -21,7 +21,7 @@ pub struct Desc {
     /// Where: in unaligned mode the chunk's address in the low 48 bits and an offset from it above;
     /// see [`Self::chunk`] and [`Self::data`].
     pub addr: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u32,
     /// Bit 0: the frame goes on in the next descriptor.
     pub options: u32,
@@ -76,7 +76,7 @@ impl FillRing {
         self.0.extend(chunks)
     }
 
-    /// How many more it takes.
+    /// Returns the free entries.
     pub fn room(&self) -> u32 {
         self.0.room()
     }
@@ -96,7 +96,7 @@ impl CompletionRing {
         self.0.drain(max, each)
     }
 
-    /// How many are there.
+    /// Returns the entries available.
     pub fn ready(&self) -> u32 {
         self.0.ready()
     }
@@ -108,7 +108,7 @@ impl RxRing {
         self.0.drain(max, each)
     }
 
-    /// How many are there.
+    /// Returns the entries available.
     pub fn ready(&self) -> u32 {
         self.0.ready()
     }
@@ -121,12 +121,12 @@ impl TxRing {
         self.0.extend(frames)
     }
 
-    /// How many more it takes.
+    /// Returns the free entries.
     pub fn room(&self) -> u32 {
         self.0.room()
     }
 
-    /// How many are queued that the kernel has not taken yet.
+    /// Returns the entries that the kernel has not taken yet.
     pub fn waiting(&self) -> u32 {
         self.0.ring.size() - self.0.room()
     }
@@ -137,7 +137,7 @@ impl TxRing {
     }
 }
 
-/// What a ring may hold.
+/// A type that a ring may hold.
 ///
 /// # Safety
 /// Any bit pattern is a value, and the layout is the kernel's.
@@ -290,7 +290,7 @@ impl<T: Entry> Shared<T> {
     }
 }
 
-/// How many bytes of the socket a ring takes.
+/// Returns the length of a ring's mapping.
 pub(super) fn bytes<R: FromMapping>((offsets, entries): &Layout) -> Option<usize> {
     mapped_bytes(offsets, *entries, R::ENTRY)
 }

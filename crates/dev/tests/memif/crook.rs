@@ -36,7 +36,7 @@ pub(crate) struct Crook {
     pub(crate) bells: Vec<OwnedFd>,
 }
 
-/// A ring in shared memory, as whoever does not keep to the rules sees it.
+/// A ring in shared memory, as seen by a peer that violates the protocol.
 pub(crate) struct Ring<'a> {
     memory: &'a File,
     at: u64,
@@ -103,7 +103,7 @@ impl Crook {
         Some(msg)
     }
 
-    /// What the other end says at last, before it hangs up.
+    /// Returns the other end's last message, before it hangs up.
     pub(crate) fn farewell(&mut self) -> String {
         let mut last = String::new();
         while let Some(msg) = self.hear() {

@@ -11,7 +11,7 @@ use pkt::{Arena, Pkt, PktVec, Pool};
 
 use super::support::cable::packet;
 
-/// How long a test waits for what must come.
+/// Time limit of an expected event.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A folder for a socket, gone with the test.

@@ -241,7 +241,7 @@ fn a_peer_whose_eventfd_is_full_and_blocks_holds_up_a_cpu_for_a_moment_and_is_le
     }
 }
 
-/// Anything may change at any time, also between two looks at it. Whoever writes all over the memory gets nothing but
+/// Anything may change at any time, also between two reads. A peer that scribbles all over the memory gets nothing but
 /// a bad connection.
 fn a_peer_that_scribbles_all_over_the_memory() {
     for role in [Role::Master, Role::Slave] {

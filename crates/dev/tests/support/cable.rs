@@ -70,7 +70,7 @@ pub fn close_all(pool: &mut Pool, rings: &mut [&mut dyn Driver]) {
     assert_eq!((pool.free(), pool.arena().leaked()), (pool.total(), 0), "all buffers are back");
 }
 
-/// What went through a [`Cable`].
+/// Counts of frames on a [`Cable`].
 #[derive(Debug, Default)]
 pub struct Seen {
     pub frames: usize,

@@ -1,4 +1,4 @@
-//! What the tests that need a kernel share.
+//! Helpers of the tests that need a kernel.
 
 #![expect(unreachable_pub, reason = "a module of each test binary")]
 #![allow(dead_code, reason = "not every test binary uses all of it")]

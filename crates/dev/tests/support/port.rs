@@ -14,7 +14,7 @@ use dev::sys::poll::{PollFd, PollFlags, wait};
 use dev::sys::xsk::{BindOptions, Queue, RingSizes, Rings, Umem, XskSocket};
 use dev::sys::xsk_ring::Desc;
 
-/// How a test lays out its chunks.
+/// Layout of a test's chunks.
 #[derive(Clone, Copy)]
 pub struct Layout {
     pub chunk_size: u32,

@@ -47,7 +47,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split(move |c| !is_word(c)).filter_map(move |word| {
         let start = at;
-        // what lies between two words is one byte of ASCII, or longer and then looked at again by nobody
+        // the separator of two words is one byte of ASCII, or longer and then not looked at again
         at = start + word.len() + text.get(start + word.len()..)?.chars().next().map_or(0, char::len_utf8);
         (!word.is_empty()).then_some((start, word))
     })

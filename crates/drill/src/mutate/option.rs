@@ -38,7 +38,7 @@ pub(super) fn options(changes: &mut Changes<'_>, options: &At<TcpOptions>, rules
     }
 }
 
-/// What can stand in place of an option: itself with another value, and nothing of its length.
+/// Returns the mutations of an option: itself with another value, and padding of its length.
 fn instead(option: &TcpOption, role: Role, rules: &Rules) -> Vec<Vec<TcpOption>> {
     let one = |option| vec![option];
     let mut list: Vec<Vec<TcpOption>> = match option {

@@ -127,7 +127,7 @@ fn tcp(changes: &mut Changes<'_>, tcp: &Tcp) {
     }
 }
 
-/// The same segment with another number, or another length.
+/// Returns the segment with another number, or another length.
 fn moved(seq: Seq) -> Vec<(Field, Seq)> {
     let starts: Vec<SeqStart> = match seq.start {
         SeqStart::Relative(start) => around32(start).map(SeqStart::Relative).into(),

@@ -8,7 +8,7 @@ fn script(text: &str) -> Script {
     parse("script", text, &[]).unwrap_or_else(|errors| panic!("{}", errors[0]))
 }
 
-/// What changes in the mutants of these events, field by field.
+/// Returns the changes of mutants of these events in a field.
 fn changes(text: &str, field: Field) -> Vec<String> {
     mutants(&script(text)).filter(|mutant| mutant.field == field).map(|mutant| mutant.change).collect()
 }

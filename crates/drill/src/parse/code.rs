@@ -214,7 +214,7 @@ impl<'a> Parser<'a> {
             let right = self.binary(tight + 1)?;
             terms += 1;
             self.check_length(terms)?;
-            // a chain of operators is a tree as deep as it is long, and somebody has to walk it
+            // a chain of operators is a tree as deep as it is long, and it is walked recursively
             if terms > DEPTH_MAX {
                 return Err(self.here(format!("at most {DEPTH_MAX} operators stand side by side")));
             }

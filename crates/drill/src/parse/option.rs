@@ -5,7 +5,7 @@ use crate::error::{Fault, nearest};
 use crate::limit::OPTIONS_MAX;
 use crate::script::{Definition, IpVersion, Setting, SettingValue};
 
-/// What an option's value is.
+/// The kind of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Is {
     /// There is none.
@@ -144,7 +144,7 @@ fn is_decimal(text: &str) -> bool {
     is_digits(whole) && is_digits(part)
 }
 
-/// What stands between quotes. That they are closed is known.
+/// Parses a quoted text, whose end is known to exist.
 fn quoted(cursor: &mut Cursor<'_>, quote: char) -> String {
     cursor.advance(1);
     let len = super::quoted_len(cursor.rest(), quote);
@@ -153,7 +153,7 @@ fn quoted(cursor: &mut Cursor<'_>, quote: char) -> String {
     text
 }
 
-/// What stands before the next blank.
+/// Parses up to the next blank.
 fn raw(cursor: &mut Cursor<'_>) -> Result<String, Fault> {
     let rest = cursor.rest();
     let len = rest

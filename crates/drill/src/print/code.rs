@@ -32,7 +32,7 @@ const BINARY: u8 = 4;
 const UNARY: u8 = 11;
 const ATOM: u8 = 12;
 
-/// How tightly a formula's own operator binds.
+/// Returns the precedence of a formula's operator.
 fn level(formula: &Formula) -> u8 {
     match &formula.kind {
         FormulaKind::Or(_) => OR,

@@ -65,7 +65,7 @@ impl Display for Field {
     }
 }
 
-/// What can be seen as it is, the rest as numbers.
+/// Printable characters as they are, the rest as numbers.
 struct Escaped<'a>(&'a [u8]);
 
 impl Display for Escaped<'_> {

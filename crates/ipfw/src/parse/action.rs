@@ -1,4 +1,4 @@
-//! What a rule does.
+//! Actions of rules.
 
 use super::{refuse, value};
 use crate::error::Fault;

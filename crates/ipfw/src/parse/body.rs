@@ -1,4 +1,4 @@
-//! What a rule matches: `[proto from src to dst] option…`.
+//! Bodies of rules: `[proto from src to dst] option…`.
 
 use core::ops::RangeInclusive;
 

@@ -8,7 +8,7 @@ use crate::refused::{self, Place};
 use crate::rule::{Action, Keep, KeepKind, Limit, LimitMask, Rule};
 use crate::words::Words;
 
-/// What a rule remembers; its words may stand anywhere among the matches, once.
+/// State options of a rule; they may stand anywhere among the matches, once.
 #[derive(Default)]
 pub(crate) struct State {
     /// Where `defer-action` stood.

@@ -132,7 +132,7 @@ pub(crate) fn option(words: &mut Words<'_>, proto: Option<u8>) -> Result<Match, 
     }
 }
 
-/// Those of one word.
+/// Parses a match of one word.
 fn plain(text: &str) -> Option<Match> {
     Some(match text {
         "in" | "ingress" => Match::At(Hook::Ingress),
@@ -152,7 +152,7 @@ fn plain(text: &str) -> Option<Match> {
     })
 }
 
-/// Those that ask for fields of headers; `None` if the word is none of them.
+/// Parses a match on a header field; `None` for other words.
 fn header(words: &mut Words<'_>, word: Word<'_>) -> Result<Option<Match>, Fault> {
     Ok(Some(match word.text {
         "frag" | "fragment" => Match::Frag(Frag { bits: fragment(words)? }),

@@ -38,7 +38,7 @@ const QUEUE: &[&str] = &[
 /// Packets that overtake one that is held back, at the most, if nothing is said.
 const REORDER_USUAL: u8 = 3;
 
-/// What stands behind `pipe` and its like: a number and a word, in either order, or one of them.
+/// The operands of `pipe` and `queue`: a number and a word, in either order, or one of them.
 enum What<'a> {
     Config(u16, Word<'a>),
     Delete(u16),

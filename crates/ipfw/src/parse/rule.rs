@@ -53,7 +53,7 @@ fn prob(words: &mut Words<'_>) -> Result<Option<u32>, Fault> {
     }
 }
 
-/// What stands between the action and the body, in any order.
+/// Parses the parameters between action and body, in any order.
 fn parameters(words: &mut Words<'_>) -> Result<(Option<Log>, Option<Tag>), Fault> {
     let (mut log, mut tag) = (None, None);
     while let Some(word) = words.peek() {

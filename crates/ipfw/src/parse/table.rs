@@ -180,7 +180,7 @@ fn keys(words: &mut Words<'_>) -> Result<Vec<TableKey>, Fault> {
     Ok(keys)
 }
 
-/// What a key looks like says what it is: a table's type is not known here.
+/// Guesses the type of a key from its form: the table's type is not known here.
 fn key(word: Word<'_>) -> Result<TableKey, Fault> {
     let text = word.text;
     if text.contains(',') {

@@ -32,7 +32,7 @@ pub(crate) fn instance(word: Word<'_>, of: &str) -> Result<u16, Fault> {
     word.number(&format!("the number of {of}"), 1..=u16::MAX)
 }
 
-/// A name that somebody gave something.
+/// Parses a name chosen by the user.
 pub(crate) fn name(word: Word<'_>, of: &str, max: usize) -> Result<String, Fault> {
     let odd = |c: char| !c.is_ascii_graphic() || ",(){}[]\"'`!#".contains(c);
     if word.text.is_empty() {
@@ -103,7 +103,7 @@ pub(crate) fn ip(word: Word<'_>) -> Result<IpAddr, Fault> {
     word.text.parse().map_err(|_| no_address(word).expected("an address such as 192.0.2.1 or 2001:db8::1"))
 }
 
-/// What is wrong with something that should be an address.
+/// Explains why a word is not an address.
 pub(crate) fn no_address(word: Word<'_>) -> Fault {
     let text = word.text;
     let fault = word.unknown("address", ["any", "me", "me6"]);
@@ -127,7 +127,7 @@ pub(crate) fn no_address(word: Word<'_>) -> Fault {
     fault
 }
 
-/// How many numbers with dots between them a text is.
+/// Counts the numbers of a dotted text.
 fn octets(text: &str) -> Option<usize> {
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     (!text.is_empty() && text.split('.').all(is_number)).then(|| text.split('.').count())

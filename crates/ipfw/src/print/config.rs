@@ -1,4 +1,4 @@
-//! How instances of NAT, pipes and queues are set up; each parameter with a blank in front.
+//! Printing of NAT, pipe and queue configurations; each parameter with a blank in front.
 
 use core::fmt::{self, Display, Formatter};
 

@@ -37,7 +37,7 @@ impl Display for Match {
     }
 }
 
-/// Those that ask for fields of headers.
+/// Prints a match on a header field.
 fn header(f: &mut Formatter<'_>, is: &Match) -> fmt::Result {
     match is {
         Match::Frag(frag) => write!(f, "{frag}"),

@@ -44,12 +44,12 @@ fn status(bench: &mut Bench, key: Key) -> Status {
     states(bench.cpu()).into_iter().find(|status| status.key == key).unwrap()
 }
 
-/// Does somebody claim the address as if it were his own?
+/// Checks for a conflict: another station claims the address.
 fn conflict(bench: &mut Bench, key: Key) {
     bench.hear(1, &claim(RIVAL, key.addr));
 }
 
-/// What is said about `addr` while `span` goes by, and when, in milliseconds from now.
+/// Returns the packets about `addr` while `span` goes by, with their times, in milliseconds from now.
 fn timeline(bench: &mut Bench, addr: IpAddr, span: Duration) -> Vec<(u64, Said)> {
     let begin = bench.now;
     let mut all = Vec::new();

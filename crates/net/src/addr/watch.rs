@@ -32,7 +32,7 @@ const ARP_ANNOUNCES: u8 = 2;
 const ANNOUNCE_GAP: Duration = Duration::from_secs(2);
 const DEFEND_GAP: Duration = Duration::from_secs(10);
 
-/// How far one address is.
+/// The progress of one address.
 pub(super) struct Watch {
     phase: Phase,
     /// Questions, or announcements, sent in this phase.
@@ -51,11 +51,11 @@ pub(super) struct Watch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Asking whether somebody has it.
+    /// Probing for duplicates.
     Probing,
     /// Telling everybody that we have it.
     Announcing,
-    /// Waiting for somebody else to claim it.
+    /// Watching for conflicts.
     Watching,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn timer(cpu: &mut Cpu, key: Key) {
     arm(cpu, key);
 }
 
-/// Somebody else has the address, or says so.
+/// Handles a claim of the address by another station.
 ///
 /// While we are still asking, the other one was first. Later we were: we keep the address and say so, but not more often
 /// than every ten seconds. To give up a configured address because of one packet would hand everybody on the link a
@@ -220,7 +220,7 @@ fn arm(cpu: &mut Cpu, key: Key) {
 }
 
 impl Watch {
-    /// An interface without a link address has nobody to ask.
+    /// An interface without a link address has no link to probe.
     fn new(now: Instant, mac: Mac, state: State, random: u64) -> Self {
         let (phase, at) = match state {
             _ if !mac.is_unicast() => (Phase::Watching, Instant::NEVER),

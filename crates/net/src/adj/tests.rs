@@ -80,7 +80,7 @@ fn on_a_link_every_destination_has_its_own_link_address() {
     }
 }
 
-/// What changes, how, and where packets go after it.
+/// A change, and the expected paths of packets after it.
 type Change = (&'static str, Box<dyn Fn(&mut Netisr)>, Result<Mac, DropReason>);
 
 fn changes(family: Family) -> Vec<Change> {

@@ -18,7 +18,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// What is said after `packet` was heard on interface 1, from its sender to `to`.
+/// Returns the replies to `packet`, heard on interface 1, from its sender to `to`.
 fn after(bench: &mut Bench, to: Mac, packet: &Packet) -> Vec<Said> {
     bench.hear(1, &arp(packet.sender_mac, to, packet));
     bench.said(1)

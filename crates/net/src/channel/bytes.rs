@@ -1,4 +1,4 @@
-//! How what is said on a channel stands in bytes.
+//! Encoding of records on a channel.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -86,7 +86,7 @@ impl<'a> Take<'a> {
         Self { record, at: 0 }
     }
 
-    /// What it is, and its number.
+    /// Returns its type and its number.
     pub(super) fn new(record: &'a Record) -> (u8, u32, Self) {
         let mut take = Self::from(record);
         (take.byte(), take.number(), take)

@@ -1,4 +1,4 @@
-//! The program's end of a channel. It has no thread and no lock: whoever shares it among threads brings those.
+//! The program's end of a channel. It has no thread and no lock: programs with several threads add those.
 
 use std::collections::VecDeque;
 
@@ -83,7 +83,7 @@ impl Client {
             self.waiting.pop_front();
             has_news = true;
         }
-        // Nobody waits at this stream: they are knocked at.
+        // This stream has no waiting reader: the netisr is notified by a flag.
         let _ = commands.publish();
         if has_news && let Some(knocker) = &self.knocker {
             knocker.knock();
@@ -98,7 +98,7 @@ impl Client {
     /// [`Broken`].
     pub fn next_event(&mut self) -> Result<Option<Event>, Broken> {
         if self.events.len()? < RECORD {
-            // What was read is given back, and who waits for room is told with the next commands.
+            // Read space is given back, and a writer waiting for room is told with the next commands.
             self.has_news |= self.events.release()?;
             return Ok(None);
         }

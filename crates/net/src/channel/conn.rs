@@ -13,9 +13,9 @@ use crate::sock::Error;
 use crate::tcp::settings::Settings;
 use crate::tcp::{self, Id};
 
-/// What a lane carries.
+/// The connection of a lane.
 pub(super) struct Conn {
-    /// What comes goes there, and what is sent is there; gone when the netisr has nothing to do with the lane any more.
+    /// Received bytes go there, and bytes to be sent come from there; gone when the netisr has left the lane.
     lane: Option<(Writer, Reader)>,
     pub(super) stage: Stage,
     ends: Option<Ends>,
@@ -35,7 +35,7 @@ pub(super) struct Conn {
 // docs/LIMITS.md says so.
 const _: () = assert!(size_of::<Conn>() <= 216);
 
-/// What has become of a lane.
+/// The stage of a lane.
 pub(super) enum Stage {
     /// A connection will behave like this.
     Prepared(Box<(Settings, Look)>),
@@ -49,7 +49,7 @@ pub(super) enum Stage {
     Over { rest: Vec<u8>, told: usize, how: u32 },
 }
 
-/// What the program is to be told of a lane: a bit each, the lowest first.
+/// Events of a lane for the program: a bit each, the lowest first.
 const ACCEPTED: u8 = 1;
 const CONNECTED: u8 = 2;
 const READABLE: u8 = 4;
@@ -58,7 +58,7 @@ const ENDED: u8 = 16;
 const FAILED: u8 = 32;
 const FREE: u8 = 64;
 
-/// What became of bytes that were to be sent.
+/// The result of sending bytes.
 enum Sent {
     All,
     /// There was no room for the others.
@@ -67,7 +67,7 @@ enum Sent {
     None,
 }
 
-/// What became of bytes that had come.
+/// The result of moving received bytes.
 enum Moved {
     All,
     /// There was no room for the others.
@@ -117,7 +117,7 @@ impl Conn {
         };
         let id = *id;
         loop {
-            // First whether somebody will write more, then what is there.
+            // First whether the writer has ended, then the bytes that are there.
             let is_left = self.is_closing || from.is_abandoned();
             let sent = from.read_in_place(|pieces| send(cpu, id, pieces))?;
             if from.release()? {
@@ -165,7 +165,7 @@ impl Conn {
         Ok(())
     }
 
-    /// The same, of what was left when the connection ended.
+    /// Moves the bytes left when the connection ended.
     fn receive_rest(&mut self) -> Result<(), Broken> {
         let (Stage::Over { rest, told, how }, Some((to, _)), false) =
             (&mut self.stage, &mut self.lane, self.is_ended)
@@ -225,7 +225,7 @@ impl Conn {
         self.untold = FREE;
     }
 
-    /// What the program is to be told next.
+    /// Returns the next event for the program.
     pub(super) fn news(&self, lane: u32) -> Option<Event> {
         Some(match (self.untold & self.untold.wrapping_neg(), self.ends) {
             (ACCEPTED, Some(ends)) => Event::Accepted { listener: self.listener, lane, ends },
@@ -268,7 +268,7 @@ impl Conn {
             return Ok(false);
         };
         let sent = socket.send(cpu, from, whole)?;
-        // Nobody reads any more what comes for who has left.
+        // Received bytes are discarded after the program has left.
         let come = if self.is_closing { super::socket::Moved::default() } else { socket.receive(cpu, to)? };
         self.untold |= if come.readable { READABLE } else { 0 };
         self.untold |= if sent.writable { WRITABLE } else { 0 };

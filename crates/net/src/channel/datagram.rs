@@ -1,4 +1,4 @@
-//! Datagrams on a lane: each whole, behind a head that says how long it is and to whom it goes, or who has sent it.
+//! Datagrams on a lane: each whole, behind a header with its length and its destination or source.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -14,28 +14,28 @@ pub const DATAGRAM_MAX: usize = 65_507;
 /// Bytes in front of each: the longest fits a lane of 64 KiB.
 pub const HEAD: usize = 27;
 
-/// What stands in front of a datagram.
+/// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// To whom, or from whom; `None`: to the other end that the socket speaks with.
+    /// Destination, or source; `None`: the connected peer.
     pub peer: Option<SocketAddr>,
     /// The interface, where the address means something only with its link; else 0.
     pub zone: IfIndex,
     /// Bytes behind it.
     pub len: u16,
-    /// How it goes, or has come.
+    /// Its options.
     pub how: How,
 }
 
-/// How a datagram goes: as its program had said when it was written, whatever it says afterwards. Of one that has come
-/// [`Self::look`] is how it came.
+/// The options of a datagram, as set when it was written. For a received one
+/// [`Self::look`] has the received fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
     /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
     pub look: Look,
     /// Time to live, or hop limit, if it goes to a group (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
     pub group_hops: u8,
-    /// Those who listen to the group on this host have it, too (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
+    /// Listeners of the group on this host receive it, too (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
     pub group_loop: bool,
     /// It may go to everybody on a link (`SO_BROADCAST`).
     pub may_broadcast: bool,
@@ -49,7 +49,7 @@ impl Default for How {
 }
 
 impl How {
-    /// The same for a socket with these settings.
+    /// Returns the options of a socket with these settings.
     pub(super) const fn of(self, settings: Settings) -> Settings {
         let Self { look, group_hops, group_loop, may_broadcast } = self;
         Settings { look, group_hops, no_loop: !group_loop, may_broadcast, ..settings }
@@ -146,7 +146,7 @@ fn first(pieces: Pieces<'_>) -> Option<(Head, Pieces<'_>)> {
     Some((head, bytes))
 }
 
-/// What stands before byte `at`, and what stands from there on; `None` if there are not so many.
+/// Splits at byte `at`; `None` if there are not so many bytes.
 fn split([a, b]: Pieces<'_>, at: usize) -> Option<[Pieces<'_>; 2]> {
     match at.checked_sub(a.len()) {
         None => a.split_at_checked(at).map(|(front, rest)| [[front, &[]], [rest, b]]),

@@ -1,4 +1,4 @@
-//! How a stream ends, as the number that stands behind its last byte.
+//! Ends of streams, as the number behind the last byte.
 
 use crate::cpu::CpuId;
 use crate::sock::Error;

@@ -1,4 +1,4 @@
-//! What is said on a channel: records of 64 bytes, of which none is believed before it was looked at.
+//! Records on a channel, of 64 bytes. None is trusted before it was validated.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -9,7 +9,7 @@ use crate::sock::Error;
 use crate::tables::IfIndex;
 use crate::udp::Failure;
 
-/// What a program asks for.
+/// A command of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Changes how a connection behaves, or will when it begins; of a listener, how those behave that it accepts.
@@ -34,7 +34,7 @@ pub enum Command {
     Speak {
         /// Which lane, and what the answer is to be called.
         question: Question,
-        /// With whom.
+        /// Peer.
         remote: SocketAddr,
         /// By which interface, where the address means something only with its link.
         zone: IfIndex,
@@ -56,7 +56,7 @@ pub enum Command {
     },
 }
 
-/// What has a [`Setting`].
+/// The target of a [`Setting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The connection of this lane.
@@ -70,7 +70,7 @@ pub enum Target {
 pub struct Connect {
     /// The lane that its bytes take.
     pub lane: u32,
-    /// To whom.
+    /// Destination.
     pub remote: SocketAddr,
     /// From which of our addresses; the unspecified one: the route says.
     pub local: Option<IpAddr>,
@@ -139,7 +139,7 @@ pub struct Join {
     pub joins: bool,
 }
 
-/// How a connection, or a socket, behaves: what of it a program can say. How a datagram goes is said with it
+/// A setting of a connection or a socket. Options of single datagrams go with them
 /// ([`super::datagram::How`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -149,15 +149,15 @@ pub enum Setting {
     KeepAlive(bool),
     /// After how many milliseconds of silence (`TCP_KEEPIDLE`).
     KeepIdle(u32),
-    /// How many milliseconds from one question to the next (`TCP_KEEPINTVL`).
+    /// Interval of keepalive probes, in milliseconds (`TCP_KEEPINTVL`).
     KeepInterval(u32),
-    /// How many questions stay without an answer (`TCP_KEEPCNT`).
+    /// Number of unanswered keepalive probes (`TCP_KEEPCNT`).
     KeepCount(u32),
-    /// How many milliseconds something may stay unacknowledged; 0: as long as it takes (`TCP_USER_TIMEOUT`).
+    /// User timeout in milliseconds; 0: none (`TCP_USER_TIMEOUT`).
     UserTimeout(u32),
     /// The other end is told how long, and may change it (RFC 5482; `TCP_UTO_ENABLE`).
     TellsUserTimeout(bool),
-    /// So many milliseconds; 0: what [`Self::UserTimeout`] says (`TCP_UTO_ADVERTISE`).
+    /// Announced user timeout in milliseconds; 0: that of [`Self::UserTimeout`] (`TCP_UTO_ADVERTISE`).
     ToldUserTimeout(u32),
     /// Whether it may change it (`TCP_UTO_CHANGEABLE`).
     YieldsUserTimeout(bool),
@@ -175,7 +175,7 @@ pub enum Setting {
     Class(u32),
 }
 
-/// What a program is told.
+/// An event for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A listener waits at this address, or does not, and its number is free.
@@ -188,14 +188,14 @@ pub enum Event {
         listener: u32,
         /// The lane.
         lane: u32,
-        /// Between whom the connection is.
+        /// Addresses of the connection.
         ends: Ends,
     },
     /// A connection stands.
     Connected(u32, Ends),
-    /// What became of a question: our end, or why not.
+    /// Reply to a request: the local address, or an error.
     Answer(Question, Result<SocketAddr, Error>),
-    /// What became of a datagram that was sent to somebody on this lane, and did not arrive.
+    /// A datagram of this lane did not arrive.
     Failed(u32, Failure),
     /// There is something to read for a reader that waits.
     Readable(u32),

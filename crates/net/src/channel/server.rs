@@ -31,9 +31,9 @@ pub struct Channel {
     /// Lanes in use.
     held: usize,
     listeners: Vec<Listener>,
-    /// Those that the program is to be told of, each once.
+    /// Lanes with events for the program, each once.
     untold: VecDeque<Untold>,
-    /// Of these, how many are answers.
+    /// Number of replies among them.
     answers: usize,
     /// Commands are left because there were too many answers.
     is_held: bool,
@@ -41,11 +41,11 @@ pub struct Channel {
     whole: Vec<u8>,
     /// The program's end is gone, and listeners and then lanes before this were looked at since.
     left: Option<usize>,
-    /// The last to go: who is woken because the netisr is gone must find it gone.
+    /// Dropped last: the thread that it wakes must find the netisr gone.
     bell: Bell,
 }
 
-/// Wakes whoever looks after the program's end, and once more when it is dropped.
+/// Wakes the reactor of the program's end, and once more when it is dropped.
 struct Bell(Waker);
 
 impl Drop for Bell {
@@ -108,7 +108,7 @@ impl Channel {
             if self.commands.len()? < RECORD {
                 return self.has_obeyed(desk, is_abandoned);
             }
-            // Whoever does not listen to answers is not heard either.
+            // A program that does not read replies gets no more commands served.
             self.is_held = self.answers >= ANSWERS_MAX && !is_abandoned;
             if self.is_held {
                 return self.release();
@@ -402,7 +402,7 @@ impl Channel {
             desk.wake_at(desk.now());
         }
         if told > 0 {
-            // Nobody waits at this stream: they are woken.
+            // This stream has no waiting reader: the reactor is woken.
             let _ = self.events.publish();
             self.bell.0.wake_if_sleeping();
         }
@@ -418,7 +418,7 @@ impl Channel {
         desk.wake_at(desk.now());
     }
 
-    /// What is to be told next.
+    /// Returns the next event.
     fn next_news(&mut self) -> Option<Event> {
         loop {
             match *self.untold.front()? {

@@ -1,4 +1,4 @@
-//! What a program wants of a connection's behaviour, kept within what a connection can stand.
+//! Settings requested by a program, bounded by the limits of a connection.
 
 use super::record::Setting;
 use crate::emit::Look;
@@ -18,7 +18,7 @@ pub(super) enum Wanted {
     Class(u8),
 }
 
-/// What a program wants, of a connection that began with `settings`.
+/// Returns the change that a program requests, of a connection that began with `settings`.
 pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
     let ms = |value: u32| Duration::from_millis(value.into());
     let keep = |value: u32| ms(value.max(KEEP_MIN_MS));
@@ -49,7 +49,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
     })
 }
 
-/// How a connection will behave that a setting was asked for, and how its packets look.
+/// Applies a setting to the options of a future connection.
 pub(super) fn prepare((settings, look): &mut (Settings, Look), setting: Setting) {
     match wanted(setting, settings) {
         Wanted::Change(change) => settings.take(change),
@@ -58,8 +58,8 @@ pub(super) fn prepare((settings, look): &mut (Settings, Look), setting: Setting)
     }
 }
 
-/// How a socket will behave that a setting was asked for; those of connections are nothing to it, and how a datagram goes is
-/// said with it.
+/// Applies a setting to the options of a future socket; those of connections are ignored, and options of datagrams are
+/// given with it.
 pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
     if let Setting::ReceiveBuffer(bytes) = setting {
         settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);

@@ -24,19 +24,19 @@ pub(super) const DATAGRAMS_AT_ONCE: usize = 64;
 /// to. The longest datagram has room.
 const QUEUE_BYTES: usize = 212_992;
 
-/// What a lane of datagrams carries.
+/// The socket of a lane.
 pub(super) struct Socket {
     place: Bind,
     settings: Settings,
     /// Gone while what it speaks is another CPU's.
     pub(super) id: Option<Id>,
-    /// Whom it speaks with, if with one only.
+    /// Peer, if connected.
     remote: Option<SocketAddr>,
-    /// What the program is to be told of; the oldest give way.
+    /// Errors to be reported; the oldest are dropped first.
     failed: VecDeque<Failure>,
 }
 
-/// What was done for a socket in a turn.
+/// The work done for a socket in a turn.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moved {
     /// The program has something to read that it waits for.
@@ -134,7 +134,7 @@ impl Socket {
         }
     }
 
-    /// What the program is to be told of first.
+    /// Returns the first error to be reported.
     pub(super) fn failed(&self) -> Option<Failure> {
         self.failed.front().copied()
     }
@@ -257,7 +257,7 @@ fn link(cpu: &Cpu, Link { addr, ifindex }: Link) -> Result<Option<IfIndex>, Erro
     cpu.tables.ifnets().find(is_it).map(|ifnet| Some(ifnet.index)).ok_or(Error::AddrNotAvailable)
 }
 
-/// What became of a datagram that came.
+/// The result of delivering a datagram.
 enum Put {
     Whole,
     /// It needs so much.

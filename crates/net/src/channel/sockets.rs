@@ -1,4 +1,4 @@
-//! What a channel is told to do with lanes of datagrams.
+//! Commands on lanes of datagrams.
 
 use core::net::SocketAddr;
 
@@ -54,7 +54,7 @@ impl Channel {
         self.look_at_socket(desk, question.lane)
     }
 
-    /// What a lane speaks is another CPU's.
+    /// The lane moves to another CPU.
     pub(super) fn vacate(&mut self, desk: &mut Desk<'_>, question: Question) -> Result<(), Wrong> {
         self.exchange(desk, question.lane)?;
         let socket = self.socket(question.lane)?;

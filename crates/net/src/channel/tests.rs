@@ -16,7 +16,7 @@ use crate::udp;
 
 const SIZE: Size = Size { lanes: 2048, lane_bytes: 64 };
 
-/// A channel to the CPU of a bench; whoever knocks, the test turns it.
+/// Opens a channel to the CPU of a bench; notifications are left to the test, which turns it.
 fn open(bench: &mut Bench) -> Result<Client, Error> {
     let waker = Sleeper::new(Box::new(|| ())).waker();
     let (mut client, far) = channel(SIZE, waker).unwrap();

@@ -1,4 +1,4 @@
-//! What every socket of datagrams has, and how it is found, of whichever kind it is.
+//! The common part of datagram sockets, and its lookup.
 
 use super::queue::Queue;
 use super::settings::Settings;
@@ -35,7 +35,7 @@ impl Id {
         }
     }
 
-    /// The same, to change it.
+    /// Returns it for change.
     pub(crate) fn base_mut(self, cpu: &mut Cpu) -> Option<&mut Base> {
         match self {
             Self::Udp(id) => cpu.udp.as_mut()?.base_mut(id),
@@ -44,14 +44,14 @@ impl Id {
     }
 }
 
-/// What every socket of datagrams has.
+/// The common part of a datagram socket.
 pub(crate) struct Base {
     pub(crate) settings: Settings,
     /// Groups that it listens to.
     pub(super) memberships: Vec<Membership>,
     /// The program of this CPU that is told of it.
     pub(crate) watch: Option<Watch>,
-    /// What waits to be read.
+    /// Receive queue.
     pub(crate) queue: Queue,
 }
 
@@ -60,7 +60,7 @@ impl Base {
         Self { settings, memberships: Vec::new(), watch: None, queue: Queue::default() }
     }
 
-    /// Whom it listens to in a group; `None` if it is not in it.
+    /// Returns its source filter for a group; `None` if it is not a member.
     pub(crate) fn filter(&self, key: Key) -> Option<&Filter> {
         self.memberships.iter().find(|membership| membership.key == key).map(|membership| &membership.filter)
     }

@@ -19,10 +19,10 @@ use crate::sock::Error;
 use crate::tables::{IfIndex, Ifnet};
 use crate::{pmtu, upper};
 
-/// Whom a datagram is for.
+/// The destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct To {
-    /// To whom.
+    /// Destination.
     pub remote: SocketAddr,
     /// From which of our addresses; the socket's, or what the route says, if this does not.
     pub local: Option<IpAddr>,
@@ -36,7 +36,7 @@ impl From<SocketAddr> for To {
     }
 }
 
-/// From where a datagram goes to whom, and how.
+/// The addresses and options of a datagram to be sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Aim {
     pub(crate) ends: Ends,
@@ -158,7 +158,7 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, E
     }
 }
 
-/// What must not be cut must fit the link, and what is known of those behind it.
+/// Checks the size of a datagram that must not be fragmented, against the link and the known path MTU.
 fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
     let remote = upper::ends(pkt).1;
     let way = output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;

@@ -14,7 +14,7 @@ use crate::tables::IfIndex;
 /// Groups that one socket may listen to.
 pub const MEMBERSHIPS_MAX: usize = 64;
 
-/// What a socket wants of a group.
+/// A socket's membership of a group.
 #[derive(Clone, Debug)]
 pub struct Listen {
     /// Which.
@@ -63,7 +63,7 @@ pub(crate) fn memberships(cpu: &Cpu, id: Id) -> &[Membership] {
     id.base(cpu).map(|base| &base.memberships[..]).unwrap_or_default()
 }
 
-/// What a socket wants of a group; `None` if it is not in it.
+/// Returns a socket's filter for a group; `None` if it is not a member.
 pub(crate) fn filter(cpu: &Cpu, id: Id, key: Key) -> Option<&Filter> {
     id.base(cpu)?.filter(key)
 }
@@ -75,7 +75,7 @@ pub(crate) fn forget(cpu: &mut Cpu, id: Id, key: Key) {
     }
 }
 
-/// A socket has ended, and groups that nobody else listens to are left.
+/// Leaves all groups of a socket that has ended, unless other sockets are members.
 pub(crate) fn leave_all(cpu: &mut Cpu, id: Id, base: &Base) {
     for membership in &base.memberships {
         // To want less is never too much.

@@ -9,7 +9,7 @@ use crate::tcp::buffer::Buffer;
 
 /// Bytes that may wait to be read unless a program says otherwise: FreeBSD's number.
 pub const QUEUE_BYTES: usize = 42_080;
-/// As many bytes as a program can let wait.
+/// Largest receive buffer of a program, in bytes.
 pub const QUEUE_BYTES_MAX: usize = 2 << 20;
 /// Datagrams that may wait to be read, however short.
 pub const DATAGRAMS_MAX: usize = 4096;
@@ -18,7 +18,7 @@ pub const DATAGRAMS_MAX: usize = 4096;
 pub struct Received {
     /// Bytes that it has: more than were read, if there was no room for all.
     pub len: usize,
-    /// Who sent it; without ports, 0.
+    /// Source; without ports, 0.
     pub from: SocketAddr,
     /// To which address of ours, or to which group.
     pub to: IpAddr,
@@ -36,7 +36,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// How many wait.
+    /// Returns the number of queued datagrams.
     pub(crate) fn len(&self) -> usize {
         self.datagrams.len()
     }

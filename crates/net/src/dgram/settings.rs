@@ -1,23 +1,23 @@
-//! How a socket of datagrams behaves.
+//! Settings of datagram sockets.
 
 use super::queue::QUEUE_BYTES;
 use crate::emit::Look;
 use crate::tables::IfIndex;
 
-/// How a socket behaves.
+/// The settings of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How its packets look.
+    /// IP header fields of its packets.
     pub look: Look,
     /// Time to live, or hop limit, of what it sends to groups.
     pub group_hops: u8,
     /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
     pub group_if: IfIndex,
-    /// What it sends to groups, those who listen on this host do not have.
+    /// Datagrams to groups are not delivered to listeners on this host.
     pub no_loop: bool,
     /// It may send to everybody on a link.
     pub may_broadcast: bool,
-    /// What is too big for a link on the way is not cut, and the program is told.
+    /// A datagram that is too big for a link on the path is not fragmented; the program gets an error.
     pub dont_fragment: bool,
     /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`](super::QUEUE_BYTES_MAX) at the most.
     pub queue_bytes: usize,

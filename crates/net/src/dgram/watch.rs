@@ -1,4 +1,4 @@
-//! What programs on this CPU are told of sockets: each that something came for stands on one list, once, until its
+//! Events of sockets for programs on this CPU: each socket with received data stands on one list, once, until its
 //! program has looked at it.
 
 use super::base::{Base, Id};
@@ -35,7 +35,7 @@ pub(crate) fn look_again(cpu: &mut Cpu, id: Id) {
     }
 }
 
-/// Whose a socket is that was on the list, and which name they have for it.
+/// Returns the owner of a socket that was on the list, and its name for it.
 pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<(ProgramId, u32)> {
     let watch = id.base_mut(cpu)?.watch.as_mut()?;
     watch.looked_at();

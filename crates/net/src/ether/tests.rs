@@ -21,7 +21,7 @@ fn tagged(tci: u16, ethertype: u16, packet: &[u8]) -> Vec<u8> {
     [&tci.to_be_bytes()[..], &ethertype.to_be_bytes(), packet].concat()
 }
 
-/// How many packets were forwarded, and what the others died of, after this one frame.
+/// Returns the number of forwarded packets, and the drop reasons of the others, after this frame.
 fn fate(frame: Vec<u8>) -> (usize, Vec<DropReason>) {
     let mut bench = Bench::new(2);
     bench.inject(1, frame);
@@ -106,7 +106,7 @@ fn what_is_for_others_or_from_a_group_is_not_taken() {
     }
 }
 
-/// EtherLeak, CVE-2003-0001: what stood behind a packet in its frame, or in its buffer before, is nobody's business.
+/// EtherLeak, CVE-2003-0001: bytes behind a packet in its frame, or in its buffer before, must not leak.
 #[test]
 fn padding_is_neither_forwarded_nor_echoed() {
     for family in FAMILIES {

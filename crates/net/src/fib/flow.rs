@@ -32,7 +32,7 @@ fn hash6(ip: &[u8; WINDOW]) -> u32 {
     fold(addrs, u64::from(ports) << 28 | label << 8 | u64::from(ip[6]))
 }
 
-/// Digits of pi: odd, and nobody's choice.
+/// Digits of pi: odd, a nothing-up-my-sleeve number.
 const FIRST: u64 = 0x243f_6a88_85a3_08d3;
 const SECOND: u64 = 0x1319_8a2e_0370_7345;
 

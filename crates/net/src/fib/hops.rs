@@ -17,7 +17,7 @@ pub struct HopId(u16);
 pub struct Hop {
     /// Where to.
     pub to: To,
-    /// What the route says of the way behind it.
+    /// Metrics of the route.
     pub metrics: Metrics,
 }
 
@@ -53,11 +53,11 @@ pub enum To {
     Group(GroupId),
     /// To a refusal that the sender is told of.
     Reject,
-    /// To a refusal that nobody is told of.
+    /// To a blackhole.
     Blackhole,
 }
 
-/// What a route says of the way; 0 where it says nothing.
+/// The metrics of a route; 0 where it gives none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Metrics {
     /// Bytes of the largest packet; the link's MTU limits it too.

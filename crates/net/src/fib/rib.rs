@@ -48,13 +48,13 @@ pub enum Origin {
     Broadcast,
     /// The destinations are on one of our links.
     Connected,
-    /// Somebody said so.
+    /// Configured or set by hand.
     Static,
     /// A routing protocol said so.
     Learned,
 }
 
-/// How much a table can hold. Memory is reserved for it, and used when it is needed.
+/// The limits of a table. Memory is reserved for it, and used when it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Nodes of the IPv4 table, 1 KiB each.
@@ -74,13 +74,13 @@ pub struct Bounds {
 pub struct Change<'h> {
     /// Its destinations.
     pub to: Prefix,
-    /// Whose route it is; those of others to the same destinations stay.
+    /// Origin of the route; routes of other origins to the same destinations stay.
     pub origin: Origin,
     /// Where it leads from now on: one hop, or several that are equally good. None: the route ends.
     pub hops: &'h [Hop],
 }
 
-/// What the first phase of a change says.
+/// The result of the first phase of a change.
 #[derive(Clone, Debug, Default)]
 #[must_use = "new hops must visit all CPUs before the commit"]
 pub struct Prepared {
@@ -90,11 +90,11 @@ pub struct Prepared {
     pub refused: Vec<Refused>,
 }
 
-/// What the second phase of a change says.
+/// The result of the second phase of a change.
 #[derive(Clone, Debug, Default)]
 #[must_use = "what became free is used again when its epoch is retired"]
 pub struct Committed {
-    /// What to [`retire`](Rib::retire) after a visit to all CPUs.
+    /// Epoch to [`retire`](Rib::retire) after a visit to all CPUs.
     pub epoch: Epoch,
     /// Changes that were made.
     pub changed: usize,
@@ -107,7 +107,7 @@ pub struct Committed {
 pub struct Refused {
     /// Its destinations.
     pub to: Prefix,
-    /// Whose route it would have been.
+    /// Origin of the route.
     pub origin: Origin,
     /// Why.
     pub error: Error,
@@ -129,7 +129,7 @@ pub enum Error {
     NoTarget,
 }
 
-/// What is in use.
+/// The memory in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// IPv4 prefixes that have routes.
@@ -184,7 +184,7 @@ impl Bounds {
     /// Full tables of today's Internet, and as much again.
     pub const INTERNET: Self =
         Self { nodes4: 1 << 18, lines6: 1 << 21, routes: 1 << 22, hops: 1 << 16, groups: 1 << 10 };
-    /// What a configuration file holds: for tests, and for the many hosts of a simulation.
+    /// The size of a configuration file: for tests, and for the many hosts of a simulation.
     pub const SMALL: Self =
         Self { nodes4: 1 << 12, lines6: 1 << 14, routes: 1 << 16, hops: 1 << 12, groups: 1 << 6 };
 }
@@ -269,7 +269,7 @@ impl Rib {
         self.numbers.retire(epoch);
     }
 
-    /// All phases at once, while nobody reads. Answers what was refused.
+    /// Does all phases at once, before the table has readers. Returns the refused changes.
     pub fn load(&mut self, changes: &[Change<'_>]) -> Vec<Refused> {
         let mut refused = self.prepare(changes).refused;
         self.sort();
@@ -292,7 +292,7 @@ impl Rib {
         Ok(())
     }
 
-    /// What is in use.
+    /// Returns the memory in use.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage {

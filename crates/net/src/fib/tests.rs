@@ -17,7 +17,7 @@ impl Naive {
     }
 }
 
-/// The same numbers every time (xorshift64*, S. Vigna 2016).
+/// A deterministic generator (xorshift64*, S. Vigna 2016).
 struct Dice(u64);
 
 impl Dice {
@@ -66,7 +66,7 @@ fn set(to: Prefix, hop: &[Hop]) -> Change<'_> {
     Change { to, origin: Origin::Static, hops: hop }
 }
 
-/// What both kinds of lookup say, which must be the same.
+/// Returns the results of both kinds of lookup, which must be the same.
 fn answers(rib: &Rib, addrs: &[IpAddr]) -> Vec<To> {
     let (fib, hops) = (rib.fib(), rib.hops());
     let (keys4, keys6): (Vec<_>, Vec<_>) = addrs

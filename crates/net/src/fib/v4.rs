@@ -30,7 +30,7 @@ pub(super) struct Table {
     words: Words,
 }
 
-/// What its one writer knows besides.
+/// The writer's part of the table.
 #[derive(Debug)]
 pub(super) struct Writer {
     nodes: Pieces,

@@ -157,7 +157,7 @@ const fn start(word: u32) -> u32 {
     (word & PLACE) / WORD_BYTES
 }
 
-/// What the key's half that the node of `word` looks at has up to its byte, which comes last.
+/// Returns the bits of the key's half before the byte that the node of `word` looks at.
 #[inline]
 const fn rest(word: u32, key: u128) -> u64 {
     let half = if word & UPPER == 0 { key as u64 } else { (key >> 64) as u64 };

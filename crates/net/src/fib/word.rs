@@ -1,4 +1,4 @@
-//! What the words of both families' tables say.
+//! The words of both families' tables.
 //!
 //! A word is a leaf or a node. A leaf is a value (of routes the hop), and the length of the prefix that brought it there:
 //! readers take the value, writers decide by the length what a change may overwrite. A node is what the next bits of the
@@ -22,7 +22,7 @@ const VALUE_MASK: u32 = (1 << VALUE_BITS) - 1;
 pub(super) struct Edit {
     /// Lengths that are overwritten.
     pub(super) takes: (u8, u8),
-    /// What is written.
+    /// The leaf to write.
     pub(super) leaf: u32,
     /// A route ends: then nothing may be needed that there might not be.
     pub(super) ends: bool,

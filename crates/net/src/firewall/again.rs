@@ -1,4 +1,4 @@
-//! What the firewall has done to one packet of a flow is done to another, without asking the rules: for the
+//! Replays the firewall's verdict of one packet of a flow on the others, without walking the rules: for the
 //! [flow cache](crate::flow).
 
 use ipfw::rule::{Action, NatTarget};

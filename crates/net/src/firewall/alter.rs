@@ -1,4 +1,4 @@
-//! What rules change in packets besides addresses and ports.
+//! Changes that rules make to packets besides addresses and ports.
 
 use pkt::{Flags, Pkt};
 use wire::checksum::update_u16;

@@ -23,20 +23,20 @@ pub struct Away {
     pub(super) hook: Hook,
     /// … and the rule.
     pub(super) rule: RuleId,
-    /// What is to be done there.
+    /// The task there.
     pub(super) errand: Errand,
 }
 
-/// What another CPU is to do with a packet.
+/// The task of another CPU on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// What the rule says, which this CPU cannot.
+    /// Carry out the rule, which this CPU cannot.
     Obey,
     /// To go on behind the rule: the packet was changed, and its flow is that CPU's now.
     GoOn,
-    /// The same: it was redirected by this CPU's master of this number.
+    /// Continue: it was redirected by this CPU's master of this number.
     Redirected(StateId),
-    /// The same: it is an answer to what that CPU's master of this number has redirected.
+    /// Continue: it is a reply to a flow that the other CPU's master of this number has redirected.
     Answer(StateId),
 }
 
@@ -49,7 +49,7 @@ pub struct Message {
     from: CpuId,
     /// [`Cpu::epoch`] of the CPU that sent it.
     epoch: u32,
-    /// Of a redirected packet where it was sent: address and port.
+    /// Original destination of a redirected packet: address and port.
     was: ([u8; 16], u16),
 }
 

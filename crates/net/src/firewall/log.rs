@@ -1,7 +1,7 @@
-//! What rules with `log` have seen, for whoever comes to read it.
+//! The log of rules with `log`.
 //!
-//! Each CPU writes into a ring of its own and overwrites the oldest: nobody who floods fills a disk, and nobody who reads
-//! too late stops a packet. How often a rule has logged is counted for all CPUs together, because `logamount 10` means
+//! Each CPU writes into a ring of its own and overwrites the oldest: a flood fills no disk, and a slow reader
+//! never stops a packet. How often a rule has logged is counted for all CPUs together, because `logamount 10` means
 //! ten.
 
 use core::sync::atomic::Ordering;
@@ -25,10 +25,10 @@ pub const RECORDS_MAX: usize = 1024;
 pub const SNAP_MAX: usize = 128;
 /// Records that one CPU makes in a second, in the long run.
 pub const RECORDS_PER_SECOND: u32 = 1000;
-/// How often a rule logs that says nothing of it, until `resetlog`; 0 for always.
+/// Default log limit of a rule, until `resetlog`; 0 for none.
 pub const AMOUNT_DEFAULT: u32 = 100;
 
-/// What one record may take of the rate.
+/// Share of one record in the rate.
 const EVERY: Duration = Duration::from_nanos(1_000_000_000 / RECORDS_PER_SECOND as u64);
 /// Records at once.
 const BURST: u32 = 256;
@@ -42,7 +42,7 @@ pub struct Record {
     pub at: Instant,
     /// The rule's number.
     pub rule: ipfw::rule::Number,
-    /// What was done, as ipfw's log says it.
+    /// Action, as ipfw's log prints it.
     pub done: &'static str,
     /// Where in the stack.
     pub hook: Hook,
@@ -59,7 +59,7 @@ pub struct Record {
 // docs/LIMITS.md says so.
 const _: () = assert!(size_of::<Record>() <= 72);
 
-/// How often each rule has logged, for all CPUs.
+/// Log counts of each rule, for all CPUs.
 #[derive(Debug)]
 pub struct Amounts {
     by_slot: Words,
@@ -101,7 +101,7 @@ impl Amounts {
     }
 }
 
-/// What is to be written down.
+/// A log record to be written.
 pub(super) struct Entry {
     pub(super) rule: RuleId,
     pub(super) number: ipfw::rule::Number,

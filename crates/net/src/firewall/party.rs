@@ -16,12 +16,12 @@ use crate::msg::Msg;
 use crate::rss;
 use crate::time::Instant;
 
-/// What states must know of a packet.
+/// The parts of a packet that states need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Party {
     /// Its flow; `None` if it says nothing about that.
     flow: Option<(Flow, Hash)>,
-    /// Of an error of ICMP, what it quotes.
+    /// Quote of an ICMP error.
     quoted: Option<Quoted>,
     seen: Seen,
 }
@@ -89,7 +89,7 @@ impl Party {
         self.flow
     }
 
-    /// What it does in it.
+    /// Returns the packet's part in the flow.
     pub(super) const fn seen(&self) -> &Seen {
         &self.seen
     }
@@ -111,7 +111,7 @@ impl Party {
     }
 }
 
-/// Of what a packet dies that cannot have its state. All CPUs are asked to make room, if it is time to.
+/// Returns the drop reason of a packet that cannot have its state. Asks all CPUs to make room, if it is time to.
 pub(super) fn reason(cpu: &mut Cpu, refused: Refused) -> DropReason {
     match refused {
         Refused::Limit => return DropReason::FirewallLimit,

@@ -11,7 +11,7 @@
 //! With a mask, each flow has a pipe, or a queue, of its own: a [`lane`] is a pipe, or that of one flow, on one CPU.
 //! A pipe sends as a wire does: a packet leaves when its last bit is sent, and then the delay has passed. Time is
 //! counted in nanoseconds and nothing of it is lost, so over any time a pipe sends its bandwidth, to the bit, however
-//! often somebody looks: what was due earlier is sent as of then.
+//! often `due` is called: packets due earlier are sent as of then.
 //!
 //! **Damage.** A pipe can be as bad as a path: what is lost never enters it, a copy enters right behind its original
 //! ([`Pipes::copies`]) and is a packet like any other, and at the end of the delay line packets are held back, so that
@@ -23,7 +23,7 @@
 //! others get their packets back with its number ([`Refused::Elsewhere`]).
 //!
 //! **Wake-ups.** Nothing happens in steps, but a CPU that sleeps is woken for what is due at most every 50 µs: a
-//! thread's sleep is not more exact than that, and packets leave in the same amount, a few at once. Whoever calls
+//! thread's sleep is not more exact than that, and packets leave in the same amount, a few at once. A caller of
 //! [`Pipes::due`] more often, as a busy CPU does, gets each packet when its time has come.
 
 mod account;
@@ -86,9 +86,9 @@ pub enum Refused<T> {
     Drop {
         /// The packet.
         pkt: Pkt,
-        /// Of what.
+        /// Drop reason.
         reason: DropReason,
-        /// `noerror`: whoever sent it must not know.
+        /// `noerror`: the local sender must not be informed.
         is_silent: bool,
     },
     /// The pipe is another CPU's, which takes it in the same way and gives it back when it has left.
@@ -97,7 +97,7 @@ pub enum Refused<T> {
         cpu: CpuId,
         /// The packet.
         pkt: Pkt,
-        /// What was to be kept with it.
+        /// Data kept with it.
         ticket: T,
     },
 }
@@ -229,7 +229,7 @@ impl<T> Pipes<T> {
         self.own.page(from, places)
     }
 
-    /// What has gone through all pipes and queues, for each of their numbers. It looks at each flow.
+    /// Returns the totals of all pipes and queues, by number. It visits each flow.
     #[must_use]
     pub fn totals(&self) -> Vec<Total> {
         self.own.totals()

@@ -20,7 +20,7 @@ use crate::tables::IfIndex;
 use crate::time::Instant;
 use crate::upper;
 
-/// What is known of the packets of a chunk, by position.
+/// State of the packets of a chunk, by position.
 pub(super) struct Chunk {
     /// One more than there are positions: for packets that are none of the chunk.
     traces: [Trace; CHUNK + 1],
@@ -28,7 +28,7 @@ pub(super) struct Chunk {
     is_traced: bool,
     flows: [Flow; CHUNK],
     hashes: [Hash; CHUNK],
-    /// Those of which flow and hash are known.
+    /// Packets whose flow and hash are known.
     usual: u64,
     /// The packet in hand.
     at: usize,
@@ -46,7 +46,7 @@ impl Chunk {
         }
     }
 
-    /// What the packet in hand has met.
+    /// Returns the trace of the packet in hand.
     #[inline]
     pub(super) fn trace(&mut self) -> &mut Trace {
         &mut self.traces[self.at.min(CHUNK)]
@@ -76,7 +76,7 @@ impl Firewall {
         }
     }
 
-    /// What the packet at this position of the chunk has met.
+    /// Returns the trace of the packet at this position of the chunk.
     pub(crate) const fn trace_of(&self, at: usize) -> &Trace {
         &self.chunk.traces[at % CHUNK]
     }
@@ -118,7 +118,7 @@ impl Firewall {
         passing
     }
 
-    /// The same where the first that rules do is to look for a packet's state, among those of this name.
+    /// Judges the packets where rules begin with a state lookup under this name.
     fn judge_flows(
         &mut self,
         cpu: &mut Cpu,
@@ -334,7 +334,7 @@ impl Firewall {
         Some(Ok(()))
     }
 
-    /// The same by walking the rules; perhaps it is known already which matches first.
+    /// Judges by walking the rules; the first match may be known already.
     #[inline(never)]
     fn walk_all(
         &mut self,

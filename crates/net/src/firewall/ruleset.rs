@@ -31,13 +31,13 @@ use probes::Probes;
 use program::{Asked, Program};
 use tree::{Forest, Point, Tree};
 
-/// A rule, for those who outlive rulesets: states, logs, counters. It is the same as long as the rule stays as it is
+/// The identity of a rule, which outlives rulesets: for states, logs, counters. It is the same as long as the rule stays as it is
 /// written, whatever becomes of those around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuleId {
     /// Its place among the counters.
     pub slot: u16,
-    /// How often the slot has changed hands.
+    /// Number of reuses of the slot.
     pub epoch: u16,
 }
 
@@ -58,7 +58,7 @@ impl FlowId {
     pub const DEFAULT: Self = Self(0);
     /// All that people name or could have named, whatever their name.
     pub const ANY: Self = Self(u16::MAX);
-    /// Those of redirected flows: nobody names them, and they do not stand in the way of others.
+    /// States of redirected flows: they have no name, and do not conflict with others.
     pub const REDIRECT: Self = Self(u16::MAX - 1);
 
     /// Whether states of this name are among those of another.
@@ -94,30 +94,30 @@ pub struct Ruleset {
 /// A rule, compiled.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Who it is.
+    /// Identity.
     pub id: RuleId,
     /// Its number.
     pub number: Number,
     /// The set it belongs to.
     pub set: u8,
-    /// Chance to match, of 2³²; `None` for always. To be drawn by who found it, before anything else.
+    /// Probability to match, of 2³²; `None` for always. To be drawn by the caller, before anything else.
     pub prob: Option<u32>,
-    /// What happens to a packet that matches.
+    /// Action on a packet that matches.
     pub action: Action,
-    /// Of `skipto` and `call` with a number: the position where the walk goes on. A `skipto` leads forward: one that
+    /// Target of `skipto` and `call` with a number: the position where the walk goes on. A `skipto` leads forward: one that
     /// would not leads to the next rule.
     pub target: Option<usize>,
     /// Whether matches are logged.
     pub log: Option<Log>,
     /// A mark that the packet gets or loses.
     pub tag: Option<Tag>,
-    /// What it remembers of the packet.
+    /// State that it makes.
     pub keep: Option<Keep>,
     /// Among which states that is; of `check-state`, among which it looks.
     pub flow: FlowId,
     /// If obeying it is no more than this, besides being counted.
     pub plain: Option<Plain>,
-    /// The same, if it happens to all packets that match, and nothing is remembered of them.
+    /// The plain action, if it applies to all packets that match, without a state.
     pub certainly: Option<Plain>,
     /// Whether it lets all packets that match pass, makes their state, and does no more.
     pub only_keeps: bool,
@@ -127,7 +127,7 @@ pub struct Compiled {
     asks_nothing: bool,
 }
 
-/// What most rules do.
+/// The action of most rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
     /// The packet goes on.
@@ -136,10 +136,10 @@ pub enum Plain {
     Die,
 }
 
-/// What [`Ruleset::first`] found besides the rule.
+/// The result of [`Ruleset::first`] besides the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// What the table says that the rule found the packet in: `tablearg`.
+    /// Value of the table in which the rule found the packet: `tablearg`.
     pub arg: Option<TableArg>,
     /// Whether the answer depends on nothing but what all packets of a flow share (addresses, protocol, ports or ICMP's
     /// type and code, traffic class without marks of congestion, interfaces, being whole) and on tables and routes as they are: then it holds for
@@ -276,7 +276,7 @@ impl Ruleset {
         self.probes.from(from)
     }
 
-    /// The same without those that look only whether the packet is redirected.
+    /// Returns the first state lookup without those for redirections.
     #[inline]
     #[must_use]
     pub fn named_probe_from(&self, from: usize) -> Option<usize> {
@@ -352,7 +352,7 @@ impl Ruleset {
     }
 
     /// Whether no packet can be affected at a hook: no rule is asked there, or the first that is lets everything pass
-    /// and does nothing else. Then nobody need be asked.
+    /// and does nothing else. Then the hook is skipped.
     #[must_use]
     pub fn is_empty_at(&self, hook: Hook) -> bool {
         [true, false].into_iter().all(|is_ip4| {

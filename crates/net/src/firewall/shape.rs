@@ -30,7 +30,7 @@ pub struct Shape {
     pub(super) rule: RuleId,
 }
 
-/// What is kept with a packet while it waits: where it goes on.
+/// The place to resume a packet after a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     hook: Hook,
@@ -43,7 +43,7 @@ pub struct Ticket {
     epoch: u32,
 }
 
-/// What CPUs tell each other about a pipe that one of them owns.
+/// A message between CPUs about a pipe that one of them owns.
 pub enum Message {
     /// To the owner: a packet for it.
     Enter {

@@ -1,6 +1,6 @@
-//! What is remembered of flows, each CPU for its own: `keep-state`, `limit`, and whatever else must know a flow again.
+//! Flow states, each CPU for its own: for `keep-state`, `limit`, and redirections.
 //!
-//! Both directions of a flow are the same CPU's, so its states are nobody else's, and finding one takes no lock: a bucket
+//! Both directions of a flow belong to the same CPU, so its states have a single owner, and a lookup takes no lock: a bucket
 //! of tags and the state itself, fetched ahead for a chunk of packets ([`States::prefetch`]). What a packet changes lies
 //! in the state; that its life is longer now, the wheel finds out when it looks.
 //!
@@ -71,11 +71,11 @@ pub struct States {
     tracks: Tracks,
     half_open: HalfOpen,
     cpu: CpuId,
-    /// What the states of redirected flows know of each other.
+    /// Links between the states of redirected flows.
     pairs: Slab<Pair>,
     /// Masters that have gone whose slaves are on other CPUs, until these are told.
     parted: Vec<Parted>,
-    /// Those that are looked at together.
+    /// States that are looked up together.
     found: Vec<u32>,
     /// The slot of time, a quarter of a second, in which nothing was found that could make room.
     in_vain: u64,
@@ -85,7 +85,7 @@ pub struct States {
 
 /// States of a group that are looked at, at the most, when its limit is reached.
 const TRACK_LOOKS: usize = 256;
-/// What of its number a state knows itself; 0 is no state's.
+/// Bits of its number that a state stores; 0 is no state's.
 const SERIAL: u64 = u32::MAX as u64;
 /// Keepalives of one [`States::tick`].
 const KEEPALIVES_MAX: usize = 8;
@@ -95,22 +95,22 @@ const KEEPALIVES_MAX: usize = 8;
 pub struct StateId(u32);
 
 impl Default for StateId {
-    /// Nobody's.
+    /// No state.
     fn default() -> Self {
         Self(wheel::NIL)
     }
 }
 
-/// What a flow's key comes to in the table.
+/// The hash of a flow's key in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash {
     hash: u64,
-    /// The number of the state that it most likely is; it may be another's, or nobody's, when it is asked for.
+    /// Number of the most likely state; it may be another's, or none, when it is checked.
     likely: u32,
 }
 
 impl Hash {
-    /// The same, of a flow whose state is most likely this one.
+    /// Returns the hash with its most likely state.
     #[must_use]
     pub const fn likely(self, id: StateId) -> Self {
         Self { likely: id.0, ..self }
@@ -123,7 +123,7 @@ impl Default for Hash {
     }
 }
 
-/// What matters of a packet to the state of its flow.
+/// The parts of a packet that its flow's state needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Bytes of the packet, its network header among them.
@@ -139,7 +139,7 @@ pub struct Hit {
     pub id: StateId,
     /// The rule that made it, whose action is the packet's.
     pub rule: RuleId,
-    /// What made it.
+    /// Kind of state.
     pub kind: Kind,
     /// Which way the packet goes.
     pub direction: Direction,
@@ -154,7 +154,7 @@ pub struct New {
     pub rule: RuleId,
     /// Its name.
     pub flow: FlowId,
-    /// What makes it.
+    /// Kind of state.
     pub kind: Kind,
     /// If it is one of a limited number.
     pub limit: Option<Limit>,
@@ -167,7 +167,7 @@ pub struct New {
 pub enum Refused {
     /// There are as many as may be, on all CPUs together.
     Full {
-        /// Nobody has asked the other CPUs yet in this second: ask them to [`States::reap`].
+        /// The other CPUs were not asked yet in this second: ask them to [`States::reap`].
         ask_all: bool,
     },
     /// There are as many as the rule's limit allows.
@@ -207,7 +207,7 @@ impl States {
         }
     }
 
-    /// States, the dead ones among them that nobody has looked at since.
+    /// Returns the number of states, expired ones included until they are collected.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.slab.len()
@@ -226,7 +226,7 @@ impl States {
         states + self.pairs.places() * size_of::<Pair>() + self.tracks.memory()
     }
 
-    /// What is set.
+    /// Returns the settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
@@ -360,7 +360,7 @@ impl States {
         let Self { slab, index, secret, .. } = self;
         index.remove(hash, id.0, |at| hash_of(slab, secret, at));
         if let Some(state) = self.slab.get_mut(id.0) {
-            // Whoever remembers the place must not find the flow there.
+            // A remembered place must not find the flow there.
             state.key = Key::GONE;
             state.serial = 0;
         }
@@ -392,9 +392,9 @@ impl States {
         u64::from(self.settings.short_lifetime) * 1000
     }
 
-    /// Looks at states whose lives may be over, `budget` of them at the most, ends those that are, and adds to
-    /// `keepalives` what idle connections are to be asked. Forgets groups that nobody is counted in any more. Answers how
-    /// many of all of them it has looked at.
+    /// Examines states that may have expired, at most `budget`, ends those that have, and adds probes of idle connections to
+    /// `keepalives`. Removes groups without members. Returns
+    /// how many of all of them it has examined.
     pub fn tick(&mut self, now: Instant, budget: usize, keepalives: &mut Vec<Keepalive>) -> usize {
         let (now_ms, most) = (ms(now), keepalives.len() + KEEPALIVES_MAX);
         for done in self.tracks.tick(now_ms, self.track_life_ms(), budget)..budget {
@@ -443,18 +443,18 @@ impl States {
     }
 }
 
-/// What becomes of a state's life.
+/// The change of a state's lifetime.
 #[derive(Clone, Copy)]
 enum Life {
     AsItIs,
-    /// So many seconds from now, which is later than it was: a word is written, and the wheel finds out.
+    /// Extended, in seconds from now: a word is written, and the wheel finds out later.
     Longer(u32),
-    /// The same, and perhaps sooner than it was.
+    /// Set anew, perhaps shorter.
     Anew(u32),
 }
 
 impl State {
-    /// How long before the end of its life it is looked at for the first time: an open connection gets keepalives.
+    /// Returns the time before the end of its life at which it is first examined: an open connection gets keepalives.
     #[inline]
     fn kept_ms(&self, settings: &Settings) -> u64 {
         let is_kept = settings.keepalive && self.phase() == Some(Phase::Established);
@@ -476,7 +476,7 @@ impl State {
         is_looked_at.then_some(wait)
     }
 
-    /// What a segment does to the life of a connection, of which this was seen before it.
+    /// Updates the lifetime of a connection after a segment, given the flags seen before it.
     #[inline(always)]
     fn go_on(&mut self, before: u16, judgement: Judgement, settings: &Settings) -> Life {
         let stage = if self.tcp.marks() == before { self.stage() } else { self.tcp.phase() };

@@ -1,4 +1,4 @@
-//! What rules ask of a packet again and again, read once.
+//! The fields of a packet that rules test again and again, read once.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ pub struct Subject {
     pub hook: Hook,
     /// Whether it is IPv4's; else it is IPv6's.
     pub is_ip4: bool,
-    /// What it is a part of.
+    /// Fragment part.
     pub part: Part,
     /// The upper layer's protocol, behind IPv6's extension headers.
     pub proto: u8,
@@ -36,11 +36,11 @@ pub struct Subject {
     pub recv: IfIndex,
     /// The interface it leaves by; 0 while that is not known.
     pub xmit: IfIndex,
-    /// The mark that a rule gave it; 0 for none. Who reads a packet again gives it its mark again.
+    /// Tag that a rule gave it; 0 for none. A stage that reads the packet again must set it again.
     pub tag: u16,
 }
 
-/// What of a datagram a packet is.
+/// The fragment part of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
@@ -215,14 +215,14 @@ struct Place {
 }
 
 impl Place {
-    /// Of [`usual`] packets.
+    /// Reads a [`usual`] packet.
     #[inline(always)]
     fn usual(ip: &[u8; WINDOW], len: usize) -> Option<Self> {
         let (is_ip4, proto, l4) = usual(ip, len)?;
         Some(Self { is_ip4, part: Part::Whole, proto, l4 })
     }
 
-    /// Of any packet.
+    /// Reads any packet.
     fn find(ip: &[u8; WINDOW], head: &[u8]) -> Result<Self, Bogus> {
         let place =
             if ip[0] >> 4 == 4 { Ok((Self::find4(ip), u16_at(ip, 6) & OFFSET)) } else { Self::find6(head) };

@@ -1,8 +1,8 @@
 //! Lookup tables that rules ask: addresses, numbers, interfaces, link addresses, flows, and a value for each.
 //!
 //! A [`Lookup`] is what all CPUs read: tries of atomic words, as routes have them. [`Lookups`] is the one hand that
-//! changes them, in place, while the CPUs go on reading; no ruleset is compiled for it. Who looks up while an entry
-//! changes gets the answer of before or after. What a change takes out is used again after a message has visited all
+//! changes them, in place, while the CPUs go on reading; no ruleset is compiled for it. A lookup during a change of an entry
+//! gets the value of before or after. Memory freed by a change is reused after a message has visited all
 //! CPUs: [`Lookups::retire`].
 
 mod error;
@@ -39,7 +39,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// What its keys are.
+    /// Returns the type of its keys.
     #[must_use]
     pub const fn kind(&self) -> TableKind {
         self.kind
@@ -86,7 +86,7 @@ impl Lookup {
 /// Link addresses are keys of 48 bits.
 const MAC_SHIFT: u32 = 128 - 48;
 
-/// What a flow is found by: so many bits of a keyed hash that no two flows share them, unless somebody knows the key.
+/// Returns the key of a flow: a keyed hash so long that no two flows collide, unless the key is known.
 fn flow_key(key: u128, parts: impl Iterator<Item = FlowPart>) -> u128 {
     let mut hasher = SipHasher13::new_with_key(&key.to_le_bytes());
     for part in parts {

@@ -1,4 +1,4 @@
-//! What the packets of a chunk have met at the hooks so far, by position: what may hold for all packets of their flows.
+//! Traces of the packets of a chunk at the hooks, by position: results that may hold for all packets of their flows.
 
 use super::nat::table::Way;
 use super::ruleset::RuleId;
@@ -8,7 +8,7 @@ use super::state::{Direction, Mark};
 /// packet by packet.
 const MATCHES: usize = 6;
 
-/// What one packet has met.
+/// The trace of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trace {
     /// The rules that it has matched, and what has translated it.
@@ -23,7 +23,7 @@ pub(crate) struct Trace {
     pub(super) is_inside: bool,
 }
 
-/// What must be found again for each packet of a flow.
+/// The lookups to be repeated for each packet of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The state that they hit.
@@ -61,7 +61,7 @@ impl How {
         if self.0 & Self::BACK == 0 { Direction::Forward } else { Direction::Reverse }
     }
 
-    /// How often each of them hits its state; 0 if there is no state.
+    /// Number of state hits; 0 without a state.
     #[inline]
     pub(super) const fn times(self) -> u8 {
         self.0 >> Self::TIMES
@@ -88,7 +88,7 @@ pub(crate) struct Met {
     translation: Option<Translation>,
 }
 
-/// What has given a packet another address.
+/// The kind of translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Translation {
     /// A binding of the instance of NAT with this number.
@@ -160,7 +160,7 @@ impl Known {
 impl Met {
     const NOTHING: Self = Self { rules: [RuleId { slot: 0, epoch: 0 }; MATCHES], len: 0, translation: None };
 
-    /// What has translated it.
+    /// Returns its translation.
     #[inline]
     pub(super) const fn translation(&self) -> Option<Translation> {
         self.translation

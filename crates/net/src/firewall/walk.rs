@@ -33,7 +33,7 @@ const MATCHES_MAX: usize = 4096;
 /// `call`s that a packet has not returned from yet, at the most.
 const CALLS_MAX: usize = 16;
 
-/// What rules make of a packet.
+/// The verdict of the rules on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It goes on.
@@ -51,14 +51,14 @@ pub(super) struct Walk {
     at: usize,
     /// The position from which rules that look for a state have not been reached yet.
     unprobed: usize,
-    /// What the packet is to states, once a rule has looked for one.
+    /// The packet's flow data, once a rule has looked for a state.
     party: Option<Party>,
     /// Among the states of this name it has none.
     missed: Option<FlowId>,
     /// Positions behind the `call`s that have not returned.
     calls: [u32; CALLS_MAX],
     depth: usize,
-    /// What the first rule is that matches, if that is known already.
+    /// The first matching rule, if it is known already.
     found: Option<Option<usize>>,
     seen: Seen,
     /// Whether it is known if the packet's flow is redirected …
@@ -69,7 +69,7 @@ pub(super) struct Walk {
     has_crossed: bool,
 }
 
-/// What one rule makes of the walk.
+/// The effect of one rule on the walk.
 enum Step {
     /// It goes on at this position.
     To(usize),
@@ -99,7 +99,7 @@ impl Walk {
         }
     }
 
-    /// The same where the ruleset has been asked for the first that matches.
+    /// Continues with the known first match.
     pub(super) fn having_found(self, first: Option<usize>, seen: Seen) -> Self {
         Self { found: Some(first), seen, ..self }
     }
@@ -390,7 +390,7 @@ impl Step {
 }
 
 impl Walk {
-    /// What the walk comes to: a packet that is of the other family now has a way of its own.
+    /// Ends the walk: a packet that is of the other family now starts over.
     fn end(&self, verdict: Verdict) -> Verdict {
         if self.has_crossed && verdict == Verdict::Pass { Verdict::Go(Next::Onward) } else { verdict }
     }
@@ -490,7 +490,7 @@ fn refusal(unreach: Unreach) -> Refusal {
     Refusal { code4, code6, mtu, reason: DropReason::FirewallReject }
 }
 
-/// What a log says was done.
+/// Returns the log's word for an action.
 const fn word(action: &Action) -> &'static str {
     match action {
         Action::Allow => "Accept",

@@ -1,4 +1,4 @@
-//! What decides a forwarded packet's fate, in few words.
+//! The key of a forwarded packet's verdict, in few words.
 
 use pkt::Pkt;
 use wire::{Protocol, tcp, udp};
@@ -8,13 +8,13 @@ use crate::tables::IfIndex;
 
 /// Names a flow in one family's table.
 pub trait Key: Copy + Eq {
-    /// What unused places of a table hold.
+    /// Key of an unused place.
     const NONE: Self;
 
     /// The flow of a packet that input let pass; `None` if its packets have to be looked at one by one.
     fn of(pkt: &Pkt) -> Option<Self>;
 
-    /// A hash that nobody can aim at who does not know `secret`.
+    /// Hashes with a secret key, so that collisions cannot be chosen.
     fn hash(&self, secret: &[u64; 4]) -> u64;
 }
 

@@ -8,7 +8,7 @@
 //! A lookup works on a whole vector in three passes, so that the misses of a pass overlap: hashes, and buckets fetched;
 //! tags compared, and entries fetched; keys compared.
 //!
-//! Nobody can push live flows out. A flow is let in with its second packet within the memory of the doorkeeper, so a
+//! Live flows cannot be pushed out. A flow is let in with its second packet within the memory of the doorkeeper, so a
 //! scan of single packets never enters; and room is made only by what is stale or has been idle for [`IDLE`].
 
 #![expect(clippy::cast_possible_truncation, reason = "of a hash some bits are as good as others")]
@@ -26,12 +26,12 @@ const WAYS: usize = 8;
 const LOAD: usize = 2;
 /// Flows that the doorkeeper remembers, at the least: as many as there are entries.
 const DOOR_MIN: usize = 4096;
-/// Of those, so many can be told apart whose hashes end alike. With one, two flows that come in turn keep each other out
+/// Number of such flows told apart whose hashes end alike. With one, two flows that come in turn keep each other out
 /// for ever.
 const FACES: usize = 8;
 /// Entries that are looked at, at the most, to find one that may go.
 const SWEEP: usize = 16;
-/// How long a flow is live after its last packet.
+/// Time after its last packet for which a flow is live.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
 
 /// Flows of one family, and what was decided about them.
@@ -42,7 +42,7 @@ pub(super) struct Table<K, V> {
     fresh: usize,
     /// Where the search for an entry that may go goes on.
     hand: usize,
-    /// What the hashes of the flows that were turned away last had in their upper half, the latest first.
+    /// Upper halves of the hashes of the flows that were turned away last, the latest first.
     door: Box<[[u32; FACES]]>,
     secret: [u64; 4],
     /// Passes hand their results on by position.
@@ -79,7 +79,7 @@ struct Entry<K, V> {
 #[derive(Clone, Copy)]
 struct Tick(u32);
 
-/// How an attempt to remember a flow ended.
+/// The result of an attempt to remember a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learnt {
     /// It has an entry.
@@ -136,7 +136,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         (entry.generation == generation).then_some(at)
     }
 
-    /// What was decided about the flow in this `generation`.
+    /// Returns the cached decision, if it is of this `generation`.
     #[inline]
     pub(super) fn get(&self, at: At, generation: u32) -> Option<&V> {
         self.entries
@@ -145,7 +145,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
             .map(|entry| &entry.value)
     }
 
-    /// What was decided about the flow holds no more; it keeps its place.
+    /// Invalidates a decision; the flow keeps its place.
     pub(super) fn forget(&mut self, at: At) {
         if let Some(entry) = self.entries.get_mut(at.0 as usize) {
             entry.generation = 0;
@@ -165,7 +165,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         bucket.ways(hash).map(|way| bucket.at[way]).find(|at| self.entries[at.0 as usize].key == *key)
     }
 
-    /// Remembers what was decided about a flow, if there is room for it that nobody needs.
+    /// Caches a decision, if there is room.
     pub(super) fn learn(&mut self, key: K, generation: u32, now: Instant, value: V) -> Learnt {
         let hash = key.hash(&self.secret);
         let bucket = place(hash, self.buckets.len());

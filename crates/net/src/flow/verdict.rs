@@ -1,4 +1,4 @@
-//! What a flow's packets meet at the hooks of the firewall: kept once for all flows that meet the same, and counted once
+//! Verdicts of the firewall's hooks on flows: kept once for all flows with the same, and counted once
 //! per chunk.
 
 use core::hash::BuildHasher;
@@ -21,7 +21,7 @@ pub(super) struct Verdict(u16);
 pub struct Verdicts {
     all: Vec<Counting>,
     numbers: HashMap<Met, Verdict, Secret>,
-    /// Those that packets of the chunk have met.
+    /// Verdicts met by packets of the chunk.
     busy: Vec<Verdict>,
 }
 
@@ -50,7 +50,7 @@ impl Verdicts {
         Some(Verdict(number))
     }
 
-    /// What packets meet that meet this.
+    /// Returns the rules met by packets of this verdict.
     #[inline]
     pub(super) fn met(&self, verdict: Verdict) -> Option<&Met> {
         self.all.get(usize::from(verdict.0)).map(|counting| &counting.met)

@@ -116,7 +116,7 @@ fn a_route_says_by_which_neighbour_or_that_there_is_none() {
     }
 }
 
-/// Far destinations, who asks for them, and gateways to them.
+/// Far destinations, clients, and gateways to them.
 fn far() -> [(IpAddr, IpAddr, [IpAddr; 2]); 2] {
     [
         ("198.51.100.1".parse().unwrap(), addr4(1, 9).into(), [253, 254].map(|host| addr4(2, host).into())),

@@ -1,4 +1,4 @@
-//! One group on a link, as the CPU that speaks for the link sees it: who wants what of it, what has to be said.
+//! One group on a link, on the CPU that reports for the link: its filters, and pending reports.
 
 use core::net::IpAddr;
 
@@ -12,37 +12,37 @@ use crate::time::{Duration, Instant};
 /// One group.
 #[derive(Default)]
 pub(super) struct Entry {
-    /// What the sockets of each CPU want, of those that want anything.
+    /// Filters of each CPU that has any.
     wanted: Vec<(CpuId, Filter)>,
-    /// We are in it whoever listens.
+    /// Joined by the host itself.
     pub(super) follows: bool,
-    /// What somebody wants.
+    /// Merged filter.
     pub(super) filter: Filter,
     changes: Changes,
     answer: Option<Answer>,
 }
 
-/// What has not been said often enough.
+/// Changes to be reported again.
 #[derive(Default)]
 struct Changes {
-    /// How often it is to be said yet whether some are listened to, or all but some.
+    /// Remaining reports of the filter mode.
     mode_left: u8,
-    /// How often, in an older version, whether anybody is.
+    /// Remaining reports in an older version.
     short_left: u8,
-    /// The same of single senders.
+    /// Remaining reports of single sources.
     sources_left: Vec<(IpAddr, u8)>,
     /// When next.
     at: Option<Instant>,
 }
 
-/// What a router has asked for.
+/// A pending answer to a query.
 struct Answer {
     at: Instant,
     /// Senders; all, if there are none.
     sources: Vec<IpAddr>,
 }
 
-/// What a link says of a group that is left, or joined, in the older versions.
+/// A report of the older versions, on leaving or joining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Short {
     Joined,
@@ -50,7 +50,7 @@ pub(super) enum Short {
 }
 
 impl Entry {
-    /// Whether somebody listens.
+    /// Tells whether there is a listener.
     pub(super) fn is_member(&self) -> bool {
         !self.filter.is_none()
     }
@@ -80,14 +80,14 @@ impl Entry {
         }
     }
 
-    /// The same where somebody else has said it.
+    /// Settles after a report of another host.
     pub(super) fn settle_silently(&mut self, now: Instant) {
         let before = core::mem::take(&mut self.changes);
         self.settle(now, 0);
         self.changes = before;
     }
 
-    /// Says all of it, because nobody has heard it yet.
+    /// Reports everything again, because no router has heard it yet.
     pub(super) fn say_again(&mut self, now: Instant, times: u8) {
         if self.is_member() {
             self.changes =
@@ -121,7 +121,7 @@ impl Entry {
         self.changes.at.into_iter().chain(answer).min().unwrap_or(Instant::NEVER)
     }
 
-    /// What has changed, if it is time to say so. It is said again after `gap`.
+    /// Returns changes that are due to be reported. They are reported again after `gap`.
     //= https://www.rfc-editor.org/rfc/rfc3376#section-5.1
     pub(super) fn take_changes(&mut self, group: IpAddr, now: Instant, gap: Duration, out: &mut Vec<Record>) {
         if self.changes.at.is_none_or(|at| at > now) {
@@ -146,7 +146,7 @@ impl Entry {
         *at = (*mode_left > 0 || !sources_left.is_empty()).then(|| now + gap);
     }
 
-    /// The same in an older version, which knows no sources.
+    /// Returns a due report of an older version, which knows no sources.
     //= https://www.rfc-editor.org/rfc/rfc2236#section-3
     pub(super) fn take_short(&mut self, now: Instant, version: Version, gap: Duration) -> Option<Short> {
         self.changes.at.filter(|at| *at <= now)?;
@@ -196,7 +196,7 @@ impl Entry {
         self.is_member().then(|| Record { kind, group, sources: self.filter.sources.clone() })
     }
 
-    /// Somebody else has answered, or nobody speaks so any more.
+    /// Another host has answered, or the older version has ended.
     pub(super) fn forget_answer(&mut self) {
         self.answer = None;
     }
@@ -207,7 +207,7 @@ impl Entry {
     }
 }
 
-/// Of too many sources, all: an answer for the whole group is a right one.
+/// Too many sources are replaced by all: an answer for the whole group is valid.
 fn bounded(sources: Vec<IpAddr>) -> Vec<IpAddr> {
     if sources.len() > SOURCES_MAX { Vec::new() } else { sources }
 }

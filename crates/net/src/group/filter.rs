@@ -15,7 +15,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Nobody is listened to: the group is left.
+    /// No source: the group is left.
     pub const NONE: Self = Self { excludes: false, sources: Vec::new() };
     /// Everybody is.
     pub const ALL: Self = Self { excludes: true, sources: Vec::new() };
@@ -39,7 +39,7 @@ impl Filter {
         Self { excludes, sources }
     }
 
-    /// Whether nobody is listened to.
+    /// Tells whether the group is left.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
@@ -67,7 +67,7 @@ impl Filter {
         self.sources.binary_search(&sender).is_ok()
     }
 
-    /// What is listened to by somebody.
+    /// Returns the union of all filters.
     //= https://www.rfc-editor.org/rfc/rfc3376#section-3.2
     //# if any such record has a filter mode of EXCLUDE, then the filter mode
     //# of the interface record is EXCLUDE, and the source list of the

@@ -8,7 +8,7 @@ use wire::mld;
 
 use crate::tables::Ifnet;
 
-/// Whether what is sent to `group` on the link of `ifnet` is for us, whoever listens; `forwarding` says whether we are a
+/// Tells whether the host requires `group` on the link of `ifnet`, apart from sockets; `forwarding` says whether we are a
 /// router.
 ///
 /// # Spec
@@ -35,13 +35,13 @@ pub(super) fn reported(ifnet: &Ifnet, forwarding: bool) -> Vec<IpAddr> {
     groups
 }
 
-/// Whether everybody is in a group, so that nobody has to say so.
+/// Tells whether a group has all hosts as members, so that it is not reported.
 #[must_use]
 pub fn is_everybodys(group: IpAddr) -> bool {
     matches!(group, IpAddr::V4(ALL_SYSTEMS) | IpAddr::V6(ALL_NODES))
 }
 
-/// Whether anybody wants to know who listens to `group`.
+/// Tells whether listeners of `group` are reported at all.
 //= https://www.rfc-editor.org/rfc/rfc3376#section-5
 //# The all-systems multicast address, 224.0.0.1, is handled as a special
 //# case.
@@ -65,7 +65,7 @@ pub fn is_source_specific(group: IpAddr) -> bool {
     }
 }
 
-/// Whether a group does not leave the host: that there is nobody else to hear from.
+/// Tells whether a group does not leave the host.
 pub(crate) fn is_of_the_host(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group == Ipv4Addr::new(224, 0, 0, 0),

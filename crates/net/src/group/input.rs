@@ -1,4 +1,4 @@
-//! What others say of groups: routers that ask, and hosts that answer.
+//! Messages about groups: queries of routers, and reports of hosts.
 
 use pkt::Pkt;
 use wire::ip4::{HEADER_LEN, OptionIter};
@@ -42,7 +42,7 @@ fn input4(cpu: &mut Cpu, pkt: &Pkt) -> Option<()> {
     let message = igmp::Message::parse(pkt.head().get(upper::range(pkt))?)?;
     let is_from_link = ip4::header(pkt)[8] == igmp::TTL;
     match message {
-        // Who asks in version 1 knows of no option.
+        // A version 1 querier knows no router alert option.
         igmp::Message::Query(query) if is_from_link && (query.version == Version::V1 || is_alert4(pkt)) => {
             cpu.count(Count::IgmpQueriesIn);
             asked(cpu, pkt, &query);

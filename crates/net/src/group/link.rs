@@ -14,13 +14,13 @@ use crate::secret::Secret;
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
 
-/// How often messages are sent that may get lost, unless the querier says otherwise (RFC 3376 §8.1).
+/// Robustness variable, unless the querier gives another (RFC 3376 §8.1).
 const ROBUSTNESS: u8 = 2;
 /// Between general queries, unless the querier says (RFC 3376 §8.2).
 const QUERY_INTERVAL: Duration = Duration::from_secs(125);
-/// What has changed is said again within this time (RFC 3376 §8.11).
+/// Interval of repeated reports of a change (RFC 3376 §8.11).
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// The same in older versions (RFC 2236 §8.10, RFC 2710 §7.10).
+/// That interval in older versions (RFC 2236 §8.10, RFC 2710 §7.10).
 const REPORT_INTERVAL_SHORT: Duration = Duration::from_secs(10);
 /// The longest time for an answer: what MLDv2 can say at the most, over two hours.
 const MAX_DELAY_MS: u32 = 8_387_584;
@@ -30,13 +30,13 @@ pub(super) struct Link {
     pub(super) ifindex: IfIndex,
     is_up: bool,
     pub(super) entries: BTreeMap<IpAddr, Entry>,
-    /// Of IPv4, of IPv6.
+    /// Queriers of IPv4 and of IPv6.
     queriers: [Querier; 2],
     /// When the timer fires that is set.
     pub(super) armed: Instant,
 }
 
-/// What is known of who asks on a link.
+/// The querier of a link.
 #[derive(Clone, Copy)]
 struct Querier {
     robustness: u8,
@@ -47,7 +47,7 @@ struct Querier {
     all_due: Option<Instant>,
 }
 
-/// What a router asks.
+/// A query.
 pub(super) struct Asked {
     pub(super) is_v6: bool,
     pub(super) version: Version,
@@ -58,7 +58,7 @@ pub(super) struct Asked {
     pub(super) sources: Vec<IpAddr>,
 }
 
-/// What a link has to say.
+/// A report of a link.
 #[derive(Default)]
 struct Said {
     records: [Vec<Record>; 2],
@@ -83,7 +83,7 @@ impl Querier {
         }
     }
 
-    /// Notes who asks.
+    /// Notes the querier's version.
     //= https://www.rfc-editor.org/rfc/rfc3376#section-8.12
     //# This value MUST be ((the Robustness Variable) times (the Query
     //# Interval in the last Query received)) plus (one Query Response
@@ -206,7 +206,7 @@ impl Link {
         }
     }
 
-    /// Somebody else has said that he is in a group; in older versions that is enough.
+    /// Handles a report of another host; in older versions that suppresses ours.
     //= https://www.rfc-editor.org/rfc/rfc2236#section-3
     pub(super) fn reported(&mut self, now: Instant, group: IpAddr) {
         if self.queriers[usize::from(group.is_ipv6())].version(now) < Version::V3
@@ -303,7 +303,7 @@ fn gap(secret: &mut Secret, most: Duration) -> Duration {
     Duration::from_millis(1 + secret.below(u64::try_from(most.as_millis()).unwrap_or(1)))
 }
 
-/// What is said where an address of ours begins to be looked for.
+/// Returns the report for joining the group of an address under detection.
 pub(super) const fn joined(group: IpAddr) -> Record {
     Record { kind: Kind::ToExclude, group, sources: Vec::new() }
 }

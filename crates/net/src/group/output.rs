@@ -14,7 +14,7 @@ use crate::drop::DropReason;
 use crate::tables::{IfIndex, Ifnet};
 use crate::{addr, neigh, netisr};
 
-/// What is said of a group.
+/// A group record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) kind: Kind,
@@ -55,7 +55,7 @@ pub(super) fn report(cpu: &mut Cpu, ifindex: IfIndex, is_v6: bool, records: &[Re
     }
 }
 
-/// The same of one group in an older version.
+/// Sends a report of one group in an older version.
 pub(super) fn short(cpu: &mut Cpu, ifindex: IfIndex, version: Version, group: IpAddr, what: Short) {
     let from = speaker(cpu, ifindex, group.is_ipv6());
     let mut out = [0; 24];
@@ -90,7 +90,7 @@ fn begin(is_v6: bool, out: &mut [u8]) -> Option<Report<'_>> {
     if is_v6 { mld::report2(out) } else { igmp::report3(out) }.ok()
 }
 
-/// The address to report with: of IPv6 a link-local one. As long as there is none, nobody's.
+/// Returns the source address of reports: with IPv6 a link-local one. As long as there is none, the unspecified one.
 //= https://www.rfc-editor.org/rfc/rfc3376#section-4.2.13
 //= https://www.rfc-editor.org/rfc/rfc3590#section-4
 fn speaker(cpu: &Cpu, ifindex: IfIndex, is_v6: bool) -> IpAddr {

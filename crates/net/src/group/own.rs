@@ -1,4 +1,4 @@
-//! What the sockets of one CPU want of groups.
+//! Memberships of one CPU's sockets.
 
 use hashbrown::HashMap;
 
@@ -48,7 +48,7 @@ pub(crate) fn settle(cpu: &mut Cpu, id: dgram::Id, key: Key) -> Result<(), Error
     Ok(())
 }
 
-/// Of interfaces that are gone nothing is wanted any more.
+/// Drops the memberships on removed interfaces.
 pub(super) fn tables_changed(cpu: &mut Cpu) {
     let Cpu { groups, tables, .. } = cpu;
     let gone = groups.own.listeners.extract_if(|key, _| tables.ifnet(key.ifindex).is_none());
@@ -57,7 +57,7 @@ pub(super) fn tables_changed(cpu: &mut Cpu) {
     }
 }
 
-/// Nobody has to be told of what everybody is in.
+/// Groups with all hosts as members are not reported.
 fn tell(cpu: &mut Cpu, key: Key, filter: Filter) {
     if !is_reported(key.group) {
         return;

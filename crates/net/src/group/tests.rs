@@ -83,7 +83,7 @@ impl Family {
 /// A message of the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    /// What a report says, record by record.
+    /// The records of a report.
     Report(Vec<(Kind, IpAddr, Vec<IpAddr>)>),
     /// That we are in a group, in an older version.
     In(IpAddr),
@@ -169,7 +169,7 @@ fn ask(bench: &mut Bench, family: Family, group: IpAddr, sources: &[IpAddr]) -> 
     told(bench, family)
 }
 
-/// What the stack has told routers of a family, without what follows from its addresses.
+/// Returns the reports of a family, without those for its addresses.
 fn told(bench: &mut Bench, family: Family) -> Vec<Told> {
     bench.sent(1).iter().filter_map(|frame| said(family, frame)).collect()
 }

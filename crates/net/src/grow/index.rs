@@ -141,7 +141,7 @@ impl Index {
         &mut self.segments[place / SEGMENT][place % SEGMENT]
     }
 
-    /// Another segment. Never a part of who asks: it passes over the stack.
+    /// Adds a segment. Never inlined: the caller's way passes it by.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {

@@ -55,7 +55,7 @@ impl<T: Default> Slab<T> {
         Some(&segment.values[at as usize % SEGMENT])
     }
 
-    /// The same, to be changed.
+    /// Returns the value for change.
     #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         let segment = self.segments.get_mut(at as usize / SEGMENT)?.as_mut()?;
@@ -95,7 +95,7 @@ impl<T: Default> Slab<T> {
     }
 
     /// Gives a number back. Empty segments go back to the system, the highest first, while there are more free places than
-    /// values: so those who come and go in waves find their places again, and who has gone for good leaves no memory.
+    /// values: so waves of values find their places again, and a permanent decrease frees memory.
     pub(crate) fn remove(&mut self, at: u32) {
         let number = at as usize / SEGMENT;
         let Some(segment) = self.segments.get_mut(number).and_then(Option::as_mut) else { return };
@@ -129,7 +129,7 @@ impl<T: Default> Slab<T> {
         Some(word * 64 + self.roomy[word].trailing_zeros() as usize)
     }
 
-    /// Another segment, in the lowest gap. Never a part of who asks: the segment passes over the stack.
+    /// Adds a segment, in the lowest gap. Never inlined: the caller's way passes it by.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> Option<usize> {

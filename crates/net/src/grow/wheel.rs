@@ -7,11 +7,11 @@
 use super::slab::Slab;
 use crate::time::Instant;
 
-/// Slots. Whoever is due later than their end waits in the farthest and is moved on from there.
+/// Number of slots. A deadline beyond their end waits in the farthest and is moved on from there.
 const SLOTS: usize = 1024;
 /// Words of their map.
 const WORDS: usize = SLOTS / 64;
-/// Nobody.
+/// No entry.
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// A member of a slot's list.
@@ -22,7 +22,7 @@ pub(crate) struct Links {
     slot: u16,
 }
 
-/// What the wheel wakes.
+/// An entry of the wheel.
 pub(crate) trait Linked {
     fn links(&mut self) -> &mut Links;
 }
@@ -30,10 +30,10 @@ pub(crate) trait Linked {
 /// The slots.
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    /// How long a slot is.
+    /// Length of a slot.
     slot_ms: u64,
     first: Box<[u32; SLOTS]>,
-    /// A bit for each slot with somebody in it.
+    /// A bit for each slot with entries.
     busy: [u64; WORDS],
     /// A bit for each word of those that is not 0.
     words: u16,
@@ -118,7 +118,7 @@ impl Wheel {
         self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(self.slot_ms * 1_000_000)))
     }
 
-    /// Those who are due by `end_ms`, soonest first; at most `most` of them.
+    /// Returns entries due by `end_ms`, soonest first; at most `most` of them.
     pub(crate) fn soon<T: Linked + Default>(
         &self,
         slab: &mut Slab<T>,
@@ -139,7 +139,7 @@ impl Wheel {
         }
     }
 
-    /// The number of the first slot with somebody in it, from the hand on.
+    /// Returns the number of the first slot with entries, from the hand on.
     #[inline]
     fn next_busy(&self) -> Option<u64> {
         if self.words == 0 {
@@ -153,7 +153,7 @@ impl Wheel {
         Some(self.hand + ((slot + SLOTS - hand) % SLOTS) as u64)
     }
 
-    /// The first slot with somebody in it in the words behind this one, round to this one itself.
+    /// Returns the first slot with entries in the words behind this one, round to this one itself.
     fn first_behind(&self, word: usize) -> usize {
         let next = (word + 1) % WORDS;
         let ahead = self.words.rotate_right(u32::try_from(next).unwrap_or(0));

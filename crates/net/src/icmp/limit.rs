@@ -1,4 +1,4 @@
-//! How often: token buckets, one for all and one for each destination.
+//! Rate limits: token buckets, one for all and one for each destination.
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -7,16 +7,16 @@ use core::time::Duration;
 use crate::secret::Secret;
 use crate::time::Instant;
 
-/// How many tokens a bucket gains and holds.
+/// The rate and burst of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// What one token takes to come.
+    /// Interval of tokens.
     pub(crate) every: Duration,
     /// Tokens in a full bucket.
     pub(crate) burst: u32,
 }
 
-/// How often something may be sent.
+/// Rate limits of a kind of message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     /// To one destination prefix.
@@ -39,10 +39,10 @@ pub(crate) const RESETS: Rates = Rates {
 
 /// Limits what is sent in answer to packets that anybody can send.
 ///
-/// A destination has a bucket of its own and is asked for first, so that who floods from one place uses up that
-/// place's share and nobody else's. The bucket for all is what is left when sources are forged. It loses one to three
-/// tokens at a time, drawn in secret: who sends a known number of probes cannot tell from the number of answers
-/// whether somebody else was answered too (SAD DNS, CVE-2020-25705).
+/// A destination has a bucket of its own, which is taken from first, so that a flood from one place uses up that
+/// place's share only. The bucket for all is the remaining limit when sources are forged. It loses one to three
+/// tokens at a time, drawn in secret: a sender of a known number of probes cannot tell from the number of replies
+/// whether other hosts were answered too (SAD DNS, CVE-2020-25705).
 //= https://www.rfc-editor.org/rfc/rfc1812#section-4.3.2.8
 //= https://www.rfc-editor.org/rfc/rfc4443#section-2.4
 pub(crate) struct Limiter {
@@ -105,7 +105,7 @@ impl Limiter {
     }
 }
 
-/// Set and tag of the prefix that `to` is in: a /24 or a /64, because whoever has one address has them all.
+/// Returns set and tag of the prefix that `to` is in: a /24 or a /64, because the owner of one address has them all.
 fn place(to: IpAddr, secret: &Secret) -> (usize, u32) {
     let mut hasher = secret.hasher();
     match to {

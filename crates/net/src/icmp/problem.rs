@@ -15,9 +15,9 @@ pub enum Problem {
     Rejected,
     /// The last hop's link address cannot be found.
     HostUnreachable,
-    /// Nobody listens on the port.
+    /// Port unreachable.
     PortUnreachable,
-    /// Nobody speaks the protocol: IPv4 protocol unreachable, IPv6 unknown next header.
+    /// Protocol unreachable: IPv4 protocol unreachable, IPv6 unknown next header.
     ProtocolUnreachable {
         /// Where the number stands, bytes from the start of the packet.
         pointer: u32,
@@ -47,7 +47,7 @@ pub enum Problem {
     Refused(Refusal),
 }
 
-/// What a rule of the firewall tells senders.
+/// The ICMP error or reset of a `reject` rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Code of ICMP's destination unreachable.
@@ -56,12 +56,12 @@ pub struct Refusal {
     pub code6: u8,
     /// With ICMP's code 4, and for IPv6 then packet too big: the MTU.
     pub mtu: u16,
-    /// What the packet itself dies of.
+    /// Drop reason of the packet itself.
     pub reason: DropReason,
 }
 
 impl Problem {
-    /// What the packet itself dies of.
+    /// Returns the drop reason of the packet itself.
     #[must_use]
     pub const fn reason(self) -> DropReason {
         match self {

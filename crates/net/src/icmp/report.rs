@@ -1,4 +1,4 @@
-//! Errors that others send: they belong to whoever sent the packet that they quote.
+//! Received errors: they belong to the sender of the packet that they quote.
 
 use core::net::IpAddr;
 
@@ -28,9 +28,9 @@ const QUOTE_AT: usize = 8;
 pub(crate) struct Quoted {
     /// From which of our addresses.
     pub(crate) local: IpAddr,
-    /// To whom.
+    /// Destination.
     pub(crate) remote: IpAddr,
-    /// What it was.
+    /// Its protocol.
     pub(crate) protocol: Protocol,
     /// The first bytes of the upper layer: ports, or the echo's header.
     pub(crate) upper: [u8; 8],
@@ -42,7 +42,7 @@ pub(crate) struct Quoted {
     owner: CpuId,
 }
 
-/// Tells whoever sent the packet that an error quotes, if it was sent from here.
+/// Reports a received error to the sender of the quoted packet, if it was sent from here.
 ///
 /// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
 ///
@@ -76,14 +76,14 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     cpu.bury(pkt, if is_known || is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
 }
 
-/// Tells whoever sent a packet from here that it did not even leave.
+/// Reports to a local sender that its packet could not be sent.
 pub(super) fn failed(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
     if let (Some(quoted), Some(message)) = (Quoted::read(cpu, pkt, 0), Message::about(pkt, problem)) {
         tell(cpu, quoted.local, pkt.outif, &quoted, message);
     }
 }
 
-/// Tells whoever sent what is quoted what `from`, by the interface `ifindex`, says of it; false if nobody did.
+/// Reports an error of `from`, on the interface `ifindex`, to the sender of the quoted packet; false if there is none.
 fn tell(cpu: &mut Cpu, from: IpAddr, ifindex: IfIndex, quoted: &Quoted, message: Message) -> bool {
     match quoted.protocol {
         Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, from, quoted, message),
@@ -112,7 +112,7 @@ fn is_credible(message: Message) -> bool {
     }
 }
 
-/// What an error says of the biggest packet that gets to where its quoted packet went.
+/// Returns the path MTU that an error reports.
 fn path_mtu(message: Message, quoted: &Quoted) -> Option<u32> {
     match message {
         Message::V4(wire::icmp4::Message::Unreachable {
@@ -171,7 +171,7 @@ impl Quoted {
         })
     }
 
-    /// A fragment, and what has extension headers, is placed without its ports; who sent it is where its flow is.
+    /// A fragment, and a packet with extension headers, is placed without its ports; its sender is where its flow is.
     fn of_its_flow(self, cpu: &Cpu) -> Self {
         let [a, b, c, d, ..] = self.upper.map(u16::from);
         let (local, remote) = ((self.local, a << 8 | b), (self.remote, c << 8 | d));

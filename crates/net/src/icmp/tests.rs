@@ -49,7 +49,7 @@ impl Family {
     }
 }
 
-/// What an ICMP message on the wire says.
+/// An ICMP message on the wire.
 #[derive(Debug)]
 struct Heard {
     from: IpAddr,
@@ -476,7 +476,7 @@ fn sources_that_are_no_host_are_not_answered() {
 fn a_flood_is_answered_a_little_and_a_trace_wholly() {
     for family in FAMILIES {
         let mut bench = Bench::new(2);
-        // Whoever floods is a neighbour that is known already.
+        // The flooder is a neighbour that is known already.
         bench.inject(1, frame(1, &echo_request(family.host(1, 9), family.host(1, 1), 1, 1, b"")));
         bench.run();
         bench.forget_sent();
@@ -488,7 +488,7 @@ fn a_flood_is_answered_a_little_and_a_trace_wholly() {
         assert!((1..=50).contains(&sent), "{sent}");
         assert_eq!(bench.counted(family.counts().sent), sent);
         assert_eq!(bench.counted(family.counts().limited), 5000 - sent);
-        // Somebody else traces a route meanwhile.
+        // Another host traces a route meanwhile.
         for _ in 0..3 {
             let mut packet = probe(family, family.host(1, 9), 1, 0);
             let (from, to) = (family.host(2, 9), family.host(1, 9));
@@ -521,7 +521,7 @@ fn an_interface_without_addresses_speaks_with_another_ones() {
         bench.neighbours_answer = true;
         bench.inject(1, frame(1, &probe(family, family.nowhere(), 64, 0)));
         bench.run();
-        // Nobody can be asked for a link address without an own one; what counts is the error that was made.
+        // No link address can be resolved without an own one; the error that was made counts.
         assert_eq!(bench.counted(family.counts().sent), 1, "{:?}", bench.drops());
     }
 }

@@ -1,4 +1,4 @@
-//! What waits because the ring pushed back: the priority list, and behind it the discipline.
+//! Packets waiting because the ring pushed back: the priority list, and behind it the discipline.
 
 use pkt::{Flags, Pkt};
 
@@ -13,7 +13,7 @@ use crate::drop::DropReason;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
 
-/// Packets of the priority list that go before one other, if both wait: nobody stops the others by pinging us.
+/// Priority packets that go before one other, if both wait: a ping flood does not stop the others.
 const PRIORITY_RUN: u32 = 3;
 
 /// A queue that has not been empty for so long is not just a burst.
@@ -23,7 +23,7 @@ const STANDING: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct Backlog {
     limits: Limits,
-    /// What must not wait ([`Flags::PRIORITY`]).
+    /// Packets that must not wait ([`Flags::PRIORITY`]).
     priority: Fifo,
     /// Packets that went from there in a row.
     run: u32,
@@ -32,7 +32,7 @@ pub(super) struct Backlog {
     normal: Normal,
 }
 
-/// What bounds a backlog.
+/// The limits of a backlog.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) spec: Spec,

@@ -1,6 +1,6 @@
-//! How many bytes a transmit ring needs to stay busy: byte queue limits.
+//! Byte queue limits: the bytes that a transmit ring needs to stay busy.
 //!
-//! What is in the ring nobody can reorder, mark or drop any more. So it is given no more than it sends until it is
+//! Packets in the ring cannot be reordered, marked or dropped any more. So it is given no more than it sends until it is
 //! looked after again; the rest waits where the discipline sees it. The limit is learned: a ring that ran dry while
 //! more was there was given too little; one that for a second never got down to the bottom was given too much.
 

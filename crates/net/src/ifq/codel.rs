@@ -5,7 +5,7 @@ use pkt::Pkt;
 use super::list::Queued;
 use crate::time::{Duration, Instant};
 
-/// What the law needs to know.
+/// The state that the law needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Law {
     /// Waiting for less is fine.
@@ -41,11 +41,11 @@ pub(crate) struct Codel {
     drop_next: Instant,
     /// Drops since dropping began.
     count: u64,
-    /// The same when it began the last time.
+    /// Count at its last beginning.
     last_count: u64,
 }
 
-/// How long after it ended dropping is taken up where it was, intervals.
+/// Time after its end for which dropping resumes where it was, intervals.
 const MEMORY: u32 = 16;
 
 impl Codel {

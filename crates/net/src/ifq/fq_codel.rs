@@ -21,7 +21,7 @@ const QUANTUM: u32 = 1514;
 /// Packets dropped at once from the flow that fills the queue, so that the search for it is rare.
 const SHED_MAX: usize = 64;
 
-/// Who takes what the queues give up.
+/// The receiver of packets that the queues drop.
 pub(crate) trait Grave<T = ()> {
     /// A packet that waited too long.
     fn late(&mut self, queued: Queued<T>);
@@ -178,7 +178,7 @@ impl<T, G: Grave<T>> Source<T> for Feed<'_, T, G> {
         Some(queued)
     }
 
-    /// Of all flows: a link that is shared by many flows of one packet each is congested too.
+    /// Bytes of all flows: a link that is shared by many flows of one packet each is congested too.
     fn bytes(&self) -> usize {
         *self.bytes
     }

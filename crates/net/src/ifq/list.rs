@@ -4,7 +4,7 @@ use pkt::Pkt;
 
 use crate::time::Instant;
 
-/// A packet that waits, since when, and what who queued it wants to know of it afterwards.
+/// A queued packet, its arrival time, and data for its queue's owner.
 pub(crate) struct Queued<T = ()> {
     pub(crate) pkt: Pkt,
     pub(crate) since: Instant,

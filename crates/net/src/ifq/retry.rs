@@ -2,9 +2,9 @@
 
 use crate::time::{Duration, Instant};
 
-/// How soon at first, and as long as it takes something.
+/// First interval, as long as it takes something.
 const SOON: Duration = Duration::from_micros(100);
-/// How late at the most.
+/// Longest interval.
 const LATE: Duration = Duration::from_millis(100);
 /// A ring that has taken nothing for so long is worth a question to the system.
 const STUCK: Duration = Duration::from_millis(10);

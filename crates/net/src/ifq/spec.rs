@@ -1,11 +1,11 @@
-//! How an interface's packets queue: what a person chooses.
+//! Settings of an interface's output queue.
 
 use core::time::Duration;
 
-/// How packets queue for an interface whose ring pushes back; for each CPU that has a ring of it.
+/// The output queue of an interface whose ring pushes back; for each CPU that has a ring of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Who goes first, and who is dropped.
+    /// Queue discipline.
     pub discipline: Discipline,
     /// Packets that wait at the most. A queue never holds more than a quarter of its CPU's buffers.
     pub packets_max: usize,
@@ -17,7 +17,7 @@ pub struct Spec {
     pub interval: Duration,
 }
 
-/// Who goes first, and who is dropped.
+/// The queue discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
     /// First in, first out; the oldest is dropped for the newest.

@@ -36,7 +36,7 @@ pub struct Ifq {
     retry: Retry,
 }
 
-/// How a queue's packets reach the device.
+/// The path of a queue's packets to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Via {
     /// Not at all.
@@ -48,18 +48,18 @@ pub enum Via {
     Peer(CpuId),
 }
 
-/// What a ring took.
+/// The packets that a ring took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// Packets.
     pub(crate) packets: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// What became of the rest.
+    /// The rest.
     pub(crate) rest: Rest,
 }
 
-/// What a ring did not take.
+/// The packets that a ring did not take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// It took all.
@@ -71,7 +71,7 @@ pub(crate) enum Rest {
     Stuck,
 }
 
-/// What sending needs of its CPU.
+/// The context of sending.
 pub(super) struct Around<'a> {
     pub(super) now: Instant,
     pub(super) secret: &'a Secret,
@@ -186,7 +186,7 @@ impl Ifq {
         self.pushed_back(sent, moved, around.now)
     }
 
-    /// The same, when packets stand before the stage or it is too much: the discipline says what is next.
+    /// Sends when packets wait before the stage or exceed it: the discipline chooses.
     #[cold]
     fn send_queued(
         &mut self,
@@ -242,7 +242,7 @@ impl Ifq {
         chosen.drain().chain(core::iter::from_fn(|| backlog.take_any())).chain(stage.drain()).collect()
     }
 
-    /// What a person may want to know.
+    /// Returns the state for users.
     pub(super) fn state(&self) -> State {
         State {
             via: self.via,

@@ -30,7 +30,7 @@ struct Lab {
     short_max: usize,
 }
 
-/// What a test wants of a packet.
+/// A test packet's properties.
 #[derive(Clone, Copy)]
 struct Of {
     family: Family,

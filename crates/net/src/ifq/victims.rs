@@ -70,7 +70,7 @@ impl Victims {
         self.pkts.drain(..).collect()
     }
 
-    /// How many were marked.
+    /// Returns the number of marked packets.
     pub(super) const fn marked(&self) -> usize {
         self.marked.len()
     }

@@ -42,7 +42,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     let Ok((message, _)) = Message::parse_quoted(header) else {
         return cpu.bury(pkt, DropReason::IcmpMalformed);
     };
-    // Whatever the device says: who answers a broken message gives away what stack he has.
+    // Verified whatever the device claims: a reply to a broken message would identify the stack.
     if !upper::sum(Sum::new(), &pkt, upper::range(&pkt)).is_intact() {
         return cpu.bury(pkt, DropReason::IcmpBadChecksum);
     }
@@ -83,7 +83,7 @@ fn echo(cpu: &mut Cpu, mut pkt: Pkt) {
     super::output::output(cpu, pkt);
 }
 
-/// Who answers, and whom; nobody if the request was for more than one host, or comes from more than one.
+/// Returns source and destination of the reply; none if the request was for more than one host, or comes from more than one.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.2.2.6
 //# An ICMP Echo Request destined to an IP broadcast or IP
 //# multicast address MAY be silently discarded.
@@ -112,7 +112,7 @@ fn turn_around(pkt: &mut Pkt) {
     [*hi, *lo] = update_u16(u16::from_be_bytes([*hi, *lo]), 0x0800, 0x0000).to_be_bytes();
 }
 
-/// What ICMP calls the problem; `None` for those of IPv6.
+/// Returns the ICMP message of a problem; `None` for those of IPv6.
 pub(crate) fn message(problem: Problem) -> Option<Message> {
     let code = match problem {
         Problem::TimeExceeded => return Some(Message::TimeExceeded { code: time_exceeded::IN_TRANSIT }),
@@ -142,7 +142,7 @@ pub(crate) fn message(problem: Problem) -> Option<Message> {
     Some(Message::Unreachable { code, mtu: 0 })
 }
 
-/// Whether an error may be sent about this packet, whoever sent it: it is the first fragment or whole, and no error.
+/// Tells whether an error may be sent about this packet: it is the first fragment or whole, and no error.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.2.2
 //# An ICMP error message MUST NOT be sent as the result of
 //# receiving:

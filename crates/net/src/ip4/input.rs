@@ -174,9 +174,9 @@ fn are_usual(src: Ipv4Addr, dst: Ipv4Addr) -> bool {
     }
 }
 
-/// Of addresses that begin so, some are not usual.
+/// Some addresses that begin so are unusual.
 const SOME: u8 = 1;
-/// Of addresses that begin so, none is usual.
+/// All addresses that begin so are unusual.
 const ALL: u8 = 2;
 /// By first byte: this network, loopback, groups and what is reserved.
 static KIND: [u8; 256] = {
@@ -202,7 +202,7 @@ fn unusual(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     }
 }
 
-/// Network 0 is refused also as the source of hosts that have no address yet: nobody here serves DHCP.
+/// Network 0 is refused also as the source of hosts that have no address yet: there is no DHCP server here.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.7
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3
 fn judge_source(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {

@@ -2,10 +2,10 @@
 //!
 //! One CPU keeps what is learned of a link ([`link`]): which, follows from the interface. An advertisement comes to the
 //! CPU of its sender's address, which learns the neighbour, and tells that one the rest. What packets must know of it
-//! becomes part of the tables: a change of it ([`Learned`]) goes out through the [`Sink`], whoever holds routes makes
+//! becomes part of the tables: a change of it ([`Learned`]) goes out through the [`Sink`], the control thread makes
 //! new tables of it, and they visit all CPUs like any others.
 //!
-//! Whoever is on the link can say anything here, so all of it is bounded: routers, prefixes and addresses of a link by
+//! Any node on the link can send anything here, so all of it is bounded: routers, prefixes and addresses of a link by
 //! count, timers by range, new tables by rate.
 //!
 //! # Spec
@@ -39,21 +39,21 @@ pub use advert::Advert;
 pub(crate) use advert::heard;
 use link::Link;
 
-/// How an interface configures itself.
+/// The autoconfiguration of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What its addresses end with.
+    /// Interface identifiers of its addresses.
     pub identifiers: Identifiers,
     /// Whether it also makes addresses that only live for a day or two (RFC 8981).
     pub temporary: bool,
-    /// How often others are asked whether they have an address of ours (`DupAddrDetectTransmits` of RFC 4862 §5.1); 0
+    /// Number of duplicate address detection probes (`DupAddrDetectTransmits` of RFC 4862 §5.1); 0
     /// counts as 1.
     pub dad_transmits: u8,
     /// Whether these questions carry a nonce, by which one that comes back over a loop is known (RFC 7527).
     pub dad_nonce: bool,
 }
 
-/// What CPUs tell each other about what routers say.
+/// A message between CPUs about router advertisements.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// An advertisement.
@@ -84,7 +84,7 @@ pub struct News {
 /// Takes the news, in order to make tables of them; runs on the netisr, so it only passes them on.
 pub type Sink = Box<dyn FnMut(News) + Send>;
 
-/// What this CPU keeps of links.
+/// The links kept by this CPU.
 #[derive(Default)]
 pub struct Autoconf {
     links: Vec<Link>,
@@ -92,7 +92,7 @@ pub struct Autoconf {
 }
 
 impl Autoconf {
-    /// Says who makes tables of what is learned. Without a sink nothing comes of it.
+    /// Sets the receiver of updates. Without a sink nothing comes of them.
     pub fn set_sink(&mut self, sink: Sink) {
         self.sink = Some(sink);
     }
@@ -108,7 +108,7 @@ pub fn owner(placement: Placement, ifindex: IfIndex) -> CpuId {
     CpuId(ifindex % placement.cpus())
 }
 
-/// What this CPU has learned of links, in order. All CPUs' together are the stack's.
+/// Returns this CPU's links, in order. All CPUs' together are the stack's.
 #[must_use]
 pub fn states(cpu: &Cpu) -> Vec<Status> {
     cpu.autoconf.links.iter().map(Link::status).collect()
@@ -194,7 +194,7 @@ fn advertised(cpu: &mut Cpu, advert: &Advert) {
     change(cpu, advert.ifindex, |link, cpu| link.advertised(advert, cpu));
 }
 
-/// Changes what is known of a link, with all that follows from it by now, and tells whoever makes tables of it.
+/// Changes the state of a link, with all that follows from it by now, and sends an update.
 fn change(cpu: &mut Cpu, ifindex: IfIndex, how: impl FnOnce(&mut Link, &mut Cpu)) {
     let Some(at) = cpu.autoconf.links.iter().position(|link| link.ifindex == ifindex) else { return };
     let mut link = cpu.autoconf.links.swap_remove(at);

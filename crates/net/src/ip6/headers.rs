@@ -1,4 +1,4 @@
-//! Headers of a packet that nobody has judged, or that was judged before: stepped over, not judged.
+//! Extension headers of a packet that was not validated here, or was before: skipped, not validated.
 
 use wire::Protocol;
 use wire::ip6::HEADER_LEN;
@@ -7,7 +7,7 @@ use wire::ip6_ext::{Fragment, HEADERS_MAX};
 /// The upper layer of an IPv6 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Upper {
-    /// What it is.
+    /// Its protocol.
     pub(crate) protocol: Protocol,
     /// Where it starts, bytes from the start of the packet.
     pub(crate) at: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Upper {
 }
 
 impl Upper {
-    /// What the IPv6 header names.
+    /// Returns the first header.
     fn first(packet: &[u8]) -> Option<Self> {
         let protocol = Protocol(*packet.get(6)?);
         Some(Self { protocol, at: HEADER_LEN, fragment_offset: None, more_fragments: false })

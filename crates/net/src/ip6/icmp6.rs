@@ -33,7 +33,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     };
     let range = upper::range(&pkt);
     let pseudo = upper::pseudo(&pkt, Protocol::ICMP6, range.len());
-    // Whatever the device says: who answers a broken message gives away what stack he has.
+    // Verified whatever the device claims: a reply to a broken message would identify the stack.
     if !upper::sum(pseudo, &pkt, range).is_intact() {
         return cpu.bury(pkt, DropReason::IcmpBadChecksum);
     }
@@ -86,7 +86,7 @@ fn turn_around(pkt: &mut Pkt, ours: Ipv6Addr) {
     [*hi, *lo] = update_u128(sum, asked.to_bits(), ours.to_bits()).to_be_bytes();
 }
 
-/// What ICMPv6 calls the problem; `None` for those of IPv4.
+/// Returns the ICMPv6 message of a problem; `None` for those of IPv4.
 pub(crate) fn message(problem: Problem) -> Option<Message> {
     let code = match problem {
         Problem::TimeExceeded => return Some(Message::TimeExceeded { code: time_exceeded::IN_TRANSIT }),
@@ -121,7 +121,7 @@ const fn parameter(code: u8, pointer: u32) -> Option<Message> {
     Some(Message::ParameterProblem { code, pointer })
 }
 
-/// Whether an error may be sent about this packet, whoever sent it: it is neither an error nor a redirect. Unlike in
+/// Tells whether an error may be sent about this packet: it is neither an error nor a redirect. Unlike in
 /// IPv4 it may be a later fragment, unless that could be a piece of an error. A packet whose headers end before that
 /// can be seen may be answered.
 //= https://www.rfc-editor.org/rfc/rfc4443#section-2.4

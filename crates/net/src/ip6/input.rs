@@ -146,7 +146,7 @@ fn unusual(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     }
 }
 
-/// Nobody is the source only of what stays on the link: detection of duplicates, and the search for routers.
+/// The unspecified source is allowed only for packets on the link: duplicate address detection, and router solicitation.
 //= https://www.rfc-editor.org/rfc/rfc4291#section-2.5.2
 //# An IPv6 packet with a source address of unspecified must never be
 //# forwarded by an IPv6 router.

@@ -36,7 +36,7 @@ pub(crate) use output::{Way, advertise, probe, solicit, solicit_routers};
 pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     let owner = subject(&pkt).map_or(cpu.id, |subject| cpu.placement.owner_of(subject.into()));
     if owner != cpu.id {
-        // Behind extension headers, or with a device's own hash, nobody saw whose it is.
+        // Behind extension headers, or with a device's own hash, the owner was not determined yet.
         pkt.resume = Resume::Local6 as u8;
         return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
     }
@@ -142,7 +142,7 @@ impl Solicit<'_> {
             neigh::heard(cpu, key, Heard::Solicit { mac });
         }
         advertise(cpu, ours, Some((self.src, asker)));
-        // A router is asked by many whom it never sends to: it does not ask each of them back.
+        // A router gets solicitations from many hosts that it never sends to: it does not resolve each of them.
         if asker.is_some() && ifnet.autoconf.is_some() {
             neigh::used(cpu, key);
         }
@@ -157,7 +157,7 @@ impl Solicit<'_> {
         }
     }
 
-    /// Somebody wants an address that is ours: duplicate address detection of another host, or our own question, come
+    /// Handles a solicitation for an address of ours from the unspecified address: another host's detection, or our own probe, come
     /// back over a loop.
     fn probed(&self, cpu: &mut Cpu, ours: addr::Key) -> DropReason {
         if output::nonce_of(&self.options).is_some_and(|nonce| cpu.addrs.has_asked(&ours, nonce)) {

@@ -71,7 +71,7 @@ fn cut(cpu: &mut Cpu, mut pkt: Pkt, mtu: u32, next_hop: IpAddr) {
 
 /// The pieces of a packet, each at most `mtu` bytes long.
 ///
-/// The identification is drawn, so that nobody can guess it.
+/// The identification is random, so that it cannot be predicted.
 //= https://www.rfc-editor.org/rfc/rfc8200#section-4.5
 //= https://www.rfc-editor.org/rfc/rfc7739#section-5.3
 fn pieces(cpu: &mut Cpu, pkt: &Pkt, mtu: u32, next_header: Protocol) -> Option<Vec<Pkt>> {

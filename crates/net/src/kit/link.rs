@@ -1,4 +1,4 @@
-//! What neighbours say, in either family: one body for ARP and neighbour discovery.
+//! Neighbours' messages, in either family: one body for ARP and neighbour discovery.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -31,10 +31,10 @@ impl Family {
     }
 }
 
-/// What a frame from the stack asks, or says.
+/// A frame of address resolution from the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Who has `target`?
+    /// A request.
     Asked { to: Mac, source: IpAddr, target: IpAddr },
     /// I have `target`.
     Answered { to: Mac, target: IpAddr, mac: Option<Mac> },
@@ -52,7 +52,7 @@ pub(crate) fn nd_packet(src: Ipv6Addr, dst: Ipv6Addr, message: &Message, options
     build::ip(src.into(), dst.into(), Protocol::ICMP6, nd::HOP_LIMIT, &body[..len])
 }
 
-/// The question who has `target`, from the neighbour at `source` with link address `from`.
+/// Makes a request for `target`, from the neighbour at `source` with link address `from`.
 pub(crate) fn question(from: Mac, source: IpAddr, target: IpAddr) -> Vec<u8> {
     match (source, target) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {
@@ -90,7 +90,7 @@ pub(crate) fn answer(i: IfIndex, from: Mac, target: IpAddr) -> Vec<u8> {
     }
 }
 
-/// What `target` says of itself to everybody, without having been asked.
+/// Makes an unsolicited announcement of `target`.
 pub(crate) fn claim(from: Mac, target: IpAddr) -> Vec<u8> {
     match target {
         IpAddr::V4(addr) => arp(from, Mac::BROADCAST, &Packet::request(from, addr, addr)),
@@ -156,7 +156,7 @@ impl Bench {
         self.run();
     }
 
-    /// What was asked and said on interface `i`; other frames are forgotten.
+    /// Returns requests and replies on interface `i`; other frames are discarded.
     pub(crate) fn said(&mut self, i: IfIndex) -> Vec<Said> {
         self.sent(i).iter().filter_map(|frame| said(frame)).collect()
     }

@@ -20,11 +20,11 @@ use crate::firewall::table::Lookups;
 use crate::secret::Secret;
 use crate::tables::Tables;
 
-/// What a firewall is told.
+/// Commands of a firewall.
 pub(crate) struct Script {
     /// The rules, and deny at their end.
     pub(crate) rules: Rules,
-    /// What is set about states.
+    /// Settings of states.
     pub(crate) settings: Settings,
     pipes: pipe::Config,
     lookups: Lookups,
@@ -34,7 +34,7 @@ pub(crate) struct Script {
     one_pass: bool,
 }
 
-/// What a text says.
+/// Parses the rules of a text.
 pub(crate) fn rules(text: &str) -> Script {
     let mut script = Script {
         rules: Rules::new(Action::Deny),

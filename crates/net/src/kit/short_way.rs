@@ -1,4 +1,4 @@
-//! What is short-cut must be what the careful way would have found: for every byte of a usual packet, changed.
+//! The fast path must find what the careful one would have found: for every byte of a usual packet, changed.
 
 use core::fmt::Debug;
 
@@ -9,7 +9,7 @@ use crate::cpu::Cpu;
 use crate::next::Next;
 use crate::tables::Own;
 
-/// What each byte is changed to.
+/// Values that each byte is changed to.
 const VALUES: [u8; 10] = [0, 1, 0x45, 0x46, 0x60, 0x7f, 0xa9, 0xe0, 0xfe, 0xff];
 
 /// A family's two ways in.

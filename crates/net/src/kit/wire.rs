@@ -19,7 +19,7 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) gso: Gso,
     pub(crate) gso_size: u16,
-    /// Of a partial checksum: `csum_start` and `csum_off`.
+    /// Offsets of a partial checksum: `csum_start` and `csum_off`.
     pub(crate) partial: Option<(u16, u16)>,
     pub(crate) flags: Flags,
     /// Buffers that it lay in when it was sent.

@@ -1,4 +1,4 @@
-//! What one CPU sends by: link headers of neighbours in use, and the packets that wait for one.
+//! One CPU's copies of neighbour entries: link addresses in use, and the packets that wait for one.
 
 use std::collections::VecDeque;
 
@@ -27,17 +27,17 @@ pub const HOLD_EACH_MAX: usize = 64;
 pub const HOLD_MAX: usize = 512;
 /// Unanswered neighbours that are remembered at the most; the oldest makes room.
 const FAILED_MAX: usize = 1024;
-/// How long a neighbour that did not answer is not asked again.
+/// Time for which a neighbour that did not answer is not tried again.
 const FAILED_KEPT: Duration = Duration::from_secs(3);
 /// New neighbours that one CPU may ask for on one interface: one in this time …
 const ASK_EVERY: Duration = Duration::from_micros(3906);
 /// … after so many at once. Thus a sweep of a /64 costs 256 questions per second, and no known neighbour anything.
 const ASK_BURST: u32 = 256;
 
-/// Copies of entries, whoever owns them.
+/// Copies of entries, whichever CPU owns them.
 pub(super) struct Copies {
     table: HashMap<Key, Neighbour, Secret>,
-    /// Those of the table whose use need not be reported, as far as there is room.
+    /// Entries whose use need not be reported, as far as there is room.
     front: Front,
     held: Held,
     /// Stale copies used for the first time in this turn.
@@ -47,12 +47,12 @@ pub(super) struct Copies {
     limits: Vec<Limit>,
 }
 
-/// What may be expected of a neighbour, the worst first.
+/// The reachability of a neighbour, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// It is asked for, or has not answered just now.
     Silent,
-    /// Nobody has asked for it here.
+    /// Not requested here yet.
     Unknown,
     /// Packets can go to it at once.
     Known,
@@ -224,7 +224,7 @@ pub(super) fn known(cpu: &mut Cpu, key: Key, mac: Mac, stale: bool) {
     }
 }
 
-/// Nobody answered the owner.
+/// Handles the owner's failure to resolve a neighbour.
 pub(super) fn failed(cpu: &mut Cpu, key: Key) {
     let until = cpu.now + FAILED_KEPT;
     cpu.neigh.copies.remember_failure(key, until);
@@ -283,7 +283,7 @@ pub(super) fn seek(cpu: &mut Cpu, key: Key) {
     }
 }
 
-/// Asks the owner for whom a packet waits, unless too many are asked for.
+/// Asks the owner for the neighbour of a waiting packet, unless too many are pending.
 fn ask(cpu: &mut Cpu, key: Key, pkt: Pkt) {
     if !begin(cpu, key) {
         return cpu.bury(pkt, DropReason::NeighTableFull);
@@ -325,7 +325,7 @@ fn send(cpu: &mut Cpu, key: Key, mut pkt: Pkt) {
     dispatch(cpu, pkt, next);
 }
 
-/// Whoever sent the packet is told, also if that was us.
+/// Reports to the sender of the packet, also a local one.
 ///
 /// Drops  [`DropReason::NeighUnreachable`].
 //= https://www.rfc-editor.org/rfc/rfc1812#section-3.3.2

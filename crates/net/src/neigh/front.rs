@@ -1,6 +1,6 @@
 //! The copies used last, found without the keyed hash.
 //!
-//! Each key has one place, which anybody can compute. Who sends to many neighbours that share a place only sends his
+//! Each key has one place, which can be computed without a secret. A sender to many neighbours that share a place only sends its
 //! own packets to the keyed table behind.
 
 use core::net::IpAddr;

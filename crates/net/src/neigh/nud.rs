@@ -7,16 +7,16 @@ use wire::ether::Mac;
 
 use crate::time::{Duration, Instant};
 
-/// How sure we are of a neighbour's link address (RFC 4861 §7.3.2).
+/// The state of a neighbour entry (RFC 4861 §7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Asked for, not answered yet.
     Incomplete,
     /// Heard from, in answer to us, within the last half minute or so.
     Reachable,
-    /// Not heard from for a while; nobody has sent to it since.
+    /// Not heard from for a while, and not used since.
     Stale,
-    /// Sent to while stale, or doubted by who sends; it has a moment to be heard from by itself.
+    /// Used while stale, or doubted by a sender; it has a moment to be heard from by itself.
     Delay,
     /// Being asked whether it is still there.
     Probe,
@@ -31,7 +31,7 @@ const MAX_UNICAST_SOLICIT: u8 = 3;
 /// Questions to a neighbour itself before another host that claims its address is believed.
 const MAX_TAKEOVER_SOLICIT: u8 = 2;
 const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
-/// How long an entry that nobody uses is kept: what BSDs use for ARP.
+/// Lifetime of an unused entry: that of BSD's ARP.
 const STALE_KEPT: Duration = Duration::from_secs(20 * 60);
 
 /// The moment, how long an answer that is heard now is believed, and how long one is waited for.
@@ -57,7 +57,7 @@ pub(super) struct Nud {
     rival: Option<Mac>,
 }
 
-/// What is to be done now.
+/// The action due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Do {
@@ -66,7 +66,7 @@ pub(super) enum Do {
     AskAll,
     /// Ask the neighbour itself.
     Ask(Mac),
-    /// The entry dies: nobody has ever answered.
+    /// The entry dies: the neighbour has never answered.
     GiveUp,
     /// The entry dies.
     Forget,
@@ -91,7 +91,7 @@ impl Clock {
 }
 
 impl Nud {
-    /// A neighbour of whom nothing is known; the first question is due now.
+    /// Makes an incomplete entry; the first request is due now.
     pub(super) const fn incomplete(now: Instant) -> Self {
         Self { state: State::Incomplete, mac: Mac::ZERO, until: now, sent: 0, rival: None }
     }
@@ -101,7 +101,7 @@ impl Nud {
         Self { state: State::Permanent, mac, until: Instant::NEVER, sent: 0, rival: None }
     }
 
-    /// What copies are told: the link address, and whether its use is to be reported.
+    /// Returns the part for copies: the link address, and whether its use is to be reported.
     pub(super) fn view(&self) -> Option<(Mac, bool)> {
         (self.state != State::Incomplete).then_some((self.mac, self.state == State::Stale))
     }
@@ -126,8 +126,8 @@ impl Nud {
         }
     }
 
-    /// Who sends by way of it hears nothing from beyond. It is asked, but not at once: so many conversations as may fall
-    /// silent together, whoever they are with, cost it one question in that time.
+    /// A sender by way of it gets nothing back. It is probed, but not at once: as many conversations as may fall
+    /// silent together, with whatever peers, cost it one probe in that time.
     //= https://www.rfc-editor.org/rfc/rfc1122#section-3.3.1.4
     pub(super) fn doubted(&mut self, clock: Clock) {
         if matches!(self.state, State::Reachable | State::Stale) {
@@ -144,7 +144,7 @@ impl Nud {
         self.enter_stale(clock)
     }
 
-    /// The neighbour, or who says so, advertised itself: RFC 4861 §7.2.5.
+    /// Handles an advertisement of the neighbour: RFC 4861 §7.2.5.
     pub(super) fn advertised(&mut self, advert: Advert, clock: Clock) -> Do {
         match (self.state, advert.mac) {
             (State::Permanent, _) | (State::Incomplete, None) => Do::Nothing,

@@ -19,13 +19,13 @@ use crate::timers::Timer;
 /// Entries that one CPU owns at the most. A new one then takes the place of the stale one that has not been touched
 /// for longest; entries in use stay.
 pub const ENTRIES_MAX: usize = 16_384;
-/// Entries among them that nobody has answered for yet. A new one takes the place of the oldest of these only.
+/// Unresolved entries. A new one takes the place of the oldest of these only.
 //= https://www.rfc-editor.org/rfc/rfc6583#section-6
 pub const INCOMPLETE_MAX: usize = 1024;
 /// Entries whose time has come that are dealt with before other timers have their turn.
 const AT_ONCE_MAX: usize = 16;
 
-/// What was heard of a neighbour.
+/// A message heard from a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heard {
     /// An ARP packet from it.
@@ -112,7 +112,7 @@ impl Owned {
         self.table.insert(key, entry);
     }
 
-    /// Who must go before a new entry in `state` can come. `Err` if nobody can: all entries are in use.
+    /// Returns the entry that must go before a new one in `state` can come. `Err` if all are in use.
     fn victim(&self, state: State) -> Result<Option<Key>, Full> {
         let incomplete = || self.incomplete.values().next().copied();
         let stale = || self.stale.values().next().copied();
@@ -171,8 +171,8 @@ pub(super) fn doubted(cpu: &mut Cpu, key: Key) {
 
 /// Something was heard of a neighbour, on the CPU that owns its entry.
 ///
-/// Only who asks for one of our addresses gets a new entry: there will be an answer to send. What else is heard changes
-/// entries that are there, so that nobody can fill the table with addresses that we never talk to.
+/// Only a station that asks for one of our addresses gets a new entry: there will be a reply to send. Other messages change
+/// existing entries only, so that the table cannot be filled with addresses that we never talk to.
 //= https://www.rfc-editor.org/rfc/rfc4861#section-7.2.5
 //# There is no need to create an entry if none exists, since the recipient has apparently not initiated any communication with the target.
 pub(crate) fn heard(cpu: &mut Cpu, key: Key, what: Heard) {
@@ -213,7 +213,7 @@ pub(super) fn timer(cpu: &mut Cpu) {
 
 /// Forgets entries that are on no link any more.
 ///
-/// Tables come to the CPUs one after the other: who has the next ones already, in which the link is back, may have
+/// Tables come to the CPUs one after the other: a CPU with the next ones already, in which the link is back, may have
 /// asked just before, and must not wait for ever.
 pub(super) fn tables_changed(cpu: &mut Cpu) {
     let tables = cpu.tables.clone();
@@ -285,13 +285,13 @@ fn change(cpu: &mut Cpu, key: Key, how: impl FnOnce(&mut Owner, Clock) -> Do) ->
     true
 }
 
-/// How long neighbours of this family are believed and waited for on this link: routers may say so.
+/// Returns reachable time and retransmission interval of this family on this link: router advertisements may set them.
 fn times(cpu: &Cpu, key: &Key) -> [Duration; 2] {
     let ifnet = cpu.tables.ifnet(key.ifindex).filter(|_| key.addr.is_ipv6());
     ifnet.map_or([REACHABLE, RETRANS], |ifnet| [ifnet.learned.reachable, ifnet.learned.retrans])
 }
 
-/// One that did not answer is no way to elsewhere. Silence alone, when nobody asked, says nothing.
+/// One that did not answer is no gateway. Silence alone, without a request, means nothing.
 fn die(cpu: &mut Cpu, entry: &Owner, msg: &Msg, key: Key) -> bool {
     tell_all(cpu, &entry.holders, msg);
     if entry.nud.state != State::Stale {
@@ -301,7 +301,7 @@ fn die(cpu: &mut Cpu, entry: &Owner, msg: &Msg, key: Key) -> bool {
     true
 }
 
-/// What copies must learn. Not that an entry is fresh again: their next report will find it so.
+/// Returns the update for copies. Not that an entry is fresh again: their next report will find it so.
 fn news(before: Option<(Mac, bool)>, after: Option<(Mac, bool)>) -> Option<(Mac, bool)> {
     let (mac, stale) = after?;
     let known = before.is_some_and(|(old_mac, old_stale)| old_mac == mac && (old_stale || !stale));

@@ -1,4 +1,4 @@
-//! What people see of neighbours, and change.
+//! Administration of neighbours: list, set, delete.
 
 use wire::ether::Mac;
 
@@ -10,11 +10,11 @@ use crate::time::Instant;
 /// A neighbour, as the CPU that owns its entry sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose.
+    /// Neighbour.
     pub key: Key,
     /// Its link address, if known.
     pub mac: Option<Mac>,
-    /// How sure that is.
+    /// State.
     pub state: State,
     /// When that will be asked again, or the entry be forgotten; `None` if never.
     pub expires: Option<Instant>,

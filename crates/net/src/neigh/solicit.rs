@@ -41,7 +41,7 @@ fn solicit(cpu: &mut Cpu, key: Key, target: Ipv6Addr, dst: Ipv6Addr, to: Option<
 }
 
 /// Our own addresses to ask with: the one that speaks to such neighbours or, while that is not certain or not to be
-/// used, another. Without one there is nobody to answer to, and the question is not sent.
+/// used, another. Without one there is no reply to get, and the request is not sent.
 fn speaker(cpu: &Cpu, key: &Key) -> Option<(Mac, IpAddr)> {
     let ifnet = cpu.tables.ifnet(key.ifindex)?;
     let others = ifnet.addrs.iter().map(|own| own.addr).filter(|own| own.is_ipv4() == key.addr.is_ipv4());

@@ -15,7 +15,7 @@ const HOST: Mac = Mac([6, 0, 0, 0, 0, 0x10]);
 const OTHER: Mac = Mac([6, 0, 0, 0, 0, 0x66]);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A stack on whose link nobody answers by itself.
+/// Makes a stack on whose link no host answers by itself.
 fn bench() -> Bench {
     let mut bench = Bench::new(2);
     bench.neighbours_answer = false;

@@ -1,4 +1,4 @@
-//! How much is taken from a ring in one turn: as much as can be, as long as turns stay short.
+//! Bursts: as many packets are taken from a ring in one turn as keep turns short.
 //!
 //! This is the ring-based polling of DragonFly for a loop without ticks. There a tick has a burst for each CPU, which
 //! shrinks by one when the handlers took more than their share of the tick, by an eighth when ticks were lost, and
@@ -8,14 +8,14 @@ use core::time::Duration;
 
 use super::CHUNK;
 
-/// What a CPU may do in one turn.
+/// The limits of a CPU in one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polling {
     /// Packets taken from a ring before the next ring has its turn: 1 to [`EACH_BURST_MAX`].
     pub each_burst: u16,
     /// Packets taken from a ring in one turn, at the most: 1 to [`BURST_MAX`].
     pub burst_max: u16,
-    /// How long a turn should take at the most. What takes longer makes bursts smaller.
+    /// Target duration of a turn. Longer turns make bursts smaller.
     pub turn_max: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Polling {
     }
 }
 
-/// How long a turn took.
+/// The duration of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     InTime,
@@ -70,7 +70,7 @@ impl Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     size: u16,
-    /// What is left of it in this turn.
+    /// Remainder in this turn.
     left: u16,
     /// Whether the ring had frames in this turn.
     was_used: bool,
@@ -91,7 +91,7 @@ impl Burst {
         self.was_used = false;
     }
 
-    /// How many packets may be taken now.
+    /// Returns the number of packets that may be taken now.
     pub(super) fn share(&self, each: u16) -> usize {
         self.left.min(each).into()
     }

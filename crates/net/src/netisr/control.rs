@@ -1,4 +1,4 @@
-//! How a netisr is put together, and the doors for messages: rings come and go, tables are replaced, CPUs are asked.
+//! Construction of a netisr, and its control messages: rings come and go, tables are replaced, CPUs are asked.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::time::Instant;
 use crate::timers::Timers;
 use crate::{addr, group, ifq, neigh};
 
-/// What a CPU is made of.
+/// The parts of a CPU.
 pub struct Parts {
     /// Which CPU it is.
     pub id: CpuId,
@@ -47,11 +47,11 @@ pub struct Parts {
     pub inbox: Inbox,
     /// Its own key: drawn from entropy by the shell, from a seed by the simulator.
     pub key: u128,
-    /// What it begins with.
+    /// Initial tables.
     pub tables: Arc<Tables>,
 }
 
-/// What any thread may read of a CPU while it runs.
+/// The part of a running CPU that any thread may read.
 #[derive(Clone)]
 pub struct Shared {
     /// Its counters.
@@ -199,7 +199,7 @@ impl Netisr {
         self.programs.open(&mut self.cpu, program)
     }
 
-    /// Calls a program of this CPU, which somebody outside has left something for; nothing happens if it is gone.
+    /// Calls an application of this CPU for which another thread has left something; nothing happens if it is gone.
     pub fn call(&mut self, program: ProgramId) {
         self.programs.notify(&mut self.cpu, program);
     }
@@ -209,7 +209,7 @@ impl Netisr {
         self.programs.end(&mut self.cpu, program);
     }
 
-    /// Whether no message and no packet from another CPU waits, and nobody at a door: what is asked once more before
+    /// Tells whether no message, no packet from another CPU and no notification waits: to be checked once more before
     /// sleeping.
     #[must_use]
     pub fn inbox_is_empty(&mut self) -> bool {

@@ -35,14 +35,14 @@ const LINK_LEN: u16 = HEADER_LEN as u16;
 pub(super) struct Work {
     pub(super) frames: PktVec,
     ways: [u8; CHUNK],
-    /// Of some packets that were found usual the checksum is partial.
+    /// Some of the usual packets have a partial checksum.
     is_partial: bool,
     scratch: Scratch,
     lane4: Lane<u32>,
     lane6: Lane<u128>,
 }
 
-/// What a pass over a lane notes of its packets, by position.
+/// Notes of a pass over a lane, by position.
 pub(super) struct Scratch {
     next: [Next; CHUNK],
     hops: [HopId; CHUNK],

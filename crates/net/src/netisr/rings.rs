@@ -24,7 +24,7 @@ pub struct Ring {
     sink: Option<Box<dyn Sink>>,
 }
 
-/// What happened at a ring since it was attached; it takes that along when it moves.
+/// The counters of a ring since it was attached; they move with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingCounts {
     /// Times that it was asked for frames.
@@ -71,7 +71,7 @@ impl Ring {
         &*self.driver
     }
 
-    /// What happened at it.
+    /// Returns its counters.
     #[must_use]
     pub const fn counts(&self) -> RingCounts {
         self.counts
@@ -96,7 +96,7 @@ impl Netisr {
         self.take_in(Ring { ifindex, queue, driver, burst, counts: RingCounts::default(), sink: None });
     }
 
-    /// Gives the rings of an interface back, closed. When this is answered, nobody touches them any more.
+    /// Returns the rings of an interface, closed. After the reply, no CPU touches them any more.
     pub fn detach(&mut self, ifindex: IfIndex) -> Vec<Box<dyn Driver>> {
         let gone: Vec<Ring> = self.rings.extract_if(.., |ring| ring.ifindex == ifindex).collect();
         self.connect_rings(ifindex, Via::Nothing);
@@ -172,7 +172,7 @@ impl Netisr {
         rings.filter_map(|ring| ring.sink.as_deref())
     }
 
-    /// Asks all devices to wake whoever owns this CPU, and answers whether none has something already: what is asked
+    /// Asks all devices to wake this CPU's thread, and returns whether none has frames already: to be checked
     /// before sleeping.
     pub fn may_sleep(&mut self) -> bool {
         self.rings.iter_mut().all(|ring| ring.driver.may_sleep())

@@ -12,7 +12,7 @@ use crate::drop::DropReason;
 
 /// Longest Ethernet, IP and TCP headers that a super-packet may have together.
 const HEADERS_MAX: usize = 256;
-/// Segments of one super-packet: 64 KiB in pieces of 128 bytes. Who asks for smaller ones asks for mischief.
+/// Segments of one super-packet: 64 KiB in pieces of 128 bytes. Smaller ones are refused.
 const SEGMENTS_MAX: usize = 512;
 /// Where TCP's flags stand in its header.
 const TCP_FLAGS: usize = 13;

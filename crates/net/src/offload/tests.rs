@@ -66,7 +66,7 @@ fn super_packet(family: (IpAddr, IpAddr), protocol: Protocol, payload: &[u8], si
     Frame { bytes: framed(&packet), gso, gso_size: size, partial: Some(partial), ..Frame::default() }
 }
 
-/// What a device with `caps` is given for `frame`.
+/// Returns the frames that a device with `caps` is given for `frame`.
 fn sent_by(caps: Caps, frame: &Frame) -> Vec<Frame> {
     let mut bench = bench(caps);
     push(&mut bench, frame, caps);

@@ -1,11 +1,11 @@
-//! Who waits at an end of ours for what comes from anybody: listeners of TCP, sockets of UDP.
+//! Local addresses of unconnected sockets: listeners of TCP, sockets of UDP.
 
 use core::net::SocketAddr;
 
 use super::Ends;
 use crate::tables::IfIndex;
 
-/// What is waited for.
+/// A bound local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// Our address, or the unspecified one for all; and the port.
@@ -19,8 +19,8 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// How well it suits: an address of its own is better than all, and one family better than both. `None` if what
-    /// comes is not for it.
+    /// Ranks a match: a specific address is better than a wildcard, and one family better than both. `None` if the
+    /// packet is not for it.
     pub(crate) fn rank(&self, ends: &Ends) -> Option<u8> {
         let own = self.addr.ip();
         if !own.is_unspecified() {
@@ -49,7 +49,7 @@ impl Bound {
     }
 }
 
-/// The place, in a list of those who wait at one port, of the one whom a conversation between `ends` is for. Of a group,
+/// Returns the place, in a list of sockets at one port, of the one for a conversation between `ends`. Of a group,
 /// the flow's hash chooses one.
 pub(crate) fn choose(all: impl Iterator<Item = Bound> + Clone, ends: &Ends) -> Option<usize> {
     let best = all.clone().filter_map(|bound| bound.rank(ends)).max()?;

@@ -13,10 +13,10 @@ use crate::tables::IfIndex;
 /// Ports that are tried before there is said to be none.
 const PORTS_TRIED_MAX: usize = 256;
 
-/// What a program says of a conversation that it begins.
+/// The request for a new conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// With whom.
+    /// Peer.
     pub(crate) remote: SocketAddr,
     /// From which of our addresses; the route says, if this does not.
     pub(crate) local: Option<IpAddr>,
@@ -27,7 +27,7 @@ pub(crate) struct Wanted {
 }
 
 /// The ends of a conversation that is `wanted`. A port that is drawn for it is not `taken`; whether one that was given is,
-/// whoever asks has to find out.
+/// the caller has to find out.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(crate) fn ours(
     }
 }
 
-/// A port for somebody who waits on all CPUs, drawn from those that are not `taken`.
+/// Returns a free port for a socket on all CPUs, drawn from those that are not `taken`.
 //= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
 pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Option<u16> {
     let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
@@ -84,7 +84,7 @@ fn port(cpu: &mut Cpu, ends: Ends, taken: impl Fn(&Cpu, &Ends) -> bool) -> Optio
     })
 }
 
-/// What the hash is made of besides the local port.
+/// Returns the hash without the local port.
 fn others(ends: &Ends) -> u16 {
     let addrs = match (ends.local, ends.remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => toeplitz::fold4(local, remote),

@@ -55,7 +55,7 @@ fn packets(bench: &mut Bench) -> Vec<Vec<u8>> {
     bench.sent(1).into_iter().map(|frame| frame[14..].to_vec()).collect()
 }
 
-/// The reply of whoever got `request`.
+/// Makes the reply to `request`.
 fn reply_to(request: &[u8]) -> Vec<u8> {
     let (id, seq) = (IDENT, 1);
     if request[0] >> 4 == 4 {
@@ -71,7 +71,7 @@ fn reply_to(request: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What `router` says when the request's time to live ran out there.
+/// Makes the time-exceeded error of `router` about a request.
 fn time_exceeded(router: IpAddr, request: &[u8], quote_len: usize) -> Vec<u8> {
     let quote = &request[..quote_len];
     match router {

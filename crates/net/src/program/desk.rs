@@ -1,4 +1,4 @@
-//! What a program has before it while it is called.
+//! The context passed to an application's callbacks.
 
 use super::watch::{ProgramId, Watch};
 use crate::cpu::Cpu;
@@ -18,12 +18,12 @@ pub struct Handle<Id> {
 
 /// The CPU, for as long as a program is called.
 pub struct Desk<'a> {
-    /// What [`crate::tcp`], [`crate::udp`] and [`crate::raw`] are called with.
+    /// The CPU, argument of [`crate::tcp`], [`crate::udp`] and [`crate::raw`].
     pub cpu: &'a mut Cpu,
     pub(super) own: &'a mut Own,
 }
 
-/// What is kept of a program besides itself.
+/// The netisr's part of a program.
 #[derive(Debug)]
 pub(super) struct Own {
     pub(super) id: ProgramId,
@@ -94,7 +94,7 @@ impl Desk<'_> {
         self.own.asks = true;
     }
 
-    /// The same, of a socket.
+    /// Calls again for a UDP socket.
     pub fn again_at(&mut self, socket: udp::Id) {
         self.own.again_at.push(socket.into());
         self.own.asks = true;
@@ -106,13 +106,13 @@ impl Desk<'_> {
         self.own.rolls_up = true;
     }
 
-    /// The same, of a raw socket.
+    /// Calls again for a raw socket.
     pub fn again_raw(&mut self, socket: raw::Id) {
         self.own.again_at.push(socket.into());
         self.own.asks = true;
     }
 
-    /// The program's name, for those who are to call it.
+    /// Returns the program's id, for notifications.
     #[must_use]
     pub const fn program(&self) -> ProgramId {
         self.own.id

@@ -11,9 +11,9 @@ pub const DOORS_MAX: usize = 64;
 pub(super) struct Doors {
     board: Board,
     flags: Vec<Flag>,
-    /// Whose they are.
+    /// Owners of the flags.
     programs: Vec<Option<ProgramId>>,
-    /// Those at which somebody has knocked, and nobody has answered yet.
+    /// Notified programs that were not called yet.
     knocked: Vec<ProgramId>,
 }
 
@@ -23,19 +23,19 @@ impl Doors {
         Self { board, flags, programs: vec![None; DOORS_MAX], knocked: Vec::with_capacity(DOORS_MAX) }
     }
 
-    /// A door that is nobody's: no program has it that `runs`.
+    /// Returns a free flag: no program has it that `runs`.
     pub(super) fn free(&self, runs: impl Fn(ProgramId) -> bool) -> Option<usize> {
         self.programs.iter().position(|program| program.is_none_or(|id| !runs(id)))
     }
 
-    /// Gives a door to a program; the flag is for those who knock. Who knocked for its former owner calls the new one, which
+    /// Gives a flag to a program. A late notification of its former owner calls the new one, which
     /// finds nothing.
     pub(super) fn give(&mut self, door: usize, to: ProgramId) -> Option<Flag> {
         *self.programs.get_mut(door)? = Some(to);
         self.flags.get(door).cloned()
     }
 
-    /// Looks at whose doors somebody has knocked since the last look.
+    /// Collects the notifications since the last look.
     #[inline]
     pub(super) fn look(&mut self) {
         let Self { board, programs, knocked, .. } = self;
@@ -48,7 +48,7 @@ impl Doors {
         self.knocked.pop()
     }
 
-    /// Whether somebody has knocked since the last look.
+    /// Tells whether there are notifications since the last look.
     pub(super) fn is_knocked(&self) -> bool {
         self.board.is_raised()
     }

@@ -20,7 +20,7 @@ pub enum Kind {
     Echo,
     /// Reads what comes, and does nothing with it (RFC 863).
     Discard,
-    /// Sends lines of characters for as long as somebody reads them (RFC 864).
+    /// Sends lines of characters for as long as the peer reads them (RFC 864).
     Chargen,
 }
 

@@ -9,7 +9,7 @@ use crate::kit::{Bench, addr4, addr6};
 use crate::tcp::settings::Settings;
 use crate::tcp::{Connect, Listen, Look};
 
-/// What a program was told.
+/// An event of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Accepted,
@@ -458,7 +458,7 @@ fn connections_of_a_program_that_leaves_go_to_another_that_shares_the_port() {
     for addr in families() {
         let mut bench = Bench::new(1);
         let addr = SocketAddr::from((addr, PORT));
-        // Listens, and never accepts: nobody turns between the connections' coming and its end.
+        // Listens, and never accepts: no turn between the connections' coming and its end.
         let first = tcp::listen(bench.cpu(), &listener(addr, true)).unwrap();
         let wanted = to(addr);
         for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Whose a handle is, and what its program has been told of it.
+//! The owner of a handle, and its reported events.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub struct ProgramId {
     pub(super) serial: u32,
 }
 
-/// What stands in a listener, a connection or a socket that a program holds.
+/// The event state of a listener, a connection or a socket of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     pub(crate) program: ProgramId,

@@ -1,4 +1,4 @@
-//! What programs ask, on the CPU that owns what they ask about. Nothing waits here.
+//! Calls of programs, on the CPU that owns their objects. None waits.
 
 use core::net::IpAddr;
 
@@ -26,13 +26,13 @@ const MESSAGE_MIN: usize = 4;
 pub struct Open {
     /// Our address, or the unspecified one for all; it says of which family the messages are.
     pub local: IpAddr,
-    /// With whom it speaks, if with one only.
+    /// Peer, if connected.
     pub remote: Option<IpAddr>,
     /// The interface, where addresses mean something only with their link; else 0.
     pub zone: IfIndex,
     /// Which messages it is shown.
     pub filter: Filter,
-    /// How it behaves.
+    /// Its settings.
     pub settings: Settings,
 }
 
@@ -107,7 +107,7 @@ pub fn recv(cpu: &mut Cpu, id: Id, into: &mut [u8]) -> Result<Received, Error> {
     socket(cpu, id)?.base.queue.pop(into).ok_or(Error::WouldBlock)
 }
 
-/// What a program could do now.
+/// Returns what a program could do now.
 #[must_use]
 pub fn ready(cpu: &Cpu, id: Id) -> Ready {
     cpu.raw.as_ref().and_then(|sockets| sockets.get(id)).map(Socket::ready).unwrap_or_default()
@@ -150,7 +150,7 @@ pub fn memberships(cpu: &Cpu, id: Id) -> &[Membership] {
     dgram::memberships(cpu, id.into())
 }
 
-/// Ends a socket, with what was not read; groups that nobody else listens to are left.
+/// Ends a socket, with unread datagrams; groups without other members are left.
 ///
 /// # Errors
 ///

@@ -14,14 +14,14 @@ impl Filter {
     /// None passes.
     pub const BLOCK_ALL: Self = Self([0; 4]);
 
-    /// The same, and this type passes.
+    /// Passes this type, too.
     #[must_use]
     pub const fn pass(mut self, kind: u8) -> Self {
         self.0[kind as usize / 64] |= 1 << (kind % 64);
         self
     }
 
-    /// The same, and this type does not pass.
+    /// Blocks this type, too.
     #[must_use]
     pub const fn block(mut self, kind: u8) -> Self {
         self.0[kind as usize / 64] &= !(1 << (kind % 64));

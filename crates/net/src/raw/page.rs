@@ -5,16 +5,16 @@ use core::net::IpAddr;
 use super::socket::{Ready, Socket, Sockets};
 use crate::tables::IfIndex;
 
-/// A socket, as it is when somebody asks.
+/// A socket, at the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Our address, or the unspecified one.
     pub local: IpAddr,
-    /// With whom it speaks, if with one only.
+    /// Peer, if connected.
     pub remote: Option<IpAddr>,
     /// The interface, where addresses mean something only with their link; else 0.
     pub zone: IfIndex,
-    /// What waits to be read.
+    /// Readiness and queue.
     pub ready: Ready,
 }
 

@@ -19,7 +19,7 @@ pub struct Id {
     serial: u32,
 }
 
-/// What a program could do now without being told to wait.
+/// The readiness of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// Messages that wait.
@@ -31,12 +31,12 @@ pub struct Ready {
 /// One socket.
 pub(crate) struct Socket {
     pub(crate) id: Id,
-    /// What it waits for; ports are 0.
+    /// Local address; ports are 0.
     pub(super) bound: Bound,
-    /// Whom it speaks with, if with one only.
+    /// Peer, if connected.
     pub(super) remote: Option<IpAddr>,
     pub(super) filter: Filter,
-    /// What it has of every socket.
+    /// Common part.
     pub(crate) base: Base,
 }
 
@@ -73,7 +73,7 @@ impl Socket {
 pub struct Sockets {
     slots: Vec<Option<Box<Socket>>>,
     serial: u32,
-    /// Those that programs are to look at, each once.
+    /// Sockets with events, each once.
     pub(crate) noted: Noted<Id>,
 }
 
@@ -112,12 +112,12 @@ impl Sockets {
         self.slots.get_mut(id.at as usize)?.as_deref_mut().filter(|socket| socket.id == id)
     }
 
-    /// What it has of every socket.
+    /// Returns the common part.
     pub(crate) fn base(&self, id: Id) -> Option<&Base> {
         self.get(id).map(|socket| &socket.base)
     }
 
-    /// The same, to change it.
+    /// Returns the common part for change.
     pub(crate) fn base_mut(&mut self, id: Id) -> Option<&mut Base> {
         self.get_mut(id).map(|socket| &mut socket.base)
     }

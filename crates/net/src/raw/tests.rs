@@ -41,7 +41,7 @@ fn echo(of: IpAddr) -> (u8, u8) {
     if of.is_ipv4() { (8, 0) } else { (128, 129) }
 }
 
-/// What waits at a socket: who sent it, to whom, with which hop limit, and its bytes.
+/// Returns the queue of a socket: source, destination, hop limit, and bytes.
 fn heard(bench: &mut Bench, id: Id) -> Vec<(IpAddr, IpAddr, u8, Vec<u8>)> {
     let mut into = [0; 2000];
     let next = || {
@@ -64,7 +64,7 @@ fn message(kind: u8, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A message of a neighbour that nobody here answers: a reply that nobody waits for, or an unknown type.
+/// Makes a neighbour's message that is not answered: an unsolicited reply, or an unknown type.
 fn from_peer(ours: IpAddr, peer: IpAddr, kind: u8, rest: &[u8]) -> Vec<u8> {
     let mut bytes = message(kind, rest);
     let protocol = match (peer, ours) {

@@ -50,7 +50,7 @@ pub(super) struct Datagram {
     pub(super) number: u64,
     /// When it is given up.
     pub(super) deadline: Instant,
-    /// What is there, by place, without overlaps.
+    /// Fragments so far, by offset, without overlaps.
     pub(super) pieces: Vec<Piece>,
     /// Bytes that are there.
     bytes: usize,
@@ -59,7 +59,7 @@ pub(super) struct Datagram {
     ruined: Option<DropReason>,
 }
 
-/// What became of a piece.
+/// The result of adding a fragment.
 pub(super) enum Outcome {
     /// It waits.
     Kept,

@@ -14,7 +14,7 @@ use crate::upper;
 
 /// Bytes that lie in the first buffer, where headers are looked for, however small the first pieces were.
 const LINEAR: usize = 256;
-/// Of the two bits of congestion notification: not capable of it.
+/// ECN field: not ECN-capable transport.
 const NOT_ECT: u8 = 0b00;
 /// Congestion experienced.
 const CE: u8 = 0b11;

@@ -85,8 +85,8 @@ impl Table {
         Some(datagram)
     }
 
-    /// The datagram that gives way if `key` begins one: of its own source if that has as many as it may, so that who
-    /// loses much harms himself; else the oldest of all, if there are as many as may be.
+    /// Returns the datagram that is dropped if `key` begins one: of its own source at its limit, so that a source that
+    /// loses much harms itself; else the oldest of all, if the limit is reached.
     pub(super) fn crowded_out(&mut self, key: &Key) -> Option<(Key, DropReason)> {
         if self.datagrams.contains_key(key) {
             return None;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a published model of the algorithm answers.
+/// Results of a published model of the algorithm.
 const VECTORS: &str = include_str!("vectors.txt");
 
 fn map(cpus: u16, unit: u16, rings: u16) -> RingMap {

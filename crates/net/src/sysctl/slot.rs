@@ -6,7 +6,7 @@ use super::table::WINDOW_MAX;
 use crate::tcp::congestion::Algorithm;
 use crate::tcp::settings::{Ecn, Extensions};
 
-/// What a value is a number of.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// It is off or on: 0 or 1.
@@ -35,7 +35,7 @@ pub(super) enum Slot<'a> {
     Ecn(&'a mut Ecn),
     Extensions(&'a mut Extensions),
     Algorithm(&'a mut Algorithm),
-    /// What cannot be turned here.
+    /// A read-only value.
     Fixed(i64),
 }
 

@@ -1,4 +1,4 @@
-//! What routers have said of a link, as far as packets go by it.
+//! Parameters of a link from router advertisements, as far as packets use them.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use crate::time::Duration;
 
 use super::{IfAddr, IfIndex};
 
-/// What [`crate::ip6::autoconf`] has learned of a link: an immutable part of [`super::Ifnet`].
+/// The results of [`crate::ip6::autoconf`] for a link: an immutable part of [`super::Ifnet`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learned {
     /// Our addresses in prefixes that routers advertise.
@@ -25,7 +25,7 @@ pub struct Learned {
     pub mtu: Option<u32>,
     /// Hop limit of what we send, if routers say so.
     pub hop_limit: Option<u8>,
-    /// How long a neighbour's answer is believed, about.
+    /// Reachable time of neighbours.
     pub reachable: Duration,
     /// Time between two questions.
     pub retrans: Duration,
@@ -38,7 +38,7 @@ pub struct LearnedAddr {
     pub addr: Ipv6Addr,
     /// Its preferred lifetime is over: used only by what uses it already.
     pub is_deprecated: bool,
-    /// Made up for a while, so that nobody is known by it for long.
+    /// Temporary (RFC 8981), so that a host cannot be tracked by it.
     pub is_temporary: bool,
 }
 
@@ -75,13 +75,13 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// What is known of one of our addresses.
+    /// Returns the data of one of our addresses.
     #[must_use]
     pub fn of(&self, addr: IpAddr) -> Option<&LearnedAddr> {
         self.addrs.iter().find(|own| IpAddr::V6(own.addr) == addr)
     }
 
-    /// What the link demands of what is sent to it.
+    /// Returns the metrics that the link imposes.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics { mtu: self.mtu.unwrap_or(0), ..Metrics::default() }

@@ -10,7 +10,7 @@ const WORDS: usize = 16;
 /// Our own addresses and our links' broadcast addresses.
 ///
 /// A small filter in front answers for nearly every packet that the address is neither; what the filter does not
-/// exclude is looked for in a sorted list. Who aims at the filter reaches the list, which is no slow place either.
+/// exclude is looked for in a sorted list. An attack on the filter reaches the list, which is no slow place either.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
     filter: [u64; WORDS],

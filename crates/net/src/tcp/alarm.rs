@@ -1,18 +1,18 @@
 //! When connections have to be looked at: two wheels, one for what is due within a second and one for what is far.
 //!
-//! Who is waited for stands in one of them, so what waits is bounded by what there is. A deadline that moves away is not
+//! Each connection with a timer stands in one of them, so the number of entries is bounded. A deadline that moves away is not
 //! moved in the wheel: it is found out when the old one has come.
 
 use crate::grow::slab::Slab;
 use crate::grow::wheel::{Linked, Links, Wheel, ms};
 use crate::time::Instant;
 
-/// How long a slot of the near wheel is: what a deadline may be missed by.
+/// Slot length of the near wheel: the precision of a deadline.
 const NEAR_SLOT_MS: u64 = 1;
-/// Where the far wheel begins, and how long a slot of it is. It reaches 17 minutes; who is due later is looked at then.
+/// Start and slot length of the far wheel. It reaches 17 minutes; later deadlines are examined then.
 const FAR_MS: u64 = 1000;
 
-/// One who may be waited for.
+/// An entry of the wheel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Alarm {
     links: Links,
@@ -74,7 +74,7 @@ impl Alarms {
         }
     }
 
-    /// Nobody waits for `at` any more.
+    /// Cancels the timer of `at`.
     pub(super) fn forget<T: Wakes>(&mut self, slab: &mut Slab<T>, at: u32) {
         let Some(place) = slab.get_mut(at) else { return };
         match core::mem::take(&mut place.alarm().wheel) {

@@ -1,7 +1,7 @@
-//! How often a connection answers what it may not have been meant to get (RFC 5961 §7).
+//! Rate limit of replies to unacceptable segments (RFC 5961 §7).
 //!
-//! Each connection has a budget of its own, which nobody can learn anything from by using up that of another
-//! (CVE-2016-5696), and two ends whose numbers somebody has driven apart do not answer each other for ever.
+//! Each connection has a budget of its own, so that using up that of another reveals nothing
+//! (CVE-2016-5696), and two desynchronised ends do not answer each other for ever.
 
 use crate::time::Instant;
 
@@ -11,7 +11,7 @@ const ANSWERS_MAX: u8 = 5;
 const TICKS: u16 = 16;
 const TICK_NS: u64 = 1_000_000_000 / 16;
 
-/// What is left of it.
+/// The remaining budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Budget {
     /// The tick in which the second began; they run round.

@@ -48,8 +48,8 @@ impl Buffer {
         self.size as usize
     }
 
-    /// Before `bytes` are written at the end: a ring that somebody else has used spares the one that would be made for them,
-    /// and the one that is too small is the next one's.
+    /// Prepares to append `bytes`: a recycled ring saves an allocation,
+    /// and a ring that is too small is left to others.
     #[inline]
     pub(super) fn borrow(&mut self, bytes: usize, rings: &mut Rings) {
         let needed = self.len() + bytes;

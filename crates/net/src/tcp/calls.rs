@@ -1,5 +1,5 @@
-//! What programs ask, on the CPU that owns what they ask about. Nothing waits here: whoever cannot be served now is told
-//! so, and [`ready`] says when to ask again. What is to be sent goes out at the end of the turn.
+//! Calls of programs, on the CPU that owns their objects. None waits: a call that cannot be served now fails,
+//! and [`ready`] tells when to try again. Data to be sent goes out at the end of the turn.
 
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::tables::IfIndex;
 /// A connection to be begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Connect {
-    /// To whom.
+    /// Peer.
     pub remote: SocketAddr,
     /// From which of our addresses; the route says, if this does not.
     pub local: Option<IpAddr>,
@@ -33,9 +33,9 @@ pub struct Connect {
     pub port: Option<u16>,
     /// By which interface, where the address means something only with its link; else 0.
     pub zone: IfIndex,
-    /// How it behaves.
+    /// Its settings.
     pub settings: Settings,
-    /// How its packets look.
+    /// IP header fields of its packets.
     pub look: Look,
 }
 
@@ -53,14 +53,14 @@ impl Connect {
 pub struct Accepted {
     /// Its name on this CPU.
     pub id: Id,
-    /// Between whom it is.
+    /// Its four-tuple.
     pub ends: Ends,
 }
 
 /// Payload of a super-packet at the most: with its headers it still has a length that IP can say.
 const SUPER_BYTES: u32 = 65_000;
 
-/// What a program could do now without being told to wait.
+/// The readiness of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// There are bytes to read, or the end, or an error.
@@ -136,7 +136,7 @@ pub fn set_place_look(cpu: &mut Cpu, id: ListenerId, look: Look) -> Result<(), E
     Ok(())
 }
 
-/// Waits no longer, and gives the place up. What was not accepted goes to others who wait for the same, or is reset.
+/// Closes a listener, and gives the port up. Connections not accepted go to others of the group, or are reset.
 pub fn unlisten(cpu: &mut Cpu, id: ListenerId) {
     let left = cpu.tcp.as_mut().map(|pcbs| pcbs.unlisten(id));
     for conn in left.into_iter().flatten() {
@@ -157,8 +157,8 @@ pub fn accept(cpu: &mut Cpu, listener: ListenerId) -> Result<Accepted, Error> {
     Ok(Accepted { id: conn.id, ends: conn.ends })
 }
 
-/// How many connections wait to be accepted, but never more than [`Settings::reported_max`]: who has accepted so many is
-/// told of the rest when he asks again.
+/// Returns the length of the accept queue, but never more than [`Settings::reported_max`]: a program that has accepted so many is
+/// told of the rest at its next request.
 ///
 /// # Errors
 ///
@@ -204,7 +204,7 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
     if is_there { Err(Error::AddrInUse) } else { Ok(ends) }
 }
 
-/// What the way between `ends` says of how a connection behaves: the longest segments, the window it begins with, how
+/// Returns the settings that follow from the route between `ends`: maximum segment size, initial window, and how
 /// long segments live.
 pub(super) fn along(cpu: &mut Cpu, ends: &Ends, settings: &Settings) -> Arc<Settings> {
     match way(cpu, ends) {
@@ -213,7 +213,7 @@ pub(super) fn along(cpu: &mut Cpu, ends: &Ends, settings: &Settings) -> Arc<Sett
     }
 }
 
-/// The same, of a connection that a listener takes.
+/// Returns those of a connection that a listener accepts.
 pub(super) fn along_of(cpu: &mut Cpu, ends: &Ends, id: ListenerId) -> Option<Arc<Settings>> {
     let along = way(cpu, ends);
     let pcbs = cpu.tcp.as_mut()?;
@@ -248,7 +248,7 @@ pub fn connection(cpu: &Cpu, id: Id) -> Option<(&Ends, &Tcb)> {
     cpu.tcp.as_ref()?.get(id).map(|conn| (&conn.ends, &conn.tcb))
 }
 
-/// Between whom connections of this CPU are whose SYN was answered, and that is all.
+/// Returns the half-open connections of this CPU.
 pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &Ends> {
     cpu.tcp.as_ref().into_iter().flat_map(|pcbs| pcbs.halves())
 }
@@ -263,7 +263,7 @@ pub fn set_look(cpu: &mut Cpu, id: Id, look: Look) -> Result<(), Error> {
     change_look(cpu, id, |is| *is = look)
 }
 
-/// The same, of a part of it.
+/// Changes a part of it.
 ///
 /// # Errors
 ///
@@ -283,7 +283,7 @@ pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb) -> R) -> Res
     change_with(cpu, id, |tcb, _| what(tcb))
 }
 
-/// The same, where memory for buffers can be borrowed.
+/// Changes with access to recycled buffers.
 fn change_with<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb, &mut Rings) -> R) -> Result<R, Error> {
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
@@ -292,7 +292,7 @@ fn change_with<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Tcb, &mut Rings)
     Ok(done)
 }
 
-/// What a program could do now.
+/// Returns what a program could do now.
 #[must_use]
 pub fn ready(cpu: &Cpu, id: Id) -> Ready {
     let Some((_, tcb)) = connection(cpu, id) else {
@@ -317,7 +317,7 @@ pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
     send_by(cpu, id, bytes, Tcb::send)
 }
 
-/// The same, and the other end is told to hurry to read them. New programs should not (RFC 6093 §5).
+/// Sends urgent data. New programs should not (RFC 6093 §5).
 ///
 /// # Errors
 ///
@@ -387,7 +387,7 @@ pub fn read_in_place<R>(
     })?
 }
 
-/// The same as [`read`], and it stays.
+/// Reads without consuming.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! How much may be under way: slow start, congestion avoidance, and what a loss takes (RFC 5681, RFC 3465, RFC 9438).
+//! Congestion control: slow start, congestion avoidance, and reductions (RFC 5681, RFC 3465, RFC 9438).
 
 mod cubic;
 
@@ -7,7 +7,7 @@ use core::time::Duration;
 use self::cubic::Cubic;
 use crate::time::Instant;
 
-/// How the window grows when it is known that there is an end to it.
+/// The congestion avoidance algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// By the time since the last loss (RFC 9438).
@@ -26,9 +26,9 @@ pub struct Congestion {
     /// Bytes that were acknowledged since the window grew by a segment.
     counted: u32,
     algorithm: Algorithm,
-    /// What CUBIC remembers, from the time on when it has something to.
+    /// State of CUBIC, from its first use on.
     cubic: Option<Box<Cubic>>,
-    /// What there was before the last reduction, in case there was no reason for it.
+    /// State before the last reduction, in case it was spurious.
     before: Option<Box<Before>>,
 }
 
@@ -39,7 +39,7 @@ struct Before {
     cubic: Option<Box<Cubic>>,
 }
 
-/// What tells of congestion.
+/// A congestion signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// A segment was lost, and others behind it were not.
@@ -52,7 +52,7 @@ pub enum Sign {
 const LEAST_SEGMENTS: u32 = 2;
 
 impl Congestion {
-    /// Of a connection with segments of `mss` bytes, which begins with `window` (see [`initial_window`]).
+    /// Makes one of a connection with segments of `mss` bytes, which begins with `window` (see [`initial_window`]).
     #[must_use]
     pub fn new(algorithm: Algorithm, mss: u32, window: u32) -> Self {
         Self { mss, cwnd: window, ssthresh: u32::MAX, counted: 0, algorithm, cubic: None, before: None }

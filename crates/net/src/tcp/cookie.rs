@@ -10,7 +10,7 @@ use crate::pcb::Ends;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
 
-/// How long a cookie holds at least, and half of what it does at most.
+/// Least lifetime of a cookie, and half of its most.
 pub(super) const EPOCH: Duration = Duration::from_secs(16);
 /// Segment lengths that a cookie can say: what links have, less the headers (Ethernet, with PPPoE, tunnels, the minimum
 /// of both families).

@@ -40,7 +40,7 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
     }
 }
 
-/// What a message means to a connection; `None` if it need not know.
+/// Returns the meaning of a message to a connection; `None` if it has none.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-4.2.3.9
 fn meaning(message: Message, quoted: &Quoted) -> Option<PathError> {
     let too_big = |mtu: u32, headers: u32| {

@@ -1,4 +1,4 @@
-//! A segment came, or a time: to the connection it is of, to who waits for it, or to nobody.
+//! Demultiplexes segments and timers to connections, half-open connections, TIME-WAIT entries and listeners.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
     answer
 }
 
-/// What a packet brings is taken in without asking for memory, if others have left some.
+/// Takes a packet in without allocating, if recycled buffers exist.
 fn lend(cpu: &mut Cpu, tcb: &mut Tcb, pkt: &Pkt) {
     let incoming = pkt.len().saturating_sub(payload_at(pkt));
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| incoming > 0) {
@@ -475,7 +475,7 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
     done
 }
 
-/// What a connection has found out, the next to the same end begins with; and what it has tried is counted.
+/// Saves results for the next connection to the same peer; and counts attempts.
 fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
     let (opened, mss, told, now) = (tcb.opened(), tcb.found_path(), tcb.told_path(), cpu.now);
     if let Some(News { again, out_of_order, timeouts }) = tcb.take_news() {
@@ -504,7 +504,7 @@ fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
     }
 }
 
-/// The connections of this CPU, from the first time that somebody asks for one.
+/// Returns the connections of this CPU, made at the first use.
 #[inline]
 pub(super) fn pcbs(cpu: &mut Cpu) -> &mut Pcbs {
     let Cpu { tcp, secret, .. } = cpu;

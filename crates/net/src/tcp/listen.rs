@@ -1,4 +1,4 @@
-//! Who waits for connections, or will: listeners by port, and groups that share one.
+//! Listeners and bound addresses: by port, and groups that share one.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use crate::time::{Duration, Instant};
 /// Listeners on one CPU at the most. A program has few; each is looked at when its port is asked for.
 pub const LISTENERS_MAX: usize = 4096;
 
-/// Connections that may wait to be accepted, if nobody says.
+/// Default backlog.
 const BACKLOG: usize = 128;
 
 /// How long a connection counts as opened that was reset before it stood.
 const RESET_LIFE: Duration = Duration::from_secs(60);
 
-/// What a listener waits for.
+/// The request of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Listen {
     /// Our address, or the unspecified one for all; and the port.
@@ -38,9 +38,9 @@ pub struct Listen {
     pub backlog: usize,
     /// Others may wait for the same (`SO_REUSEPORT`), and share what comes.
     pub is_shared: bool,
-    /// How its connections behave.
+    /// Settings of its connections.
     pub settings: Settings,
-    /// How their packets look.
+    /// IP header fields of their packets.
     pub look: Look,
 }
 
@@ -66,10 +66,10 @@ pub struct ListenerId {
     serial: u32,
 }
 
-/// A listener, as it is when somebody asks.
+/// A listener, at the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedListener {
-    /// What it waits for.
+    /// Local address.
     pub addr: SocketAddr,
     /// See [`Listen::zone`].
     pub zone: IfIndex,
@@ -79,7 +79,7 @@ pub struct ListedListener {
     pub is_shared: bool,
     /// Connections that wait to be accepted.
     pub waiting: usize,
-    /// As many as may.
+    /// The backlog.
     pub backlog: usize,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Listener {
     pub(super) opened: usize,
     /// Until when those of them that were reset count as if they were there: the first to be forgotten first.
     resets: VecDeque<Instant>,
-    /// What has become of [`Listen::settings`] on the way of the last connection.
+    /// [`Listen::settings`] adapted to the last connection's route.
     suited: Option<(Along, Arc<Settings>)>,
 }
 
@@ -116,7 +116,7 @@ impl Listener {
         self.waiting.len() >= self.room()
     }
 
-    /// How many may wait.
+    /// Returns the room in its accept queue.
     fn room(&self) -> usize {
         self.listen.backlog.min(self.listen.settings.backlog_max).max(1)
     }
@@ -146,7 +146,7 @@ impl Listener {
         }
     }
 
-    /// How many wait, as far as a program is told.
+    /// Returns the length of the accept queue as reported to programs.
     pub(super) fn reported(&self) -> usize {
         match self.listen.settings.reported_max {
             0 => self.waiting.len(),
@@ -160,7 +160,7 @@ impl Listener {
         (self.is_open, self.suited) = (true, None);
     }
 
-    /// How a connection behaves on this way.
+    /// Returns the settings for a connection on this route.
     pub(super) fn suited(&mut self, along: Along, shared: &mut Shared) -> Arc<Settings> {
         match &self.suited {
             Some((known, suited)) if *known == along => Arc::clone(suited),
@@ -215,7 +215,7 @@ impl Listeners {
     }
 
     /// Takes a listener out. Of its connections that were not accepted, others of its group get what they have room for,
-    /// and `inherit` is told which has got which; the rest is answered, and nobody will.
+    /// and `inherit` is told their new owners; the rest is returned, to be reset.
     pub(super) fn remove(
         &mut self,
         id: ListenerId,
@@ -273,7 +273,7 @@ impl Listeners {
         (left.iter().take(limit.max(1)).map(|(_, listener)| listener.listed()).collect(), next)
     }
 
-    /// Who a connection between `ends` is for. Of a group, the flow's hash chooses one.
+    /// Returns the listener for a connection between `ends`. Of a group, the flow's hash chooses one.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Listener> {
         let listeners = self.ports.get_mut(&ends.local_port)?;
         let at = match &**listeners {
@@ -283,14 +283,14 @@ impl Listeners {
         listeners.get_mut(at?)
     }
 
-    /// How answers look of whoever has the place that a segment between `ends` is for, open or not.
+    /// Returns the IP header fields of replies by the owner of the local address of `ends`, listening or not.
     pub(super) fn look(&self, ends: &Ends) -> Option<Look> {
         let places = self.ports.get(&ends.local_port)?;
         let chosen = choose(places.iter().map(|place| place.listen.bound()), ends)?;
         places.get(chosen).map(|place| place.listen.look)
     }
 
-    /// Whether somebody has a place at a port.
+    /// Tells whether a port is bound.
     pub(super) fn is_port_taken(&self, port: u16) -> bool {
         self.ports.contains_key(&port)
     }
@@ -312,7 +312,7 @@ impl Pcbs {
     }
 }
 
-/// Whether somebody could wait for connections to `addr`.
+/// Tells whether a listener could be bound to `addr`.
 pub(super) fn is_address(addr: IpAddr) -> bool {
     !addr.is_multicast() && addr != IpAddr::V4(core::net::Ipv4Addr::BROADCAST)
 }

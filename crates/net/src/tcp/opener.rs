@@ -1,4 +1,4 @@
-//! Cookies for who opens fast (RFC 7413 §4.1.2): proof that a client was at its address not long ago, made of the two
+//! Fast Open cookies (RFC 7413 §4.1.2): proof that a client was at its address not long ago, made of the two
 //! addresses and a key that all CPUs have.
 
 use core::hash::{Hash, Hasher};
@@ -10,10 +10,10 @@ use crate::pcb::Ends;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
 
-/// How long cookies are made with a key that was not told (FreeBSD's `net.inet.tcp.fastopen.autokey`).
+/// Lifetime of a random cookie key (FreeBSD's `net.inet.tcp.fastopen.autokey`).
 pub(crate) const KEY_LIFE: Duration = Duration::from_secs(120);
 
-/// What cookies are made with; without it none are given.
+/// The keys of cookies; without one none are given.
 #[derive(Default)]
 pub struct Opener(Keys);
 
@@ -28,8 +28,8 @@ enum Keys {
     Drawn(u128),
 }
 
-/// From now on, cookies for who opens fast are made with `key`, on this CPU; the other CPUs have to be told as well, and
-/// get the same. Those that were made with the key before it are still good, so that keys can be changed often: a client
+/// Sets the `key` of Fast Open cookies on this CPU; the other CPUs have to be told as well, and
+/// get the same. Cookies of the previous key are still good, so that keys can be changed often: a client
 /// asks for another cookie when it has come twice.
 //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.2
 pub fn set_cookie_key(cpu: &mut Cpu, key: u128) {

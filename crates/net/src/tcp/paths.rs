@@ -1,4 +1,4 @@
-//! What is remembered of other ends: which cookies servers gave to us (RFC 7413), and how long segments may be, as routers
+//! A cache of peers: Fast Open cookies of servers (RFC 7413), and maximum segment sizes that routers
 //! have said (RFC 1191 §6.3, RFC 8201 §5.3) or was found out where they do not say (RFC 4821).
 
 use core::net::{IpAddr, Ipv6Addr};
@@ -12,16 +12,16 @@ use crate::time::{Duration, Instant};
 pub const PATHS_MAX: usize = 256;
 /// Those of them in one /64 of IPv6, which may all be one host: the one of them that was not used for longest makes room.
 const PATHS_OF_SITE_MAX: usize = 16;
-/// How long it is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
+/// Time for which Fast Open is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
 const AVOID: Duration = Duration::from_secs(900);
 
-/// What each end takes (RFC 9293 §3.7.1).
+/// Default maximum segment size (RFC 9293 §3.7.1).
 const TAKES: u16 = 536;
 
-/// How long the length of segments is believed, as that of packets that routers say.
+/// Lifetime of a learnt segment size, as that of a path MTU.
 const MSS_KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// What is known of paths to other ends.
+/// The cache of paths to peers.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     paths: Vec<Path>,
@@ -43,7 +43,7 @@ struct Path {
 const _: () = assert!(size_of::<Path>() <= 72);
 
 impl Paths {
-    /// What goes with a SYN to `remote`: a cookie, the request for one, or nothing; and how long the SYN may be.
+    /// Returns the Fast Open option of a SYN to `remote`: a cookie, the request for one, or none; and the SYN's length limit.
     pub(super) fn cookie(&mut self, remote: IpAddr, now: Instant) -> Option<(Cookie, u16)> {
         let Some(path) = self.paths.iter_mut().find(|path| path.remote == remote) else {
             return Some((Cookie::REQUEST, TAKES));
@@ -52,7 +52,7 @@ impl Paths {
         (path.avoid_until <= now).then(|| (path.cookie.unwrap_or(Cookie::REQUEST), path.takes))
     }
 
-    /// How it went. An answer that comes late may show that the way is open after all.
+    /// Notes the result. A late reply may show that the path is open after all.
     //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
     pub(super) fn learn(&mut self, remote: IpAddr, opened: Opened, now: Instant) {
         let path = self.path(remote, now);

@@ -72,18 +72,18 @@ pub(super) struct Conn {
 // docs/LIMITS.md says so.
 const _: () = assert!(size_of::<Conn>() <= 1088);
 
-/// Who holds a connection.
+/// The owner of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody yet: it waits to be accepted.
+    /// None yet: it is in an accept queue.
     Listener(ListenerId),
     /// A program.
     Program,
-    /// Nobody any more: it goes when it has ended.
+    /// None any more: it is freed when it has ended.
     Nobody,
 }
 
-/// What has become of a connection.
+/// The result of settling a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// It is still there.
@@ -94,7 +94,7 @@ pub(super) enum Settled {
     Cut,
 }
 
-/// What was found by its ends.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Conn(u32),
@@ -106,7 +106,7 @@ pub(super) enum Found {
 #[derive(Default)]
 struct Place {
     alarm: Alarm,
-    /// Not while somebody works on it: who looks for it then finds nothing.
+    /// Taken while it is processed: a lookup meanwhile finds nothing.
     conn: Option<Box<Conn>>,
 }
 
@@ -130,7 +130,7 @@ pub struct Pcbs {
     half_alarms: Alarms,
     wait_alarms: Alarms,
     pub(crate) listeners: Listeners,
-    /// What is known of servers that data may be brought to with a SYN.
+    /// Cache of servers' Fast Open cookies.
     pub(super) paths: Paths,
     pub(super) keys: Keys,
     pub(super) shared: Shared,
@@ -143,9 +143,9 @@ pub struct Pcbs {
     pub(super) room: (usize, usize),
     /// Connections that may have something to send.
     touched: Vec<Id>,
-    /// Those that go on in the next turn.
+    /// Connections that go on in the next turn.
     again: Vec<Id>,
-    /// What programs are to look at; each connection and each listener is on it once at the most.
+    /// Objects with events for programs; each connection and each listener is on it once at the most.
     pub(super) noted: VecDeque<Event>,
     /// Until when cookies may come back.
     pub(super) cookies_until: Instant,
@@ -218,7 +218,7 @@ impl Pcbs {
         self.tables.conns.len() + self.tables.halves.len() + self.tables.waits.len()
     }
 
-    /// Those that stand, or are about to.
+    /// Returns the number of established connections, or about to be.
     pub(super) const fn standing(&self) -> usize {
         self.tables.conns.len()
     }
@@ -241,20 +241,20 @@ impl Pcbs {
         standing + spare + records + conns.places() * size_of::<Place>() + self.index.places() * index::BUCKET
     }
 
-    /// What there is between `ends`.
+    /// Looks a four-tuple up.
     #[inline]
     pub(super) fn find(&self, ends: &Ends) -> Option<Found> {
         let is_it = |number| self.tables.ends(Found::from(number)) == Some(ends);
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
     }
 
-    /// Whether a conversation between `ends` that begins here would be another one's, or come from a port that somebody
+    /// Tells whether a new conversation between `ends` would collide with another, or use a port that a listener
     /// waits at.
     pub(super) fn is_taken(&self, ends: &Ends) -> bool {
         self.listeners.is_port_taken(ends.local_port) || self.find(ends).is_some()
     }
 
-    /// How what answers a segment between `ends` looks: as whoever it is for wants it.
+    /// Returns the IP header fields of replies to a segment between `ends`.
     pub(super) fn look(&self, ends: &Ends) -> Look {
         let look = match self.find(ends) {
             Some(Found::Conn(at)) => {
@@ -277,7 +277,7 @@ impl Pcbs {
         index.remove(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
     }
 
-    /// What there is between `ends` is something else from now on.
+    /// Replaces the index entry of `ends`.
     fn turns_into(&mut self, ends: &Ends, was: Found, is: Found) {
         self.index.replace(ends.hash(&self.secret), was.number(), is.number());
     }
@@ -302,7 +302,7 @@ impl Pcbs {
         self.tables.conns.get(id.at)?.conn.as_deref().filter(|conn| conn.id == id)
     }
 
-    /// The same, to be changed.
+    /// Returns it for change.
     pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Conn> {
         self.tables.conns.get_mut(id.at)?.conn.as_deref_mut().filter(|conn| conn.id == id)
     }
@@ -313,7 +313,7 @@ impl Pcbs {
         self.take_at(id.at)
     }
 
-    /// The same, of a place.
+    /// Takes it at a place.
     pub(super) fn take_at(&mut self, at: u32) -> Option<Box<Conn>> {
         self.tables.conns.get_mut(at)?.conn.take()
     }
@@ -375,7 +375,7 @@ impl Pcbs {
         }
     }
 
-    /// Between whom half-open connections are.
+    /// Returns the half-open connections.
     pub(super) fn halves(&self) -> impl Iterator<Item = &Ends> {
         let halves = &self.tables.halves;
         let numbers = (0..halves.end()).filter_map(|at| u32::try_from(at).ok());

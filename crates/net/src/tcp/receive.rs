@@ -1,4 +1,4 @@
-//! What has come of a stream, in order or not, and what is said of it (RFC 2018, RFC 2883).
+//! The receive side: data in order or not, and its acknowledgment (RFC 2018, RFC 2883).
 
 use wire::tcp::{SackBlock, SackBlocks};
 
@@ -17,14 +17,14 @@ const SAID_MAX: usize = 4;
 /// The receiving half of a connection: bytes from the one that is read next, and which of them are there.
 #[derive(Debug)]
 pub struct Receive {
-    /// What is expected next.
+    /// `RCV.NXT`.
     next: Seq,
     bytes: Buffer,
     /// Behind `next`, in order, none touching another.
     blocks: Vec<Block>,
     /// Arrivals so far, for the order in which blocks changed.
     arrivals: u32,
-    /// What came twice, until it was said.
+    /// Duplicate to be reported by D-SACK.
     duplicate: Option<SackBlock>,
     /// Where the stream ends, if that is known.
     fin: Option<Seq>,
@@ -44,7 +44,7 @@ struct Block {
 // docs/LIMITS.md says so.
 const _: () = assert!(size_of::<Block>() <= 12);
 
-/// What a segment has brought.
+/// The effect of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// Bytes that can be read now and could not before.
@@ -60,14 +60,14 @@ pub struct Arrived {
 pub struct TooManyGaps;
 
 impl Receive {
-    /// Of a stream whose first byte is `next`.
+    /// Makes one whose first byte is `next`.
     #[must_use]
     pub fn new(next: Seq) -> Self {
         let (bytes, blocks) = (Buffer::default(), Vec::new());
         Self { next, bytes, blocks, arrivals: 0, duplicate: None, fin: None, finished: false }
     }
 
-    /// What is expected next: `RCV.NXT`.
+    /// Returns `RCV.NXT`.
     #[must_use]
     pub fn next(&self) -> Seq {
         self.next
@@ -86,12 +86,12 @@ impl Receive {
         }
     }
 
-    /// Nobody will read what is there.
+    /// Discards the data: it will not be read.
     pub(super) fn forget(&mut self) {
         self.bytes.forget(usize::MAX);
     }
 
-    /// What is read to the end needs no memory.
+    /// Gives empty memory back.
     pub(super) fn give_back(&mut self, rings: &mut Rings) {
         self.bytes.give_back(rings);
     }
@@ -128,7 +128,7 @@ impl Receive {
         self.bytes.read(at, self.readable().saturating_sub(at).min(most))
     }
 
-    /// So many bytes were read.
+    /// Consumes a number of bytes.
     pub fn consume(&mut self, count: usize) {
         self.bytes.forget(count.min(self.readable()));
     }
@@ -169,7 +169,7 @@ impl Receive {
         Ok(Arrived { readable: self.readable() - before, finished: self.finished, is_odd })
     }
 
-    /// What is said of all this to a sender that understands it, at most `max` blocks: once what came twice, then
+    /// Returns the SACK blocks, at most `max`: first the duplicate, once, then
     /// blocks, the one that changed last first.
     //= https://www.rfc-editor.org/rfc/rfc2018#section-4
     //# The first SACK block (i.e., the one immediately following the
@@ -306,7 +306,7 @@ impl Receive {
         }
     }
 
-    /// As many blocks as can be said, the one that changed last first, each with its age. Moments would run round.
+    /// Returns as many blocks as fit, the one that changed last first, each with its age. Moments would wrap.
     fn latest(&self) -> [Option<(u32, &Block)>; SAID_MAX] {
         let mut latest = [None; SAID_MAX];
         for block in &self.blocks {

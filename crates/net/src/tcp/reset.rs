@@ -15,7 +15,7 @@ use crate::drop::DropReason;
 use crate::icmp::{defines_one_host, is_one_host};
 use crate::{ip4 as inet4, ip6 as inet6, upper};
 
-/// Ends a segment that the firewall does not let pass as if nobody listened where it was sent to; anything else than
+/// Ends a segment that the firewall rejects as a closed port does; anything else than
 /// TCP just ends. It need not be for this host.
 ///
 /// Drops  [`DropReason::FirewallReject`].
@@ -29,7 +29,7 @@ pub fn refuse(cpu: &mut Cpu, pkt: Pkt) {
     cpu.bury(pkt, DropReason::FirewallReject);
 }
 
-/// What a closed port reads of a segment.
+/// The parts of a segment that a closed port reads.
 struct Segment {
     ports: (u16, u16),
     seq: u32,

@@ -1,15 +1,15 @@
-//! Memory of buffers that are empty, for the next that need some: a connection that comes and goes asks nobody for memory.
+//! Recycled buffers of connections: a connection that comes and goes does not allocate.
 
 /// Sizes that are kept, as powers of two: a question, and what a usual buffer holds at once.
 const LEAST_LOG: u32 = 6;
 const MOST_LOG: u32 = 16;
 /// Bytes that a CPU keeps at the most.
 pub const RINGS_BYTES_MAX: usize = 4 << 20;
-/// Of these, for each connection that there is, and where there is none.
+/// Bytes kept for each connection, and without any.
 const EACH_BYTES: usize = 4096;
 const REST_BYTES: usize = 64 << 10;
 
-/// Rings that nobody uses, by size.
+/// Free rings, by size.
 #[derive(Debug)]
 pub(super) struct Rings {
     by_size: [Vec<Vec<u8>>; (MOST_LOG - LEAST_LOG + 1) as usize],

@@ -1,4 +1,4 @@
-//! How long a round trip takes, and how long to wait for one (RFC 6298).
+//! Round-trip time estimation, and the retransmission timeout (RFC 6298).
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ pub const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// Between which the wait is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// What is added to each wait but a SYN's first, for an acknowledgment that the other end delays.
+    /// Added to each timeout but a SYN's first, for delayed acknowledgments.
     pub slop: Duration,
     /// The least. RFC 6298 §2.4 says a second; all that are in use wait less, and so do we.
     pub min: Duration,
@@ -41,7 +41,7 @@ pub struct Rtt {
     measured: Option<Measured>,
     /// The wait, not backed off.
     rto: Ns,
-    /// How often in a row the wait was in vain.
+    /// Number of consecutive timeouts.
     backoffs: u8,
 }
 
@@ -101,7 +101,7 @@ impl Rtt {
         self.backoffs = 0;
     }
 
-    /// How long to wait for an acknowledgment.
+    /// Returns the retransmission timeout.
     #[must_use]
     pub fn rto(&self) -> Duration {
         let Waits { slop, min, max } = self.bounds;
@@ -117,7 +117,7 @@ impl Rtt {
         self.backoffs = self.backoffs.saturating_add(1);
     }
 
-    /// How often in a row the wait was in vain.
+    /// Returns the number of consecutive timeouts.
     #[must_use]
     pub const fn backoffs(&self) -> u8 {
         self.backoffs
@@ -161,7 +161,7 @@ impl Rtt {
     }
 }
 
-/// What a timer of ours is exact to: `G`.
+/// Clock granularity: `G`.
 const GRANULARITY: Ns = 1_000_000;
 /// Doublings beyond which the wait grows no more, whatever its bound.
 const BACKOFFS_MAX: u8 = 16;

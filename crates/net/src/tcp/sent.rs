@@ -1,4 +1,4 @@
-//! What is under way: which bytes, since when, and what is known of their fate (RFC 6675, RFC 8985, RFC 2018).
+//! The scoreboard: bytes in flight, their send times, and their fate (RFC 6675, RFC 8985, RFC 2018).
 
 mod few;
 mod rack;
@@ -46,7 +46,7 @@ struct Piece {
 // docs/LIMITS.md says so.
 const _: () = assert!(size_of::<Piece>() <= 24);
 
-/// What is known of bytes that are not acknowledged.
+/// The fate of unacknowledged bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Under way, as far as is known.
@@ -57,16 +57,16 @@ enum Fate {
     Lost,
 }
 
-/// What an acknowledgment has said.
+/// The effect of an acknowledgment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Bytes that are not needed any more: the acknowledgment moved on by so many.
     pub acknowledged: u32,
     /// Bytes of which it is new that they arrived, acknowledged or not: `DeliveredData`.
     pub delivered: u32,
-    /// How long the last of them that was sent once took.
+    /// RTT of the last of them that was sent once.
     pub rtt: Option<Duration>,
-    /// What the receiver had twice.
+    /// Duplicate reported by the receiver.
     pub duplicate: Option<SackBlock>,
     /// Blocks made no sense.
     pub is_nonsense: bool,
@@ -195,7 +195,7 @@ impl Sent {
         heard
     }
 
-    /// What comes before `ack` has arrived.
+    /// Removes everything before `ack`.
     fn forget(&mut self, ack: Seq, now: Instant, heard: &mut Heard) {
         while let Some(piece) = self.pieces.front_mut().filter(|piece| piece.start.is_before(ack)) {
             let end = piece.end.min(ack);
@@ -401,7 +401,7 @@ impl Piece {
     }
 }
 
-/// What the first block says has come twice: it lies before the acknowledgment, or inside the second block.
+/// Returns the D-SACK block: it lies before the acknowledgment, or inside the second block.
 //= https://www.rfc-editor.org/rfc/rfc2883#section-4
 //# The D-SACK block must be the first SACK block in the option
 fn duplicate(ack: Seq, blocks: &[SackBlock]) -> Option<SackBlock> {

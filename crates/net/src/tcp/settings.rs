@@ -1,4 +1,4 @@
-//! What a connection is told before it begins. The defaults are FreeBSD's, where RFCs leave a choice.
+//! Settings of a connection. The defaults are FreeBSD's, where RFCs leave a choice.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use super::rtt::{self, Bounds};
 /// Different settings that are remembered to be shared.
 const SHARED_MAX: usize = 4;
 
-/// How one connection behaves.
+/// The settings of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Of [`Self::mss`] and [`Self::path_mss`], the largest that the program wants.
+    /// Upper limit of [`Self::mss`] and [`Self::path_mss`], set by the program.
     pub mss_max: u16,
     /// The longest segment that we take, without options: what is announced.
     pub mss: u16,
     /// The longest that the path takes, without options.
     pub path_mss: u16,
-    /// What it may become, if longer segments than [`Self::path_mss`] turn out to arrive: what links and routers say.
+    /// Upper limit of [`Self::path_mss`] that probing may find: that of links and routers.
     pub path_mss_max: u16,
     /// The longest segments that each path takes: where longer ones vanish, they are this long.
     pub safe_mss: u16,
@@ -38,7 +38,7 @@ pub struct Settings {
     pub send_buffer_max: u32,
     /// [`Self::send_buffer`] grows with what the path carries.
     pub tunes_send: bool,
-    /// What of RFC 7323 is offered, and taken up.
+    /// RFC 7323 options offered and accepted.
     pub extensions: Extensions,
     /// Segments without the timestamp that was agreed on are taken; else they are dropped (RFC 7323 §3.2).
     pub takes_unstamped: bool,
@@ -68,10 +68,10 @@ pub struct Settings {
     pub nodelay: bool,
     /// Short segments wait until more is sent, or the stream is closed.
     pub cork: bool,
-    /// What is urgent is read with all else; else the last urgent byte is read by itself (`SO_OOBINLINE`).
+    /// Urgent data is read inline; else the last urgent byte is read by itself (`SO_OOBINLINE`).
     //= https://www.rfc-editor.org/rfc/rfc6093#section-5
     pub urgent_inline: bool,
-    /// How the congestion window grows.
+    /// Congestion control algorithm.
     pub algorithm: Algorithm,
     /// Segments that the congestion window begins with (RFC 6928).
     pub initial_segments: u32,
@@ -87,47 +87,47 @@ pub struct Settings {
     pub rack: bool,
     /// Where losses are found by counting: the more is under way, the more reordering is waited out (RFC 4653).
     pub ncr: bool,
-    /// How often something is sent again until the first hop is doubted: R1 of RFC 9293 §3.8.3 (`tcp_retries1` of Linux).
+    /// Retransmissions until the first hop is doubted: R1 of RFC 9293 §3.8.3 (`tcp_retries1` of Linux).
     pub doubts_after: u8,
-    /// How often something is sent again at the most: R2.
+    /// Largest number of retransmissions: R2.
     pub retransmissions_max: u8,
-    /// How long it may take until the connection stands.
+    /// Time limit of establishment.
     pub establish_within: Duration,
     /// The other end is asked whether it is still there when nothing was heard of it for long (RFC 9293 §3.8.4).
     pub keepalive: bool,
-    /// How long is long.
+    /// Idle time before keepalive.
     pub keep_idle: Duration,
     /// From one question to the next.
     pub keep_interval: Duration,
-    /// How many stay without an answer before the connection is given up.
+    /// Unanswered keepalives before the connection is given up.
     pub keep_count: u8,
-    /// How long what was sent may stay unacknowledged before the connection is given up, however often it is sent again
+    /// Time that data may stay unacknowledged before the connection is given up, however often it is retransmitted
     /// (RFC 5482).
     pub user_timeout: Option<Duration>,
     /// Each end tells the other how long it waits, and may be told.
     pub uto: Uto,
-    /// How long the other end of a connection that the program has closed may take to close it too.
+    /// Time limit in FIN-WAIT-2 of a connection that the program has closed.
     pub fin_wait_2: Duration,
-    /// How long an acknowledgment may wait for company (RFC 9293 §3.8.6.3: less than half a second).
+    /// Delay of acknowledgments (RFC 9293 §3.8.6.3: less than half a second).
     pub delayed_ack: Duration,
     /// The maximum segment lifetime: half of what TIME-WAIT lasts.
     pub msl: Duration,
     /// The longest backlog that a listener can have (`kern.ipc.somaxconn`).
     pub backlog_max: usize,
-    /// How many of the connections that wait for it a program is told of at once, so that it serves those that it has
+    /// Largest reported accept queue length, so that a program serves its connections
     /// before it takes more; 0: all (`kern.ipc.soavailconn` of DragonFly).
     pub reported_max: usize,
     /// A reset anywhere in the window ends the connection, as in RFC 793. Else only at the left edge (RFC 5961 §3).
     pub insecure_rst: bool,
     /// A SYN in the window resets the connection, as in RFC 793. Else it is challenged (RFC 5961 §4).
     pub insecure_syn: bool,
-    /// What has SYN and FIN begins no connection.
+    /// A segment with SYN and FIN begins no connection.
     pub drop_synfin: bool,
     /// A connection that does not stand yet ends when a router or the other host says that it will not come about
     /// (RFC 5927 §6.1). Else that is only remembered as the reason for a silence.
     pub icmp_may_rst: bool,
-    /// Who closes with bytes unread tells the other end by a reset that they are lost (RFC 9293 §3.6.1: SHOULD). Else nobody
-    /// learns of it, as on FreeBSD.
+    /// Closing with bytes unread sends a reset (RFC 9293 §3.6.1: SHOULD). Else the peer does not
+    /// learn of it, as on FreeBSD.
     pub resets_unread: bool,
 }
 
@@ -136,10 +136,10 @@ pub struct Settings {
 pub struct Uto {
     /// It is sent, and what comes is heard: `ENABLED`.
     pub is_on: bool,
-    /// What the other end may change: `CHANGEABLE`. A program that sets [`Settings::user_timeout`] wants just that.
+    /// The peer may change it: `CHANGEABLE`. A program that sets [`Settings::user_timeout`] wants just that.
     //= https://www.rfc-editor.org/rfc/rfc5482#section-3.1
     pub is_changeable: bool,
-    /// What the other end is told, if that is not [`Settings::user_timeout`]: `ADV_UTO`.
+    /// User timeout announced to the peer, if not [`Settings::user_timeout`]: `ADV_UTO`.
     pub told: Option<Duration>,
     /// Between which what follows from both ends' is kept: `L_LIMIT`, `U_LIMIT`.
     pub least: Duration,
@@ -147,7 +147,7 @@ pub struct Uto {
     pub most: Duration,
 }
 
-/// What a program may change of one connection, before it begins or while it lives.
+/// A change of one connection's settings by its program, before it begins or while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// [`Settings::nodelay`] (`TCP_NODELAY`).
@@ -263,7 +263,7 @@ struct Known {
     suited: Arc<Settings>,
 }
 
-/// What a way says of how a connection behaves.
+/// The settings that a route gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Along {
     /// The longest segments that the link carries, and the path.
@@ -275,7 +275,7 @@ pub(super) struct Along {
     pub(super) safe_mss: u16,
     /// See [`Settings::super_bytes`].
     pub(super) super_bytes: u32,
-    /// What the route says of [`Settings::initial_segments`] and [`Settings::msl`]; 0: nothing.
+    /// The route's [`Settings::initial_segments`] and [`Settings::msl`]; 0: none.
     pub(super) initial_segments: u32,
     pub(super) msl_ms: u32,
 }
@@ -311,7 +311,7 @@ pub enum Ecn {
     Active,
 }
 
-/// What RFC 7323 has added.
+/// The options of RFC 7323.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extensions {
     /// Nothing of it.

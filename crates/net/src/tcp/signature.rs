@@ -84,7 +84,7 @@ pub(super) fn sign(
     Some(())
 }
 
-/// Whether a segment is signed as who has the key of its sender signs it.
+/// Verifies the signature of a segment with its sender's key.
 //= https://www.rfc-editor.org/rfc/rfc2385#section-2.0
 //# Upon receiving a signed segment, the receiver must validate it by
 //# calculating its own digest from the same data (using its own key) and
@@ -113,7 +113,7 @@ fn is_same(right: [u8; SIGNATURE_LEN], came: [u8; SIGNATURE_LEN]) -> bool {
     right.iter().zip(came).fold(0, |differences, (right, came)| differences | (right ^ came)) == 0
 }
 
-/// What a segment of `len` bytes is signed with: from whom it is to whom, the header without options and with a checksum of
+/// Returns the signature of a segment of `len` bytes: over addresses, the header without options and with a checksum of
 /// zero, the payload, the key.
 fn digest<'a>(
     key: &[u8],
@@ -160,7 +160,7 @@ pub(super) fn is_demanded(pcbs: &mut Pcbs, found: Option<Found>, ends: &Ends, he
 }
 
 /// The place for the signature of the answer to a segment that nothing here wants: there is one if the segment is signed,
-/// and whom it is from is known. To others, no answer could be signed.
+/// and its sender is known. A reply to others could not be signed.
 //= https://www.rfc-editor.org/rfc/rfc2385#section-2.0
 //# A failing comparison must result in the
 //# segment being dropped and must not produce any response back to the

@@ -16,7 +16,7 @@ use super::tcb::{Segment, Stamps, Tcb};
 use crate::pcb::Ends;
 use crate::time::Instant;
 
-/// How often a SYN is answered at the most, if nobody acknowledges (FreeBSD's `net.inet.tcp.syncache.rexmtlimit`, and
+/// Largest number of SYN-ACKs without a reply (FreeBSD's `net.inet.tcp.syncache.rexmtlimit`, and
 /// the first time).
 const ANSWERS_MAX: u8 = 4;
 
@@ -30,13 +30,13 @@ pub(super) struct Half {
     clock: u32,
     /// When the SYN came.
     at: Instant,
-    /// How often it was answered.
+    /// Number of SYN-ACKs.
     answers: u8,
-    /// What the answer gives to who wants to open fast the next time.
+    /// Fast Open cookie in the SYN-ACK.
     pub(super) cookie: Option<Cookie>,
     /// For answers to what else comes.
     budget: Budget,
-    /// How it behaves, while nobody works on it.
+    /// Its settings, while it rests.
     settings: Option<Arc<Settings>>,
     alarm: Alarm,
 }
@@ -69,7 +69,7 @@ impl Wakes for Half {
 }
 
 impl Half {
-    /// Of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
+    /// Makes an entry of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
     pub(super) fn new(ends: Ends, look: Look, syn: &Header, iss: u32, clock: u32, at: Instant) -> Self {
         Self {
             ends,
@@ -86,7 +86,7 @@ impl Half {
         }
     }
 
-    /// What [`Self::revive`] asks for, if the connection rests.
+    /// Returns the settings for [`Self::revive`], if the connection rests.
     pub(super) fn wake(&mut self) -> Option<Arc<Settings>> {
         self.settings.take()
     }

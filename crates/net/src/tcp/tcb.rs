@@ -111,7 +111,7 @@ pub struct Tcb {
     ended: Option<Ended>,
     /// A listener has taken its SYN.
     is_passive: bool,
-    /// The program has gone: nobody reads what comes.
+    /// Orphaned: received data is discarded.
     is_released: bool,
     /// A reset is to tell the other end that there is nothing any more.
     says_farewell: bool,
@@ -151,14 +151,14 @@ pub struct Tcb {
     receive: Receive,
     /// Behind the last byte that we have said we take.
     promised: Seq,
-    /// What we have acknowledged last: `Last.ACK.sent`.
+    /// Last acknowledgment sent: `Last.ACK.sent`.
     acknowledged: Seq,
-    /// What must be acknowledged.
+    /// Pending acknowledgment.
     ack: Ack,
     /// The other end is to be asked whether it meant what it sent.
     challenges: bool,
     pub(super) budget: Budget,
-    /// What came with a SYN that was sent at the same time as ours: taken when the connection stands (RFC 9293 §3.10.7.3).
+    /// Data of a SYN in a simultaneous open: taken when the connection is established (RFC 9293 §3.10.7.3).
     early: Box<[u8]>,
     /// Acknowledgments that are sent twice, or more often, because each says that a segment came: all that a sender
     /// without SACK learns of a loss.
@@ -168,7 +168,7 @@ pub struct Tcb {
     /// Timeouts since something was heard of what is under way.
     vain: u8,
     congestion: Congestion,
-    /// How much use was made of the congestion window.
+    /// Use of the congestion window.
     used: Used,
     /// When data, or our FIN, was sent last.
     spoke: Instant,
@@ -184,7 +184,7 @@ pub struct Tcb {
     open: Open,
     tune: Tune,
     urgent: Urgent,
-    /// What a router has said of the path, though it did not end the connection.
+    /// Soft error of a router.
     doubt: Option<PathError>,
 }
 
@@ -200,7 +200,7 @@ enum Ack {
     Now,
 }
 
-/// What is known of marks (RFC 3168 §6.1).
+/// The ECN state (RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
     /// Both ends have agreed.
@@ -308,7 +308,7 @@ impl Tcb {
         }
     }
 
-    /// What it was told before it began, for another one.
+    /// Returns its settings, for another connection.
     pub(super) fn into_settings(self) -> Arc<Settings> {
         self.settings
     }
@@ -358,7 +358,7 @@ impl Tcb {
         if is_open && !self.is_ended { room } else { 0 }
     }
 
-    /// Whether there is room for so much that it is worth waking somebody who waits for it: a third of the buffer.
+    /// Tells whether there is enough room to wake a waiting writer: a third of the buffer.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.state >= State::Established && self.writable() >= self.send_buffer as usize / 3
@@ -431,7 +431,7 @@ impl Tcb {
         !matches!(self.state, State::Closed | State::SynSent)
     }
 
-    /// What tells the other end that there is nothing any more.
+    /// Makes a reset.
     //= https://www.rfc-editor.org/rfc/rfc7323#section-3.2
     //# the TSopt MUST be sent in every non-<RST> segment for the duration of
     //# the connection, and SHOULD be sent in an <RST> segment
@@ -464,7 +464,7 @@ impl Tcb {
         self.iss + 1
     }
 
-    /// The first byte of our stream that is not acknowledged. Of two numbers alone nobody can say whether one is our SYN's:
+    /// `SND.UNA` without our SYN. Two numbers alone do not tell whether one is our SYN's:
     /// after two gigabytes that seems to lie ahead, and after four it comes again.
     fn first_byte(&self) -> Seq {
         if matches!(self.state, State::SynSent | State::SynReceived) {

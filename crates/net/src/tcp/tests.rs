@@ -22,7 +22,7 @@ use crate::sock::Error;
 use crate::tables::Ifnet;
 use crate::time::Instant;
 
-/// The host, what listeners wait on, and who is where.
+/// The host, its listeners, and the addresses.
 struct Host {
     bench: Bench,
     addr: SocketAddr,
@@ -57,7 +57,7 @@ impl Host {
             .find_map(|(at, listener)| accept(self.cpu(at), listener).ok().map(|accepted| (at, accepted.id)))
     }
 
-    /// A connection that stands: who began it, and who waited.
+    /// Makes an established connection: the active end, and the passive one.
     fn pair(&mut self, from: usize) -> [End; 2] {
         let client = self.connect(from);
         self.bench.run();
@@ -410,7 +410,7 @@ fn begun_with(us: IpAddr, them: IpAddr, change: impl FnOnce(&mut Ifnet)) -> (Ben
     (bench, id, syn)
 }
 
-/// The same, answered; and the header of our SYN. The other end takes segments of 1400 bytes, and 60,000 bytes.
+/// Makes an answered one; returns our SYN's header, too. The peer takes segments of 1400 bytes, and 60,000 bytes.
 pub(super) fn standing(us: IpAddr, them: IpAddr, change: impl FnOnce(&mut Ifnet)) -> (Bench, Id, Header) {
     let (mut bench, id, syn) = begun_with(us, them, change);
     let ours = Header::parse(&syn[if us.is_ipv4() { 20 } else { 40 }..]).unwrap();

@@ -1,4 +1,4 @@
-//! What programs on this CPU are told of connections and listeners: each that something has happened with stands on one
+//! Events of connections and listeners for programs on this CPU: each with an event stands on one
 //! list, once, until its program has looked at it.
 
 use super::calls::why_ended;
@@ -10,7 +10,7 @@ use crate::cpu::Cpu;
 use crate::program::{ProgramId, Watch};
 use crate::sock::Error;
 
-/// What a program is to look at.
+/// An object with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A listener has connections.
@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Conn(Id),
 }
 
-/// What has happened with a connection.
+/// The event of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     pub(crate) program: ProgramId,
@@ -95,7 +95,7 @@ pub(crate) fn listen(cpu: &mut Cpu, wanted: &Listen, watch: Watch) -> Result<Lis
     Ok(id)
 }
 
-/// Whose a listener is that was on the list, and which name they have for it.
+/// Returns the owner of a listener that was on the list, and its name for it.
 pub(crate) fn look_at_listener(cpu: &mut Cpu, id: ListenerId) -> Option<(ProgramId, u32)> {
     let watch = cpu.tcp.as_mut()?.listeners.get_mut(id)?.watch.as_mut()?;
     watch.looked_at();
@@ -140,7 +140,7 @@ fn with(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Conn)) {
     pcbs.put_untouched(conn);
 }
 
-/// What has happened with a connection that was on the list.
+/// Returns the event of a connection that was on the list.
 pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<News> {
     let conn = cpu.tcp.as_mut()?.get_mut(id)?;
     let (watch, tcb) = (conn.watch.as_mut()?, &conn.tcb);

@@ -17,9 +17,9 @@ const SEGMENTS_MAX: usize = 64;
 /// One of several that are sent in one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Whom it is for, if not for the other end of a connected socket.
+    /// Destination, if not the peer of a connected socket.
     pub to: Option<To>,
-    /// What is sent.
+    /// Payload.
     pub bytes: &'a [u8],
     /// If it is not 0: the bytes are as many datagrams as they fill, each so long but the last. A device that can
     /// (USO) cuts them itself.
@@ -66,7 +66,7 @@ fn put_all(cpu: &mut Cpu, aim: &Aim, datagram: &Datagram<'_>) -> Result<(), Erro
     })
 }
 
-/// How many datagrams of that length a super-packet has: one, if the device takes none.
+/// Returns the number of datagrams of that length in a super-packet: one, if the device takes none.
 fn in_one_packet(cpu: &Cpu, aim: &Aim, segment: u16) -> usize {
     let Ok(Way::Link { ifindex, metrics, .. }) = output::path(cpu, aim.ends.remote, aim.outif, || 0) else {
         return 1;

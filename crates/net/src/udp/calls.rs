@@ -1,4 +1,4 @@
-//! What programs ask, on the CPU that owns what they ask about. Nothing waits here.
+//! Calls of programs, on the CPU that owns their objects. None waits.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -23,14 +23,14 @@ pub struct Bind {
     pub only_v6: bool,
     /// Others may wait for the same (`SO_REUSEPORT`), and share what comes.
     pub is_shared: bool,
-    /// How it behaves.
+    /// Its settings.
     pub settings: Settings,
 }
 
 /// A socket that speaks with one other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Connect {
-    /// With whom.
+    /// Peer.
     pub remote: SocketAddr,
     /// From which of our addresses; the route says, if this does not.
     pub local: Option<IpAddr>,
@@ -38,7 +38,7 @@ pub struct Connect {
     pub port: Option<u16>,
     /// By which interface, where the address means something only with its link; else 0.
     pub zone: IfIndex,
-    /// How it behaves.
+    /// Its settings.
     pub settings: Settings,
 }
 
@@ -84,7 +84,7 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
     pcb::ours(cpu, Wanted { remote, local, port, zone }, is_taken)
 }
 
-/// What a socket waits at.
+/// Returns the local address of a socket.
 #[must_use]
 pub fn local(cpu: &Cpu, id: Id) -> Option<SocketAddr> {
     cpu.udp.as_ref()?.get(id).map(|socket| socket.bound.addr)
@@ -118,13 +118,13 @@ pub fn read_in_place<R>(
     socket.base.queue.show(what).ok_or(Error::WouldBlock)
 }
 
-/// What became of a datagram that was sent, and that is not known yet: for sockets that send to many.
+/// Returns the error of an earlier datagram that was not reported yet: for sockets with many destinations.
 #[must_use]
 pub fn failure(cpu: &mut Cpu, id: Id) -> Option<Failure> {
     socket(cpu, id).ok()?.failure()
 }
 
-/// What a program could do now.
+/// Returns what a program could do now.
 #[must_use]
 pub fn ready(cpu: &Cpu, id: Id) -> Ready {
     cpu.udp.as_ref().and_then(|sockets| sockets.get(id)).map(Socket::ready).unwrap_or_default()
@@ -157,7 +157,7 @@ pub fn memberships(cpu: &Cpu, id: Id) -> &[Membership] {
     dgram::memberships(cpu, id.into())
 }
 
-/// Ends a socket, with what was not read; groups that nobody else listens to are left.
+/// Ends a socket, with unread datagrams; groups without other members are left.
 ///
 /// # Errors
 ///
@@ -174,7 +174,7 @@ pub(super) fn socket(cpu: &mut Cpu, id: Id) -> Result<&mut Socket, Error> {
     cpu.udp.as_mut().and_then(|sockets| sockets.get_mut(id)).ok_or(Error::NotFound)
 }
 
-/// The sockets of this CPU, from the first time that somebody asks for one.
+/// Returns the sockets of this CPU, made at the first use.
 fn sockets(cpu: &mut Cpu) -> &mut Sockets {
     let Cpu { udp, secret, .. } = cpu;
     udp.get_or_insert_with(|| Box::new(Sockets::new(secret)))

@@ -25,7 +25,7 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
     true
 }
 
-/// What programs know an error as; `None` if it says nothing of whether the datagram can arrive.
+/// Returns the socket error of a message; `None` if it does not concern delivery.
 fn what(message: Message) -> Option<Error> {
     Some(match message {
         Message::V4(icmp4::Message::Unreachable { code, mtu }) => match code {

@@ -1,4 +1,4 @@
-//! A datagram came: to the socket of its ends, to who waits for it, or to nobody.
+//! Demultiplexes datagrams to connected and unconnected sockets.
 
 use pkt::{Gso, Pkt};
 use wire::Protocol;
@@ -97,14 +97,14 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
     }
 }
 
-/// What became of a datagram. The best of several sockets counts.
+/// The fate of a datagram. The best of several sockets counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
-    /// Nobody waits for it.
+    /// No socket.
     Nobody,
-    /// Who listens to the group does not listen to its sender.
+    /// Members of the group do not want its source.
     Unwanted,
-    /// Who waits for it has no room.
+    /// Its socket has no room.
     Full,
     /// A socket has it.
     Taken,
@@ -137,7 +137,7 @@ impl Arrived<'_> {
         self.fate
     }
 
-    /// Of a super-packet, each segment is a datagram.
+    /// Each segment of a super-packet is a datagram.
     fn put(&mut self, socket: &mut Socket) {
         let begin = usize::from(self.pkt.l4) + HEADER_LEN;
         let end = usize::from(self.pkt.l4) + usize::from(self.header.len);

@@ -13,7 +13,7 @@ const PLACES_PER_PAGE: usize = 16 * slab::SEGMENT;
 /// Sockets of a page at the most.
 const PER_PAGE: usize = 1024;
 
-/// A socket, as it is when somebody asks.
+/// A socket, at the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Where it waits.
@@ -24,7 +24,7 @@ pub struct Listed {
     pub takes_mapped: bool,
     /// Others may wait for the same, and share what comes.
     pub is_shared: bool,
-    /// With whom it speaks, if with one only.
+    /// Peer, if connected.
     pub ends: Option<Ends>,
     /// Datagrams that wait to be read.
     pub datagrams: usize,

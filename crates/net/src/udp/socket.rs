@@ -18,10 +18,10 @@ pub struct Id {
     pub(super) serial: u32,
 }
 
-/// What became of a datagram that was sent.
+/// The error of a sent datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// To whom it was.
+    /// Destination.
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub error: Error,
@@ -30,7 +30,7 @@ pub struct Failure {
 // docs/LIMITS.md says so.
 const _: () = assert!(size_of::<Failure>() <= 40);
 
-/// What a program could do now without being told to wait.
+/// The readiness of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// There is a datagram to read, or an error.
@@ -46,11 +46,11 @@ pub struct Ready {
 /// One socket.
 pub(crate) struct Socket {
     pub(crate) id: Id,
-    /// What it waits for.
+    /// Local address.
     pub(super) bound: Bound,
-    /// Whom it speaks with, if with one only.
+    /// Four-tuple, if connected.
     pub(super) ends: Option<Ends>,
-    /// What it has of every socket.
+    /// Common part.
     pub(crate) base: Base,
     failures: VecDeque<Failure>,
 }
@@ -86,7 +86,7 @@ impl Socket {
         self.failures.pop_front()
     }
 
-    /// Of a connected socket: the next call says what became of what was sent.
+    /// Returns the pending error of a connected socket.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         match self.ends.and_then(|_| self.failures.pop_front()) {
             Some(failure) => Err(failure.error),

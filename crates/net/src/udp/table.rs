@@ -22,7 +22,7 @@ pub struct Sockets {
     /// Places of those that are not connected, in the order in which they came.
     ports: HashMap<u16, Vec<u32>, Secret>,
     serial: u32,
-    /// Those that programs are to look at, each once.
+    /// Sockets with events, each once.
     pub(crate) noted: Noted<Id>,
     /// Sockets at the most.
     pub(super) room: usize,
@@ -105,12 +105,12 @@ impl Sockets {
         self.slab.get(id.at)?.as_deref().filter(|socket| socket.id == id)
     }
 
-    /// What it has of every socket.
+    /// Returns the common part.
     pub(crate) fn base(&self, id: Id) -> Option<&Base> {
         self.get(id).map(|socket| &socket.base)
     }
 
-    /// The same, to change it.
+    /// Returns the common part for change.
     pub(crate) fn base_mut(&mut self, id: Id) -> Option<&mut Base> {
         self.get_mut(id).map(|socket| &mut socket.base)
     }
@@ -137,7 +137,7 @@ impl Sockets {
         }
     }
 
-    /// Whom a datagram between `ends` is for, or what became of one: a connected socket before any other.
+    /// Returns the socket for a datagram, or an error, between `ends`: a connected socket before any other.
     pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Socket> {
         let at = self.connected(ends).or_else(|| self.waiting(ends))?;
         let socket = self.slab.get_mut(at)?.as_deref_mut()?;
@@ -162,7 +162,7 @@ impl Sockets {
         self.connected(ends).is_some() || self.is_port_taken(ends.local_port)
     }
 
-    /// Whether somebody waits at a port.
+    /// Tells whether a port is bound.
     pub(super) fn is_port_taken(&self, port: u16) -> bool {
         self.ports.contains_key(&port)
     }

@@ -35,7 +35,7 @@ fn to_connect(remote: SocketAddr) -> Connect {
     Connect { remote, local: None, port: None, zone: 0, settings: Settings::default() }
 }
 
-/// The same socket on each CPU.
+/// Makes the socket on each CPU.
 fn everywhere(bench: &mut Bench, wanted: &Bind) -> Vec<Id> {
     bench.netisrs.iter_mut().map(|netisr| bind(&mut netisr.cpu, wanted).unwrap()).collect()
 }
@@ -44,7 +44,7 @@ fn cpu(bench: &mut Bench, at: usize) -> &mut Cpu {
     &mut bench.netisrs[at].cpu
 }
 
-/// What the first of the sockets that has something has: on which CPU, from whom, and the bytes.
+/// Reads from the first of the sockets that has something: the CPU, the source, and the bytes.
 fn read(bench: &mut Bench, ids: &[Id]) -> Option<(usize, Received, Vec<u8>)> {
     let mut into = vec![0; 70_000];
     ids.iter().enumerate().find_map(|(at, id)| {

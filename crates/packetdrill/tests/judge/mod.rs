@@ -307,7 +307,7 @@ impl Table {
         checked(unsafe { (self.setsockopt)(self.data, fd, level, option, place, len) })
     }
 
-    /// What has happened with one descriptor.
+    /// Polls one descriptor.
     pub(crate) fn poll(&self, fd: c_int, events: i16, timeout: c_int) -> Result<i16, c_int> {
         let mut polled = pollfd { fd, events, revents: -1 };
         // SAFETY: the place lives longer than the call.
@@ -382,7 +382,7 @@ impl Table {
         time.tv_sec * 1_000_000 + time.tv_usec
     }
 
-    /// What each function answers that is given null wherever it could be given a pointer, and what is not there yet.
+    /// Calls each function with null for each pointer, and those that are not supported.
     pub(crate) fn with_nothing(&self, fd: c_int) -> Vec<Result<isize, c_int>> {
         let data = self.data;
         let wide = |answer: c_int| isize::try_from(answer).unwrap();

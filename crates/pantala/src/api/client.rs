@@ -31,7 +31,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody listens.
+    /// Connection refused.
     #[error(
         "no pantala is running at {}; start one with `pantala up`, or name another socket with --socket",
         .0.display()
@@ -45,12 +45,12 @@ pub enum ClientError {
         /// The reason.
         why: io::Error,
     },
-    /// What answers does not speak as we do.
+    /// The peer does not speak this API.
     #[error("what answers at {} does not speak like this version of pantala: {why}", socket.display())]
     Strange {
         /// The socket.
         socket: PathBuf,
-        /// What is strange.
+        /// The difference.
         why: String,
     },
     /// It was understood and refused.

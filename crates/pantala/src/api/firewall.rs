@@ -14,7 +14,7 @@ pub trait Filter {
     /// One is not understood or cannot be carried out: the error has its line, and nothing was changed.
     fn run_commands(&mut self, commands: &FirewallCommands) -> Result<Vec<FirewallDone>, Error>;
 
-    /// What is in force besides the rules.
+    /// Returns the firewall's settings besides the rules.
     ///
     /// # Errors
     /// The netisrs do not answer.
@@ -122,7 +122,7 @@ pub trait Filter {
     /// There is no such table, it has keys of another kind, or nothing is found.
     fn firewall_lookup(&mut self, table: &str, key: &str) -> Result<FirewallTableEntry, Error>;
 
-    /// What was logged after the place that an earlier answer has named; all that is still there without one.
+    /// Returns the log records after the place that an earlier reply has named; all that are still there without one.
     ///
     /// # Errors
     /// The netisrs do not answer, or `after` points nowhere.

@@ -2,7 +2,7 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `GET /v1/version` | [`Version`]: who answers |
+//! | `GET /v1/version` | [`Version`]: the running pantala |
 //! | `GET /v1/interfaces`, `GET /v1/interfaces/NAME` | [`Interface`] |
 //! | `PATCH /v1/interfaces/NAME` | [`InterfaceChange`] |
 //! | `GET /v1/rings` | [`Ring`]: whose each is, and what happened at it |
@@ -55,5 +55,5 @@ mod types;
 
 pub use types::*;
 
-/// The socket on which a running pantala listens, if nobody says otherwise.
+/// Default path of the control socket.
 pub const DEFAULT_SOCKET: &str = "/run/pantala/control.sock";

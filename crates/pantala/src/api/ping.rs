@@ -1,4 +1,4 @@
-//! A running ping: sends requests at their times and tells what happens, until it is done or nobody listens.
+//! A running ping: sends requests at their times and reports results, until it is done or its reader is gone.
 
 use core::convert::Infallible;
 use core::pin::Pin;
@@ -16,13 +16,13 @@ use super::server::Door;
 use super::stack::{Echo, EchoAnswer, EchoAnswerKind};
 use super::types::{Error, ErrorKind, PingEvent, PingRequest};
 
-/// How many pings run at once.
+/// Number of pings that run at once.
 const MOST_PINGS: usize = 16;
 /// Events that wait for a slow reader; then the ping waits.
 const EVENTS_HELD: usize = 64;
 /// Answers that wait for the ping; more are lost, like packets.
 const ANSWERS_HELD: usize = 256;
-/// How far back a second answer to one request is recognised.
+/// Number of requests for which a duplicate reply is recognised.
 const ANSWERS_REMEMBERED: usize = 1024;
 /// The largest datagram is 65535 bytes; less the headers.
 const BYTES_MAX: u16 = 65_507;
@@ -95,7 +95,7 @@ struct Gone;
 
 impl Ping {
     async fn run(mut self) {
-        // Gone means that nobody is left who could be told.
+        // Gone means that the reader has closed.
         if self.whole().await.is_ok() {
             let _ = self.events.send(PingEvent::Done).await;
         }

@@ -21,14 +21,14 @@ use crate::serve::Hit;
 pub struct Web<'a> {
     /// Its address and port.
     pub(crate) at: String,
-    /// How often something happened there.
+    /// Returns the count of an event.
     pub(crate) count: Box<dyn Fn(Hit) -> u64 + 'a>,
 }
 
 /// A stack that can be looked at and changed.
 ///
 /// All methods are called on the control thread, one at a time, and should answer within milliseconds: while one
-/// runs, nobody else is served. None may touch what a netisr owns except by a message to it.
+/// runs, no other request is served. None may touch what a netisr owns except by a message to it.
 pub trait Stack: Filter + Sockets + Send {
     /// All interfaces, in the order of their index.
     ///
@@ -59,7 +59,7 @@ pub trait Stack: Filter + Sockets + Send {
     /// There is no such interface, ring or CPU, or the CPU has no buffers for another ring.
     fn move_ring(&mut self, interface: &str, ring: u32, change: RingChange) -> Result<(), Error>;
 
-    /// What an interface received since it monitors.
+    /// Returns the measurements of an interface in monitor mode.
     ///
     /// # Errors
     /// There is no such interface, or it does not monitor.
@@ -114,13 +114,13 @@ pub trait Stack: Filter + Sockets + Send {
     /// The netisrs do not answer.
     fn flush_neighbours(&mut self, family: Family) -> Result<u64, Error>;
 
-    /// What router advertisements have said of links, of interfaces that believe them.
+    /// Returns the links of `autoconf` interfaces, as router advertisements describe them.
     ///
     /// # Errors
     /// The netisrs do not answer.
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error>;
 
-    /// What the netisrs did.
+    /// Returns the netisrs and their counters.
     ///
     /// # Errors
     /// The netisrs do not answer.
@@ -167,7 +167,7 @@ pub trait Stack: Filter + Sockets + Send {
 /// One echo request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Echo {
-    /// Whom to ask.
+    /// Destination.
     pub to: IpAddr,
     /// The address to send from.
     pub source: Option<IpAddr>,
@@ -181,22 +181,22 @@ pub struct Echo {
     pub ttl: Option<u8>,
     /// Whether routers must not fragment it.
     pub dont_fragment: bool,
-    /// How long answers are of interest.
+    /// Time limit of replies.
     pub timeout: Duration,
 }
 
-/// What came back for an [`Echo`].
+/// The reply to an [`Echo`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EchoAnswer {
     /// [`Echo::seq`] of the request (all of it, not only the 16 bits on the wire).
     pub seq: u32,
-    /// Who answered.
+    /// Its sender.
     pub from: IpAddr,
-    /// What he said.
+    /// Its kind.
     pub kind: EchoAnswerKind,
 }
 
-/// What was answered to an [`Echo`].
+/// The kind of reply to an [`Echo`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EchoAnswerKind {
     /// An echo reply.

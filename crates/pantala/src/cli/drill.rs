@@ -36,7 +36,7 @@ and how many of them passed, which none should. A script that cannot be parsed
 has failed.
 Exit codes: 0 all passed, 1 one failed, 2 usage error.";
 
-/// What `drill` is given.
+/// Arguments of `drill`.
 #[derive(Debug, Args)]
 pub(crate) struct Drill {
     /// Only read the scripts, and say what is wrong with them
@@ -45,7 +45,7 @@ pub(crate) struct Drill {
     /// Show the line of what cannot be read, with a caret
     #[arg(short, long)]
     verbose: bool,
-    /// What #ifdef finds defined
+    /// Definition for #ifdef
     #[arg(short = 'D', value_name = "NAME", default_value = drill::STANDARD)]
     defined: Vec<String>,
     /// Scripts that run at a time
@@ -68,7 +68,7 @@ pub(crate) struct Drill {
     paths: Vec<PathBuf>,
 }
 
-/// What is wrong with a script.
+/// An error of a script.
 enum Problem {
     /// It cannot be read from where it is.
     Missing(PathBuf, String),

@@ -6,7 +6,7 @@ use super::Failure;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     set: Vec<(char, String)>,
-    /// What is no flag.
+    /// The operands.
     pub(crate) operands: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Flags {
         self.set.iter().any(|&(known, _)| known == letter)
     }
 
-    /// How often a flag was given.
+    /// Returns the number of times that a flag was given.
     pub(crate) fn count(&self, letter: char) -> usize {
         self.set.iter().filter(|&&(known, _)| known == letter).count()
     }

@@ -87,7 +87,7 @@ enum What {
     File(PathBuf),
     /// One command, and as it was written.
     Command(Box<Command>, String),
-    /// What was logged.
+    /// The log.
     Log(log::Log),
     /// Nothing but help was asked for.
     Help,
@@ -248,7 +248,7 @@ fn refused(letter: char) -> String {
     format!("ipfw: -{letter}, which {why}, is left out; {instead}")
 }
 
-/// Asks whoever sits there; nobody means yes.
+/// Asks the user; without a terminal the answer is yes.
 fn is_sure(session: &mut Session<'_>) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(true);

@@ -30,7 +30,7 @@ use serde::Serialize;
 use crate::api::client::{Client, ClientError};
 use crate::term::Term;
 
-/// How a command ended.
+/// The exit of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: as asked.
@@ -142,7 +142,7 @@ fn api_complaint(error: &ClientError, json: bool) -> String {
     }
 }
 
-/// What the parser of options complains of, and how it would be right.
+/// Turns an error of the option parser into JSON, with its hint.
 fn usage_json(text: &str) -> String {
     let complaint = ["error: ", "pantala: "].into_iter().find_map(|prefix| text.strip_prefix(prefix));
     let complaint = complaint.unwrap_or(text);
@@ -162,7 +162,7 @@ fn written(result: io::Result<()>) -> Exit {
     }
 }
 
-/// What every command that speaks to a running stack is given.
+/// The context of every command that speaks to a running stack.
 pub(crate) struct Session<'t> {
     pub(crate) client: Client,
     pub(crate) json: bool,

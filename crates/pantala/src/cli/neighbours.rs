@@ -47,7 +47,7 @@ Examples:
   pantala ndp -an
   pantala ndp -d 2001:db8::7";
 
-/// What is to be done with the neighbours of a family.
+/// A command on the neighbours of a family.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Neighbours {
     family: Family,

@@ -47,7 +47,7 @@ Examples:
   pantala netstat -s -p ip6
   pantala netstat -w 1 -I lan";
 
-/// Routes that are asked for at once: while they are listed, nobody else is served.
+/// Page length of routes: while they are listed, no other request is served.
 const ROUTES_AT_ONCE: usize = 10_000;
 const PROTOCOLS: &[&str] =
     &["ip", "ip6", "icmp", "icmp6", "arp", "nd", "neigh", "udp", "tcp", "netisr", "drops"];
@@ -268,7 +268,7 @@ struct Watch {
     lines: u64,
 }
 
-/// How many lines stand under one heading.
+/// Lines below one heading.
 const PAGE: u64 = 20;
 
 impl Watch {

@@ -155,7 +155,7 @@ struct Parts {
     operands: Vec<String>,
 }
 
-/// How long the prefix is, when it does not stand behind a slash.
+/// The prefix length, when it does not stand behind a slash.
 enum Length {
     Bits(u8),
     Mask(Ipv4Addr),

@@ -30,7 +30,7 @@ machine's kernel:
 It is the same as `pantala up` with a section [[serve]], and the same commands
 control it.";
 
-/// What the command line says.
+/// Options of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The folder; nothing outside of it is served, whatever links lead there
@@ -48,7 +48,7 @@ pub(crate) struct Serve {
     /// The TCP port
     #[arg(long, default_value_t = HTTP)]
     port: u16,
-    /// How many CPUs it uses [default: all that it may]
+    /// Number of CPUs [default: all that it may use]
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
     #[command(flatten)]

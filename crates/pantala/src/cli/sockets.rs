@@ -1,4 +1,4 @@
-//! What speaks TCP, UDP and ICMP: `netstat -a`, `netstat -L`.
+//! Connections and sockets of TCP, UDP and ICMP: `netstat -a`, `netstat -L`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use crate::api::{
 };
 use crate::show::sockets as show;
 
-/// Entries that are asked for at once: while they are listed, nobody else is served.
+/// Page length: while entries are listed, no other request is served.
 const PAGE: usize = 1000;
 
 /// A protocol that has connections or sockets.
@@ -25,7 +25,7 @@ pub(crate) enum Protocol {
 /// Which of them are shown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Which {
-    /// Those too who wait for anybody.
+    /// Listeners and unconnected sockets, too.
     pub(crate) all: bool,
     /// All that TCP knows of each connection.
     pub(crate) info: bool,
@@ -123,7 +123,7 @@ impl Which {
         self.family.is_none_or(|family| family == Family::of(address))
     }
 
-    /// Who waits for connections, if that is to be shown. What waits for both families is of both.
+    /// Returns the listeners, if they are to be shown. A listener of both families belongs to both.
     fn listeners(&self, session: &mut Session<'_>) -> Result<Option<Vec<TcpListener>>, Failure> {
         if !self.all || !self.has(Protocol::Tcp) {
             return Ok(None);
@@ -194,7 +194,7 @@ impl Which {
     }
 }
 
-/// `-L`: the queues of those who wait for connections.
+/// `-L`: the accept queues of listeners.
 pub(crate) fn show_queues(family: Option<Family>, session: &mut Session<'_>) -> Result<(), Failure> {
     let which = Which { all: true, family, ..Which::default() };
     let listeners = which.listeners(session)?.unwrap_or_default();

@@ -26,7 +26,7 @@ Examples:
   pantala sysctl net.inet.tcp.cc.algorithm=newreno
   pantala sysctl -d net.inet.tcp";
 
-/// How variables are shown.
+/// The style of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Both,

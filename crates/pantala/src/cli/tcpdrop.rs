@@ -79,7 +79,7 @@ impl Tcpdrop {
     }
 }
 
-/// Those that went by themselves meanwhile are gone too.
+/// Connections that ended by themselves meanwhile count as dropped.
 fn many(only_say: bool, state: Option<TcpState>, session: &mut Session<'_>) -> Result<(), Failure> {
     let mut all = Vec::new();
     sockets::connections(false, session, |rows, _| {

@@ -12,7 +12,7 @@ pub(crate) fn run(file: &Path, socket: Option<PathBuf>, level: Level) -> Result<
     daemon::up(file, socket).map_err(|why| failure(file, why))
 }
 
-/// What a person is told of why a stack did not run.
+/// Explains to the user why a stack did not run.
 pub(super) fn failure(file: &Path, why: StackError) -> Failure {
     match why {
         StackError::Config(ConfigError::Wrong(problems)) => Failure::Misconfigured(problems.to_string()),

@@ -8,20 +8,20 @@ const KEYS: &[&str] = &["identifiers", "temporary", "dad_transmits", "dad_nonce"
 /// With more questions than this, an address takes longer than anybody waits.
 const TRANSMITS_MAX: u32 = 10;
 
-/// How an interface takes addresses and routers from router advertisements.
+/// IPv6 autoconfiguration of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Autoconf {
-    /// What its addresses end with.
+    /// Interface identifiers of its addresses.
     pub identifiers: Identifiers,
     /// Whether it also makes addresses that live for a day or two only (RFC 8981).
     pub temporary: bool,
-    /// How often others are asked whether they have an address (RFC 4862 §5.1).
+    /// Number of duplicate address detection probes (RFC 4862 §5.1).
     pub dad_transmits: u8,
     /// Whether such a question is known again if it comes back over a loop (RFC 7527).
     pub dad_nonce: bool,
 }
 
-/// What addresses end with.
+/// The kind of interface identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Identifiers {
     /// Something else on each link, the same whenever the machine comes back to it (RFC 7217).

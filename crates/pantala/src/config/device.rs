@@ -25,7 +25,7 @@ use crate::suggest::did_you_mean;
 
 /// Linux's IFNAMSIZ without the final NUL.
 const IFNAME_MAX: usize = 15;
-/// What a wire of the program may be called.
+/// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
 const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE] or \
@@ -44,7 +44,7 @@ pub enum Device {
     AfXdp {
         /// The host's name of it.
         host: String,
-        /// How the redirect program is attached.
+        /// Attach mode of the redirect program.
         mode: XdpMode,
         /// Which of the device's queues are taken; all if `None`.
         queues: Option<RangeInclusive<u32>>,
@@ -65,7 +65,7 @@ pub enum Device {
     },
 }
 
-/// How AF_XDP attaches to a device.
+/// The attach mode of AF_XDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
     /// The best that the device has: zero copy, then native, then generic.
@@ -92,7 +92,7 @@ impl Device {
         }
     }
 
-    /// What an interface is called that was given no name, before its unit number.
+    /// Returns the default name of an interface, without its unit number.
     #[must_use]
     pub fn unit_name(&self) -> &'static str {
         match self {

@@ -108,7 +108,7 @@ pub(crate) struct DraftInterface {
     pub(crate) doubtful: bool,
 }
 
-/// How packets queue for an interface: what is not given is usual.
+/// The output queue of an interface: missing values are the defaults.
 pub(crate) struct DraftQueue {
     pub(crate) discipline: Option<At<Discipline>>,
     pub(crate) packets: Option<At<u32>>,
@@ -129,7 +129,7 @@ pub(crate) struct DraftRoute {
     pub(crate) metrics: Metrics,
 }
 
-/// What a route leads to.
+/// The target of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
     /// `default`: of the family of the gateway.
@@ -273,7 +273,7 @@ fn route(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftRoute {
     }
 }
 
-/// What a route says of its way; 0 where it says nothing.
+/// Parses the metrics of a route; 0 where it gives none.
 fn metrics(fields: &Fields<'_>, report: &mut Report<'_>) -> Metrics {
     let mut value = |key, range| fields.number(key, range, report).map_or(0, |at| at.value);
     Metrics {

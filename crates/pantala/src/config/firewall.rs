@@ -17,29 +17,29 @@ use crate::suggest::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.
 const RULES_BYTES_MAX: u64 = 64 << 20;
-/// Warnings that are told; more of the same kind help nobody.
+/// Number of warnings reported; the others are omitted.
 const WARNINGS_MAX: usize = 20;
 
 const KEYS: &[&str] = &["rules", "rules_text", "default", "one_pass", "verbose"];
 /// Settings that are true or false.
 const SWITCHES: &[&str] = &["dyn_keepalive", "dyn_strict"];
-/// What ipfw's settings are called before their own name.
+/// Prefix of ipfw's settings.
 const PREFIX: &str = "net.inet.ip.fw.";
 
 /// The section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Firewall {
-    /// What becomes of packets that no rule matches.
+    /// Default action.
     pub default: Action,
     /// The commands that make the rules, in their order; they can be carried out.
     pub commands: Vec<Statement>,
-    /// How long states live, and how many there are.
+    /// Lifetimes and limits of states.
     pub states: Settings,
     /// Whether a packet that left a pipe or was translated is not asked about again.
     pub one_pass: bool,
     /// Whether rules with `log` are heard.
     pub verbose: bool,
-    /// What is allowed and may be a mistake, a sentence for each.
+    /// Warnings, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Draft {
 
 /// Where commands stand.
 struct Text {
-    /// How problems call it.
+    /// Its name in problems.
     name: String,
     text: String,
     /// Where in the configuration it begins, if it stands there as it is.

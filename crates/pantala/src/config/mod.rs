@@ -41,7 +41,7 @@ pub const DEFAULT_FILE: &str = "/etc/pantala/pantala.toml";
 /// The most rings one interface may have; as many as AF_XDP and TAP have queues worth naming.
 pub const MOST_RINGS: u32 = 256;
 
-/// What a route may say of its way: in the configuration, and by hand.
+/// Limits of a route's metrics: in the configuration, and by hand.
 pub(crate) mod limits {
     use core::ops::RangeInclusive;
 
@@ -60,11 +60,11 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// Whether each netisr stays on its CPU.
     pub pinned: bool,
-    /// How netisrs look for work.
+    /// Polling.
     pub polling: Polling,
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
-    /// How many flows of each family each CPU remembers; 0 for none, as without a firewall if the file does not say.
+    /// Flows of each family in each CPU's flow cache; 0 for none, as without a firewall if the file does not say.
     pub flow_cache: u32,
     /// The number of packet buffers; computed from rings and CPUs if `None`.
     pub buffers: Option<u32>,
@@ -80,7 +80,7 @@ pub struct Config {
     pub services: Vec<Service>,
     /// The firewall, if the file has a section for it.
     pub firewall: Option<Firewall>,
-    /// What variables of the stack say from the beginning, where that is not usual.
+    /// Initial values of sysctl variables that differ from the defaults.
     pub sysctl: Sysctls,
     /// The user that `pantala up` becomes when it was started as root, by name or number: if `None`, `pantala` if there is
     /// such a user, else `nobody`. A program that embeds the stack keeps its own.
@@ -98,10 +98,10 @@ pub struct Config {
 /// Ends of wires by the names that devices call them.
 pub type Wires = BTreeMap<String, dev::mem::End>;
 
-/// How netisrs look for work: the key `polling`, or the section of that name.
+/// Polling of netisrs: the key `polling`, or the section of that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polling {
-    /// What one does that finds none.
+    /// The policy of an idle netisr.
     pub policy: Policy,
     /// Packets taken from a ring before the next ring has its turn.
     pub each_burst: u16,
@@ -121,7 +121,7 @@ impl Default for Polling {
 }
 
 impl Polling {
-    /// What the netisrs are told.
+    /// Returns the settings of the netisrs.
     #[must_use]
     pub fn of_turns(self) -> net::netisr::Polling {
         let share = self.turn_us.saturating_mul(100_u32.saturating_sub(self.user_frac)) / 100;
@@ -130,7 +130,7 @@ impl Polling {
     }
 }
 
-/// How a netisr waits when it has nothing to do.
+/// The policy of an idle netisr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Spin for a while, then sleep.
@@ -142,10 +142,10 @@ pub enum Policy {
     Never,
 }
 
-/// What is done about the transport checksums of received packets.
+/// The policy on transport checksums of received packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RxCsum {
-    /// What the device's kind suggests.
+    /// Depends on the kind of device.
     #[default]
     Auto,
     /// Compute and compare.
@@ -171,13 +171,13 @@ pub struct Interface {
     pub mac: Option<Mac>,
     /// Pairs of receive and transmit rings; the device's number if `None`.
     pub rings: Option<u32>,
-    /// What is done about received checksums.
+    /// Policy on received checksums.
     pub rxcsum: RxCsum,
     /// Whether it only counts and measures what it receives.
     pub monitor: bool,
-    /// How packets queue when the device does not take them.
+    /// Output queue.
     pub queue: net::ifq::Spec,
-    /// How it takes IPv6 addresses and routers from router advertisements, if it does.
+    /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<Autoconf>,
 }
 
@@ -186,13 +186,13 @@ pub struct Interface {
 pub struct Route {
     /// The destination; no bits are set beyond its length.
     pub to: IpNet,
-    /// What happens to packets for it.
+    /// Target of its packets.
     pub target: RouteTarget,
-    /// What it says of the way.
+    /// Its metrics.
     pub metrics: Metrics,
 }
 
-/// What a route does.
+/// The target of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RouteTarget {
     /// Sends to one of these gateways, chosen by the packet's hash.
@@ -253,7 +253,7 @@ impl Config {
     }
 }
 
-/// What a configuration must know of the machine to be checked.
+/// Facts about the machine that a configuration is checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// The CPUs this process may run on, ascending.

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration, where, and what would have been right.
+//! Problems of a configuration: place, error and remedy.
 
 use core::fmt;
 use core::ops::Range;
 use std::path::Path;
 
-/// How many problems are reported at once; the others are counted.
+/// Number of problems reported; the others are counted.
 pub const MOST_PROBLEMS: usize = 20;
 
 /// One thing wrong, with its place.
@@ -24,9 +24,9 @@ pub struct Problem {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What would have been right; may be empty.
+    /// The remedy; may be empty.
     pub help: String,
     text: String,
     width: usize,
@@ -55,7 +55,7 @@ impl Problem {
 pub struct Problems {
     /// The problems.
     pub list: Vec<Problem>,
-    /// How many more there are.
+    /// Number of further problems.
     pub more: usize,
 }
 
@@ -83,7 +83,7 @@ impl<T> At<T> {
     }
 }
 
-/// What is wrong with a value whose place only the caller knows.
+/// An error in a value whose place only the caller knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) message: String,
@@ -137,12 +137,12 @@ impl<'a> Report<'a> {
         self.found.push((span.clone(), wrong));
     }
 
-    /// How many problems were found so far.
+    /// Returns the number of problems so far.
     pub(crate) fn count(&self) -> usize {
         self.found.len() + self.elsewhere.len()
     }
 
-    /// What is wrong with rules, which stand in a file of their own, or at a place in this one.
+    /// Reports an error in rules, which stand in a file of their own, or at a place in this one.
     pub(crate) fn elsewhere(&mut self, error: ipfw::Error, place: Option<&Place>) {
         let expected = error.expected.map(|what| format!("expected: {what}"));
         let help = expected.into_iter().chain(error.help).collect::<Vec<_>>().join("; ");
@@ -160,7 +160,7 @@ impl<'a> Report<'a> {
         self.elsewhere.push(Problem { file, line, column, message: error.message, help, text, width });
     }
 
-    /// How the file is called.
+    /// Returns the name of the file.
     pub(crate) fn file(&self) -> &str {
         self.file
     }

@@ -17,18 +17,18 @@ const WORDS: &[&str] = &["echo", "discard", "chargen", "relay"];
 /// One `[[service]]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Service {
-    /// What it does.
+    /// Its kind.
     pub kind: ServiceKind,
     /// The address, all of both families if it is unspecified, and the port.
     pub addr: SocketAddr,
 }
 
-/// What a service does.
+/// The kind of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServiceKind {
     /// One of those that every host once had, over TCP and UDP.
     Own(services::Kind),
-    /// Connects whom connects to it to this address.
+    /// A relay: forwards each accepted connection to this address.
     Relay(SocketAddr),
 }
 

@@ -109,7 +109,7 @@ fn open_all(control: &mut Control, config: Config) -> Result<Learning, StackErro
     Ok(learning)
 }
 
-/// How many buffers there are.
+/// The numbers of packet buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     /// In the pool of each CPU.

@@ -1,4 +1,4 @@
-//! What the control thread knows of the running stack, and how it changes it.
+//! The control thread's view of the running stack, and its changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,11 +48,11 @@ pub(crate) struct Control {
     pub(super) sites: Vec<Site>,
     /// Small services.
     pub(super) services: Vec<Started>,
-    /// What variables of the stack say.
+    /// Values of sysctl variables.
     pub(super) sysctls: Sysctls,
-    /// What stable identifiers of interfaces are made of.
+    /// Secret of stable interface identifiers.
     pub(super) secret: u128,
-    /// What the netisrs were given last.
+    /// The tables that the netisrs have now.
     pub(super) tables: Arc<Tables>,
 }
 
@@ -127,7 +127,7 @@ impl Control {
         self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
     }
 
-    /// Changes routes, without a pause for those who look up; answers those that the table refused.
+    /// Changes routes, without a pause for lookups; returns those that the table refused.
     pub(super) fn publish_routes(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
         let is_settled_anew = self.is_settled_anew();
         let refused = if edits.is_empty() { Vec::new() } else { self.publish_edits(edits)? };
@@ -180,7 +180,7 @@ impl Control {
         let closed = self.cpus.shut_down();
         // Programs are detached and interfaces are put back.
         self.attached.clear();
-        // Nobody asks them any more. One that has panicked has said so.
+        // They get no more requests. One that has panicked has said so.
         readers.into_iter().for_each(|reader| drop(reader.join()));
         closed
     }

@@ -34,7 +34,7 @@ use crate::StackError;
 use crate::api::{Error, ErrorKind};
 use crate::config::{Polling, Seccomp};
 
-/// How long a netisr may take to answer: longer than a machine with far too much to do keeps a thread waiting.
+/// Time limit of a netisr's reply: longer than a machine with far too much to do keeps a thread waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Rounds in which the last buffers find their way home.
 const ROUNDS_HOME: usize = 16;
@@ -42,7 +42,7 @@ const ROUNDS_HOME: usize = 16;
 /// All netisrs. Dropping it stops them.
 pub(crate) struct Cpus {
     pub(crate) clock: Clock,
-    /// How they look for work.
+    /// Their polling.
     pub(crate) polling: Polling,
     /// Whether each stays on its processor.
     pinned: bool,
@@ -234,14 +234,14 @@ impl Cpus {
         self.tour(move |netisr| netisr.set_firewall(&firewall))
     }
 
-    /// Returns when every CPU has begun a turn since: nobody is where he was before.
+    /// Returns when every CPU has begun another turn: none still uses what it read before.
     pub(crate) fn visit_all(&self) -> Result<(), Error> {
         self.tour(|_| ())
     }
 
     fn tour(&self, visit: impl Fn(&mut Netisr) + Send + Sync + 'static) -> Result<(), Error> {
         let (tell, done) = sync_channel(1);
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let tour = Tour { visit: Arc::new(visit), done: Box::new(move || tell.send(()).unwrap_or_default()) };
         let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
         first.send(Msg::Tour(tour))?;
@@ -286,7 +286,7 @@ impl Cpus {
             let mine = locked(&left).extract_if(.., |(of, _)| *of == (ifindex, queue)).collect::<Vec<_>>();
             let arrived = move |_: &mut Netisr| {
                 locked(&joined).extend(mine);
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 tell.send(()).unwrap_or_default();
             };
             netisr.move_ring(ifindex, queue, to, Box::new(arrived))

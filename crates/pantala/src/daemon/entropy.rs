@@ -1,4 +1,4 @@
-//! Keys that nobody can guess.
+//! Keys from the kernel's random generator.
 
 use std::io;
 

@@ -28,7 +28,7 @@ const TRACKS_MAX: usize = 1 << 16;
 pub(crate) struct Wall {
     pub(crate) book: Book,
     pub(crate) common: Common,
-    /// Whether the CPUs have a firewall at all: one that nobody asked for costs nothing.
+    /// Whether the CPUs have a firewall at all: one that is not configured costs nothing.
     is_used: bool,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct Common {
     key: u128,
     /// How often rules have logged.
     pub(crate) amounts: Arc<Amounts>,
-    /// How many states all CPUs have together.
+    /// Global count of states.
     loose: Arc<Loose>,
-    /// How many of them each `limit` counts.
+    /// Counts of each `limit`.
     pub(crate) limits: Arc<Limits>,
 }
 

@@ -1,4 +1,4 @@
-//! How a netisr waits when it has nothing to do: it spins for a while, then it sleeps.
+//! Idle policy of a netisr: it spins for a while, then it sleeps.
 //!
 //! How long it pays to spin depends on the traffic, so the time is learned: a sleep that ends soon would have been
 //! better spent spinning, one that lasts shows that spinning was in vain. And it only pays on a processor of one's

@@ -1,4 +1,4 @@
-//! What netisrs learn of router advertisements becomes part of the tables.
+//! Takes results of router advertisements over into the tables.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ impl Control {
         let (sender, receiver): (UnboundedSender<News>, _) = unbounded_channel();
         self.cpus.call_all(move |netisr| {
             let sender = sender.clone();
-            // Nobody listens any more only when the stack ends.
+            // The receiver goes only when the stack ends.
             netisr.cpu.autoconf.set_sink(Box::new(move |news| drop(sender.send(news))));
         })?;
         Ok(receiver)
@@ -35,7 +35,7 @@ impl Control {
         }
     }
 
-    /// What is known of links by now.
+    /// Returns the links learnt so far.
     pub(super) fn learned(&self) -> Result<Vec<autoconf::Status>, Error> {
         Ok(self.cpus.call_all(|netisr| autoconf::states(&netisr.cpu))?.concat())
     }

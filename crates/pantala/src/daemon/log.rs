@@ -1,4 +1,4 @@
-//! What is said while a stack runs: records of the crate `log`, with the target `pantala`. A program that embeds a stack
+//! Logging: records of the crate `log`, with the target `pantala`. A program that embeds a stack
 //! hears them with whatever logger it has; the `pantala` program writes them to standard error, which a supervisor keeps.
 
 use std::io::Write;
@@ -9,17 +9,17 @@ use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::show::utc;
 
-/// What all records are about.
+/// The target of all records.
 const TARGET: &str = "pantala";
 
-/// How much is said.
+/// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// What went wrong, and what is not as it was asked for.
+    /// Failures, and deviations from the request.
     Warning,
     /// And what happens.
     Info,
-    /// And details for who looks for a fault.
+    /// And details for debugging.
     Debug,
 }
 

@@ -1,4 +1,4 @@
-//! What makes this machine's addresses its own.
+//! The secret of this machine's stable addresses.
 
 use super::{entropy, log};
 

@@ -63,7 +63,7 @@ pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), StackError>
     run(Some(file.to_owned()), Config::load(file, &Machine::here())?, socket, || Ok(()))
 }
 
-/// The same with a configuration that was read already; `attach` is called when devices are there.
+/// Runs a stack with a configuration that was read already; `attach` is called when devices are there.
 pub(crate) fn run(
     file: Option<PathBuf>,
     config: Config,
@@ -113,7 +113,7 @@ pub(crate) fn runtime() -> Result<Runtime, StackError> {
     Builder::new_current_thread().enable_all().build().map_err(system("start the control thread"))
 }
 
-/// What the control thread does until something ends it: serves the admin API, if there is to be one, and takes over what
+/// Runs the control thread until `until` ends: serves the admin API, if there is to be one, and takes over what
 /// is learned of links.
 pub(crate) async fn attend(
     server: Option<&Server>,

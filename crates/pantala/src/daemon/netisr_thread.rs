@@ -17,7 +17,7 @@ use super::rest::Rest;
 use super::share::Share;
 use crate::config::Seccomp;
 
-/// What the thread counts besides its netisr.
+/// Counters of the thread besides its netisr's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Busy {
     /// Nanoseconds spent in turns that found something to do.

@@ -1,4 +1,4 @@
-//! What each thread may still do once it runs.
+//! Rights of each thread once it runs.
 //!
 //! | thread | user | capabilities | system calls |
 //! |---|---|---|---|

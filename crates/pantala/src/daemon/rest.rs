@@ -1,4 +1,4 @@
-//! How the thread of a netisr sleeps: until its bell, a device, or a time.
+//! Sleep of a netisr's thread: until a wake-up, a device, or a time.
 
 use core::time::Duration;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ pub(crate) type Waiters = Arc<Mutex<Vec<(RingName, Waiter)>>>;
 /// A ring: its interface, and its number there.
 pub(crate) type RingName = (IfIndex, u16);
 
-/// What a netisr's thread sleeps on.
+/// The state of a netisr thread's sleep.
 pub(crate) struct Rest {
     pub(crate) sleeper: Sleeper,
     pub(crate) bell: Arc<EventFd>,
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody can be that late here.
+    /// The deadline is never that far away here.
     const LONG: Duration = Duration::from_secs(60);
     const SHORT: Duration = Duration::from_millis(20);
 

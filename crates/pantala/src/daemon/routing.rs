@@ -14,11 +14,11 @@ use crate::config::{Route, RouteTarget};
 /// All routes of the stack. The control thread has them.
 pub(crate) struct Routing {
     pub(crate) rib: Rib,
-    /// What was configured or made by hand, by destination.
+    /// Configured and manual routes, by destination.
     statics: Statics,
     /// Where ways lead with the interfaces that are up: nowhere, if none of theirs is. Many routes share few ways.
     ways: HashMap<Arc<Way>, Vec<Hop>>,
-    /// What follows from the addresses of interfaces that are up.
+    /// Connected routes: they follow from the addresses of interfaces that are up.
     derived: Derived,
 }
 
@@ -28,14 +28,14 @@ pub(crate) type Statics = BTreeMap<IpNet, Arc<Way>>;
 /// Routes that follow from addresses: by destination and origin, where they lead.
 type Derived = BTreeMap<(Prefix, Origin), [Hop; 1]>;
 
-/// What a static route says: where to, and of the way.
+/// A static route: target and metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Way {
     pub(crate) target: RouteTarget,
     pub(crate) metrics: Metrics,
 }
 
-/// What is to be changed in the table. [`Routing::prepare`] makes it of what was asked.
+/// Changes of the table. [`Routing::prepare`] makes it of a request.
 #[derive(Default)]
 pub(crate) struct Edits {
     list: Vec<(Prefix, Origin, Vec<Hop>)>,
@@ -200,7 +200,7 @@ impl Edits {
 }
 
 impl Way {
-    /// What a line of the configuration says.
+    /// Makes it from a line of the configuration.
     pub(crate) fn of(route: &Route) -> Self {
         Self { target: route.target.clone(), metrics: route.metrics }
     }

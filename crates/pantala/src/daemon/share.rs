@@ -1,4 +1,4 @@
-//! What a netisr leaves to other threads of its CPU: `user_frac`, as in ring-based polling.
+//! Processor time that a netisr leaves to other threads of its CPU: `user_frac`, as in ring-based polling.
 //!
 //! The kernel of this machine divides a CPU between threads, but it gives each the same; a netisr under load would have
 //! half of what it shares with one program, however little that needs or however much it should have. Here the netisr
@@ -10,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Shorter sleeps cost more than they give.
 const PAUSE_MIN: Duration = Duration::from_micros(250);
-/// No more is owed, whatever happened: longer than this nobody is kept waiting.
+/// Longest pause, whatever happened: no thread owes more.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-/// What is owed to others.
+/// Time owed to others.
 #[derive(Debug)]
 pub(crate) struct Share {
     percent: u32,
@@ -32,7 +32,7 @@ impl Share {
         if self.percent == 0 { None } else { self.due_at(processor_time()) }
     }
 
-    /// The same; the thread has used so much processor time. (Time in which others had the processor is not owed.)
+    /// Accounts processor time used by the thread. (Time in which others had the processor is not owed.)
     fn due_at(&mut self, used: Duration) -> Option<Duration> {
         let worked = used.saturating_sub(self.used);
         self.used = used;

@@ -36,7 +36,7 @@ impl OpenSite {
 }
 
 impl Site {
-    /// How often something happened, on all CPUs.
+    /// Returns the count of an event on all CPUs.
     fn count(&self, hit: Hit) -> u64 {
         sum(&self.counters, hit)
     }
@@ -75,7 +75,7 @@ impl Control {
         self.sites.iter().map(|site| site.serve.clone()).collect()
     }
 
-    /// What is counted of each.
+    /// Returns the counters of each.
     pub(super) fn list_webs(&self) -> Vec<api::stack::Web<'_>> {
         let webs = self.sites.iter();
         webs.map(|site| api::stack::Web {

@@ -33,11 +33,11 @@ pub(crate) struct Attached {
     pub(crate) away: Option<Away>,
     /// Only monitors: its rings have sinks.
     pub(crate) monitor: bool,
-    /// What router advertisements on its link have said.
+    /// Results of router advertisements on its link.
     pub(crate) learned: Arc<Learned>,
-    /// What its stable identifiers are made of.
+    /// Secret of its stable identifiers.
     pub(crate) secret: u128,
-    /// What an earlier interface with the same index had counted.
+    /// Counters of an earlier interface with the same index.
     pub(crate) baseline: InterfaceCounters,
     /// What its rings wait on.
     pub(crate) waiters: Vec<Waiter>,
@@ -51,7 +51,7 @@ impl Attached {
         self.config.mtu.unwrap_or(self.facts.mtu)
     }
 
-    /// How it configures itself, if it does.
+    /// Returns its autoconfiguration, if enabled.
     pub(crate) fn autoconf(&self) -> Option<Settings> {
         let Autoconf { temporary, dad_transmits, dad_nonce, identifiers } = self.config.autoconf?;
         let identifiers = match identifiers {

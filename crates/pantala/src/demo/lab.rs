@@ -9,7 +9,7 @@ use dev::sys::sysctl;
 use ipnet::IpNet;
 use rustix::process::geteuid;
 
-/// How a host is attached to the router.
+/// The attachment of a host to the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attachment {
     /// By a veth pair, whose other end pantala takes over with AF_XDP.
@@ -32,7 +32,7 @@ pub(crate) struct Lab {
     /// Where pantala runs.
     pub(crate) router: Netns,
     pub(crate) hosts: Vec<Host>,
-    /// What cannot be shown on this machine, and why.
+    /// Parts that cannot be shown on this machine, with the reason.
     pub(crate) missing: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl Lab {
         text
     }
 
-    /// Who stands where.
+    /// Draws the topology.
     pub(crate) fn picture(&self) -> String {
         let mut text = String::new();
         for host in &self.hosts {

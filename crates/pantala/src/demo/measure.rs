@@ -26,7 +26,7 @@ pub(crate) enum Family {
     V6,
 }
 
-/// What came of it.
+/// The measurement.
 pub(crate) struct Measured {
     pub(crate) path: String,
     pub(crate) family: Family,
@@ -36,7 +36,7 @@ pub(crate) struct Measured {
     pub(crate) datagrams: Result<u32, String>,
     /// There and back.
     pub(crate) transfers: [Result<Transfer, String>; 2],
-    /// What pantala did meanwhile.
+    /// pantala's work meanwhile.
     pub(crate) work: Work,
 }
 
@@ -201,5 +201,5 @@ impl core::fmt::Display for Family {
     }
 }
 
-/// How many of each there must be for all to be right.
+/// Expected replies: all of them.
 pub(crate) const WANTED: (usize, u32) = (PINGS as usize, DATAGRAMS);

@@ -21,7 +21,7 @@ use measure::Family;
 use report::Report;
 use router::Router;
 
-/// How much the demo does.
+/// The extent of the demo.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     /// Bytes of each TCP transfer.
@@ -88,5 +88,5 @@ fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::Failed(format!("cannot {doing}: {error}"))
 }
 
-/// How long anything in the demo may stand still before it has failed.
+/// Longest time without progress before a step of the demo has failed.
 const PATIENCE: Duration = Duration::from_secs(10);

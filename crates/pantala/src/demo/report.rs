@@ -116,7 +116,7 @@ impl Measured {
         Some([*times.first()?, *times.get(times.len() / 2)?, *times.last()?])
     }
 
-    /// What was not right, a sentence each.
+    /// Returns the failures, a sentence each.
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         match &self.pings {

@@ -12,7 +12,7 @@ use super::lab::Lab;
 use crate::api::client::Client;
 use crate::api::{Counters, Interface, Netisr};
 
-/// What the demo's temporary folder is called, before its process number.
+/// Name of the demo's temporary folder, before its process number.
 const FOLDER: &str = "pantala-demo-";
 
 /// A running pantala in the router's namespace.
@@ -98,7 +98,7 @@ fn sweep() {
         let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse().ok());
         let is_dead = pid.and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_err());
         if is_dead {
-            // Somebody else's, then.
+            // It belongs to another user, then.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! What the hosts do: ordinary sockets of the kernel.
+//! Traffic of the hosts: ordinary sockets of the kernel.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -21,7 +21,7 @@ impl Shapes {
         Self { compiled: Config::new(key), pipes: BTreeMap::new(), queues: BTreeMap::new() }
     }
 
-    /// What CPUs are given.
+    /// Returns the configuration for the CPUs.
     pub(crate) fn compiled(&self) -> &Config {
         &self.compiled
     }

@@ -4,13 +4,13 @@ use ipfw::Command;
 use ipfw::command::{NatConfig, Nptv6Config};
 use ipfw::rule::{Addr, If, Match, RULE_LAST, Rule};
 
-/// What a rule says, without number and set. The last one, which has no body, says that it is about all packets.
+/// Prints a rule without number and set. The last one, which has no body, is printed with `ip from any to any`.
 pub(crate) fn rule(rule: &Rule) -> String {
     let body = if rule.number == RULE_LAST { " ip from any to any" } else { "" };
     Rule { number: 0, set: 0, ..rule.clone() }.to_string() + body
 }
 
-/// What is to be said of a command that names an interface which is not there: as with ipfw, it may come later.
+/// Returns the warning about a command that names an interface which is not there: as with ipfw, it may come later.
 pub(crate) fn missing(command: &Command, is_there: impl Fn(&str) -> bool) -> Option<String> {
     let (name, until) = match command {
         Command::Add(rule) => (interfaces(rule).find(|name| !is_there(name)), "this rule does not match"),

@@ -8,7 +8,7 @@ use net::tables::Tables;
 
 use super::Refused;
 
-/// How to undo what has been done to tables.
+/// The undo journal of changes to tables.
 #[derive(Default)]
 pub(super) struct Journal {
     steps: Vec<Step>,
@@ -28,7 +28,7 @@ impl Journal {
     /// All is as it was.
     pub(super) fn undo(self, lookups: &mut Lookups, tables: &Tables) {
         for step in self.steps.into_iter().rev() {
-            // It was possible before, so it is possible again; who has no memory left keeps what there is.
+            // It was possible before, so it is possible again; without memory the table keeps what there is.
             drop(step.carry_out(lookups, tables));
         }
     }

@@ -41,7 +41,7 @@ Examples:
       --src 2001:db8::/64 --dst 2001:db8:1::/64 --size imix
   pantala pktgen -i af_xdp:eth1 --sink --time 1m";
 
-/// What was asked for, word by word; [`super::plan`] finds out whether it fits together.
+/// The command line's options; [`super::plan`] checks that they fit together.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Where frames are sent, and received if there is no --rx
@@ -72,13 +72,13 @@ pub(crate) struct Args {
     /// Flags of TCP headers, with commas: syn, ack, fin, rst, psh, urg, ece, cwr
     #[arg(long, value_name = "FLAGS", value_parser = tcp_flags, default_value = "ack")]
     pub(crate) tcp_flags: Flags,
-    /// How many flows: combinations of addresses and ports [default: members of the longest range, at most 65536]
+    /// Number of flows: combinations of addresses and ports [default: members of the longest range, at most 65536]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(super::flows::FLOWS_MAX)))]
     pub(crate) flows: Option<u32>,
-    /// How flows take addresses and ports from their ranges
+    /// Choice of addresses and ports from their ranges
     #[arg(long, value_name = "HOW", default_value = "step")]
     pub(crate) pick: Pick,
-    /// What random choices begin with
+    /// Seed of random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Time to live, or hop limit
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     /// Lengths of frames, with FCS [default: the least that can be measured]
     #[arg(long, value_name = "SIZES", value_parser = Sizes::parse)]
     pub(crate) size: Option<Sizes>,
-    /// How fast: 1.5mpps, 500kpps, 1gbit, 30%, or max
+    /// Rate: 1.5mpps, 500kpps, 1gbit, 30%, or max
     #[arg(long, value_name = "RATE", value_parser = Rate::parse, default_value = "max")]
     pub(crate) rate: Rate,
     /// The speed of the line, as in 10gbit: a rate in percent needs it
@@ -106,7 +106,7 @@ pub(crate) struct Args {
     /// End after so long, as in 500ms, 10s, 2m [default: 10s, without --count]
     #[arg(long, value_name = "TIME", value_parser = words::duration)]
     pub(crate) time: Option<Duration>,
-    /// How long frames may be on their way when the last was sent
+    /// Time limit of frames in flight at the end
     #[arg(long, value_name = "TIME", value_parser = words::duration, default_value = "500ms")]
     pub(crate) wait: Duration,
     /// Exit with 1 if more is lost, as in 0.1%
@@ -119,7 +119,7 @@ pub(crate) struct Args {
     /// Our address on --rx
     #[arg(long, value_name = "ADDR/LEN", value_parser = own)]
     pub(crate) rx_addr: Option<IpNet>,
-    /// Whose Ethernet address frames are sent to [default: --dst, if that is one address on the link of --addr]
+    /// Gateway whose Ethernet address frames are sent to [default: --dst, if that is one address on the link of --addr]
     #[arg(long, value_name = "ADDR", value_parser = gateway, conflicts_with = "dst_mac")]
     pub(crate) gateway: Option<IpAddr>,
     /// The Ethernet address that frames are sent to, without asking

@@ -6,7 +6,7 @@ use super::words::{Addrs, Ports};
 
 /// Flows of a run, and those that a receiver keeps apart, at the most.
 pub(crate) const FLOWS_MAX: u32 = 1 << 20;
-/// Flows of a run that nobody has counted, at the most.
+/// Default number of flows, at the most.
 const FLOWS_DEFAULT_MAX: u128 = 1 << 16;
 
 /// From where to where frames go.
@@ -18,7 +18,7 @@ pub(crate) struct Ranges {
     pub(crate) dport: Ports,
 }
 
-/// How addresses and ports are taken from their ranges.
+/// The choice of addresses and ports from their ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Pick {
     /// The next of each range for each flow; a range that has ended begins again
@@ -38,14 +38,14 @@ pub(crate) struct Flow {
     pub(crate) ports: [u8; 4],
     /// Sum of the addresses' words.
     pub(crate) addr_sum: u32,
-    /// The same with the ports.
+    /// Sum with the ports.
     pub(crate) sum: u32,
-    /// How many frames it has had.
+    /// Number of frames sent.
     pub(crate) sent: u32,
 }
 
 impl Ranges {
-    /// As many flows as the longest range has members, within reason.
+    /// Returns the length of the longest range, up to a limit.
     pub(crate) fn default_count(&self) -> u32 {
         let ports = u128::from(self.sport.span().max(self.dport.span()));
         let longest = self.src.span().max(self.dst.span()).max(ports).saturating_add(1);

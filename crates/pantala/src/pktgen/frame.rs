@@ -12,7 +12,7 @@ use super::flows::Flow;
 use super::payload::{self, Probe};
 use super::sizes::{FCS_LEN, SIZE_MAX};
 
-/// What all frames have in common.
+/// The headers common to all frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
     pub(crate) is_v4: bool,

@@ -1,4 +1,4 @@
-//! What must hold for any argument and any frame. The fuzz targets call these, and so do the ordinary tests.
+//! Properties of any argument and any frame. The fuzz targets check them, and so do the ordinary tests.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use super::args::Args;

@@ -1,4 +1,4 @@
-//! What arrived: lost, duplicated, reordered, and how late.
+//! Measurement of received frames: loss, duplicates, reordering, latency.
 //!
 //! | word | definition |
 //! |---|---|
@@ -32,10 +32,10 @@ const LATENCY_MAX_NS: u64 = 60_000_000_000;
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Whose frames are counted.
+/// The frames that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// Those of one run, and frames without a header to these addresses.
+    /// Frames of one run, and those without a header to these addresses.
     Own { session: u16, dst: Addrs },
     /// All.
     All,
@@ -50,7 +50,7 @@ pub(crate) struct Tally {
     pub(crate) probes: u64,
     /// Too small for a header.
     pub(crate) plain: u64,
-    /// Of nobody's run, or another's.
+    /// Frames of no run, or of another's.
     pub(crate) other: u64,
     /// Sent ahead, to be learnt from.
     pub(crate) learning: u64,
@@ -82,7 +82,7 @@ struct Session {
     flows: Vec<Arrivals>,
 }
 
-/// What has arrived of one flow: one cache line.
+/// Received numbers of one flow: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Arrivals {
@@ -92,19 +92,19 @@ struct Arrivals {
     next: u64,
     /// Different numbers.
     unique: u64,
-    /// Of the frame before, nanoseconds.
+    /// Latency of the frame before, nanoseconds.
     latency: u64,
     /// Bit `n % 256`: number `n` has arrived, for the last 256 below `next`.
     seen: [u64; WINDOW_WORDS],
 }
 
-/// How a number arrived.
+/// The arrival of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
     InOrder,
-    /// So many numbers below the next expected one.
+    /// Reordered by a number of places.
     Reordered(u64),
-    /// The same, beyond what is remembered.
+    /// Reordered beyond what is remembered.
     TooLate(u64),
     Duplicate,
 }
@@ -115,7 +115,7 @@ impl Measure {
         Self { expect, tally: Tally::default(), latency, sessions: Vec::new() }
     }
 
-    /// Counts a received frame; answers whether it belongs to a run. If not, somebody may want something of us.
+    /// Counts a received frame; returns whether it belongs to a run. If not, it may be a request to us.
     pub(crate) fn frame(&mut self, now_ns: u64, frame: &[u8], len: usize) -> bool {
         self.tally.frames += 1;
         self.tally.bytes += len as u64 + u64::from(FCS_LEN);
@@ -189,8 +189,8 @@ impl Measure {
         self.tally.probes - self.tally.duplicated + self.tally.plain
     }
 
-    /// Frames that are missing between the lowest and the highest number of each flow: what is lost as far as somebody
-    /// knows who did not send.
+    /// Returns the frames that are missing between the lowest and the highest number of each flow: the loss as far as it is
+    /// known without the sender.
     pub(crate) fn gaps(&self) -> u64 {
         let flows = self.sessions.iter().flat_map(|session| &session.flows);
         flows.map(|flow| (flow.next - flow.low).saturating_sub(flow.unique)).sum()

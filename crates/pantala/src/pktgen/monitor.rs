@@ -13,7 +13,7 @@ use super::measure::{Expect, Measure};
 use super::worker::now_ns;
 use crate::api::{Jitter, Monitored};
 
-/// What one ring of an interface received since it monitors.
+/// Measurements of one ring of an interface in monitor mode.
 pub(crate) struct Monitor {
     measure: Measure,
     /// The beginning of the stack's time, on the clock of stamps.
@@ -40,7 +40,7 @@ pub(crate) fn set(netisr: &mut Netisr, ifindex: IfIndex, start_ns: Option<u64>) 
     netisr.set_sinks(ifindex, || start_ns.map(sink));
 }
 
-/// What the rings of an interface on this CPU have received; `None` if it does not monitor.
+/// Returns the measurements of an interface's rings on this CPU; `None` if it is not in monitor mode.
 pub(crate) fn seen(netisr: &Netisr, ifindex: IfIndex) -> Option<Measure> {
     let monitors = netisr.sinks(ifindex).filter_map(|sink| (sink as &dyn Any).downcast_ref::<Monitor>());
     sum(monitors.map(|monitor| monitor.measure.clone()))
@@ -54,7 +54,7 @@ pub(crate) fn sum(measures: impl Iterator<Item = Measure>) -> Option<Measure> {
     })
 }
 
-/// What is said about it.
+/// Makes the report.
 pub(crate) fn report(interface: &str, all: &Measure) -> Monitored {
     let tally = &all.tally;
     Monitored {

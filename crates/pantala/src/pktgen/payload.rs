@@ -1,4 +1,4 @@
-//! What a measured frame carries behind its UDP or TCP header, and how it is found again.
+//! The probe header behind the UDP or TCP header of a measured frame.
 //!
 //! ```text
 //!  0       2         4        8        12                18
@@ -36,7 +36,7 @@ pub(crate) struct Probe {
     pub(crate) stamp: u64,
 }
 
-/// What a received frame is to the generator.
+/// The kind of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// It carries the header.

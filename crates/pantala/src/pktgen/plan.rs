@@ -16,7 +16,7 @@ use crate::config::Device;
 /// Frames of one burst, at the most: those that a driver is given at once.
 pub(crate) const BURST_MAX: u32 = 256;
 const _: () = assert!(BURST_MAX as usize == pkt::VEC_MAX);
-/// How long a test without a count lasts.
+/// Default duration of a test.
 const TIME: Duration = Duration::from_secs(10);
 
 /// A test, in which everything fits together.
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) rx: Option<Device>,
     /// `None`: only received.
     pub(crate) sending: Option<Sending>,
-    /// Whom we answer for on `device`.
+    /// Addresses that we answer for on `device`.
     pub(crate) addresses: Vec<Addrs>,
     /// And on `rx`.
     pub(crate) rx_addresses: Vec<Addrs>,
@@ -38,11 +38,11 @@ pub(crate) struct Plan {
     pub(crate) loss_limit: Option<u32>,
     /// Empty: all that may be used.
     pub(crate) cpus: Vec<usize>,
-    /// Of each device; `None`: as many as it has.
+    /// Rings of each device; `None`: as many as it has.
     pub(crate) rings: Option<u32>,
 }
 
-/// What is sent.
+/// The sender's part of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sending {
     pub(crate) is_v4: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Sending {
     pub(crate) to: To,
 }
 
-/// How the frames' Ethernet destination is known.
+/// The source of the frames' Ethernet destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Mac(Mac),

@@ -34,7 +34,7 @@ pub(super) struct Seat {
     pub(super) pool: Pool,
     /// By its place among the ports.
     pub(super) port: usize,
-    /// It ends, and nobody is at its other end.
+    /// It ends, and has no peer.
     pub(super) is_file: bool,
 }
 
@@ -95,7 +95,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         addresses: Vec::new(),
         mtu: None,
         mac: None,
-        // What comes on a queue that nobody reads would count as lost.
+        // Frames on a queue that is not read would count as lost.
         rings: if let Device::AfXdp { .. } = device { rings } else { Some(rings.unwrap_or(1)) },
         rxcsum: RxCsum::Auto,
         monitor: false,

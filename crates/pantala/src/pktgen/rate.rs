@@ -1,4 +1,4 @@
-//! How fast: the grammar of `--rate`, and a pacer that is a function of time.
+//! Rates: the grammar of `--rate`, and a pacer that is a function of time.
 
 use super::words::{Decimal, split_unit};
 
@@ -11,7 +11,7 @@ const LINE_GRAMMAR: &str = "write a number and bit, kbit, mbit or gbit, as in 10
 const PLACES: u32 = 3;
 /// The largest rate, in thousandths of a frame or bit per second: a petabit.
 const MOST: u64 = 1_000_000_000_000_000_000;
-/// How far a generator that was held up may catch up, in nanoseconds of its rate. What is beyond is forfeited.
+/// Longest backlog that a delayed generator may catch up, in nanoseconds of its rate. The rest is forfeited.
 const BACKLOG_NS: u128 = 100_000_000;
 const NS: u128 = 1_000_000_000;
 
@@ -113,7 +113,7 @@ pub(crate) struct Pacer {
     by: By,
     /// Thousandths, times nanoseconds per second.
     spent: u128,
-    /// The same, forfeited because too much had piled up.
+    /// Forfeited frames, because too much had piled up.
     forfeited: u128,
 }
 

@@ -29,15 +29,15 @@ use crate::daemon::{entropy, log, privileges};
 use crate::stop::Stop;
 use crate::term::Term;
 
-/// How long links and the gateway are waited for, and how often it is asked for the gateway.
+/// Time limit of links and the gateway, and the interval of requests for the gateway.
 const RESOLVE: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// Rounds of learning frames, and how long the answer to each is waited for.
 const ROUNDS: u8 = 4;
 const ROUND: Duration = Duration::from_millis(250);
-/// How often the conductor looks.
+/// Interval of the conductor.
 const TICK: Duration = Duration::from_millis(2);
-/// How often progress is shown: where a line can be replaced, and where not.
+/// Interval of progress reports: where a line can be replaced, and where not.
 const LIVE: Duration = Duration::from_millis(250);
 const PLAIN: Duration = Duration::from_secs(2);
 
@@ -140,7 +140,7 @@ impl Test {
         Ok(())
     }
 
-    /// Waits until frames can pass: until somebody is at the other end.
+    /// Waits until frames can pass: until there is a peer.
     fn wait_for_links(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         loop {
@@ -276,10 +276,10 @@ fn session() -> Result<u16, String> {
     Ok(u16::from_ne_bytes([a, b]).max(LEARNING + 1))
 }
 
-/// How a test went, as seen from outside.
+/// The course of a test, as seen from outside.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Course {
-    /// How long was sent; in a sink, how long it listened.
+    /// Duration of sending; in a sink, of listening.
     pub(super) time: Duration,
     pub(super) was_interrupted: bool,
     /// By its place among the workers: the one whose device went away.
@@ -298,7 +298,7 @@ struct Conductor<'t> {
 
 impl Conductor<'_> {
     fn lead(&mut self) -> Result<Course, Failure> {
-        // Nobody learns from a file.
+        // A file has no neighbour that could learn.
         if self.plan.sending.is_some() && endless(&self.plan.device).is_none() {
             self.learn();
         }

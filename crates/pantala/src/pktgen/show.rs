@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::summary::{Summary, float};
 use crate::api::Latency;
 
-/// How far a test is.
+/// The progress of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) since: Duration,
@@ -107,7 +107,7 @@ fn latency(summary: &Summary, text: &mut String) {
     }
 }
 
-/// What is worth knowing of latencies: each a name and a time.
+/// Returns the percentiles worth showing: each a name and a time.
 pub(crate) fn percentiles(latency: &Latency) -> [String; 5] {
     let Latency { p50, p90, p99, p999, max, .. } = *latency;
     [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)]

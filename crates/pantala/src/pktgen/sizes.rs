@@ -1,4 +1,4 @@
-//! How long frames are: the grammar of `--size`, and their order.
+//! Frame sizes: the grammar of `--size`, and their order.
 //!
 //! A size is that of the whole Ethernet frame with its frame check sequence, as in RFC 2544 §9: 64 is the smallest. What
 //! is given to a device is four bytes shorter.

@@ -1,4 +1,4 @@
-//! The generator as a neighbour: it asks for the gateway's Ethernet address, and says its own to whoever asks.
+//! The generator as a neighbour: it resolves the gateway's Ethernet address, and answers requests for its own.
 //!
 //! Frames in, frames out; no device, no clock.
 
@@ -18,7 +18,7 @@ pub(crate) const FRAME_MAX: usize = 96;
 pub(crate) struct Station {
     pub(crate) mac: Mac,
     pub(crate) addresses: Vec<Addrs>,
-    /// An address in one of them that is somebody else's.
+    /// An address in one of them that another station has.
     pub(crate) except: Option<IpAddr>,
 }
 
@@ -56,7 +56,7 @@ impl Station {
 
     /// The answer to a received frame, if it asks for one of our addresses.
     ///
-    /// Those who only look whether an address is free (RFC 5227 probes, RFC 4862 detection) get none: our ranges may
+    /// Probes for duplicates (RFC 5227, RFC 4862) get no answer: our ranges may
     /// include their own.
     pub(crate) fn answer(&self, frame: &[u8]) -> Option<Frame> {
         let header = ether::Header::parse(frame).ok()?;
@@ -95,7 +95,7 @@ impl Station {
         ))
     }
 
-    /// The question who has `target`, from our address `own`.
+    /// Builds a request for `target`, from our address `own`.
     pub(crate) fn ask(&self, own: IpAddr, target: IpAddr) -> Option<Frame> {
         match (own, target) {
             (IpAddr::V4(own), IpAddr::V4(target)) => Some(self.ask_arp(own, target)),
@@ -183,7 +183,7 @@ mod tests {
     const HERE: Mac = Mac([2, 0, 0, 0, 0, 1]);
     const THERE: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
-    /// The same test in each family: two addresses of the first station, one of the other.
+    /// The test in each family: two addresses of the first station, one of the other.
     const FAMILIES: [(&str, &str, &str); 2] = [
         ("192.0.2.10-192.0.2.20", "192.0.2.12", "192.0.2.1"),
         ("2001:db8::10-2001:db8::20", "2001:db8::12", "2001:db8::1"),

@@ -1,4 +1,4 @@
-//! What is said about a test: the keys of `--json`, which stay.
+//! The report of a test: the keys of `--json`, which are stable.
 
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ pub(crate) struct Summary {
     is_gone: bool,
 }
 
-/// What was to be sent.
+/// Offered frames.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Offered {
     pub(crate) family: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Offered {
     pub(crate) size_max: u16,
 }
 
-/// What devices took.
+/// Frames that devices took.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Sent {
     pub(crate) frames: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Sent {
     pub(crate) behind_s: f64,
 }
 
-/// What arrived.
+/// Frames that arrived.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Received {
     /// All frames, of the test or not.

@@ -91,7 +91,7 @@ impl Addrs {
         self.is_v4
     }
 
-    /// How many there are less one.
+    /// Returns their number less one.
     pub(crate) const fn span(&self) -> u128 {
         self.last - self.first
     }

@@ -1,4 +1,4 @@
-//! One thread, one ring: sends what is due, looks at what has come, answers who asks.
+//! One thread, one ring: sends frames that are due, measures those received, answers requests.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
@@ -20,9 +20,9 @@ use super::station::{Frame, Station};
 const SPIN_NS: u64 = 100_000;
 /// No sleep is longer: what others say is seen that late.
 const SLEEP_MAX_NS: u64 = 5_000_000;
-/// How often a device without work is asked whether it is still there.
+/// Interval at which an idle device is checked.
 const LINK_EVERY_NS: u64 = 50_000_000;
-/// How long what was due before the end may still be sent.
+/// Time after the end in which frames due before may still be sent.
 const OVERTIME_NS: u64 = 100_000_000;
 /// Flows of which a learning frame is sent, by each sender.
 const LEARNING_MAX: usize = 256;
@@ -34,7 +34,7 @@ pub(super) fn now_ns() -> u64 {
     seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// What all workers are told. Written by the conductor alone.
+/// Orders to all workers. Written by the conductor alone.
 #[derive(Default)]
 pub(super) struct Orders {
     /// [`LISTEN`], a round of learning, [`SEND`] or [`END`].
@@ -67,7 +67,7 @@ impl Orders {
     }
 }
 
-/// What a worker shows of itself while it works. Written by it alone.
+/// A worker's live counters. Written by it alone.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct Board {
@@ -90,7 +90,7 @@ pub(super) const GONE: u8 = 4;
 /// A sender's part of the test.
 pub(super) struct Source {
     pub(super) template: Template,
-    /// The same frames with the session of learning.
+    /// The template with the session of learning.
     pub(super) learning: Template,
     pub(super) flows: Vec<Flow>,
     /// The number of its first flow, and the step to the next.
@@ -102,7 +102,7 @@ pub(super) struct Source {
     pub(super) burst: u32,
     /// Frames that are still to be made, if they are counted.
     pub(super) left: Option<u64>,
-    /// How long it sends, from the beginning.
+    /// Duration of sending, from the beginning.
     pub(super) time_ns: u64,
     /// Made, and not yet taken by the device.
     pub(super) out: PktVec,
@@ -125,7 +125,7 @@ pub(super) struct Worker {
     asked_link_ns: u64,
 }
 
-/// What a worker leaves.
+/// A worker's result.
 pub(super) struct Done {
     pub(super) measure: Measure,
     pub(super) stats: DriverStats,
@@ -137,7 +137,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Bytes of the frames that were sent. How long those were that the device refused nobody counts: the mean is taken.
+    /// Returns the bytes of the frames that were sent. The lengths of refused frames are not known: the mean is taken.
     pub(super) fn bytes(&self) -> u64 {
         let taken = u128::from(self.sent + self.stats.tx_errors);
         let bytes = (u128::from(self.sent_bytes) * u128::from(self.sent)).checked_div(taken).unwrap_or(0);
@@ -206,7 +206,7 @@ impl Worker {
         self.send_answers();
     }
 
-    /// What does not fit is not sent: who asked will ask again.
+    /// Replies that do not fit are not sent: the request will be repeated.
     fn send_answers(&mut self) {
         if self.answers.is_empty() {
             return;

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::library::Page;
 
-/// What tells one state of a file from another.
+/// The validator of a file's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Validator {
     /// When it was modified last.
@@ -21,7 +21,7 @@ pub(super) struct Validator {
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Validator {
-    /// Of a file of `len` bytes that was looked at `now`.
+    /// Makes the validator of a file of `len` bytes that was examined `now`.
     pub(super) fn new(modified: SystemTime, len: u64, now: SystemTime) -> Self {
         let since = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let is_strong = now.duration_since(modified).is_ok_and(|age| age > SETTLED);
@@ -42,7 +42,7 @@ impl Display for Validator {
     }
 }
 
-/// What a request demands before it is answered in full.
+/// The preconditions of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     /// `If-Match`: the lists of all such fields.
@@ -80,7 +80,7 @@ impl List {
     }
 }
 
-/// What conditions come to.
+/// The verdict of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The page is sent.

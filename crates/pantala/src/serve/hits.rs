@@ -1,4 +1,4 @@
-//! What is counted of each web server, on each CPU.
+//! Counters of each web server, on each CPU.
 
 use pkt::counters::Index;
 
@@ -35,7 +35,7 @@ impl Hit {
         Self::Refused,
     ];
 
-    /// What Prometheus calls it, behind `pantala_web_` and before `_total`, and what it is.
+    /// Returns its name in metrics, behind `pantala_web_` and before `_total`, and its description.
     pub(crate) const fn name(self) -> (&'static str, &'static str) {
         match self {
             Self::Connections => ("connections", "Connections accepted."),
@@ -55,7 +55,7 @@ impl Hit {
         }
     }
 
-    /// What an answer with this status counts as.
+    /// Returns the counter of a status.
     pub(super) const fn of_status(code: u16) -> Self {
         match code {
             ..300 => Self::Success,

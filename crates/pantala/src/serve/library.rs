@@ -33,7 +33,7 @@ pub(super) const FIRST: u64 = 64 << 10;
 pub(super) const PIECE_LEAST: u64 = 16 << 10;
 /// Names of a folder that are shown at the most.
 const NAMES_MAX: usize = 10_000;
-/// What stands for a folder, if it is there.
+/// The index page of a folder.
 const INDEX: &[u8] = b"index.html";
 
 /// Asks for something.
@@ -45,7 +45,7 @@ pub(crate) struct Ask {
     pub(super) what: What,
 }
 
-/// Whose the answer is: a connection, and the number of its question.
+/// The address of a reply: a connection, and the number of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     pub(super) key: u32,
@@ -59,7 +59,7 @@ pub(super) enum What {
     Read { file: Arc<File>, at: u64, most: u64 },
 }
 
-/// What became of an [`Ask`].
+/// The reply to an [`Ask`].
 pub(crate) struct Answer {
     pub(super) ticket: Ticket,
     pub(super) found: Result<Found, u16>,
@@ -76,7 +76,7 @@ pub(super) enum Found {
 pub(super) struct Page {
     pub(super) mime: &'static str,
     pub(super) len: u64,
-    /// What tells it from what it was before, and will be; nothing does of what is made here.
+    /// The validator of its version; generated pages have none.
     pub(super) validator: Option<Validator>,
     /// Its first bytes, all of them if there is no more.
     pub(super) first: Arc<[u8]>,
@@ -100,7 +100,7 @@ pub(crate) struct Desk {
     is_rung: Arc<AtomicBool>,
 }
 
-/// A folder, and who asks for what is in it.
+/// A folder, and the netisrs that request its files.
 pub(crate) struct Library {
     folder: OwnedFd,
     /// Its thread acts as root.
@@ -188,7 +188,7 @@ impl Library {
 
     fn open_below(&self, path: &[u8]) -> io::Result<File> {
         let path = if path.is_empty() { b"." } else { path };
-        // A pipe that nobody writes to is opened without waiting, and then refused.
+        // A FIFO without a writer is opened without waiting, and then refused.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let file = openat2(&self.folder, path, flags, Mode::empty(), resolve)?;
@@ -230,7 +230,7 @@ fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
     let (file, len) = (Arc::new(file), about.len());
     let validator = about.modified().ok().map(|modified| Validator::new(modified, len, SystemTime::now()));
     let first = read(&file, 0, if len > PIECE { FIRST } else { PIECE })?;
-    // Somebody may be writing it.
+    // Another process may be writing it.
     let first =
         first.get(..usize::try_from(len).unwrap_or(usize::MAX)).map_or_else(|| Arc::clone(&first), Arc::from);
     let rest = (len > first.len() as u64).then_some(file);
@@ -252,7 +252,7 @@ fn read(file: &File, at: u64, most: u64) -> io::Result<Arc<[u8]>> {
     Ok(bytes.into())
 }
 
-/// What is in a folder, without what is hidden, in order.
+/// Returns the names in a folder, without hidden ones, in order.
 fn names(folder: File) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(folder)?.take(NAMES_MAX) {
@@ -270,7 +270,7 @@ fn names(folder: File) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// What a client is told. That something is there, it learns only of what it may have.
+/// Maps an error to a status. A client learns only of files that it may read.
 fn status(why: &io::Error) -> u16 {
     match Errno::from_io_error(why) {
         Some(Errno::ACCESS | Errno::PERM) => 403,
@@ -285,7 +285,7 @@ fn status(why: &io::Error) -> u16 {
 }
 
 impl Door {
-    /// Puts an answer behind the door, and rings if nobody has rung since somebody looked.
+    /// Queues a reply, and wakes the application unless that was done since it last looked.
     fn answer(&self, program: ProgramId, answer: Answer) {
         if self.answers.send(answer).is_err() || self.is_rung.swap(true, Ordering::AcqRel) {
             return;
@@ -307,7 +307,7 @@ impl Desk {
         (Self { place: 0, asks, answers: answered, is_rung: Arc::default() }, asked, answers)
     }
 
-    /// What has been answered since the last look.
+    /// Returns the next reply.
     pub(super) fn answered(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }

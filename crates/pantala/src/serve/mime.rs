@@ -1,4 +1,4 @@
-//! What a file is, by the end of its name.
+//! Media types, by the end of a file's name.
 
 /// The media type of a file of this name (RFC 9110 §8.3.1).
 pub(super) fn of(name: &[u8]) -> &'static str {

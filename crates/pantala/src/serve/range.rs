@@ -2,12 +2,12 @@
 
 use core::ops::Range;
 
-/// What a request asks for of a file.
+/// The part of a file that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// From the first byte to the last.
     From(u64, Option<u64>),
-    /// As many as this from the end.
+    /// A number of bytes at the end.
     Last(u64),
 }
 

@@ -8,7 +8,7 @@ pub(super) const HEAD_MAX: usize = 8192;
 /// Header fields of a head at the most.
 const FIELDS_MAX: usize = 64;
 
-/// What is asked for.
+/// The target of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     /// The name of the file, from the folder on, without a slash before it; that of a folder has one behind it. Bytes, as
@@ -17,13 +17,13 @@ pub(super) struct Request {
     /// Only the head of the answer is wanted.
     pub(super) head_only: bool,
     pub(super) range: Option<Wanted>,
-    /// What it demands before it is answered in full.
+    /// Its preconditions.
     pub(super) conditions: Conditions,
     /// More may be asked on the same connection.
     pub(super) keeps: bool,
 }
 
-/// What bytes amount to.
+/// The result of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// The head has not come to its end.
@@ -68,7 +68,7 @@ impl Request {
         if all("host").count() > 1 || is_new && all("host").count() == 0 {
             return Err(400);
         }
-        // What such a request brings along means nothing, and nobody reads it: the connection ends behind the answer.
+        // The body of such a request has no meaning and is not read: the connection ends behind the response.
         let has_body = has_body(is_new, all)?;
         let head_only = match head.method {
             Some("GET") => false,
@@ -214,7 +214,7 @@ fn hex(digit: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// What bytes amount to, in the memory of a request that has said everything.
+    /// Parses a request into recycled memory.
     fn parse(bytes: &[u8]) -> (Parsed, Request) {
         let mut request = Request::default();
         let before =

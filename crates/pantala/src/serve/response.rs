@@ -17,7 +17,7 @@ pub(super) const HEAD_USUAL: usize = 512;
 /// have gone on.
 const RETRY_AFTER_S: u32 = 5;
 
-/// What the head of an answer says.
+/// The head of a response.
 #[derive(Clone, Debug)]
 pub(super) struct Head<'a> {
     pub(super) status: u16,

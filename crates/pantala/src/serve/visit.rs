@@ -1,4 +1,4 @@
-//! What is known of one connection.
+//! The state of one connection.
 
 use core::ops::Range;
 use std::fs::File;
@@ -58,9 +58,9 @@ pub(super) enum Stage {
     Ends,
 }
 
-/// What the library was asked for.
+/// The pending request to the file thread.
 pub(super) enum Asking {
-    /// What a request is about.
+    /// A page.
     Page(Request),
     /// The next piece of a file that is being sent.
     Piece(Box<Sending>),
@@ -75,7 +75,7 @@ pub(super) struct Sending {
     pub(super) bytes: Option<Arc<[u8]>>,
     /// Which of these bytes are still to be sent.
     pub(super) left: Range<usize>,
-    /// What comes after them.
+    /// The part that follows.
     pub(super) rest: Option<(Arc<File>, Range<u64>)>,
     /// Whether the connection is kept.
     pub(super) keeps: bool,
@@ -118,7 +118,7 @@ impl Sending {
         self.bytes.as_ref().map_or(0, |bytes| (bytes.len() / Arc::strong_count(bytes).max(1)) as u64)
     }
 
-    /// What is to be sent next; nothing if the rest has to be read first, or all is sent.
+    /// Returns the bytes to be sent next; none if the rest has to be read first, or all is sent.
     pub(super) fn next(&self) -> &[u8] {
         match self.head.as_bytes().get(self.head_sent..) {
             Some(head @ [_, ..]) => head,
@@ -126,7 +126,7 @@ impl Sending {
         }
     }
 
-    /// So many bytes of [`Self::next`] are sent.
+    /// Advances by a number of sent bytes of [`Self::next`].
     pub(super) fn advance(&mut self, count: usize) {
         if self.head_sent < self.head.len() {
             self.head_sent += count;
@@ -178,7 +178,7 @@ pub(super) struct Visits {
 
 struct Place {
     visit: Option<Visit>,
-    /// [`Visit::serial`] of who was here last.
+    /// [`Visit::serial`] of the last user of this place.
     serial: u32,
 }
 

@@ -91,7 +91,7 @@ struct Date {
     until: Option<Instant>,
 }
 
-/// What is to be done with a connection next.
+/// The next step of a connection.
 enum Step {
     /// Look at it again: it is in another stage.
     On,
@@ -130,7 +130,7 @@ impl Web {
         }
     }
 
-    /// What may be read of its counters.
+    /// Returns a reader of its counters.
     pub(crate) fn counters(&self) -> CounterReader<Hit> {
         self.hits.reader()
     }
@@ -228,7 +228,7 @@ impl Web {
         visit.deadline = desk.now() + IDLE;
         let ticket = Ticket { key, serial: visit.serial };
         if let Files::Library(library) = &self.files {
-            // Without its thread nobody answers, and the time of the connection will be over.
+            // Without its thread there is no reply, and the connection will time out.
             let _ = library.asks.send(Ask { door: library.place, program: desk.program(), ticket, what });
         }
         Step::Wait
@@ -333,7 +333,7 @@ impl Web {
                 break;
             }
             let len = bytes.len();
-            // Who cannot be sent to will be closed.
+            // A connection that cannot be sent to will be closed.
             let Ok(sent) = tcp::send(desk.cpu, id, bytes) else { return Step::Wait };
             sending.advance(sent);
             self.hits.add(Hit::Bytes, sent as u64);
@@ -347,7 +347,7 @@ impl Web {
         self.sent(desk, key, id)
     }
 
-    /// What was there is sent: more has to be read, or the answer is complete.
+    /// Continues after all bytes were sent: more has to be read, or the response is complete.
     fn sent(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         let Stage::Sends(mut sending) = core::mem::replace(&mut visit.stage, Stage::Ends) else {
@@ -412,7 +412,7 @@ impl Web {
         }
     }
 
-    /// Gives a connection up whose time is over. Who has begun a request is told.
+    /// Ends a connection whose time is over. A client that has begun a request gets a response.
     fn give_up(&mut self, desk: &mut Desk<'_>, key: u32) {
         let Some(visit) = self.visits.get_mut(key) else { return };
         let id = visit.id;

@@ -84,7 +84,7 @@ fn life(address: &Address) -> String {
     format!("{origin} pltime {} vltime {}", seconds(address.preferred_s), seconds(address.valid_s))
 }
 
-/// What no BSD has: who is at the other end of the shared memory.
+/// Lines without an equivalent in BSD: the peer at the other end of the shared memory.
 fn memif_lines(memif: &MemifInfo) -> String {
     let MemifInfo { role, id, socket, peer, peer_interface, rings, connects, ends, .. } = memif;
     let mut lines = format!("\tmemif: {role} id {id} socket {socket} connects {connects} ends {ends}\n");
@@ -108,7 +108,7 @@ fn memif_lines(memif: &MemifInfo) -> String {
     lines
 }
 
-/// What no BSD has: how the device was taken.
+/// A line without an equivalent in BSD: the mode of the device.
 fn device_line(device: &DeviceInfo) -> String {
     let (driver, name) = device.device.split_once(':').unwrap_or(("", &device.device));
     let name = name.split(',').next().unwrap_or_default();

@@ -13,7 +13,7 @@ pub(crate) mod nat;
 pub(crate) mod pipe;
 pub(crate) mod time;
 
-/// What is shown beside the rules.
+/// The columns beside the rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
     /// `-a`, `show`: packets and bytes.
@@ -96,7 +96,7 @@ pub(crate) fn compact(rule: &str) -> String {
     if has_ports { rule.to_owned() } else { format!("{action}{rest}{}", &rule[body..]) }
 }
 
-/// What stands above the states.
+/// Returns the heading of states.
 pub(crate) fn states_head(count: u64) -> String {
     format!("## Dynamic rules ({count}):\n")
 }
@@ -153,7 +153,7 @@ pub(crate) fn sets(status: &FirewallStatus) -> String {
     parts.join(" ") + "\n"
 }
 
-/// What stands above a table's entries when there are several tables.
+/// Returns the heading of a table's entries when there are several tables.
 pub(crate) fn table_head(name: &str) -> String {
     format!("--- table({name}), set(0) ---\n")
 }
@@ -170,7 +170,7 @@ pub(crate) fn entries_as_addresses(entries: &[FirewallTableEntry]) -> String {
     entries.iter().map(|entry| format!("{} {}\n", entry.key, value(&entry.value))).collect()
 }
 
-/// What is to be said of a table.
+/// Describes a table.
 pub(crate) fn table(table: &FirewallTable) -> String {
     let FirewallTable { name, kind, entries, limit, locked, bytes } = table;
     let locked = if *locked { ", locked" } else { "" };

@@ -1,4 +1,4 @@
-//! How things look: API values in, the text that BSD people know out. Pure, so that tests compare whole pages.
+//! Output formats: API values in, the text that BSD users know out. Pure, so that tests compare whole pages.
 
 mod groups;
 mod ifconfig;

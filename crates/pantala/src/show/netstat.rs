@@ -218,7 +218,7 @@ pub(crate) fn rates_line(since: &InterfaceCounters) -> String {
     format!("{}\n", cells(values.each_ref().map(String::as_str)))
 }
 
-/// What passed since the last look.
+/// Differences since the last line.
 pub(crate) struct Rates {
     last: InterfaceCounters,
 }

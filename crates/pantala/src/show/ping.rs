@@ -25,7 +25,7 @@ pub(crate) fn ping_event(event: &PingEvent) -> Option<String> {
     }
 }
 
-/// What a ping came to.
+/// The summary of a ping.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     sent: u64,

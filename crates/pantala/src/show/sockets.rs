@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use crate::api::{Bound, RawSocket, TcpConnection, TcpInfo, TcpListener, UdpSocket};
 
-/// What stands above the connections.
+/// Returns the heading of connections.
 pub(crate) fn head(all: bool) -> String {
     let servers = if all { " (including servers)" } else { "" };
     let columns = line("Proto", ("Recv-Q", "Send-Q"), ("Local Address", "Foreign Address"), "(state)");
     format!("Active Internet connections{servers}\n{columns}")
 }
 
-/// A line for each who waits for connections, whichever CPUs that is on.
+/// Prints a line for each listener, whichever CPUs it is on.
 pub(crate) fn listening(listeners: &[TcpListener]) -> String {
     let text =
         |listener: &Server<'_>| line(&listener.proto("tcp"), (0, 0), (&listener.local(), "*.*"), "LISTEN");
@@ -90,10 +90,10 @@ pub(crate) fn listen_queues(listeners: &[TcpListener]) -> String {
     text
 }
 
-/// Who waits for anybody, on all CPUs.
+/// A listener on all CPUs.
 struct Server<'a> {
     bound: &'a Bound,
-    /// What its CPUs have, together.
+    /// Sums over its CPUs.
     sums: [u64; 2],
 }
 
@@ -148,7 +148,7 @@ fn end(address: IpAddr, port: u16, interface: Option<&str>) -> String {
     }
 }
 
-/// What `ss -ti` says, with its words: windows and losses in segments, times in milliseconds.
+/// Prints the words of `ss -ti`: windows and losses in segments, times in milliseconds.
 fn details(info: &TcpInfo, cpu: u32) -> String {
     let mss = info.mss.max(1);
     let segments = |bytes: u32| u64::from(bytes.div_ceil(mss));
@@ -205,7 +205,7 @@ fn details(info: &TcpInfo, cpu: u32) -> String {
     format!("\t{}\n", words.join(" "))
 }
 
-/// How long it was busy, and what part of that it waited for something else than the path.
+/// Prints the busy time, and the parts of it that were limited by something else than the path.
 fn spans(info: &TcpInfo) -> impl Iterator<Item = String> {
     let busy = info.busy_us;
     let waited = [("rwnd_limited", info.rwnd_limited_us), ("sndbuf_limited", info.sndbuf_limited_us)];

@@ -22,7 +22,7 @@ pub(crate) fn changed(changed: &SysctlChanged, style: Style) -> String {
     }
 }
 
-/// What a variable can be.
+/// Prints the range of a variable.
 fn possible(one: &Sysctl) -> String {
     if !one.writable {
         return "cannot be changed".to_owned();

@@ -40,7 +40,7 @@ impl TcpStream {
         Self::connect_with(sockets, addr, &Options::new()).await
     }
 
-    /// The same, with options.
+    /// Connects with options.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl TcpListener {
         Self::bind_with(sockets, addr, &Options::new()).await
     }
 
-    /// The same, with options; connections have them, too.
+    /// Binds with options, which accepted connections inherit.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl TcpListener {
         poll_fn(|context| self.poll_accept(context)).await
     }
 
-    /// The same, to be polled.
+    /// Polls for a connection.
     ///
     /// # Errors
     ///

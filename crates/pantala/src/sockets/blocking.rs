@@ -71,7 +71,7 @@ impl TcpStream {
         Self::connect_with(sockets, addr, &Options::new())
     }
 
-    /// The same, with options.
+    /// Connects with options.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl TcpStream {
         each(addr, |addr| Self::connect_to(sockets, &addr, options, None))
     }
 
-    /// The same, of one address, and no longer than `timeout`.
+    /// Connects to one address, within `timeout`.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl TcpStream {
         self.0.socket.shutdown(how)
     }
 
-    /// The same connection once more; it is closed when all are dropped.
+    /// Returns another handle of the connection; it is closed when all are dropped.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl TcpStream {
         Ok(self.clone())
     }
 
-    /// How long a read waits; afterwards it fails with `WouldBlock`.
+    /// Sets the read timeout; afterwards a read fails with `WouldBlock`.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// How long a write waits; afterwards it fails with `WouldBlock`.
+    /// Sets the write timeout; afterwards a write fails with `WouldBlock`.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// How long a read waits.
+    /// Returns the read timeout.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl TcpStream {
         Ok(*lock(&self.0.read_timeout))
     }
 
-    /// How long a write waits.
+    /// Returns the write timeout.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl TcpStream {
         Ok(*lock(&self.0.write_timeout))
     }
 
-    /// What cannot be done at once fails with `WouldBlock`.
+    /// Sets non-blocking mode: calls that would wait fail with `WouldBlock`.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl TcpListener {
         Self::bind_with(sockets, addr, &Options::new())
     }
 
-    /// The same, with options; connections have them, too.
+    /// Binds with options, which accepted connections inherit.
     ///
     /// # Errors
     ///
@@ -287,7 +287,7 @@ impl TcpListener {
         Ok(())
     }
 
-    /// The same listener once more; it goes when all are dropped.
+    /// Returns another handle of the listener; it goes when all are dropped.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub(crate) struct Endpoint {
     bell: Bell,
 }
 
-/// Who looks after the channels learns that nobody uses them any more.
+/// The reactor learns that the channels are not used any more.
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.bell.wake_if_sleeping();
@@ -37,14 +37,14 @@ impl Drop for Endpoint {
 }
 
 /// A channel to one netisr, and what is on it. The lock is held to push a command or to note an event, and never while
-/// somebody waits.
+/// a caller waits.
 pub(super) struct Link {
     client: Client,
     lanes: HashMap<u32, On>,
     listeners: HashMap<u32, Offers>,
 }
 
-/// What is on a lane, until the netisr has left it.
+/// The object on a lane, until the netisr has left it.
 enum On {
     /// A connection.
     Stream(Arc<State>),
@@ -64,7 +64,7 @@ struct Offers {
 }
 
 impl Endpoint {
-    /// Opens a channel to each of these netisrs. `bell` wakes who looks after them.
+    /// Opens a channel to each of these netisrs. `bell` wakes the reactor.
     pub(super) fn open(remotes: &[Remote], size: Size, bell: Bell) -> io::Result<Self> {
         let channels = remotes.iter().map(|remote| open(remote, size, &bell).map(Link::new).map(Mutex::new));
         let channels = channels.collect::<io::Result<Vec<_>>>()?;
@@ -109,14 +109,14 @@ impl Endpoint {
         }
     }
 
-    /// One holds it no longer. Only when nobody does, what is told of it can be of another listener.
+    /// Drops a holder of a number. Only without holders may the number be given to another listener.
     pub(super) fn give_number(&self, number: u32) {
         if let Some(holders) = lock(&self.listeners).get_mut(number as usize) {
             *holders = holders.saturating_sub(1);
         }
     }
 
-    /// Notes what netisrs have told, and wakes who waits for it.
+    /// Takes in the netisrs' events, and wakes their waiters.
     pub(super) fn hear(self: &Arc<Self>) {
         let mut wakes = Vec::new();
         for cpu in 0..self.cpus() {
@@ -145,7 +145,7 @@ fn open(remote: &Remote, size: Size, bell: &Bell) -> io::Result<Client> {
         channel(size, bell.clone()).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let (told, opened) = sync_channel(1);
     let begin = Msg::Call(Box::new(move |netisr: &mut net::netisr::Netisr| {
-        // Who asked waits for it, or has gone.
+        // The caller waits for it, or has gone.
         let _ = told.send(netisr.open(Box::new(far)));
     }));
     remote.send(begin).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
@@ -271,7 +271,7 @@ impl Link {
                 if let Some(queue) = self.listeners.get(&listener).map(|offers| Arc::clone(&offers.queue)) {
                     queue.push(self.stream(endpoint, cpu, taken, Some(ends)), wakes);
                 } else {
-                    // Nobody waits for it any more.
+                    // No caller waits for it any more.
                     drop(taken);
                     self.lanes.insert(lane, On::Nobody);
                     self.client.push(&Command::Close { lane, aborts: true });
@@ -322,7 +322,7 @@ impl Link {
     }
 }
 
-/// What a thread that has panicked has left is as it should be: nothing is half done where a panic could be.
+/// Locks a mutex. After a panic of its holder the state is consistent: nothing is half done where a panic could be.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

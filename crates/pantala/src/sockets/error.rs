@@ -49,7 +49,7 @@ pub(super) fn no_device() -> io::Error {
     Errno::NODEV.into()
 }
 
-/// Somebody else is about to do it.
+/// Another thread is about to do it.
 pub(super) fn already() -> io::Error {
     Errno::ALREADY.into()
 }

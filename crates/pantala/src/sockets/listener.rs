@@ -25,11 +25,11 @@ pub(crate) struct Listener {
     number: u32,
     queue: Arc<Queue>,
     addr: SocketAddr,
-    /// What its connections have been told.
+    /// Settings of its connections.
     settings: Vec<Setting>,
 }
 
-/// What a listener waits at, and for whom.
+/// The local address and settings of a listener.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) addr: SocketAddr,
@@ -38,12 +38,12 @@ pub(super) struct Place {
     pub(super) backlog: u32,
 }
 
-/// What is told of a listener.
+/// The events of a listener.
 pub(super) struct Queue(Mutex<Told>);
 
 #[derive(Default)]
 struct Told {
-    /// What each CPU has answered.
+    /// Results of the CPUs.
     listening: Vec<Option<Result<SocketAddr, Error>>>,
     accepted: VecDeque<Stream>,
     is_over: bool,
@@ -85,7 +85,7 @@ impl Queue {
 }
 
 impl Listener {
-    /// Waits for connections at a place, on all CPUs. Whoever waits no longer for that has begun nothing.
+    /// Listens at an address, on all CPUs. A dropped future has begun nothing.
     pub(super) async fn bind(
         endpoint: &Arc<Endpoint>,
         place: Place,
@@ -147,7 +147,7 @@ impl Drop for Listener {
             self.endpoint.link(cpu).unlisten(self.number);
         }
         self.endpoint.give_number(self.number);
-        // Nothing comes any more; what nobody has accepted is reset, when no lock is held.
+        // No more connections come; those not accepted are reset, when no lock is held.
         let left = core::mem::take(&mut lock(&self.queue.0).accepted);
         left.iter().for_each(|stream| stream.set_aborts(true));
     }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   threads, tasks ── Stream, Listener ── lanes ── netisrs          bytes: no lock that another thread holds, no call
-//!         ▲                    ▲    └──── commands ────▲            to connect, to close, when somebody waits
+//!         ▲                    ▲    └──── commands ────▲            to connect, to close, when a caller waits
 //!         └── woken ── reactor thread ◀── events ──────┘
 //! ```
 //!
 //! What a thread sends it copies into a ring that the connection's netisr reads, and what has come it copies from another
-//! ([`net::channel`]). Who waits is woken by one thread, which hears of it from all netisrs.
+//! ([`net::channel`]). Waiting callers are woken by one thread, which hears the events of all netisrs.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! How sockets behave.
+//! Socket options.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,11 +9,11 @@ use net::channel::Setting;
 use super::error;
 use super::listener::Place;
 
-/// What the kernel's sockets take at the most, in keeping connections alive.
+/// Limits of the kernel's sockets for keepalive.
 const KEEP_MAX_MS: u32 = 32_767_000;
 const KEEP_COUNT_MAX: u32 = 127;
 
-/// How a socket behaves from its beginning; what is not said is as the stack's variables have it.
+/// Options of a new socket; missing ones are the stack's sysctl values.
 ///
 /// ```
 /// use pantala::sockets::Options;
@@ -36,9 +36,9 @@ pub struct Options {
 pub struct KeepAlive {
     /// After how long a silence; a second at the least.
     pub idle: Duration,
-    /// How long from one question to the next; a second at the least.
+    /// Interval of probes; a second at the least.
     pub interval: Duration,
-    /// How many may stay without an answer.
+    /// Number of unanswered probes.
     pub count: u8,
 }
 
@@ -79,8 +79,8 @@ impl Options {
         self
     }
 
-    /// So many connections of a listener, on each CPU, may bring data with their SYN and be accepted before they stand, from
-    /// who has shown before that it is where it says (RFC 7413, `TCP_FASTOPEN`). The data may come twice: this is for programs
+    /// Lets a number of connections of a listener, on each CPU, carry data in their SYN and be accepted before they are established, from
+    /// clients that have proved their address before (RFC 7413, `TCP_FASTOPEN`). The data may come twice: this is for programs
     /// to which that does no harm.
     pub fn fast_open(self, count: u32) -> Self {
         self.with([Setting::FastOpens(count)])
@@ -96,7 +96,7 @@ impl Options {
         self.with(keep(keepalive))
     }
 
-    /// How long something may stay unacknowledged until the connection is given up (`TCP_USER_TIMEOUT`).
+    /// Sets the time after which unacknowledged data ends the connection (`TCP_USER_TIMEOUT`).
     pub fn user_timeout(self, timeout: Option<Duration>) -> Self {
         self.with([Setting::UserTimeout(timeout.map_or(0, |timeout| ms(timeout).max(1)))])
     }
@@ -142,7 +142,7 @@ impl Options {
         self
     }
 
-    /// What has to be said of a socket that begins at, or speaks with, this address.
+    /// Returns the settings of a socket that is bound, or connected, to this address.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ pub(super) fn check(settings: &[Setting], addr: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// What has to be said so that a peer is asked like this, or not at all.
+/// Returns the settings of keepalive, or of none.
 pub(super) fn keep(keepalive: Option<KeepAlive>) -> Vec<Setting> {
     let Some(KeepAlive { idle, interval, count }) = keepalive else {
         return vec![Setting::KeepAlive(false)];
@@ -180,7 +180,7 @@ pub(super) fn keep(keepalive: Option<KeepAlive>) -> Vec<Setting> {
     when.into_iter().chain([Setting::KeepCount(count.into()), Setting::KeepAlive(true)]).collect()
 }
 
-/// Of a number that one byte holds.
+/// Converts a number that one byte holds.
 pub(super) fn byte(value: u32) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
 }

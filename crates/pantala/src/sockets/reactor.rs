@@ -1,4 +1,4 @@
-//! The thread that hears what netisrs have to tell, and wakes who waits for it. It is the one that a netisr wakes, and only
+//! The thread that hears the netisrs' events, and wakes waiting callers. It is the one that a netisr wakes, and only
 //! when it sleeps, so that no netisr ever wakes a task or takes a lock.
 
 use std::io;

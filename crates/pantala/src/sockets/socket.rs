@@ -54,7 +54,7 @@ struct Goes {
 }
 
 impl Socket {
-    /// Waits for datagrams at a place, on all CPUs. Whoever waits no longer for that has begun nothing.
+    /// Binds a socket of datagrams, on all CPUs. A dropped future has begun nothing.
     pub(super) async fn bind(
         endpoint: &Arc<Endpoint>,
         place: Place,
@@ -159,7 +159,7 @@ impl Socket {
         Ok(Ok(()))
     }
 
-    /// Sends a datagram, to the other end that it speaks with if to nobody else. All of it, or nothing.
+    /// Sends a datagram, to the connected peer without an address. All of it, or nothing.
     #[expect(clippy::significant_drop_tightening, reason = "the lane is held as long as it is used")]
     pub(super) fn poll_send(
         &self,
@@ -208,7 +208,7 @@ impl Socket {
         Ok(Head { peer: to, zone: zone(remote), len, how: goes.how })
     }
 
-    /// What became of an earlier one, if it speaks with one other end.
+    /// Returns the error of an earlier datagram, if connected.
     fn check_failed(&self, goes: &Goes) -> io::Result<()> {
         match goes.remote.and_then(|_| self.state.take_failure()) {
             Some(failure) => Err(error::of(failure.error)),
@@ -221,7 +221,7 @@ impl Socket {
         self.poll_datagram(waker, into, true).map_ok(|received| (received.len, received.from))
     }
 
-    /// The same, and it stays.
+    /// Peeks at a datagram.
     pub(super) fn poll_peek(&self, waker: &Waker, into: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.poll_datagram(waker, into, false).map_ok(|received| (received.len, received.from))
     }
@@ -257,7 +257,7 @@ impl Socket {
         }
     }
 
-    /// Whether somebody has to be told what became of an earlier one.
+    /// Tells whether the error of an earlier datagram is to be reported.
     fn has_failed(&self) -> bool {
         lock(&self.goes).remote.is_some() && self.state.has_failed()
     }
@@ -305,7 +305,7 @@ impl Socket {
         what(&mut lock(&self.goes).how);
     }
 
-    /// How it goes.
+    /// Returns its sending options.
     pub(super) fn how(&self) -> How {
         lock(&self.goes).how
     }
@@ -315,12 +315,12 @@ impl Socket {
         lock(&self.goes).local.ok_or_else(error::gone)
     }
 
-    /// Whom it speaks with.
+    /// Returns its peer.
     pub(super) fn remote(&self) -> io::Result<SocketAddr> {
         lock(&self.goes).remote.ok_or_else(|| error::of(Error::NotConnected))
     }
 
-    /// What became of a datagram that did not arrive, if nobody was told so far.
+    /// Returns the error of a datagram that did not arrive, if it was not reported yet.
     pub(super) fn take_failure(&self) -> Option<Failure> {
         self.state.take_failure()
     }
@@ -336,7 +336,7 @@ impl Drop for Socket {
     }
 }
 
-/// Nobody else does it meanwhile.
+/// An exclusive right.
 struct Only<'a>(&'a AtomicBool);
 
 impl<'a> Only<'a> {

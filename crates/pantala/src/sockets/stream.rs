@@ -1,4 +1,4 @@
-//! A connection, as all faces have it: what is ready is done, and else somebody is woken when it is.
+//! A connection, common to all interfaces: a call does what is ready, and else its waker is registered.
 
 use core::future::poll_fn;
 use core::net::SocketAddr;
@@ -30,21 +30,21 @@ pub(crate) struct Stream {
     writer: Mutex<Option<Writer>>,
     /// The program wants to read no more.
     is_deaf: AtomicBool,
-    /// Somebody has been told why it ended.
+    /// The reason of its end was reported.
     is_told: AtomicBool,
     /// It is reset when it is dropped.
     aborts: AtomicBool,
     is_like: Mutex<Like>,
 }
 
-/// How a connection behaves, as far as its program has said so.
+/// The options of a connection that its program has set.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Like {
     pub(super) nodelay: bool,
     pub(super) look: Look,
 }
 
-/// What is told of a connection.
+/// The events of a connection.
 pub(super) struct State(Mutex<Told>);
 
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Connects, and waits until the connection stands. Whoever waits no longer has begun nothing.
+    /// Connects, and waits until the connection is established. A dropped future has begun nothing.
     pub(super) async fn connect(
         endpoint: &Arc<Endpoint>,
         remote: SocketAddr,
@@ -174,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// How what comes ends, if that is known.
+    /// Returns how the incoming stream ends, if that is known.
     fn how(&self) -> u32 {
         lock(&self.reader).as_ref().map_or(0, Reader::how)
     }
@@ -187,7 +187,7 @@ impl Stream {
         })
     }
 
-    /// The same, and it stays.
+    /// Peeks at bytes.
     pub(super) fn poll_peek(&self, waker: &Waker, into: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_bytes(waker, into.is_empty(), |reader| Ok((reader.peek(into)?, false)))
     }
@@ -219,7 +219,7 @@ impl Stream {
             if is_gone || !self.may_wait_to_read(waker) {
                 return Poll::Ready(Err(error::gone()));
             }
-            // Said before somebody was in the list, it would have woken nobody.
+            // Before a waker was in the list, it would have woken no caller.
             if self.is_deaf.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(0));
             }
@@ -229,14 +229,14 @@ impl Stream {
         }
     }
 
-    /// Whoever waits to read is woken from now on; false if nothing will come.
+    /// Registers a reader's waker; false if nothing will come.
     fn may_wait_to_read(&self, waker: &Waker) -> bool {
         let mut told = lock(&self.state.0);
         told.readers.add(waker);
         !told.is_gone
     }
 
-    /// Why it has ended, if before its time, and for whoever asks first.
+    /// Returns why it has ended, if before its time, to the first caller.
     fn ended(&self, how: u32) -> Option<io::Error> {
         if how == END || self.is_told.swap(true, Ordering::Relaxed) {
             return None;
@@ -325,7 +325,7 @@ impl Stream {
         }
     }
 
-    /// How it behaves.
+    /// Returns its options.
     pub(super) fn like(&self) -> Like {
         *lock(&self.is_like)
     }
@@ -335,7 +335,7 @@ impl Stream {
         self.aborts.store(aborts, Ordering::Relaxed);
     }
 
-    /// Between whom it is.
+    /// Returns its addresses.
     pub(super) fn ends(&self) -> io::Result<Ends> {
         lock(&self.state.0).ends.ok_or_else(|| error::of(Error::NotConnected))
     }

@@ -1,4 +1,4 @@
-//! What a connection has under the same names in all faces.
+//! Methods of connections under the same names in all interfaces.
 
 /// The options of a connection. `$stream` is what a face has of it.
 macro_rules! tcp_options {
@@ -13,7 +13,7 @@ macro_rules! tcp_options {
                 self.set(&[Setting::NoDelay(nodelay)])
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -31,7 +31,7 @@ macro_rules! tcp_options {
                 self.set(&[Setting::Hops(ttl.into())])
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -49,7 +49,7 @@ macro_rules! tcp_options {
                 self.set(&[Setting::Class(tos.into())])
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -58,7 +58,7 @@ macro_rules! tcp_options {
                 Ok(self.own().like().look.class)
             }
 
-            /// A silent peer is asked whether it is there; who does not answer is given up with `TimedOut`.
+            /// Sets keepalive: a silent peer is probed, and a dead one is given up with `TimedOut`.
             ///
             /// # Errors
             ///
@@ -86,7 +86,7 @@ macro_rules! tcp_options {
             }
 
             /// With no time at all the connection is reset when it is dropped, and what has not arrived does not. Else what
-            /// was written still goes, and nobody waits for it: to drop a socket never blocks.
+            /// was written still goes, without a waiting caller: to drop a socket never blocks.
             ///
             /// # Errors
             ///

@@ -148,7 +148,7 @@ fn what_is_given_up_halfway_is_free_for_the_next_and_loses_nothing() {
     });
 }
 
-/// What is written if it need not wait.
+/// Writes without waiting.
 fn written_now(to: &aio::TcpStream) -> Option<usize> {
     match pin!(write(to, &[7; 4000])).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(written) => Some(written.unwrap()),

@@ -1,4 +1,4 @@
-//! What is told of a socket of datagrams, and who waits for it.
+//! Events of a socket of datagrams, and its waiters.
 
 use core::net::SocketAddr;
 use core::task::{Poll, Waker};
@@ -14,7 +14,7 @@ use super::endpoint::lock;
 use super::error;
 use super::wakers::Wakers;
 
-/// What is told of a socket.
+/// Events of a socket.
 pub(super) struct State(Mutex<Told>);
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Told {
     writers: Wakers,
     askers: Wakers,
     serial: u32,
-    /// What was asked, until whoever has asked looks no more.
+    /// Requests, until their callers look no more.
     asked: Vec<(u32, Option<Result<SocketAddr, Error>>)>,
     /// Datagrams that did not arrive; the oldest give way.
     failures: VecDeque<Failure>,
@@ -103,7 +103,7 @@ impl Told {
     }
 }
 
-/// What was asked. When it is dropped, nobody waits for the answer any more.
+/// A request. Dropping it discards the reply.
 pub(super) struct Asked {
     state: Arc<State>,
     serial: u32,

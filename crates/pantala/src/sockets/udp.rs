@@ -1,4 +1,4 @@
-//! What a socket of datagrams has under the same names in all faces.
+//! Methods of UDP sockets under the same names in all interfaces.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
@@ -12,7 +12,7 @@ use super::error;
 pub struct Received {
     /// Bytes that were read.
     pub len: usize,
-    /// Who has sent it.
+    /// Sender.
     pub from: SocketAddr,
     /// Its time to live, or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub ttl: u8,
@@ -23,7 +23,7 @@ pub struct Received {
 /// A datagram that was sent and did not arrive.
 #[derive(Debug)]
 pub struct Undelivered {
-    /// To whom it was.
+    /// Destination.
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub why: io::Error,
@@ -70,7 +70,7 @@ macro_rules! udp_options {
                 self.own().local()
             }
 
-            /// Whom it is connected with.
+            /// Returns the connected peer.
             ///
             /// # Errors
             ///
@@ -88,7 +88,7 @@ macro_rules! udp_options {
                 self.set(Setting::Hops(ttl.into()))
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -106,7 +106,7 @@ macro_rules! udp_options {
                 self.set(Setting::Class(tos.into()))
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -135,7 +135,7 @@ macro_rules! udp_options {
                 Ok(())
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -154,7 +154,7 @@ macro_rules! udp_options {
                 Ok(())
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -163,7 +163,7 @@ macro_rules! udp_options {
                 Ok(self.own().how().group_hops)
             }
 
-            /// Whether those on this host who listen to a group hear what is sent to it from here, of either family.
+            /// Sets whether listeners on this host receive what is sent to a group from here, of either family.
             ///
             /// # Errors
             ///
@@ -173,7 +173,7 @@ macro_rules! udp_options {
                 Ok(())
             }
 
-            /// The same, as it was set.
+            /// Returns the option as it was set.
             ///
             /// # Errors
             ///
@@ -182,7 +182,7 @@ macro_rules! udp_options {
                 Ok(self.own().how().group_loop)
             }
 
-            /// What became of a datagram that did not arrive, if nobody was told so far. A connected socket says it with the
+            /// Returns the error of a datagram that did not arrive, if it was not reported yet. A connected socket reports it with the
             /// next call.
             ///
             /// # Errors
@@ -192,7 +192,7 @@ macro_rules! udp_options {
                 Ok(self.take_undelivered().map(|failed| failed.why))
             }
 
-            /// The same, and to whom it was: also of a socket that sends to many, which its calls never tell.
+            /// Returns the error and the destination: also of a socket with many destinations, whose calls never report it.
             #[must_use]
             pub fn take_undelivered(&self) -> Option<Undelivered> {
                 self.own().take_failure().map(Undelivered::from)

@@ -1,4 +1,4 @@
-//! Who waits for something: tasks, and threads that are blocked.
+//! Wakers: of tasks, and of threads that are blocked.
 
 use core::future::Future;
 use core::pin::pin;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::error;
 
-/// Those who wait for the same, each once.
+/// Wakers of one event, each once.
 #[derive(Debug, Default)]
 pub(super) struct Wakers(Vec<Waker>);
 
@@ -23,7 +23,7 @@ impl Wakers {
         }
     }
 
-    /// Nobody waits any more: they are to be woken, when no lock is held.
+    /// Moves them out, to be woken when no lock is held.
     pub(super) fn move_to(&mut self, wakes: &mut Vec<Waker>) {
         wakes.append(&mut self.0);
     }
@@ -43,7 +43,7 @@ impl Wake for Parked {
 }
 
 thread_local! {
-    /// One for each thread, so that whoever waits again does not stand twice in a list.
+    /// One for each thread, so that a repeated wait does not add it twice to a list.
     static OWN: Waker = Waker::from(Arc::new(Parked(std::thread::current())));
 }
 
@@ -74,7 +74,7 @@ pub(super) fn block_on<T>(
     }
 }
 
-/// What is ready now.
+/// Polls once.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ use crate::daemon::control::Control;
 use crate::daemon::learn::Learning;
 use crate::daemon::{attend, log, privileges, runtime, system};
 
-/// A thread that does what nobody asks for by a call: takes over what is learned of links, serves the admin API, and
+/// A thread for work that no call asks for: takes over what is learnt of links, serves the admin API, and
 /// notices when a netisr has panicked.
 pub(super) struct Attendant {
     thread: JoinHandle<()>,

@@ -12,10 +12,10 @@ use toml::Value;
 use super::{Stack, StackError};
 use crate::config::{Config, Machine, Problems, Wires};
 
-/// How problems call what was built.
+/// Name of the configuration in problems.
 const NAME: &str = "stack";
 
-/// What a stack is to be: [`Stack::builder`]. Without CPUs it has a netisr on each that the process may use.
+/// The configuration of a stack: [`Stack::builder`]. Without CPUs it has a netisr on each that the process may use.
 #[derive(Debug, Default)]
 #[must_use = "nothing is started before `start`"]
 pub struct Builder {
@@ -54,7 +54,7 @@ impl Builder {
         self.written(&format!("cpus = {cpus:?}"))
     }
 
-    /// So many netisrs, which run wherever the kernel puts them.
+    /// Sets the number of netisrs, which run wherever the kernel puts them.
     pub fn threads(self, count: usize) -> Self {
         self.written(&format!("threads = {count}"))
     }
@@ -64,7 +64,7 @@ impl Builder {
         self.written("forwarding = true")
     }
 
-    /// How many packet buffers there are, on all CPUs together. They are computed from rings and CPUs if nothing is said.
+    /// Sets the number of packet buffers of all CPUs together. The default follows from rings and CPUs.
     pub fn buffers(self, count: usize) -> Self {
         self.written(&format!("buffers = {count}"))
     }
@@ -88,7 +88,7 @@ impl Builder {
         self.section(&format!("[[interface]]\ndevice = {device}\naddress = {addresses}\n{keys}"))
     }
 
-    /// What a device `mem:NAME` of a configuration means. [`Interface::mem`] needs no name.
+    /// Defines a device `mem:NAME` of a configuration. [`Interface::mem`] needs no name.
     pub fn wire(mut self, name: &str, end: End) -> Self {
         self.wires.insert(name.to_owned(), end);
         self
@@ -126,7 +126,7 @@ impl Builder {
         self.config_called(NAME)
     }
 
-    /// The same; `name` is what problems call it.
+    /// Builds the configuration; `name` is its name in problems.
     pub(crate) fn config_called(self, name: &str) -> Result<Config, Problems> {
         let config = Config::parse(name, &self.to_toml(), &Machine::here())?;
         Ok(Config { wires: self.wires, ..config })
@@ -166,7 +166,7 @@ impl Interface {
     }
 
     /// A TAP: an interface of this name of the kernel, whose other end is the stack. It is made if it is not there, which
-    /// needs `CAP_NET_ADMIN` in the network namespace of who starts the stack.
+    /// needs `CAP_NET_ADMIN` in the network namespace of the caller.
     pub fn tap(host: impl Display) -> Self {
         Self::new(format_args!("tap:{host}"))
     }

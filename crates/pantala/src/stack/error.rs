@@ -24,7 +24,7 @@ pub enum StackError {
     Device {
         /// The interface that was to have it.
         interface: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
     /// A netisr does not answer, or has panicked.
@@ -33,9 +33,9 @@ pub enum StackError {
     /// The operating system refused something else.
     #[error("{doing}: {why}")]
     System {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What it said.
+        /// The system's error.
         why: std::io::Error,
     },
 }

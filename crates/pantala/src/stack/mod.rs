@@ -57,7 +57,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// How many CPUs it has: each has a netisr.
+    /// Returns the number of CPUs: each has a netisr.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.remotes.len()
@@ -134,7 +134,7 @@ impl Stack {
     }
 
     /// All that the admin API shows and changes: interfaces, routes, neighbours, connections, counters, variables, rules.
-    /// Hold it no longer than needed, for nobody else is served meanwhile.
+    /// Hold it no longer than needed, for no other request is served meanwhile.
     pub fn admin(&self) -> MutexGuard<'_, dyn api::stack::Stack> {
         let control: &Mutex<dyn api::stack::Stack> = &*self.control;
         control.lock().unwrap_or_else(PoisonError::into_inner)
@@ -148,7 +148,7 @@ impl Stack {
         api::metrics::text(&mut *self.admin())
     }
 
-    /// Gives an interface one more address, while packets flow. It is used when nobody on the link has it.
+    /// Adds an address to an interface, while packets flow. It is used after duplicate address detection.
     ///
     /// # Errors
     /// There is no such interface, or an interface cannot have this address.
@@ -186,7 +186,7 @@ impl Stack {
 }
 
 impl Drop for Stack {
-    /// As [`Stack::stop`], for who does not want to know how it ended.
+    /// Stops as [`Stack::stop`], without reporting how it ended.
     fn drop(&mut self) {
         if let Err(why) = self.shut_down() {
             log::warning(&format!("not everything was put back: {why}"));

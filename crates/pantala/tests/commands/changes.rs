@@ -1,4 +1,4 @@
-//! What the changing commands tell the stack.
+//! Requests of the changing commands.
 
 use crate::world::World;
 

@@ -1,10 +1,10 @@
-//! What is not understood ends with 2, what is understood and fails with 1; both say what to do.
+//! Usage errors exit with 2, failures with 1; both name a remedy.
 
 use pantala::Exit;
 
 use crate::world::{Folder, World, pantala};
 
-/// What is not understood, and what is said of it.
+/// Usage errors, and their messages.
 const NOT_UNDERSTOOD: [(&str, &str); 17] = [
     ("", "Usage: pantala"),
     ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),

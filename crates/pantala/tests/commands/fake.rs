@@ -16,7 +16,7 @@ mod sockets;
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) told: Arc<Mutex<Vec<String>>>,
-    /// How often the interfaces were looked at; ten packets come in between two looks.
+    /// Number of looks at the interfaces; ten packets come in between two of them.
     looks: u64,
 }
 

@@ -158,7 +158,7 @@ fn a_file_is_checked_as_a_whole_and_sent_as_a_whole() {
     assert_eq!(world.told.lock().unwrap().len(), 1, "and nothing is sent");
 }
 
-/// What would be refused when the file is loaded is refused when it is checked, too, and needs no running pantala for that.
+/// An error that loading the file would find is found when it is checked, too, and needs no running pantala.
 #[test]
 fn a_command_that_only_looks_is_found_wrong_in_a_file_that_is_checked() {
     let folder = Folder::new();

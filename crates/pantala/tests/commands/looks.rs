@@ -1,4 +1,4 @@
-//! What the looking commands show.
+//! Output of the showing commands.
 
 use crate::world::World;
 

@@ -1,4 +1,4 @@
-//! The control socket: who may use it, and what a start finds in its place.
+//! The control socket: its access, and stale files at the start.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;

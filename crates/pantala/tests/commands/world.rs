@@ -16,13 +16,13 @@ use crate::fake::Fake;
 /// A running server. It ends and its folder goes with the value.
 pub(crate) struct World {
     pub(crate) folder: Folder,
-    /// What the stack was told to change, as text.
+    /// Requests to the stack, as text.
     pub(crate) told: Arc<Mutex<Vec<String>>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a command said.
+/// Output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) exit: Exit,

@@ -1,4 +1,4 @@
-//! How it ends, and that nothing is left behind.
+//! Shutdown, and that nothing is left behind.
 
 use dev::netlink::LinkFlags;
 use rustix::process::Signal;

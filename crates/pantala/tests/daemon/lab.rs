@@ -19,14 +19,14 @@ use dev::sys::caps::{CapabilitySet, effective};
 use dev::sys::tun::Tap;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take before the test has failed.
+/// Longest time without progress before a test has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where our addresses are; the neighbour's end in 2.
 pub(crate) const OURS: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
 pub(crate) const THEIRS: [&str; 2] = ["192.0.2.2", "2001:db8::2"];
 
-/// What the wire is made of.
+/// The kind of wire.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wire {
     /// The daemon makes it: the host's end is in its own namespace.
@@ -173,7 +173,7 @@ impl Lab {
         command
     }
 
-    /// What the kernel says of an interface in the daemon's namespace.
+    /// Returns the kernel's view of an interface in the daemon's namespace.
     pub(crate) fn link(&self, name: &str) -> Option<Link> {
         self.router.netlink().unwrap().link(name).ok()
     }
@@ -209,7 +209,7 @@ impl Lab {
         self.router.run(make).unwrap();
     }
 
-    /// The host's kernel sends so many datagrams to `to`, where nobody listens.
+    /// Sends a number of datagrams from the host's kernel to `to`, where no socket listens.
     pub(crate) fn host_sends(&self, to: &str, datagrams: usize) {
         let (netns, _) = self.end();
         let socket = netns.run(|| UdpSocket::bind("192.0.2.2:0")).unwrap().unwrap();
@@ -233,7 +233,7 @@ impl Lab {
         text
     }
 
-    /// Whether the host's kernel gets an answer from `to`: a refusal, because nobody listens there.
+    /// Tells whether the host's kernel gets an answer from `to`: port unreachable, because no socket listens there.
     pub(crate) fn host_reaches(&self, to: &str) -> bool {
         let to = SocketAddr::new(to.parse().unwrap(), 9);
         let (netns, _) = self.end();
@@ -299,7 +299,7 @@ impl Daemon<'_> {
         (output.status.success(), String::from_utf8(text).unwrap())
     }
 
-    /// What a command that must succeed shows.
+    /// Returns the output of a command that must succeed.
     pub(crate) fn shows(&self, words: &str) -> String {
         let (done, text) = self.run(words);
         assert!(done, "{words}: {text}");

@@ -6,11 +6,11 @@ use pantala::{Interface, Stack};
 
 use crate::again_and_again;
 
-/// The link address of who asks.
+/// Link address of the sender.
 const ASKS: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const COUNT: u64 = 50;
 
-/// Whoever has 192.0.2.1 is asked by 192.0.2.9.
+/// An ARP request for 192.0.2.1 from 192.0.2.9.
 fn who_has() -> Vec<u8> {
     let ether = [&[0xff; 6][..], &ASKS, &[8, 6]].concat();
     let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &ASKS, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, 1]].concat();

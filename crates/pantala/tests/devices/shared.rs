@@ -26,7 +26,7 @@ fn two_stacks_over_memif_leave_neither_memory_nor_socket() {
         while !(is_connected(&server) && is_connected(&client)) {
             std::thread::yield_now();
         }
-        // Addresses of IPv6 take a second until it is known that nobody else has them.
+        // IPv6 addresses take a second until duplicate address detection has ended.
         let address = SERVER[usize::from(time % 10 == 0)];
         assert!(is_heard(&client, 0, address, 20_000));
         // In the middle of a conversation, either way round.

@@ -107,7 +107,7 @@ fn echo_to_a_broadcast_or_a_group_is_not_answered() {
     smurf("224.0.0.1", Mac([1, 0, 0x5e, 0, 0, 1]));
     // (RFC 4443 §4.2 wants an answer to an IPv6 group, whose members are all on the link.)
     until_right("echo to many is dropped", || siege.dropped("icmp_broadcast_echo"), |count| *count == 3);
-    // Of the other link: it would be answered by all who are there.
+    // Of the other link: it would be answered by all hosts there.
     smurf("10.77.1.255", siege.router);
     until_right("it is not forwarded", || siege.dropped("forward_broadcast"), |count| *count == 1);
     assert_eq!(siege.answers(), []);
@@ -126,12 +126,12 @@ fn forged_arp_teaches_nothing_and_our_address_is_defended() {
         target_ip: Ipv4Addr::new(10, 88, 0, 1),
     };
     let replies = || siege.lab.pantala().counter("arp_replies_in");
-    // Nobody asked.
+    // Unsolicited.
     let unasked = forge(siege.raw.mac, Ipv4Addr::new(10, 88, 0, 50));
     siege.raw.send(siege.router, EtherType::ARP, &unasked.to_bytes());
     until_right("the reply is seen", replies, |count| *count >= 1);
     assert!(!known().contains("10.88.0.50"), "{}", known());
-    // Nobody's link address is everybody's.
+    // A group address as a link address.
     let broadcast = forge(Mac::BROADCAST, Ipv4Addr::new(10, 88, 0, 2));
     let before = siege.dropped("arp_not_credible");
     siege.raw.send(siege.router, EtherType::ARP, &broadcast.to_bytes());

@@ -3,7 +3,7 @@
 use crate::lab::{Attach, Lab, Link};
 use crate::socket::{Ping, datagram_arrives, ping, stream_arrives};
 
-/// What one transfer moves.
+/// Length of one transfer.
 const STREAM: u64 = 100_000_000;
 
 /// Makes the tests of one pair of links.

@@ -1,4 +1,4 @@
-//! What cannot be delivered: the sender's socket hears why.
+//! Undeliverable packets: the sender's socket gets the error.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -92,7 +92,7 @@ fn routes_come_and_go_by_command() {
         hears(a, there, Errno::NETUNREACH);
         let word = family.pick("-inet", "-inet6");
         lab.pantala().shows(&format!("route add {word} {net} {}", b.addr(family)));
-        // The host has no such address and is no router: it throws the packet away, and nobody says anything.
+        // The host has no such address and is no router: it drops the packet silently.
         assert_eq!(refusal(&a.netns, there, Duration::from_millis(300)), None);
         lab.pantala().shows(&format!("route delete {word} {net}"));
         hears(a, there, Errno::NETUNREACH);

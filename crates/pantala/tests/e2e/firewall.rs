@@ -16,7 +16,7 @@ use crate::wait::{PATIENCE, until, until_right};
 /// Shorter than anybody tries again.
 const SOON: Duration = Duration::from_millis(500);
 
-/// What hosts need of each other in any case.
+/// Rules for neighbour discovery between hosts.
 const NEIGHBOURS: &str = "add 10 allow ipv6-icmp from any to any icmp6types 133,134,135,136\n";
 
 fn lab(test: &str, default: &str, rules: &str) -> Option<Lab> {
@@ -37,7 +37,7 @@ fn matched(lab: &Lab, number: u16) -> u64 {
     rules.map(|rule| rule["packets"].as_u64().unwrap()).sum()
 }
 
-/// What becomes of a connection to a listener at `to`, within `limit`.
+/// Returns the result of a connection to a listener at `to`, within `limit`.
 fn connect(
     (from, to): (&Netns, &Netns),
     target: IpAddr,

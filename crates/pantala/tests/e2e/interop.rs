@@ -85,7 +85,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// What one host says to another by way of pantala: where it speaks, and where it is heard.
+/// A flow from one host to another through pantala: source and destination.
 struct Talk {
     near: TcpStream,
     far: TcpStream,
@@ -113,7 +113,7 @@ fn theirs(pantala: &Pantala, [here, there]: [SocketAddr; 2]) -> Option<TcpConnec
     pantala.connections().into_iter().find(is_it)
 }
 
-/// The same, of one that is there, and what is known of it: for Linux a connection stands a moment before it does for pantala,
+/// Begins one with a connection that is there, and its `TCP_INFO`: for Linux a connection is established a moment before it is for pantala,
 /// which remembers its SYN until then.
 #[track_caller]
 fn of(lab: &Lab, stream: &TcpStream) -> (TcpConnection, pantala::api::TcpInfo) {

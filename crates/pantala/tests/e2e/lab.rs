@@ -42,7 +42,7 @@ impl Family {
     }
 }
 
-/// How pantala is attached to a link.
+/// The attachment of pantala to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attach {
     Native,
@@ -58,7 +58,7 @@ pub(crate) struct Link {
     pub(crate) rings: u32,
     /// The largest packet of the link.
     pub(crate) mtu: u32,
-    /// The same as pantala has it, where it differs.
+    /// pantala's MTU, where it differs.
     pub(crate) pantala_mtu: Option<u32>,
 }
 
@@ -213,14 +213,14 @@ impl Lab {
         Self::start_with(test, links, "")
     }
 
-    /// The same; `more` comes at the end of pantala's configuration.
+    /// Starts with `more` at the end of pantala's configuration.
     pub(crate) fn start_with(test: &str, links: &[Link], more: &str) -> Option<Self> {
         let mut lab = Self::without_pantala(test, links)?;
         lab.run_pantala(more);
         Some(lab)
     }
 
-    /// Hosts, and nobody between them yet.
+    /// Makes hosts without pantala between them yet.
     pub(crate) fn without_pantala(test: &str, links: &[Link]) -> Option<Self> {
         if !need::lab(links) {
             return None;

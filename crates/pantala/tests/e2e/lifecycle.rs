@@ -118,7 +118,7 @@ fn forwarding_goes_on_after_a_veth_was_deleted_and_made_again() {
     assert!(!lab.pantala().stderr().contains("not everything was put back"), "{}", lab.pantala().stderr());
 }
 
-/// What was lost because a device would not take it.
+/// Returns the packets lost because a device would not take them.
 fn lost_at(lab: &Lab, gone: &Host) -> u64 {
     let (pantala, name) = (lab.pantala(), gone.ifname());
     // Routes do not lead there any more.

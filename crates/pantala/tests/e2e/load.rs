@@ -1,4 +1,4 @@
-//! More than can be forwarded: what comes through, who still gets an answer, and how often the device is told.
+//! Overload: goodput, latency of replies, and doorbells.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -24,7 +24,7 @@ struct Load<'l> {
     _needed: Sink,
 }
 
-/// What was sent, and what came.
+/// Frames sent and received.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     sent: u64,
@@ -70,7 +70,7 @@ impl<'l> Load<'l> {
     }
 }
 
-/// What became of what was sent.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     sent: u64,
@@ -94,7 +94,7 @@ fn frames(lab: &Lab, family: Family) -> Frames {
     let mut template = [0; FRAME_LEN];
     template[..14].copy_from_slice(&header.to_bytes());
     template[14..].copy_from_slice(&packet);
-    // Nothing varies: what is written there is 0 and its complement, in the data, of which nobody checks the sum.
+    // Nothing varies: what is written there is 0 and its complement, in the data, whose checksum is not verified.
     let still = Varied { at: 62, complement_at: 62 };
     Frames { template, flow: still, to: still }
 }
@@ -145,14 +145,14 @@ fn overload_bends_the_rate_and_breaks_nothing() {
             assert_eq!(ping(&other.netns, other.router(family), 3), 3, "control answers meanwhile");
             flood.join().unwrap()
         });
-        // Who breaks delivers next to nothing; a machine that others use too may well be three times slower for a while.
+        // A broken router delivers next to nothing; a machine that others use too may well be three times slower for a while.
         let best = |outcomes: &[Outcome]| outcomes.iter().map(|outcome| outcome.rate).fold(0.0, f64::max);
         assert!(best(&all) > best(&lighter) / 4.0, "{all:?}, and with less {lighter:?}");
         everything_is_well_afterwards(&lab, &load);
     });
 }
 
-/// What little is sent now arrives, and all buffers are free or with the kernel.
+/// A low load now arrives, and all buffers are free or with the kernel.
 fn everything_is_well_afterwards(lab: &Lab, load: &Load<'_>) {
     let rings = RING_LEN * lab.hosts.len() as u64;
     let pools = || -> Vec<pantala::api::Pool> { lab.pantala().pools() };

@@ -102,7 +102,7 @@ fn a_peer_that_is_killed_is_missed_and_welcome_again() {
     }
 }
 
-/// What each stream moves, bytes.
+/// Length of each stream, bytes.
 const STREAM: u64 = 16 << 20;
 
 /// Two hosts of Linux, each behind a router of its own, and memif between the two routers.

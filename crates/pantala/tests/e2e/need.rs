@@ -1,4 +1,4 @@
-//! What a test needs of the machine. Without it the test is skipped, loudly.
+//! Requirements of a test. Without them it is skipped, loudly.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};

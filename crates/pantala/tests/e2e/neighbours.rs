@@ -16,7 +16,7 @@ fn word(family: Family) -> &'static str {
     family.pick("arp", "ndp")
 }
 
-/// What pantala knows of an address.
+/// Returns pantala's entry of an address.
 fn entry(lab: &Lab, family: Family, address: core::net::IpAddr) -> Option<Value> {
     let all = lab.pantala().json(&format!("{} -an", word(family)));
     let named = |entry: &&Value| entry["address"] == address.to_string();

@@ -55,7 +55,7 @@ fn flows_keep_their_order(lab: &Lab, family: Family) {
     });
 }
 
-/// What is on its way at once of each flow. At first it is one datagram: not more wait for a neighbour that is not yet
+/// In-flight limits of each flow. At first it is one datagram: not more wait for a neighbour that is not yet
 /// known.
 fn windows() -> impl Iterator<Item = Range<u32>> {
     let rest = (1..EACH).step_by(WINDOW as usize).map(|first| first..(first + WINDOW).min(EACH));

@@ -1,4 +1,4 @@
-//! What is for pantala itself: echo, large and small; being named by traceroute; pinging out.
+//! Packets for pantala itself: echo, large and small; traceroute; pinging out.
 
 use std::process::Command;
 

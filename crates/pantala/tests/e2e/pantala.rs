@@ -49,7 +49,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a command said.
+/// Output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -116,7 +116,7 @@ impl Pantala {
         self.client.get::<Vec<Interface>>("/v1/interfaces").ok().map(drop)
     }
 
-    /// Replaces the configuration file; nobody reads it yet.
+    /// Replaces the configuration file; it is not read yet.
     pub(crate) fn rewrite_config(&self, config: &str) {
         std::fs::write(self.folder.file("pantala.toml"), config).unwrap();
     }
@@ -144,7 +144,7 @@ impl Pantala {
         said.out
     }
 
-    /// The same with `--json`.
+    /// Runs a command with `--json`.
     #[track_caller]
     pub(crate) fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.shows(&format!("--json {line}"))).unwrap()
@@ -158,7 +158,7 @@ impl Pantala {
         self.interfaces().into_iter().find(|interface| interface.name == name).unwrap()
     }
 
-    /// What Prometheus would read.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> String {
         self.client.text("/metrics").unwrap()
     }
@@ -191,7 +191,7 @@ impl Pantala {
         found.unwrap_or_else(|| panic!("no counter {name}")).count
     }
 
-    /// How many packets died of this reason, all CPUs together.
+    /// Returns the packets dropped for this reason, all CPUs together.
     #[track_caller]
     pub(crate) fn dropped(&self, reason: &str) -> u64 {
         let counters: Counters = self.client.get("/v1/counters").unwrap();
@@ -217,7 +217,7 @@ impl Pantala {
         kib.unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// What it wrote to stderr so far.
+    /// Returns its standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
@@ -241,7 +241,7 @@ impl Pantala {
         until("pantala ends", || self.child.try_wait().unwrap())
     }
 
-    /// What it said and counted, for the one who looks at a failed test.
+    /// Returns its output and counters, for the report of a failed test.
     pub(crate) fn report(&mut self) -> String {
         let statistics = match self.child.try_wait() {
             Ok(None) => ["netstat -s", "netstat -Q", "netstat -i", "ifconfig -a", "arp -an", "ndp -an"]

@@ -16,14 +16,14 @@ use crate::need::{self, Permit};
 use crate::pantala::{PROGRAM, Pantala, Said};
 use crate::wait::until;
 
-/// Who forwards between the generator's two ports.
+/// The forwarder between the generator's two ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Router {
     Kernel,
     Pantala,
 }
 
-/// How the generator is attached.
+/// The attachment of the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ports {
     /// By TAPs of its own, whose kernel ends are the router's.

@@ -1,4 +1,4 @@
-//! What a stack without work costs, how soon it answers all the same, and what it leaves to others under load.
+//! Cost of an idle stack, its latency all the same, and the time it leaves to others under load.
 
 use core::time::Duration;
 use std::net::UdpSocket;
@@ -9,9 +9,9 @@ use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::socket::{Ping, udp};
 use crate::wait::until_right;
 
-/// How long is watched what an idle stack uses.
+/// Duration of watching an idle stack.
 const WATCHED: Duration = Duration::from_secs(3);
-/// Of that time: one percent of one processor.
+/// Allowed processor time: one percent of one processor.
 const USED_MAX: Duration = Duration::from_millis(30);
 /// Round trips whose median counts.
 const TRIPS: u16 = 201;

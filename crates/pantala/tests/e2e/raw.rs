@@ -33,7 +33,7 @@ impl Raw {
         self.send_as(self.mac, dst, ethertype, payload);
     }
 
-    /// The same, in somebody else's name.
+    /// Sends with another source address.
     pub(crate) fn send_as(&self, src: Mac, dst: Mac, ethertype: EtherType, payload: &[u8]) {
         let header = Header { dst, src, ethertype }.to_bytes();
         let parts = [IoSlice::new(&[0; VNET_HDR_LEN]), IoSlice::new(&header), IoSlice::new(payload)];

@@ -1,4 +1,4 @@
-//! Whose rings are: how they are dealt, who steers frames to them, and moving them while packets flow.
+//! Rings: their assignment to CPUs, steering, and moving them while packets flow.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashSet;
@@ -150,7 +150,7 @@ fn cpus(pantala: &Pantala) -> Vec<u32> {
     pantala.netisrs().iter().map(|netisr| netisr.cpu).collect()
 }
 
-/// What is neither free nor in a ring is on its way, and soon ends.
+/// Buffers that are neither free nor in a ring are on their way, and soon end.
 fn buffers_are_all_there(pantala: &Pantala) {
     let in_the_stack = || -> i64 {
         let pools = pantala.json("netstat -m");

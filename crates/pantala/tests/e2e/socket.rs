@@ -1,4 +1,4 @@
-//! What the hosts do: ordinary sockets of the kernel.
+//! Traffic of the hosts: ordinary sockets of the kernel.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -62,7 +62,7 @@ impl Ping {
     }
 }
 
-/// How many of `count` requests, one after another, are answered.
+/// Sends `count` requests, one after another; returns the number of replies.
 pub(crate) fn ping(from: &Netns, to: IpAddr, count: u16) -> u16 {
     let socket = Ping::open(from, to);
     (0..count).map(|seq| u16::from(socket.ask(seq, 56))).sum()
@@ -102,7 +102,7 @@ pub(crate) fn stream_arrives(from: &Netns, to: &Netns, target: IpAddr, bytes: u6
     })
 }
 
-/// How many bytes, and their hash.
+/// Number of bytes, and their hash.
 pub(crate) type Digested = (u64, [u8; 32]);
 
 /// Sends so many bytes, and their end. Each block differs from all others by its number.

@@ -137,7 +137,7 @@ fn answer(server: &UdpSocket, b: &Host) {
     server.send_to(&buffer.map(|byte| !byte), who).unwrap();
 }
 
-/// Connects, and has a word with who accepts; answers whom that sees.
+/// Connects, and exchanges a word with the acceptor; returns the address that it sees.
 fn talk(from: &Netns, address: SocketAddr, listener: &TcpListener) -> IpAddr {
     let mut stream = from.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap().unwrap();
     let (mut peer, who) = listener.accept().unwrap();

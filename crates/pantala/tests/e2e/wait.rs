@@ -4,7 +4,7 @@ use core::fmt::Debug;
 use core::time::Duration;
 use std::time::Instant;
 
-/// How long anything may take that does not depend on the clocks of a protocol.
+/// Time limit of events that do not depend on a protocol's timers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Looks again and again until `look` finds something.
@@ -13,7 +13,7 @@ pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, look).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
 }
 
-/// The same; `None` when the time is over.
+/// Waits within a limit; `None` when the time is over.
 pub(crate) fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {

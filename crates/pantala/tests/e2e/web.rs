@@ -77,7 +77,7 @@ fn ask(from: &Netns, to: IpAddr, line: &str, fields: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// What curl gets.
+/// Fetches with curl.
 fn curl(from: &Netns, args: &[&str]) -> Vec<u8> {
     let mut command = Command::new("curl");
     command.args(["-sS", "--fail", "-m", "20"]).args(args);
@@ -331,7 +331,7 @@ fn digest(path: &Path) -> [u8; 32] {
     Sha256::digest(std::fs::read(path).unwrap()).into()
 }
 
-/// What a client reads of the file, and how many bytes.
+/// Returns the hash of a fetched file, and its length.
 fn fetch(from: &Netns, to: IpAddr) -> ([u8; 32], usize) {
     let mut stream = connect(from, to);
     stream.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();

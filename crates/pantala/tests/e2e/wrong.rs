@@ -3,7 +3,7 @@
 use crate::lab::{Attach, Lab, Link};
 use crate::pantala::{Folder, up_fails};
 
-/// What is wrong, the exit code, and what the message must say.
+/// The mistake, the exit code, and words of the message.
 const WRONG: &[(&str, i32, &[&str])] = &[
     (
         "adress = 1\n[[interface]]\ndevice = \"af_xdp:port1\"\n",

@@ -1,4 +1,4 @@
-//! What sockets must do, whoever they are.
+//! Test bodies for sockets of any kind.
 
 pub(crate) mod datagrams;
 pub(crate) mod groups;

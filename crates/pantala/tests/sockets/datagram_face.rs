@@ -1,4 +1,4 @@
-//! What the bodies about datagrams need of sockets.
+//! The interface of datagram sockets for the bodies.
 
 use core::net::SocketAddr;
 use core::time::Duration;

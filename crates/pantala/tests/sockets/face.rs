@@ -1,4 +1,4 @@
-//! What the bodies need of sockets, of the kernel and of a stack.
+//! The interface of sockets for the bodies, of the kernel and of a stack.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::hosts::{self, Host, Places};
 
-/// How a listener is bound.
+/// Options of a listener.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Terms {
     /// At the unspecified IPv6 address it takes no IPv4 connections.
@@ -40,7 +40,7 @@ pub(crate) trait Face: Sync {
     fn shutdown(stream: &Self::Stream, how: Shutdown) -> io::Result<()>;
     fn peek(stream: &Self::Stream, into: &mut [u8]) -> io::Result<usize>;
     fn clone(stream: &Self::Stream) -> Self::Stream;
-    /// When it is dropped the connection is reset, and nobody waits for what was written.
+    /// Sets linger to zero: dropping resets the connection, and written data is discarded.
     fn linger_not_at_all(stream: &Self::Stream);
 
     fn bind(&self, addr: SocketAddr) -> io::Result<Self::Listener> {
@@ -48,7 +48,7 @@ pub(crate) trait Face: Sync {
     }
 }
 
-/// What both have under the same names.
+/// Methods under the same names in both.
 macro_rules! same {
     ($listener:ty, $stream:ty) => {
         type Listener = $listener;
@@ -93,7 +93,7 @@ macro_rules! same {
 }
 
 impl Terms {
-    /// The same for sockets of a stack.
+    /// Converts to the options of a stack's sockets.
     pub(crate) fn options(self) -> Options {
         Options::new().only_v6(self.only_v6).reuse_port(self.is_shared)
     }
@@ -154,7 +154,7 @@ impl Face for Kernel {
     }
 }
 
-/// Those of two stacks with a wire between them, the first of two CPUs.
+/// Sockets of two stacks with a wire between them, the first of two CPUs.
 pub(crate) struct Stacks {
     pub(crate) server: Sockets,
     pub(crate) client: Sockets,
@@ -174,7 +174,7 @@ impl Stacks {
     pub(crate) fn of(stacks: [Stack; 2]) -> Self {
         let [server, client] = [0, 1].map(|at: usize| stacks[at].sockets().unwrap());
         let stacks = Self { server, client, stacks, places: Places::default() };
-        // Until nobody else was found to have their addresses.
+        // Until duplicate address detection has ended.
         for addr in stacks.addrs() {
             let listener = loop {
                 match stacks.bind((addr, 0).into()) {

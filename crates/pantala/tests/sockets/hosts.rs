@@ -1,4 +1,4 @@
-//! What bodies about options need: sockets that are told how to behave, on two hosts with two wires between them, of which
+//! The interface for bodies about options: sockets with options, on two hosts with two wires between them, of which
 //! one is watched.
 
 mod kernel;
@@ -18,7 +18,7 @@ pub(crate) use self::netisrs::{prepare, prepare_udp};
 pub(crate) use self::seen::Seen;
 pub(crate) use self::stacks::Places;
 
-/// How a socket is to behave.
+/// A socket option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Opt {
     NoDelay(bool),
@@ -29,7 +29,7 @@ pub(crate) enum Opt {
     RecvBuffer(u32),
 }
 
-/// What a socket of datagrams is told of groups.
+/// A group operation of a UDP socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Group {
     Join(IpAddr, Link),
@@ -47,7 +47,7 @@ pub(crate) struct Link {
     pub(crate) index: u32,
 }
 
-/// Who waits, and who sends.
+/// The server and the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Server,
@@ -65,7 +65,7 @@ pub(crate) trait Hosts: Datagrams {
     fn group(socket: &Self::Socket, group: Group) -> io::Result<()>;
     /// A host's end of one of the wires.
     fn link(&self, host: Host, wire: usize) -> Link;
-    /// What the server's host has received and sent since the last look, in order; what one CPU has sent and another has
+    /// Returns what the server's host has received and sent since the last look, in order; packets that one CPU has sent and another
     /// received may have changed places.
     fn seen(&self) -> Vec<Seen>;
     /// Waits until a datagram of the client to `to` has come to the server's host since this was asked last, whether or not
@@ -90,7 +90,7 @@ pub(crate) const WIRES: [&str; 2] = ["lan0", "lan1"];
 /// Bytes that a packet may have on either.
 pub(crate) const MTU: u32 = 9000;
 
-/// The same for sockets of a stack.
+/// Converts to the options of a stack's sockets.
 fn options(opts: &[Opt]) -> Options {
     opts.iter().fold(Options::new(), |options, opt| match *opt {
         Opt::NoDelay(on) => options.nodelay(on),

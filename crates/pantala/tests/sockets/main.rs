@@ -45,8 +45,8 @@ macro_rules! suite {
     };
 }
 
-/// The same of two hosts with wires between them, of which one is watched. Of what programs on the netisr say of options the
-/// stack believes all, so that not all bodies are for them.
+/// Runs the bodies on two hosts with wires between them, of which one is watched. Applications on the netisr set options without checks by the
+/// stack, so that not all bodies are for them.
 macro_rules! apart {
     (@face $bodies:ident $face:ident $hosts:expr; $($name:ident)*) => {
         pub(crate) mod $face {

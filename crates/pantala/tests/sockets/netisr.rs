@@ -1,5 +1,5 @@
-//! Programs on netisrs, for bodies that block: what a body wants is a job that its program does on its own CPU, and who
-//! waits is woken by what the program is told, and by nothing else.
+//! Applications on netisrs, for bodies that block: a body's request is a job that its application does on its own CPU, and a waiting
+//! body is woken by the application's events, and by nothing else.
 
 mod agent;
 mod datagrams;
@@ -13,7 +13,7 @@ pub(crate) use self::streams::{Listener, Stream};
 
 /// Two stacks, with programs on all CPUs of both.
 pub(crate) struct Netisrs {
-    /// Whose addresses are theirs.
+    /// The stacks with their addresses.
     pub(crate) stacks: Stacks,
     pub(crate) server: Agents,
     pub(crate) client: Agents,

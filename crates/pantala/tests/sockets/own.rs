@@ -1,4 +1,4 @@
-//! What only a stack of the program's own can show.
+//! Tests for a stack inside the program only.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -35,7 +35,7 @@ fn futures_that_are_dropped_leave_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         for _ in 0..200 {
-            // Polled once, and then nobody wants it any more.
+            // Polled once, and then dropped.
             let connects = aio::TcpStream::connect(&stacks.client, "192.0.2.77:1".parse().unwrap());
             assert!(tokio::time::timeout(Duration::ZERO, connects).await.is_err());
             let binds = aio::TcpListener::bind(&stacks.server, at);

@@ -1,4 +1,4 @@
-//! How long a body waits for a socket, where the socket does not know it.
+//! Time limit of a body's wait for a socket that has none itself.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;

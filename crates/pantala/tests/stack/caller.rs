@@ -11,7 +11,7 @@ use pantala::net::tcp::settings::Settings;
 use pantala::net::tcp::{self, Connect};
 use pantala::{Interface, Stack, mem};
 
-/// How long anything may take before the test has failed.
+/// Longest time without progress before the test has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Where the server is, and the client.
 pub(crate) const SERVER: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
@@ -64,7 +64,7 @@ impl Caller {
     }
 
     fn tell(&self, is_right: bool) {
-        // Whoever asked may not wait any more.
+        // The caller may not wait any more.
         let _ = self.tell.send(is_right);
     }
 }

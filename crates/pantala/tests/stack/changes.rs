@@ -1,4 +1,4 @@
-//! What is changed, and looked at, while a stack runs.
+//! Changes and looks while a stack runs.
 
 use pantala::api::{ErrorKind, RouteEdit, RouteMetrics, RouteRequest, SysctlChange};
 

@@ -1,4 +1,4 @@
-//! How a stack ends, also when something is wrong.
+//! Ends of a stack, also with errors.
 
 use core::time::Duration;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What a process has, to be compared.
+//! Resources of a process, to be compared.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Has {

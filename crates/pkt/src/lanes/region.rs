@@ -1,7 +1,7 @@
 //! Unsafe: the memory of lanes, where one end writes what the other reads.
 //!
 //! The heads of all lanes stand together, and their bytes behind them. In the model checker each byte is a cell of its own,
-//! which sees who touches it.
+//! which sees each access.
 #![expect(unsafe_code, reason = "bytes are shared by two threads, whose positions say whose they are")]
 
 pub(super) use memory::Region;
@@ -13,7 +13,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 /// A lane that has carried no more bytes than this keeps its memory when it is free.
 const LITTLE: usize = 16 << 10;
 
-/// Who holds something of a lane: a bit each.
+/// Holders of a lane: a bit each.
 pub(super) const NEAR_WRITER: usize = 1;
 pub(super) const NEAR_READER: usize = 2;
 pub(super) const FAR_WRITER: usize = 4;
@@ -45,7 +45,7 @@ impl Region {
         Some(())
     }
 
-    /// The far half of a lane that was begun is the caller's, if it is nobody's yet.
+    /// Takes the far half of a lane that was begun, if it is free.
     pub(super) fn join(&self, lane: u32) -> Option<()> {
         let joined = |state: usize| (state & FRESH != 0).then_some(state & !FRESH | FAR);
         // Acquire: it begins as the near end has left it.
@@ -56,7 +56,7 @@ impl Region {
     pub(super) fn tidy(&self, lane: u32) {
         let Some(head) = self.hold_free(lane) else { return };
         if head.carried() > LITTLE {
-            // SAFETY: nobody has an end of this lane, and nobody gets one before the state says so.
+            // SAFETY: no end of this lane exists, and none is made before the state says so.
             unsafe { self.forget(lane) };
             // What it has carried is no longer there.
             head.reset();
@@ -71,13 +71,13 @@ impl Region {
         if state & (NEAR | FAR) != 0 {
             return None;
         }
-        // Acquire: what those did who held it before has happened.
+        // Acquire: the accesses of former holders have happened.
         head.state.compare_exchange(state, NEAR, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(head)
     }
 }
 
-/// What is known of a lane besides its bytes. All of it may be zero.
+/// The state of a lane besides its bytes. All of it may be zero.
 #[repr(C)]
 pub(super) struct Head {
     pub(super) state: Line<AtomicUsize>,
@@ -91,18 +91,18 @@ pub(super) struct Ring {
     pub(super) reader: Line<ReaderWords>,
 }
 
-/// What the writer says.
+/// Words of the writer.
 #[repr(C)]
 pub(super) struct WriterWords {
     /// Bytes written since the lane was begun; wraps.
     pub(super) tail: AtomicUsize,
-    /// How the stream has ended behind them; 0: it goes on.
+    /// End of the stream behind them; 0: it goes on.
     pub(super) end: AtomicUsize,
     /// It waits for room.
     pub(super) waits: AtomicBool,
 }
 
-/// What the reader says.
+/// Words of the reader.
 #[repr(C)]
 pub(super) struct ReaderWords {
     /// Bytes read since the lane was begun; wraps.
@@ -164,7 +164,7 @@ mod memory {
         mapped: usize,
     }
 
-    // SAFETY: it owns its memory, of which heads are atomics, and bytes are touched by those alone who promise that they
+    // SAFETY: it owns its memory, of which heads are atomics, and bytes are touched only by callers that promise that they
     // may.
     unsafe impl Send for Region {}
     // SAFETY: as above.
@@ -207,7 +207,7 @@ mod memory {
         ///
         /// # Safety
         ///
-        /// There is such a ring, it has room for so many bytes, and nobody else touches those places meanwhile.
+        /// There is such a ring, it has room for so many bytes, and no other thread touches those places meanwhile.
         #[inline]
         pub(in super::super) unsafe fn write(&self, ring: usize, at: usize, bytes: &[u8]) {
             let (start, first) = parts(self.capacity, at, bytes.len());
@@ -222,7 +222,7 @@ mod memory {
         ///
         /// # Safety
         ///
-        /// There is such a ring, `len` is not more than it holds, and nobody writes to those places meanwhile.
+        /// There is such a ring, `len` is not more than it holds, and no other thread writes to those places meanwhile.
         #[inline]
         pub(in super::super) unsafe fn read<R>(
             &self,
@@ -243,7 +243,7 @@ mod memory {
         ///
         /// # Safety
         ///
-        /// Nobody touches them meanwhile.
+        /// No other thread touches them meanwhile.
         pub(in super::super) unsafe fn forget(&self, lane: u32) {
             if lane < self.count {
                 let behind = heads(self.count) + lane as usize * 2 * self.capacity;
@@ -264,7 +264,7 @@ mod memory {
 
     impl Drop for Region {
         fn drop(&mut self) {
-            // SAFETY: exactly what was mapped, and whoever used it held us.
+            // SAFETY: exactly what was mapped, and its users held us.
             unsafe { map::unmap(self.base, self.mapped) };
         }
     }
@@ -287,7 +287,7 @@ mod memory {
         capacity: usize,
     }
 
-    // SAFETY: loom sees who touches what.
+    // SAFETY: loom checks each access.
     unsafe impl Send for Region {}
     // SAFETY: as above.
     unsafe impl Sync for Region {}

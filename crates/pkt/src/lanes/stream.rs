@@ -90,7 +90,7 @@ impl Writer {
         Ok(count)
     }
 
-    /// Shows the reader what was written. True if it has to be told, because it waits: nobody else will.
+    /// Shows the reader what was written. True if the reader waits: the caller must notify it.
     #[must_use = "a reader that waits has to be told"]
     #[inline]
     pub fn publish(&mut self) -> bool {
@@ -124,8 +124,8 @@ impl Writer {
         self.waits_for(0)
     }
 
-    /// The same, until so many bytes are free, if that is more. The reader tells of each part that it gives back while less
-    /// is free: whoever needs more than half announces again.
+    /// Waits until a number of bytes is free, if that is more. The reader notifies of each part that it gives back while less
+    /// is free: a writer that needs more than half announces again.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Writer {
         self.end.lane
     }
 
-    /// Whether the reader is gone: nobody will read what is written.
+    /// Tells whether the reader is gone, so that nothing written will be read.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.end.is_abandoned()
@@ -236,7 +236,7 @@ impl Reader {
         })
     }
 
-    /// The same, and they stay.
+    /// Reads without consuming.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl Reader {
         Ok(has_room && has_to_tell(&ring.writer.waits))
     }
 
-    /// How the stream has ended, if all of it was read.
+    /// Returns how the stream has ended, if all of it was read.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Reader {
         Ok(if how == 0 || !self.is_empty()? { None } else { Some(how) })
     }
 
-    /// How the stream ends behind what has still to be read, if that is known already; else 0.
+    /// Returns how the stream ends behind the unread bytes, if that is known; else 0.
     #[must_use]
     pub fn how(&self) -> u32 {
         u32::try_from(self.end.ring().writer.end.load(Ordering::Acquire)).unwrap_or(u32::MAX)
@@ -335,7 +335,7 @@ impl Forger {
     }
 }
 
-/// What each half has. When it is dropped, the lane has one holder less.
+/// The common part of both halves. When it is dropped, the lane has one holder less.
 struct End {
     region: Arc<Region>,
     /// There is such a lane.
@@ -372,16 +372,16 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // Release: whoever takes the lane next does so behind all that was done here.
+        // Release: the next holder of the lane comes after all that was done here.
         self.head().state.fetch_and(!self.own, Ordering::Release);
     }
 }
 
-/// Whether the other end waits and nobody has told it since. To be asked after something was published.
+/// Tells whether the other end waits and was not notified since. To be asked after a publication.
 #[inline]
 fn has_to_tell(waits: &AtomicBool) -> bool {
     fence(Ordering::SeqCst);
-    // A load first: the line stays shared while nobody waits.
+    // A load first: the line stays shared while no end waits.
     waits.load(Ordering::Relaxed) && waits.swap(false, Ordering::AcqRel)
 }
 

@@ -149,14 +149,14 @@ fn a_frame_that_a_device_gives_back_twice_is_refused() {
     let arena = Arc::clone(pool.arena());
     let addr = pool.take().unwrap().into_frame();
     #[expect(unsafe_code, reason = "plays the device")]
-    // SAFETY: one thread, and nobody else has the slot.
+    // SAFETY: one thread, and no other handle of the slot.
     let [once, twice, outside] = [addr, addr, arena.len() as u64].map(|at| unsafe { arena.reclaim(at) });
     assert!(twice.is_none() && outside.is_none());
     pool.give(once.unwrap());
     assert_eq!(pool.free(), 2);
 }
 
-/// What a random life of two pools does next.
+/// The next step in a random life of two pools.
 #[derive(Clone, Debug)]
 enum Step {
     Take(bool),

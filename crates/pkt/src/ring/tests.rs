@@ -158,7 +158,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..if cfg!(miri) { 20 } else { 200 })
 }
 
-/// What a ring is, said with two queues. Items are boxes, so that a leak or a double drop is seen by miri.
+/// A model of a ring with two queues. Items are boxes, so that a leak or a double drop is seen by miri.
 struct Model {
     capacity: usize,
     staged: VecDeque<u32>,

@@ -58,7 +58,7 @@ fn more_than_the_address_space_is_an_error() {
     assert!(Words::zeroed(usize::MAX / 8).is_err());
 }
 
-/// What a table relies on: the content of a node is stored first, then its index with Release; who loads the index
+/// The contract of tables: the content of a node is stored first, then its index with Release; a reader that loads the index
 /// with Acquire, or depends on it, sees the content.
 #[test]
 fn what_is_published_is_whole() {

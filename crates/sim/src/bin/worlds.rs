@@ -1,7 +1,7 @@
 //! Explores worlds: `worlds [N] [--from SEED | --seed SEED]`, `worlds --meddle SEGMENTS SEED`.
 //!
 //! Lives through the worlds of N seeds and lists those in which something broke, with their captures. Exit code 1 if
-//! there is one. Or lives through one world of two hosts with somebody between them, until he has changed so many segments.
+//! there is one. Or lives through one world of two hosts and a man in the middle, until so many segments were changed.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "it is a command")]
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What is left afterwards is nothing, or this does not come to its end.
+/// Nothing is left afterwards, or this does not come to its end.
 fn meddle(segments: u64, seed: u64) -> ExitCode {
     let mut random = Random::new(seed);
     let data: Vec<u8> = (0..64).map(|_| random.byte()).collect();

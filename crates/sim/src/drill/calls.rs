@@ -15,21 +15,21 @@ use super::pattern::Stream;
 use super::program::{Early, Outcome, Program, Sending, Socket, Stage};
 use super::{expr, options};
 
-/// What a call returns that has not failed.
+/// The return value of a successful call.
 #[derive(Debug)]
 pub(super) enum Value {
     /// A number.
     Number(i64),
-    /// A descriptor of a new socket; of one that was accepted, with whom it speaks.
+    /// A descriptor of a new socket; of an accepted one, with its peer.
     Socket(Box<Socket>, Option<SocketAddr>),
     /// Bytes that were read, and how.
     Bytes(Vec<u8>, Reading),
 }
 
-/// What is known of a call from when it was asked for before.
+/// State of a call that was tried before.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
-    /// How long it has waited.
+    /// Time it has waited.
     pub(super) waited: Duration,
     /// Bytes that it has moved.
     pub(super) moved: &'a mut usize,
@@ -39,7 +39,7 @@ pub(super) struct Asked<'a> {
     pub(super) position: u32,
 }
 
-/// What comes of asking: of the stack, or of the script's own mistakes.
+/// The outcome of a call: of the stack, or of the script's own mistakes.
 pub(super) type Answer = Result<Outcome<Value>, String>;
 
 fn done(number: i64) -> Answer {
@@ -57,7 +57,7 @@ fn number(outcome: Outcome<i64>) -> Answer {
     })
 }
 
-/// How many bytes were moved.
+/// Turns a number of bytes into a return value.
 pub(super) fn counted(outcome: Outcome<usize>) -> Outcome<Value> {
     match outcome {
         Outcome::Done(count) => {
@@ -94,7 +94,7 @@ pub(super) fn announce(call: &Syscall, ends: &Ends, conns: &mut Conns) {
     }
 }
 
-/// To whom a call connects, or sends.
+/// Returns the destination of `connect`, or of a datagram.
 pub(super) fn destination(call: &Syscall) -> Option<&Expr> {
     match call.call.value {
         Call::Connect => call.args.get(1),
@@ -408,7 +408,7 @@ fn poll(args: &[Expr], waited: Duration, program: &Program, lab: &mut Lab) -> An
     done(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// What has happened on a socket, as bits of `poll`.
+/// Returns the events of a socket, as bits of `poll`.
 fn happened(socket: Option<&Socket>, lab: &mut Lab) -> i64 {
     let bit = |name| expr::constant(name).unwrap_or(0);
     let Some(socket) = socket else { return bit("POLLNVAL") };

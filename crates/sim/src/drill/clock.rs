@@ -4,22 +4,22 @@ use core::time::Duration;
 
 use drill::script::{Script, SettingValue, Time};
 
-/// How far from its time something may happen, if a script does not say.
+/// Tolerance of event times, if a script gives none.
 const TOLERANCE: Duration = Duration::from_micros(4000);
-/// How long a packet is waited for that may come at any time.
+/// Time limit of a packet that may come at any time.
 const PATIENCE: Duration = Duration::from_secs(4 * 3600);
 
-/// What a script tolerates.
+/// The script's tolerance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerance {
     /// Always.
     pub(super) least: Duration,
-    /// Of the time since the event before, in per cent.
+    /// Percentage of the time since the event before.
     percent: f64,
 }
 
 impl Tolerance {
-    /// What the options of a script say.
+    /// Reads the options of a script.
     pub(super) fn of(script: &Script) -> Self {
         let percent = match script.option("tolerance_percent") {
             Some(SettingValue::Word(word)) => word.parse().unwrap_or(0.0),
@@ -28,7 +28,7 @@ impl Tolerance {
         Self { least: script.tolerance().unwrap_or(TOLERANCE), percent }
     }
 
-    /// What it is `since` the event before.
+    /// Returns the tolerance for an event `since` the one before.
     pub(super) fn after(self, since: Duration) -> Duration {
         self.least.max(since.mul_f64(self.percent / 100.0))
     }
@@ -46,7 +46,7 @@ pub(super) struct When {
 }
 
 impl When {
-    /// What a script's time means, with what it tolerates, for an event that follows one at `last`.
+    /// Returns the time span in which an event that follows one at `last` may happen.
     pub(super) fn of(time: Time, last: Duration, tolerance: Tolerance) -> Self {
         let (from, to) = match time {
             Time::Absolute(at) => (at, at),
@@ -69,7 +69,7 @@ impl When {
         self.to
     }
 
-    /// What is wrong with its happening `at` this time.
+    /// Explains why happening `at` this time is wrong.
     pub(super) fn wrong(self, at: Duration) -> Option<String> {
         let is_right = self.any || (self.from..=self.to).contains(&at);
         (!is_right).then(|| {

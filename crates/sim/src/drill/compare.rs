@@ -1,4 +1,4 @@
-//! What a script demands of a packet, and what came.
+//! Comparison of a script's expected packet with the one that came.
 
 use core::fmt::Display;
 use core::time::Duration;
@@ -8,16 +8,16 @@ use drill::packet::{
 };
 use drill::script::At;
 
-/// How exactly time stamps of the stack are compared.
+/// Comparison of the stack's timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stamps {
     /// Microseconds between two values of its clock; 0: they are not compared.
     pub(super) tick_usecs: u32,
-    /// How far they may be off.
+    /// Their tolerance.
     pub(super) tolerance: Duration,
 }
 
-/// What came: all fields of it are known.
+/// The packet that came: all fields of it are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came<'a> {
     /// With the script's numbers.

@@ -10,7 +10,7 @@ use super::pattern::Stream;
 /// The first port of the other end; each connection that it begins has the next.
 const REMOTE_PORT: u16 = 40_000;
 
-/// How far a connection has come, as a script's packets and calls show it.
+/// The phase of a connection, as a script's packets and calls show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// A socket was made.
@@ -32,7 +32,7 @@ pub(super) enum Phase {
 /// A connection, or what may become one.
 #[derive(Clone, Debug)]
 pub(super) struct Conn {
-    /// How far it has come.
+    /// Its phase.
     pub(super) phase: Phase,
     /// The descriptor of its socket, if it has one.
     pub(super) fd: Option<i64>,
@@ -167,12 +167,12 @@ impl Conn {
         }
     }
 
-    /// What is added to a sequence number of the other end.
+    /// Returns the offset of a sequence number of the remote end.
     pub(super) const fn remote_offset(&self, flags: Flags) -> u32 {
         if flags.contains(Flags::SYN) { 0 } else { self.remote_isn }
     }
 
-    /// What is added to a sequence number of the host, in a segment with these flags.
+    /// Returns the offset of a sequence number of the host, in a segment with these flags.
     ///
     /// Segments with a SYN have absolute numbers in a script, all others count from it.
     pub(super) const fn local_offset(&self, flags: Flags) -> u32 {
@@ -183,7 +183,7 @@ impl Conn {
         if flags.contains(Flags::SYN) { live.wrapping_sub(script) } else { live }
     }
 
-    /// What stands on the wire for the time stamp that a script echoes; `None` if the script expected no such stamp.
+    /// Returns the timestamp on the wire for one that a script echoes; `None` if the script expected no such timestamp.
     pub(super) fn live_stamp(&self, script: u32) -> Option<u32> {
         self.stamps.get(&script).copied()
     }
@@ -400,7 +400,7 @@ impl Conns {
     }
 }
 
-/// Who sends a packet, and to whom: addresses and ports.
+/// Addresses and ports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     /// The sender.

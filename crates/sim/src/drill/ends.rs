@@ -16,17 +16,17 @@ const MTU: u16 = 1500;
 /// Addresses and ports.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
-    /// What the sockets are, and the packets.
+    /// IP version of sockets and packets.
     pub(super) version: IpVersion,
     /// The host's address, with its prefix.
     pub(super) local: IfAddr,
     /// Where the other end is.
     pub(super) remote: IpAddr,
-    /// Who leads there.
+    /// The gateway to it.
     pub(super) gateway: IpAddr,
-    /// What `bind` with `...` binds.
+    /// Port of `bind` with `...`.
     pub(super) bind_port: u16,
-    /// What `connect` with `...` connects to.
+    /// Port of `connect` with `...`.
     pub(super) connect_port: u16,
     /// Bytes of the largest packet on the link.
     pub(super) mtu: u16,
@@ -34,12 +34,12 @@ pub(super) struct Ends {
     pub(super) is_linux: bool,
     /// Its card cuts segments.
     pub(super) cuts: bool,
-    /// What segments are signed with, and those of the host are held to.
+    /// Key of segment signatures, in both directions.
     pub(super) secret: Option<Vec<u8>>,
 }
 
 impl Ends {
-    /// What the options of a script say; of `version` where they do not say which.
+    /// Reads the options of a script; `version` is the default.
     ///
     /// Such a script may be meant for any, and is if its packets are as long: so links of IPv6 are wider then.
     pub(super) fn of(script: &Script, version: IpVersion) -> Result<Self, String> {

@@ -1,4 +1,4 @@
-//! What scripts write as arguments, and as what comes back.
+//! Arguments and results of calls, as scripts write them.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

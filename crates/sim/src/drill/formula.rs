@@ -1,4 +1,4 @@
-//! What formulas of assertions come to, as in Python.
+//! Evaluation of assertions, as in Python.
 
 use drill::code::{BinaryOp, CompareOp, Formula, FormulaKind, Function, Name, UnaryOp};
 

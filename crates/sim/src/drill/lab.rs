@@ -111,7 +111,7 @@ impl Lab {
         next <= until
     }
 
-    /// What the host sends to this end is shown from now on.
+    /// Shows what the host sends to this end from now on.
     pub(super) fn meet(&mut self, remote: IpAddr) {
         if !self.remotes.contains(&remote) {
             self.remotes.push(remote);

@@ -21,7 +21,7 @@ use super::program::Outcome;
 
 /// The script that these scripts begin with.
 const DEFAULTS: &str = "defaults.sh";
-/// What it sets: the greatest receive and send buffers, as it sets `tcp_rmem` and `tcp_wmem`.
+/// Maximum receive and send buffers, as it sets `tcp_rmem` and `tcp_wmem`.
 const RECEIVE_MAX: u32 = 15 << 20;
 const SEND_MAX: u32 = 4 << 20;
 const SEND: u32 = 256 << 10;
@@ -30,7 +30,7 @@ const SEND: u32 = 256 << 10;
 const DELAYED_ACK: Duration = Duration::from_millis(1);
 /// A variable that has cookies be forgotten.
 const COOKIES: &str = "net.ipv4.tcp_fastopen_cookies=";
-/// What has a card cut no segments any more.
+/// Disables TCP segmentation offload.
 const CUTS_NO_MORE: &str = "tso off";
 
 /// Whether a script is one of these.
@@ -87,12 +87,12 @@ pub(super) fn forgets(words: &[&str]) -> bool {
     matches!(words, ["ip", "tcp_metrics", "flush", "all", rest @ ..] if rest.iter().all(|word| is_quiet(word)))
 }
 
-/// A word of what says that nobody wants to read what a command prints.
+/// Redirection of a command's output to nowhere.
 fn is_quiet(word: &str) -> bool {
     matches!(word, ">" | "&>" | "/dev/null" | "2>&1")
 }
 
-/// What that script sets, as far as it means something here.
+/// Returns the settings of that script, as far as they mean something here.
 pub(super) fn defaults(settings: Settings) -> Settings {
     Settings {
         receive_buffer_max: RECEIVE_MAX,
@@ -107,7 +107,7 @@ pub(super) fn defaults(settings: Settings) -> Settings {
     }
 }
 
-/// What a call that sends comes to: without a connection, it is Linux' that has a broken pipe.
+/// Maps the result of a call that sends: without a connection, Linux returns EPIPE.
 pub(super) fn sent<T>(outcome: Outcome<T>, is_linux: bool) -> Outcome<T> {
     match outcome {
         Outcome::Done(Err(Errno("ENOTCONN"))) if is_linux => Outcome::fails("EPIPE"),

@@ -1,4 +1,4 @@
-//! The host of a script, and the program on it, driven by calls: for who judges the stack with a program of their own.
+//! The host of a script, and its program, driven by calls: for users that judge the stack with a program of their own.
 //!
 //! Nothing waits here. A call that has to wait says so, and is made again when time has passed or a packet has come.
 
@@ -30,7 +30,7 @@ pub use stream::Description;
 const PREFIX_LEN_V4: u8 = 16;
 const PREFIX_LEN_V6: u8 = 48;
 
-/// The host, and who is around it.
+/// The host and its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     /// The host's addresses, of both families; it has one of them at a time.
@@ -47,7 +47,7 @@ pub struct Scene {
     pub cuts: bool,
     /// CPUs, each with a ring of the card.
     pub cpus: u16,
-    /// What keys, and so ports and sequence numbers, follow from.
+    /// Seed of keys, and so of ports and sequence numbers.
     pub seed: u64,
 }
 
@@ -117,7 +117,7 @@ fn beside(bits: u128, host_bits: u8, address: impl Fn(u128) -> IpAddr) -> IpAddr
     address(one.into_iter().find(|bits| bits & mask != 0 && bits & mask != mask).unwrap_or(bits))
 }
 
-/// What a socket is for.
+/// The type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// TCP.
@@ -126,14 +126,14 @@ pub enum Kind {
     Datagram,
 }
 
-/// How bytes are sent and received, as flags of the calls say.
+/// Flags of send and receive calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct How {
     /// It does not wait.
     pub dont_wait: bool,
     /// The urgent byte.
     pub is_urgent: bool,
-    /// What is read stays.
+    /// The bytes stay to be read again.
     pub is_peek: bool,
     /// More comes soon.
     pub says_more: bool,
@@ -151,9 +151,9 @@ enum Handle {
 pub struct Machine {
     scene: Scene,
     lab: Lab,
-    /// How long there were other hosts, before this one had its address.
+    /// Time of other hosts, before this one had its address.
     passed: Duration,
-    /// Somebody has used the host's address, so that it stays.
+    /// The host's address was used, so that it stays.
     is_settled: bool,
     sysctls: Sysctls,
     sockets: BTreeMap<i32, Handle>,
@@ -202,13 +202,13 @@ impl Machine {
     /// The next packet that the host has sent, and when.
     pub fn take_sent(&mut self) -> Option<(Duration, Vec<u8>)> {
         let sent = self.lab.take_sent()?;
-        // Who judges byte by byte, as scripts for Linux are, wants options where Linux has them.
+        // Byte-wise comparison, as in scripts for Linux, needs options in Linux' order.
         let bytes = if self.scene.is_linux { layout::syn(sent.bytes) } else { sent.bytes };
         Some((self.passed + sent.at, bytes))
     }
 
-    /// Somebody uses these addresses, the host's and another's. Whoever is the first to name an address of the host says
-    /// which it has.
+    /// Settles the addresses, the host's and a peer's. The first use of an address of the host
+    /// decides which one it has.
     fn settle(&mut self, local: Option<IpAddr>, remote: Option<IpAddr>) {
         if !self.is_settled {
             let before = self.scene.local();
@@ -286,7 +286,7 @@ impl Machine {
         }
     }
 
-    /// Is connected to nobody any more.
+    /// Dissolves the association with its peer.
     ///
     /// # Errors
     ///
@@ -299,7 +299,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads at most `len` bytes; says also who has sent them, of a datagram, and how long that was.
+    /// Reads at most `len` bytes; returns the sender and the length of a datagram as well.
     pub fn receive(&mut self, fd: i32, len: usize, how: How) -> Outcome<Read> {
         let Self { lab, sockets, .. } = self;
         let outcome = match sockets.get_mut(&fd) {
@@ -367,7 +367,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What could be done now without waiting.
+    /// Returns what could be done now without waiting.
     ///
     /// # Errors
     ///
@@ -380,7 +380,7 @@ impl Machine {
     }
 }
 
-/// How far a call that sends has come.
+/// The progress of a call that sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes that it has moved.
@@ -389,14 +389,14 @@ pub struct Progress {
     is_again: bool,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// As many bytes as there was room for.
+    /// The bytes, as many as there was room for.
     pub bytes: Vec<u8>,
     /// Bytes that the datagram has.
     pub len: usize,
-    /// Who has sent the datagram.
+    /// The sender of the datagram.
     pub from: Option<SocketAddr>,
 }
 
@@ -414,7 +414,7 @@ fn is_of_one(addr: &IpAddr) -> bool {
     !addr.is_unspecified() && !addr.is_multicast() && !addr.is_loopback()
 }
 
-/// From whom to whom a packet is.
+/// Returns source and destination of a packet.
 fn ends_of(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     match packet.first()? >> 4 {
         4 => wire::ip4::View::new(packet).ok().map(|view| (view.src().into(), view.dst().into())),

@@ -36,7 +36,7 @@ pub enum Value {
     Error(Option<Errno>),
     /// A name.
     Text(&'static str),
-    /// How long `close` waits, if it does.
+    /// Linger time of `close`, if any.
     Linger(Option<Duration>),
 }
 
@@ -129,7 +129,7 @@ fn show(socket: &Socket, lab: &mut Lab) -> Result<i64, Errno> {
     Ok(0)
 }
 
-/// What an option changes of a connection.
+/// Returns the change that an option makes to a connection.
 fn changed(name: &str, value: i64) -> Option<Change> {
     let is_on = value != 0;
     let bytes = u32::try_from(value).unwrap_or(u32::MAX);
@@ -173,7 +173,7 @@ fn change(socket: &mut Socket, lab: &mut Lab, change: Change) -> Result<i64, Err
     Ok(0)
 }
 
-/// How long `close` waits, as `{onoff=1, linger=0}` says.
+/// Parses the linger time of `{onoff=1, linger=0}`.
 fn linger(value: &Expr) -> Result<Option<Duration>, String> {
     let value = expr::structure(value, StructKind::Linger).ok_or("SO_LINGER has two values")?;
     let field = |name| value.field(name).map_or(Ok(0), expr::number);

@@ -1,4 +1,4 @@
-//! What commands of scripts do to the host.
+//! Commands of scripts that change the host.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::shell::{Key, Order};
 use super::sockstat;
 use super::sysctl::{FASTOPEN_CLIENT, Sysctls};
 
-/// Whom an order is for: the host's parts, and the addresses of both ends.
+/// The target of a command: the host's parts, and the addresses of both ends.
 pub(super) struct Subject<'a> {
     pub(super) lab: &'a mut Lab,
     pub(super) sysctls: &'a mut Sysctls,
@@ -45,7 +45,7 @@ pub(super) fn obey<'a>(
     Ok(())
 }
 
-/// Of each key, one end is the host, which knows it by the other.
+/// One end of each key is the host, which knows it by the other.
 fn set_keys(lab: &mut Lab, (local, remote): (IpAddr, IpAddr), keys: &[Key]) -> Result<(), String> {
     for Key { ends, secret } in keys {
         if *ends != (local, remote) && *ends != (remote, local) {

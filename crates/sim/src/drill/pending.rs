@@ -16,7 +16,7 @@ use super::program::{Outcome, Program};
 /// A call.
 #[derive(Debug)]
 pub(super) struct Pending<'a> {
-    /// What the script says of it.
+    /// The call in the script.
     pub(super) call: &'a Syscall,
     /// When it must return, if it may wait.
     pub(super) when: Option<When>,

@@ -26,7 +26,7 @@ pub(super) struct Program {
     pub(super) sysctls: Sysctls,
     /// Its sockets, by the descriptors that the script knows.
     pub(super) sockets: BTreeMap<i64, Socket>,
-    /// Those whose descriptors have been used again.
+    /// Sockets whose descriptors were reused.
     pub(super) forgotten: Vec<Socket>,
 }
 
@@ -37,15 +37,15 @@ pub(super) struct Socket {
     pub(super) is_nonblocking: bool,
     /// Where it was bound to.
     pub(super) bound: Option<SocketAddr>,
-    /// What the program has changed, in that order.
+    /// The program's changes, in that order.
     pub(super) changes: Vec<Change>,
     /// Options that were set, to be read back.
     pub(super) options: BTreeMap<&'static str, i64>,
-    /// How its packets look.
+    /// IP header fields of its packets.
     pub(super) look: Look,
-    /// How long `close` waits; at once and with a reset if it does not.
+    /// Linger time of `close`; without one it resets at once.
     pub(super) linger: Option<Duration>,
-    /// What it has become.
+    /// Its stage.
     pub(super) stage: Stage,
     /// The program has been told why the connection ended.
     is_told: bool,
@@ -58,11 +58,11 @@ pub(super) struct Socket {
     backlog: usize,
     /// It has said that more comes, so that what is short waits.
     says_more: bool,
-    /// To whom it connects with the first bytes that it sends (Linux' `TCP_FASTOPEN_CONNECT`).
+    /// Destination of the first bytes that it sends (Linux' `TCP_FASTOPEN_CONNECT`).
     pub(super) deferred: Option<SocketAddr>,
 }
 
-/// What a socket has become.
+/// The stage of a socket.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Stage {
     /// Nothing yet.
@@ -76,7 +76,7 @@ pub(super) enum Stage {
     Open(usize, Id),
 }
 
-/// How bytes are sent.
+/// Flags of a call that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sending {
     /// It may wait for room.
@@ -87,7 +87,7 @@ pub(super) struct Sending {
     pub(super) says_more: bool,
 }
 
-/// What a call has come to.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// It is done.
@@ -96,7 +96,7 @@ pub enum Outcome<T> {
     Waits,
 }
 
-/// What is given to a connection that begins.
+/// Data or options for a new connection.
 #[derive(Clone, Debug)]
 pub(super) enum Early {
     /// As much as its buffer takes.
@@ -117,7 +117,7 @@ impl Socket {
         Self { is_nonblocking, ..Self::default() }
     }
 
-    /// How its connections behave.
+    /// Returns the settings of its connections.
     pub(super) fn settings(&self, sysctls: &Sysctls) -> Settings {
         let mut settings = sysctls.settings();
         self.changes.iter().for_each(|change| settings.take(*change));
@@ -136,7 +136,7 @@ impl Socket {
         lab.call(cpu, move |netisr| tcp::connection(&netisr.cpu, id).map(|(ends, tcb)| what(ends, tcb)))?
     }
 
-    /// What there is to know of its connection, and how long it has been doing what.
+    /// Returns information on its connection, and the times it spent in each activity.
     pub(super) fn describe(&self, lab: &mut Lab) -> Option<(Info, Times)> {
         let Stage::Open(cpu, id) = self.stage else { return None };
         lab.call(cpu, move |netisr| {
@@ -247,7 +247,7 @@ impl Socket {
         self.state(lab).is_some_and(begins)
     }
 
-    /// What a call comes to that has to wait.
+    /// Returns the outcome of a call that has to wait.
     pub(super) fn wait<T>(&self) -> Outcome<T> {
         if self.is_nonblocking { Outcome::fails("EWOULDBLOCK") } else { Outcome::Waits }
     }
@@ -377,7 +377,7 @@ impl Socket {
         Outcome::Done(Ok(*moved))
     }
 
-    /// What it sends now waits for more, or does not any more: a cork for each call.
+    /// Corks or uncorks the connection, for each call.
     fn says_more(&mut self, lab: &mut Lab, more: bool) {
         let (Stage::Open(cpu, id), true) = (&self.stage, more != self.says_more) else { return };
         let corked = self.changes.iter().rev().find_map(|change| match change {
@@ -455,7 +455,7 @@ impl Socket {
         Ok(0)
     }
 
-    /// What could be done now without waiting; `None` before it has a connection.
+    /// Returns its readiness; `None` before it has a connection.
     pub(super) fn ready(&self, lab: &mut Lab) -> Option<Ready> {
         match &self.stage {
             Stage::Fresh | Stage::Bound(_) => {

@@ -18,7 +18,7 @@ use super::signature;
 pub(super) struct Seen {
     /// Its ports; of a message, those of the packet that it quotes, turned round.
     pub(super) ports: Ports,
-    /// What it says.
+    /// Its packet.
     pub(super) packet: Packet,
     /// The bytes of a segment.
     pub(super) bytes: Vec<u8>,
@@ -158,7 +158,7 @@ fn message(is_ipv6: bool, body: &[u8], quoted: &[u8]) -> Result<(Ports, Payload)
     Ok((ports, Payload::Icmp(icmp)))
 }
 
-/// What a message quotes, and the ports of a packet that would answer that.
+/// Returns the quote of a message, and the ports of a packet that would answer it.
 fn quote(is_ipv6: bool, quoted: &[u8]) -> Result<(Ports, Option<Quote>), String> {
     let (protocol, len, body) = if is_ipv6 {
         let view = ip6::View::new_quoted(quoted).map_err(|error| error.to_string())?;

@@ -40,10 +40,10 @@ pub(super) enum Order {
     Nothing,
 }
 
-/// A key, and between whom it is.
+/// A key, and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// From whom, and to whom.
+    /// Source and destination.
     pub(super) ends: (IpAddr, IpAddr),
     /// The key itself.
     pub(super) secret: String,
@@ -110,7 +110,7 @@ fn order(command: &str) -> Option<Order> {
     }
 }
 
-/// What stands behind `sockstat`: its flags, and greps.
+/// Parses `sockstat`: its flags, and greps.
 fn sockets(words: &[&str]) -> Option<Order> {
     let mut greps = words.split(|word| *word == "|");
     let flags = greps.next()?;
@@ -129,7 +129,7 @@ fn sockets(words: &[&str]) -> Option<Order> {
     Some(Order::Sockets { port, state: state?, count: count? })
 }
 
-/// What `[kldstat -q -m tcpmd5 || kldload tcpmd5;] echo 'add …; …' | setkey -c` adds: the module is always loaded here.
+/// Parses `[kldstat -q -m tcpmd5 || kldload tcpmd5;] echo 'add …; …' | setkey -c`: the module is always loaded here.
 fn keys(command: &str) -> Option<Vec<Key>> {
     let (load, echo) = command.split_once("echo '")?;
     let (list, _) = echo.split_once('\'')?;
@@ -140,7 +140,7 @@ fn keys(command: &str) -> Option<Vec<Key>> {
     list.split(';').filter(|order| !order.trim().is_empty()).map(key).collect()
 }
 
-/// What `add SRC DST tcp SPI -A tcp-md5 "KEY"` adds.
+/// Parses `add SRC DST tcp SPI -A tcp-md5 "KEY"`.
 fn key(order: &str) -> Option<Key> {
     let words: Vec<&str> = order.split_whitespace().collect();
     let ["add", src, dst, "tcp", _, "-A", "tcp-md5", secret] = words.as_slice() else { return None };

@@ -1,4 +1,4 @@
-//! What `sockstat` and `tcpdrop` are asked for.
+//! Arguments of `sockstat` and `tcpdrop`.
 
 use net::tcp;
 

@@ -19,21 +19,21 @@ const OWN: &[(&str, i64)] = &[
 ];
 /// Sockets that ask for it bring data with their SYN.
 pub(super) const FASTOPEN_CLIENT: &str = "net.inet.tcp.fastopen.client_enable";
-/// Cookies made of a secret that both ends know beforehand: nobody here has one.
+/// Cookies from a secret shared in advance: not supported here.
 const SHARED_SECRET: &str = "net.inet.tcp.fastopen.psk_enable";
 
-/// What the variables say.
+/// Values of the variables.
 #[derive(Clone, Debug)]
 pub(super) struct Sysctls {
     stack: sysctl::Sysctls,
     own: BTreeMap<&'static str, i64>,
 }
 
-/// How long a SYN is sent again on the system with these names.
+/// Time for which a SYN is sent again on the system with these names.
 const KEEPINIT: Duration = Duration::from_secs(75);
 
-/// What the system with these names does by default: it sends no tail loss probes, keeps urgent bytes out of the stream,
-/// gives up sooner where nobody answers, and closes with bytes unread as without.
+/// Defaults of the system with these names: it sends no tail loss probes, keeps urgent bytes out of the stream,
+/// gives up sooner without replies, and closes with bytes unread as without.
 impl Default for Sysctls {
     fn default() -> Self {
         let mut stack = sysctl::Sysctls::default();
@@ -88,7 +88,7 @@ impl Sysctls {
         self.stack.tcp = linux::defaults(self.stack.tcp);
     }
 
-    /// How connections behave under these values.
+    /// Returns the settings of connections under these values.
     pub(super) fn settings(&self) -> Settings {
         self.stack.tcp
     }

@@ -44,7 +44,7 @@ struct Liar {
     forgers: Vec<Forger>,
 }
 
-/// What is left of the program's end.
+/// The remains of the program's end.
 enum Says {
     Commands(Client),
     Garbage(Writer, Knocker),
@@ -138,7 +138,7 @@ impl Liar {
     fn end(mut self) -> bool {
         let broken = self.world.of(self.host).count(Count::ChannelsBroken) > 0;
         if let Says::Garbage(tx, knocker) = core::mem::replace(&mut self.says, Says::Nothing) {
-            // Whoever sees it end knocks for it.
+            // Its end notifies.
             drop(tx);
             knocker.knock();
         }

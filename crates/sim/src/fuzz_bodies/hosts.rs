@@ -1,4 +1,4 @@
-//! Two hosts, and somebody on the cable between them who changes what they say.
+//! Two hosts, and a man in the middle on their cable.
 
 use core::sync::atomic::Ordering;
 
@@ -18,14 +18,14 @@ use crate::random::Random;
 use crate::world::{CableId, HostId, Permit, World};
 
 const MS: Duration = Duration::from_millis(1);
-/// From one look of programs at their connections to the next, when nobody meddles any more.
+/// Interval of the programs' checks of their connections, after the man in the middle has gone.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Addresses are tried before.
 const BOOT: Duration = Duration::from_secs(12);
-/// As long as something is sent again and again to who does not answer, if what was made of timestamps has driven the timer
+/// Longest time that segments are retransmitted to a silent peer, if forged timestamps have driven the timer
 /// to its most: a probe of a shut window after a minute, 13 times 64 s, and TIME-WAIT.
 const DIE_OUT: Duration = Duration::from_secs(18 * 60);
-/// What empty tables of one CPU keep.
+/// Memory of the empty tables of one CPU.
 const MEMORY_AT_REST: usize = 256 << 10;
 const CPUS: u16 = 2;
 /// Both hosts send back what comes here.
@@ -36,7 +36,7 @@ const ROUNDS: usize = 3;
 const AT_ONCE: usize = 16;
 const HELD_MAX: usize = 128;
 
-/// Connections and datagrams go between two hosts while somebody changes them as `data` says, and then as chance does.
+/// Connections and datagrams go between two hosts while a man in the middle changes them as `data` says, and then at random.
 /// Nothing comes of it but counted drops: the hosts still speak with each other afterwards, and when all has ended nothing is
 /// left. So many connections are begun. Answers how many packets were changed.
 pub fn hosts(data: &[u8], connections: usize) -> u64 {
@@ -48,8 +48,8 @@ pub fn hosts(data: &[u8], connections: usize) -> u64 {
     two.leave().changed
 }
 
-/// The same, with many connections at once, until so many segments of TCP have been changed. Answers how many connections
-/// were begun, and what their packets died of.
+/// Does so with many connections at once, until so many segments of TCP have been changed. Returns the number of connections
+/// begun, and the drop reasons of their packets.
 #[must_use]
 pub fn hosts_for_long(data: &[u8], segments: u64) -> (usize, String) {
     let mut two = Two::meddled_with(data);
@@ -105,7 +105,7 @@ impl Two {
         two
     }
 
-    /// Two hosts with somebody between them, who does what `data` says.
+    /// Makes two hosts with a man in the middle, controlled by `data`.
     fn meddled_with(data: &[u8]) -> Self {
         let mut bytes = Bytes { rest: data };
         let mut two = Self::new(u64::from(bytes.word()));
@@ -124,7 +124,7 @@ impl Two {
         }
     }
 
-    /// Nobody meddles any more: the two speak with each other, and then go.
+    /// Removes the man in the middle. The two speak with each other, and then go.
     fn leave(mut self) -> Meddler {
         let meddler = self.world.on(self.cable).meddler.take();
         self.talk();
@@ -165,7 +165,7 @@ impl Two {
         }
         let (sender, _, socket) = self.sockets[host * usize::from(CPUS) + at];
         for _ in 0..8 {
-            // Whom nothing can be sent to gets nothing.
+            // Without a route to its peer, a socket sends nothing.
             _ = self.on(sender, at, |cpu| udp::send_to(cpu, socket, remote, b"and back"));
         }
     }
@@ -216,7 +216,7 @@ impl Two {
         !ended || self.on(held.host, held.at, |cpu| tcp::close(cpu, id)).is_err()
     }
 
-    /// Now that nobody meddles, a connection carries bytes there and back.
+    /// Checks, without the man in the middle, that a connection carries bytes there and back.
     fn talk(&mut self) {
         // What the lies have filled, empties. Programs do little meanwhile: of a fuzzer's time, most is to be for the lies.
         self.rounds_of(PAUSE, 30);
@@ -236,7 +236,7 @@ impl Two {
         }
     }
 
-    /// All programs go, and nothing is left; what stands after that is nobody's.
+    /// Ends all programs and checks that nothing is left.
     fn end(mut self) {
         for (host, at, listener) in core::mem::take(&mut self.listeners) {
             self.on(host, at, |cpu| tcp::unlisten(cpu, listener));

@@ -16,7 +16,7 @@ const PORTS: (u16, u16) = (4000, 80);
 const SENT_MAX: usize = (2 << 20) / 24 + 16;
 /// The largest buffers, as powers of two, and what is known of what is under way.
 const MEMORY_MAX: usize = 2 * (4 << 20) + 2 * PIECES_MAX * 64;
-/// The longest that what nobody holds any more lives without hearing anything.
+/// Longest life of an orphaned connection without any segment from its peer.
 const LIFE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A connection is brought into a state, and then gets what `data` says. Whatever that is, it stays within its bounds, answers

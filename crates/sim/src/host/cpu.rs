@@ -13,11 +13,11 @@ use crate::mem::Bell;
 pub struct SimCpu {
     /// Its part of the stack.
     pub netisr: Netisr,
-    /// What others may read of it.
+    /// Its shared part.
     pub shared: Shared,
     /// Makes it turn.
     pub bell: Bell,
-    /// How long its turns take.
+    /// Duration of its turns.
     pub cost: Cost,
     /// Packets, messages and timers of the turn that had most of them.
     pub busiest: usize,
@@ -30,10 +30,10 @@ pub struct SimCpu {
     asleep: Option<Instant>,
 }
 
-/// How long a turn takes in virtual time.
+/// The duration of a turn in virtual time.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Of any turn.
+    /// Fixed part of any turn.
     pub turn: Duration,
     /// More for each packet, message and timer.
     pub item: Duration,
@@ -45,7 +45,7 @@ impl Default for Cost {
     }
 }
 
-/// What CPUs sleep with, and are woken by.
+/// Makes the sleepers and wakers of the CPUs.
 pub(super) fn sleepers(cpus: u16) -> Vec<(Sleeper, Bell)> {
     let sleeper = |_| {
         let bell = Bell::default();
@@ -68,7 +68,7 @@ impl SimCpu {
         self.ready_at.max(wanted)
     }
 
-    /// Does not let it turn before `at`: somebody else has the processor.
+    /// Keeps it from turning before `at`: another task has the processor.
     pub fn stall_until(&mut self, at: Instant) {
         self.ready_at = self.ready_at.max(at);
     }

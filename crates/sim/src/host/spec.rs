@@ -1,4 +1,4 @@
-//! How a host is made.
+//! Specification of a host.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -43,15 +43,15 @@ pub struct Port {
     pub addrs: Vec<IfAddr>,
     /// Bytes of the largest packet.
     pub mtu: u32,
-    /// What to believe of checksums.
+    /// Checksum policy.
     pub rxcsum: Rxcsum,
     /// Administratively up.
     pub up: bool,
-    /// How packets queue when the card pushes back.
+    /// Output queue.
     pub queue: ifq::Spec,
-    /// How it takes addresses and routers from router advertisements, if it does.
+    /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<autoconf::Settings>,
-    /// What it has learned of them.
+    /// Results of router advertisements.
     pub learned: Arc<Learned>,
     /// Whether it exists; its index stays taken when it does not.
     pub exists: bool,
@@ -118,7 +118,7 @@ impl Spec {
         ring % usize::from(self.cpus)
     }
 
-    /// What the CPUs are told.
+    /// Returns the tables for the CPUs.
     pub(super) fn tables(&self, generation: u64) -> Tables {
         let ports = (0..self.ports.len()).filter(|at| self.ports[*at].exists);
         let ifs = ports.map(|at| self.ifnet(at)).collect();
@@ -180,7 +180,7 @@ impl Port {
         Self { queue, ..self }
     }
 
-    /// Of a host that has no address here but those of router advertisements.
+    /// Makes a host that has no address but those of router advertisements.
     #[must_use]
     pub fn autoconf(self, settings: autoconf::Settings) -> Self {
         Self { addrs: Vec::new(), autoconf: Some(settings), ..self }

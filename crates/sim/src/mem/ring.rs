@@ -19,7 +19,7 @@ pub(super) struct Ring {
     received: VecDeque<Pkt>,
     /// To be sent, once rung for.
     sending: VecDeque<Pkt>,
-    /// How many of `sending` the driver has rung for.
+    /// Number of frames in `sending` for which the doorbell was rung.
     rung: usize,
     /// Sent, to be reaped.
     sent: VecDeque<Pkt>,

@@ -11,7 +11,7 @@ use crate::frame::Frame;
 /// Entries of the redirection table.
 const BUCKETS: u16 = 128;
 
-/// What a card decides for a frame.
+/// The decision of a card for a frame.
 pub(super) struct Steered {
     pub(super) ring: usize,
     /// The hash that the driver vouches for, if it does.
@@ -46,7 +46,7 @@ fn own_hash(frame: &Frame) -> Option<u16> {
     }
 }
 
-/// What many cards compute, with the key that came with them: of addresses, and of the ports if the packet has any, in
+/// The hash of many cards, with their default key: over addresses, and over ports if the packet has any, in
 /// their order.
 fn other_hash(frame: &Frame) -> u16 {
     let packet = frame.packet();

@@ -11,10 +11,10 @@ use crate::craft::{self, Ip};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
-/// What a flow consists of.
+/// The parameters of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// To whom.
+    /// Destination.
     pub to: IpAddr,
     /// From and to.
     pub ports: [u16; 2],
@@ -30,7 +30,7 @@ pub struct Flow {
     pub ecn: u8,
 }
 
-/// What has arrived of a flow.
+/// Datagrams of a flow that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Different datagrams.
@@ -63,7 +63,7 @@ pub(super) struct Sending {
     sent: u32,
 }
 
-/// What the payload of a datagram begins with: it says that the flow and the number behind it are those that were sent.
+/// First bytes of a datagram's payload: they prove that flow and number behind them are those that were sent.
 /// The checksum of UDP alone does not, where a cable turns several bits at once.
 fn seal(id: FlowId, number: u32) -> [u8; 4] {
     let word = u64::from(id.0) << 32 | u64::from(number);
@@ -90,7 +90,7 @@ impl Flow {
         Self { ports: [from, to], ..self }
     }
 
-    /// So many datagrams.
+    /// Sets the number of datagrams.
     #[must_use]
     pub const fn count(self, count: u32) -> Self {
         Self { count, ..self }
@@ -114,7 +114,7 @@ impl Flow {
         Self { may_fragment: true, ..self }
     }
 
-    /// Whose sender understands marks (ECT(0)).
+    /// Makes the sender ECN-capable (ECT(0)).
     #[must_use]
     pub const fn ect(self) -> Self {
         Self { ecn: 2, ..self }
@@ -151,7 +151,7 @@ impl Station {
         self.sending.push(Sending { id, flow, at, sent: 0 });
     }
 
-    /// What has arrived of a flow here.
+    /// Returns the datagrams of a flow that arrived here.
     #[must_use]
     pub fn tally(&self, id: FlowId) -> Tally {
         self.tallies.get(&id).cloned().unwrap_or_default()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Datagrams that wait for fragments; more, and the oldest is forgotten.
 const WAITING_MAX: usize = 64;
 
-/// What names a datagram.
+/// The key of a datagram under reassembly.
 pub(super) type Key = (IpAddr, IpAddr, u8, u32);
 
 /// Datagrams that wait for fragments.

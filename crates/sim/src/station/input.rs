@@ -1,4 +1,4 @@
-//! What a station does with a frame.
+//! Input of a station.
 
 use core::net::IpAddr;
 
@@ -191,7 +191,7 @@ impl Station {
 }
 
 enum Behind {
-    /// What follows the header.
+    /// Bytes behind the header.
     Extension(Vec<u8>),
     /// Nothing, or not yet.
     Nothing,
@@ -255,7 +255,7 @@ fn understand6(src: core::net::Ipv6Addr, dst: core::net::Ipv6Addr, bytes: &[u8])
     Some(What::Error { error, about: quoted.dst().into(), ports: ports(quoted.payload()) })
 }
 
-/// What stands where UDP and TCP have their ports.
+/// Returns the ports of UDP and TCP.
 fn ports(payload: &[u8]) -> [u16; 2] {
     match payload {
         &[a, b, c, d, ..] => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],

@@ -1,4 +1,4 @@
-//! A station's neighbours: whom it asks, and what it answers.
+//! A station's neighbours: its requests and replies.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -35,7 +35,7 @@ pub(super) fn icmp_kind(frame: &[u8]) -> Option<u8> {
     frame.get(at).copied()
 }
 
-/// Whether it comes from nobody's address.
+/// Tells whether the source is the unspecified address.
 pub(super) fn is_from_nobody(frame: &[u8]) -> bool {
     frame.get(SOURCE).is_some_and(|src| src.iter().all(|byte| *byte == 0))
 }

@@ -14,11 +14,11 @@ const ECHO_REPLY: u8 = 129;
 pub struct Sequence {
     /// Its name.
     pub id: String,
-    /// What happens, one after the other.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What the tester does, or waits for.
+/// A step: sends, or waits for a packet.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Step {
@@ -53,16 +53,16 @@ pub enum Step {
     /// The host must not send a message of a kind.
     #[serde(rename = "n_check")]
     CheckNot {
-        /// Of which kind.
+        /// The kind.
         kind: Kind,
         /// For so many seconds.
         for_s: u64,
-        /// What does not count.
+        /// The exception.
         arg: Option<Except>,
     },
     /// Time passes; what comes meanwhile is looked at later.
     Wait {
-        /// So many seconds.
+        /// Number of seconds.
         seconds: u64,
     },
     /// The host forgets what the sequence taught it: here it ends with it.
@@ -90,10 +90,10 @@ pub enum Kind {
     EchoReply,
 }
 
-/// What does not count as a message of a kind.
+/// Messages that do not count as one of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Except {
-    /// Questions for duplicates, which come from nobody's address.
+    /// Duplicate address detection, from the unspecified address.
     #[serde(rename = "NS_UNSPEC")]
     FromNobody,
 }

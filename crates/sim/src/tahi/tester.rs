@@ -25,7 +25,7 @@ use crate::world::{CableId, HostId, Permit, StationId, World};
 const HOST: Mac = Mac([0x00, 0x11, 0x22, 0x33, 0x44, 0x56]);
 /// The tester's own link address does not matter: frames are whole.
 const TESTER: Mac = Mac([0x02, 0, 0, 0, 0, 1]);
-/// How long a host has been up before a sequence that does not begin with its start: longer than it asks for routers
+/// Uptime of a host before a sequence that does not begin with its start: longer than it solicits routers
 /// quickly.
 const WARM: Duration = Duration::from_secs(30);
 
@@ -40,9 +40,9 @@ const GAP: Duration = Duration::from_millis(1);
 pub struct Failure {
     /// At which of its steps, from 0.
     pub step: usize,
-    /// What was demanded.
+    /// The expectation.
     pub expected: String,
-    /// What happened instead.
+    /// What came instead.
     pub came: String,
 }
 
@@ -71,7 +71,7 @@ struct Tester {
     seen: usize,
 }
 
-/// What was demanded, and what came instead.
+/// The expectation, and what came instead.
 type Wrong = (String, String);
 
 impl Tester {

@@ -1,4 +1,4 @@
-//! What must hold in every world.
+//! Invariants of every world.
 
 use net::count::Count;
 use net::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use super::{Permit, World, ledger};
 use crate::host::Host;
 use crate::station::{FlowId, Station};
 
-/// How long a world may need to come to rest: longer than any timeout of the stack.
+/// Longest time for a world to come to rest: longer than any timeout of the stack.
 const REST_MAX: Duration = Duration::from_secs(200);
-/// How often CPUs are asked to turn meanwhile.
+/// Interval at which CPUs are asked to turn meanwhile.
 const REST_STEP: Duration = Duration::from_millis(500);
 
-/// What is checked.
+/// An invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
     /// Free buffers, and those in rings, are all that there are.
@@ -25,7 +25,7 @@ pub enum Check {
     Ownership,
     /// Flows keep their order, and nothing arrives twice.
     Order,
-    /// What flows lose was dropped somewhere, for a reason.
+    /// Losses of flows have a drop reason.
     Loss,
     /// Cards get what they can do, cables what they can carry.
     Device,
@@ -40,17 +40,17 @@ pub enum Check {
 /// Something that should hold, and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What.
+    /// The invariant.
     pub check: Check,
     /// In words.
     pub text: String,
 }
 
 impl World {
-    /// Lets the world come to rest: nobody sends any more, and no packet is in the stack or on a cable. Answers
+    /// Lets the world come to rest: no station sends any more, and no packet is in the stack or on a cable. Returns
     /// whether it did.
     ///
-    /// Dead buffers on their way home wake nobody, so CPUs are asked to turn now and then.
+    /// Freed buffers on their way home wake no CPU, so CPUs are asked to turn now and then.
     pub fn settle(&mut self) -> bool {
         let until = self.now + REST_MAX;
         while !self.is_at_rest() && self.now < until {

@@ -24,9 +24,9 @@ use walls::wall;
 /// Time for the detection of duplicate addresses to end, and for neighbours to be found again after trouble.
 const BOOT: Duration = Duration::from_secs(12);
 const RECOVERY: Duration = Duration::from_secs(90);
-/// Attempts to reach somebody when all is well.
+/// Attempts to reach a station when all is well.
 const ATTEMPTS: u16 = 5;
-/// What identifies those attempts.
+/// Identifier of those attempts.
 const LAST_WORDS: u16 = 0x7777;
 
 /// The port of a walled router's first address that leads to another port of the first station on its other network.
@@ -124,7 +124,7 @@ impl Tale {
         self.world.run_for(Duration::from_nanos(span));
     }
 
-    /// Somebody, with the number of his network and his number there.
+    /// Picks a station; returns the number of its network and its number there.
     fn somebody(&mut self) -> Addr {
         let (at, which) = (self.random.below(self.stations.len()), self.random.below(2));
         Addr { net: net(at), host: if which == 0 { 2 } else { 3 } }
@@ -193,7 +193,7 @@ impl Tale {
         id
     }
 
-    /// By way of a router that sends it to somebody else than it is addressed to.
+    /// Adds a flow by way of a router that redirects it to another station.
     fn redirected_flow(&mut self, family: Family) {
         if !self.walled.is_empty() {
             let at = self.random.below(self.walled.len());

@@ -1,4 +1,4 @@
-//! What a failed world leaves behind.
+//! Artefacts of a failed world.
 
 use std::io;
 use std::path::{Path, PathBuf};

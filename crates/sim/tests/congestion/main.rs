@@ -1,5 +1,5 @@
-//! How the congestion window moves, and what goes through: two ends, and a path with a bottleneck, in virtual time. What comes
-//! out is kept in `docs/congestion`; `SIM_BLESS=1` writes it, and it is to be read before it is believed.
+//! Curves of the congestion window, and goodput: two ends, and a path with a bottleneck, in virtual time. The output
+//! is kept in `docs/congestion`; `SIM_BLESS=1` writes it; read it before trusting it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its files fails")]
 
 mod path;

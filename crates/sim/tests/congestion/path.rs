@@ -18,15 +18,15 @@ const BUFFER: u32 = 16 << 20;
 /// Segments that are sent at one moment at the most: more than there is room for.
 const OUTPUT_MAX: usize = 20_000;
 
-/// What a path is like, from the sender on; what comes back is in nobody's way.
+/// The properties of a path, in the sender's direction; the reverse path has no limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) rate_bps: u64,
     /// One way.
     pub(crate) delay: Duration,
-    /// What finds no room in the queue is lost.
+    /// Size of the queue; packets beyond it are lost.
     pub(crate) queue_bytes: u64,
-    /// What is lost besides, in millionths.
+    /// Random loss besides, in millionths.
     pub(crate) loss_ppm: u32,
 }
 
@@ -164,7 +164,7 @@ impl Run {
         }
     }
 
-    /// What is due arrives, or is done.
+    /// Processes all events that are due.
     fn happen(&mut self) {
         while let Some(Reverse((at, ..))) = self.flying.peek()
             && *at <= self.now

@@ -104,7 +104,7 @@ impl Scene {
     }
 }
 
-/// What each CPU sends: much, little, nothing.
+/// Returns the amounts that each CPU sends: much, little, nothing.
 fn asks() -> Vec<Role> {
     let ask = |at: usize| Role::Ask { total: [0, 1, 500, 20_000, 120_000][at % 5], sent: 0, read: 0 };
     (0..EACH).map(ask).collect()
@@ -208,7 +208,7 @@ fn what_has_come_is_read_to_its_end_however_late_and_though_the_connection_is_go
         let mut scene = Scene::new(1, Shape::SIMPLE, cable::Spec::default(), SMALL, Role::Idle);
         scene.ask(family, &[Role::Ask { total: 40_000, sent: 0, read: 0 }]);
         scene.run(Duration::from_secs(1), |scene| scene.server().accepted == 1);
-        // It is all sent, and the asker hangs up: nobody at the other end has read a byte.
+        // All is sent, and the client closes: the server has not read a byte.
         scene.run(Duration::from_secs(5), |_| false);
         scene.client().close_all(false);
         scene.run(Duration::from_secs(100), |_| false);

@@ -1,4 +1,4 @@
-//! What the worlds of these tests have in common.
+//! Helpers of these worlds.
 use core::sync::atomic::Ordering;
 
 use net::cpu::Cpu;
@@ -46,7 +46,7 @@ pub(crate) struct Pair {
     pub(crate) cables: [CableId; 2],
 }
 
-/// How the router of a [`Pair`] is made.
+/// Shape of the router of a [`Pair`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) cpus: u16,

@@ -31,7 +31,7 @@ struct Talks {
     client: HostId,
     server: HostId,
     listeners: Vec<ListenerId>,
-    /// How the client's connections behave.
+    /// Settings of the client's connections.
     settings: Settings,
     talks: BTreeMap<SocketAddr, Talk>,
 }

@@ -1,4 +1,4 @@
-//! Somebody looks at all connections and sockets, a few at a time, while they come and go.
+//! Listings of all connections and sockets, a few at a time, while they come and go.
 
 #![expect(clippy::unwrap_used, reason = "a world that cannot begin has failed")]
 
@@ -23,12 +23,12 @@ use crate::common::{BOOT, Shape, on, seeds};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A connection: between whom, and whether it lives. Ends of one that has ended are free for another.
+/// A connection: its addresses, and whether it is live. The addresses of one that has ended can be reused.
 type Key = (SocketAddr, SocketAddr, bool);
-/// Of TCP and of UDP.
+/// Keys of TCP and of UDP.
 type Keys = [BTreeSet<Key>; 2];
 
-/// What a CPU answers: a page of each protocol and where the next one begins, and all that there is in the same turn.
+/// Reply of a CPU: a page of each protocol and where the next one begins, and everything present in the same turn.
 struct Answer {
     pages: [(Vec<Key>, Option<u128>); 2],
     all: Keys,
@@ -49,13 +49,13 @@ struct Looker {
 struct Walk {
     from: u128,
     seen: Vec<Key>,
-    /// What was there at each page.
+    /// Entries present at every page.
     stayed: Option<BTreeSet<Key>>,
-    /// What was there at any page.
+    /// Entries present at any page.
     ever: BTreeSet<Key>,
 }
 
-/// What was seen, so that it is known that there was something to see.
+/// Number of entries seen, so that the test is known to have seen some.
 #[derive(Default)]
 struct Seen {
     walks: usize,
@@ -176,7 +176,7 @@ struct Churn {
     hosts: [HostId; 2],
     random: Random,
     listeners: Vec<ListenerId>,
-    /// What programs hold: of each host on each CPU.
+    /// Connections held by programs: of each host on each CPU.
     held: [Vec<Vec<Id>>; 2],
     sockets: [Vec<Vec<udp::Id>>; 2],
     /// Ports that a client has had: another connection from one of them could not be told from the first.
@@ -219,7 +219,7 @@ impl Churn {
         churn
     }
 
-    /// What programs do within a millisecond.
+    /// Runs the programs for a millisecond.
     fn step(&mut self) {
         for at in 0..self.listeners.len() {
             for _ in 0..self.random.below(3) {

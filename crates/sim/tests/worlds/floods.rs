@@ -27,13 +27,13 @@ use crowd::{Crowd, SILENT, STEP, segment, to_be_closed};
 const SECOND: Duration = Duration::from_secs(1);
 /// Steps of a crowd in a second.
 const STEPS: u32 = 4000;
-/// What a CPU without states may keep: a few empty segments of the table.
+/// Memory of a CPU without states: a few empty segments of the table.
 const MEMORY_AT_REST: usize = 256 << 10;
 
 /// Groups that the CPUs can count together.
 const TRACKS: usize = 1 << 10;
 
-/// What rules of a stateful firewall begin and end with.
+/// First and last rules of a stateful firewall.
 const FRAME: [&str; 2] = [
     "add check-state\n",
     "add allow ip from any to any out\nadd allow ipv6-icmp from any to any icmp6types 135,136\n",
@@ -170,7 +170,7 @@ fn a_flood_of_syns_finds_no_room_and_established_connections_live_on() {
     }
 }
 
-/// How often each address has knocked.
+/// Returns the attempts of each address.
 fn knocks(crowd: &mut Crowd) -> BTreeMap<core::net::IpAddr, usize> {
     let mut knocks = BTreeMap::new();
     crowd.silent.drain(..).for_each(|(from, _)| *knocks.entry(from).or_default() += 1);

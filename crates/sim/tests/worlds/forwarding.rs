@@ -117,7 +117,7 @@ fn a_card_that_refuses_frames_keeps_none_of_their_buffers() {
     pair.world.finish();
 }
 
-/// Dead buffers wake nobody on their way home; but a ring whose buffers all died elsewhere must be filled again.
+/// Freed buffers wake no CPU on their way home; but a ring whose buffers all died elsewhere must be filled again.
 #[test]
 fn a_ring_whose_buffers_all_died_elsewhere_goes_on_receiving() {
     for family in Family::BOTH {

@@ -1,4 +1,4 @@
-//! A route by two gateways, one of which dies: whoever sends by it finds out, and goes on by the other one.
+//! A route by two gateways, one of which dies: its senders find out, and go on by the other one.
 
 #![expect(clippy::unwrap_used, reason = "a world that cannot begin has failed")]
 use net::count::Count;
@@ -90,8 +90,8 @@ impl Scene {
     }
 }
 
-/// A neighbour that has just answered is believed for 15 s at the least, and then it takes 8 s more until it is given up: who
-/// asks sooner does so because a connection has told it.
+/// A neighbour that has just answered is believed for 15 s at the least, and then it takes 8 s more until it is given up: an
+/// earlier probe follows from a connection's report.
 #[test]
 fn a_gateway_that_dies_is_found_out_by_connections_and_they_go_on_by_the_other() {
     for family in Family::BOTH {

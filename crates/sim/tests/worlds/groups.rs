@@ -1,4 +1,4 @@
-//! Programs that listen to multicast groups, a router that asks who does, and cables that lose.
+//! Programs that listen to multicast groups, a querier, and cables that lose.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -59,7 +59,7 @@ fn listener(host: &mut Host, family: Family, filter: &Filter) -> Vec<Id> {
     ids
 }
 
-/// All that has come to a socket, on whichever CPU: from whom, and the two bytes.
+/// Returns everything received by a socket, on any CPU: the sender, and the two bytes.
 fn read(host: &mut Host, ids: &[Id]) -> Vec<(IpAddr, [u8; 2])> {
     let mut all = Vec::new();
     for (cpu, id) in host.cpus.iter_mut().zip(ids) {

@@ -1,4 +1,4 @@
-//! What hosts answer, and what routers say.
+//! ICMP replies of hosts, and errors of routers.
 
 use core::sync::atomic::Ordering;
 

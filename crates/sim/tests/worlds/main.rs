@@ -1,4 +1,4 @@
-//! Worlds: what hosts and routers on bad and good cables must do, whoever goes next.
+//! Worlds: hosts and routers on bad and good cables, in any order of turns.
 
 mod channels;
 mod common;

@@ -1,4 +1,4 @@
-//! Two hosts, and somebody between them who changes segments and datagrams.
+//! Two hosts, and a man in the middle that changes segments and datagrams.
 
 use sim::fuzz_bodies::hosts;
 use sim::random::Random;

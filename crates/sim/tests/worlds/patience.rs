@@ -15,7 +15,7 @@ use sim::world::{HostId, Permit, World};
 use crate::common::{BOOT, Shape, on, seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than something is sent again, if nobody says anything.
+/// Longer than any retransmission without a reply.
 const OUT: Duration = Duration::from_secs(1200);
 
 /// A client on network 1 and a server on network 2, a connection between them, and the router that it goes over.
@@ -26,7 +26,7 @@ struct Scene {
     ends: [(HostId, usize, Id); 2],
 }
 
-/// How an end behaves that tells the other one so many seconds, if it tells any; or that is as it is by itself.
+/// Returns the settings of an end that sends a user timeout of so many seconds, if any; or the defaults.
 fn tells(seconds: Option<Option<u64>>) -> Settings {
     let told = seconds.flatten().map(Duration::from_secs);
     Settings { uto: Uto { is_on: seconds.is_some(), told, ..Uto::default() }, ..Settings::default() }
@@ -85,7 +85,7 @@ impl Scene {
         (gave_up, read == Ok(5) && bytes.starts_with(b"hello"))
     }
 
-    /// What the client waits, and what it was told.
+    /// Returns the client's timeout, and the one it was told.
     fn waits(&mut self) -> [Option<u64>; 2] {
         self.with(0, |cpu, id| {
             let info = tcp::connection(cpu, id).unwrap().1.info();
@@ -102,7 +102,7 @@ fn a_connection_outlives_an_outage_if_the_other_end_says_that_it_waits_for_so_lo
                 let mut scene = Scene::new(seed, shape, family, [tells(Some(None)), tells(Some(Some(1800)))]);
                 assert_eq!(scene.waits(), [Some(1800); 2]);
                 assert_eq!(scene.endures(), (None, true), "{shape:?}");
-                // Nobody is heard who was not asked: that is what it was before.
+                // An unrequested option is ignored: the timeout stays.
                 for [client, server] in [[None, Some(Some(1800))], [Some(None), None], [None, None]] {
                     let mut scene = Scene::new(seed, shape, family, [tells(client), tells(server)]);
                     assert_eq!(scene.waits(), [None; 2]);

@@ -112,7 +112,7 @@ struct Scene {
     client: HostId,
     server: HostId,
     services: Vec<ProgramId>,
-    /// Who is between them, if somebody is.
+    /// The relay between them, if there is one.
     relay: Option<(HostId, Vec<ProgramId>)>,
     finished: Arc<AtomicUsize>,
 }
@@ -137,7 +137,7 @@ impl Scene {
         Self { world, client, server, services, relay: None, finished: Arc::default() }
     }
 
-    /// The same, and a third host between them, whose relay connects each to the service, over the other family.
+    /// Makes one with a third host between them, whose relay connects each to the service, over the other family.
     fn relayed(seed: u64, shape: Shape, spec: cable::Spec, family: Family) -> Self {
         let mut world = World::new("relayed", seed);
         for what in [Permit::Loss, Permit::Disorder] {
@@ -213,7 +213,7 @@ fn lossy() -> cable::Spec {
     cable::Spec { delay, loss: 20_000, duplicate: 5000, reorder: 5000, ..cable::Spec::default() }
 }
 
-/// What each CPU sends: much, little, nothing.
+/// Returns the amounts that each CPU sends: much, little, nothing.
 fn totals() -> Vec<usize> {
     (0..EACH).map(|at| [0, 1, 500, 20_000, 120_000][at % 5]).collect()
 }

@@ -54,7 +54,7 @@ fn longest(pair: &Pair, flow: FlowId) -> Duration {
     pair.world.delays(flow).into_iter().max().unwrap_or(Duration::MAX)
 }
 
-/// What the router has counted since `before`.
+/// Returns the router's counts since `before`.
 fn since(pair: &mut Pair, before: [u64; 2]) -> [u64; 2] {
     let router = pair.world.of(pair.router);
     [router.count(Count::TxPackets) - before[0], router.count(Count::Doorbells) - before[1]]
@@ -224,7 +224,7 @@ fn a_full_queue_is_the_owners_and_what_it_drops_has_one_name() {
     }
 }
 
-/// What waits for one link keeps buffers from a ring that receives for others too.
+/// Packets queued for one link keep buffers from a ring that receives for others too.
 #[test]
 fn a_queue_does_not_starve_the_ring_that_its_packets_came_by() {
     for spec in [Spec::FIFO, Spec::FQ_CODEL] {

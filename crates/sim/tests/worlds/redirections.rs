@@ -55,7 +55,7 @@ fn server(family: Family) -> IpAddr {
     family.addr(2, 2)
 }
 
-/// What redirects.
+/// Returns the redirecting rules.
 fn redirections() -> String {
     let rule = |(front, family): (u16, Family)| {
         let (to, by) = (server(family), family.addr(1, 1));

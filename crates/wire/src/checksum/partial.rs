@@ -8,13 +8,13 @@ use super::{Sum, never_zero};
 use crate::Protocol;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// What the checksum field of a TCP or UDP segment of `len` bytes holds while its checksum is partial.
+/// Returns the checksum field of a TCP or UDP segment of `len` bytes while its checksum is partial.
 #[must_use]
 pub fn partial_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: Protocol, len: u16) -> u16 {
     Sum::pseudo_v4(src, dst, protocol, len).folded()
 }
 
-/// The same for IPv6.
+/// Returns the partial checksum over IPv6.
 #[must_use]
 pub fn partial_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: Protocol, len: u32) -> u16 {
     Sum::pseudo_v6(src, dst, protocol, len).folded()

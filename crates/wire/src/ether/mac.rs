@@ -10,7 +10,7 @@ pub struct Mac(pub [u8; 6]);
 impl Mac {
     /// Everybody on the link.
     pub const BROADCAST: Self = Self([0xff; 6]);
-    /// All zero: nobody; ARP's "unknown".
+    /// All zero: no station; ARP's "unknown".
     pub const ZERO: Self = Self([0; 6]);
 
     /// The six bytes in the order of the wire.

@@ -2,13 +2,13 @@
 
 use super::{Error, EtherType};
 
-/// What stands behind [`EtherType::VLAN`] or [`EtherType::QINQ`]: two bytes of tag, then the type of what follows.
+/// A tag behind [`EtherType::VLAN`] or [`EtherType::QINQ`]: two bytes, then the EtherType of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag {
     priority: u8,
     drop_eligible: bool,
     vid: u16,
-    /// What follows the tag; another tag in a doubly tagged frame.
+    /// EtherType behind the tag; another tag's in a doubly tagged frame.
     pub ethertype: EtherType,
 }
 
@@ -24,13 +24,13 @@ impl Tag {
         Self { priority: 0, drop_eligible: false, vid: vid & 0x0fff, ethertype }
     }
 
-    /// The same tag with another priority code point; only its low 3 bits are used.
+    /// Returns the tag with another priority code point, of which the low 3 bits are used.
     #[must_use]
     pub const fn with_priority(self, priority: u8) -> Self {
         Self { priority: priority & 7, ..self }
     }
 
-    /// The same tag with another drop eligible indicator.
+    /// Returns the tag with another drop eligible indicator.
     #[must_use]
     pub const fn with_drop_eligible(self, drop_eligible: bool) -> Self {
         Self { drop_eligible, ..self }

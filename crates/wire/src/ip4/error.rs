@@ -1,9 +1,9 @@
-//! What can be wrong with an IPv4 header.
+//! Errors in IPv4 headers.
 
 use crate::NoRoom;
 use core::fmt;
 
-/// What was wrong with an IPv4 header.
+/// An error in an IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,26 +19,26 @@ pub enum Error {
     },
     /// The header length is less than 20 bytes.
     HeaderLenShort {
-        /// What the field says, in bytes.
+        /// Value of the field, in bytes.
         header: usize,
     },
     /// The header is longer than the packet.
     HeaderTruncated {
-        /// What the header length field says, in bytes.
+        /// Value of the header length field, in bytes.
         header: usize,
         /// Bytes there were.
         have: usize,
     },
     /// The total length is less than the header's.
     TotalLenShort {
-        /// What the total length field says.
+        /// Value of the total length field.
         total: u16,
-        /// What the header length field says, in bytes.
+        /// Value of the header length field, in bytes.
         header: usize,
     },
     /// The total length is more than the packet's.
     Truncated {
-        /// What the total length field says.
+        /// Value of the total length field.
         total: u16,
         /// Bytes there were.
         have: usize,

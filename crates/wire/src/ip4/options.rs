@@ -100,7 +100,7 @@ pub enum Opt<'a> {
     Unknown {
         /// Option type.
         kind: u8,
-        /// What follows type and length.
+        /// Bytes behind type and length.
         data: &'a [u8],
     },
 }
@@ -145,14 +145,14 @@ impl Route<'_> {
     }
 }
 
-/// Who is to leave a timestamp, and how.
+/// The routers that add timestamps, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampKind {
     /// Everyone, only the time.
     TimeOnly,
     /// Everyone, address and time.
     AddressAndTime,
-    /// Those whose addresses the sender has filled in.
+    /// Timestamps of the routers whose addresses the sender has filled in.
     Prespecified,
 }
 
@@ -165,7 +165,7 @@ pub struct Timestamps<'a> {
     pub pointer: u8,
     /// Hops that found no room, 0 to 15.
     pub overflow: u8,
-    /// Who stamps, and how.
+    /// The kind of timestamps.
     pub kind: TimestampKind,
     /// The slots, all of them.
     pub data: &'a [u8],
@@ -334,7 +334,7 @@ impl Summary {
     }
 }
 
-/// What was wrong with an option; each variant has the pointer for an ICMP Parameter Problem.
+/// An error in an option; each variant has the pointer for an ICMP Parameter Problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(

@@ -1,10 +1,10 @@
-//! What packets die of among their extension headers, and what their senders are told.
+//! Errors in extension headers, and the ICMPv6 message that each causes.
 
 use super::{Action, HEADERS_MAX, OPTION_BYTES_MAX};
 use crate::icmp6::{Message, parameter_problem};
 use core::fmt;
 
-/// What was wrong with the extension headers. `pointer` is the offset of the byte that was wrong.
+/// An error in the extension headers. `pointer` is the offset of the offending byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "pointer is explained once, the others are the fields that were wrong")]
@@ -21,7 +21,7 @@ pub enum Error {
     TwoFragmentHeaders { pointer: u32 },
     /// An option reaches beyond its header.
     OptionOverruns { pointer: u32, kind: u8, len: u8 },
-    /// An option nobody knows, whose type forbids to skip it.
+    /// An unknown option whose type forbids to skip it.
     UnknownOption { pointer: u32, kind: u8, action: Action },
     /// A routing header with segments left, of whatever type.
     RoutingHeader { pointer: u32, kind: u8, segments_left: u8 },
@@ -35,7 +35,7 @@ pub enum Error {
     FragmentOverflow { pointer: u32, end: usize },
 }
 
-/// What the sender is told.
+/// The ICMPv6 message to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
@@ -47,7 +47,7 @@ pub enum Answer {
 }
 
 impl Error {
-    /// What the sender is told.
+    /// The ICMPv6 message to the sender.
     ///
     /// Nothing if headers are truncated, repeated or too many: no stack does that, and it must not pay.
     //= https://www.rfc-editor.org/rfc/rfc4443#section-2.4

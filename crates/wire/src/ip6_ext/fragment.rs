@@ -6,7 +6,7 @@ use crate::Protocol;
 /// An IPv6 fragment header as a value (RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fragment {
-    /// What the first fragment's data starts with.
+    /// Next header of the reassembled packet.
     pub next_header: Protocol,
     /// Where the data belongs in the whole, in bytes; emitted in units of eight, what is left over is lost.
     pub offset: u16,

@@ -5,7 +5,7 @@ use super::{Error, pointer};
 const PAD1: u8 = 0;
 const ROUTER_ALERT: u8 = 5;
 
-/// What to do about an option nobody knows: the two highest bits of its type.
+/// The action on an unknown option: the two highest bits of its type.
 //= https://www.rfc-editor.org/rfc/rfc8200#section-4.2
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {

@@ -15,7 +15,7 @@ fn walked(role: Role, next: u8, payload: &[u8]) -> Result<Chain, Error> {
     walk(&ip6::View::new(&packet(next, payload)).unwrap(), role)
 }
 
-/// What both roles answer.
+/// Parses as both roles.
 fn both(next: u8, payload: &[u8]) -> Result<Chain, Error> {
     let host = walked(Role::Host, next, payload);
     assert_eq!(host, walked(Role::Router, next, payload));

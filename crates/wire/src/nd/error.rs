@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::Ipv6Addr;
 
-/// What was wrong with a message of neighbour discovery. All of these are dropped in silence.
+/// An error in a neighbour discovery message. All of these are dropped silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are what the message said")]

@@ -66,9 +66,9 @@ pub struct Prefix {
     pub on_link: bool,
     /// Hosts may make themselves an address in it.
     pub autonomous: bool,
-    /// How long that is valid, in seconds; `u32::MAX` is for ever.
+    /// Valid lifetime, in seconds; `u32::MAX` is infinity.
     pub valid_s: u32,
-    /// How long addresses made from it are preferred, in seconds; `u32::MAX` is for ever.
+    /// Preferred lifetime of addresses made from it, in seconds; `u32::MAX` is infinity.
     pub preferred_s: u32,
 }
 
@@ -88,7 +88,7 @@ pub enum Opt<'a> {
     Mtu(u32),
     /// Name servers (RFC 8106 §5.1).
     Rdnss {
-        /// How long they may be used, in seconds; `u32::MAX` is for ever.
+        /// Lifetime, in seconds; `u32::MAX` is infinity.
         lifetime_s: u32,
         /// Their addresses; at most 127 are emitted.
         servers: &'a [[u8; 16]],
@@ -97,7 +97,7 @@ pub enum Opt<'a> {
     Unknown {
         /// Option type.
         kind: u8,
-        /// What follows type and length.
+        /// Bytes behind type and length.
         data: &'a [u8],
     },
 }

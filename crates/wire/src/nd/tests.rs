@@ -17,7 +17,7 @@ fn bytes(message: Message, options: &[Opt<'_>]) -> Vec<u8> {
     out
 }
 
-/// How the message is judged in this envelope.
+/// Validates the message in this envelope.
 fn judged(envelope: Envelope, message: Message, options: &[Opt<'_>]) -> Result<Message, Error> {
     Message::parse(&envelope, &bytes(message, options)).map(|(message, _)| message)
 }

@@ -116,13 +116,13 @@ pub enum Opt<'a> {
     Signature([u8; SIGNATURE_LEN]),
     /// A Fast Open cookie, or the request for one (RFC 7413 §4.1.1).
     FastOpen(Cookie),
-    /// How long the sender waits for an acknowledgment (RFC 5482 §3.3).
+    /// The sender's user timeout (RFC 5482 §3.3).
     UserTimeout(UserTimeout),
     /// Any other, to be ignored; a Fast Open cookie or a user timeout of a wrong length too, and one of nothing.
     Unknown {
         /// Option kind.
         kind: u8,
-        /// What follows kind and length.
+        /// Bytes behind kind and length.
         data: &'a [u8],
     },
 }
@@ -203,7 +203,7 @@ fn read(kind: u8, body: &[u8]) -> Option<Opt<'_>> {
     })
 }
 
-/// The window scale among a SYN's options, as it was sent, for who wants nothing else of them. `None` if the list ends or
+/// Returns the window scale among a SYN's options, without parsing the others. `None` if the list ends or
 /// breaks off before one.
 #[must_use]
 pub fn window_scale(options: &[u8]) -> Option<u8> {
@@ -230,20 +230,20 @@ pub struct Options {
     pub sack_permitted: bool,
     /// `TSval` and `TSecr`.
     pub timestamps: Option<(u32, u32)>,
-    /// The digest that says who has sent the segment.
+    /// The digest that authenticates the segment.
     pub signature: Option<[u8; SIGNATURE_LEN]>,
     /// Selective acknowledgment. Of blocks for which there is no room, the last are not written.
     pub sack: SackBlocks,
     /// A Fast Open cookie. One for which there is no room is not written.
     pub fast_open: Option<Cookie>,
-    /// How long the sender waits for an acknowledgment. It is advice, and the first that is not written where there is no
+    /// The sender's user timeout. It is advice, and the first option to be left out where there is no
     /// room: see [`Self::has_room_for_user_timeout`].
     pub user_timeout: Option<UserTimeout>,
 }
 
 /// Bytes of timestamps.
 const STAMPS_LEN: u8 = 10;
-/// The same, with what makes them stand on 32-bit boundaries.
+/// Their length with padding to 32-bit boundaries.
 pub(super) const STAMPS_PADDED: usize = 2 + STAMPS_LEN as usize;
 /// Bytes of a signature option.
 const SIGNED_LEN: usize = 2 + SIGNATURE_LEN;
@@ -362,7 +362,7 @@ impl Options {
         self.user_timeout.is_some() && self.has_room_for_user_timeout()
     }
 
-    /// How many blocks fit behind the others.
+    /// Returns the number of SACK blocks that fit behind the other options.
     //= https://www.rfc-editor.org/rfc/rfc2018#section-3
     const fn sack_blocks(&self) -> usize {
         let room = OPTIONS_MAX.saturating_sub(aligned(self.sack_start()) + 2) / 8;
@@ -463,7 +463,7 @@ fn align(out: &mut Writer<'_>) -> Result<(), NoRoom> {
     out.put([NOP; 3].get(..aligned(at) - at).unwrap_or_default())
 }
 
-/// What was wrong with an option.
+/// An error in an option.
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

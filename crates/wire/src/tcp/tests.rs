@@ -25,7 +25,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// The same with those that etherparse does not know.
+    /// Generates options including those that etherparse does not know.
     fn all_options()(
         known in options(), signature in any::<Option<[u8; 16]>>(),
         cookie in prop::option::of(prop::collection::vec(any::<u8>(), 0..=16)), field: u16,

@@ -26,9 +26,9 @@ const SOURCES: &[&str] = &[
     "l3fwd_event_internal_port.c",
 ];
 
-/// What is changed, in which file: each of these stands there exactly once.
+/// Changes to the source, by file: each of these texts occurs exactly once.
 const CHANGES: &[(&str, &str, &str)] = &[
-    // Virtual devices do not verify checksums, and then nobody does.
+    // Virtual devices do not verify checksums, and then no stage does.
     ("main.c", ".offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM,", ".offloads = 0,"),
     // Room for full tables.
     (

@@ -17,7 +17,7 @@ pub fn contests() -> Vec<Contest> {
     vec![two(), churn()]
 }
 
-/// What a second netisr adds.
+/// Gain of a second netisr.
 fn two() -> Contest {
     Contest {
         id: "cpus/two",
@@ -42,7 +42,7 @@ fn two() -> Contest {
     }
 }
 
-/// What forwarding notices of routes that change.
+/// Cost of route changes to forwarding.
 fn churn() -> Contest {
     Contest {
         id: "cpus/churn",
@@ -73,7 +73,7 @@ struct Churn {
     program: PathBuf,
 }
 
-/// What `churn` answers.
+/// Output of `churn`.
 #[derive(Deserialize)]
 struct Churned {
     packets_per_second: f64,
@@ -127,7 +127,7 @@ struct Netisrs {
     program: PathBuf,
 }
 
-/// What `cpus` answers.
+/// Output of `cpus`.
 #[derive(Deserialize)]
 struct Answer {
     packets_per_cpu_second: f64,

@@ -18,7 +18,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const LOG2_RING: u32 = 10;
 /// Share of the source's bursts that must not have fitted, or it was the bottleneck.
 const FULL_MIN: f64 = 0.05;
-/// What is sent, and where it is led.
+/// The workload, and its routes.
 const WORKLOAD: Workload = Workload { family: Family::Ip4, routes: 2, destinations: 1024 };
 
 pub fn contests() -> Vec<Contest> {
@@ -37,7 +37,7 @@ pub fn contests() -> Vec<Contest> {
     }]
 }
 
-/// What stands between source and sink.
+/// The stage between source and sink.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Pantala,
@@ -52,7 +52,7 @@ struct Middle {
     program: PathBuf,
 }
 
-/// What `ends` answers.
+/// Output of `ends`.
 #[derive(Deserialize)]
 struct Answer {
     received: f64,
@@ -119,7 +119,7 @@ impl Middle {
         Running::start("l3fwd", l3fwd::command(&self.eal(sockets), &self.program, options, "lpm", files))
     }
 
-    /// What DPDK forwards in.
+    /// Returns DPDK's environment.
     fn eal(&self, sockets: &Sockets) -> Eal {
         let extra = if self.what == What::L3fwdZeroCopy { ",zero-copy=yes" } else { "" };
         Eal::on(machine::test_cpu(), "middle", sockets.devices("client", extra))

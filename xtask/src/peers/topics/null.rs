@@ -17,7 +17,7 @@ use crate::peers::workload::{Family, Workload, program};
 /// Filling a large table takes a while.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the stack may cost, in cycles of a 2 GHz clock, and with a million random destinations.
+/// Budget of the stack, in cycles of a 2 GHz clock, and with a million random destinations.
 const STACK_NS: f64 = 45.0 / 2.0;
 const STACK_MILLION_NS: f64 = 80.0 / 2.0;
 /// Flows of the cache, where there is one: the default.
@@ -93,7 +93,7 @@ fn contest(id: &'static str, workload: Workload, cases: Vec<Box<dyn Case>>, clai
     Contest { id, title, unit: "packets", bed: HugePages::bed(), cases, claims }
 }
 
-/// What IPv6 costs more.
+/// Additional cost of IPv6.
 fn both_families(ip4: Workload, ip6: Workload) -> Contest {
     Contest {
         id: "null/ip6-ip4",
@@ -125,14 +125,14 @@ struct Pantala {
     program: PathBuf,
 }
 
-/// What `rate` answers.
+/// Output of `rate`.
 #[derive(Deserialize)]
 struct Answer {
     /// Nanoseconds per packet, all told.
     ns: f64,
-    /// Of them, those of source and sink.
+    /// Part of source and sink.
     wire_ns: f64,
-    /// Of them, those of the stack.
+    /// Part of the stack.
     stack_ns: f64,
 }
 

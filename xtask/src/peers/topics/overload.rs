@@ -1,4 +1,4 @@
-//! More than can be forwarded: what still comes through, and who still gets an answer.
+//! Overload: goodput, and the latency of replies.
 //!
 //! In memory, where ten times as much can be offered; and over veth beside the kernel, where the generator has a limit.
 
@@ -136,7 +136,7 @@ impl Case for OverVeth {
     }
 }
 
-/// What both kinds say.
+/// Parses the common output of both kinds.
 fn both(said: &Said<'_>) -> Result<Sample> {
     let number = |name: &'static str| said.number(name).context(name);
     let figures = vec![
@@ -175,7 +175,7 @@ fn over_veth(said: &Said<'_>) -> Result<Sample> {
     for (figure, name, unit) in told {
         sample.figures.push((figure, said.number(name).context(name)? * unit));
     }
-    // Who has no thread does not say it.
+    // Forwarders without a thread do not report it.
     for (figure, name) in [("CPU ns each at 1x", "thread first"), ("CPU ns each at 10x", "thread last")] {
         sample.figures.extend(said.number(name).map(|ns| (figure, ns)));
     }

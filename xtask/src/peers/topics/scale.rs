@@ -65,7 +65,7 @@ struct Lookups {
     program: PathBuf,
 }
 
-/// What both programs answer.
+/// Output of both programs.
 #[derive(Deserialize)]
 struct Answer {
     routes: f64,

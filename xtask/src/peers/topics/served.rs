@@ -1,6 +1,6 @@
 //! `pantala serve` beside nginx on the kernel: the same `wrk` asks both, from the kernel's side of a wire.
 //!
-//! Server and `wrk` have a CPU each. What the kernel does for a packet that it receives is done on the CPU of who receives it
+//! Server and `wrk` have a CPU each. The kernel processes received packets on the CPU of their receiver
 //! (RPS), for nginx and `wrk` alike.
 
 mod host;

@@ -15,7 +15,7 @@ use crate::peers::workload::program;
 
 /// Beyond the time that is measured and the quarter of it that passes before.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// What valgrind counts, and of how many answers at the least.
+/// The part that valgrind counts, and the least number of responses.
 const COUNTED: &str = "count_these_answers";
 const ANSWERS: usize = 4096;
 const INSTRUCTIONS: &str = "instructions per connection";
@@ -48,7 +48,7 @@ fn beside(id: &'static str, behind: &'static str, concurrent: usize, need: Need)
     )
 }
 
-/// What more of them at a time cost.
+/// Cost of more connections at a time.
 fn many() -> Contest {
     let cases = [16, 256, 1000, 16_000].map(|concurrent| Talk { concurrent, ..Talk::new("mem") });
     let claim = |of, need| Claim::Ratio { of, to: 0, need };
@@ -87,12 +87,12 @@ struct Talk {
     behind: &'static str,
     cable: &'static str,
     program: PathBuf,
-    /// Of one connection, at both ends.
+    /// Instructions per connection, at both ends.
     instructions: Option<f64>,
 }
 
 impl Talk {
-    /// How the part of `shortconn` that valgrind watches calls it; not everything that is timed can be counted.
+    /// Returns the arguments with which `shortconn` runs under valgrind; not everything that is timed can be counted.
     fn counted(&self) -> Option<&'static str> {
         let is_plain = self.cable == "plain";
         Some(if is_plain { "plain" } else { self.who })

@@ -68,7 +68,7 @@ pub fn contests() -> Vec<Contest> {
     ]
 }
 
-/// What is claimed where `pantala` is the first of `everybody`.
+/// Claims where `pantala` is the first of `everybody`.
 fn one_cpu() -> Vec<Claim> {
     let shown = (3..7).map(|to| Claim::Ratio { of: 0, to, need: Need::Shown });
     [Claim::Ratio { of: 0, to: 1, need: Need::AtLeast(0.9) }].into_iter().chain(shown).collect()
@@ -85,7 +85,7 @@ pub(super) fn contest(
     Contest { id, title, unit: "packets", bed: None, cases, claims }
 }
 
-/// How many packets go for one doorbell, under load and where they come singly; and whether those wait.
+/// Packets per doorbell, under load and at low rates; and the latency at low rates.
 fn doorbells() -> Contest {
     let case = |who| -> Box<dyn Case> { Box::new(Veth { doorbells: true, ..Veth::new(who, "two") }) };
     let title = "64 bytes over veth, as much as can be forwarded and then one at a time: doorbells, and how long a ping takes";
@@ -120,7 +120,7 @@ impl Veth {
         Self { who, layout, family: 4, flows: 1, doorbells: false, program: PathBuf::new() }
     }
 
-    /// The same with other packets.
+    /// Changes family and flows.
     pub(super) fn of(self, family: u8, flows: u32) -> Self {
         Self { family, flows, ..self }
     }

@@ -1,4 +1,4 @@
-//! What the thread does: it waits for any of its sockets, and then looks at all of them.
+//! The thread's loop: it waits for any of its sockets, and then looks at all of them.
 
 use core::time::Duration;
 use std::io;
@@ -17,18 +17,18 @@ use super::super::{Options, Role, Status};
 use super::desk::Desk;
 use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
 
-/// How long a peer may take to say all that it must.
+/// Time limit of a peer's handshake.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// From one look whether a peer holds up a CPU to the next.
 const WATCH: Duration = Duration::from_millis(100);
 /// Connections that have not yet said which interface they want.
 const STRANGERS_MAX: usize = 16;
 
-/// What others want of the thread.
+/// A command to the thread.
 pub(super) enum Command {
     /// Here is an interface.
     Open {
-        /// What it is called here.
+        /// Its key here.
         key: u64,
         options: Box<Options>,
         /// Of a master, if nothing listens at its path yet.
@@ -122,7 +122,7 @@ impl Control {
         self.strangers.retain(|stranger| wanted(&stranger.at));
     }
 
-    /// Greets who comes in. When too many stand around, the newcomer must go.
+    /// Accepts peers. Beyond the limit of pending handshakes, the newcomer is closed.
     fn accept(&mut self, now: Instant) {
         let come = self.listeners.iter().filter_map(|listener| Some((listener.accept()?, listener.path())));
         for (channel, at) in come.map(|(channel, at)| (channel, at.to_owned())).collect::<Vec<_>>() {
@@ -162,7 +162,7 @@ impl Control {
         }
     }
 
-    /// Waits until a socket has something, somebody rings, or it is time.
+    /// Waits until a socket is ready, a command comes, or the time is over.
     fn sleep(&self) {
         let until = self.desks.iter().filter_map(|(_, desk)| desk.until());
         let until = until.chain(self.strangers.iter().map(|stranger| stranger.until)).min();
@@ -189,7 +189,7 @@ impl Control {
 }
 
 impl Stranger {
-    /// What it wants, once it has said it.
+    /// Returns its INIT message, once received.
     fn init(&self, now: Instant) -> Result<Option<Init>, Fault> {
         match self.channel.receive()? {
             Some((Msg::Init(init), _)) => Ok(Some(init)),

@@ -1,4 +1,4 @@
-//! One interface, as the thread sees it: whom it speaks to, and when it tries again.
+//! One interface, as the thread sees it: its peer, and the time of its next attempt.
 
 use core::time::Duration;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::super::session::{Master, Peer, Reply, Slave};
 use super::super::{Options, Role, State, Status};
 use super::control::PATIENCE;
 
-/// How soon a slave tries again after it was refused for the first time, and for the last.
+/// Intervals of a slave's attempts after a refusal, first and last.
 const AGAIN: core::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
 
 /// An interface.
@@ -22,13 +22,13 @@ pub(super) struct Desk {
     doors: Vec<Arc<Door>>,
     status: Arc<Mutex<Status>>,
     talk: Talk,
-    /// How long a slave waits before it tries again.
+    /// Interval before a slave tries again.
     pause: Duration,
 }
 
-/// With whom it speaks.
+/// The state of the session.
 enum Talk {
-    /// With nobody; a slave tries again then.
+    /// No peer; a slave tries again then.
     None(Option<Instant>),
     /// With a peer, which must be ready by then.
     Greeting(Channel, Side, Instant),
@@ -115,7 +115,7 @@ impl Desk {
         }
     }
 
-    /// Writes down why somebody was refused.
+    /// Notes why a peer was refused.
     pub(super) fn note(&self, fault: Fault) {
         let mut status = self.status();
         status.ends += 1;
@@ -130,7 +130,7 @@ impl Desk {
         self.hang_up(None);
     }
 
-    /// A slave connects, if there is somebody to connect to. Nothing is said of it before the master speaks.
+    /// Connects as slave, if a master listens. The slave says nothing before the master speaks.
     fn knock(&mut self, now: Instant) -> Result<(), Fault> {
         let channel = Channel::connect(&self.options.socket).map_err(Fault::system("connect"))?;
         self.talk = Talk::Greeting(channel, Side::Slave(Slave::new()), now + PATIENCE);
@@ -195,7 +195,7 @@ impl Desk {
         let again = now + self.pause;
         self.pause = (self.pause * 2).min(*AGAIN.end());
         self.hang_up((self.options.role == Role::Slave).then_some(again));
-        // That nobody is there is what waiting means.
+        // Waiting means that there is no peer.
         if spoke {
             self.note(fault);
         } else {
@@ -211,7 +211,7 @@ impl Desk {
         self.status().state = State::Waiting;
     }
 
-    /// Writes down who is there.
+    /// Notes the peer.
     fn greet(&self, peer: &Peer) {
         let mut status = self.status();
         status.state = State::Greeting;
@@ -231,7 +231,7 @@ impl Desk {
     }
 }
 
-/// What a peer says while frames flow can only be farewell.
+/// Handles messages while frames flow: only a disconnect is allowed.
 fn after_all_was_said(msg: &Msg) -> Fault {
     match msg {
         Msg::Disconnect { why, .. } => Fault::Disconnected(why.to_string()),

@@ -126,7 +126,7 @@ impl Pieces {
     }
 }
 
-/// What a frame could not be copied for.
+/// The reason why a frame could not be copied.
 enum Missing {
     /// There are none of ours left.
     Buffers,

@@ -26,7 +26,7 @@ pub(in super::super) struct Master {
 /// A ring of the slave's.
 type Ring = (RingMemory, Arc<OwnedFd>);
 
-/// What a master says first, before it knows for which interface the slave comes.
+/// Returns a master's first message, before it knows for which interface the slave comes.
 pub(in super::super) fn hello() -> Msg {
     Msg::Hello(Hello {
         name: program(),
@@ -55,7 +55,7 @@ impl Master {
         Ok((Self { regions: Vec::new(), to_master: Vec::new(), to_slave: Vec::new(), peer }, Msg::Ack))
     }
 
-    /// What to do about a message that came with a descriptor, or without.
+    /// Handles a message, with or without a descriptor.
     pub(in super::super) fn hear(
         &mut self,
         options: &Options,

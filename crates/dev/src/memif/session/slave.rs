@@ -21,7 +21,7 @@ const LINE: u32 = 64;
 /// A slave's side of a connection.
 #[derive(Debug)]
 pub(in super::super) struct Slave {
-    /// What is still to be said; the last one is CONNECT.
+    /// Messages still to be sent; the last one is CONNECT.
     script: VecDeque<(Msg, Option<Arc<OwnedFd>>)>,
     rings: Vec<Ring>,
     pub(in super::super) peer: Option<Peer>,
@@ -36,7 +36,7 @@ struct Ring {
     bell: Arc<OwnedFd>,
 }
 
-/// How everything lies in the one region: the rings, those to the master first, and then their buffers in the same
+/// The layout of the one region: the rings, those to the master first, and then their buffers in the same
 /// order.
 struct Layout {
     log2_size: u8,
@@ -54,7 +54,7 @@ impl Slave {
         Self { script: VecDeque::new(), rings: Vec::new(), peer: None }
     }
 
-    /// What to do about a message.
+    /// Handles a message.
     pub(in super::super) fn hear(&mut self, options: &Options, msg: Msg) -> Result<Reply, Fault> {
         let due = match (&self.peer, self.script.is_empty()) {
             (None, _) => "HELLO",

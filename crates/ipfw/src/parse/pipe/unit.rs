@@ -47,7 +47,7 @@ pub(crate) fn bandwidth(word: Word<'_>, words: &mut Words<'_>) -> Result<u64, Fa
     })
 }
 
-/// How many bits per second the unit is.
+/// Returns the bits per second of a unit.
 fn scale(unit: &str) -> Option<u64> {
     let (scale, rest) = match unit.as_bytes() {
         [b'k' | b'K', ..] => (1000, &unit[1..]),

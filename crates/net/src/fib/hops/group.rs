@@ -40,7 +40,7 @@ impl GroupId {
 }
 
 impl Group {
-    /// Of at most [`MEMBERS_MAX`] members; more are not heeded.
+    /// Makes a group of at most [`MEMBERS_MAX`] members; more are ignored.
     pub(super) fn of(members: &[(HopId, To)]) -> Self {
         let members = &members[..members.len().min(MEMBERS_MAX)];
         let keys: Vec<_> = members.iter().map(|(_, to)| key(*to)).collect();

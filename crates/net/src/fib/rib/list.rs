@@ -1,4 +1,4 @@
-//! What people ask the table.
+//! Listings of the table.
 
 use core::net::IpAddr;
 use core::ops::Bound;

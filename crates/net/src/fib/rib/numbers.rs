@@ -42,7 +42,7 @@ impl Numbers {
         }
     }
 
-    /// What readers know.
+    /// Returns the hops published to readers.
     pub(super) fn published(&self) -> Arc<Hops> {
         Arc::clone(&self.published)
     }

@@ -8,7 +8,7 @@ use crate::fib::word;
 pub(super) const SLOTS: usize = 256;
 /// Lines of a node whose slots all differ.
 pub(super) const LINES_MAX: usize = (RUNS as usize + SLOTS).div_ceil(LINE);
-/// What a node says whose slots all begin runs.
+/// A node whose slots all begin runs.
 const ALL_BEGIN: [u64; 4] = [u64::MAX; 4];
 /// The first byte of the key's lower half.
 const LOWER: u8 = 8;
@@ -124,7 +124,7 @@ pub(super) const fn may_skip(from: u8, to: u8) -> bool {
     (from < LOWER) == (to < LOWER)
 }
 
-/// What a node's word says of the byte that it looks at.
+/// Encodes the byte that a node looks at.
 fn position(byte: u8) -> u32 {
     let behind = 8 * u32::from(LOWER - 1 - byte % LOWER);
     if byte < LOWER { behind | UPPER } else { behind }
@@ -160,7 +160,7 @@ pub(super) fn runs(begins: [u64; 4]) -> impl Iterator<Item = (usize, u32)> {
     (0..SLOTS).filter(move |slot| begins[slot / 64] >> (slot % 64) & 1 != 0).zip(0..)
 }
 
-/// What the node that looks at this byte remembers of a key: what is before the byte in its half.
+/// Returns the path that the node for this byte stores: the bits of the key before the byte in its half.
 fn path(key: u128, byte: u8) -> u64 {
     let half = if byte < LOWER { key >> 64 } else { key } as u64;
     half.checked_shr(64 - 8 * u32::from(byte % LOWER)).unwrap_or(0)
@@ -171,7 +171,7 @@ pub(super) fn slot(key: u128, byte: u8) -> usize {
     usize::from((key >> (120 - 8 * u32::from(byte))) as u8)
 }
 
-/// What the slots of the node for `byte` say, if `word` stands where it would. A leaf is in all slots; a node further
+/// Returns the slots of the node for `byte`, given the `word` in its place. A leaf is in all slots; a node further
 /// down is in one, and the leaf around it in all others.
 pub(super) fn expand(table: &Table, word: u32, byte_here: u8) -> Slots {
     if !word::is_node(word) {

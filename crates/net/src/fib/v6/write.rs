@@ -1,4 +1,4 @@
-//! How the table changes.
+//! Changes of the table.
 
 use super::node::{self, LINES_MAX, Node, Slots};
 use super::{ELSE, LINE, ROOT, RUNS, Table, slot_of_root, start};
@@ -10,11 +10,11 @@ use crate::fib::word::{self, Edit};
 /// second-level cache has.
 const PLENTY: (usize, usize) = (4096, 16);
 
-/// What the one writer of a table knows besides.
+/// The writer's part of a table.
 #[derive(Debug)]
 pub(in crate::fib) struct Writer {
     lines: Pieces,
-    /// Of the change under way: nodes that came, nodes that went, and nodes that the prefix covers; with each,
+    /// Nodes of the change under way: made, dropped, and covered by the prefix; with each,
     /// whether it covers what is around them too.
     made: Vec<Piece>,
     gone: Vec<Piece>,
@@ -99,7 +99,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What takes the place of `word` where the node for `byte` would stand; `word` itself, if its memory serves.
+    /// Returns the replacement of `word` in the place of the node for `byte`; `word` itself, if its memory serves.
     fn change(&mut self, table: &Table, word: u32, byte: u8, change: Change) -> Result<u32, Full> {
         let end = 8 * byte + 8;
         let first = node::slot(change.key, byte);
@@ -210,7 +210,7 @@ impl Writer {
     }
 }
 
-/// What says the same as `node` without it: the leaf of all slots, or the one child, which then knows what is around
+/// Returns an equivalent without `node`: the leaf of all slots, or the one child, which then stores the path around
 /// it.
 fn without(table: &Table, node: &Node) -> Option<u32> {
     node.leaf().or_else(|| {

@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: called by a fuzz target, and by tests with packets that were good before.
+//! Properties of any bytes at all: checked by a fuzz target, and by tests with packets that were valid before.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 mod families;

@@ -29,15 +29,15 @@ pub struct Here<'a> {
     pub now: Instant,
     /// This CPU.
     pub cpu: CpuId,
-    /// How flows are dealt to CPUs.
+    /// Placement of flows on CPUs.
     pub placement: Placement,
-    /// Numbers that nobody can guess.
+    /// Random numbers.
     pub secret: &'a mut Secret,
     /// Numbers for people.
     pub counters: &'a mut Counters,
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It has other ends now, and no hash.
@@ -59,11 +59,11 @@ pub struct Instance {
     spec: Arc<Spec>,
     table: Table,
     totals: Totals,
-    /// What the last packet had, if it was a usual one.
+    /// The binding of the last packet, if it was a usual one.
     bound: Option<Id>,
 }
 
-/// What became of the flows that an instance was to translate on one CPU, since it was made.
+/// Counts of flows on one CPU, since the instance was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bindings that were made.
@@ -83,19 +83,19 @@ impl Instance {
         Self { table: Table::new(spec.max, secret), spec, totals: Totals::default(), bound: None }
     }
 
-    /// How it translates.
+    /// Returns its configuration.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// What it remembers.
+    /// Returns its bindings.
     #[must_use]
     pub const fn table(&self) -> &Table {
         &self.table
     }
 
-    /// What became of flows.
+    /// Returns its counts.
     #[must_use]
     pub const fn totals(&self) -> Totals {
         self.totals
@@ -214,7 +214,7 @@ impl Instance {
         self.unasked()
     }
 
-    /// What becomes of a packet that nobody inside asked for.
+    /// Returns the verdict on an unsolicited packet.
     fn unasked(&self) -> Verdict {
         if self.spec.deny_in { Verdict::Drop(DropReason::NatDenied) } else { Verdict::Untouched }
     }

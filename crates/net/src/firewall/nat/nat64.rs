@@ -81,7 +81,7 @@ impl Nat64 {
         instance.map_or(Verdict::Untouched, |instance| instance.translate(here, tables, pkt))
     }
 
-    /// The same of an error that was made here about a packet that had been translated, by whichever did that.
+    /// Translates an error that was made here about a packet that any instance had translated.
     pub(crate) fn translate_own(&mut self, here: &mut Here<'_>, tables: &Tables, pkt: &mut Pkt) -> Verdict {
         let mut verdicts = self.instances.iter_mut().map(|instance| instance.translate(here, tables, pkt));
         verdicts.find(|verdict| *verdict != Verdict::Untouched).unwrap_or(Verdict::Untouched)
@@ -114,13 +114,13 @@ impl Instance {
         Self { table: Table::new(spec.max, secret), spec, totals: Totals::default() }
     }
 
-    /// What it remembers.
+    /// Returns its bindings.
     #[must_use]
     pub const fn table(&self) -> &Table {
         &self.table
     }
 
-    /// What became of flows.
+    /// Returns its counts.
     #[must_use]
     pub const fn totals(&self) -> Totals {
         self.totals
@@ -199,7 +199,7 @@ impl Instance {
         let Some(dst) = u32::try_from(shape.dst.addr).ok().filter(|addr| self.spec.is_outside(*addr)) else {
             return Verdict::Untouched;
         };
-        // What nobody here asked for may be for this host, if the address is its own.
+        // An unsolicited packet may be for this host, if the address is its own.
         let is_ours = tables.is_ours(Ipv4Addr::from_bits(dst).into());
         let unasked = if is_ours { Verdict::Untouched } else { Verdict::Drop(DropReason::NatDenied) };
         match shape.kind {
@@ -266,7 +266,7 @@ impl Instance {
         done.map_or(NO_WORD, |()| Verdict::Translated)
     }
 
-    /// What IPv4 sees of a packet's source, which is bound to speak to `remote` now if it was not.
+    /// Binds the source of a packet to `remote` if needed; returns its IPv4 source.
     fn bind(&mut self, here: &mut Here<'_>, shape: &Shape, remote: End) -> Result<End, Verdict> {
         if let Some(id) = self.find(By::Inside, shape.src, remote, shape.protocol, here.now) {
             return Ok(self.pass(id, Way::Out, shape.kind, here.now).outside());
@@ -363,7 +363,7 @@ fn is_translatable(packet: &[u8]) -> bool {
     })
 }
 
-/// One that nobody can guess, and that others do not have at the same time if there is luck.
+/// Draws an unpredictable identification, most likely unique at the time.
 //= https://www.rfc-editor.org/rfc/rfc7739#section-5.2
 fn identification(here: &mut Here<'_>) -> u16 {
     let [a, b, ..] = here.secret.draw().to_le_bytes();

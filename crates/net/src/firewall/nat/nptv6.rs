@@ -31,7 +31,7 @@ pub struct Nptv6 {
     outside: u128,
     /// The bits of both.
     mask: u128,
-    /// What the word that makes up for the other prefix has to grow by, outward and inward.
+    /// Difference of the adjusted word, outward and inward.
     growth: [u16; 2],
 }
 
@@ -108,7 +108,7 @@ impl Nptv6 {
         Verdict::Translated
     }
 
-    /// The same where checksums make up for the prefix.
+    /// Translates long prefixes, where checksums are adjusted instead.
     #[inline(never)]
     fn translate_long(&self, pkt: &mut Pkt, is_from_inside: bool, is_to_outside: bool) -> Verdict {
         let Some(shape) = Shape::read(pkt.head()) else { return Verdict::Drop(DropReason::NatMalformed) };
@@ -139,7 +139,7 @@ impl Nptv6 {
         addr & !self.mask | prefix
     }
 
-    /// What is quoted went the other way. What of it cannot be translated never was.
+    /// The quote went the other way. A part of it that cannot be translated never was.
     fn translate_quoted(&self, pkt: &mut Pkt, quote: &Shape, is_outward: bool, is_inward: bool) {
         let at = usize::from(quote.at);
         let (src, dst) = (quote.end(Side::Src).addr, quote.end(Side::Dst).addr);
@@ -199,7 +199,7 @@ fn growth(from: u128, to: u128) -> u16 {
     Sum::new().bytes(&from.to_be_bytes()).bytes(&(!to).to_be_bytes()).folded()
 }
 
-/// What an error of ICMP quotes.
+/// Returns the quote of an ICMP error.
 fn quote(pkt: &Pkt) -> Option<Shape> {
     let shape = Shape::read(pkt.head()).filter(|shape| shape.kind == Kind::Error)?;
     shape.quote(pkt.head())

@@ -7,8 +7,8 @@
 //! with 128 buckets, each inside end has 512 ports to choose from.
 //!
 //! They are tried in an order that follows from the inside end and a key that all CPUs share. So an inside end has the
-//! same port for all remote hosts, whichever CPU asks (endpoint-independent mapping, RFC 4787 §4.1), and nobody outside
-//! can guess it (RFC 6056). Only when two inside ends want the same port for the same remote end does one of them get the
+//! same port for all remote hosts, whichever CPU asks (endpoint-independent mapping, RFC 4787 §4.1), and unpredictable
+//! from outside (RFC 6056). Only when two inside ends want the same port for the same remote end does one of them get the
 //! next; and only when the class has none left, one of the ports that serve this remote end alone.
 
 use core::ops::RangeInclusive;
@@ -21,7 +21,7 @@ use crate::rss::Placement;
 /// Ports of a class that are looked at, and those in the range that are offered.
 const CLASS_DRAWS: u32 = 512;
 const CLASS_MAX: u32 = 32;
-/// The same of ports that serve one remote end.
+/// Draws for ports that serve one remote end.
 const DRAWS: u32 = 4096;
 const MAX: u32 = 256;
 
@@ -52,7 +52,7 @@ pub struct Ask {
     pub keep: Option<u16>,
     /// The ports that may be taken.
     pub range: RangeInclusive<u16>,
-    /// What follows from the inside end and the key that all CPUs share.
+    /// Seed from the inside end and the key that all CPUs share.
     pub seed: u64,
     /// Anything.
     pub dice: u64,
@@ -91,7 +91,7 @@ impl Ports {
         self.placement.owner(symmetric(ask.outside ^ ask.remote ^ port)) == self.me
     }
 
-    /// Whether replies to `port` come to the CPU that owns the flow, whoever the remote end is.
+    /// Tells whether replies to `port` come to the CPU that owns the flow, for any remote end.
     fn is_of_class(self, ask: &Ask, port: u16) -> bool {
         ask.is_plain && self.part(symmetric(ask.inside ^ ask.outside ^ port)) == 0
     }

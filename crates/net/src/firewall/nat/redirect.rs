@@ -1,4 +1,4 @@
-//! What comes from outside and goes to a host inside, and what the host answers. Without state: what becomes of a packet
+//! Redirections of packets from outside to hosts inside, and their replies. Stateless: the verdict on a packet
 //! follows from it alone, on whichever CPU it is.
 
 use core::fmt;

@@ -1,5 +1,5 @@
 //! Changes of addresses and ports in place. Checksums are changed by the difference (RFC 1624), so a packet that was
-//! broken stays broken, and who is told stays who finds out.
+//! broken stays broken, and is found by its receiver.
 //!
 //! All that changes lies at even distances from each other, so words are added as they come.
 
@@ -190,7 +190,7 @@ fn fix(bytes: &mut [u8], shape: &Shape, at: usize, difference: u16) -> u16 {
     put(bytes, at, new.to_be_bytes())
 }
 
-/// The same for a field that is the sum of the pseudo-header, not complemented, in which there is no port.
+/// Fixes a partial checksum: the sum of the pseudo-header, not complemented, which includes no port.
 fn fix_partial(bytes: &mut [u8], shape: &Shape, difference: u16) {
     let field = checksum_at(shape).and_then(|at| bytes.get_mut(at..)).and_then(<[u8]>::first_chunk_mut);
     if let Some(field) = field {

@@ -1,4 +1,4 @@
-//! What translation reads of a packet: its ends, and where they stand.
+//! The parts of a packet that translation reads: its ends, and their offsets.
 
 use wire::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6};
@@ -34,7 +34,7 @@ impl Side {
     }
 }
 
-/// What a packet is to translation.
+/// The kind of packet to translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// TCP, with its flags.
@@ -56,7 +56,7 @@ pub enum Kind {
 pub struct Shape {
     /// Whether it is IPv4's; else it is IPv6's.
     pub is_ip4: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Whether it is all of its datagram.
     pub is_whole: bool,
@@ -95,7 +95,7 @@ impl Shape {
     #[must_use]
     pub fn quote(&self, bytes: &[u8]) -> Option<Self> {
         let quote = Self::at(bytes, self.l4.checked_add(QUOTE_AT)?)?;
-        // Nobody tells of an error in the other family, nor of an error about an error.
+        // No error quotes the other family, nor another error.
         (quote.is_ip4 == self.is_ip4 && quote.kind != Kind::Error).then_some(quote)
     }
 
@@ -108,13 +108,13 @@ impl Shape {
         }
     }
 
-    /// One of its ends as that of whom a flow was opened to.
+    /// Returns one of its ends as the remote end of a flow.
     #[must_use]
     pub fn remote(&self, side: Side) -> End {
         self.as_remote(self.end(side))
     }
 
-    /// An end as that of whom such a flow is opened to: the identifier of a query is the asker's alone.
+    /// Returns an end as the remote end of such a flow: the identifier of a query is the client's alone.
     #[must_use]
     pub fn as_remote(&self, end: End) -> End {
         if self.kind == Kind::Query { End { port: 0, ..end } } else { end }
@@ -170,7 +170,7 @@ struct Upper {
 }
 
 impl Upper {
-    /// What an upper layer that begins with `bytes` is, and its ports.
+    /// Classifies a transport header that begins with `bytes`, and returns its ports.
     fn kind(&self, bytes: &[u8]) -> (Kind, [u16; 2]) {
         if self.is_later {
             return (Kind::Later, [0; 2]);

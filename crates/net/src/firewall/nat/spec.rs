@@ -1,4 +1,4 @@
-//! How an instance translates, worked out from its configuration: shared by all CPUs, and never changed.
+//! The configuration of an instance, compiled: shared by all CPUs, and never changed.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
@@ -19,7 +19,7 @@ pub const PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
 /// Bindings of an instance on each CPU, unless the shell says otherwise: 16 MiB, and 4 for their chains.
 pub const BINDINGS: usize = 1 << 18;
 
-/// How an instance translates.
+/// The configuration of an instance.
 #[derive(Debug)]
 pub struct Spec {
     /// Its number.
@@ -28,7 +28,7 @@ pub struct Spec {
     pub addr: Option<u32>,
     /// The interface that has the address; 0 if none does.
     pub outside_if: IfIndex,
-    /// What nobody asked for is dropped.
+    /// Drops unsolicited packets.
     pub deny_in: bool,
     /// Ports are kept where they can be.
     pub same_ports: bool,
@@ -42,13 +42,13 @@ pub struct Spec {
     pub proxy_only: bool,
     /// The ports that others see.
     pub range: RangeInclusive<u16>,
-    /// How long bindings live.
+    /// Lifetimes of bindings.
     pub lifetimes: Lifetimes,
     /// Bindings on each CPU at the most.
     pub max: usize,
-    /// What comes from outside and goes to a host inside.
+    /// Redirections to hosts inside.
     pub redirects: Redirects,
-    /// Makes the order in which ports are tried one that nobody outside knows.
+    /// Key that makes the order of tried ports unpredictable outside.
     key: [u64; 2],
 }
 
@@ -59,7 +59,7 @@ pub enum Sources {
     All,
     /// Private ones (RFC 1918).
     Private,
-    /// Those, and those shared by the customers of a provider (RFC 6598).
+    /// Private ones, and those shared by the customers of a provider (RFC 6598).
     Unregistered,
 }
 
@@ -134,7 +134,7 @@ impl Spec {
         self.addr.map(u128::from) == Some(addr) || self.redirects.has_alias(addr)
     }
 
-    /// What follows from an inside end, the same on all CPUs.
+    /// Returns the seed of an inside end, the same on all CPUs.
     #[must_use]
     pub fn seed(&self, inside: End, protocol: u8) -> u64 {
         let [a, b] = halves(inside.addr);

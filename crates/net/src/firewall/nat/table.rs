@@ -56,12 +56,12 @@ pub enum By {
     Outside = 1,
 }
 
-/// What finds a binding.
+/// The key of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The inside or the outside end.
     pub end: End,
-    /// Whom it speaks to.
+    /// Remote end.
     pub remote: End,
     /// The upper layer's protocol.
     pub protocol: u8,
@@ -87,10 +87,10 @@ pub struct Table {
     serial: u64,
 }
 
-/// What of its number a binding knows itself; 0 is no binding's.
+/// Bits of its number that a binding stores; 0 is no binding's.
 const SERIAL: u64 = u32::MAX as u64;
 
-/// How many bindings there are of each protocol.
+/// Numbers of bindings by protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByProtocol {
     /// Queries of ICMP.
@@ -141,7 +141,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// How many there are of each protocol.
+    /// Returns the numbers of bindings by protocol.
     #[must_use]
     pub const fn by_protocol(&self) -> ByProtocol {
         self.by_protocol
@@ -193,7 +193,7 @@ impl Table {
         self.slab.get(id.0).0
     }
 
-    /// What names a binding for as long as it is in its place, and no other after it as long as [`Table::epoch`] is the
+    /// Returns a mark that names this binding, and no later one in its place as long as [`Table::epoch`] is the
     /// same.
     pub(in super::super) fn mark(&self, id: Id) -> Mark {
         Mark { at: id.0, serial: self.get(id).serial }
@@ -317,7 +317,7 @@ impl Table {
 }
 
 impl Key {
-    /// A hash that nobody can aim at who does not know `secret`.
+    /// Hashes with a secret key, so that collisions cannot be chosen.
     #[inline]
     fn hash(&self, secret: &[u64; 4]) -> u32 {
         let [high, low] = halves(self.end.addr);

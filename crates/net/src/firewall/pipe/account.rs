@@ -1,7 +1,7 @@
 //! The time of a pipe, sold to the CPUs that share it.
 //!
-//! A pipe of so many bits a second can send for a second each second. That time is sold: who wants to send takes the
-//! next piece that nobody has, and may send in it. A piece is sold once, so the pipe's CPUs together never send more
+//! A pipe of so many bits a second can send for a second each second. That time is sold: a sender takes the
+//! next free piece, and may send in it. A piece is sold once, so the pipe's CPUs together never send more
 //! than its bandwidth; a CPU that has nothing to send buys nothing, so the others have its share.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -35,7 +35,7 @@ pub(super) struct Accounts {
 struct Account {
     /// Until when all time is sold, nanoseconds.
     sold: AtomicU64,
-    /// Whose it is, and how many CPUs use it; 0 if it is free.
+    /// Owner, and number of CPUs that use it; 0 if it is free.
     claim: AtomicU64,
 }
 

@@ -17,9 +17,9 @@ pub(super) struct Clock {
     ahead: u64,
     /// When all that was given to it is sent.
     at: Instant,
-    /// What is left of a nanosecond, in units of a nanosecond divided by the bandwidth.
+    /// Remainder of a nanosecond, in units of a nanosecond divided by the bandwidth.
     rest: u64,
-    /// Whose time it is, if several CPUs share it.
+    /// Account of the time, if several CPUs share it.
     seller: Option<Seller>,
 }
 
@@ -114,7 +114,7 @@ impl Seller {
     }
 }
 
-/// How long `burst` bytes take, nanoseconds.
+/// Returns the duration of `burst` bytes, nanoseconds.
 fn burst_ns(bandwidth: u64, burst: u64) -> u64 {
     let ns = u128::from(burst) * u128::from(BIT_NS) / u128::from(bandwidth.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)

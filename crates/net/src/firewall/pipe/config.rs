@@ -1,4 +1,4 @@
-//! What pipes and queues there are: written by the control side, read by all CPUs.
+//! The configuration of pipes and queues: written by the control thread, read by all CPUs.
 
 use core::hash::Hasher;
 use core::time::Duration;
@@ -45,7 +45,7 @@ pub struct Config {
     queues: Vec<Arc<Queue>>,
     /// By number: the position in `pipes` and one, or 0.
     pipe_at: Vec<u16>,
-    /// The same of queues.
+    /// Position of each queue.
     queue_at: Vec<u16>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Pipe {
     pub(super) burst: u64,
     /// Whether one CPU does it for all.
     pub(super) is_exact: bool,
-    /// What order its packets leave in.
+    /// Reordering.
     pub(super) reorder: Reorder,
     /// Chance that a packet comes twice, of 2³².
     pub(super) duplicate: u32,
@@ -80,7 +80,7 @@ pub(super) struct Pipe {
     pub(super) turns: Turns,
     /// Whether [`Self::turns`] was asked for; else it follows from whether queues lead here.
     is_asked: bool,
-    /// What waits in the pipe itself.
+    /// The pipe's own queue.
     pub(super) spec: Spec,
     pub(super) accounts: Arc<Accounts>,
 }
@@ -95,7 +95,7 @@ pub(super) struct Queue {
     pub(super) spec: Spec,
 }
 
-/// How packets are told apart.
+/// The classification of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Flows {
     pub(super) mask: FlowMask,
@@ -105,7 +105,7 @@ pub(super) struct Flows {
     pub(super) max: usize,
 }
 
-/// Who is next.
+/// The scheduler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Turns {
     Fifo,
@@ -114,27 +114,27 @@ pub(super) enum Turns {
     FqCodel { law: codel::Law, quantum: u32, packets_max: usize, flows: usize, ecn: bool },
 }
 
-/// How many packets are held back, to be overtaken.
+/// The reordering of packets by holding some back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reorder {
-    /// Of 2³².
+    /// Share, of 2³².
     pub(super) share: u32,
     /// Packets that overtake one at the most, and packets that are held back at once.
     pub(super) by: u32,
 }
 
-/// What is let into a queue, and what is lost there.
+/// The limits and losses of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spec {
     pub(super) weight: u32,
     pub(super) limit: QueueLimit,
-    /// Of 2³².
+    /// Loss, of 2³².
     pub(super) loss: u32,
     pub(super) is_silent: bool,
     pub(super) control: Control,
 }
 
-/// How a queue is kept short.
+/// The active queue management.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Control {
     None,
@@ -143,7 +143,7 @@ pub(super) enum Control {
 }
 
 impl Config {
-    /// No pipes. Whoever knows `key` can put flows together that have nothing in common.
+    /// Makes an empty configuration. Knowledge of `key` would allow collisions of flows.
     #[must_use]
     pub fn new(key: u128) -> Self {
         Self { key, ..Self::default() }
@@ -222,12 +222,12 @@ impl Config {
         self.queues.get(position(&self.queue_at, number)?)
     }
 
-    /// How many pipes there are.
+    /// Returns the number of pipes.
     pub(super) fn pipes(&self) -> usize {
         self.pipes.len()
     }
 
-    /// A number that is the same on all CPUs, and that nobody outside knows: of a pipe, or a queue of a lane, and the
+    /// Returns a secret hash that is the same on all CPUs: of a pipe, or a queue of a lane, and the
     /// key of a flow.
     pub(super) fn hash(&self, of: (u32, u16), key: &Key) -> u64 {
         let mut hasher = Secret::new(self.key).hasher();

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::time::Instant;
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// It can send the next packet.
@@ -32,7 +32,7 @@ impl Events {
         self.heap.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at)
     }
 
-    /// What has happened by `now`.
+    /// Returns an event due by `now`.
     pub(super) fn due(&mut self, now: Instant) -> Option<(u32, Event)> {
         if self.next() > now {
             return None;

@@ -1,4 +1,4 @@
-//! What makes a flow of packets: the bits of their headers that a mask names.
+//! The flow of a packet: the bits of its headers that a mask selects.
 
 use ipfw::command::FlowMask;
 use pkt::Pkt;
@@ -9,26 +9,26 @@ use crate::firewall::subject::Subject;
 /// The masked bits that the packets of a flow have in common. Without a mask all packets have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// Of the source address; an IPv4 address in the lower 32 bits.
+    /// Bits of the source address; an IPv4 address in the lower 32 bits.
     pub src: u128,
-    /// Of the destination address.
+    /// Bits of the destination address.
     pub dst: u128,
-    /// Of the flow label.
+    /// Bits of the flow label.
     pub flow_label: u32,
-    /// Of the source port.
+    /// Bits of the source port.
     pub src_port: u16,
-    /// Of the destination port.
+    /// Bits of the destination port.
     pub dst_port: u16,
-    /// Of the protocol.
+    /// Bits of the protocol.
     pub proto: u8,
     /// Whether the addresses are IPv4's.
     pub is_ip4: bool,
-    /// What had no room of its own: all such flows are one.
+    /// Overflow: flows without room of their own share one.
     pub is_overflow: bool,
 }
 
 impl Key {
-    /// Of all flows that had no room of their own.
+    /// The shared flow of those without room of their own.
     pub(super) const OVERFLOW: Self = Self {
         src: 0,
         dst: 0,

@@ -26,9 +26,9 @@ pub(super) struct Lane<T> {
     pub(super) members: usize,
     pub(super) turns: Turns<T>,
     pub(super) clock: Clock,
-    /// What is on its way: since when it is sent.
+    /// Packets in flight: since when they are sent.
     pub(super) line: List,
-    /// What is held back at its end.
+    /// Packets held back at its end.
     pub(super) strays: Strays<T>,
     /// Buffers that it holds.
     pub(super) held: usize,

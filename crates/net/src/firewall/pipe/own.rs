@@ -1,4 +1,4 @@
-//! What a CPU has of the pipes: lanes, their queues, and what happens when.
+//! A CPU's part of the pipes: lanes, their queues, and events.
 
 mod change;
 mod list;
@@ -45,8 +45,8 @@ pub(super) struct Own<T> {
     held_max: usize,
     /// What may be held while a receive ring runs short of buffers.
     short_max: usize,
-    /// What went through queues that are gone, by the number of the pipe and of the queue, one of which is 0: what is
-    /// shown only grows. Those that are configured, no more.
+    /// Totals of removed queues, by the number of the pipe and of the queue, one of which is 0: counters
+    /// never decrease. Only configured ones are kept.
     gone: BTreeMap<(u16, u16), Total>,
     /// Where the search for idle lanes and queues goes on.
     hand: (u32, u32),
@@ -87,7 +87,7 @@ impl<T> Own<T> {
         };
     }
 
-    /// Whether a packet in so many buffers is let in; if not, why, and whether nobody must know.
+    /// Admits a packet in so many buffers; if not, returns the reason, and whether it is silent.
     pub(super) fn admit(
         &mut self,
         lane: u32,

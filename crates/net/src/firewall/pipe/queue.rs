@@ -32,7 +32,7 @@ pub(super) struct Queue {
     pub(super) used: Instant,
 }
 
-/// What a scheduler knows of a queue.
+/// The scheduler's part of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
     /// WF2Q+: virtual time at which its next packet may begin.
@@ -45,7 +45,7 @@ pub(super) struct Turn {
     pub(super) deficit: i64,
 }
 
-/// What has gone through a queue.
+/// The counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Packets that were let in.

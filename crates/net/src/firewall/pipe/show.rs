@@ -1,4 +1,4 @@
-//! What a person may want to know of pipes.
+//! Status of pipes for users.
 
 use super::key::Key;
 use super::queue::Count;
@@ -8,7 +8,7 @@ use super::queue::Count;
 pub struct PipeState {
     /// Its number.
     pub number: u16,
-    /// What its packets have in common, if each flow has a pipe of its own.
+    /// Flow key of its packets, if each flow has a pipe of its own.
     pub key: Key,
     /// Bit/s; 0 for no limit.
     pub bandwidth: u64,
@@ -23,7 +23,7 @@ pub struct PipeState {
 pub struct Listed {
     /// The pipe's number.
     pub pipe: u16,
-    /// What the pipe's packets have in common, if each flow has a pipe of its own.
+    /// Flow key of the pipe's packets, if each flow has a pipe of its own.
     pub flow: Key,
     /// Packets in the pipe's delay line, or being sent: with the pipe's own queue alone.
     pub flying: usize,
@@ -31,7 +31,7 @@ pub struct Listed {
     pub queue: QueueState,
 }
 
-/// What has gone through a pipe itself, or through a queue, on one CPU: its flows together, the forgotten ones among
+/// Totals of a pipe itself, or of a queue, on one CPU: its flows together, removed ones among
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
@@ -39,7 +39,7 @@ pub struct Total {
     pub queue: u16,
     /// The number of the pipe; of a queue 0.
     pub pipe: u16,
-    /// What has gone through it.
+    /// Counters.
     pub count: Count,
     /// Packets that wait.
     pub packets: usize,
@@ -54,11 +54,11 @@ pub struct Total {
 pub struct QueueState {
     /// Its number; 0 for what was sent to the pipe itself.
     pub number: u16,
-    /// What its packets have in common, if each flow has a queue of its own.
+    /// Flow key of its packets, if each flow has a queue of its own.
     pub key: Key,
     /// Its weight.
     pub weight: u32,
-    /// What has gone through it.
+    /// Counters.
     pub count: Count,
     /// Packets that wait.
     pub packets: usize,

@@ -44,7 +44,7 @@ impl<T> Slab<T> {
         0..u32::try_from(self.things.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         self.things.len() - self.free.len()
     }

@@ -10,7 +10,7 @@ use crate::ifq::list::Queued;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
 
-/// How long a packet is held back at the most.
+/// Longest time that a packet is held back.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(50);
 
 /// Packets that are held back, the oldest first.

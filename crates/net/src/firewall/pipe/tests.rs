@@ -28,9 +28,9 @@ struct Lab {
     config: Config,
     secret: Secret,
     now: Instant,
-    /// What left.
+    /// Packets that left.
     left: Vec<Left>,
-    /// Of what packets died that waited.
+    /// Drop reasons of queued packets.
     died: Vec<DropReason>,
 }
 
@@ -42,7 +42,7 @@ struct Left {
     len: usize,
 }
 
-/// What a test wants of a packet.
+/// A test packet's properties.
 #[derive(Clone, Copy)]
 struct Of {
     family: Family,

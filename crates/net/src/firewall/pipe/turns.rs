@@ -1,4 +1,4 @@
-//! Whose turn it is: how the queues of a pipe share it.
+//! Schedulers: how the queues of a pipe share it.
 
 mod rr;
 mod wf2q;
@@ -21,7 +21,7 @@ pub(super) struct Store<T> {
     pub(super) graves: Graves,
 }
 
-/// How the queues of a pipe take turns.
+/// The scheduler of a pipe's queues.
 pub(super) enum Turns<T> {
     /// There is only one queue.
     Fifo,

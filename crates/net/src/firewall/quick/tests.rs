@@ -15,7 +15,7 @@ use crate::firewall::state::{Direction, End, Flow, Listed};
 use crate::kit::rules::{Script, rules};
 use crate::kit::{Bench, addr4, addr6, build};
 
-/// What rulesets are made of. Of chances nothing can be compared.
+/// Lines of rulesets. Random matches cannot be compared.
 const LINES: [&str; 35] = [
     "check-state",
     "check-state",
@@ -53,7 +53,7 @@ const LINES: [&str; 35] = [
     "nptv6 out ip from any to any via mem2",
     "nptv6 out ip from any to any in",
 ];
-/// What is translated before other rules are asked, and after those that are asked first.
+/// Translations before and after other rules.
 const TRANSLATING: [&str; 6] = [
     "",
     "add 5 nat 1 ip from any to any via mem2\nadd 6 nptv6 out ip from any to any via mem2\n",
@@ -119,7 +119,7 @@ impl Random {
         (from, self.between(is_ip4, (src, dst), ports))
     }
 
-    /// What the router itself says to one of few, in a flow of its own.
+    /// Makes a packet from the router itself to one of few peers, in a flow of its own.
     fn own(&mut self, is_ip4: bool) -> Vec<u8> {
         let ends = if is_ip4 {
             (addr4(2, 1).into(), addr4(2, 9).into())
@@ -163,7 +163,7 @@ impl Random {
     }
 }
 
-/// The same the other way.
+/// Makes the reply.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let mut answer = packet.to_vec();
     let (src, dst, len, ports) = if packet[0] >> 4 == 4 { (12, 16, 4, 20) } else { (8, 24, 16, 40) };
@@ -179,7 +179,7 @@ fn say(bench: &mut Bench, packet: &[u8]) -> Vec<Vec<u8>> {
     say_with(bench, packet, None)
 }
 
-/// The same of one that bears a note.
+/// Sends a packet that bears a note.
 fn say_with(bench: &mut Bench, packet: &[u8], note: Option<Note>) -> Vec<Vec<u8>> {
     let cpu = bench.cpu();
     let mut pkt = cpu.pool.take().unwrap();
@@ -392,7 +392,7 @@ fn ask(bench: &mut Bench, from: (IpAddr, u16), to: (IpAddr, u16)) -> Note {
     answering(states.mark(id).noted(Direction::Forward))
 }
 
-/// Who has asked, by port, and how many packets the state has seen.
+/// Returns source ports, and the packet counts of their states.
 fn packets(bench: &mut Bench) -> Vec<(u16, u64)> {
     let now = bench.cpu().now;
     let listed = bench.cpu().firewall.as_ref().unwrap().states().page(0, usize::MAX, false, now).0;

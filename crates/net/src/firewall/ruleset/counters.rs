@@ -1,7 +1,7 @@
-//! How often rules matched: each CPU writes its own rows, anybody reads and adds up.
+//! Rule counters: each CPU writes its own rows, any thread reads and sums.
 //!
 //! A row belongs to the rule whose identity it bears, so it lives on when another ruleset takes the place of the old
-//! one, and begins at zero when its place changes hands. What `zero` takes off is subtracted by who reads.
+//! one, and begins at zero when its place changes hands. The reader subtracts the counts at the last `zero`.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct RuleCounters {
     rows: Arc<[Row]>,
-    /// What the last rule has matched, and is not in its row yet.
+    /// Counts of the last rule that are not in its row yet.
     later: Later,
 }
 
@@ -33,7 +33,7 @@ pub struct RuleCountersReader {
     rows: Arc<[Row]>,
 }
 
-/// What a rule has matched.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Packets.
@@ -106,7 +106,7 @@ impl Default for RuleCounters {
 }
 
 impl RuleCountersReader {
-    /// What a rule has matched on this CPU, now or a moment ago.
+    /// Returns the counters of a rule on this CPU, now or a moment ago.
     #[must_use]
     pub fn get(&self, id: RuleId) -> Counted {
         let row = self.rows.get(usize::from(id.slot)).filter(|row| row.epoch.load(Acquire) == id.epoch);
@@ -118,7 +118,7 @@ impl RuleCountersReader {
     }
 }
 
-/// What a rule has matched on all CPUs.
+/// Returns the counters of a rule on all CPUs.
 pub fn sum<'a>(cpus: impl IntoIterator<Item = &'a RuleCountersReader>, id: RuleId) -> Counted {
     cpus.into_iter().map(|cpu| cpu.get(id)).fold(Counted::default(), |all, cpu| Counted {
         packets: all.packets.wrapping_add(cpu.packets),
@@ -128,7 +128,7 @@ pub fn sum<'a>(cpus: impl IntoIterator<Item = &'a RuleCountersReader>, id: RuleI
 }
 
 impl Counted {
-    /// What was counted since `earlier`.
+    /// Returns the difference to `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let packets = self.packets.saturating_sub(earlier.packets);

@@ -11,7 +11,7 @@ use crate::ether::TAG_LEN;
 use crate::firewall::subject::{Part, Subject};
 use crate::ip6::headers;
 
-/// What a question is about.
+/// The field of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     SrcPort,

@@ -1,4 +1,4 @@
-//! What rules mean, spelled out: each question answered from the rule as it was written and the packet's bytes, one
+//! A reference evaluator: each test evaluated from the rule as it was written and the packet's bytes, one
 //! after the other. What is compiled is held against it.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use ipfw::rule::{Addr, Bits, Clause, Hook, If, Key, Match, Net, Rule, TableRef, 
 use crate::fib::{Hop, Prefix, To};
 use crate::tables::{Ifnet, Tables};
 
-/// What rules are about, besides the packet: the stack's tables, and those that rules ask.
+/// The environment of rules: the stack's tables, and lookup tables.
 pub(super) struct World<'w> {
     pub(super) tables: &'w Tables,
     pub(super) lists: &'w [(&'static str, Vec<TableEntry>)],
@@ -303,7 +303,7 @@ fn is_tcp(what: &Match, segment: &[u8]) -> bool {
     }
 }
 
-/// Well-formed options of a header: of those who build the packets there are no others.
+/// Returns the options of a well-formed header: the generated packets have no others.
 fn tcp_options(segment: &[u8]) -> Vec<(u8, Vec<u8>)> {
     options(segment.get(20..usize::from(segment[12] >> 4) * 4).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! What rules ask, as flat arrays of steps.
+//! Compiled tests, as flat arrays of steps.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ pub(super) enum Test {
     In(Field, List),
     /// The field's bit is in this set.
     Set(Field, u32),
-    /// Of TCP's flags these are set, and others clear.
+    /// TCP flags that are set, and flags that are clear.
     TcpFlags {
         set: u8,
         clear: u8,

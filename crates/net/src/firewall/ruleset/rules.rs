@@ -42,11 +42,11 @@ pub struct Rules {
 pub struct Entry {
     /// The rule; its number is set.
     pub rule: Rule,
-    /// Who it is.
+    /// Identity.
     pub id: RuleId,
     /// Which sets of states it means, if it means any.
     pub flow: FlowId,
-    /// What it had matched when its counters were zeroed.
+    /// Counters at the last `zero`.
     pub zeroed: Counted,
 }
 
@@ -312,7 +312,7 @@ impl Rules {
         }
     }
 
-    /// What packets will walk over. Interfaces and addresses are those of `tables`; when they change, so must the
+    /// Compiles the rules. Interfaces and addresses are those of `tables`; when they change, so must the
     /// ruleset. Tables that rules ask are those of `lookups`: their entries may change, but when one comes, goes or is
     /// swapped, so must the ruleset. One that is not there ([`Lookups::provide`]) has no entries.
     #[must_use]
@@ -334,7 +334,7 @@ fn check_set(set: u8) -> Result<(), Error> {
     if set < SETS { Ok(()) } else { Err(Error::NoSuchSet(set)) }
 }
 
-/// An action that nobody obeys would drop what it matches: it is refused while somebody is there to read it.
+/// Refuses an unsupported action while the user is there to read the error.
 const fn check_action(rule: &Rule) -> Result<(), Error> {
     match &rule.action {
         Action::Redirect { .. } if rule.keep.is_some() => Err(Error::RedirectKeeps),

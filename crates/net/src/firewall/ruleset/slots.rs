@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use super::RuleId;
 
-/// Gives each rule a place, and takes places back. A place that changes hands has a new epoch, so that who still
-/// means the old rule is not led to the new one.
+/// Assigns a slot to each rule, and takes slots back. A slot that changes hands has a new epoch, so that a holder
+/// of the old rule is not led to the new one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     /// The epoch of each place that was ever taken.
     epochs: Vec<u16>,
-    /// Those that nobody has; the one that has been free for longest is taken first.
+    /// Free slots; the one that has been free for longest is taken first.
     free: VecDeque<u16>,
 }
 

@@ -5,7 +5,7 @@ use super::tcp::{Phase, Track};
 use crate::firewall::ruleset::{FlowId, RuleId};
 use crate::grow::wheel::{Linked, Links, NIL};
 
-/// What made a state.
+/// The kind of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -38,7 +38,7 @@ pub enum Direction {
     Reverse,
 }
 
-/// What is remembered of a flow.
+/// The state of a flow.
 #[derive(Clone, Debug)]
 #[repr(C, align(128))]
 pub struct State {
@@ -47,13 +47,13 @@ pub struct State {
     pub rule: RuleId,
     /// Its name.
     pub flow: FlowId,
-    /// What made it.
+    /// Kind of state.
     pub kind: Kind,
     /// Bits of [`bits`].
     pub(super) bits: u8,
     /// When its life ends: milliseconds since the start, the lower half.
     pub(super) expires: u32,
-    /// What it is linked to, for its kind: the number of its membership in a track; of whoever redirects.
+    /// Link, by kind: the number of its membership in a track; or of its pair.
     pub link: u32,
     /// Packets of both directions.
     pub packets: u64,
@@ -69,7 +69,7 @@ pub struct State {
 
 const _: () = assert!(size_of::<State>() <= 128);
 
-/// Of [`State::bits`].
+/// Flags of [`State::bits`].
 pub(super) mod bits {
     /// Its first packet went from the higher end to the lower one.
     pub(in super::super) const DOWNWARD: u8 = 1;
@@ -116,13 +116,13 @@ impl State {
         Flow { key: self.key, is_downward: self.bits & bits::DOWNWARD != 0 }
     }
 
-    /// Who made the state, and towards whom.
+    /// Returns source and destination of the first packet.
     #[must_use]
     pub const fn ends(&self) -> [End; 2] {
         self.creator().ends()
     }
 
-    /// How far its connection is, if it is of TCP.
+    /// Returns the phase of its connection, if it is TCP.
     #[must_use]
     pub const fn phase(&self) -> Option<Phase> {
         if self.is_tcp() { Some(self.stage()) } else { None }
@@ -136,7 +136,7 @@ impl State {
         if is_same { Direction::Forward } else { Direction::Reverse }
     }
 
-    /// What [`State::tcp`] amounted to when it changed last.
+    /// Returns the phase of [`State::tcp`] at its last change.
     #[inline]
     pub(super) const fn stage(&self) -> Phase {
         const STAGES: [Phase; 8] = [
@@ -179,7 +179,7 @@ impl State {
         self.expires.wrapping_sub(now_ms as u32).cast_signed()
     }
 
-    /// Whether nobody will miss it: its life is over, or its connection.
+    /// Tells whether the state is expendable: expired, or its connection closed.
     pub(super) fn is_spent(&self, now_ms: u64) -> bool {
         self.left_ms(now_ms) <= 0 || matches!(self.phase(), Some(Phase::Closed | Phase::Reset))
     }

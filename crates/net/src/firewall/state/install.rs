@@ -1,4 +1,4 @@
-//! How a state is made.
+//! Installation of states.
 
 use wire::Protocol;
 

@@ -1,4 +1,4 @@
-//! What keeps an idle connection's state alive: a question to both ends, whose answers pass by.
+//! Keepalives of idle connections' states: a probe to both ends, whose replies pass by.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// Those of a state. The two states of a redirected connection have one each, as each end sees only one of them.
+    /// Returns the keepalives of a state. The two states of a redirected connection have one each, as each end sees only one of them.
     pub(super) fn of(state: &State) -> impl Iterator<Item = Self> + use<> {
         let directions: &[Direction] = match state.kind {
             Kind::RedirectMaster => &[Direction::Reverse],

@@ -1,4 +1,4 @@
-//! What names a flow in the table: the same for both directions.
+//! The key of a flow in the table: the same for both directions.
 
 use pkt::{Pkt, WINDOW};
 use wire::{Protocol, ip4, ip6};
@@ -9,12 +9,12 @@ use crate::upper;
 
 /// A flow: two ends and a protocol, the lower end first, so that both directions have the same key.
 ///
-/// An end is an address and a port. Of ICMP's questions and answers, who asks has the identifier for a port, and who is
-/// asked the question's type: so an answer belongs to its question alone, and a question back is another flow. All else
+/// An end is an address and a port. For ICMP queries, the client's port is the identifier, and the server's
+/// the query's type: so a reply belongs to its query alone, and a query back is another flow. All else
 /// has port 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// Of IPv4, the lower end's address and the higher one's in the first word; else upper and lower half of the one,
+    /// IPv4: the lower end's address and the higher one's in the first word; else upper and lower half of the one,
     /// and of the other.
     addrs: [u64; 4],
     /// Their ports; protocol; bit 56: IPv4.
@@ -58,7 +58,7 @@ impl Flow {
         Self { key: Key { addrs: [a, b, c, d], rest }, is_downward }
     }
 
-    /// The same of IPv4.
+    /// Makes a key of IPv4.
     #[inline(always)]
     fn new4(proto: u8, src: (u32, u16), dst: (u32, u16)) -> Self {
         let end = |(addr, port): (u32, u16)| u64::from(addr) << 16 | u64::from(port);
@@ -114,14 +114,14 @@ impl Flow {
         Some(Self::new(subject.is_ip4, subject.proto, ends[0], ends[1]))
     }
 
-    /// The same flow, in the other direction.
+    /// Returns the flow in the other direction.
     #[must_use]
     pub fn reversed(self) -> Self {
         let [low, high] = self.key.ends();
         Self { is_downward: !self.is_downward && low != high, ..self }
     }
 
-    /// Who sent the packet, and to whom.
+    /// Returns source and destination of the packet.
     #[must_use]
     pub const fn ends(&self) -> [End; 2] {
         let [low, high] = self.key.ends();
@@ -179,7 +179,7 @@ impl Key {
         self.rest & IS_IP4 != 0
     }
 
-    /// A hash that nobody can aim at who does not know `secret`.
+    /// Hashes with a secret key, so that collisions cannot be chosen.
     #[inline]
     pub(super) fn hash(&self, secret: &[u64; 4]) -> u64 {
         let [a, b, c, d] = self.addrs;
@@ -207,7 +207,7 @@ fn unusual(subject: &Subject, l4: &[u8; WINDOW]) -> Option<(u16, u16)> {
     }
 }
 
-/// What an ICMP message is to whom it is sent.
+/// The role of an ICMP message.
 enum Icmp {
     Question,
     /// To a question of this type.

@@ -1,8 +1,8 @@
-//! How many states there are on all CPUs, loosely: exact to a twentieth of what is allowed, for an addition now and then.
+//! A loose global count of states: exact to a twentieth of the limit, for an addition now and then.
 //!
 //! Each CPU counts its own. Of what it has installed since, it tells the others when that has become a CPU's part of the
-//! twentieth; of what has died it tells nobody. So the common number is never too small by more than the twentieth, and
-//! grows too large with time; then somebody adds up what all CPUs have counted.
+//! twentieth; it does not report expired states. So the common number is never too small by more than the twentieth, and
+//! grows too large with time; then a CPU adds up the counts of all.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SLACK: u64 = 20;
 /// Attempts to put the sum in the place of the common number, if others add to it in the meantime.
 const REFRESHES: usize = 4;
 
-/// What the CPUs have in common. Nothing is ordered by it: it is numbers.
+/// The shared counters. They order nothing: relaxed numbers.
 #[derive(Debug)]
 pub struct Loose {
     /// No less than all states but those that CPUs have not told of.
@@ -27,7 +27,7 @@ pub struct Loose {
     cpus: Box<[Line]>,
 }
 
-/// A CPU's own count, where nobody else writes.
+/// A CPU's own count, written by it alone.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
@@ -92,7 +92,7 @@ impl Share {
         for _ in 0..REFRESHES {
             let before = self.loose.common.load(Relaxed);
             let total = self.loose.total();
-            // If somebody has told of theirs since, the total may be without them.
+            // If another CPU has reported since, the total may be without its report.
             if self.loose.common.compare_exchange(before, total, Relaxed, Relaxed).is_ok() {
                 return total;
             }
@@ -112,7 +112,7 @@ impl Share {
         (all as usize / self.loose.cpus.len()).max(1)
     }
 
-    /// As many as this CPU keeps to itself. All CPUs together stay below the slack.
+    /// Returns the number of unreported states of this CPU. All CPUs together stay below the slack.
     fn tell_at(&self, max: u32) -> u64 {
         (u64::from(max) / SLACK / self.loose.cpus.len() as u64).max(1)
     }

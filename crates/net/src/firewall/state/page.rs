@@ -1,4 +1,4 @@
-//! States for people: a page at a time, so that nobody waits for a million.
+//! Listings of states: a page at a time, so that no CPU is held up by a million.
 
 use core::time::Duration;
 
@@ -14,28 +14,28 @@ use crate::time::Instant;
 /// Places that are looked at for one page, whether there are states or not.
 pub const PLACES_PER_PAGE: usize = 64 * slab::SEGMENT;
 
-/// A state, as it is when somebody asks.
+/// A state, at the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The rule that made it.
     pub rule: RuleId,
     /// Its name.
     pub flow: FlowId,
-    /// What made it.
+    /// Kind of state.
     pub kind: Kind,
     /// Whether it is of IPv4.
     pub is_ip4: bool,
     /// The protocol.
     pub proto: u8,
-    /// Who sent the first packet, and to whom.
+    /// Source and destination of the first packet.
     pub ends: [End; 2],
     /// Packets of both directions.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What is left of its life.
+    /// Remaining lifetime.
     pub left: Duration,
-    /// How far its connection is, if it is of TCP.
+    /// Phase of its connection, if it is TCP.
     pub phase: Option<Phase>,
 }
 

@@ -1,8 +1,8 @@
 //! The two states of a redirected flow: the master's flow is as it came, the slave's as it went on.
 //!
 //! Each is on the CPU that its own flow belongs to, so mostly on two. They know each other by name: the flow, and the
-//! number of the master, so that neither holds on to the other. Only the end of the master ends both: whoever takes it out
-//! of the table finds here whom to tell ([`States::parted`]).
+//! number of the master, so that neither holds on to the other. Only the end of the master ends both: the code that removes it
+//! from the table finds here the CPU to be told ([`States::parted`]).
 
 use super::entry::{Kind, State, bits};
 use super::key::{End, Flow};
@@ -12,7 +12,7 @@ use crate::firewall::ruleset::FlowId;
 use crate::grow::wheel::NIL;
 use crate::time::Instant;
 
-/// What one of the two knows of the other.
+/// The link from one state to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
     /// The end that stands in the place of this one's second: of the master where the flow goes on, of the slave where
@@ -43,7 +43,7 @@ impl States {
         self.pairs.len() > 0
     }
 
-    /// What a state of a redirected flow knows of the other one.
+    /// Returns the link of a state of a redirected flow.
     #[must_use]
     pub fn pair(&self, id: StateId) -> Option<Pair> {
         let state = self.get(id).filter(|state| is_redirected(state))?;
@@ -114,7 +114,7 @@ impl States {
     }
 }
 
-/// The same sender's flow, to the end that the other state has.
+/// Returns the flow of the other state, from the same sender.
 fn other(state: &State, pair: &Pair) -> Flow {
     Flow::new(state.key.is_ip4(), state.key.proto(), state.ends()[0], pair.end)
 }

@@ -29,7 +29,7 @@ pub struct Quoted {
 
 impl Quoted {
     /// Reads what an error quotes. `None` if the packet is no error that concerns a flow, or quotes too little, a later
-    /// fragment, another error, or a packet that somebody else sent than the one whom the error is for.
+    /// fragment, another error, or a packet of another sender than the destination of the error.
     #[must_use]
     pub fn read(subject: &Subject, pkt: &Pkt) -> Option<Self> {
         if subject.part != Part::Whole || !concerns_a_flow(subject) {

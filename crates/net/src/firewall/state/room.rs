@@ -10,7 +10,7 @@ use crate::time::Instant;
 pub(super) const REAP_LOOKS: usize = 256;
 /// States that go then, at the least, if so many can.
 const REAP_MIN: u64 = 8;
-/// How long a search that was in vain is not repeated, milliseconds.
+/// Pause after a search in vain, milliseconds.
 const REAP_PAUSE_MS: u64 = 250;
 
 impl States {
@@ -39,7 +39,7 @@ impl States {
         Err(Refused::Full { ask_all: self.share.may_ask(now) })
     }
 
-    /// Ends states that nobody will miss, a bounded number: somebody has found the tables full. Answers how many.
+    /// Ends a bounded number of expendable states: the tables are full. Returns how many.
     pub fn reap(&mut self, now: Instant, counters: &mut Counters) -> usize {
         self.reap_some(now, REAP_LOOKS as u64, counters)
     }

@@ -1,4 +1,4 @@
-//! What can be set about states, under ipfw's names.
+//! Settings of states, under ipfw's names.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ const STATES_MAX: u32 = 1 << 26;
 const HALF_OPEN_PART: u32 = 8;
 const HALF_OPEN_MIN: u32 = 64;
 
-/// How long states live, and how many there are. Lifetimes are in seconds.
+/// Lifetimes and limits of states. Lifetimes are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// TCP that is not acknowledged both ways yet.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub rst_lifetime: u32,
     /// UDP.
     pub udp_lifetime: u32,
-    /// Everything else, and limits that nobody counts against any more.
+    /// Everything else, and unused limits.
     pub short_lifetime: u32,
     /// Whether TCP gets keepalives before its state dies.
     pub keepalive: bool,
@@ -92,7 +92,7 @@ impl fmt::Display for SettingError {
 
 impl core::error::Error for SettingError {}
 
-/// What settings are called before their own name.
+/// Prefix of the settings' names.
 const PREFIX: &str = "net.inet.ip.fw.";
 
 impl Settings {
@@ -138,7 +138,7 @@ impl Settings {
         self.half_open_max.unwrap_or_else(|| (self.state_max / HALF_OPEN_PART).max(HALF_OPEN_MIN))
     }
 
-    /// How long a state of TCP lives.
+    /// Returns the lifetime of a TCP state.
     #[inline]
     pub(super) const fn life_of(&self, phase: Phase) -> u32 {
         match phase {
@@ -150,7 +150,7 @@ impl Settings {
         }
     }
 
-    /// How long a state of another protocol lives.
+    /// Returns the lifetime of a state of another protocol.
     #[inline]
     pub(super) const fn life(&self, proto: u8) -> u32 {
         if proto == Protocol::UDP.0 { self.udp_lifetime } else { self.short_lifetime }

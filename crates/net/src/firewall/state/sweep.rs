@@ -1,6 +1,6 @@
 //! All states, a piece at a time: to show them, and to end many.
 //!
-//! States never move, so a place in the table is a cursor: whoever goes on from it sees no state twice, and every state
+//! States never move, so a place in the table is a cursor: a reader that goes on from it sees no state twice, and every state
 //! that is there all the time. Those that come meanwhile may be missed.
 
 use super::track::Group;
@@ -9,10 +9,10 @@ use crate::grow::slab::Slab;
 use crate::grow::wheel::ms;
 use crate::time::Instant;
 
-/// What is left of a state's life.
+/// The remaining lifetime of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Seconds, begun ones counted whole; 0 if it is dead and nobody has looked at it since.
+    /// Seconds, rounded up; 0 if it has expired and was not collected yet.
     pub seconds: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a TCP connection that passes by: how far it is, and which segments can be of it.
+//! Tracking of a TCP connection in transit: its phase, and its windows.
 //!
 //! The bounds are those of van Rooij ("Real Stateful TCP Packet Filtering in IP Filter", 2001). What an end may send
 //! lies between what it has sent before, less the other's largest window, and what the other has acknowledged, plus that
@@ -11,7 +11,7 @@ use wire::{Protocol, ip4, ip6};
 
 use crate::firewall::subject::{Part, Subject};
 
-/// How far an acknowledgement may lie behind, whatever the window: answers to what was on its way before.
+/// Tolerance of old acknowledgments, whatever the window: replies to earlier segments.
 const ACK_BEHIND: u32 = 66_000;
 /// Data that may come with a SYN (RFC 7413), bytes.
 const SYN_DATA_MAX: u32 = 1460;
@@ -20,7 +20,7 @@ const SCALE_MAX: u8 = 14;
 /// A scale that was not offered.
 const NO_SCALE: u8 = u8::MAX;
 
-/// What matters of a segment.
+/// The parts of a segment that tracking needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Control bits.
@@ -37,7 +37,7 @@ pub struct Segment {
     pub scale: Option<u8>,
 }
 
-/// What one end has done.
+/// The sequence state of one end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peer {
     /// One beyond the highest sequence number that it has sent.
@@ -54,7 +54,7 @@ pub(super) struct Peer {
     shift: u8,
 }
 
-/// What was seen of an end.
+/// Flags of segments seen from an end.
 mod seen {
     /// Anything.
     pub(super) const ANY: u8 = 1;
@@ -74,7 +74,7 @@ mod seen {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Track(pub(super) [Peer; 2]);
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Its beginning was not seen.
@@ -91,7 +91,7 @@ pub enum Phase {
     Reset,
 }
 
-/// What a segment is to a connection.
+/// The verdict on a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// It goes on with it.
@@ -115,7 +115,7 @@ impl Segment {
         Some(Self::parse(header, pkt.len().saturating_sub(l4)))
     }
 
-    /// The same of a packet that is [`usual`](crate::firewall::subject::usual).
+    /// Reads the segment of a [`usual`](crate::firewall::subject::usual) packet.
     #[inline]
     pub(in super::super) fn of_usual(pkt: &Pkt) -> Option<Self> {
         let ip = pkt.window(0);
@@ -191,7 +191,7 @@ impl Track {
         go_on(sender, receiver, segment, window)
     }
 
-    /// What was seen of both ends, as a number that is another as soon as it is something else.
+    /// Returns the flags seen of both ends, as a number that changes with each of them.
     #[inline]
     pub(super) const fn marks(&self) -> u16 {
         u16::from_ne_bytes([self.0[0].seen, self.0[1].seen])
@@ -228,7 +228,7 @@ impl Track {
         let [sender, receiver] = self.pair(from);
         let is_syn = segment.flags.syn();
         let begins = match (sender.has(seen::ANY), receiver.has(seen::ANY)) {
-            // Nobody has answered: the next attempt may begin elsewhere.
+            // Not answered: the next attempt may begin elsewhere.
             (true, false) => is_syn,
             (true, true) => false,
             // To a SYN only a SYN is the answer; without that all is.
@@ -246,7 +246,7 @@ impl Track {
             }
             return Judgement::Fresh;
         }
-        // The same SYN once more. Others in the window are somebody's guess, or the end's that has lost its memory; the
+        // A retransmitted SYN. Others in the window are guesses, or of an end that has lost its memory; the
         // other end asks back.
         if is_syn && segment.end() == sender.end && fits(&sender, &receiver, segment) {
             let (sender, receiver) = self.ends_mut(from);
@@ -255,7 +255,7 @@ impl Track {
         Judgement::Outside
     }
 
-    /// How far the connection is.
+    /// Returns the phase of the connection.
     #[inline]
     pub(super) const fn phase(&self) -> Phase {
         let [a, b] = self.0;
@@ -355,7 +355,7 @@ fn go_on(sender: &mut Peer, receiver: &mut Peer, segment: &Segment, window: u32)
             sender.ack = segment.ack;
             sender.seen |= seen::ACK;
         }
-        // Anybody can send a SYN in anybody's name; only who gets the answer can acknowledge it.
+        // A SYN can be forged; only the receiver of the reply can acknowledge it.
         if segment.ack == receiver.end {
             receiver.seen |= seen::SYN_ACKED | (receiver.seen & seen::FIN) << 4;
         }

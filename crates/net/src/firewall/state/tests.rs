@@ -30,7 +30,7 @@ struct World {
     now: Instant,
     counters: Counters,
     family: Family,
-    /// What the wheel wanted sent.
+    /// Keepalives requested by the wheel.
     keepalives: Vec<Keepalive>,
 }
 

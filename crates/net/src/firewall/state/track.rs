@@ -21,9 +21,9 @@ use crate::secret::Secret;
 /// At most so many states that agree with a packet in what `mask` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What they agree in; besides rule, protocol and family.
+    /// Fields that they share, besides rule, protocol and family.
     pub mask: LimitMask,
-    /// How many.
+    /// The limit.
     pub max: u16,
 }
 
@@ -34,7 +34,7 @@ pub struct Limits {
     key: Secret,
 }
 
-/// What the states of a track agree in. What the limit does not name is 0.
+/// The fields that the states of a track share. Those outside of the limit are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Group {
     /// The rule that limits them.
@@ -43,9 +43,9 @@ pub struct Group {
     pub is_ip4: bool,
     /// Their protocol.
     pub proto: u8,
-    /// Who made them.
+    /// Source.
     pub src: End,
-    /// Towards whom.
+    /// Destination.
     pub dst: End,
 }
 
@@ -304,7 +304,7 @@ impl Tracks {
 
 impl core::fmt::Debug for Limits {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // The key is nobody's business.
+        // The key stays secret.
         f.debug_struct("Limits").finish_non_exhaustive()
     }
 }

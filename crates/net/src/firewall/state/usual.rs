@@ -1,5 +1,5 @@
-//! What nearly all packets of flows that have a state do: they hit it, in few steps. Nothing is done to what must be looked
-//! at more closely.
+//! The common case of packets with a state: they hit it, in few steps. Packets that need a closer look are
+//! left untouched.
 
 use pkt::{Note, Pkt};
 use wire::{Protocol, ip4, ip6};
@@ -25,7 +25,7 @@ impl Mark {
     /// None's.
     pub(in super::super) const NONE: Self = Self { at: 0, serial: 0 };
 
-    /// What a packet bears that has hit this state, so that answers to it need not look for the state.
+    /// Returns the note of a packet that has hit this state, with which replies find the state directly.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the upper bits of a serial number are left out")]
     pub(in super::super) const fn noted(self, direction: Direction) -> Note {
@@ -42,7 +42,7 @@ impl Mark {
     }
 }
 
-/// Of a note's bits: its packet goes back to who made the state. The others are of the serial number.
+/// Bit of a note: its packet goes back to the state's origin. The others are of the serial number.
 const BACK: u8 = 1 << 7;
 
 /// The note for what goes the other way.
@@ -61,7 +61,7 @@ pub(in super::super) struct UsualHit {
 }
 
 impl UsualHit {
-    /// What the packet bears from now on.
+    /// Returns the packet's note from now on.
     #[inline]
     pub(in super::super) fn note(&self) -> Note {
         self.mark.noted(self.direction)
@@ -69,14 +69,14 @@ impl UsualHit {
 }
 
 impl Seen {
-    /// What matters of a packet that is [`usual`](crate::firewall::subject::usual).
+    /// Reads a [`usual`](crate::firewall::subject::usual) packet.
     #[inline]
     pub(in super::super) fn of_usual(pkt: &Pkt) -> Self {
         let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
         Self { bytes, segment: Segment::of_usual(pkt) }
     }
 
-    /// The same, if the packet's flow is known.
+    /// Reads a packet whose flow is known.
     #[inline(always)]
     pub(in super::super) fn of_flow(key: &Key, pkt: &Pkt) -> Self {
         let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
@@ -217,7 +217,7 @@ impl States {
         Some(state.rule)
     }
 
-    /// What names a state for as long as it is there, and no other state after it as long as [`States::epoch`] is the
+    /// Returns a mark that names this state, and no later one in its place as long as [`States::epoch`] is the
     /// same.
     #[inline]
     #[must_use]

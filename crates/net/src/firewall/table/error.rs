@@ -1,4 +1,4 @@
-//! What can be wrong with a command for tables.
+//! Errors of table commands.
 
 use core::fmt;
 

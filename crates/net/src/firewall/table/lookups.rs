@@ -33,10 +33,10 @@ pub struct Lookups {
     key: u128,
 }
 
-/// What is to be said of a table.
+/// The properties of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// What its keys are.
+    /// Type of its keys.
     pub kind: TableKind,
     /// Its entries.
     pub entries: usize,
@@ -49,7 +49,7 @@ pub struct Info {
 }
 
 impl Lookups {
-    /// No tables. `key` is secret: nobody who does not know it can make flows that are taken for another.
+    /// Makes an empty set. `key` is secret: flows with equal keys cannot be made without it.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Lookups {
         self.tables.get(name).map(|held| Arc::clone(&held.lookup))
     }
 
-    /// What grows by one with each change of any table: what was derived from an older one is stale.
+    /// Returns the generation, which grows by one with each change of any table: derived data of an older one is stale.
     #[must_use]
     pub fn generation(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.generation)
@@ -240,7 +240,7 @@ impl Lookups {
         self.held(name).map(Held::entries)
     }
 
-    /// What is to be said of a table.
+    /// Returns the properties of a table.
     ///
     /// # Errors
     ///
@@ -310,7 +310,7 @@ impl Lookups {
         Ok((held, &mut self.keeper, self.epoch))
     }
 
-    /// After the last word was stored: who has seen the new generation sees all of the change.
+    /// After the last word was stored: a reader of the new generation sees all of the change.
     fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -319,7 +319,7 @@ impl Lookups {
 const ALL_PARTS: FlowParts =
     FlowParts { src_ip: true, proto: true, src_port: true, dst_ip: true, dst_port: true };
 
-/// What a rule asks a table for.
+/// The part of a packet that a rule looks up.
 #[derive(Clone, Copy)]
 enum Asked {
     Kind(TableKind),

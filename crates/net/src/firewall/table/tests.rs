@@ -42,7 +42,7 @@ impl Desk {
         }
     }
 
-    /// What a packet with this address finds.
+    /// Returns the value for a packet with this address.
     fn find(&self, name: &str, addr: &str) -> Option<TableArg> {
         let lookup = self.lookups.get(name).unwrap();
         match addr.parse().unwrap() {

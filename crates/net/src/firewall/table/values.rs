@@ -1,4 +1,4 @@
-//! What is found in tables, by the number that stands in their leaves.
+//! The values of tables, by the number in their leaves.
 //!
 //! Small numbers stand there themselves. Large ones and addresses are kept here, each once, whichever tables have it.
 
@@ -42,7 +42,7 @@ pub(super) struct Keeper {
 }
 
 impl Values {
-    /// What a leaf names; `None` if it names nothing.
+    /// Returns the value of a leaf; `None` if it has none.
     pub(super) fn get(&self, leaf: u32) -> Option<TableArg> {
         if leaf < KEPT {
             return leaf.checked_sub(1).map(TableArg::Number);
@@ -65,7 +65,7 @@ impl Keeper {
         Arc::clone(&self.values)
     }
 
-    /// What a leaf says that has this value, which then counts one more; `None` if there are too many.
+    /// Returns the leaf of this value, which then counts one more; `None` if there are too many.
     pub(super) fn take(&mut self, value: TableArg) -> Option<u32> {
         if let TableArg::Number(number) = value
             && number < KEPT - 1
@@ -88,7 +88,7 @@ impl Keeper {
         Some(KEPT + at)
     }
 
-    /// A leaf that had this value has gone: its place is free when nobody has it and `epoch` is over.
+    /// Releases a leaf of this value: its place is free when it is unused and `epoch` is over.
     pub(super) fn give(&mut self, leaf: u32, epoch: Epoch) {
         let Some(TableArg::Number(_) | TableArg::Addr(_)) = self.values.get(leaf).filter(|_| leaf >= KEPT)
         else {

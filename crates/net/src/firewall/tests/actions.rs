@@ -1,4 +1,4 @@
-//! What rules do to packets that go on: marks, values of tables, what is deferred, fields that are written.
+//! Actions on packets that go on: tags, table values, deferred actions, rewritten fields.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is done to firewalls: guessed resets, forged errors, floods without a connection, and fragments that hide
+//! Attacks on firewalls: guessed resets, forged errors, floods without a connection, and fragments that hide
 //! something.
 
 use super::*;
@@ -102,7 +102,7 @@ fn floods_of_segments_of_no_connection_make_no_states() {
     }
 }
 
-/// In somebody's name, with numbers that cannot be theirs: the state's life gets no longer by it.
+/// Forged segments with impossible numbers do not extend the state's life.
 #[test]
 fn segments_outside_of_the_window_keep_no_connection_alive() {
     for family in families() {
@@ -118,7 +118,7 @@ fn segments_outside_of_the_window_keep_no_connection_alive() {
 }
 
 /// Naptha: connections that are opened and then left alone, so that they fill the other end's tables. Each source has a
-/// few of them, for as long as nobody answers keepalives.
+/// few of them, for as long as no keepalive is answered.
 #[test]
 fn who_opens_connections_and_says_nothing_holds_a_few_for_a_while() {
     for family in families() {
@@ -134,7 +134,7 @@ fn who_opens_connections_and_says_nothing_holds_a_few_for_a_while() {
     }
 }
 
-/// What an error of ICMP quotes is made up: another flow, a sequence number that was never sent, somebody else's packet, a
+/// Errors with invented quotes: another flow, a sequence number that was never sent, another host's packet, a
 /// direction that was silent, less than ports. None passes, and what is real does.
 #[test]
 fn an_error_that_quotes_what_was_never_sent_is_denied() {
@@ -160,7 +160,7 @@ fn an_error_that_quotes_what_was_never_sent_is_denied() {
         // An answer to the client that the server never sent, told to the server.
         let unanswered = udp(back(family), (53, 4000));
         assert!(!passes(&mut bench, 1, &error_about(&unanswered, other)), "a silent direction");
-        // For somebody who did not send what is quoted.
+        // To a host that did not send the quoted packet.
         let mut misdirected = error_about(&sent(PORTS, CLIENT + 1), router);
         readdress(&mut misdirected, other);
         assert!(!passes(&mut bench, 2, &misdirected), "for somebody else");
@@ -170,7 +170,7 @@ fn an_error_that_quotes_what_was_never_sent_is_denied() {
     }
 }
 
-/// Of what an error quotes 128 bytes are looked at: ports behind more headers than that are not found.
+/// Of a quote 128 bytes are examined: ports behind more headers than that are not found.
 #[test]
 fn an_error_about_a_packet_with_very_long_extension_headers_belongs_to_no_flow() {
     let family = families()[1];

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! So each of the two sees all packets of both directions. What is sent to the other CPU names the master by its number
-//! and the flow; nobody holds on to anything of another CPU. Where the slave cannot be, or is another's, the master is
+//! and the flow; neither holds on to anything of another CPU. Where the slave cannot be, or the place is taken, the master is
 //! told, and ends.
 
 use ipfw::rule::{Action, Hook};
@@ -31,7 +31,7 @@ use crate::firewall::subject::{Part, Subject};
 use crate::msg::Msg;
 use crate::next::Next;
 
-/// What is said of a packet of a redirected flow where it goes on.
+/// The message with a packet of a redirected flow to where it goes on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::firewall) struct Arrival {
     /// The CPU that exchanged one of its ends.
@@ -42,7 +42,7 @@ pub(in crate::firewall) struct Arrival {
     pub(in crate::firewall) was: Option<End>,
 }
 
-/// What the CPUs of a master and of its slave tell each other besides packets.
+/// A message between the CPUs of a master and of its slave.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice {
     /// To the slave's: the master has gone.
@@ -54,7 +54,7 @@ pub enum Notice {
     },
     /// To the master's: there is no slave, and cannot be one now.
     Refused {
-        /// What would have been its flow.
+        /// The refused flow.
         slave: Flow,
         /// The number of the master.
         master: StateId,
@@ -69,8 +69,8 @@ impl Firewall {
         if has_met || !self.states.has_pairs() { None } else { self.meet_pair(cpu, pkt, walk) }
     }
 
-    /// Where a packet goes that the firewall itself has made: a reset in the name of whom others are redirected to must look
-    /// as if it came from where they sent to. `None`: it goes on.
+    /// Routes a packet made by the firewall itself: a reset in the name of a redirected server must look
+    /// as if it came from the original destination. `None`: it goes on.
     #[cold]
     pub(in crate::firewall) fn answer_of_own(&mut self, cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
         let subject = Subject::read(pkt, Hook::LocalOut, pkt.rcvif, 0).ok()?;
@@ -167,7 +167,7 @@ impl Firewall {
         if walk.is_redirected || to.is_ipv4() != walk.subject.is_ip4 || !may_be(&walk.subject) {
             return next;
         }
-        // Whoever came in in pieces has been put together, unless nobody asked for that then.
+        // A flow that came in fragments was reassembled, unless no redirection existed then.
         if walk.subject.part == Part::First {
             return Step::die(DropReason::FirewallRedirectFragment);
         }

@@ -1,4 +1,4 @@
-//! Who has what is sent to groups.
+//! Delivery of datagrams to groups.
 
 use super::*;
 use crate::kit::build::udp as datagram;
@@ -8,7 +8,7 @@ fn send(bench: &mut Bench, from: IpAddr, port: u16, group: IpAddr) {
     hear(bench, &datagram(from, group, (port, PORT), &port.to_be_bytes()));
 }
 
-/// What each of the sockets has read: from whom, and from which port.
+/// Returns the datagrams read by each socket: source and port.
 fn read_all(bench: &mut Bench, ids: &[Id]) -> Vec<(IpAddr, u16)> {
     let mut got = Vec::new();
     for (netisr, id) in bench.netisrs.iter_mut().zip(ids) {

@@ -1,4 +1,4 @@
-//! What is too much, and what cannot be.
+//! Limits and invalid requests.
 
 use super::*;
 use crate::count::Count;

@@ -2,7 +2,7 @@
 //!
 //! A bucket has the hashes that end in its number. Read backwards they begin with it, so of the order of hashes read
 //! backwards each bucket is a piece without gaps; to split it is to cut that piece in two, and to join is to glue. So
-//! whoever remembers only how far he has come in this order can go on there, whatever came, went, was split or joined.
+//! a reader that remembers its place in this order can go on there, whatever came, went, was split or joined.
 
 use super::{Bucket, Index, WAYS};
 

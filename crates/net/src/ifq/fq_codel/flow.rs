@@ -22,8 +22,8 @@ pub(super) struct Flow {
     pub(super) codel: Codel,
 }
 
-/// The flow of a frame: addresses, protocol and ports, under a key that nobody outside knows, so that nobody can make
-/// his packets share a queue with somebody else's.
+/// Returns the flow of a frame: addresses, protocol and ports, under a secret key, so that a sender cannot make
+/// its packets share a queue with another's.
 pub(in crate::ifq) fn flow_of(pkt: &Pkt, secret: &Secret) -> u64 {
     let mut hasher = secret.hasher();
     let (kind, at) = network(pkt);

@@ -10,7 +10,7 @@ use crate::tables::Rxcsum;
 
 const PORTS: (u16, u16) = (1000, 2000);
 
-/// What becomes of `packet`, that came in by interface 1, and the packet as input left it.
+/// Returns the result for `packet`, received on interface 1, and the packet as input left it.
 fn input_of(bench: &mut Bench, packet: &[u8]) -> (Next, Pkt) {
     let mut pkt = bench.cpu().pool.take().unwrap();
     pkt.append(packet.len()).unwrap().copy_from_slice(packet);

@@ -41,7 +41,7 @@ fn forwarded(packet: &[u8], mtu: u32) -> Vec<Vec<u8>> {
     bench.sent(2).into_iter().map(|frame| frame[14..].to_vec()).collect()
 }
 
-/// What a naive receiver makes of pieces: payload by offset, and whether more is to come.
+/// Joins fragments as a naive receiver does: payload by offset, and the more-fragments flag.
 fn joined(pieces: &[Vec<u8>], start: u16) -> (Vec<u8>, bool) {
     let mut whole = Vec::new();
     let mut more = true;

@@ -1,4 +1,4 @@
-//! What a router advertisement says, on its way from the CPU that heard it to the one that keeps it.
+//! A router advertisement on its way from the CPU that received it to the one that keeps its link.
 
 use core::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! What addresses end with: interface identifiers.
+//! Interface identifiers.
 
 use core::hash::Hasher;
 use core::net::Ipv6Addr;
@@ -6,7 +6,7 @@ use core::net::Ipv6Addr;
 use siphasher::sip::SipHasher13;
 use wire::ether::Mac;
 
-/// What an interface's addresses end with.
+/// The kind of interface identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identifiers {
     /// Made of the link address: everybody sees whose device it is, on whatever link (RFC 4291 appendix A).
@@ -43,7 +43,7 @@ impl Identifiers {
         join(prefix, id)
     }
 
-    /// How often another address may be tried when one was somebody else's: `IDGEN_RETRIES` of RFC 7217 §7. The one that
+    /// Number of further addresses tried after a duplicate: `IDGEN_RETRIES` of RFC 7217 §7. The one that
     /// is made of the link address has no other.
     pub(super) const fn retries(self) -> u8 {
         match self {

@@ -1,4 +1,4 @@
-//! What is known of one link.
+//! The state of one link.
 
 use core::net::Ipv6Addr;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::time::{Duration, Instant};
 
 /// Two changes of the tables are so far apart at the least, whatever routers say.
 const TABLES_GAP: Duration = Duration::from_millis(100);
-/// What routers may say of reachable time, milliseconds (RFC 4861 §6.2.1).
+/// Valid range of reachable time, milliseconds (RFC 4861 §6.2.1).
 const REACHABLE_MS: core::ops::RangeInclusive<u32> = 1..=3_600_000;
-/// What is believed of the time between questions, milliseconds: less would be a flood, more would be no question.
+/// Accepted range of the retransmission timer, milliseconds: less would be a flood, more would be no probe.
 const RETRANS_MS: core::ops::RangeInclusive<u32> = 100..=60_000;
 
-/// What is known of one link.
+/// The state of one link.
 pub(super) struct Link {
     pub(super) ifindex: IfIndex,
     pub(super) settings: Settings,
@@ -53,7 +53,7 @@ pub(super) struct Link {
     has_news: bool,
 }
 
-/// What is known of one link, as people see it.
+/// The status of one link for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Its interface.
@@ -64,7 +64,7 @@ pub struct Status {
     pub prefixes: Vec<PrefixStatus>,
     /// Our addresses in them.
     pub addrs: Vec<OwnStatus>,
-    /// What else routers have said.
+    /// Further parameters of router advertisements.
     pub learned: Arc<Learned>,
 }
 
@@ -93,7 +93,7 @@ impl Link {
         }
     }
 
-    /// Routers are asked for once we can speak; where our link-local address is somebody else's, we are silent.
+    /// Solicits routers once we have an address; where our link-local address is a duplicate, we are silent.
     //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.5
     pub(super) fn link_local_is(&mut self, addr: Ipv6Addr, state: State, cpu: &mut Cpu) {
         if self.link_local == Some((addr, state)) {
@@ -166,7 +166,7 @@ impl Link {
         self.mtu = mtu.filter(fits).or(self.mtu);
     }
 
-    /// What time has brought.
+    /// Handles the passage of time.
     pub(super) fn tick(&mut self, cpu: &mut Cpu) {
         self.routers.expire(cpu.now);
         self.prefixes.expire(cpu.now);
@@ -174,7 +174,7 @@ impl Link {
         self.own.tick(&maker, cpu.now, &mut cpu.secret);
     }
 
-    /// What tables are to be made of, if it has changed and they may.
+    /// Returns an update for the tables, if there is one and it is time.
     pub(super) fn news(&mut self, now: Instant) -> Option<Arc<Learned>> {
         let learned = self.learned(now);
         self.has_news = *self.published != learned;

@@ -13,7 +13,7 @@ use crate::time::{Duration, Instant};
 
 /// Addresses of a link at the most; a prefix that would need more gets none.
 pub const ADDRS_MAX: usize = 16;
-/// What an unauthenticated advertisement cannot shorten a lifetime below (RFC 4862 §5.5.3 (e)).
+/// Lifetime below which an unauthenticated advertisement cannot shorten one (RFC 4862 §5.5.3 (e)).
 const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
 /// `TEMP_VALID_LIFETIME` and the rest of RFC 8981 §3.8.
 const TEMPORARY_VALID: Duration = Duration::from_secs(2 * 24 * 60 * 60);
@@ -36,12 +36,12 @@ struct Own {
     addr: Ipv6Addr,
     preferred: Instant,
     valid: Instant,
-    /// Somebody else has it.
+    /// Duplicate.
     is_duplicate: bool,
-    /// Addresses in this prefix that somebody else had.
+    /// Duplicates found in this prefix.
     conflicts: u8,
     temporary: Vec<Temporary>,
-    /// Temporary ones in a row that somebody else had.
+    /// Consecutive duplicates of temporary addresses.
     temporary_conflicts: u8,
 }
 
@@ -52,12 +52,12 @@ struct Temporary {
     valid: Instant,
 }
 
-/// What made an address.
+/// The kind of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A router's prefix.
     Autoconf,
-    /// The same, for a while.
+    /// Temporary (RFC 8981).
     Temporary,
 }
 
@@ -66,7 +66,7 @@ pub enum Kind {
 pub struct OwnStatus {
     /// Which one.
     pub addr: Ipv6Addr,
-    /// What made it.
+    /// Kind.
     pub kind: Kind,
     /// Until when new connections use it; never, if for ever.
     pub preferred: Instant,
@@ -77,7 +77,7 @@ pub struct OwnStatus {
 /// All addresses that may be are there.
 pub(super) struct Full;
 
-/// Who makes addresses: what an identifier may be made of.
+/// The inputs of address generation.
 pub(super) struct Maker<'a> {
     pub(super) settings: Settings,
     pub(super) mac: Mac,
@@ -118,7 +118,7 @@ impl OwnAddrs {
         Ok(())
     }
 
-    /// Somebody else has one of them.
+    /// Handles a duplicate of one of them.
     pub(super) fn is_duplicate(&mut self, addr: Ipv6Addr) {
         for own in &mut self.list {
             own.is_duplicate |= own.addr == addr;
@@ -128,7 +128,7 @@ impl OwnAddrs {
         }
     }
 
-    /// What time has brought: ends, another address for one that somebody else had, new temporary ones.
+    /// Handles the passage of time: expiry, replacements of duplicates, new temporary addresses.
     pub(super) fn tick(&mut self, maker: &Maker<'_>, now: Instant, secret: &mut Secret) {
         self.list.retain(|own| own.valid > now);
         for own in &mut self.list {
@@ -172,7 +172,7 @@ impl OwnAddrs {
 }
 
 impl Own {
-    /// What is advertised lengthens lifetimes, and shortens them to two hours at the least: else one packet could take
+    /// An advertisement extends lifetimes, and shortens them to two hours at the least: else one packet could take
     /// our addresses away.
     //= https://www.rfc-editor.org/rfc/rfc4862#section-5.5.3
     fn is_advertised(&mut self, said: &Prefix, now: Instant) {
@@ -218,7 +218,7 @@ impl Own {
             preferred: temporary.preferred.min(preferred),
             valid: temporary.valid.min(valid),
         });
-        // One that somebody else has stays among our addresses, so that it is seen; it is not used.
+        // A duplicate stays in the list, so that it is shown; it is not used.
         [own].into_iter().chain(temporary)
     }
 

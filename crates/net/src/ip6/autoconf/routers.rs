@@ -28,7 +28,7 @@ struct Router {
 pub struct RouterStatus {
     /// Its link-local address.
     pub addr: Ipv6Addr,
-    /// How much it wants to be the default.
+    /// Router preference.
     pub preference: Preference,
     /// Until when it is one.
     pub expires: Instant,

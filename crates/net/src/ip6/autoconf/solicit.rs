@@ -36,7 +36,7 @@ impl Solicit {
         *self = Self { at: now + Duration::from_millis(secret.below(DELAY_MAX_MS)), gap: GAP };
     }
 
-    /// A router has answered, or nobody can be asked.
+    /// Stops: a router has answered, or the link is down.
     pub(super) const fn stop(&mut self) {
         self.at = Instant::NEVER;
     }

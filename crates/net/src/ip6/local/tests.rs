@@ -8,7 +8,7 @@ use crate::kit::{Bench, addr6, build};
 const NO_NEXT: u8 = Protocol::NO_NEXT.0;
 const DESTINATION: u8 = Protocol::DESTINATION_OPTIONS.0;
 
-/// What dies of what when `payload` comes to `dst` behind an IPv6 header that names `first`.
+/// Returns the drop reasons when `payload` comes to `dst` behind an IPv6 header with next header `first`.
 fn graves(dst: Ipv6Addr, first: Protocol, payload: &[u8]) -> Vec<(DropReason, u64)> {
     let mut bench = Bench::new(1);
     bench.inject(1, build::frame(1, &build::ip(addr6(1, 9).into(), dst.into(), first, 255, payload)));

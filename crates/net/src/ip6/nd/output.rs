@@ -21,7 +21,7 @@ const MESSAGE_MAX: usize = 64;
 /// The nonce option (RFC 3971 §5.3.2).
 const NONCE: u8 = 14;
 
-/// From whom to whom.
+/// The addresses of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) src: Ipv6Addr,
@@ -35,7 +35,7 @@ pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Messag
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
     let key = addr::Key { ifindex, addr: way.src.into() };
     // RFC 4429 §3.2 wants no questions from an address that is not certain yet. In its first second a router has no
-    // other: it asks all the same, but says no link address, so that nobody's entry is overwritten.
+    // other: it asks all the same, but without its link address, so that no entry is overwritten.
     let mac = Some(ifnet.mac).filter(|_| cpu.addrs.state(&key) != Some(State::Tentative));
     send(cpu, ifindex, way, message, mac.map(Opt::SourceLinkAddr));
 }
@@ -51,15 +51,15 @@ pub(crate) fn solicit_routers(cpu: &mut Cpu, ifindex: IfIndex, way: Way) {
     send(cpu, ifindex, way, Message::RouterSolicit, Some(Opt::SourceLinkAddr(mac)));
 }
 
-/// Says that `ours` is ours: to the asker and, if it said so, its link address; to everybody if nobody (with an
-/// address) asked.
+/// Advertises `ours`: to the solicitor and, if given, its link address; to all nodes if it had no
+/// address.
 pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr, Option<Mac>)>) {
     let (Some(ifnet), IpAddr::V6(target)) = (cpu.tables.ifnet(ours.ifindex), ours.addr) else { return };
     let (dst, mac) = asker.unwrap_or((ALL_NODES, None));
     let advert = NeighborAdvert {
         router: cpu.tables.forwarding,
         solicited: asker.is_some(),
-        // RFC 4429 §3.3: who is not certain yet overrides nobody.
+        // RFC 4429 §3.3: an optimistic address does not override.
         replace: cpu.addrs.state(&ours) == Some(State::Preferred),
         target,
     };

@@ -41,7 +41,7 @@ fn hear(bench: &mut Bench, src: Ipv6Addr, dst: Ipv6Addr, message: &Message, opti
     bench.hear(1, &frame(&nd_packet(src, dst, message, options)));
 }
 
-/// The advertisement in a frame: whether of a router, solicited, overriding; to whom.
+/// Returns the advertisement in a frame: router, solicited and override flag; destination.
 fn flags(frame: &[u8]) -> (bool, bool, bool, Ipv6Addr) {
     let dst = ip6::Header::parse(&frame[14..]).unwrap().dst;
     (frame[58] & 0x80 != 0, frame[58] & 0x40 != 0, frame[58] & 0x20 != 0, dst)

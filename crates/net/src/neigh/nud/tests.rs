@@ -13,7 +13,7 @@ fn nud(state: State) -> Nud {
     Nud { state, mac, until: Instant::NEVER, sent: 0, rival: None }
 }
 
-/// What an advertisement makes of an entry.
+/// Returns the entry after an advertisement.
 fn advertised(state: State, mac: Option<Mac>, solicited: bool, replace: bool) -> (State, Mac) {
     let mut nud = nud(state);
     let what = nud.advertised(Advert { mac, solicited, replace }, clock());

@@ -21,7 +21,7 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
     let Scratch { hops, next } = scratch;
     let count = lane.pkts.len();
     next[..count].fill(F::ROUTE);
-    // Who forwards nothing has no flows to remember.
+    // A host that does not forward has no flows to remember.
     let forwards = cpu.tables.forwarding;
     if forwards && let Some(mut flows) = cpu.flows.take() {
         by_flow::<F>(cpu, &mut flows, lane.pkts.iter_mut().into_slice(), hops, next);
@@ -82,7 +82,7 @@ fn forward_asking<F: Routed>(
     cpu.counters.add(F::FORWARDED, passing.count_ones().into());
 }
 
-/// The same with the flow cache: only those whose flow is not known are asked about and looked up.
+/// Does so with the flow cache: only packets of unknown flows are judged and looked up.
 fn by_flow<F: Routed>(
     cpu: &mut Cpu,
     flows: &mut Flows,

@@ -1,4 +1,4 @@
-//! A relay: who connects to it is connected to somebody else, by a connection that this host begins.
+//! A TCP relay: forwards each accepted connection to another address, by a connection of this host.
 //!
 //! ```text
 //!   A ◀──connection──▶ relay ◀──connection──▶ B
@@ -35,7 +35,7 @@ pub struct Relay {
     bytes: Box<[u8]>,
 }
 
-/// Two connections: who has come, and whom it is connected to.
+/// Two connections: the accepted one, and the one to the target.
 #[derive(Debug, Default)]
 struct Pair {
     sides: [Option<Side>; 2],

@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// How steep the curve is, in segments for each cubed second (RFC 9438 §5).
+/// Steepness of the curve, in segments for each cubed second (RFC 9438 §5).
 const C: f64 = 0.4;
-/// What is left of a window that was too large (RFC 9438 §4.6).
+/// Factor of a reduction (RFC 9438 §4.6).
 const BETA: f64 = 0.7;
 /// Segments for each window that make the estimate of a Reno connection as fast as one that halves its window.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// What CUBIC remembers; sizes in segments.
+/// The state of CUBIC; sizes in segments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cubic {
     /// The window at the last reduction, or less if it had not reached the one before: `W_max`.
@@ -33,7 +33,7 @@ struct Epoch {
     k: f64,
     /// Where it is flat.
     flat: f64,
-    /// What a Reno connection would have: `W_est`.
+    /// Window of a Reno connection: `W_est`.
     reno: f64,
 }
 
@@ -74,7 +74,7 @@ impl Cubic {
     /// There is congestion; answers how much of `flight` may be under way now.
     pub(super) fn congested(&mut self, cwnd: u32, flight: u32, mss: u32) -> u32 {
         let window = f64::from(cwnd) / f64::from(mss.max(1));
-        // RFC 9438 §4.7: who has not come back to where it was, makes room for others.
+        // RFC 9438 §4.7: fast convergence: a connection below its last maximum makes room for others.
         self.w_max = if window < self.w_max { window * f64::midpoint(1.0, BETA) } else { window };
         self.prior = window;
         self.epoch = None;

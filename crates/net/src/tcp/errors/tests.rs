@@ -17,7 +17,7 @@ fn families() -> [(IpAddr, IpAddr, usize); 2] {
     [(addr4(1, 1).into(), addr4(1, 9).into(), 20), (addr6(1, 1).into(), addr6(1, 9).into(), 40)]
 }
 
-/// What a router says.
+/// A router's message.
 #[derive(Clone, Copy)]
 enum Says {
     NoHost,
@@ -85,7 +85,7 @@ fn what_does_not_fit_the_way_goes_again_in_smaller_pieces_and_who_forges_is_not_
             sent.iter().map(|packet| View::new(&packet[at..]).unwrap().payload().len()).collect()
         };
         assert_eq!(lengths(&sent), [1400; 3]);
-        // A number that is not under way: somebody guesses.
+        // A number that is not in flight: a guess.
         let mut forged = sent[0].clone();
         forged[at + 4..at + 8].copy_from_slice(&(ours.seq.wrapping_sub(5)).to_be_bytes());
         bench.inject(1, error(us, addr_of_a_router(us), Says::TooBig(1300), &forged));

@@ -1,4 +1,4 @@
-//! What segments will need is fetched before they are taken in, for a whole chunk at once: among many connections each
+//! Prefetches the memory that segments will need, for a whole chunk at once: among many connections each
 //! segment would wait for memory several times, and now all of a chunk wait together.
 
 use pkt::{Pkt, PktVec};
@@ -13,7 +13,7 @@ use crate::upper;
 const MANY: usize = 1000;
 
 /// Fetches the connections of packets that are about to be taken in: where they are found, where they stand, they
-/// themselves. What is fetched for a packet of another protocol, nobody uses.
+/// themselves. A prefetch for a packet of another protocol is wasted.
 pub(crate) fn fetch(cpu: &Cpu, pkts: &PktVec) {
     if let Some(pcbs) = cpu.tcp.as_deref().filter(|pcbs| pcbs.len() >= MANY) {
         fetch_of_many(pcbs, pkts);
@@ -67,7 +67,7 @@ fn fetch_of_many(pcbs: &Pcbs, pkts: &PktVec) {
     }
 }
 
-/// Between whom a segment is, if it is one.
+/// Returns the four-tuple of a segment, if it is one.
 fn ends(pkt: &Pkt) -> Ends {
     let &[src_hi, src_lo, dst_hi, dst_lo, ..] = pkt.window(usize::from(pkt.l4));
     let (src, dst) = upper::ends(pkt);

@@ -1,4 +1,4 @@
-//! How connections come, become something else, and go.
+//! Life cycle of connections.
 
 use super::{Conn, Found, Id, Owner, Pcbs, Place, Settled};
 use crate::pcb::Ends;
@@ -105,8 +105,8 @@ impl Pcbs {
         Some(id)
     }
 
-    /// Brings a connection back that has nothing to send, until its deadline; or ends it, if it has ended and nobody
-    /// wants to know.
+    /// Puts a connection with nothing to send back, until its deadline; or frees it, if it has ended and its owner does not
+    /// need its result.
     pub(in crate::tcp) fn settle(&mut self, mut conn: Box<Conn>, now: Instant) -> Settled {
         conn.is_touched = conn.tcb.goes_on();
         if conn.is_touched {
@@ -168,7 +168,7 @@ impl Pcbs {
         self.spare.truncate(most);
     }
 
-    /// What is under way of a connection dies out, unless there are as many of those as may be.
+    /// Moves a connection to TIME-WAIT, unless their limit is reached.
     fn wait_out(&mut self, conn: Box<Conn>, now: Instant) -> Settled {
         let is_room = self.tables.waits.len() < self.room.1;
         let wait = Wait::of(&conn.tcb, conn.ends, conn.look).filter(|_| is_room);
@@ -201,7 +201,7 @@ impl Pcbs {
         self.vacate(conn);
     }
 
-    /// The same of one that is in no index any more.
+    /// Frees one that is in no index any more.
     fn vacate(&mut self, mut conn: Box<Conn>) {
         self.is_opened(conn.opened_at, None);
         if conn.ended != 0 {

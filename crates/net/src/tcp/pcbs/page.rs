@@ -1,4 +1,4 @@
-//! Connections for people, a page at a time: nobody waits for a million, and they may come and go meanwhile.
+//! Listings of connections, a page at a time: no CPU is held up by a million, and they may come and go meanwhile.
 //!
 //! A page goes on where the one before has ended in the order of hashes (see [`crate::grow::index`]), and not in one of a
 //! table's places: a connection has the same hash from its SYN to the end of TIME-WAIT, in whichever table it is.
@@ -16,21 +16,21 @@ pub const PER_PAGE: usize = 256;
 /// Buckets of the index that are looked at for a page, whether there are connections in them or not.
 const BUCKETS_PER_PAGE: usize = 1024;
 
-/// A connection, as it is when somebody asks.
+/// A connection, at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Between whom it is.
+    /// Its four-tuple.
     pub ends: Ends,
     /// Where it is in its life.
     pub state: State,
-    /// Who holds it.
+    /// Its owner.
     pub owner: Owner,
     /// Bytes that wait to be read.
     pub receive_queue: usize,
     /// Bytes that wait to be acknowledged, sent or not.
     pub send_queue: usize,
-    /// What else is known of it, if that was asked for; of half-open connections, and those in TIME-WAIT that nobody
-    /// holds, there is nothing else.
+    /// Further information, if that was asked for; half-open connections, and orphans in TIME-WAIT that no program
+    /// holds, have none.
     pub info: Option<Box<(Info, Times)>>,
 }
 

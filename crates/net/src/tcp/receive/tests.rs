@@ -12,7 +12,7 @@ fn block(left: u32, right: u32) -> (u32, u32) {
     (left, right)
 }
 
-/// What is said, in bytes from the start.
+/// Returns the blocks, in bytes from the start.
 fn said(receive: &mut Receive, max: usize) -> Vec<(u32, u32)> {
     let blocks = receive.sack(max);
     blocks.as_slice().iter().map(|b| block(Seq(b.left).since(START), Seq(b.right).since(START))).collect()

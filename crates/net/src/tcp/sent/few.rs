@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Few<T> {
     first: Option<T>,
-    /// Those behind it.
+    /// The others behind it.
     #[expect(clippy::box_collection, reason = "it is seldom there, and a pointer is a quarter of it")]
     others: Option<Box<VecDeque<T>>>,
 }

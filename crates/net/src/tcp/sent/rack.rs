@@ -5,12 +5,12 @@ use core::time::Duration;
 use super::super::seq::Seq;
 use crate::time::Instant;
 
-/// What is remembered of the segments that have arrived.
+/// RACK's state of segments that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Rack {
     /// When the one that was sent last was sent, and where it ended: `RACK.xmit_ts`, `RACK.end_seq`.
     last: Option<(Instant, Seq)>,
-    /// How long it took: `RACK.rtt`.
+    /// Its RTT: `RACK.rtt`.
     rtt: Duration,
     /// The shortest that one took.
     least: Option<Duration>,
@@ -41,7 +41,7 @@ impl Rack {
         }
     }
 
-    /// How much later than others a segment may come (RFC 8985 §6.2, step 4).
+    /// Returns the reordering window (RFC 8985 §6.2, step 4).
     pub(super) fn reordering_window(&self, smoothed: Duration, at_once: bool) -> Duration {
         if !self.has_reordering && at_once {
             return Duration::ZERO;

@@ -10,7 +10,7 @@ fn at(ms: u64) -> Instant {
     Instant::from_ns(ms * 1_000_000)
 }
 
-/// So many segments, one each millisecond.
+/// Makes a scoreboard of segments, one each millisecond.
 fn sent(segments: u32) -> Sent {
     let mut sent = Sent::new(START);
     for n in 0..segments {
@@ -198,7 +198,7 @@ proptest! {
     }
 }
 
-/// Whoever says what it has byte by byte cuts what is under way into as many pieces as there may be.
+/// A receiver that reports SACK blocks byte by byte cuts the scoreboard into as many pieces as there may be.
 #[test]
 fn what_cannot_be_cut_any_more_is_sent_again_and_not_for_ever() {
     let mut sent = Sent::new(Seq(0));

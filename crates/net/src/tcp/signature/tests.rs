@@ -50,7 +50,7 @@ fn segment(flags: Flags, seq: u32, ack: u32) -> Header {
     Header { src_port: 4000, dst_port: 80, seq, ack, flags, window: 60_000, urgent: 0, options }
 }
 
-/// The segment as somebody signs it who has `key`.
+/// Signs the segment with `key`.
 fn signed(header: Header, [src, dst]: [IpAddr; 2], payload: &[u8], key: &[u8]) -> Header {
     let mut header = header;
     header.options.signature = Some(UNSIGNED);

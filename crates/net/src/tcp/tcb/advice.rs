@@ -1,7 +1,7 @@
-//! How long each end waits for acknowledgments, told to the other as advice (RFC 5482).
+//! The user timeout option (RFC 5482): each end's timeout, announced to the other as advice.
 //!
 //! What is told here stands in our SYN and in the first segment behind it, and again when the program changes it. What the
-//! other end tells is kept within bounds of ours, and lengthens or shortens how long we wait. Both only where somebody has
+//! peer announces is kept within bounds of ours, and lengthens or shortens our timeout. Both only where a setting has
 //! switched it on.
 
 use wire::tcp::{Flags, UserTimeout};
@@ -9,10 +9,10 @@ use wire::tcp::{Flags, UserTimeout};
 use super::{Out, State, Tcb};
 use crate::time::{Duration, Instant};
 
-/// What was told, and is to be.
+/// The announced timeout, and the one to be announced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Advice {
-    /// What the other end has told last: `REMOTE_UTO`.
+    /// The peer's last announcement: `REMOTE_UTO`.
     remote: Option<UserTimeout>,
     /// Ours is to be told with the next segment, if there is something to tell.
     pub(super) is_due: bool,
@@ -22,14 +22,14 @@ pub(super) struct Advice {
 const UTO_LEN: u32 = 4;
 
 impl Advice {
-    /// What it has told.
+    /// Returns the peer's timeout.
     pub(super) fn heard(&self) -> Option<Duration> {
         self.remote.map(|remote| Duration::from_secs(remote.secs().into()))
     }
 }
 
 impl Tcb {
-    /// What the other end is told: `ADV_UTO`, if it is told anything.
+    /// Returns the timeout to be announced: `ADV_UTO`, if any.
     pub(super) fn advice_to_give(&self) -> Option<UserTimeout> {
         if !self.settings.uto.is_on {
             return None;
@@ -45,10 +45,10 @@ impl Tcb {
         }
     }
 
-    /// How long we wait because the other end has told us, if we do: no longer and no shorter than may be, whatever it says
+    /// Returns our timeout as adapted to the peer's, if it is: within our bounds, whatever it announces
     /// (RFC 5482 §6), and no shorter than what is sent again takes to be answered.
     ///
-    /// That holds while the connection stands and somebody here wants it to: before, and when its program has gone, it is
+    /// That holds while the connection is established and the option is enabled: before, and when its program has gone, it is
     /// not the other end that says how long we remember it.
     //= https://www.rfc-editor.org/rfc/rfc5482#section-3.1
     //# USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT))

@@ -6,7 +6,7 @@ use super::super::seq::Seq;
 use super::{Ack, Ended, Event, Segment, State, Tcb};
 use crate::time::Instant;
 
-/// What is sent at once because of a segment, besides what [`Tcb::output`] says.
+/// The immediate reply to a segment, besides the output of [`Tcb::output`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
@@ -20,7 +20,7 @@ pub enum Answer {
     Withheld,
 }
 
-/// What to do with a segment that does not go on to the next step.
+/// The result of a processing step; an error ends it.
 type Verdict = Result<(), Answer>;
 
 impl Tcb {
@@ -152,8 +152,8 @@ impl Tcb {
         self.check_expected(segment, now)
     }
 
-    /// Tells the other end where we are. Not for ever, if it sends nothing but where it is itself: two ends that somebody
-    /// has driven apart would never stop.
+    /// Sends an acknowledgment. Not for ever, if the peer does the same: two desynchronised
+    /// ends would never stop.
     fn correct(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         if segment.payload.is_empty() && !self.budget.allows(now) {
             return Err(Answer::Withheld);
@@ -162,7 +162,7 @@ impl Tcb {
         Err(Answer::Nothing)
     }
 
-    /// What is not just the next piece is acknowledged at once. But where our end of the stream is sent again with each
+    /// A segment out of order is acknowledged at once. But where our FIN is retransmitted with each
     /// acknowledgment, two ends can make war with nothing else.
     fn acknowledge_oddity(&mut self, segment: &Segment<'_>, now: Instant) {
         if !segment.payload.is_empty() || self.budget.allows(now) {
@@ -170,8 +170,8 @@ impl Tcb {
         }
     }
 
-    /// What a segment acknowledges may be new though it brings nothing: two ends that have ended at once tell each other by
-    /// ends that they send again.
+    /// The acknowledgment of a segment may be new though it has no data: two ends that have closed simultaneously retransmit
+    /// their FINs with each acknowledgment.
     fn take_late_ack(&mut self, segment: &Segment<'_>, now: Instant) {
         let ack = Seq(segment.header.ack);
         let is_new = ack.is_after(self.sent.first()) && !ack.is_after(self.sent.behind());
@@ -201,7 +201,7 @@ impl Tcb {
         Ok(())
     }
 
-    /// What of a segment that does not count has come before is told by D-SACK; the rest of it is not taken.
+    /// A duplicate part of an unacceptable segment is reported by D-SACK; the rest of it is not taken.
     fn is_again(&mut self, segment: &Segment<'_>) {
         let seq = Seq(segment.header.seq) + u32::from(segment.header.flags.syn());
         let known = self.receive.next().since(seq) as usize;
@@ -227,7 +227,7 @@ impl Tcb {
         }
     }
 
-    /// What the other end may send. In TIME-WAIT there is no buffer any more: what was said is what counts.
+    /// Returns the receive window. In TIME-WAIT there is no buffer any more: the last announced one counts.
     fn open_window(&self) -> u32 {
         let is_over = self.state == State::TimeWait;
         if is_over { self.promised.since(self.receive.next()) } else { self.window() }
@@ -259,7 +259,7 @@ impl Tcb {
         if !is_exact && !self.settings.insecure_rst {
             return Err(Answer::Challenge);
         }
-        // RFC 9293 §3.10.7.4: "connection refused" is for who has begun; a listener's may have been opened fast, and read.
+        // RFC 9293 §3.10.7.4: "connection refused" is for the active opener; a listener's may have been opened fast, and read.
         let is_refused = self.state == State::SynReceived && !self.is_passive;
         self.end(Event::ResetCame, Some(if is_refused { Ended::Refused } else { Ended::Reset }));
         Err(Answer::Nothing)
@@ -369,7 +369,7 @@ impl Tcb {
         }
     }
 
-    /// Who says that there is no room still says something. But who has gone does not wait for room without end.
+    /// A zero window is still an answer. But an orphaned connection does not wait for room without end.
     //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6.1
     //# As long as the receiving TCP peer continues to send
     //# acknowledgments in response to the probe segments, the sending TCP
@@ -453,7 +453,7 @@ impl Tcb {
         }
         let seq = Seq(segment.header.seq) + u32::from(flags.syn());
         if self.is_released && (seq + len_of(segment.payload)).is_after(self.receive.next()) {
-            // RFC 9293 §3.6.1: nobody will ever read it.
+            // RFC 9293 §3.6.1: the data will never be read.
             self.end(Event::Aborted, Some(Ended::Aborted));
             return Err(Answer::Reset);
         }

@@ -1,4 +1,4 @@
-//! What a program can change of a connection while it lives.
+//! Changes of a connection's settings while it lives.
 
 use std::sync::Arc;
 

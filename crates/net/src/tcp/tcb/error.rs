@@ -1,13 +1,13 @@
-//! What routers say of segments of ours (RFC 5927, RFC 9293 §3.9.2.2).
+//! ICMP errors about our segments (RFC 5927, RFC 9293 §3.9.2.2).
 
 use super::super::seq::Seq;
 use super::{Ended, Event, State, Tcb};
 use crate::time::Instant;
 
-/// What an error of ICMP means to a connection, whose sequence number it quotes.
+/// The meaning of an ICMP error to the connection whose sequence number it quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// Somebody forbids it, or nobody there speaks TCP: port or protocol unreachable, prohibited.
+    /// Hard: port or protocol unreachable, prohibited.
     Hard,
     /// It may pass: no way leads there just now, or it takes too long.
     Soft,

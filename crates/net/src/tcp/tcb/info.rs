@@ -1,4 +1,4 @@
-//! What `TCP_INFO` of FreeBSD and Linux and `ss -ti` say of a connection.
+//! Connection information, as `TCP_INFO` of FreeBSD and Linux and `ss -ti` have it.
 
 use super::{Keep, Segment, State, Tcb};
 use crate::tcp::congestion::Algorithm;
@@ -19,9 +19,9 @@ pub struct Info {
     pub ecn: bool,
     /// Data that came or went with the SYN was taken (RFC 7413).
     pub early_data: bool,
-    /// How long is waited for an acknowledgment now.
+    /// Retransmission timeout.
     pub rto: Duration,
-    /// How often in a row that was in vain.
+    /// Number of consecutive timeouts.
     pub backoffs: u8,
     /// Questions in a silence that are not answered.
     pub probes: u8,
@@ -31,9 +31,9 @@ pub struct Info {
     pub rtt_variation: Option<Duration>,
     /// See [`Self::rtt`].
     pub rtt_least: Option<Duration>,
-    /// How the congestion window grows.
+    /// Congestion control algorithm.
     pub algorithm: Algorithm,
-    /// What the path takes in one segment, its options included.
+    /// Segment size of the path, options included.
     pub path_mss: u32,
     /// Payload of the longest segment that is sent.
     pub snd_mss: u32,
@@ -43,9 +43,9 @@ pub struct Info {
     pub snd_cwnd: u32,
     /// `ssthresh`; `u32::MAX` before the first loss.
     pub snd_ssthresh: u32,
-    /// What the other end takes.
+    /// Send window.
     pub snd_wnd: u32,
-    /// What we take.
+    /// Receive window.
     pub rcv_wnd: u32,
     /// The first byte that is not acknowledged.
     pub snd_una: u32,
@@ -55,9 +55,9 @@ pub struct Info {
     pub rcv_nxt: u32,
     /// Sent and not acknowledged.
     pub unacknowledged: u32,
-    /// Of these, what the other end has behind a gap.
+    /// Of these, selectively acknowledged.
     pub sacked: u32,
-    /// Of these, what is taken for lost and not sent again.
+    /// Of these, lost and not retransmitted.
     pub lost: u32,
     /// Not sent yet.
     pub unsent: u32,
@@ -67,11 +67,11 @@ pub struct Info {
     pub by_timer: bool,
     /// The window was reduced because a router has marked a packet of it.
     pub reduced_for_mark: bool,
-    /// How long what is sent may stay unacknowledged; none, if it is as long as it is sent again.
+    /// User timeout; without one, the number of retransmissions counts.
     pub user_timeout: Option<Duration>,
-    /// What the other end has said of that (RFC 5482).
+    /// The peer's user timeout (RFC 5482).
     pub remote_user_timeout: Option<Duration>,
-    /// What has happened so far.
+    /// Counters.
     pub tally: Tally,
 }
 
@@ -103,7 +103,7 @@ pub struct Tally {
     news: News,
 }
 
-/// Of that, what the host counts for all connections: as much as has happened since it did so last.
+/// Counts for the host's totals, since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Segments that were sent again.
@@ -144,7 +144,7 @@ impl Tally {
 }
 
 impl Tcb {
-    /// What is to be counted, if there is something.
+    /// Takes the counts, if there are any.
     pub fn take_news(&mut self) -> Option<News> {
         let news = core::mem::take(&mut self.tally.news);
         (news != News::default()).then_some(news)
@@ -156,7 +156,7 @@ impl Tcb {
         self.outgoing.len()
     }
 
-    /// What there is to know.
+    /// Returns the connection's information.
     #[must_use]
     pub fn info(&self) -> Info {
         let Self { agreed, rtt, congestion, sent, keep: Keep { asked, .. }, .. } = self;

@@ -3,7 +3,7 @@
 use super::{Ended, Event, State, Tcb};
 use crate::time::{Duration, Instant};
 
-/// What is known of the other end's life.
+/// The state of keepalive.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keep {
     /// When something of it came last.
@@ -39,7 +39,7 @@ impl Tcb {
         self.timers.keep = asks.then(|| self.keep.heard + self.silence_allowed());
     }
 
-    /// How long nothing may be heard until the next question, behind those that were asked.
+    /// Returns the idle time before the next keepalive, behind those already sent.
     //= https://www.rfc-editor.org/rfc/rfc5482#section-4.2
     fn silence_allowed(&self) -> Duration {
         let (idle, interval) = (self.settings.keep_idle, self.settings.keep_interval);

@@ -1,4 +1,4 @@
-//! What memory a connection has beside itself: it borrows what others have used, and gives back what is empty.
+//! Memory of a connection beside itself: it borrows recycled buffers, and gives back empty ones.
 
 use super::super::receive::Receive;
 use super::super::rings::Rings;

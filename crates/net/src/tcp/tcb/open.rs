@@ -7,7 +7,7 @@ use super::super::seq::Seq;
 use super::{Ack, Segment, State, Tcb};
 use crate::time::Instant;
 
-/// What there is of Fast Open on a connection; on most there is nothing.
+/// The Fast Open state of a connection; most have none.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     with: Option<Box<With>>,
@@ -17,10 +17,10 @@ pub(super) struct Open {
     pub(super) has_taken: bool,
 }
 
-/// What goes with our SYN, or went.
+/// The data and options of our SYN.
 #[derive(Debug)]
 struct With {
-    /// A request, what allows data, or what a listener gives; none any more where nobody has answered.
+    /// A request, a cookie, or one that a listener gives; none any more after a SYN without a reply.
     cookie: Option<Cookie>,
     /// Whether a request or data went with our first SYN.
     has_asked: bool,
@@ -51,7 +51,7 @@ impl Open {
     }
 }
 
-/// How opening fast went, for whoever remembers it for the next time.
+/// The result of Fast Open, for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The cookie that the other end has given, if it has.

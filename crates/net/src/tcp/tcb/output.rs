@@ -137,7 +137,7 @@ impl Tcb {
         self.set_timers(now);
     }
 
-    /// What is to be sent again next.
+    /// Returns the next piece to retransmit.
     fn next_again(&self) -> Option<Piece> {
         let (start, end) = self.sent.first_lost()?;
         let end = end.min(start + self.room());
@@ -154,7 +154,7 @@ impl Tcb {
         self.sent.pipe().saturating_sub(left)
     }
 
-    /// What is to be sent for the first time next.
+    /// Returns the next piece of new data.
     fn next_new(&mut self) -> Option<Piece> {
         let start = self.sent.behind();
         let available = self.all_end().since(start);
@@ -174,7 +174,7 @@ impl Tcb {
         // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
         let may_end = self.state >= State::Established && self.fin().is_some();
         let with_fin = u32::from(end == self.queued_end() && may_end);
-        // What went with our SYN and was not taken waited for nobody the first time.
+        // Data of our SYN that was not taken was not delayed the first time.
         let is_forced = sendable > 0 && (self.open.has_sent(start) || is_stuck);
         (is_forced || self.is_worth_it(sendable, bytes, with_fin > 0)).then_some((start, end + with_fin))
     }
@@ -191,8 +191,8 @@ impl Tcb {
         }
         let is_full = sendable >= self.room();
         let is_half_the_window = sendable > 0 && sendable >= self.window_max / 2;
-        // (2) all of it, and nothing as short is under way or nobody wants to wait (Nagle, as modified in appendix A.3). What is
-        // said of (4), that the time for waiting is over, is said by the persist timer.
+        // (2) all of it, and no short segment is in flight or Nagle is off (as modified in appendix A.3). As to
+        // (4), the override timeout is that of the persist timer.
         let is_alone = self.settings.nodelay || with_fin || !self.has_small_under_way();
         let is_last = is_all && sendable > 0 && is_alone;
         is_full || with_fin || is_last || is_half_the_window
@@ -227,7 +227,7 @@ impl Tcb {
             self.goes(Event::FinSent);
         }
         let segments = data_end.since(start).div_ceil(cut.max(1)).max(1);
-        // The last of several that leave together, too: who puts them together again need not wait for more of them.
+        // PSH also on the last of several that leave together: reassembly of a super-packet need not wait for more of them.
         if is_all && data_end.is_after(start) || segments > 1 {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.9.1.2
             //# MUST set the PSH bit in the last buffered segment

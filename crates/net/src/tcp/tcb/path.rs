@@ -1,4 +1,4 @@
-//! How long segments may be where routers do not say: packetization layer path MTU discovery (RFC 4821).
+//! Packetization layer path MTU discovery (RFC 4821): for paths whose routers report nothing.
 //!
 //! ```text
 //!   two timeouts ─▶ shorter, twice if need be ─▶ acknowledged ─▶ a black hole ─▶ probes, ever longer, until they vanish
@@ -21,16 +21,16 @@ const CLOSE: u16 = 8;
 /// Segments that follow a probe, so that its loss is told by them, and segments that the window must have for that.
 const FOLLOWERS: u32 = 4;
 const WINDOW: u32 = 8;
-/// How long what was found is believed (RFC 4821 §7.7; Linux's `tcp_probe_interval`).
+/// Lifetime of a result (RFC 4821 §7.7; Linux's `tcp_probe_interval`).
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// What is known of the longest segments that arrive.
+/// The state of path MTU discovery.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
     search: Option<Search>,
     /// A probe that is under way, from where to where.
     probe: Option<(Seq, Seq)>,
-    /// A length that arrives where longer ones do not, and that nobody has been told of.
+    /// A working size below the probed one, to be reported.
     news: Option<u16>,
     /// A router's word that has not proved itself yet.
     told: Option<Told>,
@@ -52,7 +52,7 @@ struct Told {
 /// Somewhere between two lengths is the longest.
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// What routers and links say.
+    /// Size of links and routers.
     full: u16,
     /// The longest that may arrive still.
     most: u16,
@@ -63,7 +63,7 @@ struct Search {
 }
 
 impl Path {
-    /// Of a connection whose segments begin at the length that arrived before, if that is shorter than links and routers
+    /// Makes one for a connection that begins with a cached size, if that is smaller than links and routers
     /// say.
     pub(super) fn of(settings: &Settings, now: Instant) -> Self {
         let (mss, full) = (settings.path_mss, settings.path_mss_max);
@@ -89,7 +89,7 @@ impl Path {
         self.search.map(|search| search.most)
     }
 
-    /// What stands at `start` and behind it is sent again: whether a probe there has arrived, nobody can tell any more.
+    /// Data from `start` on is retransmitted: a probe there has no result any more.
     pub(super) fn sends_again(&mut self, start: Seq) {
         self.probe = self.probe.filter(|(_, end)| !start.is_before(*end));
     }

@@ -7,12 +7,12 @@ use super::super::seq::Seq;
 use super::{Out, State, Tcb};
 use crate::time::{Duration, Instant};
 
-/// How long the other end may hold back the acknowledgment of a single segment: `TLP.max_ack_delay`.
+/// Longest delay of the acknowledgment of a single segment: `TLP.max_ack_delay`.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 /// The wait while no round trip is measured.
 const WAIT_FIRST: Duration = Duration::from_secs(1);
 
-/// What is known of probes.
+/// The state of tail loss probes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     /// Behind all that was sent when the last one went out, and whether it was sent before: `TLP.end_seq`,
@@ -24,7 +24,7 @@ pub(super) struct Probe {
     begins: bool,
     /// One is to be sent now.
     is_due: bool,
-    /// One was sent, and nobody has counted it.
+    /// A probe was sent, and not counted yet.
     is_news: bool,
 }
 

@@ -1,25 +1,25 @@
-//! How much is sent while losses are repaired: proportional rate reduction (RFC 9937). What arrives there says what may be sent
-//! here, so that there is neither a silence while the network holds more than the reduced window, nor a burst where it holds
+//! Proportional rate reduction (RFC 9937): delivered data determines what may be sent during recovery
+//! here, so that there is neither silence while the network holds more than the reduced window, nor a burst where it holds
 //! less.
 
 /// One repair of losses. In bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prr {
-    /// What was under way when it began: `RecoverFS`.
+    /// In flight at the beginning: `RecoverFS`.
     flight: u32,
-    /// What has arrived since: `prr_delivered`.
+    /// Delivered since: `prr_delivered`.
     delivered: u32,
-    /// What was sent since: `prr_out`.
+    /// Sent since: `prr_out`.
     out: u32,
-    /// What may be sent now: `sndcnt`.
+    /// Allowed now: `sndcnt`.
     allowed: u32,
-    /// What has arrived since something was sent, and what is sent beyond that because things go well. All that comes in a
+    /// Delivered since the last transmission, and sent beyond that in slow start. Everything received in a
     /// turn is answered at once, so this is more than one acknowledgment has said.
     fresh: u32,
     extra: u32,
 }
 
-/// What an acknowledgment says while losses are repaired.
+/// The effect of an acknowledgment during recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// Bytes of which it is new that they have arrived: `DeliveredData`.
@@ -30,7 +30,7 @@ pub(super) struct Progress {
     pub(super) is_partial: bool,
     /// Bytes in the network: `inflight`.
     pub(super) pipe: u32,
-    /// What should be there at the end: `ssthresh`.
+    /// Target: `ssthresh`.
     pub(super) target: u32,
     pub(super) mss: u32,
 }
@@ -48,7 +48,7 @@ impl Prr {
         self.allowed
     }
 
-    /// So many bytes are sent, for the first time or again.
+    /// Notes bytes sent, new or retransmitted.
     pub(super) fn sends(&mut self, bytes: u32) {
         self.out = self.out.saturating_add(bytes);
         self.allowed = self.allowed.saturating_sub(bytes);

@@ -1,4 +1,4 @@
-//! What an acknowledgment means for what is under way: round trips, losses, the window (RFC 5681, RFC 6582, RFC 6675,
+//! Loss recovery: round trips, losses, the window (RFC 5681, RFC 6582, RFC 6675,
 //! RFC 8985), and whether a loss was none (RFC 3522, RFC 4015).
 
 use super::super::congestion::{Sign, initial_window};
@@ -26,20 +26,20 @@ pub(super) struct Recovery {
     is_begin: bool,
     /// It was the timer that found the loss.
     by_timer: bool,
-    /// How much is sent, if it was not.
+    /// State of PRR in recovery.
     prr: Prr,
     /// Bytes that duplicates have told of, which no acknowledgment has named since.
     unnamed: u32,
 }
 
-/// How much of the congestion window was used.
+/// The use of the congestion window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     /// It had no room for another segment.
     is_full: bool,
     /// The most that was under way.
     most: u32,
-    /// Of what was sent before this.
+    /// End of the sent data.
     until: Seq,
 }
 
@@ -228,7 +228,7 @@ impl Tcb {
         is_third
     }
 
-    /// How many segments must have overtaken one that is lost: as many as are half of what is under way, so that a network
+    /// Returns the number of segments that must have overtaken a lost one: half of those in flight, so that a network
     /// that reorders within half a round trip is not taken for one that loses (`DupThresh` of RFC 4653 with `LT_F` = 1/2,
     /// one new segment for each that has left: Aggressive Limited Transmit). That more is sent meanwhile follows from the
     /// window, which counts what is in the network; so what is acknowledged at last lets no burst out either.
@@ -238,8 +238,8 @@ impl Tcb {
         if self.settings.ncr { half.clamp(DUPLICATES.into(), NCR_MAX) } else { DUPLICATES.into() }
     }
 
-    /// What a reduction is a share of. Behind a gap more may be unacknowledged than the window ever let out at once, since what
-    /// has arrived makes room: then a share of that would be more than the window.
+    /// Returns the base of a reduction. Behind a gap more may be unacknowledged than the window ever let out at once, since
+    /// arrivals make room: then a share of that would be more than the window.
     pub(super) fn flight(&self) -> u32 {
         self.sent.unacknowledged().min(self.congestion.window())
     }

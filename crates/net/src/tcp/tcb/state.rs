@@ -34,7 +34,7 @@ pub enum State {
     TimeWait,
 }
 
-/// What changes a state.
+/// An event that changes a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A program connects, and our SYN goes out.
@@ -49,7 +49,7 @@ pub enum Event {
     FinCame,
     /// The other end has acknowledged our FIN.
     FinAcknowledged,
-    /// Twice the lifetime of a segment has passed, or nobody waits for the other end's FIN any more.
+    /// The time in TIME-WAIT, or an orphan's time in FIN-WAIT-2, is over.
     WaitOver,
     /// A program closes what does not stand yet.
     Closes,
@@ -165,7 +165,7 @@ pub fn transitions() -> impl Iterator<Item = (State, Event, State)> {
 
 #[cfg(test)]
 pub(super) mod seen {
-    //! What connections of a test have gone through.
+    //! State transitions of a test's connections.
 
     use core::cell::RefCell;
 

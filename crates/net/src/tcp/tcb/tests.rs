@@ -38,7 +38,7 @@ struct Pair {
     ends: [Tcb; 2],
     /// Segments on their way to each end, with the time of arrival.
     wire: [VecDeque<(Instant, Header, Vec<u8>)>; 2],
-    /// Of a thousand, how many get lost.
+    /// Losses in a thousand.
     loss: u64,
     /// Segments with more bytes vanish.
     longest: usize,
@@ -99,7 +99,7 @@ impl Pair {
         }
     }
 
-    /// What is next: a segment arrives, or a timer is due. `None` if nothing will ever happen.
+    /// Does the next step: a segment arrives, or a timer is due. `None` at the end.
     fn step(&mut self) -> Option<()> {
         let arrivals = self.wire.iter().filter_map(|wire| wire.front().map(|(at, ..)| *at));
         let next = arrivals.chain(self.ends.iter().map(Tcb::deadline)).min()?;

@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 /// Moments; none that is not waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
-    /// What is not acknowledged is sent again.
+    /// Retransmission timer.
     pub(super) retransmit: Option<Instant>,
     /// A closed window is probed.
     pub(super) persist: Option<Instant>,
@@ -21,13 +21,13 @@ pub(super) struct Timers {
     pub(super) establish: Option<Instant>,
     /// The other end has been silent for long.
     pub(super) keep: Option<Instant>,
-    /// What was sent has stayed unacknowledged for as long as the program wants to wait.
+    /// User timeout.
     pub(super) give_up: Option<Instant>,
-    /// TIME-WAIT is over, or a half-closed connection that nobody waits for.
+    /// TIME-WAIT, or an orphan's FIN-WAIT-2.
     pub(super) gone: Option<Instant>,
     /// [`Self::retransmit`] is when a closed window is probed again.
     probes: bool,
-    /// What was sent was sent again in vain for so long that the first hop is doubted.
+    /// So many retransmissions were in vain that the first hop is doubted.
     doubts: bool,
     /// They are to be set anew, because of what has come since; with `true`, something was acknowledged.
     changes: Option<bool>,
@@ -43,7 +43,7 @@ impl Timers {
         self.establish = Some(now + settings.establish_within);
     }
 
-    /// What is under way has changed: all that comes in a turn moves the timers once, when it is over. `heard`, if something was
+    /// In-flight data has changed: everything received in a turn moves the timers once, when it is over. `heard`, if data was
     /// acknowledged.
     pub(super) fn changes(&mut self, heard: bool) {
         self.changes = self.changes.max(Some(heard));

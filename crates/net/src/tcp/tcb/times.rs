@@ -1,4 +1,4 @@
-//! How long a connection has been doing what: `TCP_INFO` of Linux.
+//! Time by activity of a connection: `TCP_INFO` of Linux.
 
 use super::{State, Tcb};
 use crate::time::{Duration, Instant};
@@ -12,15 +12,15 @@ pub struct Times {
     pub data_came: Duration,
     /// See [`Self::data_came`].
     pub ack_came: Duration,
-    /// How long there was data to send, or to be acknowledged.
+    /// Time with data to send, or to be acknowledged.
     pub busy: Duration,
-    /// Of that, how long it was the other end's window that kept some from being sent.
+    /// Of that, time limited by the receive window of the peer.
     pub shut_out: Duration,
-    /// Of that, how long all was sent, and the program had no room for more.
+    /// Of that, time limited by the send buffer.
     pub full: Duration,
 }
 
-/// What a connection's data waits for.
+/// The limit of a connection's sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Waits {
     /// There is none.
@@ -34,7 +34,7 @@ enum Waits {
     Room,
 }
 
-/// What it has waited for so far.
+/// The times so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     waits: Waits,
@@ -70,7 +70,7 @@ impl Clock {
 }
 
 impl Tcb {
-    /// How long it has been doing what, at `now`.
+    /// Returns the times at `now`.
     #[must_use]
     pub fn times(&self, now: Instant) -> Times {
         let [path, shut_out, full] = self.clock.spent(now);

@@ -4,7 +4,7 @@ use super::super::seq::Seq;
 use super::Tcb;
 use crate::time::Instant;
 
-/// What has come within a round trip.
+/// Data received within a round trip, for window tuning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tune {
     /// When it began, and the byte that was expected then.

@@ -1,4 +1,4 @@
-//! Urgent data (RFC 9293 §3.8.5, RFC 6093): marks in the streams, up to which somebody should hurry.
+//! Urgent data (RFC 9293 §3.8.5, RFC 6093): marks in the streams.
 //!
 //! A mark is a number, and nothing is kept, moved or taken out because of it: what is urgent stands in the stream as all
 //! else. A program may ask to have the last urgent byte by itself, as it is used to from BSD; then reading passes over it.
@@ -42,7 +42,7 @@ impl Urgent {
         self.ours.is_some_and(|ours| ours.is_after(seq))
     }
 
-    /// What a segment from `seq` on says of our mark: the flag, and how far it is, or as far as can be said.
+    /// Returns flag and pointer for a segment from `seq` on, as far as they can be expressed.
     pub(super) fn say(&mut self, seq: Seq) -> (Flags, u16) {
         let Some(ours) = self.ours.filter(|ours| ours.is_after(seq)) else { return (Flags::NONE, 0) };
         self.is_untold = false;
@@ -110,14 +110,14 @@ impl Tcb {
         }
     }
 
-    /// Copies from the stream up to the mark, or from there on: whoever reads learns where it is by being stopped.
+    /// Copies from the stream up to the mark, or from there on: a reader learns the mark's place by stopping there.
     pub(super) fn peek_to_mark(&self, into: &mut [u8]) -> usize {
         let (skipped, most) = self.part_to_read();
         let len = into.len().min(most);
         self.receive.peek(skipped, &mut into[..len])
     }
 
-    /// The same where it stands, in two pieces.
+    /// Returns the bytes in place, in two pieces.
     pub(super) fn pieces_to_mark(&self) -> [&[u8]; 2] {
         let (skipped, most) = self.part_to_read();
         self.receive.pieces(skipped, most)
@@ -135,7 +135,7 @@ impl Tcb {
         }
     }
 
-    /// How many bytes the next read passes over, and how many it takes at the most.
+    /// Returns the bytes that the next read skips, and the most it takes.
     fn part_to_read(&self) -> (usize, usize) {
         match self.mark().map(|mark| mark.since(self.unread()) as usize) {
             None => (0, usize::MAX),

@@ -29,14 +29,14 @@ pub(in super::super) struct Wait {
     alarm: Alarm,
 }
 
-/// What a segment to a connection in TIME-WAIT amounts to.
+/// The reply to a segment in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Late {
     /// Nothing.
     Nothing,
     /// The other end sends again what was lost to it: this acknowledgment.
     Ack(Header),
-    /// The same, but there were too many of them already.
+    /// An acknowledgment, but the budget is used up.
     Withheld,
     /// The other end begins anew.
     Again,
@@ -69,7 +69,7 @@ impl Wakes for Wait {
 }
 
 impl Wait {
-    /// What remains of `tcb`; `None` if it does not wait.
+    /// Makes the entry of `tcb`; `None` if it does not wait.
     pub(in super::super) fn of(tcb: &Tcb, ends: Ends, look: Look) -> Option<Self> {
         let until = tcb.timers.gone.filter(|_| tcb.state == State::TimeWait)?;
         Some(Self {

@@ -18,7 +18,7 @@ fn opener(us: IpAddr, them: IpAddr, src_port: u16, cookie: Option<Cookie>) -> Ve
     frame(1, &tcp(them, us, &header, b"hello"))
 }
 
-/// What was answered: the acknowledgment, and the cookie.
+/// Returns the replies: the acknowledgment, and the cookie.
 fn answers(bench: &mut Bench) -> Vec<(u32, Option<Cookie>)> {
     let header = |frame: &Vec<u8>| {
         let at = if frame[14] >> 4 == 4 { 34 } else { 54 };
@@ -92,7 +92,7 @@ fn a_cookie_is_given_to_who_asks_and_only_a_good_one_opens() {
         assert_eq!(answers(&mut host.bench), [(7, None)]);
         let server = host.accept().unwrap();
         assert_eq!(read(host.cpu(0), server.1, &mut [0; 9]), Ok(5));
-        // It answers, but nobody acknowledges: it ends as others do.
+        // It replies, but is not acknowledged: it ends as others do.
         assert_eq!(send(host.cpu(0), server.1, b"hi"), Ok(2));
         host.bench.advance(Duration::from_secs(200));
         assert_eq!(host.state(server), Some(State::Closed));

@@ -1,4 +1,4 @@
-//! Places that somebody has before he listens there, or connects from there; and what waits for who listens.
+//! Bound addresses before listening, or connecting; and accept queues of closed listeners.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn a_place_is_had_once_and_takes_no_connections_of_who_listens_beside_it() {
         assert_eq!(listen(host.cpu(0), &own), Err(Error::AddrInUse));
         assert_eq!(accept(host.cpu(0), id), Err(Error::WouldBlock));
         host.pair(0);
-        // Of a group, too, only those who listen.
+        // Of a group, too, only listening sockets.
         let shared = Listen { is_shared: true, addr: (addr, 81).into(), ..own };
         let [_, listener] = [bind(host.cpu(0), &shared), listen(host.cpu(0), &shared)].map(Result::unwrap);
         host.addr = shared.addr;

@@ -11,7 +11,7 @@ fn families() -> [(IpAddr, IpAddr, usize); 2] {
     [(addr4(1, 9).into(), addr4(1, 1).into(), 20), (addr6(1, 9).into(), addr6(1, 1).into(), 40)]
 }
 
-/// What becomes of a datagram: how many were answered, and what others died of.
+/// Returns the number of replies to a datagram, and the drop reasons of others.
 fn fate(bench: &mut Bench, frame: impl Into<Frame>) -> (usize, Vec<DropReason>) {
     let before = bench.drops();
     bench.inject(1, frame);

@@ -15,9 +15,9 @@ use crate::api::types::{Error, ErrorKind, FirewallCommands};
 pub(super) const COMMANDS: &str = "/v1/firewall/commands";
 /// A million entries of it.
 pub(super) const COMMANDS_BYTES_MAX: usize = 64 << 20;
-/// States, groups, translated flows, flows in pipes that are shown at once, if nobody says how many.
+/// Default page length of states, groups, translated flows, flows in pipes.
 pub(super) const ROWS: usize = 1000;
-/// The same, at the most: while they are looked up, nobody else is served.
+/// Largest page length: while it is looked up, no other request is served.
 pub(super) const ROWS_MAX: usize = 10_000;
 /// Entries of a table that are shown at once, at the most.
 const ENTRIES_MAX: usize = 100_000;
@@ -124,7 +124,7 @@ async fn log(State(door): State<Door>, params: Params) -> Answer {
     Ok(json(&door.stack().firewall_log(after.as_deref())?))
 }
 
-/// What stands behind the question mark.
+/// Query parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {

@@ -232,7 +232,7 @@ async fn prometheus(State(door): State<Door>) -> Answer {
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", Body::from(text)))
 }
 
-/// What stands behind the question mark.
+/// Query parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {

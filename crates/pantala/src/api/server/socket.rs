@@ -100,7 +100,7 @@ impl Bound {
 }
 
 impl Drop for Bound {
-    /// Removes the file, unless somebody has put another in its place.
+    /// Removes the file, unless it was replaced.
     fn drop(&mut self) {
         if fs::metadata(&self.path).is_ok_and(|file| file.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
@@ -130,7 +130,7 @@ fn make_room(path: &Path) -> Result<(), BindError> {
             let pid = socket_peercred(&peer).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
             if has_ended(pid) { Ok(()) } else { Err(BindError::Running { path: path_buf(), pid }) }
         }
-        // Nobody listens: its process is gone without having cleaned up.
+        // A stale socket: its process is gone without having cleaned up.
         Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         Err(why) => Err(BindError::Refused { path: path_buf(), why }),
     }

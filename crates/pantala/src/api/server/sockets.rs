@@ -56,7 +56,7 @@ async fn drop_connection(State(door): State<Door>, body: Bytes) -> Answer {
     Ok(done())
 }
 
-/// What stands behind the question mark.
+/// Query parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {

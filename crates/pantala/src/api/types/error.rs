@@ -1,4 +1,4 @@
-//! A failure that somebody can do something about.
+//! A failure that the user can act on.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{error}")]
 pub struct Error {
-    /// Of which kind.
+    /// The kind.
     pub kind: ErrorKind,
-    /// What is wrong, in a sentence without a full stop.
+    /// The error, a sentence without a full stop.
     pub error: String,
-    /// What to do about it; may be empty.
+    /// The remedy; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
 }
@@ -24,9 +24,9 @@ pub enum ErrorKind {
     Invalid,
     /// This socket, or its user, may not do that (403).
     Denied,
-    /// What it names does not exist (404).
+    /// The named object does not exist (404).
     NotFound,
-    /// What it would make exists (409).
+    /// The object exists already (409).
     Exists,
     /// This version or this device cannot (501).
     Unsupported,
@@ -43,7 +43,7 @@ impl Error {
         Self { kind, error: error.into(), hint: String::new() }
     }
 
-    /// The same with a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }

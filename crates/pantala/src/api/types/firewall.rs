@@ -14,26 +14,26 @@ pub use shape::{FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, Firewa
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FirewallCommands {
-    /// What errors call the text; empty for the words of a command line.
+    /// Name of the text in errors; empty for the words of a command line.
     #[serde(default)]
     pub name: String,
     /// In ipfw's language, a command a line.
     pub text: String,
 }
 
-/// What became of one of them.
+/// The result of one command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallDone {
     /// The line on which it stood, from 1.
     pub line: u32,
-    /// What ipfw says to it, without a line end; empty for nothing.
+    /// Output of ipfw, without a line end; empty for none.
     pub output: String,
-    /// What may be a mistake; empty for nothing.
+    /// A warning; empty for none.
     #[serde(default)]
     pub warning: String,
 }
 
-/// What is in force besides the rules.
+/// The firewall's settings besides the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallStatus {
     /// Whether packets are asked about at all.
@@ -49,9 +49,9 @@ pub struct FirewallStatus {
     /// Groups of states that a `limit` counts, summed over all CPUs.
     #[serde(default)]
     pub tracks: u64,
-    /// What is set of states, under ipfw's names.
+    /// Settings of states, under ipfw's names.
     pub settings: Vec<FirewallSetting>,
-    /// Of the 32 sets, those whose rules are not asked.
+    /// The disabled ones of the 32 sets.
     pub disabled_sets: Vec<u8>,
 }
 
@@ -79,11 +79,11 @@ pub struct FirewallRule {
     pub bytes: u64,
     /// When it matched last, seconds since 1970; `None` for never.
     pub last_match: Option<u64>,
-    /// What it does, as in `skipto 500`.
+    /// Action, as in `skipto 500`.
     pub action: String,
     /// All that it says, without number and set.
     pub rule: String,
-    /// What its writer wanted to say of it.
+    /// The user's comment.
     pub comment: Option<String>,
 }
 
@@ -96,14 +96,14 @@ pub struct FirewallStates {
     pub next: Option<String>,
 }
 
-/// What is remembered of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallState {
     /// The number of the rule that made it.
     pub rule: u16,
     /// The set of that rule.
     pub set: u8,
-    /// What made it.
+    /// Its kind.
     pub kind: FirewallStateKind,
     /// The CPU it belongs to.
     pub cpu: u32,
@@ -115,21 +115,21 @@ pub struct FirewallState {
     pub expires_s: u32,
     /// The number of the protocol.
     pub proto: u8,
-    /// Who sent the first packet.
+    /// Source of the first packet.
     pub src: IpAddr,
     /// From this port; 0 if the protocol has none.
     pub src_port: u16,
-    /// To whom.
+    /// Destination of the first packet.
     pub dst: IpAddr,
     /// To this port.
     pub dst_port: u16,
-    /// How far its connection is, if it is of TCP.
+    /// Phase of the connection, if it is TCP.
     pub phase: Option<String>,
     /// Its name, `:flow`, if it has one.
     pub flow: Option<String>,
 }
 
-/// What made a state.
+/// The kind of rule that made a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirewallStateKind {
@@ -163,11 +163,11 @@ pub struct FirewallTrack {
     pub cpu: u32,
     /// The number of the protocol.
     pub proto: u8,
-    /// Who sent the first packets.
+    /// Source of the first packets.
     pub src: IpAddr,
     /// From this port.
     pub src_port: u16,
-    /// To whom.
+    /// Destination of the first packets.
     pub dst: IpAddr,
     /// To this port.
     pub dst_port: u16,
@@ -182,7 +182,7 @@ pub struct FirewallTrack {
 pub struct FirewallLog {
     /// In the order of time.
     pub records: Vec<FirewallLogRecord>,
-    /// What to ask for next: records after these.
+    /// Cursor: ask for records after this one.
     pub next: String,
     /// Records that were overwritten before they were asked for.
     pub lost: u64,
@@ -199,7 +199,7 @@ pub struct FirewallLogRecord {
     pub cpu: u32,
     /// The rule's number.
     pub rule: u16,
-    /// What was done, as in `Deny`.
+    /// Action, as in `Deny`.
     pub action: String,
     /// Whether it was on its way out.
     pub out: bool,
@@ -218,7 +218,7 @@ pub struct FirewallLogRecord {
 pub struct FirewallTable {
     /// Its name.
     pub name: String,
-    /// What its keys are, as in `addr`.
+    /// Type of its keys, as in `addr`.
     pub kind: String,
     /// Entries that it has.
     pub entries: u64,
@@ -242,8 +242,8 @@ pub struct FirewallTablePage {
 /// An entry of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallTableEntry {
-    /// What it is found by.
+    /// The key.
     pub key: String,
-    /// What is found.
+    /// The value.
     pub value: String,
 }

@@ -13,9 +13,9 @@ pub struct Interface {
     pub name: String,
     /// Its number, from 1; IPv6 scopes are these numbers.
     pub index: u32,
-    /// What is true of it.
+    /// Its flags.
     pub flags: Vec<InterfaceFlag>,
-    /// What its device takes off our hands.
+    /// Offloads of its device.
     pub options: Vec<InterfaceOption>,
     /// Bytes of the largest IP packet.
     pub mtu: u32,
@@ -23,10 +23,10 @@ pub struct Interface {
     pub mac: Option<Mac>,
     /// Its addresses.
     pub addresses: Vec<Address>,
-    /// Multicast groups that the host is in on its link; `netstat -g` says who is listened to there.
+    /// Joined multicast groups of its link; `netstat -g` shows their source filters.
     #[serde(default)]
     pub groups: Vec<IpAddr>,
-    /// What carries its packets; a loopback has none.
+    /// Its device; a loopback has none.
     pub device: Option<DeviceInfo>,
     /// The link below it.
     pub link: Link,
@@ -35,7 +35,7 @@ pub struct Interface {
     /// Its output queues, one on each CPU that has a ring of it or sends through one that has.
     #[serde(default)]
     pub queues: Vec<OutputQueue>,
-    /// What it counted, all rings together.
+    /// Counters, all rings together.
     pub counters: InterfaceCounters,
 }
 
@@ -44,7 +44,7 @@ pub struct Interface {
 pub struct OutputQueue {
     /// The CPU whose netisr owns it.
     pub cpu: u32,
-    /// Who goes first: `fifo` or `fq_codel`.
+    /// Queue discipline: `fifo` or `fq_codel`.
     pub discipline: String,
     /// Packets that wait.
     pub packets: u64,
@@ -93,7 +93,7 @@ pub enum InterfaceFlag {
     Monitor,
 }
 
-/// What a device can take off our hands.
+/// An offload of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterfaceOption {
@@ -114,7 +114,7 @@ pub enum InterfaceOption {
 pub struct Address {
     /// The address.
     pub address: IpAddr,
-    /// How many of its bits name the link.
+    /// Prefix length.
     pub prefix_len: u8,
     /// Whether it may be used.
     pub state: AddressState,
@@ -136,22 +136,22 @@ pub struct Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddressState {
-    /// Not yet: it is being asked whether somebody else has it.
+    /// Tentative: duplicate address detection runs.
     Tentative,
     /// Yes.
     Preferred,
     /// Only by what uses it already: its preferred lifetime is over.
     Deprecated,
-    /// No: somebody else has it.
+    /// Duplicate: another station has it.
     Duplicated,
 }
 
-/// What carries an interface's packets.
+/// The device of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// As in the configuration: `tap:lan0`.
     pub device: String,
-    /// How the driver got hold of it.
+    /// Mode of the driver.
     pub mode: DeviceMode,
     /// Whether frames are copied between the kernel and us; `None` where the question has no meaning.
     pub copy: Option<CopyMode>,
@@ -161,7 +161,7 @@ pub struct DeviceInfo {
     pub umem: Option<Umem>,
     /// Queues in use.
     pub queues: u32,
-    /// What is known of a memif interface and its peer.
+    /// A memif interface and its peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memif: Option<MemifInfo>,
 }
@@ -175,25 +175,25 @@ pub struct MemifInfo {
     pub id: u32,
     /// The socket's file.
     pub socket: String,
-    /// How far it is.
+    /// Its state.
     pub state: MemifState,
     /// The program at the other end, now or last.
     pub peer: String,
-    /// What it calls its interface.
+    /// The peer's name of its interface.
     pub peer_interface: String,
     /// Ring pairs of the connection.
     pub rings: u32,
-    /// How often a peer was connected.
+    /// Number of connections.
     pub connects: u64,
-    /// How often one was refused or left.
+    /// Number of connections refused or closed.
     pub ends: u64,
     /// Why, the last time.
     pub last_error: Option<String>,
-    /// What peers did wrong in the rings.
+    /// Faults of peers in the rings.
     pub faults: MemifFaults,
 }
 
-/// How far a memif interface is.
+/// The state of a memif interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemifState {
@@ -205,7 +205,7 @@ pub enum MemifState {
     Connected,
 }
 
-/// What peers did wrong in the rings of a memif interface. Frames of the first three were dropped; because of the others
+/// Faults of peers in the rings of a memif interface. Frames of the first three were dropped; because of the others
 /// connections ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemifFaults {
@@ -221,7 +221,7 @@ pub struct MemifFaults {
     pub bad_buffer: u64,
 }
 
-/// How a driver got hold of its device.
+/// The mode of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceMode {
@@ -252,7 +252,7 @@ pub enum CopyMode {
 /// The memory shared with the kernel by AF_XDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Umem {
-    /// How many chunks.
+    /// Number of chunks.
     pub chunks: u32,
     /// Bytes of each.
     pub chunk_bytes: u32,
@@ -263,7 +263,7 @@ pub struct Umem {
 pub struct Link {
     /// Whether it has carrier.
     pub active: bool,
-    /// What is known of it: `Ethernet autoselect`; empty if nothing.
+    /// Media: `Ethernet autoselect`; empty if unknown.
     pub media: String,
 }
 
@@ -274,11 +274,11 @@ pub struct RingInfo {
     pub ring: u32,
     /// The CPU whose netisr owns it.
     pub cpu: u32,
-    /// What passed through it.
+    /// Its counters.
     pub counters: InterfaceCounters,
 }
 
-/// What passed through an interface or a ring.
+/// Counters of an interface or a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     /// Frames received.
@@ -306,12 +306,12 @@ pub struct InterfaceCounters {
     /// Times that a netisr had frames for the device: packets share them.
     #[serde(default)]
     pub tx_flushes: u64,
-    /// How often the device was told that there is something to send.
+    /// Doorbells: notifications of the device.
     pub doorbells: u64,
 }
 
 impl InterfaceCounters {
-    /// What came on top of `earlier`; 0 where it counts less (the counters started anew).
+    /// Returns the difference to `earlier`; 0 where it counts less (the counters started anew).
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         self.combine(earlier, u64::saturating_sub)
@@ -341,7 +341,7 @@ impl core::iter::Sum for InterfaceCounters {
     }
 }
 
-/// What is to be changed; what is `None` stays.
+/// A change; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceChange {

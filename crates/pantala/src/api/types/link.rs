@@ -1,4 +1,4 @@
-//! What router advertisements have said of a link.
+//! Links as router advertisements describe them.
 
 use core::net::Ipv6Addr;
 
@@ -18,7 +18,7 @@ pub struct LearnedLink {
     pub mtu: Option<u32>,
     /// The hop limit of what is sent, if routers say so.
     pub hop_limit: Option<u8>,
-    /// How long a neighbour's answer is believed, about, in milliseconds.
+    /// Reachable time of neighbours, in milliseconds.
     pub reachable_ms: u64,
     /// Time between two questions for a neighbour, in milliseconds.
     pub retrans_ms: u64,
@@ -29,7 +29,7 @@ pub struct LearnedLink {
 pub struct DefaultRouter {
     /// Its link-local address.
     pub address: Ipv6Addr,
-    /// How much it wants to be the default (RFC 4191).
+    /// Router preference (RFC 4191).
     pub preference: Preference,
     /// Seconds until it is none any more.
     pub expires_s: u64,
@@ -39,7 +39,7 @@ pub struct DefaultRouter {
     pub chosen: bool,
 }
 
-/// How much a router wants to be the default.
+/// The preference of a default router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {

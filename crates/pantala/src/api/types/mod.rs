@@ -1,4 +1,4 @@
-//! What travels over the admin API.
+//! Types of the admin API.
 
 mod error;
 mod firewall;
@@ -73,7 +73,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// Who answers on the socket.
+/// The running pantala.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     /// The program's version.
@@ -82,7 +82,7 @@ pub struct Version {
     pub pid: u32,
 }
 
-/// What a reload did.
+/// The result of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
     /// One sentence for each change; empty if nothing differed.

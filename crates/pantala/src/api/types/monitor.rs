@@ -1,8 +1,8 @@
-//! What an interface received while it only monitored.
+//! Measurements of an interface in monitor mode.
 
 use serde::{Deserialize, Serialize};
 
-/// What an interface received since it monitors. What is measured is known of `pantala pktgen`'s frames.
+/// Measurements of an interface in monitor mode. Loss, order and latency are known of `pantala pktgen`'s frames.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Monitored {
     /// Its name.

@@ -15,7 +15,7 @@ pub struct Neighbour {
     pub mac: Option<Mac>,
     /// The interface on whose link it is.
     pub interface: String,
-    /// How sure we are.
+    /// Its state.
     pub state: NeighbourState,
     /// Seconds until it is forgotten or asked again; `None` if permanent.
     pub expires_s: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Neighbour {
     pub router: bool,
 }
 
-/// How sure we are of a neighbour (RFC 4861 §7.3.2; ARP uses the first two).
+/// The state of a neighbour (RFC 4861 §7.3.2; ARP uses the first two).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NeighbourState {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PingRequest {
-    /// Whom to ask.
+    /// Destination.
     pub to: IpAddr,
     /// The address to send from; chosen by the route if `None`.
     #[serde(default)]
     pub source: Option<IpAddr>,
-    /// How many; until the reader goes away if `None`.
+    /// Number of requests; until the reader goes away if `None`.
     #[serde(default)]
     pub count: Option<u32>,
     /// Milliseconds from one to the next, at least 1.
@@ -58,7 +58,7 @@ pub enum PingEvent {
     Reply {
         /// Its number.
         seq: u32,
-        /// By whom.
+        /// Sender of the reply.
         from: IpAddr,
         /// Bytes of the ICMP message.
         bytes: u32,
@@ -73,9 +73,9 @@ pub enum PingEvent {
     Unreachable {
         /// Its number.
         seq: u32,
-        /// Who says so.
+        /// Sender of the error.
         from: IpAddr,
-        /// What he says: `Destination Host Unreachable`.
+        /// Text of the error: `Destination Host Unreachable`.
         what: String,
     },
     /// It could not be sent.

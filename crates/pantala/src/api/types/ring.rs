@@ -17,19 +17,19 @@ pub struct Ring {
     pub queue: u32,
     /// The CPU whose netisr owns it.
     pub cpu: u32,
-    /// Who brings frames to the CPUs of their flows.
+    /// Steering of frames to the CPUs of their flows.
     pub steering: Steering,
     /// Frames received.
     pub rx_packets: u64,
     /// Frames sent.
     pub tx_packets: u64,
-    /// How often the device was told that there is something to send.
+    /// Doorbells: notifications of the device.
     pub doorbells: u64,
     /// Frames that the device lost because the ring was full.
     pub rx_drops: u64,
-    /// How often the netisr looked for frames.
+    /// Polls of the ring.
     pub polls: u64,
-    /// How often it found some.
+    /// Polls that found frames.
     pub busy_polls: u64,
     /// Packets that it may take in one turn, as it is now.
     pub burst: u32,
@@ -37,11 +37,11 @@ pub struct Ring {
     pub bursts_used_up: u64,
 }
 
-/// Who brings frames to the CPUs of their flows.
+/// Steering of frames to the CPUs of their flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steering {
-    /// Nobody: there is one CPU.
+    /// None: there is one CPU.
     None,
     /// The NIC: it has our key and our table.
     Nic,

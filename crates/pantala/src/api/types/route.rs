@@ -12,11 +12,11 @@ use super::{Error, Family};
 pub struct Route {
     /// The destination.
     pub to: IpNet,
-    /// What happens to its packets.
+    /// Action on its packets.
     pub action: RouteAction,
     /// Where they go, chosen by their hash; empty if they go nowhere.
     pub next_hops: Vec<NextHop>,
-    /// What it says of the way.
+    /// Its metrics.
     #[serde(default)]
     pub metrics: RouteMetrics,
     /// Why the route is there.
@@ -28,7 +28,7 @@ pub struct Route {
     pub expires_s: Option<u64>,
 }
 
-/// What a route says of the way; nothing where it is `None`.
+/// Metrics of a route; `None` where it gives none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteMetrics {
@@ -40,7 +40,7 @@ pub struct RouteMetrics {
     pub initial_window: Option<u16>,
 }
 
-/// What a route does with packets.
+/// The action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteAction {
@@ -98,7 +98,7 @@ pub struct RouteRequest {
     /// Lose packets in silence.
     #[serde(default)]
     pub blackhole: bool,
-    /// What is known of the way.
+    /// Its metrics.
     #[serde(default)]
     pub metrics: RouteMetrics,
 }
@@ -121,12 +121,12 @@ pub enum RouteEdit {
     },
 }
 
-/// What became of many changes.
+/// The result of many changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteEdits {
     /// Changes that were made.
     pub done: u64,
-    /// Those that were not.
+    /// Refused changes.
     pub refused: Vec<RefusedEdit>,
 }
 
@@ -146,7 +146,7 @@ pub struct RoutePage {
     pub family: Option<Family>,
     /// Only what comes after this prefix in the order of the table.
     pub after: Option<IpNet>,
-    /// So many routes, and those to the same prefix as the last.
+    /// Page length; routes to the last prefix are complete.
     pub limit: Option<usize>,
 }
 

@@ -19,18 +19,18 @@ pub struct TcpConnections {
 pub struct TcpConnection {
     /// The CPU that owns it.
     pub cpu: u32,
-    /// Between whom it is.
+    /// Local and remote address.
     #[serde(flatten)]
     pub ends: TcpEnds,
     /// Where it is in its life.
     pub state: TcpState,
-    /// Who holds it.
+    /// Owner.
     pub owner: TcpOwner,
     /// Bytes that wait to be read.
     pub recv_q: u64,
     /// Bytes that wait to be acknowledged, sent or not.
     pub send_q: u64,
-    /// What else is known of it, if that was asked for and there is more.
+    /// `TCP_INFO`, if that was asked for and there is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub info: Option<Box<TcpInfo>>,
 }
@@ -70,7 +70,7 @@ pub enum TcpState {
     TimeWait,
 }
 
-/// Who holds a connection.
+/// The owner of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TcpOwner {
@@ -78,11 +78,11 @@ pub enum TcpOwner {
     Queue,
     /// A program.
     Program,
-    /// Nobody: it is half-open, or its program has closed it.
+    /// None: it is half-open, or its program has closed it.
     None,
 }
 
-/// What `TCP_INFO` says of a connection. Sizes and windows are in bytes.
+/// `TCP_INFO` of a connection. Sizes and windows are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpInfo {
     /// Segments bear timestamps.
@@ -93,7 +93,7 @@ pub struct TcpInfo {
     pub ecn: bool,
     /// By how many bits the other end's windows are shifted, and ours, if they are.
     pub wscale: Option<(u8, u8)>,
-    /// How the congestion window grows: `cubic`, `newreno`.
+    /// Congestion control algorithm: `cubic`, `newreno`.
     pub cc: String,
     /// The retransmission timeout, in microseconds, and how often in a row it was in vain.
     pub rto_us: u64,
@@ -117,9 +117,9 @@ pub struct TcpInfo {
     pub cwnd: u32,
     /// Below it, slow start; none before the first loss.
     pub ssthresh: Option<u32>,
-    /// What the other end takes.
+    /// Send window.
     pub snd_wnd: u32,
-    /// What we take.
+    /// Receive window.
     pub rcv_wnd: u32,
     /// Bytes sent and not acknowledged, of these those that the other end has behind a gap, and those taken for lost.
     pub unacked: u32,
@@ -131,7 +131,7 @@ pub struct TcpInfo {
     pub notsent: u32,
     /// Losses are being repaired.
     pub recovery: bool,
-    /// How long what is sent may stay unacknowledged, if that is bounded, and what the other end has said of it, in
+    /// User timeout, if there is one, and the one announced by the peer, in
     /// microseconds.
     pub user_timeout_us: Option<u64>,
     /// See [`Self::user_timeout_us`].
@@ -165,8 +165,8 @@ pub struct TcpInfo {
     pub last_received_us: u64,
     /// See [`Self::last_sent_us`].
     pub last_ack_us: u64,
-    /// How long there was data to send or to be acknowledged, in microseconds; of that, how long the other end's window kept some
-    /// from being sent, and how long all was sent and the program had no room for more.
+    /// Time with data to send or to be acknowledged, in microseconds; of that, the time limited by the peer's window, and
+    /// by the send buffer.
     pub busy_us: u64,
     /// See [`Self::busy_us`].
     pub rwnd_limited_us: u64,
@@ -183,21 +183,21 @@ pub struct TcpListeners {
     pub next: Option<String>,
 }
 
-/// Who waits for connections, on one CPU: each has its own queue.
+/// A listener on one CPU: each has its own accept queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpListener {
     /// The CPU.
     pub cpu: u32,
-    /// What is waited for.
+    /// Local address.
     #[serde(flatten)]
     pub bound: Bound,
     /// Connections that wait to be accepted.
     pub qlen: u64,
-    /// As many as may.
+    /// The backlog.
     pub maxqlen: u64,
 }
 
-/// What a listener, or a socket, waits for.
+/// The local address of a listener or a socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Bound {
     /// Our address, or the unspecified one for all.
@@ -227,10 +227,10 @@ pub struct UdpSockets {
 pub struct UdpSocket {
     /// The CPU.
     pub cpu: u32,
-    /// What is waited for.
+    /// Local address.
     #[serde(flatten)]
     pub bound: Bound,
-    /// With whom it speaks, if with one only.
+    /// Peer, if connected.
     pub foreign: Option<SocketAddr>,
     /// Bytes that wait to be read.
     pub recv_q: u64,
@@ -257,7 +257,7 @@ pub struct RawSocket {
     /// The interface, where addresses mean something only with their link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// With whom it speaks, if with one only.
+    /// Peer, if connected.
     pub foreign: Option<IpAddr>,
     /// Bytes that wait to be read.
     pub recv_q: u64,

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +19,9 @@ pub struct Netisr {
     pub handoffs_out: u64,
     /// Messages handled.
     pub messages: u64,
-    /// How often it went to sleep.
+    /// Number of sleeps.
     pub sleeps: u64,
-    /// How often another thread had to wake it.
+    /// Wake-ups by other threads.
     pub wakeups: u64,
     /// Nanoseconds spent in turns that found something to do.
     pub busy_ns: u64,
@@ -57,7 +57,7 @@ pub struct Pool {
     pub in_rings: u64,
     /// Bytes of data that fit in one.
     pub buffer_bytes: u32,
-    /// How often one was wanted and none was free.
+    /// Buffers requested while none was free.
     pub denied: u64,
 }
 
@@ -77,9 +77,9 @@ pub struct Counter {
     pub name: String,
     /// Reads on behind the number: `IPv4 packets forwarded`.
     pub sentence: String,
-    /// How often, all CPUs together.
+    /// Sum over all CPUs.
     pub count: u64,
-    /// How often on each CPU, in the order of [`Netisr`].
+    /// Count on each CPU, in the order of [`Netisr`].
     pub per_cpu: Vec<u64>,
 }
 
@@ -90,10 +90,10 @@ pub struct DropCount {
     pub reason: String,
     /// Which stage of the stack dropped it.
     pub node: String,
-    /// What happened, for a person.
+    /// Description.
     pub sentence: String,
-    /// How many, all CPUs together.
+    /// Sum over all CPUs.
     pub count: u64,
-    /// How many on each CPU, in the order of [`Netisr`].
+    /// Count on each CPU, in the order of [`Netisr`].
     pub per_cpu: Vec<u64>,
 }

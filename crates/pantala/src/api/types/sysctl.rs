@@ -9,9 +9,9 @@ pub struct Sysctl {
     pub name: String,
     /// Its value, as people write it.
     pub value: String,
-    /// The value that it has if nobody says otherwise.
+    /// Default value.
     pub default: String,
-    /// What it is a number of: `bytes`, `ms`; empty for switches, which are 0 or 1, for words, and for mere numbers.
+    /// Unit: `bytes`, `ms`; empty for switches, which are 0 or 1, for words, and for mere numbers.
     pub unit: String,
     /// The least and the greatest number that it can be.
     pub min: i64,
@@ -21,7 +21,7 @@ pub struct Sysctl {
     pub words: Vec<String>,
     /// Whether it can be changed.
     pub writable: bool,
-    /// What it is.
+    /// Description.
     pub description: String,
 }
 
@@ -33,13 +33,13 @@ pub struct SysctlChange {
     pub value: String,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SysctlChanged {
     /// The variable.
     pub name: String,
-    /// What it was.
+    /// The old value.
     pub old: String,
-    /// What it is.
+    /// The new value.
     pub new: String,
 }

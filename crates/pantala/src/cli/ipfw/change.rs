@@ -63,7 +63,7 @@ fn as_json(error: &ipfw::Error) -> serde_json::Value {
 fn send(name: String, text: String, options: &Options, session: &mut Session<'_>) -> Result<(), Failure> {
     let commands = FirewallCommands { name, text };
     let done: Vec<FirewallDone> = match session.client.post("/v1/firewall/commands", &commands) {
-        // It has its own place in the text, and needs nobody's name before it.
+        // It has its own place in the text, and needs no program name before it.
         Err(ClientError::Refused(refusal)) if !session.json => {
             session.term.complain(&refusal.error);
             return Err(Failure::Said);

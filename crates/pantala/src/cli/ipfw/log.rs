@@ -11,7 +11,7 @@ use crate::api::client::escaped;
 use crate::cli::flags::Flags;
 use crate::cli::{Failure, Session};
 
-/// How often it is asked for more.
+/// Polling interval.
 const EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, PartialEq, Eq)]

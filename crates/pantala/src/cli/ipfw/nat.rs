@@ -8,12 +8,12 @@ use crate::show;
 /// Flows that are asked for at once.
 const PAGE: usize = 1000;
 
-/// What is to be shown of instances of NAT.
+/// Options of showing NAT instances.
 #[derive(Clone, Copy)]
 pub(super) struct Nat {
     /// Only this one.
     pub(super) number: Option<u16>,
-    /// How they are configured, and not what they have.
+    /// Shows their configuration instead of their state.
     pub(super) config: bool,
     /// `-d`: with the flows that they translate.
     pub(super) flows: bool,
@@ -59,7 +59,7 @@ impl Nat {
     }
 }
 
-/// What is to be shown of instances of NAT64.
+/// Options of showing NAT64 instances.
 pub(super) struct Crossings<'a> {
     /// Only this one.
     pub(super) name: Option<&'a str>,

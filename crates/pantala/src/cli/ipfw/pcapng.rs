@@ -15,7 +15,7 @@ const RESOLUTION: u16 = 9;
 /// Times are in units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// What stands before all packets.
+/// Returns the blocks before all packets.
 pub(super) fn head() -> Vec<u8> {
     let mut section = BYTE_ORDER.to_le_bytes().to_vec();
     // Version 1.0, of unknown length.

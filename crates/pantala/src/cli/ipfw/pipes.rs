@@ -10,7 +10,7 @@ use crate::show;
 /// Flows that are asked for at once.
 const PAGE: usize = 1000;
 
-/// What is to be shown.
+/// Options of showing pipes.
 #[derive(Clone, Copy)]
 pub(super) struct Pipes {
     /// Only this one.
@@ -69,7 +69,7 @@ impl Pipes {
     }
 }
 
-/// What CPUs have of the same flow is added up.
+/// Adds up the entries that several CPUs have of the same flow.
 fn summed(flows: Vec<FirewallFlow>) -> Vec<FirewallFlow> {
     let mut sums: BTreeMap<_, FirewallFlow> = BTreeMap::new();
     for flow in flows {

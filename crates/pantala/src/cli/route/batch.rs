@@ -10,20 +10,20 @@ use super::Route;
 use crate::api::{RouteEdit, RouteEdits};
 use crate::cli::{Failure, Session};
 
-/// Changes that are asked for at once: while they are made, nobody else is served.
+/// Changes in one request: while they are made, no other request is served.
 const AT_ONCE: usize = 5000;
 /// Bytes of a line.
 const LINE_MAX: usize = 4096;
 /// Refusals that are shown; all are counted.
 const SHOWN_MAX: usize = 20;
-/// How often progress is shown.
+/// Interval of progress reports.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// What has been done so far.
+/// The progress so far.
 struct Batch<'s, 't> {
     session: &'s mut Session<'t>,
     name: String,
-    /// What is to be asked for next, and in which lines it stands.
+    /// Changes of the next request, and their line numbers.
     edits: Vec<RouteEdit>,
     lines: Vec<usize>,
     done: u64,
@@ -106,7 +106,7 @@ impl Batch<'_, '_> {
     }
 }
 
-/// What a line asks for; nothing, if it is empty or a comment.
+/// Parses a line; nothing, if it is empty or a comment.
 fn edit(line: &str) -> Result<Option<RouteEdit>, String> {
     let line = line.split('#').next().unwrap_or_default();
     if line.len() > LINE_MAX {

@@ -17,7 +17,7 @@ const APART: &str = "two links need two prefixes that do not contain each other"
 /// The stack's own loopback.
 const LOOPBACK: &str = "lo0";
 
-/// What routes must know of an interface: its name and what is on its link.
+/// The part of an interface that routes refer to: its name and its prefixes.
 pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) addresses: Vec<IpNet>,
@@ -138,7 +138,7 @@ fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
     }
 }
 
-/// What is wrong with one more address, beside those that there are; of each it is said whether the same interface has it.
+/// Checks one more address against those that there are; of each it is said whether the same interface has it.
 pub(crate) fn one_more(address: &IpNet, there: &[(IpNet, bool)]) -> Result<(), Wrong> {
     unicast(address)?;
     match there.iter().find_map(|(other, is_same)| clash(address, other, *is_same)) {

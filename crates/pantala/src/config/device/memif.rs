@@ -27,7 +27,7 @@ pub struct Memif {
     pub ring_size: u32,
     /// Bytes of each buffer; the slave's word counts.
     pub buffer_size: u32,
-    /// What both ends must know, if anything. It is not shown.
+    /// The shared secret, if any. It is not shown.
     pub secret: Option<String>,
 }
 

@@ -46,7 +46,7 @@ pub(super) fn open(
     Ok(Opened { facts, rings, hold: Hold::default() })
 }
 
-/// As many as there are CPUs, if the wire has so many queues.
+/// Returns the number of CPUs, or of queues if the wire has fewer.
 pub(super) fn rings(interface: &Interface, wire: &str, wires: &Wires, cpus: u32) -> Result<u32, StackError> {
     let queues = u32::try_from(end(interface, wire, wires)?.queues()).unwrap_or(u32::MAX);
     match interface.rings {

@@ -18,7 +18,7 @@ const MTU_MAX: u32 = 65_521;
 const CHAIN_MAX: u32 = 64;
 const _: () = assert!((MTU_MAX + BESIDE_MTU) as usize <= FRAME_MAX && BUFFER_SIZE_MIN * CHAIN_MAX > 9018);
 
-/// How many rings an interface has if nobody says: as many as any peer has.
+/// Default number of rings: any peer has one.
 pub(super) const RINGS: u32 = 1;
 
 pub(super) fn open(

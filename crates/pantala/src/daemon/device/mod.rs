@@ -1,4 +1,4 @@
-//! What packets come from and go to: devices of this machine, opened as the configuration asks.
+//! Devices of this machine, opened as the configuration asks.
 
 mod af_xdp;
 mod mem;
@@ -36,7 +36,7 @@ pub(crate) use steering::Steering;
 /// The MTU of a device that does not say.
 const MTU: u32 = 1500;
 
-/// What devices are opened with.
+/// The context of opening devices.
 pub(crate) struct Workshop {
     /// The kernel's interfaces, in the network namespace in which the daemon was started.
     pub(crate) netlink: Rtnetlink,
@@ -44,11 +44,11 @@ pub(crate) struct Workshop {
     pub(crate) buffers: usize,
     /// The memory that AF_XDP devices share.
     pub(crate) umem: SharedUmem,
-    /// How many CPUs rings are dealt to.
+    /// Number of CPUs that share the rings.
     pub(crate) cpus: u32,
     /// Whether the netisrs never sleep, so that devices need not interrupt.
     pub(crate) busy_poll: bool,
-    /// How many buffers CPUs and rings have.
+    /// Buffers of CPUs and rings.
     pub(crate) memory: Memory,
     /// Wires of the program.
     pub(crate) wires: Wires,
@@ -59,7 +59,7 @@ pub(crate) struct Workshop {
 }
 
 impl Workshop {
-    /// For somebody who runs `cpus` rings of each device by himself, with at most `allowance` buffers of `arena` each.
+    /// Makes one for a program that runs `cpus` rings of each device by itself, with at most `allowance` buffers of `arena` each.
     pub(crate) fn alone(netlink: Rtnetlink, arena: Arc<Arena>, cpus: u32, allowance: usize) -> Self {
         let (buffers, memory) = (arena.slots(), Memory::of_rings(allowance));
         Self {
@@ -94,7 +94,7 @@ pub(crate) struct Opened {
     pub(crate) hold: Hold,
 }
 
-/// What the stack must know of a device.
+/// Facts about a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) mac: Mac,
@@ -104,11 +104,11 @@ pub(crate) struct Facts {
     pub(crate) mtu: u32,
     pub(crate) caps: Caps,
     pub(crate) rxcsum: Rxcsum,
-    /// How many rings there are.
+    /// Number of rings.
     pub(crate) rings: usize,
     /// The device's queue of the first of them.
     pub(crate) first_queue: u32,
-    /// Who brings frames to the CPUs of their flows.
+    /// Steering of frames to the CPUs of their flows.
     pub(crate) steering: Steering,
     pub(crate) mode: DeviceMode,
     pub(crate) copy: Option<CopyMode>,
@@ -117,7 +117,7 @@ pub(crate) struct Facts {
     pub(crate) host: Option<(String, u32)>,
 }
 
-/// What must be held as long as a device is used.
+/// Resources held as long as a device is used.
 #[derive(Default)]
 pub(crate) struct Hold {
     pub(crate) memif: Option<dev::memif::Port>,
@@ -176,7 +176,7 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
     Ok(opened)
 }
 
-/// What to believe of checksums, if nobody has said.
+/// Returns the checksum policy for `auto`.
 fn rxcsum(asked: RxCsum, auto: Rxcsum) -> Rxcsum {
     match asked {
         RxCsum::Auto => auto,

@@ -7,7 +7,7 @@ use dev::sys::napi::{Deferral, Deferring};
 
 use super::super::log;
 
-/// What was changed on a kernel interface. Dropping it undoes that.
+/// Changes of a kernel interface. Dropping it undoes them.
 pub(crate) struct PutBack {
     netlink: Rtnetlink,
     host: String,

@@ -1,4 +1,4 @@
-//! Who brings frames to the CPUs of their flows: the NIC, a program in the kernel, or the CPUs themselves.
+//! Steering of frames to the CPUs of their flows: by the NIC, a program in the kernel, or the CPUs themselves.
 
 use core::fmt;
 
@@ -9,10 +9,10 @@ use wire::toeplitz::SYMMETRIC_KEY;
 use super::super::log;
 use crate::api;
 
-/// Who does it, and why nobody better does.
+/// The kind of steering, and the reason why nothing better is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Steering {
-    /// Nobody: there is one CPU.
+    /// None needed: there is one CPU.
     Needless,
     /// The NIC.
     Nic,
@@ -89,7 +89,7 @@ pub(crate) struct Programmed<D: Rss = Ethtool> {
     device: D,
     /// What is put back; `None` when the device is gone.
     before: Option<RxHash>,
-    /// What it hashed before, where that was changed.
+    /// Hashed fields before, where they were changed.
     fields: Vec<(Flow, u64)>,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn open(
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     let mtu = interface.mtu.unwrap_or(MTU);
     put_back.set_mtu(mtu).and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
-    // Who may use a TAP that another has made may not change it.
+    // A process that may use a TAP of another may not change it.
     if let Err(why) = put_back.lengthen_queue(QUEUE_LEN) {
         log::warning(&format!("{host} drops what comes in bursts: {why}"));
     }

@@ -1,6 +1,6 @@
 //! `ping` from the running stack.
 //!
-//! The netisr to which the replies come sends the requests and passes what comes on. Nobody says when a ping has ended:
+//! The netisr to which the replies come sends the requests and passes replies on. The end of a ping is not announced:
 //! its receiver is gone then, which is looked for when the next request is sent.
 
 mod words;
@@ -17,7 +17,7 @@ use super::super::control::Control;
 use crate::api::stack::{Echo, EchoAnswer, EchoAnswerKind};
 use crate::api::{Error, ErrorKind};
 
-/// The time to live, or hop limit, if nobody says.
+/// Default TTL, or hop limit.
 const TTL: u8 = 64;
 
 /// A ping that a netisr listens for.
@@ -81,7 +81,7 @@ impl Control {
     }
 }
 
-/// Runs on the netisr. Who does not read his answers loses some.
+/// Runs on the netisr. A reader that is too slow loses replies.
 fn sink(answers: mpsc::Sender<EchoAnswer>, last: Arc<AtomicU32>) -> ping::Sink {
     Box::new(move |event| {
         if let Some(answer) = answer(&event, last.load(Ordering::Relaxed)) {

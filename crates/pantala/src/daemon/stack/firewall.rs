@@ -26,7 +26,7 @@ mod pipes;
 mod states;
 mod tables;
 
-/// What ipfw's settings are called before their own name.
+/// Prefix of ipfw's settings.
 const PREFIX: &str = "net.inet.ip.fw.";
 
 impl Filter for Control {
@@ -183,7 +183,7 @@ impl Control {
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_sub(self.cpus.clock.now().ns())
     }
 
-    /// What each CPU counts of rules; none before the first firewall.
+    /// Returns each CPU's rule counters; none before the first firewall.
     pub(in super::super) fn rule_counters(&self) -> Result<Vec<RuleCountersReader>, Error> {
         let reader = |netisr: &mut Netisr| netisr.cpu.firewall.as_deref().map(Firewall::counters);
         Ok(self.cpus.call_all(reader)?.into_iter().flatten().collect())

@@ -26,7 +26,7 @@ use crate::api::{
 };
 use crate::config::{Device, memif_role};
 
-/// What a CPU says of a ring.
+/// A CPU's report on a ring.
 struct Ring {
     ifindex: IfIndex,
     queue: u16,
@@ -108,7 +108,7 @@ impl Control {
         if before == after { Ok(()) } else { self.publish() }
     }
 
-    /// What an interface with this index has counted, ever.
+    /// Returns all counts of an interface index since the start.
     pub(in super::super) fn counted(&self, index: IfIndex) -> InterfaceCounters {
         let get = |what| {
             let readers = self.cpus.iter().map(|cpu| &cpu.counters.counters.ifs);
@@ -310,7 +310,7 @@ fn device(interface: &Attached) -> DeviceInfo {
     }
 }
 
-/// What is known of a memif interface and its peer.
+/// Returns the memif part of an interface.
 fn memif(interface: &Attached) -> Option<MemifInfo> {
     let (Device::Memif(config), Some(port)) = (&interface.config.device, &interface.hold.memif) else {
         return None;

@@ -1,4 +1,4 @@
-//! What the admin API asks, answered by the running stack.
+//! The admin API's requests, answered by the running stack.
 
 mod addresses;
 pub(super) mod echo;

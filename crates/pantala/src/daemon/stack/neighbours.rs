@@ -11,7 +11,7 @@ use crate::Mac;
 use crate::api::{Error, ErrorKind, Family, Neighbour, NeighbourRequest, NeighbourState};
 
 impl Control {
-    /// Those of all links, and ourselves on each.
+    /// Returns the neighbours of all links, and ourselves on each.
     pub(super) fn list_neighbours(&self) -> Result<Vec<Neighbour>, Error> {
         let entries: Vec<Entry> = self.entries()?;
         let mut list: Vec<_> = entries.iter().filter_map(|entry| self.neighbour(entry)).collect();

@@ -1,4 +1,4 @@
-//! What CPUs have a lot of, page by page: no CPU is asked for more at once than a turn has time for.
+//! Listings over all CPUs, page by page: no CPU is asked for more at once than a turn has time for.
 
 use net::cpu::Cpu;
 

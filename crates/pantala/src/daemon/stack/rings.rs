@@ -10,7 +10,7 @@ use super::super::log;
 use super::super::tables::Attached;
 use crate::api::{Error, ErrorKind, Ring};
 
-/// What a CPU says of a ring.
+/// A CPU's report on a ring.
 struct Told {
     ifindex: IfIndex,
     queue: u16,

@@ -143,7 +143,7 @@ impl Control {
     }
 }
 
-/// What an edit is about.
+/// Returns the destination of an edit.
 fn destination(edit: &RouteEdit) -> IpNet {
     match edit {
         RouteEdit::Add(route) | RouteEdit::Change(route) => route.to.trunc(),
@@ -160,7 +160,7 @@ fn order(net: IpNet) -> (IpAddr, u8) {
     (net.addr(), net.prefix_len())
 }
 
-/// What a request says of the way, over what was said before.
+/// Returns the metrics of a request over those before.
 fn metrics(request: &RouteMetrics, before: Metrics) -> Result<Metrics, Error> {
     let check = |what, value: Option<u32>, range: RangeInclusive<u32>, before| match value {
         Some(value) if !range.contains(&value) => {

@@ -23,7 +23,7 @@ fn flows(is_v4: bool, count: u32) -> Vec<Flow> {
     ranges.flows(count, Pick::Random, 3)
 }
 
-/// What etherparse, which shares no line with us, finds in a frame.
+/// Checks a frame with etherparse, which shares no line with us.
 fn check(frame: &[u8], flow: &Flow, probe: Option<Probe>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let (src, dst): (IpAddr, IpAddr) = match packet.net.as_ref().unwrap() {

@@ -1,4 +1,4 @@
-//! Times in which something must happen, in virtual time: a guest on another host who does not do his part.
+//! Time limits, in virtual time: a client on another host that stalls.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,7 +31,7 @@ struct Guest {
     heard: String,
 }
 
-/// How it went for the guest: what it heard, and when its connection ended or the other end's stream did.
+/// The client's view of the end: the bytes it received, and when its connection or the peer's stream ended.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
     heard: String,
@@ -110,7 +110,7 @@ impl Scene {
         Self::with(family, says, reads, |library| Web::new(AT, library, Budget::alone(Limits::default())))
     }
 
-    /// The same, of a server that may have no library.
+    /// Makes one for a server that may have no file thread.
     fn with(family: Family, says: &'static str, reads: bool, web: impl FnOnce(library::Desk) -> Web) -> Self {
         Self::with_guest(family, says, (reads, 0), web)
     }

@@ -5,12 +5,12 @@ use core::fmt::Write;
 use super::{Protocol, Widths};
 use crate::api::{FirewallBinding, FirewallNat, FirewallNat64, FirewallPrefixes};
 
-/// How an instance was configured, as a command that makes it again.
+/// Prints an instance's configuration as a command that makes it again.
 pub(crate) fn config(nat: &FirewallNat) -> String {
     format!("nat {} config {}\n", nat.number, nat.config)
 }
 
-/// What an instance has: FreeBSD's line, and what bounds it.
+/// Prints an instance's state: FreeBSD's line, and its limits.
 pub(crate) fn instance(nat: &FirewallNat) -> String {
     let FirewallNat { number, icmp, udp, tcp, bindings, limit, .. } = nat;
     let other = bindings.saturating_sub(icmp + udp + tcp);
@@ -33,7 +33,7 @@ pub(crate) fn instance(nat: &FirewallNat) -> String {
     text
 }
 
-/// What an instance of NAT64 has: how it is configured, and what bounds it.
+/// Prints the state of a NAT64 instance: its configuration and limits.
 pub(crate) fn crossing(nat: &FirewallNat64) -> String {
     let FirewallNat64 { name, config, bindings, icmp, tcp, udp, limit, begun, no_port, no_room } = nat;
     format!(

@@ -19,7 +19,7 @@ pub(crate) fn pipe(pipe: &FirewallPipe, flows: &[FirewallFlow], with_cpu: bool) 
     text + &rest(own, flows, with_cpu)
 }
 
-/// What a pipe does to order and number of its packets.
+/// Prints loss and reordering of a pipe.
 fn damage(pipe: &FirewallPipe) -> String {
     let FirewallPipe { reorder, reorder_by, duplicate, .. } = pipe;
     let reorder = if *reorder > 0.0 { format!(" reorder {reorder:.6}/{reorder_by}") } else { String::new() };
@@ -34,7 +34,7 @@ pub(crate) fn queue(queue: &FirewallQueue, flows: &[FirewallFlow], with_cpu: boo
         + &rest(own, flows, with_cpu)
 }
 
-/// What bounds a queue, and how many flows are shown of it.
+/// Prints the limits of a queue, and its number of flows shown.
 fn shape(own: &FirewallShape, flows: &[FirewallFlow]) -> String {
     let limit = if own.limit.bytes().all(|byte| byte.is_ascii_digit()) {
         format!("{:>3} sl.", own.limit)

@@ -1,6 +1,6 @@
 //! Times as ipfw shows them.
 
-/// How the time of a rule's last match is shown.
+/// The format of the time of a rule's last match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// `-t`: as ctime(3) writes it. In UTC: what a stack on another continent logged is compared with its own log.
@@ -10,7 +10,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// Of so many seconds since 1970; a gap of the same width for never.
+    /// Formats seconds since 1970; a gap of the same width for never.
     pub(crate) fn show(self, seconds: Option<u64>) -> String {
         match (self, seconds) {
             (Self::Words, Some(seconds)) => ctime(seconds),

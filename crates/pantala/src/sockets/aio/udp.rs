@@ -28,7 +28,7 @@ impl UdpSocket {
         Self::bind_with(sockets, addr, &Options::new()).await
     }
 
-    /// The same, with options, of which those of connections say nothing here.
+    /// Binds with options; those of connections mean nothing here.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl UdpSocket {
         Socket::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
     }
 
-    /// Speaks with one other end from now on. Whoever drops this in between has a socket that does so, or does not.
+    /// Connects to one peer. If the future is dropped before it is ready, the socket may be connected or not.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl UdpSocket {
         poll_fn(|context| self.0.poll_send(context.waker(), bytes, Some(to))).await
     }
 
-    /// Sends a datagram to whom the socket is connected with.
+    /// Sends a datagram to the connected peer.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl UdpSocket {
         poll_fn(|context| self.0.poll_recv(context.waker(), into)).await
     }
 
-    /// The same, and how it has come.
+    /// Receives a datagram with its metadata.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl UdpSocket {
         poll_fn(|context| self.0.poll_datagram(context.waker(), into, true)).await
     }
 
-    /// The same, without its sender.
+    /// Receives a datagram without its sender.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl UdpSocket {
         poll_fn(|context| self.0.poll_peek(context.waker(), into)).await
     }
 
-    /// The same as [`Self::send_to`], to be polled.
+    /// Polls [`Self::send_to`].
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl UdpSocket {
         self.0.poll_send(context.waker(), bytes, Some(to))
     }
 
-    /// The same as [`Self::recv_from`], to be polled.
+    /// Polls [`Self::recv_from`].
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl UdpSocket {
         self.0.send_groups_by(link4(interface)).await
     }
 
-    /// The same, by the interface of this number; 0 names none.
+    /// Selects the interface of this number; 0 selects none.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ impl UdpSocket {
         Self::bind_with(sockets, addr, &Options::new())
     }
 
-    /// The same, with options, of which those of connections say nothing here.
+    /// Binds with options; those of connections mean nothing here.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl UdpSocket {
         self.put(bytes, Some(to))
     }
 
-    /// Sends a datagram to whom the socket is connected with.
+    /// Sends a datagram to the connected peer.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl UdpSocket {
         self.take(|waker| self.0.socket.poll_recv(waker, into))
     }
 
-    /// The same, and how it has come.
+    /// Receives a datagram with its metadata.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl UdpSocket {
         self.take(|waker| self.0.socket.poll_datagram(waker, into, true))
     }
 
-    /// The same, without its sender.
+    /// Receives a datagram without its sender.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl UdpSocket {
         self.take(|waker| self.0.socket.poll_peek(waker, into))
     }
 
-    /// The same, without its sender.
+    /// Peeks at a datagram without its sender.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl UdpSocket {
         self.0.wait(&self.0.read_timeout, what)
     }
 
-    /// The same socket once more; it is closed when all are dropped.
+    /// Returns another handle of the socket; it is closed when all are dropped.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl UdpSocket {
         Ok(self.clone())
     }
 
-    /// How long a read waits; afterwards it fails with `WouldBlock`.
+    /// Sets the read timeout; afterwards a read fails with `WouldBlock`.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// How long a write waits for room on the way to the stack; afterwards it fails with `WouldBlock`.
+    /// Sets the time a write waits for room on the way to the stack; afterwards it fails with `WouldBlock`.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// What cannot be done at once fails with `WouldBlock`.
+    /// Sets non-blocking mode: calls that would wait fail with `WouldBlock`.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl UdpSocket {
         block_on(None, self.0.socket.send_groups_by(link4(*interface)))
     }
 
-    /// The same, by the interface of this number; 0 names none.
+    /// Selects the interface of this number; 0 selects none.
     ///
     /// # Errors
     ///

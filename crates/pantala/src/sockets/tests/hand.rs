@@ -26,7 +26,7 @@ use crate::sockets::{Sockets, reactor};
 pub(super) const LANES: u32 = if cfg!(miri) { 100 } else { 600 };
 pub(super) const SIZE: Size = Size { lanes: LANES, lane_bytes: 256 };
 const BUFFERS: usize = 256;
-/// Until nobody else was found to have its addresses.
+/// Until duplicate address detection has ended.
 const COLD: Duration = Duration::from_secs(15);
 /// Nothing waits longer than that for what would come sooner on a netisr whose clock is the world's.
 const SOON: Duration = Duration::from_secs(1);

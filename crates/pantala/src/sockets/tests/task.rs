@@ -1,4 +1,4 @@
-//! What tasks do with connections, by tokio's traits.
+//! Connections of tasks, by tokio's traits.
 
 use core::future::poll_fn;
 use core::pin::Pin;

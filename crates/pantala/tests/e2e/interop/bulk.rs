@@ -8,7 +8,7 @@ use super::{Talk, directions, lab};
 use crate::lab::{Attach, Host, Lab};
 use crate::socket::{Digested, receive, send};
 
-/// What a path does, and the words that make a pipe do so.
+/// Impairments of a path, as words of a pipe's configuration.
 const DAMAGES: [(&str, &str); 6] = [
     ("nothing", "delay 0"),
     ("0.1 % lost", "plr 0.001"),
@@ -18,7 +18,7 @@ const DAMAGES: [(&str, &str); 6] = [
     ("all of it", "delay 1 plr 0.01 reorder 0.02/5 duplicate 0.02"),
 ];
 
-/// What happens to so few packets that it may happen to none …
+/// A rate at which an impairment may not happen at all …
 const RARE: &str = "plr 0.001";
 /// … unless there are so many bytes: super-packets are packets, too.
 const SURE: u64 = 1_000_000_000;
@@ -44,7 +44,7 @@ fn both_ways(talk: &Talk, bytes: u64) -> [bool; 2] {
     })
 }
 
-/// How much of each kind of damage has been done.
+/// Returns the count of each kind of impairment.
 fn done(lab: &Lab) -> [u64; 3] {
     let pantala = lab.pantala();
     [pantala.dropped("pipe_loss"), pantala.counter("pipe_moved"), pantala.counter("pipe_copied")]

@@ -30,7 +30,7 @@ fn thousands_of_connections_stand_at_once_both_ways_and_none_hears_what_another_
             let listener = listen(to, family);
             let (mut near, mut far) = (Vec::new(), Vec::new());
             for number in 0..MANY {
-                // Each is spoken of to whom it leads, as they may be accepted in another order.
+                // Each is identified by its port, as they may be accepted in another order.
                 let mut stream = connect(from, family, port_of(to, family));
                 stream.write_all(&word(number)).unwrap();
                 near.push(stream);

@@ -1,4 +1,4 @@
-//! How connections end, on each side and by each.
+//! Ends of connections, on each side and by each.
 
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
@@ -71,7 +71,7 @@ fn a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux()
                 assert_eq!(how_it_ends(&hears), ErrorKind::ConnectionReset);
                 until("pantala has forgotten it", || theirs(lab.pantala(), both).is_none().then_some(()));
             }
-            // Nobody listens, at Linux behind pantala and at pantala itself.
+            // Connections to closed ports, at Linux behind pantala and at pantala itself.
             let relay = at(from.router(family), port_of(to, family));
             let asked = from.netns.run(|| TcpStream::connect_timeout(&relay, PATIENCE)).unwrap();
             // The reset may be there before the call that connects looks.

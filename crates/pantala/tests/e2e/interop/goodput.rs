@@ -1,4 +1,4 @@
-//! Who brings how much through the same bad path: pantala or Linux, CUBIC or NewReno.
+//! Goodput through the same bad path: pantala or Linux, CUBIC or NewReno.
 //!
 //! ```text
 //!   Linux ───┐  AF_XDP  ┌─────────┐  AF_XDP
@@ -38,14 +38,14 @@ struct Path {
     rtt_ms: u32,
 }
 
-/// What is measured: paths, how often, and for how many of their round trips.
+/// The measurement: paths, repetitions, and round-trip times of each.
 struct Plan {
     paths: Vec<Path>,
     rounds: usize,
     round_trips: u32,
 }
 
-/// As many losses happen in a round, whether the path is long or short.
+/// Equal numbers of losses in a round, whether the path is long or short.
 const ROUND_TRIPS: u32 = 800;
 
 impl Plan {
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// Who sends: on Linux, or on pantala, with which algorithm.
+/// The sender: Linux, or pantala, with an algorithm.
 #[derive(Clone, Copy, PartialEq)]
 struct Sender {
     is_linux: bool,
@@ -102,7 +102,7 @@ impl Scene {
         self.lab.pantala().shows(&format!("ipfw pipe 2 config mask all delay {}", rtt_ms / 2));
     }
 
-    /// A connection of the reader to one who sends without end.
+    /// Connects the reader to a sender without end.
     fn begin(&self, sender: Sender, linux: &TcpListener, family: Family) -> TcpStream {
         let [from, reader, own] = [0, 1, 2].map(|at| &self.lab.hosts[at]);
         let target = if sender.is_linux {
@@ -122,7 +122,7 @@ impl Scene {
         stream
     }
 
-    /// What comes from each sender in a span of time, Mbit/s.
+    /// Measures the rate of each sender over a time, Mbit/s.
     fn measure(&self, span: Duration, family: Family) -> [f64; 4] {
         let listener = socket::listen(&self.lab.hosts[0].netns, family, 0);
         let is_over = AtomicBool::new(false);

@@ -63,7 +63,7 @@ impl Linux {
     }
 }
 
-/// A raw socket in the group of all routers that are told who listens.
+/// A raw socket in the group of all routers, to which reports are sent.
 fn ear(here: IpAddr, ifindex: u32) -> UdpSocket {
     let (family, protocol) = match here {
         IpAddr::V4(_) => (AddressFamily::INET, ipproto::IGMP),
@@ -94,7 +94,7 @@ fn says(family: Family, packet: &[u8], kind: Kind) -> bool {
     }
 }
 
-/// Datagrams to groups that nobody wanted here.
+/// Returns the count of datagrams to groups without a listener.
 fn unwanted(lab: &Lab) -> u64 {
     lab.pantala().dropped("group_not_joined") + lab.pantala().dropped("forward_multicast")
 }

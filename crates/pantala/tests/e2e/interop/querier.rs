@@ -1,4 +1,4 @@
-//! Linux asks who listens to groups: its bridge is a querier, and forwards what is sent to a group to those alone who answer.
+//! Linux as multicast querier: its bridge forwards groups only to ports with listeners.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::wait::until;
 
 /// Versions of IGMP and MLD that Linux asks in.
 const VERSIONS: [[u8; 2]; 2] = [[3, 2], [2, 1]];
-/// Linux asks each second, and forgets who has not answered for two; in its hundredths of seconds.
+/// Linux queries each second, and forgets members that have not answered for two; in its hundredths of seconds.
 const TIMES: &str = "mcast_query_interval 100 mcast_query_response_interval 50 mcast_startup_query_interval 100 \
                      mcast_membership_interval 200 mcast_last_member_interval 50";
 
@@ -43,7 +43,7 @@ fn ask(host: &Host, [igmp, mld]: [u8; 2]) {
     run(host, "ip link set br0 up");
 }
 
-/// Whether Linux knows that somebody on the link listens to the group.
+/// Tells whether Linux knows a listener of the group on the link.
 fn has_listeners(host: &Host, family: Family) -> bool {
     let said: Value = serde_json::from_str(&run(host, "bridge -json mdb show")).unwrap();
     let entries = said[0]["mdb"].as_array().unwrap();

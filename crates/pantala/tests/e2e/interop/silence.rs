@@ -1,5 +1,5 @@
-//! Connections on which nothing moves: because nobody says anything, because somebody does not read, because nobody is
-//! there any more.
+//! Idle connections: because neither end sends, because the receiver does not read, because the peer is
+//! gone.
 
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
@@ -30,7 +30,7 @@ fn keep_alive(stream: &TcpStream) {
     sockopt::set_socket_keepalive(stream, true).unwrap();
 }
 
-/// How a connection ends of which nothing was expected.
+/// Returns how an idle connection ends.
 fn how_it_ends(mut stream: &TcpStream) -> ErrorKind {
     stream.read(&mut [0; 100]).unwrap_err().kind()
 }
@@ -174,7 +174,7 @@ fn drain(mut stream: &TcpStream, bytes: u64) -> Sha256 {
     hash
 }
 
-/// Nobody reads at `reader`: whoever sends to it finds a window of nothing, and asks until there is one.
+/// Stops reading at `reader`: the sender finds a zero window, and probes until it opens.
 fn stop_and_go(lab: &Lab, writer: &TcpStream, reader: &TcpStream) {
     let before = of(lab, writer).1.zero_windows;
     let (sent, bytes) = fill(writer);

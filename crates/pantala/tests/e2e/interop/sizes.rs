@@ -13,7 +13,7 @@ const BYTES: u64 = 500_000;
 // linux/tcp.h: IPPROTO_TCP, TCP_MAXSEG.
 const MAXSEG: (i32, i32) = (6, 2);
 
-/// The same as [`Talk::begin`], of sockets that take segments of `mss` bytes.
+/// Begins as [`Talk::begin`], with sockets that take segments of `mss` bytes.
 fn talk(from: &Host, to: &Host, family: Family, mss: i32) -> Talk {
     let listener = listen(to, family);
     set_int(&listener, MAXSEG.0, MAXSEG.1, mss).unwrap();

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use crate::datagram_face::{Datagrams, Socket};
 
 const SHORT: Duration = Duration::from_millis(20);
-/// As many datagrams as each of several sends.
+/// Datagrams of each sender.
 const COUNT: usize = 40;
 
 /// The unspecified address of a family.

@@ -22,7 +22,7 @@ fn each<F: Hosts>(face: &F, what: impl Fn(F::Socket, F::Socket, SocketAddr)) {
     }
 }
 
-/// What is heard next.
+/// Returns the next datagram.
 fn heard(socket: &impl Socket) -> Vec<u8> {
     let mut into = [0; 32];
     let count = socket.recv_from(&mut into).unwrap().0;
@@ -53,7 +53,7 @@ pub(crate) fn a_group_is_heard_from_when_it_is_joined_until_it_is_left<F: Hosts>
 pub(crate) fn what_is_sent_to_a_group_goes_as_far_as_was_asked_for<F: Hosts>(face: &F) {
     each(face, |server, client, group| {
         F::group(&server, Group::Join(group.ip(), face.link(Host::Server, 0))).unwrap();
-        // Over IPv6 Linux asks how far something may go only where somebody on the sender's host listens.
+        // Over IPv6 Linux checks the hop limit only where the sender's host has a listener.
         let other = face.client_udp(any(group)).unwrap();
         F::group(&other, Group::Join(group.ip(), face.link(Host::Client, 0))).unwrap();
         face.seen();

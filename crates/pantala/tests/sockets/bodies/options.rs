@@ -11,7 +11,7 @@ use crate::datagram_face::Socket;
 use crate::hosts::{Hosts, Opt, Seen};
 
 const SHORT: Duration = Duration::from_millis(20);
-/// What a ring of threads and tasks holds beside a buffer.
+/// Overhead of a ring of threads and tasks over a buffer.
 const RING: usize = 65_536;
 
 /// Both ends of a connection, of which each host has told its own.
@@ -134,7 +134,7 @@ pub(crate) fn who_does_not_answer_when_he_is_asked_is_given_up<F: Hosts>(face: &
         F::set_read_timeout(near, Some(SHORT)).unwrap();
     }
     face.seen();
-    // Who answers is asked again.
+    // A peer that answers is probed again.
     let mut asked = [0; 2];
     while asked.contains(&0) {
         for seen in face.seen() {
@@ -156,7 +156,7 @@ pub(crate) fn who_does_not_answer_when_he_is_asked_is_given_up<F: Hosts>(face: &
     }
 }
 
-/// Bytes that are taken although nobody reads them.
+/// Returns the bytes accepted without a reader.
 fn taken<F: Hosts>(face: &F, addr: IpAddr, near: &[Opt], far: &[Opt]) -> usize {
     let (mut near, far, _) = pair(face, addr, near, far);
     F::set_write_timeout(&near, SHORT);

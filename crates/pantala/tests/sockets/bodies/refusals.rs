@@ -9,7 +9,7 @@ use pantala::sockets::KeepAlive;
 use super::datagrams::any;
 use crate::hosts::{Group, Host, Hosts, Link, Opt};
 
-/// What the kernel calls it.
+/// Returns the kernel's error numbers.
 fn numbers<T>(all: impl IntoIterator<Item = Result<T, Error>>) -> Vec<Option<i32>> {
     all.into_iter().map(|one| one.err().and_then(|why| why.raw_os_error())).collect()
 }

@@ -14,7 +14,7 @@ use super::{Group, Host, Hosts, Link, Opt, Seen};
 use crate::face::{Stacks, Terms};
 use crate::netisr::{Dgram, Listener, Netisrs, Stream};
 
-/// What a connection is told.
+/// An event of a connection.
 enum Told {
     Changes(Vec<Change>),
     Hops(u8),
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// The same of one that is to begin, or of those of a listener.
+/// Applies options to settings of a new connection, or of a listener.
 pub(crate) fn prepare(opts: &[Opt], settings: &mut Settings, look: &mut Look) {
     for opt in opts {
         match Told::of(*opt) {

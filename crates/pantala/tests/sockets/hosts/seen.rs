@@ -1,4 +1,4 @@
-//! A packet as somebody on the wire sees it.
+//! A packet as seen on the wire.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What begins like this, from its network header on; `None` if it is neither, or a later part of one.
+    /// Parses a packet from its network header on; `None` for other protocols, and later fragments.
     pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         let short = |at: usize| packet.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
         let word =

@@ -33,7 +33,7 @@ impl Stacks {
         Self::of(hosts)
     }
 
-    /// What a host has logged since the last look.
+    /// Returns the packets of a host since the last look.
     fn logged(&self, host: Host) -> Vec<Seen> {
         let log = {
             let mut place = self.places[host as usize].lock().unwrap();
@@ -53,7 +53,7 @@ fn unhex(text: &str) -> Vec<u8> {
 /// Where what each has logged next is.
 pub(crate) type Places = [Mutex<Option<String>>; 2];
 
-/// How a connection and a socket of datagrams are told what both faces call the same.
+/// Applies options with the same names on both interfaces.
 macro_rules! set {
     ($socket:expr, $opt:expr) => {
         match $opt {

@@ -18,7 +18,7 @@ use pantala::Stack;
 
 use crate::patience::Patience;
 
-/// What a body wants done on a netisr.
+/// A body's job on a netisr.
 type Job = Box<dyn FnOnce(&mut Timers, &mut Desk<'_>) + Send>;
 
 /// When bodies do not want to wait any longer, and for what.
@@ -32,7 +32,7 @@ pub(crate) struct Agents {
     pub(super) told: Arc<Told>,
 }
 
-/// What they have been told of whatever a body has, by the names that they gave it.
+/// Events of all sockets of a body, by the names that it gave them.
 #[derive(Default)]
 pub(super) struct Told {
     news: Mutex<(u32, HashMap<u32, News>)>,
@@ -41,7 +41,7 @@ pub(super) struct Told {
 
 #[derive(Default)]
 pub(super) struct News {
-    /// How often something was told.
+    /// Number of events.
     count: u64,
     /// It stands, or has room again.
     pub(super) is_writable: bool,
@@ -69,7 +69,7 @@ impl Told {
         what(self.news.lock().unwrap().1.get_mut(&key).unwrap())
     }
 
-    /// A program has been told something. What a body has left nobody asks for.
+    /// Notes an event. Those of sockets that a body has left are dropped.
     pub(super) fn tell(&self, key: u32, what: impl FnOnce(&mut News)) {
         if let Some(news) = self.news.lock().unwrap().1.get_mut(&key) {
             news.count += 1;
@@ -200,7 +200,7 @@ impl Program for Agent {
         self.told.tell(conn.key, |news| news.is_writable = true);
     }
 
-    /// What was not read is to be had now, and not later.
+    /// Unread bytes are to be read now, and not later.
     fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
         let all = |pieces: [&[u8]; 2]| (pieces[0].len() + pieces[1].len(), pieces.concat());
         let rest = tcp::read_in_place(desk.cpu, conn.id, all).ok().flatten().unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::datagram_face::{Datagrams, Socket};
 use crate::hosts::{Opt, prepare_udp};
 use crate::patience::Patience;
 
-/// Sockets of one place, on all CPUs; or one, on the CPU of whom it speaks with.
+/// Sockets of one address, on all CPUs; or one, on the CPU of its peer.
 pub(crate) struct Dgram {
     agents: Agents,
     key: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Dgram {
 }
 
 struct Is {
-    /// What was bound.
+    /// The bound address.
     place: SocketAddr,
     /// From where it speaks.
     local: SocketAddr,
@@ -142,7 +142,7 @@ impl Drop for Dgram {
     }
 }
 
-/// As many bytes may wait as with the sockets of threads.
+/// Buffer sizes as with the sockets of threads.
 fn settings() -> udp::Settings {
     udp::Settings { queue_bytes: 212_992, ..udp::Settings::default() }
 }

@@ -190,7 +190,7 @@ impl Conn {
         }
     }
 
-    /// Why it has ended, if before its time, and for whoever asks first: a call says so, and then the program is told.
+    /// Returns why it has ended, if before its time, to the first caller: a call reports it, and then the application learns it.
     fn why(&self, why: Option<Error>) -> Option<io::Error> {
         match why? {
             Error::Closed => Some(io_error(Error::Closed)),
@@ -276,7 +276,7 @@ impl Face for Netisrs {
         stream.0.patience.set_nonblocking(nonblocking);
     }
 
-    /// Who does not want to read any more does not: there is no call for it, and the body that waits is the test's own.
+    /// There is no call to shut down reading, and the waiting body is the test's own.
     fn shutdown(stream: &Stream, how: Shutdown) -> io::Result<()> {
         let Conn { agents, cpu, key, id, is_deaf, .. } = &*stream.0;
         if how != Shutdown::Write {

@@ -8,7 +8,7 @@ use drill::script::Action;
 use super::super::Setup;
 use super::super::play::Play;
 
-/// What scripts call it.
+/// Its name in scripts.
 const NAME: &str = "TFO_COOKIE";
 /// Asks a listener for one.
 const ASK: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -50,7 +50,7 @@ fn cookies(packet: &mut Packet) -> impl Iterator<Item = &mut Cookie> {
     })
 }
 
-/// What a host with these keys and addresses gives.
+/// Returns the cookie of a host with these keys and addresses.
 fn asked(like: &Script, setup: &Setup) -> Option<Cookie> {
     let mut ask = drill::parse(NAME, ASK, &[]).ok()?;
     ask.options.clone_from(&like.options);

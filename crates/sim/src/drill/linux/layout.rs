@@ -107,7 +107,7 @@ fn again(packet: &[u8]) -> Option<Vec<u8>> {
     Some([header, segment].concat())
 }
 
-/// Where the segment of a packet begins, and between whom it is; ports do not matter.
+/// Returns the offset of a packet's segment, and its addresses; ports do not matter.
 fn way(packet: &[u8]) -> Option<(usize, Way)> {
     let of = |src: IpAddr, dst: IpAddr| Way { src: (src, 0), dst: (dst, 0) };
     match packet.first()? >> 4 {

@@ -35,7 +35,7 @@ pub(in super::super) fn opens(call: &Syscall, is_again: bool, socket: &Socket) -
     found
 }
 
-/// How long a SYN is tried that is sent again so many times, the first time after a second.
+/// Returns the timeout of a SYN with so many retransmissions, the first after a second.
 pub(in super::super) fn wait_of(repetitions: i64) -> Duration {
     let doublings = u32::try_from(repetitions).unwrap_or(0).saturating_add(1).min(DOUBLINGS_MAX);
     Duration::from_secs((1 << doublings) - 1)

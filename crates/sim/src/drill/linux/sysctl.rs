@@ -2,12 +2,12 @@
 
 use super::super::sysctl::FASTOPEN_CLIENT;
 
-/// What a setting of Linux means here.
+/// The equivalent of a Linux setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Meaning {
     /// These values of these variables.
     Is(Vec<(&'static str, String)>),
-    /// What is so anyway, or how fast Linux does what it does.
+    /// Always so here, or a matter of Linux' speed.
     Nothing,
 }
 
@@ -15,7 +15,7 @@ pub(in super::super) enum Meaning {
 const FILES: &str = "/proc/sys/";
 const TCP: &str = "net.ipv4.tcp_";
 
-/// What a variable with a value means; `None` if it is none of Linux's, or nothing here is like it.
+/// Returns the equivalent of a variable with a value; `None` if it is not Linux's, or has no equivalent.
 pub(in super::super) fn meaning(name: &str, value: &str) -> Option<Meaning> {
     let is = |name, value: &str| Some(Meaning::Is(vec![(name, value.to_owned())]));
     match (name.strip_prefix(TCP)?, value) {

@@ -139,7 +139,7 @@ impl Datagrams {
         self.places.iter().copied().find_map(len).unwrap_or(0)
     }
 
-    /// What it could do now.
+    /// Returns what it could do now.
     pub(super) fn readiness(&self, lab: &mut Lab) -> Readiness {
         let ready = |(cpu, id): (usize, _)| lab.call(cpu, move |netisr| udp::ready(&netisr.cpu, id));
         let all: Vec<_> = self.places.iter().copied().filter_map(ready).collect();

@@ -1,11 +1,11 @@
-//! What a socket could do now without waiting, as `poll` says it.
+//! Readiness of a socket, as `poll` reports it.
 
 use net::tcp::tcb::State;
 
 use super::super::lab::Lab;
 use super::super::program::{Socket, Stage};
 
-/// What a socket could do now.
+/// Readiness of a socket
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// There is something to read or to accept, or the end, or an error.
@@ -22,7 +22,7 @@ pub struct Readiness {
     pub read_hangup: bool,
 }
 
-/// What a socket of TCP could do.
+/// Returns the readiness of a TCP socket.
 pub(super) fn of(socket: &Socket, lab: &mut Lab) -> Readiness {
     let ready = socket.ready(lab);
     let Stage::Open(..) = socket.stage else {

@@ -1,4 +1,4 @@
-//! What only sockets of TCP do.
+//! Calls of TCP sockets only.
 
 use core::net::SocketAddr;
 
@@ -76,7 +76,7 @@ impl Machine {
         socket.listen(lab, sysctls, addr, backlog).map(drop)
     }
 
-    /// The connection that has waited longest gets the number `new`; answers with whom it is.
+    /// Accepts the oldest connection as descriptor `new`; returns its peer.
     pub fn accept(&mut self, fd: i32, new: i32, is_nonblocking: bool) -> Outcome<SocketAddr> {
         let is_linux = self.scene.is_linux;
         let (socket, lab, _) = match self.stream(fd) {
@@ -148,7 +148,7 @@ impl Machine {
         options::read(name, socket, lab, sysctls).ok_or(Errno("ENOPROTOOPT"))
     }
 
-    /// What `TCP_INFO` says of it.
+    /// Returns its `TCP_INFO`.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Machine {
 pub struct Description {
     /// The state, as RFC 9293 calls it.
     pub state: &'static str,
-    /// What there is to know of the connection, and how long it has been doing what, if there is one.
+    /// Information on the connection, and the times it spent in each activity, if there is one.
     pub known: Option<(Info, Times)>,
 }
 

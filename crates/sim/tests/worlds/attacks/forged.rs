@@ -1,4 +1,4 @@
-//! Attacks by who is not on the way, and guesses.
+//! Off-path attacks and guesses.
 
 use net::count::Count;
 use net::tcp::{self, Id};
@@ -70,7 +70,7 @@ fn data_with_an_acknowledgment_that_is_guessed_is_not_taken() {
     }
 }
 
-/// How many challenges one end of two hears must not tell what is sent to the other (CVE-2016-5696).
+/// Challenges counted at one connection reveal nothing of another (CVE-2016-5696).
 #[test]
 fn challenges_to_one_say_nothing_of_challenges_to_another() {
     for family in Family::BOTH {

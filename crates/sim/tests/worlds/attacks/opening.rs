@@ -253,7 +253,7 @@ fn headers_that_cannot_be_are_dropped_and_counted() {
         siege.run_for(10 * MS);
         assert_eq!(siege.world.of(siege.host).dropped(DropReason::TcpBadChecksum), 2);
         assert_eq!((siege.connections(), siege.heard().len()), (0, 0));
-        // What stands behind the end of the options does not count, nor do forty bytes of nothing or a kind nobody knows.
+        // Bytes behind the end of the options do not count, nor do forty NOPs or an unknown kind.
         siege.throw(&broken(&|tcp| tcp[20..24].copy_from_slice(&[0, 3, 99, 1])));
         siege.throw(&broken(&|tcp| (tcp[1], tcp[20..24].copy_from_slice(&[1, 1, 1, 1])).1));
         siege.throw(&broken(&|tcp| (tcp[1] += 1, tcp[20..24].copy_from_slice(&[253, 4, 7, 7])).1));

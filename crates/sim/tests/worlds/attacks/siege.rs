@@ -1,4 +1,4 @@
-//! A host whose programs echo what comes, and somebody who makes segments by hand.
+//! A host whose programs echo, and an attacker that makes segments by hand.
 
 use core::net::IpAddr;
 use core::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// CPUs of the host.
 pub(super) const CPUS: u16 = 2;
-/// What tables of connections take when there is none: the emptied segments that are kept.
+/// Memory of empty connection tables: the emptied segments that are kept.
 const MEMORY_AT_REST: usize = CPUS as usize * (256 << 10);
 /// Twice the lifetime of a segment, and a little.
 const TIME_WAIT: Duration = Duration::from_secs(61);
@@ -53,7 +53,7 @@ pub(super) struct Siege {
 pub(super) struct Hand {
     /// Its port, and the host's.
     pub(super) ports: [u16; 2],
-    /// What it sends next, and expects next.
+    /// Sequence number to send next, and to expect next.
     pub(super) seq: u32,
     pub(super) ack: u32,
     pub(super) window: u16,
@@ -85,7 +85,7 @@ impl Siege {
         Self::with(name, family, Settings::default())
     }
 
-    /// The same, whose connections behave like this.
+    /// Makes one whose connections have these settings.
     pub(super) fn with(name: &str, family: Family, settings: Settings) -> Self {
         let mut world = World::new(name, 1);
         world.allow(Permit::Nonsense);
@@ -204,7 +204,7 @@ impl Siege {
         for (at, socket) in self.sockets.clone() {
             let mut into = [0; 2000];
             while let Ok(got) = self.on(at, |cpu| udp::recv(cpu, socket, &mut into)) {
-                // Whom no answer can be sent to gets none.
+                // Without a route to its peer, a socket sends no reply.
                 _ = self.on(at, |cpu| udp::send_to(cpu, socket, got.from, &into[..got.len]));
             }
         }
@@ -268,12 +268,12 @@ impl Siege {
         assert_eq!(self.ask(&hand.header(Flags::ACK), &[]), []);
     }
 
-    /// What must hold after each attack: the host answers at once, and when its programs have closed what they had and all
+    /// Checks the invariant after each attack: the host answers at once, and when its programs have closed what they had and all
     /// that was under way has died out, nothing is left.
     pub(super) fn end(mut self) {
         self.answers();
         self.close_all();
-        // As long as something is sent again and again to who does not answer.
+        // The longest time that segments are retransmitted to a silent peer.
         self.world.run_for(Duration::from_secs(15 * 60));
         self.answers();
         self.world.run_for(TIME_WAIT);

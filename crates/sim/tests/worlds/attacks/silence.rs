@@ -1,4 +1,4 @@
-//! Attacks by who says nothing, or next to nothing.
+//! Attacks by silent, or nearly silent, peers.
 
 use net::count::Count;
 use sim::plan::Family;
@@ -32,7 +32,7 @@ fn who_opens_connections_and_keeps_their_windows_shut_holds_no_more_than_their_p
         assert_eq!(siege.connections(), MANY);
         let probes = siege.heard().len();
         assert!(probes <= MANY, "{probes}");
-        // Who gives up waiting for answers gives up the connection; that is what `end` sees.
+        // The connection gives up after its last timeout; `end` checks that.
         siege.end();
     }
 }
@@ -83,7 +83,7 @@ fn what_was_opened_and_is_not_accepted_is_no_more_than_the_backlog() {
             let mut hand = Hand { ports: [4000 + n, DISCARD], seq: 1, ack: 0, window: 1024 };
             siege.heard();
             siege.send(&hand.header(Flags::SYN), &[]);
-            // Without the programs, who would accept.
+            // Without the programs that would accept.
             siege.world.run_for(2 * MS);
             let got = siege.heard();
             (hand.seq, hand.ack) = (2, got[0].seq.wrapping_add(1));

@@ -1,4 +1,4 @@
-//! What anybody on the link can send, and what must not come of it.
+//! Attacks by any node on the link, and their bounds.
 
 use core::net::Ipv6Addr;
 

@@ -149,7 +149,7 @@ impl Link {
         self.ask(move |cpu| pmtu::of(cpu, &flow).unwrap())
     }
 
-    /// How many of three echo requests to `dst` are answered.
+    /// Returns the replies to three echo requests to `dst`.
     pub(crate) fn pings(&mut self, dst: Ipv6Addr) -> usize {
         self.ident += 1;
         let ident = self.ident;
@@ -189,7 +189,7 @@ impl Link {
             .add(IfAddr { addr: addr.into(), prefix_len: 64 });
     }
 
-    /// Router `number` answers whoever asks for whatever address that it is its own.
+    /// Makes router `number` claim any address that is asked for.
     pub(crate) fn router_has_everything(&mut self, number: u16) {
         self.world.at(self.routers[usize::from(number) - 1]).claims_all = true;
     }
@@ -199,12 +199,12 @@ impl Link {
         net::output::source_for(&self.host().cpus[0].netisr.cpu, dst.into()).unwrap().0
     }
 
-    /// What the host has learned.
+    /// Returns the host's link status.
     pub(crate) fn status(&mut self) -> Option<Status> {
         self.ask(autoconf::states).into_iter().flatten().next()
     }
 
-    /// What each CPU says.
+    /// Asks each CPU.
     fn ask<T: Send + 'static>(&mut self, what: impl Fn(&Cpu) -> T + Send + Sync + 'static) -> Vec<T> {
         let (sender, receiver) = channel();
         let sent = self.host().tour(move |netisr| drop(sender.send(what(&netisr.cpu))), || ());

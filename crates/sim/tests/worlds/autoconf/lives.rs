@@ -1,4 +1,4 @@
-//! How long addresses live.
+//! Lifetimes of addresses.
 
 use net::ip6::autoconf::{Kind, OwnStatus, Settings};
 use net::time::Duration;

@@ -23,21 +23,21 @@ const LISTENER: u32 = 3;
 /// A lane of a CPU.
 pub(crate) type Key = (usize, u32);
 
-/// What is done with a connection.
+/// The role of a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
-    /// What comes is sent back.
+    /// Echoes.
     Echo,
-    /// So many bytes are sent, and must come back.
+    /// Sends a number of bytes, which must come back.
     Ask { total: usize, sent: usize, read: usize },
-    /// What comes is read to its end, and is what an asker of so many bytes has sent.
+    /// Reads to the end, and compares with the bytes that a client of this number sends.
     Sink { read: usize, salt: usize },
-    /// Nothing is done until somebody says so.
+    /// Waits for another role.
     Idle,
 }
 
 struct Stream {
-    /// What there is of it, until it is closed.
+    /// Its lane, until it is closed.
     lane: Option<(Writer, Reader)>,
     role: Role,
     has_finished: bool,
@@ -49,13 +49,13 @@ pub(crate) struct App {
     streams: BTreeMap<Key, Stream>,
     /// Lanes that were offered and have no connection yet.
     offers: BTreeMap<Key, (Writer, Reader)>,
-    /// What something is to be done with.
+    /// Keys with work to do.
     ready: BTreeSet<Key>,
     sleeper: Sleeper,
     bell: Arc<AtomicBool>,
     is_asleep: bool,
     listens: bool,
-    /// What accepted connections do.
+    /// Role of accepted connections.
     pub(crate) accepts: Role,
     pub(crate) listening: Vec<Result<SocketAddr, Error>>,
     /// The other end may close connections before all has come back.
@@ -167,7 +167,7 @@ impl App {
         self.clients.iter_mut().for_each(|client| client.publish().unwrap());
     }
 
-    /// What has become of connections, for a failure's message.
+    /// Describes the connections, for a failure's message.
     pub(crate) fn outcome(&self) -> String {
         format!("{} finished, failed: {:?}", self.finished, self.failed)
     }
@@ -177,7 +177,7 @@ impl App {
         self.streams.len()
     }
 
-    /// The same, and lanes that were offered.
+    /// Returns the lanes held, including offered ones.
     pub(crate) fn holds(&self) -> usize {
         self.streams.len() + self.offers.len()
     }

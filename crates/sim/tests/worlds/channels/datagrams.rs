@@ -31,7 +31,7 @@ const LONGEST: usize = 1400;
 /// A socket of a program: a lane on each CPU of its host, or on some.
 struct Socket {
     lanes: BTreeMap<usize, (Writer, Reader)>,
-    /// How many it has sent, and which came from whom.
+    /// Datagrams sent, and those received by sender.
     sent: u32,
     heard: BTreeMap<SocketAddr, Vec<u32>>,
     failed: Vec<Error>,
@@ -45,7 +45,7 @@ struct App {
     of: BTreeMap<(usize, u32), usize>,
     answers: BTreeMap<u32, Result<SocketAddr, Error>>,
     serial: u32,
-    /// What comes is sent back.
+    /// Echoes.
     echoes: bool,
     /// It reads nothing.
     is_deaf: bool,
@@ -130,7 +130,7 @@ impl App {
         let head = Head { peer: to, zone: 0, len: u16::try_from(bytes.len()).unwrap(), how: How::default() };
         let (tx, _) = socket.lanes.get_mut(&cpu).unwrap();
         if !datagram::put(tx, &head, [&bytes, &[]]).unwrap() {
-            // Nobody is told here: it is tried again.
+            // Without notification here: it is tried again.
             let _ = tx.waits_for(datagram::room(bytes.len())).unwrap();
             return false;
         }
@@ -269,7 +269,7 @@ impl Scene {
         false
     }
 
-    /// What an app is told by these numbers.
+    /// Returns the replies to these requests.
     fn answers(&mut self, app: usize, serials: &[u32]) -> Vec<Result<SocketAddr, Error>> {
         let all = |scene: &mut Self| serials.iter().all(|serial| scene.app(app).answers.contains_key(serial));
         assert!(self.run(Duration::from_secs(1), all), "each question has an answer");
@@ -375,7 +375,7 @@ fn a_lane_that_speaks_with_one_is_where_its_answers_come_and_is_told_what_did_no
             let all =
                 |scene: &mut Scene| scene.app(0).sockets[0].heard.get(&at).is_some_and(|all| all.len() == 20);
             assert!(scene.run(Duration::from_secs(2), all));
-            // Nobody is there any more.
+            // The program is gone.
             scene.apps[1] = None;
             scene.run(Duration::from_millis(50), |_| false);
             assert!(scene.app(0).send(0, owner, None));

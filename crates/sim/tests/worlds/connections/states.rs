@@ -1,5 +1,5 @@
-//! What becomes of connections, as somebody sees it who looks at both hosts again and again: records of SYNs, connections, and
-//! records of what waits, one after the other on the CPU that owns them.
+//! States of connections, observed at both hosts again and again: SYN cache entries, connections, and
+//! TIME-WAIT entries, one after the other on the CPU that owns them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use net::tcp::tcb::{State, transitions};
 
 use super::*;
 
-/// What goes by a path of the graph in an orderly life.
+/// State transitions of an orderly life.
 const LIFE: [(State, State); 13] = [
     (Closed, SynSent),
     (Closed, SynReceived),
@@ -25,10 +25,10 @@ const LIFE: [(State, State); 13] = [
     (TimeWait, Closed),
 ];
 
-/// A connection, as one host has it: the host, the CPU, and between whom it is.
+/// A connection on one host: the host, the CPU, and its addresses.
 type Key = (usize, usize, SocketAddr, SocketAddr);
 
-/// Who looks.
+/// The observer.
 #[derive(Default)]
 struct Watcher {
     last: BTreeMap<Key, State>,

@@ -14,16 +14,16 @@ const CLIENT: u32 = 1000;
 const SERVER: u32 = 5000;
 /// Clients have ports from here on, and so many of them; then the server's next port is spoken to.
 const PORTS: u32 = 60_000;
-/// How often the ends look at what they have heard.
+/// Interval at which the ends read what they have received.
 pub(crate) const STEP: Duration = Duration::from_micros(250);
 /// The server's ports: those of short connections begin here.
 pub(crate) const SHORT: u16 = 8000;
 /// That of long ones.
 pub(crate) const LONG: u16 = 443;
-/// One that nobody answers at.
+/// A port without a listener.
 pub(crate) const SILENT: u16 = 9000;
 
-/// What becomes of a short connection.
+/// The fate of a short connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// The client opens it, sends a byte and closes it; so does the server.
@@ -50,7 +50,7 @@ pub(crate) struct Crowd {
     pub(crate) closed: u32,
     /// Bytes of each long connection that its server has heard.
     pub(crate) long: Vec<u32>,
-    /// Who has knocked where nobody answers, and from which port.
+    /// Addresses and ports of connection attempts to a silent port.
     pub(crate) silent: Vec<(IpAddr, u16)>,
 }
 
@@ -64,7 +64,7 @@ const fn fate(port: u16) -> Fate {
     }
 }
 
-/// How many of the first `begun` connections are closed in the end.
+/// Returns how many of the first `begun` connections are closed in the end.
 pub(crate) fn to_be_closed(begun: u32) -> u32 {
     (0..begun).map(|n| u32::from(fate(client(n).1) == Fate::Closed)).sum()
 }
@@ -110,7 +110,7 @@ impl Crowd {
         Self::speak_as_client(world, a);
     }
 
-    /// The same, so many times.
+    /// Does a number of steps.
     pub(crate) fn steps(&mut self, world: &mut World, ends: [StationId; 2], steps: u32, per_step: u32) {
         (0..steps).for_each(|_| self.step(world, ends, per_step));
     }

@@ -7,7 +7,7 @@ const LEN_MAX: usize = 16;
 /// Bytes of the shortest, unless it is a request for one.
 const LEN_MIN: usize = 4;
 
-/// What a server gave to a client, so that it may send data with its next SYN. Without bytes, the request for one.
+/// A Fast Open cookie, which lets a client send data with its SYN. Without bytes, the request for one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie {
     bytes: [u8; LEN_MAX],

@@ -1,4 +1,4 @@
-//! How long the sender of a segment waits for acknowledgments: the value of an option that is advice (RFC 5482).
+//! The user timeout option (RFC 5482).
 
 use core::num::NonZeroU16;
 
@@ -13,7 +13,7 @@ const MINUTES: u16 = 0x8000;
 const MOST: u16 = 0x7fff;
 
 impl UserTimeout {
-    /// What stands behind kind and length; `None` if it says nothing, in seconds or in minutes: that is reserved, and must
+    /// Parses the field behind kind and length; `None` for zero, in seconds or in minutes: that is reserved, and must
     /// be ignored (RFC 5482 §3.4).
     #[must_use]
     pub const fn of_field(field: u16) -> Option<Self> {
@@ -26,13 +26,13 @@ impl UserTimeout {
         }
     }
 
-    /// What stands behind kind and length.
+    /// Returns the field behind kind and length.
     #[must_use]
     pub const fn field(self) -> u16 {
         self.0.get()
     }
 
-    /// So many seconds, rounded up to minutes where there are too many for seconds, and as many as can be said; `None` for
+    /// Encodes seconds, rounded up to minutes where they do not fit, and saturated; `None` for
     /// none, which must not be sent.
     #[must_use]
     pub fn of_secs(secs: u64) -> Option<Self> {
@@ -40,7 +40,7 @@ impl UserTimeout {
         Self::of_field(u16::try_from(secs).ok().filter(|secs| *secs <= MOST).unwrap_or_else(as_minutes))
     }
 
-    /// How many seconds it says.
+    /// Returns the timeout in seconds.
     #[must_use]
     pub const fn secs(self) -> u32 {
         let (field, unit) = (self.0.get(), if self.0.get() & MINUTES == 0 { 1 } else { 60 });

@@ -1,4 +1,4 @@
-//! Two namespaces with a veth pair between them, and who serves in one of them.
+//! Two namespaces with a veth pair between them, and a server in one of them.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -26,13 +26,13 @@ const START_LIMIT: Duration = Duration::from_secs(15);
 pub const TICKS: f64 = 100.0;
 const BULK_BYTES: usize = 16 << 20;
 
-/// What is run behind this may have as many connections as the machine allows, and goes before whatever else runs there.
+/// Runs a command with as many connections as the machine allows, at high priority.
 pub const PREFERRED: [&str; 5] = ["setsid", "sh", "-c", PREFER, "sh"];
 /// The kernel shares a CPU among sessions first, where it has autogroups.
 const PREFER: &str = "ulimit -n $(ulimit -Hn); [ ! -e /proc/self/autogroup ] || echo -20 > /proc/self/autogroup; \
                       exec nice -n -20 \"$@\"";
 
-/// Who serves.
+/// The server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// pantala over a TAP, whose other end is the kernel's.
@@ -47,7 +47,7 @@ pub enum Who {
     States,
     /// nginx on the kernel.
     Nginx,
-    /// The same without super-packets.
+    /// nginx without super-packets.
     NginxPlain,
 }
 
@@ -180,7 +180,7 @@ fn wires() -> Result<()> {
     steer(CLIENT, NEAR, machine::other_cpu())
 }
 
-/// What an interface receives, the kernel deals with on this CPU.
+/// Directs the kernel's processing of an interface's packets to this CPU.
 fn steer(netns: &str, interface: &str, cpu: usize) -> Result<()> {
     let write = format!("echo {:x} > /sys/class/net/{interface}/queues/rx-0/rps_cpus", 1_u64 << cpu);
     run(inside(netns, &["sh", "-c", &write]))

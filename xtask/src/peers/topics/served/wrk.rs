@@ -32,7 +32,7 @@ done = function(summary, latency, requests)
 end
 "#;
 
-/// What is asked.
+/// The request load.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub connections: usize,
@@ -104,9 +104,9 @@ fn report() -> Result<PathBuf> {
 
 /// Seconds of processor time.
 struct Spent {
-    /// Of the server, and of the kernel for it.
+    /// Processor time of the server, and of the kernel for it.
     server: f64,
-    /// Of the server's threads, what they were in the kernel for.
+    /// Kernel time of the server's threads.
     kernel: f64,
     /// All that both CPUs did, for whomever.
     cpus: f64,
@@ -130,7 +130,7 @@ impl Spent {
     }
 }
 
-/// How long a CPU was busy since the machine's start: all but idle and waiting for disks.
+/// Returns the busy time of a CPU since boot: all but idle and I/O wait.
 fn busy(cpu: usize) -> Result<f64> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));

@@ -36,7 +36,7 @@ struct Lab {
 }
 
 /// Packets of any kind from hosts of IPv6 become ones of IPv4 with the same upper layer, and their answers come back as if
-/// nobody had been in between, on the CPU that they are placed on; so do errors about either.
+/// no translation had happened, on the CPU that they are placed on; so do errors about either.
 pub fn families(data: &[u8]) {
     let Some(([cpus, prefix], mut data)) = data.split_first_chunk() else { return };
     let Some(mut lab) = Lab::new(1 + u16::from(cpus % 8), PREFIXES[usize::from(prefix % 6)]) else { return };
@@ -123,7 +123,7 @@ impl Lab {
         }
     }
 
-    /// As whom the sender of a packet is seen.
+    /// Returns the translated source of a packet.
     fn seen(&self, out: &[u8], far: Ipv4Addr) -> (Ipv4Addr, u16) {
         let Some(shape) = Shape::read(out) else { unreachable!("it was translated: {out:x?}") };
         let addr = Ipv4Addr::from_bits(u32::try_from(shape.src.addr).unwrap_or(0));

@@ -7,7 +7,7 @@ use wire::{Protocol, icmp4, icmp6, ip4, ip6, tcp, udp};
 
 use super::super::shape::{Kind, Shape};
 
-/// What is made.
+/// The kind of packet to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Tcp,
@@ -124,7 +124,7 @@ pub(super) fn fragment(packet: &[u8], cut: usize, is_first: bool) -> Vec<u8> {
     ip(header.src.into(), header.dst.into(), Protocol::FRAGMENT, &[&between.to_bytes()[..], &part].concat())
 }
 
-/// The same the other way: ends are exchanged, those of what it quotes as well. No sum changes by it.
+/// Mirrors a packet: ends are exchanged, those of its quote as well. No sum changes by it.
 pub(super) fn mirrored(packet: &[u8]) -> Vec<u8> {
     let mut bytes = packet.to_vec();
     let Some(shape) = Shape::read(packet) else { return bytes };

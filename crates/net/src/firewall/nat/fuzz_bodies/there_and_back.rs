@@ -34,7 +34,7 @@ struct Lab {
     counters: Counters,
 }
 
-/// What is the same in both families.
+/// The choices common to both families.
 #[derive(Clone, Copy)]
 pub(super) struct Choice<'d> {
     pub(super) what: What,
@@ -45,7 +45,7 @@ pub(super) struct Choice<'d> {
     pub(super) payload: &'d [u8],
 }
 
-/// IPv4 packets of any kind go out by an instance and their answers come back, each as if nobody had been in between, on
+/// IPv4 packets of any kind go out by an instance and their replies come back, each as if there were no translation, on
 /// the CPU that it is placed on; so do errors about either. Of fragments the whole is asked for.
 pub fn nat(data: &[u8]) {
     let Some(([cpus, options], mut data)) = data.split_first_chunk() else { return };
@@ -61,7 +61,7 @@ pub fn nat(data: &[u8]) {
     }
 }
 
-/// The same of IPv6, and prefixes that are exchanged: what cannot be is left as it is. Of fragments each is changed.
+/// Checks IPv6 with NPTv6: untranslatable packets stay as they are. Of fragments each is changed.
 pub fn prefixes(data: &[u8]) {
     let Some((inside, data)) = data.split_first_chunk::<16>() else { return };
     let Some((outside, data)) = data.split_first_chunk::<16>() else { return };
@@ -108,7 +108,7 @@ impl<'d> Choice<'d> {
         self.packet_from(self.ports[0], src, dst)
     }
 
-    /// The same from another port.
+    /// Makes one from another port.
     pub(super) fn packet_from(&self, from: u16, src: IpAddr, dst: IpAddr) -> Vec<u8> {
         let [_, to] = self.ports;
         let mut packet = made::packet(self.what, (src, from), (dst, to), self.payload);
@@ -193,7 +193,7 @@ impl Lab {
     }
 }
 
-/// What becomes of a packet; `None` if it cannot be translated, and then it is as it was.
+/// Translates a packet; `None` if it cannot be translated, and then it is unchanged.
 fn exchange(nptv6: &Nptv6, pool: &mut Pool, packet: &[u8]) -> Option<Vec<u8>> {
     let mut pkt = pool.take()?;
     pkt.append(packet.len()).ok()?.copy_from_slice(packet);

@@ -64,7 +64,7 @@ impl Instance {
         Verdict::Translated
     }
 
-    /// An error of which nobody knows what it is about: our own goes as it is, others would tell of addresses inside.
+    /// Handles an error about an unknown flow: our own goes as it is, others would reveal addresses inside.
     fn nobodys(&self, shape: &Shape) -> Verdict {
         let is_own = self.spec.is_outside(shape.src.addr);
         if is_own { Verdict::Untouched } else { Verdict::Drop(DropReason::NatUnknown) }

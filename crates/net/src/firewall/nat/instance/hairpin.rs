@@ -36,7 +36,7 @@ impl Instance {
         Some(Verdict::Translated)
     }
 
-    /// What the host that it was redirected to answers.
+    /// Handles a reply of the host behind a redirection.
     fn answer_of_redirected(&mut self, here: &Here<'_>, pkt: &mut Pkt, shape: &Shape) -> Option<Verdict> {
         let protocol = shape.protocol.0;
         let remote = shape.remote(Side::Src);

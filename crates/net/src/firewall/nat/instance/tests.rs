@@ -34,18 +34,18 @@ fn far(n: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0xc633_6400 + n)
 }
 
-/// The same instance on several CPUs, and packets brought to the CPU that they are placed on.
+/// An instance on several CPUs, and packets brought to the CPU that they are placed on.
 struct World {
     bench: Bench,
     nats: Vec<Nat>,
     placement: Placement,
     secrets: Vec<Secret>,
     now: Instant,
-    /// How often a packet was handed over for it.
+    /// Number of hand-offs.
     handoffs: u32,
 }
 
-/// What has become of a packet, and on which CPU.
+/// The fate of a packet, and its CPU.
 #[derive(Debug)]
 struct Fate {
     verdict: Verdict,

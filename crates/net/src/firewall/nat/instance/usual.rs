@@ -43,7 +43,7 @@ impl Instance {
         Some(id)
     }
 
-    /// The same for another packet of a flow whose last one had this binding, and differs in nothing that names the flow.
+    /// Translates another packet of a flow whose last one had this binding, and differs in nothing that names the flow.
     /// False, and nothing has changed, if the binding is another one's now, or the packet does not `hit` its state.
     #[inline]
     pub(in super::super) fn translate_again(

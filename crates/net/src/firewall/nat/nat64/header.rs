@@ -13,14 +13,14 @@ use crate::firewall::nat::shape::{End, Kind, Shape};
 use crate::offload;
 use crate::upper;
 
-/// From whom a packet is, and to whom, in the other family.
+/// Source and destination of a packet, in the other family.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) src: End,
     pub(super) dst: End,
 }
 
-/// What both families' headers say.
+/// The fields that both families' headers share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
     /// Type of service, or traffic class.
@@ -87,7 +87,7 @@ fn know(pkt: &mut Pkt, protocol: Protocol, l4: usize) {
 }
 
 impl Common {
-    /// What the header of a packet says whose upper layer ends at `end`.
+    /// Reads the header of a packet whose transport payload ends at `end`.
     pub(super) fn of(bytes: &[u8], shape: &Shape, end: usize) -> Option<Self> {
         let header = bytes.get(shape.at.into()..)?.first_chunk::<{ ip4::HEADER_LEN }>()?;
         let (class, ttl) =
@@ -225,7 +225,7 @@ pub(super) fn addresses(bytes: &[u8], shape: &Shape) -> Option<Sum> {
     Some(Sum::new().bytes(bytes.get(at..at + if shape.is_ip4 { 8 } else { 32 })?))
 }
 
-/// The same of those that it gets.
+/// Returns the sum of its new addresses.
 pub(super) fn new_addresses(shape: &Shape, ends: Ends) -> Sum {
     if shape.is_ip4 {
         Sum::new().bytes(&ends.src.addr.to_be_bytes()).bytes(&ends.dst.addr.to_be_bytes())

@@ -26,7 +26,7 @@ pub(super) const fn query(is_ip4: bool, kind: u8) -> Option<u8> {
     }
 }
 
-/// What begins an error: type, code, and the word behind the checksum.
+/// The beginning of an error: type, code, and the word behind the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     kind: u8,
@@ -98,7 +98,7 @@ fn finish(pkt: &mut Pkt, pseudo: Sum, protocol: Protocol, l4: usize) -> Option<(
 struct Error {
     common: Common,
     head: Head,
-    /// What the quoted header says, of a packet as long as it was.
+    /// Header of the quoted packet, with its original length.
     quoted: Common,
 }
 
@@ -120,7 +120,7 @@ impl Error {
     }
 }
 
-/// What the header of a quoted packet says, of which not all may be there.
+/// Reads the header of a quoted packet, which may be truncated.
 fn quoted(bytes: &[u8], quote: &Shape) -> Option<Common> {
     let header = bytes.get(quote.at.into()..)?;
     let word = |at: usize| header.get(at..).and_then(<[u8]>::first_chunk).map(|it| u16::from_be_bytes(*it));
@@ -197,7 +197,7 @@ const SHRINKS: u32 = 20;
 //= https://www.rfc-editor.org/rfc/rfc1191#section-7.1
 const PLATEAUS: [u32; 10] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68];
 
-/// What packets of IPv6 may be long whose translation must not be longer than `mtu`.
+/// Returns the IPv6 MTU whose translated packets fit `mtu`.
 //= https://www.rfc-editor.org/rfc/rfc7915#section-4.2
 fn mtu_for_ip6(mtu: u32, len: usize) -> u32 {
     let shorter = |plateau: &&u32| (**plateau as usize) < len;

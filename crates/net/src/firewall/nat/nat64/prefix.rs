@@ -66,7 +66,7 @@ impl Prefix {
         is_one_host && (self != WELL_KNOWN || !(addr.is_private() || addr.is_link_local()))
     }
 
-    /// What it adds to the fold of an address of IPv4 that is put behind it, if that is always the same: the address's
+    /// Returns the sum that it adds to the fold of an embedded IPv4 address, if that is constant: the address's
     /// words stay words.
     #[must_use]
     pub fn fold(self) -> Option<u16> {
@@ -79,7 +79,7 @@ impl Prefix {
     }
 }
 
-/// So many low bits.
+/// Returns a mask of low bits.
 const fn low(bits: u32) -> u128 {
     (1 << bits) - 1
 }

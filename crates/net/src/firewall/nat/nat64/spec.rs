@@ -1,4 +1,4 @@
-//! How an instance translates, worked out from its configuration: shared by all CPUs, and never changed.
+//! The configuration of an instance, compiled: shared by all CPUs, and never changed.
 
 use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use crate::secret::fold;
 /// Spreads what a key does not.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How an instance translates.
+/// The configuration of an instance.
 #[derive(Debug)]
 pub struct Spec {
     /// Its name.
@@ -23,7 +23,7 @@ pub struct Spec {
     pub prefix: Prefix,
     /// The ports that IPv4 sees.
     pub range: RangeInclusive<u16>,
-    /// How long bindings live.
+    /// Lifetimes of bindings.
     pub lifetimes: Lifetimes,
     /// Bindings on each CPU at the most.
     pub max: usize,
@@ -31,7 +31,7 @@ pub struct Spec {
     pool: (u32, u32),
     /// Private hosts of IPv4 are spoken to as well.
     allow_private: bool,
-    /// Makes what is chosen one that nobody outside knows.
+    /// Key that makes choices unpredictable outside.
     key: [u64; 2],
 }
 
@@ -84,7 +84,7 @@ impl Spec {
         self.prefix.may_have(addr) || self.allow_private && (addr.is_private() || addr.is_link_local())
     }
 
-    /// What follows from an inside end, the same on all CPUs.
+    /// Returns the seed of an inside end, the same on all CPUs.
     #[must_use]
     pub fn seed(&self, inside: End, protocol: u8) -> u64 {
         self.mix(inside.addr, u64::from(inside.port) << 8 | u64::from(protocol))

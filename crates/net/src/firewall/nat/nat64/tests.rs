@@ -1,4 +1,4 @@
-//! What hosts on both sides see: of IPv6 on the first link, of IPv4 on the second.
+//! NAT64 as seen by hosts on both sides: IPv6 on the first link, IPv4 on the second.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -343,7 +343,7 @@ fn without_one_pass_rules_behind_are_asked_about_the_packet_as_it_is_now() {
     }
 }
 
-/// What lies in front of it now is none of the frame that it came in: a part of the old header, which anybody can write.
+/// The bytes in front of it now are no frame header: a part of the old header, which an attacker can write.
 #[test]
 fn a_packet_that_has_crossed_has_no_frame_any_more() {
     let rule = "add deny ip4 from any to any not MAC any 06:09:09:09:09:09 in\nadd allow";

@@ -15,7 +15,7 @@ fn nptv6(inside: &str, outside: &str, prefix_len: u8) -> Nptv6 {
     Nptv6::new(&config, &Tables::default()).unwrap()
 }
 
-/// What becomes of a packet, and its bytes.
+/// Returns the verdict on a packet, and its bytes.
 fn go(nptv6: &Nptv6, packet: &[u8]) -> (Verdict, Vec<u8>) {
     let mut bench = Bench::new(1);
     let pool = &mut bench.cpu().pool;

@@ -1,4 +1,4 @@
-//! A binding: who speaks to whom, and as whom.
+//! A binding: inside, outside and remote end.
 
 use super::{By, Key, Tick};
 use crate::firewall::nat::shape::{End, Kind};
@@ -16,7 +16,7 @@ pub struct Binding {
     outside_port: u16,
     remote_port: u16,
     protocol: u8,
-    /// What TCP has said.
+    /// Flags of TCP segments seen.
     said: u8,
     /// The last tick in which it lives.
     pub(super) expires: Tick,
@@ -51,7 +51,7 @@ pub enum Way {
     In = 1,
 }
 
-/// How long bindings live after their last packet, seconds.
+/// Lifetimes of bindings after their last packet, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// TCP, when both ends have acknowledged something.
@@ -87,7 +87,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// What TCP has said: an acknowledgment, the end, by way; and that it was reset.
+/// Flags of TCP segments seen: acknowledgment and FIN by direction; and a reset.
 const ACKED: [u8; 2] = [1, 2];
 const ENDED: [u8; 2] = [4, 8];
 const RESET: u8 = 16;
@@ -114,19 +114,19 @@ impl Binding {
         }
     }
 
-    /// Who speaks.
+    /// Returns the inside end.
     #[must_use]
     pub const fn inside(&self) -> End {
         End { addr: self.inside, port: self.inside_port }
     }
 
-    /// As whom.
+    /// Returns the outside end.
     #[must_use]
     pub fn outside(&self) -> End {
         End { addr: self.outside.into(), port: self.outside_port }
     }
 
-    /// To whom. A query's has no port.
+    /// Returns the remote end. A query's has no port.
     #[must_use]
     pub fn remote(&self) -> End {
         End { addr: self.remote.into(), port: self.remote_port }

@@ -36,7 +36,7 @@ impl<T> Own<T> {
         });
     }
 
-    /// Whose turn it is, and what happens when, from the beginning.
+    /// Rebuilds the schedule and the events.
     fn replan(&mut self, new: &Config) {
         let Self { lanes, store, .. } = self;
         for at in lanes.numbers() {
@@ -134,7 +134,7 @@ impl<T> Own<T> {
         waiting
     }
 
-    /// What waits in a queue dies.
+    /// Drops the packets of a queue.
     fn empty_queue(&mut self, at: u32) {
         let Self { store, .. } = self;
         let Some(queue) = store.queues.get_mut(at) else { return };
@@ -146,7 +146,7 @@ impl<T> Own<T> {
         self.settle(lane);
     }
 
-    /// What is in a lane dies, and the lane ends.
+    /// Drops the packets of a lane, and ends it.
     fn end_lane(&mut self, at: u32, members: &Members) {
         let waiting = self.take_waiting(at, members);
         let Self { lanes, store, .. } = self;

@@ -1,4 +1,4 @@
-//! What a CPU has of the pipes, for people.
+//! Listings of a CPU's part of the pipes.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ pub(in crate::firewall::pipe) struct Way<'a> {
     /// Which of the pipe's flows, and of the queue's.
     key: Key,
     queue_key: Key,
-    /// Of pipe and key, if it has flows.
+    /// Hash of pipe and key, if it has flows.
     hash: u64,
 }
 

@@ -138,7 +138,7 @@ fn whatever_happens_no_buffer_is_lost_and_no_pipe_stands_still() {
     }
 }
 
-/// Something that somebody may do.
+/// Does a random operation.
 fn step(lab: &mut Lab, dice: &mut Secret, sent: &mut usize) {
     let mut below = |n: u64| usize::try_from(dice.below(n)).unwrap();
     let number = u16::try_from(1 + below(3)).unwrap();

@@ -6,7 +6,7 @@ fn queue(queue: QueueConfig) -> PipeConfig {
     PipeConfig { queue, ..bandwidth(MBIT) }
 }
 
-/// How many of `packets` are let in.
+/// Returns how many of `packets` are admitted.
 fn let_in(lab: &mut Lab, packets: usize, of: Of) -> usize {
     (0..packets).filter(|_| lab.send(ONE, of).is_ok()).count()
 }

@@ -25,11 +25,11 @@ pub(in crate::firewall::pipe) struct Wf2q {
     now: u128,
     /// Sum of the weights of the queues that wait or linger.
     weights: u32,
-    /// Those whose next packet has begun; the first to end is first.
+    /// Queues whose next packet has begun, by its end.
     ready: BinaryHeap<Reverse<(u128, u32)>>,
-    /// Those whose next packet begins later.
+    /// Queues whose next packet begins later.
     later: BinaryHeap<Reverse<(u128, u32)>>,
-    /// Those that are empty, but in pipes of their own would still be sending until then. A queue that comes back
+    /// Empty queues that in pipes of their own would still be sending until then. A queue that comes back
     /// leaves its entry behind.
     lingering: BinaryHeap<Reverse<(u128, u32)>>,
 }
@@ -119,7 +119,7 @@ impl Wf2q {
     }
 }
 
-/// So many bytes in the virtual time of such a weight.
+/// Returns the virtual time of some bytes at a weight.
 fn span(bytes: u64, weight: u32) -> u128 {
     u128::from(bytes) * u128::from(BYTE / u64::from(weight.max(1)))
 }

@@ -10,10 +10,10 @@ use ipfw::rule::{
 use super::dice::Dice;
 use super::packets::{PORTS, addr4, addr6, mac};
 
-/// What kind of rules a list has.
+/// The style of a list's rules.
 #[derive(Clone, Copy)]
 pub(super) enum Style {
-    /// Those of a router: protocol, addresses, ports.
+    /// Rules of a router: protocol, addresses, ports.
     Flows,
     /// Anything.
     All,

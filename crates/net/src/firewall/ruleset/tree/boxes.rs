@@ -35,7 +35,7 @@ pub(in super::super) fn area(rule: &Rule, is_ip4: bool, tables: &Tables) -> Vec<
     boxes
 }
 
-/// What of a box lies in all ranges of a way; `None` if nothing does.
+/// Returns the part of a box that lies in all ranges; `None` if it is empty.
 fn part(whole: &Area, way: &Way) -> Option<Area> {
     let mut part = *whole;
     for (dim, (from, to)) in way {

@@ -12,12 +12,12 @@ const LEAF_RULES: usize = 4;
 const SLICES_BITS: u32 = 6;
 /// Boxes that all slices of a cut may hold together, by those that there were.
 const SPREAD: usize = 2;
-/// What a tree may have, by its boxes, in nodes and in rules of leaves.
+/// Growth limit of a tree relative to its boxes, in nodes and in rules of leaves.
 const GROWTH: usize = 8;
 const GROWTH_FREE: usize = 1024;
 /// Narrower than this, an address names a network and not a part of the Internet.
 const NARROW: u32 = 1 << 16;
-/// So many rules are worth a tree of their own.
+/// Number of rules that are worth a tree of their own.
 const TREE_RULES: usize = 16;
 
 /// A box, and the position of its rule.

@@ -1,4 +1,4 @@
-//! As many states as may be, on all CPUs together.
+//! States at the global limit.
 
 use proptest::prelude::*;
 

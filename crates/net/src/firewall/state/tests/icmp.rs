@@ -29,7 +29,7 @@ fn packet(world: &World, flow: Flow, seq: u32) -> Vec<u8> {
     build::tcp(src, dst, &header, b"segment")
 }
 
-/// What is read of an error of this type, to `dst`, that quotes `quote`.
+/// Reads an error of this type, to `dst`, with `quote`.
 fn read(world: &World, kind: u8, dst: End, quote: &[u8]) -> Option<Quoted> {
     let error = [&[kind, 0, 0, 0, 0, 0, 0, 0][..], quote].concat();
     let proto = if world.family == Family::V4 { Protocol::ICMP } else { Protocol::ICMP6 };

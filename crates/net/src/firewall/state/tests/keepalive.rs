@@ -1,4 +1,4 @@
-//! What idle connections are asked before they are forgotten.
+//! Keepalives of idle connections.
 
 use super::*;
 use crate::kit::Bench;

@@ -1,4 +1,4 @@
-//! How long states live.
+//! Lifetimes of states.
 
 use super::*;
 

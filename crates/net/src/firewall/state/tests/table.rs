@@ -32,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..400)
 }
 
-/// What a table without tricks would hold: by flow and name, when it ends, who made it, and how many packets it had.
+/// A model of the table: by flow and name, its expiry, its origin, and its packets.
 type Plain = HashMap<(u64, u128, u128, u16), (u64, Flow, u64)>;
 
 fn plain_key(flow: &Flow, name: u16) -> (u64, u128, u128, u16) {
@@ -174,7 +174,7 @@ fn a_dead_state_of_one_name_does_not_hide_a_live_one_of_another() {
         world.states.install(&flow, hash, new, &DATAGRAM, world.now, &mut world.counters).unwrap();
         world.now = world.now + Duration::from_secs(6);
     }
-    // The first is over, and nobody has looked at it since.
+    // The first has expired, and was not collected yet.
     assert_eq!(world.states.len(), 2);
     assert!(world.left(flow).is_some());
     assert!(world.hit(flow, DATAGRAM).is_some());

@@ -1,4 +1,4 @@
-//! Redirected flows on the wires: who gets what, and what is left of them.
+//! Redirected flows on the wires: deliveries, and remains.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
@@ -29,7 +29,7 @@ const RST: Flags = Flags(Flags::RST.0 | Flags::ACK.0);
 
 type Ends = ((IpAddr, u16), (IpAddr, u16));
 
-/// Who takes part: a client outside on interface 2, the stack's address there, a server inside on interface 1.
+/// The participants: a client outside on interface 2, the stack's address there, a server inside on interface 1.
 #[derive(Clone, Copy)]
 struct Cast {
     client: IpAddr,
@@ -98,7 +98,7 @@ fn sent(bench: &mut Bench, ifindex: u16) -> Vec<Vec<u8>> {
     bench.sent(ifindex).into_iter().map(|frame| frame[14..].to_vec()).collect()
 }
 
-/// What comes out of the other one of interfaces 1 and 2, if anything does: its ends. Its checksums are right.
+/// Returns the packet forwarded to the other one of interfaces 1 and 2, if any: its ends. Its checksums are right.
 fn through(bench: &mut Bench, from: u16, packet: &[u8]) -> Option<Ends> {
     bench.inject(from, build::frame(from, packet));
     bench.run();
@@ -347,7 +347,7 @@ fn a_packet_on_its_way_between_two_cpus_is_buried_when_they_end() {
         for front in fronts {
             bench.inject(2, build::frame(2, &tcp(cast.there(2000, front), SYN, 100, 0)));
         }
-        // Frames are received, and handed to whom the flows belong; then the redirected go on as messages.
+        // Frames are received, and handed to their owners; then the redirected go on as messages.
         for cpu in [0, 1] {
             bench.netisrs[cpu].turn(now);
         }

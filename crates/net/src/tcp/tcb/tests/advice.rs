@@ -1,4 +1,4 @@
-//! How long each end waits for acknowledgments, told to the other (RFC 5482).
+//! Announced user timeouts (RFC 5482).
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use State::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Settings of who tells so many seconds, if it tells any, and listens to the other end.
+/// Returns settings that announce so many seconds, if any, and accept the peer's.
 fn tells(told: Option<u64>) -> Settings {
     let uto = Uto { is_on: true, told: told.map(Duration::from_secs), ..Uto::default() };
     Settings { uto, ..Settings::default() }
@@ -38,7 +38,7 @@ fn waiting(settings: Settings, secs: u64) -> Lone {
     end
 }
 
-/// How many seconds until it is given up; `None` if that takes more than a day.
+/// Returns the seconds until it is given up; `None` if that takes more than a day.
 fn ends_after(mut end: Lone) -> Option<u64> {
     let from = end.now;
     while end.tcb.state() != Closed && end.now.since(from) < 86_400 * SECOND {

@@ -1,4 +1,4 @@
-//! What programs change while a connection lives.
+//! Changes by programs while a connection lives.
 
 use core::time::Duration;
 
@@ -51,7 +51,7 @@ fn an_old_segment_that_acknowledges_something_new_is_a_sign_of_life() {
     ask_after(15, 5, 2).into_iter().for_each(|change| end.tcb.change(change, end.now));
     end.tcb.send(b"hello?");
     end.sends();
-    // As long as something is not acknowledged, it is sent again, and nobody asks.
+    // Unacknowledged data is retransmitted, without keepalives.
     assert!(!end.waits(100 * SECOND).is_empty());
     assert_eq!(end.gets(". 0:0(0) ack 7"), [". 7:7(0) ack 1 win 65535"]);
     assert_eq!(end.waits(16 * SECOND), [(15_000, ". 6:6(0) ack 1 win 65535".to_owned())]);

@@ -1,4 +1,4 @@
-//! How fast it goes: round trips that a transfer takes.
+//! Duration of transfers: round trips.
 
 use wire::tcp::SackBlock;
 
@@ -15,7 +15,7 @@ fn roomy(settings: Settings) -> Pair {
     pair
 }
 
-/// How long it takes until the other end has read `len` bytes.
+/// Returns the time until the other end has read `len` bytes.
 fn carry(pair: &mut Pair, len: usize) -> Duration {
     let (from, all, mut sent, mut read) = (pair.now, bytes(len), 0, 0);
     let mut into = vec![0; len];
@@ -112,7 +112,7 @@ fn has(end: &mut Lone, left: u32, right: u32) -> Vec<String> {
     end.gets_with(". 1:1(0) ack 1", options)
 }
 
-/// How many segments overtake the first until it is sent again; each lets another out.
+/// Returns how many segments overtake the first until it is retransmitted; each lets another out.
 fn overtaken(segments: u32, settings: Settings) -> u32 {
     let mut end = counting(segments, settings);
     let window = end.tcb.info().snd_cwnd;

@@ -1,4 +1,4 @@
-//! What routers say.
+//! ICMP errors.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is said of a connection.
+//! Connection information.
 
 use core::time::Duration;
 

@@ -90,20 +90,20 @@ impl Lone {
         end
     }
 
-    /// What it sends now.
+    /// Returns the segments it sends now.
     pub(super) fn sends(&mut self) -> Vec<String> {
         let mut sent = Vec::new();
         self.tcb.output(self.now, &mut |out| sent.push(shown(&out.header, out.payload.concat().len())));
         sent
     }
 
-    /// What it sends because of `text`, which comes with a window of 32767 and, if it is a SYN, a length of 1460.
+    /// Returns its output after `text`, which comes with a window of 32767 and, if it is a SYN, an MSS of 1460.
     pub(super) fn gets(&mut self, text: &str) -> Vec<String> {
         let mss = text.starts_with('S').then_some(1460);
         self.gets_with(text, Options { mss, ..Options::NONE })
     }
 
-    /// The same with options.
+    /// Returns its output after a segment with options.
     pub(super) fn gets_with(&mut self, text: &str, options: Options) -> Vec<String> {
         let (header, payload) = read(text, options);
         let segment = Segment { header: &header, payload: &payload, is_marked: false };
@@ -120,7 +120,7 @@ impl Lone {
         read(". 1:1(0) ack 1", Options::NONE).0
     }
 
-    /// What it sends because of `text`, which comes with this window.
+    /// Returns its output after `text`, which comes with this window.
     pub(super) fn gets_saying(&mut self, text: &str, window: u16) -> Vec<String> {
         let (header, payload) = read(text, Options::NONE);
         let header = Header { window, ..header };

@@ -3,13 +3,13 @@
 use super::super::super::settings::Ecn;
 use super::*;
 
-/// What is sent: a number comes round after four gigabytes, and seems to lie ahead again after two.
+/// Length of the transfer: a sequence number wraps after four gigabytes, and seems to lie ahead again after two.
 const LENGTH: u64 = 7 << 30;
 /// Routers mark packets once for each so many bytes.
 const MARKED: u64 = 3 << 30;
-/// What is sent and read at once at the most.
+/// Largest part sent and read at once.
 const HANDFUL: usize = 1 << 20;
-/// Of what is sent each byte is the remainder of its place.
+/// Each byte is the remainder of its position.
 const PERIOD: usize = 251;
 
 #[test]

@@ -12,7 +12,7 @@ fn carry(settings: Settings, longest: usize, len: usize) -> Pair {
     pair
 }
 
-/// Of the segments that were sent the last ones with data: how long the longest was that arrived.
+/// Returns the length of the longest of the last data segments that arrived.
 fn last(pair: &Pair) -> usize {
     let tail = pair.seen.iter().rev().filter(|(from, _, len)| *from == 0 && *len <= pair.longest);
     tail.take(50).map(|(_, _, len)| *len).max().unwrap()

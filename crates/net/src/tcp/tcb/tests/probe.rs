@@ -1,11 +1,11 @@
-//! What becomes of the last segments when nothing is heard of them.
+//! Tail loss probes.
 
 use super::*;
 
 const SEGMENT: usize = 1448;
 
 /// Sends so many segments, of which the last `lost` do not arrive. A round trip takes 20 ms, though the first one took 10:
-/// nobody had to wait for the SYN.
+/// no data waited for the SYN.
 fn sends(settings: Settings, segments: usize, lost: usize) -> Pair {
     let mut pair = Pair::begin([settings; 2], 0, 1);
     pair.run_for(3 * DELAY);
@@ -17,7 +17,7 @@ fn sends(settings: Settings, segments: usize, lost: usize) -> Pair {
     pair
 }
 
-/// How long it takes until the other end can read so much.
+/// Returns the time until the other end can read so much.
 fn arrives(pair: &mut Pair, len: usize) -> Duration {
     let from = pair.now;
     while pair.ends[1].readable() < len {

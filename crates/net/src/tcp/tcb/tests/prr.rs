@@ -1,4 +1,4 @@
-//! What is sent while losses are repaired (RFC 9937).
+//! Transmission during recovery (RFC 9937).
 
 use wire::tcp::{SackBlock, SackBlocks};
 
@@ -24,7 +24,7 @@ fn sends(algorithm: Algorithm, sack: bool) -> Lone {
     end
 }
 
-/// What it sends when so many segments are acknowledged, and those from the first to before the second are there too.
+/// Returns its output when so many segments are acknowledged, and those from the first to before the second are SACKed.
 fn hears(end: &mut Lone, acked: u32, there: core::ops::Range<u32>) -> usize {
     let at = |segment: u32| OURS + 1 + segment * SEGMENT;
     let mut sack = SackBlocks::NONE;

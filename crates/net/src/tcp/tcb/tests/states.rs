@@ -1,4 +1,4 @@
-//! What comes to an end in each state, and where in the window: RFC 9293 §3.10.7.3 and §3.10.7.4 with RFC 5961.
+//! Segments received in each state, by their place in the window: RFC 9293 §3.10.7.3 and §3.10.7.4 with RFC 5961.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use super::lone::Lone;
 use crate::tcp::settings::Extensions;
 use State::*;
 
-/// What is expected next, and what our acknowledgments look like, in each state with a window.
+/// `RCV.NXT` and the form of our acknowledgments, in each state with a window.
 const STATES: [(State, u32, &str); 8] = [
     (SynReceived, 1, ". 1:1(0) ack 1 win 65535"),
     (Established, 1, ". 1:1(0) ack 1 win 65535"),
@@ -192,7 +192,7 @@ fn who_has_gone_with_bytes_unread_or_gets_more_resets() {
     assert_eq!(end.gets("P. 1:11(10) ack 2"), ["R 2"]);
     assert_eq!(end.tcb.state(), Closed);
 
-    // Who does not tell of what is lost still takes no more.
+    // Without D-SACK, it takes no more.
     let mut end = Lone::in_state(Established, Settings { resets_unread: false, ..Settings::default() });
     assert!(end.gets("P. 1:11(10) ack 1").is_empty());
     end.tcb.release(end.now);

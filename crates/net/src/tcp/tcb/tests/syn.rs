@@ -6,7 +6,7 @@ use super::super::*;
 use super::lone::Lone;
 use wire::tcp::Options;
 
-/// The headers of the SYNs that nobody answers, each with the milliseconds since the first.
+/// Returns the headers of unanswered SYNs, each with the milliseconds since the first.
 fn syns(settings: Settings) -> Vec<(u128, Header)> {
     let now = Instant::from_ns(1_000_000);
     let mut tcb = Tcb::connect(settings, (4000, 80), 1, Stamps::from(0), now);

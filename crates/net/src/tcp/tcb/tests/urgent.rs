@@ -13,7 +13,7 @@ fn standing(urgent_inline: bool) -> Lone {
     )
 }
 
-/// What comes: `bytes` from this one of the stream on, with an urgent pointer.
+/// Receives `bytes` at this position of the stream, with an urgent pointer.
 fn gets(end: &mut Lone, at: u32, bytes: &[u8], urgent: u16) {
     let flags = Flags::ACK | Flags::URG;
     let (seq, ack) = (THEIRS.wrapping_add(1 + at), OURS + 1);

@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 pub struct FirewallNat {
     /// Its number.
     pub number: u16,
-    /// How it was configured, as in `ip 192.0.2.1 same_ports`.
+    /// Configuration, as in `ip 192.0.2.1 same_ports`.
     pub config: String,
     /// The address that others see; `None` while its interface has none or is not there: nothing is translated then.
     pub address: Option<Ipv4Addr>,
     /// Flows that it translates, those of ICMP, TCP, UDP and other protocols.
     pub bindings: u64,
-    /// Of them, queries of ICMP.
+    /// Of them, ICMP queries.
     pub icmp: u64,
-    /// Of them, connections of TCP.
+    /// Of them, TCP connections.
     pub tcp: u64,
-    /// Of them, flows of UDP.
+    /// Of them, UDP flows.
     pub udp: u64,
     /// Flows that there may be.
     pub limit: u64,
     /// Ports that flows of TCP have; one that serves several remote hosts is counted once.
     pub tcp_ports: u64,
-    /// The same of UDP.
+    /// Ports in use by UDP.
     pub udp_ports: u64,
     /// Ports that flows of either may have.
     pub ports: u64,
@@ -44,15 +44,15 @@ pub struct FirewallNat {
 pub struct FirewallNat64 {
     /// Its name.
     pub name: String,
-    /// How it was configured, as in `prefix4 192.0.2.0/28 prefix6 64:ff9b::/96`.
+    /// Configuration, as in `prefix4 192.0.2.0/28 prefix6 64:ff9b::/96`.
     pub config: String,
     /// Flows that it translates.
     pub bindings: u64,
-    /// Of them, queries of ICMP.
+    /// Of them, ICMP queries.
     pub icmp: u64,
-    /// Of them, connections of TCP.
+    /// Of them, TCP connections.
     pub tcp: u64,
-    /// Of them, flows of UDP.
+    /// Of them, UDP flows.
     pub udp: u64,
     /// Flows that there may be.
     pub limit: u64,
@@ -80,15 +80,15 @@ pub struct FirewallBinding {
     pub cpu: u32,
     /// The number of the protocol.
     pub proto: u8,
-    /// Who speaks: of IPv6, if NAT64 translates it.
+    /// Inside address: IPv6 with NAT64.
     pub inside: IpAddr,
     /// From this port; 0 if the protocol has none.
     pub inside_port: u16,
-    /// To whom.
+    /// Remote address.
     pub remote: Ipv4Addr,
     /// To this port.
     pub remote_port: u16,
-    /// As whom.
+    /// Outside address.
     pub outside: Ipv4Addr,
     /// From this port, as the remote host sees it.
     pub outside_port: u16,
@@ -105,7 +105,7 @@ pub struct FirewallBinding {
 pub struct FirewallPrefixes {
     /// The instance's name.
     pub name: String,
-    /// How it was configured, as in `int_prefix fd00:1:: ext_prefix 2001:db8:1:: prefixlen 48`.
+    /// Configuration, as in `int_prefix fd00:1:: ext_prefix 2001:db8:1:: prefixlen 48`.
     pub config: String,
     /// Whether packets are translated: its interface is there and has an address.
     pub active: bool,

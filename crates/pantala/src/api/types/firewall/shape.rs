@@ -18,7 +18,7 @@ pub struct FirewallShapes {
 pub struct FirewallPipe {
     /// Its number.
     pub number: u16,
-    /// How it was configured, as in `bw 10Mbit/s delay 20`.
+    /// Configuration, as in `bw 10Mbit/s delay 20`.
     pub config: String,
     /// Bit/s; 0 for no limit.
     pub bandwidth: u64,
@@ -37,9 +37,9 @@ pub struct FirewallPipe {
     /// The chance that a packet comes twice, 0 to 1.
     #[serde(default)]
     pub duplicate: f64,
-    /// How its queues take turns, as in `fq_codel target 5000us …`.
+    /// Scheduler of its queues, as in `fq_codel target 5000us …`.
     pub scheduler: String,
-    /// What was sent to the pipe itself, and what waits there.
+    /// The pipe's own queue.
     pub own: FirewallShape,
 }
 
@@ -50,22 +50,22 @@ pub struct FirewallQueue {
     pub number: u16,
     /// The pipe that it leads to.
     pub pipe: u16,
-    /// How it was configured, as in `pipe 1 weight 10`.
+    /// Configuration, as in `pipe 1 weight 10`.
     pub config: String,
-    /// What was sent to it, and what waits there.
+    /// The queue itself.
     pub own: FirewallShape,
 }
 
 /// The shape of a queue, and what went through it on all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FirewallShape {
-    /// How long it may be on each CPU, as in `50` slots or `10Kbytes`.
+    /// Limit on each CPU, as in `50` slots or `10Kbytes`.
     pub limit: String,
     /// Its share, 1 to 100.
     pub weight: u8,
     /// The chance that a packet is lost, 0 to 1.
     pub loss: f64,
-    /// What tells flows apart, as in `src-ip 0xffffffff`; empty if there is one.
+    /// Flow mask, as in `src-ip 0xffffffff`; empty for a single flow.
     pub mask: String,
     /// When it drops before it is full, as in `codel target …`; `None` for never.
     pub aqm: Option<String>,
@@ -105,11 +105,11 @@ pub struct FirewallFlow {
     pub overflow: bool,
     /// The number of the protocol.
     pub proto: u8,
-    /// Who sends.
+    /// Source address.
     pub src: IpAddr,
     /// From this port.
     pub src_port: u16,
-    /// To whom.
+    /// Destination address.
     pub dst: IpAddr,
     /// To this port.
     pub dst_port: u16,

@@ -3,7 +3,7 @@
 use net::icmp::Message;
 use wire::{icmp4, icmp6};
 
-/// What the error says.
+/// Returns the text of an error.
 pub(super) fn of(message: Message) -> String {
     match message {
         Message::V4(message) => of_v4(message),

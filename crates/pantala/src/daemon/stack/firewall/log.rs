@@ -9,7 +9,7 @@ use crate::api::{Error, ErrorKind, FirewallLog, FirewallLogRecord};
 use crate::firewall::log::packet;
 
 impl Control {
-    /// What was logged since the place that an earlier answer named: a number for each CPU.
+    /// Returns the log since the place that an earlier reply named: a number for each CPU.
     pub(super) fn what_was_logged(&self, after: Option<&str>) -> Result<FirewallLog, Error> {
         let cpus = self.cpus.iter().count();
         let from = after.map_or_else(|| Ok(vec![0; cpus]), |after| places(after, cpus))?;
@@ -28,7 +28,7 @@ impl Control {
                 continue;
             };
             let first = records.first().map_or(next_here, |record| record.seq);
-            // Whoever asks for the first time has not missed anything that he knows of.
+            // The first request has missed nothing that its reader knows of.
             log.lost += if is_first { 0 } else { first.saturating_sub(from) };
             log.suppressed += suppressed;
             next.push(next_here);

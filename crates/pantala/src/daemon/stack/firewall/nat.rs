@@ -57,7 +57,7 @@ impl Control {
         })
     }
 
-    /// How many ports the flows of a protocol have, of which there are about `flows`.
+    /// Returns the number of ports in use by a protocol with about `flows` flows.
     fn ports_of(&self, number: u16, protocol: Protocol, flows: u64) -> Result<u64, Error> {
         let mut ports = Ports([0; 1 << 10]);
         let mut after = (flows > 0).then(String::new);
@@ -145,7 +145,7 @@ impl Control {
     }
 }
 
-/// What there is to say of an instance's bindings on one CPU, a page of them.
+/// Calls `f` for a page of an instance's bindings on one CPU.
 fn bindings<T>(
     table: Option<&Table>,
     from: u32,

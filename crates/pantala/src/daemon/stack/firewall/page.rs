@@ -1,4 +1,4 @@
-//! What the firewall has a lot of, page by page.
+//! Large listings of the firewall, page by page.
 
 use net::firewall::Firewall;
 use net::time::Instant;

@@ -28,7 +28,7 @@ impl Control {
         Ok(FirewallStates { states, next: page.next })
     }
 
-    /// The same of the groups that a `limit` counts.
+    /// Returns a page of the groups that a `limit` counts.
     pub(super) fn page_of_tracks(&self, after: Option<&str>, limit: usize) -> Result<FirewallTracks, Error> {
         let rules = self.numbers_of_rules();
         let page = self.page(after, limit, |firewall, from, room, _| {

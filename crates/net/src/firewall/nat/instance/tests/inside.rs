@@ -38,7 +38,7 @@ fn hosts_inside_that_know_each_others_outside_ends_meet_on_one_cpu() {
         let mut world = World::new(cpus, &NatConfig::default());
         for n in 0..100 {
             let (one, other) = ((host(2 * n), 4000), (host(2 * n + 1), 5000));
-            // Each learns its own from somebody outside.
+            // Each learns its own from a host outside.
             let ends_seen =
                 [one, other].map(|inside| ends(&world.sent(&datagram(inside, (far(1), 3478))))[0]);
             let first = world.go(&datagram(one, ends_seen[1]), Way::In, INSIDE);

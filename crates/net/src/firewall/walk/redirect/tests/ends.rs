@@ -1,4 +1,4 @@
-//! What comes from the ends and from the way between them: errors, keepalives, the stack's own answers.
+//! Packets from the ends and from the path between them: errors, keepalives, the stack's own replies.
 
 use wire::icmp4;
 

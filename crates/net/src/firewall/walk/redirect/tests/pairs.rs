@@ -1,4 +1,4 @@
-//! Two states, mostly on two CPUs: how they end, and who gets ends that two flows want.
+//! Two states, mostly on two CPUs: their ends, and conflicts over the same address pair.
 
 use super::*;
 
