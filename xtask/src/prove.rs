@@ -34,7 +34,7 @@ const SLOWER: u32 = 4;
 pub struct Fault {
     /// The test of the feature.
     pub test: String,
-    /// What the fault does, in a few words.
+    /// The effect of the fault, in a few words.
     pub breaks: String,
     /// The file that it stands in.
     pub file: PathBuf,

@@ -34,7 +34,7 @@ pub enum Guard {
     /// `check-state`, `allow tcp from any to SERVERS 80 setup keep-state`, and deny: a packet that is forwarded is asked
     /// about when it comes and when it goes.
     States,
-    /// The same rules, evaluated once, as at a host.
+    /// Identical rules, evaluated once, as at a host.
     Once,
     /// One table of all CPUs under a read-write lock.
     Locked,

@@ -49,7 +49,7 @@ pub struct Cpu {
     pub tables: Arc<Tables>,
     /// Which tables these are, as packets say it that are handed over.
     pub stamp: Stamp,
-    /// How often packets between two hooks had to go because another configuration came ([`crate::netisr::Netisr::reconfigure`]).
+    /// Number of changes of configuration that ended packets between two hooks ([`crate::netisr::Netisr::reconfigure`]).
     pub epoch: u32,
     /// Free buffers.
     pub pool: Pool,
@@ -79,7 +79,7 @@ pub struct Cpu {
     pub autoconf: Autoconf,
     /// Destination cache.
     pub dests: Dests,
-    /// What was learned of path MTUs.
+    /// Learnt path MTUs.
     pub paths: Paths,
     /// Datagrams that wait for fragments.
     pub reass: Reass,

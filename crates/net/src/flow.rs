@@ -155,7 +155,7 @@ struct Way {
     mtu: u16,
     /// By which interface.
     outif: IfIndex,
-    /// What else they meet at those hooks.
+    /// Further results at those hooks.
     verdict: Verdict,
     /// Link addresses.
     addrs: LinkAddrs,

@@ -212,7 +212,7 @@ impl Bench {
         self.wires.iter_mut().find(|wire| wire.ifindex == ifindex).expect("an interface of the bench")
     }
 
-    /// Lets the hosts on the wires answer who asks for them.
+    /// Lets the hosts on the wires answer requests for them.
     pub(crate) fn answer(&mut self) -> bool {
         self.wires.iter_mut().map(Wire::answer_solicitations).filter(|answered| *answered).count() > 0
     }

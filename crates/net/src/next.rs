@@ -80,7 +80,7 @@ pub enum Resume {
     Send,
 }
 
-/// What [`Resume`] leaves of a code for the [`Stamp`].
+/// Bits of a code left for the [`Stamp`].
 const PLACE: u8 = 7;
 
 /// The number of the tables under which a packet was handed over, as the upper bits of its code: the lower ones say where it
@@ -119,7 +119,7 @@ impl Stamp {
         code ^ self.0
     }
 
-    /// How the tables of a packet with this code compare with those of this stamp; `None` if they are the same.
+    /// Compares the tables of a packet with this code with those of this stamp; `None` if they are the same.
     #[must_use]
     pub const fn age(self, code: u8) -> Option<Age> {
         const HALF: u8 = 1 << 7;

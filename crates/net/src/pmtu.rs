@@ -36,9 +36,9 @@ use sent::Sent;
 
 /// Conversations whose path MTU is remembered at the most.
 pub const PATHS_MAX: usize = 1024;
-/// Those of them that one router has spoken of, or that have one remote host.
+/// Entries for one router or one remote host, at the most.
 pub const PATHS_OF_ONE_MAX: usize = 64;
-/// How long a path MTU is believed: then a bigger packet finds out.
+/// Lifetime of a learnt path MTU: then a bigger packet finds out.
 //= https://www.rfc-editor.org/rfc/rfc8201#section-4
 //# The recommended setting for this timer is twice its minimum value (10 minutes).
 const KEPT: Duration = Duration::from_secs(10 * 60);
@@ -49,7 +49,7 @@ pub(crate) const LEAST_V6: usize = wire::ip6::MIN_MTU as usize;
 /// Bytes of IPv6 addresses that a host may choose from.
 const SITE_LEN: u8 = 64;
 
-/// What links take, for routers that do not say (RFC 1191 §7.1, table 7-1).
+/// MTU plateaus, for routers that do not report one (RFC 1191 §7.1, table 7-1).
 const PLATEAUS: [u16; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508];
 
 /// A path MTU that one CPU has learned and tells the others.

@@ -127,7 +127,7 @@ pub(crate) struct Programs {
     /// Programs that have left and still hold something.
     leaving: usize,
     doors: Doors,
-    /// Those to be called after all events of the turn.
+    /// Programs to be called after all events of the turn.
     rolls_up: Vec<ProgramId>,
 }
 

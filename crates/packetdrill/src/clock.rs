@@ -41,7 +41,7 @@ struct Inner<W> {
     round: u64,
     /// Waiting threads.
     asleep: usize,
-    /// Those that have not looked again yet.
+    /// Threads that have not looked again yet.
     to_look: usize,
     /// Times at which waiting threads look again though no event happens.
     alarms: Vec<Duration>,

@@ -30,7 +30,7 @@ const GAP: Duration = Duration::from_millis(150);
 /// Connections that are echoed to at once.
 const SERVED_MAX: u64 = 128;
 
-/// How exchanges went: as they should, broken, with wrong bytes.
+/// Results of exchanges: good, broken, with wrong bytes.
 #[derive(Default)]
 struct Tally([AtomicU64; 3]);
 

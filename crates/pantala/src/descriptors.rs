@@ -7,12 +7,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Descriptors that visitors of the web server do not get: they are for devices, and for administrators.
 const RESERVE: u64 = 128;
 
-/// Those who have descriptors opened for them by asking.
+/// The parties for which descriptors are opened on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
     /// Visitors of the web server.
     Visitors,
-    /// Those who connect to the control socket: they leave a quarter of the reserve to devices.
+    /// Clients of the control socket: they leave a quarter of the reserve to devices.
     Administrators,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn raise_the_limit() {
     }
 }
 
-/// Whether a descriptor is one of the last, which are kept from those for whom it was opened. The kernel gives the lowest
+/// Tells whether a descriptor is one of the last, which are reserved. The kernel gives the lowest
 /// number that is free, so a high number says that nearly all are taken.
 pub(crate) fn is_of_the_reserve(descriptor: &impl AsFd, whom: For) -> bool {
     let limit = getrlimit(Resource::Nofile).current;

@@ -164,7 +164,7 @@ impl Book {
         Ok(Self { rules, shapes, ..self })
     }
 
-    /// The same book, with tables of its own.
+    /// Returns a copy with tables of its own.
     pub(crate) fn copy(&self, tables: &Tables) -> Result<Self, Refused> {
         let mut lookups = self.lookups.emptied().map_err(|why| Refused::new(why, ""))?;
         for name in self.lookups.names() {

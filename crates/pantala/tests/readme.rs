@@ -13,7 +13,7 @@ use pantala::sockets::blocking::{TcpListener, TcpStream, UdpSocket};
 use pantala::{Interface, Stack, mem};
 
 const README: &str = include_str!("../../../README.md");
-/// How long anything may take before the test has failed.
+/// Longest time without progress before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The first block of a language.
@@ -90,7 +90,7 @@ fn at(addr: &str, port: u16) -> SocketAddr {
     SocketAddr::new(addr.parse().unwrap(), port)
 }
 
-/// Connects and has a word with the one that accepts; answers who that sees.
+/// Connects and exchanges a word with the acceptor; returns the address that it sees.
 fn talk(from: &Sockets, address: SocketAddr, listener: &TcpListener) -> IpAddr {
     let mut here = TcpStream::connect_timeout(from, &address, PATIENCE).unwrap();
     let (mut there, who) = listener.accept().unwrap();
@@ -125,7 +125,7 @@ fn behind_the_nat_of_the_readme_answers_and_the_server_are_reached_and_nothing_e
         let listener = TcpListener::bind(&outside, at(away, 7000)).unwrap();
         let seen = talk(&inside, at(away, 7000), &listener);
         assert_eq!(seen.to_string(), if seen.is_ipv4() { door } else { host }, "who is seen outside");
-        // What nobody asked for does not, to the router's own sockets or past it.
+        // Unsolicited packets do not pass, to the router's own sockets or beyond.
         let knocks = UdpSocket::bind(&outside, at(away, 0)).unwrap();
         for (sockets, address) in [(&router, door), (&inside, host)] {
             unheard.push(UdpSocket::bind(sockets, at(address, 5353)).unwrap());

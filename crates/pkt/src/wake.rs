@@ -32,7 +32,7 @@
 //! A fence on one side cannot replace the other: the argument above needs two points to compare. The sender's
 //! fence costs some 20 to 40 cycles, hence one call per publication (per peer and turn), not per packet.
 //!
-//! # Who rings
+//! # Senders
 //!
 //! Of many senders that see the flag, the one that clears it rings, so there is one ring per sleep. A
 //! ring may come late, when the owner is awake already (it was cancelled, or its deadline came): the bell must

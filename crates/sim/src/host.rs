@@ -107,7 +107,7 @@ impl Host {
         self.cpus.iter().map(|cpu| cpu.shared.counters.drops.get(reason)).sum()
     }
 
-    /// What was counted for an interface, on all CPUs.
+    /// Returns an interface counter over all CPUs.
     #[must_use]
     pub fn if_count(&self, ifindex: IfIndex, what: IfCount) -> u64 {
         let cpus = self.cpus.iter();

@@ -176,7 +176,7 @@ impl Nic {
         self.lock().counts
     }
 
-    /// What its rings have counted, together.
+    /// Returns the counters of all rings.
     #[must_use]
     pub fn stats(&self) -> DriverStats {
         let add = |all: DriverStats, ring: &Ring| DriverStats {

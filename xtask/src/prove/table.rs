@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::Fault;
 use crate::run::{capture, root};
 
-/// What came of a fault.
+/// The result of a planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The test passes without it and not with it.
@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// What a row begins with: a fault that was changed has another one.
+/// Returns the beginning of a row: a changed fault has another one.
 fn row(fault: &Fault) -> String {
     format!("| `{}` | {} | `{}` ", fault.test, fault.breaks, fault.file.display())
 }

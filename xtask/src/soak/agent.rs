@@ -1,4 +1,4 @@
-//! What runs in a host's namespace: peers that are well behaved, slow, silent, and rude. They say every second how often
+//! Peers in a host's namespace: well behaved, slow, silent, and rude ones. They report every second how often
 //! each kind of exchange went well, broke, or brought wrong bytes.
 
 mod talk;
@@ -77,7 +77,7 @@ pub struct Kind {
     pub talk: Box<dyn Fn(u64) -> Result<()> + Send + Sync>,
 }
 
-/// Has all kinds of exchanges until somebody wants us to end; then those that have begun come to their end.
+/// Has all kinds of exchanges until the user ends it; then those that have begun come to their end.
 fn work(kinds: Vec<Kind>) -> Result<()> {
     let tallies: Vec<Tally> = kinds.iter().map(|_| Tally::default()).collect();
     std::thread::scope(|scope| {
@@ -153,7 +153,7 @@ fn serve(addresses: &[IpAddr]) -> Result<()> {
         });
     }
     while pause(TELL).is_ok() {}
-    // Those who are still spoken with come to their end.
+    // Exchanges in progress come to their end.
     let ends = std::time::Instant::now() + PATIENCE;
     while SERVED.load(Ordering::Relaxed) > 0 && std::time::Instant::now() < ends {
         std::thread::sleep(TELL);

@@ -1,4 +1,4 @@
-//! What an administrator, scripts and cables do to the router while it is loaded.
+//! Changes by an administrator, scripts and cables while the router is loaded.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ const CHORES: [Chore; 11] = [
     chore("interface down and up", 17, bounce),
 ];
 
-/// What was done so far.
+/// The changes so far.
 #[derive(Default)]
 pub struct Chores {
     done: Mutex<[Done; CHORES.len()]>,
@@ -56,7 +56,7 @@ pub struct Done {
     pub name: &'static str,
     pub times: u64,
     pub failed: u64,
-    /// What the first failures said.
+    /// Messages of the first failures.
     pub errors: Vec<String>,
     pub may_fail: bool,
 }

@@ -12,7 +12,7 @@ use crate::peers::process::{Running, mortal, wait};
 use crate::run::{capture, root};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// How long programs of the load may take to end what they have begun.
+/// Time limit of the load's programs to end what they have begun.
 pub const END_LIMIT: Duration = Duration::from_secs(60);
 /// Everything that runs here gives way to others.
 const NICENESS: &str = "10";

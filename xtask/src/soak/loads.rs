@@ -14,7 +14,7 @@ use crate::peers::process::Running;
 const GENERATED: [&str; 4] = ["--rate", "500pps", "--time", "20s"];
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// How one kind of exchange went.
+/// The results of one kind of exchange.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Account {
     pub name: String,

@@ -1,4 +1,4 @@
-//! What the router and its neighbour hold at a moment.
+//! Resources of the router and its neighbour at a moment.
 
 use core::fmt;
 use core::time::Duration;
@@ -149,7 +149,7 @@ fn sum(page: &str, name: &str) -> u64 {
     page.lines().filter_map(line).sum()
 }
 
-/// What Prometheus would read.
+/// Returns the metrics.
 pub fn metrics(socket: &Path) -> Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;

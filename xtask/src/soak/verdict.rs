@@ -147,7 +147,7 @@ fn went_wrong(exchanges: &[Account], chores: &[Done]) -> Vec<Check> {
     ]
 }
 
-/// Of a line through points, by least squares.
+/// Returns the slope of a line through points, by least squares.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = number(points.len() as u64).max(1.0);
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -7,6 +7,7 @@ mod limits;
 mod links;
 mod style;
 mod unsafe_files;
+mod words;
 
 use std::path::{Path, PathBuf};
 

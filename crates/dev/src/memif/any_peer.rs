@@ -73,7 +73,7 @@ pub fn any_slave(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// The same for whatever a master says, and writes into our memory.
+/// Plays a master from any bytes, which also writes into our memory.
 #[doc(hidden)]
 pub fn any_master(bytes: &[u8]) -> Option<usize> {
     let mut input = Input::new(bytes);
@@ -159,7 +159,7 @@ impl Peer {
         }
     }
 
-    /// The next message of a master, who has heard the last one of ours.
+    /// Returns a master's next message, after our last one.
     fn master_says(&self, last: Option<Msg>, input: &mut Input<'_>) -> Msg {
         if input.is_rare() {
             return any_msg(input);
@@ -179,7 +179,7 @@ impl Peer {
         }
     }
 
-    /// What our slave offers, mapped once more.
+    /// Maps our slave's regions once more.
     fn hear(&mut self, said: &Msg, fd: Option<&OwnedFd>) {
         match (said, fd) {
             (Msg::AddRegion(added), Some(file)) => {

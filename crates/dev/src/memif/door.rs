@@ -84,7 +84,7 @@ struct Inside {
     old: Vec<Wire>,
     /// Its fault.
     fault: Option<Fault>,
-    /// What the owner rings, from when it was given a connection until it has left it.
+    /// Eventfd that the owner rings, from the beginning of a connection until it has left it.
     peer_bell: Option<Arc<OwnedFd>>,
 }
 

@@ -1,4 +1,4 @@
-//! What happens to the interfaces of a network namespace, told by the kernel as it happens.
+//! Changes of the interfaces of a network namespace, as the kernel reports them.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 

@@ -51,7 +51,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What a file of frames begins with.
+/// Returns the header of a file.
 pub(super) fn head() -> Vec<u8> {
     const VERSION: u32 = 2 | 4 << 16;
     const SNAPLEN: u32 = 262_144;

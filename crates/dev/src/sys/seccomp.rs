@@ -15,7 +15,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-/// What becomes of a call that is not on the list.
+/// The action on a system call that is not on the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
     /// It fails with `EPERM`.
@@ -81,7 +81,7 @@ pub fn confine(role: Role, otherwise: Otherwise) -> Result<(), SeccompError> {
     Ok(())
 }
 
-/// How many filters the calling thread has.
+/// Returns the number of filters of the calling thread.
 ///
 /// # Errors
 /// When `/proc` is not there.
@@ -151,7 +151,7 @@ struct Program {
     filter: *const sock_filter,
 }
 
-/// Programs are started, and other processes reached into, by those only who have taken a thread over.
+/// Calls that start programs or reach into other processes: only a hijacked thread makes them.
 const NEVER: &[i64] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -160,7 +160,7 @@ const NEVER: &[i64] = &[
     libc::SYS_process_vm_writev,
 ];
 
-/// What libc asks by itself, now and then: how much memory the machine gives away, in `/proc`, before it gives some back.
+/// Calls of libc's own: it reads the overcommit policy in `/proc` before it gives memory back.
 const UNNEEDED: &[i64] = &[libc::SYS_openat];
 
 /// Memory, locks, time, and the end of a thread; the bell of another thread, and standard error, which are written to.

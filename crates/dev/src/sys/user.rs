@@ -18,7 +18,7 @@ const ENTRY_MAX: usize = 1 << 20;
 /// A user, and its first group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// How it is called; its number if it has no name.
+    /// Its name; its number if it has none.
     pub name: String,
     /// Its number.
     pub uid: u32,

@@ -32,7 +32,7 @@ pub(crate) struct Known {
     pub(super) binding: Mark,
 }
 
-/// How packets of a flow meet what must be found again for each of them.
+/// The lookups to be repeated for each packet of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct How(u8);
 

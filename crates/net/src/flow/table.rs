@@ -152,7 +152,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         }
     }
 
-    /// What was decided about any flow holds no more.
+    /// Invalidates the decisions on all flows.
     pub(super) fn forget_all(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.generation = 0);
     }

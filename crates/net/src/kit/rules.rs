@@ -63,7 +63,7 @@ impl Script {
         }
     }
 
-    /// What CPUs are given when these are the tables.
+    /// Returns the shared part for these tables.
     pub(crate) fn shared(&mut self, tables: &Tables, cpus: usize) -> Shared {
         let Self { rules, lookups, pipes, nat, nat64, prefixes, settings, one_pass } = self;
         let nat = nat.iter().map(|(number, config)| Spec::new(*number, config, tables, 5));

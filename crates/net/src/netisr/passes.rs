@@ -341,7 +341,7 @@ fn input<F: Routed>(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut F::Addr) -> Next {
     }
 }
 
-/// How the tables under which a packet was handed over compare with this CPU's.
+/// Compares the tables under which a packet was handed over with this CPU's.
 fn stamp_of(cpu: &Cpu, pkt: &Pkt) -> Option<Age> {
     cpu.stamp.age(pkt.resume)
 }

@@ -8,7 +8,7 @@ use super::Flow;
 
 /// Conversations whose long packets are remembered; one takes the place of another whose hash ends alike.
 pub const SENT_MAX: usize = 1024;
-/// How long an error may take to come back: nothing lives longer in a network (RFC 9293 §3.4.1).
+/// Time in which an error may come back: no packet lives longer in a network (RFC 9293 §3.4.1).
 const KEPT: Duration = Duration::from_secs(120);
 
 /// Long packets of a CPU. It takes memory when the first one leaves.

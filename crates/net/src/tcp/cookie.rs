@@ -17,8 +17,8 @@ pub(super) const EPOCH: Duration = Duration::from_secs(16);
 const LENGTHS: [u16; 8] = [216, 536, 1200, 1360, 1400, 1440, 1452, 1460];
 /// Shifts of the window that a cookie can say; the first is that windows are not scaled.
 const SHIFTS: [Option<u8>; 8] = [None, Some(0), Some(1), Some(2), Some(4), Some(6), Some(7), Some(9)];
-/// How far a connection that follows one in TIME-WAIT begins behind it, if the clock is not there yet: what an old segment of
-/// the usual window could reach.
+/// Distance of the new ISN behind a connection in TIME-WAIT, if the clock is not there yet: the reach of an old segment of
+/// the usual window.
 const AHEAD: u32 = 1 << 16;
 /// Bits of a cookie that tell what is remembered; the others are the proof.
 const FACTS: u32 = 0xff;
@@ -31,7 +31,7 @@ pub(super) fn beginnings(secret: &Secret, ends: &Ends, now: Instant) -> (u32, u3
     (low(hash).wrapping_add(low(now.ns() / 4000)), low(hash >> 32))
 }
 
-/// The same for ends whose connection before has sent up to `behind`, and is in TIME-WAIT: a fast one was ahead of the clock.
+/// Returns it for ends whose former connection has sent up to `behind`, and is in TIME-WAIT: a fast one was ahead of the clock.
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.6.1
 //# assigns its initial sequence number for the new
 //# connection to be larger than the largest sequence number it

@@ -22,7 +22,7 @@ pub const LISTENERS_MAX: usize = 4096;
 /// Default backlog.
 const BACKLOG: usize = 128;
 
-/// How long a connection counts as opened that was reset before it stood.
+/// Time for which a connection counts as opened that was reset before it was established.
 const RESET_LIFE: Duration = Duration::from_secs(60);
 
 /// The request of a listener.

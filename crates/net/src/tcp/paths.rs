@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant};
 
 /// Other ends that are remembered at the most; the one that was not used for longest makes room.
 pub const PATHS_MAX: usize = 256;
-/// Those of them in one /64 of IPv6, which may all be one host: the one of them that was not used for longest makes room.
+/// Entries of one IPv6 /64, which may all be one host, at the most: the least recently used makes room.
 const PATHS_OF_SITE_MAX: usize = 16;
 /// Time for which Fast Open is not tried where it did not work (FreeBSD's `net.inet.tcp.fastopen.path_disable_time`).
 const AVOID: Duration = Duration::from_secs(900);

@@ -26,7 +26,7 @@ pub use socket::{Access, BindError};
 #[derive(Debug)]
 pub struct Server {
     socket: socket::Bound,
-    /// Those who may use it see everything, and change nothing.
+    /// Its users see everything, and change nothing.
     read_only: Option<socket::Bound>,
 }
 
@@ -40,7 +40,7 @@ impl Server {
         Self::bind_for(path, &Access::default())
     }
 
-    /// The same, for those whom `access` admits. The socket is never there with another mode than theirs.
+    /// Binds for the users that `access` admits. The socket never exists with another mode than theirs.
     ///
     /// # Errors
     /// As [`Self::bind`].

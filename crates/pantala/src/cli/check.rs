@@ -25,7 +25,7 @@ pub(crate) fn run(file: &Path, json: bool, term: &mut Term) -> Result<(), Failur
     }
 }
 
-/// What a configuration names of this machine: a folder must be there, a device may come later.
+/// Checks the parts of a configuration that exist on this machine: a folder must be there, a device may come later.
 fn on_this_machine(file: &Path, config: &Config, json: bool, term: &mut Term) -> Result<(), Failure> {
     let problems: Vec<String> = folders(config).collect();
     let warnings: Vec<String> = rules(config).iter().cloned().chain(devices(config)).collect();

@@ -1,4 +1,4 @@
-//! The section `[admin]`: who may use the control socket; and under which user the stack runs.
+//! The section `[admin]`: users of the control socket; and the user of the stack.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ const KEYS: &[&str] = &["group", "mode", "read_socket", "read_group", "read_mode
 /// Owner and group.
 const MODE: u32 = 0o660;
 
-/// Who may use the control sockets. Their paths are `socket`, and `read_socket` here.
+/// Users of the control sockets. Their paths are `socket`, and `read_socket` here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// The group of the socket, by its name or number; the one that the stack runs under if `None`.
@@ -31,7 +31,7 @@ impl Default for Admin {
     }
 }
 
-/// What a netisr may ask of the kernel, and what becomes of a call that is not among that.
+/// The seccomp filter's action on other system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Seccomp {
     /// The call fails with `EPERM`, and the kernel's log names it.

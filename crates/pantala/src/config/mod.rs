@@ -87,9 +87,9 @@ pub struct Config {
     pub user: Option<String>,
     /// The group that it becomes; that of the user if `None`.
     pub group: Option<String>,
-    /// What netisrs, and threads that read files, may ask of the kernel.
+    /// Seccomp filter of netisrs, and of threads that read files.
     pub seccomp: Seccomp,
-    /// Who may use the control sockets.
+    /// Users of the control sockets.
     pub admin: Admin,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.
     pub wires: Wires,

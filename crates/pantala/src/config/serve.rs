@@ -20,7 +20,7 @@ pub struct Serve {
     pub folder: PathBuf,
     /// The address, all of both families if it is unspecified, and the port.
     pub addr: SocketAddr,
-    /// What its readers may hold, and how slow they may be.
+    /// Memory and pace limits of its readers.
     pub limits: Limits,
 }
 

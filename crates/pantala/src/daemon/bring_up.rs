@@ -88,7 +88,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     }
 }
 
-/// What is in force before anything is: the start is a reload, and as little as by any other may pass meanwhile.
+/// Returns the configuration before the start: the start is a reload, and as little as by any other may pass meanwhile.
 fn nothing_of(config: &Config) -> Config {
     Config {
         forwarding: false,

@@ -46,7 +46,7 @@ pub(crate) struct Cpus {
     pub(crate) polling: Polling,
     /// Whether each stays on its processor.
     pinned: bool,
-    /// What becomes of system calls that a netisr does not make.
+    /// Action on other system calls.
     seccomp: Seccomp,
     list: Vec<CpuThread>,
     /// Told when a netisr panics.

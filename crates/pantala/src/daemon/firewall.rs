@@ -32,11 +32,11 @@ pub(crate) struct Wall {
     is_used: bool,
 }
 
-/// What all CPUs share, whatever the rules are.
+/// The state that all CPUs share, whatever the rules are.
 pub(crate) struct Common {
     /// Keys what tells flows apart.
     key: u128,
-    /// How often rules have logged.
+    /// Log counts of rules.
     pub(crate) amounts: Arc<Amounts>,
     /// Global count of states.
     loose: Arc<Loose>,
@@ -69,7 +69,7 @@ impl Wall {
 }
 
 impl Common {
-    /// What the CPUs are given of a book, this one's or another's, with interfaces as they are.
+    /// Compiles a configuration, this one's or another's, for the CPUs, with interfaces as they are.
     fn compile(&self, book: &mut Book, tables: &Tables) -> Shared {
         book.lookups.resolve(tables);
         let switches = book.switches;
@@ -152,7 +152,7 @@ impl Control {
         new.succeed(running, commands, &self.tables).map(Some).map_err(|refused| refused.why)
     }
 
-    /// What the netisrs are given of a book when these are the tables.
+    /// Compiles a configuration for the netisrs, with these tables.
     pub(super) fn compile_book(&self, book: &mut Book, tables: &Tables) -> Shared {
         self.wall.common.compile(book, tables)
     }
@@ -168,7 +168,7 @@ impl Control {
         self.wall.is_used.then(|| self.compile_book_in_force())
     }
 
-    /// What the netisrs are given of the book as it is.
+    /// Compiles the configuration in force for the netisrs.
     pub(super) fn compile_book_in_force(&mut self) -> Shared {
         let Wall { book, common, .. } = &mut self.wall;
         common.compile(book, &self.tables)

@@ -24,10 +24,10 @@ use crate::StackError;
 use crate::api::{DeviceMode, Error};
 use crate::config::Device;
 
-/// How soon a device that was there and could not be opened is tried again; then twice as long, each time.
+/// Interval of the first attempt on a device that was there and could not be opened; then twice as long, each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often TAPs are looked at: a netisr that never sleeps does not see that one is gone.
+/// Interval of checks of TAPs: a netisr that never sleeps does not see that one is gone.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// The device of an interface is gone.

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-/// How often is looked.
+/// Interval of checks.
 const EVERY: Duration = Duration::from_secs(10);
 /// Bytes that the process may have grown by before it is worth a look through the heap.
 const WORTH: u64 = 16 << 20;
 
-/// What the process has had of the machine's memory.
+/// The process's use of memory over time.
 #[derive(Debug, Default)]
 struct Level {
     /// When the heap was given back last, or less since then.

@@ -44,7 +44,7 @@ pub(crate) struct NetisrThread {
     pub(crate) idle: Idle,
     pub(crate) share: Share,
     pub(crate) busy: CounterBlock<Busy>,
-    /// What becomes of system calls that a netisr does not make.
+    /// Action on other system calls.
     pub(crate) seccomp: Seccomp,
     /// Set, and the bell rung, when the thread is to end.
     pub(crate) stop: Arc<AtomicBool>,

@@ -23,7 +23,7 @@ use crate::StackError;
 use crate::api::server::Access;
 use crate::config::{Config, Seccomp};
 
-/// What the control thread keeps, to open devices again that come back or that a new configuration names, and to put
+/// Capabilities of the control thread, to open devices again that come back or that a new configuration names, and to put
 /// interfaces back as they were:
 ///
 /// - `NET_ADMIN`: sets interfaces up, their MTU, queues and receive hash; makes TAPs; attaches XDP programs.
@@ -45,7 +45,7 @@ pub(crate) fn drop_all() {
     keep_at_most(CapabilitySet::empty());
 }
 
-/// The same, and from now on the thread makes only the system calls that its code is known to make.
+/// Drops all rights, and confines the thread to the system calls that its code is known to make.
 pub(crate) fn drop_all_and_confine(role: Role, seccomp: Seccomp) {
     drop_all();
     let otherwise = match seccomp {
@@ -128,7 +128,7 @@ pub(crate) fn warn_of_what_is_out_of_reach(identity: Option<&User>, file: Option
     }
 }
 
-/// For whom a control socket is: its folder, if it is made, belongs to the user that removes the socket at the end, unless
+/// Sets the owner of a control socket: its folder, if it is made, belongs to the user that removes the socket at the end, unless
 /// other programs run as that user, too.
 pub(crate) fn access(mode: u32, named: Option<&str>, identity: Option<&User>) -> Result<Access, StackError> {
     let group = named.map(group).transpose()?;
@@ -136,7 +136,7 @@ pub(crate) fn access(mode: u32, named: Option<&str>, identity: Option<&User>) ->
     Ok(Access { mode, group, folder_of })
 }
 
-/// `pantala`, if there is such a user, else `nobody`.
+/// Returns `pantala`, if there is such a user, else `nobody`.
 fn usual() -> Result<User, StackError> {
     for name in [OWN, SHARED.0] {
         if let Some(user) = named(name)? {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A netisr changes everything that says which packets pass in one step between two packets. Routes and tables of rules are
-//! copies that nobody has read before, so none changes under a packet. What netisrs hand to each other meanwhile says which
-//! tables it has met ([`net::next::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
+//! copies that no CPU has read before, so none changes under a packet. Packets handed over meanwhile carry the generation of
+//! the tables they have met ([`net::next::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
 //! them until tables have the interface, which come with its rules. So no packet passes that neither the old nor the new
 //! configuration lets pass, also when a step fails; the start of a stack is such a change too, from a configuration with
 //! nothing in it.
@@ -54,7 +54,7 @@ pub(super) struct Failure {
     lost: Vec<String>,
 }
 
-/// What was done for another configuration, to be undone if it does not come into force.
+/// Changes for another configuration, to be undone if it does not come into force.
 #[derive(Default)]
 struct Done {
     /// Interfaces, there still in the tables, whose devices were closed.
@@ -65,7 +65,7 @@ struct Done {
     watched: Vec<(IfIndex, bool)>,
     ended_sites: Vec<Serve>,
     ended_services: Vec<Service>,
-    /// What the netisrs were given.
+    /// The netisrs' new configuration.
     next: Option<Next>,
     /// Variables that have got other values, and those that they had.
     sysctls: Vec<(&'static Variable, i64)>,
@@ -301,7 +301,7 @@ impl Control {
         Ok(())
     }
 
-    /// What is in force becomes what the control thread knows; devices that are not used any more are closed.
+    /// Takes over what is in force into the control thread's state; unused devices are closed.
     fn settle(&mut self, plan: &Plan, done: Done) {
         let Some(Next { config, attached, routing, refused, book, tables, .. }) = done.next else { return };
         refused.iter().for_each(control::warn_of_refused);

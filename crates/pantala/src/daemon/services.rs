@@ -27,7 +27,7 @@ pub(super) struct Started {
 }
 
 impl Control {
-    /// Those that run.
+    /// Returns the running services.
     pub(super) fn running_services(&self) -> Vec<Service> {
         self.services.iter().map(|running| running.service).collect()
     }

@@ -29,7 +29,7 @@ impl core::fmt::Display for OpenSite {
 }
 
 impl OpenSite {
-    /// What it serves, and where.
+    /// Returns its configuration.
     pub(super) const fn serve(&self) -> &Serve {
         &self.serve
     }
@@ -70,7 +70,7 @@ impl Control {
         self.begin_site(site)
     }
 
-    /// Those that run.
+    /// Returns the configurations of the running ones.
     pub(super) fn serves(&self) -> Vec<Serve> {
         self.sites.iter().map(|site| site.serve.clone()).collect()
     }

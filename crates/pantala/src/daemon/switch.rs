@@ -1,4 +1,4 @@
-//! What the netisrs get of another configuration, each in one step.
+//! The netisrs' part of another configuration, switched in one step each.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Switch {
     pub(crate) rules: Option<firewall::Shared>,
     /// Variables that get other values.
     pub(crate) sysctls: Vec<(&'static Variable, i64)>,
-    /// How many flows are remembered, if that is to be others: `Some(None)` for none.
+    /// New size of the flow cache, if it changes: `Some(None)` for none.
     pub(crate) flows: Option<Option<usize>>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Attached {
     pub(crate) secret: u128,
     /// Counters of an earlier interface with the same index.
     pub(crate) baseline: InterfaceCounters,
-    /// What its rings wait on.
+    /// Waiters of its rings.
     pub(crate) waiters: Vec<Waiter>,
     /// Dropped last, when the netisrs have closed the rings.
     pub(crate) hold: Arc<Hold>,

@@ -1,4 +1,4 @@
-//! Rules that let in what nobody asked for. With `one_pass` a packet that a rule with `nat` matches is past all rules,
+//! Rules that let unsolicited packets in. With `one_pass` a packet that a rule with `nat` matches is past all rules,
 //! whether or not it was translated: `nat … in` alone is no firewall.
 
 use ipfw::Statement;
@@ -7,7 +7,7 @@ use ipfw::rule::{Action, Addr, Arg, Hook, Match, NatTarget, Net, Rule, Term};
 
 use super::Book;
 
-/// What is to be said of commands, by their lines, when all of them have been carried out.
+/// Returns the warnings about commands, by their lines, when all of them have been carried out.
 pub(crate) fn warnings<'a>(
     book: &'a Book,
     statements: &'a [Statement],
@@ -53,7 +53,7 @@ fn word(target: NatTarget) -> String {
     }
 }
 
-/// Whether the instances that a rule means drop what nobody inside has asked for.
+/// Tells whether the instances that a rule means drop unsolicited packets.
 fn drops_unasked(book: &Book, target: NatTarget) -> bool {
     let drops = |config: &NatConfig| config.deny_in && !config.reverse && !config.proxy_only;
     match target {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::firewall::Around;
 
-    /// What is said of each line that something is said of.
+    /// Returns the warnings by line.
     fn told(text: &str, default: Action) -> Vec<(u32, String)> {
         let statements = ipfw::parse_file("rules", text).unwrap();
         let mut book = Book::new(default, 0).unwrap();

@@ -1,6 +1,6 @@
 //! Memory that is held for readers: by bytes of files that are on their way, and by TCP's buffers.
 //!
-//! It is bounded for a server, and for each client. Near the bound nobody gets more than what would remain for others, so a
+//! It is bounded for a server, and for each client. Near the bound no client gets more than what would remain for others, so a
 //! newcomer is answered though another client holds all that it may.
 
 use core::net::IpAddr;
@@ -12,12 +12,12 @@ use net::time::{Duration, Instant};
 
 use super::hits::Hit;
 
-/// What a server gives to its readers.
+/// The limits of a server's readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Bytes that all connections hold, on all CPUs together.
     pub memory: u64,
-    /// Of these, one client's: an IPv4 address, or an IPv6 network of 64 bits. Each CPU has its part of that.
+    /// Share of one client: an IPv4 address, or an IPv6 network of 64 bits. Each CPU has its part of that.
     pub client: u64,
     /// Time in which a reader must take something.
     pub stall: Duration,
@@ -33,7 +33,7 @@ impl Default for Limits {
 
 /// A client's part on a CPU, at the least: a few answers.
 const PART_LEAST: u64 = 512 << 10;
-/// What is answered without asking how much a client has, while half of the memory is free.
+/// Size of a response sent without a check of its client, while half of the memory is free.
 const LITTLE: u64 = 16 << 10;
 /// The average of a reader is taken over this time.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-/// What is held on one CPU.
+/// The memory held on one CPU.
 pub(super) struct Budget {
     pub(super) limits: Limits,
     /// A client's part on this CPU.
@@ -72,7 +72,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Those of the CPUs of one server.
+    /// Makes the budgets of the CPUs of one server.
     pub(super) fn of(limits: Limits, cpus: usize) -> impl Iterator<Item = Self> {
         let used = Arc::<AtomicU64>::default();
         let part = (limits.client / cpus.max(1) as u64).max(PART_LEAST);
@@ -120,7 +120,7 @@ impl Budget {
         self.used() > self.limits.memory / 4 * 3
     }
 
-    /// How long a reader of this client may take nothing.
+    /// Returns the time for which a reader of this client may stall.
     fn stall(&self, client: Client) -> Duration {
         let is_over = self.used() > self.limits.memory;
         let holds_much = self.of_client(client).saturating_mul(self.clients.len() as u64) >= self.held;
@@ -136,14 +136,14 @@ impl Budget {
     }
 }
 
-/// What was counted on a CPU that has gone is not held any more.
+/// The count of a CPU that has gone is given back.
 impl Drop for Budget {
     fn drop(&mut self) {
         self.used.fetch_sub(self.held, Ordering::Relaxed);
     }
 }
 
-/// How a reader gets on.
+/// The pace of a reader.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     /// Bytes that it has taken, and when that became more.
@@ -154,7 +154,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a reader that has taken all of so many bytes.
+    /// Makes one of a reader that has taken a number of bytes.
     pub(super) const fn new(sent: u64, now: Instant) -> Self {
         Self { taken: sent, at: now, from: (now, sent, sent) }
     }
@@ -226,7 +226,7 @@ mod tests {
             assert_eq!(first.len(), 16, "a mebibyte");
             assert_eq!(fill(&mut budget, two).len(), 16);
             assert_eq!(fill(&mut budget, three).len(), 16);
-            // Of the last mebibyte nobody gets all: something is left for the next one, each time.
+            // Of the last mebibyte no client gets all: something is left for the next one, each time.
             let others = (10..40).map(Client::V4).map(|client| fill(&mut budget, client).len());
             let others: Vec<_> = others.collect();
             assert_eq!(others[..4], [8, 4, 2, 1], "{others:?}");

@@ -60,7 +60,7 @@ pub fn folder(
     confined_folder(folder, addr, remotes, limits, Seccomp::default())
 }
 
-/// The same; `seccomp` says what becomes of system calls that the thread does not make.
+/// Makes one whose thread is confined; `seccomp` is the action on other system calls.
 pub(crate) fn confined_folder(
     folder: &Path,
     addr: SocketAddr,

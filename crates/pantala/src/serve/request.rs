@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-/// Whether something follows the head, if all who read it must find it to end at the same place: else another one, in front of
+/// Tells whether a body follows the head, if its end is unambiguous: else another server, in front of
 /// us or behind, could take its rest for a request (request smuggling).
 fn has_body<'h, V: Iterator<Item = &'h [u8]>>(
     is_new: bool,

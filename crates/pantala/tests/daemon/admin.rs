@@ -1,4 +1,4 @@
-//! The control sockets: for whom they are, and what those may do who have them open.
+//! The control sockets: their users, and their rights.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -226,7 +226,7 @@ impl Lab {
         stream
     }
 
-    /// What our web server answers the host.
+    /// Returns our web server's response to the host.
     pub(crate) fn host_gets(&self, path: &str) -> String {
         let mut text = String::new();
         self.host_asks(path).read_to_string(&mut text).unwrap();
@@ -290,7 +290,7 @@ impl Daemon<'_> {
         self.run_at(&self.lab.socket(), words)
     }
 
-    /// The same, at this socket.
+    /// Runs a command at this socket.
     #[expect(clippy::unused_self, reason = "there is a socket as long as there is a daemon")]
     pub(crate) fn run_at(&self, socket: &Path, words: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantala"));

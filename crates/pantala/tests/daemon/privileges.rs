@@ -1,4 +1,4 @@
-//! What the daemon's threads are, and may do, once it runs.
+//! Rights of the daemon's threads, once it runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -11,7 +11,7 @@ use crate::lab::{Daemon, Lab, OURS, Wire};
 
 const WIRES: [Wire; 2] = [Wire::Tap, Wire::Veth { queues: 2 }];
 
-/// What the kernel says of a thread.
+/// The kernel's status of a thread.
 type Status = BTreeMap<String, String>;
 
 fn threads(daemon: &Daemon<'_>) -> Vec<Status> {

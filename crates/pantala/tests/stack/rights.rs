@@ -1,4 +1,4 @@
-//! What a stack leaves of the rights of its program, which are not its to change, and of those of its threads.
+//! Rights of a program that embeds a stack, which stay, and of the stack's threads.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use pantala::Stack;
 
 use crate::caller::{SERVER, is_heard, pair};
 
-/// What the kernel says of a thread: user, groups, capabilities, whether it may gain more, filters.
+/// Returns the kernel's status of a thread: user, groups, capabilities, `no_new_privs`, filters.
 fn rights(status: &str) -> Vec<String> {
     let told = ["Uid:", "Gid:", "Groups:", "CapEff:", "CapPrm:", "CapBnd:", "NoNewPrivs:", "Seccomp:"];
     let lines = status.lines().filter(|line| told.iter().any(|name| line.starts_with(name)));

@@ -291,7 +291,7 @@ fn receive(call: &Syscall, socket: &mut Socket, lab: &mut Lab) -> Answer {
     Ok(Outcome::Done(Ok(Value::Bytes(bytes, reading))))
 }
 
-/// What a call sends, whose first byte has this position in its stream.
+/// Returns the bytes that a call sends; the first byte has this position in its stream.
 pub(super) fn outgoing(call: &Syscall, position: u32) -> Result<Vec<u8>, String> {
     if call.call.value != Call::Sendmsg {
         return piece(arg(call, 1)?, arg(call, 2)?, position);

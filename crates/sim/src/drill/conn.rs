@@ -65,7 +65,7 @@ struct Incoming {
     urgent: Vec<u32>,
 }
 
-/// How the program has read.
+/// The kind of read call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Bytes of the stream; the urgent ones are in their place.
@@ -288,7 +288,7 @@ impl Conns {
         }
     }
 
-    /// How many bytes a program has sent.
+    /// Returns the number of bytes that a program has sent.
     pub(super) fn written(&self, fd: i64) -> u32 {
         let conn = self.list.iter().rev().find(|conn| conn.fd == Some(fd));
         conn.map_or(0, |conn| u32::try_from(conn.written.len()).unwrap_or(u32::MAX))

@@ -45,7 +45,7 @@ pub(super) struct Lab {
     now: Instant,
     start: Instant,
     sent: VecDeque<Sent>,
-    /// To whom else packets went that are not the link's own.
+    /// Other destinations of packets that are not the link's own.
     strays: VecDeque<IpAddr>,
 }
 
@@ -123,7 +123,7 @@ impl Lab {
         self.sent.pop_front()
     }
 
-    /// To whom a packet went that is neither for one of the other ends nor the link's own business.
+    /// Returns the destination of a packet that is neither for one of the other ends nor the link's own business.
     pub(super) fn take_stray(&mut self) -> Option<IpAddr> {
         self.strays.pop_front()
     }

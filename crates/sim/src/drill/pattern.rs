@@ -23,7 +23,7 @@ impl Stream {
         }
     }
 
-    /// So many bytes from this place on.
+    /// Returns a number of bytes from this position on.
     pub(super) fn bytes(self, position: u32, len: usize) -> Vec<u8> {
         (0..len).zip(0..).map(|(_, n)| self.byte(position.wrapping_add(n))).collect()
     }

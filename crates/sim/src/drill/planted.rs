@@ -6,12 +6,12 @@ use wire::checksum::Sum;
 use wire::protocol::Protocol;
 use wire::{ip4, ip6};
 
-/// What is wrong with the stack.
+/// A fault of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The payload of each segment is rotated by one byte.
     PayloadsRotated,
-    /// What is read is rotated by one byte.
+    /// Read bytes are rotated by one.
     ReadsRotated,
     /// A bit of the last byte that is read is wrong.
     ReadsWrong,

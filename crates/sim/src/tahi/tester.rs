@@ -42,7 +42,7 @@ pub struct Failure {
     pub step: usize,
     /// The expectation.
     pub expected: String,
-    /// What came instead.
+    /// The packet that came instead.
     pub came: String,
 }
 

@@ -53,7 +53,7 @@ const ENDED: &[Count] = &[
     Count::GsoSegmented,
 ];
 
-/// What becomes of UDP datagrams and TCP segments for this host.
+/// Fates of UDP datagrams and TCP segments for this host.
 const UPPER_IN: &[Count] = &[Count::UdpIn, Count::TcpIn];
 const UPPER_TAKEN: &[Count] = &[Count::UdpTaken, Count::TcpTaken];
 const UPPER_DROPS: &[DropReason] = &[
@@ -84,7 +84,7 @@ pub(super) fn errors(host: &Host) -> Vec<String> {
     equations.into_iter().filter_map(|(of, sides)| unequal(of, sides)).collect()
 }
 
-/// What a device and the stack say of the frames that have gone from one to the other.
+/// Returns the counts of a device and of the stack of frames between the two.
 fn devices(host: &Host, port: usize) -> [(&'static str, [Vec<Entry>; 2]); 2] {
     let count = |what| host.if_count(ifindex(port), what);
     let nic = host.nics[port].stats();

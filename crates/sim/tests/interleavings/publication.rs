@@ -65,7 +65,7 @@ const MOVING: Change = Change {
     flows: None,
 };
 
-/// The same, with a memory of flows.
+/// A change with a flow cache.
 const MOVING_REMEMBERED: Change = Change { flows: Some(16), ..MOVING };
 
 /// A route moves, and all is allowed.

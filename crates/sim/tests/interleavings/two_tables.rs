@@ -17,7 +17,7 @@ const DATAGRAMS: u8 = 3;
 /// The network of the link, and the host there.
 const LAN: u8 = 4;
 
-/// How the advertised prefix becomes a route.
+/// The way in which the advertised prefix becomes a route.
 #[derive(Clone, Copy, Debug)]
 enum Claim {
     /// As what an advertisement has said.

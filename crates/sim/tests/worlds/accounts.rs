@@ -61,7 +61,7 @@ fn messages_that_find_no_buffer_are_not_counted_as_sent() {
             let all = on(world, host, 0, |cpu| core::iter::from_fn(|| cpu.pool.take()).collect::<Vec<_>>());
             hoard.extend(all);
         };
-        // Who asks is asked for, a closed port of UDP is told of, and one of TCP refuses: all in vain.
+        // Address resolution, a closed port of UDP and one of TCP: all in vain.
         let us = family.addr(1, 1);
         take_all(&mut world);
         world.at(a).learn(us, plan::mac(1, 1));

@@ -51,7 +51,7 @@ fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, Wall
     guarded_by(name, cpus, wall)
 }
 
-/// The same behind a firewall that is made already.
+/// Makes one behind an existing firewall.
 fn guarded_by(name: &str, cpus: u16, mut wall: Wall) -> (Pair, Wall) {
     let shape = Shape { cpus, rings: cpus.into(), rss: Rss::Right };
     let mut pair = pair_around(

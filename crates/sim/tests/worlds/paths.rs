@@ -112,7 +112,7 @@ impl Room {
         (0..self.sockets.len()).map(|at| on(&mut self.world, self.host, at, |cpu| ask(cpu))).collect()
     }
 
-    /// What each CPU takes for the largest datagram to a port.
+    /// Returns the path MTU for datagrams to a port on each CPU.
     fn mtu(&mut self, port: u16) -> Vec<u32> {
         let [own, peer] = self.addrs();
         let flow = Flow::udp(Ends::new((own, PORT).into(), (peer, port).into(), 0));
@@ -154,7 +154,7 @@ fn an_error_about_what_was_never_sent_sets_no_path_mtu() {
             ("an answer that was not sent", echo(true)),
             ("a short datagram", craft::udp(Ip::new(own, peer), [PORT, TO.start], &[7; 500])),
         ];
-        // SCTP, GRE, ESP, UDP-Lite, and what nobody knows.
+        // SCTP, GRE, ESP, UDP-Lite, and an unknown protocol.
         let strange = [132, 47, 50, 136, 253].map(Protocol);
         lies.extend(
             strange.map(|protocol| ("a protocol", craft::packet(Ip::new(own, peer), protocol, &[0; LEN]))),

@@ -26,7 +26,7 @@ const ECHO: u16 = 7;
 const RELAY: u16 = 80;
 /// Bytes that the pairs of a relay may hold on a CPU.
 const BUDGET: usize = 1 << 20;
-/// What the last look did not see: a second's worth of what goes through, and tables.
+/// Tolerance for what the last look did not see: a second's worth of traffic, and tables.
 const SLACK: usize = 4 << 20;
 /// Connections that do not read, on each CPU of their host.
 const DEAF: usize = 20;
@@ -231,7 +231,7 @@ impl Scene {
         }
     }
 
-    /// What clients connect to, and what the relay does.
+    /// Returns the relay's address.
     fn here(&self) -> SocketAddr {
         (self.family.addr(1, 2), RELAY).into()
     }

@@ -196,7 +196,7 @@ fn datagram(to: SocketAddr, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// What is closed so ends with a reset.
+/// Closes with a reset.
 fn abort(stream: &TcpStream) -> Result<()> {
     Ok(set_socket_linger(stream, Some(Duration::ZERO))?)
 }

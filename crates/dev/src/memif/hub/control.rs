@@ -31,7 +31,7 @@ pub(super) enum Command {
         /// Its key here.
         key: u64,
         options: Box<Options>,
-        /// Of a master, if nothing listens at its path yet.
+        /// A master's listener, if nothing listens at its path yet.
         listener: Option<Listener>,
         doors: Vec<Arc<Door>>,
         status: Arc<Mutex<Status>>,

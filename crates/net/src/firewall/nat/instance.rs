@@ -183,7 +183,7 @@ impl Instance {
     fn inward(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, shape: &Shape) -> Verdict {
         let spec = &*self.spec;
         if !spec.is_outside(shape.dst.addr) {
-            // To a host inside by its own address, or past the instance: nobody asked for that, either.
+            // To a host inside by its own address, or past the instance: unsolicited, too.
             let is_passing = spec.reverse || spec.is_from_inside(pkt.rcvif);
             return if is_passing { Verdict::Untouched } else { self.unasked() };
         }

@@ -43,7 +43,7 @@ pub(super) struct Own<T> {
     /// Buffers that are held, and that may be.
     held: usize,
     held_max: usize,
-    /// What may be held while a receive ring runs short of buffers.
+    /// Buffers that may be held while a receive ring runs short.
     short_max: usize,
     /// Totals of removed queues, by the number of the pipe and of the queue, one of which is 0: counters
     /// never decrease. Only configured ones are kept.

@@ -14,7 +14,7 @@ pub(super) const KEEPALIVE_SPAN: u32 = 20;
 const LIFETIME_MAX: u32 = 1_000_000;
 /// The most states, and the most tracks, that can be allowed.
 const STATES_MAX: u32 = 1 << 26;
-/// Of all states, one in so many may be of a half-open connection unless something else is set; but so many in any case.
+/// Default share of half-open connections among all states, as a divisor; and a least number in any case.
 const HALF_OPEN_PART: u32 = 8;
 const HALF_OPEN_MIN: u32 = 64;
 
@@ -41,8 +41,8 @@ pub struct Settings {
     pub strict: bool,
     /// States of all CPUs together; a twentieth more, at the very most, for a moment.
     pub state_max: u32,
-    /// Of them, those of TCP connections that are half-open: each CPU has an equal part, and at it the oldest ends. If
-    /// nothing is said, an eighth of `state_max`, and 64 at the least.
+    /// States of half-open TCP connections among them: each CPU has an equal part, and at its limit the oldest ends. By
+    /// default an eighth of `state_max`, and 64 at the least.
     pub half_open_max: Option<u32>,
     /// Groups of states that a `limit` counts, on one CPU.
     pub track_max: u32,

@@ -170,7 +170,7 @@ fn an_error_that_quotes_what_was_never_sent_is_denied() {
     }
 }
 
-/// Of a quote 128 bytes are examined: ports behind more headers than that are not found.
+/// Only 128 bytes of a quote are examined: ports behind more headers than that are not found.
 #[test]
 fn an_error_about_a_packet_with_very_long_extension_headers_belongs_to_no_flow() {
     let family = families()[1];

@@ -12,7 +12,7 @@ use crate::kit::rules::{Script, rules};
 use crate::kit::{Bench, addr4, addr6, build, ifnet};
 use crate::tables::{Config, Tables};
 
-/// What no packet bears that any configuration lets pass, and what all bear that both let pass.
+/// Payload of packets that neither configuration allows, and of those that both allow.
 const FORBIDDEN: &[u8] = b"forbidden";
 const ALLOWED: &[u8] = b"allowed";
 
@@ -91,7 +91,7 @@ fn bearing(frames: &[Vec<u8>], payload: &[u8]) -> usize {
     frames.iter().filter(|frame| frame.windows(payload.len()).any(|bytes| bytes == payload)).count()
 }
 
-/// How CPUs are told of another configuration.
+/// The way in which CPUs learn of another configuration.
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
     AtOnce,

@@ -25,7 +25,7 @@ fn told(index: IfIndex, on_link: &[&str], addrs: &[&str]) -> Ifnet {
     Ifnet { addrs: Vec::new(), learned: Arc::new(learned), ..ifnet(index) }
 }
 
-/// What is in force of what interface `index` was told.
+/// Returns the part in force of what interface `index` has learnt.
 fn settled(mut ifs: Vec<Ifnet>, routes: &[Route], index: IfIndex) -> Learned {
     settle(&mut ifs, |prefix, ifindex| is_led_elsewhere(routes, prefix, ifindex));
     let ifnet = ifs.iter().find(|ifnet| ifnet.index == index).unwrap();

@@ -55,9 +55,9 @@ pub struct Info {
     pub rcv_nxt: u32,
     /// Sent and not acknowledged.
     pub unacknowledged: u32,
-    /// Of these, selectively acknowledged.
+    /// Of these, bytes selectively acknowledged.
     pub sacked: u32,
-    /// Of these, lost and not retransmitted.
+    /// Of these, bytes lost and not retransmitted.
     pub lost: u32,
     /// Not sent yet.
     pub unsent: u32,

@@ -77,7 +77,7 @@ impl Tcb {
         with.cookie.filter(|cookie| !cookie.is_request()).map(|_| self.path_mss.min(with.most))
     }
 
-    /// How that went, once, when it is known.
+    /// Returns the result, once, when it is known.
     pub fn opened(&mut self) -> Option<Opened> {
         self.open.with.as_mut()?.opened.take()
     }
@@ -116,7 +116,7 @@ impl Tcb {
         behind
     }
 
-    /// Nobody has answered our SYN: perhaps because of what was new in it.
+    /// Handles a SYN without a reply: perhaps because of the new option in it.
     //= https://www.rfc-editor.org/rfc/rfc7413#section-4.1.3.1
     pub(super) fn open_plainly(&mut self) {
         if self.state == State::SynSent

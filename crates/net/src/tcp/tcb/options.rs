@@ -1,4 +1,4 @@
-//! What the two ends agree on with their SYNs, and timestamps (RFC 7323).
+//! Options negotiated by SYNs, and timestamps (RFC 7323).
 
 use wire::tcp::{Flags, OPTIONS_MAX, Options};
 
@@ -8,7 +8,7 @@ use super::super::signature::UNSIGNED;
 use super::{SACK_BLOCK_LEN, SACK_LEN, Segment, State, Tcb};
 use crate::time::{Duration, Instant};
 
-/// What the SYNs have said.
+/// The negotiated options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreed {
     /// The longest segment that the other end takes, without options.
@@ -25,7 +25,7 @@ pub(super) struct Agreed {
 
 /// A segment length that each path and host takes, if the other end says none (RFC 9293 §3.7.1).
 const MSS_DEFAULT: u16 = 536;
-/// What a length that is announced must at least be, so that options leave room for data.
+/// Least announced segment size, so that options leave room for data.
 const MSS_LEAST: u16 = 64;
 /// RFC 7323 §2.3.
 const SHIFT_MAX: u8 = 14;
@@ -60,14 +60,14 @@ impl Stamps {
         Self { offset, recent: None }
     }
 
-    /// What it shows.
+    /// Returns its value.
     #[must_use]
     pub fn at(&self, now: Instant) -> u32 {
         let ms = u32::try_from(now.ns() / 1_000_000 % (1 << 32)).unwrap_or(0);
         self.offset.wrapping_add(ms)
     }
 
-    /// How long ago it showed `stamp`; `None` if it has not within the last hour.
+    /// Returns the time since it showed `stamp`; `None` if it has not within the last hour.
     pub(super) fn since(&self, stamp: u32, now: Instant) -> Option<Duration> {
         const LONGEST: u32 = 60 * 60 * 1000;
         let ms = self.at(now).wrapping_sub(stamp);
@@ -129,7 +129,7 @@ impl Tcb {
     }
 
     /// Whether selective acknowledgments are made use of: signatures and timestamps together leave no room for a block, and
-    /// who hears of none must count duplicates.
+    /// a sender without them must count duplicates.
     pub(super) fn sacks(&self) -> bool {
         let has_room = !(self.agreed.timestamps && self.settings.signs);
         debug_assert_eq!(has_room, self.blocks() > 0, "what leaves room for a block");
@@ -147,7 +147,7 @@ impl Tcb {
         self.blocks_beside(0)
     }
 
-    /// The same, beside so many bytes of another option.
+    /// Returns the number of blocks beside another option.
     pub(super) fn blocks_beside(&self, other: u32) -> usize {
         OPTIONS_MAX.saturating_sub((self.overhead() + SACK_LEN + other) as usize) / SACK_BLOCK_LEN as usize
     }
@@ -209,7 +209,7 @@ impl Tcb {
     /// that the round trip that the other end measures has our delay in it (RFC 7323 §4.2).
     //= https://www.rfc-editor.org/rfc/rfc7323#section-4.3
     //# SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent
-    /// One that acknowledges what cannot be is of somebody who guesses: its timestamp would make all that follow look old.
+    /// A segment with an impossible acknowledgment is a guess: its timestamp would make all that follow look old.
     pub(super) fn remember_stamp(&mut self, segment: &Segment<'_>, now: Instant) {
         let stamp = segment.header.options.timestamps.filter(|_| self.agreed.timestamps);
         if let Some((value, _)) = stamp

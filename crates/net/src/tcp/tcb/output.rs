@@ -1,4 +1,4 @@
-//! What is sent now: what was lost, what is new, an acknowledgment (RFC 9293 §3.8, §3.10.2).
+//! Output of segments: retransmissions, new data, acknowledgments (RFC 9293 §3.8, §3.10.2).
 
 use wire::tcp::{Flags, Header};
 
@@ -11,7 +11,7 @@ use crate::time::Instant;
 /// meanwhile, is still in the processor's cache then, and others have their turn.
 const BURST: u32 = 128 << 10;
 
-/// What may be sent of new data: from where to where.
+/// A piece of new data: from where to where.
 type Piece = (Seq, Seq);
 
 impl Tcb {
@@ -68,7 +68,7 @@ impl Tcb {
         self.set_timers(now);
     }
 
-    /// After a silence nobody knows what the path carries now.
+    /// After an idle time the capacity of the path is unknown.
     //= https://www.rfc-editor.org/rfc/rfc5681#section-4.1
     //# Therefore, a TCP SHOULD set cwnd to no more than RW before beginning
     //# transmission if the TCP has not sent data in an interval exceeding
@@ -129,7 +129,7 @@ impl Tcb {
         self.ack = Ack::None;
     }
 
-    /// The first answer to a SYN has gone out: what [`Self::output`] would change, when nobody is there to send it.
+    /// Notes that the first reply to a SYN was sent: the changes of [`Self::output`] without a segment.
     pub(in super::super) fn has_answered(&mut self, now: Instant) {
         self.window_to_say(0);
         self.syn_goes(false, self.stream(), now);

@@ -27,7 +27,7 @@ pub(super) struct Timers {
     pub(super) gone: Option<Instant>,
     /// [`Self::retransmit`] is when a closed window is probed again.
     probes: bool,
-    /// So many retransmissions were in vain that the first hop is doubted.
+    /// The first hop is doubted after so many retransmissions in vain.
     doubts: bool,
     /// They are to be set anew, because of what has come since; with `true`, something was acknowledged.
     changes: Option<bool>,

@@ -14,9 +14,9 @@ pub struct Times {
     pub ack_came: Duration,
     /// Time with data to send, or to be acknowledged.
     pub busy: Duration,
-    /// Of that, time limited by the receive window of the peer.
+    /// Time limited by the receive window of the peer.
     pub shut_out: Duration,
-    /// Of that, time limited by the send buffer.
+    /// Time limited by the send buffer.
     pub full: Duration,
 }
 

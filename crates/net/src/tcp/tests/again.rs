@@ -4,7 +4,7 @@ use super::*;
 use crate::tcp::pcbs::HALVES_MAX;
 use crate::tcp::seq::Seq;
 
-/// What comes from a port of a host on the wire; what is sent because of it.
+/// Injects a segment from a port of a host on the wire; returns the replies.
 fn comes(bench: &mut Bench, (them, us): (IpAddr, IpAddr), header: &Header) -> Vec<Header> {
     bench.inject(1, frame(1, &tcp(them, us, header, &[])));
     bench.run();

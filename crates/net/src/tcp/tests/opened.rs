@@ -194,7 +194,7 @@ fn what_was_opened_and_is_reset_before_it_stands_counts_for_another_minute() {
 
 #[test]
 fn a_flood_with_a_stolen_cookie_and_its_resets_opens_no_more_than_may_be_and_leaves_nothing() {
-    /// As many as may wait to be accepted.
+    /// Limit of pending opens.
     const MOST: usize = 8;
     for ends in ends() {
         let (mut host, cookie) = with_cookie(ends, MOST);
@@ -206,7 +206,7 @@ fn a_flood_with_a_stolen_cookie_and_its_resets_opens_no_more_than_may_be_and_lea
             host.bench.run();
             host.bench.forget_sent();
         }
-        // A listener that nobody asks keeps what was opened, and so do those that were reset.
+        // An idle listener keeps what was opened, and so do those that were reset.
         assert_eq!(host.bench.counted(Count::TcpOpened), MOST as u64);
         assert_eq!(host.bench.counted(Count::TcpOpensLimited), 10_000 - MOST as u64);
         host.bench.advance(Duration::from_secs(200));

@@ -1,6 +1,6 @@
 //! Connections to the control socket: how many, how long, and what becomes of those that are too many.
 //!
-//! Whoever may open the socket may be slow, broken or hostile, and must not keep others, or the rest of the process, from
+//! Any user of the socket may be slow, broken or hostile, and must not keep others, or the rest of the process, from
 //! their descriptors and memory.
 
 use core::convert::Infallible;
@@ -50,11 +50,11 @@ impl Default for Limits {
 
 /// Bytes of a head; no request of ours comes near.
 const HEAD_MAX: usize = 16 << 10;
-/// How long a refused connection is served.
+/// Time for which a refused connection is served.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 /// Refused connections that are told why at a time; others are closed.
 const REFUSED_MAX: usize = 8;
-/// How long nothing is accepted when the machine has no descriptor left.
+/// Pause of accepting when the machine has no descriptor left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(100);
 
 /// Accepts connections for ever, and serves `router` to each.

@@ -41,7 +41,7 @@ impl Bodies {
     ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Response> {
         let (mut bytes, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
-            // The client broke off: there is nobody to be answered.
+            // The client broke off: no reply is possible.
             let frame = frame.map_err(|why| invalid(StatusCode::BAD_REQUEST, why.to_string()))?;
             let Some(more) = frame.data_ref().filter(|more| !more.is_empty()) else { continue };
             if bytes.len() + more.len() > most {

@@ -17,14 +17,14 @@ use rustix::net::{
 
 use crate::daemon::log;
 
-/// How long a process that is ending is waited for.
+/// Time limit of a process that is ending.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 /// Mode of a folder that is made for the socket.
 const FOLDER_MODE: u32 = 0o755;
 
-/// For whom a socket is.
+/// The owner, group and mode of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     /// The mode of its file. By default 0660: its owner, which is the user that makes it, and its group.
@@ -117,7 +117,7 @@ fn make_folder(folder: &Path, access: &Access) -> io::Result<()> {
     chown(folder, access.folder_of, None)
 }
 
-/// Succeeds if nobody listens at `path` and nothing that is worth keeping is there. A process that listens and is ending is
+/// Succeeds if no process listens at `path` and nothing that is worth keeping is there. A process that listens and is ending is
 /// waited for.
 fn make_room(path: &Path) -> Result<(), BindError> {
     let path_buf = || path.to_owned();

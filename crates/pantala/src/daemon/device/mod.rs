@@ -54,7 +54,7 @@ pub(crate) struct Workshop {
     pub(crate) wires: Wires,
     /// Speaks to the peers of memif interfaces, if there ever was one.
     pub(crate) memif: Option<Hub>,
-    /// How long a device is waited for that a process which is ending still has.
+    /// Time limit of waiting for a device that an ending process still has.
     pub(crate) patience: Duration,
 }
 

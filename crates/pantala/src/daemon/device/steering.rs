@@ -87,7 +87,7 @@ impl Rss for Ethtool {
 /// A NIC that was told how to spread frames. Dropping it tells it what it did before.
 pub(crate) struct Programmed<D: Rss = Ethtool> {
     device: D,
-    /// What is put back; `None` when the device is gone.
+    /// Settings to be restored; `None` when the device is gone.
     before: Option<RxHash>,
     /// Hashed fields before, where they were changed.
     fields: Vec<(Flow, u64)>,

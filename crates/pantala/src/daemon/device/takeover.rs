@@ -11,12 +11,12 @@ use dev::sys::process;
 
 use super::super::log;
 
-/// How long a start waits for a process that is ending.
+/// Time limit of waiting for a process that is ending.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it looks.
+/// Interval of checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What stands in the way of our program.
+/// An obstacle to our program.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
     /// A program of a process that is ending, or has ended: it goes by itself.
@@ -69,7 +69,7 @@ fn obstacle(link: &Result<Link, dev::netlink::NetlinkError>) -> Obstacle {
     }
 }
 
-/// What to do about an obstacle.
+/// Returns the advice about an obstacle.
 fn advice(host: &str, obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::Process { pid, name } => {

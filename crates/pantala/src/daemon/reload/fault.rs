@@ -1,13 +1,13 @@
 //! Steps of a reload at which a test lets it fail. The product does not know of them.
 
-/// What has just been done.
+/// The last completed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The rules are there, beside those in force.
     Rules,
     /// The folders of new sites are open.
     Folders,
-    /// What is to listen can.
+    /// Ports were checked.
     Ports,
     /// Devices that are used in another way are closed.
     Closed,

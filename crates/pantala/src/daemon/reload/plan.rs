@@ -1,4 +1,4 @@
-//! What differs between the stack as it runs and a configuration.
+//! Differences between the stack as it runs and a configuration.
 
 use core::hash::Hash;
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use net::sysctl::{VARIABLES, Variable};
 
 use crate::config::{Config, Device, Interface, Route};
 
-/// What differs between two configurations, and what is to be done in which order.
+/// The differences between two configurations, and the order of changes.
 #[derive(Default)]
 pub(super) struct Plan {
     /// Names of interfaces whose devices are used again in another way.
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     pub(super) routes_new: Vec<Route>,
     /// Variables that get other values.
     pub(super) sysctls: Vec<(&'static Variable, i64)>,
-    /// How many flows are remembered, if that is to be others.
+    /// New size of the flow cache, if it changes.
     pub(super) flows: Option<u32>,
     /// A sentence for each change.
     pub(super) sentences: Vec<String>,
@@ -161,7 +161,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .collect()
 }
 
-/// What is in `a` and not in `b`.
+/// Returns the elements of `a` that are not in `b`.
 pub(super) fn without<T: Eq + Hash + Clone>(a: &[T], b: &[T]) -> Vec<T> {
     let b: HashSet<&T> = b.iter().collect();
     a.iter().filter(|item| !b.contains(item)).cloned().collect()

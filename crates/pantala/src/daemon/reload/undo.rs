@@ -83,7 +83,7 @@ impl Control {
     }
 }
 
-/// What is undone is undone as far as it can be.
+/// Reports what could not be undone.
 fn complain(outcome: Result<(), Error>) {
     if let Err(why) = outcome {
         log::error(&why.error);

@@ -1,4 +1,4 @@
-//! What connections hold for their readers, and how those get on.
+//! Memory held by connections for their readers, and the readers' pace.
 
 use net::program::Desk;
 use net::tcp;
@@ -10,7 +10,7 @@ use crate::serve::visit::Stage;
 
 /// As much memory is held for readers as may be.
 const REFUSED: u16 = 503;
-/// What a connection holds is counted anew within a round, and at once if it is so much more or less.
+/// A connection is charged again within a round, and at once if it holds so much more or less.
 const CHARGED_ANEW: u64 = 16 << 10;
 
 impl Web {

@@ -23,7 +23,7 @@ struct Guest {
     server: SocketAddr,
     says: &'static str,
     reads: bool,
-    /// So many bytes are read in each second, if it does not read at once.
+    /// Bytes read in each second, if it does not read at once.
     sips: usize,
     conn: Option<Id>,
     began: Instant,
@@ -115,7 +115,7 @@ impl Scene {
         Self::with_guest(family, says, (reads, 0), web)
     }
 
-    /// The same, of a guest that reads at once, or so many bytes in each second.
+    /// Makes one with a client that reads at once, or a number of bytes in each second.
     fn with_guest(
         family: Family,
         says: &'static str,

@@ -145,7 +145,7 @@ fn path(packet: &Packet, count: usize) -> impl Iterator<Item = (usize, Way)> + u
     detour.into_iter().chain((from.min(to)..from.max(to)).map(move |net| (net - 1, way)))
 }
 
-/// The station that has an address; none if it is a router's, or nobody's.
+/// Returns the station with an address; none for routers and unused addresses.
 fn addr(ip: IpAddr) -> Option<Addr> {
     let all = (1..=4).flat_map(|net| [2, 3].map(|host| Addr { net, host }));
     all.into_iter().find(|own| Family::of(ip).addr(own.net, own.host) == ip)

@@ -42,7 +42,7 @@ fn turns(siege: &mut Siege) -> u64 {
 /// A connection that is idle, one whose sender waits for an acknowledgment, one in TIME-WAIT, one half open.
 fn connections(siege: &mut Siege) -> Hand {
     let (idle, _, mut over) = (siege.open(ECHO), siege.open(CHARGEN), siege.open(ECHO));
-    // Whoever closes first waits.
+    // The end that closes first waits.
     let (at, port, id) = *siege.held.last().unwrap();
     let remote = siege.on(at, |cpu| tcp::connection(cpu, id).map(|(ends, _)| ends.remote().port()));
     assert_eq!((port, remote), (ECHO, Some(over.ports[0])));

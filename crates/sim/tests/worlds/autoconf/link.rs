@@ -142,7 +142,7 @@ impl Link {
         self.world.run_for(SECOND);
     }
 
-    /// What each CPU takes for the largest of the long echo requests to `dst`.
+    /// Returns the path MTU for long echo requests to `dst` on each CPU.
     pub(crate) fn mtu_to(&mut self, dst: Ipv6Addr) -> Vec<u32> {
         let own: Ipv6Addr = self.addrs()[0].parse().unwrap();
         let flow = Flow::echo(own.into(), dst.into(), LONG, 0);

@@ -63,7 +63,7 @@ impl Taken {
         [own, other.heard.iter().any(|heard| is_reply(&heard.what))]
     }
 
-    /// What the router of the other link has got that is not its own.
+    /// Tells whether the router of the other link received packets that are not its own.
     fn is_stolen(&mut self) -> bool {
         self.link.heard_pings(1) > 0
     }

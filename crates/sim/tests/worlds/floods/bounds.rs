@@ -100,7 +100,7 @@ fn errors_of_icmp_that_are_made_up_reach_nobody_behind_nat() {
     }
 }
 
-/// The same with the checksum of ICMP.
+/// Completes the checksum of ICMP.
 fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
     let sum: u32 =
         message.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum();

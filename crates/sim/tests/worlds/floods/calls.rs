@@ -88,7 +88,7 @@ fn hears(pair: &mut Pair, station: StationId, is_it: impl Fn(u8, [u32; 2]) -> bo
     None
 }
 
-/// SYNs of connections that nobody means, from everywhere: each from another source and port.
+/// SYNs of connections without clients: each from another source and port.
 #[derive(Default)]
 pub(crate) struct Syns {
     pub(crate) sent: u32,
@@ -112,7 +112,7 @@ impl Syns {
         pair.world.run_for(STEP);
     }
 
-    /// The same, so many times a hundred, with nobody to hear them.
+    /// Sends so many hundreds of them, without a receiver.
     pub(crate) fn pour(&mut self, pair: &mut Pair, hundreds: u32, to: &[(IpAddr, u16)]) {
         for _ in 0..hundreds {
             self.send(pair, 100, to);

@@ -23,7 +23,7 @@ fn silent() -> [(IpAddr, u16); 2] {
     Family::BOTH.map(|family| (family.addr(2, 2), SILENT))
 }
 
-/// How many of some calls complete their handshakes amid a flood, after `hundreds` of its SYNs; those that were open before
+/// Returns how many of some calls complete their handshakes amid a flood, after `hundreds` of its SYNs; established ones
 /// must be open all the time.
 fn calls_amid(pair: &mut Pair, hundreds: u32, to: &[(IpAddr, u16)], call: impl Fn(u16) -> Call) -> u16 {
     let mut syns = Syns::default();
@@ -93,7 +93,7 @@ fn bindings(pair: &mut Pair) -> Vec<usize> {
         .collect()
 }
 
-/// What there is of bindings may be so many on a CPU, and in the end there is nothing.
+/// Checks the limit of bindings on a CPU, and that none is left in the end.
 fn check_bindings(pair: &mut Pair, max: usize) {
     let now = bindings(pair);
     assert!(now.iter().all(|bindings| *bindings <= max), "{now:?}");

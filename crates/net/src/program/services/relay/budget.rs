@@ -20,11 +20,11 @@ const GO_ON: Duration = Duration::from_millis(1);
 const SHARE: u64 = 60;
 const SLOW_AFTER: Duration = Duration::from_secs(10);
 
-/// How far the looks are.
+/// The progress of looking at all pairs.
 #[derive(Debug)]
 pub(super) struct Budget {
     bytes_max: usize,
-    /// What all pairs held in the last look at all of them.
+    /// Bytes held by all pairs at the last look.
     held: usize,
     /// In the look that has begun: the next pair, and what was found so far.
     next: u32,
@@ -33,12 +33,12 @@ pub(super) struct Budget {
     is_armed: bool,
 }
 
-/// What a pair has delivered.
+/// The progress of a pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     /// Bytes that were moved from one connection to the other.
     pub(super) moved: u64,
-    /// Of those, what was acknowledged when the pair was last found to go on, and when that was.
+    /// Bytes acknowledged when the pair last made progress, and the time of that.
     delivered: u64,
     since: Option<Instant>,
 }

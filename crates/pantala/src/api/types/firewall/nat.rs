@@ -15,11 +15,11 @@ pub struct FirewallNat {
     pub address: Option<Ipv4Addr>,
     /// Flows that it translates, those of ICMP, TCP, UDP and other protocols.
     pub bindings: u64,
-    /// Of them, ICMP queries.
+    /// Number of ICMP queries among them.
     pub icmp: u64,
-    /// Of them, TCP connections.
+    /// Number of TCP connections among them.
     pub tcp: u64,
-    /// Of them, UDP flows.
+    /// Number of UDP flows among them.
     pub udp: u64,
     /// Flows that there may be.
     pub limit: u64,
@@ -48,11 +48,11 @@ pub struct FirewallNat64 {
     pub config: String,
     /// Flows that it translates.
     pub bindings: u64,
-    /// Of them, ICMP queries.
+    /// Number of ICMP queries among them.
     pub icmp: u64,
-    /// Of them, TCP connections.
+    /// Number of TCP connections among them.
     pub tcp: u64,
-    /// Of them, UDP flows.
+    /// Number of UDP flows among them.
     pub udp: u64,
     /// Flows that there may be.
     pub limit: u64,

@@ -259,7 +259,7 @@ impl Lab {
         stream.read_exact(&mut heard).is_ok() && heard == *b"hello"
     }
 
-    /// What the router's site shows.
+    /// Returns the page of the router's web server.
     fn page(&self) -> String {
         let mut stream = self.connect(80).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n").unwrap();

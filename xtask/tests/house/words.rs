@@ -1,0 +1,85 @@
+//! The words of comments, which only get plainer: docs/GLOSSARY.md and the rules in CONTRIBUTING.md.
+
+use crate::{Source, sources};
+
+/// Words that no doc comment begins with: its first word is a verb or a noun of the field.
+const HEADS: &[&str] = &["What", "Who", "Whose", "How", "Of", "The same", "Those", "As many", "So many"];
+/// Words for people, which hosts, processes and packets are not.
+const PEOPLE: &[&str] = &["who", "whom", "whoever", "nobody", "somebody"];
+
+/// Doc comments in a thousand that may begin with one of [`HEADS`]. Lower it when fewer do.
+const HEADS_MAX: usize = 2;
+/// Words of comments in ten thousand that may be one of [`PEOPLE`]. Lower it when fewer are.
+const PEOPLE_MAX: usize = 2;
+
+/// Counts of comments, or of their words: how many there are, and where those stand that should not.
+struct Tally {
+    all: usize,
+    found: Vec<String>,
+}
+
+#[test]
+fn doc_comments_begin_with_a_verb_or_a_noun() {
+    let tally = tally(first_sentences, |text| HEADS.iter().any(|head| begins_with(text, head)));
+    assert_share(&tally, HEADS_MAX, 1000, "doc comments begin with What, Who, How, Of, …");
+}
+
+#[test]
+fn things_are_not_people() {
+    let tally = tally(words, |word| PEOPLE.contains(&word.to_lowercase().as_str()));
+    assert_share(&tally, PEOPLE_MAX, 10_000, "words of comments are who, nobody, somebody, …");
+}
+
+fn assert_share(tally: &Tally, most: usize, of: usize, says: &str) {
+    let Tally { all, found } = tally;
+    assert!(
+        found.len() * of <= most * all,
+        "{} of {all} {says}, more than {most} in {of}; for example\n  {}",
+        found.len(),
+        found.iter().take(20).cloned().collect::<Vec<_>>().join("\n  ")
+    );
+}
+
+/// Counts what `parts` finds in the comments of all our files, and notes the `bad` ones.
+fn tally(parts: impl Fn(&Source) -> Vec<(usize, String)>, bad: impl Fn(&str) -> bool) -> Tally {
+    let mut tally = Tally { all: 0, found: Vec::new() };
+    for source in ["crates", "bench", "xtask"].into_iter().flat_map(sources) {
+        for (line, text) in parts(&source) {
+            tally.all += 1;
+            if bad(&text) {
+                tally.found.push(format!("{}:{line}: {text}", source.path));
+            }
+        }
+    }
+    tally
+}
+
+/// First lines of doc comments, with their line numbers.
+fn first_sentences(source: &Source) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (number, line) in (1..).zip(source.text.lines()) {
+        let line = line.trim_start();
+        let text = ["/// ", "//! "].iter().find_map(|mark| line.strip_prefix(mark));
+        if let (Some(text), false) = (text, inside) {
+            found.push((number, text.to_owned()));
+        }
+        inside = line.starts_with("///") || line.starts_with("//!");
+    }
+    found
+}
+
+/// Words of whole-line comments, with their line numbers.
+fn words(source: &Source) -> Vec<(usize, String)> {
+    let comments = (1..).zip(source.text.lines()).filter(|(_, line)| line.trim_start().starts_with("//"));
+    comments
+        .flat_map(|(number, line)| {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '\'');
+            words.filter(|word| !word.is_empty()).map(move |word| (number, word.to_owned())).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn begins_with(text: &str, head: &str) -> bool {
+    text.strip_prefix(head).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+}
