@@ -1,5 +1,12 @@
 //! The AF_XDP driver on veth pairs.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and one that can says what it measured"
+)]
+
 mod support;
 
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,7 @@
 //! The traffic generator and the sink, on a veth pair.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use dev::bpf::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};

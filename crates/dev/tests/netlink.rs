@@ -1,5 +1,7 @@
 //! Links, addresses and routes of a real kernel, in namespaces of their own.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use dev::netlink::{LinkFlags, NetlinkError, Route, Rtnetlink, Veth, VethEnd};

@@ -83,7 +83,7 @@ pub struct Ifnet {
     pub queue: ifq::Spec,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<autoconf::Settings>,
-    /// Results of router advertisements, as far as they are in force: see [`settle`].
+    /// Results of router advertisements, as far as they are in force: see [`settle()`].
     pub learned: Arc<Learned>,
 }
 
@@ -109,7 +109,7 @@ pub enum Rxcsum {
 }
 
 impl Tables {
-    /// Works out what follows from `config`: how much of what routers have said is in force ([`settle`]); for each interface
+    /// Works out what follows from `config`: how much of what routers have said is in force ([`settle()`]); for each interface
     /// that is up the prefixes on its link, its own and its broadcast addresses. The table is made for it alone, as large as
     /// it must be, and will not change; to change routes use a [`Rib`] and [`Tables::with`].
     ///
@@ -131,7 +131,7 @@ impl Tables {
         Self::with(config, rib.fib(), rib.hops())
     }
 
-    /// Derives tables from `config`, whose interfaces are [`settle`]d, and whose routes are in `fib` and lead to `hops` already.
+    /// Derives tables from `config`, whose interfaces are [`settle()`]d, and whose routes are in `fib` and lead to `hops` already.
     #[must_use]
     pub fn with(config: Config, fib: Arc<Fib>, hops: Arc<Hops>) -> Self {
         let Config { generation, ifs: list, forwarding, routes: _ } = config;

@@ -134,6 +134,9 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
+/// An exchange with the peer; tells whether the right bytes came back.
+type Exchange = fn(&Sockets, SocketAddr, usize) -> io::Result<bool>;
+
 /// Threads that ask until they may rest.
 fn ask(
     sockets: &Sockets,
@@ -141,7 +144,7 @@ fn ask(
     tallies: &Arc<[Tally; 3]>,
     rests: &Arc<AtomicBool>,
 ) -> Vec<std::thread::JoinHandle<()>> {
-    let kinds: [fn(&Sockets, SocketAddr, usize) -> io::Result<bool>; 3] = [exchange, datagram, page];
+    let kinds: [Exchange; 3] = [exchange, datagram, page];
     let threads = kinds.into_iter().zip([7, 7, 80]).enumerate().map(|(at, (kind, port))| {
         let (sockets, tallies, rests) = (sockets.clone(), Arc::clone(tallies), Arc::clone(rests));
         std::thread::spawn(move || {
@@ -166,7 +169,7 @@ fn exchange(sockets: &Sockets, to: SocketAddr, number: usize) -> io::Result<bool
     let mut stream = TcpStream::connect_timeout(sockets, &to, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let sent: Vec<u8> = (number..).map(|at| (at % 251) as u8).take(1000 + number * 7919 % 30_000).collect();
+    let sent: Vec<u8> = (0..=250_u8).cycle().skip(number % 251).take(1000 + number * 7919 % 30_000).collect();
     stream.write_all(&sent)?;
     if number % 10 == 9 {
         return Ok(true);
@@ -181,7 +184,7 @@ fn datagram(sockets: &Sockets, to: SocketAddr, number: usize) -> io::Result<bool
     let socket = UdpSocket::bind(sockets, SocketAddr::new(any, 0))?;
     socket.connect(to)?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-    let (sent, mut came) = (vec![(number % 256) as u8; 1 + number % 1400], [0; 2048]);
+    let (sent, mut came) = (vec![number.to_le_bytes()[0]; 1 + number % 1400], [0; 2048]);
     socket.send(&sent)?;
     let count = socket.recv(&mut came)?;
     Ok(came[..count] == sent)

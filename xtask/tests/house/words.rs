@@ -75,7 +75,10 @@ fn words(source: &Source) -> Vec<(usize, String)> {
     comments
         .flat_map(|(number, line)| {
             let words = line.split(|c: char| !c.is_alphanumeric() && c != '\'');
-            words.filter(|word| !word.is_empty()).map(move |word| (number, word.to_owned())).collect::<Vec<_>>()
+            words
+                .filter(|word| !word.is_empty())
+                .map(move |word| (number, word.to_owned()))
+                .collect::<Vec<_>>()
         })
         .collect()
 }

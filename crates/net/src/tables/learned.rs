@@ -15,7 +15,7 @@ pub struct Learned {
     /// Prefixes that are on the link.
     pub on_link: Vec<Prefix>,
     /// Prefixes that routers advertise here and that are not believed, because they overlap another interface's. Of them
-    /// there is neither a route nor an address. [`super::settle`] decides.
+    /// there is neither a route nor an address. [`super::settle()`] decides.
     pub refused: Vec<Prefix>,
     /// The router for whatever no other route leads to.
     pub router: Option<DefaultRouter>,

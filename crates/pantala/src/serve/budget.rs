@@ -59,6 +59,9 @@ impl Client {
     }
 }
 
+/// Clients with memory of their own for whom there is room from the beginning.
+const CLIENTS: usize = 64;
+
 /// The memory held on one CPU.
 pub(super) struct Budget {
     pub(super) limits: Limits,
@@ -80,14 +83,20 @@ impl Budget {
             limits,
             part,
             used: Arc::clone(&used),
-            clients: HashMap::new(),
+            clients: HashMap::with_capacity(CLIENTS),
             held: 0,
         })
     }
 
     /// That of a server on one CPU.
     pub(super) fn alone(limits: Limits) -> Self {
-        Self { limits, part: limits.client, used: Arc::default(), clients: HashMap::new(), held: 0 }
+        Self {
+            limits,
+            part: limits.client,
+            used: Arc::default(),
+            clients: HashMap::with_capacity(CLIENTS),
+            held: 0,
+        }
     }
 
     /// Whether a client may hold so many bytes more.

@@ -49,14 +49,17 @@ impl Bodies {
                 return Err(invalid(StatusCode::PAYLOAD_TOO_LARGE, why));
             }
             let count = u32::try_from(more.len()).unwrap_or(u32::MAX);
-            let share = Arc::clone(&self.free).try_acquire_many_owned(count).map_err(|_| busy())?;
-            match &mut held {
-                Some(held) => held.merge(share),
-                none => *none = Some(share),
-            }
+            add(&mut held, Arc::clone(&self.free).try_acquire_many_owned(count).map_err(|_| busy())?);
             bytes.extend_from_slice(more);
         }
         Ok((bytes, held))
+    }
+}
+
+fn add(held: &mut Option<OwnedSemaphorePermit>, share: OwnedSemaphorePermit) {
+    match held {
+        Some(held) => held.merge(share),
+        None => *held = Some(share),
     }
 }
 

@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -169,7 +168,7 @@ fn listen(path: &Path, access: &Access) -> io::Result<(UnixListener, u64)> {
         .and_then(|()| fs::rename(&beside, path))
         .and_then(|()| fs::symlink_metadata(path));
     match placed {
-        Ok(file) => Ok((UnixListener::from(OwnedFd::from(socket)), file.ino())),
+        Ok(file) => Ok((UnixListener::from(socket), file.ino())),
         Err(why) => {
             let _ = fs::remove_file(&beside);
             Err(why)

@@ -152,6 +152,10 @@ fn bodies_of_all_connections_together_are_bounded_in_bytes() {
     });
 }
 
+fn permit() -> OwnedSemaphorePermit {
+    Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap()
+}
+
 #[test]
 fn a_socket_that_only_shows_refuses_all_that_changes() {
     let router = Router::new()
@@ -162,8 +166,7 @@ fn a_socket_that_only_shows_refuses_all_that_changes() {
             [("POST", "403 "), ("PUT", "403 "), ("PATCH", "403 "), ("DELETE", "403 "), ("GET", "200 ")]
         {
             let (server, client) = UnixStream::pair().unwrap();
-            let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-            tokio::spawn(answer(server, router.clone(), Limits::default(), permit));
+            tokio::spawn(answer(server, router.clone(), Limits::default(), permit()));
             let (mut reader, mut writer) = client.into_split();
             let head = format!("{method} /change HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
             writer.write_all(head.as_bytes()).await.unwrap();
