@@ -67,7 +67,8 @@ impl Netisr {
     pub fn turn(&mut self, now: Instant) -> Turn {
         self.cpu.now = now;
         let messages = self.messages();
-        let packets = self.handed_over() + self.receive();
+        // First those that wait here: others of their flow may be among the rest.
+        let packets = self.looped_back() + self.handed_over() + self.receive();
         let timers =
             timers::run(&mut self.cpu) + tcp::expire(&mut self.cpu) + firewall::release(&mut self.cpu);
         let events = self.programs.run(&mut self.cpu);

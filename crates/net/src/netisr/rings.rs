@@ -212,7 +212,7 @@ impl Netisr {
     /// 2b. Frames from my rings, round by round: a few from each, which go their whole way at once, until the rings are
     /// empty or their bursts used up.
     pub(super) fn receive(&mut self) -> usize {
-        let mut packets = self.looped_back();
+        let mut packets = 0;
         self.rings.iter_mut().for_each(|ring| ring.burst.begin());
         loop {
             let round: usize = (0..self.rings.len()).map(|ring| self.poll(ring)).sum();
@@ -236,8 +236,8 @@ impl Netisr {
         got
     }
 
-    /// Packets from us to us, as if they had just come in.
-    fn looped_back(&mut self) -> usize {
+    /// 2. Packets from us to us, as if they had just come in, and those that have waited for tables.
+    pub(super) fn looped_back(&mut self) -> usize {
         let count = self.cpu.loopback.len();
         for _ in 0..count.div_ceil(CHUNK) {
             let Self { cpu, work, .. } = self;
