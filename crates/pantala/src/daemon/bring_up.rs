@@ -16,7 +16,7 @@ use super::firewall::Wall;
 use super::learn::Learning;
 use super::routing::Routing;
 use super::seats::Seats;
-use super::{entropy, log, machine, system};
+use super::{cgroup, entropy, log, machine, system};
 use crate::StackError;
 use crate::config::{self, Config, Policy};
 
@@ -35,6 +35,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let mut netlink = Rtnetlink::open()
         .map_err(|why| StackError::System { doing: "ask the kernel for its interfaces", why: why.into() })?;
     let memory = Memory::plan(&config, &mut netlink)?;
+    cgroup::check((config.cpus.len() * memory.each * pkt::STRIDE) as u64, pkt::STRIDE as u64)?;
     let pools = Arena::carve(config.cpus.len(), memory.each, true).map_err(StackError::Memory)?;
     let arena = pools.first().map(|pool| Arc::clone(pool.arena()));
     let arena = arena.ok_or_else(|| system("make pools")(std::io::ErrorKind::InvalidInput.into()))?;

@@ -11,11 +11,12 @@
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`reload`], [`switch`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
-//! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`clock`], [`log`] | the operating system |
+//! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
 
 pub(crate) mod bring_up;
+mod cgroup;
 mod clock;
 pub(crate) mod control;
 pub(crate) mod cpus;
