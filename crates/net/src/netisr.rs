@@ -90,7 +90,7 @@ impl Netisr {
         MESSAGES_MAX
     }
 
-    /// 2a. Packets that other CPUs received and this one owns, and own buffers that died elsewhere.
+    /// 2b. Packets that other CPUs received and this one owns, and own buffers that died elsewhere.
     fn handed_over(&mut self) -> usize {
         (0..self.inbox.speaking.len()).map(|at| self.take_over_from(self.inbox.speaking[at])).sum()
     }

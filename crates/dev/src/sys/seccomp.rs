@@ -1,6 +1,6 @@
 //! Unsafe: `seccomp(2)` takes a pointer to a program.
 //!
-//! What a thread may ask of the kernel, once it runs: the calls that its code is known to make, and no others.
+//! System call filters of threads, once they run: the calls that their code is known to make, and no others.
 //!
 //! The lists are short because the threads are simple. A call that is not on them fails with `EPERM`, and the kernel's log
 //! says which it was: `audit: type=1326 … comm="netisr0" … syscall=41`. Four kinds of calls end the process whatever was asked

@@ -29,7 +29,7 @@ pub struct User {
 /// Finds a user by name; `None` if there is none.
 ///
 /// # Errors
-/// What the system says that cannot look.
+/// The error of a failed lookup.
 pub fn user(name: &str) -> io::Result<Option<User>> {
     let wanted = CString::new(name)?;
     look_up(|entry: *mut libc::passwd, buffer, found| {
@@ -43,7 +43,7 @@ pub fn user(name: &str) -> io::Result<Option<User>> {
 /// Finds the number of a group by its name; `None` if there is none.
 ///
 /// # Errors
-/// What the system says that cannot look.
+/// The error of a failed lookup.
 pub fn group(name: &str) -> io::Result<Option<u32>> {
     let wanted = CString::new(name)?;
     look_up(|entry: *mut libc::group, buffer, found| {

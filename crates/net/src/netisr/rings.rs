@@ -209,7 +209,7 @@ impl Netisr {
         }
     }
 
-    /// 2b. Frames from my rings, round by round: a few from each, which go their whole way at once, until the rings are
+    /// 2c. Frames from my rings, round by round: a few from each, which go their whole way at once, until the rings are
     /// empty or their bursts used up.
     pub(super) fn receive(&mut self) -> usize {
         let mut packets = 0;
@@ -236,7 +236,7 @@ impl Netisr {
         got
     }
 
-    /// 2. Packets from us to us, as if they had just come in, and those that have waited for tables.
+    /// 2a. Packets from us to us, as if they had just come in, and those that have waited for tables.
     pub(super) fn looped_back(&mut self) -> usize {
         let count = self.cpu.loopback.len();
         for _ in 0..count.div_ceil(CHUNK) {

@@ -15,7 +15,7 @@
 //! configuration lets pass, also when a step fails; the start of a stack is such a change too, from a configuration with
 //! nothing in it.
 //!
-//! What differs is found by a look at the stack as it runs, not at the file that was read last: what was changed by hand is
+//! Differences are found by a look at the stack as it runs, not at the file that was read last: what was changed by hand is
 //! put back where the file has something to say of it (`docs/RELOAD.md`).
 
 mod fault;

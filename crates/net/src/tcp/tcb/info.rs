@@ -55,9 +55,9 @@ pub struct Info {
     pub rcv_nxt: u32,
     /// Sent and not acknowledged.
     pub unacknowledged: u32,
-    /// Of these, bytes selectively acknowledged.
+    /// Bytes among them that are selectively acknowledged.
     pub sacked: u32,
-    /// Of these, bytes lost and not retransmitted.
+    /// Bytes among them that are lost and not retransmitted.
     pub lost: u32,
     /// Not sent yet.
     pub unsent: u32,
