@@ -28,14 +28,14 @@ const WIRE_BUFFERS: usize = 1024;
 /// One end.
 pub struct End {
     kind: Kind,
-    from: Arc<Mutex<Way>>,
-    to: Arc<Mutex<Way>>,
+    from: Arc<Mutex<Direction>>,
+    to: Arc<Mutex<Direction>>,
     count: Arc<AtomicUsize>,
 }
 
 /// Frames on their way, and room for more.
 #[derive(Default)]
-struct Way {
+struct Direction {
     frames: VecDeque<Frame>,
     spare: Vec<Frame>,
 }
@@ -74,7 +74,7 @@ fn plugged(end: &mem::End) -> io::Result<Box<dyn Driver>> {
 }
 
 fn pair(kind: Kind) -> ([End; 2], Traffic) {
-    let (there, back) = (Arc::<Mutex<Way>>::default(), Arc::<Mutex<Way>>::default());
+    let (there, back) = (Arc::<Mutex<Direction>>::default(), Arc::<Mutex<Direction>>::default());
     let traffic = Traffic::default();
     let end = |from: &Arc<_>, to: &Arc<_>| End {
         kind,
@@ -151,7 +151,7 @@ fn write(pkt: &mut Pkt, bytes: &[u8]) {
 impl Driver for End {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
         let Ok(mut way) = self.from.lock() else { return 0 };
-        let Way { frames, spare } = &mut *way;
+        let Direction { frames, spare } = &mut *way;
         let before = into.len();
         // What finds no buffers waits, as in the ring of a device.
         while into.len() - before < max

@@ -3,8 +3,8 @@
 use core::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use net::app::{App, AppContext, Handle};
 use net::fib::Prefix;
-use net::program::{Desk, Handle, Program};
 use net::sock::Error;
 use net::udp::{self, Bind, Datagram, Id, Settings, To};
 
@@ -49,7 +49,7 @@ struct Echo {
 
 impl Echo {
     /// Sends a batch back, if there is one; answers whether there was.
-    fn answer(&mut self, desk: &mut Desk<'_>, socket: Id) -> bool {
+    fn answer(&mut self, desk: &mut AppContext<'_>, socket: Id) -> bool {
         let nobody = SocketAddr::from(([0; 4], 0));
         let (mut came, mut count) = ([(nobody, 0); AT_ONCE], 0);
         let read = udp::recv_batch(desk.cpu, socket, &mut self.bytes, |got, bytes| {
@@ -73,14 +73,14 @@ impl Echo {
     }
 }
 
-impl Program for Echo {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Echo {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         let socket = udp::bind(desk.cpu, &self.bind)?;
         desk.hold(socket, 0);
         Ok(())
     }
 
-    fn datagrams(&mut self, desk: &mut Desk<'_>, socket: Handle<Id>) {
+    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<Id>) {
         while self.answer(desk, socket.id) {}
     }
 }

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
+use net::app::{App, AppId};
 use net::cpu::CpuId;
 use net::driver::{Caps, Driver};
 use net::fib::{Prefix, Route, To};
@@ -11,7 +12,6 @@ use net::firewall;
 use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
-use net::program::{Program, ProgramId};
 use net::sock;
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Rxcsum, Tables};
 use net::time::Instant;
@@ -168,7 +168,7 @@ impl Router {
     /// # Errors
     ///
     /// As the program says.
-    pub fn begin(&mut self, program: Box<dyn Program>) -> Result<ProgramId, sock::Error> {
+    pub fn begin(&mut self, program: Box<dyn App>) -> Result<AppId, sock::Error> {
         self.netisr.begin(program)
     }
 

@@ -17,7 +17,7 @@ use net::count::Counters;
 use net::firewall::nat::Nat;
 use net::firewall::nat::instance::{Here, Verdict};
 use net::firewall::nat::spec::Spec;
-use net::firewall::nat::table::Way;
+use net::firewall::nat::table::BindingDirection;
 use net::rss::{Placement, hash4};
 use net::secret::Secret;
 use net::tables::Tables;
@@ -63,7 +63,7 @@ fn run(args: &[&str]) -> Result<String> {
     let mut pkt = bench.pool.take().context("no buffer")?;
     let flows = bench.flows(&mut pkt, bindings, *way == "in");
     let is_empty = *way == "none";
-    let way = if *way == "in" { Way::In } else { Way::Out };
+    let way = if *way == "in" { BindingDirection::In } else { BindingDirection::Out };
     let (began, mut translated) = (Instant::now(), 0);
     for flow in flows.iter().cycle().take(packets) {
         write(&mut pkt, black_box(*flow));
@@ -81,7 +81,7 @@ impl Bench {
     /// The CPU that works.
     const CPU: net::cpu::CpuId = net::cpu::CpuId(3);
 
-    fn translate(&mut self, pkt: &mut Pkt, way: Way) -> Verdict {
+    fn translate(&mut self, pkt: &mut Pkt, way: BindingDirection) -> Verdict {
         let Self { secret, counters, placement, nat, .. } = self;
         let now = net::time::Instant::from_ns(1 << 40);
         nat.translate(1, &mut Here { now, cpu: Self::CPU, placement: *placement, secret, counters }, pkt, way)
@@ -98,7 +98,7 @@ impl Bench {
             if self.placement.owner(hash4(pkt.window(0))) != Self::CPU {
                 continue;
             }
-            if self.translate(pkt, Way::Out) == Verdict::Translated {
+            if self.translate(pkt, BindingDirection::Out) == Verdict::Translated {
                 let port = u16::from_be_bytes([pkt.window(0)[20], pkt.window(0)[21]]);
                 let answer = Flow { src: flow.dst, dst: (OUTSIDE, port) };
                 flows.push(if is_answer { answer } else { flow });

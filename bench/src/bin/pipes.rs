@@ -17,7 +17,7 @@ use ipfw::command::{FlowMask, PipeConfig, QueueConfig, Scheduler};
 use ipfw::rule::Hook;
 use net::cpu::CpuId;
 use net::firewall::pipe::{Config, Pipes, Refused, To};
-use net::firewall::subject::{Part, Subject};
+use net::firewall::pkt_info::{Part, PktInfo};
 use net::secret::Secret;
 use net::time::{Duration, Instant};
 use pkt::{Arena, Pkt, Pool};
@@ -119,8 +119,8 @@ fn packet(pool: &mut Pool) -> Option<Pkt> {
     Some(pkt)
 }
 
-fn subject(number: u64) -> Subject {
-    Subject {
+fn subject(number: u64) -> PktInfo {
+    PktInfo {
         hook: Hook::Forward,
         is_ip4: true,
         part: Part::Whole,

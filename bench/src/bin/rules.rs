@@ -16,8 +16,8 @@ use bench::frames::Family;
 use bench::program::{self, Misused};
 use ipfw::command::{TableEntry, TableKey};
 use ipfw::rule::{Action, Hook, TableArg};
+use net::firewall::pkt_info::PktInfo;
 use net::firewall::ruleset::{Rules, Ruleset, Seen};
-use net::firewall::subject::Subject;
 use net::firewall::table::Lookups;
 use net::tables::Tables;
 use pkt::{Arena, Pkt, Pool};
@@ -79,7 +79,7 @@ fn table(entries: u32, packets: u64, family: Family) -> Result<String> {
     let ruleset = rules.compile(&tables, &lookups);
     let mut pools = Arena::carve(1, 1024, false)?;
     let pkt = pools.first_mut().and_then(|pool| load(pool, 0, family)).context("no memory")?;
-    let mut subject = Subject::read(&pkt, Hook::Ingress, 1, 0).ok().context("bogus")?;
+    let mut subject = PktInfo::read(&pkt, Hook::Ingress, 1, 0).ok().context("bogus")?;
     let addrs: Vec<u128> = (0..1 << 16)
         .filter_map(|n: u32| {
             match host(n.wrapping_mul(0x5bd1) % entries.max(1), family, n & 1).parse().ok()? {
@@ -102,7 +102,7 @@ fn table(entries: u32, packets: u64, family: Family) -> Result<String> {
 
 #[inline(never)]
 fn ask(ruleset: &Ruleset, pkt: &Pkt, tables: &Tables, rules: u32) -> Option<u32> {
-    let subject = Subject::read(pkt, Hook::Ingress, 1, 0).ok()?;
+    let subject = PktInfo::read(pkt, Hook::Ingress, 1, 0).ok()?;
     if rules == 0 {
         black_box(&subject);
         return None;

@@ -4,10 +4,10 @@ use core::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use hdrhistogram::Histogram;
-use net::program::{Desk, Handle, Program};
+use net::app::{App, AppContext, Handle};
 use net::sock::Error;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Connect, Id, Look};
+use net::tcp::{self, Connect, Id, IpTxParams};
 use net::time::Instant;
 
 use super::{Behind, Serves};
@@ -89,11 +89,11 @@ impl Client {
         Self { server, addrs, settings, pace, behind, question, enough, talks, free, seen, shown }
     }
 
-    fn connect(&mut self, desk: &mut Desk<'_>) {
+    fn connect(&mut self, desk: &mut AppContext<'_>) {
         let Some(local) = self.addrs.get(self.seen.begun % self.addrs.len().max(1)).copied() else { return };
         self.seen.begun += 1;
         let &mut Self { server: remote, settings, .. } = self;
-        let look = Look::default();
+        let look = IpTxParams::default();
         let connect = Connect { remote, local: Some(local), port: None, zone: 0, settings, look };
         let key = self.place(desk.now());
         if desk.connect(&connect, key).is_err() {
@@ -117,14 +117,14 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn ask(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         if tcp::send(desk.cpu, conn.id, self.question) != Ok(self.question.len()) {
             self.over(desk, conn);
         }
     }
 
     /// Takes in some or all of the response.
-    fn take(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn take(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), first.len() + second.len());
         let Ok(Some(got)) = tcp::read_in_place(desk.cpu, conn.id, all) else { return self.over(desk, conn) };
         let talk = &mut self.talks[conn.key as usize];
@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// The other end has ended the connection.
-    fn over(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn over(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         // What has ended meanwhile needs no closing.
         let _ = tcp::close(desk.cpu, conn.id);
         self.seen.failed += usize::from(self.talks[conn.key as usize].got < self.enough);
@@ -154,13 +154,13 @@ impl Client {
     }
 }
 
-impl Program for Client {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Client {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         desk.wake_at(desk.now());
         Ok(())
     }
 
-    fn time(&mut self, desk: &mut Desk<'_>) {
+    fn time(&mut self, desk: &mut AppContext<'_>) {
         let (new, is_last) = match self.pace {
             Pace::EachTurn(new) => (new, false),
             Pace::Concurrent(most) => {
@@ -174,19 +174,19 @@ impl Program for Client {
         }
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         self.ask(desk, conn);
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         self.take(desk, conn);
     }
 
-    fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>, _: Option<Error>) {
+    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
         self.over(desk, conn);
     }
 
-    fn called(&mut self, _: &mut Desk<'_>) {
+    fn called(&mut self, _: &mut AppContext<'_>) {
         if let Ok(mut shown) = self.shown.lock() {
             *shown = core::mem::take(&mut self.seen);
         }

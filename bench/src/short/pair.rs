@@ -5,14 +5,14 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow, ensure};
+use net::app::{App, AppId};
 use net::drop::DropReason;
 use net::neigh;
 use net::netisr::Netisr;
-use net::program::{Program, ProgramId};
 use net::rss::Placement;
 use net::tables::{Config, IfAddr, Ifnet, Tables};
 use net::tcp::settings::Settings;
-use net::tcp::{Listen, Look};
+use net::tcp::{IpTxParams, Listen};
 use net::time::Instant;
 use wire::ether::Mac;
 
@@ -73,7 +73,7 @@ pub struct Pair {
     pub client: Netisr,
     /// The server.
     pub server: Netisr,
-    asks: Option<ProgramId>,
+    asks: Option<AppId>,
     shown: Arc<Mutex<Seen>>,
     traffic: Traffic,
     /// The time of the last turn.
@@ -168,10 +168,10 @@ impl Pair {
 
     fn begin(&mut self, wanted: &Wanted, clients: &[IpAddr], server: IpAddr) -> Result<()> {
         let settings = Settings { msl: wanted.msl, ..Settings::default() };
-        let (addr, look) = ((server, PORT).into(), Look::default());
+        let (addr, look) = ((server, PORT).into(), IpTxParams::default());
         let listen =
             Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
-        let answers: Box<dyn Program> = match wanted.serves {
+        let answers: Box<dyn App> = match wanted.serves {
             Serves::Least => Box::new(Server::new(listen, wanted.behind)),
             Serves::Web => server::web(addr)?,
             Serves::Stream => Box::new(Stream::new(listen)),

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use anyhow::Result;
-use net::program::{Desk, Handle, Program};
+use net::app::{App, AppContext, Handle};
 use net::sock::Error;
 use net::tcp::{self, Accepted, Id, Listen};
 #[cfg(feature = "web")]
@@ -42,13 +42,13 @@ impl Serves {
 
 /// The web server of one CPU, which has the file.
 #[cfg(feature = "web")]
-pub(super) fn web(addr: SocketAddr) -> Result<Box<dyn Program>> {
+pub(super) fn web(addr: SocketAddr) -> Result<Box<dyn App>> {
     Ok(Box::new(Web::of_pages(addr, &[("file", &[b'a'; FILE])])))
 }
 
 /// Where it was left out, for what is built without `pantala`.
 #[cfg(not(feature = "web"))]
-pub(super) fn web(_: SocketAddr) -> Result<Box<dyn Program>> {
+pub(super) fn web(_: SocketAddr) -> Result<Box<dyn App>> {
     anyhow::bail!("built without the web server: --features web")
 }
 
@@ -67,16 +67,16 @@ impl Server {
     }
 }
 
-impl Program for Server {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Server {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         desk.listen(&self.listen, 0).map(|_| ())
     }
 
-    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: Accepted) -> u32 {
+    fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let asked = tcp::read_in_place(desk.cpu, conn.id, |[first, second]| {
             let is_whole = first.len() + second.len() >= QUESTION;
             (if is_whole { QUESTION } else { 0 }, is_whole)

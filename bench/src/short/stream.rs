@@ -1,6 +1,6 @@
 //! A server that always has more to send: one stream at full rate.
 
-use net::program::{Desk, Handle, Program};
+use net::app::{App, AppContext, Handle};
 use net::sock::Error;
 use net::tcp::{self, Accepted, Id, Listen};
 
@@ -25,7 +25,7 @@ impl Stream {
         Self { listen, handful: vec![b'a'; HANDFUL].into(), left: 0 }
     }
 
-    fn pour(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn pour(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         while self.left > 0
             && let Ok(sent) = tcp::send(desk.cpu, conn.id, &self.handful[..self.left.min(HANDFUL)])
         {
@@ -34,16 +34,16 @@ impl Stream {
     }
 }
 
-impl Program for Stream {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Stream {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         desk.listen(&self.listen, 0).map(|_| ())
     }
 
-    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: Accepted) -> u32 {
+    fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut question = [0; QUESTION];
         // A question comes in one piece.
         if matches!(tcp::read(desk.cpu, conn.id, &mut question), Ok(QUESTION)) {
@@ -55,7 +55,7 @@ impl Program for Stream {
         }
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         self.pour(desk, conn);
     }
 }

@@ -22,7 +22,7 @@ use crate::{ifq, netisr};
 /// # Spec
 /// RFC 826; RFC 5227.
 pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
-    let Ok(arp) = Packet::parse(pkt.head()) else { return cpu.bury(pkt, DropReason::ArpMalformed) };
+    let Ok(arp) = Packet::parse(pkt.head()) else { return cpu.drop_pkt(pkt, DropReason::ArpMalformed) };
     let subject = if arp.sender_ip.is_unspecified() { arp.target_ip } else { arp.sender_ip };
     let owner = cpu.placement.owner_of(subject.into());
     if owner != cpu.id {
@@ -31,7 +31,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
     }
     let reason = heard(cpu, &pkt, &arp);
-    cpu.bury(pkt, reason);
+    cpu.drop_pkt(pkt, reason);
 }
 
 /// Sends an ARP packet to a link address.
@@ -47,7 +47,7 @@ pub(crate) fn output(cpu: &mut Cpu, ifindex: IfIndex, to: Mac, arp: &Packet) {
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     let written = pkt.append(PACKET_LEN).map(|bytes| bytes.copy_from_slice(&arp.to_bytes()));
     if written.and_then(|()| pkt.prepend_array(&header)).is_err() {
-        return cpu.bury(pkt, DropReason::NoBuffer);
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
     ifq::output(cpu, pkt);
 }

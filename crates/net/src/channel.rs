@@ -4,7 +4,7 @@
 //!   threads: Client                                     netisr: Channel, a program
 //!     commands ──────────── records of 64 bytes ──────────▶
 //!              ◀─────────── events, records of 64 bytes ───
-//!     for each connection a lane ([`pkt::lanes`]):
+//!     for each connection a lane ([`pkt::byte_channel`]):
 //!     what is sent ──────── bytes, and how they end ──────▶  tcp::send
 //!              ◀─────────── bytes, and how they end ───────  tcp::read_in_place
 //! ```
@@ -42,7 +42,7 @@ pub use self::end::{END, error};
 pub use self::record::{Bind, Command, Connect, Event, Join, Link, Listen, Question, Setting, Target};
 pub use self::server::Channel;
 
-use pkt::lanes::{TooLarge, lanes};
+use pkt::byte_channel::{TooLarge, lanes};
 use pkt::wake::Waker;
 
 use self::bytes::RECORD;

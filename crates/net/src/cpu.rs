@@ -8,11 +8,11 @@ use pkt::{Flags, Pkt, Pool};
 use crate::addr::Addrs;
 use crate::adj::Adjs;
 use crate::count::{Count, Counters};
-use crate::dest::Dests;
 use crate::drop::DropReason;
 use crate::firewall::{Firewall, Hooks};
 use crate::flow::Flows;
 use crate::group::Groups;
+use crate::host_cache::HostCache;
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
 use crate::ip6::autoconf::Autoconf;
@@ -78,7 +78,7 @@ pub struct Cpu {
     /// Results of router advertisements, for the links kept by this CPU.
     pub autoconf: Autoconf,
     /// Destination cache.
-    pub dests: Dests,
+    pub dests: HostCache,
     /// Learnt path MTUs.
     pub paths: Paths,
     /// Datagrams that wait for fragments.
@@ -108,7 +108,7 @@ const LOOPBACK_MAX: usize = 256;
 
 impl Cpu {
     /// Ends a packet, and counts of what.
-    pub fn bury(&mut self, pkt: Pkt, reason: DropReason) {
+    pub fn drop_pkt(&mut self, pkt: Pkt, reason: DropReason) {
         self.counters.drop(reason);
         self.pool.give(pkt);
     }
@@ -118,7 +118,7 @@ impl Cpu {
     /// Drops  [`DropReason::LoopbackFull`].
     pub fn loop_back(&mut self, mut pkt: Pkt, place: Resume) {
         if self.loopback.len() >= LOOPBACK_MAX {
-            return self.bury(pkt, DropReason::LoopbackFull);
+            return self.drop_pkt(pkt, DropReason::LoopbackFull);
         }
         pkt.resume = self.stamp.on(place as u8);
         self.loopback.push_back(pkt);
@@ -137,7 +137,7 @@ impl Cpu {
     /// Drops  [`DropReason::Reconfigured`] if there are too many.
     pub(crate) fn wait_for_tables(&mut self, pkt: Pkt) {
         if self.loopback.len() >= HANDOFF_MAX {
-            return self.bury(pkt, DropReason::Reconfigured);
+            return self.drop_pkt(pkt, DropReason::Reconfigured);
         }
         self.loopback.push_back(pkt);
     }
@@ -165,7 +165,7 @@ impl CpuId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::Bench;
+    use crate::testkit::Bench;
 
     #[test]
     fn of_too_many_packets_from_us_to_us_the_newest_die() {

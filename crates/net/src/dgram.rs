@@ -3,16 +3,16 @@
 //! come to.
 
 mod base;
-mod emit;
+mod output;
 mod listen;
 mod queue;
 mod settings;
 pub(crate) mod watch;
 
 pub(crate) use self::base::{Base, Id};
-pub use self::emit::To;
-pub(crate) use self::emit::{Aim, group_if, outif};
 pub use self::listen::{Listen, MEMBERSHIPS_MAX};
 pub(crate) use self::listen::{filter, forget, leave_all, listen, memberships};
+pub use self::output::To;
+pub(crate) use self::output::{Aim, group_if, outif};
 pub use self::queue::{DATAGRAMS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received};
 pub use self::settings::Settings;

@@ -1,27 +1,27 @@
 //! The firewall: ipfw, stateful on every CPU without a lock.
 //!
 //! A [`Ruleset`] is compiled, immutable, and shared by all CPUs; another one takes its place as a whole. What is
-//! remembered of flows ([`state`], [`nat`]) is the CPU's whose flows they are. A packet is read once ([`Subject`]) and
+//! remembered of flows ([`state`], [`nat`]) is the CPU's whose flows they are. A packet is read once ([`PktInfo`]) and
 //! walks the rules ([`walk`]) at each [`hook`] that has any; a hook without rules is not on its way.
 
 mod hook;
-pub mod subject;
+pub mod pkt_info;
 pub mod ruleset;
 pub mod table;
 mod walk;
-mod quick;
+mod fastpath;
 mod trace;
-mod again;
-mod party;
+mod cached_verdict;
+mod flow_match;
 pub mod state;
-mod alter;
-mod onward;
-mod cross;
+mod rewrite;
+mod resume;
+mod nat64_errors;
 pub mod nat;
 pub mod via;
 pub mod pipe;
 pub mod shape;
-pub mod away;
+pub mod handoff;
 pub mod log;
 
 use core::time::Duration;
@@ -38,25 +38,25 @@ use crate::next::Next;
 use crate::secret::Secret;
 use crate::time::Instant;
 use crate::timers::Timer;
-use crate::{ip4, ip6, upper};
+use crate::{ip4, ip6, l4};
+use fastpath::Chunk;
 use log::Log;
 use nat::Nat;
 use nat::nat64::Nat64;
 use nat::nptv6::Nptv6;
 use pipe::Pipes;
-use quick::Chunk;
+use pkt_info::{Part, PktInfo};
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
-use shape::Ticket;
+use shape::ResumePoint;
 use state::{Keepalive, Kind, Limits, Loose, Settings, State, States};
-use subject::{Part, Subject};
 use via::Vias;
 use walk::{Verdict, Walk};
 
-pub use away::Away;
-pub(crate) use cross::cross;
+pub use handoff::HandoffPoint;
 pub use hook::Hooks;
 pub(crate) use hook::{ask, ask_all, ask_outward, begin, settle};
-pub(crate) use onward::go_onward;
+pub(crate) use nat64_errors::cross;
+pub(crate) use resume::go_onward;
 pub use shape::Shape;
 pub(crate) use shape::{release, shape};
 pub(crate) use state::answering;
@@ -64,7 +64,7 @@ pub(crate) use state::answering;
 pub(crate) use trace::Trace;
 pub(crate) use trace::{How, Known, Met};
 pub use via::Via;
-pub use walk::Notice;
+pub use walk::PairMessage;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.
 pub struct Firewall {
@@ -74,7 +74,7 @@ pub struct Firewall {
     nat: Nat,
     nat64: Nat64,
     prefixes: Prefixes,
-    pipes: Pipes<Ticket>,
+    pipes: Pipes<ResumePoint>,
     one_pass: bool,
     log: Log,
     chunk: Box<Chunk>,
@@ -86,7 +86,7 @@ pub struct Firewall {
     is_verbose: bool,
     vias: Vias,
     /// Packets that have left pipes, for a moment.
-    left: Vec<(Pkt, Ticket)>,
+    left: Vec<(Pkt, ResumePoint)>,
     /// To be sent to the ends of idle connections, when the states have been looked at.
     keepalives: Vec<Keepalive>,
     timer_is_set: bool,
@@ -237,7 +237,7 @@ impl Firewall {
 
     /// This CPU's part of the pipes.
     #[must_use]
-    pub const fn pipes(&self) -> &Pipes<Ticket> {
+    pub const fn pipes(&self) -> &Pipes<ResumePoint> {
         &self.pipes
     }
 
@@ -281,10 +281,10 @@ impl Firewall {
     /// obeyed `here` because it could not be on another CPU, from its action.
     fn ask_at(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook, rule: RuleId, here: bool) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
-        let Ok(subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
+        let Ok(info) = PktInfo::read(pkt, hook, pkt.rcvif, xmit) else {
             return Some(Next::Drop(DropReason::FirewallBogus));
         };
-        let walk = Walk::new(Subject { tag: pkt.tag, ..subject }, None);
+        let walk = Walk::new(PktInfo { tag: pkt.tag, ..info }, None);
         let verdict = match self.rules.by_id(rule) {
             Some(at) if here => self.walk_on(cpu, pkt, walk.from(at), at),
             Some(at) => self.walk(cpu, pkt, walk.from(at + 1)),
@@ -315,20 +315,20 @@ impl Firewall {
     }
 
     /// Whether a packet is a piece of a datagram that may have to be redirected: its later pieces do not say so.
-    fn must_be_whole(&self, subject: &Subject) -> bool {
-        let speaks = matches!(Protocol(subject.proto), Protocol::TCP | Protocol::UDP);
-        let is_piece = subject.part != Part::Whole && subject.hook == Hook::Ingress;
+    fn must_be_whole(&self, info: &PktInfo) -> bool {
+        let speaks = matches!(Protocol(info.proto), Protocol::TCP | Protocol::UDP);
+        let is_piece = info.part != Part::Whole && info.hook == Hook::Ingress;
         is_piece && speaks && (self.rules.redirects() || self.states.has_pairs())
     }
 
     /// The other CPU that has the state of what an error of ICMP quotes: the error itself came where its own addresses
     /// place it.
-    fn elsewhere(&self, cpu: &Cpu, pkt: &Pkt, subject: &Subject) -> Option<CpuId> {
-        let may_be = subject.hook == Hook::Ingress && subject.is_icmp() && cpu.placement.cpus() > 1;
+    fn elsewhere(&self, cpu: &Cpu, pkt: &Pkt, info: &PktInfo) -> Option<CpuId> {
+        let may_be = info.hook == Hook::Ingress && info.is_icmp() && cpu.placement.cpus() > 1;
         if !may_be || self.rules.probe_from(0).is_none() {
             return None;
         }
-        let owner = party::owner_of_quoted(cpu, subject, pkt)?;
+        let owner = flow_match::owner_of_quoted(cpu, info, pkt)?;
         (owner != cpu.id).then_some(owner)
     }
 }
@@ -361,7 +361,7 @@ pub(crate) fn timer(cpu: &mut Cpu) {
 fn send(cpu: &mut Cpu, keepalive: Keepalive) {
     let Some(pkt) = keepalive.packet(&mut cpu.pool) else { return };
     cpu.count(Count::StateKeepalives);
-    if upper::is_ip4(&pkt) { ip4::output::output(cpu, pkt) } else { ip6::output::output(cpu, pkt) }
+    if l4::is_ip4(&pkt) { ip4::output::output(cpu, pkt) } else { ip6::output::output(cpu, pkt) }
 }
 
 /// Ends expendable states: another CPU has found no room for one.

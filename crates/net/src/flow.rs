@@ -66,7 +66,7 @@ type Basis = (u64, u64, [u64; 4]);
 
 /// One family's flows, and the facts about the vector in hand, by position.
 pub struct Cache<K, A> {
-    table: Table<K, Way>,
+    table: Table<K, CachedPath>,
     keys: [K; CHUNK],
     found: [Option<At>; CHUNK],
     /// Destinations of those whose flow is not known, and where the routes to them lead.
@@ -147,7 +147,7 @@ impl<K: Key, A> Cache<K, A> {
 
 /// The cached path of a flow's packets.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct CachedPath {
     /// The state that they hit at the hooks of the firewall, and the binding by which they are translated.
     known: Known,
     how: How,
@@ -161,7 +161,7 @@ struct Way {
     addrs: LinkAddrs,
 }
 
-const _: () = assert!(size_of::<Way>() <= 36, "with a key of IPv4 an entry is one line");
+const _: () = assert!(size_of::<CachedPath>() <= 36, "with a key of IPv4 an entry is one line");
 
 /// Packets with one of these flags are not looked up with others of their flow, or not by all.
 const UNUSUAL: Flags = Flags::ODD.with(Flags::GENERATED).with(Flags::LOCAL).with(Flags::ASKED);
@@ -257,7 +257,7 @@ pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt:
     }
     let Some(verdict) = verdicts.of(trace.met) else { return cpu.count(Count::FlowFull) };
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-    let way = Way { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs };
+    let way = CachedPath { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs };
     match table.learn(key, generation, cpu.now, way) {
         Learnt::Yes => cpu.count(Count::FlowLearnt),
         Learnt::Full => cpu.count(Count::FlowFull),

@@ -13,11 +13,11 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::netisr::dispatch;
-use crate::{firewall, ip4, ip6, ping, upper};
-use upper::ends;
+use crate::{firewall, ip4, ip6, l4, ping};
+use l4::ends;
 
 pub(crate) use limit::Limiter;
-pub use problem::{Problem, Refusal};
+pub use problem::{Problem, RejectCode};
 pub(crate) use report::{Quoted, report};
 
 /// A CPU's ICMP: rate limits of errors, and pings that wait for replies.
@@ -53,7 +53,7 @@ impl Message {
     /// Returns the message to the sender of `pkt` about `problem`; `None` if its family has none.
     #[must_use]
     pub fn about(pkt: &Pkt, problem: Problem) -> Option<Self> {
-        if upper::is_ip4(pkt) {
+        if l4::is_ip4(pkt) {
             ip4::icmp::message(problem).map(Self::V4)
         } else {
             ip6::icmp6::message(problem).map(Self::V6)
@@ -95,12 +95,12 @@ pub fn answer(cpu: &mut Cpu, pkt: Pkt, problem: Problem) {
         tell(cpu, &pkt, problem);
     }
     // What is wrong in a header is in IPv4 an option, in IPv6 an extension.
-    let is_extension = matches!(problem, Problem::Parameter { .. }) && !upper::is_ip4(&pkt);
-    cpu.bury(pkt, if is_extension { DropReason::Ip6BadExtension } else { problem.reason() });
+    let is_extension = matches!(problem, Problem::Parameter { .. }) && !l4::is_ip4(&pkt);
+    cpu.drop_pkt(pkt, if is_extension { DropReason::Ip6BadExtension } else { problem.reason() });
 }
 
 fn tell(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
-    let counts = if upper::is_ip4(pkt) { COUNTS4 } else { COUNTS6 };
+    let counts = if l4::is_ip4(pkt) { COUNTS4 } else { COUNTS6 };
     match error(cpu, pkt, problem, &counts) {
         Ok(mut error) => {
             cpu.count(counts.sent);
@@ -135,7 +135,7 @@ fn error(cpu: &mut Cpu, pkt: &Pkt, problem: Problem, counts: &Counts) -> Result<
 
 /// Sends an ICMP message that was made here.
 fn output(cpu: &mut Cpu, pkt: Pkt) {
-    if upper::is_ip4(&pkt) { ip4::output::output(cpu, pkt) } else { ip6::output::output(cpu, pkt) }
+    if l4::is_ip4(&pkt) { ip4::output::output(cpu, pkt) } else { ip6::output::output(cpu, pkt) }
 }
 
 /// Whether this packet is one whose sender may be told of anything.
@@ -144,8 +144,8 @@ fn may_be_told(cpu: &Cpu, pkt: &Pkt, problem: Problem) -> bool {
     let for_one_host =
         !pkt.flags.any(Flags::BROADCAST.with(Flags::MULTICAST)) && is_one_host(cpu, destination);
     let is_answerable =
-        if upper::is_ip4(pkt) { ip4::icmp::is_answerable(pkt) } else { ip6::icmp6::is_answerable(pkt) };
-    let to_group = || !upper::is_ip4(pkt) && ip6::icmp6::is_told_to_groups(pkt, problem);
+        if l4::is_ip4(pkt) { ip4::icmp::is_answerable(pkt) } else { ip6::icmp6::is_answerable(pkt) };
+    let to_group = || !l4::is_ip4(pkt) && ip6::icmp6::is_told_to_groups(pkt, problem);
     is_answerable && defines_one_host(cpu, sender) && (for_one_host || to_group())
 }
 
@@ -193,7 +193,7 @@ fn is_link_local6(addr: IpAddr) -> bool {
 /// Puts the packet, as far as an error quotes it, into `error`, as it is: with a partial checksum or as a
 /// super-packet, if it was one.
 fn quote(error: &mut Pkt, pkt: &Pkt) -> Result<(), pkt::NoRoom> {
-    let len = if upper::is_ip4(pkt) { icmp4::quote_len(pkt.len()) } else { icmp6::quote_len(pkt.len()) };
+    let len = if l4::is_ip4(pkt) { icmp4::quote_len(pkt.len()) } else { icmp6::quote_len(pkt.len()) };
     pkt.copy_out(0, error.append(len)?);
     Ok(())
 }

@@ -34,7 +34,7 @@ pub use self::spec::{Discipline, Spec};
 use self::stage::Around;
 pub use self::stage::{Ifq, Via};
 pub(crate) use self::stage::{Rest, Sent};
-use self::victims::Victims;
+use self::victims::PendingDrops;
 pub(crate) use self::victims::bury_victims;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
@@ -52,7 +52,7 @@ pub struct Ifqs {
     /// Interfaces whose queue is not empty.
     waiting: Vec<IfIndex>,
     /// Packets that queues gave up, until they are buried.
-    victims: Victims,
+    victims: PendingDrops,
     secret: Secret,
     /// Packets that one queue may hold of the CPU's buffers.
     buffers_max: usize,
@@ -113,8 +113,8 @@ pub(crate) fn output_all(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex, bytes
 #[inline(never)]
 fn output_special(cpu: &mut Cpu, pkt: Pkt) {
     let caps = match cpu.tables.ifnet(pkt.outif) {
-        None => return cpu.bury(pkt, DropReason::InterfaceGone),
-        Some(ifnet) if !ifnet.up => return cpu.bury(pkt, DropReason::InterfaceDown),
+        None => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
+        Some(ifnet) if !ifnet.up => return cpu.drop_pkt(pkt, DropReason::InterfaceDown),
         Some(ifnet) => ifnet.caps,
     };
     if offload::is_needed(&pkt, caps) {
@@ -131,7 +131,7 @@ pub fn enqueue(cpu: &mut Cpu, pkt: Pkt) {
     let Err(pkt) = cpu.ifqs.stage(pkt) else { return };
     cpu.ifqs.unstage(index, cpu.now);
     if let Err(pkt) = cpu.ifqs.stage(pkt) {
-        cpu.bury(pkt, DropReason::InterfaceGone);
+        cpu.drop_pkt(pkt, DropReason::InterfaceGone);
     }
     bury_victims(cpu);
 }
@@ -143,7 +143,7 @@ impl Ifqs {
         Self {
             queues: Vec::new(),
             waiting: Vec::new(),
-            victims: Victims::default(),
+            victims: PendingDrops::default(),
             secret: Secret::new(key),
             buffers_max: (buffers / SHARE).max(1),
             short_max: usize::MAX,

@@ -13,7 +13,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use pkt::{Flags, Pkt};
 use wire::ether::EtherType;
 use wire::icmp6::{Message, parameter_problem};
-use wire::ip6_ext::{Answer, Error};
+use wire::ip6_ext::{Error, IcmpReply};
 
 use crate::count::Count;
 use crate::drop::DropReason;
@@ -81,9 +81,9 @@ impl Family for Ip6 {
 /// Decides on a packet to `dst` whose extension headers cannot be accepted.
 pub(crate) fn refuse(error: &Error, dst: Ipv6Addr) -> Next {
     let message = match error.answer() {
-        Answer::Always(message) => message,
-        Answer::UnlessMulticast(message) if !dst.is_multicast() => message,
-        Answer::UnlessMulticast(_) | Answer::Silence => return Next::Drop(reason(error)),
+        IcmpReply::Always(message) => message,
+        IcmpReply::UnlessMulticast(message) if !dst.is_multicast() => message,
+        IcmpReply::UnlessMulticast(_) | IcmpReply::Silence => return Next::Drop(reason(error)),
     };
     let Message::ParameterProblem { code, pointer } = message else { return Next::Drop(reason(error)) };
     Next::Answer(match code {

@@ -32,21 +32,21 @@ pub mod forward;
 // what it was for
 pub mod addr;
 pub mod group;
-mod upper;
+mod l4;
 pub mod pcb;
 mod dgram;
 pub mod udp;
 pub mod raw;
 pub mod tcp;
-pub mod program;
+pub mod app;
 pub mod channel;
 pub mod ping;
 pub mod sock;
 pub mod sysctl;
 // the way out
-mod emit;
+mod ip_tx;
 pub mod output;
-pub mod dest;
+pub mod host_cache;
 pub mod pmtu;
 pub mod neigh;
 pub mod offload;
@@ -55,7 +55,7 @@ pub mod ifq;
 pub mod drop;
 pub mod count;
 // what tables are made of
-mod grow;
+mod collections;
 // the bench on which all of it is tested
 #[cfg(test)]
-mod kit;
+mod testkit;

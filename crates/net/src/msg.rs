@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pkt::board::{Board, Flag, board};
-use pkt::port::{Full, Receiver, Sender};
+use pkt::mpsc::{Full, Receiver, Sender};
+use pkt::notify_bits::{Board, Flag, board};
 use pkt::ring::{Consumer, Producer, ring};
 use pkt::wake::Waker;
 use pkt::{Pkt, Pool};
@@ -19,14 +19,14 @@ use pkt::{Pkt, Pool};
 use crate::cpu::CpuId;
 use crate::ip6::autoconf;
 use crate::netisr::{Moving, Netisr};
-use crate::{addr, dest, firewall, group, neigh, pmtu};
+use crate::{addr, firewall, group, host_cache, neigh, pmtu};
 
 /// A message to a CPU.
 pub enum Msg {
     /// Run this there, once.
     Call(Box<dyn FnOnce(&mut Netisr) + Send>),
     /// Run this on each CPU in turn, 0 → 1 → … → N, and answer from the last.
-    Tour(Tour),
+    Tour(Broadcast),
     /// A device ring that is yours from now on.
     Ring(Box<Moving>),
     /// About a neighbour.
@@ -38,7 +38,7 @@ pub enum Msg {
     /// About what routers say.
     Autoconf(autoconf::Msg),
     /// About a destination of what is sent from here.
-    Dest(dest::Msg),
+    Dest(host_cache::Msg),
     /// About a path MTU.
     Path(pmtu::Msg),
     /// The firewall has no room for states: end some of yours.
@@ -46,13 +46,13 @@ pub enum Msg {
     /// A packet for a pipe that one CPU owns, or from it.
     Shape(firewall::shape::Message),
     /// A packet at a rule that goes on there.
-    Away(firewall::away::Message),
+    Away(firewall::handoff::Message),
     /// About a redirected flow that two CPUs have a state of.
-    Redirect(firewall::Notice),
+    Redirect(firewall::PairMessage),
 }
 
 /// A message that visits all CPUs.
-pub struct Tour {
+pub struct Broadcast {
     /// The visit to each.
     pub visit: Arc<dyn Fn(&mut Netisr) + Send + Sync>,
     /// Called by the last one: tells the sender that all are done.
@@ -66,7 +66,7 @@ const MESSAGES_MAX: usize = 256;
 
 /// A CPU's outgoing ways to all others.
 pub struct Peers {
-    to: Vec<Option<Way>>,
+    to: Vec<Option<PeerTx>>,
     /// CPUs with staged or waiting messages.
     busy: Vec<CpuId>,
     /// Messages of this CPU to itself.
@@ -74,7 +74,7 @@ pub struct Peers {
 }
 
 /// The sending ends towards one other CPU.
-struct Way {
+struct PeerTx {
     packets: Producer<Pkt>,
     home: Producer<Pkt>,
     messages: Producer<Msg>,
@@ -86,7 +86,7 @@ struct Way {
 }
 
 /// The receiving ends from one other CPU.
-pub(crate) struct From {
+pub(crate) struct PeerRx {
     pub(crate) packets: Consumer<Pkt>,
     pub(crate) home: Consumer<Pkt>,
     pub(crate) messages: Consumer<Msg>,
@@ -96,7 +96,7 @@ pub(crate) struct From {
 
 /// A CPU's incoming ways, from all others and from the control threads.
 pub struct Inbox {
-    pub(crate) from: Vec<From>,
+    pub(crate) from: Vec<PeerRx>,
     pub(crate) port: Receiver<Msg>,
     board: Board,
     /// Positions in `from` of those whose messages were not all taken yet.
@@ -112,12 +112,12 @@ pub struct Remote {
 
 /// Any thread's way to one program of a CPU: it has the program called, and says nothing.
 #[derive(Clone)]
-pub struct Knocker {
+pub struct Notifier {
     flag: Flag,
     waker: Waker,
 }
 
-impl Knocker {
+impl Notifier {
     /// Raises a door's flag, and wakes its CPU.
     #[must_use]
     pub const fn new(flag: Flag, waker: Waker) -> Self {
@@ -150,7 +150,7 @@ pub fn mesh(wakers: &[Waker]) -> Vec<(Peers, Inbox, Remote)> {
 }
 
 fn ends(cpus: usize, waker: &Waker) -> ((Peers, Inbox, Remote), Vec<Flag>) {
-    let (sender, receiver) = pkt::port::port(MESSAGES_MAX);
+    let (sender, receiver) = pkt::mpsc::port(MESSAGES_MAX);
     let (board, flags) = board(cpus - 1);
     let peers = Peers { to: (0..cpus).map(|_| None).collect(), busy: Vec::new(), own: VecDeque::new() };
     let speaking = Vec::with_capacity(cpus);
@@ -158,13 +158,13 @@ fn ends(cpus: usize, waker: &Waker) -> ((Peers, Inbox, Remote), Vec<Flag>) {
     ((peers, inbox, Remote { port: sender, waker: waker.clone() }), flags.into_iter().rev().collect())
 }
 
-fn pair(waker: &Waker, flag: Flag) -> (Way, From) {
+fn pair(waker: &Waker, flag: Flag) -> (PeerTx, PeerRx) {
     let (packets, packets_end) = ring(HANDOFF_MAX);
     let (home, home_end) = ring(HANDOFF_MAX);
     let (messages, messages_end) = ring(MESSAGES_MAX);
     let waiting = VecDeque::new();
-    let way = Way { packets, home, messages, waiting, is_busy: false, flag, waker: waker.clone() };
-    (way, From { packets: packets_end, home: home_end, messages: messages_end, is_speaking: false })
+    let way = PeerTx { packets, home, messages, waiting, is_busy: false, flag, waker: waker.clone() };
+    (way, PeerRx { packets: packets_end, home: home_end, messages: messages_end, is_speaking: false })
 }
 
 impl Peers {
@@ -211,7 +211,7 @@ impl Peers {
         }
         if !self.busy.is_empty() {
             let Self { to, busy, .. } = self;
-            busy.retain(|to_whom| to[to_whom.index()].as_mut().is_some_and(Way::roll_up));
+            busy.retain(|to_whom| to[to_whom.index()].as_mut().is_some_and(PeerTx::roll_up));
         }
     }
 
@@ -241,7 +241,7 @@ impl Peers {
     }
 }
 
-impl Way {
+impl PeerTx {
     #[inline]
     fn is_busy_with(&mut self, to: CpuId, busy: &mut Vec<CpuId>) {
         if !self.is_busy {
@@ -287,7 +287,7 @@ impl Way {
     }
 }
 
-impl From {
+impl PeerRx {
     /// Whether something waits here still, at the beginning of another turn.
     fn still_speaks(&mut self) -> bool {
         self.is_speaking = !(self.packets.is_empty() && self.home.is_empty() && self.messages.is_empty());
@@ -324,8 +324,8 @@ impl Inbox {
 impl Remote {
     /// Knocks at the door of this flag, on this CPU ([`Netisr::open`]).
     #[must_use]
-    pub fn knocker(&self, flag: Flag) -> Knocker {
-        Knocker::new(flag, self.waker.clone())
+    pub fn knocker(&self, flag: Flag) -> Notifier {
+        Notifier::new(flag, self.waker.clone())
     }
 
     /// Sends a message from any thread.

@@ -21,7 +21,7 @@ mod copies;
 mod front;
 mod nud;
 mod owner;
-mod people;
+mod admin;
 mod solicit;
 
 use core::hash::{Hash, Hasher};
@@ -37,12 +37,12 @@ use crate::next::Next;
 use crate::tables::{IfIndex, Ifnet, Tables};
 use crate::time::Instant;
 
-pub(crate) use copies::Standing;
+pub use admin::{Entry, delete, entries, set_static};
+pub(crate) use copies::Reachability;
 pub use copies::{HOLD_EACH_MAX, HOLD_MAX};
 pub use nud::State;
 pub use owner::{ENTRIES_MAX, INCOMPLETE_MAX};
 pub(crate) use owner::{Heard, heard};
-pub use people::{Entry, delete, entries, set_static};
 
 /// Names a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +123,7 @@ impl Neigh {
 
     /// Returns the reachability of `key` on this CPU.
     #[inline]
-    pub(crate) fn standing(&self, key: &Key, now: Instant) -> Standing {
+    pub(crate) fn standing(&self, key: &Key, now: Instant) -> Reachability {
         self.copies.standing(key, now)
     }
 
@@ -156,7 +156,7 @@ pub fn link(cpu: &mut Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
 /// Drops  [`DropReason::NeighHoldFull`], [`DropReason::NeighTableFull`], [`DropReason::InterfaceGone`].
 pub fn hold(cpu: &mut Cpu, pkt: Pkt) {
     if cpu.tables.ifnet(pkt.outif).is_none() {
-        return cpu.bury(pkt, DropReason::InterfaceGone);
+        return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
     }
     let next_hop = next_hop(&cpu.tables, &pkt);
     hold_for(cpu, pkt, next_hop);

@@ -13,6 +13,7 @@ pub use rings::{Moving, NoSuchRing, Ring, RingCounts};
 use passes::{From, Work};
 use pkt::{Flags, Pkt, PktVec, VEC_MAX};
 
+use crate::app::Apps;
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
@@ -20,9 +21,8 @@ use crate::ip4::Ip4;
 use crate::ip6::Ip6;
 use crate::msg::Inbox;
 use crate::next::{Next, Resume};
-use crate::program::Programs;
 use crate::time::Instant;
-use crate::{arp, dgram, emit, firewall, icmp, ifq, ip4, ip6, neigh, output, reass, tcp, timers};
+use crate::{arp, dgram, firewall, icmp, ifq, ip_tx, ip4, ip6, neigh, output, reass, tcp, timers};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -50,7 +50,7 @@ pub struct Netisr {
     polling: Polling,
     inbox: Inbox,
     work: Work,
-    programs: Programs,
+    programs: Apps,
 }
 
 /// The result of a turn.
@@ -176,12 +176,12 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Reset => tcp::refuse(cpu, pkt),
         Next::Via(via) => firewall::via::send(cpu, pkt, via),
         Next::Shape(way) => firewall::shape(cpu, pkt, way, None),
-        Next::Away(away) => firewall::away::send(cpu, pkt, away),
+        Next::Away(away) => firewall::handoff::send(cpu, pkt, away),
         Next::Onward => firewall::go_onward(cpu, pkt),
         Next::Reassemble => reass::in_transit(cpu, pkt),
-        Next::Send => emit::output(cpu, pkt),
+        Next::Send => ip_tx::output(cpu, pkt),
         Next::Wait => cpu.wait_for_tables(pkt),
-        Next::Drop(reason) => cpu.bury(pkt, reason),
+        Next::Drop(reason) => cpu.drop_pkt(pkt, reason),
     }
 }
 
@@ -192,13 +192,13 @@ fn hand_off(cpu: &mut Cpu, mut pkt: Pkt, owner: CpuId) {
     pkt.resume = cpu.stamp.on(pkt.resume);
     match cpu.peers.hand_off(owner, pkt) {
         Ok(()) => cpu.count(Count::HandoffOut),
-        Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
+        Err(pkt) => cpu.drop_pkt(pkt, DropReason::HandoffFull),
     }
 }
 
 /// Drops  [`DropReason::NoBuffer`], which cannot happen: vectors are filled with no more than they hold.
 fn push(cpu: &mut Cpu, vec: &mut PktVec, pkt: Pkt) {
     if let Err(pkt) = vec.push(pkt) {
-        cpu.bury(pkt, DropReason::NoBuffer);
+        cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
-use crate::firewall::{Away, Shape, Via};
+use crate::firewall::{HandoffPoint, Shape, Via};
 use crate::icmp::Problem;
 
 /// The places that a packet may go to: a stage's result for one packet.
@@ -44,8 +44,8 @@ pub enum Next {
     Via(Via),
     /// [`mod@crate::firewall::shape`]: a rule sends it through a pipe.
     Shape(Shape),
-    /// [`crate::firewall::away`]: another CPU can do what a rule says.
-    Away(Away),
+    /// [`crate::firewall::handoff`]: another CPU can do what a rule says.
+    Away(HandoffPoint),
     /// [`crate::firewall`]: on from the first hook, as a packet of the other family, which a rule has made it.
     Onward,
     /// [`crate::reass::in_transit`]: a rule needs its datagram whole.

@@ -51,7 +51,7 @@ pub fn output(cpu: &mut Cpu, pkt: Pkt, caps: Caps) {
             cpu.pool.give(pkt);
             segments.into_iter().for_each(|segment| finish(cpu, segment, caps));
         }
-        Err(reason) => cpu.bury(pkt, reason),
+        Err(reason) => cpu.drop_pkt(pkt, reason),
     }
 }
 
@@ -59,7 +59,7 @@ pub fn output(cpu: &mut Cpu, pkt: Pkt, caps: Caps) {
 fn finish(cpu: &mut Cpu, mut pkt: Pkt, caps: Caps) {
     if pkt.flags.has(Flags::CSUM_PARTIAL) && !caps.tx_csum {
         if !complete(&mut pkt) {
-            return cpu.bury(pkt, DropReason::OffloadMalformed);
+            return cpu.drop_pkt(pkt, DropReason::OffloadMalformed);
         }
         cpu.count(Count::CsumCompleted);
     }
@@ -72,9 +72,11 @@ fn finish(cpu: &mut Cpu, mut pkt: Pkt, caps: Caps) {
 /// Copies a chained frame into one buffer, if it fits one.
 fn linearise(cpu: &mut Cpu, pkt: Pkt) {
     if pkt.len() > pkt::DATA_LEN {
-        return cpu.bury(pkt, DropReason::TooManyBuffers);
+        return cpu.drop_pkt(pkt, DropReason::TooManyBuffers);
     }
-    let Some(whole) = copy(cpu, &pkt, &[], 0, pkt.len()) else { return cpu.bury(pkt, DropReason::NoBuffer) };
+    let Some(whole) = copy(cpu, &pkt, &[], 0, pkt.len()) else {
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
+    };
     cpu.pool.give(pkt);
     ifq::enqueue(cpu, whole);
 }

@@ -15,11 +15,11 @@ use crate::fib::{Hop, Metrics, To, flow_hash};
 use crate::forward::{Family, fits};
 use crate::ip4::Ip4;
 use crate::ip6::Ip6;
-use crate::neigh::Standing;
+use crate::neigh::Reachability;
 use crate::netisr::dispatch;
 use crate::next::{Next, Resume};
 use crate::tables::{IfAddr, IfIndex, Ifnet, Learned, Tables};
-use crate::{adj, ether, firewall, group, ifq, neigh, offload, pmtu, rss, upper};
+use crate::{adj, ether, firewall, group, ifq, l4, neigh, offload, pmtu, rss};
 
 /// The differences between IPv4 and IPv6 in output.
 pub trait Source: Family {
@@ -44,14 +44,14 @@ pub trait Source: Family {
 
 /// Where a packet goes from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     /// To this host itself.
     Local,
     /// To `next_hop` on the link of `ifindex`, with what the route says of the way behind it.
     Link { ifindex: IfIndex, next_hop: IpAddr, metrics: Metrics },
 }
 
-impl Way {
+impl Route {
     /// The neighbour that a packet goes to first.
     fn first_hop(self) -> Option<neigh::Key> {
         match self {
@@ -78,7 +78,7 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     cpu.count(F::SENT);
     F::finish(cpu, &mut pkt);
     if is_withheld(cpu, || F::src(&pkt)) {
-        return cpu.bury(pkt, DropReason::AddressTentative);
+        return cpu.drop_pkt(pkt, DropReason::AddressTentative);
     }
     if pkt.len() > F::LEAST {
         pmtu::note(cpu, &pkt);
@@ -130,14 +130,14 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     }
     let way = path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
     match way.map(|way| around(cpu, F::dst(&pkt), way)) {
-        Ok(Way::Local) => to_ourselves::<F>(cpu, pkt),
-        Ok(Way::Link { ifindex, next_hop, metrics }) => {
+        Ok(Route::Local) => to_ourselves::<F>(cpu, pkt),
+        Ok(Route::Link { ifindex, next_hop, metrics }) => {
             adj::learn_own(cpu, cpu.tables.fib.lookup(F::dst(&pkt)));
             let is_long = !cpu.paths.is_empty() && pkt.len() > F::LEAST;
             let metrics = if is_long { pmtu::of_packet(cpu, &pkt, metrics) } else { metrics };
             to_link::<F>(cpu, pkt, ifindex, next_hop, metrics);
         }
-        Err(reason) => cpu.bury(pkt, reason),
+        Err(reason) => cpu.drop_pkt(pkt, reason),
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn to_link<F: Source>(
 /// To a next hop on the link of `pkt.outif`, in pieces if it must be.
 pub(crate) fn to_fitting_link<F: Source>(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr, metrics: Metrics) {
     let Some(mtu) = cpu.tables.ifnet(pkt.outif).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
-        return cpu.bury(pkt, DropReason::InterfaceGone);
+        return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
     };
     if fits(&pkt, mtu) {
         return link(cpu, pkt, next_hop);
@@ -221,18 +221,18 @@ pub(crate) fn to_fitting_link<F: Source>(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAd
 /// # Spec
 /// RFC 791 §3.2; RFC 1812 §5.2.6.
 pub(crate) fn fragment(cpu: &mut Cpu, pkt: Pkt) {
-    if upper::is_ip4(&pkt) { fragment_of::<Ip4>(cpu, pkt) } else { fragment_of::<Ip6>(cpu, pkt) }
+    if l4::is_ip4(&pkt) { fragment_of::<Ip4>(cpu, pkt) } else { fragment_of::<Ip6>(cpu, pkt) }
 }
 
 fn fragment_of<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     let way = way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
     let (ifindex, next_hop, metrics) = match way {
-        Ok(Way::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
-        Ok(Way::Local) => return cpu.bury(pkt, DropReason::NoRoute),
-        Err(reason) => return cpu.bury(pkt, reason),
+        Ok(Route::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
+        Ok(Route::Local) => return cpu.drop_pkt(pkt, DropReason::NoRoute),
+        Err(reason) => return cpu.drop_pkt(pkt, reason),
     };
     let Some(mtu) = cpu.tables.ifnet(ifindex).map(|ifnet| metrics.mtu_over(ifnet.mtu)) else {
-        return cpu.bury(pkt, DropReason::InterfaceGone);
+        return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
     };
     pkt.outif = ifindex;
     if !pkt.flags.has(Flags::LOCAL) {
@@ -260,11 +260,11 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
 //# Routers that are reachable or probably reachable (i.e., in any
 //# state other than INCOMPLETE) SHOULD be preferred over routers
 //# whose reachability is unknown or suspect
-fn around(cpu: &mut Cpu, dst: IpAddr, way: Way) -> Way {
+fn around(cpu: &mut Cpu, dst: IpAddr, way: Route) -> Route {
     let Some(first) = way.first_hop() else { return way };
     let standing = |key: &neigh::Key| cpu.neigh.standing(key, cpu.now);
     let is = standing(&first);
-    if is == Standing::Known {
+    if is == Reachability::Known {
         return way;
     }
     let tables = &cpu.tables;
@@ -290,7 +290,7 @@ pub(crate) fn doubted(cpu: &mut Cpu, dst: IpAddr, outif: IfIndex) {
         let is_scoped = outif != 0 && is_of_a_link(dst);
         let way = if is_scoped { way(&tables, dst, outif, || 0) } else { towards(hop, dst) };
         let way = way.map(|way| cpu.dests.corrected(dst, way));
-        if let Some(key) = way.ok().and_then(Way::first_hop) {
+        if let Some(key) = way.ok().and_then(Route::first_hop) {
             neigh::doubted(cpu, key);
         }
     }
@@ -302,7 +302,7 @@ pub(crate) fn path(
     dst: IpAddr,
     outif: IfIndex,
     flow: impl FnOnce() -> u32,
-) -> Result<Way, DropReason> {
+) -> Result<Route, DropReason> {
     let way = way(&cpu.tables, dst, outif, flow)?;
     Ok(if cpu.dests.is_empty() { way } else { cpu.dests.corrected(dst, way) })
 }
@@ -314,22 +314,22 @@ pub(crate) fn way(
     dst: IpAddr,
     outif: IfIndex,
     flow: impl FnOnce() -> u32,
-) -> Result<Way, DropReason> {
-    let link = |ifindex, next_hop, metrics| Ok(Way::Link { ifindex, next_hop, metrics });
+) -> Result<Route, DropReason> {
+    let link = |ifindex, next_hop, metrics| Ok(Route::Link { ifindex, next_hop, metrics });
     if outif != 0 && is_of_a_link(dst) {
         let ifnet = tables.ifnet(outif);
         let metrics = ifnet.filter(|_| dst.is_ipv6()).map(|ifnet| ifnet.learned.metrics());
         let ours = ifnet.is_some_and(|ifnet| ifnet.has(dst));
-        return if ours { Ok(Way::Local) } else { link(outif, dst, metrics.unwrap_or_default()) };
+        return if ours { Ok(Route::Local) } else { link(outif, dst, metrics.unwrap_or_default()) };
     }
     towards(tables.hop(dst, flow), dst)
 }
 
 /// The way to `dst` by one hop.
-fn towards(hop: Hop, dst: IpAddr) -> Result<Way, DropReason> {
-    let link = |ifindex, next_hop, metrics| Ok(Way::Link { ifindex, next_hop, metrics });
+fn towards(hop: Hop, dst: IpAddr) -> Result<Route, DropReason> {
+    let link = |ifindex, next_hop, metrics| Ok(Route::Link { ifindex, next_hop, metrics });
     match hop.to {
-        To::Local { .. } => Ok(Way::Local),
+        To::Local { .. } => Ok(Route::Local),
         To::OnLink { ifindex } => link(ifindex, dst, hop.metrics),
         To::Gateway { ifindex, via } => link(ifindex, via, hop.metrics),
         // To the link all broadcasts are one.
@@ -362,8 +362,8 @@ pub fn source_for(cpu: &Cpu, dst: IpAddr) -> Option<(IpAddr, IfIndex)> {
 pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
     let tables = &cpu.tables;
     match way(tables, dst, outif, || 0).ok()? {
-        Way::Local => Some((dst, outif)),
-        Way::Link { ifindex, next_hop, .. } => {
+        Route::Local => Some((dst, outif)),
+        Route::Link { ifindex, next_hop, .. } => {
             let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);
             let elsewhere = || tables.ifnets().filter_map(best).max_by(|a, b| a.1.cmp(&b.1));
             // An unnumbered interface speaks with the address of another.

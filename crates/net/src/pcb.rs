@@ -13,7 +13,7 @@ use crate::tables::IfIndex;
 
 /// The two ends of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ends {
+pub struct FourTuple {
     /// Ours.
     pub local: IpAddr,
     /// The other one.
@@ -30,7 +30,7 @@ pub struct Ends {
 /// since each of them makes guessing harder (RFC 6056 §3.2).
 pub const EPHEMERAL: core::ops::RangeInclusive<u16> = 10_000..=65_535;
 
-impl Ends {
+impl FourTuple {
     /// Between `local` and `remote`, by the interface `zone` if they are of a link.
     #[must_use]
     pub fn new(local: SocketAddr, remote: SocketAddr, zone: IfIndex) -> Self {

@@ -16,7 +16,7 @@ use crate::fib::flow_hash;
 use crate::icmp::{Message, Quoted};
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
-use crate::{ip4 as inet4, ip6 as inet6, output, pmtu, rss, upper};
+use crate::{ip4 as inet4, ip6 as inet6, l4, output, pmtu, rss};
 
 /// Pings that run on one CPU at the most.
 const WAITERS_MAX: usize = 64;
@@ -140,7 +140,7 @@ struct Sent {
 
 /// Where a ping has to be sent from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PingSource {
     /// The CPU that the replies come to.
     pub cpu: CpuId,
     /// The own address to speak with.
@@ -153,13 +153,13 @@ pub struct Way {
 /// # Errors
 ///
 /// [`Error::Unreachable`], [`Error::BadSource`].
-pub fn way(cpu: &Cpu, dst: IpAddr, src: Option<IpAddr>, outif: Option<IfIndex>) -> Result<Way, Error> {
+pub fn way(cpu: &Cpu, dst: IpAddr, src: Option<IpAddr>, outif: Option<IfIndex>) -> Result<PingSource, Error> {
     let src = match src {
         Some(src) if cpu.tables.is_ours(src) && src.is_ipv4() == dst.is_ipv4() => src,
         Some(_) => return Err(Error::BadSource),
         None => output::source_on(cpu, dst, outif.unwrap_or(0)).ok_or(Error::Unreachable)?.0,
     };
-    Ok(Way { cpu: cpu.placement.owner(rss::hash_pair(src, dst)), src })
+    Ok(PingSource { cpu: cpu.placement.owner(rss::hash_pair(src, dst)), src })
 }
 
 /// Begins a ping of `remote` with the identifier `ident`: from now on, `sink` is told what comes.
@@ -212,8 +212,8 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
 fn check_size(cpu: &Cpu, pkt: &Pkt, request: &Request) -> Result<(), Error> {
     let way = output::path(cpu, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
     let mtu = match way.map_err(|_| Error::Unreachable)? {
-        output::Way::Local => return Ok(()),
-        output::Way::Link { ifindex, metrics, .. } => pmtu::of_packet(cpu, pkt, metrics)
+        output::Route::Local => return Ok(()),
+        output::Route::Link { ifindex, metrics, .. } => pmtu::of_packet(cpu, pkt, metrics)
             .mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu),
     };
     let fits = !request.dont_fragment || pkt.len() <= mtu as usize;
@@ -264,13 +264,13 @@ fn put_headers(pkt: &mut Pkt, request: &Request) -> Result<(), Error> {
 /// Takes an echo reply in and reports it to its ping; false if there is none.
 pub(crate) fn reply(cpu: &mut Cpu, pkt: &Pkt, ident: u16, seq: u16) -> bool {
     let now = cpu.now;
-    let (from, _) = upper::ends(pkt);
+    let (from, _) = l4::ends(pkt);
     let Some(waiter) = cpu.icmp.waiters.find(ident, from) else { return false };
     let ttl = pkt.window(0)[if from.is_ipv4() { 8 } else { 7 }];
     let sent = waiter.sent.iter_mut().find(|sent| sent.seq == seq);
     let rtt = sent.as_ref().map(|sent| now.since(sent.at));
     let is_duplicate = sent.is_some_and(|sent| core::mem::replace(&mut sent.is_answered, true));
-    (waiter.sink)(Event::Reply { from, seq, ttl, len: upper::range(pkt).len(), rtt, is_duplicate });
+    (waiter.sink)(Event::Reply { from, seq, ttl, len: l4::range(pkt).len(), rtt, is_duplicate });
     true
 }
 

@@ -25,7 +25,7 @@ use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::fib::{Metrics, Prefix};
 use crate::icmp::Quoted;
-use crate::output::Way;
+use crate::output::Route;
 use crate::secret::Secret;
 use crate::tables::IfIndex;
 use crate::time::{Duration, Instant};
@@ -201,10 +201,10 @@ pub(crate) fn of_flow(cpu: &Cpu, flow: &Flow, metrics: Metrics) -> Metrics {
 #[must_use]
 pub fn of(cpu: &Cpu, flow: &Flow) -> Option<u32> {
     match crate::output::path(cpu, flow.remote(), flow.zone(), || 0).ok()? {
-        Way::Link { ifindex, metrics, .. } => {
+        Route::Link { ifindex, metrics, .. } => {
             Some(of_flow(cpu, flow, metrics).mtu_over(cpu.tables.ifnet(ifindex)?.mtu))
         }
-        Way::Local => Some(u32::from(u16::MAX)),
+        Route::Local => Some(u32::from(u16::MAX)),
     }
 }
 

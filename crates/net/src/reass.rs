@@ -26,7 +26,7 @@ use crate::next::Next;
 use crate::tables::IfIndex;
 use crate::time::Duration;
 use crate::timers::Timer;
-use crate::{ip6 as inet6, offload, rss, upper};
+use crate::{ip6 as inet6, l4, offload, rss};
 
 /// Buffers that wait at the most, unless that is more than a quarter of the pool.
 const BUFFERS_MAX: usize = 2048;
@@ -80,7 +80,7 @@ pub fn input4(cpu: &mut Cpu, pkt: Pkt) {
             let pkt = detached(cpu, pkt);
             input(cpu, key, Piece::new(pkt, start, more));
         }
-        Err(reason) => cpu.bury(pkt, reason),
+        Err(reason) => cpu.drop_pkt(pkt, reason),
     }
 }
 
@@ -89,13 +89,13 @@ pub fn input4(cpu: &mut Cpu, pkt: Pkt) {
 /// Drops  as [`input4`], [`input6`].
 pub(crate) fn in_transit(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.flags.set(Flags::TRANSIT);
-    if upper::is_ip4(&pkt) {
+    if l4::is_ip4(&pkt) {
         return input4(cpu, pkt);
     }
     let chain = ip6::View::new_quoted(pkt.head()).ok().and_then(|view| walk(&view, Role::Host).ok());
     match chain.and_then(|chain| chain.fragment) {
         Some(fragment) => input6(cpu, pkt, &fragment),
-        None => cpu.bury(pkt, DropReason::ReassMalformed),
+        None => cpu.drop_pkt(pkt, DropReason::ReassMalformed),
     }
 }
 
@@ -131,13 +131,13 @@ pub fn input6(cpu: &mut Cpu, mut pkt: Pkt, fragment: &At<Fragment>) {
     let len = pkt.len().saturating_sub(data_at);
     // Fragments in fragments: only an attacker makes them.
     if len == 0 || pkt.flags.has(Flags::REASSEMBLED) {
-        return cpu.bury(pkt, DropReason::ReassMalformed);
+        return cpu.drop_pkt(pkt, DropReason::ReassMalformed);
     }
     if let Err(error) = fragment.header.check_data(at, at.saturating_sub(ip6::HEADER_LEN), len) {
         let next = inet6::refuse(&error, inet6::dst(&pkt));
         return dispatch(cpu, pkt, next);
     }
-    let (src, dst) = upper::ends(&pkt);
+    let (src, dst) = l4::ends(&pkt);
     let is_scoped = inet6::src(&pkt).is_unicast_link_local();
     let ifindex = if is_scoped { pkt.rcvif } else { 0 };
     pkt.l4 = u16::try_from(data_at).unwrap_or(u16::MAX);
@@ -157,14 +157,14 @@ fn detached(cpu: &mut Cpu, pkt: Pkt) -> Pkt {
 /// Puts a piece to the others of its datagram, and sends the datagram on if that makes it whole.
 fn input(cpu: &mut Cpu, key: Key, piece: Piece) {
     if !make_room(cpu, &key, piece.buffers) {
-        return cpu.bury(piece.pkt, DropReason::ReassFull);
+        return cpu.drop_pkt(piece.pkt, DropReason::ReassFull);
     }
     let timeout = if key.src.is_ipv4() { TIMEOUT4 } else { TIMEOUT6 };
     let outcome = cpu.reass.table.insert(key, piece, cpu.now + timeout);
     set_timer(cpu);
     match outcome {
         Outcome::Kept => (),
-        Outcome::Refused(pkt, reason) => cpu.bury(pkt, reason),
+        Outcome::Refused(pkt, reason) => cpu.drop_pkt(pkt, reason),
         Outcome::Ruined(pieces, reason) => bury_all(cpu, pieces, reason),
         Outcome::Whole => whole(cpu, &key),
     }
@@ -184,7 +184,7 @@ fn whole(cpu: &mut Cpu, key: &Key) {
             cpu.count(reassembled);
             deliver(cpu, pkt);
         }
-        Err((pkt, reason)) => cpu.bury(pkt, reason),
+        Err((pkt, reason)) => cpu.drop_pkt(pkt, reason),
     }
 }
 
@@ -193,14 +193,14 @@ fn whole(cpu: &mut Cpu, key: &Key) {
 fn deliver(cpu: &mut Cpu, mut pkt: Pkt) {
     if pkt.flags.has(Flags::TRANSIT) {
         pkt.flags.clear(Flags::TRANSIT);
-        let again = if upper::is_ip4(&pkt) { Next::Ip4 } else { Next::Ip6 };
+        let again = if l4::is_ip4(&pkt) { Next::Ip4 } else { Next::Ip6 };
         let next = rss::place(cpu, &mut pkt, again);
         return dispatch(cpu, pkt, next);
     }
-    let is_ip4 = upper::is_ip4(&pkt);
+    let is_ip4 = l4::is_ip4(&pkt);
     pkt.hash = if is_ip4 { rss::hash4(pkt.window(0)) } else { rss::hash6(pkt.window(0)) };
     pkt.flags.set(Flags::HASH);
-    pkt.resume = upper::resume(&pkt) as u8;
+    pkt.resume = l4::resume(&pkt) as u8;
     let owner = cpu.placement.owner(pkt.hash);
     let here = if is_ip4 { Next::Local4 } else { Next::Local6 };
     dispatch(cpu, pkt, if owner == cpu.id { here } else { Next::HandOff(owner) });
@@ -226,7 +226,7 @@ fn evict(cpu: &mut Cpu, key: &Key, reason: DropReason) {
 }
 
 fn bury_all(cpu: &mut Cpu, pieces: Vec<Piece>, reason: DropReason) {
-    pieces.into_iter().for_each(|piece| cpu.bury(piece.pkt, reason));
+    pieces.into_iter().for_each(|piece| cpu.drop_pkt(piece.pkt, reason));
 }
 
 /// Sees to it that the timer fires when the first datagram is late. It looks again after the shorter of the two

@@ -11,14 +11,14 @@ mod listen;
 mod syncache;
 mod cookie;
 mod pcbs;
-mod alarm;
+mod timer_wheel;
 mod calls;
 mod errors;
 mod signature;
-mod emit;
+mod build;
 mod reset;
-mod paths;
-mod opener;
+mod metrics_cache;
+mod fastopen;
 mod budget;
 mod rings;
 pub(crate) mod watch;
@@ -27,23 +27,23 @@ pub mod settings;
 pub mod seq;
 pub mod buffer;
 pub mod receive;
-pub mod sent;
+pub mod scoreboard;
 pub mod rtt;
 pub mod congestion;
 
+pub use self::build::IpTxParams;
 pub use self::calls::{
     Accepted, Connect, Ready, abort, accept, bind, change, change_look, close, connect, connection,
     drop_connection, forget_paths, half_open, listen, local, open, peek, read, read_in_place, read_urgent,
     ready, send, send_urgent, set_look, set_place_look, shutdown, unlisten, waiting,
 };
-pub use self::emit::Look;
 pub(crate) use self::errors::error;
+pub(crate) use self::fastopen::KEY_LIFE;
+pub use self::fastopen::{Opener, draw_cookie_keys, set_cookie_key};
 pub use self::input::input;
 pub(crate) use self::input::{expire, roll_up};
 pub use self::listen::{LISTENERS_MAX, ListedListener, Listen, ListenerId};
-pub(crate) use self::opener::KEY_LIFE;
-pub use self::opener::{Opener, draw_cookie_keys, set_cookie_key};
-pub use self::paths::PATHS_MAX;
+pub use self::metrics_cache::PATHS_MAX;
 pub(crate) use self::pcbs::fetch;
 pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Listed, Owner, PER_PAGE, Pcbs, WAITS_MAX};
 pub(crate) use self::reset::put_bare;

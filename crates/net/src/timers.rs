@@ -72,7 +72,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::Bench;
+    use crate::testkit::Bench;
 
     #[test]
     fn timers_beyond_those_of_a_turn_fire_in_the_next_one() {

@@ -8,7 +8,7 @@ mod table;
 mod socket;
 mod batch;
 mod calls;
-mod emit;
+mod output;
 mod error;
 mod page;
 
@@ -17,9 +17,9 @@ pub use self::calls::{
     Bind, Connect, bind, change, close, connect, failure, listen, local, memberships, read_in_place, ready,
     recv,
 };
-pub use self::emit::{send, send_to};
 pub(crate) use self::error::error;
 pub use self::input::input;
+pub use self::output::{send, send_to};
 pub use self::page::Listed;
 pub use self::socket::{FAILURES_MAX, Failure, Id, Ready};
 pub use self::table::{SOCKETS_MAX, Sockets};

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use judge::Table;
-use sim::craft;
+use sim::builder;
 use wire::tcp::{Flags, Header, Options, View};
 
 const SECOND: i64 = 1_000_000;
@@ -60,7 +60,11 @@ impl Peer {
             urgent: 0,
             options,
         };
-        self.table.inject(&craft::tcp(craft::Ip::new(self.remote.ip(), self.local.ip()), &header, payload));
+        self.table.inject(&builder::tcp(
+            builder::Ip::new(self.remote.ip(), self.local.ip()),
+            &header,
+            payload,
+        ));
         let len = payload.len() + usize::from(flags.syn()) + usize::from(flags.fin());
         self.seq = self.seq.wrapping_add(u32::try_from(len).unwrap());
     }
@@ -349,8 +353,8 @@ fn datagrams_come_and_go() {
         let table = peer.table;
         let fd = table.socket(peer.domain, libc::SOCK_DGRAM).unwrap();
         table.bind(fd, peer.local).unwrap();
-        let ip = craft::Ip::new(peer.remote.ip(), peer.local.ip());
-        table.inject(&craft::udp(ip, [9, 8080], b"question"));
+        let ip = builder::Ip::new(peer.remote.ip(), peer.local.ip());
+        table.inject(&builder::udp(ip, [9, 8080], b"question"));
         assert_eq!(table.poll(fd, libc::POLLIN, 0), Ok(libc::POLLIN));
         let from = SocketAddr::new(peer.remote.ip(), 9);
         assert_eq!(table.recv_from(fd), Ok((b"question".to_vec(), from)));
@@ -359,10 +363,10 @@ fn datagrams_come_and_go() {
         assert_eq!(segment(&packet, peer.local.is_ipv6())[8..], *b"answer");
         assert_eq!(table.connect(fd, from), Ok(0));
         let other = SocketAddr::new(peer.remote.ip(), 10);
-        table.inject(&craft::udp(ip, [10, 8080], b"of another"));
+        table.inject(&builder::udp(ip, [10, 8080], b"of another"));
         assert_eq!(table.poll(fd, libc::POLLIN, 0), Ok(0));
         assert_eq!(table.disconnect(fd), Ok(0));
-        table.inject(&craft::udp(ip, [10, 8080], b"of another"));
+        table.inject(&builder::udp(ip, [10, 8080], b"of another"));
         assert_eq!(table.recv_from(fd), Ok((b"of another".to_vec(), other)));
         assert_eq!(table.option(fd, TCP, libc::TCP_INFO, 280), Err(libc::EOPNOTSUPP));
         assert_eq!(table.shutdown(fd, libc::SHUT_WR), Err(libc::EOPNOTSUPP));

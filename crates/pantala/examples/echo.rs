@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use pantala::dev::netlink::Rtnetlink;
-use pantala::net::program::{Desk, Handle, Program};
+use pantala::net::app::{App, AppContext, Handle};
 use pantala::net::sock;
 use pantala::net::tcp::{self, Accepted, Listen};
 use pantala::{Interface, Stack};
@@ -22,18 +22,18 @@ struct Echo {
     bytes: Vec<u8>,
 }
 
-impl Program for Echo {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), sock::Error> {
+impl App for Echo {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), sock::Error> {
         desk.listen(&Listen::at(self.at), 0).map(drop)
     }
 
     /// Connections need no names here: all are alike.
-    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: Accepted) -> u32 {
+    fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
     /// Sends back what has come, as much as there is room for. What stays is looked at when there is room again.
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         while let Ok(come) = tcp::peek(desk.cpu, conn.id, &mut self.bytes) {
             if come == 0 {
                 let _ = tcp::close(desk.cpu, conn.id);
@@ -44,7 +44,7 @@ impl Program for Echo {
         }
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         self.readable(desk, conn);
     }
 }

@@ -10,8 +10,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::mpsc::{Sender, channel};
 
-use pantala::net::program::services::{Kind, Service};
-use pantala::net::program::{Desk, Handle, Program};
+use pantala::net::app::services::{Kind, Service};
+use pantala::net::app::{App, AppContext, Handle};
 use pantala::net::sock;
 use pantala::net::tcp::settings::Settings;
 use pantala::net::tcp::{self, Connect};
@@ -25,16 +25,16 @@ struct Caller {
     heard: Sender<Vec<u8>>,
 }
 
-impl Program for Caller {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), sock::Error> {
+impl App for Caller {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), sock::Error> {
         desk.connect(&Connect::to(self.server), 0).map(drop)
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let _ = tcp::send(desk.cpu, conn.id, WORDS);
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let mut bytes = vec![0; WORDS.len()];
         if let Ok(count) = tcp::read(desk.cpu, conn.id, &mut bytes) {
             let _ = self.heard.send(bytes[..count].to_vec());

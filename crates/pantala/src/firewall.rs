@@ -25,7 +25,7 @@ pub(crate) mod unasked;
 
 /// Everything that commands change.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct FirewallConfig {
     pub(crate) rules: Rules,
     pub(crate) lookups: Lookups,
     /// Pipes and queues.
@@ -93,7 +93,7 @@ impl Refused {
     }
 }
 
-impl Book {
+impl FirewallConfig {
     /// No rules but the default one. `key` keys what tells flows apart.
     pub(crate) fn new(default: Action, key: u128) -> io::Result<Self> {
         let (rules, lookups) = (Rules::new(default), Lookups::new(key)?);

@@ -5,7 +5,7 @@
 //! `pantala` program.
 //!
 //! ```
-//! use pantala::net::program::services::{Kind, Service};
+//! use pantala::net::app::services::{Kind, Service};
 //! use pantala::net::tcp::settings::Settings;
 //! use pantala::{Interface, Stack, mem};
 //!
@@ -34,7 +34,7 @@
 //! |---|---|
 //! | put a stack together and start it | [`Stack::builder`], [`Builder`], [`Interface`] |
 //! | start what a configuration file says | [`Builder::toml`], or [`config::Config`] and [`Stack::start`] |
-//! | use TCP and UDP where packets are, without hand-off and copy | [`net::program::Program`], [`Stack::begin`], [`Stack::begin_on_all`] |
+//! | use TCP and UDP where packets are, without hand-off and copy | [`net::app::App`], [`Stack::begin`], [`Stack::begin_on_all`] |
 //! | use TCP and UDP from any thread or task, as of `std::net` and `tokio::net` | [`Stack::sockets`], [`sockets::blocking`], [`sockets::aio`] |
 //! | serve files, or pages of the program's own, to the web | [`serve::folder`], [`serve::Web::of_pages`] |
 //! | reach netisrs from other threads | [`Stack::remotes`], their control ports; [`Stack::call`] |

@@ -5,9 +5,9 @@
 //! - [`Pkt`]: an owned, 8-byte handle of a packet buffer. It moves and is never cloned.
 //! - [`PktVec`]: up to 256 packets that travel together.
 //! - [`Pool`]: the free buffers of one CPU, last in first out, cut from an [`Arena`] that a device may share.
-//! - [`ring`], [`port`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
-//! - [`lanes`]: streams of bytes between a program's thread and a netisr, many in one piece of memory.
-//! - [`tally`]: numbers that all CPUs count together, up to limits.
+//! - [`ring`], [`mpsc`], [`wake`], [`counters`]: how CPUs hand each other packets, messages and numbers.
+//! - [`byte_channel`]: streams of bytes between a program's thread and a netisr, many in one piece of memory.
+//! - [`shared_limit`]: numbers that all CPUs count together, up to limits.
 //! - [`shared`]: the atomics that all of these, and what CPUs share in the stack, are made of.
 //! - [`words`]: large arrays that all CPUs read and one thread changes in place.
 //!
@@ -15,13 +15,13 @@
 //!
 //! `slot`, `arena`, `pkt`, `vec`, `ring`, `port`, `lanes::region`, `lanes::stream`, `map` and `words`, and each says in its first line what for.
 
-pub mod board;
+pub mod notify_bits;
 pub mod counters;
-pub mod lanes;
-pub mod port;
+pub mod byte_channel;
+pub mod mpsc;
 pub mod ring;
 pub mod shared;
-pub mod tally;
+pub mod shared_limit;
 pub mod wake;
 pub mod words;
 

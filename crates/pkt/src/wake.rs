@@ -50,7 +50,7 @@ use crate::{
 /// Rings the bell of a sleeping netisr: writes to its eventfd, or marks it runnable in the simulator.
 ///
 /// It must be *sticky*: if rung before the owner waits, the wait ends at once.
-pub type Bell = Box<dyn Fn() + Send + Sync>;
+pub type Wakeup = Box<dyn Fn() + Send + Sync>;
 
 /// The owner's end.
 ///
@@ -91,7 +91,7 @@ pub struct Sleeper {
 
 impl Sleeper {
     /// A netisr that is awake; senders ring `bell` when it is not.
-    pub fn new(bell: Bell) -> Self {
+    pub fn new(bell: Wakeup) -> Self {
         let shared = Shared { sleeping: CachePadded::new(AtomicBool::new(false)), bell };
         Self { shared: Arc::new(shared), prepared: false, counters: CounterBlock::new() }
     }
@@ -158,7 +158,7 @@ impl Waker {
 
 struct Shared {
     sleeping: CachePadded<AtomicBool>,
-    bell: Bell,
+    bell: Wakeup,
 }
 
 impl Shared {

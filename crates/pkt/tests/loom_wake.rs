@@ -9,7 +9,7 @@ use loom::{
     thread,
 };
 use pkt::{
-    port::port,
+    mpsc::port,
     ring::ring,
     wake::{Sleep, Sleeper},
 };

@@ -3,7 +3,7 @@
 use net::time::{Duration, Instant};
 
 use crate::frame::Frame;
-use crate::meddle::Meddler;
+use crate::mitm::Meddler;
 use crate::pcap::Tape;
 use crate::random::Random;
 

@@ -8,22 +8,22 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use net::app::App;
 use net::count::{Count, IfCount};
 use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::firewall::Firewall;
-use net::ip6::autoconf::News;
-use net::msg::{Knocker, Msg, Remote, Tour, mesh};
+use net::ip6::autoconf::LinkUpdate;
+use net::msg::{Broadcast, Msg, Notifier, Remote, mesh};
 use net::netisr::{Netisr, Parts};
 use net::ping;
-use net::program::Program;
 use net::sock::Error;
 use net::tables::{IfIndex, Tables};
 use pkt::{Arena, Pool};
 
+use crate::firewall::HostFirewall;
 use crate::mem::Nic;
 use crate::random::Random;
-use crate::wall::Wall;
 pub use cpu::{Cost, SimCpu};
 pub use spec::{Port, Spec};
 
@@ -39,7 +39,7 @@ pub struct Host {
     arena: Arc<Arena>,
     generation: u64,
     /// Results of router advertisements on the CPUs.
-    news: Receiver<News>,
+    news: Receiver<LinkUpdate>,
 }
 
 impl Host {
@@ -142,7 +142,7 @@ impl Host {
     /// # Errors
     ///
     /// As [`Netisr::open`].
-    pub fn open(&mut self, cpu: usize, program: Box<dyn Program>) -> Result<Knocker, Error> {
+    pub fn open(&mut self, cpu: usize, program: Box<dyn App>) -> Result<Notifier, Error> {
         let (_, flag) = self.cpus[cpu].netisr.open(program)?;
         Ok(self.remotes[cpu].knocker(flag))
     }
@@ -153,7 +153,7 @@ impl Host {
         visit: impl Fn(&mut Netisr) + Send + Sync + 'static,
         done: impl FnOnce() + Send + 'static,
     ) -> bool {
-        self.send(0, Msg::Tour(Tour { visit: Arc::new(visit), done: Box::new(done) }))
+        self.send(0, Msg::Tour(Broadcast { visit: Arc::new(visit), done: Box::new(done) }))
     }
 
     /// Changes interfaces, addresses or routes, and tells the CPUs; `false` if the port is full.
@@ -171,12 +171,12 @@ impl Host {
 
     /// Makes tables of what CPUs have learned of router advertisements since, as the control thread does.
     pub(crate) fn take_news(&mut self) {
-        let news: Vec<News> = self.news.try_iter().collect();
+        let news: Vec<LinkUpdate> = self.news.try_iter().collect();
         if news.is_empty() {
             return;
         }
         let is_told = self.change(|spec| {
-            for News { ifindex, learned } in news {
+            for LinkUpdate { ifindex, learned } in news {
                 if let Some(port) = spec.ports.get_mut(usize::from(ifindex) - 1) {
                     port.learned = learned;
                 }
@@ -186,7 +186,7 @@ impl Host {
     }
 
     /// Puts a firewall in force on all CPUs, in place of the one before; `false` if the port is full.
-    pub fn set_wall(&self, wall: &mut Wall) -> bool {
+    pub fn set_wall(&self, wall: &mut HostFirewall) -> bool {
         let shared = wall.shared(&self.spec.tables(self.generation));
         self.tour(move |netisr| netisr.set_firewall(&shared), || {})
     }

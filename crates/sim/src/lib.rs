@@ -11,15 +11,15 @@
 
 pub mod world;
 pub mod host;
-pub mod wall;
+pub mod firewall;
 pub mod station;
 pub mod mem;
 pub mod cable;
-pub mod craft;
+pub mod builder;
 pub mod drill;
 pub mod frame;
 pub mod fuzz_bodies;
-pub mod meddle;
+pub mod mitm;
 pub mod mutate;
 pub mod pcap;
 pub mod plan;

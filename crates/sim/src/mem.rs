@@ -71,7 +71,7 @@ pub struct Nic {
 }
 
 /// Marks a CPU as runnable; stays set until it has turned.
-pub type Bell = Arc<AtomicBool>;
+pub type Wakeup = Arc<AtomicBool>;
 
 struct State {
     spec: Spec,
@@ -134,7 +134,7 @@ impl Nic {
     }
 
     /// Says which CPU the interrupts of a ring go to.
-    pub fn route_interrupts(&self, ring: usize, bell: Bell) {
+    pub fn route_interrupts(&self, ring: usize, bell: Wakeup) {
         if let Some(ring) = self.lock().rings.get_mut(ring) {
             ring.bell = Some(bell);
         }
@@ -290,7 +290,7 @@ impl State {
 }
 
 /// Rings a bell.
-fn ring_bell(bell: Option<&Bell>) {
+fn ring_bell(bell: Option<&Wakeup>) {
     if let Some(bell) = bell {
         bell.store(true, Ordering::Relaxed);
     }

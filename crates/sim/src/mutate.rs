@@ -10,7 +10,7 @@ use wire::ip6_ext::Fragment;
 use wire::protocol::Protocol;
 use wire::{ip6, tcp};
 
-use crate::craft::{self, Ip};
+use crate::builder::{self, Ip};
 use crate::frame::Frame;
 use crate::plan::Family;
 use crate::random::Random;
@@ -101,17 +101,17 @@ fn set(bytes: &mut [u8], at: usize, value: u8) {
 fn packets(ip: Ip) -> Vec<Vec<u8>> {
     let payload: Vec<u8> = (0..64).collect();
     let small = ip.may_fragment(99);
-    let udp = craft::udp(ip, [5, 53], &payload);
-    let long = craft::udp(small, [5, 53], &[7; 3000]);
+    let udp = builder::udp(ip, [5, 53], &payload);
+    let long = builder::udp(small, [5, 53], &[7; 3000]);
     let mut list = vec![
         udp.clone(),
-        craft::udp(ip.ttl(1), [5, 53], &payload),
-        craft::echo(ip, false, [1, 1], &payload),
-        craft::echo(ip, true, [1, 1], &payload),
+        builder::udp(ip.ttl(1), [5, 53], &payload),
+        builder::echo(ip, false, [1, 1], &payload),
+        builder::echo(ip, true, [1, 1], &payload),
         syn(ip),
-        craft::packet(ip, Protocol(253), &payload),
+        builder::packet(ip, Protocol(253), &payload),
     ];
-    list.extend(craft::fragments(&long, 1280, 99));
+    list.extend(builder::fragments(&long, 1280, 99));
     match (ip.src, ip.dst) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => list.extend(packets6(src, dst, &udp)),
         _ => list.extend(options4(&udp)),
@@ -133,7 +133,7 @@ fn syn(ip: Ip) -> Vec<u8> {
     };
     let sum = pseudo.bytes(&segment).checksum();
     segment[tcp::CHECKSUM_OFFSET..tcp::CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
-    craft::packet(ip, Protocol::TCP, &segment)
+    builder::packet(ip, Protocol::TCP, &segment)
 }
 
 /// A packet with a record route, a time stamp and a source route.

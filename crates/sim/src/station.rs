@@ -19,7 +19,7 @@ use wire::ether::Mac;
 pub use flow::{Flow, FlowId, Tally};
 pub(crate) use link::nd_packet;
 
-use crate::craft::{self, Ip};
+use crate::builder::{self, Ip};
 use crate::frame::Frame;
 use gather::Gather;
 
@@ -238,12 +238,12 @@ impl Station {
         let ip = self.ip_to(dst);
         let ip = if len + 48 > self.mtu { ip.may_fragment(ip.id) } else { ip };
         let payload: Vec<u8> = (0..len).map(|at| (at % 251).to_le_bytes()[0]).collect();
-        self.send(craft::echo(ip, false, id_seq, &payload));
+        self.send(builder::echo(ip, false, id_seq, &payload));
     }
 
     /// Sends a UDP datagram under this IP header.
     pub fn send_udp(&mut self, ip: Ip, ports: [u16; 2], payload: &[u8]) {
-        self.send(craft::udp(ip, ports, payload));
+        self.send(builder::udp(ip, ports, payload));
     }
 
     /// Sends a packet to its destination's next hop; one that is longer than the MTU in fragments.
@@ -251,7 +251,7 @@ impl Station {
         let Some(dst) = destination(&packet) else { return };
         self.next_id = self.next_id.wrapping_add(1).max(1);
         let next_hop = self.next_hop(dst);
-        for fragment in craft::fragments(&packet, self.mtu, self.next_id.into()) {
+        for fragment in builder::fragments(&packet, self.mtu, self.next_id.into()) {
             self.send_via(next_hop, fragment);
         }
     }

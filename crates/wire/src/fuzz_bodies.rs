@@ -97,8 +97,8 @@ fn check_chain(view: &ip6::View<'_>, chain: &ip6_ext::Chain) {
     assert!(!chain.has_upper() || !chain.upper.is_ip6_extension());
 }
 
-fn check_answer(view: &ip6::View<'_>, answer: ip6_ext::Answer) {
-    use ip6_ext::Answer::{Always, Silence, UnlessMulticast};
+fn check_answer(view: &ip6::View<'_>, answer: ip6_ext::IcmpReply) {
+    use ip6_ext::IcmpReply::{Always, Silence, UnlessMulticast};
     let (Always(message) | UnlessMulticast(message)) = answer else { return assert_eq!(answer, Silence) };
     let icmp6::Message::ParameterProblem { pointer, .. } = message else { unreachable!("{message:?}") };
     assert!(usize::try_from(pointer).is_ok_and(|pointer| pointer <= view.packet().len()));

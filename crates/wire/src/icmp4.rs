@@ -1,7 +1,7 @@
 //! ICMP for IPv4 (RFC 792).
 
 use crate::checksum::Sum;
-use crate::{NoRoom, emit, ip4};
+use crate::{NoRoom, build, ip4};
 use core::fmt;
 use core::net::Ipv4Addr;
 
@@ -187,7 +187,7 @@ impl Message {
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`HEADER_LEN`].
     pub fn emit(&self, payload: &[u8], out: &mut [u8]) -> Result<usize, NoRoom> {
-        emit::put(out, &self.to_bytes(payload))
+        build::put(out, &self.to_bytes(payload))
     }
 
     const fn rest(&self) -> [u8; 4] {

@@ -1,7 +1,7 @@
 //! ICMPv6 (RFC 4443). Neighbour discovery is in [`crate::nd`].
 
 use crate::checksum::Sum;
-use crate::{NoRoom, Protocol, emit, ip6};
+use crate::{NoRoom, Protocol, build, ip6};
 use core::fmt;
 use core::net::Ipv6Addr;
 
@@ -214,7 +214,7 @@ impl Message {
         payload: &[u8],
         out: &mut [u8],
     ) -> Result<usize, NoRoom> {
-        emit::put(out, &self.to_bytes(src, dst, payload))
+        build::put(out, &self.to_bytes(src, dst, payload))
     }
 
     const fn rest(&self) -> [u8; 4] {

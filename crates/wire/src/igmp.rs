@@ -6,8 +6,8 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use crate::NoRoom;
+use crate::build::Writer;
 use crate::checksum::Sum;
-use crate::emit::Writer;
 use crate::membership::{Family, Query, Records, Report, Version, float, put};
 
 /// To where version 3 reports go: all routers that speak it (RFC 3376 §4.2.14).

@@ -8,7 +8,7 @@ pub use options::{
     OPTIONS_MAX, Opt, OptionError, OptionIter, Options, Route, Summary, TimestampKind, Timestamps,
 };
 
-use crate::emit::Writer;
+use crate::build::Writer;
 use crate::{Protocol, checksum};
 use core::net::Ipv4Addr;
 use core::ops::Range;

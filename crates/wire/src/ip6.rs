@@ -1,6 +1,6 @@
 //! The IPv6 header (RFC 8200 §3). What may stand between it and the payload is in [`crate::ip6_ext`].
 
-use crate::{NoRoom, Protocol, emit};
+use crate::{NoRoom, Protocol, build};
 use core::fmt;
 use core::net::Ipv6Addr;
 use core::ops::Range;
@@ -188,7 +188,7 @@ impl Header {
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`HEADER_LEN`].
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, NoRoom> {
-        emit::put(out, &self.to_bytes())
+        build::put(out, &self.to_bytes())
     }
 }
 

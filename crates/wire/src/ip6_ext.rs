@@ -7,7 +7,7 @@ mod error;
 mod fragment;
 mod options;
 
-pub use error::{Answer, Error};
+pub use error::{Error, IcmpReply};
 pub use fragment::Fragment;
 pub use options::Action;
 

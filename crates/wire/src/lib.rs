@@ -32,13 +32,13 @@ pub mod addr;
 pub mod checksum;
 pub mod protocol;
 pub mod toeplitz;
-mod emit;
+mod build;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz_bodies;
 
 #[cfg(test)]
 extern crate std;
 
-pub use emit::NoRoom;
+pub use build::NoRoom;
 pub use ether::{EtherType, Mac};
 pub use protocol::Protocol;

@@ -6,7 +6,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::NoRoom;
-use crate::emit::Writer;
+use crate::build::Writer;
 
 /// Which generation of the protocols, by IGMP's numbers; MLD has been numbered since the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

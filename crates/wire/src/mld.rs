@@ -5,8 +5,8 @@
 
 use core::net::{IpAddr, Ipv6Addr};
 
+use crate::build::Writer;
 use crate::checksum::Sum;
-use crate::emit::Writer;
 use crate::icmp6::kind;
 use crate::membership::{Family, Query, Records, Report, Version, put};
 use crate::{NoRoom, Protocol};

@@ -6,8 +6,8 @@ mod options;
 pub use error::Error;
 pub use options::{Opt, Options, Prefix};
 
+use crate::build::Writer;
 use crate::checksum::Sum;
-use crate::emit::Writer;
 use crate::icmp6::kind;
 use crate::{NoRoom, Protocol, addr};
 use core::net::Ipv6Addr;

@@ -9,8 +9,8 @@ pub use options::{
     UserTimeout, window_scale,
 };
 
+use crate::build::Writer;
 use crate::checksum::Sum;
-use crate::emit::Writer;
 use crate::{NoRoom, Protocol};
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};

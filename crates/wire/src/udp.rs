@@ -1,7 +1,7 @@
 //! UDP (RFC 768).
 
 use crate::checksum::Sum;
-use crate::{NoRoom, Protocol, emit};
+use crate::{NoRoom, Protocol, build};
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -65,7 +65,7 @@ impl Header {
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`HEADER_LEN`].
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, NoRoom> {
-        emit::put(out, &self.to_bytes())
+        build::put(out, &self.to_bytes())
     }
 
     /// Returns the header with its checksum over IPv4. `payload` is what follows it.

@@ -1,9 +1,9 @@
 use core::time::Duration;
 
 use super::*;
-use crate::kit::link::{FAMILIES, Family, Said, claim, nd_packet, question, said};
-use crate::kit::{Bench, addr4, addr6, build, ifnet, mac};
 use crate::tables::{Config, IfAddr};
+use crate::testkit::link::{FAMILIES, Family, Said, claim, nd_packet, question, said};
+use crate::testkit::{Bench, addr4, addr6, build, ifnet, mac};
 
 const RIVAL: Mac = Mac([6, 0, 0, 0, 0, 0x66]);
 const SECOND: Duration = Duration::from_secs(1);

@@ -188,7 +188,7 @@ fn probe(cpu: &mut Cpu, key: Key) {
             let settings = cpu.tables.ifnet(key.ifindex).and_then(|ifnet| ifnet.autoconf);
             let nonce = Some(&nonce).filter(|_| settings.is_none_or(|settings| settings.dad_nonce));
             let dst = solicited_node_multicast(target);
-            let way = nd::Way { src: Ipv6Addr::UNSPECIFIED, dst, mac: None };
+            let way = nd::NdTxParams { src: Ipv6Addr::UNSPECIFIED, dst, mac: None };
             nd::probe(cpu, key.ifindex, way, Message::NeighborSolicit { target }, nonce);
         }
     }

@@ -6,11 +6,11 @@ use wire::ether::Mac;
 use super::*;
 use crate::drop::DropReason;
 use crate::fib::{Hop, Metrics, Prefix, Route};
-use crate::kit::link::{FAMILIES, Family, answer};
-use crate::kit::{Bench, addr4, addr6, build, ifnet, peer_mac};
 use crate::neigh::Key;
 use crate::netisr::Netisr;
 use crate::tables::Config;
+use crate::testkit::link::{FAMILIES, Family, answer};
+use crate::testkit::{Bench, addr4, addr6, build, ifnet, peer_mac};
 
 const GATEWAY: Mac = Mac([6, 0, 0, 0, 0, 0x10]);
 const OTHER: Mac = Mac([6, 0, 0, 0, 0, 0x66]);
@@ -63,7 +63,7 @@ fn a_gateway_is_learned_by_a_packet_that_goes_there_and_says_all_that_the_next_n
         }
         let adj = adj(&mut bench, far(family)).expect("a record");
         assert_eq!((adj.kind, adj.outif, adj.mtu), (Kind::Gateway, 2, 1500));
-        assert_eq!(adj.addrs[..], [mac.0, crate::kit::mac(2).0].concat());
+        assert_eq!(adj.addrs[..], [mac.0, crate::testkit::mac(2).0].concat());
     }
 }
 
@@ -136,8 +136,8 @@ fn a_record_does_not_outlive_what_it_was_made_of() {
 /// Sends a packet of ours to `dst`, and answers to which link address it went.
 fn send(bench: &mut Bench, family: Family, dst: IpAddr) -> Option<Mac> {
     let packet = build::udp(family.addr(2, 1), dst, (1, 2), b"way");
-    let pkt = crate::kit::load(&mut bench.cpu().pool, &packet.into()).unwrap();
-    crate::emit::output(bench.cpu(), pkt);
+    let pkt = crate::testkit::load(&mut bench.cpu().pool, &packet.into()).unwrap();
+    crate::ip_tx::output(bench.cpu(), pkt);
     bench.run();
     let frames = bench.sent(2);
     frames.iter().find(|frame| frame.ends_with(b"way")).map(|frame| Mac(*frame.first_chunk().unwrap()))
@@ -180,7 +180,7 @@ fn what_is_sent_from_here_obeys_what_is_learned_of_its_destination_though_there_
         assert_eq!(send(&mut bench, family, far(family)), Some(GATEWAY));
         assert_eq!(send(&mut bench, family, far(family)), Some(GATEWAY));
         let better = Key { ifindex: 2, addr: family.addr(2, 253) };
-        crate::dest::redirect(bench.cpu(), far(family), better);
+        crate::host_cache::redirect(bench.cpu(), far(family), better);
         assert_eq!(send(&mut bench, family, far(family)), Some(OTHER), "{family:?}");
     }
 }

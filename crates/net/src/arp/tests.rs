@@ -1,9 +1,9 @@
 use core::net::Ipv4Addr;
 
 use super::*;
-use crate::kit::link::{Said, arp};
-use crate::kit::{Bench, addr4, mac};
 use crate::neigh::entries;
+use crate::testkit::link::{Said, arp};
+use crate::testkit::{Bench, addr4, mac};
 
 const HOST: Mac = Mac([6, 0, 0, 0, 0, 0x10]);
 
@@ -87,7 +87,7 @@ fn malformed_packets_are_counted_and_change_nothing() {
         [spoil(1, 6), spoil(3, 6), spoil(4, 5), spoil(4, 0), spoil(5, 16), spoil(7, 3), short, vec![]]
     {
         let mut bench = bench();
-        bench.hear(1, &crate::kit::build::ether(Mac::BROADCAST, HOST, 0x0806, &bytes));
+        bench.hear(1, &crate::testkit::build::ether(Mac::BROADCAST, HOST, 0x0806, &bytes));
         assert_eq!((bench.said(1), entries(bench.cpu())), (vec![], vec![]));
         assert_eq!(bench.dropped(DropReason::ArpMalformed), 1, "{bytes:?}");
     }

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::record::{Link, Question};
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 
 /// Bytes of a record.
 pub(super) const RECORD: usize = 64;
@@ -65,7 +65,7 @@ impl Put {
         self.ip(link.addr).short(link.ifindex)
     }
 
-    pub(super) fn ends(self, ends: &Ends) -> Self {
+    pub(super) fn ends(self, ends: &FourTuple) -> Self {
         self.addr(ends.local()).addr(ends.remote()).short(ends.zone)
     }
 
@@ -136,8 +136,8 @@ impl<'a> Take<'a> {
         Some(Link { addr: self.ip()?, ifindex: self.short() })
     }
 
-    pub(super) fn ends(&mut self) -> Option<Ends> {
+    pub(super) fn ends(&mut self) -> Option<FourTuple> {
         let (local, remote, zone) = (self.addr()?, self.addr()?, self.short());
-        Some(Ends::new(local, remote, zone))
+        Some(FourTuple::new(local, remote, zone))
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use pkt::lanes::{Broken, Near, Reader, Writer};
+use pkt::byte_channel::{Broken, Near, Reader, Writer};
 
 use super::bytes::{RECORD, Record};
 use super::record::{Command, Event};
-use crate::msg::Knocker;
+use crate::msg::Notifier;
 
 /// The program's end.
 pub struct Client {
@@ -20,7 +20,7 @@ pub struct Client {
     /// Commands that there was no room for.
     waiting: VecDeque<Record>,
     has_news: bool,
-    knocker: Option<Knocker>,
+    knocker: Option<Notifier>,
 }
 
 impl Client {
@@ -38,7 +38,7 @@ impl Client {
     }
 
     /// The other end is at this door from now on.
-    pub fn attach(&mut self, knocker: Knocker) {
+    pub fn attach(&mut self, knocker: Notifier) {
         knocker.knock();
         self.knocker = Some(knocker);
     }
@@ -125,7 +125,7 @@ impl Client {
 
     /// Makes of it what a hostile program would have: its rings, to write what it likes to.
     #[must_use]
-    pub fn dissolve(mut self) -> Option<(Writer, Knocker)> {
+    pub fn dissolve(mut self) -> Option<(Writer, Notifier)> {
         Some((self.commands.take()?, self.knocker.take()?))
     }
 }

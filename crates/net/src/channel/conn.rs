@@ -1,14 +1,14 @@
 //! One connection of a channel: bytes between its lane and its buffers.
 
-use pkt::lanes::{Broken, Reader, Writer};
+use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::end::{END, code};
 use super::record::{Event, Setting};
 use super::setting::{Wanted, prepare, wanted};
 use super::socket::Socket;
 use crate::cpu::Cpu;
-use crate::emit::Look;
-use crate::pcb::Ends;
+use crate::ip_tx::IpTxParams;
+use crate::pcb::FourTuple;
 use crate::sock::Error;
 use crate::tcp::settings::Settings;
 use crate::tcp::{self, Id};
@@ -18,7 +18,7 @@ pub(super) struct Conn {
     /// Received bytes go there, and bytes to be sent come from there; gone when the netisr has left the lane.
     lane: Option<(Writer, Reader)>,
     pub(super) stage: Stage,
-    ends: Option<Ends>,
+    ends: Option<FourTuple>,
     /// The listener that has accepted it.
     listener: u32,
     /// The program has left the lane.
@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<Conn>() <= 216);
 /// The stage of a lane.
 pub(super) enum Stage {
     /// A connection will behave like this.
-    Prepared(Box<(Settings, Look)>),
+    Prepared(Box<(Settings, IpTxParams)>),
     /// It waits for a connection that this listener accepts.
     Offered(u32),
     /// It carries this connection.
@@ -93,7 +93,7 @@ impl Conn {
     }
 
     /// Carries this connection from now on, that a listener has accepted.
-    pub(super) fn accepted(&mut self, listener: u32, id: Id, ends: Ends) {
+    pub(super) fn accepted(&mut self, listener: u32, id: Id, ends: FourTuple) {
         (self.stage, self.listener, self.ends) = (Stage::Up(id), listener, Some(ends));
         self.untold |= ACCEPTED;
     }

@@ -2,11 +2,11 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use pkt::lanes::{Broken, Reader, Writer};
+use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::bytes::{Put, RECORD, Record, Take};
 use crate::dgram::Settings;
-use crate::emit::Look;
+use crate::ip_tx::IpTxParams;
 use crate::tables::IfIndex;
 
 /// The longest datagram that a lane takes, of either family: what IPv4 can say. IPv6 could say 20 bytes more.
@@ -32,7 +32,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
     /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
-    pub look: Look,
+    pub look: IpTxParams,
     /// Time to live, or hop limit, if it goes to a group (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
     pub group_hops: u8,
     /// Listeners of the group on this host receive it, too (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
@@ -81,7 +81,7 @@ impl Head {
         let mut take = Take::from(&record);
         let (flags, len, zone) = (take.byte(), take.short(), take.short());
         let has = |bit| flags & bit != 0;
-        let look = Look { hops: take.byte(), class: take.byte() };
+        let look = IpTxParams { hops: take.byte(), class: take.byte() };
         let group_hops = take.byte();
         let how = How { look, group_hops, group_loop: has(GROUP_LOOP), may_broadcast: has(MAY_BROADCAST) };
         let peer = take.addr()?;
@@ -156,7 +156,7 @@ fn split([a, b]: Pieces<'_>, at: usize) -> Option<[Pieces<'_>; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use pkt::lanes::lanes;
+    use pkt::byte_channel::lanes;
 
     use super::*;
 
@@ -175,7 +175,7 @@ mod tests {
                 zone: 9,
                 len,
                 how: How {
-                    look: Look { hops: 1, class: 255 },
+                    look: IpTxParams { hops: 1, class: 255 },
                     group_hops: 2,
                     group_loop: false,
                     may_broadcast: true,

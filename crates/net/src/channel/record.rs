@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::bytes::{Put, Record, Take};
 use super::end::{code, error};
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 use crate::sock::Error;
 use crate::tables::IfIndex;
 use crate::udp::Failure;
@@ -189,10 +189,10 @@ pub enum Event {
         /// The lane.
         lane: u32,
         /// Addresses of the connection.
-        ends: Ends,
+        ends: FourTuple,
     },
     /// A connection stands.
-    Connected(u32, Ends),
+    Connected(u32, FourTuple),
     /// Reply to a request: the local address, or an error.
     Answer(Question, Result<SocketAddr, Error>),
     /// A datagram of this lane did not arrive.

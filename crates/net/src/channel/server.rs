@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pkt::lanes::{Broken, Far, Reader, Writer};
+use pkt::byte_channel::{Broken, Far, Reader, Writer};
 use pkt::wake::Waker;
 
 use super::bytes::{RECORD, Record};
@@ -11,9 +11,9 @@ use super::end::code;
 use super::record::{Command, Connect, Event, Listen, Setting, Target};
 use super::setting::prepare;
 use super::{ANSWERS_MAX, COMMANDS_MAX, LISTENERS_MAX, OFFERS_MAX};
+use crate::app::{App, AppContext, Handle};
 use crate::count::Count;
-use crate::emit::Look;
-use crate::program::{Desk, Handle, Program};
+use crate::ip_tx::IpTxParams;
 use crate::sock::Error;
 use crate::tcp::settings::Settings;
 use crate::tcp::{self, Accepted, Id, ListenerId};
@@ -42,13 +42,13 @@ pub struct Channel {
     /// The program's end is gone, and listeners and then lanes before this were looked at since.
     left: Option<usize>,
     /// Dropped last: the thread that it wakes must find the netisr gone.
-    bell: Bell,
+    bell: ClientWakeup,
 }
 
 /// Wakes the reactor of the program's end, and once more when it is dropped.
-struct Bell(Waker);
+struct ClientWakeup(Waker);
 
-impl Drop for Bell {
+impl Drop for ClientWakeup {
     fn drop(&mut self) {
         self.0.wake_if_sleeping();
     }
@@ -78,7 +78,7 @@ enum Listener {
     #[default]
     Free,
     /// Its connections will behave like this.
-    Prepared(Box<(Settings, Look)>),
+    Prepared(Box<(Settings, IpTxParams)>),
     Open(ListenerId, VecDeque<u32>),
 }
 
@@ -96,12 +96,12 @@ impl Channel {
             is_held: false,
             whole: Vec::new(),
             left: None,
-            bell: Bell(waker),
+            bell: ClientWakeup(waker),
         }
     }
 
     /// Obeys what has come, a bounded amount of it.
-    fn obey(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+    fn obey(&mut self, desk: &mut AppContext<'_>) -> Result<(), Wrong> {
         // First whether more will come, then what is there.
         let is_abandoned = self.commands.is_abandoned();
         for _ in 0..COMMANDS_MAX {
@@ -123,7 +123,7 @@ impl Channel {
     }
 
     /// There are no more commands for now, or for ever.
-    fn has_obeyed(&mut self, desk: &mut Desk<'_>, is_abandoned: bool) -> Result<(), Wrong> {
+    fn has_obeyed(&mut self, desk: &mut AppContext<'_>, is_abandoned: bool) -> Result<(), Wrong> {
         self.release()?;
         if is_abandoned {
             self.left.get_or_insert(0);
@@ -139,7 +139,7 @@ impl Channel {
         Ok(())
     }
 
-    fn do_as_told(&mut self, desk: &mut Desk<'_>, command: Command) -> Result<(), Wrong> {
+    fn do_as_told(&mut self, desk: &mut AppContext<'_>, command: Command) -> Result<(), Wrong> {
         match command {
             Command::Set(Target::Lane(lane), setting) => self.lane(desk, lane)?.set(desk.cpu, setting),
             Command::Set(Target::Listener(listener), setting) => {
@@ -165,14 +165,14 @@ impl Channel {
     }
 
     /// The lane of this number: one that is in use, or was begun for us.
-    pub(super) fn lane(&mut self, desk: &Desk<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
+    pub(super) fn lane(&mut self, desk: &AppContext<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
         let at = lane as usize;
         if !matches!(self.conns.get(at), Some(Some(_))) {
             let streams = self.lanes.take(lane).ok_or(Wrong)?;
             if self.conns.len() <= at {
                 self.conns.resize_with(at + 1, || None);
             }
-            let how = Box::new((desk.cpu.sysctls.tcp, Look::default()));
+            let how = Box::new((desk.cpu.sysctls.tcp, IpTxParams::default()));
             self.conns[at] = Some(Box::new(Conn::new(streams, Stage::Prepared(how))));
             self.held += 1;
         }
@@ -184,7 +184,7 @@ impl Channel {
         self.conns.get_mut(lane as usize)?.as_deref_mut()
     }
 
-    fn connect(&mut self, desk: &mut Desk<'_>, wanted: &Connect) -> Result<(), Wrong> {
+    fn connect(&mut self, desk: &mut AppContext<'_>, wanted: &Connect) -> Result<(), Wrong> {
         let &Connect { lane, remote, local, port, zone } = wanted;
         let Stage::Prepared(how) = &self.lane(desk, lane)?.stage else { return Err(Wrong) };
         let (settings, look) = **how;
@@ -201,10 +201,10 @@ impl Channel {
         Ok(())
     }
 
-    fn set_listener(&mut self, desk: &Desk<'_>, listener: u32, setting: Setting) -> Result<(), Wrong> {
+    fn set_listener(&mut self, desk: &AppContext<'_>, listener: u32, setting: Setting) -> Result<(), Wrong> {
         let place = self.listener(listener)?;
         if matches!(place, Listener::Free) {
-            *place = Listener::Prepared(Box::new((desk.cpu.sysctls.tcp, Look::default())));
+            *place = Listener::Prepared(Box::new((desk.cpu.sysctls.tcp, IpTxParams::default())));
         }
         // What one accepts that waits already stays as it was begun.
         if let Listener::Prepared(how) = place {
@@ -213,9 +213,9 @@ impl Channel {
         Ok(())
     }
 
-    fn listen(&mut self, desk: &mut Desk<'_>, wanted: &Listen) -> Result<(), Wrong> {
+    fn listen(&mut self, desk: &mut AppContext<'_>, wanted: &Listen) -> Result<(), Wrong> {
         let &Listen { listener, addr, zone, only_v6, is_shared, backlog } = wanted;
-        let default = (desk.cpu.sysctls.tcp, Look::default());
+        let default = (desk.cpu.sysctls.tcp, IpTxParams::default());
         let (settings, look) = match self.listener(listener)? {
             Listener::Free => default,
             Listener::Prepared(how) => **how,
@@ -243,7 +243,7 @@ impl Channel {
     }
 
     /// A lane for a connection that a listener accepts.
-    fn offer(&mut self, desk: &mut Desk<'_>, listener: u32, lane: u32) -> Result<(), Wrong> {
+    fn offer(&mut self, desk: &mut AppContext<'_>, listener: u32, lane: u32) -> Result<(), Wrong> {
         let conn = self.lane(desk, lane)?;
         if !matches!(conn.stage, Stage::Prepared(_)) {
             return Err(Wrong);
@@ -263,7 +263,7 @@ impl Channel {
         Ok(())
     }
 
-    fn unlisten(&mut self, desk: &mut Desk<'_>, listener: u32) -> Result<(), Wrong> {
+    fn unlisten(&mut self, desk: &mut AppContext<'_>, listener: u32) -> Result<(), Wrong> {
         if let Listener::Open(id, offers) = core::mem::take(self.listener(listener)?) {
             tcp::unlisten(desk.cpu, id);
             offers.into_iter().for_each(|lane| self.leave(lane));
@@ -273,7 +273,7 @@ impl Channel {
     }
 
     /// Moves what can be moved on a lane.
-    fn look(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<(), Wrong> {
+    fn look(&mut self, desk: &mut AppContext<'_>, lane: u32) -> Result<(), Wrong> {
         // One that is free meanwhile needs nothing.
         let Some(conn) = self.conn(lane) else { return Ok(()) };
         if matches!(conn.stage, Stage::Socket(_)) {
@@ -307,7 +307,7 @@ impl Channel {
     }
 
     /// The program has left a lane.
-    fn close(&mut self, desk: &mut Desk<'_>, lane: u32, aborts: bool) -> Result<(), Wrong> {
+    fn close(&mut self, desk: &mut AppContext<'_>, lane: u32, aborts: bool) -> Result<(), Wrong> {
         let conn = self.lane(desk, lane)?;
         conn.is_closing = true;
         match conn.stage {
@@ -328,7 +328,7 @@ impl Channel {
     }
 
     /// Closes what the program has left behind, some of it in each turn, and leaves when nothing is left.
-    fn close_all(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+    fn close_all(&mut self, desk: &mut AppContext<'_>) -> Result<(), Wrong> {
         let Some(from) = self.left else { return Ok(()) };
         let listeners = self.listeners.len();
         let all = listeners + self.conns.len();
@@ -373,14 +373,14 @@ impl Channel {
     }
 
     /// Moves the datagrams of a lane, as many as may be at once; true if there are more.
-    pub(super) fn exchange(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<bool, Wrong> {
+    pub(super) fn exchange(&mut self, desk: &mut AppContext<'_>, lane: u32) -> Result<bool, Wrong> {
         let Self { conns, whole, .. } = self;
         let conn = conns.get_mut(lane as usize).and_then(Option::as_deref_mut);
         Ok(conn.map_or(Ok(false), |conn| conn.exchange(desk.cpu, whole))?)
     }
 
     /// Tells the program what there is room for; the rest is told when there is room again.
-    fn tell(&mut self, desk: &mut Desk<'_>) -> Result<(), Wrong> {
+    fn tell(&mut self, desk: &mut AppContext<'_>) -> Result<(), Wrong> {
         if self.left.is_some() {
             self.forget_news(desk);
             return Ok(());
@@ -410,7 +410,7 @@ impl Channel {
     }
 
     /// The program's end is gone and makes no room: what it would be told has happened, some of it in each turn.
-    fn forget_news(&mut self, desk: &mut Desk<'_>) {
+    fn forget_news(&mut self, desk: &mut AppContext<'_>) {
         for _ in 0..LEFT_MAX {
             let Some(event) = self.next_news() else { return };
             self.has_told(event);
@@ -456,7 +456,7 @@ impl Channel {
     }
 
     /// Goes on after `done`, unless the program's end says what cannot be.
-    fn goes_on(&self, desk: &mut Desk<'_>, done: Result<(), Wrong>) {
+    fn goes_on(&self, desk: &mut AppContext<'_>, done: Result<(), Wrong>) {
         if done.is_err() {
             desk.cpu.count(Count::ChannelsBroken);
             desk.leave();
@@ -466,8 +466,8 @@ impl Channel {
     }
 }
 
-impl Program for Channel {
-    fn begin(&mut self, _: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Channel {
+    fn begin(&mut self, _: &mut AppContext<'_>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -478,7 +478,7 @@ impl Program for Channel {
         }
     }
 
-    fn accepted(&mut self, desk: &mut Desk<'_>, listener: u32, accepted: Accepted) -> u32 {
+    fn accepted(&mut self, desk: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
         let lane = match self.listeners.get_mut(listener as usize) {
             Some(Listener::Open(_, offers)) => offers.pop_front(),
             _ => None,
@@ -496,12 +496,12 @@ impl Program for Channel {
         lane
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let done = self.look(desk, conn.key);
         self.goes_on(desk, done);
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         if let Some(own) = self.conn(conn.key) {
             own.stands(desk.cpu);
         }
@@ -509,7 +509,7 @@ impl Program for Channel {
         self.goes_on(desk, done);
     }
 
-    fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>, why: Option<Error>) {
+    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>, why: Option<Error>) {
         let Some(own) = self.conn(conn.key) else { return };
         if own.is_closing {
             self.leave(conn.key);
@@ -520,21 +520,21 @@ impl Program for Channel {
         self.goes_on(desk, done);
     }
 
-    fn datagrams(&mut self, desk: &mut Desk<'_>, socket: Handle<udp::Id>) {
+    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<udp::Id>) {
         let done = self.look(desk, socket.key);
         self.goes_on(desk, done);
     }
 
-    fn called(&mut self, desk: &mut Desk<'_>) {
+    fn called(&mut self, desk: &mut AppContext<'_>) {
         let done = self.obey(desk);
         self.goes_on(desk, done);
     }
 
-    fn time(&mut self, desk: &mut Desk<'_>) {
+    fn time(&mut self, desk: &mut AppContext<'_>) {
         self.called(desk);
     }
 
-    fn roll_up(&mut self, desk: &mut Desk<'_>) {
+    fn roll_up(&mut self, desk: &mut AppContext<'_>) {
         let done = self.tell(desk);
         let is_over = self.left.is_some() && self.held == 0;
         match done {

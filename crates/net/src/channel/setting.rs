@@ -1,7 +1,7 @@
 //! Settings requested by a program, bounded by the limits of a connection.
 
 use super::record::Setting;
-use crate::emit::Look;
+use crate::ip_tx::IpTxParams;
 use crate::tcp::settings::{Change, Settings};
 use crate::time::Duration;
 use crate::udp;
@@ -50,7 +50,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
 }
 
 /// Applies a setting to the options of a future connection.
-pub(super) fn prepare((settings, look): &mut (Settings, Look), setting: Setting) {
+pub(super) fn prepare((settings, look): &mut (Settings, IpTxParams), setting: Setting) {
     match wanted(setting, settings) {
         Wanted::Change(change) => settings.take(change),
         Wanted::Hops(hops) => look.hops = hops,

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-use pkt::lanes::{Broken, Reader, Writer};
+use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::datagram::{self, Head, How, room};
 use super::record::{Bind, Join, Link, Setting};

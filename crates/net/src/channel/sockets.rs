@@ -6,15 +6,20 @@ use super::conn::Stage;
 use super::record::{Bind, Event, Question};
 use super::server::{Channel, Wrong};
 use super::socket::Socket;
+use crate::app::AppContext;
 use crate::cpu::Cpu;
-use crate::program::Desk;
 use crate::sock::Error;
 use crate::tables::IfIndex;
 use crate::udp;
 
 impl Channel {
     /// Waits for datagrams.
-    pub(super) fn bind(&mut self, desk: &mut Desk<'_>, question: Question, place: Bind) -> Result<(), Wrong> {
+    pub(super) fn bind(
+        &mut self,
+        desk: &mut AppContext<'_>,
+        question: Question,
+        place: Bind,
+    ) -> Result<(), Wrong> {
         let conn = self.lane(desk, question.lane)?;
         if !matches!(conn.stage, Stage::Prepared(_)) {
             return Err(Wrong);
@@ -36,7 +41,7 @@ impl Channel {
     /// Speaks with one other end, if that is on this CPU.
     pub(super) fn speak(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut AppContext<'_>,
         question: Question,
         remote: SocketAddr,
         zone: IfIndex,
@@ -55,7 +60,7 @@ impl Channel {
     }
 
     /// The lane moves to another CPU.
-    pub(super) fn vacate(&mut self, desk: &mut Desk<'_>, question: Question) -> Result<(), Wrong> {
+    pub(super) fn vacate(&mut self, desk: &mut AppContext<'_>, question: Question) -> Result<(), Wrong> {
         self.exchange(desk, question.lane)?;
         let socket = self.socket(question.lane)?;
         socket.id.take().into_iter().for_each(|id| close(desk, id));
@@ -68,7 +73,7 @@ impl Channel {
     /// Does something to the socket of a lane, and says what became of it. What was written before goes first.
     pub(super) fn change_socket(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut AppContext<'_>,
         question: Question,
         what: impl FnOnce(&mut Socket, &mut Cpu) -> Result<(), Error>,
     ) -> Result<(), Wrong> {
@@ -80,7 +85,7 @@ impl Channel {
     }
 
     /// Moves what can be moved on a lane of datagrams.
-    pub(super) fn look_at_socket(&mut self, desk: &mut Desk<'_>, lane: u32) -> Result<(), Wrong> {
+    pub(super) fn look_at_socket(&mut self, desk: &mut AppContext<'_>, lane: u32) -> Result<(), Wrong> {
         let more = self.exchange(desk, lane)?;
         let id = self.socket(lane)?.id;
         let is_closing = self.conn(lane).is_some_and(|conn| conn.is_closing);
@@ -107,7 +112,7 @@ impl Channel {
     }
 }
 
-fn close(desk: &mut Desk<'_>, id: udp::Id) {
+fn close(desk: &mut AppContext<'_>, id: udp::Id) {
     // It was there a moment ago.
     let _ = udp::close(desk.cpu, id);
 }

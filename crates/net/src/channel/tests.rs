@@ -2,16 +2,16 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use pkt::lanes::{Reader, Writer};
+use pkt::byte_channel::{Reader, Writer};
 use pkt::wake::Sleeper;
 
 use super::datagram::How;
 use super::*;
+use crate::app::NOTIFIERS_MAX;
 use crate::count::Count;
-use crate::emit::Look;
-use crate::kit::{Bench, addr4, addr6};
-use crate::program::DOORS_MAX;
+use crate::ip_tx::IpTxParams;
 use crate::sock::Error;
+use crate::testkit::{Bench, addr4, addr6};
 use crate::udp;
 
 const SIZE: Size = Size { lanes: 2048, lane_bytes: 64 };
@@ -21,7 +21,7 @@ fn open(bench: &mut Bench) -> Result<Client, Error> {
     let waker = Sleeper::new(Box::new(|| ())).waker();
     let (mut client, far) = channel(SIZE, waker).unwrap();
     let (_, flag) = bench.netisrs[0].open(Box::new(far))?;
-    client.attach(crate::msg::Knocker::new(flag, Sleeper::new(Box::new(|| ())).waker()));
+    client.attach(crate::msg::Notifier::new(flag, Sleeper::new(Box::new(|| ())).waker()));
     Ok(client)
 }
 
@@ -38,7 +38,7 @@ fn say(client: &mut Client, command: &Command) {
 #[test]
 fn as_many_programs_of_a_cpu_have_doors_as_may_and_one_that_leaves_makes_room() {
     let mut bench = Bench::new(1);
-    let mut clients: Vec<_> = (0..DOORS_MAX).map(|_| open(&mut bench).unwrap()).collect();
+    let mut clients: Vec<_> = (0..NOTIFIERS_MAX).map(|_| open(&mut bench).unwrap()).collect();
     assert!(matches!(open(&mut bench), Err(Error::TooMany)));
     clients.pop();
     bench.run();
@@ -51,7 +51,7 @@ fn as_many_programs_of_a_cpu_have_doors_as_may_and_one_that_leaves_makes_room() 
 fn a_program_that_leaves_with_more_lanes_than_there_are_events_makes_room_each_time() {
     let mut bench = Bench::new(1);
     let lanes = RECORDS + RECORDS / 2;
-    for round in 1..=DOORS_MAX + 6 {
+    for round in 1..=NOTIFIERS_MAX + 6 {
         let mut client = open(&mut bench).unwrap();
         (0..9).for_each(|n| client.push(&listen(n, 80 + u16::try_from(n).unwrap())));
         let held: Vec<_> = (0..lanes).map(|_| client.take_lane().unwrap()).collect();
@@ -65,7 +65,7 @@ fn a_program_that_leaves_with_more_lanes_than_there_are_events_makes_room_each_t
         drop((held, client));
         bench.run();
     }
-    let clients: Vec<_> = (0..DOORS_MAX).map(|_| open(&mut bench).unwrap()).collect();
+    let clients: Vec<_> = (0..NOTIFIERS_MAX).map(|_| open(&mut bench).unwrap()).collect();
     assert!(matches!(open(&mut bench), Err(Error::TooMany)), "all {} doors were free", clients.len());
     assert_eq!(bench.counted(Count::ChannelsBroken), 0);
 }
@@ -212,7 +212,7 @@ fn more_datagrams_than_are_moved_in_a_turn_wait_for_the_next() {
     let waker = Sleeper::new(Box::new(|| ())).waker();
     let (mut client, far) = channel(Size { lanes: 4, lane_bytes: 65_536 }, waker).unwrap();
     let (_, flag) = bench.netisrs[0].open(Box::new(far)).unwrap();
-    client.attach(crate::msg::Knocker::new(flag, Sleeper::new(Box::new(|| ())).waker()));
+    client.attach(crate::msg::Notifier::new(flag, Sleeper::new(Box::new(|| ())).waker()));
     let ip = addr4(1, 1).into();
     let (mut tx, _rx) = bind(&mut bench, &mut client, ip);
     let head = datagram::Head { peer: Some((ip, 9).into()), zone: 0, len: 1, how: How::default() };
@@ -236,7 +236,7 @@ fn each_datagram_goes_as_was_said_when_it_was_written_and_says_how_it_came() {
         let mut bench = Bench::new(1);
         let mut client = open(&mut bench).unwrap();
         let (mut tx, mut rx) = bind(&mut bench, &mut client, ip);
-        let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| Look { hops, class });
+        let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| IpTxParams { hops, class });
         for look in looks {
             let how = How { look, ..How::default() };
             let head = datagram::Head { peer: Some((ip, 5300).into()), zone: 0, len: 1, how };

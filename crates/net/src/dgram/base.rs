@@ -2,9 +2,9 @@
 
 use super::queue::Queue;
 use super::settings::Settings;
+use crate::app::Watch;
 use crate::cpu::Cpu;
 use crate::group::{Filter, Key, Membership};
-use crate::program::Watch;
 use crate::{raw, udp};
 
 /// Names a socket on its CPU, of whichever kind it is.

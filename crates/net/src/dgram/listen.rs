@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::base::{Base, Id};
-use super::emit::group_if;
+use super::output::group_if;
 use crate::cpu::Cpu;
 use crate::group::{
     self, Filter, Key, Membership, SOURCES_MAX, is_everybodys, is_of_the_host, is_source_specific,

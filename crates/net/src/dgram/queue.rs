@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-use crate::emit::Look;
+use crate::ip_tx::IpTxParams;
 use crate::tables::IfIndex;
 use crate::tcp::buffer::Buffer;
 
@@ -25,7 +25,7 @@ pub struct Received {
     /// By which interface it came.
     pub ifindex: IfIndex,
     /// The time to live, or hop limit, and the type of service, or traffic class, that it came with.
-    pub look: Look,
+    pub look: IpTxParams,
 }
 
 /// Datagrams that wait to be read, the first to come first.

@@ -1,14 +1,14 @@
 //! Settings of datagram sockets.
 
 use super::queue::QUEUE_BYTES;
-use crate::emit::Look;
+use crate::ip_tx::IpTxParams;
 use crate::tables::IfIndex;
 
 /// The settings of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// IP header fields of its packets.
-    pub look: Look,
+    pub look: IpTxParams,
     /// Time to live, or hop limit, of what it sends to groups.
     pub group_hops: u8,
     /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
@@ -26,7 +26,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            look: Look::default(),
+            look: IpTxParams::default(),
             //= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
             //# If the upper-layer protocol
             //# chooses not to specify a time-to-live, it should default to 1 for all

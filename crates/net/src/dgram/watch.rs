@@ -2,8 +2,8 @@
 //! program has looked at it.
 
 use super::base::{Base, Id};
+use crate::app::{AppId, Watch};
 use crate::cpu::Cpu;
-use crate::program::{ProgramId, Watch};
 use crate::time::Instant;
 
 /// The next sockets of the lists: one of each kind, so that no kind waits for another.
@@ -36,14 +36,14 @@ pub(crate) fn look_again(cpu: &mut Cpu, id: Id) {
 }
 
 /// Returns the owner of a socket that was on the list, and its name for it.
-pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<(ProgramId, u32)> {
+pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<(AppId, u32)> {
     let watch = id.base_mut(cpu)?.watch.as_mut()?;
     watch.looked_at();
     Some((watch.program, watch.key))
 }
 
 /// The sockets that a program holds, in places `from` on, as many places as `count`; and whether there are more.
-pub(crate) fn held_by(cpu: &Cpu, program: ProgramId, from: u32, count: u32) -> (Vec<Id>, bool) {
+pub(crate) fn held_by(cpu: &Cpu, program: AppId, from: u32, count: u32) -> (Vec<Id>, bool) {
     let places = from..from.saturating_add(count);
     let is_own = |base: &Base| base.watch.is_some_and(|watch| watch.program == program);
     let mut held = Vec::new();

@@ -1,8 +1,8 @@
 use wire::ether::{EtherType, Mac};
 
 use crate::drop::DropReason;
-use crate::kit::link::{FAMILIES, Family};
-use crate::kit::{Bench, build, mac, peer_mac};
+use crate::testkit::link::{FAMILIES, Family};
+use crate::testkit::{Bench, build, mac, peer_mac};
 
 /// A packet that would be forwarded from interface 1 to interface 2.
 fn packet(family: Family) -> Vec<u8> {

@@ -121,7 +121,7 @@ impl Writer {
         if !edit.ends {
             self.make_way(table, key, len)?;
         }
-        let way = Way::to(table, key, len);
+        let way = TriePath::to(table, key, len);
         if way.is_short_of(len) {
             return Ok(());
         }
@@ -136,14 +136,14 @@ impl Writer {
     /// Sees to it that there are nodes down to where a prefix ends. Each is filled with the leaf that it takes the place
     /// of, so no answer changes.
     fn make_way(&mut self, table: &Table, key: u32, len: u8) -> Result<(), Full> {
-        let reached = Way::to(table, key, len).slot.1;
+        let reached = TriePath::to(table, key, len).slot.1;
         let missing = ENDS.iter().filter(|end| (reached..len).contains(*end)).count();
         if self.nodes.left() < missing {
             return Err(Full);
         }
         for _ in 0..missing {
             let node = self.nodes.take(1).ok_or(Full)?.at;
-            let (at, _) = Way::to(table, key, len).slot;
+            let (at, _) = TriePath::to(table, key, len).slot;
             let leaf = table.load(at);
             (0..NODE as u32).for_each(|slot| table.store(node << 8 | slot, leaf));
             table.store(at, word::node(node));
@@ -180,14 +180,14 @@ impl Writer {
 
 /// The way through the table to where a prefix ends.
 #[derive(Default)]
-struct Way {
+struct TriePath {
     /// Slots passed whose words are nodes, and how many bits of the key they stand for.
     nodes: [Option<(u32, u8)>; 2],
     /// The slot that was reached, and how many bits of the key it stands for.
     slot: (u32, u8),
 }
 
-impl Way {
+impl TriePath {
     fn to(table: &Table, key: u32, len: u8) -> Self {
         let mut way = Self { slot: (key >> 16, ENDS[0]), ..Self::default() };
         for (passed, end) in way.nodes.iter_mut().zip(&ENDS[1..]) {

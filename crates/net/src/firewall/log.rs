@@ -169,7 +169,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::Bench;
+    use crate::testkit::Bench;
 
     fn entry(amount: Option<u32>) -> Entry {
         Entry {

@@ -21,7 +21,7 @@ use pkt::Pkt;
 
 use self::instance::{Here, Instance, Verdict};
 use self::spec::Spec;
-use self::table::Way;
+use self::table::BindingDirection;
 use super::state::Mark;
 use crate::count::Counters;
 use crate::drop::DropReason;
@@ -68,14 +68,20 @@ impl Nat {
     }
 
     /// Translates a packet by an instance ([`Instance::translate`]); what no instance has is left as it is.
-    pub fn translate(&mut self, number: u16, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
+    pub fn translate(
+        &mut self,
+        number: u16,
+        here: &mut Here<'_>,
+        pkt: &mut Pkt,
+        way: BindingDirection,
+    ) -> Verdict {
         let at = self.place(number);
         let instance = at.ok().and_then(|at| self.instances.get_mut(at));
         instance.map_or(Verdict::Untouched, |instance| instance.translate(here, pkt, way))
     }
 
     /// Translates a packet by the first instance that does (`nat global`).
-    pub fn translate_by_any(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
+    pub fn translate_by_any(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: BindingDirection) -> Verdict {
         let mut unasked = Verdict::Untouched;
         for instance in &mut self.instances {
             match instance.translate(here, pkt, way) {
@@ -119,7 +125,7 @@ impl Nat {
         counters: &mut Counters,
         now: Instant,
         pkt: &mut Pkt,
-        (binding, way): (Mark, Way),
+        (binding, way): (Mark, BindingDirection),
         hits: impl FnOnce(&Pkt) -> bool,
     ) -> bool {
         let at = self.place(number);

@@ -46,13 +46,13 @@ use pkt::Pkt;
 
 pub use self::config::{Config, ConfigError, PIPES_MAX};
 pub use self::key::Key;
-use self::own::{Own, Way};
+use self::own::{Own, QueuePath};
 pub use self::queue::Count;
 use self::queue::buffers;
 pub use self::show::{Listed, PipeState, QueueState, Total};
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
-use crate::firewall::subject::Subject;
+use crate::firewall::pkt_info::PktInfo;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
 
@@ -135,14 +135,14 @@ impl<T> Pipes<T> {
     pub fn enqueue(
         &mut self,
         to: To,
-        subject: &Subject,
+        info: &PktInfo,
         pkt: Pkt,
         ticket: T,
         now: Instant,
         secret: &mut Secret,
     ) -> Result<(), Refused<T>> {
         let Self { config, own, .. } = self;
-        let Some(way) = Way::find(config, to, subject, &pkt) else {
+        let Some(way) = QueuePath::find(config, to, info, &pkt) else {
             return Err(Refused::Drop { pkt, reason: DropReason::PipeGone, is_silent: false });
         };
         if let Some(cpu) = own.elsewhere(&way) {
@@ -150,7 +150,7 @@ impl<T> Pipes<T> {
         }
         let (lane, queue) = own.place(&way, now);
         match own.admit(lane, queue, buffers(&pkt), now, secret) {
-            Ok(()) => own.push(lane, queue, pkt, ticket, now, || way.flow(subject)),
+            Ok(()) => own.push(lane, queue, pkt, ticket, now, || way.flow(info)),
             Err((reason, is_silent)) => return Err(Refused::Drop { pkt, reason, is_silent }),
         }
         Ok(())

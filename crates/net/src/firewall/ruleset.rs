@@ -25,7 +25,7 @@ use pkt::shared::AtomicU64;
 pub use counters::{Counted, RuleCounters, RuleCountersReader, sum};
 pub use rules::{Entry, Error, RULES_MAX, Rules};
 
-use super::subject::Subject;
+use super::pkt_info::PktInfo;
 use crate::tables::Tables;
 use probes::Probes;
 use program::{Asked, Program};
@@ -198,18 +198,18 @@ impl Ruleset {
     #[must_use]
     pub fn first(
         &self,
-        subject: &Subject,
+        info: &PktInfo,
         pkt: &Pkt,
         tables: &Tables,
         from: usize,
         seen: &mut Seen,
     ) -> Option<usize> {
         seen.arg = None;
-        let [tree, others @ ..] = self.forest.trees(subject.hook, subject.is_ip4) else { return None };
-        let asked = Asked { subject, pkt, tables };
+        let [tree, others @ ..] = self.forest.trees(info.hook, info.is_ip4) else { return None };
+        let asked = Asked { info, pkt, tables };
         // Few rules are a leaf, to which no way leads.
         let is_leaf = others.is_empty() && tree.is_leaf();
-        let point = if is_leaf { Point::NOWHERE } else { Point::of(subject) };
+        let point = if is_leaf { Point::NOWHERE } else { Point::of(info) };
         let from = u32::try_from(from).unwrap_or(u32::MAX);
         let first = self.first_of(tree, &point, from..u32::MAX, &asked, seen);
         let first =
@@ -299,8 +299,8 @@ impl Ruleset {
 
     /// Whether the rule at a position looks for the packet's state and is counted, whatever the packet is, and that is all.
     #[inline]
-    pub(super) fn only_looks(&self, at: usize, subject: &Subject) -> bool {
-        let scope = Scope::at(subject.hook, subject.is_ip4);
+    pub(super) fn only_looks(&self, at: usize, info: &PktInfo) -> bool {
+        let scope = Scope::at(info.hook, info.is_ip4);
         self.rules.get(at).is_some_and(|rule| rule.only_looks() && rule.scope.meets(scope))
     }
 

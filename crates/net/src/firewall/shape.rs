@@ -6,9 +6,9 @@ use ipfw::rule::Hook;
 use pkt::Pkt;
 
 use super::pipe::{Refused, To};
+use super::pkt_info::PktInfo;
 use super::ruleset::RuleId;
-use super::subject::Subject;
-use super::{hook, onward};
+use super::{hook, resume};
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
@@ -32,7 +32,7 @@ pub struct Shape {
 
 /// The place to resume a packet after a pipe.
 #[derive(Clone, Copy, Debug)]
-pub struct Ticket {
+pub struct ResumePoint {
     hook: Hook,
     rule: RuleId,
     /// The next hop, if it is not its route's.
@@ -52,14 +52,14 @@ pub enum Message {
         /// The packet.
         pkt: Pkt,
         /// Where it goes on.
-        ticket: Ticket,
+        ticket: ResumePoint,
     },
     /// From the owner: it has left.
     Leave {
         /// The packet.
         pkt: Pkt,
         /// Where it goes on.
-        ticket: Ticket,
+        ticket: ResumePoint,
     },
 }
 
@@ -78,7 +78,7 @@ impl Message {
 ///        [`DropReason::PipeBuffers`], [`DropReason::PipeCodel`].
 pub(crate) fn shape(cpu: &mut Cpu, pkt: Pkt, shape: Shape, via: Option<IpAddr>) {
     let Shape { to, hook, rule } = shape;
-    let ticket = Ticket { hook, rule, via, home: cpu.id, epoch: cpu.epoch };
+    let ticket = ResumePoint { hook, rule, via, home: cpu.id, epoch: cpu.epoch };
     let copy = copy(cpu, to, &pkt);
     enter(cpu, to, pkt, ticket);
     if let Some(copy) = copy {
@@ -135,16 +135,16 @@ pub(crate) fn release(cpu: &mut Cpu) -> usize {
     count
 }
 
-fn enter(cpu: &mut Cpu, to: To, pkt: Pkt, ticket: Ticket) {
-    let Some(firewall) = &mut cpu.firewall else { return cpu.bury(pkt, DropReason::PipeGone) };
+fn enter(cpu: &mut Cpu, to: To, pkt: Pkt, ticket: ResumePoint) {
+    let Some(firewall) = &mut cpu.firewall else { return cpu.drop_pkt(pkt, DropReason::PipeGone) };
     let xmit = if matches!(ticket.hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
-    let Ok(subject) = Subject::read(&pkt, ticket.hook, pkt.rcvif, xmit) else {
-        return cpu.bury(pkt, DropReason::FirewallBogus);
+    let Ok(info) = PktInfo::read(&pkt, ticket.hook, pkt.rcvif, xmit) else {
+        return cpu.drop_pkt(pkt, DropReason::FirewallBogus);
     };
     firewall.pipes.shortage(cpu.pool.shortage());
-    match firewall.pipes.enqueue(to, &subject, pkt, ticket, cpu.now, &mut cpu.secret) {
+    match firewall.pipes.enqueue(to, &info, pkt, ticket, cpu.now, &mut cpu.secret) {
         Ok(()) => {}
-        Err(Refused::Drop { pkt, reason, .. }) => cpu.bury(pkt, reason),
+        Err(Refused::Drop { pkt, reason, .. }) => cpu.drop_pkt(pkt, reason),
         Err(Refused::Elsewhere { cpu: owner, pkt, ticket }) => {
             cpu.peers.send(owner, Msg::Shape(Message::Enter { to, pkt, ticket }));
         }
@@ -157,16 +157,16 @@ pub(crate) fn bury_dropped(cpu: &mut Cpu) {
     let Some(firewall) = &mut cpu.firewall else { return };
     let dead: Vec<_> = firewall.pipes.dropped().collect();
     for (pkt, reason) in dead {
-        cpu.bury(pkt, reason);
+        cpu.drop_pkt(pkt, reason);
     }
 }
 
 /// Takes a packet on that has left its pipe: behind its hook or, without `one_pass`, to the next rule.
 ///
 /// Drops  [`DropReason::Reconfigured`].
-fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: Ticket) {
+fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: ResumePoint) {
     if ticket.epoch != cpu.epoch {
-        return cpu.bury(pkt, DropReason::Reconfigured);
+        return cpu.drop_pkt(pkt, DropReason::Reconfigured);
     }
     let again = hook::with(cpu, |firewall, cpu| {
         let is_over = firewall.one_pass;
@@ -174,7 +174,7 @@ fn go_on(cpu: &mut Cpu, mut pkt: Pkt, ticket: Ticket) {
     });
     match again.flatten() {
         Some(next) => dispatch(cpu, pkt, next),
-        None => onward::go(cpu, pkt, ticket.hook, ticket.via),
+        None => resume::go(cpu, pkt, ticket.hook, ticket.via),
     }
 }
 

@@ -53,9 +53,9 @@ use self::room::REAP_LOOKS;
 use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
 use self::tcp::Judgement;
 use self::track::Tracks;
-use crate::grow::index::{self, Index};
-use crate::grow::slab::Slab;
-use crate::grow::wheel::{self, Wheel, ms};
+use crate::collections::index::{self, Index};
+use crate::collections::slab::Slab;
+use crate::collections::wheel::{self, Wheel, ms};
 
 /// States are looked at so much later than they are due, at the most; and each at least every 256 s.
 const WHEEL_SLOT_MS: u64 = 250;
@@ -164,7 +164,7 @@ pub struct New {
 
 /// Why there is no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum StateError {
     /// There are as many as may be, on all CPUs together.
     Full {
         /// The other CPUs were not asked yet in this second: ask them to [`States::reap`].

@@ -21,7 +21,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 pub use error::Error;
 pub use lookups::{ENTRIES_DEFAULT, ENTRIES_MAX, Info, Lookups, TABLES_MAX};
 
-use super::subject::Subject;
+use super::pkt_info::PktInfo;
 use crate::fib::Trie;
 use values::Values;
 
@@ -68,14 +68,14 @@ impl Lookup {
     }
 
     /// The value of a packet's flow.
-    pub(super) fn flow(&self, subject: &Subject) -> Option<TableArg> {
+    pub(super) fn flow(&self, info: &PktInfo) -> Option<TableArg> {
         let TableKind::Flow(parts) = self.kind else { return None };
-        let ports = if subject.has_ports() { (subject.src_port, subject.dst_port) } else { (0, 0) };
+        let ports = if info.has_ports() { (info.src_port, info.dst_port) } else { (0, 0) };
         let all = [
-            (parts.src_ip, FlowPart::Addr(subject.src_addr())),
-            (parts.proto, FlowPart::Number(subject.proto.into())),
+            (parts.src_ip, FlowPart::Addr(info.src_addr())),
+            (parts.proto, FlowPart::Number(info.proto.into())),
             (parts.src_port, FlowPart::Number(ports.0)),
-            (parts.dst_ip, FlowPart::Addr(subject.dst_addr())),
+            (parts.dst_ip, FlowPart::Addr(info.dst_addr())),
             (parts.dst_port, FlowPart::Number(ports.1)),
         ];
         let asked = all.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, part)| part);

@@ -12,8 +12,8 @@ use wire::{Protocol, icmp4, icmp6};
 
 use crate::count::Count;
 use crate::drop::DropReason;
-use crate::kit::rules::rules;
-use crate::kit::{Bench, addr4, addr6, build, mac};
+use crate::testkit::rules::rules;
+use crate::testkit::{Bench, addr4, addr6, build, mac};
 
 /// Neighbours may be looked for, whatever other rules say.
 const DISCOVERY: &str = "add 1 allow ipv6-icmp from any to any icmp6types 135,136\n";
@@ -244,7 +244,7 @@ fn a_packet_goes_to_the_next_hop_that_a_rule_names_and_is_not_changed() {
                 bench.run();
                 let sent = bench.sent(3);
                 assert_eq!(sent.len(), 1, "{hook}");
-                assert_eq!(sent[0][..6], crate::kit::peer_mac(elsewhere).0);
+                assert_eq!(sent[0][..6], crate::testkit::peer_mac(elsewhere).0);
                 assert!(bench.sent(2).is_empty());
             }
             bench.inject(1, build::frame(1, &udp((src, dst), (1, 54))));

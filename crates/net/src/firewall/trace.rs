@@ -1,6 +1,6 @@
 //! Traces of the packets of a chunk at the hooks, by position: results that may hold for all packets of their flows.
 
-use super::nat::table::Way;
+use super::nat::table::BindingDirection;
 use super::ruleset::RuleId;
 use super::state::{Direction, Mark};
 
@@ -92,7 +92,7 @@ pub(crate) struct Met {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Translation {
     /// A binding of the instance of NAT with this number.
-    Nat(u16, Way),
+    Nat(u16, BindingDirection),
     /// Prefixes that this rule has exchanged.
     Prefixes(RuleId),
 }

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use ipfw::rule::Hook;
 use pkt::Pkt;
 
-use super::onward;
+use super::resume;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::secret::Secret;
@@ -56,9 +56,9 @@ impl Vias {
 /// Drops  [`DropReason::NoRoute`].
 pub fn send(cpu: &mut Cpu, pkt: Pkt, via: Via) {
     let Some(to) = cpu.firewall.as_ref().and_then(|firewall| firewall.vias.addr(via)) else {
-        return cpu.bury(pkt, DropReason::NoRoute);
+        return cpu.drop_pkt(pkt, DropReason::NoRoute);
     };
-    onward::go(cpu, pkt, via.hook, Some(to));
+    resume::go(cpu, pkt, via.hook, Some(to));
 }
 
 #[cfg(test)]

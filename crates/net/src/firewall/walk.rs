@@ -8,25 +8,25 @@ use ipfw::rule::{Action, Arg, Hook, NatTarget, Number, TableArg, Tag, Unreach};
 use pkt::Pkt;
 use wire::{icmp4, icmp6};
 
-use super::again::note_translation;
-use super::away::{Away, Errand};
+use super::cached_verdict::note_translation;
+use super::flow_match::{self, FlowMatch};
+use super::handoff::{HandoffPoint, HandoffTask};
 use super::log::Entry;
 use super::nat::instance::{Here, Verdict as Translated};
-use super::nat::table::Way;
-use super::party::{self, Party};
+use super::nat::table::BindingDirection;
 use super::pipe::To;
+use super::pkt_info::{Part, PktInfo};
 use super::ruleset::{Compiled, FlowId, Ruleset, Seen};
 use super::shape::Shape;
-use super::subject::{Part, Subject};
-use super::{Firewall, alter};
+use super::{Firewall, rewrite};
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
-use crate::icmp::{Problem, Refusal};
+use crate::icmp::{Problem, RejectCode};
 use crate::next::Next;
 use crate::rss;
 
 pub(super) use redirect::Arrival;
-pub use redirect::Notice;
+pub use redirect::PairMessage;
 
 /// Rules that match one packet at one hook at the most: a `call` that leads back to itself ends here.
 const MATCHES_MAX: usize = 4096;
@@ -46,13 +46,13 @@ pub(super) enum Verdict {
 
 /// Where a walk is.
 pub(super) struct Walk {
-    subject: Subject,
+    info: PktInfo,
     /// The position from which rules are asked.
     at: usize,
     /// The position from which rules that look for a state have not been reached yet.
     unprobed: usize,
     /// The packet's flow data, once a rule has looked for a state.
-    party: Option<Party>,
+    party: Option<FlowMatch>,
     /// Among the states of this name it has none.
     missed: Option<FlowId>,
     /// Positions behind the `call`s that have not returned.
@@ -79,12 +79,12 @@ enum Step {
 
 impl Walk {
     /// From the first rule.
-    pub(super) fn new(subject: Subject, party: Option<Party>) -> Self {
+    pub(super) fn new(info: PktInfo, party: Option<FlowMatch>) -> Self {
         let seen = Seen::default();
         let calls = [0; CALLS_MAX];
         let (has_met, is_redirected) = (false, false);
         Self {
-            subject,
+            info,
             at: 0,
             unprobed: 0,
             party,
@@ -153,18 +153,18 @@ impl Firewall {
             let probe =
                 if walk.has_met { self.rules.named_probe_from(from) } else { self.rules.probe_from(from) };
             if probe != Some(walk.at) && matches.is_none() {
-                matches = Some(self.rules.first(&walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen));
+                matches = Some(self.rules.first(&walk.info, pkt, &cpu.tables, walk.at, &mut walk.seen));
             }
             let Some(probe) = probe.filter(|probe| matches.flatten().is_none_or(|at| *probe <= at)) else {
                 return Err(matches.unwrap_or_else(|| {
-                    self.rules.first(&walk.subject, pkt, &cpu.tables, walk.at, &mut walk.seen)
+                    self.rules.first(&walk.info, pkt, &cpu.tables, walk.at, &mut walk.seen)
                 }));
             };
             walk.unprobed = probe + 1;
             if let Some(step) = self.obey_state(cpu, pkt, walk, probe) {
                 return Ok(step);
             }
-            if probe == walk.at && matches.is_none() && self.rules.only_looks(probe, &walk.subject) {
+            if probe == walk.at && matches.is_none() && self.rules.only_looks(probe, &walk.info) {
                 self.count(cpu, pkt, probe);
                 walk.at = probe + 1;
             }
@@ -181,7 +181,7 @@ impl Firewall {
         if name == FlowId::REDIRECT || walk.missed.is_some_and(|missed| name.is_among(missed)) {
             return None;
         }
-        let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
+        let party = walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
         let hit = party.state(&mut self.states, name, self.chunk.judge_of(), cpu);
         // One state among several may be another tomorrow, and where there was none there may be one.
         walk.seen.is_pure &= hit.is_some() && name != FlowId::ANY;
@@ -214,7 +214,7 @@ impl Firewall {
             return self.redirect(cpu, pkt, walk, at);
         }
         if let Some(keep) = &rule.keep {
-            let party = walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, states));
+            let party = walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, states));
             if let Err(reason) = party.keep(states, rule, keep, &walk.seen, cpu) {
                 return Step::die(reason);
             }
@@ -245,10 +245,10 @@ impl Firewall {
         chunk.trace().holds &= is_repeatable(rule);
         if rule.tag.is_some() {
             mark(pkt, rule.tag, &walk.seen);
-            walk.subject.tag = pkt.tag;
+            walk.info.tag = pkt.tag;
         }
         if let Some(amount) = rule.log.filter(|_| self.is_verbose) {
-            let Subject { hook, recv, xmit, .. } = walk.subject;
+            let PktInfo { hook, recv, xmit, .. } = walk.info;
             let (number, done) = (rule.number, word(&rule.action));
             log.write(cpu.now, pkt, &Entry { rule: rule.id, number, log: amount, done, hook, recv, xmit });
         }
@@ -258,8 +258,12 @@ impl Firewall {
     fn translate(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, at: usize) -> Step {
         let Self { rules, nat, nat64, prefixes, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
-        let hook = walk.subject.hook;
-        let way = if matches!(hook, Hook::Ingress | Hook::LocalIn) { Way::In } else { Way::Out };
+        let hook = walk.info.hook;
+        let way = if matches!(hook, Hook::Ingress | Hook::LocalIn) {
+            BindingDirection::In
+        } else {
+            BindingDirection::Out
+        };
         let Cpu { id, placement, now, secret, counters, tables, .. } = cpu;
         let mut here = Here { now: *now, cpu: *id, placement: *placement, secret, counters };
         let crosses = matches!(rule.action, Action::Nat64(_));
@@ -275,12 +279,12 @@ impl Firewall {
             _ => Translated::Untouched,
         };
         walk.has_crossed |= crosses && translated == Translated::Translated;
-        note_translation(chunk.trace(), nat, rule, &walk.seen, (way, translated), walk.subject.is_ip4);
+        note_translation(chunk.trace(), nat, rule, &walk.seen, (way, translated), walk.info.is_ip4);
         let rule = rule.id;
         if translated == Translated::Translated
             && let Some(owner) = self.elsewhere_now(cpu, pkt, hook)
         {
-            return Step::go(Next::Away(Away { owner, hook, rule, errand: Errand::GoOn }));
+            return Step::go(Next::Away(HandoffPoint { owner, hook, rule, errand: HandoffTask::GoOn }));
         }
         match translated {
             Translated::Untouched if crosses => Step::To(at + 1),
@@ -288,12 +292,12 @@ impl Firewall {
             Translated::Translated => walk.read_again(pkt).unwrap_or(Step::To(at + 1)),
             Translated::Untouched => Step::To(at + 1),
             Translated::Owner(owner) => {
-                Step::go(Next::Away(Away { owner, hook, rule, errand: Errand::Obey }))
+                Step::go(Next::Away(HandoffPoint { owner, hook, rule, errand: HandoffTask::Obey }))
             }
             Translated::Reassemble => Step::go(Next::Reassemble),
             Translated::Drop(reason) => Step::die(reason),
             Translated::Refuse(reason) => {
-                let refusal = Refusal { reason, ..refusal(Unreach::Host) };
+                let refusal = RejectCode { reason, ..refusal(Unreach::Host) };
                 Step::go(Next::Answer(Problem::Refused(refusal)))
             }
         }
@@ -307,8 +311,8 @@ impl Firewall {
         }
         let ip = pkt.window(0);
         let hash = if ip[0] >> 4 == 4 { rss::hash4(ip) } else { rss::hash6(ip) };
-        let subject = Subject::read(pkt, hook, pkt.rcvif, 0).ok()?;
-        let quoted = if subject.is_icmp() { party::owner_of_quoted(cpu, &subject, pkt) } else { None };
+        let info = PktInfo::read(pkt, hook, pkt.rcvif, 0).ok()?;
+        let quoted = if info.is_icmp() { flow_match::owner_of_quoted(cpu, &info, pkt) } else { None };
         Some(quoted.unwrap_or_else(|| cpu.placement.owner(hash))).filter(|owner| *owner != cpu.id)
     }
 
@@ -351,19 +355,17 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk, at: usi
         Action::Return => walk.come_back().map_or(next, Step::To),
         Action::Forward { to, .. } => via(*to, walk).map_or(next, |to| Step::Done(Verdict::Via(to))),
         Action::TcpSetMss(mss) => {
-            alter::lower_mss(pkt, *mss);
+            rewrite::lower_mss(pkt, *mss);
             next
         }
         Action::SetDscp(dscp) => {
             if let Some(dscp) = value(*dscp, &walk.seen) {
-                alter::set_dscp(pkt, dscp & 0x3f);
+                rewrite::set_dscp(pkt, dscp & 0x3f);
             }
             next
         }
         // Of IPv6, routers put nothing together (RFC 8200 §4.5).
-        Action::Reass if walk.subject.part != Part::Whole && walk.subject.is_ip4 => {
-            Step::go(Next::Reassemble)
-        }
+        Action::Reass if walk.info.part != Part::Whole && walk.info.is_ip4 => Step::go(Next::Reassemble),
         Action::Reass => next,
         Action::Pipe(number) => shape(To::Pipe, *number, rule, walk),
         Action::Queue(number) => shape(To::Queue, *number, rule, walk),
@@ -373,7 +375,7 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk, at: usi
 
 /// Through a pipe or queue. One that a table was to name and did not is as good as gone.
 fn shape(to: fn(u16) -> To, number: Arg<u16>, rule: &Compiled, walk: &Walk) -> Step {
-    let hook = walk.subject.hook;
+    let hook = walk.info.hook;
     value(number, &walk.seen).map_or(Step::die(DropReason::PipeGone), |number| {
         Step::go(Next::Shape(Shape { to: to(number), hook, rule: rule.id }))
     })
@@ -397,11 +399,11 @@ impl Walk {
 
     /// Reads a packet that has been changed. What ends the walk, if that cannot be done.
     fn read_again(&mut self, pkt: &Pkt) -> Option<Step> {
-        let Subject { hook, recv, xmit, tag, .. } = self.subject;
+        let PktInfo { hook, recv, xmit, tag, .. } = self.info;
         (self.party, self.missed) = (None, None);
-        match Subject::read(pkt, hook, recv, xmit) {
-            Ok(subject) => {
-                self.subject = Subject { tag, ..subject };
+        match PktInfo::read(pkt, hook, recv, xmit) {
+            Ok(info) => {
+                self.info = PktInfo { tag, ..info };
                 None
             }
             Err(_) => Some(Step::die(DropReason::FirewallBogus)),
@@ -460,13 +462,13 @@ fn via(to: Arg<IpAddr>, walk: &Walk) -> Option<IpAddr> {
         (Arg::Table, None) => return None,
     };
     // A packet of the other family has no such next hop.
-    (addr.is_ipv4() == walk.subject.is_ip4).then_some(addr)
+    (addr.is_ipv4() == walk.info.is_ip4).then_some(addr)
 }
 
 /// The codes that senders of both families are told.
 //= https://www.rfc-editor.org/rfc/rfc7915#section-4.2
 //= https://www.rfc-editor.org/rfc/rfc7915#section-5.2
-fn refusal(unreach: Unreach) -> Refusal {
+fn refusal(unreach: Unreach) -> RejectCode {
     const HOST: u8 = icmp4::unreachable::HOST;
     let (code4, code6, mtu) = match unreach {
         Unreach::Host => (HOST, icmp6::unreachable::NO_ROUTE, 0),
@@ -487,7 +489,7 @@ fn refusal(unreach: Unreach) -> Refusal {
             (code4, code6, 0)
         }
     };
-    Refusal { code4, code6, mtu, reason: DropReason::FirewallReject }
+    RejectCode { code4, code6, mtu, reason: DropReason::FirewallReject }
 }
 
 /// Returns the log's word for an action.

@@ -6,10 +6,10 @@ use wire::{Protocol, tcp};
 use super::*;
 use crate::drop::DropReason;
 use crate::fib::{Hop, Metrics, Prefix, Route, To};
-use crate::kit::link::{FAMILIES, Family as Ip};
-use crate::kit::{Bench, addr4, build, ifnet};
 use crate::neigh::{self, Key as Neighbour};
 use crate::tables::Config;
+use crate::testkit::link::{FAMILIES, Family as Ip};
+use crate::testkit::{Bench, addr4, build, ifnet};
 
 /// A TCP header to begin with.
 const SEGMENT: [u8; 20] = [0, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0];

@@ -7,8 +7,8 @@ use wire::{Protocol, tcp};
 use crate::count::Count;
 use crate::drop::DropReason;
 use crate::fib::{Hop, Metrics, Prefix, Route, To};
-use crate::kit::{Bench, Frame, addr4, addr6, build, peer_mac};
 use crate::tables::Rxcsum;
+use crate::testkit::{Bench, Frame, addr4, addr6, build, peer_mac};
 
 /// Both families' hosts on the links of interfaces 1 and 2.
 fn families() -> [(IpAddr, IpAddr); 2] {
@@ -42,7 +42,8 @@ fn a_forwarded_packet_has_one_hop_less_and_is_otherwise_the_same() {
             set_ttl(&mut packet, ttl);
             inject(&mut bench, &packet);
             set_ttl(&mut packet, ttl - 1);
-            let expected = build::ether(peer_mac(family.1), crate::kit::mac(2), ethertype(&packet), &packet);
+            let expected =
+                build::ether(peer_mac(family.1), crate::testkit::mac(2), ethertype(&packet), &packet);
             assert_eq!(bench.sent(2), [expected]);
         }
         assert!(bench.sent(1).is_empty());

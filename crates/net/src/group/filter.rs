@@ -88,7 +88,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::{addr4, addr6};
+    use crate::testkit::{addr4, addr6};
 
     #[test]
     fn of_several_filters_the_merged_one_admits_whom_one_of_them_admits() {

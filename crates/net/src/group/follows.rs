@@ -76,7 +76,7 @@ pub(crate) fn is_of_the_host(group: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::ifnet;
+    use crate::testkit::ifnet;
 
     #[test]
     fn we_are_in_the_groups_that_a_node_and_a_router_must_be_in() {

@@ -13,7 +13,7 @@ use crate::drop::DropReason;
 use crate::ip6::autoconf::owner;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::{ip4, ip6 as inet6, raw, upper};
+use crate::{ip4, ip6 as inet6, l4, raw};
 
 /// Takes a message of IGMP, or of listener discovery whose checksum is right, in. `pkt` starts with its network header,
 /// `pkt.l4` is where the message starts. It belongs to the CPU that speaks for the link.
@@ -25,21 +25,21 @@ use crate::{ip4, ip6 as inet6, raw, upper};
 pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     let owner = owner(cpu.placement, pkt.rcvif);
     if owner != cpu.id {
-        pkt.resume = upper::resume(&pkt) as u8;
+        pkt.resume = l4::resume(&pkt) as u8;
         return dispatch(cpu, pkt, Next::HandOff(owner));
     }
-    let is_ip4 = upper::is_ip4(&pkt);
+    let is_ip4 = l4::is_ip4(&pkt);
     if !is_ip4 {
         raw::show(cpu, &pkt);
     }
     let understood = if is_ip4 { input4(cpu, &pkt) } else { input6(cpu, &pkt) };
     let done = if is_ip4 { DropReason::IgmpDone } else { DropReason::IcmpDone };
     let malformed = if is_ip4 { DropReason::IgmpMalformed } else { DropReason::MldMalformed };
-    cpu.bury(pkt, if understood.is_some() { done } else { malformed });
+    cpu.drop_pkt(pkt, if understood.is_some() { done } else { malformed });
 }
 
 fn input4(cpu: &mut Cpu, pkt: &Pkt) -> Option<()> {
-    let message = igmp::Message::parse(pkt.head().get(upper::range(pkt))?)?;
+    let message = igmp::Message::parse(pkt.head().get(l4::range(pkt))?)?;
     let is_from_link = ip4::header(pkt)[8] == igmp::TTL;
     match message {
         // A version 1 querier knows no router alert option.
@@ -57,7 +57,7 @@ fn input4(cpu: &mut Cpu, pkt: &Pkt) -> Option<()> {
 }
 
 fn input6(cpu: &mut Cpu, pkt: &Pkt) -> Option<()> {
-    let message = mld::Message::parse(pkt.head().get(upper::range(pkt))?)?;
+    let message = mld::Message::parse(pkt.head().get(l4::range(pkt))?)?;
     match message {
         mld::Message::Query(query) => {
             if !is_router_of_link(pkt) {
@@ -92,7 +92,7 @@ fn is_router_of_link(pkt: &Pkt) -> bool {
 
 fn asked(cpu: &mut Cpu, pkt: &Pkt, query: &Query<'_>) {
     let asked = Asked {
-        is_v6: !upper::is_ip4(pkt),
+        is_v6: !l4::is_ip4(pkt),
         version: query.version,
         max_delay_ms: query.max_delay_ms,
         robustness: query.robustness,

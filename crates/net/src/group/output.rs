@@ -114,10 +114,10 @@ fn send(cpu: &mut Cpu, ifindex: IfIndex, [src, dst]: [IpAddr; 2], message: &[u8]
     let written = match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => write4(&mut pkt, src, dst, message),
         (IpAddr::V6(src), IpAddr::V6(dst)) => write6(&mut pkt, src, dst, message),
-        _ => return cpu.bury(pkt, DropReason::NoBuffer),
+        _ => return cpu.drop_pkt(pkt, DropReason::NoBuffer),
     };
     if written.is_err() {
-        return cpu.bury(pkt, DropReason::NoBuffer);
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
     let next = neigh::link(cpu, &mut pkt, dst);
     netisr::dispatch(cpu, pkt, next);

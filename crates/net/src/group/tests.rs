@@ -17,11 +17,11 @@ use wire::{Protocol, icmp6, igmp, ip4, ip6, mld};
 use super::*;
 use crate::addr;
 use crate::drop::DropReason;
-use crate::kit::link::FAMILIES;
-use crate::kit::link::Family;
-use crate::kit::{Bench, addr4, addr6, build, mac, peer_mac};
 use crate::sock::Error;
 use crate::tables::Config;
+use crate::testkit::link::FAMILIES;
+use crate::testkit::link::Family;
+use crate::testkit::{Bench, addr4, addr6, build, mac, peer_mac};
 use crate::udp::{self, Bind, Id, Listen, Settings};
 
 const CPUS: [u16; 4] = [1, 2, 4, 8];
@@ -309,7 +309,7 @@ fn groups_of_our_addresses_are_in_each_answer_and_those_of_addresses_that_go_are
         wanted.dedup();
         assert_eq!(groups, wanted);
     }
-    let mut config = Config { ifs: vec![crate::kit::ifnet(1)], forwarding: true, ..Config::default() };
+    let mut config = Config { ifs: vec![crate::testkit::ifnet(1)], forwarding: true, ..Config::default() };
     config.ifs[0].addrs[1].addr = addr6(1, 0x77).into();
     bench.set_tables(config);
     bench.advance(SECOND * 5);
@@ -483,7 +483,7 @@ fn what_is_listened_to_is_told_again_when_the_interface_comes_up_and_forgotten_w
         listen(&mut bench, &ids, group, &Filter::ALL);
         bench.advance(SECOND * 5);
         let config = |up| {
-            let mut ifnet = crate::kit::ifnet(1);
+            let mut ifnet = crate::testkit::ifnet(1);
             ifnet.up = up;
             Config { ifs: vec![ifnet], forwarding: true, ..Config::default() }
         };

@@ -44,12 +44,12 @@ pub enum Problem {
     /// A link-local packet would have left its link.
     BeyondScope,
     /// A rule of the firewall says so, or cannot be obeyed.
-    Refused(Refusal),
+    Refused(RejectCode),
 }
 
 /// The ICMP error or reset of a `reject` rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RejectCode {
     /// Code of ICMP's destination unreachable.
     pub code4: u8,
     /// Code of ICMPv6's.
@@ -78,7 +78,7 @@ impl Problem {
             Self::IncompleteChain => DropReason::ReassFirstTooShort,
             Self::SourceRouteFailed => DropReason::Ip4SourceRoute,
             Self::BeyondScope => DropReason::Ip6ScopeExceeded,
-            Self::Refused(Refusal { reason, .. }) => reason,
+            Self::Refused(RejectCode { reason, .. }) => reason,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::ip6::headers;
 use crate::netisr::dispatch;
 use crate::next::Next;
 use crate::tables::IfIndex;
-use crate::{ping, pmtu, raw, rss, tcp, udp, upper};
+use crate::{l4, ping, pmtu, raw, rss, tcp, udp};
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;
@@ -53,27 +53,27 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     let Some(quoted) =
         Quoted::read(cpu, &pkt, usize::from(pkt.l4) + QUOTE_AT).filter(|_| is_credible(message))
     else {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     };
     if quoted.owner != cpu.id {
-        pkt.resume = upper::resume(&pkt) as u8;
+        pkt.resume = l4::resume(&pkt) as u8;
         return dispatch(cpu, pkt, Next::HandOff(quoted.owner));
     }
-    cpu.count(if upper::is_ip4(&pkt) { Count::IcmpErrorsIn } else { Count::Icmp6ErrorsIn });
+    cpu.count(if l4::is_ip4(&pkt) { Count::IcmpErrorsIn } else { Count::Icmp6ErrorsIn });
     let is_shown = raw::show(cpu, &pkt);
     if !cpu.tables.is_ours(quoted.local) {
-        return cpu.bury(pkt, if is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+        return cpu.drop_pkt(pkt, if is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
     }
-    let (from, mtu) = (upper::ends(&pkt).0, path_mtu(message, &quoted));
+    let (from, mtu) = (l4::ends(&pkt).0, path_mtu(message, &quoted));
     if mtu.is_some_and(|mtu| !pmtu::is_credible(cpu, pkt.rcvif, &quoted, mtu)) {
-        return cpu.bury(pkt, DropReason::IcmpNotSent);
+        return cpu.drop_pkt(pkt, DropReason::IcmpNotSent);
     }
     let is_known = tell(cpu, from, pkt.rcvif, &quoted, message);
     // TCP knows better than anybody whether its segment is real, and makes smaller ones itself.
     if let Some(mtu) = mtu.filter(|_| is_known || quoted.protocol != Protocol::UDP) {
         pmtu::learn(cpu, pkt.rcvif, from, &quoted, mtu);
     }
-    cpu.bury(pkt, if is_known || is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+    cpu.drop_pkt(pkt, if is_known || is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
 }
 
 /// Reports to a local sender that its packet could not be sent.
@@ -136,11 +136,8 @@ impl Quoted {
         let len = pkt.copy_out(at, &mut bytes);
         let window: &[u8; WINDOW] = bytes.first_chunk()?;
         let there = bytes.get(..len)?;
-        let quoted = if upper::is_ip4(pkt) {
-            Self::read4(cpu, there, window)
-        } else {
-            Self::read6(cpu, there, window)
-        };
+        let quoted =
+            if l4::is_ip4(pkt) { Self::read4(cpu, there, window) } else { Self::read6(cpu, there, window) };
         quoted.map(|quoted| quoted.of_its_flow(cpu))
     }
 

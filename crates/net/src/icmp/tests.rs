@@ -7,8 +7,8 @@ use wire::{Protocol, icmp4, icmp6, ip6, tcp};
 use super::*;
 use crate::drop::DropReason;
 use crate::fib::{Prefix, Route, To};
-use crate::kit::build::{echo_request, ether, fix_ip4_checksum, frame, ip, udp};
-use crate::kit::{Bench, Frame, addr4, addr6, mac};
+use crate::testkit::build::{echo_request, ether, fix_ip4_checksum, frame, ip, udp};
+use crate::testkit::{Bench, Frame, addr4, addr6, mac};
 
 /// Both families: the tests are one body.
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -363,7 +363,7 @@ fn a_super_packet_is_quoted_like_any_other() {
             urgent: 0,
             options: tcp::Options::NONE,
         };
-        let packet = crate::kit::build::tcp(family.host(1, 9), family.nowhere(), &header, &[1; 20_000]);
+        let packet = crate::testkit::build::tcp(family.host(1, 9), family.nowhere(), &header, &[1; 20_000]);
         let gso = if family == Family::V4 { Gso::Tcp4 } else { Gso::Tcp6 };
         let partial = Some((u16::try_from(14 + family.header_len()).unwrap(), 16));
         bench.inject(1, Frame { gso, gso_size: 1400, partial, ..frame(1, &packet).into() });

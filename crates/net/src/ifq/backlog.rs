@@ -2,7 +2,7 @@
 
 use pkt::{Flags, Pkt};
 
-use super::Victims;
+use super::PendingDrops;
 use super::codel::Law;
 use super::fifo::Fifo;
 use super::fq_codel::{FqCodel, flow_of};
@@ -90,7 +90,7 @@ impl Backlog {
     /// The packet that goes next.
     ///
     /// Drops  [`DropReason::IfqCodel`].
-    pub(super) fn pop(&mut self, now: Instant, victims: &mut Victims) -> Option<Pkt> {
+    pub(super) fn pop(&mut self, now: Instant, victims: &mut PendingDrops) -> Option<Pkt> {
         if self.priority.len() > 0 && (self.run < PRIORITY_RUN || self.normal.len() == 0) {
             self.run += 1;
             return self.priority.pop().map(|queued| queued.pkt);
@@ -168,7 +168,7 @@ impl Normal {
         }
     }
 
-    fn pop(&mut self, now: Instant, law: &Law, victims: &mut Victims) -> Option<Pkt> {
+    fn pop(&mut self, now: Instant, law: &Law, victims: &mut PendingDrops) -> Option<Pkt> {
         match self {
             Self::Fifo(fifo) => fifo.pop().map(|queued| queued.pkt),
             Self::FqCodel(queues) => queues.as_mut()?.pop(now, law, victims).map(|queued| queued.pkt),
@@ -178,11 +178,11 @@ impl Normal {
     /// Takes a packet without a judgement of how long it waited.
     fn take_any(&mut self) -> Option<Pkt> {
         let patient = Law { target: Duration::MAX, interval: Duration::MAX, mtu: usize::MAX };
-        self.pop(Instant::START, &patient, &mut Victims::default())
+        self.pop(Instant::START, &patient, &mut PendingDrops::default())
     }
 
     /// Drops something old; false if there is nothing.
-    fn shed(&mut self, victims: &mut Victims) -> bool {
+    fn shed(&mut self, victims: &mut PendingDrops) -> bool {
         match self {
             Self::Fifo(fifo) => {
                 let oldest = fifo.pop().map(|oldest| victims.push(oldest.pkt, DropReason::IfqFull));

@@ -23,7 +23,7 @@ pub(crate) trait Source<T = ()> {
     /// Bytes that wait still.
     fn bytes(&self) -> usize;
     /// Ends a packet that waited too long.
-    fn bury(&mut self, late: Queued<T>);
+    fn drop_pkt(&mut self, late: Queued<T>);
     /// Marks a packet, so that its flow slows down; false if that flow does not understand marks.
     fn mark(&mut self, pkt: &mut Pkt) -> bool;
 }
@@ -127,7 +127,7 @@ fn mark_or_drop<T>(mut queued: Queued<T>, from: &mut impl Source<T>) -> Option<Q
     if from.mark(&mut queued.pkt) {
         return Some(queued);
     }
-    from.bury(queued);
+    from.drop_pkt(queued);
     None
 }
 

@@ -22,7 +22,7 @@ const QUANTUM: u32 = 1514;
 const SHED_MAX: usize = 64;
 
 /// The receiver of packets that the queues drop.
-pub(crate) trait Grave<T = ()> {
+pub(crate) trait DropSink<T = ()> {
     /// A packet that waited too long.
     fn late(&mut self, queued: Queued<T>);
     /// A packet that made room.
@@ -85,7 +85,7 @@ impl<T> FqCodel<T> {
 
     /// The next packet of the flow whose turn it is.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.2
-    pub(crate) fn pop(&mut self, now: Instant, law: &Law, grave: &mut impl Grave<T>) -> Option<Queued<T>> {
+    pub(crate) fn pop(&mut self, now: Instant, law: &Law, grave: &mut impl DropSink<T>) -> Option<Queued<T>> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -126,7 +126,7 @@ impl<T> FqCodel<T> {
 
     /// Makes room: drops half of what the flow with most bytes has, its oldest packets. False if there was none.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.1.3
-    pub(crate) fn shed(&mut self, grave: &mut impl Grave<T>) -> bool {
+    pub(crate) fn shed(&mut self, grave: &mut impl DropSink<T>) -> bool {
         let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.list.bytes()) else { return false };
         let half = flow.list.bytes() / 2;
         let mut queue =
@@ -170,7 +170,7 @@ struct Feed<'a, T, G> {
     grave: &'a mut G,
 }
 
-impl<T, G: Grave<T>> Source<T> for Feed<'_, T, G> {
+impl<T, G: DropSink<T>> Source<T> for Feed<'_, T, G> {
     fn pop(&mut self) -> Option<Queued<T>> {
         let queued = self.flow.list.pop(self.nodes)?;
         *self.packets -= 1;
@@ -183,7 +183,7 @@ impl<T, G: Grave<T>> Source<T> for Feed<'_, T, G> {
         *self.bytes
     }
 
-    fn bury(&mut self, late: Queued<T>) {
+    fn drop_pkt(&mut self, late: Queued<T>) {
         self.grave.late(late);
     }
 

@@ -5,7 +5,7 @@ use pkt::{Pkt, PktVec};
 use super::backlog::{Backlog, Limits};
 use super::bql::ByteLimit;
 use super::retry::Retry;
-use super::{State, Victims};
+use super::{PendingDrops, State};
 use crate::cpu::CpuId;
 use crate::secret::Secret;
 use crate::time::Instant;
@@ -75,7 +75,7 @@ pub(crate) enum Rest {
 pub(super) struct Around<'a> {
     pub(super) now: Instant,
     pub(super) secret: &'a Secret,
-    pub(super) victims: &'a mut Victims,
+    pub(super) victims: &'a mut PendingDrops,
     /// A queue of so many packets must not grow.
     pub(super) short_max: usize,
 }

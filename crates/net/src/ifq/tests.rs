@@ -11,11 +11,11 @@ mod stage;
 use pkt::{Arena, Flags, Pkt, Pool};
 
 use super::stage::Around;
-use super::victims::Victims;
+use super::victims::PendingDrops;
 use crate::drop::DropReason;
-use crate::kit::build;
-use crate::kit::link::Family;
 use crate::secret::Secret;
+use crate::testkit::build;
+use crate::testkit::link::Family;
 use crate::time::{Duration, Instant};
 
 const BUFFERS: usize = 4096;
@@ -25,7 +25,7 @@ const FULL: usize = 1514;
 struct Lab {
     pool: Pool,
     secret: Secret,
-    victims: Victims,
+    victims: PendingDrops,
     now: Instant,
     short_max: usize,
 }
@@ -60,7 +60,7 @@ impl Lab {
         Self {
             pool,
             secret: Secret::new(7),
-            victims: Victims::default(),
+            victims: PendingDrops::default(),
             now: Instant::from_ns(1),
             short_max: usize::MAX,
         }

@@ -3,7 +3,7 @@
 use pkt::Pkt;
 
 use super::ecn;
-use super::fq_codel::Grave;
+use super::fq_codel::DropSink;
 use super::list::Queued;
 use crate::count::{Count, IfCount};
 use crate::cpu::Cpu;
@@ -12,18 +12,18 @@ use crate::tables::IfIndex;
 
 /// Packets on their way from a queue to their grave, and how many others were marked.
 #[derive(Default)]
-pub(crate) struct Victims {
+pub(crate) struct PendingDrops {
     pkts: Vec<(Pkt, DropReason)>,
     marked: Vec<IfIndex>,
 }
 
-impl Victims {
+impl PendingDrops {
     pub(super) fn push(&mut self, pkt: Pkt, reason: DropReason) {
         self.pkts.push((pkt, reason));
     }
 }
 
-impl Grave for Victims {
+impl DropSink for PendingDrops {
     fn late(&mut self, queued: Queued) {
         self.push(queued.pkt, DropReason::IfqCodel);
     }
@@ -45,7 +45,7 @@ impl Grave for Victims {
 /// Buries what queues gave up, and counts marks.
 #[inline]
 pub(crate) fn bury_victims(cpu: &mut Cpu) {
-    let Victims { pkts, marked } = &cpu.ifqs.victims;
+    let PendingDrops { pkts, marked } = &cpu.ifqs.victims;
     if !pkts.is_empty() || !marked.is_empty() {
         bury(cpu);
     }
@@ -55,7 +55,7 @@ pub(crate) fn bury_victims(cpu: &mut Cpu) {
 fn bury(cpu: &mut Cpu) {
     while let Some((pkt, reason)) = cpu.ifqs.victims.pkts.pop() {
         cpu.counters.add_if(pkt.outif, IfCount::TxDrops, 1);
-        cpu.bury(pkt, reason);
+        cpu.drop_pkt(pkt, reason);
     }
     while let Some(ifindex) = cpu.ifqs.victims.marked.pop() {
         cpu.counters.add_if(ifindex, IfCount::TxMarks, 1);
@@ -64,7 +64,7 @@ fn bury(cpu: &mut Cpu) {
 }
 
 #[cfg(test)]
-impl Victims {
+impl PendingDrops {
     /// Takes the packets out, for a test.
     pub(super) fn take(&mut self) -> Vec<(Pkt, DropReason)> {
         self.pkts.drain(..).collect()

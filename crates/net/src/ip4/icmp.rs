@@ -10,8 +10,8 @@ use wire::{Protocol, icmp4, ip4};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::icmp::{self, Problem, Refusal};
-use crate::{ping, raw, upper};
+use crate::icmp::{self, Problem, RejectCode};
+use crate::{l4, ping, raw};
 
 /// Internetwork control, as errors of routers have been marked ever since.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-4.3.2.5
@@ -37,14 +37,14 @@ const KIND_MAX: u8 = 43;
 pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     let at = usize::from(pkt.l4);
     let Some((header, _)) = pkt.head().get(at..).and_then(<[u8]>::split_first_chunk::<HEADER_LEN>) else {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     };
     let Ok((message, _)) = Message::parse_quoted(header) else {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     };
     // Verified whatever the device claims: a reply to a broken message would identify the stack.
-    if !upper::sum(Sum::new(), &pkt, upper::range(&pkt)).is_intact() {
-        return cpu.bury(pkt, DropReason::IcmpBadChecksum);
+    if !l4::sum(Sum::new(), &pkt, l4::range(&pkt)).is_intact() {
+        return cpu.drop_pkt(pkt, DropReason::IcmpBadChecksum);
     }
     // Source quench is an error that means nothing any more (RFC 6633 §3).
     let means_something = message.kind() != 4;
@@ -63,22 +63,22 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         Message::Redirect { .. } => DropReason::IcmpRedirect,
         _ => DropReason::IcmpNotAnswered,
     };
-    cpu.bury(pkt, reason);
+    cpu.drop_pkt(pkt, reason);
 }
 
 /// Sends an echo request back as its reply, in place.
 fn echo(cpu: &mut Cpu, mut pkt: Pkt) {
     let Some((ours, sender)) = echo_ends(cpu, &pkt) else {
-        return cpu.bury(pkt, DropReason::IcmpBroadcastEcho);
+        return cpu.drop_pkt(pkt, DropReason::IcmpBroadcastEcho);
     };
     let header = reply_header(&pkt, ours, sender);
     turn_around(&mut pkt);
     // Options are not sent back: recorded routes and source routes end here.
     pkt.trim_front(usize::from(pkt.l4).saturating_sub(ip4::HEADER_LEN));
     if header.emit(&mut pkt.window_mut(0)[..]).is_err() {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     }
-    upper::becomes_ours(&mut pkt);
+    l4::becomes_ours(&mut pkt);
     cpu.count(Count::IcmpEchoAnswered);
     super::output::output(cpu, pkt);
 }
@@ -95,7 +95,7 @@ fn echo_ends(cpu: &Cpu, pkt: &Pkt) -> Option<(Ipv4Addr, Ipv4Addr)> {
 
 fn reply_header(pkt: &Pkt, ours: Ipv4Addr, sender: Ipv4Addr) -> ip4::Header {
     let [_, tos, _, _, _, _, flags, ..] = *super::header(pkt);
-    let len = u16::try_from(upper::range(pkt).len()).unwrap_or(u16::MAX);
+    let len = u16::try_from(l4::range(pkt).len()).unwrap_or(u16::MAX);
     let dont_fragment = flags & 0x40 != 0;
     //= https://www.rfc-editor.org/rfc/rfc1812#section-4.3.2.5
     //# An ICMP reply message MUST be sent with the same value in the IP
@@ -128,7 +128,7 @@ pub(crate) fn message(problem: Problem) -> Option<Message> {
             let pointer = u8::try_from(pointer).unwrap_or(u8::MAX);
             return Some(Message::ParameterProblem { code: 0, pointer });
         }
-        Problem::Refused(Refusal { code4, mtu, .. }) => {
+        Problem::Refused(RejectCode { code4, mtu, .. }) => {
             return Some(Message::Unreachable { code: code4, mtu });
         }
         Problem::NoRoute => unreachable::NET,
@@ -165,7 +165,7 @@ pub(crate) fn error_header(from: Ipv4Addr, to: Ipv4Addr) -> ip4::Header {
 pub(crate) fn put_headers(pkt: &mut Pkt, message: Message, ip: &ip4::Header) -> Result<(), NoRoom> {
     let mut header = message.to_bytes(&[]);
     header[2..4].fill(0);
-    let checksum = upper::sum(Sum::new().bytes(&header), pkt, 0..pkt.len()).checksum();
+    let checksum = l4::sum(Sum::new().bytes(&header), pkt, 0..pkt.len()).checksum();
     header[2..4].copy_from_slice(&checksum.to_be_bytes());
     pkt.prepend(HEADER_LEN)?.copy_from_slice(&header);
     let wanted = pkt.len();

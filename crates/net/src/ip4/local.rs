@@ -35,7 +35,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     pkt.l4 = header_len;
     pkt.proto = protocol.0;
     if is_withheld(cpu, || dst(&pkt).into()) {
-        return cpu.bury(pkt, DropReason::AddressTentative);
+        return cpu.drop_pkt(pkt, DropReason::AddressTentative);
     }
     if is_fragment {
         return reass::input4(cpu, pkt);

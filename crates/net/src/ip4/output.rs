@@ -56,7 +56,7 @@ impl Source for Ip4 {
 
     fn cut(cpu: &mut Cpu, pkt: Pkt, mtu: u32, next_hop: IpAddr) {
         if header(&pkt)[6] & 0x40 != 0 {
-            return cpu.bury(pkt, DropReason::TooBig);
+            return cpu.drop_pkt(pkt, DropReason::TooBig);
         }
         cut(cpu, pkt, mtu, next_hop);
     }
@@ -82,14 +82,14 @@ fn write_checksum(header: &mut [u8]) {
 /// any other; one of UDP is many.
 fn cut(cpu: &mut Cpu, mut pkt: Pkt, mtu: u32, next_hop: IpAddr) {
     if pkt.gso == Gso::Udp {
-        return cpu.bury(pkt, DropReason::TooBig);
+        return cpu.drop_pkt(pkt, DropReason::TooBig);
     }
     if pkt.flags.has(Flags::CSUM_PARTIAL) && !offload::complete(&mut pkt) {
-        return cpu.bury(pkt, DropReason::OffloadMalformed);
+        return cpu.drop_pkt(pkt, DropReason::OffloadMalformed);
     }
     let pieces = match pieces(cpu, &pkt, mtu) {
         Ok(pieces) => pieces,
-        Err(reason) => return cpu.bury(pkt, reason),
+        Err(reason) => return cpu.drop_pkt(pkt, reason),
     };
     cpu.pool.give(pkt);
     cpu.count(Count::Ip4Fragmented);

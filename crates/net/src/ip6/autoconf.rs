@@ -74,7 +74,7 @@ pub enum Msg {
 
 /// A link of which something else is known now.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct LinkUpdate {
     /// Its interface.
     pub ifindex: IfIndex,
     /// All that is known.
@@ -82,7 +82,7 @@ pub struct News {
 }
 
 /// Takes the news, in order to make tables of them; runs on the netisr, so it only passes them on.
-pub type Sink = Box<dyn FnMut(News) + Send>;
+pub type Sink = Box<dyn FnMut(LinkUpdate) + Send>;
 
 /// The links kept by this CPU.
 #[derive(Default)]
@@ -215,7 +215,7 @@ fn change(cpu: &mut Cpu, ifindex: IfIndex, how: impl FnOnce(&mut Link, &mut Cpu)
 
 fn announce(cpu: &mut Cpu, ifindex: IfIndex, learned: Arc<Learned>) {
     if let Some(sink) = &mut cpu.autoconf.sink {
-        sink(News { ifindex, learned });
+        sink(LinkUpdate { ifindex, learned });
     }
 }
 

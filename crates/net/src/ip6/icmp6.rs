@@ -11,8 +11,8 @@ use super::headers::{self, Upper};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::icmp::{self, Problem, Refusal};
-use crate::{group, ping, raw, upper};
+use crate::icmp::{self, Problem, RejectCode};
+use crate::{group, l4, ping, raw};
 
 /// Takes an ICMPv6 message for this host in. `pkt` starts with its IPv6 header, `pkt.l4` is where ICMPv6 starts.
 /// Neighbour discovery does not come by here.
@@ -26,16 +26,16 @@ use crate::{group, ping, raw, upper};
 pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     let at = usize::from(pkt.l4);
     let Some((header, _)) = pkt.head().get(at..).and_then(<[u8]>::split_first_chunk::<HEADER_LEN>) else {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     };
     let Ok((message, _)) = Message::parse_quoted(header) else {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     };
-    let range = upper::range(&pkt);
-    let pseudo = upper::pseudo(&pkt, Protocol::ICMP6, range.len());
+    let range = l4::range(&pkt);
+    let pseudo = l4::pseudo(&pkt, Protocol::ICMP6, range.len());
     // Verified whatever the device claims: a reply to a broken message would identify the stack.
-    if !upper::sum(pseudo, &pkt, range).is_intact() {
-        return cpu.bury(pkt, DropReason::IcmpBadChecksum);
+    if !l4::sum(pseudo, &pkt, range).is_intact() {
+        return cpu.drop_pkt(pkt, DropReason::IcmpBadChecksum);
     }
     match message {
         Message::Other { kind: kind::MLD_QUERY | kind::MLD_REPORT, .. } => return group::input(cpu, pkt),
@@ -50,7 +50,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         Message::EchoReply { .. } => DropReason::IcmpUnsolicited,
         _ => DropReason::IcmpNotAnswered,
     };
-    cpu.bury(pkt, reason);
+    cpu.drop_pkt(pkt, reason);
 }
 
 /// Sends an echo request back as its reply, in place. One to a group is answered too, by one of our addresses.
@@ -63,16 +63,16 @@ fn echo(cpu: &mut Cpu, mut pkt: Pkt) {
     let sender = super::src(&pkt);
     let ours = icmp::own_addr(cpu, pkt.rcvif, super::dst(&pkt).into(), sender.into());
     let (Some(IpAddr::V6(ours)), true) = (ours, icmp::is_one_host(cpu, sender.into())) else {
-        return cpu.bury(pkt, DropReason::IcmpBroadcastEcho);
+        return cpu.drop_pkt(pkt, DropReason::IcmpBroadcastEcho);
     };
-    let len = u16::try_from(upper::range(&pkt).len()).unwrap_or(u16::MAX);
+    let len = u16::try_from(l4::range(&pkt).len()).unwrap_or(u16::MAX);
     turn_around(&mut pkt, ours);
     pkt.trim_front(usize::from(pkt.l4).saturating_sub(ip6::HEADER_LEN));
     let header = ip6::Header { payload_len: len, ..header(ours, sender) };
     if header.emit(&mut pkt.window_mut(0)[..]).is_err() {
-        return cpu.bury(pkt, DropReason::IcmpMalformed);
+        return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     }
-    upper::becomes_ours(&mut pkt);
+    l4::becomes_ours(&mut pkt);
     cpu.count(Count::Icmp6EchoAnswered);
     super::output::output(cpu, pkt);
 }
@@ -102,10 +102,10 @@ pub(crate) fn message(problem: Problem) -> Option<Message> {
         Problem::Parameter { pointer } => return parameter(parameter_problem::ERRONEOUS_FIELD, pointer),
         Problem::UnknownOption { pointer } => return parameter(parameter_problem::UNKNOWN_OPTION, pointer),
         Problem::IncompleteChain => return parameter(parameter_problem::INCOMPLETE_CHAIN, 0),
-        Problem::Refused(Refusal { code4: icmp4::unreachable::FRAGMENTATION_NEEDED, mtu, .. }) => {
+        Problem::Refused(RejectCode { code4: icmp4::unreachable::FRAGMENTATION_NEEDED, mtu, .. }) => {
             return Some(Message::PacketTooBig { mtu: u32::from(mtu).max(u32::from(ip6::MIN_MTU)) });
         }
-        Problem::Refused(Refusal { code6, .. }) => code6,
+        Problem::Refused(RejectCode { code6, .. }) => code6,
         Problem::NoRoute => unreachable::NO_ROUTE,
         Problem::Rejected => unreachable::REJECT_ROUTE,
         Problem::HostUnreachable => unreachable::ADDRESS,
@@ -167,7 +167,7 @@ pub(crate) fn put_headers(pkt: &mut Pkt, message: Message, ip: &ip6::Header) -> 
     let too_long = NoRoom { wanted: len, have: usize::from(u16::MAX) };
     let payload_len = u16::try_from(len).map_err(|_| too_long)?;
     let sum = Sum::pseudo_v6(ip.src, ip.dst, Protocol::ICMP6, u32::from(payload_len)).bytes(&header);
-    header[2..4].copy_from_slice(&upper::sum(sum, pkt, 0..pkt.len()).checksum().to_be_bytes());
+    header[2..4].copy_from_slice(&l4::sum(sum, pkt, 0..pkt.len()).checksum().to_be_bytes());
     pkt.prepend(HEADER_LEN)?.copy_from_slice(&header);
     let ip = ip6::Header { payload_len, ..*ip };
     pkt.prepend(ip6::HEADER_LEN)?.copy_from_slice(&ip.to_bytes());

@@ -33,18 +33,18 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
             let next = refuse(&error, dst(&pkt));
             return dispatch(cpu, pkt, next);
         }
-        Err(_) => return cpu.bury(pkt, DropReason::Ip6Short),
+        Err(_) => return cpu.drop_pkt(pkt, DropReason::Ip6Short),
     };
     pkt.l4 = u16::try_from(chain.upper_at).unwrap_or(u16::MAX);
     pkt.proto = chain.upper.0;
     let is_discovery = chain.has_upper() && is_discovery(&pkt);
     let was_cut = chain.fragment.is_some() || pkt.flags.has(Flags::REASSEMBLED);
     if was_cut && is_discovery {
-        return cpu.bury(pkt, DropReason::NdFragmented);
+        return cpu.drop_pkt(pkt, DropReason::NdFragmented);
     }
     //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4
     if !is_discovery && is_withheld(cpu, || dst(&pkt).into()) {
-        return cpu.bury(pkt, DropReason::AddressTentative);
+        return cpu.drop_pkt(pkt, DropReason::AddressTentative);
     }
     if let Some(fragment) = &chain.fragment
         && chain.is_fragment()
@@ -65,9 +65,9 @@ fn demux(cpu: &mut Cpu, pkt: Pkt, chain: &Chain) {
         Protocol::UDP => udp::input(cpu, pkt),
         Protocol::TCP => tcp::input(cpu, pkt),
         //= https://www.rfc-editor.org/rfc/rfc8200#section-4.7
-        Protocol::NO_NEXT => cpu.bury(pkt, DropReason::NoProtocol),
+        Protocol::NO_NEXT => cpu.drop_pkt(pkt, DropReason::NoProtocol),
         // A group's members do not speak all the same protocols: only a host is told.
-        _ if dst(&pkt).is_multicast() => cpu.bury(pkt, DropReason::NoProtocol),
+        _ if dst(&pkt).is_multicast() => cpu.drop_pkt(pkt, DropReason::NoProtocol),
         _ => {
             let pointer = u32::try_from(chain.next_header_at).unwrap_or_default();
             dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer }));
@@ -85,7 +85,7 @@ fn discovery(cpu: &mut Cpu, pkt: Pkt) {
     if pseudo.u16(body.folded()).is_intact() {
         nd::input(cpu, pkt)
     } else {
-        cpu.bury(pkt, DropReason::IcmpBadChecksum)
+        cpu.drop_pkt(pkt, DropReason::IcmpBadChecksum)
     }
 }
 

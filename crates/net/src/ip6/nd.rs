@@ -13,15 +13,15 @@ use super::autoconf;
 use crate::addr;
 use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::dest;
 use crate::drop::DropReason;
+use crate::host_cache;
 use crate::neigh::{self, Heard};
 use crate::netisr;
 use crate::next::{Next, Resume};
 use crate::raw;
 use crate::tables::{Ifnet, Tables};
 
-pub(crate) use output::{Way, advertise, probe, solicit, solicit_routers};
+pub(crate) use output::{NdTxParams, advertise, probe, solicit, solicit_routers};
 
 /// Takes a neighbour discovery message in, on the CPU that owns the address it is about. `pkt` starts with its IPv6
 /// header, `pkt.l4` is where ICMPv6 starts; its checksum is right.
@@ -42,7 +42,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     }
     raw::show(cpu, &pkt);
     let reason = heard(cpu, &pkt);
-    cpu.bury(pkt, reason);
+    cpu.drop_pkt(pkt, reason);
 }
 
 /// The address that the message is about: see [`crate::rss::hash6`].
@@ -206,7 +206,7 @@ fn redirected(
 ) -> DropReason {
     let mac = options.target_link_addr();
     let is_host = !tables.forwarding && ifnet.autoconf.is_some();
-    let first_hop = dest::first_hop(cpu, tables, destination.into(), ifnet.index);
+    let first_hop = host_cache::first_hop(cpu, tables, destination.into(), ifnet.index);
     let is_ours = quoted_by(options).is_none_or(|quote| is_quote_of_ours(tables, quote, destination));
     if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) || !is_ours {
         return DropReason::IcmpRedirect;
@@ -218,7 +218,7 @@ fn redirected(
     if let Some(mac) = mac {
         neigh::redirected(cpu, next_hop, mac, target != destination);
     }
-    dest::redirect(cpu, destination.into(), next_hop);
+    host_cache::redirect(cpu, destination.into(), next_hop);
     DropReason::NdDone
 }
 

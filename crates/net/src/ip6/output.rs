@@ -55,13 +55,13 @@ impl Source for Ip6 {
 fn cut(cpu: &mut Cpu, mut pkt: Pkt, mtu: u32, next_hop: IpAddr) {
     let next_header = Protocol(pkt.window(0)[6]);
     if pkt.gso == Gso::Udp || next_header.is_ip6_extension() {
-        return cpu.bury(pkt, DropReason::TooBig);
+        return cpu.drop_pkt(pkt, DropReason::TooBig);
     }
     if pkt.flags.has(Flags::CSUM_PARTIAL) && !offload::complete(&mut pkt) {
-        return cpu.bury(pkt, DropReason::OffloadMalformed);
+        return cpu.drop_pkt(pkt, DropReason::OffloadMalformed);
     }
     let Some(pieces) = pieces(cpu, &pkt, mtu, next_header) else {
-        return cpu.bury(pkt, DropReason::NoBuffer);
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     };
     cpu.pool.give(pkt);
     cpu.count(Count::Ip6Fragmented);

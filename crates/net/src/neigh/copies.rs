@@ -49,7 +49,7 @@ pub(super) struct Copies {
 
 /// The reachability of a neighbour, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum Reachability {
     /// It is asked for, or has not answered just now.
     Silent,
     /// Not requested here yet.
@@ -111,15 +111,15 @@ impl Copies {
     }
 
     #[inline]
-    pub(super) fn standing(&self, key: &Key, now: Instant) -> Standing {
+    pub(super) fn standing(&self, key: &Key, now: Instant) -> Reachability {
         if self.front.get(key).is_some() {
-            return Standing::Known;
+            return Reachability::Known;
         }
         match self.table.get(key) {
-            Some(Neighbour::Known(_)) => Standing::Known,
-            Some(Neighbour::Waiting(_)) => Standing::Silent,
-            Some(Neighbour::Failed(until)) if *until > now => Standing::Silent,
-            Some(Neighbour::Failed(_)) | None => Standing::Unknown,
+            Some(Neighbour::Known(_)) => Reachability::Known,
+            Some(Neighbour::Waiting(_)) => Reachability::Silent,
+            Some(Neighbour::Failed(until)) if *until > now => Reachability::Silent,
+            Some(Neighbour::Failed(_)) | None => Reachability::Unknown,
         }
     }
 
@@ -236,7 +236,7 @@ pub(super) fn failed(cpu: &mut Cpu, key: Key) {
 /// The owner knows nothing any more; packets that wait die of `reason`.
 pub(super) fn gone(cpu: &mut Cpu, key: Key, reason: DropReason) {
     for pkt in replace(cpu, key, None) {
-        cpu.bury(pkt, reason);
+        cpu.drop_pkt(pkt, reason);
     }
 }
 
@@ -286,7 +286,7 @@ pub(super) fn seek(cpu: &mut Cpu, key: Key) {
 /// Asks the owner for the neighbour of a waiting packet, unless too many are pending.
 fn ask(cpu: &mut Cpu, key: Key, pkt: Pkt) {
     if !begin(cpu, key) {
-        return cpu.bury(pkt, DropReason::NeighTableFull);
+        return cpu.drop_pkt(pkt, DropReason::NeighTableFull);
     }
     // The answer may be here at once.
     wait(cpu, key, pkt);
@@ -316,7 +316,7 @@ fn want(cpu: &mut Cpu, key: Key) {
 fn wait(cpu: &mut Cpu, key: Key, pkt: Pkt) {
     cpu.count(Count::NeighHeld);
     for pkt in cpu.neigh.copies.wait(key, pkt).into_iter().flatten() {
-        cpu.bury(pkt, DropReason::NeighHoldFull);
+        cpu.drop_pkt(pkt, DropReason::NeighHoldFull);
     }
 }
 
@@ -371,7 +371,7 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::{Bench, addr6};
+    use crate::testkit::{Bench, addr6};
 
     #[test]
     fn of_too_many_neighbours_that_did_not_answer_the_oldest_may_be_asked_again() {

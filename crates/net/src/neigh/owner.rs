@@ -9,7 +9,7 @@ use super::nud::{Advert, Clock, Do, Nud, State};
 use super::{Key, Msg, copies, is_on_link, solicit, tell};
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
-use crate::dest;
+use crate::host_cache;
 use crate::ip6::autoconf;
 use crate::secret::Secret;
 use crate::tables::{REACHABLE, RETRANS};
@@ -192,7 +192,7 @@ pub(crate) fn heard(cpu: &mut Cpu, key: Key, what: Heard) {
     });
     if resigned {
         autoconf::resigned(cpu, key);
-        dest::lost(cpu, key);
+        host_cache::lost(cpu, key);
     }
     cpu.counters.add(Count::NeighClaims, u64::from(claimed));
 }
@@ -296,7 +296,7 @@ fn die(cpu: &mut Cpu, entry: &Owner, msg: &Msg, key: Key) -> bool {
     tell_all(cpu, &entry.holders, msg);
     if entry.nud.state != State::Stale {
         autoconf::is_reachable(cpu, key, false);
-        dest::lost(cpu, key);
+        host_cache::lost(cpu, key);
     }
     true
 }

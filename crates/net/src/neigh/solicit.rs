@@ -37,7 +37,7 @@ fn request(cpu: &mut Cpu, key: Key, target: Ipv4Addr, to: Mac) {
 
 fn solicit(cpu: &mut Cpu, key: Key, target: Ipv6Addr, dst: Ipv6Addr, to: Option<Mac>) {
     let Some((_, IpAddr::V6(src))) = speaker(cpu, &key) else { return };
-    nd::solicit(cpu, key.ifindex, nd::Way { src, dst, mac: to }, Message::NeighborSolicit { target });
+    nd::solicit(cpu, key.ifindex, nd::NdTxParams { src, dst, mac: to }, Message::NeighborSolicit { target });
 }
 
 /// Our own addresses to ask with: the one that speaks to such neighbours or, while that is not certain or not to be

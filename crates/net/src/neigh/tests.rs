@@ -6,10 +6,10 @@ use ::wire::ether::Mac;
 use super::*;
 use crate::count::Count;
 use crate::fib::{Prefix, Route, To};
-use crate::kit::link::{FAMILIES, Family, Said, answer, claim, question};
-use crate::kit::{Bench, build, ifnet, mac};
 use crate::netisr::dispatch;
 use crate::tables::Config;
+use crate::testkit::link::{FAMILIES, Family, Said, answer, claim, question};
+use crate::testkit::{Bench, build, ifnet, mac};
 
 const HOST: Mac = Mac([6, 0, 0, 0, 0, 0x10]);
 const OTHER: Mac = Mac([6, 0, 0, 0, 0, 0x66]);
@@ -41,7 +41,7 @@ fn forward_quietly(bench: &mut Bench, to: IpAddr, n: u8) {
 
 /// The packets that left by interface 2: to which link address, and their marks.
 fn forwarded(bench: &mut Bench) -> Vec<(Mac, u8)> {
-    let frames = bench.sent(2).into_iter().filter(|frame| crate::kit::link::said(frame).is_none());
+    let frames = bench.sent(2).into_iter().filter(|frame| crate::testkit::link::said(frame).is_none());
     frames.map(|frame| (Mac(*frame.first_chunk().unwrap()), *frame.last().unwrap())).collect()
 }
 

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use pkt::board::Flag;
+use pkt::notify_bits::Flag;
 use pkt::{Flags, Pool};
 
 use super::{Netisr, Polling, Work};
 use crate::addr::Addrs;
 use crate::adj::Adjs;
+use crate::app::{App, AppId, Apps};
 use crate::count::{Counters, CountersReader};
 use crate::cpu::{Cpu, CpuId};
-use crate::dest::{self, Dests};
 use crate::drop::DropReason;
 use crate::firewall::{self, Firewall, Hooks};
 use crate::flow::Flows;
 use crate::group::Groups;
+use crate::host_cache::{self, HostCache};
 use crate::icmp::Icmp;
 use crate::ifq::Ifqs;
 use crate::ip6::autoconf::{self, Autoconf};
-use crate::msg::{Inbox, Msg, Peers, Tour};
+use crate::msg::{Broadcast, Inbox, Msg, Peers};
 use crate::neigh::Neigh;
 use crate::next::Stamp;
 use crate::pmtu::{self, Paths};
-use crate::program::{Program, ProgramId, Programs};
 use crate::reass::Reass;
 use crate::rss::Placement;
 use crate::secret::Secret;
@@ -88,7 +88,7 @@ impl Netisr {
             addrs: Addrs::default(),
             groups: Groups::default(),
             autoconf: Autoconf::default(),
-            dests: Dests::new(parts.key),
+            dests: HostCache::new(parts.key),
             paths: Paths::new(parts.key),
             reass: Reass::new(parts.key),
             tcp: None,
@@ -107,7 +107,7 @@ impl Netisr {
             polling: Polling::default(),
             inbox: parts.inbox,
             work: Work::default(),
-            programs: Programs::new(),
+            programs: Apps::new(),
         };
         addr::tables_changed(&mut netisr.cpu);
         group::tables_changed(&mut netisr.cpu);
@@ -126,7 +126,7 @@ impl Netisr {
         addr::tables_changed(&mut self.cpu);
         group::tables_changed(&mut self.cpu);
         autoconf::tables_changed(&mut self.cpu);
-        dest::tables_changed(&mut self.cpu);
+        host_cache::tables_changed(&mut self.cpu);
     }
 
     /// Puts another configuration in force, in one step between two packets: tables, and rules if there are any. No packet meets
@@ -152,7 +152,7 @@ impl Netisr {
             cpu.loopback.drain(..).partition(|pkt| pkt.flags.has(Flags::LOCAL));
         cpu.loopback.extend(wait);
         for pkt in between.into_iter().chain(cpu.reass.drain()) {
-            cpu.bury(pkt, DropReason::Reconfigured);
+            cpu.drop_pkt(pkt, DropReason::Reconfigured);
         }
     }
 
@@ -186,7 +186,7 @@ impl Netisr {
     /// # Errors
     ///
     /// [`Error::TooMany`], and why the program cannot begin.
-    pub fn begin(&mut self, program: Box<dyn Program>) -> Result<ProgramId, Error> {
+    pub fn begin(&mut self, program: Box<dyn App>) -> Result<AppId, Error> {
         self.programs.begin(&mut self.cpu, program)
     }
 
@@ -195,17 +195,17 @@ impl Netisr {
     /// # Errors
     ///
     /// As [`Self::begin`], and [`Error::TooMany`] if there are no more doors.
-    pub fn open(&mut self, program: Box<dyn Program>) -> Result<(ProgramId, Flag), Error> {
+    pub fn open(&mut self, program: Box<dyn App>) -> Result<(AppId, Flag), Error> {
         self.programs.open(&mut self.cpu, program)
     }
 
     /// Calls an application of this CPU for which another thread has left something; nothing happens if it is gone.
-    pub fn call(&mut self, program: ProgramId) {
+    pub fn call(&mut self, program: AppId) {
         self.programs.notify(&mut self.cpu, program);
     }
 
     /// Ends a program of this CPU: it is called no more, and what it holds is closed as if it had done so itself.
-    pub fn end(&mut self, program: ProgramId) {
+    pub fn end(&mut self, program: AppId) {
         self.programs.end(&mut self.cpu, program);
     }
 
@@ -248,7 +248,7 @@ impl Netisr {
             }
         }
         for pkt in last {
-            cpu.bury(pkt, DropReason::Shutdown);
+            cpu.drop_pkt(pkt, DropReason::Shutdown);
         }
         cpu.peers.roll_up(&mut cpu.pool);
     }
@@ -269,16 +269,16 @@ impl Netisr {
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
             Msg::Group(msg) => group::message(&mut self.cpu, msg),
             Msg::Autoconf(msg) => autoconf::message(&mut self.cpu, msg),
-            Msg::Dest(msg) => dest::message(&mut self.cpu, msg),
+            Msg::Dest(msg) => host_cache::message(&mut self.cpu, msg),
             Msg::Path(msg) => pmtu::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
-            Msg::Away(message) => firewall::away::message(&mut self.cpu, message),
-            Msg::Redirect(notice) => firewall::away::notice(&mut self.cpu, &notice),
+            Msg::Away(message) => firewall::handoff::message(&mut self.cpu, message),
+            Msg::Redirect(notice) => firewall::handoff::notice(&mut self.cpu, &notice),
             Msg::Shape(message) => firewall::shape::message(&mut self.cpu, message),
         }
     }
 
-    fn visit(&mut self, tour: Tour) {
+    fn visit(&mut self, tour: Broadcast) {
         (tour.visit)(self);
         let next = CpuId(self.cpu.id.0 + 1);
         if next.0 < self.cpu.placement.cpus() {

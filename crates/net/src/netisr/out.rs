@@ -102,7 +102,7 @@ fn why_closed(cpu: &Cpu, ifindex: IfIndex) -> DropReason {
 fn bury_queue(cpu: &mut Cpu, ifindex: IfIndex, reason: DropReason) {
     for pkt in cpu.ifqs.empty(ifindex) {
         cpu.counters.add_if(ifindex, IfCount::TxDrops, 1);
-        cpu.bury(pkt, reason);
+        cpu.drop_pkt(pkt, reason);
     }
 }
 

@@ -208,7 +208,7 @@ impl Work {
                     pkt.resume = cpu.stamp.on(pkt.resume);
                     match cpu.peers.hand_off(owner, pkt) {
                         Ok(()) => handed_off += 1,
-                        Err(pkt) => cpu.bury(pkt, DropReason::HandoffFull),
+                        Err(pkt) => cpu.drop_pkt(pkt, DropReason::HandoffFull),
                     }
                 }
                 other => dispatch(cpu, pkt, other),

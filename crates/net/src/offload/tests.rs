@@ -10,7 +10,7 @@ use wire::{Protocol, tcp};
 
 use super::*;
 use crate::drop::DropReason;
-use crate::kit::{Bench, Frame, addr4, addr6, build, mac, peer_mac};
+use crate::testkit::{Bench, Frame, addr4, addr6, build, mac, peer_mac};
 
 /// Both families' addresses of a sender and a receiver.
 fn families() -> [(IpAddr, IpAddr); 2] {
@@ -81,7 +81,7 @@ fn bench(caps: Caps) -> Bench {
 }
 
 fn push(bench: &mut Bench, frame: &Frame, caps: Caps) {
-    let mut pkt = crate::kit::load(&mut bench.cpu().pool, frame).unwrap();
+    let mut pkt = crate::testkit::load(&mut bench.cpu().pool, frame).unwrap();
     pkt.outif = 2;
     assert!(is_needed(&pkt, caps));
     output(bench.cpu(), pkt, caps);
@@ -237,8 +237,8 @@ fn a_segment_longer_than_a_buffer_is_a_chain_for_who_takes_chains() {
 fn a_chain_for_a_device_that_takes_none_is_made_one_buffer_or_dies() {
     let mut bench = bench(PLAIN);
     for (len, is_sent) in [(DATA_LEN, true), (DATA_LEN + 1, false)] {
-        let mut pkt = crate::kit::load(&mut bench.cpu().pool, &bytes(1000).into()).unwrap();
-        let rest = crate::kit::load(&mut bench.cpu().pool, &bytes(len - 1000).into()).unwrap();
+        let mut pkt = crate::testkit::load(&mut bench.cpu().pool, &bytes(1000).into()).unwrap();
+        let rest = crate::testkit::load(&mut bench.cpu().pool, &bytes(len - 1000).into()).unwrap();
         pkt.chain(rest);
         pkt.outif = 2;
         output(bench.cpu(), pkt, PLAIN);
@@ -321,7 +321,7 @@ fn the_length_of_the_longest_segment_counts_from_the_network_header() {
     for family in families() {
         let mut frame = super_packet(family, Protocol::TCP, &bytes(5000), 1000);
         frame.bytes.drain(..14);
-        let pkt = crate::kit::load(&mut bench.cpu().pool, &frame).unwrap();
+        let pkt = crate::testkit::load(&mut bench.cpu().pool, &frame).unwrap();
         assert_eq!(segment_len(&pkt), l3_len(family.0) + 32 + 1000);
         bench.cpu().pool.give(pkt);
     }

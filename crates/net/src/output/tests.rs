@@ -4,8 +4,8 @@ use wire::ether::Mac;
 
 use super::*;
 use crate::fib::{Prefix, Route, To};
-use crate::kit::{Bench, addr4, addr6, build, load, mac};
 use crate::tables::Config;
+use crate::testkit::{Bench, addr4, addr6, build, load, mac};
 
 fn ip(addr: &str) -> IpAddr {
     addr.parse().unwrap()

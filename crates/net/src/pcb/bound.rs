@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use super::Ends;
+use super::FourTuple;
 use crate::tables::IfIndex;
 
 /// A bound local address.
@@ -21,7 +21,7 @@ pub(crate) struct Bound {
 impl Bound {
     /// Ranks a match: a specific address is better than a wildcard, and one family better than both. `None` if the
     /// packet is not for it.
-    pub(crate) fn rank(&self, ends: &Ends) -> Option<u8> {
+    pub(crate) fn rank(&self, ends: &FourTuple) -> Option<u8> {
         let own = self.addr.ip();
         if !own.is_unspecified() {
             let is_same_zone = self.zone == 0 || ends.zone == 0 || self.zone == ends.zone;
@@ -51,7 +51,7 @@ impl Bound {
 
 /// Returns the place, in a list of sockets at one port, of the one for a conversation between `ends`. Of a group,
 /// the flow's hash chooses one.
-pub(crate) fn choose(all: impl Iterator<Item = Bound> + Clone, ends: &Ends) -> Option<usize> {
+pub(crate) fn choose(all: impl Iterator<Item = Bound> + Clone, ends: &FourTuple) -> Option<usize> {
     let best = all.clone().filter_map(|bound| bound.rank(ends)).max()?;
     let group = || all.clone().enumerate().filter(|(_, bound)| bound.rank(ends) == Some(best));
     group().nth(usize::from(ends.flow()) % group().count().max(1)).map(|(at, _)| at)

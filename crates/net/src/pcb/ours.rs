@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use wire::toeplitz;
 
-use super::{EPHEMERAL, Ends};
+use super::{EPHEMERAL, FourTuple};
 use crate::cpu::Cpu;
 use crate::output;
 use crate::sock::Error;
@@ -36,8 +36,8 @@ pub(crate) struct Wanted {
 pub(crate) fn ours(
     cpu: &mut Cpu,
     wanted: Wanted,
-    taken: impl Fn(&Cpu, &Ends) -> bool,
-) -> Result<Ends, Error> {
+    taken: impl Fn(&Cpu, &FourTuple) -> bool,
+) -> Result<FourTuple, Error> {
     let Wanted { remote, local, port, zone } = wanted;
     let local = match local.filter(|local| !local.is_unspecified()) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
@@ -45,10 +45,10 @@ pub(crate) fn ours(
         Some(local) => local,
         None => output::source_on(cpu, remote.ip(), zone).ok_or(Error::Unreachable)?.0,
     };
-    let ends = Ends::new((local, port.unwrap_or(0)).into(), remote, zone);
+    let ends = FourTuple::new((local, port.unwrap_or(0)).into(), remote, zone);
     if port.is_none() {
         let local_port = self::port(cpu, ends, taken).ok_or(Error::AddrNotAvailable)?;
-        return Ok(Ends { local_port, ..ends });
+        return Ok(FourTuple { local_port, ..ends });
     }
     match cpu.placement.owner(ends.flow()) {
         owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
@@ -71,7 +71,7 @@ pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Opt
 ///
 /// The hash is the same both ways and linear, so a port is computed from a hash of this CPU, not searched for.
 //= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
-fn port(cpu: &mut Cpu, ends: Ends, taken: impl Fn(&Cpu, &Ends) -> bool) -> Option<u16> {
+fn port(cpu: &mut Cpu, ends: FourTuple, taken: impl Fn(&Cpu, &FourTuple) -> bool) -> Option<u16> {
     let (buckets, cpus) = (u64::from(cpu.placement.buckets()), u64::from(cpu.placement.cpus()));
     let mine = buckets.saturating_sub(cpu.id.0.into()).div_ceil(cpus);
     let rest = others(&ends);
@@ -79,13 +79,13 @@ fn port(cpu: &mut Cpu, ends: Ends, taken: impl Fn(&Cpu, &Ends) -> bool) -> Optio
         let bucket = cpu.secret.below(mine) * cpus + u64::from(cpu.id.0);
         let hash = cpu.secret.below(0x1_0000 / buckets) * buckets + bucket;
         let port = toeplitz::fold_of(u16::try_from(hash).ok()?) ^ rest;
-        let is_good = EPHEMERAL.contains(&port) && !taken(cpu, &Ends { local_port: port, ..ends });
+        let is_good = EPHEMERAL.contains(&port) && !taken(cpu, &FourTuple { local_port: port, ..ends });
         is_good.then_some(port)
     })
 }
 
 /// Returns the hash without the local port.
-fn others(ends: &Ends) -> u16 {
+fn others(ends: &FourTuple) -> u16 {
     let addrs = match (ends.local, ends.remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => toeplitz::fold4(local, remote),
         (IpAddr::V6(local), IpAddr::V6(remote)) => toeplitz::fold6(local, remote),
@@ -97,7 +97,7 @@ fn others(ends: &Ends) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::{Bench, addr4, addr6};
+    use crate::testkit::{Bench, addr4, addr6};
 
     #[test]
     fn a_port_brings_replies_home_and_is_not_taken_and_not_always_the_same() {
@@ -108,12 +108,12 @@ mod tests {
                 for (local, remote) in
                     [(addr4(1, 1).into(), addr4(1, 9).into()), (addr6(1, 1).into(), addr6(1, 9).into())]
                 {
-                    let ends = Ends { local, remote, local_port: 0, remote_port: 80, zone: 0 };
+                    let ends = FourTuple { local, remote, local_port: 0, remote_port: 80, zone: 0 };
                     let ports: Vec<u16> = (0..50)
                         .map(|_| port(cpu, ends, |_, ends| ends.local_port % 2 == 0).unwrap())
                         .collect();
                     for port in &ports {
-                        let ends = Ends { local_port: *port, ..ends };
+                        let ends = FourTuple { local_port: *port, ..ends };
                         assert_eq!(cpu.placement.owner(ends.flow()), cpu.id, "{cpus} CPUs, port {port}");
                         assert!(EPHEMERAL.contains(port) && port % 2 == 1);
                     }

@@ -3,8 +3,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 use crate::drop::DropReason;
-use crate::kit::build::{frame, ip};
-use crate::kit::{Bench, addr4, addr6};
+use crate::testkit::build::{frame, ip};
+use crate::testkit::{Bench, addr4, addr6};
 
 /// A neighbour to be pinged, and a router that is not on the way, for both families.
 fn families() -> [(IpAddr, IpAddr); 2] {
@@ -23,7 +23,7 @@ struct Ping {
 impl Ping {
     /// Begins to ping `dst` with packets of `payload_len` bytes.
     fn begin(bench: &mut Bench, dst: IpAddr, payload_len: u16) -> Self {
-        let Way { cpu, src } = way(bench.cpu(), dst, None, None).unwrap();
+        let PingSource { cpu, src } = way(bench.cpu(), dst, None, None).unwrap();
         let (sender, events) = channel();
         let cpu = cpu.index();
         let sink: Sink = Box::new(move |event| sender.send(event).unwrap_or_default());

@@ -6,9 +6,9 @@ use pkt::Pkt;
 use wire::{Protocol, ip4, ip6, udp};
 
 use crate::icmp::Quoted;
-use crate::pcb::Ends;
+use crate::l4;
+use crate::pcb::FourTuple;
 use crate::tables::IfIndex;
-use crate::upper;
 
 /// Types of ICMP messages whose identifier tells one ping from another.
 const ECHO_REQUESTS: [(Protocol, u8); 2] = [(Protocol::ICMP, 8), (Protocol::ICMP6, 128)];
@@ -19,13 +19,13 @@ const ECHO_REQUESTS: [(Protocol, u8); 2] = [(Protocol::ICMP, 8), (Protocol::ICMP
 pub struct Flow {
     protocol: Protocol,
     /// In the place of ports, ICMP has its type and the identifier.
-    ends: Ends,
+    ends: FourTuple,
 }
 
 impl Flow {
     /// Makes the key of a conversation of datagrams.
     #[must_use]
-    pub const fn udp(ends: Ends) -> Self {
+    pub const fn udp(ends: FourTuple) -> Self {
         Self { protocol: Protocol::UDP, ends }
     }
 
@@ -37,7 +37,7 @@ impl Flow {
         let (protocol, kind) = if dst.is_ipv4() { (icmp4, kind4) } else { (icmp6, kind6) };
         Self {
             protocol,
-            ends: Ends::new(SocketAddr::new(src, kind.into()), SocketAddr::new(dst, ident), zone),
+            ends: FourTuple::new(SocketAddr::new(src, kind.into()), SocketAddr::new(dst, ident), zone),
         }
     }
 
@@ -67,7 +67,7 @@ impl Flow {
             Protocol::ICMP | Protocol::ICMP6 => (a.into(), 0),
             _ => return None,
         };
-        Some(Self { protocol, ends: Ends::new((local, near).into(), (remote, far).into(), zone) })
+        Some(Self { protocol, ends: FourTuple::new((local, near).into(), (remote, far).into(), zone) })
     }
 }
 
@@ -76,14 +76,14 @@ impl Flow {
 pub(super) fn of_packet(pkt: &Pkt) -> Option<(Flow, u32)> {
     const DONT_FRAGMENT: u8 = 0x40;
     let ip = pkt.window(0);
-    let (protocol, header) = match upper::is_ip4(pkt) {
+    let (protocol, header) = match l4::is_ip4(pkt) {
         true if ip[6] & DONT_FRAGMENT == 0 => return None,
         true => (Protocol(ip[9]), usize::from(ip[0] & 0xf) * 4),
         false => (Protocol(ip[6]), ip6::HEADER_LEN),
     };
     debug_assert!(header >= ip4::HEADER_LEN, "a packet made here has a header");
     let upper = pkt.head().get(header..)?.first_chunk()?;
-    let (local, remote) = upper::ends(pkt);
+    let (local, remote) = l4::ends(pkt);
     let flow = Flow::of(local, remote, pkt.outif, protocol, *upper)?;
     let segment = usize::from(pkt.gso_size);
     let len = if segment > 0 { header + udp::HEADER_LEN + segment } else { pkt.len() };

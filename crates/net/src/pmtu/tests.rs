@@ -1,13 +1,13 @@
 use super::*;
-use crate::kit::{addr4, addr6};
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
+use crate::testkit::{addr4, addr6};
 
 const NOW: Instant = Instant::from_ns(1_000_000_000);
 
 /// Conversation `number` with a remote host, one of `of` such.
 fn flow(remote: IpAddr, number: u16) -> Flow {
     let local: IpAddr = if remote.is_ipv4() { addr4(1, 1).into() } else { addr6(1, 1).into() };
-    Flow::udp(Ends::new((local, 53).into(), (remote, number).into(), 0))
+    Flow::udp(FourTuple::new((local, 53).into(), (remote, number).into(), 0))
 }
 
 /// Remote hosts, or routers, in networks of their own.

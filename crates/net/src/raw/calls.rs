@@ -9,9 +9,9 @@ use super::socket::{Id, Ready, Socket, Sockets};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::dgram::{self, Aim, Listen, Received, Settings, To};
-use crate::emit;
 use crate::group::Membership;
 use crate::icmp::is_one_host;
+use crate::ip_tx;
 use crate::pcb::Bound;
 use crate::sock::Error;
 use crate::tables::IfIndex;
@@ -90,10 +90,10 @@ pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, message: &[u8]) -> Resu
     let aim = Aim::of(cpu, &bound, settings, None, Some(to))?;
     let (ends, dont_fragment) = (&aim.ends, settings.dont_fragment);
     aim.launch(cpu, message, 0, Count::IcmpRawOut, |pkt, look| match ends.remote {
-        IpAddr::V4(_) => emit::put_ip(pkt, Protocol::ICMP, ends, look, dont_fragment).map(|_| ()),
+        IpAddr::V4(_) => ip_tx::put_ip(pkt, Protocol::ICMP, ends, look, dont_fragment).map(|_| ()),
         IpAddr::V6(_) => {
             let checksum = (Protocol::ICMP6, CHECKSUM_AT);
-            emit::put_network(pkt, checksum, ends, look, dont_fragment)
+            ip_tx::put_network(pkt, checksum, ends, look, dont_fragment)
         }
     })
 }

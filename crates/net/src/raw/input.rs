@@ -9,8 +9,8 @@ use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::dgram::Received;
 use crate::group::Key;
-use crate::pcb::Ends;
-use crate::{group, upper};
+use crate::pcb::FourTuple;
+use crate::{group, l4};
 
 /// Shows a message for this host, which is intact, to the sockets of this CPU; answers whether one has taken it. `pkt`
 /// starts with its network header, `pkt.l4` is where ICMP starts.
@@ -23,14 +23,14 @@ pub(crate) fn show(cpu: &mut Cpu, pkt: &Pkt) -> bool {
 
 #[cold]
 fn show_to_all(cpu: &mut Cpu, pkt: &Pkt) -> bool {
-    let (src, dst) = upper::ends(pkt);
+    let (src, dst) = l4::ends(pkt);
     let key = Key { ifindex: pkt.rcvif, group: dst };
     let is_own = !dst.is_multicast() || group::is_followed(cpu, key);
     let Cpu { raw: Some(sockets), counters, .. } = cpu else { return false };
-    let ends = Ends::new((dst, 0).into(), (src, 0).into(), pkt.rcvif);
-    let range = upper::range(pkt);
+    let ends = FourTuple::new((dst, 0).into(), (src, 0).into(), pkt.rcvif);
+    let range = l4::range(pkt);
     let kind = pkt.head().get(range.start).copied().unwrap_or_default();
-    let (from, to, look) = (ends.remote(), ends.local, upper::look(pkt));
+    let (from, to, look) = (ends.remote(), ends.local, l4::look(pkt));
     let received = Received { len: range.len(), from, to, ifindex: pkt.rcvif, look };
     let mut is_taken = false;
     sockets.each(|socket| {
@@ -39,7 +39,7 @@ fn show_to_all(cpu: &mut Cpu, pkt: &Pkt) -> bool {
         }
         let has_room = socket.base.queue.has_room(received.len, socket.base.settings.queue_bytes);
         if has_room {
-            socket.base.queue.push(received, upper::pieces(pkt, range.clone()));
+            socket.base.queue.push(received, l4::pieces(pkt, range.clone()));
         }
         counters.add(if has_room { Count::IcmpRawTaken } else { Count::IcmpRawFull }, 1);
         is_taken |= has_room;

@@ -3,10 +3,10 @@
 use core::net::IpAddr;
 
 use super::filter::Filter;
+use crate::app::Noted;
 use crate::dgram::{Base, Settings};
 use crate::group::Key;
-use crate::pcb::{Bound, Ends};
-use crate::program::Noted;
+use crate::pcb::{Bound, FourTuple};
 use crate::sock::Error;
 
 /// Raw sockets of one CPU at the most: each message is held to each of them.
@@ -50,7 +50,7 @@ impl Socket {
     }
 
     /// Whether it is shown a message of type `kind` between `ends`.
-    pub(super) fn wants(&self, ends: &Ends, kind: u8) -> bool {
+    pub(super) fn wants(&self, ends: &FourTuple, kind: u8) -> bool {
         let is_same_zone = self.bound.zone == 0 || ends.zone == 0 || self.bound.zone == ends.zone;
         self.filter.passes(kind)
             && is_same_zone

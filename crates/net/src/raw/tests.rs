@@ -9,10 +9,10 @@ use super::*;
 use crate::count::Count;
 use crate::dgram::{QUEUE_BYTES, Settings, To};
 use crate::drop::DropReason;
-use crate::emit::Look;
-use crate::kit::build::{echo_request, frame, ip, neighbour_advert, udp};
-use crate::kit::{Bench, addr4, addr6, peer_mac};
+use crate::ip_tx::IpTxParams;
 use crate::sock::Error;
+use crate::testkit::build::{echo_request, frame, ip, neighbour_advert, udp};
+use crate::testkit::{Bench, addr4, addr6, peer_mac};
 
 /// Our address, and a neighbour's, of both families.
 fn families() -> [(IpAddr, IpAddr); 2] {
@@ -160,7 +160,7 @@ fn messages_of_the_other_family_and_broken_ones_are_not_shown() {
 fn what_is_sent_has_the_program_s_body_and_over_ipv6_a_checksum() {
     for (ours, peer) in families() {
         let mut bench = Bench::new(1);
-        let settings = Settings { look: Look { hops: 3, class: 0x20 }, ..Settings::default() };
+        let settings = Settings { look: IpTxParams { hops: 3, class: 0x20 }, ..Settings::default() };
         let id = open(bench.cpu(), &Open { remote: Some(peer), settings, ..wanted(ours) }).unwrap();
         let (request, _) = echo(ours);
         let mut sent = message(request, &[0, 7, 0, 1, 9, 9, 9]);
@@ -279,15 +279,15 @@ fn as_many_sockets_as_there_may_be_and_no_more() {
 
 #[test]
 fn a_socket_of_a_program_is_told_once_and_closed_with_it() {
-    use crate::program::{Desk, Handle, Program};
+    use crate::app::{App, AppContext, Handle};
     struct Reads(Open, std::sync::mpsc::Sender<(u32, usize)>);
-    impl Program for Reads {
-        fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+    impl App for Reads {
+        fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
             let socket = open(desk.cpu, &self.0)?;
             desk.hold_raw(socket, 9);
             Ok(())
         }
-        fn messages(&mut self, desk: &mut Desk<'_>, socket: Handle<Id>) {
+        fn messages(&mut self, desk: &mut AppContext<'_>, socket: Handle<Id>) {
             // One at a time, to see that what is left is not forgotten.
             if let Ok(got) = recv(desk.cpu, socket.id, &mut [0; 100]) {
                 self.1.send((socket.key, got.len)).unwrap();

@@ -3,8 +3,8 @@
 use pkt::Pkt;
 
 use crate::drop::DropReason;
+use crate::l4;
 use crate::time::Instant;
-use crate::upper;
 
 /// Pieces of one datagram at the most: the longest there can be, over links of 1280 bytes and more, has 54.
 const PIECES_MAX: usize = 64;
@@ -27,7 +27,7 @@ impl Piece {
     /// `pkt`, whose data starts at `pkt.l4` and belongs to `start`.
     pub(super) fn new(pkt: Pkt, start: u16, more: bool) -> Self {
         let start = usize::from(start);
-        let end = start + upper::range(&pkt).len();
+        let end = start + l4::range(&pkt).len();
         let buffers = pkt.buffers();
         Self { pkt, start, end, buffers, more }
     }

@@ -10,7 +10,7 @@ use wire::{ip4, ip6};
 use crate::drop::DropReason;
 use crate::forward::LINK_GROUP;
 use crate::ip6::headers;
-use crate::upper;
+use crate::l4;
 
 /// Bytes that lie in the first buffer, where headers are looked for, however small the first pieces were.
 const LINEAR: usize = 256;
@@ -35,7 +35,7 @@ pub(super) fn join(
     rest.iter_mut().for_each(|pkt| pkt.trim_front(usize::from(pkt.l4)));
     pull_up(pool, &mut first, &mut rest);
     chain(&mut first, rest);
-    let finished = if upper::is_ip4(&first) { finish4(&mut first) } else { finish6(&mut first) };
+    let finished = if l4::is_ip4(&first) { finish4(&mut first) } else { finish6(&mut first) };
     match (congestion, finished) {
         (None, _) => return Err((first, DropReason::ReassMalformed)),
         (_, None) => return Err((first, DropReason::ReassTooLong)),
@@ -122,7 +122,7 @@ fn codepoint(pkt: &Pkt) -> u8 {
 
 fn mark_congestion(pkt: &mut Pkt) {
     let header_len = usize::from(pkt.l4);
-    let is_ip4 = upper::is_ip4(pkt);
+    let is_ip4 = l4::is_ip4(pkt);
     let head = pkt.head_mut();
     if is_ip4 {
         head[1] |= CE;

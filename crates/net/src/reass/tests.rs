@@ -5,9 +5,9 @@ use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 
 use super::table::{DATAGRAMS_MAX, PER_SOURCE_MAX};
 use super::*;
-use crate::kit::build::{echo_request, fix_ip4_checksum, frame, ip, udp};
-use crate::kit::{Bench, addr4, addr6};
 use crate::secret::Secret;
+use crate::testkit::build::{echo_request, fix_ip4_checksum, frame, ip, udp};
+use crate::testkit::{Bench, addr4, addr6};
 
 /// Both families: the tests are one body.
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -467,7 +467,7 @@ fn congestion_on_the_way_of_a_piece_is_not_forgotten() {
             });
             assert_eq!(seen, expected);
             let (Ok(pkt) | Err((pkt, _))) = whole;
-            bench.cpu().bury(pkt, DropReason::Shutdown);
+            bench.cpu().drop_pkt(pkt, DropReason::Shutdown);
         }
     }
 }
@@ -498,7 +498,7 @@ fn headers_lie_in_the_first_buffer_however_small_the_pieces() {
         assert!(whole.head().len() >= 240, "{}", whole.head().len());
         let upper: Vec<u8> = whole.fragments().flatten().copied().skip(family.header_len()).collect();
         assert_eq!(upper, datagram);
-        bench.cpu().bury(whole, DropReason::Shutdown);
+        bench.cpu().drop_pkt(whole, DropReason::Shutdown);
         assert_eq!(bench.buffers_out(), 0);
     }
 }

@@ -4,8 +4,8 @@ use pkt::WINDOW;
 use wire::protocol::Protocol;
 
 use super::*;
-use crate::kit::build;
-use crate::kit::link::{FAMILIES, Family};
+use crate::testkit::build;
+use crate::testkit::link::{FAMILIES, Family};
 
 /// The first 64 bytes of a packet, as the stage sees them.
 fn window(packet: &[u8]) -> [u8; WINDOW] {

@@ -2,9 +2,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::*;
-use crate::kit::{Bench, addr4, addr6};
 use crate::tcp::congestion::Algorithm;
-use crate::tcp::{self, Connect, Listen, Look};
+use crate::tcp::{self, Connect, IpTxParams, Listen};
+use crate::testkit::{Bench, addr4, addr6};
 
 fn named(name: &str) -> &'static Variable {
     Variable::named(name).unwrap()
@@ -51,7 +51,7 @@ fn what_a_listener_accepts_follows_unless_its_program_has_said_otherwise_and_wha
         let mut bench = Bench::new(1);
         let remote: SocketAddr = (addr, 80).into();
         let settings = Settings { keep_count: 3, ..bench.cpu().sysctls.tcp };
-        let look = Look::default();
+        let look = IpTxParams::default();
         let wants =
             Listen { addr: remote, zone: 0, only_v6: false, backlog: 8, is_shared: false, settings, look };
         let listener = tcp::listen(bench.cpu(), &wants).unwrap();

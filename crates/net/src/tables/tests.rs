@@ -1,5 +1,5 @@
 use super::*;
-use crate::kit::{addr4, addr6, ifnet, mac};
+use crate::testkit::{addr4, addr6, ifnet, mac};
 
 fn tables(change: impl FnOnce(&mut Config)) -> Tables {
     let mut config = Config { ifs: vec![ifnet(1), ifnet(3)], ..Config::default() };

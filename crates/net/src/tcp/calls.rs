@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use wire::tcp::Header;
 
+use super::build::{self, IpTxParams};
 use super::cookie;
-use super::emit::{self, Look};
 use super::input::pcbs;
 use super::listen::{Listen, Listener, ListenerId, is_address};
 use super::pcbs::{Found, Id, Owner};
@@ -17,8 +17,8 @@ use super::tcb::{Ended, Out, Stamps, State, Tcb};
 use super::watch;
 use crate::count::Count;
 use crate::cpu::Cpu;
-use crate::output::{self, Way};
-use crate::pcb::{self, Ends, Wanted};
+use crate::output::{self, Route};
+use crate::pcb::{self, FourTuple, Wanted};
 use crate::sock::Error;
 use crate::tables::IfIndex;
 
@@ -36,14 +36,14 @@ pub struct Connect {
     /// Its settings.
     pub settings: Settings,
     /// IP header fields of its packets.
-    pub look: Look,
+    pub look: IpTxParams,
 }
 
 impl Connect {
     /// To this address and port, from where the route says, with all else as usual.
     #[must_use]
     pub fn to(remote: SocketAddr) -> Self {
-        let (settings, look) = (Settings::default(), Look::default());
+        let (settings, look) = (Settings::default(), IpTxParams::default());
         Self { remote, local: None, port: None, zone: 0, settings, look }
     }
 }
@@ -54,7 +54,7 @@ pub struct Accepted {
     /// Its name on this CPU.
     pub id: Id,
     /// Its four-tuple.
-    pub ends: Ends,
+    pub ends: FourTuple,
 }
 
 /// Payload of a super-packet at the most: with its headers it still has a length that IP can say.
@@ -130,7 +130,7 @@ pub fn local(cpu: &Cpu, id: ListenerId) -> Option<SocketAddr> {
 /// # Errors
 ///
 /// [`Error::NotFound`].
-pub fn set_place_look(cpu: &mut Cpu, id: ListenerId, look: Look) -> Result<(), Error> {
+pub fn set_place_look(cpu: &mut Cpu, id: ListenerId, look: IpTxParams) -> Result<(), Error> {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
     listener.listen.look = look;
     Ok(())
@@ -191,7 +191,7 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     Ok(id)
 }
 
-fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
+fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     let &Connect { remote, local, port, zone, .. } = connect;
     let addr = remote.ip();
     if remote.port() == 0 || addr.is_unspecified() || !is_address(addr) {
@@ -206,7 +206,7 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
 
 /// Returns the settings that follow from the route between `ends`: maximum segment size, initial window, and how
 /// long segments live.
-pub(super) fn along(cpu: &mut Cpu, ends: &Ends, settings: &Settings) -> Arc<Settings> {
+pub(super) fn along(cpu: &mut Cpu, ends: &FourTuple, settings: &Settings) -> Arc<Settings> {
     match way(cpu, ends) {
         Some(along) => pcbs(cpu).shared.share(settings, along),
         None => Arc::new(*settings),
@@ -214,7 +214,7 @@ pub(super) fn along(cpu: &mut Cpu, ends: &Ends, settings: &Settings) -> Arc<Sett
 }
 
 /// Returns those of a connection that a listener accepts.
-pub(super) fn along_of(cpu: &mut Cpu, ends: &Ends, id: ListenerId) -> Option<Arc<Settings>> {
+pub(super) fn along_of(cpu: &mut Cpu, ends: &FourTuple, id: ListenerId) -> Option<Arc<Settings>> {
     let along = way(cpu, ends);
     let pcbs = cpu.tcp.as_mut()?;
     let listener = pcbs.listeners.get_mut(id)?;
@@ -224,9 +224,9 @@ pub(super) fn along_of(cpu: &mut Cpu, ends: &Ends, id: ListenerId) -> Option<Arc
     })
 }
 
-fn way(cpu: &Cpu, ends: &Ends) -> Option<Along> {
+fn way(cpu: &Cpu, ends: &FourTuple) -> Option<Along> {
     let way = output::path(cpu, ends.remote, ends.zone, || 0);
-    let Ok(Way::Link { ifindex, metrics, .. }) = way else { return None };
+    let Ok(Route::Link { ifindex, metrics, .. }) = way else { return None };
     let ifnet = cpu.tables.ifnet(ifindex)?;
     // What each path carries: RFC 9293 §3.7.1 and RFC 8200 §5.
     let (headers, safe_mss) = if ends.local.is_ipv4() { (40, 536) } else { (60, 1220) };
@@ -244,12 +244,12 @@ fn way(cpu: &Cpu, ends: &Ends) -> Option<Along> {
 
 /// A connection, to look at.
 #[must_use]
-pub fn connection(cpu: &Cpu, id: Id) -> Option<(&Ends, &Tcb)> {
+pub fn connection(cpu: &Cpu, id: Id) -> Option<(&FourTuple, &Tcb)> {
     cpu.tcp.as_ref()?.get(id).map(|conn| (&conn.ends, &conn.tcb))
 }
 
 /// Returns the half-open connections of this CPU.
-pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &Ends> {
+pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &FourTuple> {
     cpu.tcp.as_ref().into_iter().flat_map(|pcbs| pcbs.halves())
 }
 
@@ -259,7 +259,7 @@ pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &Ends> {
 /// # Errors
 ///
 /// [`Error::NotFound`].
-pub fn set_look(cpu: &mut Cpu, id: Id, look: Look) -> Result<(), Error> {
+pub fn set_look(cpu: &mut Cpu, id: Id, look: IpTxParams) -> Result<(), Error> {
     change_look(cpu, id, |is| *is = look)
 }
 
@@ -268,7 +268,7 @@ pub fn set_look(cpu: &mut Cpu, id: Id, look: Look) -> Result<(), Error> {
 /// # Errors
 ///
 /// [`Error::NotFound`].
-pub fn change_look(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut Look)) -> Result<(), Error> {
+pub fn change_look(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut IpTxParams)) -> Result<(), Error> {
     let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.get_mut(id)).ok_or(Error::NotFound)?;
     change(&mut conn.look);
     Ok(())
@@ -477,7 +477,7 @@ pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
 
 /// Ends whatever there is between `ends` here and now; false if there is nothing. The other end is told, and a program that
 /// holds the connection finds that it was aborted.
-pub fn drop_connection(cpu: &mut Cpu, ends: &Ends) -> bool {
+pub fn drop_connection(cpu: &mut Cpu, ends: &FourTuple) -> bool {
     let Some(pcbs) = cpu.tcp.as_mut() else { return false };
     match pcbs.find(ends) {
         None => return false,
@@ -494,9 +494,9 @@ pub fn drop_connection(cpu: &mut Cpu, ends: &Ends) -> bool {
     true
 }
 
-fn tell(cpu: &mut Cpu, ends: &Ends, look: Look, reset: Option<Header>) {
+fn tell(cpu: &mut Cpu, ends: &FourTuple, look: IpTxParams, reset: Option<Header>) {
     if let Some(header) = reset {
         let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
-        emit::send(cpu, ends, look, None, &out);
+        build::send(cpu, ends, look, None, &out);
     }
 }

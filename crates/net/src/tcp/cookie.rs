@@ -6,7 +6,7 @@ use core::hash::Hasher;
 use wire::tcp::{Flags, Header, Options};
 
 use super::seq::Seq;
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 use crate::secret::Secret;
 use crate::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const FACTS: u32 = 0xff;
 /// The number that a connection between `ends` begins with, and what its timestamps begin with (RFC 7323 §5.4).
 //= https://www.rfc-editor.org/rfc/rfc6528#section-3
 //# ISN = M + F(localip, localport, remoteip, remoteport, secretkey)
-pub(super) fn beginnings(secret: &Secret, ends: &Ends, now: Instant) -> (u32, u32) {
+pub(super) fn beginnings(secret: &Secret, ends: &FourTuple, now: Instant) -> (u32, u32) {
     let hash = hash(secret, ends, 0);
     (low(hash).wrapping_add(low(now.ns() / 4000)), low(hash >> 32))
 }
@@ -36,13 +36,13 @@ pub(super) fn beginnings(secret: &Secret, ends: &Ends, now: Instant) -> (u32, u3
 //# assigns its initial sequence number for the new
 //# connection to be larger than the largest sequence number it
 //# used on the previous connection incarnation
-pub(super) fn beginnings_behind(secret: &Secret, ends: &Ends, behind: Seq, now: Instant) -> (u32, u32) {
+pub(super) fn beginnings_behind(secret: &Secret, ends: &FourTuple, behind: Seq, now: Instant) -> (u32, u32) {
     let (iss, clock) = beginnings(secret, ends, now);
     if Seq(iss).is_after(behind) { (iss, clock) } else { ((behind + AHEAD).0, clock) }
 }
 
 /// The number that answers `syn` and says what it said.
-pub(super) fn bake(secret: &Secret, ends: &Ends, syn: &Header, now: Instant) -> u32 {
+pub(super) fn bake(secret: &Secret, ends: &FourTuple, syn: &Header, now: Instant) -> u32 {
     let mss = syn.options.mss.unwrap_or(LENGTHS[1]);
     let length = LENGTHS.iter().rposition(|length| *length <= mss).unwrap_or(0);
     let asked = syn.options.window_scale;
@@ -54,7 +54,7 @@ pub(super) fn bake(secret: &Secret, ends: &Ends, syn: &Header, now: Instant) -> 
 }
 
 /// The SYN that was answered with what `ack` acknowledges, if it was one of ours and not too long ago.
-pub(super) fn open(secret: &Secret, ends: &Ends, ack: &Header, now: Instant) -> Option<Header> {
+pub(super) fn open(secret: &Secret, ends: &FourTuple, ack: &Header, now: Instant) -> Option<Header> {
     let (iss, irs) = (ack.ack.wrapping_sub(1), ack.seq.wrapping_sub(1));
     let facts = iss & FACTS;
     let epoch = epoch(now);
@@ -76,12 +76,12 @@ fn epoch(now: Instant) -> u64 {
     now.ns() / u64::try_from(EPOCH.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn proof(secret: &Secret, ends: &Ends, irs: u32, epoch: u64, facts: u32) -> u32 {
+fn proof(secret: &Secret, ends: &FourTuple, irs: u32, epoch: u64, facts: u32) -> u32 {
     low(hash(secret, ends, 2 ^ u64::from(irs) << 32 ^ epoch << 10 ^ u64::from(facts) << 2)) & !FACTS
 }
 
 /// A hash that depends on a conversation and on `what` it is for.
-fn hash(secret: &Secret, ends: &Ends, what: u64) -> u64 {
+fn hash(secret: &Secret, ends: &FourTuple, what: u64) -> u64 {
     let mut hasher = secret.hasher();
     // In one piece: what is written word by word takes twice as long.
     let [a, b, c, d, e] = ends.words();
@@ -98,11 +98,11 @@ const fn low(number: u64) -> u32 {
 mod tests {
     use super::*;
 
-    fn ends(port: u16) -> [Ends; 2] {
+    fn ends(port: u16) -> [FourTuple; 2] {
         let at = |addr: &str| addr.parse().unwrap();
         [
-            Ends::new(at("10.0.1.1:80"), (at("10.0.1.9:1").ip(), port).into(), 0),
-            Ends::new(at("[2001:db8::1]:80"), (at("[2001:db8::9]:1").ip(), port).into(), 0),
+            FourTuple::new(at("10.0.1.1:80"), (at("10.0.1.9:1").ip(), port).into(), 0),
+            FourTuple::new(at("[2001:db8::1]:80"), (at("[2001:db8::9]:1").ip(), port).into(), 0),
         ]
     }
 
@@ -148,7 +148,7 @@ mod tests {
         let (secret, now) = (Secret::new(7), Instant::from_ns(100_000_000_000));
         for (ends, others) in ends(5000).into_iter().zip(ends(5001)) {
             let cookie = bake(&secret, &ends, &syn(Some(1460), Some(6), true), now);
-            let opens = |secret: &Secret, ends: &Ends, ack: &Header, later| {
+            let opens = |secret: &Secret, ends: &FourTuple, ack: &Header, later| {
                 open(secret, ends, ack, now + later).is_some()
             };
             assert!(opens(&secret, &ends, &ack(cookie), EPOCH));

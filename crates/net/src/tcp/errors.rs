@@ -9,7 +9,7 @@ use super::pcbs::Found;
 use super::tcb::PathError;
 use crate::cpu::Cpu;
 use crate::icmp::{Message, Quoted};
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 use crate::pmtu;
 use crate::tables::IfIndex;
 
@@ -22,7 +22,7 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
     let [a, b, c, d, s0, s1, s2, s3] = quoted.upper;
     let (local, remote) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     let seq = u32::from_be_bytes([s0, s1, s2, s3]);
-    let ends = Ends::new((quoted.local, local).into(), (quoted.remote, remote).into(), rcvif);
+    let ends = FourTuple::new((quoted.local, local).into(), (quoted.remote, remote).into(), rcvif);
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return false };
     match pcbs.find(&ends) {

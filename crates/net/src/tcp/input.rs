@@ -6,21 +6,21 @@ use pkt::{Note, Pkt};
 use wire::Protocol;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 
-use super::emit::Look;
+use super::build::IpTxParams;
 use super::listen::ListenerId;
 use super::pcbs::{Found, Owner, Pcbs, Settled};
 use super::seq::Seq;
 use super::settings::Settings;
-use super::syncache::Half;
-use super::tcb::wait::Late;
-use super::tcb::{Answer, News, Out, Segment, State, Tcb};
-use super::{cookie, emit, reset, signature};
+use super::syncache::SynEntry;
+use super::tcb::wait::TimeWaitAction;
+use super::tcb::{HostCounts, Out, Reply, Segment, State, Tcb};
+use super::{build, cookie, reset, signature};
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 use crate::secret::Secret;
-use crate::{output, upper};
+use crate::{l4, output};
 
 /// Connections, half-open ones and those in TIME-WAIT whose time has come that are looked at in one turn.
 const DUE_MAX: usize = 256;
@@ -36,31 +36,31 @@ const DUE_MAX: usize = 256;
 pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     cpu.count(Count::TcpIn);
     match judge(cpu, &pkt) {
-        Err(reason) => cpu.bury(pkt, reason),
-        Ok(_) if cpu.tcp.is_none() => reset::closed(cpu, pkt, Look::default()),
+        Err(reason) => cpu.drop_pkt(pkt, reason),
+        Ok(_) if cpu.tcp.is_none() => reset::closed(cpu, pkt, IpTxParams::default()),
         Ok(header) => deliver(cpu, pkt, &header),
     }
 }
 
 /// The header of a segment that is as long as it says, and intact.
 fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
-    let range = upper::range(pkt);
+    let range = l4::range(pkt);
     let bytes = pkt.head().get(range.start..).unwrap_or_default();
     let header = Header::parse(bytes).map_err(|_| DropReason::TcpMalformed)?;
-    let intact = upper::is_intact(cpu, pkt, Protocol::TCP, range);
+    let intact = l4::is_intact(cpu, pkt, Protocol::TCP, range);
     if intact { Ok(header) } else { Err(DropReason::TcpBadChecksum) }
 }
 
 fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
-    let (src, dst) = upper::ends(&pkt);
-    let ends = Ends::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
+    let (src, dst) = l4::ends(&pkt);
+    let ends = FourTuple::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
     if cfg!(debug_assertions) && cpu.placement.owner(ends.flow()) != cpu.id {
         cpu.count(Count::Strays);
     }
     let found = cpu.tcp.as_ref().and_then(|pcbs| pcbs.find(&ends));
     let is_signed = cpu.tcp.as_mut().is_some_and(|pcbs| signature::is_demanded(pcbs, found, &ends, header));
     if is_signed && let Err(reason) = signature::check(cpu, &pkt, header) {
-        return cpu.bury(pkt, reason);
+        return cpu.drop_pkt(pkt, reason);
     }
     let answer = match found {
         Some(Found::Conn(at)) => to_connection(cpu, at, &pkt, header),
@@ -69,11 +69,11 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
         None => to_listener(cpu, ends, &pkt, header, None),
     };
     match answer {
-        Answer::Reset => {
+        Reply::Reset => {
             let look = cpu.tcp.as_ref().map(|pcbs| pcbs.look(&ends)).unwrap_or_default();
             reset::closed(cpu, pkt, look);
         }
-        Answer::Nothing | Answer::Challenge | Answer::Withheld => {
+        Reply::Nothing | Reply::Challenge | Reply::Withheld => {
             cpu.count(Count::TcpTaken);
             cpu.pool.give(pkt);
         }
@@ -120,22 +120,22 @@ pub(super) fn payload_at(pkt: &Pkt) -> usize {
 /// Whether a router has marked it: CE (RFC 3168 §5).
 fn is_marked(pkt: &Pkt) -> bool {
     let ip = pkt.window(0);
-    let field = if upper::is_ip4(pkt) { ip[1] } else { ip[1] >> 4 };
+    let field = if l4::is_ip4(pkt) { ip[1] } else { ip[1] >> 4 };
     field & 0b11 == 0b11
 }
 
-fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
+fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Reply {
     let now = cpu.now;
-    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
-    let Some(mut conn) = pcbs.take_at(at) else { return Answer::Nothing };
+    let Some(pcbs) = &mut cpu.tcp else { return Reply::Nothing };
+    let Some(mut conn) = pcbs.take_at(at) else { return Reply::Nothing };
     conn.note = pkt.note();
     let incoming = pkt.len().saturating_sub(payload_at(pkt));
     if incoming > 0 {
         conn.tcb.borrow_to_receive(incoming, &mut pcbs.rings);
     }
-    let mut answer = Answer::Nothing;
+    let mut answer = Reply::Nothing;
     segments(pkt, header, |segment| match conn.tcb.arrive(segment, now) {
-        Answer::Nothing => {}
+        Reply::Nothing => {}
         other => answer = other,
     });
     challenge(cpu, &mut conn.tcb, answer);
@@ -154,30 +154,30 @@ fn lend(cpu: &mut Cpu, tcb: &mut Tcb, pkt: &Pkt) {
 }
 
 /// Asks the other end whether it meant what it sent, if that is the answer, and counts those that are not sent.
-fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Answer) {
+fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Reply) {
     match answer {
-        Answer::Challenge if tcb.challenge(cpu.now) => cpu.count(Count::TcpChallenges),
-        Answer::Challenge | Answer::Withheld => cpu.count(Count::TcpAnswersLimited),
-        Answer::Nothing | Answer::Reset => {}
+        Reply::Challenge if tcb.challenge(cpu.now) => cpu.count(Count::TcpChallenges),
+        Reply::Challenge | Reply::Withheld => cpu.count(Count::TcpAnswersLimited),
+        Reply::Nothing | Reply::Reset => {}
     }
 }
 
-fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
+fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Reply {
     let now = cpu.now;
-    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
-    let Some(half) = pcbs.half_mut(at) else { return Answer::Nothing };
-    let Some(settings) = half.wake() else { return Answer::Nothing };
+    let Some(pcbs) = &mut cpu.tcp else { return Reply::Nothing };
+    let Some(half) = pcbs.half_mut(at) else { return Reply::Nothing };
+    let Some(settings) = half.wake() else { return Reply::Nothing };
     let (ends, look) = (half.ends, half.look);
     let mut tcb = half.revive(settings);
     let Some(listener) = pcbs.listeners.find(&ends) else {
         pcbs.remove_half(at);
-        return Answer::Reset;
+        return Reply::Reset;
     };
     let (id, is_full) = (listener.id, listener.is_full());
     lend(cpu, &mut tcb, pkt);
-    let mut answer = Answer::Nothing;
+    let mut answer = Reply::Nothing;
     segments(pkt, header, |segment| match tcb.arrive(segment, now) {
-        Answer::Nothing => {}
+        Reply::Nothing => {}
         other => answer = other,
     });
     challenge(cpu, &mut tcb, answer);
@@ -189,7 +189,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Answer {
         State::SynReceived => send_now(cpu, (&ends, look), pkt.note(), &mut tcb),
         // The other end takes its acknowledgment for lost, and comes again.
         _ if is_full => cpu.count(Count::TcpQueueFull),
-        _ => return stand(cpu, (ends, look), tcb, id, pkt.note(), Some(at)),
+        _ => return establish(cpu, (ends, look), tcb, id, pkt.note(), Some(at)),
     }
     if let Some(half) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.half_mut(at)) {
         half.rest(tcb);
@@ -203,9 +203,9 @@ fn remove_half(cpu: &mut Cpu, at: u32) {
     }
 }
 
-fn send_now(cpu: &mut Cpu, (ends, look): (&Ends, Look), note: Option<Note>, tcb: &mut Tcb) {
+fn send_now(cpu: &mut Cpu, (ends, look): (&FourTuple, IpTxParams), note: Option<Note>, tcb: &mut Tcb) {
     let now = cpu.now;
-    tcb.output(now, &mut |out| emit::send(cpu, ends, look, note, out));
+    tcb.output(now, &mut |out| build::send(cpu, ends, look, note, out));
 }
 
 /// A connection that has come about waits to be accepted. If there is no room for it, the other end is told: it believes that
@@ -213,15 +213,15 @@ fn send_now(cpu: &mut Cpu, (ends, look): (&Ends, Look), note: Option<Note>, tcb:
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.5.2
 //# If the connection does not exist (CLOSED), then a reset is
 //# sent in response to any incoming segment except another reset.
-fn stand(
+fn establish(
     cpu: &mut Cpu,
-    (ends, look): (Ends, Look),
+    (ends, look): (FourTuple, IpTxParams),
     tcb: Tcb,
     listener: ListenerId,
     note: Option<Note>,
     was: Option<u32>,
-) -> Answer {
-    let Some(pcbs) = &mut cpu.tcp else { return Answer::Reset };
+) -> Reply {
+    let Some(pcbs) = &mut cpu.tcp else { return Reply::Reset };
     let owner = Owner::Listener(listener);
     let added = match was {
         Some(at) => pcbs.promote(at, (ends, look), tcb, owner),
@@ -229,39 +229,39 @@ fn stand(
     };
     let Some(id) = added else {
         cpu.count(Count::TcpTooMany);
-        return Answer::Reset;
+        return Reply::Reset;
     };
     if let Some(conn) = pcbs.get_mut(id) {
         conn.note = note;
     }
     pcbs.wait_at(listener, id);
     cpu.count(Count::TcpAccepts);
-    Answer::Nothing
+    Reply::Nothing
 }
 
-fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+fn to_wait(cpu: &mut Cpu, at: u32, ends: FourTuple, pkt: &Pkt, header: &Header) -> Reply {
     let now = cpu.now;
-    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
+    let Some(pcbs) = &mut cpu.tcp else { return Reply::Nothing };
     let is_full = pcbs.is_full_of_halves();
-    let Some(wait) = pcbs.wait_mut(at) else { return Answer::Nothing };
+    let Some(wait) = pcbs.wait_mut(at) else { return Reply::Nothing };
     let payload: &[u8] = if pkt.len() > payload_at(pkt) { &[0] } else { &[] };
     match wait.arrive(&Segment { header, payload, is_marked: false }, now) {
-        Late::Nothing => Answer::Nothing,
-        Late::Ack(header) => {
+        TimeWaitAction::Nothing => Reply::Nothing,
+        TimeWaitAction::Ack(header) => {
             let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
             let look = wait.look;
-            emit::send(cpu, &ends, look, pkt.note(), &out);
-            Answer::Nothing
+            build::send(cpu, &ends, look, pkt.note(), &out);
+            Reply::Nothing
         }
-        Late::Withheld => {
+        TimeWaitAction::Withheld => {
             cpu.count(Count::TcpAnswersLimited);
-            Answer::Nothing
+            Reply::Nothing
         }
-        Late::Again => {
+        TimeWaitAction::Again => {
             let behind = wait.behind();
             if is_full && !Seq(cookie::bake(&cpu.secret, &ends, header, now)).is_after(behind) {
                 // A number that is a cookie cannot be chosen. The other end comes again, and TIME-WAIT lasts.
-                return Answer::Nothing;
+                return Reply::Nothing;
             }
             pcbs.remove_wait(at);
             to_listener(cpu, ends, pkt, header, Some(behind))
@@ -270,54 +270,54 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: Ends, pkt: &Pkt, header: &Header) -> An
 }
 
 /// A segment of no connection: one may begin with it. `behind`: where the one before has come to, if it was in TIME-WAIT.
-fn to_listener(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header, behind: Option<Seq>) -> Answer {
+fn to_listener(cpu: &mut Cpu, ends: FourTuple, pkt: &Pkt, header: &Header, behind: Option<Seq>) -> Reply {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.find(&ends));
-    let Some(listener) = listener else { return Answer::Reset };
+    let Some(listener) = listener else { return Reply::Reset };
     let (id, drop_synfin) = (listener.id, listener.listen.settings.drop_synfin);
     let (syn, ack, rst) = (header.flags.syn(), header.flags.ack(), header.flags.rst());
     match (syn, ack, rst) {
         //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.2
         //# An incoming RST should be ignored.
-        (_, _, true) => Answer::Nothing,
-        (true, false, _) if header.flags.fin() && drop_synfin => Answer::Nothing,
+        (_, _, true) => Reply::Nothing,
+        (true, false, _) if header.flags.fin() && drop_synfin => Reply::Nothing,
         (true, false, _) => to_open(cpu, ends, (id, behind), pkt, header),
         (false, true, _) => to_cookie(cpu, ends, pkt, header),
-        (true, true, _) => Answer::Reset,
+        (true, true, _) => Reply::Reset,
         // What neither begins nor acknowledges anything is not worth an answer.
-        (false, false, _) => Answer::Nothing,
+        (false, false, _) => Reply::Nothing,
     }
 }
 
 /// A SYN for a listener. The connection begins behind the one before.
 fn to_open(
     cpu: &mut Cpu,
-    ends: Ends,
+    ends: FourTuple,
     (id, behind): (ListenerId, Option<Seq>),
     pkt: &Pkt,
     header: &Header,
-) -> Answer {
+) -> Reply {
     if !reset::is_between_two_hosts(cpu, pkt) {
-        return Answer::Nothing;
+        return Reply::Nothing;
     }
     let now = cpu.now;
     let (mut iss, clock) = match behind {
         None => cookie::beginnings(&cpu.secret, &ends, now),
         Some(behind) => cookie::beginnings_behind(&cpu.secret, &ends, behind, now),
     };
-    let Some(pcbs) = &mut cpu.tcp else { return Answer::Nothing };
+    let Some(pcbs) = &mut cpu.tcp else { return Reply::Nothing };
     let is_full = pcbs.is_full_of_halves();
     if is_full {
         pcbs.cookies_until = now + 2 * cookie::EPOCH;
         iss = cookie::bake(&cpu.secret, &ends, header, now);
     }
-    let Some(listener) = pcbs.listeners.get(id) else { return Answer::Nothing };
+    let Some(listener) = pcbs.listeners.get(id) else { return Reply::Nothing };
     let look = listener.listen.look;
-    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Answer::Nothing };
+    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Nothing };
     cpu.counters.add(Count::TcpCookiesSent, is_full.into());
-    let mut half = Half::new(ends, look, header, iss, clock, now);
+    let mut half = SynEntry::new(ends, look, header, iss, clock, now);
     let asks = header.options.fast_open.is_some() && settings.opens_fast();
     if asks && !is_full && open_fast(cpu, &mut half, (id, &settings), pkt, header) {
-        return Answer::Nothing;
+        return Reply::Nothing;
     }
     let mut tcb = half.begin(settings);
     send_now(cpu, (&ends, look), pkt.note(), &mut tcb);
@@ -326,7 +326,7 @@ fn to_open(
         half.rest(tcb);
         pcbs.add_half(half, deadline, now);
     }
-    Answer::Nothing
+    Reply::Nothing
 }
 
 /// A SYN that asks for a cookie to open fast with, or has one. If it is good and there is room, the connection waits to be
@@ -334,7 +334,7 @@ fn to_open(
 //= https://www.rfc-editor.org/rfc/rfc7413#section-4.2.2
 fn open_fast(
     cpu: &mut Cpu,
-    half: &mut Half,
+    half: &mut SynEntry,
     (id, settings): (ListenerId, &Arc<Settings>),
     pkt: &Pkt,
     header: &Header,
@@ -357,7 +357,7 @@ fn open_fast(
 }
 
 /// A connection waits to be accepted though it does not stand yet.
-fn wait_opened(cpu: &mut Cpu, half: &Half, tcb: Tcb, id: ListenerId) -> Option<()> {
+fn wait_opened(cpu: &mut Cpu, half: &SynEntry, tcb: Tcb, id: ListenerId) -> Option<()> {
     let pcbs = cpu.tcp.as_mut()?;
     let conn = pcbs.add(half.ends, half.look, tcb, Owner::Listener(id))?;
     pcbs.get_mut(conn)?.opened_at = Some(id);
@@ -368,25 +368,25 @@ fn wait_opened(cpu: &mut Cpu, half: &Half, tcb: Tcb, id: ListenerId) -> Option<(
 }
 
 /// An acknowledgment of nothing we know of: perhaps of a cookie.
-fn to_cookie(cpu: &mut Cpu, ends: Ends, pkt: &Pkt, header: &Header) -> Answer {
+fn to_cookie(cpu: &mut Cpu, ends: FourTuple, pkt: &Pkt, header: &Header) -> Reply {
     let now = cpu.now;
-    let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Answer::Reset };
-    let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Answer::Reset };
-    let Some(listener) = pcbs.listeners.find(&ends) else { return Answer::Reset };
+    let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Reply::Reset };
+    let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Reply::Reset };
+    let Some(listener) = pcbs.listeners.find(&ends) else { return Reply::Reset };
     let (id, look, is_full) = (listener.id, listener.listen.look, listener.is_full());
     if is_full {
         cpu.count(Count::TcpQueueFull);
-        return Answer::Nothing;
+        return Reply::Nothing;
     }
     let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
-    let half = Half::new(ends, look, &syn, header.ack.wrapping_sub(1), clock, now);
-    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Answer::Reset };
+    let half = SynEntry::new(ends, look, &syn, header.ack.wrapping_sub(1), clock, now);
+    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Reset };
     let mut tcb = half.revive(settings);
     segments(pkt, header, |segment| {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    stand(cpu, (ends, look), tcb, id, pkt.note(), None)
+    establish(cpu, (ends, look), tcb, id, pkt.note(), None)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.
@@ -462,7 +462,7 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
     while let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) {
         let now = cpu.now;
         let (ends, look, note) = (conn.ends, conn.look, conn.note);
-        conn.tcb.output(now, &mut |out| emit::send(cpu, &ends, look, note, out));
+        conn.tcb.output(now, &mut |out| build::send(cpu, &ends, look, note, out));
         learn(cpu, &mut conn.tcb, &ends);
         if conn.tcb.goes_on() {
             cpu.count(Count::TcpBursts);
@@ -476,9 +476,9 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
 }
 
 /// Saves results for the next connection to the same peer; and counts attempts.
-fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &Ends) {
+fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &FourTuple) {
     let (opened, mss, told, now) = (tcb.opened(), tcb.found_path(), tcb.told_path(), cpu.now);
-    if let Some(News { again, out_of_order, timeouts }) = tcb.take_news() {
+    if let Some(HostCounts { again, out_of_order, timeouts }) = tcb.take_news() {
         cpu.counters.add(Count::TcpRetransmits, again.into());
         cpu.counters.add(Count::TcpOutOfOrder, out_of_order.into());
         cpu.counters.add(Count::TcpTimeouts, timeouts.into());

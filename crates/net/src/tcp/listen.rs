@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::emit::Look;
+use super::build::IpTxParams;
 use super::pcbs::{Id, Pcbs};
 use super::settings::{Along, Settings, Shared};
-use crate::pcb::{Bound, Ends, choose};
-use crate::program::Watch;
+use crate::app::Watch;
+use crate::pcb::{Bound, FourTuple, choose};
 use crate::secret::Folding;
 use crate::sock::Error;
 use crate::tables::IfIndex;
@@ -41,7 +41,7 @@ pub struct Listen {
     /// Settings of its connections.
     pub settings: Settings,
     /// IP header fields of their packets.
-    pub look: Look,
+    pub look: IpTxParams,
 }
 
 impl Listen {
@@ -49,7 +49,7 @@ impl Listen {
     #[must_use]
     pub fn at(addr: SocketAddr) -> Self {
         let (zone, only_v6, is_shared) = (0, false, false);
-        let (settings, look) = (Settings::default(), Look::default());
+        let (settings, look) = (Settings::default(), IpTxParams::default());
         Self { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }
     }
 
@@ -274,7 +274,7 @@ impl Listeners {
     }
 
     /// Returns the listener for a connection between `ends`. Of a group, the flow's hash chooses one.
-    pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Listener> {
+    pub(super) fn find(&mut self, ends: &FourTuple) -> Option<&mut Listener> {
         let listeners = self.ports.get_mut(&ends.local_port)?;
         let at = match &**listeners {
             [only] => (only.is_open && only.listen.bound().rank(ends).is_some()).then_some(0),
@@ -284,7 +284,7 @@ impl Listeners {
     }
 
     /// Returns the IP header fields of replies by the owner of the local address of `ends`, listening or not.
-    pub(super) fn look(&self, ends: &Ends) -> Option<Look> {
+    pub(super) fn look(&self, ends: &FourTuple) -> Option<IpTxParams> {
         let places = self.ports.get(&ends.local_port)?;
         let chosen = choose(places.iter().map(|place| place.listen.bound()), ends)?;
         places.get(chosen).map(|place| place.listen.look)
@@ -297,7 +297,7 @@ impl Listeners {
 }
 
 /// The place of the one that takes connections and that a connection between `ends` is for.
-fn chosen(listeners: &[Listener], ends: &Ends) -> Option<usize> {
+fn chosen(listeners: &[Listener], ends: &FourTuple) -> Option<usize> {
     let open = || listeners.iter().enumerate().filter(|(_, listener)| listener.is_open);
     let chosen = choose(open().map(|(_, listener)| listener.listen.bound()), ends)?;
     open().nth(chosen).map(|(at, _)| at)

@@ -15,21 +15,21 @@ pub(crate) use self::ahead::fetch;
 pub use self::page::{Listed, PER_PAGE};
 
 use self::page::Ended;
-use super::alarm::{Alarm, Alarms, Wakes};
-use super::emit::Look;
+use super::build::IpTxParams;
 use super::listen::{ListenerId, Listeners};
-use super::paths::Paths;
+use super::metrics_cache::Paths;
 use super::rings::Rings;
 use super::settings::Shared;
 use super::signature::Keys;
-use super::syncache::Half;
-use super::tcb::wait::Wait;
+use super::syncache::SynEntry;
+use super::tcb::wait::TimeWait;
 use super::tcb::{State, Tcb};
+use super::timer_wheel::{Alarm, Alarms, Wakes};
 use super::watch::Event;
-use crate::grow::index::{self, Index};
-use crate::grow::slab::Slab;
-use crate::pcb::{self, Ends};
-use crate::program::Watch;
+use crate::app::Watch;
+use crate::collections::index::{self, Index};
+use crate::collections::slab::Slab;
+use crate::pcb::{self, FourTuple};
 use crate::secret::Secret;
 use crate::time::Instant;
 use pkt::Note;
@@ -51,8 +51,8 @@ pub struct Id {
 /// A connection that has, or had, a [`Tcb`].
 pub(super) struct Conn {
     pub(super) id: Id,
-    pub(super) ends: Ends,
-    pub(super) look: Look,
+    pub(super) ends: FourTuple,
+    pub(super) look: IpTxParams,
     /// By what the firewall knows the segments that come.
     pub(super) note: Option<Note>,
     pub(super) tcb: Tcb,
@@ -116,8 +116,8 @@ const _: () = assert!(size_of::<Place>() <= 32);
 /// Everything that has ends.
 struct Tables {
     conns: Slab<Place>,
-    halves: Slab<Half>,
-    waits: Slab<Wait>,
+    halves: Slab<SynEntry>,
+    waits: Slab<TimeWait>,
 }
 
 /// All of one CPU.
@@ -178,7 +178,7 @@ impl Found {
 }
 
 impl Tables {
-    fn ends(&self, found: Found) -> Option<&Ends> {
+    fn ends(&self, found: Found) -> Option<&FourTuple> {
         match found {
             Found::Conn(at) => self.conns.get(at)?.conn.as_ref().map(|conn| &conn.ends),
             Found::Half(at) => self.halves.get(at).map(|half| &half.ends),
@@ -236,26 +236,26 @@ impl Pcbs {
         let numbers = (0..conns.end()).filter_map(|at| u32::try_from(at).ok());
         let standing = numbers.filter_map(|at| conns.get(at)?.conn.as_deref());
         let standing: usize = standing.map(|conn| size_of::<Conn>() + conn.tcb.memory()).sum();
-        let records = halves.places() * size_of::<Half>() + waits.places() * size_of::<Wait>();
+        let records = halves.places() * size_of::<SynEntry>() + waits.places() * size_of::<TimeWait>();
         let spare = self.spare.len() * size_of::<Conn>() + self.rings.bytes();
         standing + spare + records + conns.places() * size_of::<Place>() + self.index.places() * index::BUCKET
     }
 
     /// Looks a four-tuple up.
     #[inline]
-    pub(super) fn find(&self, ends: &Ends) -> Option<Found> {
+    pub(super) fn find(&self, ends: &FourTuple) -> Option<Found> {
         let is_it = |number| self.tables.ends(Found::from(number)) == Some(ends);
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
     }
 
     /// Tells whether a new conversation between `ends` would collide with another, or use a port that a listener
     /// waits at.
-    pub(super) fn is_taken(&self, ends: &Ends) -> bool {
+    pub(super) fn is_taken(&self, ends: &FourTuple) -> bool {
         self.listeners.is_port_taken(ends.local_port) || self.find(ends).is_some()
     }
 
     /// Returns the IP header fields of replies to a segment between `ends`.
-    pub(super) fn look(&self, ends: &Ends) -> Look {
+    pub(super) fn look(&self, ends: &FourTuple) -> IpTxParams {
         let look = match self.find(ends) {
             Some(Found::Conn(at)) => {
                 self.tables.conns.get(at).and_then(|place| place.conn.as_ref()).map(|conn| conn.look)
@@ -267,18 +267,18 @@ impl Pcbs {
         look.unwrap_or_default()
     }
 
-    fn enter(&mut self, ends: &Ends, found: Found) {
+    fn enter(&mut self, ends: &FourTuple, found: Found) {
         let Self { secret, tables, index, .. } = self;
         index.insert(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
     }
 
-    fn leave(&mut self, ends: &Ends, found: Found) {
+    fn leave(&mut self, ends: &FourTuple, found: Found) {
         let Self { secret, tables, index, .. } = self;
         index.remove(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
     }
 
     /// Replaces the index entry of `ends`.
-    fn turns_into(&mut self, ends: &Ends, was: Found, is: Found) {
+    fn turns_into(&mut self, ends: &FourTuple, was: Found, is: Found) {
         self.index.replace(ends.hash(&self.secret), was.number(), is.number());
     }
 
@@ -367,7 +367,7 @@ impl Pcbs {
     }
 
     /// Adds a half-open connection.
-    pub(super) fn add_half(&mut self, half: Half, due: Instant, now: Instant) {
+    pub(super) fn add_half(&mut self, half: SynEntry, due: Instant, now: Instant) {
         let ends = half.ends;
         if let Some(at) = self.tables.halves.insert(half) {
             self.enter(&ends, Found::Half(at));
@@ -376,14 +376,14 @@ impl Pcbs {
     }
 
     /// Returns the half-open connections.
-    pub(super) fn halves(&self) -> impl Iterator<Item = &Ends> {
+    pub(super) fn halves(&self) -> impl Iterator<Item = &FourTuple> {
         let halves = &self.tables.halves;
         let numbers = (0..halves.end()).filter_map(|at| u32::try_from(at).ok());
         let used = numbers.filter(|at| halves.is_used(*at));
         used.filter_map(|at| halves.get(at)).map(|half| &half.ends)
     }
 
-    pub(super) fn half_mut(&mut self, at: u32) -> Option<&mut Half> {
+    pub(super) fn half_mut(&mut self, at: u32) -> Option<&mut SynEntry> {
         self.tables.halves.get_mut(at)
     }
 
@@ -394,7 +394,7 @@ impl Pcbs {
         self.tables.halves.remove(at);
     }
 
-    pub(super) fn wait_mut(&mut self, at: u32) -> Option<&mut Wait> {
+    pub(super) fn wait_mut(&mut self, at: u32) -> Option<&mut TimeWait> {
         self.tables.waits.get_mut(at)
     }
 

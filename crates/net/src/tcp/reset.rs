@@ -7,13 +7,13 @@ use wire::Protocol;
 use wire::tcp::{Flags, Header, Options, SIGNATURE_LEN, View};
 use wire::{ip4, ip6};
 
-use super::emit::Look;
+use super::build::IpTxParams;
 use super::signature;
 use crate::count::Count;
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
 use crate::icmp::{defines_one_host, is_one_host};
-use crate::{ip4 as inet4, ip6 as inet6, upper};
+use crate::{ip4 as inet4, ip6 as inet6, l4};
 
 /// Ends a segment that the firewall rejects as a closed port does; anything else than
 /// TCP just ends. It need not be for this host.
@@ -24,9 +24,9 @@ pub fn refuse(cpu: &mut Cpu, pkt: Pkt) {
     if let Some(segment) = segment.filter(|segment| !segment.flags.rst())
         && is_between_two_hosts(cpu, &pkt)
     {
-        answer(cpu, &pkt, &segment.reset(None), Look::default(), Facts::GENERATED);
+        answer(cpu, &pkt, &segment.reset(None), IpTxParams::default(), Facts::GENERATED);
     }
-    cpu.bury(pkt, DropReason::FirewallReject);
+    cpu.drop_pkt(pkt, DropReason::FirewallReject);
 }
 
 /// The parts of a segment that a closed port reads.
@@ -41,7 +41,7 @@ struct Segment {
 
 /// A segment whose header is as long as it says.
 fn segment(pkt: &Pkt) -> Result<Segment, DropReason> {
-    let range = upper::range(pkt);
+    let range = l4::range(pkt);
     let view = View::new(pkt.head().get(range.start..).unwrap_or_default());
     let view = view.map_err(|_| DropReason::TcpMalformed)?;
     let flags = view.flags();
@@ -61,10 +61,10 @@ fn segment(pkt: &Pkt) -> Result<Segment, DropReason> {
 //# An incoming segment containing a RST is
 //# discarded.  An incoming segment not containing a RST causes a RST to be sent
 //# in response.
-pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, look: Look) {
+pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, look: IpTxParams) {
     let signature = match signature::of_answer(cpu, &pkt) {
         Ok(signature) => signature,
-        Err(reason) => return cpu.bury(pkt, reason),
+        Err(reason) => return cpu.drop_pkt(pkt, reason),
     };
     if let Ok(segment) = segment(&pkt)
         && !segment.flags.rst()
@@ -72,20 +72,20 @@ pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, look: Look) {
     {
         answer(cpu, &pkt, &segment.reset(signature), look.with_ecn(0), Facts::NONE);
     }
-    cpu.bury(pkt, DropReason::NoPort);
+    cpu.drop_pkt(pkt, DropReason::NoPort);
 }
 
 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.9.2.3
 //# A TCP implementation MUST silently discard an incoming segment that is
 //# addressed to a broadcast or multicast address
 pub(super) fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
-    let (from, to) = upper::ends(pkt);
+    let (from, to) = l4::ends(pkt);
     let for_group = pkt.flags.any(Facts::BROADCAST.with(Facts::MULTICAST)) || !is_one_host(cpu, to);
     !for_group && defines_one_host(cpu, from)
 }
 
-fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, look: Look, facts: Facts) {
-    let (to, from) = upper::ends(pkt);
+fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, look: IpTxParams, facts: Facts) {
+    let (to, from) = l4::ends(pkt);
     let mut header = *header;
     if header.options.signature.is_some()
         && signature::sign(cpu, (from, to), &mut header, [&[], &[]]).is_none()
@@ -132,7 +132,7 @@ impl Segment {
 }
 
 /// Writes a segment without payload, and its network header, into an empty buffer.
-pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, way: (IpAddr, IpAddr), look: Look) -> Option<()> {
+pub(crate) fn put_bare(pkt: &mut Pkt, tcp: &Header, way: (IpAddr, IpAddr), look: IpTxParams) -> Option<()> {
     let segment = pkt.append(tcp.header_len()).ok()?;
     let len = u16::try_from(tcp.header_len()).ok()?;
     match way {

@@ -12,10 +12,10 @@ use super::input::pcbs;
 use super::pcbs::{Found, Pcbs};
 use crate::cpu::Cpu;
 use crate::drop::DropReason;
-use crate::pcb::Ends;
+use crate::l4;
+use crate::pcb::FourTuple;
 use crate::secret::Secret;
 use crate::sock::Error;
-use crate::upper;
 
 /// Other ends of which one CPU has a key at the most.
 pub const KEYS_MAX: usize = 4096;
@@ -99,12 +99,12 @@ pub(super) fn check(cpu: &Cpu, pkt: &Pkt, header: &Header) -> Result<(), DropRea
 
 /// The signature that a segment should have; `None` if there is no key.
 fn expected(cpu: &Cpu, pkt: &Pkt) -> Option<[u8; SIGNATURE_LEN]> {
-    let (src, dst) = upper::ends(pkt);
+    let (src, dst) = l4::ends(pkt);
     let key = key(cpu, src)?;
-    let range = upper::range(pkt);
+    let range = l4::range(pkt);
     let mut fixed = *pkt.head().get(range.start..)?.first_chunk::<HEADER_LEN>()?;
     fixed[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].fill(0);
-    let payload = upper::pieces(pkt, super::input::payload_at(pkt)..range.end);
+    let payload = l4::pieces(pkt, super::input::payload_at(pkt)..range.end);
     Some(digest(key, (src, dst, range.len()), &fixed, payload))
 }
 
@@ -148,7 +148,7 @@ fn wide(addr: IpAddr) -> [u8; 16] {
 }
 
 /// Whether what a segment is for, which was `found`, takes signed ones only.
-pub(super) fn is_demanded(pcbs: &mut Pcbs, found: Option<Found>, ends: &Ends, header: &Header) -> bool {
+pub(super) fn is_demanded(pcbs: &mut Pcbs, found: Option<Found>, ends: &FourTuple, header: &Header) -> bool {
     let of_listener =
         |pcbs: &mut Pcbs| pcbs.listeners.find(ends).is_some_and(|listener| listener.listen.settings.signs);
     match found {
@@ -168,7 +168,7 @@ pub(super) fn is_demanded(pcbs: &mut Pcbs, found: Option<Found>, ends: &Ends, he
 pub(super) fn of_answer(cpu: &Cpu, pkt: &Pkt) -> Result<Option<[u8; SIGNATURE_LEN]>, DropReason> {
     let bytes = pkt.head().get(pkt.l4.into()..).unwrap_or_default();
     let header = Header::parse(bytes).map_err(|_| DropReason::TcpMalformed)?;
-    if header.options.signature.is_none() || key(cpu, upper::ends(pkt).0).is_none() {
+    if header.options.signature.is_none() || key(cpu, l4::ends(pkt).0).is_none() {
         return Ok(None);
     }
     check(cpu, pkt, &header).map(|()| Some(UNSIGNED))

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use wire::tcp::{Cookie, Flags, Header};
 
-use super::alarm::{Alarm, Wakes};
 use super::budget::Budget;
-use super::emit::Look;
+use super::build::IpTxParams;
 use super::settings::Settings;
 use super::tcb::{Segment, Stamps, Tcb};
-use crate::pcb::Ends;
+use super::timer_wheel::{Alarm, Wakes};
+use crate::pcb::FourTuple;
 use crate::time::Instant;
 
 /// Largest number of SYN-ACKs without a reply (FreeBSD's `net.inet.tcp.syncache.rexmtlimit`, and
@@ -22,9 +22,9 @@ const ANSWERS_MAX: u8 = 4;
 
 /// One half-open connection.
 #[derive(Clone, Debug)]
-pub(super) struct Half {
-    pub(super) ends: Ends,
-    pub(super) look: Look,
+pub(super) struct SynEntry {
+    pub(super) ends: FourTuple,
+    pub(super) look: IpTxParams,
     syn: Header,
     iss: u32,
     clock: u32,
@@ -42,9 +42,9 @@ pub(super) struct Half {
 }
 
 // docs/LIMITS.md says so.
-const _: () = assert!(size_of::<Half>() <= 256);
+const _: () = assert!(size_of::<SynEntry>() <= 256);
 
-impl Default for Half {
+impl Default for SynEntry {
     fn default() -> Self {
         let any = core::net::SocketAddr::from(([0; 4], 0));
         let options = wire::tcp::Options::NONE;
@@ -58,19 +58,26 @@ impl Default for Half {
             urgent: 0,
             options,
         };
-        Self::new(Ends::new(any, any, 0), Look::default(), &syn, 0, 0, Instant::START)
+        Self::new(FourTuple::new(any, any, 0), IpTxParams::default(), &syn, 0, 0, Instant::START)
     }
 }
 
-impl Wakes for Half {
+impl Wakes for SynEntry {
     fn alarm(&mut self) -> &mut Alarm {
         &mut self.alarm
     }
 }
 
-impl Half {
+impl SynEntry {
     /// Makes an entry of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
-    pub(super) fn new(ends: Ends, look: Look, syn: &Header, iss: u32, clock: u32, at: Instant) -> Self {
+    pub(super) fn new(
+        ends: FourTuple,
+        look: IpTxParams,
+        syn: &Header,
+        iss: u32,
+        clock: u32,
+        at: Instant,
+    ) -> Self {
         Self {
             ends,
             look,

@@ -36,14 +36,14 @@ use super::buffer::Buffer;
 use super::congestion::{Congestion, initial_window};
 use super::receive::Receive;
 use super::rtt::Rtt;
-use super::sent::Sent;
+use super::scoreboard::Sent;
 use super::seq::Seq;
 use super::settings::{Ecn, Settings};
 use crate::time::Instant;
 
-pub use self::arrive::Answer;
+pub use self::arrive::Reply;
 pub use self::error::PathError;
-pub use self::info::{Info, News, Tally};
+pub use self::info::{HostCounts, Info, Tally};
 pub use self::open::Opened;
 pub use self::options::Stamps;
 pub use self::state::{Event, State, transitions};
@@ -51,7 +51,7 @@ pub use self::times::Times;
 
 use self::advice::Advice;
 use self::keep::Keep;
-use self::open::Open;
+use self::open::FastOpen;
 use self::options::Agreed;
 use self::path::Path;
 use self::probe::Probe;
@@ -181,7 +181,7 @@ pub struct Tcb {
     ecn: Marks,
     tally: Tally,
     clock: Clock,
-    open: Open,
+    open: FastOpen,
     tune: Tune,
     urgent: Urgent,
     /// Soft error of a router.
@@ -300,7 +300,7 @@ impl Tcb {
             ecn: Marks::default(),
             tally: Tally::default(),
             clock: Clock::default(),
-            open: Open::default(),
+            open: FastOpen::default(),
             tune: Tune::default(),
             urgent: Urgent::default(),
             doubt: None,

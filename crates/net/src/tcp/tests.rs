@@ -16,10 +16,10 @@ use super::*;
 use crate::count::Count;
 use crate::driver::Caps;
 use crate::drop::DropReason;
-use crate::kit::build::{frame, tcp};
-use crate::kit::{Bench, addr4, addr6};
 use crate::sock::Error;
 use crate::tables::Ifnet;
+use crate::testkit::build::{frame, tcp};
+use crate::testkit::{Bench, addr4, addr6};
 use crate::time::Instant;
 
 /// The host, its listeners, and the addresses.
@@ -92,7 +92,7 @@ fn all(bench: &mut Bench, addr: SocketAddr, change: impl Fn(&mut Listen)) -> Vec
 }
 
 fn connector(remote: SocketAddr) -> Connect {
-    let (settings, look) = (Settings::default(), Look::default());
+    let (settings, look) = (Settings::default(), IpTxParams::default());
     Connect { remote, local: None, port: None, zone: 0, settings, look }
 }
 
@@ -386,7 +386,7 @@ fn a_flood_of_syns_is_answered_with_cookies_and_others_still_get_in() {
 }
 
 fn listen_on(addr: SocketAddr) -> Listen {
-    let (settings, look) = (Settings::default(), Look::default());
+    let (settings, look) = (Settings::default(), IpTxParams::default());
     Listen { addr, zone: 0, only_v6: false, backlog: 8, is_shared: false, settings, look }
 }
 

@@ -6,8 +6,8 @@ use super::input::pcbs;
 use super::listen::{Listen, ListenerId};
 use super::pcbs::{Conn, Id, Owner, Pcbs};
 use super::tcb::{State, Tcb};
+use crate::app::{AppId, Watch};
 use crate::cpu::Cpu;
-use crate::program::{ProgramId, Watch};
 use crate::sock::Error;
 
 /// An object with an event.
@@ -21,8 +21,8 @@ pub(crate) enum Event {
 
 /// The event of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct News {
-    pub(crate) program: ProgramId,
+pub(crate) struct ConnEvent {
+    pub(crate) program: AppId,
     pub(crate) key: u32,
     /// There are bytes to read, or the end, or the program wanted to look.
     pub(crate) readable: bool,
@@ -96,7 +96,7 @@ pub(crate) fn listen(cpu: &mut Cpu, wanted: &Listen, watch: Watch) -> Result<Lis
 }
 
 /// Returns the owner of a listener that was on the list, and its name for it.
-pub(crate) fn look_at_listener(cpu: &mut Cpu, id: ListenerId) -> Option<(ProgramId, u32)> {
+pub(crate) fn look_at_listener(cpu: &mut Cpu, id: ListenerId) -> Option<(AppId, u32)> {
     let watch = cpu.tcp.as_mut()?.listeners.get_mut(id)?.watch.as_mut()?;
     watch.looked_at();
     Some((watch.program, watch.key))
@@ -141,7 +141,7 @@ fn with(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Conn)) {
 }
 
 /// Returns the event of a connection that was on the list.
-pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<News> {
+pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<ConnEvent> {
     let conn = cpu.tcp.as_mut()?.get_mut(id)?;
     let (watch, tcb) = (conn.watch.as_mut()?, &conn.tcb);
     watch.looked_at();
@@ -152,7 +152,7 @@ pub(crate) fn look(cpu: &mut Cpu, id: Id) -> Option<News> {
     watch.wants_room &= !writable;
     let readable = tcb.readable() > 0 || has_ended || is_asked;
     let ended = has_ended_for_its_program(tcb).then(|| why_ended(tcb));
-    Some(News { program: watch.program, key: watch.key, readable, writable, ended })
+    Some(ConnEvent { program: watch.program, key: watch.key, readable, writable, ended })
 }
 
 /// Whether nothing more comes of a connection. One that has ended in order may still have something to be read.
@@ -172,14 +172,14 @@ pub(crate) fn is_held(cpu: &mut Cpu, id: Id) -> bool {
 }
 
 /// The listeners of a program.
-pub(crate) fn listeners_of(cpu: &Cpu, program: ProgramId) -> Vec<ListenerId> {
+pub(crate) fn listeners_of(cpu: &Cpu, program: AppId) -> Vec<ListenerId> {
     let listeners = cpu.tcp.iter().flat_map(|pcbs| pcbs.listeners.iter());
     let own = |watch: Option<Watch>| watch.is_some_and(|watch| watch.program == program);
     listeners.filter(|listener| own(listener.watch)).map(|listener| listener.id).collect()
 }
 
 /// The connections that a program holds, in places `from` on, as many places as `count`; and whether there are more.
-pub(crate) fn held_by(cpu: &Cpu, program: ProgramId, from: u32, count: u32) -> (Vec<Id>, bool) {
+pub(crate) fn held_by(cpu: &Cpu, program: AppId, from: u32, count: u32) -> (Vec<Id>, bool) {
     let Some(pcbs) = &cpu.tcp else { return (Vec::new(), false) };
     let places = from..from.saturating_add(count);
     let conns = places.clone().filter_map(|at| pcbs.conn_at(at));

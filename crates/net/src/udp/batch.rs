@@ -1,11 +1,11 @@
 //! Several datagrams in one call, to one and to many.
 
 use super::calls::socket;
-use super::emit::{aimed, put};
+use super::output::{aimed, put};
 use super::socket::Id;
 use crate::cpu::Cpu;
 use crate::dgram::{Aim, Received, To};
-use crate::output::{self, Way};
+use crate::output::{self, Route};
 use crate::pmtu::{self, Flow};
 use crate::sock::Error;
 
@@ -68,7 +68,7 @@ fn put_all(cpu: &mut Cpu, aim: &Aim, datagram: &Datagram<'_>) -> Result<(), Erro
 
 /// Returns the number of datagrams of that length in a super-packet: one, if the device takes none.
 fn in_one_packet(cpu: &Cpu, aim: &Aim, segment: u16) -> usize {
-    let Ok(Way::Link { ifindex, metrics, .. }) = output::path(cpu, aim.ends.remote, aim.outif, || 0) else {
+    let Ok(Route::Link { ifindex, metrics, .. }) = output::path(cpu, aim.ends.remote, aim.outif, || 0) else {
         return 1;
     };
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return 1 };

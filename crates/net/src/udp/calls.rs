@@ -8,7 +8,7 @@ use crate::cpu::Cpu;
 use crate::dgram::{self, Listen, Received, Settings};
 use crate::group::Membership;
 use crate::icmp::is_one_host;
-use crate::pcb::{self, Bound, Ends, Wanted};
+use crate::pcb::{self, Bound, FourTuple, Wanted};
 use crate::sock::Error;
 use crate::tables::IfIndex;
 
@@ -74,13 +74,14 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     sockets(cpu).add(Socket::new(bound, Some(ends), connect.settings))
 }
 
-fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<Ends, Error> {
+fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     let &Connect { remote, local, port, zone, settings } = connect;
     if remote.port() == 0 {
         return Err(Error::BadAddress);
     }
     let zone = dgram::outif(cpu, &settings, remote.ip(), zone)?;
-    let is_taken = |cpu: &Cpu, ends: &Ends| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
+    let is_taken =
+        |cpu: &Cpu, ends: &FourTuple| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
     pcb::ours(cpu, Wanted { remote, local, port, zone }, is_taken)
 }
 

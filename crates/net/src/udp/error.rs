@@ -7,7 +7,7 @@ use wire::udp::Header;
 use super::socket::Failure;
 use crate::cpu::Cpu;
 use crate::icmp::{Message, Quoted};
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 use crate::sock::Error;
 use crate::tables::IfIndex;
 
@@ -17,7 +17,7 @@ use crate::tables::IfIndex;
 //# messages that it receives from the IP layer.
 pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
     let Header { src_port, dst_port, .. } = Header::from_bytes(&quoted.upper);
-    let ends = Ends::new((quoted.local, src_port).into(), (quoted.remote, dst_port).into(), rcvif);
+    let ends = FourTuple::new((quoted.local, src_port).into(), (quoted.remote, dst_port).into(), rcvif);
     let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
     if let Some(error) = what(message) {
         socket.fail(Failure { to: ends.remote(), error });

@@ -11,10 +11,10 @@ use crate::dgram::Received;
 use crate::drop::DropReason;
 use crate::group::Key;
 use crate::icmp::{Problem, is_one_host};
+use crate::l4;
 use crate::netisr::dispatch;
 use crate::next::Next;
-use crate::pcb::Ends;
-use crate::upper;
+use crate::pcb::FourTuple;
 
 /// Takes a datagram for this host in. `pkt` starts with its network header, `pkt.l4` is where UDP starts.
 ///
@@ -29,14 +29,14 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         Ok(header) => deliver(cpu, pkt, &header),
         Err(reason) => {
             cpu.count(Count::UdpIn);
-            cpu.bury(pkt, reason);
+            cpu.drop_pkt(pkt, reason);
         }
     }
 }
 
 /// The header of a datagram that is as long as it says, intact, and for a port that there can be.
 fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
-    let range = upper::range(pkt);
+    let range = l4::range(pkt);
     let bytes = pkt.head().get(range.start..).and_then(<[u8]>::first_chunk::<HEADER_LEN>);
     let header = Header::from_bytes(bytes.ok_or(DropReason::UdpMalformed)?);
     let len = usize::from(header.len);
@@ -50,19 +50,19 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
         //= https://www.rfc-editor.org/rfc/rfc8200#section-8.1
         //# IPv6 receivers must discard UDP packets containing a
         //# zero checksum
-        0 => upper::is_ip4(pkt),
-        _ => upper::is_intact(cpu, pkt, Protocol::UDP, range.start..range.start + len),
+        0 => l4::is_ip4(pkt),
+        _ => l4::is_intact(cpu, pkt, Protocol::UDP, range.start..range.start + len),
     };
     if intact { Ok(header) } else { Err(DropReason::UdpBadChecksum) }
 }
 
 fn deliver(cpu: &mut Cpu, mut pkt: Pkt, header: &Header) {
-    let (src, dst) = upper::ends(&pkt);
-    let ends = Ends::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
+    let (src, dst) = l4::ends(&pkt);
+    let ends = FourTuple::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
     // What had extension headers was placed without its ports.
     let owner = cpu.placement.owner(ends.flow());
     if owner != cpu.id {
-        pkt.resume = upper::resume(&pkt) as u8;
+        pkt.resume = l4::resume(&pkt) as u8;
         return dispatch(cpu, pkt, Next::HandOff(owner));
     }
     cpu.count(Count::UdpIn);
@@ -87,8 +87,8 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
             cpu.count(Count::UdpTaken);
             cpu.pool.give(pkt);
         }
-        Fate::Full => cpu.bury(pkt, DropReason::UdpQueueFull),
-        Fate::Unwanted => cpu.bury(pkt, DropReason::GroupSource),
+        Fate::Full => cpu.drop_pkt(pkt, DropReason::UdpQueueFull),
+        Fate::Unwanted => cpu.drop_pkt(pkt, DropReason::GroupSource),
         //= https://www.rfc-editor.org/rfc/rfc1122#section-4.1.3.1
         //# If a datagram arrives addressed to a UDP port for which
         //# there is no pending LISTEN call, UDP SHOULD send an ICMP
@@ -114,7 +114,7 @@ enum Fate {
 struct Arrived<'a> {
     pkt: &'a Pkt,
     header: &'a Header,
-    ends: Ends,
+    ends: FourTuple,
     fate: Fate,
 }
 
@@ -166,9 +166,9 @@ impl Arrived<'_> {
             from: self.ends.remote(),
             to: self.ends.local,
             ifindex: self.pkt.rcvif,
-            look: upper::look(self.pkt),
+            look: l4::look(self.pkt),
         };
-        socket.base.queue.push(received, upper::pieces(self.pkt, range));
+        socket.base.queue.push(received, l4::pieces(self.pkt, range));
         self.fate = Fate::Taken;
     }
 }

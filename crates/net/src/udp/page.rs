@@ -4,8 +4,8 @@ use core::net::SocketAddr;
 
 use super::socket::Socket;
 use super::table::Sockets;
-use crate::grow::slab;
-use crate::pcb::Ends;
+use crate::collections::slab;
+use crate::pcb::FourTuple;
 use crate::tables::IfIndex;
 
 /// Places that are looked at for one page, whether there are sockets or not.
@@ -25,7 +25,7 @@ pub struct Listed {
     /// Others may wait for the same, and share what comes.
     pub is_shared: bool,
     /// Peer, if connected.
-    pub ends: Option<Ends>,
+    pub ends: Option<FourTuple>,
     /// Datagrams that wait to be read.
     pub datagrams: usize,
     /// Their bytes.

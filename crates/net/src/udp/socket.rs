@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::dgram::{Base, Settings};
 use crate::group::{Key, is_everybodys};
-use crate::pcb::{Bound, Ends};
+use crate::pcb::{Bound, FourTuple};
 use crate::sock::Error;
 
 /// Failures that wait to be asked for; the oldest give way.
@@ -49,7 +49,7 @@ pub(crate) struct Socket {
     /// Local address.
     pub(super) bound: Bound,
     /// Four-tuple, if connected.
-    pub(super) ends: Option<Ends>,
+    pub(super) ends: Option<FourTuple>,
     /// Common part.
     pub(crate) base: Base,
     failures: VecDeque<Failure>,
@@ -59,7 +59,7 @@ pub(crate) struct Socket {
 const _: () = assert!(size_of::<Socket>() <= 248);
 
 impl Socket {
-    pub(super) fn new(bound: Bound, ends: Option<Ends>, settings: Settings) -> Self {
+    pub(super) fn new(bound: Bound, ends: Option<FourTuple>, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };
         Self { id, bound, ends, base: Base::new(settings), failures: VecDeque::new() }
     }

@@ -3,11 +3,11 @@
 use hashbrown::HashMap;
 
 use super::socket::{Id, Socket};
+use crate::app::Noted;
+use crate::collections::index::Index;
+use crate::collections::slab::Slab;
 use crate::dgram::Base;
-use crate::grow::index::Index;
-use crate::grow::slab::Slab;
-use crate::pcb::{self, Ends};
-use crate::program::Noted;
+use crate::pcb::{self, FourTuple};
 use crate::secret::Secret;
 use crate::sock::Error;
 
@@ -138,7 +138,7 @@ impl Sockets {
     }
 
     /// Returns the socket for a datagram, or an error, between `ends`: a connected socket before any other.
-    pub(super) fn find(&mut self, ends: &Ends) -> Option<&mut Socket> {
+    pub(super) fn find(&mut self, ends: &FourTuple) -> Option<&mut Socket> {
         let at = self.connected(ends).or_else(|| self.waiting(ends))?;
         let socket = self.slab.get_mut(at)?.as_deref_mut()?;
         self.noted.note(socket.id, &mut socket.base.watch);
@@ -146,7 +146,7 @@ impl Sockets {
     }
 
     /// All that a datagram to a group, or to everybody on a link, is for.
-    pub(super) fn each(&mut self, ends: &Ends, mut each: impl FnMut(&mut Socket)) {
+    pub(super) fn each(&mut self, ends: &FourTuple, mut each: impl FnMut(&mut Socket)) {
         let Self { ports, slab, noted, .. } = self;
         for at in ports.get(&ends.local_port).into_iter().flatten() {
             let socket = slab.get_mut(*at).and_then(|socket| socket.as_deref_mut());
@@ -158,7 +158,7 @@ impl Sockets {
     }
 
     /// Whether a conversation between `ends` would take from another socket what is its own.
-    pub(super) fn is_taken(&self, ends: &Ends) -> bool {
+    pub(super) fn is_taken(&self, ends: &FourTuple) -> bool {
         self.connected(ends).is_some() || self.is_port_taken(ends.local_port)
     }
 
@@ -167,12 +167,12 @@ impl Sockets {
         self.ports.contains_key(&port)
     }
 
-    fn connected(&self, ends: &Ends) -> Option<u32> {
+    fn connected(&self, ends: &FourTuple) -> Option<u32> {
         let ends_of = |at| self.slab.get(at)?.as_ref()?.ends.as_ref();
         self.index.find(ends.hash(&self.secret), |at| ends_of(at) == Some(ends))
     }
 
-    fn waiting(&self, ends: &Ends) -> Option<u32> {
+    fn waiting(&self, ends: &FourTuple) -> Option<u32> {
         let bounds = self.at_port(ends.local_port).map(|socket| socket.bound);
         let chosen = pcb::choose(bounds, ends)?;
         self.ports.get(&ends.local_port)?.get(chosen).copied()

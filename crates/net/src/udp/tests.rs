@@ -9,10 +9,10 @@ use super::*;
 use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
-use crate::emit::Look;
-use crate::kit::build::{frame_from, ip, udp};
-use crate::kit::{Bench, addr4, addr6};
+use crate::ip_tx::IpTxParams;
 use crate::sock::Error;
+use crate::testkit::build::{frame_from, ip, udp};
+use crate::testkit::{Bench, addr4, addr6};
 
 const PORT: u16 = 5300;
 const CPUS: [u16; 4] = [1, 2, 3, 8];
@@ -234,7 +234,7 @@ fn a_program_reads_from_whom_to_whom_and_how_a_datagram_came() {
         let mut packet = udp(peer, addr, (77, PORT), b"wander");
         if addr.is_ipv4() {
             (packet[1], packet[8]) = (0xb8, 3);
-            crate::kit::build::fix_ip4_checksum(&mut packet);
+            crate::testkit::build::fix_ip4_checksum(&mut packet);
         } else {
             (packet[0], packet[1], packet[7]) = (0x6b, 0x80, 3);
         }
@@ -242,7 +242,7 @@ fn a_program_reads_from_whom_to_whom_and_how_a_datagram_came() {
         bench.run();
         let mut into = [0; 3];
         let received = recv(bench.cpu(), ids[0], &mut into).unwrap();
-        let look = Look { hops: 3, class: 0xb8 };
+        let look = IpTxParams { hops: 3, class: 0xb8 };
         let expected = Received { len: 6, from: (peer, 77).into(), to: addr, ifindex: 1, look };
         assert_eq!((received, &into), (expected, b"wan"), "the rest is lost");
         assert_eq!(recv(bench.cpu(), ids[0], &mut into), Err(Error::WouldBlock));
@@ -254,7 +254,7 @@ fn packets_look_as_their_socket_says_and_have_a_checksum() {
     for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let mut wanted = to_bind(addr);
-        wanted.settings.look = Look { hops: 9, class: 0x20 };
+        wanted.settings.look = IpTxParams { hops: 9, class: 0x20 };
         let ids = everywhere(&mut bench, &wanted);
         send_to(bench.cpu(), ids[0], SocketAddr::new(peer, 7), b"wander").unwrap();
         bench.run();

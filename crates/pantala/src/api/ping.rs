@@ -12,7 +12,7 @@ use hyper::body::{Body, Bytes, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::server::Door;
+use super::server::SharedStack;
 use super::stack::{Echo, EchoAnswer, EchoAnswerKind};
 use super::types::{Error, ErrorKind, PingEvent, PingRequest};
 
@@ -48,7 +48,7 @@ impl Default for Pings {
     clippy::significant_drop_tightening,
     reason = "the permit moves into the task and is held as long as it runs"
 )]
-pub(crate) fn start(door: Door, request: PingRequest) -> Result<Lines, Error> {
+pub(crate) fn start(door: SharedStack, request: PingRequest) -> Result<Lines, Error> {
     check(&request)?;
     let busy =
         || Error::new(ErrorKind::Busy, format!("{MOST_PINGS} pings are running")).hint("try again later");
@@ -76,7 +76,7 @@ fn check(request: &PingRequest) -> Result<(), Error> {
 }
 
 struct Ping {
-    door: Door,
+    door: SharedStack,
     request: PingRequest,
     ident: u16,
     events: mpsc::Sender<PingEvent>,

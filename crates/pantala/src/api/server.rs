@@ -66,7 +66,7 @@ impl Server {
         stack: Arc<Mutex<dyn Stack>>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (door, limits) = (Door { stack, pings: Arc::default() }, Limits::default());
+        let (door, limits) = (SharedStack { stack, pings: Arc::default() }, Limits::default());
         let bodies = Bodies::new(limits);
         let all = routes::router(door).layer(from_fn_with_state(bodies, body::read));
         let reads = all.clone().layer(from_fn(body::only_reads));
@@ -96,12 +96,12 @@ fn serve(
 
 /// The stack as handlers see it. The lock is never contended (one thread), it only satisfies the compiler.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct SharedStack {
     stack: Arc<Mutex<dyn Stack>>,
     pub(crate) pings: Arc<super::ping::Pings>,
 }
 
-impl Door {
+impl SharedStack {
     pub(crate) fn stack(&self) -> MutexGuard<'_, dyn Stack + 'static> {
         self.stack.lock().unwrap_or_else(PoisonError::into_inner)
     }

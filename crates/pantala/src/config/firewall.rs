@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use super::Interface;
 use super::fields::Fields;
 use super::problem::{At, Place, Report, Wrong};
-use crate::firewall::{Around, Book, source, unasked};
+use crate::firewall::{Around, FirewallConfig, source, unasked};
 use crate::suggest::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.
@@ -162,7 +162,7 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
     if let Some(text) = &draft.text {
         let around = Around { tables: &Tables::default(), counted: &|_| Counted::default() };
         // Without memory to try them, they are tried when they are put in force.
-        if let Ok(mut book) = Book::new(draft.default.clone(), 0) {
+        if let Ok(mut book) = FirewallConfig::new(draft.default.clone(), 0) {
             book.switches.one_pass = draft.one_pass;
             match book.run(&draft.commands, &around) {
                 Ok(_) => warnings.extend(unasked::warnings(&book, &draft.commands)),

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use net::program::services;
+use net::app::services;
 
 use super::Serve;
 use super::fields::Fields;
@@ -116,7 +116,7 @@ pub(crate) fn check(services: &[At<Service>], serves: &[At<Serve>], report: &mut
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Machine, Service, ServiceKind};
-    use net::program::services::Kind;
+    use net::app::services::Kind;
 
     fn parse(text: &str) -> Result<Vec<Service>, String> {
         let machine = Machine { cpus: vec![0] };

@@ -12,10 +12,10 @@ use pkt::PageKind;
 use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
-use super::firewall::Wall;
-use super::learn::Learning;
+use super::firewall::FirewallControl;
+use super::ra_updates::Learning;
+use super::ring_placement::RingPlacement;
 use super::routing::Routing;
-use super::seats::Seats;
 use super::{cgroup, entropy, log, machine, system};
 use crate::StackError;
 use crate::config::{self, Config, Policy};
@@ -55,7 +55,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let (attached, tables) = (Vec::new(), Arc::default());
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
-    let wall = Wall::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
+    let wall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
     let pings = Vec::new();
     let secret = machine::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
@@ -125,7 +125,7 @@ impl Memory {
         let mut of_cpu = vec![0; config.cpus.len()];
         for (unit, interface) in (0..).zip(&config.interfaces) {
             let rings = device::rings(interface, cpus, netlink, &config.wires)?;
-            for seat in Seats::of(&device::ring_map(cpus, unit, rings), rings as usize).iter() {
+            for seat in RingPlacement::of(&device::ring_map(cpus, unit, rings), rings as usize).iter() {
                 of_cpu[seat.index()] += 1;
             }
         }

@@ -14,14 +14,14 @@ use tokio::sync::Notify;
 
 use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
-use super::firewall::Wall;
+use super::firewall::FirewallControl;
 use super::log;
+use super::ring_placement::RingPlacement;
 use super::routing::{Edits, Routing};
-use super::seats::Seats;
 use super::services::Started;
-use super::sites::Site;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
+use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
 use crate::config::{Config, Interface};
@@ -41,11 +41,11 @@ pub(crate) struct Control {
     /// The index that was given last.
     pub(super) last_index: IfIndex,
     pub(super) routing: Routing,
-    pub(super) wall: Wall,
+    pub(super) wall: FirewallControl,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Web servers.
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<WebServer>,
     /// Small services.
     pub(super) services: Vec<Started>,
     /// Values of sysctl variables.
@@ -72,7 +72,7 @@ impl Control {
     ) -> Result<Attached, StackError> {
         let opened = device::open(interface, unit, &mut self.workshop)?;
         let baseline = self.counted(index);
-        let seats = Seats::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
+        let seats = RingPlacement::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
         let attached = Attached {
             index,

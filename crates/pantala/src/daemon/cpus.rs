@@ -11,7 +11,7 @@ use dev::sys::poll::EventFd;
 use net::cpu::CpuId;
 use net::driver::Driver;
 use net::firewall::Shared as Rules;
-use net::msg::{Msg, Remote, Tour, mesh};
+use net::msg::{Broadcast, Msg, Remote, mesh};
 use net::netisr::{Netisr, NoSuchRing, Parts, Shared};
 use net::rss::Placement;
 use net::sysctl::{self, Variable};
@@ -25,9 +25,9 @@ use tokio::sync::Notify;
 use super::clock::Clock;
 use super::idle::Idle;
 use super::netisr_thread::{Busy, NetisrThread};
-use super::rest::{Rest, Waiters};
-use super::seats::Seats;
+use super::ring_placement::RingPlacement;
 use super::share::Share;
+use super::sleep::{SleepState, Waiters};
 use super::switch::Switch;
 use super::{entropy, log, system};
 use crate::StackError;
@@ -142,7 +142,7 @@ impl Cpus {
             thread: None,
         };
         let (clock, idle, share) = (self.clock, Idle::new(polling.policy), Share::new(polling.user_frac));
-        let rest = Rest { sleeper, bell, waiters, lost: Arc::clone(&self.lost) };
+        let rest = SleepState { sleeper, bell, waiters, lost: Arc::clone(&self.lost) };
         let pinned_to = self.pinned.then_some(processor);
         let seccomp = self.seccomp;
         let thread = NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, seccomp, stop };
@@ -242,14 +242,20 @@ impl Cpus {
     fn tour(&self, visit: impl Fn(&mut Netisr) + Send + Sync + 'static) -> Result<(), Error> {
         let (tell, done) = sync_channel(1);
         // The caller may have given up.
-        let tour = Tour { visit: Arc::new(visit), done: Box::new(move || tell.send(()).unwrap_or_default()) };
+        let tour =
+            Broadcast { visit: Arc::new(visit), done: Box::new(move || tell.send(()).unwrap_or_default()) };
         let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
         first.send(Msg::Tour(tour))?;
         done.recv_timeout(PATIENCE).map_err(|_| failed("the netisrs do not answer"))
     }
 
     /// Gives rings to the CPUs that are to have them, and tells the others whose ring they send through.
-    pub(crate) fn attach(&self, ifindex: IfIndex, rings: Vec<NewRing>, seats: &Seats) -> Result<(), Error> {
+    pub(crate) fn attach(
+        &self,
+        ifindex: IfIndex,
+        rings: Vec<NewRing>,
+        seats: &RingPlacement,
+    ) -> Result<(), Error> {
         for ((queue, ring), seat) in (0..).zip(rings).zip(seats.iter()) {
             let cpu = self.cpu(seat.index())?;
             let waiters = Arc::clone(&cpu.waiters);
@@ -262,7 +268,7 @@ impl Cpus {
     }
 
     /// Tells all CPUs whose ring they send through.
-    fn send_through(&self, ifindex: IfIndex, seats: &Seats) -> Result<(), Error> {
+    fn send_through(&self, ifindex: IfIndex, seats: &RingPlacement) -> Result<(), Error> {
         for (at, id) in (0..self.list.len()).zip((0..).map(CpuId)) {
             if let Some(owner) = seats.tx_owner(id) {
                 self.call(at, move |netisr| netisr.send_through(ifindex, owner))?;
@@ -277,7 +283,7 @@ impl Cpus {
         (ifindex, queue): (IfIndex, u16),
         from: CpuId,
         to: CpuId,
-        seats: &Seats,
+        seats: &RingPlacement,
     ) -> Result<(), Error> {
         let (old, new) = (self.cpu(from.index())?, self.cpu(to.index())?);
         let (left, joined) = (Arc::clone(&old.waiters), Arc::clone(&new.waiters));

@@ -19,14 +19,14 @@ use net::tables::Tables;
 use super::control::Control;
 use crate::api::Error;
 use crate::config::Config;
-use crate::firewall::{Around, Batch, Book, Refused};
+use crate::firewall::{Around, Batch, FirewallConfig, Refused};
 
 /// Groups of states that limits count, on all CPUs together.
 const TRACKS_MAX: usize = 1 << 16;
 
 /// The firewall, as the control thread has it.
-pub(crate) struct Wall {
-    pub(crate) book: Book,
+pub(crate) struct FirewallControl {
+    pub(crate) book: FirewallConfig,
     pub(crate) common: Common,
     /// Whether the CPUs have a firewall at all: one that is not configured costs nothing.
     is_used: bool,
@@ -58,11 +58,11 @@ impl From<Error> for Why {
     }
 }
 
-impl Wall {
+impl FirewallControl {
     /// Without rules; everything passes.
     pub(crate) fn new(cpus: usize, key: u128) -> io::Result<Self> {
         let amounts = Arc::new(Amounts::new()?);
-        let (book, loose) = (Book::new(Action::Allow, key)?, Loose::new(cpus));
+        let (book, loose) = (FirewallConfig::new(Action::Allow, key)?, Loose::new(cpus));
         let limits = Limits::new(&Secret::new(key), TRACKS_MAX);
         Ok(Self { book, common: Common { key, amounts, loose, limits }, is_used: false })
     }
@@ -70,7 +70,7 @@ impl Wall {
 
 impl Common {
     /// Compiles a configuration, this one's or another's, for the CPUs, with interfaces as they are.
-    fn compile(&self, book: &mut Book, tables: &Tables) -> Shared {
+    fn compile(&self, book: &mut FirewallConfig, tables: &Tables) -> Shared {
         book.lookups.resolve(tables);
         let switches = book.switches;
         Shared {
@@ -90,13 +90,13 @@ impl Common {
     }
 
     /// Instances of NAT, with addresses as interfaces have them. One whose interface is not there translates nothing.
-    fn instances(&self, book: &Book, tables: &Tables) -> Vec<Arc<Spec>> {
+    fn instances(&self, book: &FirewallConfig, tables: &Tables) -> Vec<Arc<Spec>> {
         let made = book.nat.iter().map(|(number, config)| Spec::new(*number, config, tables, self.key));
         made.filter_map(Result::ok).map(Arc::new).collect()
     }
 
     /// Instances of NAT64.
-    fn crossings(&self, book: &Book) -> Vec<Arc<nat64::spec::Spec>> {
+    fn crossings(&self, book: &FirewallConfig) -> Vec<Arc<nat64::spec::Spec>> {
         let made = book.nat64.iter();
         made.filter_map(|(name, config)| nat64::spec::Spec::new(name, config, self.key))
             .map(Arc::new)
@@ -105,7 +105,7 @@ impl Common {
 }
 
 /// Prefixes that are exchanged. One whose interface is not there translates nothing.
-fn prefixes(book: &Book, tables: &Tables) -> Prefixes {
+fn prefixes(book: &FirewallConfig, tables: &Tables) -> Prefixes {
     let made = book.prefixes.iter();
     let made = made.filter_map(|(name, config)| Some((name.clone(), Nptv6::new(config, tables).ok()?)));
     Arc::new(made.collect())
@@ -132,7 +132,7 @@ impl Control {
 
     /// The book that a configuration asks for, beside the one in force: rules that stay as they are stay the same. `None` if
     /// there is no firewall. What was made by hand stays if neither this configuration nor the last one has a firewall.
-    pub(super) fn next_book(&self, config: &Config) -> Result<Option<Book>, String> {
+    pub(super) fn next_book(&self, config: &Config) -> Result<Option<FirewallConfig>, String> {
         let running = &self.wall.book;
         let firewall = match (&config.firewall, &self.config.firewall) {
             (None, None) if !self.wall.is_used => return Ok(None),
@@ -140,7 +140,7 @@ impl Control {
             (firewall, _) => firewall.as_ref(),
         };
         let default = firewall.map_or(Action::Allow, |firewall| firewall.default.clone());
-        let mut new = Book::new(default, self.wall.common.key).map_err(|why| why.to_string())?;
+        let mut new = FirewallConfig::new(default, self.wall.common.key).map_err(|why| why.to_string())?;
         let commands = firewall.map_or(&[][..], |firewall| &firewall.commands);
         if let Some(firewall) = firewall {
             new.states = firewall.states;
@@ -153,12 +153,12 @@ impl Control {
     }
 
     /// Compiles a configuration for the netisrs, with these tables.
-    pub(super) fn compile_book(&self, book: &mut Book, tables: &Tables) -> Shared {
+    pub(super) fn compile_book(&self, book: &mut FirewallConfig, tables: &Tables) -> Shared {
         self.wall.common.compile(book, tables)
     }
 
     /// Puts a book in the place of the one whose rules were in force: the netisrs have its rules.
-    pub(super) fn keep_book(&mut self, book: Book) {
+    pub(super) fn keep_book(&mut self, book: FirewallConfig) {
         self.wall.book = book;
         self.wall.is_used = true;
     }
@@ -170,7 +170,7 @@ impl Control {
 
     /// Compiles the configuration in force for the netisrs.
     pub(super) fn compile_book_in_force(&mut self) -> Shared {
-        let Wall { book, common, .. } = &mut self.wall;
+        let FirewallControl { book, common, .. } = &mut self.wall;
         common.compile(book, &self.tables)
     }
 
@@ -195,13 +195,13 @@ mod tests {
     use ipfw::rule::LimitMask;
     use net::count::{Count, Counters};
     use net::cpu::CpuId;
-    use net::firewall::state::{End, Flow, Limit, New, Refused, Seen, Settings, States};
+    use net::firewall::state::{End, Flow, Limit, New, Seen, Settings, StateError, States};
     use net::time::Instant;
 
     use super::*;
 
     /// Makes a state of a source of its own.
-    fn make(states: &mut States, source: u32, counters: &mut Counters) -> Result<(), Refused> {
+    fn make(states: &mut States, source: u32, counters: &mut Counters) -> Result<(), StateError> {
         let mask = LimitMask { src_addr: true, ..LimitMask::default() };
         let ends = [End { addr: source.into(), port: 1 }, End { addr: 1, port: 53 }];
         let flow = Flow::new(true, 17, ends[0], ends[1]);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn as_many_sources_are_counted_as_there_is_room_for_and_no_more() {
-        let wall = Wall::new(1, 7).unwrap();
+        let wall = FirewallControl::new(1, 7).unwrap();
         let settings = Settings { track_max: 1 << 20, ..Settings::default() };
         let (loose, limits) = (Arc::clone(&wall.common.loose), Arc::clone(&wall.common.limits));
         let mut states = States::new(&Secret::new(7), settings, loose, limits, CpuId(0));
@@ -219,7 +219,7 @@ mod tests {
         let room = u32::try_from(TRACKS_MAX).unwrap();
         assert!((0..room).all(|source| make(&mut states, source, &mut counters).is_ok()));
         let refused = (room..5 * room)
-            .filter(|source| make(&mut states, *source, &mut counters) == Err(Refused::Tracks))
+            .filter(|source| make(&mut states, *source, &mut counters) == Err(StateError::Tracks))
             .count();
         assert!(refused > TRACKS_MAX, "{refused}");
         assert_eq!(counters.get(Count::TrackOverflow), refused as u64);

@@ -17,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::control::Control;
 use super::device::{self, Facts};
-use super::seats::Seats;
+use super::ring_placement::RingPlacement;
 use super::tables::Attached;
 use super::{locked, log};
 use crate::StackError;
@@ -153,7 +153,7 @@ impl Control {
         let published = self.publish();
         let closed = self.cpus.detach(index);
         if let Some(interface) = self.attached_mut(index) {
-            interface.seats = Seats::default();
+            interface.seats = RingPlacement::default();
             interface.waiters.clear();
             // The program is detached, and sockets are closed, when the rings are.
             interface.hold = Arc::default();
@@ -202,7 +202,7 @@ impl Control {
         self.workshop.patience = Duration::ZERO;
         let opened = device::open(&config, unit, &mut self.workshop)?;
         let count = opened.rings.len();
-        let seats = Seats::of(&self.workshop.map(unit, count), count);
+        let seats = RingPlacement::of(&self.workshop.map(unit, count), count);
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
         self.cpus.attach(index, opened.rings, &seats).map_err(netisr)?;
         let Some(interface) = self.attached_mut(index) else { return Ok(String::new()) };

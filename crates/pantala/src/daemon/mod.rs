@@ -4,13 +4,13 @@
 //! |---|---|
 //! | [`bring_up`] | the configuration becomes CPUs, devices and tables |
 //! | [`netisr_thread`], [`idle`], [`share`] | a pinned thread that turns for ever, how it waits, what it leaves to others |
-//! | [`cpus`], [`seats`] | all of them, how they are asked, and which has which ring |
+//! | [`cpus`], [`ring_placement`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
-//! | [`sites`], [`services`] | web servers, and small services |
+//! | [`web`], [`services`] | web servers, and small services |
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
-//! | [`control`], [`reload`], [`switch`], [`learn`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
+//! | [`control`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
@@ -25,20 +25,20 @@ pub(crate) mod entropy;
 mod firewall;
 mod hotplug;
 mod idle;
-pub(crate) mod learn;
+pub(crate) mod ra_updates;
 pub(crate) mod log;
 mod machine;
 mod memory;
 mod netisr_thread;
 pub(crate) mod privileges;
 mod reload;
-mod rest;
+mod sleep;
 mod routing;
-mod seats;
+mod ring_placement;
 mod services;
 mod share;
 mod signals;
-mod sites;
+mod web;
 mod stack;
 mod switch;
 mod tables;
@@ -55,7 +55,7 @@ use crate::api::server::Server;
 use crate::config::{Admin, Config, Machine};
 use crate::descriptors;
 use control::Control;
-use learn::Learning;
+use ra_updates::Learning;
 use signals::Signals;
 
 /// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
@@ -127,7 +127,7 @@ pub(crate) async fn attend(
     let ended = async {
         tokio::select! {
             () = until => {}
-            () = learn::learn(control, learning) => {}
+            () = ra_updates::learn(control, learning) => {}
             () = hotplug::watch(control) => {}
             () = crashed.notified() => {
                 outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));

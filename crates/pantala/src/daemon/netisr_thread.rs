@@ -13,8 +13,8 @@ use super::clock::Clock;
 use super::idle::Idle;
 use super::log;
 use super::privileges::{self, Role};
-use super::rest::Rest;
 use super::share::Share;
+use super::sleep::SleepState;
 use crate::config::Seccomp;
 
 /// Counters of the thread besides its netisr's.
@@ -40,7 +40,7 @@ pub(crate) struct NetisrThread {
     /// The processor to stay on.
     pub(crate) pinned_to: Option<usize>,
     pub(crate) clock: Clock,
-    pub(crate) rest: Rest,
+    pub(crate) rest: SleepState,
     pub(crate) idle: Idle,
     pub(crate) share: Share,
     pub(crate) busy: CounterBlock<Busy>,

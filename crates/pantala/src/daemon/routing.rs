@@ -17,20 +17,20 @@ pub(crate) struct Routing {
     /// Configured and manual routes, by destination.
     statics: Statics,
     /// Where ways lead with the interfaces that are up: nowhere, if none of theirs is. Many routes share few ways.
-    ways: HashMap<Arc<Way>, Vec<Hop>>,
+    ways: HashMap<Arc<StaticRoute>, Vec<Hop>>,
     /// Connected routes: they follow from the addresses of interfaces that are up.
     derived: Derived,
 }
 
 /// Static routes, by destination.
-pub(crate) type Statics = BTreeMap<IpNet, Arc<Way>>;
+pub(crate) type Statics = BTreeMap<IpNet, Arc<StaticRoute>>;
 
 /// Routes that follow from addresses: by destination and origin, where they lead.
 type Derived = BTreeMap<(Prefix, Origin), [Hop; 1]>;
 
 /// A static route: target and metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Way {
+pub(crate) struct StaticRoute {
     pub(crate) target: RouteTarget,
     pub(crate) metrics: Metrics,
 }
@@ -60,7 +60,7 @@ impl Routing {
     pub(crate) fn statics_of(&self, (gone, new): (&[Route], &[Route])) -> Statics {
         let mut statics = self.statics.clone();
         gone.iter().for_each(|route| drop(statics.remove(&route.to)));
-        statics.extend(new.iter().map(|route| (route.to, Arc::new(Way::of(route)))));
+        statics.extend(new.iter().map(|route| (route.to, Arc::new(StaticRoute::of(route)))));
         statics
     }
 
@@ -72,7 +72,7 @@ impl Routing {
         ifs: &[Ifnet],
         statics: Statics,
     ) -> std::io::Result<Option<(Self, Vec<Refused>)>> {
-        let is_same_way = |(way, hops): (&Arc<Way>, &Vec<Hop>)| way.hops(attached) == *hops;
+        let is_same_way = |(way, hops): (&Arc<StaticRoute>, &Vec<Hop>)| way.hops(attached) == *hops;
         let is_same = statics == self.statics && self.ways.iter().all(is_same_way);
         if is_same && of_addresses(ifs) == self.derived {
             return Ok(None);
@@ -88,12 +88,12 @@ impl Routing {
     }
 
     /// Where the static route to `to` leads.
-    pub(crate) fn get(&self, to: &IpNet) -> Option<&Way> {
+    pub(crate) fn get(&self, to: &IpNet) -> Option<&StaticRoute> {
         self.statics.get(to).map(|way| &**way)
     }
 
     /// The static routes to prefixes behind `after`, in their order.
-    pub(crate) fn after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &Way)> {
+    pub(crate) fn after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &StaticRoute)> {
         let behind = after.map_or(core::ops::Bound::Unbounded, core::ops::Bound::Excluded);
         self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, way)| (*to, &**way))
     }
@@ -104,7 +104,13 @@ impl Routing {
     }
 
     /// Makes the static route to `to`, or leads it elsewhere; or ends it.
-    pub(crate) fn set(&mut self, to: IpNet, way: Option<Way>, attached: &[Attached], edits: &mut Edits) {
+    pub(crate) fn set(
+        &mut self,
+        to: IpNet,
+        way: Option<StaticRoute>,
+        attached: &[Attached],
+        edits: &mut Edits,
+    ) {
         let way = way.map(|way| self.intern(way, attached));
         let hops = way.as_ref().and_then(|way| self.ways.get(way)).cloned().unwrap_or_default();
         let before = match way {
@@ -126,7 +132,7 @@ impl Routing {
         way.into_iter().for_each(|way| self.forget(&way));
     }
 
-    fn intern(&mut self, way: Way, attached: &[Attached]) -> Arc<Way> {
+    fn intern(&mut self, way: StaticRoute, attached: &[Attached]) -> Arc<StaticRoute> {
         if let Some((known, _)) = self.ways.get_key_value(&way) {
             return Arc::clone(known);
         }
@@ -136,7 +142,7 @@ impl Routing {
     }
 
     /// The way goes with its last route.
-    fn forget(&mut self, way: &Arc<Way>) {
+    fn forget(&mut self, way: &Arc<StaticRoute>) {
         const HERE_AND_AMONG_THE_WAYS: usize = 2;
         if Arc::strong_count(way) <= HERE_AND_AMONG_THE_WAYS {
             self.ways.remove(way);
@@ -199,7 +205,7 @@ impl Edits {
     }
 }
 
-impl Way {
+impl StaticRoute {
     /// Makes it from a line of the configuration.
     pub(crate) fn of(route: &Route) -> Self {
         Self { target: route.target.clone(), metrics: route.metrics }

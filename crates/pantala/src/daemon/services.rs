@@ -1,8 +1,8 @@
 //! Small services: for each `[[service]]` a program on each netisr.
 
+use net::app::services::{Relay, Service as Own};
+use net::app::{App, AppId};
 use net::netisr::Netisr;
-use net::program::services::{Relay, Service as Own};
-use net::program::{Program, ProgramId};
 use net::sock;
 
 use super::control::Control;
@@ -11,7 +11,7 @@ use crate::StackError;
 use crate::config::{Service, ServiceKind};
 
 /// The program of a service.
-fn program(service: Service, netisr: &Netisr) -> Box<dyn Program> {
+fn program(service: Service, netisr: &Netisr) -> Box<dyn App> {
     let Service { kind, addr } = service;
     match kind {
         ServiceKind::Own(kind) => Box::new(Own::new(kind, addr, netisr.cpu.sysctls.tcp)),
@@ -23,7 +23,7 @@ fn program(service: Service, netisr: &Netisr) -> Box<dyn Program> {
 pub(super) struct Started {
     service: Service,
     /// One on each CPU, in their order.
-    programs: Vec<ProgramId>,
+    programs: Vec<AppId>,
 }
 
 impl Control {

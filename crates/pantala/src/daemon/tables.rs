@@ -9,8 +9,8 @@ use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
 
 use super::device::{Facts, Hold};
 use super::hotplug::Away;
+use super::ring_placement::RingPlacement;
 use super::routing::{Statics, is_led_elsewhere};
-use super::seats::Seats;
 use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
 use crate::config::{self, Autoconf, Interface};
 
@@ -26,7 +26,7 @@ pub(crate) struct Attached {
     pub(crate) config: Interface,
     pub(crate) facts: Facts,
     /// Which CPU has which ring.
-    pub(crate) seats: Seats,
+    pub(crate) seats: RingPlacement,
     /// Administratively up.
     pub(crate) up: bool,
     /// Its device is gone, and taken up again when it is back.

@@ -1,28 +1,28 @@
 use super::*;
 
-fn book(text: &str) -> Book {
-    let mut book = Book::new(Action::Deny, 7).unwrap();
+fn book(text: &str) -> FirewallConfig {
+    let mut book = FirewallConfig::new(Action::Deny, 7).unwrap();
     run(&mut book, text).unwrap();
     book
 }
 
-fn batch(book: &mut Book, text: &str) -> Result<Batch, (u32, Refused)> {
+fn batch(book: &mut FirewallConfig, text: &str) -> Result<Batch, (u32, Refused)> {
     let tables = Tables::default();
     let counted = |_| Counted { packets: 5, ..Counted::default() };
     book.run(&ipfw::parse_file("t", text).unwrap(), &Around { tables: &tables, counted: &counted })
 }
 
-fn run(book: &mut Book, text: &str) -> Result<Vec<String>, (u32, String)> {
+fn run(book: &mut FirewallConfig, text: &str) -> Result<Vec<String>, (u32, String)> {
     batch(book, text).map(|batch| batch.said).map_err(|(line, refused)| (line, refused.why))
 }
 
-fn numbers(book: &Book) -> Vec<Number> {
+fn numbers(book: &FirewallConfig) -> Vec<Number> {
     book.rules.entries().iter().map(|entry| entry.rule.number).collect()
 }
 
 #[test]
 fn what_is_added_is_said_as_it_will_be_listed() {
-    let mut book = Book::new(Action::Deny, 7).unwrap();
+    let mut book = FirewallConfig::new(Action::Deny, 7).unwrap();
     let said =
         run(&mut book, "add allow ip from any to any\nadd 500 set 3 deny tcp from any to any 80\n").unwrap();
     assert_eq!(said, ["00100 allow ip from any to any", "00500 deny tcp from any to any 80"]);
@@ -41,7 +41,7 @@ fn of_a_batch_all_is_done_or_nothing() {
 fn a_rule_that_stays_when_another_book_succeeds_is_still_the_same() {
     let text = "add 100 allow tcp from any to any\nadd 200 set 31 deny udp from any to any\n";
     let old = book(&format!("{text}add 50 count ip from any to any\nset disable 3\n"));
-    let ids = |book: &Book| book.rules.entries().iter().map(|entry| entry.id).collect::<Vec<_>>();
+    let ids = |book: &FirewallConfig| book.rules.entries().iter().map(|entry| entry.id).collect::<Vec<_>>();
     let before = ids(&old);
     let mut new = book(&format!("{text}add 300 allow ip from any to any\n"));
     assert!(!new.is_as(&old));
@@ -70,7 +70,7 @@ fn zero_and_resetlog_begin_anew_for_the_rules_that_they_name() {
     assert_eq!(run(&mut book, "zero 300\n").unwrap_err().1, "there is no rule 300");
 }
 
-fn entries(book: &Book, name: &str) -> Vec<String> {
+fn entries(book: &FirewallConfig, name: &str) -> Vec<String> {
     book.lookups.list(name).unwrap().iter().map(ToString::to_string).collect()
 }
 
@@ -130,7 +130,7 @@ fn as_many_instances_of_nat_nat64_and_nptv6_as_there_may_be_and_no_more() {
 
 #[test]
 fn switches_are_switched() {
-    let mut book = Book::new(Action::Allow, 7).unwrap();
+    let mut book = FirewallConfig::new(Action::Allow, 7).unwrap();
     run(&mut book, "disable firewall\ndisable one_pass\nenable verbose\n").unwrap();
     assert_eq!(book.switches, Switches { firewall: false, one_pass: false, ..Switches::default() });
 }

@@ -5,11 +5,11 @@ use ipfw::Statement;
 use ipfw::command::{Command, NatConfig};
 use ipfw::rule::{Action, Addr, Arg, Hook, Match, NatTarget, Net, Rule, Term};
 
-use super::Book;
+use super::FirewallConfig;
 
 /// Returns the warnings about commands, by their lines, when all of them have been carried out.
 pub(crate) fn warnings<'a>(
-    book: &'a Book,
+    book: &'a FirewallConfig,
     statements: &'a [Statement],
 ) -> impl Iterator<Item = (u32, String)> + use<'a> {
     let may_matter = book.switches.one_pass && denies(book);
@@ -20,12 +20,12 @@ pub(crate) fn warnings<'a>(
 }
 
 /// Whether any rule would stop a packet that comes to it.
-fn denies(book: &Book) -> bool {
+fn denies(book: &FirewallConfig) -> bool {
     let mut actions = book.rules.entries().iter().map(|entry| &entry.rule.action);
     actions.any(|action| matches!(action, Action::Deny | Action::Unreach(_) | Action::Reset))
 }
 
-fn warning(book: &Book, rule: &Rule) -> Option<String> {
+fn warning(book: &FirewallConfig, rule: &Rule) -> Option<String> {
     let lets_in = |version| may_come_in(rule, version);
     let (what, how) = match &rule.action {
         Action::Nat(target) if lets_in(4) && !drops_unasked(book, *target) => (
@@ -54,7 +54,7 @@ fn word(target: NatTarget) -> String {
 }
 
 /// Tells whether the instances that a rule means drop unsolicited packets.
-fn drops_unasked(book: &Book, target: NatTarget) -> bool {
+fn drops_unasked(book: &FirewallConfig, target: NatTarget) -> bool {
     let drops = |config: &NatConfig| config.deny_in && !config.reverse && !config.proxy_only;
     match target {
         NatTarget::Instance(Arg::Value(number)) => book.nat.get(&number).is_some_and(drops),
@@ -107,7 +107,7 @@ mod tests {
     /// Returns the warnings by line.
     fn told(text: &str, default: Action) -> Vec<(u32, String)> {
         let statements = ipfw::parse_file("rules", text).unwrap();
-        let mut book = Book::new(default, 0).unwrap();
+        let mut book = FirewallConfig::new(default, 0).unwrap();
         let around = Around { tables: &Tables::default(), counted: &|_| Counted::default() };
         book.run(&statements, &around).unwrap();
         warnings(&book, &statements).collect()

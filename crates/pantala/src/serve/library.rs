@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
+use net::app::AppId;
 use net::msg::{Msg, Remote};
-use net::program::ProgramId;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -37,10 +37,10 @@ const NAMES_MAX: usize = 10_000;
 const INDEX: &[u8] = b"index.html";
 
 /// Asks for something.
-pub(crate) struct Ask {
+pub(crate) struct FileRequest {
     /// Which CPU asks: the place of its door.
     pub(super) door: usize,
-    pub(super) program: ProgramId,
+    pub(super) program: AppId,
     pub(super) ticket: Ticket,
     pub(super) what: What,
 }
@@ -59,8 +59,8 @@ pub(super) enum What {
     Read { file: Arc<File>, at: u64, most: u64 },
 }
 
-/// The reply to an [`Ask`].
-pub(crate) struct Answer {
+/// The reply to an [`FileRequest`].
+pub(crate) struct FileReply {
     pub(super) ticket: Ticket,
     pub(super) found: Result<Found, u16>,
 }
@@ -85,31 +85,31 @@ pub(super) struct Page {
 }
 
 /// The way to the program on one CPU.
-pub(crate) struct Door {
+pub(crate) struct FileRequests {
     remote: Remote,
-    answers: Sender<Answer>,
+    answers: Sender<FileReply>,
     /// It has been called, and has not looked yet.
     is_rung: Arc<AtomicBool>,
 }
 
 /// The program's side of it.
-pub(crate) struct Desk {
+pub(crate) struct FileClient {
     pub(super) place: usize,
-    pub(super) asks: Sender<Ask>,
-    pub(super) answers: Receiver<Answer>,
+    pub(super) asks: Sender<FileRequest>,
+    pub(super) answers: Receiver<FileReply>,
     is_rung: Arc<AtomicBool>,
 }
 
 /// A folder, and the netisrs that request its files.
-pub(crate) struct Library {
+pub(crate) struct FileReader {
     folder: OwnedFd,
     /// Its thread acts as root.
     is_root: bool,
-    asks: Receiver<Ask>,
-    doors: Vec<Door>,
+    asks: Receiver<FileRequest>,
+    doors: Vec<FileRequests>,
 }
 
-impl Library {
+impl FileReader {
     /// Opens a folder for programs on the CPUs of these remotes, and starts its thread, which ends with the last of them.
     ///
     /// # Errors
@@ -119,20 +119,20 @@ impl Library {
         folder: &Path,
         remotes: Vec<Remote>,
         seccomp: Seccomp,
-    ) -> io::Result<(Vec<Desk>, JoinHandle<()>)> {
+    ) -> io::Result<(Vec<FileClient>, JoinHandle<()>)> {
         let folder = open(folder)?;
         let (sender, asks) = channel();
         let (mut doors, mut desks) = (Vec::new(), Vec::new());
         for (place, remote) in remotes.into_iter().enumerate() {
             let (answers, answered) = channel();
             let is_rung = Arc::<AtomicBool>::default();
-            desks.push(Desk {
+            desks.push(FileClient {
                 place,
                 asks: sender.clone(),
                 answers: answered,
                 is_rung: Arc::clone(&is_rung),
             });
-            doors.push(Door { remote, answers, is_rung });
+            doors.push(FileRequests { remote, answers, is_rung });
         }
         let library = Self { folder, is_root: geteuid().is_root(), asks, doors };
         let run = move || library.run(seccomp);
@@ -142,14 +142,14 @@ impl Library {
 
     fn run(self, seccomp: Seccomp) {
         privileges::drop_all_and_confine(Role::Reader, seccomp);
-        for Ask { door, program, ticket, what } in &self.asks {
+        for FileRequest { door, program, ticket, what } in &self.asks {
             let found = match what {
                 What::Find { name } => self.find(&name),
                 What::Read { file, at, most } => read(&file, at, most.min(PIECE)).map(Found::Piece),
             };
             let found = found.map_err(|why| status(&why));
             if let Some(door) = self.doors.get(door) {
-                door.answer(program, Answer { ticket, found });
+                door.answer(program, FileReply { ticket, found });
             }
         }
     }
@@ -284,9 +284,9 @@ fn status(why: &io::Error) -> u16 {
     }
 }
 
-impl Door {
+impl FileRequests {
     /// Queues a reply, and wakes the application unless that was done since it last looked.
-    fn answer(&self, program: ProgramId, answer: Answer) {
+    fn answer(&self, program: AppId, answer: FileReply) {
         if self.answers.send(answer).is_err() || self.is_rung.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -299,16 +299,16 @@ impl Door {
     }
 }
 
-impl Desk {
+impl FileClient {
     /// One whose library is a test.
     #[cfg(test)]
-    pub(super) fn alone() -> (Self, Receiver<Ask>, Sender<Answer>) {
+    pub(super) fn alone() -> (Self, Receiver<FileRequest>, Sender<FileReply>) {
         let ((asks, asked), (answers, answered)) = (channel(), channel());
         (Self { place: 0, asks, answers: answered, is_rung: Arc::default() }, asked, answers)
     }
 
     /// Returns the next reply.
-    pub(super) fn answered(&self) -> Option<Answer> {
+    pub(super) fn answered(&self) -> Option<FileReply> {
         self.answers.try_recv().ok()
     }
 
@@ -337,7 +337,7 @@ mod tests {
         }
         let folder = || rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let found = |is_root, name: &[u8]| {
-            let library = Library { folder: folder(), is_root, asks: channel().1, doors: Vec::new() };
+            let library = FileReader { folder: folder(), is_root, asks: channel().1, doors: Vec::new() };
             library.find(name).map(drop).map_err(|why| status(&why))
         };
         assert_eq!(found(true, b"open"), Ok(()));

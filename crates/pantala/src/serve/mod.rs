@@ -32,7 +32,7 @@ mod web;
 use budget::Budget;
 pub use budget::Limits;
 pub(crate) use hits::Hit;
-use library::Library;
+use library::FileReader;
 pub use web::Web;
 
 use core::net::SocketAddr;
@@ -68,7 +68,7 @@ pub(crate) fn confined_folder(
     limits: Limits,
     seccomp: Seccomp,
 ) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
-    let (desks, reader) = Library::open(folder, remotes, seccomp)?;
+    let (desks, reader) = FileReader::open(folder, remotes, seccomp)?;
     let budgets = Budget::of(limits, desks.len());
     let webs = desks.into_iter().zip(budgets).map(|(desk, budget)| Web::new(addr, desk, budget));
     Ok((webs.collect(), reader))

@@ -16,7 +16,7 @@ use super::response::{HEAD_USUAL, Head};
 const SPARE_MAX: usize = 1024;
 
 /// A connection.
-pub(super) struct Visit {
+pub(super) struct HttpConn {
     pub(super) id: tcp::Id,
     pub(super) stage: Stage,
     /// When it is given up, if nothing happens.
@@ -33,7 +33,7 @@ pub(super) struct Visit {
     pub(super) pace: Pace,
 }
 
-impl Visit {
+impl HttpConn {
     /// Bytes that it holds besides TCP's. What several hold, each holds a part of.
     pub(super) fn held(&self) -> u64 {
         match &self.stage {
@@ -171,18 +171,18 @@ impl Spare {
 
 /// The connections of a CPU, by number. Numbers are used again.
 #[derive(Default)]
-pub(super) struct Visits {
+pub(super) struct HttpConns {
     places: Vec<Place>,
     free: Vec<u32>,
 }
 
 struct Place {
-    visit: Option<Visit>,
-    /// [`Visit::serial`] of the last user of this place.
+    visit: Option<HttpConn>,
+    /// [`HttpConn::serial`] of the last user of this place.
     serial: u32,
 }
 
-impl Visits {
+impl HttpConns {
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -199,7 +199,7 @@ impl Visits {
         });
         if let Some(place) = self.places.get_mut(key as usize) {
             let serial = place.serial;
-            place.visit = Some(Visit {
+            place.visit = Some(HttpConn {
                 id,
                 stage: Stage::Reads { has_begun: false },
                 deadline,
@@ -214,7 +214,7 @@ impl Visits {
         key
     }
 
-    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Visit> {
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut HttpConn> {
         self.places.get_mut(key as usize)?.visit.as_mut()
     }
 

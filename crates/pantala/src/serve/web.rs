@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use httpdate::HttpDate;
-use net::program::{Desk, Handle, Program};
+use net::app::{App, AppContext, Handle};
 use net::sock::Error;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Accepted, Id, Listen, Look};
+use net::tcp::{self, Accepted, Id, IpTxParams, Listen};
 use net::time::{Duration, Instant};
 use pkt::counters::{CounterBlock, CounterReader};
 
 use super::budget::{Budget, Client, Limits};
 use super::condition::Verdict;
 use super::hits::Hit;
-use super::library::{self, Answer, Ask, Found, Page, Ticket, What, made};
+use super::library::{self, FileReply, FileRequest, Found, Page, Ticket, What, made};
 use super::request::{self, HEAD_MAX, Parsed, Request};
 use super::response::{self, Head, Part};
-use super::visit::{Asking, Sending, Spare, Stage, Visits};
+use super::visit::{Asking, HttpConns, Sending, Spare, Stage};
 
 /// Connections of a server on each CPU at the most.
 const VISITS_MAX: usize = 65_536;
@@ -56,7 +56,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 pub struct Web {
     addr: SocketAddr,
     files: Files,
-    visits: Visits,
+    visits: HttpConns,
     budget: Budget,
     remembered: Memory,
     hits: CounterBlock<Hit>,
@@ -72,7 +72,7 @@ pub struct Web {
 /// Where what is asked for is.
 enum Files {
     /// In a folder, which a thread reads.
-    Library(library::Desk),
+    Library(library::FileClient),
     /// Here, by their names.
     Pages(HashMap<Vec<u8>, Arc<Page>>),
 }
@@ -102,7 +102,7 @@ enum Step {
 }
 
 impl Web {
-    pub(super) fn new(addr: SocketAddr, library: library::Desk, budget: Budget) -> Self {
+    pub(super) fn new(addr: SocketAddr, library: library::FileClient, budget: Budget) -> Self {
         Self::with(addr, Files::Library(library), budget)
     }
 
@@ -118,7 +118,7 @@ impl Web {
         Self {
             addr,
             files,
-            visits: Visits::default(),
+            visits: HttpConns::default(),
             budget,
             remembered: Memory::default(),
             hits: CounterBlock::new(),
@@ -136,7 +136,7 @@ impl Web {
     }
 
     /// Does what can be done for a connection now.
-    fn serve(&mut self, desk: &mut Desk<'_>, key: u32) {
+    fn serve(&mut self, desk: &mut AppContext<'_>, key: u32) {
         let mut answered = 0;
         loop {
             let Some(visit) = self.visits.get_mut(key) else { return };
@@ -160,7 +160,7 @@ impl Web {
     }
 
     /// The next head, if it is there.
-    fn read(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+    fn read(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let len = match tcp::peek(desk.cpu, id, self.head.as_mut_slice()) {
             Ok(0) => return self.close(desk, key, id),
             Ok(len) => len,
@@ -182,7 +182,7 @@ impl Web {
     }
 
     /// A part of a head has come: the rest must follow in time. If the other end sends no more, there is none.
-    fn head_begins(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+    fn head_begins(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let is_over = tcp::connection(desk.cpu, id).is_none_or(|(_, tcb)| tcb.is_finished());
         if is_over {
             return self.close(desk, key, id);
@@ -197,7 +197,7 @@ impl Web {
     }
 
     /// Answers at once what is here or remembered, and asks the library for the rest.
-    fn look_up(&mut self, desk: &Desk<'_>, key: u32) -> Step {
+    fn look_up(&mut self, desk: &AppContext<'_>, key: u32) -> Step {
         let request = core::mem::take(&mut self.request);
         let remembered = self.remembered.find(&request, desk.now());
         let more = remembered.as_ref().map_or(0, |page| page.len.min(SENT_AT_ONCE));
@@ -221,7 +221,7 @@ impl Web {
         step
     }
 
-    fn ask(&mut self, desk: &Desk<'_>, key: u32, what: What, asking: Asking) -> Step {
+    fn ask(&mut self, desk: &AppContext<'_>, key: u32, what: What, asking: Asking) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         visit.serial = visit.serial.wrapping_add(1);
         visit.stage = Stage::Asks(Box::new(asking));
@@ -229,13 +229,14 @@ impl Web {
         let ticket = Ticket { key, serial: visit.serial };
         if let Files::Library(library) = &self.files {
             // Without its thread there is no reply, and the connection will time out.
-            let _ = library.asks.send(Ask { door: library.place, program: desk.program(), ticket, what });
+            let _ =
+                library.asks.send(FileRequest { door: library.place, program: desk.program(), ticket, what });
         }
         Step::Wait
     }
 
     /// The library has answered.
-    fn answered(&mut self, desk: &mut Desk<'_>, answer: Answer) {
+    fn answered(&mut self, desk: &mut AppContext<'_>, answer: FileReply) {
         let Some((_, asking)) = self.visits.waiting(answer.ticket) else { return };
         let key = answer.ticket.key;
         match (asking, answer.found) {
@@ -258,7 +259,7 @@ impl Web {
     }
 
     /// Answers with a page that the library has found, if there is memory for it. One that another connection asked for is shared.
-    fn found(&mut self, desk: &Desk<'_>, key: u32, page: Arc<Page>, request: &Request) {
+    fn found(&mut self, desk: &AppContext<'_>, key: u32, page: Arc<Page>, request: &Request) {
         let remembered = self.remembered.find(request, desk.now());
         let own = if remembered.is_some() { 0 } else { page.first.len() as u64 };
         if !self.admits(key, own + page.len.min(SENT_AT_ONCE)) {
@@ -275,7 +276,7 @@ impl Web {
     /// Begins to answer: with a page, or with the status that says why not.
     fn answer(
         &mut self,
-        desk: &Desk<'_>,
+        desk: &AppContext<'_>,
         key: u32,
         page: Result<Arc<Page>, u16>,
         request: Option<&Request>,
@@ -303,7 +304,7 @@ impl Web {
         self.begin_sending(desk, key, sending)
     }
 
-    fn redirect(&mut self, desk: &Desk<'_>, key: u32, request: &Request, location: &str) {
+    fn redirect(&mut self, desk: &AppContext<'_>, key: u32, request: &Request, location: &str) {
         let page = made(response::page(301));
         let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(desk.now()));
         let location = Some(location);
@@ -314,7 +315,7 @@ impl Web {
         self.begin_sending(desk, key, sending);
     }
 
-    fn begin_sending(&mut self, desk: &Desk<'_>, key: u32, mut sending: Box<Sending>) -> Step {
+    fn begin_sending(&mut self, desk: &AppContext<'_>, key: u32, mut sending: Box<Sending>) -> Step {
         if let Some(visit) = self.visits.get_mut(key) {
             sending.since = Some(desk.now());
             visit.stage = Stage::Sends(sending);
@@ -324,7 +325,7 @@ impl Web {
     }
 
     /// Sends what there is room for.
-    fn send(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+    fn send(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         let Stage::Sends(sending) = &mut visit.stage else { return Step::On };
         loop {
@@ -348,7 +349,7 @@ impl Web {
     }
 
     /// Continues after all bytes were sent: more has to be read, or the response is complete.
-    fn sent(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+    fn sent(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         let Stage::Sends(mut sending) = core::mem::replace(&mut visit.stage, Stage::Ends) else {
             return Step::On;
@@ -374,7 +375,7 @@ impl Web {
     }
 
     /// Reads what the other end still sends, and waits for its end.
-    fn linger(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+    fn linger(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), ());
         match tcp::read_in_place(desk.cpu, id, all) {
             Ok(Some(())) | Err(Error::WouldBlock) => Step::Wait,
@@ -383,7 +384,7 @@ impl Web {
     }
 
     /// Ends a connection, when all that was sent is acknowledged: until then TCP's buffer is held for its reader.
-    fn close(&mut self, desk: &mut Desk<'_>, key: u32, id: Id) -> Step {
+    fn close(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let is_held = tcp::connection(desk.cpu, id).is_some_and(|(_, tcb)| tcb.queued() > 0);
         if let Some(visit) = self.visits.get_mut(key).filter(|_| is_held) {
             visit.stage = Stage::Ends;
@@ -405,7 +406,7 @@ impl Web {
         }
     }
 
-    fn abort(&mut self, desk: &mut Desk<'_>, key: u32) {
+    fn abort(&mut self, desk: &mut AppContext<'_>, key: u32) {
         if let Some(id) = self.visits.get_mut(key).map(|visit| visit.id) {
             let _ = tcp::abort(desk.cpu, id);
             self.remove(key);
@@ -413,7 +414,7 @@ impl Web {
     }
 
     /// Ends a connection whose time is over. A client that has begun a request gets a response.
-    fn give_up(&mut self, desk: &mut Desk<'_>, key: u32) {
+    fn give_up(&mut self, desk: &mut AppContext<'_>, key: u32) {
         let Some(visit) = self.visits.get_mut(key) else { return };
         let id = visit.id;
         match visit.stage {
@@ -431,9 +432,9 @@ impl Web {
     }
 }
 
-impl Program for Web {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
-        let (addr, look) = (self.addr, Look::default());
+impl App for Web {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+        let (addr, look) = (self.addr, IpTxParams::default());
         // A request that comes twice does no harm: nothing is changed by any.
         let settings = Settings { fast_open_max: OPENED_MAX, ..desk.cpu.sysctls.tcp };
         let wanted =
@@ -443,7 +444,7 @@ impl Program for Web {
         Ok(())
     }
 
-    fn accepted(&mut self, desk: &mut Desk<'_>, _: u32, accepted: Accepted) -> u32 {
+    fn accepted(&mut self, desk: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
         self.hits.inc(Hit::Connections);
         if self.visits.len() >= VISITS_MAX {
             self.hits.inc(Hit::TooMany);
@@ -454,19 +455,19 @@ impl Program for Web {
         self.visits.add(accepted.id, client, desk.now(), desk.now() + IDLE)
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         self.serve(desk, conn.key);
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         self.serve(desk, conn.key);
     }
 
-    fn closed(&mut self, _: &mut Desk<'_>, conn: Handle<Id>, _: Option<Error>) {
+    fn closed(&mut self, _: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
         self.remove(conn.key);
     }
 
-    fn time(&mut self, desk: &mut Desk<'_>) {
+    fn time(&mut self, desk: &mut AppContext<'_>) {
         let (now, end) = (desk.now(), u32::try_from(self.visits.end()).unwrap_or(u32::MAX));
         let from = if self.round < end { self.round } else { 0 };
         let to = end.min(from.saturating_add(LOOKED_AT));
@@ -480,7 +481,7 @@ impl Program for Web {
         desk.wake_at(now + ROUND / end.div_ceil(LOOKED_AT).max(1));
     }
 
-    fn called(&mut self, desk: &mut Desk<'_>) {
+    fn called(&mut self, desk: &mut AppContext<'_>) {
         if let Files::Library(library) = &self.files {
             library.looks();
         }
@@ -506,7 +507,7 @@ fn part(request: &Request, page: &Page) -> (u16, Range<u64>, Option<Part>) {
 }
 
 impl Files {
-    fn answered(&self) -> Option<Answer> {
+    fn answered(&self) -> Option<FileReply> {
         match self {
             Self::Library(library) => library.answered(),
             Self::Pages(_) => None,

@@ -8,9 +8,9 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use net::channel::{Channel, Client, Command, Event, LISTENERS_MAX, Question, Size, channel};
-use net::msg::{Knocker, Msg, Remote};
-use net::pcb::Ends;
-use pkt::lanes::{Reader, Writer};
+use net::msg::{Msg, Notifier, Remote};
+use net::pcb::FourTuple;
+use pkt::byte_channel::{Reader, Writer};
 use pkt::wake::Waker as Bell;
 
 use super::listener::Queue;
@@ -151,7 +151,7 @@ fn open(remote: &Remote, size: Size, bell: &Bell) -> io::Result<Client> {
     remote.send(begin).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
     let opened = opened.recv().map_err(|_| error::gone())?;
     let (_, flag) = opened.map_err(error::of)?;
-    let knocker: Knocker = remote.knocker(flag);
+    let knocker: Notifier = remote.knocker(flag);
     client.attach(knocker);
     Ok(client)
 }
@@ -189,7 +189,13 @@ impl Link {
         Ok(lane)
     }
 
-    fn stream(&mut self, endpoint: &Arc<Endpoint>, cpu: usize, lane: Lane, ends: Option<Ends>) -> Stream {
+    fn stream(
+        &mut self,
+        endpoint: &Arc<Endpoint>,
+        cpu: usize,
+        lane: Lane,
+        ends: Option<FourTuple>,
+    ) -> Stream {
         let (number, state) = (lane.0.lane(), Arc::new(State::new(ends)));
         self.lanes.insert(number, On::Stream(Arc::clone(&state)));
         Stream::new(endpoint, (cpu, number), state, lane)

@@ -15,7 +15,7 @@
 //! | [`aio`] | sockets as in `tokio::net` |
 //! | [`Options`] | how a socket behaves from its beginning |
 //!
-//! A program on the netisr needs none of it: it calls what these stand on ([`net::program`]), and [`io_error`] says its errors
+//! A program on the netisr needs none of it: it calls what these stand on ([`net::app`]), and [`io_error`] says its errors
 //! as these do.
 
 pub mod aio;

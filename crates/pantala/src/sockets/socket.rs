@@ -12,7 +12,7 @@ use net::channel::datagram::{self, DATAGRAM_MAX, Head, How, room};
 use net::channel::{Bind, Command, Join, Link, Question, Setting, Target};
 use net::sock::Error;
 use net::udp::Failure;
-use pkt::lanes::{Reader, Writer};
+use pkt::byte_channel::{Reader, Writer};
 
 use super::endpoint::{Endpoint, lock};
 use super::error;

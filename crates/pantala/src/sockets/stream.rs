@@ -9,10 +9,10 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex};
 
 use net::channel::{Command, Connect, END, Event, Setting, Target, error as error_of};
-use net::pcb::Ends;
+use net::pcb::FourTuple;
 use net::sock::Error;
-use net::tcp::Look;
-use pkt::lanes::{Reader, Writer};
+use net::tcp::IpTxParams;
+use pkt::byte_channel::{Reader, Writer};
 
 use super::endpoint::{Endpoint, Lane, lock};
 use super::error;
@@ -41,7 +41,7 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Like {
     pub(super) nodelay: bool,
-    pub(super) look: Look,
+    pub(super) look: IpTxParams,
 }
 
 /// The events of a connection.
@@ -50,7 +50,7 @@ pub(super) struct State(Mutex<Told>);
 #[derive(Default)]
 struct Told {
     /// It stands, or stood, between these.
-    ends: Option<Ends>,
+    ends: Option<FourTuple>,
     /// It has ended.
     is_over: bool,
     /// And the netisr with it: nothing will come of what is under way.
@@ -60,7 +60,7 @@ struct Told {
 }
 
 impl State {
-    pub(super) fn new(ends: Option<Ends>) -> Self {
+    pub(super) fn new(ends: Option<FourTuple>) -> Self {
         Self(Mutex::new(Told { ends, ..Told::default() }))
     }
 
@@ -197,7 +197,7 @@ impl Stream {
         &self,
         waker: &Waker,
         is_enough: bool,
-        mut take: impl FnMut(&mut Reader) -> Result<(usize, bool), pkt::lanes::Broken>,
+        mut take: impl FnMut(&mut Reader) -> Result<(usize, bool), pkt::byte_channel::Broken>,
     ) -> Poll<io::Result<usize>> {
         let mut reader = lock(&self.reader);
         let Some(reader) = reader.as_mut().filter(|_| !self.is_deaf.load(Ordering::Relaxed)) else {
@@ -336,7 +336,7 @@ impl Stream {
     }
 
     /// Returns its addresses.
-    pub(super) fn ends(&self) -> io::Result<Ends> {
+    pub(super) fn ends(&self) -> io::Result<FourTuple> {
         lock(&self.state.0).ends.ok_or_else(|| error::of(Error::NotConnected))
     }
 

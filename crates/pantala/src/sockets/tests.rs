@@ -14,8 +14,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::scope;
 
+use net::app::{App, AppContext, Handle};
 use net::channel::Client;
-use net::program::{Desk, Handle, Program};
 use net::sock::Error;
 use net::tcp::{self, Accepted, Listen};
 use pkt::wake::Sleeper;
@@ -230,16 +230,16 @@ fn who_is_woken_because_a_netisr_is_gone_finds_it_gone() {
 /// Says what it hears.
 struct Echo(SocketAddr);
 
-impl Program for Echo {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Echo {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         desk.listen(&Listen::at(self.0), 0).map(drop)
     }
 
-    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: Accepted) -> u32 {
+    fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let mut heard = [0; 64];
         while let Ok(count) = tcp::read(desk.cpu, conn.id, &mut heard) {
             if count == 0 {

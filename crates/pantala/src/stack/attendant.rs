@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::StackError;
 use crate::api::server::Server;
 use crate::daemon::control::Control;
-use crate::daemon::learn::Learning;
+use crate::daemon::ra_updates::Learning;
 use crate::daemon::{attend, log, privileges, runtime, system};
 
 /// A thread for work that no call asks for: takes over what is learnt of links, serves the admin API, and

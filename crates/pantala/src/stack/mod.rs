@@ -7,9 +7,9 @@ mod error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
+use net::app::{App, AppId};
 use net::msg::Remote;
 use net::netisr::Netisr;
-use net::program::{Program, ProgramId};
 
 use self::attendant::Attendant;
 pub use self::builder::{Builder, Interface};
@@ -67,7 +67,7 @@ impl Stack {
     ///
     /// # Errors
     /// There is no such CPU, or the program says that it cannot begin.
-    pub fn begin(&self, cpu: usize, program: Box<dyn Program>) -> Result<ProgramId, Error> {
+    pub fn begin(&self, cpu: usize, program: Box<dyn App>) -> Result<AppId, Error> {
         self.call(cpu, move |netisr| netisr.begin(program))?.map_err(|why| {
             let text = format!("the program cannot begin on CPU {cpu}: {why}");
             Error::new(ErrorKind::Invalid, text)
@@ -79,10 +79,7 @@ impl Stack {
     ///
     /// # Errors
     /// One of them cannot begin. The others have ended then.
-    pub fn begin_on_all<P: Program + 'static>(
-        &self,
-        mut make: impl FnMut() -> P,
-    ) -> Result<Vec<ProgramId>, Error> {
+    pub fn begin_on_all<P: App + 'static>(&self, mut make: impl FnMut() -> P) -> Result<Vec<AppId>, Error> {
         let mut begun = Vec::new();
         for cpu in 0..self.cpus() {
             match self.begin(cpu, Box::new(make())) {
@@ -100,7 +97,7 @@ impl Stack {
     ///
     /// # Errors
     /// There is no such CPU, or it does not answer.
-    pub fn end(&self, cpu: usize, program: ProgramId) -> Result<(), Error> {
+    pub fn end(&self, cpu: usize, program: AppId) -> Result<(), Error> {
         self.call(cpu, move |netisr| netisr.end(program))
     }
 

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
 use wire::arp::{Operation, Packet};
 use wire::ether::{EtherType, Mac};
 
@@ -79,14 +79,14 @@ fn land_and_martians_are_dropped_each_by_its_name() {
             family.pick(["ip4_own_source", "ip4_martian_source"], ["ip6_own_source", "ip6_martian_source"]);
         for target in [router, far] {
             let before = siege.dropped(own);
-            siege.raw.send_ip(siege.router, &craft::udp(Ip::new(router, target), [7, 7], b"land"));
+            siege.raw.send_ip(siege.router, &builder::udp(Ip::new(router, target), [7, 7], b"land"));
             until_right("land is dropped", || siege.dropped(own), |now| *now == before + 1);
         }
         let sources =
             family.pick(&["127.0.0.1", "240.0.0.1", "224.0.0.1", "255.255.255.255"][..], &["::1", "ff02::1"]);
         for source in sources {
             let before = siege.dropped(martian);
-            let packet = craft::udp(Ip::new(source.parse().unwrap(), far), [7, 7], b"martian");
+            let packet = builder::udp(Ip::new(source.parse().unwrap(), far), [7, 7], b"martian");
             siege.raw.send_ip(siege.router, &packet);
             until_right(source, || siege.dropped(martian), |now| *now == before + 1);
         }
@@ -100,7 +100,7 @@ fn echo_to_a_broadcast_or_a_group_is_not_answered() {
     siege.introduce();
     let smurf = |to: &str, mac: Mac| {
         let ip = Ip::new(on_link(Family::V4, 2), to.parse().unwrap());
-        siege.raw.send_ip(mac, &craft::echo(ip, false, [1, 1], b"smurf"));
+        siege.raw.send_ip(mac, &builder::echo(ip, false, [1, 1], b"smurf"));
     };
     smurf("10.88.0.255", Mac::BROADCAST);
     smurf("255.255.255.255", Mac::BROADCAST);
@@ -158,7 +158,7 @@ fn overlapping_fragments_discard_the_datagram() {
         let ip = Ip::new(on_link(family, 2), on_link(family, 1)).may_fragment(7);
         let data = [0x5a; 3000];
         let [first, second] =
-            [1280, 1000].map(|mtu| craft::fragments(&craft::echo(ip, false, [1, 1], &data), mtu, 7));
+            [1280, 1000].map(|mtu| builder::fragments(&builder::echo(ip, false, [1, 1], &data), mtu, 7));
         let before = siege.dropped("reass_overlap");
         // The second piece of the other cut begins inside of the first piece of this one.
         siege.raw.send_ip(siege.router, &first[0]);
@@ -179,13 +179,13 @@ fn fifty_thousand_damaged_packets_change_nothing() {
         .into_iter()
         .flat_map(|family| {
             let ip = Ip::new(on_link(family, 2), on_link(family, 1));
-            let echo = craft::echo(ip, false, [1, 1], &[0x77; 64]);
-            let large = craft::echo(ip.may_fragment(9), false, [1, 2], &[0x77; 2500]);
-            let mut all = vec![echo, craft::udp(ip, [9, 9], &[1; 40])];
-            all.extend(craft::fragments(&large, 1280, 9));
+            let echo = builder::echo(ip, false, [1, 1], &[0x77; 64]);
+            let large = builder::echo(ip.may_fragment(9), false, [1, 2], &[0x77; 2500]);
+            let mut all = vec![echo, builder::udp(ip, [9, 9], &[1; 40])];
+            all.extend(builder::fragments(&large, 1280, 9));
             all
         })
-        .chain([craft::udp(Ip::new(on_link(Family::V4, 2), far), [9, 9], &[1; 40])])
+        .chain([builder::udp(Ip::new(on_link(Family::V4, 2), far), [9, 9], &[1; 40])])
         .collect();
     for round in 0..50_000 {
         let mut packet = good[round % good.len()].clone();

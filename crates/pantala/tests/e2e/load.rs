@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use dev::bpf::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};
 use dev::bpf::sink::Sink;
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
 use wire::ether::{EtherType, Header, Mac};
 
 use crate::lab::{Attach, Family, Host, Lab, Link};
@@ -90,7 +90,7 @@ fn frames(lab: &Lab, family: Family) -> Frames {
         ethertype: family.pick(EtherType::IPV4, EtherType::IPV6),
     };
     let payload = FRAME_LEN - 14 - family.pick(20, 40) - 8;
-    let packet = craft::udp(Ip::new(from.addr(family), to.addr(family)), [9, 9], &vec![0; payload]);
+    let packet = builder::udp(Ip::new(from.addr(family), to.addr(family)), [9, 9], &vec![0; payload]);
     let mut template = [0; FRAME_LEN];
     template[..14].copy_from_slice(&header.to_bytes());
     template[14..].copy_from_slice(&packet);

@@ -4,8 +4,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use pantala::net::program::services::{Kind, Service};
-use pantala::net::program::{Desk, Handle, Program};
+use pantala::net::app::services::{Kind, Service};
+use pantala::net::app::{App, AppContext, Handle};
 use pantala::net::sock::Error;
 use pantala::net::tcp::settings::Settings;
 use pantala::net::tcp::{self, Connect};
@@ -53,7 +53,7 @@ impl Caller {
     }
 
     /// Says as much as there is room for.
-    fn say(&mut self, desk: &mut Desk<'_>, conn: tcp::Id) {
+    fn say(&mut self, desk: &mut AppContext<'_>, conn: tcp::Id) {
         while self.said < self.bytes {
             let piece: Vec<u8> = (self.said..self.bytes).take(16_384).map(byte).collect();
             match tcp::send(desk.cpu, conn, &piece) {
@@ -69,16 +69,16 @@ impl Caller {
     }
 }
 
-impl Program for Caller {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Caller {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         desk.connect(&Connect::to(self.server), 0).map(drop)
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         self.say(desk, conn.id);
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let mut bytes = vec![0; 65_536];
         while let Ok(count @ 1..) = tcp::read(desk.cpu, conn.id, &mut bytes) {
             let is_right = (self.heard..).map(byte).zip(&bytes[..count]).all(|(said, heard)| said == *heard);
@@ -89,7 +89,7 @@ impl Program for Caller {
         }
     }
 
-    fn closed(&mut self, _: &mut Desk<'_>, _: Handle<tcp::Id>, _: Option<Error>) {
+    fn closed(&mut self, _: &mut AppContext<'_>, _: Handle<tcp::Id>, _: Option<Error>) {
         self.tell(false);
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use pantala::api::client::Client;
-use pantala::net::program::{Desk, Program};
+use pantala::net::app::{App, AppContext};
 use pantala::net::sock::Error;
 use pantala::{Interface, Stack, StackError, mem};
 
@@ -31,8 +31,8 @@ fn a_program_that_cannot_begin_says_why_and_none_is_left() {
 
 struct Panics;
 
-impl Program for Panics {
-    fn begin(&mut self, _: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Panics {
+    fn begin(&mut self, _: &mut AppContext<'_>) -> Result<(), Error> {
         std::panic::resume_unwind(Box::new("as the test wants"));
     }
 }

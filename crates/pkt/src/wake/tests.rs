@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::*;
-use crate::{port, ring};
+use crate::{mpsc, ring};
 
 /// Counts how often it was rung; a sticky bell that can be waited on, like an eventfd.
 #[derive(Clone, Default)]
@@ -133,7 +133,7 @@ fn no_wake_up_is_lost_between_many_senders_and_a_port() {
     let each: u64 = if cfg!(miri) { 20 } else { 30_000 };
     let bell = CountingBell::default();
     let mut sleeper = bell.sleeper();
-    let (tx, mut rx) = port::port(2);
+    let (tx, mut rx) = mpsc::port(2);
     let senders: Vec<_> = (0..SENDERS)
         .map(|_| {
             let (tx, waker) = (tx.clone(), sleeper.waker());

@@ -9,10 +9,10 @@ use wire::checksum::Sum;
 use wire::protocol::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6};
 
-use super::conn::{Conn, Way, first_byte};
+use super::conn::{Conn, FourTuple, first_byte};
 use super::pattern::Stream;
 use super::signature;
-use crate::craft;
+use crate::builder;
 
 /// Time to live of a packet whose script says nothing of it.
 const TTL: u8 = 255;
@@ -25,7 +25,7 @@ const CHECKSUM: usize = 16;
 /// Signatures are made with the `secret`.
 pub(super) fn packet(
     script: &Packet,
-    way: Way,
+    way: FourTuple,
     conn: &Conn,
     secret: Option<&[u8]>,
 ) -> Result<Vec<u8>, String> {
@@ -38,7 +38,7 @@ pub(super) fn packet(
 }
 
 /// A packet with this payload.
-fn ip(fields: &Ip, way: Way, protocol: Protocol, body: &[u8]) -> Vec<u8> {
+fn ip(fields: &Ip, way: FourTuple, protocol: Protocol, body: &[u8]) -> Vec<u8> {
     let len = u16::try_from(body.len()).unwrap_or(u16::MAX);
     let ecn = fields.ecn.and_then(|ecn| ecn.bits()).unwrap_or(0);
     let tos = fields.dscp.map_or(0, |dscp| dscp.value) << 2 | ecn;
@@ -61,14 +61,14 @@ fn ip(fields: &Ip, way: Way, protocol: Protocol, body: &[u8]) -> Vec<u8> {
     [&header, body].concat()
 }
 
-fn craft_udp(fields: &Ip, way: Way, len: usize) -> Vec<u8> {
-    let header = craft::Ip::new(way.src.0, way.dst.0);
-    let whole = craft::udp(header, [way.src.1, way.dst.1], &Stream::ToHost.bytes(0, len));
+fn craft_udp(fields: &Ip, way: FourTuple, len: usize) -> Vec<u8> {
+    let header = builder::Ip::new(way.src.0, way.dst.0);
+    let whole = builder::udp(header, [way.src.1, way.dst.1], &Stream::ToHost.bytes(0, len));
     let behind = if way.src.0.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
     ip(fields, way, Protocol::UDP, whole.get(behind..).unwrap_or_default())
 }
 
-fn segment(tcp: &Tcp, way: Way, conn: &Conn, secret: Option<&[u8]>) -> Result<Vec<u8>, String> {
+fn segment(tcp: &Tcp, way: FourTuple, conn: &Conn, secret: Option<&[u8]>) -> Result<Vec<u8>, String> {
     let flags = tcp.flags.value;
     let seq = conn.remote_seq(tcp).ok_or("a packet to the stack needs a sequence number")?;
     let ack = tcp.ack.map_or(0, |ack| ack.value);
@@ -93,7 +93,7 @@ fn segment(tcp: &Tcp, way: Way, conn: &Conn, secret: Option<&[u8]>) -> Result<Ve
 }
 
 /// Puts the signature in its place that the script asks for: the right one, or one of which each bit is wrong.
-fn sign(tcp: &Tcp, bytes: &mut [u8], way: Way, secret: Option<&[u8]>) -> Result<(), String> {
+fn sign(tcp: &Tcp, bytes: &mut [u8], way: FourTuple, secret: Option<&[u8]>) -> Result<(), String> {
     let TcpOptions::List(list) = &tcp.options.value else { return Ok(()) };
     let asked = list.iter().find_map(|option| match &option.value {
         TcpOption::Md5(md5 @ (Md5::Valid | Md5::Invalid)) => Some(md5),
@@ -109,7 +109,7 @@ fn sign(tcp: &Tcp, bytes: &mut [u8], way: Way, secret: Option<&[u8]>) -> Result<
 }
 
 /// The checksum of what is behind the IP header.
-pub(super) fn checksum(way: Way, protocol: Protocol, bytes: &[u8]) -> u16 {
+pub(super) fn checksum(way: FourTuple, protocol: Protocol, bytes: &[u8]) -> u16 {
     let pseudo = match (way.src.0, way.dst.0) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             Sum::pseudo_v4(src, dst, protocol, u16::try_from(bytes.len()).unwrap_or(u16::MAX))
@@ -175,7 +175,7 @@ fn known(cookie: &Cookie) -> Result<&[u8], String> {
 }
 
 /// A message from the other end about a packet that the host has sent.
-fn icmp(icmp: &Icmp, way: Way, conn: &Conn) -> Result<(Protocol, Vec<u8>), String> {
+fn icmp(icmp: &Icmp, way: FourTuple, conn: &Conn) -> Result<(Protocol, Vec<u8>), String> {
     let is_ipv6 = way.src.0.is_ipv6();
     let kind = icmp.kind.value;
     let number = kind.number(is_ipv6).ok_or("there is no such message in this version of IP")?;
@@ -196,7 +196,7 @@ fn icmp(icmp: &Icmp, way: Way, conn: &Conn) -> Result<(Protocol, Vec<u8>), Strin
 }
 
 /// A packet of the host that goes `way`, as far as routers quote it.
-fn quote(quote: Option<Quote>, way: Way, conn: &Conn) -> Result<Vec<u8>, String> {
+fn quote(quote: Option<Quote>, way: FourTuple, conn: &Conn) -> Result<Vec<u8>, String> {
     let ports = [way.src.1.to_be_bytes(), way.dst.1.to_be_bytes()].concat();
     let (protocol, head, len) =
         match quote.unwrap_or(Quote::Tcp(Seq { start: SeqStart::Relative(0), len: 0 })) {

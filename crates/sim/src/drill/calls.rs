@@ -7,7 +7,7 @@ use drill::syscall::{Call, Expr, ExprKind, StructKind, Syscall};
 use net::tcp::tcb::State;
 
 use super::conn::{Conns, Phase, Reading};
-use super::ends::Ends;
+use super::ends::Endpoints;
 use super::errno::Errno;
 use super::lab::Lab;
 use super::linux::{self, opening};
@@ -68,7 +68,7 @@ pub(super) fn counted(outcome: Outcome<usize>) -> Outcome<Value> {
 }
 
 /// A call is about to be made: what that means for the packets that follow.
-pub(super) fn announce(call: &Syscall, ends: &Ends, conns: &mut Conns) {
+pub(super) fn announce(call: &Syscall, ends: &Endpoints, conns: &mut Conns) {
     let Some(Ok(fd)) = call.args.first().map(expr::number) else { return };
     match call.call.value {
         Call::Listen => {
@@ -118,7 +118,7 @@ pub(super) fn ask(
     asked: Asked<'_>,
     program: &mut Program,
     lab: &mut Lab,
-    ends: &Ends,
+    ends: &Endpoints,
 ) -> Answer {
     match call.call.value {
         Call::Socket => return socket(&call.args),

@@ -402,14 +402,14 @@ impl Conns {
 
 /// Addresses and ports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct FourTuple {
     /// The sender.
     pub(super) src: (IpAddr, u16),
     /// The receiver.
     pub(super) dst: (IpAddr, u16),
 }
 
-impl Way {
+impl FourTuple {
     /// The way back.
     pub(super) const fn back(self) -> Self {
         Self { src: self.dst, dst: self.src }

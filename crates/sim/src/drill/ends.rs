@@ -15,7 +15,7 @@ const MTU: u16 = 1500;
 
 /// Addresses and ports.
 #[derive(Clone, Debug)]
-pub(super) struct Ends {
+pub(super) struct Endpoints {
     /// IP version of sockets and packets.
     pub(super) version: IpVersion,
     /// The host's address, with its prefix.
@@ -38,7 +38,7 @@ pub(super) struct Ends {
     pub(super) secret: Option<Vec<u8>>,
 }
 
-impl Ends {
+impl Endpoints {
     /// Reads the options of a script; `version` is the default.
     ///
     /// Such a script may be meant for any, and is if its packets are as long: so links of IPv6 are wider then.

@@ -13,7 +13,7 @@ use wire::protocol::Protocol;
 use wire::{EtherType, ip4, ip6};
 
 use super::Setup;
-use super::ends::Ends;
+use super::ends::Endpoints;
 use crate::frame::Frame;
 use crate::host::{Host, Port, Spec};
 use crate::mem;
@@ -60,7 +60,7 @@ pub(super) struct Sent {
 
 impl Lab {
     /// Switches the host on, and waits until it is ready.
-    pub(super) fn new(ends: &Ends, setup: &Setup) -> Self {
+    pub(super) fn new(ends: &Endpoints, setup: &Setup) -> Self {
         let mut port = Port::new(CableId(0), 1, 1)
             .mtu(ends.mtu.into())
             .rings(setup.cpus.into(), setup.rss)

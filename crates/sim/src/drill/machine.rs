@@ -15,7 +15,7 @@ use ::drill::script::IpVersion;
 use net::tables::IfAddr;
 
 use super::Setup;
-use super::ends::Ends;
+use super::ends::Endpoints;
 use super::errno::Errno;
 use super::lab::Lab;
 use super::linux::layout;
@@ -87,9 +87,9 @@ impl Scene {
         }
     }
 
-    fn ends(&self) -> Ends {
+    fn ends(&self) -> Endpoints {
         let prefix_len = if self.is_ipv6 { PREFIX_LEN_V6 } else { PREFIX_LEN_V4 };
-        Ends {
+        Endpoints {
             version: if self.is_ipv6 { IpVersion::Ipv6 } else { IpVersion::Ipv4 },
             local: IfAddr { addr: self.local(), prefix_len },
             remote: self.remote(),

@@ -5,7 +5,7 @@ use core::time::Duration;
 use drill::syscall::{Expr, ExprKind, StructKind, Syscall};
 use net::tcp::congestion::Algorithm;
 use net::tcp::settings::Change;
-use net::tcp::{self, Look};
+use net::tcp::{self, IpTxParams};
 
 use super::calls::arg;
 use super::errno::Errno;
@@ -102,7 +102,7 @@ pub(super) fn set_number(
 }
 
 /// The part of a packet's look that an option is.
-fn part_of_look<'a>(name: &str, look: &'a mut Look) -> Option<&'a mut u8> {
+fn part_of_look<'a>(name: &str, look: &'a mut IpTxParams) -> Option<&'a mut u8> {
     match name {
         "IP_TTL" | "IPV6_UNICAST_HOPS" => Some(&mut look.hops),
         "IP_TOS" | "IPV6_TCLASS" => Some(&mut look.class),

@@ -7,7 +7,7 @@ use drill::syscall::{Call, Syscall};
 use super::calls::{self, Asked, Value};
 use super::clock::When;
 use super::conn::Conns;
-use super::ends::Ends;
+use super::ends::Endpoints;
 use super::errno::Errno;
 use super::expr;
 use super::lab::Lab;
@@ -45,7 +45,7 @@ impl<'a> Pending<'a> {
         &mut self,
         program: &mut Program,
         lab: &mut Lab,
-        ends: &Ends,
+        ends: &Endpoints,
         conns: &mut Conns,
     ) -> Result<bool, String> {
         let waited = lab.now().saturating_sub(self.began);

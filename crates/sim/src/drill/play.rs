@@ -10,8 +10,8 @@ use drill::syscall::{Call, Syscall};
 use super::build;
 use super::clock::{Tolerance, When, begins, ends};
 use super::compare::{Came, Stamps, difference};
-use super::conn::{Conn, Conns, Way};
-use super::ends::Ends;
+use super::conn::{Conn, Conns, FourTuple};
+use super::ends::Endpoints;
 use super::lab::{Lab, Sent};
 use super::linux::aggregate::{self, Whole};
 use super::orders::Subject;
@@ -24,7 +24,7 @@ use super::{Failure, Setup, assert, calls, linux, orders};
 /// A script that is being played.
 pub(super) struct Play<'a> {
     script: &'a Script,
-    ends: Ends,
+    ends: Endpoints,
     lab: Lab,
     program: Program,
     tolerance: Tolerance,
@@ -40,7 +40,7 @@ pub(super) struct Play<'a> {
 impl<'a> Play<'a> {
     /// Sets the stage for a script.
     pub(super) fn new(script: &'a Script, setup: &Setup) -> Result<Self, Failure> {
-        let ends = Ends::of(script, setup.version)
+        let ends = Endpoints::of(script, setup.version)
             .map_err(|message| Failure { pos: Pos { line: 1, column: 1 }, message })?;
         Ok(Self {
             script,
@@ -136,8 +136,10 @@ impl<'a> Play<'a> {
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Failure> {
         let conn = self.conns.receiver(packet);
-        let way =
-            Way { src: (self.ends.remote, conn.remote_port), dst: (self.ends.local.addr, conn.local_port) };
+        let way = FourTuple {
+            src: (self.ends.remote, conn.remote_port),
+            dst: (self.ends.local.addr, conn.local_port),
+        };
         let secret = self.ends.secret.as_deref();
         let bytes = build::packet(packet, way, conn, secret).or_else(|message| fail(packet.pos, message))?;
         self.lab.inject(&bytes);

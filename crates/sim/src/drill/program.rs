@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use drill::limit::TCP_OPTIONS_MAX as OPTIONS_MAX;
 use net::cpu::Cpu;
-use net::pcb::Ends;
+use net::pcb::FourTuple;
 use net::sock::Error;
 use net::tcp::settings::{Change, Settings};
 use net::tcp::tcb::{Ended, Info, State, Tcb, Times};
-use net::tcp::{self, Accepted, Connect, Id, Listen, ListenerId, Look, Ready};
+use net::tcp::{self, Accepted, Connect, Id, IpTxParams, Listen, ListenerId, Ready};
 
 use super::errno::Errno;
 use super::lab::Lab;
@@ -42,7 +42,7 @@ pub(super) struct Socket {
     /// Options that were set, to be read back.
     pub(super) options: BTreeMap<&'static str, i64>,
     /// IP header fields of its packets.
-    pub(super) look: Look,
+    pub(super) look: IpTxParams,
     /// Linger time of `close`; without one it resets at once.
     pub(super) linger: Option<Duration>,
     /// Its stage.
@@ -130,7 +130,7 @@ impl Socket {
     pub(super) fn look_at<R: Send + 'static>(
         &self,
         lab: &mut Lab,
-        what: impl FnOnce(&Ends, &Tcb) -> R + Send + 'static,
+        what: impl FnOnce(&FourTuple, &Tcb) -> R + Send + 'static,
     ) -> Option<R> {
         let Stage::Open(cpu, id) = self.stage else { return None };
         lab.call(cpu, move |netisr| tcp::connection(&netisr.cpu, id).map(|(ends, tcb)| what(ends, tcb)))?

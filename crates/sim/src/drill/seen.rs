@@ -10,7 +10,7 @@ use drill::script::{At, Pos};
 use wire::protocol::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6, tcp, udp};
 
-use super::conn::{Conn, Way};
+use super::conn::{Conn, FourTuple};
 use super::signature;
 
 /// A packet as it was on the wire: the numbers are its own.
@@ -243,7 +243,7 @@ fn signed(packet: &[u8], secret: &[u8]) -> Option<[u8; 16]> {
             ip4::View::new(packet).ok().map(|view| (view.src().into(), view.dst().into(), view.payload()))?
         }
     };
-    Some(signature::of(segment, Way { src: (src, 0), dst: (dst, 0) }, secret))
+    Some(signature::of(segment, FourTuple { src: (src, 0), dst: (dst, 0) }, secret))
 }
 
 /// Puts the script's numbers in the place of those on the wire.

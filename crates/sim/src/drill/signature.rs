@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use super::conn::Way;
+use super::conn::FourTuple;
 
 /// The kind of the option.
 const KIND: u8 = 19;
@@ -13,7 +13,7 @@ const HEADER_LEN: usize = 20;
 const CHECKSUM: core::ops::Range<usize> = 16..18;
 
 /// The signature of a segment that goes `way`, whatever it bears as its signature and checksum.
-pub(super) fn of(segment: &[u8], way: Way, secret: &[u8]) -> [u8; LEN] {
+pub(super) fn of(segment: &[u8], way: FourTuple, secret: &[u8]) -> [u8; LEN] {
     let mut signed = Vec::with_capacity(segment.len() + 80);
     match (way.src.0, way.dst.0) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {

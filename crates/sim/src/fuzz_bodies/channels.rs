@@ -6,9 +6,9 @@ use net::channel::{
     Bind, Client, Command, Connect, Join, Link, Listen, Question, Setting, Size, Target, channel,
 };
 use net::count::Count;
-use net::msg::Knocker;
+use net::msg::Notifier;
 use net::time::Duration;
-use pkt::lanes::{Forger, Reader, Writer};
+use pkt::byte_channel::{Forger, Reader, Writer};
 use pkt::wake::Sleeper;
 
 use super::Bytes;
@@ -47,7 +47,7 @@ struct Liar {
 /// The remains of the program's end.
 enum Says {
     Commands(Client),
-    Garbage(Writer, Knocker),
+    Garbage(Writer, Notifier),
     Nothing,
 }
 

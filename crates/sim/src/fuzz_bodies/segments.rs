@@ -1,8 +1,8 @@
 //! Segments, calls and time, in any order, to a connection in each state.
 
-use net::tcp::sent::PIECES_MAX;
+use net::tcp::scoreboard::PIECES_MAX;
 use net::tcp::settings::{Extensions, Settings};
-use net::tcp::tcb::{Answer, Segment, Stamps, State, Tcb};
+use net::tcp::tcb::{Reply, Segment, Stamps, State, Tcb};
 use net::time::{Duration, Instant};
 use wire::tcp::{Flags, Header, Options, SackBlock};
 
@@ -138,7 +138,7 @@ impl End {
         // Nothing comes in no time.
         self.now = self.now + Duration::from_micros(10);
         let segment = Segment { header, payload, is_marked: header.window & 7 == 7 };
-        if self.tcb.arrive(&segment, self.now) == Answer::Challenge {
+        if self.tcb.arrive(&segment, self.now) == Reply::Challenge {
             // Or it is kept back: there were enough of them.
             _ = self.tcb.challenge(self.now);
         }

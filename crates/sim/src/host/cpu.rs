@@ -7,7 +7,7 @@ use net::netisr::{Netisr, Shared, Turn};
 use net::time::{Duration, Instant};
 use pkt::wake::Sleeper;
 
-use crate::mem::Bell;
+use crate::mem::Wakeup;
 
 /// A CPU.
 pub struct SimCpu {
@@ -16,7 +16,7 @@ pub struct SimCpu {
     /// Its shared part.
     pub shared: Shared,
     /// Makes it turn.
-    pub bell: Bell,
+    pub bell: Wakeup,
     /// Duration of its turns.
     pub cost: Cost,
     /// Packets, messages and timers of the turn that had most of them.
@@ -46,9 +46,9 @@ impl Default for Cost {
 }
 
 /// Makes the sleepers and wakers of the CPUs.
-pub(super) fn sleepers(cpus: u16) -> Vec<(Sleeper, Bell)> {
+pub(super) fn sleepers(cpus: u16) -> Vec<(Sleeper, Wakeup)> {
     let sleeper = |_| {
-        let bell = Bell::default();
+        let bell = Wakeup::default();
         let rung: Arc<AtomicBool> = Arc::clone(&bell);
         (Sleeper::new(Box::new(move || rung.store(true, Ordering::Relaxed))), bell)
     };
@@ -56,7 +56,7 @@ pub(super) fn sleepers(cpus: u16) -> Vec<(Sleeper, Bell)> {
 }
 
 impl SimCpu {
-    pub(super) fn new(netisr: Netisr, shared: Shared, sleeper: Sleeper, bell: Bell) -> Self {
+    pub(super) fn new(netisr: Netisr, shared: Shared, sleeper: Sleeper, bell: Wakeup) -> Self {
         let (cost, ready_at) = (Cost::default(), Instant::START);
         Self { netisr, shared, bell, cost, busiest: 0, turns: 0, sleeper, ready_at, asleep: None }
     }

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use net::driver::DriverStats;
 use pkt::{Flags, HEADROOM, Pkt, PktVec, Pool, RingId};
 
-use super::{Bell, ring_bell};
+use super::{Wakeup, ring_bell};
 use crate::frame::{Frame, Partial};
 
 /// One ring pair. Buffers in it belong to the stack; frames in the card's memory are the card's own copies.
 #[derive(Default)]
 pub(super) struct Ring {
-    pub(super) bell: Option<Bell>,
+    pub(super) bell: Option<Wakeup>,
     pub(super) stats: DriverStats,
     /// Empty buffers for what arrives.
     posted: VecDeque<Pkt>,

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use net::time::{Duration, Instant};
 
 use super::Station;
-use crate::craft::{self, Ip};
+use crate::builder::{self, Ip};
 
 /// Names a flow in its world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,7 +174,7 @@ impl Station {
         let ip = self.ip_to(one.flow.to);
         let ip = Ip { dont_fragment: !one.flow.may_fragment, ecn: one.flow.ecn, ..ip };
         let payload = one.flow.payload(one.id, one.sent);
-        self.send(craft::udp(ip, one.flow.ports, &payload));
+        self.send(builder::udp(ip, one.flow.ports, &payload));
     }
 
     /// Counts a datagram if it is part of a flow.

@@ -7,8 +7,8 @@ use wire::ip6_ext::Fragment;
 use wire::protocol::Protocol;
 use wire::{EtherType, icmp4, icmp6, ip4, ip6, tcp, udp};
 
-use super::{IcmpError, Station, What, craft};
-use crate::craft::Ip;
+use super::{IcmpError, Station, What, builder};
+use crate::builder::Ip;
 use crate::frame::Frame;
 use net::time::Instant;
 
@@ -184,7 +184,7 @@ impl Station {
             && !from.dst.is_multicast()
         {
             let ip = Ip { id: self.next_id, dont_fragment: false, ..Ip::new(from.dst, from.src) };
-            self.send(craft::echo(ip, true, [id, seq], message.get(8..).unwrap_or_default()));
+            self.send(builder::echo(ip, true, [id, seq], message.get(8..).unwrap_or_default()));
         }
         self.hear(from.src, from.dst, from.ttl, what);
     }

@@ -115,7 +115,7 @@ fn is_sound(frame: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::craft::{Ip, echo};
+    use crate::builder::{Ip, echo};
 
     fn frame(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let [a, b] = ["fe80::1", "fe80::2"].map(|addr| addr.parse().unwrap());

@@ -10,13 +10,13 @@ use net::time::Duration;
 
 use super::{Broken, CableId, Check, HostId, Permit, StationId, World};
 use crate::cable;
+use crate::firewall::HostFirewall;
 use crate::host::{Port, Spec};
 use crate::mem::Rss;
 use crate::mutate::Mutator;
 use crate::plan::{self, Family};
 use crate::random::Random;
 use crate::station::{Flow, FlowId, Station};
-use crate::wall::Wall;
 use judge::Judge;
 use policy::{Addr, Packet, Proto};
 use walls::wall;
@@ -40,7 +40,7 @@ struct Tale {
     cables: Vec<CableId>,
     routers: Vec<HostId>,
     /// The routers that have a firewall, and it: it keeps states, redirects, and denies.
-    walled: Vec<(usize, Wall)>,
+    walled: Vec<(usize, HostFirewall)>,
     /// Says what the firewalls have to deny.
     judge: Judge,
     plant: Option<Plant>,

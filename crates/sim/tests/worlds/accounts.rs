@@ -3,8 +3,8 @@
 use net::count::Count;
 use net::drop::DropReason;
 use net::time::Duration;
+use sim::builder;
 use sim::cable;
-use sim::craft;
 use sim::host::{Port, Spec};
 use sim::plan::{self, Family};
 use sim::station::Flow;
@@ -72,7 +72,7 @@ fn messages_that_find_no_buffer_are_not_counted_as_sent() {
         world.at(a).send_udp(ip, [1, 2], b"anybody?");
         world.run_for(SECOND);
         take_all(&mut world);
-        world.at(a).send(craft::tcp(ip, &SYN, &[]));
+        world.at(a).send(builder::tcp(ip, &SYN, &[]));
         world.run_for(SECOND);
         let counts = [Count::NeighNoBuffer, Count::IcmpNoBuffer, Count::TcpResetsNoBuffer];
         let counts = counts.map(|count| world.of(host).count(count));

@@ -11,7 +11,7 @@ use core::net::Ipv6Addr;
 use net::count::Count;
 use net::drop::DropReason;
 use net::ip6::autoconf::ROUTERS_MAX;
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
 use sim::host::{Port, Spec};
 use wire::nd::{Opt, Preference, RouterAdvert};
 
@@ -82,7 +82,7 @@ fn a_redirect_of_the_router_in_use_is_followed_until_its_target_is_silent() {
         link.pings(FAR);
         assert_eq!(link.heard_pings(2), before + 3, "they go by the better router");
         let own: Ipv6Addr = link.addrs().remove(0).parse().unwrap();
-        let quoted = craft::echo(Ip::new(own.into(), FAR.into()), false, [1, 1], &[0; 56]);
+        let quoted = builder::echo(Ip::new(own.into(), FAR.into()), false, [1, 1], &[0; 56]);
         let options = [Opt::TargetLinkAddr(mac(2)), Opt::Redirected(&quoted)];
         link.redirect_by(router(1), mac(1), router(2), FAR, &options);
         assert_eq!(link.host().count(Count::NdRedirectsIn), 1, "it is the first hop no more");

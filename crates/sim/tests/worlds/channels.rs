@@ -15,7 +15,7 @@ use sim::host::{Port, Spec};
 use sim::plan::Family;
 use sim::world::{HostId, Permit, World};
 
-use self::app::{App, Role};
+use self::app::{HostApp, Role};
 use crate::common::{BOOT, Shape, seeds};
 
 const PORT: u16 = 7000;
@@ -27,8 +27,8 @@ const SMALL: Size = Size { lanes: 64, lane_bytes: 4096 };
 struct Scene {
     world: World,
     hosts: [HostId; 2],
-    client: Option<App>,
-    server: Option<App>,
+    client: Option<HostApp>,
+    server: Option<HostApp>,
 }
 
 impl Scene {
@@ -42,8 +42,8 @@ impl Scene {
             world.host(Spec::host(&format!("host{host}")).cpus(shape.cpus).buffers(4096).port(port))
         });
         world.run_for(BOOT);
-        let client = App::new(&mut world, hosts[0], size, Role::Idle);
-        let mut server = App::new(&mut world, hosts[1], size, accepts);
+        let client = HostApp::new(&mut world, hosts[0], size, Role::Idle);
+        let mut server = HostApp::new(&mut world, hosts[1], size, accepts);
         server.listen(SocketAddr::from(([0_u16; 8], PORT)));
         let mut scene = Self { world, hosts, client: Some(client), server: Some(server) };
         scene.run(Duration::from_secs(1), |scene| scene.server().listening.len() == usize::from(shape.cpus));
@@ -51,11 +51,11 @@ impl Scene {
         scene
     }
 
-    fn server(&mut self) -> &mut App {
+    fn server(&mut self) -> &mut HostApp {
         self.server.as_mut().unwrap()
     }
 
-    fn client(&mut self) -> &mut App {
+    fn client(&mut self) -> &mut HostApp {
         self.client.as_mut().unwrap()
     }
 

@@ -14,7 +14,7 @@ use net::driver::Caps;
 use net::drop::DropReason;
 use net::sock::Error;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Connect, Id, Listen, ListenerId, Look};
+use net::tcp::{self, Connect, Id, IpTxParams, Listen, ListenerId};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -134,7 +134,7 @@ impl Talks {
         let (client, server) = (world.host(host("client", 1)), world.host(host("server", 2)));
         world.run_for(BOOT);
         let any = [0_u16; 8];
-        let look = Look::default();
+        let look = IpTxParams::default();
         let (addr, only_v6) = ((any, 80).into(), false);
         let wants = Listen { addr, zone: 0, only_v6, backlog: 64, is_shared: false, settings, look };
         let cpus = &mut world.of(server).cpus;
@@ -150,7 +150,7 @@ impl Talks {
 
     fn begin(&mut self, number: usize, family: Family, (up, down): (usize, usize)) {
         let at = number % self.listeners.len();
-        let (settings, look) = (self.settings, Look::default());
+        let (settings, look) = (self.settings, IpTxParams::default());
         let remote = (family.addr(1, 2), 80).into();
         let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
         let client = self.client;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use net::netisr::Netisr;
 use net::tcp::settings::Settings;
 use net::tcp::tcb::State;
-use net::tcp::{self, Connect, Id, Listed, Listen, ListenerId, Look};
+use net::tcp::{self, Connect, Id, IpTxParams, Listed, Listen, ListenerId};
 use net::time::Duration;
 use net::udp;
 use sim::cable;
@@ -202,7 +202,7 @@ impl Churn {
             backlog: 8,
             is_shared: false,
             settings: Settings::default(),
-            look: Look::default(),
+            look: IpTxParams::default(),
         };
         let server = world.of(hosts[1]).cpus.iter_mut();
         let listeners = server.map(|cpu| tcp::listen(&mut cpu.netisr.cpu, &wants).unwrap()).collect();
@@ -239,7 +239,7 @@ impl Churn {
 
     fn connect(&mut self, at: usize) {
         let family = self.random.pick(&Family::BOTH).unwrap();
-        let (settings, look) = (Settings::default(), Look::default());
+        let (settings, look) = (Settings::default(), IpTxParams::default());
         let remote = (family.addr(1, 2), 80).into();
         let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
         let Self { world, hosts, had, held, .. } = self;

@@ -13,11 +13,11 @@ use net::count::Count;
 use net::drop::DropReason;
 use net::firewall::state::{End, Flow, Group, Settings, States};
 use net::time::Duration;
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
+use sim::firewall::HostFirewall;
 use sim::mem::Rss;
 use sim::plan::Family;
 use sim::station::What;
-use sim::wall::Wall;
 use wire::Protocol;
 use wire::tcp::Flags;
 
@@ -45,14 +45,14 @@ fn has_time() -> bool {
 }
 
 /// A router of so many CPUs between two stations, with these rules in force; with several it has the flow cache, too.
-fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, Wall) {
-    let mut wall = Wall::new(text, cpus, TRACKS);
+fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, HostFirewall) {
+    let mut wall = HostFirewall::new(text, cpus, TRACKS);
     wall.settings = settings;
     guarded_by(name, cpus, wall)
 }
 
 /// Makes one behind an existing firewall.
-fn guarded_by(name: &str, cpus: u16, mut wall: Wall) -> (Pair, Wall) {
+fn guarded_by(name: &str, cpus: u16, mut wall: HostFirewall) -> (Pair, HostFirewall) {
     let shape = Shape { cpus, rings: cpus.into(), rss: Rss::Right };
     let mut pair = pair_around(
         name,
@@ -81,7 +81,7 @@ fn count(pair: &mut Pair, event: Count) -> u64 {
 }
 
 /// Nothing is remembered any more, and all memory is back.
-fn check_that_nothing_is_left(pair: &mut Pair, wall: &Wall) {
+fn check_that_nothing_is_left(pair: &mut Pair, wall: &HostFirewall) {
     assert_eq!(states(pair).map(|states| states.len() + states.tracks()).sum::<usize>(), 0);
     assert_eq!(wall.loose.total(), 0);
     for states in states(pair) {
@@ -227,7 +227,7 @@ fn more_sources_than_can_be_counted_are_refused_and_find_room_when_the_others_ar
             for n in 0..8000_u16 {
                 let family = Family::BOTH[usize::from(n % 2)];
                 let ports = [wave * 8000 + n, SILENT];
-                let datagram = craft::udp(Ip::new(family.addr(1, 2), family.addr(2, 2)), ports, b"?");
+                let datagram = builder::udp(Ip::new(family.addr(1, 2), family.addr(2, 2)), ports, b"?");
                 pair.world.at(pair.a).send(datagram);
                 if n % 50 == 49 {
                     pair.world.run_for(STEP);
@@ -288,7 +288,7 @@ fn when_all_ports_are_taken_flows_are_refused_and_the_ports_come_back() {
         for wave in 0..2_u16 {
             for n in 0..600_u16 {
                 let ip = Ip::new(Family::V4.addr(1, 2), Family::V4.addr(2, 2));
-                pair.world.at(pair.a).send(craft::udp(ip, [10_000 * wave + n, SILENT], b"?"));
+                pair.world.at(pair.a).send(builder::udp(ip, [10_000 * wave + n, SILENT], b"?"));
                 pair.world.run_for(STEP);
             }
             let heard = core::mem::take(&mut pair.world.at(pair.b).heard);

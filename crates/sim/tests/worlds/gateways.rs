@@ -4,7 +4,7 @@
 use net::count::Count;
 use net::fib::To;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Connect, Id, Listen, Look};
+use net::tcp::{self, Connect, Id, IpTxParams, Listen};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec, ifindex};
@@ -45,7 +45,7 @@ impl Scene {
 
     /// Connections on all CPUs, all of which stand; answers where they are.
     fn connect(&mut self, family: Family) -> Vec<(usize, Id)> {
-        let (settings, look, zone) = (Settings::default(), Look::default(), 0);
+        let (settings, look, zone) = (Settings::default(), IpTxParams::default(), 0);
         let (server, client) = (self.server, self.client);
         let wants = Listen {
             addr: ([0_u16; 8], 80).into(),

@@ -2,8 +2,8 @@
 
 use net::driver::Caps;
 use net::time::Duration;
+use sim::builder::{self, Ip, SEGMENT_LEN};
 use sim::cable;
-use sim::craft::{self, Ip, SEGMENT_LEN};
 use sim::host::Port;
 use sim::mem::Rss;
 use sim::plan::{Family, mac};
@@ -26,7 +26,7 @@ fn lengths(family: Family, protocol: Protocol, len: usize, caps: Caps) -> Vec<us
     pair.world.run_for(SECOND);
     pair.world.at(pair.b).heard.clear();
     let (ip, payload) = (Ip::new(family.addr(1, 2), family.addr(2, 2)), vec![7; len]);
-    let frame = craft::super_frame([mac(1, 2), mac(1, 1)], ip, protocol, [5, 6], &payload);
+    let frame = builder::super_frame([mac(1, 2), mac(1, 1)], ip, protocol, [5, 6], &payload);
     pair.world.at(pair.a).send_frame(frame);
     pair.world.run_for(SECOND);
     let len = |what| match what {

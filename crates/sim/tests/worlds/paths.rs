@@ -5,12 +5,12 @@ use core::net::IpAddr;
 
 use net::cpu::Cpu;
 use net::drop::DropReason;
-use net::pcb::Ends;
+use net::pcb::FourTuple;
 use net::pmtu::{self, Flow};
 use net::tcp;
 use net::udp::{self, Bind, Id, Settings};
+use sim::builder::{self, Ip};
 use sim::cable;
-use sim::craft::{self, Ip};
 use sim::frame::Frame;
 use sim::host::{Port, Spec};
 use sim::plan::{self, Family};
@@ -81,7 +81,7 @@ impl Room {
     /// The datagram that was sent to a port.
     fn datagram(&self, port: u16) -> Vec<u8> {
         let [own, peer] = self.addrs();
-        craft::udp(Ip::new(own, peer), [PORT, port], &[7; LEN])
+        builder::udp(Ip::new(own, peer), [PORT, port], &[7; LEN])
     }
 
     /// `router` says of `packet` that it was too big.
@@ -93,14 +93,14 @@ impl Room {
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 let header = icmp6::Message::PacketTooBig { mtu }.to_bytes(src, dst, quote);
                 let body = [&header, quote].concat();
-                (craft::packet(Ip::new(from, own), Protocol::ICMP6, &body), EtherType::IPV6)
+                (builder::packet(Ip::new(from, own), Protocol::ICMP6, &body), EtherType::IPV6)
             }
             _ => {
                 let code = icmp4::unreachable::FRAGMENTATION_NEEDED;
                 let mtu = u16::try_from(mtu).unwrap();
                 let header = icmp4::Message::Unreachable { code, mtu }.to_bytes(quote);
                 let body = [&header, quote].concat();
-                (craft::packet(Ip::new(from, own), Protocol::ICMP, &body), EtherType::IPV4)
+                (builder::packet(Ip::new(from, own), Protocol::ICMP, &body), EtherType::IPV4)
             }
         };
         let frame = Frame::around(plan::mac(1, 9), plan::mac(1, 2), kind, &packet);
@@ -115,7 +115,7 @@ impl Room {
     /// Returns the path MTU for datagrams to a port on each CPU.
     fn mtu(&mut self, port: u16) -> Vec<u32> {
         let [own, peer] = self.addrs();
-        let flow = Flow::udp(Ends::new((own, PORT).into(), (peer, port).into(), 0));
+        let flow = Flow::udp(FourTuple::new((own, PORT).into(), (peer, port).into(), 0));
         self.each(|cpu| pmtu::of(cpu, &flow).unwrap())
     }
 
@@ -144,24 +144,24 @@ fn an_error_about_what_was_never_sent_sets_no_path_mtu() {
         room.send();
         let [own, peer] = room.addrs();
         let other = room.family.addr(1, 10);
-        let udp = |to, ports| craft::udp(Ip::new(own, to), ports, &[7; LEN]);
-        let echo = |is_reply| craft::echo(Ip::new(own, peer), is_reply, [1, 1], &[0; LEN]);
+        let udp = |to, ports| builder::udp(Ip::new(own, to), ports, &[7; LEN]);
+        let echo = |is_reply| builder::echo(Ip::new(own, peer), is_reply, [1, 1], &[0; LEN]);
         let mut lies = vec![
             ("a port that nobody has", udp(peer, [PORT + 1, TO.start])),
             ("a port that was not sent to", udp(peer, [PORT, TO.end])),
             ("a host that was not sent to", udp(other, [PORT, TO.start])),
             ("a ping that was not sent", echo(false)),
             ("an answer that was not sent", echo(true)),
-            ("a short datagram", craft::udp(Ip::new(own, peer), [PORT, TO.start], &[7; 500])),
+            ("a short datagram", builder::udp(Ip::new(own, peer), [PORT, TO.start], &[7; 500])),
         ];
         // SCTP, GRE, ESP, UDP-Lite, and an unknown protocol.
         let strange = [132, 47, 50, 136, 253].map(Protocol);
         lies.extend(
-            strange.map(|protocol| ("a protocol", craft::packet(Ip::new(own, peer), protocol, &[0; LEN]))),
+            strange.map(|protocol| ("a protocol", builder::packet(Ip::new(own, peer), protocol, &[0; LEN]))),
         );
         if room.family == Family::V4 {
             let may_be_cut = Ip::new(own, peer).may_fragment(1);
-            lies.push(("what may be cut", craft::udp(may_be_cut, [PORT, TO.start], &[7; LEN])));
+            lies.push(("what may be cut", builder::udp(may_be_cut, [PORT, TO.start], &[7; LEN])));
         }
         for (told, (what, lie)) in (1..).zip(&lies) {
             room.too_big(254, lie, NARROW);
@@ -211,7 +211,7 @@ fn floods_of_errors_that_are_made_up_take_nothing_from_what_is_true() {
         room.too_big(254, &datagram, NARROW);
         let [own, peer] = room.addrs();
         for number in 0..3000_u16 {
-            let lie = craft::udp(Ip::new(own, peer), [PORT, 10_000 + number], &[7; LEN]);
+            let lie = builder::udp(Ip::new(own, peer), [PORT, 10_000 + number], &[7; LEN]);
             room.too_big(u8::try_from(number % 200).unwrap_or(0) + 20, &lie, NARROW);
         }
         assert!(room.each(|cpu| cpu.paths.len()).iter().all(|paths| *paths == 1));

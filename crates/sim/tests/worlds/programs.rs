@@ -5,12 +5,12 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use net::app::services::{Kind, Relay, Service};
+use net::app::{App, AppContext, AppId, Handle};
 use net::count::Count;
-use net::program::services::{Kind, Relay, Service};
-use net::program::{Desk, Handle, Program, ProgramId};
 use net::sock::Error;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Connect, Id, Look};
+use net::tcp::{self, Connect, Id, IpTxParams};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -47,7 +47,7 @@ fn byte(at: usize, salt: usize) -> u8 {
 }
 
 impl Ask {
-    fn push(&mut self, desk: &mut Desk<'_>, id: Id, salt: usize) {
+    fn push(&mut self, desk: &mut AppContext<'_>, id: Id, salt: usize) {
         while self.sent < self.total {
             let bytes: Vec<u8> =
                 (self.sent..self.total.min(self.sent + 3000)).map(|at| byte(at, salt)).collect();
@@ -60,7 +60,7 @@ impl Ask {
     }
 
     /// Whether the stream has come to its end.
-    fn pull(&mut self, desk: &mut Desk<'_>, id: Id, salt: usize) -> bool {
+    fn pull(&mut self, desk: &mut AppContext<'_>, id: Id, salt: usize) -> bool {
         let mut bytes = [0; 2000];
         loop {
             match tcp::read(desk.cpu, id, &mut bytes) {
@@ -79,19 +79,19 @@ impl Ask {
     }
 }
 
-impl Program for Asker {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
-        let (settings, look) = (Settings::default(), Look::default());
+impl App for Asker {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+        let (settings, look) = (Settings::default(), IpTxParams::default());
         let wanted = Connect { remote: self.remote, local: None, port: None, zone: 0, settings, look };
         (0..self.asks.len()).try_for_each(|at| desk.connect(&wanted, u32::try_from(at).unwrap()).map(|_| ()))
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let at = conn.key as usize;
         self.asks[at].push(desk, conn.id, at);
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let at = conn.key as usize;
         if self.asks[at].pull(desk, conn.id, at) {
             let wanted = if self.answers { self.asks[at].total } else { 0 };
@@ -101,7 +101,7 @@ impl Program for Asker {
         }
     }
 
-    fn closed(&mut self, _: &mut Desk<'_>, conn: Handle<Id>, why: Option<Error>) {
+    fn closed(&mut self, _: &mut AppContext<'_>, conn: Handle<Id>, why: Option<Error>) {
         panic!("connection {} has ended: {why:?}", conn.key);
     }
 }
@@ -111,9 +111,9 @@ struct Scene {
     world: World,
     client: HostId,
     server: HostId,
-    services: Vec<ProgramId>,
+    services: Vec<AppId>,
     /// The relay between them, if there is one.
-    relay: Option<(HostId, Vec<ProgramId>)>,
+    relay: Option<(HostId, Vec<AppId>)>,
     finished: Arc<AtomicUsize>,
 }
 
@@ -269,13 +269,13 @@ fn a_service_that_ends_amid_its_connections_leaves_nothing_and_the_others_learn_
         let mut scene = Scene::new(1, shape, cable::Spec::default(), (Kind::Echo, ECHO));
         // Programs that ask and are hung up on: their connections end, whatever they had still to say.
         struct Witness(SocketAddr, Arc<AtomicUsize>);
-        impl Program for Witness {
-            fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
-                let (settings, look) = (Settings::default(), Look::default());
+        impl App for Witness {
+            fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+                let (settings, look) = (Settings::default(), IpTxParams::default());
                 let wanted = Connect { remote: self.0, local: None, port: None, zone: 0, settings, look };
                 (0..300).try_for_each(|key| desk.connect(&wanted, key).map(|_| ()))
             }
-            fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+            fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
                 assert_eq!(tcp::read(desk.cpu, conn.id, &mut [0; 8]), Ok(0));
                 assert_eq!(tcp::close(desk.cpu, conn.id), Ok(()));
                 self.1.fetch_add(1, Ordering::Relaxed);

@@ -40,9 +40,9 @@ fn fragments_that_never_become_whole_are_given_up() {
     for family in Family::BOTH {
         let mut pair = pair("never_whole", 1, Shape { cpus: 4, rings: 2, rss: Rss::Wrong });
         let sent_by = pair.world.at(pair.a).ip_to(family.addr(1, 1));
-        let whole = sim::craft::echo(sent_by, false, [1, 1], &[0; 4000]);
+        let whole = sim::builder::echo(sent_by, false, [1, 1], &[0; 4000]);
         let to = mac(1, 1);
-        for (at, fragment) in sim::craft::fragments(&whole, 1280, 77).into_iter().enumerate() {
+        for (at, fragment) in sim::builder::fragments(&whole, 1280, 77).into_iter().enumerate() {
             if at != 1 {
                 let ethertype =
                     if family == Family::V4 { wire::EtherType::IPV4 } else { wire::EtherType::IPV6 };
@@ -66,10 +66,10 @@ fn fragments_that_never_become_whole_do_not_silence_the_ring_that_they_came_by()
             let mut pair = pair_with("silent_ring", 1, shape, small, [cable::Spec::default(); 2]);
             for id in 0..100 {
                 let sent_by = pair.world.at(pair.a).ip_to(family.addr(1, 1));
-                let whole = sim::craft::echo(sent_by, false, [1, 1], &[0; 2000]);
+                let whole = sim::builder::echo(sent_by, false, [1, 1], &[0; 2000]);
                 let ethertype =
                     if family == Family::V4 { wire::EtherType::IPV4 } else { wire::EtherType::IPV6 };
-                let first = sim::craft::fragments(&whole, 1280, id).swap_remove(0);
+                let first = sim::builder::fragments(&whole, 1280, id).swap_remove(0);
                 let frame = sim::frame::Frame::around(mac(1, 2), mac(1, 1), ethertype, &first);
                 pair.world.at(pair.a).send_frame(frame);
                 pair.world.run_for(Duration::from_millis(1));

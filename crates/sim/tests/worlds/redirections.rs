@@ -7,13 +7,13 @@ use net::count::Count;
 use net::drop::DropReason;
 use net::firewall::state::{Settings, States};
 use net::time::Duration;
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
+use sim::firewall::HostFirewall;
 use sim::host::Spec;
 use sim::mem::Rss;
 use sim::plan::Family;
 use sim::random::Random;
 use sim::station::What;
-use sim::wall::Wall;
 use wire::tcp::{Flags, Header, Options};
 
 use crate::common::{Pair, Shape, pair_around, seeds};
@@ -37,7 +37,7 @@ const RST_ACK: Flags = Flags(Flags::RST.0 | Flags::ACK.0);
 /// A router between a client and a server, of which clients know nothing but the router's address.
 struct Scene {
     pair: Pair,
-    wall: Wall,
+    wall: HostFirewall,
     /// Clients' questions that were answered: family and ports.
     answered: Vec<(Family, u16, u16)>,
 }
@@ -90,7 +90,7 @@ impl Scene {
             pair.world.at(pair.a).ping(server(family), [1, 1], 8);
         }
         pair.world.run_for(SECOND);
-        let mut wall = Wall::new(&rules(), cpus, 16);
+        let mut wall = HostFirewall::new(&rules(), cpus, 16);
         wall.settings = settings;
         assert!(pair.world.of(pair.router).set_wall(&mut wall));
         pair.world.run_for(SECOND);
@@ -105,7 +105,7 @@ impl Scene {
         let packet = if is_tcp {
             segment([src, dst], [from, front], Flags::SYN, 0)
         } else {
-            craft::udp(Ip::new(src, dst), [from, front], b"?")
+            builder::udp(Ip::new(src, dst), [from, front], b"?")
         };
         self.pair.world.at(self.pair.a).send(packet);
     }
@@ -124,7 +124,7 @@ impl Scene {
                     }
                 }
                 What::Udp { ports: [from, to], .. } => {
-                    world.at(*b).send(craft::udp(Ip::new(ends[0], ends[1]), [to, from], b"!"));
+                    world.at(*b).send(builder::udp(Ip::new(ends[0], ends[1]), [to, from], b"!"));
                 }
                 _ => {}
             }
@@ -172,7 +172,7 @@ fn segment([src, dst]: [IpAddr; 2], [src_port, dst_port]: [u16; 2], flags: Flags
     let seq = if flags.syn() && flags.ack() { 700 } else { 100 + u32::from(!flags.syn()) };
     let header =
         Header { src_port, dst_port, seq, ack, flags, window: 8000, urgent: 0, options: Options::NONE };
-    craft::tcp(Ip::new(src, dst), &header, b"")
+    builder::tcp(Ip::new(src, dst), &header, b"")
 }
 
 /// A question from a port of its own, to any of the fronts.

@@ -6,12 +6,12 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use net::app::services::{Kind, Relay, Service};
+use net::app::{App, AppContext, AppId, Handle};
 use net::count::Count;
-use net::program::services::{Kind, Relay, Service};
-use net::program::{Desk, Handle, Program, ProgramId};
 use net::sock::Error;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Connect, Id, Look};
+use net::tcp::{self, Connect, Id, IpTxParams};
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -36,8 +36,8 @@ const RUDE: usize = 200;
 /// Opens connections and never reads.
 struct Deaf(SocketAddr);
 
-impl Program for Deaf {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Deaf {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         (0..DEAF).try_for_each(|_| connect(desk, self.0, 0))
     }
 }
@@ -49,12 +49,12 @@ struct Reader {
     finished: Arc<AtomicUsize>,
 }
 
-impl Program for Reader {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Reader {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         connect(desk, self.to, 0)
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = [0; 4000];
         while let Ok(count @ 1..) = tcp::read(desk.cpu, conn.id, &mut bytes) {
             self.read += count;
@@ -67,12 +67,12 @@ impl Program for Reader {
         }
     }
 
-    fn closed(&mut self, desk: &mut Desk<'_>, _: Handle<Id>, _: Option<Error>) {
+    fn closed(&mut self, desk: &mut AppContext<'_>, _: Handle<Id>, _: Option<Error>) {
         self.read = 0;
         desk.wake_at(desk.now() + SECOND);
     }
 
-    fn time(&mut self, desk: &mut Desk<'_>) {
+    fn time(&mut self, desk: &mut AppContext<'_>) {
         connect(desk, self.to, 0).unwrap();
     }
 }
@@ -85,7 +85,7 @@ struct Rude {
 }
 
 impl Rude {
-    fn next(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+    fn next(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         if self.begun == RUDE {
             return Ok(());
         }
@@ -93,18 +93,18 @@ impl Rude {
         connect(desk, self.to, u32::try_from(self.begun).unwrap())
     }
 
-    fn over(&mut self, desk: &mut Desk<'_>) {
+    fn over(&mut self, desk: &mut AppContext<'_>) {
         self.finished.fetch_add(1, Ordering::Relaxed);
         self.next(desk).unwrap();
     }
 }
 
-impl Program for Rude {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Rude {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         (0..8).try_for_each(|_| self.next(desk))
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let (cpu, id) = (&mut *desk.cpu, conn.id);
         match conn.key % 6 {
             // At once.
@@ -135,7 +135,7 @@ impl Program for Rude {
         self.over(desk);
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = [0; 1000];
         while let Ok(count) = tcp::read(desk.cpu, conn.id, &mut bytes) {
             if count == 0 || conn.key % 6 == 3 {
@@ -146,7 +146,7 @@ impl Program for Rude {
         }
     }
 
-    fn closed(&mut self, desk: &mut Desk<'_>, _: Handle<Id>, _: Option<Error>) {
+    fn closed(&mut self, desk: &mut AppContext<'_>, _: Handle<Id>, _: Option<Error>) {
         self.over(desk);
     }
 }
@@ -154,17 +154,17 @@ impl Program for Rude {
 /// An echo that resets each third connection when it has heard something, and closes each third half.
 struct Moody(u32);
 
-impl Program for Moody {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Moody {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         desk.listen(&tcp::Listen::at(([0_u16; 8], ECHO).into()), 0).map(|_| ())
     }
 
-    fn accepted(&mut self, _: &mut Desk<'_>, _: u32, _: tcp::Accepted) -> u32 {
+    fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: tcp::Accepted) -> u32 {
         self.0 += 1;
         self.0
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = [0; 2000];
         match tcp::read(desk.cpu, conn.id, &mut bytes) {
             Ok(0) => _ = tcp::close(desk.cpu, conn.id),
@@ -181,8 +181,8 @@ impl Program for Moody {
     }
 }
 
-fn connect(desk: &mut Desk<'_>, remote: SocketAddr, key: u32) -> Result<(), Error> {
-    let (settings, look) = (Settings::default(), Look::default());
+fn connect(desk: &mut AppContext<'_>, remote: SocketAddr, key: u32) -> Result<(), Error> {
+    let (settings, look) = (Settings::default(), IpTxParams::default());
     let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
     desk.connect(&wanted, key).map(|_| ())
 }
@@ -193,7 +193,7 @@ struct Scene {
     client: HostId,
     relay: HostId,
     target: HostId,
-    programs: Vec<(HostId, usize, ProgramId)>,
+    programs: Vec<(HostId, usize, AppId)>,
     family: Family,
 }
 
@@ -220,7 +220,7 @@ impl Scene {
     }
 
     /// Begins one on each CPU of a host.
-    fn begin<P: Program + 'static>(&mut self, host: HostId, program: impl Fn() -> P) {
+    fn begin<P: App + 'static>(&mut self, host: HostId, program: impl Fn() -> P) {
         for (at, cpu) in self.world.of(host).cpus.iter_mut().enumerate() {
             let id = cpu.netisr.begin(Box::new(program())).unwrap();
             self.programs.push((host, at, id));

@@ -37,7 +37,7 @@ pub enum Error {
 
 /// The ICMPv6 message to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum IcmpReply {
     /// Nothing.
     Silence,
     /// This, if the packet was sent to one host.
@@ -52,16 +52,18 @@ impl Error {
     /// Nothing if headers are truncated, repeated or too many: no stack does that, and it must not pay.
     //= https://www.rfc-editor.org/rfc/rfc4443#section-2.4
     #[must_use]
-    pub const fn answer(&self) -> Answer {
+    pub const fn answer(&self) -> IcmpReply {
         use parameter_problem::{ERRONEOUS_FIELD, INCOMPLETE_CHAIN, UNKNOWN_NEXT_HEADER, UNKNOWN_OPTION};
         let (code, pointer) = match *self {
             Self::Truncated { .. }
             | Self::TooManyHeaders { .. }
             | Self::TooManyOptionBytes { .. }
             | Self::TwoFragmentHeaders { .. }
-            | Self::UnknownOption { action: Action::Skip | Action::Discard, .. } => return Answer::Silence,
+            | Self::UnknownOption { action: Action::Skip | Action::Discard, .. } => {
+                return IcmpReply::Silence;
+            }
             Self::UnknownOption { pointer, action: Action::Report, .. } => {
-                return Answer::Always(Message::ParameterProblem { code: UNKNOWN_OPTION, pointer });
+                return IcmpReply::Always(Message::ParameterProblem { code: UNKNOWN_OPTION, pointer });
             }
             Self::UnknownOption { pointer, .. } => (UNKNOWN_OPTION, pointer),
             Self::HopByHopNotFirst { pointer } => (UNKNOWN_NEXT_HEADER, pointer),
@@ -73,7 +75,7 @@ impl Error {
             // the payload length field of the IPv6 header
             Self::FragmentLen { .. } => (ERRONEOUS_FIELD, 4),
         };
-        Answer::UnlessMulticast(Message::ParameterProblem { code, pointer })
+        IcmpReply::UnlessMulticast(Message::ParameterProblem { code, pointer })
     }
 }
 

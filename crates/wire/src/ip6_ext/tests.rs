@@ -22,8 +22,8 @@ fn both(next: u8, payload: &[u8]) -> Result<Chain, Error> {
     host
 }
 
-fn problem(code: u8, pointer: u32) -> Answer {
-    Answer::UnlessMulticast(icmp6::Message::ParameterProblem { code, pointer })
+fn problem(code: u8, pointer: u32) -> IcmpReply {
+    IcmpReply::UnlessMulticast(icmp6::Message::ParameterProblem { code, pointer })
 }
 
 #[test]
@@ -118,8 +118,11 @@ fn a_source_route_is_refused_by_its_destination_and_seen_by_a_router() {
 fn the_bits_of_an_unknown_options_type_decide_for_whoever_must_read_it() {
     let answers = [
         (0x1e, None),
-        (0x5e, Some(Answer::Silence)),
-        (0x9e, Some(Answer::Always(icmp6::Message::ParameterProblem { code: UNKNOWN_OPTION, pointer: 43 }))),
+        (0x5e, Some(IcmpReply::Silence)),
+        (
+            0x9e,
+            Some(IcmpReply::Always(icmp6::Message::ParameterProblem { code: UNKNOWN_OPTION, pointer: 43 })),
+        ),
         (0xde, Some(problem(UNKNOWN_OPTION, 43))),
     ];
     for (kind, answer) in answers {
@@ -149,7 +152,7 @@ fn options_and_headers_that_reach_beyond_are_refused() {
     for (next, need) in [(0, 16), (60, 16), (43, 16), (51, 12)] {
         let error = both(next, &[59, 1, 0, 0, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(error, Error::Truncated { pointer: 40, need, have: 8 }, "{next}");
-        assert_eq!(error.answer(), Answer::Silence);
+        assert_eq!(error.answer(), IcmpReply::Silence);
     }
     assert_eq!(both(44, &[59; 7]), Err(Error::Truncated { pointer: 40, need: 8, have: 7 }));
     assert_eq!(both(60, &[]), Err(Error::Truncated { pointer: 40, need: 2, have: 0 }));

@@ -1,7 +1,7 @@
 //! The options of neighbour discovery.
 
 use super::Error;
-use crate::emit::Writer;
+use crate::build::Writer;
 use crate::{Mac, NoRoom};
 use core::net::Ipv6Addr;
 

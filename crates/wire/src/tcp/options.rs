@@ -7,7 +7,7 @@ pub use self::cookie::Cookie;
 pub use self::user_timeout::UserTimeout;
 
 use crate::NoRoom;
-use crate::emit::Writer;
+use crate::build::Writer;
 use core::fmt;
 
 /// Bytes of options a header can have.

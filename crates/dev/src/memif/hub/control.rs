@@ -14,7 +14,7 @@ use super::super::fault::Fault;
 use super::super::msg::{Init, Msg};
 use super::super::session::hello;
 use super::super::{Options, Role, Status};
-use super::desk::Desk;
+use super::desk::Interface;
 use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
 
 /// Time limit of a peer's handshake.
@@ -49,7 +49,7 @@ pub(super) enum Command {
 pub(super) struct Control {
     commands: Receiver<Command>,
     bell: Arc<EventFd>,
-    desks: Vec<(u64, Desk)>,
+    desks: Vec<(u64, Interface)>,
     listeners: Vec<Listener>,
     strangers: Vec<Stranger>,
 }
@@ -84,7 +84,7 @@ impl Control {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Open { key, options, listener, doors, status, answer }) => {
-                    let opened = self.open(key, Desk::new(*options, doors, status), listener);
+                    let opened = self.open(key, Interface::new(*options, doors, status), listener);
                     let _ = answer.send(opened); // who asked waits
                 }
                 Ok(Command::Close { key, answer }) => {
@@ -100,7 +100,7 @@ impl Control {
         }
     }
 
-    fn open(&mut self, key: u64, desk: Desk, listener: Option<Listener>) -> io::Result<()> {
+    fn open(&mut self, key: u64, desk: Interface, listener: Option<Listener>) -> io::Result<()> {
         let path = &desk.options.socket;
         if desk.options.role == Role::Master {
             if self.desks.iter().any(|(_, other)| other.serves(path, desk.options.id)) {

@@ -17,7 +17,7 @@ use super::control::PATIENCE;
 const AGAIN: core::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
 
 /// An interface.
-pub(super) struct Desk {
+pub(super) struct Interface {
     pub(super) options: Options,
     doors: Vec<Arc<Door>>,
     status: Arc<Mutex<Status>>,
@@ -42,7 +42,7 @@ enum Side {
     Slave(Slave),
 }
 
-impl Desk {
+impl Interface {
     pub(super) fn new(options: Options, doors: Vec<Arc<Door>>, status: Arc<Mutex<Status>>) -> Self {
         let at_once = (options.role == Role::Slave).then(Instant::now);
         Self { options, doors, status, talk: Talk::None(at_once), pause: *AGAIN.start() }

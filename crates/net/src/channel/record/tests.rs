@@ -43,7 +43,7 @@ fn commands() -> Vec<Command> {
 fn events() -> Vec<Event> {
     let mut all = vec![Event::Listening(1, Err(Error::AddrInUse))];
     for addr in addrs() {
-        let ends = Ends::new(addr, addr, 0);
+        let ends = FourTuple::new(addr, addr, 0);
         all.push(Event::Listening(1, Ok(addr)));
         all.push(Event::Accepted { listener: 2, lane: 3, ends });
         all.push(Event::Connected(4, ends));

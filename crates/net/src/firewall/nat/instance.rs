@@ -10,7 +10,7 @@ use super::ports::{Ask, Ports, fold};
 use super::rewrite::translate;
 use super::shape::{End, Kind, Shape, Side};
 use super::spec::Spec;
-use super::table::{Binding, By, Id, Key, Oldest, Table, Tick, Way};
+use super::table::{Binding, BindingDirection, By, Id, Key, Oldest, Table, Tick};
 use crate::count::{Count, Counters};
 use crate::cpu::CpuId;
 use crate::drop::DropReason;
@@ -125,7 +125,7 @@ impl Instance {
     /// by another interface, and goes to an address that others see, is taken as one from inside to inside.
     ///
     /// Reads and writes the packet's headers, as far as they are in its first buffer. IPv6 is left as it is.
-    pub fn translate(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Verdict {
+    pub fn translate(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: BindingDirection) -> Verdict {
         self.bound = self.translate_bound(here, pkt, way);
         if self.bound.is_some() {
             return Verdict::Translated;
@@ -135,8 +135,8 @@ impl Instance {
         }
         let Some(shape) = Shape::read(pkt.head()) else { return Verdict::Drop(DropReason::NatMalformed) };
         let verdict = match (way, self.spec.reverse) {
-            (Way::Out, false) | (Way::In, true) => self.outward(here, pkt, &shape),
-            (Way::In, false) | (Way::Out, true) => self.inward(here, pkt, &shape),
+            (BindingDirection::Out, false) | (BindingDirection::In, true) => self.outward(here, pkt, &shape),
+            (BindingDirection::In, false) | (BindingDirection::Out, true) => self.inward(here, pkt, &shape),
         };
         if let Verdict::Owner(_) = verdict {
             here.counters.add(Count::NatHandoffs, 1);
@@ -198,7 +198,7 @@ impl Instance {
         }
         let (remote, protocol) = (shape.remote(Side::Src), shape.protocol.0);
         if let Some(id) = self.find(By::Outside, shape.dst, remote, protocol, here.now) {
-            let inside = self.pass(id, Way::In, shape.kind, here.now).inside();
+            let inside = self.pass(id, BindingDirection::In, shape.kind, here.now).inside();
             translate(pkt, shape, Side::Dst, inside);
             here.counters.add(Count::NatIn, 1);
             return Verdict::Translated;
@@ -229,7 +229,7 @@ impl Instance {
         is_plain: bool,
     ) -> Result<End, Verdict> {
         if let Some(id) = self.find(By::Inside, shape.src, remote, shape.protocol.0, here.now) {
-            return Ok(self.pass(id, Way::Out, shape.kind, here.now).outside());
+            return Ok(self.pass(id, BindingDirection::Out, shape.kind, here.now).outside());
         }
         self.begin(here, shape, remote, is_plain)
     }
@@ -256,7 +256,7 @@ impl Instance {
         let outside = End { addr, port };
         let mut binding = Binding::new(shape.src, outside, remote, shape.protocol.0);
         let now = Tick::at(here.now);
-        binding.pass(Way::Out, shape.kind, now, &self.spec.lifetimes);
+        binding.pass(BindingDirection::Out, shape.kind, now, &self.spec.lifetimes);
         if self.table.insert_or_evict(binding, now, here.secret, here.counters).is_err() {
             self.totals.no_room += 1;
             return Err(Verdict::Refuse(DropReason::NatFull));
@@ -321,7 +321,7 @@ impl Instance {
         self.table.find(by, &Key { end, remote, protocol }, Tick::at(now))
     }
 
-    fn pass(&mut self, id: Id, way: Way, kind: Kind, now: Instant) -> &Binding {
+    fn pass(&mut self, id: Id, way: BindingDirection, kind: Kind, now: Instant) -> &Binding {
         let binding = self.table.get_mut(id);
         binding.pass(way, kind, Tick::at(now), &self.spec.lifetimes);
         binding

@@ -20,12 +20,12 @@ use std::sync::Arc;
 use pkt::Pkt;
 use wire::Protocol;
 
-use self::header::Ends;
+use self::header::AddrPair;
 use self::spec::Spec;
 use super::instance::{Here, IDS_MAX, Totals, Verdict, elsewhere, has_ports};
 use super::ports::{Ask, Ports, fold};
 use super::shape::{End, Kind, Shape, Side};
-use super::table::{Binding, By, Id, Key, Oldest, Table, Tick, Way};
+use super::table::{Binding, BindingDirection, By, Id, Key, Oldest, Table, Tick};
 use crate::count::Count;
 use crate::drop::DropReason;
 use crate::ip6::headers;
@@ -163,7 +163,7 @@ impl Instance {
             _ if !is_translatable(pkt.head()) => NO_WORD,
             Kind::Error => self.error_outward(here, pkt, shape, dst),
             Kind::Tcp(_) | Kind::Udp | Kind::Query => match self.bind(here, shape, shape.as_remote(dst)) {
-                Ok(src) => self.cross(here, tables, pkt, shape, Ends { src, dst }),
+                Ok(src) => self.cross(here, tables, pkt, shape, AddrPair { src, dst }),
                 Err(verdict) => verdict,
             },
             Kind::Other | Kind::Later => NO_WORD,
@@ -177,7 +177,7 @@ impl Instance {
         tables: &Tables,
         pkt: &mut Pkt,
         shape: &Shape,
-        ends: Ends,
+        ends: AddrPair,
     ) -> Verdict {
         here.counters.add(Count::NatOut, 1);
         if header::to_ip4(pkt, shape, ends, identification(here)).is_none() {
@@ -208,8 +208,8 @@ impl Instance {
             Kind::Tcp(_) | Kind::Udp | Kind::Query => {
                 let remote = shape.remote(Side::Src);
                 if let Some(id) = self.find(By::Outside, shape.dst, remote, shape.protocol, here.now) {
-                    let dst = self.pass(id, Way::In, shape.kind, here.now).inside();
-                    let ends = Ends { src: self.put(shape.src), dst };
+                    let dst = self.pass(id, BindingDirection::In, shape.kind, here.now).inside();
+                    let ends = AddrPair { src: self.put(shape.src), dst };
                     here.counters.add(Count::NatIn, 1);
                     return header::to_ip6(pkt, shape, ends).map_or(NO_WORD, |()| Verdict::Translated);
                 }
@@ -234,8 +234,8 @@ impl Instance {
         };
         let outside = self.table.get(id).outside();
         let src = self.spec.prefix.take(shape.src.addr).map_or(outside.addr, u128::from);
-        let outer = Ends { src: End { addr: src, port: 0 }, dst };
-        let inner = Ends { src: quote.beside(from, outside), dst: outside };
+        let outer = AddrPair { src: End { addr: src, port: 0 }, dst };
+        let inner = AddrPair { src: quote.beside(from, outside), dst: outside };
         here.counters.add(Count::NatErrors, 1);
         let done = icmp::error_to_ip4(pkt, [shape, &quote], outer, inner, identification(here));
         done.map_or(NO_WORD, |()| Verdict::Translated)
@@ -259,8 +259,8 @@ impl Instance {
             return unasked;
         };
         let inside = self.table.get(id).inside();
-        let outer = Ends { src: self.put(shape.src), dst: inside };
-        let inner = Ends { src: inside, dst: quote.beside(self.put(quote.dst), inside) };
+        let outer = AddrPair { src: self.put(shape.src), dst: inside };
+        let inner = AddrPair { src: inside, dst: quote.beside(self.put(quote.dst), inside) };
         here.counters.add(Count::NatErrors, 1);
         let done = icmp::error_to_ip6(pkt, [shape, &quote], outer, inner);
         done.map_or(NO_WORD, |()| Verdict::Translated)
@@ -269,7 +269,7 @@ impl Instance {
     /// Binds the source of a packet to `remote` if needed; returns its IPv4 source.
     fn bind(&mut self, here: &mut Here<'_>, shape: &Shape, remote: End) -> Result<End, Verdict> {
         if let Some(id) = self.find(By::Inside, shape.src, remote, shape.protocol, here.now) {
-            return Ok(self.pass(id, Way::Out, shape.kind, here.now).outside());
+            return Ok(self.pass(id, BindingDirection::Out, shape.kind, here.now).outside());
         }
         self.begin(here, shape, remote)
     }
@@ -286,7 +286,7 @@ impl Instance {
         };
         let (outside, now) = (End { addr, port }, Tick::at(here.now));
         let mut binding = Binding::new(shape.src, outside, remote, in_ip4(shape.protocol));
-        binding.pass(Way::Out, shape.kind, now, &self.spec.lifetimes);
+        binding.pass(BindingDirection::Out, shape.kind, now, &self.spec.lifetimes);
         if self.table.insert_or_evict(binding, now, here.secret, here.counters).is_err() {
             self.totals.no_room += 1;
             return Err(Verdict::Refuse(DropReason::NatFull));
@@ -332,7 +332,7 @@ impl Instance {
         self.table.find(by, &Key { end, remote, protocol: in_ip4(protocol) }, Tick::at(now))
     }
 
-    fn pass(&mut self, id: Id, way: Way, kind: Kind, now: Instant) -> &Binding {
+    fn pass(&mut self, id: Id, way: BindingDirection, kind: Kind, now: Instant) -> &Binding {
         let binding = self.table.get_mut(id);
         binding.pass(way, kind, Tick::at(now), &self.spec.lifetimes);
         binding

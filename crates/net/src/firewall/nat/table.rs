@@ -22,7 +22,7 @@ use crate::firewall::state::Mark;
 use crate::secret::{Secret, fold};
 use crate::time::Instant;
 
-pub use binding::{Binding, Lifetimes, Way};
+pub use binding::{Binding, BindingDirection, Lifetimes};
 use binding::{Links, NONE};
 use index::Index;
 pub use room::Oldest;

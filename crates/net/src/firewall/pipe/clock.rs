@@ -20,11 +20,11 @@ pub(super) struct Clock {
     /// Remainder of a nanosecond, in units of a nanosecond divided by the bandwidth.
     rest: u64,
     /// Account of the time, if several CPUs share it.
-    seller: Option<Seller>,
+    seller: Option<TokenSource>,
 }
 
 #[derive(Debug)]
-struct Seller {
+struct TokenSource {
     accounts: Arc<Accounts>,
     slot: u32,
     /// Bought and not used yet, nanoseconds.
@@ -37,7 +37,7 @@ const BIT_NS: u64 = 8 * 1_000_000_000;
 impl Clock {
     /// A pipe of `bandwidth` bit/s, through which `burst` bytes pass at once after it was idle.
     pub(super) fn new(bandwidth: u64, burst: u64, shared: Option<(Arc<Accounts>, u32)>) -> Self {
-        let seller = shared.map(|(accounts, slot)| Seller { accounts, slot, paid: 0 });
+        let seller = shared.map(|(accounts, slot)| TokenSource { accounts, slot, paid: 0 });
         Self { bandwidth, ahead: burst_ns(bandwidth, burst), at: Instant::START, rest: 0, seller }
     }
 
@@ -99,7 +99,7 @@ impl Clock {
     }
 }
 
-impl Seller {
+impl TokenSource {
     /// Pays for `span` nanoseconds after `at`; answers when they are over.
     fn pay(&mut self, at: Instant, span: u64) -> Instant {
         if let Some(left) = self.paid.checked_sub(span) {

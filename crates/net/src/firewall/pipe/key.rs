@@ -4,7 +4,7 @@ use ipfw::command::FlowMask;
 use pkt::Pkt;
 use wire::Protocol;
 
-use crate::firewall::subject::Subject;
+use crate::firewall::pkt_info::PktInfo;
 
 /// The masked bits that the packets of a flow have in common. Without a mask all packets have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,21 +54,21 @@ impl Key {
     }
 
     /// The flow of a packet. ICMP's type and code are no ports.
-    pub(super) fn of(mask: &FlowMask, subject: &Subject, pkt: &Pkt) -> Self {
-        let ports = if has_ports(subject.proto) { (subject.src_port, subject.dst_port) } else { (0, 0) };
-        let (src, dst, flow_label) = if subject.is_ip4 {
+    pub(super) fn of(mask: &FlowMask, info: &PktInfo, pkt: &Pkt) -> Self {
+        let ports = if has_ports(info.proto) { (info.src_port, info.dst_port) } else { (0, 0) };
+        let (src, dst, flow_label) = if info.is_ip4 {
             (u128::from(mask.src_ip), u128::from(mask.dst_ip), 0)
         } else {
             (mask.src_ip6, mask.dst_ip6, mask.flow_label)
         };
         Self {
-            src: subject.src & src,
-            dst: subject.dst & dst,
+            src: info.src & src,
+            dst: info.dst & dst,
             flow_label: if flow_label == 0 { 0 } else { flow_label & label(pkt) },
             src_port: ports.0 & mask.src_port,
             dst_port: ports.1 & mask.dst_port,
-            proto: subject.proto & mask.proto,
-            is_ip4: subject.is_ip4 && (src | dst) != 0,
+            proto: info.proto & mask.proto,
+            is_ip4: info.is_ip4 && (src | dst) != 0,
             is_overflow: false,
         }
     }

@@ -7,7 +7,7 @@ use super::config::Pipe;
 use super::events::{Event, Events};
 use super::key::Key;
 use super::queue::buffers;
-use super::strays::Strays;
+use super::strays::ReorderQueue;
 use super::turns::{Store, Turns};
 use crate::ifq::list::{List, Queued};
 use crate::secret::Secret;
@@ -29,7 +29,7 @@ pub(super) struct Lane<T> {
     /// Packets in flight: since when they are sent.
     pub(super) line: List,
     /// Packets held back at its end.
-    pub(super) strays: Strays<T>,
+    pub(super) strays: ReorderQueue<T>,
     /// Buffers that it holds.
     pub(super) held: usize,
     /// Whether new packets come here; else it ends when it is empty.
@@ -53,7 +53,7 @@ impl<T> Lane<T> {
             turns,
             clock,
             line: List::default(),
-            strays: Strays::default(),
+            strays: ReorderQueue::default(),
             held: 0,
             is_found: true,
             sends: false,

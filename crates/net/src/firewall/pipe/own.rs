@@ -11,7 +11,7 @@ use pkt::Pkt;
 
 #[cfg(test)]
 pub(super) use self::place::FLOWS_MAX;
-pub(super) use self::place::Way;
+pub(super) use self::place::QueuePath;
 use super::events::{Event, Events};
 use super::lane::Lane;
 use super::queue::{Queue, buffers};

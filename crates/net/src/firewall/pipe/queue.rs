@@ -9,7 +9,7 @@ use super::red::Red;
 use crate::drop::DropReason;
 use crate::ifq::codel::{Codel, Source};
 use crate::ifq::ecn;
-use crate::ifq::fq_codel::Grave;
+use crate::ifq::fq_codel::DropSink;
 use crate::ifq::list::{List, Nodes, Queued};
 use crate::secret::Secret;
 use crate::time::Instant;
@@ -58,7 +58,7 @@ pub struct Count {
 
 /// Where packets go that a queue gives up, until they are buried.
 #[derive(Default)]
-pub(super) struct Graves {
+pub(super) struct DropList {
     pub(super) pkts: Vec<(Pkt, DropReason)>,
     /// Buffers of those that came since this was last set to 0.
     pub(super) freed: usize,
@@ -134,7 +134,7 @@ impl Queue {
         &mut self,
         now: Instant,
         nodes: &mut Nodes<T>,
-        graves: &mut Graves,
+        graves: &mut DropList,
     ) -> Option<Queued<T>> {
         self.used = self.used.max(now);
         let Control::Codel { law, ecn } = self.spec.control else { return self.list.pop(nodes) };
@@ -152,10 +152,10 @@ fn draw(secret: &mut Secret) -> u32 {
     u32::try_from(secret.draw() >> 32).unwrap_or(0)
 }
 
-impl Graves {
+impl DropList {
     /// The grave for what a queue gives up.
-    pub(super) const fn of<'a>(&'a mut self, ecn: bool, count: &'a mut Count) -> GraveOf<'a> {
-        GraveOf { graves: self, count, ecn }
+    pub(super) const fn of<'a>(&'a mut self, ecn: bool, count: &'a mut Count) -> QueueDrops<'a> {
+        QueueDrops { graves: self, count, ecn }
     }
 
     pub(super) fn push(&mut self, pkt: Pkt, reason: DropReason) {
@@ -170,14 +170,14 @@ pub(super) fn buffers(pkt: &Pkt) -> usize {
 }
 
 /// The grave for what one queue gives up.
-pub(super) struct GraveOf<'a> {
-    graves: &'a mut Graves,
+pub(super) struct QueueDrops<'a> {
+    graves: &'a mut DropList,
     count: &'a mut Count,
     /// Whether packets are marked that can be.
     ecn: bool,
 }
 
-impl<T> Grave<T> for GraveOf<'_> {
+impl<T> DropSink<T> for QueueDrops<'_> {
     fn late(&mut self, queued: Queued<T>) {
         self.count.drops += 1;
         self.graves.push(queued.pkt, DropReason::PipeCodel);
@@ -200,7 +200,7 @@ impl<T> Grave<T> for GraveOf<'_> {
 struct Feed<'a, T> {
     list: &'a mut List,
     nodes: &'a mut Nodes<T>,
-    grave: GraveOf<'a>,
+    grave: QueueDrops<'a>,
 }
 
 impl<T> Source<T> for Feed<'_, T> {
@@ -212,11 +212,11 @@ impl<T> Source<T> for Feed<'_, T> {
         self.list.bytes()
     }
 
-    fn bury(&mut self, late: Queued<T>) {
+    fn drop_pkt(&mut self, late: Queued<T>) {
         self.grave.late(late);
     }
 
     fn mark(&mut self, pkt: &mut Pkt) -> bool {
-        Grave::<T>::mark(&mut self.grave, pkt)
+        DropSink::<T>::mark(&mut self.grave, pkt)
     }
 }

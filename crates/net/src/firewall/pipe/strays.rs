@@ -14,11 +14,11 @@ use crate::time::{Duration, Instant};
 pub(super) const HELD_MAX: Duration = Duration::from_millis(50);
 
 /// Packets that are held back, the oldest first.
-pub(super) struct Strays<T> {
-    held: Vec<Stray<T>>,
+pub(super) struct ReorderQueue<T> {
+    held: Vec<HeldPacket<T>>,
 }
 
-struct Stray<T> {
+struct HeldPacket<T> {
     queued: Queued<T>,
     /// Packets that are still to overtake it.
     by: u32,
@@ -26,13 +26,13 @@ struct Stray<T> {
     until: Instant,
 }
 
-impl<T> Default for Strays<T> {
+impl<T> Default for ReorderQueue<T> {
     fn default() -> Self {
         Self { held: Vec::new() }
     }
 }
 
-impl<T> Strays<T> {
+impl<T> ReorderQueue<T> {
     /// A packet whose time has come, at `due`: held back if chance wants it so, else given back to leave.
     pub(super) fn hold(
         &mut self,
@@ -45,7 +45,7 @@ impl<T> Strays<T> {
             return Some(queued);
         }
         let by = 1 + u32::try_from(secret.below(law.by.into())).unwrap_or(0);
-        self.held.push(Stray { queued, by, until: due + HELD_MAX });
+        self.held.push(HeldPacket { queued, by, until: due + HELD_MAX });
         None
     }
 
@@ -60,7 +60,7 @@ impl<T> Strays<T> {
 
     /// When the next one leaves.
     pub(super) fn next_leaves(&self) -> Instant {
-        let leaves = |stray: &Stray<T>| if stray.by == 0 { Instant::START } else { stray.until };
+        let leaves = |stray: &HeldPacket<T>| if stray.by == 0 { Instant::START } else { stray.until };
         self.held.iter().map(leaves).min().unwrap_or(Instant::NEVER)
     }
 

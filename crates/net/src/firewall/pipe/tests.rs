@@ -14,8 +14,8 @@ use pkt::{Arena, Pool};
 use wire::Protocol;
 
 use super::*;
-use crate::firewall::subject::Part;
-use crate::kit::link::{FAMILIES, Family};
+use crate::firewall::pkt_info::Part;
+use crate::testkit::link::{FAMILIES, Family};
 
 const BUFFERS: usize = 8192;
 const MBIT: u64 = 1_000_000;
@@ -104,8 +104,8 @@ impl Lab {
     }
 
     fn send(&mut self, to: To, of: Of) -> Result<(), DropReason> {
-        let (subject, pkt) = (subject(of), packet(&mut self.pool, of));
-        let sent = self.pipes.enqueue(to, &subject, pkt, of.number, self.now, &mut self.secret);
+        let (info, pkt) = (info(of), packet(&mut self.pool, of));
+        let sent = self.pipes.enqueue(to, &info, pkt, of.number, self.now, &mut self.secret);
         self.bury();
         match sent {
             Ok(()) => Ok(()),
@@ -191,10 +191,10 @@ fn packet(pool: &mut Pool, of: Of) -> Pkt {
     pkt
 }
 
-fn subject(of: Of) -> Subject {
+fn info(of: Of) -> PktInfo {
     let flow = of.flow;
     let base = if of.family == Family::V4 { 0x0a00_0000 } else { 0xfd00 << 112 };
-    Subject {
+    PktInfo {
         hook: Hook::Forward,
         is_ip4: of.family == Family::V4,
         part: Part::Whole,

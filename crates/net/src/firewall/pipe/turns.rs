@@ -6,7 +6,7 @@ mod wf2q;
 use self::rr::Rr;
 use self::wf2q::Wf2q;
 use super::config;
-use super::queue::{Count, Graves, Queue, Turn};
+use super::queue::{Count, DropList, Queue, Turn};
 use super::slab::Slab;
 use crate::drop::DropReason;
 use crate::ifq::codel::Law;
@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 pub(super) struct Store<T> {
     pub(super) queues: Slab<Queue>,
     pub(super) nodes: Nodes<T>,
-    pub(super) graves: Graves,
+    pub(super) graves: DropList,
 }
 
 /// The scheduler of a pipe's queues.
@@ -38,7 +38,7 @@ pub(super) enum Turns<T> {
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { queues: Slab::default(), nodes: Nodes::default(), graves: Graves::default() }
+        Self { queues: Slab::default(), nodes: Nodes::default(), graves: DropList::default() }
     }
 }
 
@@ -129,7 +129,7 @@ impl<T> Turns<T> {
         let Self::FqCodel { flows, .. } = self else { return None };
         let patient = Law { target: Duration::MAX, interval: Duration::MAX, mtu: usize::MAX };
         let mut nobody = Count::default();
-        flows.pop(Instant::START, &patient, &mut Graves::default().of(false, &mut nobody))
+        flows.pop(Instant::START, &patient, &mut DropList::default().of(false, &mut nobody))
     }
 
     /// Forgets whose turn it was: queues changed, or some went.

@@ -18,7 +18,7 @@ use super::plain::{self, Plain, World};
 use super::{Rules, Ruleset, Seen};
 use crate::driver::Caps;
 use crate::fib::{Prefix, Route, To};
-use crate::firewall::subject::Subject;
+use crate::firewall::pkt_info::PktInfo;
 use crate::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
 
 use dice::Dice;
@@ -67,17 +67,17 @@ fn check(
     let addrs = [packets::mac(dice), packets::mac(dice)];
     let Some(mut pkt) = load(pool, &addrs, frame == 2, &bytes) else { return false };
     pkt.moved = frame == 0;
-    let subject = Subject::read(&pkt, hook, recv, xmit);
+    let info = PktInfo::read(&pkt, hook, recv, xmit);
     let mut plain = Plain::read(&bytes, hook, recv, xmit, tag);
     plain.iter_mut().for_each(|plain| plain.frame = (frame != 0).then_some(addrs));
-    assert_eq!(subject.is_err(), plain.is_none(), "{subject:?} of {bytes:x?}");
-    let (Ok(mut subject), Some(plain)) = (subject, plain) else {
+    assert_eq!(info.is_err(), plain.is_none(), "{info:?} of {bytes:x?}");
+    let (Ok(mut info), Some(plain)) = (info, plain) else {
         pool.give(pkt);
         return false;
     };
-    subject.tag = tag;
+    info.tag = tag;
     let from = dice.below(list.len() + 1);
-    let found = all(ruleset, &subject, &pkt, world.tables, from);
+    let found = all(ruleset, &info, &pkt, world.tables, from);
     let is_meant = |rule: &Rule| disabled >> rule.set & 1 == 0 && plain::matches(rule, &plain, world);
     let meant: Vec<_> = (from..list.len()).filter(|at| is_meant(&list[*at])).collect();
     assert_eq!(found, meant, "{plain:#?} of {list:#?}");
@@ -86,8 +86,8 @@ fn check(
 }
 
 /// All rules from one on that a packet matches.
-fn all(ruleset: &Ruleset, subject: &Subject, pkt: &Pkt, tables: &Tables, from: usize) -> Vec<usize> {
-    let next = |from| ruleset.first(subject, pkt, tables, from, &mut Seen::default());
+fn all(ruleset: &Ruleset, info: &PktInfo, pkt: &Pkt, tables: &Tables, from: usize) -> Vec<usize> {
+    let next = |from| ruleset.first(info, pkt, tables, from, &mut Seen::default());
     core::iter::successors(next(from), |at| next(at + 1)).collect()
 }
 

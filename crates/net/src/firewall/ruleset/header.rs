@@ -8,7 +8,7 @@ use wire::{Protocol, ip4, tcp};
 
 use super::program::Asked;
 use crate::ether::TAG_LEN;
-use crate::firewall::subject::{Part, Subject};
+use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::ip6::headers;
 
 /// The field of a test.
@@ -75,51 +75,51 @@ impl Field {
 
     /// Its value; `None` if the packet has no such field.
     pub(super) fn of(self, asked: &Asked<'_>) -> Option<u32> {
-        let Asked { subject, pkt, .. } = asked;
+        let Asked { info, pkt, .. } = asked;
         let ip = pkt.window(0);
-        let of_ip4 = |value: u32| subject.is_ip4.then_some(value);
+        let of_ip4 = |value: u32| info.is_ip4.then_some(value);
         match self {
-            Self::SrcPort => subject.has_ports().then_some(subject.src_port.into()),
-            Self::DstPort => subject.has_ports().then_some(subject.dst_port.into()),
+            Self::SrcPort => info.has_ports().then_some(info.src_port.into()),
+            Self::DstPort => info.has_ports().then_some(info.dst_port.into()),
             // Interface 0 is none.
-            Self::Recv => some(subject.recv),
-            Self::Xmit => some(subject.xmit),
-            Self::Via => some(subject.via()),
-            Self::Tag => some(subject.tag),
+            Self::Recv => some(info.recv),
+            Self::Xmit => some(info.xmit),
+            Self::Via => some(info.via()),
+            Self::Tag => some(info.tag),
             Self::IpLen => Some(u32::try_from(pkt.len()).unwrap_or(u32::MAX).min(u16::MAX.into())),
-            Self::IpTtl => Some(if subject.is_ip4 { ip[8] } else { ip[7] }.into()),
+            Self::IpTtl => Some(if info.is_ip4 { ip[8] } else { ip[7] }.into()),
             Self::IpId => of_ip4(u16::from_be_bytes([ip[4], ip[5]]).into()),
             Self::IpTos => of_ip4(ip[1].into()),
             Self::IpPrecedence => of_ip4((ip[1] >> 5).into()),
-            Self::Dscp => Some((tos(subject, pkt) >> 2).into()),
+            Self::Dscp => Some((tos(info, pkt) >> 2).into()),
             Self::IpOptions => of_ip4(ip4_options(pkt)),
             Self::FlowLabel => {
                 let [a, b, c] = [ip[1] & 0xf, ip[2], ip[3]];
-                (!subject.is_ip4).then_some(u32::from_be_bytes([0, a, b, c]))
+                (!info.is_ip4).then_some(u32::from_be_bytes([0, a, b, c]))
             }
-            Self::Ext6 => (!subject.is_ip4).then(|| ext6(pkt)),
-            Self::Frag => Some(fragment(subject, pkt)),
-            Self::MacType => Some(if subject.is_ip4 { 0x0800 } else { 0x86dd }),
-            Self::IcmpType => (subject.is_icmp() && subject.is_ip4).then_some(subject.src_port.into()),
-            Self::Icmp6Type => (subject.is_icmp() && !subject.is_ip4).then_some(subject.src_port.into()),
-            Self::IcmpCode => subject.is_icmp().then_some(subject.dst_port.into()),
-            _ if subject.is_tcp() => self.of_tcp(subject, pkt),
+            Self::Ext6 => (!info.is_ip4).then(|| ext6(pkt)),
+            Self::Frag => Some(fragment(info, pkt)),
+            Self::MacType => Some(if info.is_ip4 { 0x0800 } else { 0x86dd }),
+            Self::IcmpType => (info.is_icmp() && info.is_ip4).then_some(info.src_port.into()),
+            Self::Icmp6Type => (info.is_icmp() && !info.is_ip4).then_some(info.src_port.into()),
+            Self::IcmpCode => info.is_icmp().then_some(info.dst_port.into()),
+            _ if info.is_tcp() => self.of_tcp(info, pkt),
             _ => None,
         }
     }
 
-    fn of_tcp(self, subject: &Subject, pkt: &Pkt) -> Option<u32> {
-        let segment = pkt.head().get(usize::from(subject.l4)..)?;
+    fn of_tcp(self, info: &PktInfo, pkt: &Pkt) -> Option<u32> {
+        let segment = pkt.head().get(usize::from(info.l4)..)?;
         let word = |at: usize| segment.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word));
         match self {
-            Self::TcpFlags => Some(subject.tcp_flags.into()),
+            Self::TcpFlags => Some(info.tcp_flags.into()),
             Self::TcpSeq => word(4),
             Self::TcpAck => word(8),
             Self::TcpWin => word(12).map(|word| word & 0xffff),
             Self::TcpOptions => Some(tcp_options(segment)),
-            Self::TcpMss if Flags(subject.tcp_flags).syn() => tcp_mss(segment),
+            Self::TcpMss if Flags(info.tcp_flags).syn() => tcp_mss(segment),
             Self::TcpDataLen => {
-                let headers = usize::from(subject.l4) + usize::from(segment.get(12)? >> 4) * 4;
+                let headers = usize::from(info.l4) + usize::from(segment.get(12)? >> 4) * 4;
                 u32::try_from(pkt.len().saturating_sub(headers)).ok()
             }
             _ => None,
@@ -131,9 +131,9 @@ impl Field {
 /// packet still. `None` behind the way in, where another may have been written over it, and of what no frame brought as
 /// it is.
 pub(super) fn frame(asked: &Asked<'_>) -> Option<[u64; 2]> {
-    let Asked { subject, pkt, .. } = asked;
+    let Asked { info, pkt, .. } = asked;
     let no_frame = pkt.moved || pkt.flags.any(PktFlags::LOCAL.with(PktFlags::REASSEMBLED));
-    if subject.hook != Hook::Ingress || no_frame {
+    if info.hook != Hook::Ingress || no_frame {
         return None;
     }
     let tag = if pkt.flags.has(PktFlags::VLAN) { TAG_LEN } else { 0 };
@@ -147,9 +147,9 @@ fn some(index: u16) -> Option<u32> {
 }
 
 /// Type of service, or traffic class.
-fn tos(subject: &Subject, pkt: &Pkt) -> u8 {
+fn tos(info: &PktInfo, pkt: &Pkt) -> u8 {
     let ip = pkt.window(0);
-    if subject.is_ip4 { ip[1] } else { ip[0] << 4 | ip[1] >> 4 }
+    if info.is_ip4 { ip[1] } else { ip[0] << 4 | ip[1] >> 4 }
 }
 
 fn ip4_options(pkt: &Pkt) -> u32 {
@@ -182,19 +182,19 @@ fn ext6(pkt: &Pkt) -> u32 {
     headers::each(pkt.head()).fold(0, |all, header| all | u32::from(kind(header)))
 }
 
-fn fragment(subject: &Subject, pkt: &Pkt) -> u32 {
-    let mut bits = match subject.part {
+fn fragment(info: &PktInfo, pkt: &Pkt) -> u32 {
+    let mut bits = match info.part {
         Part::Whole => 0,
         Part::First => frag::PART,
         Part::Later => frag::PART | frag::OFFSET,
     };
-    let more = if subject.is_ip4 {
+    let more = if info.is_ip4 {
         let flags = pkt.window(0)[6];
         bits |= if flags & 0x40 != 0 { frag::DF } else { 0 };
         bits |= if flags & 0x80 != 0 { frag::RF } else { 0 };
         flags & 0x20 != 0
     } else {
-        subject.part != Part::Whole && headers::upper(pkt.head()).is_some_and(|upper| upper.more_fragments)
+        info.part != Part::Whole && headers::upper(pkt.head()).is_some_and(|upper| upper.more_fragments)
     };
     u32::from(bits | if more { frag::MF } else { 0 })
 }

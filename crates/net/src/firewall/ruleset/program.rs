@@ -9,7 +9,7 @@ use pkt::Pkt;
 use super::Seen;
 use super::header::{Field, frame};
 use super::route;
-use crate::firewall::subject::{Part, Subject};
+use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::table::Lookup;
 use crate::tables::Tables;
 
@@ -132,7 +132,7 @@ pub(super) enum Test {
 
 /// A packet that is asked about.
 pub(super) struct Asked<'a> {
-    pub(super) subject: &'a Subject,
+    pub(super) info: &'a PktInfo,
     pub(super) pkt: &'a Pkt,
     pub(super) tables: &'a Tables,
 }
@@ -160,13 +160,13 @@ impl Program {
 
     #[inline]
     fn test(&self, test: &Test, asked: &Asked<'_>, arg: &mut Option<TableArg>) -> bool {
-        let subject = asked.subject;
+        let info = asked.info;
         match *test {
-            Test::Proto(proto) => subject.proto == proto,
-            Test::Port(end, from, to) => subject.has_ports() && (from..=to).contains(&end.port(subject)),
-            Test::Net4(end, net) => subject.is_ip4 && end.addr4(subject) & net.mask == net.addr,
+            Test::Proto(proto) => info.proto == proto,
+            Test::Port(end, from, to) => info.has_ports() && (from..=to).contains(&end.port(info)),
+            Test::Net4(end, net) => info.is_ip4 && end.addr4(info) & net.mask == net.addr,
             Test::TcpFlags { set, clear } => {
-                subject.is_tcp() && subject.tcp_flags & set == set && subject.tcp_flags & clear == 0
+                info.is_tcp() && info.tcp_flags & set == set && info.tcp_flags & clear == 0
             }
             _ => self.rarer(test, asked, arg),
         }
@@ -174,26 +174,24 @@ impl Program {
 
     #[inline(never)]
     fn rarer(&self, test: &Test, asked: &Asked<'_>, arg: &mut Option<TableArg>) -> bool {
-        let subject = asked.subject;
+        let info = asked.info;
         match *test {
             Test::Always => true,
             Test::Never | Test::Proto(_) | Test::Port(..) | Test::Net4(..) | Test::TcpFlags { .. } => false,
-            Test::Ip4(is_ip4) => subject.is_ip4 == is_ip4,
-            Test::At(hook) => subject.hook == hook,
-            Test::Nets { end, v4, .. } if subject.is_ip4 => {
-                let addr = end.addr4(subject);
+            Test::Ip4(is_ip4) => info.is_ip4 == is_ip4,
+            Test::At(hook) => info.hook == hook,
+            Test::Nets { end, v4, .. } if info.is_ip4 => {
+                let addr = end.addr4(info);
                 part(&self.nets4, v4).iter().any(|net| addr & net.mask == net.addr)
             }
             Test::Nets { end, v6, .. } => {
-                let addr = end.addr(subject);
+                let addr = end.addr(info);
                 part(&self.nets6, v6).iter().any(|net| addr & net.mask == net.addr)
             }
             Test::Hosts { end, base, set } => {
-                subject.is_ip4 && self.set_has(set, end.addr4(subject).wrapping_sub(base))
+                info.is_ip4 && self.set_has(set, end.addr4(info).wrapping_sub(base))
             }
-            Test::Me(end, only_ip6) => {
-                !(only_ip6 && subject.is_ip4) && asked.tables.is_ours(end.ip_addr(subject))
-            }
+            Test::Me(end, only_ip6) => !(only_ip6 && info.is_ip4) && asked.tables.is_ours(end.ip_addr(info)),
             Test::In(field, list) => field.of(asked).is_some_and(|value| {
                 part(&self.ranges, list).iter().any(|(from, to)| (*from..=*to).contains(&value))
             }),
@@ -203,9 +201,9 @@ impl Program {
                 value & set == set && value & clear == 0
             }),
             Test::AnyBit(field, bits) => field.of(asked).is_some_and(|value| value & u32::from(bits) != 0),
-            Test::Table(end, at) => self.ask(at, arg, |table| table.addr(subject.is_ip4, end.addr(subject))),
+            Test::Table(end, at) => self.ask(at, arg, |table| table.addr(info.is_ip4, end.addr(info))),
             Test::TableOf(field, at) => self.ask(at, arg, |table| table.number(field.of(asked)?)),
-            Test::Flow(at) => self.ask(at, arg, |table| table.flow(subject)),
+            Test::Flow(at) => self.ask(at, arg, |table| table.flow(info)),
             Test::Mac(at) => frame(asked).is_some_and(|frame| {
                 let meant = self.macs.get(at as usize);
                 meant
@@ -215,7 +213,7 @@ impl Program {
                 let [dst, src] = frame(asked)?;
                 table.mac(if end == End::Src { src } else { dst })
             }),
-            Test::Later => subject.part == Part::Later,
+            Test::Later => info.part == Part::Later,
             Test::VerRevPath => route::leads_back(asked),
             Test::VerSrcReach => route::reaches_back(asked),
             Test::AntiSpoof => route::is_no_spoof(asked),
@@ -253,31 +251,31 @@ impl List {
 
 impl End {
     #[inline]
-    pub(super) const fn addr(self, subject: &Subject) -> u128 {
+    pub(super) const fn addr(self, info: &PktInfo) -> u128 {
         match self {
-            Self::Src => subject.src,
-            Self::Dst => subject.dst,
+            Self::Src => info.src,
+            Self::Dst => info.dst,
         }
     }
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "an IPv4 address is in the lower bits")]
-    const fn addr4(self, subject: &Subject) -> u32 {
-        self.addr(subject) as u32
+    const fn addr4(self, info: &PktInfo) -> u32 {
+        self.addr(info) as u32
     }
 
-    fn ip_addr(self, subject: &Subject) -> core::net::IpAddr {
+    fn ip_addr(self, info: &PktInfo) -> core::net::IpAddr {
         match self {
-            Self::Src => subject.src_addr(),
-            Self::Dst => subject.dst_addr(),
+            Self::Src => info.src_addr(),
+            Self::Dst => info.dst_addr(),
         }
     }
 
     #[inline]
-    const fn port(self, subject: &Subject) -> u16 {
+    const fn port(self, info: &PktInfo) -> u16 {
         match self {
-            Self::Src => subject.src_port,
-            Self::Dst => subject.dst_port,
+            Self::Src => info.src_port,
+            Self::Dst => info.dst_port,
         }
     }
 }

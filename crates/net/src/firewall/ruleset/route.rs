@@ -6,42 +6,42 @@ use core::net::IpAddr;
 
 use super::program::Asked;
 use crate::fib::{Hop, To};
-use crate::firewall::subject::Subject;
+use crate::firewall::pkt_info::PktInfo;
 
 /// `verrevpath`: a route back leaves by the interface that the packet came in by.
 pub(super) fn leads_back(asked: &Asked<'_>) -> bool {
-    is_not_asked(asked.subject) || hops(asked).any(|hop| leads_by(hop, asked.subject))
+    is_not_asked(asked.info) || hops(asked).any(|hop| leads_by(hop, asked.info))
 }
 
 /// `versrcreach`: there is a route back, other than the default one.
 pub(super) fn reaches_back(asked: &Asked<'_>) -> bool {
     let has_route = || hops(asked).any(|hop| hop.to.ifindex().is_some());
-    is_not_asked(asked.subject) || asked.tables.fib.prefix_len(asked.subject.src_addr()) > 0 && has_route()
+    is_not_asked(asked.info) || asked.tables.fib.prefix_len(asked.info.src_addr()) > 0 && has_route()
 }
 
 /// `antispoof`: if the source is on one of our links, or our own, the packet came in there.
 pub(super) fn is_no_spoof(asked: &Asked<'_>) -> bool {
-    let subject = asked.subject;
+    let info = asked.info;
     let is_spoof = |hop: Hop| match hop.to {
         To::Local { .. } => true,
-        To::OnLink { ifindex } | To::Broadcast { ifindex } => ifindex != subject.recv,
+        To::OnLink { ifindex } | To::Broadcast { ifindex } => ifindex != info.recv,
         _ => false,
     };
-    is_not_asked(subject) || !hops(asked).any(is_spoof)
+    is_not_asked(info) || !hops(asked).any(is_spoof)
 }
 
 /// Link-local sources are on the link that they came from, whichever that is.
-fn is_not_asked(subject: &Subject) -> bool {
+fn is_not_asked(info: &PktInfo) -> bool {
     use ipfw::rule::Hook::{Egress, LocalOut};
-    let is_link_local = matches!(subject.src_addr(), IpAddr::V6(addr) if addr.is_unicast_link_local());
-    matches!(subject.hook, Egress | LocalOut) || subject.recv == 0 || is_link_local
+    let is_link_local = matches!(info.src_addr(), IpAddr::V6(addr) if addr.is_unicast_link_local());
+    matches!(info.hook, Egress | LocalOut) || info.recv == 0 || is_link_local
 }
 
 fn hops<'a>(asked: &'a Asked<'_>) -> impl Iterator<Item = Hop> + 'a {
     let tables = asked.tables;
-    tables.hops.each(tables.fib.lookup(asked.subject.src_addr()))
+    tables.hops.each(tables.fib.lookup(asked.info.src_addr()))
 }
 
-fn leads_by(hop: Hop, subject: &Subject) -> bool {
-    !matches!(hop.to, To::Local { .. }) && hop.to.ifindex() == Some(subject.recv)
+fn leads_by(hop: Hop, info: &PktInfo) -> bool {
+    !matches!(hop.to, To::Local { .. }) && hop.to.ifindex() == Some(info.recv)
 }

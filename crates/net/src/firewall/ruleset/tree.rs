@@ -15,7 +15,7 @@ mod build;
 use super::{VIEWS, view};
 use ipfw::rule::Hook;
 
-use crate::firewall::subject::Subject;
+use crate::firewall::pkt_info::PktInfo;
 
 pub(super) use boxes::{Area, area};
 pub(super) use build::build;
@@ -86,12 +86,12 @@ impl Point {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "addresses are taken apart")]
-    pub(super) fn of(subject: &Subject) -> Self {
-        let Subject { src, dst, is_ip4, .. } = *subject;
+    pub(super) fn of(info: &PktInfo) -> Self {
+        let PktInfo { src, dst, is_ip4, .. } = *info;
         let first = |addr: u128| if is_ip4 { addr as u32 } else { (addr >> 96) as u32 };
-        let (src_port, dst_port) = (u32::from(subject.src_port), u32::from(subject.dst_port));
-        let (recv, xmit) = (u32::from(subject.recv), u32::from(subject.xmit));
-        let (proto, via) = (subject.proto.into(), subject.via().into());
+        let (src_port, dst_port) = (u32::from(info.src_port), u32::from(info.dst_port));
+        let (recv, xmit) = (u32::from(info.recv), u32::from(info.xmit));
+        let (proto, via) = (info.proto.into(), info.via().into());
         let mut point =
             [first(src), first(dst), src_port, dst_port, proto, recv, xmit, via, 0, 0, 0, 0, 0, 0, 0, 0];
         if !is_ip4 {

@@ -3,8 +3,8 @@ use core::time::Duration;
 
 use crate::count::Count;
 use crate::drop::DropReason;
-use crate::kit::rules::rules;
-use crate::kit::{Bench, addr4, addr6, build, peer_mac};
+use crate::testkit::rules::rules;
+use crate::testkit::{Bench, addr4, addr6, build, peer_mac};
 
 /// A host on the link of interface 1 and one on that of interface 2, of both families.
 fn families() -> [(IpAddr, IpAddr); 2] {

@@ -2,8 +2,8 @@
 
 use super::key::{End, Flow, Key};
 use super::tcp::{Phase, Track};
+use crate::collections::wheel::{Linked, Links, NIL};
 use crate::firewall::ruleset::{FlowId, RuleId};
-use crate::grow::wheel::{Linked, Links, NIL};
 
 /// The kind of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -8,10 +8,10 @@
 use super::entry::bits;
 use super::tcp::Phase;
 use super::{Kind, StateId, States};
+use crate::collections::slab::Slab;
+use crate::collections::wheel::NIL;
 use crate::count::{Count, Counters};
 use crate::firewall::state::entry::State;
-use crate::grow::slab::Slab;
-use crate::grow::wheel::NIL;
 use crate::time::Instant;
 
 /// Half-open states that end for one, at the most: the budget may have been lowered, and a count be hard to place.

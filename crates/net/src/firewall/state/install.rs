@@ -6,12 +6,13 @@ use super::entry::bits;
 use super::tcp::{Phase, Track};
 use super::track::{Group, Outside};
 use super::{
-    Flow, Hash, Kind, Limit, New, Refused, RuleId, SERIAL, Seen, Segment, State, StateId, States, TRACK_LOOKS,
+    Flow, Hash, Kind, Limit, New, RuleId, SERIAL, Seen, Segment, State, StateError, StateId, States,
+    TRACK_LOOKS,
 };
 use super::{end, hash_of, ms, wheel};
+use crate::collections::wheel::Links;
 use crate::count::{Count, Counters};
 use crate::firewall::ruleset::FlowId;
-use crate::grow::wheel::Links;
 use crate::time::Instant;
 
 impl States {
@@ -20,7 +21,7 @@ impl States {
     ///
     /// # Errors
     ///
-    /// All of [`Refused`].
+    /// All of [`StateError`].
     pub fn install(
         &mut self,
         flow: &Flow,
@@ -29,7 +30,7 @@ impl States {
         seen: &Seen,
         now: Instant,
         counters: &mut Counters,
-    ) -> Result<StateId, Refused> {
+    ) -> Result<StateId, StateError> {
         if let Some(old) = self.lookup(flow, hash, new.flow) {
             if let Some(hit) = self.hit(flow, hash.likely(StateId(old)), new.flow, seen, now, counters) {
                 return Ok(hit.id);
@@ -93,7 +94,7 @@ impl States {
         seen: &Seen,
         now: Instant,
         counters: &mut Counters,
-    ) -> Result<StateId, Refused> {
+    ) -> Result<StateId, StateError> {
         let tcp = seen.segment.as_ref().map_or_else(Track::default, Track::begin);
         let (kind, phase) = (if new.limit.is_some() { Kind::Limit } else { new.kind }, tcp.phase());
         // A slave waits for its master's end.
@@ -115,7 +116,7 @@ impl States {
         } + kind.grace();
         let Some((at, state)) = self.slab.place() else {
             self.tracks.leave(link, ms(now));
-            return Err(Refused::NoMemory);
+            return Err(StateError::NoMemory);
         };
         *state = State {
             key: flow.key,
@@ -147,7 +148,7 @@ impl States {
             && !self.tie(StateId(at), pair)
         {
             self.remove(StateId(at), now);
-            return Err(Refused::NoMemory);
+            return Err(StateError::NoMemory);
         }
         Ok(StateId(at))
     }
@@ -162,7 +163,7 @@ impl States {
         limit: Limit,
         now: Instant,
         counters: &mut Counters,
-    ) -> Result<u32, Refused> {
+    ) -> Result<u32, StateError> {
         let group = Group::of(rule, flow, limit.mask);
         let tracks_max = self.settings.track_max;
         let mut joined = self.tracks.join(&group, limit.max, tracks_max);
@@ -179,11 +180,11 @@ impl States {
         joined.map_err(|outside| match outside {
             Outside::Limit => {
                 counters.add(Count::TrackLimit, 1);
-                Refused::Limit
+                StateError::Limit
             }
             Outside::Full => {
                 counters.add(Count::TrackOverflow, 1);
-                Refused::Tracks
+                StateError::Tracks
             }
         })
     }

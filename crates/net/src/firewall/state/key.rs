@@ -3,9 +3,9 @@
 use pkt::{Pkt, WINDOW};
 use wire::{Protocol, ip4, ip6};
 
-use crate::firewall::subject::{Part, Subject, usual};
+use crate::firewall::pkt_info::{Part, PktInfo, usual};
+use crate::l4;
 use crate::secret::fold;
-use crate::upper;
 
 /// A flow: two ends and a protocol, the lower end first, so that both directions have the same key.
 ///
@@ -93,25 +93,23 @@ impl Flow {
     /// which belong to the flow of what they quote.
     #[inline]
     #[must_use]
-    pub fn of(subject: &Subject, pkt: &Pkt) -> Option<Self> {
-        Self::of_parts(subject, pkt.window(usize::from(subject.l4)))
+    pub fn of(info: &PktInfo, pkt: &Pkt) -> Option<Self> {
+        Self::of_parts(info, pkt.window(usize::from(info.l4)))
     }
 
     /// [`Flow::of`], of a packet whose upper layer begins with `l4`.
     #[inline]
-    pub(super) fn of_parts(subject: &Subject, l4: &[u8; WINDOW]) -> Option<Self> {
-        if subject.part == Part::Later {
+    pub(super) fn of_parts(info: &PktInfo, l4: &[u8; WINDOW]) -> Option<Self> {
+        if info.part == Part::Later {
             return None;
         }
-        let mut ends = [
-            End { addr: subject.src, port: subject.src_port },
-            End { addr: subject.dst, port: subject.dst_port },
-        ];
-        if !subject.has_ports() {
-            let ports = unusual(subject, l4)?;
+        let mut ends =
+            [End { addr: info.src, port: info.src_port }, End { addr: info.dst, port: info.dst_port }];
+        if !info.has_ports() {
+            let ports = unusual(info, l4)?;
             (ends[0].port, ends[1].port) = ports;
         }
-        Some(Self::new(subject.is_ip4, subject.proto, ends[0], ends[1]))
+        Some(Self::new(info.is_ip4, info.proto, ends[0], ends[1]))
     }
 
     /// Returns the flow in the other direction.
@@ -158,7 +156,7 @@ impl Key {
         let ip = pkt.window(0);
         let word =
             |at: usize| ip.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |is| u64::from_be_bytes(*is));
-        let is_ip4 = upper::is_ip4(pkt);
+        let is_ip4 = l4::is_ip4(pkt);
         let (addrs, l4, proto) = match (is_ip4, is_downward) {
             (true, _) => {
                 let pair = word(12);
@@ -192,8 +190,8 @@ impl Key {
 }
 
 /// The ports of a packet whose protocol has none.
-fn unusual(subject: &Subject, l4: &[u8; WINDOW]) -> Option<(u16, u16)> {
-    let protocol = match (Protocol(subject.proto), subject.is_ip4) {
+fn unusual(info: &PktInfo, l4: &[u8; WINDOW]) -> Option<(u16, u16)> {
+    let protocol = match (Protocol(info.proto), info.is_ip4) {
         (Protocol::ICMP, true) => icmp4(l4[0]),
         (Protocol::ICMP6, false) => icmp6(l4[0]),
         _ => return Some((0, 0)),

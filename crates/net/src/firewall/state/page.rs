@@ -6,9 +6,9 @@ use super::States;
 use super::entry::Kind;
 use super::key::End;
 use super::tcp::Phase;
+use crate::collections::slab;
+use crate::collections::wheel::ms;
 use crate::firewall::ruleset::{FlowId, RuleId};
-use crate::grow::slab;
-use crate::grow::wheel::ms;
 use crate::time::Instant;
 
 /// Places that are looked at for one page, whether there are states or not.

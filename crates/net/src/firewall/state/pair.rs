@@ -7,9 +7,9 @@
 use super::entry::{Kind, State, bits};
 use super::key::{End, Flow};
 use super::{Hash, StateId, States};
+use crate::collections::wheel::NIL;
 use crate::cpu::CpuId;
 use crate::firewall::ruleset::FlowId;
-use crate::grow::wheel::NIL;
 use crate::time::Instant;
 
 /// The link from one state to the other.

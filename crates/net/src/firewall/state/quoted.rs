@@ -6,8 +6,8 @@ use wire::{Protocol, ip4};
 use super::entry::{Direction, bits};
 use super::key::Flow;
 use super::{Hit, States};
+use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::ruleset::FlowId;
-use crate::firewall::subject::{Part, Subject};
 use crate::ip6::headers;
 use crate::time::Instant;
 
@@ -31,17 +31,17 @@ impl Quoted {
     /// Reads what an error quotes. `None` if the packet is no error that concerns a flow, or quotes too little, a later
     /// fragment, another error, or a packet of another sender than the destination of the error.
     #[must_use]
-    pub fn read(subject: &Subject, pkt: &Pkt) -> Option<Self> {
-        if subject.part != Part::Whole || !concerns_a_flow(subject) {
+    pub fn read(info: &PktInfo, pkt: &Pkt) -> Option<Self> {
+        if info.part != Part::Whole || !concerns_a_flow(info) {
             return None;
         }
         let mut bytes = [0; QUOTE_MAX];
-        let len = pkt.copy_out(usize::from(subject.l4) + QUOTE_AT, &mut bytes);
-        Self::parse(subject, bytes.get(..len)?).filter(|quoted| quoted.flow.ends()[0].addr == subject.dst)
+        let len = pkt.copy_out(usize::from(info.l4) + QUOTE_AT, &mut bytes);
+        Self::parse(info, bytes.get(..len)?).filter(|quoted| quoted.flow.ends()[0].addr == info.dst)
     }
 
-    fn parse(subject: &Subject, bytes: &[u8]) -> Option<Self> {
-        let (src, dst, proto, upper) = if subject.is_ip4 { read4(bytes)? } else { read6(bytes)? };
+    fn parse(info: &PktInfo, bytes: &[u8]) -> Option<Self> {
+        let (src, dst, proto, upper) = if info.is_ip4 { read4(bytes)? } else { read6(bytes)? };
         if upper.len() < UPPER_MIN {
             return None;
         }
@@ -49,14 +49,14 @@ impl Quoted {
         let len = upper.len().min(WINDOW);
         l4[..len].copy_from_slice(&upper[..len]);
         let port = |at: usize| u16::from_be_bytes([l4[at], l4[at + 1]]);
-        let quoted = Subject {
+        let quoted = PktInfo {
             part: Part::Whole,
             proto: proto.0,
             src,
             dst,
             src_port: port(0),
             dst_port: port(2),
-            ..*subject
+            ..*info
         };
         let flow = Flow::of_parts(&quoted, &l4)?;
         let seq = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
@@ -80,10 +80,10 @@ fn read6(bytes: &[u8]) -> Option<Parts<'_>> {
 
 /// Whether it is an error that ends a flow, or changes how its packets are to be. Redirects and source quench (RFC 6633)
 /// are none.
-const fn concerns_a_flow(subject: &Subject) -> bool {
-    match (Protocol(subject.proto), subject.is_ip4) {
-        (Protocol::ICMP, true) => matches!(subject.src_port, 3 | 11 | 12),
-        (Protocol::ICMP6, false) => matches!(subject.src_port, 1..=4),
+const fn concerns_a_flow(info: &PktInfo) -> bool {
+    match (Protocol(info.proto), info.is_ip4) {
+        (Protocol::ICMP, true) => matches!(info.src_port, 3 | 11 | 12),
+        (Protocol::ICMP6, false) => matches!(info.src_port, 1..=4),
         _ => false,
     }
 }

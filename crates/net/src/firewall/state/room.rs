@@ -1,9 +1,9 @@
 //! Room for one more state, when there are as many as may be.
 
 use super::tcp::Phase;
-use super::{Refused, StateId, States};
+use super::{StateError, StateId, States};
+use crate::collections::wheel::ms;
 use crate::count::{Count, Counters};
-use crate::grow::wheel::ms;
 use crate::time::Instant;
 
 /// States that are looked at, at the most, to make room for one.
@@ -16,12 +16,12 @@ const REAP_PAUSE_MS: u64 = 250;
 impl States {
     /// Room for one more, if there is any or can be made.
     #[inline]
-    pub(super) fn make_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), Refused> {
+    pub(super) fn make_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), StateError> {
         if self.share.has_room(self.settings.state_max) { Ok(()) } else { self.find_room(now, counters) }
     }
 
     #[cold]
-    fn find_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), Refused> {
+    fn find_room(&mut self, now: Instant, counters: &mut Counters) -> Result<(), StateError> {
         let max = u64::from(self.settings.state_max);
         let pause = ms(now) / REAP_PAUSE_MS + 1;
         let total = self.share.refresh();
@@ -36,7 +36,7 @@ impl States {
             return Ok(());
         }
         counters.add(Count::StateOverflow, 1);
-        Err(Refused::Full { ask_all: self.share.may_ask(now) })
+        Err(StateError::Full { ask_all: self.share.may_ask(now) })
     }
 
     /// Ends a bounded number of expendable states: the tables are full. Returns how many.

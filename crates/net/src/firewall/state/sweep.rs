@@ -5,8 +5,8 @@
 
 use super::track::Group;
 use super::{State, StateId, States};
-use crate::grow::slab::Slab;
-use crate::grow::wheel::ms;
+use crate::collections::slab::Slab;
+use crate::collections::wheel::ms;
 use crate::time::Instant;
 
 /// The remaining lifetime of a state.

@@ -9,7 +9,7 @@ use pkt::{Pkt, WINDOW};
 use wire::tcp::{Flags, HEADER_LEN, HEADER_MAX, window_scale};
 use wire::{Protocol, ip4, ip6};
 
-use crate::firewall::subject::{Part, Subject};
+use crate::firewall::pkt_info::{Part, PktInfo};
 
 /// Tolerance of old acknowledgments, whatever the window: replies to earlier segments.
 const ACK_BEHIND: u32 = 66_000;
@@ -106,16 +106,16 @@ impl Segment {
     /// Reads the segment of a packet; `None` if that is not TCP.
     #[inline]
     #[must_use]
-    pub fn of(subject: &Subject, pkt: &Pkt) -> Option<Self> {
-        if subject.proto != Protocol::TCP.0 || subject.part == Part::Later {
+    pub fn of(info: &PktInfo, pkt: &Pkt) -> Option<Self> {
+        if info.proto != Protocol::TCP.0 || info.part == Part::Later {
             return None;
         }
-        let l4 = usize::from(subject.l4);
+        let l4 = usize::from(info.l4);
         let header = pkt.window(l4);
         Some(Self::parse(header, pkt.len().saturating_sub(l4)))
     }
 
-    /// Reads the segment of a [`usual`](crate::firewall::subject::usual) packet.
+    /// Reads the segment of a [`usual`](crate::firewall::pkt_info::usual) packet.
     #[inline]
     pub(in super::super) fn of_usual(pkt: &Pkt) -> Option<Self> {
         let ip = pkt.window(0);

@@ -4,7 +4,7 @@ use wire::Protocol;
 use wire::tcp::Flags;
 
 use super::*;
-use crate::kit::link::{FAMILIES, Family};
+use crate::testkit::link::{FAMILIES, Family};
 
 mod full;
 mod half;

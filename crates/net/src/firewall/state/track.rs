@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ipfw::rule::LimitMask;
-use pkt::tally::{self, Tally};
+use pkt::shared_limit::{self, Tally};
 
 use super::key::{End, Flow};
+use crate::collections::index::{self, Index};
+use crate::collections::slab::Slab;
+use crate::collections::wheel::NIL;
 use crate::firewall::ruleset::RuleId;
-use crate::grow::index::{self, Index};
-use crate::grow::slab::Slab;
-use crate::grow::wheel::NIL;
 use crate::secret::Secret;
 
 /// At most so many states that agree with a packet in what `mask` names.
@@ -162,8 +162,8 @@ impl Tracks {
             return Err(Outside::Full);
         }
         self.limits.tally.take(hash, max).map_err(|refused| match refused {
-            tally::Refused::Limit => Outside::Limit,
-            tally::Refused::Busy | tally::Refused::Full => Outside::Full,
+            shared_limit::Refused::Limit => Outside::Limit,
+            shared_limit::Refused::Busy | shared_limit::Refused::Full => Outside::Full,
         })?;
         let joined = track.or_else(|| self.make(hash, group)).and_then(|track| self.enter(track));
         if joined.is_none() {

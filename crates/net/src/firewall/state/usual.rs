@@ -10,8 +10,8 @@ use super::{
     Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
 };
 use super::{States, ms};
-use crate::grow::index::Index;
-use crate::grow::slab::Slab;
+use crate::collections::index::Index;
+use crate::collections::slab::Slab;
 use crate::time::Instant;
 
 /// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
@@ -69,7 +69,7 @@ impl UsualHit {
 }
 
 impl Seen {
-    /// Reads a [`usual`](crate::firewall::subject::usual) packet.
+    /// Reads a [`usual`](crate::firewall::pkt_info::usual) packet.
     #[inline]
     pub(in super::super) fn of_usual(pkt: &Pkt) -> Self {
         let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);

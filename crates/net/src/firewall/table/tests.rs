@@ -3,8 +3,8 @@ use ipfw::command::{TableCommand, TableEntry, TableKey};
 use ipfw::rule::{Rule, TableArg};
 
 use super::*;
-use crate::kit::ifnet;
 use crate::tables::{Config, Tables};
+use crate::testkit::ifnet;
 
 /// Tables, changed by lines of text.
 struct Desk {

@@ -100,7 +100,7 @@ fn a_table_names_the_next_hop_and_the_instance_that_translates() {
         bench.inject(1, build::frame(1, &udp((src, dst), (1, 53))));
         bench.run();
         let sent = bench.sent(3);
-        assert!(sent.len() == 1 && sent[0][..6] == crate::kit::peer_mac(elsewhere).0, "{elsewhere}");
+        assert!(sent.len() == 1 && sent[0][..6] == crate::testkit::peer_mac(elsewhere).0, "{elsewhere}");
     }
     let (src, dst) = families()[0];
     let mut bench = router(&format!(

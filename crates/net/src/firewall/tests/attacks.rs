@@ -2,7 +2,7 @@
 //! something.
 
 use super::*;
-use crate::kit::rules::Script;
+use crate::testkit::rules::Script;
 
 /// A stateful firewall, as most people write it.
 const STATEFUL: &str = "add check-state\nadd allow tcp from any to any 80 in recv mem1 setup keep-state\n\

@@ -21,13 +21,13 @@ use crate::count::Count;
 use crate::cpu::{Cpu, CpuId};
 use crate::drop::DropReason;
 use crate::firewall::Firewall;
-use crate::firewall::away::{Away, Errand};
+use crate::firewall::flow_match::{self, FlowMatch};
+use crate::firewall::handoff::{HandoffPoint, HandoffTask};
 use crate::firewall::nat::rewrite::translate;
 use crate::firewall::nat::shape::{self, Shape, Side};
-use crate::firewall::party::{self, Party};
+use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::ruleset::{FlowId, RuleId};
 use crate::firewall::state::{Direction, End, Flow, Kind, New, Pair, Parted, StateId};
-use crate::firewall::subject::{Part, Subject};
 use crate::msg::Msg;
 use crate::next::Next;
 
@@ -44,7 +44,7 @@ pub(in crate::firewall) struct Arrival {
 
 /// A message between the CPUs of a master and of its slave.
 #[derive(Clone, Copy, Debug)]
-pub enum Notice {
+pub enum PairMessage {
     /// To the slave's: the master has gone.
     Parted {
         /// The CPU that had it.
@@ -73,8 +73,8 @@ impl Firewall {
     /// as if it came from the original destination. `None`: it goes on.
     #[cold]
     pub(in crate::firewall) fn answer_of_own(&mut self, cpu: &mut Cpu, pkt: &mut Pkt) -> Option<Next> {
-        let subject = Subject::read(pkt, Hook::LocalOut, pkt.rcvif, 0).ok()?;
-        let met = self.meet(cpu, pkt, &mut Walk::new(subject, None));
+        let info = PktInfo::read(pkt, Hook::LocalOut, pkt.rcvif, 0).ok()?;
+        let met = self.meet(cpu, pkt, &mut Walk::new(info, None));
         self.counters.settle();
         match met? {
             Step::Done(verdict) => self.next(verdict, Hook::LocalOut),
@@ -84,12 +84,12 @@ impl Firewall {
 
     #[inline(never)]
     fn meet_pair(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk) -> Option<Step> {
-        let party = *walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
+        let party = *walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
         let (id, direction) = party.redirected(&self.states, cpu.now)?;
-        if walk.subject.part == Part::First && !walk.subject.is_ip4 {
+        if walk.info.part == Part::First && !walk.info.is_ip4 {
             return Some(Step::die(DropReason::FirewallRedirectFragment));
         }
-        let (kind, hook) = (self.states.get(id)?.kind, walk.subject.hook);
+        let (kind, hook) = (self.states.get(id)?.kind, walk.info.hook);
         match (kind, direction) {
             (Kind::RedirectMaster, Direction::Forward) if hook == Hook::Ingress => {
                 self.turn(cpu, pkt, walk, &party, id, Side::Dst)
@@ -118,7 +118,7 @@ impl Firewall {
         cpu: &mut Cpu,
         pkt: &mut Pkt,
         walk: &mut Walk,
-        party: &Party,
+        party: &FlowMatch,
         id: StateId,
         side: Side,
     ) -> Option<Step> {
@@ -144,7 +144,7 @@ impl Firewall {
 
     /// Takes a packet into account of its state. Whether it is denied; `None` if it opens another connection, and the
     /// state of the last is gone.
-    fn take(&mut self, cpu: &mut Cpu, party: &Party, id: StateId) -> Option<bool> {
+    fn take(&mut self, cpu: &mut Cpu, party: &FlowMatch, id: StateId) -> Option<bool> {
         // An error changes nothing.
         let Some((flow, hash)) = party.flow() else { return Some(false) };
         let hash = hash.likely(id);
@@ -154,7 +154,7 @@ impl Firewall {
     }
 
     /// Takes an answer into account of the state that a rule behind the redirection has made.
-    fn is_denied_behind(&mut self, cpu: &mut Cpu, party: &Party) -> bool {
+    fn is_denied_behind(&mut self, cpu: &mut Cpu, party: &FlowMatch) -> bool {
         party.state(&mut self.states, FlowId::ANY, None, cpu).is_some_and(|hit| hit.is_denied)
     }
 
@@ -164,14 +164,14 @@ impl Firewall {
         let Some(rule) = self.rules.rule(at) else { return next };
         let Action::Redirect { to, port } = rule.action else { return next };
         let id = rule.id;
-        if walk.is_redirected || to.is_ipv4() != walk.subject.is_ip4 || !may_be(&walk.subject) {
+        if walk.is_redirected || to.is_ipv4() != walk.info.is_ip4 || !may_be(&walk.info) {
             return next;
         }
         // A flow that came in fragments was reassembled, unless no redirection existed then.
-        if walk.subject.part == Part::First {
+        if walk.info.part == Part::First {
             return Step::die(DropReason::FirewallRedirectFragment);
         }
-        let party = *walk.party.get_or_insert_with(|| Party::of(&walk.subject, pkt, &self.states));
+        let party = *walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
         let Some((flow, hash)) = party.flow() else { return next };
         let [client, was] = flow.ends();
         let end = End { addr: bits(to), port: port.unwrap_or(was.port) };
@@ -181,13 +181,13 @@ impl Firewall {
         if !self.is_free(cpu, &flow, hash) {
             return Step::die(DropReason::FirewallRedirect);
         }
-        let owner = party::owner(cpu, &Flow::new(walk.subject.is_ip4, walk.subject.proto, client, end));
+        let owner = flow_match::owner(cpu, &Flow::new(walk.info.is_ip4, walk.info.proto, client, end));
         let pair = Some(Pair { end, cpu: owner, master: StateId::default() });
         let new = New { rule: id, flow: FlowId::REDIRECT, kind: Kind::RedirectMaster, limit: None, pair };
         let made = self.states.install(&flow, hash, new, party.seen(), cpu.now, &mut cpu.counters);
         let master = match made {
             Ok(master) => master,
-            Err(refused) => return Step::die(party::reason(cpu, refused)),
+            Err(refused) => return Step::die(flow_match::reason(cpu, refused)),
         };
         self.note(cpu, pkt, walk, at);
         let arrival = Arrival { from: cpu.id, master, was: Some(was) };
@@ -212,8 +212,9 @@ impl Firewall {
         }
         cpu.count(Count::RedirectSplit);
         let Arrival { master, was, .. } = arrival;
-        let errand = if was.is_some() { Errand::Redirected(master) } else { Errand::Answer(master) };
-        Step::go(Next::Away(Away { owner, hook: walk.subject.hook, rule, errand }))
+        let errand =
+            if was.is_some() { HandoffTask::Redirected(master) } else { HandoffTask::Answer(master) };
+        Step::go(Next::Away(HandoffPoint { owner, hook: walk.info.hook, rule, errand }))
     }
 
     /// Goes on with a packet that another CPU has exchanged an end of.
@@ -226,10 +227,10 @@ impl Firewall {
         arrival: Arrival,
     ) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
-        let Ok(subject) = Subject::read(pkt, hook, pkt.rcvif, xmit) else {
+        let Ok(info) = PktInfo::read(pkt, hook, pkt.rcvif, xmit) else {
             return Some(Next::Drop(DropReason::FirewallBogus));
         };
-        let mut walk = Walk::new(Subject { tag: pkt.tag, ..subject }, None);
+        let mut walk = Walk::new(PktInfo { tag: pkt.tag, ..info }, None);
         let verdict = match self.arrive(cpu, pkt, &mut walk, rule, arrival) {
             Step::To(at) => self.walk(cpu, pkt, walk.from(at)),
             Step::Done(verdict) => verdict,
@@ -243,7 +244,7 @@ impl Firewall {
     fn arrive(&mut self, cpu: &mut Cpu, pkt: &Pkt, walk: &mut Walk, rule: RuleId, arrival: Arrival) -> Step {
         (walk.has_met, walk.is_redirected) = (true, true);
         let Some(at) = self.rules.by_id(rule) else { return Step::die(DropReason::FirewallRedirect) };
-        let party = Party::of(&walk.subject, pkt, &self.states);
+        let party = FlowMatch::of(&walk.info, pkt, &self.states);
         walk.party = Some(party);
         let found = party.redirected(&self.states, cpu.now).filter(|(id, _)| self.is_of(*id, &arrival));
         let taken = match found.and_then(|(id, _)| self.take(cpu, &party, id)) {
@@ -272,7 +273,7 @@ impl Firewall {
     fn follow(
         &mut self,
         cpu: &mut Cpu,
-        party: &Party,
+        party: &FlowMatch,
         rule: RuleId,
         arrival: &Arrival,
     ) -> Result<bool, DropReason> {
@@ -285,7 +286,7 @@ impl Firewall {
         let new = New { rule, flow: FlowId::REDIRECT, kind: Kind::RedirectSlave, limit: None, pair };
         let made = if is_free && !self.states.is_taken(&flow, hash, cpu.now) {
             let made = self.states.install(&flow, hash, new, party.seen(), cpu.now, &mut cpu.counters);
-            made.map_err(|refused| party::reason(cpu, refused))
+            made.map_err(|refused| flow_match::reason(cpu, refused))
         } else {
             if is_free {
                 cpu.count(Count::RedirectConflicts);
@@ -295,7 +296,7 @@ impl Firewall {
         match made {
             Ok(id) => Ok(self.take(cpu, party, id).unwrap_or(false)),
             Err(reason) => {
-                tell(cpu, from, Notice::Refused { slave: flow, master });
+                tell(cpu, from, PairMessage::Refused { slave: flow, master });
                 Err(reason)
             }
         }
@@ -316,15 +317,15 @@ impl Firewall {
     #[inline]
     pub(in crate::firewall) fn part(&mut self, cpu: &mut Cpu) {
         while let Some(parted) = self.states.parted() {
-            tell(cpu, parted.cpu, Notice::Parted { from: cpu.id, parted });
+            tell(cpu, parted.cpu, PairMessage::Parted { from: cpu.id, parted });
         }
     }
 
     /// Hears of the end of a master, or that one has no slave.
-    pub(in crate::firewall) fn hear(&mut self, cpu: &Cpu, notice: &Notice) {
+    pub(in crate::firewall) fn hear(&mut self, cpu: &Cpu, notice: &PairMessage) {
         match notice {
-            Notice::Parted { from, parted } => self.states.unfollow(parted, *from, cpu.now),
-            Notice::Refused { slave, master } => {
+            PairMessage::Parted { from, parted } => self.states.unfollow(parted, *from, cpu.now),
+            PairMessage::Refused { slave, master } => {
                 let is_its = |id| self.states.other(id).is_some_and(|other| other == *slave);
                 let kind = self.states.get(*master).map(|state| state.kind);
                 if kind == Some(Kind::RedirectMaster) && is_its(*master) {
@@ -336,15 +337,15 @@ impl Firewall {
 }
 
 /// Sends a notice; to this CPU itself, too, which hears it in its next turn.
-fn tell(cpu: &mut Cpu, to: CpuId, notice: Notice) {
+fn tell(cpu: &mut Cpu, to: CpuId, notice: PairMessage) {
     cpu.count(Count::RedirectGiven);
     cpu.peers.send(to, Msg::Redirect(notice));
 }
 
 /// Whether a packet can be redirected: it has just come in, and has the ports of a protocol with connections.
-fn may_be(subject: &Subject) -> bool {
-    let speaks = matches!(Protocol(subject.proto), Protocol::TCP | Protocol::UDP);
-    subject.hook == Hook::Ingress && subject.part != Part::Later && speaks
+fn may_be(info: &PktInfo) -> bool {
+    let speaks = matches!(Protocol(info.proto), Protocol::TCP | Protocol::UDP);
+    info.hook == Hook::Ingress && info.part != Part::Later && speaks
 }
 
 fn bits(addr: core::net::IpAddr) -> u128 {

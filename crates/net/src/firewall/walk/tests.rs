@@ -7,8 +7,8 @@ use wire::Protocol;
 
 use crate::count::Count;
 use crate::drop::DropReason;
-use crate::kit::rules::rules;
-use crate::kit::{Bench, addr4, addr6, build};
+use crate::testkit::rules::rules;
+use crate::testkit::{Bench, addr4, addr6, build};
 
 const INSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 9);
 

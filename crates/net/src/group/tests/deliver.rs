@@ -1,7 +1,7 @@
 //! Delivery of datagrams to groups.
 
 use super::*;
-use crate::kit::build::udp as datagram;
+use crate::testkit::build::udp as datagram;
 
 /// A neighbour sends to a group, from port `port`.
 fn send(bench: &mut Bench, from: IpAddr, port: u16, group: IpAddr) {

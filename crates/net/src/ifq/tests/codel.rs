@@ -26,7 +26,7 @@ impl Source for Plain {
         self.bytes
     }
 
-    fn bury(&mut self, late: Queued) {
+    fn drop_pkt(&mut self, late: Queued) {
         self.dropped.push(late.pkt);
     }
 

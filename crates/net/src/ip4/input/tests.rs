@@ -4,9 +4,9 @@ use pkt::{Flags, Pkt};
 use wire::{Protocol, ip4};
 
 use super::*;
-use crate::kit::short_way::{self, Ways};
-use crate::kit::{Bench, addr4, build};
 use crate::tables::Rxcsum;
+use crate::testkit::short_way::{self, Ways};
+use crate::testkit::{Bench, addr4, build};
 
 const PORTS: (u16, u16) = (1000, 2000);
 

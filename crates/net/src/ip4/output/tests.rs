@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use wire::{Protocol, ip4};
 
 use super::*;
-use crate::kit::{Bench, Frame, addr4, addr6, build};
+use crate::testkit::{Bench, Frame, addr4, addr6, build};
 
 /// A datagram that may be fragmented, perhaps a fragment itself, with options.
 fn datagram(payload: &[u8], options: &[u8], (offset, more): (u16, bool)) -> Vec<u8> {
@@ -126,7 +126,7 @@ fn sent_from_here(dst: IpAddr, payload: &[u8], change: impl FnOnce(&mut [u8])) -
     let mut packet = build::udp(src, dst, (1, 2), payload);
     change(&mut packet);
     let mut bench = Bench::new(2);
-    let pkt = crate::kit::load(&mut bench.cpu().pool, &packet.into()).unwrap();
+    let pkt = crate::testkit::load(&mut bench.cpu().pool, &packet.into()).unwrap();
     let output = if dst.is_ipv4() { output } else { crate::ip6::output::output };
     output(bench.cpu(), pkt);
     bench.run();

@@ -66,5 +66,5 @@ pub(super) fn send_due(cpu: &mut Cpu, ifindex: IfIndex) {
 }
 
 fn send(cpu: &mut Cpu, ifindex: IfIndex, src: Ipv6Addr) {
-    nd::solicit_routers(cpu, ifindex, nd::Way { src, dst: ALL_ROUTERS, mac: None });
+    nd::solicit_routers(cpu, ifindex, nd::NdTxParams { src, dst: ALL_ROUTERS, mac: None });
 }

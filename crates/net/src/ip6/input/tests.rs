@@ -7,8 +7,8 @@ use wire::addr::link_local_from_mac;
 use super::*;
 use crate::count::Count;
 use crate::icmp::Problem;
-use crate::kit::short_way::{self, Ways};
-use crate::kit::{Bench, addr6, build, mac};
+use crate::testkit::short_way::{self, Ways};
+use crate::testkit::{Bench, addr6, build, mac};
 
 fn usual() -> Vec<u8> {
     between(addr6(1, 9), addr6(2, 9))

@@ -3,7 +3,7 @@ use core::net::Ipv6Addr;
 use wire::Protocol;
 
 use crate::drop::DropReason;
-use crate::kit::{Bench, addr6, build};
+use crate::testkit::{Bench, addr6, build};
 
 const NO_NEXT: u8 = Protocol::NO_NEXT.0;
 const DESTINATION: u8 = Protocol::DESTINATION_OPTIONS.0;

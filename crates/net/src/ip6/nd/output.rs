@@ -23,7 +23,7 @@ const NONCE: u8 = 14;
 
 /// The addresses of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct NdTxParams {
     pub(crate) src: Ipv6Addr,
     pub(crate) dst: Ipv6Addr,
     /// The receiver's link address, if that is known already.
@@ -31,7 +31,7 @@ pub(crate) struct Way {
 }
 
 /// Asks for a neighbour, with our own link address, so that it need not ask back.
-pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message) {
+pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: NdTxParams, message: Message) {
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
     let key = addr::Key { ifindex, addr: way.src.into() };
     // RFC 4429 §3.2 wants no questions from an address that is not certain yet. In its first second a router has no
@@ -41,12 +41,18 @@ pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Messag
 }
 
 /// Asks whether anybody has an address that is to be ours.
-pub(crate) fn probe(cpu: &mut Cpu, ifindex: IfIndex, way: Way, message: Message, nonce: Option<&[u8; 6]>) {
+pub(crate) fn probe(
+    cpu: &mut Cpu,
+    ifindex: IfIndex,
+    way: NdTxParams,
+    message: Message,
+    nonce: Option<&[u8; 6]>,
+) {
     send(cpu, ifindex, way, message, nonce.map(nonce_option));
 }
 
 /// Asks for routers, with our own link address, so that they can answer us alone.
-pub(crate) fn solicit_routers(cpu: &mut Cpu, ifindex: IfIndex, way: Way) {
+pub(crate) fn solicit_routers(cpu: &mut Cpu, ifindex: IfIndex, way: NdTxParams) {
     let Some(mac) = cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.mac) else { return };
     send(cpu, ifindex, way, Message::RouterSolicit, Some(Opt::SourceLinkAddr(mac)));
 }
@@ -64,14 +70,20 @@ pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr,
         target,
     };
     let option = Opt::TargetLinkAddr(ifnet.mac);
-    send(cpu, ours.ifindex, Way { src: target, dst, mac }, Message::NeighborAdvert(advert), Some(option));
+    send(
+        cpu,
+        ours.ifindex,
+        NdTxParams { src: target, dst, mac },
+        Message::NeighborAdvert(advert),
+        Some(option),
+    );
 }
 
 /// Sends a message with options.
 fn send<'a>(
     cpu: &mut Cpu,
     ifindex: IfIndex,
-    way: Way,
+    way: NdTxParams,
     message: Message,
     options: impl IntoIterator<Item = Opt<'a>>,
 ) {
@@ -82,7 +94,7 @@ fn send<'a>(
     pkt.outif = ifindex;
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
     if write(&mut pkt, way, &body[..len]).is_err() {
-        return cpu.bury(pkt, DropReason::NoBuffer);
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
     let next = link(cpu, &mut pkt, way);
     netisr::dispatch(cpu, pkt, next);
@@ -97,7 +109,7 @@ const fn sent(message: &Message) -> Count {
     }
 }
 
-fn write(pkt: &mut Pkt, way: Way, message: &[u8]) -> Result<(), pkt::NoRoom> {
+fn write(pkt: &mut Pkt, way: NdTxParams, message: &[u8]) -> Result<(), pkt::NoRoom> {
     let len = u16::try_from(message.len()).unwrap_or_default();
     let header = ip6::Header::new(way.src, way.dst, Protocol::ICMP6, len);
     pkt.append(ip6::HEADER_LEN)?.copy_from_slice(&ip6::Header { hop_limit: HOP_LIMIT, ..header }.to_bytes());
@@ -106,7 +118,7 @@ fn write(pkt: &mut Pkt, way: Way, message: &[u8]) -> Result<(), pkt::NoRoom> {
 }
 
 /// A known link address is used as it is: an answer must not wait for a question.
-fn link(cpu: &mut Cpu, pkt: &mut Pkt, way: Way) -> Next {
+fn link(cpu: &mut Cpu, pkt: &mut Pkt, way: NdTxParams) -> Next {
     let Some(dst) = way.mac else { return neigh::link(cpu, pkt, way.dst.into()) };
     let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
     let header = Header { dst, src: ifnet.mac, ethertype: EtherType::IPV6 };

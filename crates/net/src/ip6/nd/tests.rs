@@ -4,9 +4,9 @@ use wire::addr::{ALL_NODES, solicited_node_multicast};
 use wire::nd::{HOP_LIMIT, Opt, RouterAdvert};
 
 use super::*;
-use crate::kit::link::{Said, nd_packet, said};
-use crate::kit::{Bench, addr6, build, mac};
 use crate::neigh::{State, entries};
+use crate::testkit::link::{Said, nd_packet, said};
+use crate::testkit::{Bench, addr6, build, mac};
 
 const HOST: Mac = Mac([6, 0, 0, 0, 0, 0x10]);
 const GROUP_MAC: Mac = Mac([0x33, 0x33, 0, 0, 0, 1]);
@@ -69,7 +69,7 @@ fn a_solicitation_without_link_address_is_answered_once_that_is_found() {
     let mut bench = bench();
     hear(&mut bench, host(), us(), &solicit(), &[]);
     assert!(matches!(bench.said(1)[..], [Said::Asked { .. }]));
-    bench.hear(1, &crate::kit::link::answer(1, HOST, host().into()));
+    bench.hear(1, &crate::testkit::link::answer(1, HOST, host().into()));
     assert!(matches!(bench.said(1)[..], [Said::Answered { to: HOST, .. }]));
 }
 

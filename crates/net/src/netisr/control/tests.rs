@@ -8,9 +8,9 @@ use crate::count::Count;
 use crate::drop::DropReason;
 use crate::fib::{Prefix, Route, To};
 use crate::firewall::Shared;
-use crate::kit::rules::{Script, rules};
-use crate::kit::{Bench, addr4, addr6, build, ifnet};
 use crate::tables::{Config, Tables};
+use crate::testkit::rules::{Script, rules};
+use crate::testkit::{Bench, addr4, addr6, build, ifnet};
 
 /// Payload of packets that neither configuration allows, and of those that both allow.
 const FORBIDDEN: &[u8] = b"forbidden";

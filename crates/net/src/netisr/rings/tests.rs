@@ -4,7 +4,7 @@ use pkt::PktVec;
 
 use crate::driver::Sink;
 use crate::drop::DropReason;
-use crate::kit::{Bench, addr4, addr6, build};
+use crate::testkit::{Bench, addr4, addr6, build};
 use crate::time::Instant;
 
 /// Counts.

@@ -5,7 +5,7 @@ use wire::addr::{multicast_mac_v4, multicast_mac_v6};
 use super::*;
 use crate::dgram::{Listen, MEMBERSHIPS_MAX};
 use crate::group::{self, Key};
-use crate::kit::build::ether;
+use crate::testkit::build::ether;
 
 /// A group, one that every host is in, and another sender beside the neighbour.
 fn places(of: IpAddr) -> [IpAddr; 3] {

@@ -2,8 +2,8 @@ use core::net::Ipv6Addr;
 
 use super::*;
 use crate::fib::{Origin, To};
-use crate::kit::ifnet;
 use crate::tables::{Config, Tables, derived};
+use crate::testkit::ifnet;
 
 fn prefix(text: &str) -> Prefix {
     let (addr, len) = text.split_once('/').unwrap();

@@ -6,11 +6,11 @@ use wire::tcp::View;
 use core::time::Duration;
 
 use super::*;
-use crate::kit::build::{frame, ip};
-use crate::kit::{addr4, addr6};
 use crate::sock::Error;
 use crate::tcp::send;
 use crate::tcp::tests::{begun, standing};
+use crate::testkit::build::{frame, ip};
+use crate::testkit::{addr4, addr6};
 
 /// Our end, the other one, and the length of the network header.
 fn families() -> [(IpAddr, IpAddr, usize); 2] {

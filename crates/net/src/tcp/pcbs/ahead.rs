@@ -5,9 +5,9 @@ use pkt::{Pkt, PktVec};
 
 use super::{Found, Pcbs, Tables};
 use crate::cpu::Cpu;
+use crate::l4;
 use crate::netisr::CHUNK;
-use crate::pcb::Ends;
-use crate::upper;
+use crate::pcb::FourTuple;
 
 /// Fewer lie in a cache that is near enough: of connections that stand, and of what they are found by, those in TIME-WAIT too.
 const MANY: usize = 1000;
@@ -23,7 +23,7 @@ pub(crate) fn fetch(cpu: &Cpu, pkts: &PktVec) {
 impl Pcbs {
     /// Fetches where the number of what is between `ends` stands; answers the hash.
     #[inline]
-    fn fetch_bucket(&self, ends: &Ends) -> u64 {
+    fn fetch_bucket(&self, ends: &FourTuple) -> u64 {
         let hash = ends.hash(&self.secret);
         self.index.prefetch(hash);
         hash
@@ -68,10 +68,10 @@ fn fetch_of_many(pcbs: &Pcbs, pkts: &PktVec) {
 }
 
 /// Returns the four-tuple of a segment, if it is one.
-fn ends(pkt: &Pkt) -> Ends {
+fn ends(pkt: &Pkt) -> FourTuple {
     let &[src_hi, src_lo, dst_hi, dst_lo, ..] = pkt.window(usize::from(pkt.l4));
-    let (src, dst) = upper::ends(pkt);
+    let (src, dst) = l4::ends(pkt);
     let (remote_port, local_port) =
         (u16::from_be_bytes([src_hi, src_lo]), u16::from_be_bytes([dst_hi, dst_lo]));
-    Ends::new((dst, local_port).into(), (src, remote_port).into(), pkt.rcvif)
+    FourTuple::new((dst, local_port).into(), (src, remote_port).into(), pkt.rcvif)
 }

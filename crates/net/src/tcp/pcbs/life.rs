@@ -1,10 +1,10 @@
 //! Life cycle of connections.
 
 use super::{Conn, Found, Id, Owner, Pcbs, Place, Settled};
-use crate::pcb::Ends;
-use crate::tcp::emit::Look;
+use crate::pcb::FourTuple;
+use crate::tcp::build::IpTxParams;
 use crate::tcp::listen::ListenerId;
-use crate::tcp::tcb::wait::Wait;
+use crate::tcp::tcb::wait::TimeWait;
 use crate::tcp::tcb::{Ended, State, Tcb};
 use crate::tcp::watch;
 use crate::time::Instant;
@@ -15,7 +15,7 @@ const SPARE_AT_REST: usize = 32;
 
 impl Conn {
     #[inline(always)]
-    fn new(id: Id, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Self {
+    fn new(id: Id, ends: FourTuple, look: IpTxParams, tcb: Tcb, owner: Owner) -> Self {
         Self {
             id,
             ends,
@@ -34,7 +34,7 @@ impl Conn {
     /// Becomes a new one. Each part is put where it is to be: as a whole it would pass over the stack once more. All are named
     /// here, so that none of the one before stays.
     #[inline(always)]
-    fn renew(&mut self, id: Id, ends: Ends, look: Look, tcb: Tcb, owner: Owner) {
+    fn renew(&mut self, id: Id, ends: FourTuple, look: IpTxParams, tcb: Tcb, owner: Owner) {
         let Self {
             id: own_id,
             ends: own_ends,
@@ -58,7 +58,13 @@ impl Conn {
 impl Pcbs {
     /// Adds a connection; it has something to send, perhaps. `None` if there are as many as may be.
     #[inline]
-    pub(in crate::tcp) fn add(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
+    pub(in crate::tcp) fn add(
+        &mut self,
+        ends: FourTuple,
+        look: IpTxParams,
+        tcb: Tcb,
+        owner: Owner,
+    ) -> Option<Id> {
         if self.tables.conns.len() >= self.room.0 {
             return None;
         }
@@ -72,7 +78,7 @@ impl Pcbs {
     pub(in crate::tcp) fn promote(
         &mut self,
         at: u32,
-        (ends, look): (Ends, Look),
+        (ends, look): (FourTuple, IpTxParams),
         tcb: Tcb,
         owner: Owner,
     ) -> Option<Id> {
@@ -89,7 +95,7 @@ impl Pcbs {
 
     /// Puts a connection into a place; it is in no index yet.
     #[inline(always)]
-    fn place(&mut self, ends: Ends, look: Look, tcb: Tcb, owner: Owner) -> Option<Id> {
+    fn place(&mut self, ends: FourTuple, look: IpTxParams, tcb: Tcb, owner: Owner) -> Option<Id> {
         let at = self.tables.conns.insert(Place::default())?;
         self.serial = self.serial.wrapping_add(1);
         let id = Id { at, serial: self.serial };
@@ -171,7 +177,7 @@ impl Pcbs {
     /// Moves a connection to TIME-WAIT, unless their limit is reached.
     fn wait_out(&mut self, conn: Box<Conn>, now: Instant) -> Settled {
         let is_room = self.tables.waits.len() < self.room.1;
-        let wait = Wait::of(&conn.tcb, conn.ends, conn.look).filter(|_| is_room);
+        let wait = TimeWait::of(&conn.tcb, conn.ends, conn.look).filter(|_| is_room);
         let until = wait.map(|wait| wait.until());
         let (Some(at), Some(until)) = (wait.and_then(|wait| self.tables.waits.insert(wait)), until) else {
             self.remove(conn);

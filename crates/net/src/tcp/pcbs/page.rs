@@ -1,13 +1,13 @@
 //! Listings of connections, a page at a time: no CPU is held up by a million, and they may come and go meanwhile.
 //!
-//! A page goes on where the one before has ended in the order of hashes (see [`crate::grow::index`]), and not in one of a
+//! A page goes on where the one before has ended in the order of hashes (see [`crate::collections::index`]), and not in one of a
 //! table's places: a connection has the same hash from its SYN to the end of TIME-WAIT, in whichever table it is.
 
 use std::collections::BTreeMap;
 
 use super::{Conn, Found, Owner, Pcbs, State, hash_of};
-use crate::grow::index::position;
-use crate::pcb::Ends;
+use crate::collections::index::position;
+use crate::pcb::FourTuple;
 use crate::tcp::tcb::{Info, Times};
 use crate::time::Instant;
 
@@ -20,7 +20,7 @@ const BUCKETS_PER_PAGE: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its four-tuple.
-    pub ends: Ends,
+    pub ends: FourTuple,
     /// Where it is in its life.
     pub state: State,
     /// Its owner.

@@ -1,8 +1,8 @@
 use core::net::IpAddr;
 
 use super::*;
-use crate::kit::build::{ether, frame, ip, tcp};
-use crate::kit::{Bench, addr4, addr6, mac};
+use crate::testkit::build::{ether, frame, ip, tcp};
+use crate::testkit::{Bench, addr4, addr6, mac};
 use wire::Mac;
 
 /// Source, our address, and the length of the network header, for both families.

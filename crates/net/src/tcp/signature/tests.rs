@@ -6,13 +6,13 @@ use super::super::settings::Settings;
 use super::super::tcb::State;
 use super::super::tests::bytes;
 use super::super::{
-    Connect, Id, Listen, ListenerId, Look, accept, close, connect, connection, listen, read, send,
+    Connect, Id, IpTxParams, Listen, ListenerId, accept, close, connect, connection, listen, read, send,
 };
 use super::*;
 use crate::count::Count;
 use crate::driver::Caps;
-use crate::kit::build::{frame, tcp};
-use crate::kit::{Bench, addr4, addr6};
+use crate::testkit::build::{frame, tcp};
+use crate::testkit::{Bench, addr4, addr6};
 
 const KEY: &[u8] = b"secret";
 
@@ -26,7 +26,7 @@ fn signing() -> Settings {
 }
 
 fn listener(bench: &mut Bench, us: IpAddr) -> ListenerId {
-    let (settings, look) = (signing(), Look::default());
+    let (settings, look) = (signing(), IpTxParams::default());
     let wanted = Listen {
         addr: (us, 80).into(),
         zone: 0,
@@ -40,7 +40,7 @@ fn listener(bench: &mut Bench, us: IpAddr) -> ListenerId {
 }
 
 fn client(bench: &mut Bench, them: IpAddr) -> Id {
-    let (settings, look) = (signing(), Look::default());
+    let (settings, look) = (signing(), IpTxParams::default());
     let wanted = Connect { remote: (them, 80).into(), local: None, port: None, zone: 0, settings, look };
     connect(bench.cpu(), &wanted).unwrap()
 }

@@ -8,7 +8,7 @@ use crate::time::Instant;
 
 /// The immediate reply to a segment, besides the output of [`Tcb::output`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     /// Nothing.
     Nothing,
     /// A reset, as a closed port sends it: the connection is not this one.
@@ -21,19 +21,19 @@ pub enum Answer {
 }
 
 /// The result of a processing step; an error ends it.
-type Verdict = Result<(), Answer>;
+type Verdict = Result<(), Reply>;
 
 impl Tcb {
     /// Takes a segment in.
     #[must_use]
-    pub fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> Answer {
+    pub fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.tally.came(segment);
         let verdict = match self.state {
-            State::Closed => Err(Answer::Reset),
+            State::Closed => Err(Reply::Reset),
             State::SynSent => self.arrive_at_syn_sent(segment, now),
             _ => self.arrive_at_others(segment, now),
         };
-        verdict.err().unwrap_or(Answer::Nothing)
+        verdict.err().unwrap_or(Reply::Nothing)
     }
 
     /// An acknowledgment that asks the other end whether it meant what it sent, unless there were too many already:
@@ -51,16 +51,16 @@ impl Tcb {
         let (flags, ack) = (segment.header.flags, Seq(segment.header.ack));
         let is_ours = ack.is_after(self.iss) && !ack.is_after(self.opened_until());
         if flags.ack() && !is_ours {
-            return if flags.rst() { Err(Answer::Nothing) } else { Err(Answer::Reset) };
+            return if flags.rst() { Err(Reply::Nothing) } else { Err(Reply::Reset) };
         }
         if flags.rst() {
             if flags.ack() {
                 self.end(Event::ResetCame, Some(Ended::Refused));
             }
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
         if !flags.syn() || flags.fin() && self.settings.drop_synfin {
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
         let was_again = self.rtt.backoffs() > 0;
         self.take_syn(segment, now);
@@ -69,7 +69,7 @@ impl Tcb {
             return Ok(());
         }
         self.take_answer(segment, now);
-        self.stand(was_again, now);
+        self.establish(was_again, now);
         self.ack = Ack::Now;
         self.take_text(segment, now)
     }
@@ -109,7 +109,7 @@ impl Tcb {
         let flags = segment.header.flags;
         if self.state == State::TimeWait && (flags.rst() || !(flags.ack() || flags.syn())) {
             // RFC 1337 §3: an old duplicate must not end TIME-WAIT.
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
         let is_repeated_syn = self.state == State::SynReceived
             && flags.syn()
@@ -119,14 +119,14 @@ impl Tcb {
         if is_repeated_syn {
             // The answer to it was lost.
             self.sent.lose_all();
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
         //= https://www.rfc-editor.org/rfc/rfc7323#section-3.2
         //# If a non-<RST> segment is received without an
         //# expected TSopt, a TCP SHOULD silently drop the segment.
         let is_unstamped = self.agreed.timestamps && segment.header.options.timestamps.is_none();
         if is_unstamped && !flags.rst() && !flags.syn() && !self.settings.takes_unstamped {
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
         //= https://www.rfc-editor.org/rfc/rfc7323#section-5.3
         //# R1) If there is a Timestamps option in the arriving segment,
@@ -136,10 +136,10 @@ impl Tcb {
         if !flags.rst() && self.is_old(segment, now) || !self.is_in_window(segment) {
             if flags.syn() {
                 // RFC 5961 §4.2: irrespective of the sequence number.
-                return Err(Answer::Challenge);
+                return Err(Reply::Challenge);
             }
             if flags.rst() {
-                return Err(Answer::Nothing);
+                return Err(Reply::Nothing);
             }
             if self.is_late(segment) {
                 self.is_again(segment);
@@ -156,10 +156,10 @@ impl Tcb {
     /// ends would never stop.
     fn correct(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         if segment.payload.is_empty() && !self.budget.allows(now) {
-            return Err(Answer::Withheld);
+            return Err(Reply::Withheld);
         }
         self.ack = Ack::Now;
-        Err(Answer::Nothing)
+        Err(Reply::Nothing)
     }
 
     /// A segment out of order is acknowledged at once. But where our FIN is retransmitted with each
@@ -257,12 +257,12 @@ impl Tcb {
         }
         let is_exact = Seq(segment.header.seq) == self.receive.next();
         if !is_exact && !self.settings.insecure_rst {
-            return Err(Answer::Challenge);
+            return Err(Reply::Challenge);
         }
         // RFC 9293 §3.10.7.4: "connection refused" is for the active opener; a listener's may have been opened fast, and read.
         let is_refused = self.state == State::SynReceived && !self.is_passive;
         self.end(Event::ResetCame, Some(if is_refused { Ended::Refused } else { Ended::Reset }));
-        Err(Answer::Nothing)
+        Err(Reply::Nothing)
     }
 
     /// Fourth: a SYN of a connection that stands.
@@ -283,26 +283,26 @@ impl Tcb {
         }
         if self.settings.insecure_syn && self.is_inside(Seq(segment.header.seq)) {
             self.give_up(Event::Aborted, Ended::Reset);
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
-        Err(Answer::Challenge)
+        Err(Reply::Challenge)
     }
 
     /// Fifth: what it acknowledges.
     fn check_ack(&mut self, segment: &Segment<'_>, now: Instant) -> Verdict {
         let header = segment.header;
         if !header.flags.ack() {
-            return Err(Answer::Nothing);
+            return Err(Reply::Nothing);
         }
         let ack = Seq(header.ack);
         if self.state == State::SynReceived {
             // What went with our SYN may have been taken, though the answer to the other end's bore none of it.
             if !ack.is_after(self.sent.first()) || ack.is_after(self.opened_until()) {
-                return Err(Answer::Reset);
+                return Err(Reply::Reset);
             }
             let was_again = self.rtt.backoffs() > 0;
             self.take_answer(segment, now);
-            self.stand(was_again, now);
+            self.establish(was_again, now);
             self.widen(segment);
             self.timers.changes(true);
             return Ok(());
@@ -313,7 +313,7 @@ impl Tcb {
         //# SND.NXT).  All incoming segments whose ACK value doesn't satisfy the
         //# above condition MUST be discarded and an ACK sent back.
         if self.acknowledges_in_vain(segment) {
-            return Err(Answer::Challenge);
+            return Err(Reply::Challenge);
         }
         if ack.is_before(self.sent.first()) {
             // Old, but what comes with it may be new.
@@ -392,7 +392,7 @@ impl Tcb {
     }
 
     /// The connection stands.
-    fn stand(&mut self, syn_was_lost: bool, now: Instant) {
+    fn establish(&mut self, syn_was_lost: bool, now: Instant) {
         self.goes(Event::SynAcknowledged);
         self.timers.establish = None;
         self.timers.retransmit = None;
@@ -455,7 +455,7 @@ impl Tcb {
         if self.is_released && (seq + len_of(segment.payload)).is_after(self.receive.next()) {
             // RFC 9293 §3.6.1: the data will never be read.
             self.end(Event::Aborted, Some(Ended::Aborted));
-            return Err(Answer::Reset);
+            return Err(Reply::Reset);
         }
         if self.window() == 0 {
             // All else of it has counted: its acknowledgment, its window, its urgent pointer.

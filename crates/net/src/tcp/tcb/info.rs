@@ -100,12 +100,12 @@ pub struct Tally {
     pub out_of_order: u64,
     /// Segments that said that we take nothing.
     pub zero_windows: u64,
-    news: News,
+    news: HostCounts,
 }
 
 /// Counts for the host's totals, since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct HostCounts {
     /// Segments that were sent again.
     pub again: u32,
     /// Segments that have come out of order.
@@ -145,9 +145,9 @@ impl Tally {
 
 impl Tcb {
     /// Takes the counts, if there are any.
-    pub fn take_news(&mut self) -> Option<News> {
+    pub fn take_news(&mut self) -> Option<HostCounts> {
         let news = core::mem::take(&mut self.tally.news);
-        (news != News::default()).then_some(news)
+        (news != HostCounts::default()).then_some(news)
     }
 
     /// Bytes that the program has sent, and the other end has not acknowledged.

@@ -2,7 +2,7 @@
 
 use super::super::receive::Receive;
 use super::super::rings::Rings;
-use super::super::sent::Sent;
+use super::super::scoreboard::Sent;
 use super::super::seq::Seq;
 use super::Tcb;
 

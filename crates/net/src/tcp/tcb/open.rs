@@ -2,14 +2,14 @@
 
 use wire::tcp::{Cookie, Options};
 
-use super::super::sent::Sent;
+use super::super::scoreboard::Sent;
 use super::super::seq::Seq;
 use super::{Ack, Segment, State, Tcb};
 use crate::time::Instant;
 
 /// The Fast Open state of a connection; most have none.
 #[derive(Debug, Default)]
-pub(super) struct Open {
+pub(super) struct FastOpen {
     with: Option<Box<With>>,
     /// A listener has taken data with the SYN: it may be answered before the connection stands.
     pub(super) is_early: bool,
@@ -31,7 +31,7 @@ struct With {
     opened: Option<Opened>,
 }
 
-impl Open {
+impl FastOpen {
     fn begin(&mut self, cookie: Cookie, most: u16) {
         let cookie = Some(cookie);
         self.with = Some(Box::new(With { cookie, has_asked: false, behind: None, most, opened: None }));

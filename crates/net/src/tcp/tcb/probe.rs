@@ -2,7 +2,7 @@
 //! what it has, so that a loss is found by what was acknowledged and not by the timer, which would empty the window.
 
 use super::super::congestion::Sign;
-use super::super::sent::Heard;
+use super::super::scoreboard::Heard;
 use super::super::seq::Seq;
 use super::{Out, State, Tcb};
 use crate::time::{Duration, Instant};

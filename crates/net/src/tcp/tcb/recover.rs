@@ -2,7 +2,7 @@
 //! RFC 8985), and whether a loss was none (RFC 3522, RFC 4015).
 
 use super::super::congestion::{Sign, initial_window};
-use super::super::sent::Heard;
+use super::super::scoreboard::Heard;
 use super::super::seq::Seq;
 use super::prr::{Progress, Prr};
 use super::{Segment, Tcb};

@@ -111,9 +111,9 @@ impl Pair {
             while let Some((_, header, payload)) = self.wire[to].pop_front_if(|(at, ..)| *at <= self.now) {
                 let segment = Segment { header: &header, payload: &payload, is_marked: self.is_marked };
                 match self.ends[to].arrive(&segment, self.now) {
-                    Answer::Nothing | Answer::Withheld => {}
-                    Answer::Challenge => _ = self.ends[to].challenge(self.now),
-                    Answer::Reset => {
+                    Reply::Nothing | Reply::Withheld => {}
+                    Reply::Challenge => _ = self.ends[to].challenge(self.now),
+                    Reply::Reset => {
                         let reset = Header { seq: header.ack, ..self.ends[to].header(Flags::RST, Seq(0)) };
                         self.wire[1 - to].push_back((self.now + DELAY, reset, Vec::new()));
                     }
@@ -262,7 +262,7 @@ fn a_reset_at_the_edge_ends_it_and_one_in_the_window_is_challenged() {
         let segment = Segment { header: &reset, payload: &[], is_marked: false };
         let answer = pair.ends[1].arrive(&segment, pair.now);
         let challenged = off == 1 && !insecure;
-        assert_eq!(answer, if challenged { Answer::Challenge } else { Answer::Nothing });
+        assert_eq!(answer, if challenged { Reply::Challenge } else { Reply::Nothing });
         assert_eq!(pair.ends[1].ended(), ends.then_some(Ended::Reset), "{off} {insecure}");
     }
 }
@@ -273,7 +273,7 @@ fn a_syn_of_a_connection_that_stands_is_challenged() {
     let syn =
         Header { options: Options::NONE, ..pair.ends[0].header(Flags::SYN, pair.ends[0].sent.behind()) };
     let segment = Segment { header: &syn, payload: &[], is_marked: false };
-    assert_eq!(pair.ends[1].arrive(&segment, pair.now), Answer::Challenge);
+    assert_eq!(pair.ends[1].arrive(&segment, pair.now), Reply::Challenge);
     assert_eq!(pair.states(), [State::Established; 2]);
 }
 

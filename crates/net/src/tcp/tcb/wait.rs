@@ -2,20 +2,20 @@
 
 use wire::tcp::{Flags, Header, Options};
 
-use super::super::alarm::{Alarm, Wakes};
 use super::super::budget::Budget;
-use super::super::emit::Look;
+use super::super::build::IpTxParams;
 use super::super::seq::Seq;
 use super::super::signature::UNSIGNED;
+use super::super::timer_wheel::{Alarm, Wakes};
 use super::{Segment, Stamps, State, Tcb};
-use crate::pcb::Ends;
+use crate::pcb::FourTuple;
 use crate::time::{Duration, Instant};
 
 /// One that waits: at most 128 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Wait {
-    pub(in super::super) ends: Ends,
-    pub(in super::super) look: Look,
+pub(in super::super) struct TimeWait {
+    pub(in super::super) ends: FourTuple,
+    pub(in super::super) look: IpTxParams,
     /// Behind all that we have sent, and all that the other end has.
     sent: Seq,
     next: Seq,
@@ -31,7 +31,7 @@ pub(in super::super) struct Wait {
 
 /// The reply to a segment in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Late {
+pub(in super::super) enum TimeWaitAction {
     /// Nothing.
     Nothing,
     /// The other end sends again what was lost to it: this acknowledgment.
@@ -42,12 +42,12 @@ pub(in super::super) enum Late {
     Again,
 }
 
-impl Default for Wait {
+impl Default for TimeWait {
     fn default() -> Self {
         let any = core::net::SocketAddr::from(([0; 4], 0));
         Self {
-            ends: Ends::new(any, any, 0),
-            look: Look::default(),
+            ends: FourTuple::new(any, any, 0),
+            look: IpTxParams::default(),
             sent: Seq(0),
             next: Seq(0),
             window: 0,
@@ -62,15 +62,15 @@ impl Default for Wait {
     }
 }
 
-impl Wakes for Wait {
+impl Wakes for TimeWait {
     fn alarm(&mut self) -> &mut Alarm {
         &mut self.alarm
     }
 }
 
-impl Wait {
+impl TimeWait {
     /// Makes the entry of `tcb`; `None` if it does not wait.
-    pub(in super::super) fn of(tcb: &Tcb, ends: Ends, look: Look) -> Option<Self> {
+    pub(in super::super) fn of(tcb: &Tcb, ends: FourTuple, look: IpTxParams) -> Option<Self> {
         let until = tcb.timers.gone.filter(|_| tcb.state == State::TimeWait)?;
         Some(Self {
             ends,
@@ -99,14 +99,14 @@ impl Wait {
     }
 
     /// Takes a segment in.
-    pub(in super::super) fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> Late {
+    pub(in super::super) fn arrive(&mut self, segment: &Segment<'_>, now: Instant) -> TimeWaitAction {
         let flags = segment.header.flags;
         // RFC 1337 §3: an old duplicate must not end TIME-WAIT.
         if flags.rst() {
-            return Late::Nothing;
+            return TimeWaitAction::Nothing;
         }
         if flags.syn() && !flags.ack() && self.begins_anew(segment, now) {
-            return Late::Again;
+            return TimeWaitAction::Again;
         }
         //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
         //# The only thing that can arrive in this state is a retransmission of the
@@ -116,12 +116,12 @@ impl Wait {
         }
         let has_sequence = flags.syn() || flags.fin() || !segment.payload.is_empty();
         if !has_sequence && Seq(segment.header.seq) == self.next {
-            return Late::Nothing;
+            return TimeWaitAction::Nothing;
         }
         if segment.payload.is_empty() && !self.budget.allows(now) {
-            Late::Withheld
+            TimeWaitAction::Withheld
         } else {
-            Late::Ack(self.ack(now))
+            TimeWaitAction::Ack(self.ack(now))
         }
     }
 
@@ -155,6 +155,6 @@ mod tests {
 
     #[test]
     fn it_is_small() {
-        assert!(size_of::<Wait>() <= 128, "{} bytes", size_of::<Wait>());
+        assert!(size_of::<TimeWait>() <= 128, "{} bytes", size_of::<TimeWait>());
     }
 }

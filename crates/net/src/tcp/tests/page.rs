@@ -50,7 +50,7 @@ fn one_that_has_ended_is_listed_until_its_program_lets_go_of_it_however_many_had
         let mut host = Host::new(1, addr, |_| ());
         let remote = host.addr;
         let port = (10_000..).find(|port| {
-            let ends = crate::pcb::Ends::new((addr, *port).into(), remote, 0);
+            let ends = crate::pcb::FourTuple::new((addr, *port).into(), remote, 0);
             host.cpu(0).placement.owner(ends.flow()) == host.cpu(0).id
         });
         let again = Connect { port, ..connector(remote) };

@@ -29,11 +29,11 @@ fn a_place_refuses_what_comes_in_its_own_look_until_somebody_listens_there() {
         };
         let refused = |hops, class| Some((Flags::RST | Flags::ACK, hops, class));
         assert_eq!(ask(&mut bench), refused(64, 0), "there is no place");
-        let place = Listen { look: Look { hops: 4, class: 0x28 }, ..listen_on((us, 80).into()) };
+        let place = Listen { look: IpTxParams { hops: 4, class: 0x28 }, ..listen_on((us, 80).into()) };
         let id = bind(bench.cpu(), &place).unwrap();
         assert_eq!(ask(&mut bench), refused(4, 0x28));
         // What marks congestion is not of a reset.
-        set_place_look(bench.cpu(), id, Look { hops: 7, class: 0x2b }).unwrap();
+        set_place_look(bench.cpu(), id, IpTxParams { hops: 7, class: 0x2b }).unwrap();
         assert_eq!(ask(&mut bench), refused(7, 0x28));
         open(bench.cpu(), id, 1, Settings::default()).unwrap();
         assert_eq!(ask(&mut bench), Some((Flags::SYN | Flags::ACK, 7, 0x28)));

@@ -7,7 +7,7 @@ use pkt::Gso;
 use super::*;
 use crate::count::Count;
 use crate::driver::Caps;
-use crate::kit::{Bench, addr4, addr6};
+use crate::testkit::{Bench, addr4, addr6};
 use crate::udp::{Bind, Connect, Settings, bind, connect, local};
 
 const PORT: u16 = 5300;

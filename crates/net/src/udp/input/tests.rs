@@ -1,9 +1,9 @@
 use core::net::IpAddr;
 
 use super::*;
-use crate::kit::build::{fix_ip4_checksum, frame, udp};
-use crate::kit::{Bench, Frame, addr4, addr6};
 use crate::tables::Rxcsum;
+use crate::testkit::build::{fix_ip4_checksum, frame, udp};
+use crate::testkit::{Bench, Frame, addr4, addr6};
 use pkt::Flags;
 
 /// Source, our address, and the length of the network header, for both families.
@@ -51,7 +51,7 @@ fn a_datagram_of_an_impossible_length_or_to_port_0_dies() {
 fn a_datagram_without_room_for_its_header_dies() {
     for (src, dst, _) in families() {
         for len in [0, 1, 7] {
-            let packet = crate::kit::build::ip(src, dst, Protocol::UDP, 64, &[0; 7][..len]);
+            let packet = crate::testkit::build::ip(src, dst, Protocol::UDP, 64, &[0; 7][..len]);
             assert_eq!(fate(&mut Bench::new(1), frame(1, &packet)), (0, vec![DropReason::UdpMalformed]));
         }
     }

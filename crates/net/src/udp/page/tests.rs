@@ -1,7 +1,7 @@
 use core::net::IpAddr;
 
 use super::*;
-use crate::kit::{Bench, addr4, addr6};
+use crate::testkit::{Bench, addr4, addr6};
 use crate::udp::{Bind, Connect, Settings, bind, close, connect};
 
 /// Our address, and a neighbour's, of both families.

@@ -7,7 +7,7 @@ use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::routing::{get, post};
 use serde::Deserialize;
 
-use super::Door;
+use super::SharedStack;
 use super::routes::{Answer, json, parse, read};
 use crate::api::types::{Error, ErrorKind, FirewallCommands};
 
@@ -22,7 +22,7 @@ pub(super) const ROWS_MAX: usize = 10_000;
 /// Entries of a table that are shown at once, at the most.
 const ENTRIES_MAX: usize = 100_000;
 
-pub(super) fn router() -> Router<Door> {
+pub(super) fn router() -> Router<SharedStack> {
     let commands = post(commands).layer(DefaultBodyLimit::max(COMMANDS_BYTES_MAX));
     Router::new()
         .route("/v1/firewall", get(status))
@@ -43,83 +43,83 @@ pub(super) fn router() -> Router<Door> {
         .route("/v1/firewall/log", get(log))
 }
 
-async fn status(State(door): State<Door>) -> Answer {
+async fn status(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_status()?))
 }
 
-async fn commands(State(door): State<Door>, body: Bytes) -> Answer {
+async fn commands(State(door): State<SharedStack>, body: Bytes) -> Answer {
     let commands: FirewallCommands = read(&body)?;
     Ok(json(&door.stack().run_commands(&commands)?))
 }
 
-async fn rules(State(door): State<Door>) -> Answer {
+async fn rules(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_rules()?))
 }
 
-async fn states(State(door): State<Door>, params: Params) -> Answer {
+async fn states(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().firewall_states(after, limit, values.expired.unwrap_or(false))?))
 }
 
-async fn tracks(State(door): State<Door>, params: Params) -> Answer {
+async fn tracks(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().firewall_tracks(after, limit)?))
 }
 
-async fn nat(State(door): State<Door>) -> Answer {
+async fn nat(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_nat()?))
 }
 
-async fn bindings(State(door): State<Door>, Path(number): Path<String>, params: Params) -> Answer {
+async fn bindings(State(door): State<SharedStack>, Path(number): Path<String>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     let number = parse(&number, "the number of an instance")?;
     Ok(json(&door.stack().firewall_bindings(number, after, limit)?))
 }
 
-async fn nat64(State(door): State<Door>) -> Answer {
+async fn nat64(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_nat64()?))
 }
 
-async fn crossings(State(door): State<Door>, Path(name): Path<String>, params: Params) -> Answer {
+async fn crossings(State(door): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().firewall_crossings(&name, after, limit)?))
 }
 
-async fn prefixes(State(door): State<Door>) -> Answer {
+async fn prefixes(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_prefixes()?))
 }
 
-async fn shapes(State(door): State<Door>) -> Answer {
+async fn shapes(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_shapes()?))
 }
 
-async fn flows(State(door): State<Door>, params: Params) -> Answer {
+async fn flows(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().firewall_flows(after, limit)?))
 }
 
-async fn tables(State(door): State<Door>) -> Answer {
+async fn tables(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().firewall_tables()?))
 }
 
-async fn entries(State(door): State<Door>, Path(name): Path<String>, params: Params) -> Answer {
+async fn entries(State(door): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
     let Values { after, limit, .. } = values(params)?;
     let after = after.map_or(Ok(0), |after| parse(&after, "a number of entries"))?;
     let limit = limit.unwrap_or(ENTRIES_MAX).clamp(1, ENTRIES_MAX);
     Ok(json(&door.stack().firewall_entries(&name, after, limit)?))
 }
 
-async fn lookup(State(door): State<Door>, Path(name): Path<String>, params: Params) -> Answer {
+async fn lookup(State(door): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
     let key = values(params)?.key.unwrap_or_default();
     Ok(json(&door.stack().firewall_lookup(&name, &key)?))
 }
 
-async fn log(State(door): State<Door>, params: Params) -> Answer {
+async fn log(State(door): State<SharedStack>, params: Params) -> Answer {
     let Values { after, .. } = values(params)?;
     Ok(json(&door.stack().firewall_log(after.as_deref())?))
 }

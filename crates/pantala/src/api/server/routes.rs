@@ -13,14 +13,14 @@ use ipnet::IpNet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Door;
+use super::SharedStack;
 use crate::api::types::{
     Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit, RingChange,
     RouteEdit, RouteEdits, RoutePage, SysctlChange, Version,
 };
 use crate::api::{metrics, ping};
 
-pub(crate) fn router(door: Door) -> Router {
+pub(crate) fn router(door: SharedStack) -> Router {
     Router::new()
         .route("/v1/version", get(version))
         .route("/v1/interfaces", get(interfaces))
@@ -60,11 +60,11 @@ async fn version() -> Response {
     json(&Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() })
 }
 
-async fn interfaces(State(door): State<Door>) -> Answer {
+async fn interfaces(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().interfaces()?))
 }
 
-async fn interface(State(door): State<Door>, Path(name): Path<String>) -> Answer {
+async fn interface(State(door): State<SharedStack>, Path(name): Path<String>) -> Answer {
     let all = door.stack().interfaces()?;
     let found = all.iter().find(|interface| interface.name == name);
     let missing = || {
@@ -75,22 +75,22 @@ async fn interface(State(door): State<Door>, Path(name): Path<String>) -> Answer
     Ok(json(found.ok_or_else(missing)?))
 }
 
-async fn monitored(State(door): State<Door>, Path(name): Path<String>) -> Answer {
+async fn monitored(State(door): State<SharedStack>, Path(name): Path<String>) -> Answer {
     Ok(json(&door.stack().monitored(&name)?))
 }
 
-async fn change_interface(State(door): State<Door>, Path(name): Path<String>, body: Bytes) -> Answer {
+async fn change_interface(State(door): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
     let change: InterfaceChange = read(&body)?;
     door.stack().change_interface(&name, &change)?;
     Ok(done())
 }
 
-async fn rings(State(door): State<Door>) -> Answer {
+async fn rings(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().rings()?))
 }
 
 async fn move_ring(
-    State(door): State<Door>,
+    State(door): State<SharedStack>,
     Path((name, ring)): Path<(String, String)>,
     body: Bytes,
 ) -> Answer {
@@ -99,36 +99,36 @@ async fn move_ring(
     Ok(done())
 }
 
-async fn routes(State(door): State<Door>, params: Params) -> Answer {
+async fn routes(State(door): State<SharedStack>, params: Params) -> Answer {
     let Values { family, after, limit, .. } = values(params)?;
     Ok(json(&door.stack().routes(&RoutePage { family, after, limit })?))
 }
 
-async fn route_to(State(door): State<Door>, params: Params) -> Answer {
+async fn route_to(State(door): State<SharedStack>, params: Params) -> Answer {
     let to: IpAddr = values(params)?.to("an address")?;
     Ok(json(&door.stack().route_to(to)?))
 }
 
-async fn add_route(State(door): State<Door>, body: Bytes) -> Answer {
+async fn add_route(State(door): State<SharedStack>, body: Bytes) -> Answer {
     edit_route(&door, RouteEdit::Add(read(&body)?))
 }
 
-async fn change_route(State(door): State<Door>, body: Bytes) -> Answer {
+async fn change_route(State(door): State<SharedStack>, body: Bytes) -> Answer {
     edit_route(&door, RouteEdit::Change(read(&body)?))
 }
 
-async fn delete_route(State(door): State<Door>, params: Params) -> Answer {
+async fn delete_route(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     edit_route(&door, RouteEdit::Delete { to: values.to("a prefix")?, via: values.via })
 }
 
-fn edit_route(door: &Door, edit: RouteEdit) -> Answer {
+fn edit_route(door: &SharedStack, edit: RouteEdit) -> Answer {
     let what_became = edit_all(door, &[edit])?.into_iter().next();
     what_became.unwrap_or(Ok(()))?;
     Ok(done())
 }
 
-async fn edit_routes(State(door): State<Door>, body: Bytes) -> Answer {
+async fn edit_routes(State(door): State<SharedStack>, body: Bytes) -> Answer {
     let edits: Vec<RouteEdit> = read(&body)?;
     let mut answer = RouteEdits::default();
     for (at, what_became) in edit_all(&door, &edits)?.into_iter().enumerate() {
@@ -141,7 +141,7 @@ async fn edit_routes(State(door): State<Door>, body: Bytes) -> Answer {
 }
 
 /// Edits with a wrong number of targets are refused here, so that the stack need not look.
-fn edit_all(door: &Door, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
+fn edit_all(door: &SharedStack, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
     let checks: Vec<Result<(), Error>> = edits.iter().map(one_target).collect();
     let good = edits.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(edit, _)| edit.clone());
     let mut done = door.stack().edit_routes(&good.collect::<Vec<_>>())?.into_iter();
@@ -163,71 +163,71 @@ fn one_target(edit: &RouteEdit) -> Result<(), Error> {
     Err(error.hint("give gateways, an interface, reject or blackhole"))
 }
 
-async fn flush_routes(State(door): State<Door>, params: Params) -> Answer {
+async fn flush_routes(State(door): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
     Ok(json(&door.stack().flush_routes(family)?))
 }
 
-async fn links(State(door): State<Door>) -> Answer {
+async fn links(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().links()?))
 }
 
-async fn neighbours(State(door): State<Door>, params: Params) -> Answer {
+async fn neighbours(State(door): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
     let mut neighbours = door.stack().neighbours()?;
     neighbours.retain(|neighbour| family.is_none_or(|family| family == Family::of(neighbour.address)));
     Ok(json(&neighbours))
 }
 
-async fn set_neighbour(State(door): State<Door>, Path(address): Path<String>, body: Bytes) -> Answer {
+async fn set_neighbour(State(door): State<SharedStack>, Path(address): Path<String>, body: Bytes) -> Answer {
     let request: NeighbourRequest = read(&body)?;
     door.stack().set_neighbour(parse(&address, "an address")?, &request)?;
     Ok(done())
 }
 
-async fn delete_neighbour(State(door): State<Door>, Path(address): Path<String>) -> Answer {
+async fn delete_neighbour(State(door): State<SharedStack>, Path(address): Path<String>) -> Answer {
     door.stack().delete_neighbour(parse(&address, "an address")?)?;
     Ok(done())
 }
 
-async fn flush_neighbours(State(door): State<Door>, params: Params) -> Answer {
+async fn flush_neighbours(State(door): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
     let family = family.ok_or_else(|| Error::new(ErrorKind::Invalid, "say which family: inet or inet6"))?;
     Ok(json(&door.stack().flush_neighbours(family)?))
 }
 
-async fn netisrs(State(door): State<Door>) -> Answer {
+async fn netisrs(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().netisrs()?))
 }
 
-async fn pools(State(door): State<Door>) -> Answer {
+async fn pools(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().pools()?))
 }
 
-async fn counters(State(door): State<Door>) -> Answer {
+async fn counters(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().counters()?))
 }
 
-async fn sysctls(State(door): State<Door>) -> Answer {
+async fn sysctls(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().sysctls()?))
 }
 
-async fn change_sysctl(State(door): State<Door>, Path(name): Path<String>, body: Bytes) -> Answer {
+async fn change_sysctl(State(door): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
     let change: SysctlChange = read(&body)?;
     Ok(json(&door.stack().change_sysctl(&name, &change)?))
 }
 
-async fn start_ping(State(door): State<Door>, body: Bytes) -> Answer {
+async fn start_ping(State(door): State<SharedStack>, body: Bytes) -> Answer {
     let request: PingRequest = read(&body)?;
     let lines = ping::start(door, request)?;
     Ok(typed("application/x-ndjson", Body::new(lines)))
 }
 
-async fn reload(State(door): State<Door>) -> Answer {
+async fn reload(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().reload()?))
 }
 
-async fn prometheus(State(door): State<Door>) -> Answer {
+async fn prometheus(State(door): State<SharedStack>) -> Answer {
     let text = metrics::text(&mut *door.stack())?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", Body::from(text)))
 }

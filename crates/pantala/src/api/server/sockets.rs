@@ -7,12 +7,12 @@ use axum::extract::{Query, State};
 use axum::routing::{get, post};
 use serde::Deserialize;
 
-use super::Door;
+use super::SharedStack;
 use super::firewall::{ROWS, ROWS_MAX};
 use super::routes::{Answer, done, json, read};
 use crate::api::types::{Error, ErrorKind, TcpEnds};
 
-pub(super) fn router() -> Router<Door> {
+pub(super) fn router() -> Router<SharedStack> {
     Router::new()
         .route("/v1/tcp/connections", get(connections))
         .route("/v1/tcp/listeners", get(listeners))
@@ -22,35 +22,35 @@ pub(super) fn router() -> Router<Door> {
         .route("/v1/groups", get(groups))
 }
 
-async fn connections(State(door): State<Door>, params: Params) -> Answer {
+async fn connections(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().tcp_connections(after, limit, values.info.unwrap_or(false))?))
 }
 
-async fn listeners(State(door): State<Door>, params: Params) -> Answer {
+async fn listeners(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().tcp_listeners(after, limit)?))
 }
 
-async fn sockets(State(door): State<Door>, params: Params) -> Answer {
+async fn sockets(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().udp_sockets(after, limit)?))
 }
 
-async fn raw_sockets(State(door): State<Door>, params: Params) -> Answer {
+async fn raw_sockets(State(door): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&door.stack().raw_sockets(after, limit)?))
 }
 
-async fn groups(State(door): State<Door>) -> Answer {
+async fn groups(State(door): State<SharedStack>) -> Answer {
     Ok(json(&door.stack().groups()?))
 }
 
-async fn drop_connection(State(door): State<Door>, body: Bytes) -> Answer {
+async fn drop_connection(State(door): State<SharedStack>, body: Bytes) -> Answer {
     let ends: TcpEnds = read(&body)?;
     door.stack().drop_connection(&ends)?;
     Ok(done())

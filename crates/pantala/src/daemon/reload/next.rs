@@ -12,7 +12,7 @@ use super::super::tables::{self, Attached};
 use super::plan::Plan;
 use crate::StackError;
 use crate::config::Config;
-use crate::firewall::Book;
+use crate::firewall::FirewallConfig;
 
 /// All that takes the place of what is in force. Nothing of it has been read by a packet.
 pub(super) struct Next {
@@ -23,7 +23,7 @@ pub(super) struct Next {
     /// Routes that the table refused.
     pub(super) refused: Vec<Refused>,
     /// The firewall, if there is one.
-    pub(super) book: Option<Book>,
+    pub(super) book: Option<FirewallConfig>,
     pub(super) rules: Option<Shared>,
     pub(super) tables: Arc<Tables>,
 }
@@ -34,7 +34,7 @@ impl Control {
         &self,
         plan: &Plan,
         config: Config,
-        mut book: Option<Book>,
+        mut book: Option<FirewallConfig>,
         closed: &[IfIndex],
         opened: &[Attached],
     ) -> Result<Next, StackError> {

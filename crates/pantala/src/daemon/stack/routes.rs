@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use net::fib::{self, MEMBERS_MAX, Metrics};
 
 use super::super::control::Control;
-use super::super::routing::{Edits, Way};
+use super::super::routing::{Edits, StaticRoute};
 use super::super::tables::{Attached, is_link_local};
 use crate::api::{Error, ErrorKind, Family, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{self, RouteTarget, limits};
@@ -40,30 +40,33 @@ impl Control {
         Ok(())
     }
 
-    fn new_way(&self, to: IpNet, request: &RouteRequest) -> Result<Way, Error> {
+    fn new_way(&self, to: IpNet, request: &RouteRequest) -> Result<StaticRoute, Error> {
         if self.routing.get(&to).is_some() || self.is_connected(to) {
             return Err(Error::new(ErrorKind::Exists, format!("there is a route to {to} already"))
                 .hint("use `route change`, or delete it first"));
         }
-        Ok(Way { target: self.target(request)?, metrics: metrics(&request.metrics, Metrics::default())? })
+        Ok(StaticRoute {
+            target: self.target(request)?,
+            metrics: metrics(&request.metrics, Metrics::default())?,
+        })
     }
 
-    fn changed_way(&self, to: IpNet, request: &RouteRequest) -> Result<Way, Error> {
+    fn changed_way(&self, to: IpNet, request: &RouteRequest) -> Result<StaticRoute, Error> {
         let old = self.static_way(to)?;
         let is_led_elsewhere =
             !request.via.is_empty() || request.dev.is_some() || request.reject || request.blackhole;
         let target = if is_led_elsewhere { self.target(request)? } else { old.target.clone() };
-        Ok(Way { target, metrics: metrics(&request.metrics, old.metrics)? })
+        Ok(StaticRoute { target, metrics: metrics(&request.metrics, old.metrics)? })
     }
 
-    fn way_without(&self, to: IpNet, via: Option<IpAddr>) -> Result<Option<Way>, Error> {
+    fn way_without(&self, to: IpNet, via: Option<IpAddr>) -> Result<Option<StaticRoute>, Error> {
         let mut way = self.static_way(to)?.clone();
         let Some(via) = via else { return Ok(None) };
         remove_gateway(to, &mut way.target, via)?;
         Ok(Some(way).filter(|way| way.target != RouteTarget::Via(Vec::new())))
     }
 
-    fn static_way(&self, to: IpNet) -> Result<&Way, Error> {
+    fn static_way(&self, to: IpNet) -> Result<&StaticRoute, Error> {
         self.routing.get(&to).ok_or_else(|| {
             if self.is_connected(to) {
                 let error =

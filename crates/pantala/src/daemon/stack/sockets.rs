@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use net::group::{self, Membership};
-use net::pcb::Ends;
+use net::pcb::FourTuple;
 use net::rss::Placement;
 use net::tables::IfIndex;
 use net::tcp::congestion::Algorithm;
@@ -107,7 +107,7 @@ impl Sockets for Control {
         }
         let zone = ends.interface.as_deref().map_or(Ok(0), |name| self.zone_of(name))?;
         let (local, foreign) = ((local, ends.local_port).into(), (foreign, ends.foreign_port).into());
-        let ends = Ends::new(local, foreign, zone);
+        let ends = FourTuple::new(local, foreign, zone);
         let cpus = u16::try_from(self.cpus.iter().count()).unwrap_or(u16::MAX);
         let owner = Placement::new(cpus).owner(ends.flow()).index();
         match self.cpus.call(owner, move |netisr| tcp::drop_connection(&mut netisr.cpu, &ends))? {
@@ -146,7 +146,7 @@ impl Control {
         }
     }
 
-    fn ends(&self, ends: &Ends) -> TcpEnds {
+    fn ends(&self, ends: &FourTuple) -> TcpEnds {
         TcpEnds {
             local: ends.local,
             local_port: ends.local_port,

@@ -1,6 +1,6 @@
 //! Memory held by connections for their readers, and the readers' pace.
 
-use net::program::Desk;
+use net::app::AppContext;
 use net::tcp;
 
 use super::{Step, Web};
@@ -21,13 +21,13 @@ impl Web {
     }
 
     /// There is no memory for what is asked for.
-    pub(super) fn refuse(&mut self, desk: &Desk<'_>, key: u32) -> Step {
+    pub(super) fn refuse(&mut self, desk: &AppContext<'_>, key: u32) -> Step {
         self.hits.inc(Hit::Refused);
         self.answer(desk, key, Err(REFUSED), None)
     }
 
     /// Takes into account what a connection holds whose reader is waited for.
-    pub(super) fn charge_waiting(&mut self, desk: &Desk<'_>, key: u32) {
+    pub(super) fn charge_waiting(&mut self, desk: &AppContext<'_>, key: u32) {
         let Some(visit) = self.visits.get_mut(key) else { return };
         if matches!(visit.stage, Stage::Sends(_)) {
             let memory = tcp::connection(desk.cpu, visit.id).map_or(0, |(_, tcb)| tcb.memory() as u64);
@@ -39,7 +39,7 @@ impl Web {
     }
 
     /// Looks at what a connection holds, and at how its reader gets on.
-    pub(super) fn review(&mut self, desk: &mut Desk<'_>, key: u32) {
+    pub(super) fn review(&mut self, desk: &mut AppContext<'_>, key: u32) {
         let now = desk.now();
         let Some(visit) = self.visits.get_mut(key) else { return };
         if !visit.has_moved && visit.charged == 0 {

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use net::program::ProgramId;
+use net::app::AppId;
 use net::tcp::Connect;
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -40,14 +40,14 @@ struct End {
 }
 
 impl Guest {
-    fn tell(&mut self, desk: &Desk<'_>, was_reset: bool) {
+    fn tell(&mut self, desk: &AppContext<'_>, was_reset: bool) {
         let heard = core::mem::take(&mut self.heard);
         let _ = self.tell.send(End { heard, after: desk.now().since(self.began), was_reset });
     }
 }
 
-impl Program for Guest {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Guest {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         self.began = desk.now();
         self.conn = Some(desk.connect(&Connect::to(self.server), 0)?);
         if self.sips > 0 {
@@ -56,11 +56,11 @@ impl Program for Guest {
         Ok(())
     }
 
-    fn writable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         assert_eq!(tcp::send(desk.cpu, conn.id, self.says.as_bytes()), Ok(self.says.len()));
     }
 
-    fn readable(&mut self, desk: &mut Desk<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = vec![0; 65_536];
         while self.reads {
             match tcp::read(desk.cpu, conn.id, &mut bytes) {
@@ -71,11 +71,11 @@ impl Program for Guest {
         }
     }
 
-    fn closed(&mut self, desk: &mut Desk<'_>, _: Handle<Id>, why: Option<Error>) {
+    fn closed(&mut self, desk: &mut AppContext<'_>, _: Handle<Id>, why: Option<Error>) {
         self.tell(desk, why == Some(Error::Reset));
     }
 
-    fn time(&mut self, desk: &mut Desk<'_>) {
+    fn time(&mut self, desk: &mut AppContext<'_>) {
         if let Some(conn) = self.conn {
             let _ = tcp::read(desk.cpu, conn, &mut vec![0; self.sips]);
         }
@@ -83,7 +83,7 @@ impl Program for Guest {
     }
 
     /// Speaks again, though it should not.
-    fn called(&mut self, desk: &mut Desk<'_>) {
+    fn called(&mut self, desk: &mut AppContext<'_>) {
         let conn = self.conn.expect("it has begun");
         assert_eq!(tcp::send(desk.cpu, conn, b"x"), Ok(1));
     }
@@ -96,11 +96,11 @@ const AT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 80);
 struct Scene {
     world: World,
     client: HostId,
-    guest: ProgramId,
+    guest: AppId,
     server: HostId,
-    program: ProgramId,
-    asked: Receiver<Ask>,
-    answers: Sender<Answer>,
+    program: AppId,
+    asked: Receiver<FileRequest>,
+    answers: Sender<FileReply>,
     counters: CounterReader<Hit>,
     ends: Receiver<End>,
 }
@@ -111,7 +111,12 @@ impl Scene {
     }
 
     /// Makes one for a server that may have no file thread.
-    fn with(family: Family, says: &'static str, reads: bool, web: impl FnOnce(library::Desk) -> Web) -> Self {
+    fn with(
+        family: Family,
+        says: &'static str,
+        reads: bool,
+        web: impl FnOnce(library::FileClient) -> Web,
+    ) -> Self {
         Self::with_guest(family, says, (reads, 0), web)
     }
 
@@ -120,7 +125,7 @@ impl Scene {
         family: Family,
         says: &'static str,
         (reads, sips): (bool, usize),
-        web: impl FnOnce(library::Desk) -> Web,
+        web: impl FnOnce(library::FileClient) -> Web,
     ) -> Self {
         let mut world = World::new("web", 1);
         world.allow(Permit::Loss);
@@ -128,7 +133,7 @@ impl Scene {
         let [client, server] =
             [1, 2].map(|host| world.host(Spec::host("host").buffers(4096).port(Port::new(cable, 1, host))));
         world.run_for(BOOT);
-        let (desk, asked, answers) = library::Desk::alone();
+        let (desk, asked, answers) = library::FileClient::alone();
         let web = web(desk);
         let counters = web.counters();
         let program = world.of(server).cpus[0].netisr.begin(Box::new(web)).unwrap();
@@ -170,7 +175,7 @@ impl Scene {
             file: None,
         };
         let found = Ok(Found::Page(Arc::new(page)));
-        self.answers.send(Answer { ticket: ask.expect("it was asked").ticket, found }).unwrap();
+        self.answers.send(FileReply { ticket: ask.expect("it was asked").ticket, found }).unwrap();
         let program = self.program;
         assert!(self.world.of(self.server).call(0, move |netisr| netisr.call(program)));
     }

@@ -6,13 +6,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 
+use net::app::App;
 use net::channel::Size;
 use net::cpu::CpuId;
 use net::driver::Caps;
 use net::ifq;
 use net::msg::{Msg, Remote, mesh};
 use net::netisr::{Netisr, Parts};
-use net::program::Program;
 use net::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
 use net::time::Instant;
 use pkt::Arena;
@@ -55,7 +55,7 @@ impl Turned {
         Self { sockets: Sockets { endpoint }, remote, is_over, thread }
     }
 
-    pub(super) fn begin(&self, program: Box<dyn Program>) {
+    pub(super) fn begin(&self, program: Box<dyn App>) {
         let (tell, begun) = channel();
         self.send(move |netisr| tell.send(netisr.begin(program)).unwrap());
         begun.recv().unwrap().unwrap();

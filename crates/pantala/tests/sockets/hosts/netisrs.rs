@@ -6,7 +6,7 @@ use std::io;
 
 use net::group::Filter;
 use net::tcp::settings::{Change, Settings};
-use net::tcp::{self, Look};
+use net::tcp::{self, IpTxParams};
 use net::udp;
 use pantala::sockets::io_error;
 
@@ -41,7 +41,7 @@ impl Told {
 }
 
 /// Applies options to settings of a new connection, or of a listener.
-pub(crate) fn prepare(opts: &[Opt], settings: &mut Settings, look: &mut Look) {
+pub(crate) fn prepare(opts: &[Opt], settings: &mut Settings, look: &mut IpTxParams) {
     for opt in opts {
         match Told::of(*opt) {
             Told::Changes(changes) => changes.into_iter().for_each(|change| settings.take(change)),

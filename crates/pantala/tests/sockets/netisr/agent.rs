@@ -6,10 +6,10 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
+use net::app::{App, AppContext, Handle};
 use net::cpu::CpuId;
-use net::msg::Knocker;
+use net::msg::Notifier;
 use net::netisr::Netisr;
-use net::program::{Desk, Handle, Program};
 use net::sock::Error;
 use net::tcp::{self, Accepted};
 use net::time::Instant;
@@ -19,7 +19,7 @@ use pantala::Stack;
 use crate::patience::Patience;
 
 /// A body's job on a netisr.
-type Job = Box<dyn FnOnce(&mut Timers, &mut Desk<'_>) + Send>;
+type Job = Box<dyn FnOnce(&mut Timers, &mut AppContext<'_>) + Send>;
 
 /// When bodies do not want to wait any longer, and for what.
 type Timers = Vec<(Instant, u32)>;
@@ -28,7 +28,7 @@ type Timers = Vec<(Instant, u32)>;
 #[derive(Clone)]
 pub(crate) struct Agents {
     cpus: Arc<Vec<Mutex<Sender<Job>>>>,
-    knockers: Arc<Vec<Knocker>>,
+    knockers: Arc<Vec<Notifier>>,
     pub(super) told: Arc<Told>,
 }
 
@@ -107,7 +107,7 @@ impl Agents {
     pub(super) fn ask<R: Send + 'static>(
         &self,
         cpu: usize,
-        job: impl FnOnce(&mut Desk<'_>) -> R + Send + 'static,
+        job: impl FnOnce(&mut AppContext<'_>) -> R + Send + 'static,
     ) -> R {
         self.ask_with(cpu, |_, desk| job(desk))
     }
@@ -115,7 +115,7 @@ impl Agents {
     fn ask_with<R: Send + 'static>(
         &self,
         cpu: usize,
-        job: impl FnOnce(&mut Timers, &mut Desk<'_>) -> R + Send + 'static,
+        job: impl FnOnce(&mut Timers, &mut AppContext<'_>) -> R + Send + 'static,
     ) -> R {
         let (tell, done) = channel();
         let job: Job = Box::new(move |timers, desk| tell.send(job(timers, desk)).unwrap());
@@ -174,44 +174,44 @@ struct Agent {
     timers: Timers,
 }
 
-impl Program for Agent {
-    fn begin(&mut self, desk: &mut Desk<'_>) -> Result<(), Error> {
+impl App for Agent {
+    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
         assert_eq!(desk.cpu.id, CpuId(self.cpu.try_into().unwrap()));
         Ok(())
     }
 
-    fn called(&mut self, desk: &mut Desk<'_>) {
+    fn called(&mut self, desk: &mut AppContext<'_>) {
         while let Ok(job) = self.jobs.try_recv() {
             job(&mut self.timers, desk);
         }
     }
 
-    fn accepted(&mut self, _: &mut Desk<'_>, listener: u32, accepted: Accepted) -> u32 {
+    fn accepted(&mut self, _: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
         let conn = self.told.name();
         self.told.tell(listener, |news| news.accepted.push_back((self.cpu, accepted, conn)));
         conn
     }
 
-    fn readable(&mut self, _: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, _: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         self.told.tell(conn.key, |_| {});
     }
 
-    fn writable(&mut self, _: &mut Desk<'_>, conn: Handle<tcp::Id>) {
+    fn writable(&mut self, _: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         self.told.tell(conn.key, |news| news.is_writable = true);
     }
 
     /// Unread bytes are to be read now, and not later.
-    fn closed(&mut self, desk: &mut Desk<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
+    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
         let all = |pieces: [&[u8]; 2]| (pieces[0].len() + pieces[1].len(), pieces.concat());
         let rest = tcp::read_in_place(desk.cpu, conn.id, all).ok().flatten().unwrap_or_default();
         self.told.tell(conn.key, |news| news.over = Some((why, rest.into())));
     }
 
-    fn datagrams(&mut self, _: &mut Desk<'_>, socket: Handle<udp::Id>) {
+    fn datagrams(&mut self, _: &mut AppContext<'_>, socket: Handle<udp::Id>) {
         self.told.tell(socket.key, |_| {});
     }
 
-    fn time(&mut self, desk: &mut Desk<'_>) {
+    fn time(&mut self, desk: &mut AppContext<'_>) {
         let now = desk.now();
         self.timers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, key)| self.told.tell(key, |_| {}));
         desk.wake_at(soonest(&self.timers));

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
-use net::program::Desk;
+use net::app::AppContext;
 use net::sock::Error;
 use net::udp::{self, Id, Received};
 use pantala::sockets::io_error;
@@ -101,7 +101,7 @@ impl Dgram {
     /// Does the same on each CPU where it is.
     pub(crate) fn on_each(
         &self,
-        what: impl Fn(&mut Desk<'_>, Id) -> Result<(), Error> + Clone + Send + 'static,
+        what: impl Fn(&mut AppContext<'_>, Id) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
         let ids = self.is().ids.clone();
         ids.into_iter().try_for_each(|(cpu, id)| {

@@ -8,8 +8,8 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 
-use net::pcb::Ends;
-use net::program::Desk;
+use net::app::AppContext;
+use net::pcb::FourTuple;
 use net::sock::Error;
 use net::tcp::{self, Connect, ListenerId};
 use pantala::sockets::io_error;
@@ -37,7 +37,7 @@ struct Conn {
     cpu: usize,
     key: u32,
     id: tcp::Id,
-    ends: Ends,
+    ends: FourTuple,
     patience: Patience,
     /// The body does not want to read any more.
     is_deaf: AtomicBool,
@@ -96,7 +96,7 @@ impl Drop for Listener {
 }
 
 impl Stream {
-    fn new(agents: &Agents, cpu: usize, key: u32, (id, ends): (tcp::Id, Ends)) -> Self {
+    fn new(agents: &Agents, cpu: usize, key: u32, (id, ends): (tcp::Id, FourTuple)) -> Self {
         let [is_deaf, is_told, aborts] = [false; 3].map(AtomicBool::new);
         let (agents, patience) = (agents.clone(), Patience::default());
         Self(Arc::new(Conn { agents, cpu, key, id, ends, patience, is_deaf, is_told, aborts }))
@@ -129,7 +129,7 @@ impl Stream {
     /// Has the program do something to the connection.
     pub(crate) fn ask(
         &self,
-        what: impl FnOnce(&mut Desk<'_>, tcp::Id) -> Result<(), Error> + Send + 'static,
+        what: impl FnOnce(&mut AppContext<'_>, tcp::Id) -> Result<(), Error> + Send + 'static,
     ) -> io::Result<()> {
         let id = self.0.id;
         self.0.agents.ask(self.0.cpu, move |desk| what(desk, id)).map_err(io_error)

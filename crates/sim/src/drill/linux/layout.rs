@@ -7,7 +7,7 @@ use wire::protocol::Protocol;
 use wire::{ip4, ip6, tcp};
 
 use super::super::build;
-use super::super::conn::Way;
+use super::super::conn::FourTuple;
 
 /// Numbers of options.
 pub(super) const EOL: u8 = 0;
@@ -108,8 +108,8 @@ fn again(packet: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the offset of a packet's segment, and its addresses; ports do not matter.
-fn way(packet: &[u8]) -> Option<(usize, Way)> {
-    let of = |src: IpAddr, dst: IpAddr| Way { src: (src, 0), dst: (dst, 0) };
+fn way(packet: &[u8]) -> Option<(usize, FourTuple)> {
+    let of = |src: IpAddr, dst: IpAddr| FourTuple { src: (src, 0), dst: (dst, 0) };
     match packet.first()? >> 4 {
         4 => {
             let view = ip4::View::new(packet).ok().filter(|view| view.protocol() == Protocol::TCP)?;
@@ -139,12 +139,12 @@ mod tests {
     use wire::tcp::{Flags, Header, Options};
 
     use super::*;
-    use crate::craft;
+    use crate::builder;
 
     #[test]
     fn a_syn_says_the_same_in_the_other_order_and_other_packets_stay() {
         for [src, dst] in [["192.168.0.1", "192.0.2.1"], ["fd00::1", "2001:db8::1"]] {
-            let ip = craft::Ip::new(src.parse().unwrap(), dst.parse().unwrap());
+            let ip = builder::Ip::new(src.parse().unwrap(), dst.parse().unwrap());
             let options = Options { mss: Some(1460), window_scale: Some(6), ..Options::default() };
             let options = Options { sack_permitted: true, timestamps: Some((9, 0)), ..options };
             let header = |flags| Header {
@@ -157,7 +157,7 @@ mod tests {
                 urgent: 0,
                 options,
             };
-            let sent = craft::tcp(ip, &header(Flags::SYN), b"early");
+            let sent = builder::tcp(ip, &header(Flags::SYN), b"early");
             let relaid = syn(sent.clone());
             let (behind, _) = way(&relaid).unwrap();
             let view = tcp::View::new(&relaid[behind..]).unwrap();
@@ -174,7 +174,7 @@ mod tests {
             };
             assert!(is_intact);
             assert_eq!(syn(relaid.clone()), relaid);
-            let other = craft::tcp(ip, &header(Flags::ACK), b"");
+            let other = builder::tcp(ip, &header(Flags::ACK), b"");
             assert_eq!(syn(other.clone()), other);
             assert_eq!(syn(sent[..behind].to_vec()), sent[..behind]);
         }

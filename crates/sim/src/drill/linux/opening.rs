@@ -12,7 +12,7 @@ use net::tcp::tcb::State;
 use net::time::Duration;
 
 use super::super::calls::{self, Answer, Asked};
-use super::super::ends::Ends;
+use super::super::ends::Endpoints;
 use super::super::errno::Errno;
 use super::super::expr;
 use super::super::lab::Lab;
@@ -51,7 +51,7 @@ pub(in super::super) fn ask(
     asked: Asked<'_>,
     (socket, sysctls): (&mut Socket, &Sysctls),
     lab: &mut Lab,
-    ends: &Ends,
+    ends: &Endpoints,
 ) -> Answer {
     match (&socket.stage, asked.is_again) {
         (Stage::Fresh | Stage::Bound(_), _) => {

@@ -5,9 +5,9 @@ use net::time::Duration;
 
 use super::policy::{Addr, Packet, Policy, Proto};
 use super::{FRONT, Plant, SERVICE, Tale, net};
+use crate::firewall::HostFirewall;
 use crate::plan::Family;
 use crate::station::Flow;
-use crate::wall::Wall;
 use crate::world::{HostId, Permit, World};
 
 /// Flows that each firewall is asked about when all is well.
@@ -122,7 +122,7 @@ impl Tale {
 }
 
 /// The firewall of router `at`, without the rules that are drawn.
-pub(super) fn wall(routers: &[HostId], world: &mut World, at: usize) -> Wall {
+pub(super) fn wall(routers: &[HostId], world: &mut World, at: usize) -> HostFirewall {
     let last = routers.len();
     let front = |family: Family| {
         let (to, by) = (family.addr(net(at + 1), 2), family.addr(net(at), 1));
@@ -139,5 +139,5 @@ pub(super) fn wall(routers: &[HostId], world: &mut World, at: usize) -> Wall {
         Family::BOTH.map(front).concat()
     );
     let cpus = u16::try_from(world.of(routers[at]).cpus.len()).unwrap_or(1);
-    Wall::new(&rules, cpus, 16)
+    HostFirewall::new(&rules, cpus, 16)
 }

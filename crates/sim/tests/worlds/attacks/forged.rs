@@ -2,7 +2,7 @@
 
 use net::count::Count;
 use net::tcp::{self, Id};
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
 use sim::plan::Family;
 use sim::station::What;
 use wire::tcp::{Flags, Header, Options};
@@ -83,7 +83,7 @@ fn challenges_to_one_say_nothing_of_challenges_to_another() {
                 let [to, _] = siege.addrs();
                 let from = siege.family.addr(1, 3);
                 let header = Header { seq: other.seq + 5, ..other.header(Flags::RST) };
-                siege.throw(&craft::tcp(Ip::new(from, to), &header, &[]));
+                siege.throw(&builder::tcp(Ip::new(from, to), &header, &[]));
             }
             for _ in 0..50 {
                 siege.send(&Header { seq: hand.seq + 5, ..hand.header(Flags::RST) }, &[]);
@@ -148,15 +148,15 @@ fn errors_of_icmp_whose_quote_is_guessed_are_not_believed_and_none_makes_segment
 /// An error about a segment of the host, from its router.
 fn error(siege: &mut Siege, quoted: &Header, v4: icmp4::Message, v6: icmp6::Message) {
     let [host, foe] = siege.addrs();
-    let quoted = craft::tcp(Ip::new(host, foe), quoted, b"hello");
+    let quoted = builder::tcp(Ip::new(host, foe), quoted, b"hello");
     let packet = match (foe, host) {
         (core::net::IpAddr::V6(src), core::net::IpAddr::V6(dst)) => {
             let header = v6.to_bytes(src, dst, &quoted);
-            craft::packet(Ip::new(foe, host), wire::Protocol::ICMP6, &[&header, &quoted[..]].concat())
+            builder::packet(Ip::new(foe, host), wire::Protocol::ICMP6, &[&header, &quoted[..]].concat())
         }
         _ => {
             let header = v4.to_bytes(&quoted);
-            craft::packet(Ip::new(foe, host), wire::Protocol::ICMP, &[&header, &quoted[..]].concat())
+            builder::packet(Ip::new(foe, host), wire::Protocol::ICMP, &[&header, &quoted[..]].concat())
         }
     };
     siege.throw(&packet);
@@ -224,7 +224,7 @@ fn datagrams_that_cannot_be_are_dropped_and_closed_ports_answer_few() {
         let mut siege = Siege::new("datagrams", family);
         let [to, from] = siege.addrs();
         let at = if family == Family::V4 { 20 } else { 40 };
-        let whole = craft::udp(Ip::new(from, to), [9, ECHO], b"hello");
+        let whole = builder::udp(Ip::new(from, to), [9, ECHO], b"hello");
         // Shorter than a header, longer than the packet, no sum, a wrong sum, no port.
         let changes: [(usize, [u8; 2]); 5] =
             [(4, [0, 7]), (4, [0, 99]), (4, [0, 0]), (6, [1, 1]), (2, [0, 0])];
@@ -239,7 +239,7 @@ fn datagrams_that_cannot_be_are_dropped_and_closed_ports_answer_few() {
         assert!(!siege.world.at(siege.foe).has_heard(is_udp));
         assert!(siege.world.of(siege.host).dropped_in_all() >= 5);
         for n in 0..5000_u16 {
-            let packet = craft::udp(Ip::new(from, to), [n + 1, 4321], b"anybody?");
+            let packet = builder::udp(Ip::new(from, to), [n + 1, 4321], b"anybody?");
             siege.throw(&packet);
             if n % 50 == 0 {
                 siege.run_for(MS);

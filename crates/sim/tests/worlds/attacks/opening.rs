@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use net::count::Count;
 use net::drop::DropReason;
-use net::tcp::{self, Connect, HALVES_MAX, Look};
-use sim::craft::{self, Ip};
+use net::tcp::{self, Connect, HALVES_MAX, IpTxParams};
+use sim::builder::{self, Ip};
 use sim::plan::Family;
 use sim::station::What;
 use wire::tcp::{Flags, Header, Options};
@@ -107,7 +107,7 @@ fn the_ports_of_our_connections_are_drawn_from_all_of_them() {
     for family in Family::BOTH {
         let mut siege = Siege::new("ports", family);
         let [_, foe] = siege.addrs();
-        let (settings, look) = (Default::default(), Look::default());
+        let (settings, look) = (Default::default(), IpTxParams::default());
         let wanted = Connect { remote: (foe, 80).into(), local: None, port: None, zone: 0, settings, look };
         let connect = |siege: &mut Siege| {
             siege.on(0, |cpu| {
@@ -152,7 +152,7 @@ fn a_handshake_that_is_split_makes_one_connection_and_no_more() {
     for family in Family::BOTH {
         let mut siege = Siege::new("split_handshake", family);
         let [_, foe] = siege.addrs();
-        let (settings, look) = (Default::default(), Look::default());
+        let (settings, look) = (Default::default(), IpTxParams::default());
         let wanted = Connect { remote: (foe, 80).into(), local: None, port: None, zone: 0, settings, look };
         siege.heard();
         let id = siege.on(0, |cpu| tcp::connect(cpu, &wanted).unwrap());
@@ -180,8 +180,8 @@ fn a_segment_from_ourselves_to_ourselves_that_comes_by_the_cable_is_dropped() {
         let [host, _] = siege.addrs();
         let loopback = if family == Family::V4 { "127.0.0.1" } else { "::1" }.parse().unwrap();
         for src in [host, loopback] {
-            siege.throw(&craft::tcp(Ip::new(src, host), &syn([ECHO, ECHO]), &[]));
-            siege.throw(&craft::udp(Ip::new(src, host), [ECHO, ECHO], b"ping pong"));
+            siege.throw(&builder::tcp(Ip::new(src, host), &syn([ECHO, ECHO]), &[]));
+            siege.throw(&builder::udp(Ip::new(src, host), [ECHO, ECHO], b"ping pong"));
         }
         siege.world.at(siege.foe).heard.clear();
         siege.run_for(SECOND);
@@ -231,7 +231,7 @@ fn headers_that_cannot_be_are_dropped_and_counted() {
         let mut siege = Siege::new("tcp_headers", family);
         let [host, foe] = siege.addrs();
         let options = Options { mss: Some(1460), ..Options::NONE };
-        let whole = craft::tcp(Ip::new(foe, host), &Header { options, ..syn([4000, ECHO]) }, &[]);
+        let whole = builder::tcp(Ip::new(foe, host), &Header { options, ..syn([4000, ECHO]) }, &[]);
         let at = if family == Family::V4 { 20 } else { 40 };
         let broken = |change: &dyn Fn(&mut [u8])| {
             let mut packet = whole.clone();

@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering;
 
 use net::cpu::Cpu;
 use net::tcp::settings::Settings;
-use net::tcp::{self, Id, Listen, ListenerId, Look};
+use net::tcp::{self, Id, IpTxParams, Listen, ListenerId};
 use net::time::Duration;
 use net::udp;
+use sim::builder::{self, Ip};
 use sim::cable;
-use sim::craft::{self, Ip};
 use sim::host::{Port, Spec};
 use sim::mem::Rss;
 use sim::plan::{self, Family};
@@ -104,7 +104,7 @@ impl Siege {
         for (at, cpu) in self.world.of(self.host).cpus.iter_mut().enumerate() {
             let cpu = &mut cpu.netisr.cpu;
             for port in [ECHO, DISCARD, CHARGEN] {
-                let (addr, look) = (([0_u16; 8], port).into(), Look::default());
+                let (addr, look) = (([0_u16; 8], port).into(), IpTxParams::default());
                 let wants =
                     Listen { addr, zone: 0, only_v6: false, backlog: 64, is_shared: false, settings, look };
                 self.listeners.push((at, port, tcp::listen(cpu, &wants).unwrap()));
@@ -140,7 +140,7 @@ impl Siege {
     /// Sends a segment from the foe.
     pub(super) fn send(&mut self, header: &Header, payload: &[u8]) {
         let [to, from] = self.addrs();
-        self.throw(&craft::tcp(Ip::new(from, to), header, payload));
+        self.throw(&builder::tcp(Ip::new(from, to), header, payload));
     }
 
     /// Lets time pass in which the programs do what they do.

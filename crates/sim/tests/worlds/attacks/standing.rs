@@ -1,7 +1,7 @@
 //! Attacks by the other end of a connection that stands.
 
 use net::tcp::receive::BLOCKS_MAX;
-use net::tcp::sent::PIECES_MAX;
+use net::tcp::scoreboard::PIECES_MAX;
 use net::tcp::{self, Id};
 use sim::plan::Family;
 use wire::tcp::{Flags, Header, Options, SackBlock};

@@ -6,7 +6,7 @@ use net::count::Count;
 use net::drop::DropReason;
 use net::ip6::autoconf::{ADDRS_MAX, PREFIXES_MAX, ROUTERS_MAX};
 use net::time::Duration;
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
 use sim::frame::Frame;
 use sim::plan;
 use wire::ether::Mac;
@@ -136,7 +136,7 @@ fn a_redirect_that_the_router_in_use_did_not_send_is_ignored() {
         let own: Ipv6Addr = link.addrs().remove(0).parse().unwrap();
         let near: Ipv6Addr = "2001:db8:1::7".parse().unwrap();
         for (from, to) in [(near, FAR), (own, near)] {
-            let quoted = craft::echo(Ip::new(from.into(), to.into()), false, [1, 1], &[0; 56]);
+            let quoted = builder::echo(Ip::new(from.into(), to.into()), false, [1, 1], &[0; 56]);
             link.redirect_by(router(1), mac(1), router(2), FAR, &[option[0], Opt::Redirected(&quoted)]);
         }
         let to = ours();
@@ -159,9 +159,9 @@ fn redirects_without_end_take_a_bounded_place() {
     }
     assert_eq!(link.host().count(Count::NdRedirectsIn), 3000);
     for cpu in &link.host().cpus {
-        assert_eq!(cpu.netisr.cpu.dests.len(), net::dest::DESTS_MAX);
+        assert_eq!(cpu.netisr.cpu.dests.len(), net::host_cache::DESTS_MAX);
     }
-    assert!(link.host().count(Count::DestEvicted) >= 2 * (3000 - net::dest::DESTS_MAX as u64));
+    assert!(link.host().count(Count::DestEvicted) >= 2 * (3000 - net::host_cache::DESTS_MAX as u64));
     assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
 }
 

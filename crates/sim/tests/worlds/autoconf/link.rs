@@ -10,8 +10,8 @@ use net::ping;
 use net::pmtu::{self, Flow};
 use net::tables::IfAddr;
 use net::time::Duration;
+use sim::builder::{self, Ip};
 use sim::cable;
-use sim::craft::{self, Ip};
 use sim::frame::Frame;
 use sim::host::{Host, Port, Spec};
 use sim::plan::{self, Family};
@@ -133,11 +133,11 @@ impl Link {
             ping::send(cpu, &request).unwrap();
         });
         self.world.run_for(SECOND);
-        let quoted = craft::echo(Ip::new(own.into(), dst.into()), false, [LONG, 1], &[0; 1400]);
+        let quoted = builder::echo(Ip::new(own.into(), dst.into()), false, [LONG, 1], &[0; 1400]);
         let quoted = &quoted[..200];
         let header = icmp6::Message::PacketTooBig { mtu }.to_bytes(router(number), own, quoted);
         let ip = Ip::new(router(number).into(), own.into());
-        let packet = craft::packet(ip, Protocol::ICMP6, &[&header[..], quoted].concat());
+        let packet = builder::packet(ip, Protocol::ICMP6, &[&header[..], quoted].concat());
         self.inject(number, Frame::around(mac(number), plan::mac(1, 2), EtherType::IPV6, &packet));
         self.world.run_for(SECOND);
     }
@@ -256,7 +256,7 @@ pub(crate) fn prefix(net: u8) -> Prefix {
 pub(crate) fn nd_frame(mac: Mac, [from, to]: [Ipv6Addr; 2], message: Message, options: &[Opt<'_>]) -> Frame {
     let mut bytes = [0; 1400];
     let len = message.emit(from, to, options.iter().copied(), &mut bytes).unwrap();
-    let packet = craft::packet(Ip::new(from.into(), to.into()).ttl(255), Protocol::ICMP6, &bytes[..len]);
+    let packet = builder::packet(Ip::new(from.into(), to.into()).ttl(255), Protocol::ICMP6, &bytes[..len]);
     let dst = multicast_mac_v6(to).unwrap_or(plan::mac(1, 2));
     Frame::around(mac, dst, EtherType::IPV6, &packet)
 }

@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use net::app::App;
 use net::channel::{
     Channel, Client, Command, Connect, END, Event, Listen, Setting, Size, Target, channel, error,
 };
-use net::program::Program;
 use net::sock::Error;
-use pkt::lanes::{Reader, Writer};
+use pkt::byte_channel::{Reader, Writer};
 use pkt::wake::Sleeper;
 use sim::random::Random;
 use sim::world::{HostId, World};
@@ -44,7 +44,7 @@ struct Stream {
 }
 
 /// Programs of one host.
-pub(crate) struct App {
+pub(crate) struct HostApp {
     pub(crate) clients: Vec<Client>,
     streams: BTreeMap<Key, Stream>,
     /// Lanes that were offered and have no connection yet.
@@ -70,7 +70,7 @@ pub(crate) struct App {
     random: Random,
 }
 
-impl App {
+impl HostApp {
     /// Opens a channel to each CPU of a host.
     pub(crate) fn new(world: &mut World, host: HostId, size: Size, accepts: Role) -> Self {
         let bell = Arc::<AtomicBool>::default();
@@ -80,7 +80,7 @@ impl App {
         let random = world.random().fork();
         let open = |cpu| {
             let (mut client, far): (Client, Channel) = channel(size, sleeper.waker()).unwrap();
-            let program: Box<dyn Program> = Box::new(far);
+            let program: Box<dyn App> = Box::new(far);
             client.attach(world.of(host).open(cpu, program).unwrap());
             client
         };

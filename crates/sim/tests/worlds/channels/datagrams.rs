@@ -11,7 +11,7 @@ use net::count::Count;
 use net::drop::DropReason;
 use net::sock::Error;
 use net::time::Duration;
-use pkt::lanes::{Reader, Writer};
+use pkt::byte_channel::{Reader, Writer};
 use pkt::wake::Sleeper;
 use sim::cable;
 use sim::host::{Port, Spec};

@@ -47,7 +47,7 @@ fn a_packet_that_nat_turns_back_inside_is_turned_once_and_never_circles() {
                 let ports =
                     [53 + u16::from(port % 4), [53, 80, 81, 1024 + u16::from(port)][usize::from(kind / 64)]];
                 match kind % 2 {
-                    0 => craft::udp(Ip::new(src, outside), ports, b"and back"),
+                    0 => builder::udp(Ip::new(src, outside), ports, b"and back"),
                     _ => segment(src, outside, ports, Flags::SYN, n, 0),
                 }
             });
@@ -83,7 +83,7 @@ fn errors_of_icmp_that_are_made_up_reach_nobody_behind_nat() {
                 let message = [&[3, d % 16, 0, 0, 0, 0, 2, 40], &quoted[..28]].concat();
                 let message = with_checksum(message);
                 let ip = Ip::new(Family::V4.addr(2, 77), Family::V4.addr(2, 1));
-                pair.world.at(pair.b).send(craft::packet(ip, Protocol::ICMP, &message));
+                pair.world.at(pair.b).send(builder::packet(ip, Protocol::ICMP, &message));
                 if n % 100 == 99 {
                     pair.world.run_for(STEP);
                 }
@@ -123,7 +123,7 @@ fn exchanged_prefixes_take_no_memory_whoever_speaks_and_to_whom() {
                 let outside = 0x2001_0db8_0099_u128 << 80 | u128::from(mix(n) & 0xffff) << 64 | spread;
                 let far = Family::V6.addr(2, 2);
                 let (src, dst) = if from_a { (v6(inside), far) } else { (far, v6(outside)) };
-                craft::udp(Ip::new(src, dst), [1, 2], b"whoever you are")
+                builder::udp(Ip::new(src, dst), [1, 2], b"whoever you are")
             });
         }
         assert!(call(Family::V6, 1).gets_in(&mut pair, |_| ()), "{}", pair.world.drops());
@@ -160,7 +160,7 @@ fn flows_without_end_in_a_masked_pipe_take_a_bounded_place_and_who_is_not_in_it_
                     }
                     Family::V6 => v6(0x2001_0db8_0001_u128 << 80 | u128::from(spread)),
                 };
-                craft::udp(Ip::new(src, family.addr(2, 2)), [1, 2], &[0; 100])
+                builder::udp(Ip::new(src, family.addr(2, 2)), [1, 2], &[0; 100])
             });
             assert!(open.iter_mut().all(|call| call.goes_on(&mut pair)), "{}", pair.world.drops());
             let walls = pair.world.of(pair.router).walls();

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use net::time::Duration;
-use sim::craft::{self, Ip};
+use sim::builder::{self, Ip};
 use sim::plan::Family;
 use sim::station::What;
 use sim::world::{StationId, World};
@@ -89,7 +89,7 @@ pub(crate) fn segment(
     let header =
         Header { src_port, dst_port, seq, ack, flags, window: 8000, urgent: 0, options: Options::NONE };
     let payload: &[u8] = if flags.contains(Flags::PSH) { b"x" } else { b"" };
-    craft::tcp(Ip::new(src, dst), &header, payload)
+    builder::tcp(Ip::new(src, dst), &header, payload)
 }
 
 const fn with_ack(flags: Flags) -> Flags {

@@ -70,7 +70,7 @@ fn clients_that_complete_their_handshakes_get_in_through_a_flood_of_syns_ten_tim
 fn sources_without_end_leave_room_for_another_that_a_limit_counts() {
     let rules = FRAME.join("add allow tcp from any to any in recv mem0 setup limit src-addr src-port 10\n");
     for cpus in [1, 2, 8] {
-        let mut wall = Wall::new(&rules, cpus, 8 * TRACKS);
+        let mut wall = HostFirewall::new(&rules, cpus, 8 * TRACKS);
         wall.settings.track_max = 400;
         let (mut pair, wall) = guarded_by("flood_of_groups", cpus, wall);
         assert_eq!(calls_amid(&mut pair, 100, &silent(), call), CALLS, "{cpus} CPUs");
@@ -112,7 +112,7 @@ fn clients_get_in_through_a_flood_of_syns_that_fills_the_bindings_of_nat() {
          add nat 1 tcp from any to 10.0.2.1 in recv mem1\nadd allow ip from any to any\n";
     let call = |number| Call::new(Family::V4.addr(1, 2), Family::V4.addr(2, 2), number);
     for cpus in [1, 2, 8] {
-        let mut wall = Wall::new(RULES, cpus, TRACKS);
+        let mut wall = HostFirewall::new(RULES, cpus, TRACKS);
         wall.bindings_max = Some(500);
         let (mut pair, _) = guarded_by("flood_of_bindings", cpus, wall);
         let to = [(Family::V4.addr(2, 2), SILENT)];
@@ -146,7 +146,7 @@ fn clients_get_in_through_a_flood_of_syns_that_fills_the_bindings_of_nat64() {
     let to: IpAddr = "2001:db8:64::10.0.2.2".parse().unwrap();
     let call = |number| Call::new(Family::V6.addr(1, 2), to, number);
     for cpus in [1, 2, 8] {
-        let mut wall = Wall::new(RULES, cpus, TRACKS);
+        let mut wall = HostFirewall::new(RULES, cpus, TRACKS);
         wall.bindings_max = Some(500);
         let (mut pair, _) = guarded_by("flood_of_bindings_64", cpus, wall);
         assert_eq!(calls_amid(&mut pair, 100, &[(to, SILENT)], call), CALLS, "{cpus} CPUs");

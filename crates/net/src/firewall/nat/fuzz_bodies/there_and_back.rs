@@ -11,7 +11,7 @@ use super::super::instance::{Here, Verdict};
 use super::super::nptv6::Nptv6;
 use super::super::shape::Shape;
 use super::super::spec::Spec;
-use super::super::table::Way;
+use super::super::table::BindingDirection;
 use super::made::{self, What, error, fragment, mirrored};
 use super::{is_intact, is_same};
 use crate::count::Counters;
@@ -135,37 +135,37 @@ impl Lab {
 
     fn there_and_back(&mut self, choice: &Choice<'_>, inside: IpAddr, far: IpAddr) {
         let packet = choice.packet(inside, far);
-        let (out, owner) = self.pass(&packet, Way::Out);
+        let (out, owner) = self.pass(&packet, BindingDirection::Out);
         let shape = Shape::read(&out);
         assert_eq!(shape.map(|shape| shape.src.addr), Some(ALIAS.to_bits().into()));
-        let (back, at) = self.pass(&mirrored(&out), Way::In);
+        let (back, at) = self.pass(&mirrored(&out), BindingDirection::In);
         assert_eq!(at, owner, "answers come to the CPU that has the binding");
         assert!(is_same(&back, &mirrored(&packet)), "{packet:x?}\n{out:x?}\n{back:x?}");
         // Of half a checksum the other half cannot be known.
         let cut = (28 + choice.cut % 64 * 2).min(packet.len());
-        let (told, _) = self.pass(&error(ROUTER.into(), ALIAS.into(), &out[..cut]), Way::In);
+        let (told, _) = self.pass(&error(ROUTER.into(), ALIAS.into(), &out[..cut]), BindingDirection::In);
         assert!(is_same(&told, &error(ROUTER.into(), inside, &packet[..cut])), "{packet:x?}\n{told:x?}");
-        let (tells, _) = self.pass(&error(inside, far, &back[..cut]), Way::Out);
+        let (tells, _) = self.pass(&error(inside, far, &back[..cut]), BindingDirection::Out);
         assert!(
             is_same(&tells, &error(ALIAS.into(), far, &mirrored(&out)[..cut])),
             "{packet:x?}\n{tells:x?}"
         );
         let cut = 8 * (choice.cut % (packet.len() - 20)).div_ceil(8).max(1);
         for is_first in [true, false].into_iter().filter(|_| cut + 20 < packet.len()) {
-            let verdict = self.go(&fragment(&packet, cut, is_first), Way::Out).0;
+            let verdict = self.go(&fragment(&packet, cut, is_first), BindingDirection::Out).0;
             assert!(matches!(verdict, Verdict::Reassemble | Verdict::Drop(_)), "{verdict:?}");
         }
     }
 
     /// A packet that must be translated, and stay as intact as it was; and on which CPU it was.
-    fn pass(&mut self, packet: &[u8], way: Way) -> (Vec<u8>, CpuId) {
+    fn pass(&mut self, packet: &[u8], way: BindingDirection) -> (Vec<u8>, CpuId) {
         let (verdict, bytes, at) = self.go(packet, way);
         assert_eq!(verdict, Verdict::Translated, "{packet:x?}");
         check_sums(packet, &bytes);
         (bytes, at)
     }
 
-    fn go(&mut self, packet: &[u8], way: Way) -> (Verdict, Vec<u8>, CpuId) {
+    fn go(&mut self, packet: &[u8], way: BindingDirection) -> (Verdict, Vec<u8>, CpuId) {
         let Some(mut pkt) = self.pool.take() else { unreachable!("all are given back") };
         if let Ok(room) = pkt.append(packet.len()) {
             room.copy_from_slice(packet);

@@ -7,7 +7,7 @@ use super::{Here, Instance, Verdict, has_ports};
 use crate::count::Count;
 use crate::firewall::nat::rewrite::translate;
 use crate::firewall::nat::shape::{Shape, Side};
-use crate::firewall::nat::table::{By, Way};
+use crate::firewall::nat::table::{BindingDirection, By};
 
 impl Instance {
     pub(super) fn hairpin(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, shape: &Shape) -> Verdict {
@@ -41,7 +41,7 @@ impl Instance {
         let protocol = shape.protocol.0;
         let remote = shape.remote(Side::Src);
         let id = self.find(By::Outside, shape.dst, remote, protocol, here.now)?;
-        let inside = self.pass(id, Way::In, shape.kind, here.now).inside();
+        let inside = self.pass(id, BindingDirection::In, shape.kind, here.now).inside();
         let alias = self.spec.redirects.outward(protocol, shape.src, inside);
         translate(pkt, shape, Side::Dst, inside);
         if let Some(alias) = alias {
@@ -62,7 +62,7 @@ impl Instance {
         let Some(id) = self.find(By::Outside, shape.dst, outside, shape.protocol.0, here.now) else {
             return self.unasked();
         };
-        let inside = self.pass(id, Way::In, shape.kind, here.now).inside();
+        let inside = self.pass(id, BindingDirection::In, shape.kind, here.now).inside();
         translate(pkt, shape, Side::Src, outside);
         translate(pkt, shape, Side::Dst, inside);
         Verdict::Translated

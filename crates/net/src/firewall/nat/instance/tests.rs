@@ -8,10 +8,10 @@ use wire::{icmp4, ip4, tcp, udp};
 use super::*;
 use crate::firewall::nat::Nat;
 use crate::firewall::nat::table::ByProtocol;
-use crate::kit::build::{echo_request, fix_ip4_checksum, ip, udp};
-use crate::kit::{Bench, load};
 use crate::rss::hash4;
 use crate::tables::{IfIndex, Tables};
+use crate::testkit::build::{echo_request, fix_ip4_checksum, ip, udp};
+use crate::testkit::{Bench, load};
 use crate::time::Duration;
 
 mod flows;
@@ -56,7 +56,7 @@ struct Fate {
 impl World {
     fn new(cpus: u16, config: &NatConfig) -> Self {
         let tables = Tables::new(crate::tables::Config {
-            ifs: vec![crate::kit::ifnet(OUTSIDE), crate::kit::ifnet(INSIDE)],
+            ifs: vec![crate::testkit::ifnet(OUTSIDE), crate::testkit::ifnet(INSIDE)],
             ..Default::default()
         });
         let config = NatConfig { ip: config.ip.or(Some(ALIAS)), ..config.clone() };
@@ -73,7 +73,7 @@ impl World {
         Self { bench: Bench::new(1), nats, placement: Placement::new(cpus), secrets, now, handoffs: 0 }
     }
 
-    fn go(&mut self, packet: &[u8], way: Way, rcvif: IfIndex) -> Fate {
+    fn go(&mut self, packet: &[u8], way: BindingDirection, rcvif: IfIndex) -> Fate {
         let cpu = &mut self.bench.netisrs[0].cpu;
         let mut pkt = load(&mut cpu.pool, &packet.to_vec().into()).unwrap();
         pkt.rcvif = rcvif;
@@ -108,12 +108,12 @@ impl World {
 
     /// Through the outside interface, from inside.
     fn out(&mut self, packet: &[u8]) -> Fate {
-        self.go(packet, Way::Out, INSIDE)
+        self.go(packet, BindingDirection::Out, INSIDE)
     }
 
     /// In by the outside interface.
     fn back(&mut self, packet: &[u8]) -> Fate {
-        self.go(packet, Way::In, OUTSIDE)
+        self.go(packet, BindingDirection::In, OUTSIDE)
     }
 
     /// Out, and translated.
@@ -128,7 +128,7 @@ impl World {
 
     /// In by the inside interface, to an outside address, and translated.
     fn turned(&mut self, packet: &[u8]) -> Vec<u8> {
-        translated(self.go(packet, Way::In, INSIDE))
+        translated(self.go(packet, BindingDirection::In, INSIDE))
     }
 
     fn wait(&mut self, seconds: u64) {
@@ -183,7 +183,7 @@ fn segment(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), flags: tcp::Flags) -> Vec
         urgent: 0,
         options: tcp::Options::NONE,
     };
-    crate::kit::build::tcp(src.0.into(), dst.0.into(), &header, b"data")
+    crate::testkit::build::tcp(src.0.into(), dst.0.into(), &header, b"data")
 }
 
 /// The answer to a packet of UDP.

@@ -8,7 +8,7 @@ use super::{Here, Instance};
 use crate::count::{Count, Counters};
 use crate::firewall::nat::rewrite::rewrite_usual;
 use crate::firewall::nat::shape::{End, Kind, Side};
-use crate::firewall::nat::table::{By, Id, Key, Tick, Way};
+use crate::firewall::nat::table::{BindingDirection, By, Id, Key, Tick};
 use crate::firewall::state::Mark;
 use crate::time::Instant;
 
@@ -18,15 +18,20 @@ const NO_OPTIONS: u8 = 0x45;
 impl Instance {
     /// Translates a usual packet, and answers its binding; `None`, and nothing has changed, if it is not one.
     #[inline]
-    pub(super) fn translate_bound(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: Way) -> Option<Id> {
+    pub(super) fn translate_bound(
+        &mut self,
+        here: &mut Here<'_>,
+        pkt: &mut Pkt,
+        way: BindingDirection,
+    ) -> Option<Id> {
         let spec = &*self.spec;
         let outside =
             spec.addr.filter(|_| !(spec.reverse || spec.proxy_only) && spec.redirects.is_empty())?;
         let ip = pkt.window(0);
         let (src, dst) = (addr(ip, 12), addr(ip, 16));
         let is_ours = match way {
-            Way::Out => dst != outside && spec.has_source(src.into()),
-            Way::In => dst == outside && !spec.is_from_inside(pkt.rcvif),
+            BindingDirection::Out => dst != outside && spec.has_source(src.into()),
+            BindingDirection::In => dst == outside && !spec.is_from_inside(pkt.rcvif),
         };
         if !is_ours || !is_usual(pkt, ip) {
             return None;
@@ -35,8 +40,8 @@ impl Instance {
             (End { addr: src.into(), port: port(ip, 20) }, End { addr: dst.into(), port: port(ip, 22) });
         let protocol = ip[9];
         let (by, key) = match way {
-            Way::Out => (By::Inside, Key { end: src, remote: dst, protocol }),
-            Way::In => (By::Outside, Key { end: dst, remote: src, protocol }),
+            BindingDirection::Out => (By::Inside, Key { end: src, remote: dst, protocol }),
+            BindingDirection::In => (By::Outside, Key { end: dst, remote: src, protocol }),
         };
         let id = self.table.find(by, &key, Tick::at(here.now))?;
         self.pass_usual(here.counters, here.now, pkt, id, way);
@@ -51,7 +56,7 @@ impl Instance {
         counters: &mut Counters,
         now: Instant,
         pkt: &mut Pkt,
-        (binding, way): (Mark, Way),
+        (binding, way): (Mark, BindingDirection),
         hits: impl FnOnce(&Pkt) -> bool,
     ) -> bool {
         let marked = self.table.marked(binding, Tick::at(now));
@@ -60,14 +65,21 @@ impl Instance {
     }
 
     #[inline]
-    fn pass_usual(&mut self, counters: &mut Counters, now: Instant, pkt: &mut Pkt, id: Id, way: Way) {
+    fn pass_usual(
+        &mut self,
+        counters: &mut Counters,
+        now: Instant,
+        pkt: &mut Pkt,
+        id: Id,
+        way: BindingDirection,
+    ) {
         let ip = pkt.window(0);
         let kind = if ip[9] == Protocol::TCP.0 { Kind::Tcp(ip[33]) } else { Kind::Udp };
         let binding = self.table.get_mut(id);
         binding.pass(way, kind, Tick::at(now), &self.spec.lifetimes);
         let (to, side, count) = match way {
-            Way::Out => (binding.outside(), Side::Src, Count::NatOut),
-            Way::In => (binding.inside(), Side::Dst, Count::NatIn),
+            BindingDirection::Out => (binding.outside(), Side::Src, Count::NatOut),
+            BindingDirection::In => (binding.inside(), Side::Dst, Count::NatIn),
         };
         rewrite_usual(pkt.window_mut(0), side, u32::try_from(to.addr).unwrap_or_default(), to.port);
         pkt.flags.clear(Flags::HASH.with(Flags::KNOWN));

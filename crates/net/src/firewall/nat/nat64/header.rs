@@ -10,12 +10,12 @@ use wire::{Protocol, ip4, ip6};
 
 use super::icmp;
 use crate::firewall::nat::shape::{End, Kind, Shape};
+use crate::l4;
 use crate::offload;
-use crate::upper;
 
 /// Source and destination of a packet, in the other family.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(super) struct AddrPair {
     pub(super) src: End,
     pub(super) dst: End,
 }
@@ -44,7 +44,7 @@ const MAY_BE_CUT: usize = 1260;
 ///
 /// Writes its headers, what is known of them, and clears [`Flags::HASH`].
 //= https://www.rfc-editor.org/rfc/rfc7915#section-5.1
-pub(super) fn to_ip4(pkt: &mut Pkt, shape: &Shape, ends: Ends, id: u16) -> Option<()> {
+pub(super) fn to_ip4(pkt: &mut Pkt, shape: &Shape, ends: AddrPair, id: u16) -> Option<()> {
     let common = Common::of(pkt.head(), shape, pkt.len())?;
     let len = u16::try_from(common.len + ip4::HEADER_LEN).ok()?;
     put_upper(pkt, shape, ends, &common)?;
@@ -59,7 +59,7 @@ pub(super) fn to_ip4(pkt: &mut Pkt, shape: &Shape, ends: Ends, id: u16) -> Optio
 
 /// Makes a packet of IPv4 one of IPv6; what may be cut to pieces may still be. `None` as of [`to_ip4`].
 //= https://www.rfc-editor.org/rfc/rfc7915#section-4.1
-pub(super) fn to_ip6(pkt: &mut Pkt, shape: &Shape, ends: Ends) -> Option<()> {
+pub(super) fn to_ip6(pkt: &mut Pkt, shape: &Shape, ends: AddrPair) -> Option<()> {
     const DONT_FRAGMENT: u8 = 0x40;
     let common = Common::of(pkt.head(), shape, pkt.len())?;
     let may_be_cut = pkt.head().get(6)? & DONT_FRAGMENT == 0;
@@ -101,7 +101,7 @@ impl Common {
     }
 
     /// The header of IPv4. With an identification the packet may be cut, else it must not be.
-    pub(super) fn ip4(&self, ends: Ends, len: u16, id: Option<u16>) -> [u8; ip4::HEADER_LEN] {
+    pub(super) fn ip4(&self, ends: AddrPair, len: u16, id: Option<u16>) -> [u8; ip4::HEADER_LEN] {
         let mut header = [0; ip4::HEADER_LEN];
         header[0] = 0x45;
         header[1] = self.class;
@@ -118,7 +118,7 @@ impl Common {
     }
 
     /// The header of IPv6; `None` if it cannot say the length.
-    pub(super) fn ip6(&self, ends: Ends) -> Option<[u8; ip6::HEADER_LEN]> {
+    pub(super) fn ip6(&self, ends: AddrPair) -> Option<[u8; ip6::HEADER_LEN]> {
         let mut header = [0; ip6::HEADER_LEN];
         header[0] = 0x60 | self.class >> 4;
         header[1] = self.class << 4;
@@ -132,7 +132,7 @@ impl Common {
 }
 
 /// Changes ports and checksum of the upper layer, and the type of a query.
-fn put_upper(pkt: &mut Pkt, shape: &Shape, ends: Ends, common: &Common) -> Option<()> {
+fn put_upper(pkt: &mut Pkt, shape: &Shape, ends: AddrPair, common: &Common) -> Option<()> {
     let l4 = usize::from(shape.l4);
     let mut is_partial = pkt.flags.has(Flags::CSUM_PARTIAL) && pkt.csum_start == shape.l4;
     if is_partial && shape.kind == Kind::Query {
@@ -161,7 +161,7 @@ pub(super) struct Pseudo {
 pub(super) fn rewrite(
     l4: &mut [u8],
     shape: &Shape,
-    ends: Ends,
+    ends: AddrPair,
     pseudo: &Pseudo,
     is_partial: bool,
 ) -> Option<()> {
@@ -211,11 +211,11 @@ fn put(l4: &mut [u8], at: usize, word: u16) -> Option<Sum> {
 
 /// Sums a datagram whose sender did not: IPv6 has none without.
 //= https://www.rfc-editor.org/rfc/rfc7915#section-4.5
-fn sum_udp(pkt: &mut Pkt, shape: &Shape, ends: Ends, common: &Common) -> Option<()> {
+fn sum_udp(pkt: &mut Pkt, shape: &Shape, ends: AddrPair, common: &Common) -> Option<()> {
     let (src, dst) = (Ipv6Addr::from_bits(ends.src.addr), Ipv6Addr::from_bits(ends.dst.addr));
     let pseudo = Sum::pseudo_v6(src, dst, Protocol::UDP, u32::try_from(common.len).ok()?);
     let l4 = usize::from(shape.l4);
-    let checksum = upper::sum(pseudo, pkt, l4..pkt.len()).checksum_never_zero();
+    let checksum = l4::sum(pseudo, pkt, l4..pkt.len()).checksum_never_zero();
     put(pkt.head_mut().get_mut(l4..)?, 6, checksum).map(drop)
 }
 
@@ -226,7 +226,7 @@ pub(super) fn addresses(bytes: &[u8], shape: &Shape) -> Option<Sum> {
 }
 
 /// Returns the sum of its new addresses.
-pub(super) fn new_addresses(shape: &Shape, ends: Ends) -> Sum {
+pub(super) fn new_addresses(shape: &Shape, ends: AddrPair) -> Sum {
     if shape.is_ip4 {
         Sum::new().bytes(&ends.src.addr.to_be_bytes()).bytes(&ends.dst.addr.to_be_bytes())
     } else {

@@ -6,7 +6,7 @@ use pkt::{Flags, Pkt};
 use wire::checksum::Sum;
 use wire::{Protocol, ip4, ip6};
 
-use super::header::{Common, Ends, Pseudo, addresses, new_addresses, rewrite};
+use super::header::{AddrPair, Common, Pseudo, addresses, new_addresses, rewrite};
 use crate::firewall::nat::shape::Shape;
 use crate::offload;
 
@@ -39,8 +39,8 @@ struct Head {
 pub(super) fn error_to_ip4(
     pkt: &mut Pkt,
     [shape, quote]: [&Shape; 2],
-    outer: Ends,
-    inner: Ends,
+    outer: AddrPair,
+    inner: AddrPair,
     id: u16,
 ) -> Option<()> {
     let error = Error::read(pkt, [shape, quote], inner)?;
@@ -62,8 +62,8 @@ pub(super) fn error_to_ip4(
 pub(super) fn error_to_ip6(
     pkt: &mut Pkt,
     [shape, quote]: [&Shape; 2],
-    outer: Ends,
-    inner: Ends,
+    outer: AddrPair,
+    inner: AddrPair,
 ) -> Option<()> {
     let error = Error::read(pkt, [shape, quote], inner)?;
     let head = error.head.to_ip6(error.quoted.len + ip4::HEADER_LEN)?;
@@ -105,7 +105,7 @@ struct Error {
 impl Error {
     /// Reads an error with all of its bytes in the first buffer, as it was made, and rewrites what it quotes of an upper
     /// layer. What stands behind the quotation (RFC 4884) is cut off.
-    fn read(pkt: &mut Pkt, [shape, quote]: [&Shape; 2], inner: Ends) -> Option<Self> {
+    fn read(pkt: &mut Pkt, [shape, quote]: [&Shape; 2], inner: AddrPair) -> Option<Self> {
         if pkt.is_chained() || pkt.flags.has(Flags::CSUM_PARTIAL) && !offload::complete(pkt) {
             return None;
         }

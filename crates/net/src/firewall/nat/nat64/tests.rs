@@ -6,9 +6,9 @@ use wire::checksum::Sum;
 use wire::{icmp4, icmp6, ip4, ip6};
 
 use super::*;
-use crate::kit::build::{self, frame};
-use crate::kit::rules::rules;
-use crate::kit::{Bench, addr4, addr6};
+use crate::testkit::build::{self, frame};
+use crate::testkit::rules::rules;
+use crate::testkit::{Bench, addr4, addr6};
 use crate::time::Duration;
 
 const POOL: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);

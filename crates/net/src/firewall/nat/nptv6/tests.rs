@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use wire::{Protocol, icmp6};
 
 use super::*;
-use crate::kit::build::{ip, udp};
-use crate::kit::{Bench, ifnet, load};
+use crate::testkit::build::{ip, udp};
+use crate::testkit::{Bench, ifnet, load};
 
 fn v6(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
@@ -111,7 +111,7 @@ fn what_is_of_neither_prefix_or_stays_inside_is_left_as_it_is() {
     {
         assert_eq!(go(&nptv6, &packet), (Verdict::Untouched, packet));
     }
-    let ip4 = udp(crate::kit::addr4(1, 2).into(), crate::kit::addr4(1, 3).into(), (1, 2), b"");
+    let ip4 = udp(crate::testkit::addr4(1, 2).into(), crate::testkit::addr4(1, 3).into(), (1, 2), b"");
     assert_eq!(go(&nptv6, &ip4).0, Verdict::Untouched);
 }
 

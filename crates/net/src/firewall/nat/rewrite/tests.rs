@@ -6,8 +6,8 @@ use wire::{icmp4, icmp6, ip4, ip6, tcp};
 
 use super::*;
 use crate::firewall::nat::fuzz_bodies;
-use crate::kit::build::{echo_request, fix_ip4_checksum, ip, udp};
-use crate::kit::{Bench, Frame, addr4, addr6, load};
+use crate::testkit::build::{echo_request, fix_ip4_checksum, ip, udp};
+use crate::testkit::{Bench, Frame, addr4, addr6, load};
 
 fn host(is_ip4: bool, host: u8) -> IpAddr {
     if is_ip4 { addr4(1, host).into() } else { addr6(1, host.into()).into() }
@@ -31,7 +31,7 @@ fn segment(src: IpAddr, dst: IpAddr, payload: &[u8]) -> Vec<u8> {
         urgent: 0,
         options: tcp::Options { timestamps: Some((1, 2)), ..tcp::Options::NONE },
     };
-    crate::kit::build::tcp(src, dst, &header, payload)
+    crate::testkit::build::tcp(src, dst, &header, payload)
 }
 
 /// An error from `src` to `dst` about a packet from `dst`.

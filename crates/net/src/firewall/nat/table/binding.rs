@@ -44,7 +44,7 @@ impl Links {
 
 /// Which way a packet goes through a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum BindingDirection {
     /// From inside.
     Out = 0,
     /// From the remote end.
@@ -173,7 +173,7 @@ impl Binding {
 
     /// A packet goes through.
     #[inline]
-    pub fn pass(&mut self, way: Way, kind: Kind, now: Tick, lifetimes: &Lifetimes) {
+    pub fn pass(&mut self, way: BindingDirection, kind: Kind, now: Tick, lifetimes: &Lifetimes) {
         let count = &mut self.packets[way as usize];
         *count = count.saturating_add(1);
         if let Kind::Tcp(flags) = kind {
@@ -186,7 +186,7 @@ impl Binding {
     /// for long again once both ends have acknowledged something since. Segments of one end alone were in flight when the
     /// other end reset the connection.
     //= https://www.rfc-editor.org/rfc/rfc7857#section-2.2
-    fn hear(&mut self, way: Way, flags: u8) {
+    fn hear(&mut self, way: BindingDirection, flags: u8) {
         if flags & RST != 0 {
             self.said = self.said & !BOTH_ACKED | RESET;
             return;

@@ -69,7 +69,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::firewall::nat::shape::{End, Kind};
-    use crate::firewall::nat::table::{Lifetimes, Way};
+    use crate::firewall::nat::table::{BindingDirection, Lifetimes};
     use wire::Protocol;
 
     const SYN: u8 = 2;
@@ -81,10 +81,10 @@ mod tests {
         let mut binding = Binding::new(end(9, n), end(7, n), end(8, 80), protocol.0);
         let kind = |flags| if protocol == Protocol::TCP { Kind::Tcp(flags) } else { Kind::Udp };
         let lifetimes = Lifetimes::default();
-        binding.pass(Way::Out, kind(SYN), now, &lifetimes);
+        binding.pass(BindingDirection::Out, kind(SYN), now, &lifetimes);
         if is_open {
-            binding.pass(Way::In, kind(SYN | ACK), now, &lifetimes);
-            binding.pass(Way::Out, kind(ACK), now, &lifetimes);
+            binding.pass(BindingDirection::In, kind(SYN | ACK), now, &lifetimes);
+            binding.pass(BindingDirection::Out, kind(ACK), now, &lifetimes);
         }
         binding
     }

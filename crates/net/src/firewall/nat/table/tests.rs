@@ -116,7 +116,7 @@ const FIN_ACK: u8 = 17;
 const RST: u8 = 4;
 
 /// Seconds that a binding lives after the last of these packets.
-fn lifetime(packets: &[(Way, Kind)]) -> u32 {
+fn lifetime(packets: &[(BindingDirection, Kind)]) -> u32 {
     let mut binding = binding(1, 0);
     packets.iter().for_each(|(way, kind)| binding.pass(*way, *kind, Tick(7), &Lifetimes::default()));
     let left = binding.left_s(Tick(7));
@@ -125,9 +125,9 @@ fn lifetime(packets: &[(Way, Kind)]) -> u32 {
 
 #[test]
 fn tcp_lives_long_only_between_handshake_and_end() {
-    use Way::{In, Out};
+    use BindingDirection::{In, Out};
     let open = [(Out, tcp(SYN)), (In, tcp(SYN | ACK)), (Out, tcp(ACK))];
-    let then = |more: &[(Way, Kind)]| lifetime(&[&open[..], more].concat());
+    let then = |more: &[(BindingDirection, Kind)]| lifetime(&[&open[..], more].concat());
     assert_eq!([lifetime(&open[..1]), lifetime(&open[..2]), lifetime(&open)], [240, 240, 7440]);
     assert_eq!(then(&[(Out, tcp(FIN_ACK))]), 7440, "half closed");
     assert_eq!(then(&[(Out, tcp(FIN_ACK)), (In, tcp(FIN_ACK)), (Out, tcp(ACK))]), 240);
@@ -140,7 +140,7 @@ fn tcp_lives_long_only_between_handshake_and_end() {
 
 #[test]
 fn what_was_in_flight_when_a_connection_was_reset_does_not_keep_its_binding_for_hours() {
-    use Way::{In, Out};
+    use BindingDirection::{In, Out};
     let open = [(Out, tcp(SYN)), (In, tcp(SYN | ACK)), (Out, tcp(ACK)), (In, tcp(ACK))];
     for (resets, other) in [(Out, In), (In, Out)] {
         let late = [(resets, tcp(RST)), (other, tcp(ACK)), (other, tcp(ACK))];
@@ -151,9 +151,9 @@ fn what_was_in_flight_when_a_connection_was_reset_does_not_keep_its_binding_for_
 
 #[test]
 fn others_live_as_the_rfcs_ask() {
-    assert_eq!(lifetime(&[(Way::Out, Kind::Udp)]), 300);
-    assert_eq!(lifetime(&[(Way::Out, Kind::Query)]), 60);
-    assert_eq!(lifetime(&[(Way::Out, Kind::Other)]), 300);
+    assert_eq!(lifetime(&[(BindingDirection::Out, Kind::Udp)]), 300);
+    assert_eq!(lifetime(&[(BindingDirection::Out, Kind::Query)]), 60);
+    assert_eq!(lifetime(&[(BindingDirection::Out, Kind::Other)]), 300);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_lifetime_is_never_shorter_than_it_says() {
         let begin = Instant::from_ns(ns);
         let mut binding = binding(1, 0);
         let lifetimes = Lifetimes { udp_s: seconds, ..Lifetimes::default() };
-        binding.pass(Way::Out, Kind::Udp, Tick::at(begin), &lifetimes);
+        binding.pass(BindingDirection::Out, Kind::Udp, Tick::at(begin), &lifetimes);
         let end = begin + crate::time::Duration::from_secs(seconds.into());
         assert!(binding.expires >= Tick::at(end));
     }

@@ -13,7 +13,7 @@ use crate::firewall::pipe::config::{self, Config, Pipe};
 use crate::firewall::pipe::key::Key;
 use crate::firewall::pipe::lane::Lane;
 use crate::firewall::pipe::queue::Queue;
-use crate::firewall::subject::Subject;
+use crate::firewall::pkt_info::PktInfo;
 use crate::time::{Duration, Instant};
 
 /// Lanes, and queues, that a CPU has at the most.
@@ -25,7 +25,7 @@ const LOOK: u32 = 4;
 const LOOK_FULL: u32 = 64;
 
 /// Where a packet goes.
-pub(in crate::firewall::pipe) struct Way<'a> {
+pub(in crate::firewall::pipe) struct QueuePath<'a> {
     config: &'a Config,
     pipe: &'a Arc<Pipe>,
     /// The pipe's position in the configuration.
@@ -39,12 +39,12 @@ pub(in crate::firewall::pipe) struct Way<'a> {
     hash: u64,
 }
 
-impl<'a> Way<'a> {
+impl<'a> QueuePath<'a> {
     /// The way to a pipe or queue; none if there is no such, or the queue leads nowhere.
     pub(in crate::firewall::pipe) fn find(
         config: &'a Config,
         to: To,
-        subject: &Subject,
+        info: &PktInfo,
         pkt: &Pkt,
     ) -> Option<Self> {
         let (number, queue) = match to {
@@ -57,7 +57,7 @@ impl<'a> Way<'a> {
         let position = config.pipe_position(number)?;
         let pipe = config.pipe_at(position)?;
         let key_of = |flows: &config::Flows| {
-            if flows.is_one { Key::default() } else { Key::of(&flows.mask, subject, pkt) }
+            if flows.is_one { Key::default() } else { Key::of(&flows.mask, info, pkt) }
         };
         let key = key_of(&pipe.flows);
         let queue_key = queue.map_or_else(Key::default, |queue| key_of(&queue.flows));
@@ -66,15 +66,15 @@ impl<'a> Way<'a> {
     }
 
     /// A number that the packets of a flow have in common, whatever the masks say.
-    pub(in crate::firewall::pipe) fn flow(&self, subject: &Subject) -> u64 {
-        let Subject { src, dst, proto, src_port, dst_port, .. } = *subject;
+    pub(in crate::firewall::pipe) fn flow(&self, info: &PktInfo) -> u64 {
+        let PktInfo { src, dst, proto, src_port, dst_port, .. } = *info;
         self.config.hash((0, 0), &Key { src, dst, proto, src_port, dst_port, ..Key::default() })
     }
 }
 
 impl<T> Own<T> {
     /// The CPU that the pipe is on, if that is another one.
-    pub(in crate::firewall::pipe) fn elsewhere(&self, way: &Way<'_>) -> Option<CpuId> {
+    pub(in crate::firewall::pipe) fn elsewhere(&self, way: &QueuePath<'_>) -> Option<CpuId> {
         if !way.pipe.is_exact || self.cpus == 1 {
             return None;
         }
@@ -84,7 +84,7 @@ impl<T> Own<T> {
     }
 
     /// The lane and queue of a packet; they are made if they are not there.
-    pub(in crate::firewall::pipe) fn place(&mut self, way: &Way<'_>, now: Instant) -> (u32, u32) {
+    pub(in crate::firewall::pipe) fn place(&mut self, way: &QueuePath<'_>, now: Instant) -> (u32, u32) {
         let at = self.lane(way, now);
         let Some(lane) = self.lanes.get(at) else { return (at, u32::MAX) };
         match way.queue {
@@ -93,7 +93,7 @@ impl<T> Own<T> {
         }
     }
 
-    fn lane(&mut self, way: &Way<'_>, now: Instant) -> u32 {
+    fn lane(&mut self, way: &QueuePath<'_>, now: Instant) -> u32 {
         let head = self.heads.get(way.position).copied().unwrap_or_default();
         if !way.pipe.flows.is_one {
             let is_it = |at: &u32| {
@@ -112,7 +112,7 @@ impl<T> Own<T> {
     }
 
     #[cold]
-    fn has_room_for_lane(&mut self, way: &Way<'_>, now: Instant) -> bool {
+    fn has_room_for_lane(&mut self, way: &QueuePath<'_>, now: Instant) -> bool {
         for look in [LOOK, LOOK_FULL] {
             self.forget_lanes(now, look);
             let flows = self.heads.get(way.position).map_or(0, |head| head.flows);
@@ -124,7 +124,7 @@ impl<T> Own<T> {
     }
 
     #[cold]
-    fn new_lane(&mut self, way: &Way<'_>, key: Key, now: Instant) -> u32 {
+    fn new_lane(&mut self, way: &QueuePath<'_>, key: Key, now: Instant) -> u32 {
         let is_flow = !way.pipe.flows.is_one && !key.is_overflow;
         let own = self.store.queues.insert(Queue::new(u32::MAX, 0, key, 0, way.pipe.spec, now));
         let clock = self.clock(way.pipe, is_flow.then_some(way.hash));
@@ -155,7 +155,7 @@ impl<T> Own<T> {
         Clock::new(pipe.bandwidth, pipe.burst, shared)
     }
 
-    fn queue(&mut self, lane: u32, way: &Way<'_>, queue: &config::Queue, now: Instant) -> u32 {
+    fn queue(&mut self, lane: u32, way: &QueuePath<'_>, queue: &config::Queue, now: Instant) -> u32 {
         let key = way.queue_key;
         if let Some(at) = self.find_queue(lane, way, queue.number, key) {
             return at;
@@ -167,7 +167,7 @@ impl<T> Own<T> {
         there.unwrap_or_else(|| self.new_queue(lane, way, queue, Key::OVERFLOW, now))
     }
 
-    fn find_queue(&self, lane: u32, way: &Way<'_>, number: u16, key: Key) -> Option<u32> {
+    fn find_queue(&self, lane: u32, way: &QueuePath<'_>, number: u16, key: Key) -> Option<u32> {
         let is_it = |at: &u32| {
             let queue = self.store.queues.get(*at);
             queue.is_some_and(|queue| queue.lane == lane && queue.number == number && queue.key == key)
@@ -188,7 +188,14 @@ impl<T> Own<T> {
     }
 
     #[cold]
-    fn new_queue(&mut self, lane: u32, way: &Way<'_>, queue: &config::Queue, key: Key, now: Instant) -> u32 {
+    fn new_queue(
+        &mut self,
+        lane: u32,
+        way: &QueuePath<'_>,
+        queue: &config::Queue,
+        key: Key,
+        now: Instant,
+    ) -> u32 {
         let hash = way.config.hash((lane, queue.number), &key);
         let at = self.store.queues.insert(Queue::new(lane, queue.number, key, hash, queue.spec, now));
         let queues = &self.store.queues;

@@ -131,7 +131,7 @@ fn an_exact_pipe_is_on_one_cpu_and_the_others_are_told_which() {
             let mut owner = None;
             for lab in &mut all.labs {
                 let pkt = packet(&mut lab.pool, of);
-                let sent = lab.pipes.enqueue(ONE, &subject(of), pkt, 7, lab.now, &mut lab.secret);
+                let sent = lab.pipes.enqueue(ONE, &info(of), pkt, 7, lab.now, &mut lab.secret);
                 let cpu = match sent {
                     Ok(()) => lab.pipes.own.id,
                     Err(Refused::Elsewhere { cpu, pkt, ticket: 7 }) => {

@@ -43,16 +43,16 @@ fn with_a_mask_on_a_queue_hosts_share_the_pipe() {
 fn a_mask_makes_one_flow_of_what_it_does_not_tell_apart() {
     let mut lab = Lab::new();
     let pkt = packet(&mut lab.pool, Of::len(100));
-    let base = subject(Of::len(100));
-    let key = |mask: &FlowMask, subject: Subject| Key::of(mask, &subject, &pkt);
+    let base = info(Of::len(100));
+    let key = |mask: &FlowMask, info: PktInfo| Key::of(mask, &info, &pkt);
     let net = FlowMask { src_ip: 0xffff_ff00, ..FlowMask::default() };
-    let near = Subject { src: base.src ^ 0x80, src_port: 77, ..base };
-    let far = Subject { src: base.src ^ 0x100, ..base };
+    let near = PktInfo { src: base.src ^ 0x80, src_port: 77, ..base };
+    let far = PktInfo { src: base.src ^ 0x100, ..base };
     assert_eq!(key(&net, base), key(&net, near));
     assert_ne!(key(&net, base), key(&net, far));
     let ports = FlowMask { src_port: u16::MAX, ..FlowMask::default() };
     assert_ne!(key(&ports, base), key(&ports, near));
-    let icmp = |kind| Subject { proto: Protocol::ICMP.0, src_port: kind, ..base };
+    let icmp = |kind| PktInfo { proto: Protocol::ICMP.0, src_port: kind, ..base };
     assert_eq!(key(&ports, icmp(0)), key(&ports, icmp(8)), "a type is no port");
     let proto = FlowMask { proto: u8::MAX, ..FlowMask::default() };
     assert_ne!(key(&proto, base), key(&proto, icmp(8)));
@@ -67,7 +67,7 @@ fn flow_labels_are_told_apart_in_ipv6_only() {
         let keys = [[0, 1, 2], [0xf, 1, 2]].map(|label| {
             let mut pkt = packet(&mut lab.pool, Of { family, ..Of::len(100) });
             pkt.head_mut()[1..4].copy_from_slice(&label);
-            let key = Key::of(&mask, &subject(Of { family, ..Of::len(100) }), &pkt);
+            let key = Key::of(&mask, &info(Of { family, ..Of::len(100) }), &pkt);
             lab.pool.give(pkt);
             key
         });
@@ -113,8 +113,8 @@ fn a_scan_of_many_flows_leaves_tables_and_memory_bounded() {
     let mut lab = Lab::with(PipeConfig { queue, ..bandwidth(GBIT) });
     for flow in 0..200_000_u32 {
         let pkt = packet(&mut lab.pool, Of::len(64));
-        let subject = Subject { src: u128::from(flow), ..subject(Of::len(64)) };
-        let sent = lab.pipes.enqueue(ONE, &subject, pkt, 0, lab.now, &mut lab.secret);
+        let info = PktInfo { src: u128::from(flow), ..info(Of::len(64)) };
+        let sent = lab.pipes.enqueue(ONE, &info, pkt, 0, lab.now, &mut lab.secret);
         assert!(sent.is_ok());
         lab.now = lab.now + Duration::from_micros(5);
         lab.due(1000);

@@ -63,8 +63,8 @@ fn noerror_says_so_of_each_drop() {
         let mut lab = Lab::with(queue(QueueConfig { limit, noerror, ..QueueConfig::default() }));
         let_in(&mut lab, 2, Of::len(100));
         let pkt = packet(&mut lab.pool, Of::len(100));
-        let subject = subject(Of::len(100));
-        let refused = lab.pipes.enqueue(ONE, &subject, pkt, 0, lab.now, &mut lab.secret);
+        let info = info(Of::len(100));
+        let refused = lab.pipes.enqueue(ONE, &info, pkt, 0, lab.now, &mut lab.secret);
         let Err(Refused::Drop { pkt, reason, is_silent }) = refused else { panic!("it is full") };
         lab.pool.give(pkt);
         assert_eq!((reason, is_silent), (DropReason::PipeFull, noerror));

@@ -19,7 +19,7 @@ const BOXES_MAX: usize = 32;
 const ALL: Area = [(0, u32::MAX); DIMS];
 
 /// One way in which a clause can hold: ranges in some dimensions.
-type Way = Vec<(usize, (u32, u32))>;
+type RangeList = Vec<(usize, (u32, u32))>;
 
 /// The boxes that all packets of a family lie in that the rule matches; none if there are no such packets.
 pub(in super::super) fn area(rule: &Rule, is_ip4: bool, tables: &Tables) -> Vec<Area> {
@@ -36,7 +36,7 @@ pub(in super::super) fn area(rule: &Rule, is_ip4: bool, tables: &Tables) -> Vec<
 }
 
 /// Returns the part of a box that lies in all ranges; `None` if it is empty.
-fn part(whole: &Area, way: &Way) -> Option<Area> {
+fn part(whole: &Area, way: &RangeList) -> Option<Area> {
     let mut part = *whole;
     for (dim, (from, to)) in way {
         let range = part.get_mut(*dim)?;
@@ -49,7 +49,7 @@ fn part(whole: &Area, way: &Way) -> Option<Area> {
 }
 
 /// The smallest ranges that hold all of many ways, in the dimensions that all of them name.
-fn hull(ways: &[Way]) -> Way {
+fn hull(ways: &[RangeList]) -> RangeList {
     let range = |dim: usize| {
         let mut all = None;
         for way in ways {
@@ -63,7 +63,7 @@ fn hull(ways: &[Way]) -> Way {
 }
 
 /// The ways in which a clause can hold; `None` if it may hold anywhere.
-fn ways(clause: &Clause, is_ip4: bool, tables: &Tables) -> Option<Vec<Way>> {
+fn ways(clause: &Clause, is_ip4: bool, tables: &Tables) -> Option<Vec<RangeList>> {
     let mut all = Vec::new();
     for term in &clause.any {
         all.extend(if term.not { None } else { of_term(&term.is, is_ip4, tables) }?);
@@ -71,7 +71,7 @@ fn ways(clause: &Clause, is_ip4: bool, tables: &Tables) -> Option<Vec<Way>> {
     Some(all)
 }
 
-fn of_term(is: &Match, is_ip4: bool, tables: &Tables) -> Option<Vec<Way>> {
+fn of_term(is: &Match, is_ip4: bool, tables: &Tables) -> Option<Vec<RangeList>> {
     match is {
         Match::Proto(proto) => Some(vec![proto_is(*proto)]),
         Match::Src(addr) => of_addr(End::Src, addr, is_ip4, tables),
@@ -99,26 +99,26 @@ fn of_term(is: &Match, is_ip4: bool, tables: &Tables) -> Option<Vec<Way>> {
     }
 }
 
-fn proto_is(proto: u8) -> Way {
+fn proto_is(proto: u8) -> RangeList {
     vec![(PROTO, (proto.into(), proto.into()))]
 }
 
 /// ICMP's type is where others have their source port.
-fn of_icmp(proto: u8, types: &Set) -> Vec<Way> {
-    let with_proto = |mut way: Way| {
+fn of_icmp(proto: u8, types: &Set) -> Vec<RangeList> {
+    let with_proto = |mut way: RangeList| {
         way.extend(proto_is(proto));
         way
     };
     of_set(SRC_PORT, types).into_iter().map(with_proto).collect()
 }
 
-fn of_ranges(dim: usize, ranges: &[RangeInclusive<u16>]) -> Vec<Way> {
+fn of_ranges(dim: usize, ranges: &[RangeInclusive<u16>]) -> Vec<RangeList> {
     let filled = ranges.iter().filter(|range| !range.is_empty());
     filled.map(|range| vec![(dim, ((*range.start()).into(), (*range.end()).into()))]).collect()
 }
 
 /// A range for each run of bits.
-fn of_set(dim: usize, set: &Set) -> Vec<Way> {
+fn of_set(dim: usize, set: &Set) -> Vec<RangeList> {
     let has = |bit: u32| set.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 != 0);
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for bit in (0..256).filter(|bit| has(*bit)) {
@@ -130,7 +130,7 @@ fn of_set(dim: usize, set: &Set) -> Vec<Way> {
     runs.into_iter().map(|run| vec![(dim, run)]).collect()
 }
 
-fn of_addr(end: End, addr: &Addr, is_ip4: bool, tables: &Tables) -> Option<Vec<Way>> {
+fn of_addr(end: End, addr: &Addr, is_ip4: bool, tables: &Tables) -> Option<Vec<RangeList>> {
     let dim = if end == End::Src { SRC } else { DST };
     let nets = |nets: &[Net]| nets.iter().filter_map(|net| of_net(dim, *net, is_ip4)).collect();
     match addr {
@@ -150,7 +150,7 @@ fn of_addr(end: End, addr: &Addr, is_ip4: bool, tables: &Tables) -> Option<Vec<W
 
 /// `None` if it is of the other family.
 #[expect(clippy::cast_possible_truncation, reason = "addresses are taken apart")]
-fn of_net(dim: usize, net: Net, is_ip4: bool) -> Option<Way> {
+fn of_net(dim: usize, net: Net, is_ip4: bool) -> Option<RangeList> {
     match net {
         Net::V4 { addr, mask } if is_ip4 => Some(vec![(dim, word(addr.to_bits(), mask.to_bits()))]),
         Net::V6 { addr, mask } if !is_ip4 => {

@@ -43,14 +43,14 @@ pub(in super::super) fn build(boxes: impl Fn(Scope) -> Vec<Boxed>) -> Forest {
 fn plant(forest: &mut Forest, boxes: &[Boxed]) -> (u32, u32) {
     let start = forest.trees.len();
     let marks = (forest.nodes.len(), forest.leaves.len());
-    let one = Gardener::new(forest, boxes).grow(true);
+    let one = TreeBuilder::new(forest, boxes).grow(true);
     match one {
         Some(tree) => forest.trees.push(tree),
         None => {
             forest.nodes.truncate(marks.0);
             forest.leaves.truncate(marks.1);
             let groups = groups(boxes);
-            let grown = groups.iter().filter_map(|group| Gardener::new(forest, group).grow(false));
+            let grown = groups.iter().filter_map(|group| TreeBuilder::new(forest, group).grow(false));
             let mut trees: Vec<_> = grown.collect();
             trees.sort_by_key(|tree| tree.first);
             forest.trees.extend(trees);
@@ -86,7 +86,7 @@ fn groups(boxes: &[Boxed]) -> Vec<Vec<Boxed>> {
 }
 
 /// Grows one tree.
-struct Gardener<'a> {
+struct TreeBuilder<'a> {
     forest: &'a mut Forest,
     boxes: &'a [Boxed],
     /// Nodes and rules of leaves that may still come.
@@ -94,11 +94,11 @@ struct Gardener<'a> {
     /// Leaves that there are already, by their rules.
     known: BTreeMap<Vec<u32>, u32>,
     /// Nodes that wait for what they will be.
-    waiting: VecDeque<Plot>,
+    waiting: VecDeque<PendingNode>,
 }
 
 /// A node that has a place and nothing else yet.
-struct Plot {
+struct PendingNode {
     at: usize,
     region: Area,
     members: Vec<u32>,
@@ -116,7 +116,7 @@ struct Cut {
     total: usize,
 }
 
-impl<'a> Gardener<'a> {
+impl<'a> TreeBuilder<'a> {
     fn new(forest: &'a mut Forest, boxes: &'a [Boxed]) -> Self {
         let left = GROWTH * boxes.len() + GROWTH_FREE;
         Self { forest, boxes, left, known: BTreeMap::new(), waiting: VecDeque::new() }
@@ -129,7 +129,7 @@ impl<'a> Gardener<'a> {
         let root = self.forest.nodes.len();
         self.place(1);
         let (region, members) = ([(0, u32::MAX); DIMS], (0..index(self.boxes.len())).collect());
-        self.waiting.push_back(Plot { at: root, region, members });
+        self.waiting.push_back(PendingNode { at: root, region, members });
         while let Some(plot) = self.waiting.pop_front() {
             if small && self.left == 0 {
                 return None;
@@ -149,7 +149,7 @@ impl<'a> Gardener<'a> {
     }
 
     /// Makes a cut or a leaf of a node.
-    fn settle(&mut self, plot: Plot) {
+    fn settle(&mut self, plot: PendingNode) {
         let cut = if self.left == 0 || plot.members.len() <= LEAF_RULES { None } else { self.best(&plot) };
         self.forest.nodes[plot.at] = match cut {
             Some(cut) => self.cut(&plot, cut),
@@ -157,7 +157,7 @@ impl<'a> Gardener<'a> {
         };
     }
 
-    fn leaf(&mut self, plot: &Plot) -> Node {
+    fn leaf(&mut self, plot: &PendingNode) -> Node {
         let mut rules: Vec<_> = plot.members.iter().map(|member| self.boxes[*member as usize].1).collect();
         rules.sort_unstable();
         rules.dedup();
@@ -176,7 +176,7 @@ impl<'a> Gardener<'a> {
         Node { base, child, slices: 0, shift: 0, dim: LEAF }
     }
 
-    fn cut(&mut self, plot: &Plot, cut: Cut) -> Node {
+    fn cut(&mut self, plot: &PendingNode, cut: Cut) -> Node {
         let slices = cut.slices as usize;
         let child = self.place(slices + 1);
         for slice in 0..=cut.slices {
@@ -198,7 +198,7 @@ impl<'a> Gardener<'a> {
                 }
             };
             let members = plot.members.iter().copied().filter(is_in).collect();
-            self.waiting.push_back(Plot { at: child + slice as usize, region, members });
+            self.waiting.push_back(PendingNode { at: child + slice as usize, region, members });
         }
         let shift = u8::try_from(cut.shift).unwrap_or(31);
         let (slices, dim) = (u16::try_from(slices).unwrap_or(0), u8::try_from(cut.dim).unwrap_or(LEAF));
@@ -206,14 +206,14 @@ impl<'a> Gardener<'a> {
     }
 
     /// The cut whose fullest slice holds the fewest; `None` if none leaves fewer than there are.
-    fn best(&self, plot: &Plot) -> Option<Cut> {
+    fn best(&self, plot: &PendingNode) -> Option<Cut> {
         let cuts = (0..DIMS).filter_map(|dim| self.best_of(plot, dim));
         let best = cuts.min_by_key(|cut| (cut.fullest, cut.total))?;
         (best.fullest < plot.members.len()).then_some(best)
     }
 
     /// The finest cut of a dimension that does not spread boxes too much.
-    fn best_of(&self, plot: &Plot, dim: usize) -> Option<Cut> {
+    fn best_of(&self, plot: &PendingNode, dim: usize) -> Option<Cut> {
         let whole = plot.region[dim];
         let ranges = plot.members.iter().map(|member| self.boxes[*member as usize].0[dim]);
         let partly = |range: &(u32, u32)| range.0 > whole.0 || range.1 < whole.1;

@@ -4,8 +4,8 @@ use ipfw::Command;
 use ipfw::rule::{Action, Hook};
 
 use super::*;
+use crate::firewall::pkt_info::Part;
 use crate::firewall::ruleset::{Rules, Ruleset};
-use crate::firewall::subject::Part;
 use crate::firewall::table::Lookups;
 use crate::secret::Secret;
 use crate::tables::Tables;
@@ -20,8 +20,8 @@ fn ruleset(lines: impl Iterator<Item = String>) -> Ruleset {
     rules.compile(&Tables::default(), &Lookups::new(1).unwrap())
 }
 
-fn packet(src: u32, dst: u32, dst_port: u16) -> Subject {
-    Subject {
+fn packet(src: u32, dst: u32, dst_port: u16) -> PktInfo {
+    PktInfo {
         hook: Hook::Ingress,
         is_ip4: true,
         part: Part::Whole,
@@ -39,9 +39,9 @@ fn packet(src: u32, dst: u32, dst_port: u16) -> Subject {
 }
 
 /// Rules that a packet would be asked about.
-fn candidates(ruleset: &Ruleset, subject: &Subject) -> usize {
-    let (forest, point) = (&ruleset.forest, Point::of(subject));
-    let trees = forest.trees(subject.hook, subject.is_ip4);
+fn candidates(ruleset: &Ruleset, info: &PktInfo) -> usize {
+    let (forest, point) = (&ruleset.forest, Point::of(info));
+    let trees = forest.trees(info.hook, info.is_ip4);
     trees.iter().map(|tree| forest.rules(tree, &point).len()).sum()
 }
 

@@ -1,12 +1,12 @@
 use super::*;
-use crate::kit::link::{FAMILIES, Family};
 use crate::tables::IfIndex;
+use crate::testkit::link::{FAMILIES, Family};
 use ipfw::rule::Hook;
 
 const NOBODY: IfIndex = 0;
 
-fn subject(family: Family, proto: Protocol, src: End, dst: End) -> Subject {
-    Subject {
+fn info(family: Family, proto: Protocol, src: End, dst: End) -> PktInfo {
+    PktInfo {
         hook: Hook::Ingress,
         is_ip4: family == Family::V4,
         part: Part::Whole,
@@ -29,7 +29,7 @@ fn icmp(family: Family, src: u128, dst: u128, kind: u8, id: u16) -> Option<Flow>
     let mut l4 = [0; WINDOW];
     l4[0] = kind;
     l4[4..6].copy_from_slice(&id.to_be_bytes());
-    Flow::of_parts(&subject(family, proto, src, dst), &l4)
+    Flow::of_parts(&info(family, proto, src, dst), &l4)
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn errors_and_later_fragments_name_no_flow_and_other_protocols_have_no_ports() {
         assert!(errors.iter().all(|kind| icmp(family, 1, 2, *kind, 5).is_none()));
         let [src, dst] = [1, 2].map(|addr| End { addr, port: 9 });
         let of =
-            |proto, part| Flow::of_parts(&Subject { part, ..subject(family, proto, src, dst) }, &[0; WINDOW]);
+            |proto, part| Flow::of_parts(&PktInfo { part, ..info(family, proto, src, dst) }, &[0; WINDOW]);
         assert_eq!(of(Protocol::UDP, Part::Later), None);
         assert_eq!(of(Protocol::UDP, Part::First).unwrap().ends(), [src, dst]);
         assert_eq!(of(Protocol::SCTP, Part::Whole).unwrap().ends(), [src, dst]);

@@ -37,7 +37,7 @@ impl Cpus {
         match states.install(&flow, hash, New::default(), &seen, self.now, &mut self.counters) {
             Ok(_) => Some(flow),
             Err(refused) => {
-                self.asked += usize::from(refused == Refused::Full { ask_all: true });
+                self.asked += usize::from(refused == StateError::Full { ask_all: true });
                 None
             }
         }

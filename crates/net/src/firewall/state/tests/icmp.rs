@@ -6,8 +6,8 @@ use ipfw::rule::Hook;
 use wire::tcp::{Header, Options};
 
 use super::*;
-use crate::firewall::subject::Subject;
-use crate::kit::{Bench, Frame, build, load};
+use crate::firewall::pkt_info::PktInfo;
+use crate::testkit::{Bench, Frame, build, load};
 
 fn ip(world: &World, end: End) -> IpAddr {
     match world.family {
@@ -38,8 +38,8 @@ fn read(world: &World, kind: u8, dst: End, quote: &[u8]) -> Option<Quoted> {
     let mut bench = Bench::new(1);
     let pool = &mut bench.cpu().pool;
     let pkt = load(pool, &Frame::from(bytes)).unwrap();
-    let subject = Subject::read(&pkt, Hook::Ingress, 1, 0).unwrap();
-    let quoted = Quoted::read(&subject, &pkt);
+    let info = PktInfo::read(&pkt, Hook::Ingress, 1, 0).unwrap();
+    let quoted = Quoted::read(&info, &pkt);
     pool.give(pkt);
     quoted
 }

@@ -1,7 +1,7 @@
 //! Keepalives of idle connections.
 
 use super::*;
-use crate::kit::Bench;
+use crate::testkit::Bench;
 
 /// Answers of an end that is still there.
 fn answers(world: &mut World, keepalives: &[Keepalive]) {

@@ -24,7 +24,7 @@ impl Cpus {
         Self { states, limits, counters: Counters::default(), now: Instant::START }
     }
 
-    fn make(&mut self, cpu: usize, flow: &Flow, seen: Seen, max: u16) -> Result<StateId, Refused> {
+    fn make(&mut self, cpu: usize, flow: &Flow, seen: Seen, max: u16) -> Result<StateId, StateError> {
         let hash = self.states[cpu].hash(flow);
         let new = New { rule: RULE, limit: Some(Limit { mask: BY_SOURCE, max }), ..New::default() };
         self.states[cpu].install(flow, hash, new, &seen, self.now, &mut self.counters)
@@ -57,7 +57,7 @@ fn the_eleventh_of_a_source_is_refused_on_whichever_cpu_until_one_of_ten_ends() 
             world.make(usize::from(n) % 4, &of(n), DATAGRAM, 10).unwrap();
         }
         for cpu in 0..4 {
-            assert_eq!(world.make(cpu, &of(10), DATAGRAM, 10), Err(Refused::Limit));
+            assert_eq!(world.make(cpu, &of(10), DATAGRAM, 10), Err(StateError::Limit));
         }
         assert!(world.make(0, &flow(family, Protocol::UDP, 2, 1), DATAGRAM, 10).is_ok(), "another source");
         assert_eq!((world.count(&of(0)), world.counters.get(Count::TrackLimit)), (10, 4));
@@ -79,9 +79,9 @@ fn at_the_limit_connections_that_are_over_make_room_on_their_own_cpu() {
         let hash = world.states[0].hash(&of(1));
         let reset = segment(RST, ISS.wrapping_add(1), 0, 0);
         world.states[0].hit(&of(1), hash, ANY, &reset, world.now, &mut world.counters).unwrap();
-        assert_eq!(world.make(1, &of(9), segment(SYN, ISS, 0, 0), 3), Err(Refused::Limit));
+        assert_eq!(world.make(1, &of(9), segment(SYN, ISS, 0, 0), 3), Err(StateError::Limit));
         assert!(world.make(0, &of(9), segment(SYN, ISS, 0, 0), 3).is_ok());
-        assert_eq!(world.make(0, &of(8), segment(SYN, ISS, 0, 0), 3), Err(Refused::Limit));
+        assert_eq!(world.make(0, &of(8), segment(SYN, ISS, 0, 0), 3), Err(StateError::Limit));
     }
 }
 
@@ -110,7 +110,7 @@ fn more_groups_than_may_be_are_refused_and_those_that_are_there_go_on() {
     let of = |host, n| flow(Family::V6, Protocol::UDP, host, n);
     let made = (0..80).filter(|host| world.make(0, &of(*host, 1), DATAGRAM, 5).is_ok()).count();
     assert_eq!((made, world.counters.get(Count::TrackOverflow)), (50, 30));
-    assert_eq!(world.make(0, &of(60, 1), DATAGRAM, 5), Err(Refused::Tracks));
+    assert_eq!(world.make(0, &of(60, 1), DATAGRAM, 5), Err(StateError::Tracks));
     assert!(world.make(0, &of(1, 2), DATAGRAM, 5).is_ok());
 }
 

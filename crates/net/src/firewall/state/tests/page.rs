@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::grow::slab;
+use crate::collections::slab;
 
 #[test]
 fn page_by_page_each_state_is_seen_once_as_it_is() {

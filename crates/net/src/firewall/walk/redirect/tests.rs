@@ -11,9 +11,9 @@ use wire::tcp::{Flags, Header, Options};
 use crate::count::Count;
 use crate::drop::DropReason;
 use crate::firewall::state::{Kind, Settings};
-use crate::kit::rules::{Script, rules};
-use crate::kit::{Bench, addr4, addr6, build};
 use crate::netisr::Netisr;
+use crate::testkit::rules::{Script, rules};
+use crate::testkit::{Bench, addr4, addr6, build};
 
 mod ends;
 mod pairs;

@@ -234,7 +234,7 @@ fn a_window_that_stays_closed_ends_nothing_while_the_other_end_answers() {
         let header =
             Header { seq: super::lone::THEIRS.wrapping_add(1), ack: shut, window: 0, ..end.answer() };
         let segment = Segment { header: &header, payload: &[], is_marked: false };
-        assert_eq!(end.tcb.arrive(&segment, end.now), Answer::Nothing);
+        assert_eq!(end.tcb.arrive(&segment, end.now), Reply::Nothing);
         end.sends();
         end.waits(30 * SECOND);
         acks += 1;

@@ -45,7 +45,7 @@ fn no_flags_take_a_connection_where_it_must_not_go() {
                 let answer = end.tcb.arrive(&segment, end.now);
                 let after = end.tcb.state();
                 assert!(may_go(state, after, flags), "{state:?} to {after:?} by {flags} {seq} {ack}");
-                let sent = end.sends().len() + usize::from(answer == Answer::Reset);
+                let sent = end.sends().len() + usize::from(answer == Reply::Reset);
                 assert!(sent <= 1, "{sent} answers to {flags} in {state:?}");
                 assert!(!flags.rst() || sent == 0, "a reset is answered: {state:?} {flags}");
                 gone += usize::from(after != state);

@@ -44,8 +44,8 @@ fn it_says_what_was_lost_and_sent_again() {
     assert!(ours.recovers && ours.snd_ssthresh < 14_480 && ours.sacked > 0);
     assert_eq!((ours.tally.retransmitted, theirs.tally.out_of_order), (1, 7));
     let news = [0, 1].map(|end| pair.ends[end].take_news());
-    let none = News::default();
-    assert_eq!(news, [Some(News { again: 1, ..none }), Some(News { out_of_order: 7, ..none })]);
+    let none = HostCounts::default();
+    assert_eq!(news, [Some(HostCounts { again: 1, ..none }), Some(HostCounts { out_of_order: 7, ..none })]);
     assert_eq!([0, 1].map(|end| pair.ends[end].take_news()), [None; 2], "it is told once");
 }
 

@@ -108,9 +108,9 @@ impl Lone {
         let (header, payload) = read(text, options);
         let segment = Segment { header: &header, payload: &payload, is_marked: false };
         match self.tcb.arrive(&segment, self.now) {
-            Answer::Nothing | Answer::Withheld => {}
-            Answer::Challenge => _ = self.tcb.challenge(self.now),
-            Answer::Reset => return vec![format!("R {}", header.ack.wrapping_sub(OURS))],
+            Reply::Nothing | Reply::Withheld => {}
+            Reply::Challenge => _ = self.tcb.challenge(self.now),
+            Reply::Reset => return vec![format!("R {}", header.ack.wrapping_sub(OURS))],
         }
         self.sends()
     }
@@ -125,7 +125,7 @@ impl Lone {
         let (header, payload) = read(text, Options::NONE);
         let header = Header { window, ..header };
         let segment = Segment { header: &header, payload: &payload, is_marked: false };
-        assert_eq!(self.tcb.arrive(&segment, self.now), Answer::Nothing);
+        assert_eq!(self.tcb.arrive(&segment, self.now), Reply::Nothing);
         self.sends()
     }
 

@@ -55,7 +55,7 @@ fn at_a_zero_window_an_urgent_pointer_is_told_to_the_program() {
     let (seq, ack, flags) = (THEIRS.wrapping_add(65_536), OURS + 6, Flags::ACK | Flags::URG);
     let header = Header { seq, ack, flags, urgent: 10, ..end.answer() };
     let segment = Segment { header: &header, payload: &[1; 20], is_marked: false };
-    assert_eq!(end.tcb.arrive(&segment, end.now), Answer::Nothing);
+    assert_eq!(end.tcb.arrive(&segment, end.now), Reply::Nothing);
     assert_eq!(end.tcb.urgent(), Some(65_535 + 10));
 }
 

@@ -262,14 +262,14 @@ fn two_ends_that_were_driven_apart_soon_stop_answering_each_other() {
     });
     for (to, header) in headers.into_iter().enumerate() {
         let forged = Segment { header: &header, payload: b"of neither", is_marked: false };
-        assert_eq!(pair.ends[to].arrive(&forged, pair.now), Answer::Nothing);
+        assert_eq!(pair.ends[to].arrive(&forged, pair.now), Reply::Nothing);
         let end = &pair.ends[to];
         flying.push((1 - to, end.header(Flags::ACK, end.sent.behind())));
     }
     let mut answers = 0;
     while let Some((to, header)) = flying.pop() {
         let segment = Segment { header: &header, payload: &[], is_marked: false };
-        if pair.ends[to].arrive(&segment, pair.now) == Answer::Challenge {
+        if pair.ends[to].arrive(&segment, pair.now) == Reply::Challenge {
             pair.ends[to].challenge(pair.now);
         }
         let came = flying.len();

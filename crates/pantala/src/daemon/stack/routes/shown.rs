@@ -9,7 +9,7 @@ use net::tables::{IfAddr, Ifnet};
 use net::time::Instant;
 
 use super::super::super::control::Control;
-use super::super::super::routing::{self, Way};
+use super::super::super::routing::{self, StaticRoute};
 use super::super::super::tables::is_link_local;
 use super::super::links::left;
 use super::{no_route, order};
@@ -138,7 +138,7 @@ fn expires(to: Prefix, way: To, links: &[Status], now: Instant) -> Option<u64> {
 }
 
 /// A static route whose interfaces are all down.
-fn idle_route(to: IpNet, way: &Way) -> Route {
+fn idle_route(to: IpNet, way: &StaticRoute) -> Route {
     let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone() }];
     let (action, next_hops) = match &way.target {
         RouteTarget::Via(hops) => {

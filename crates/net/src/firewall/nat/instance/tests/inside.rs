@@ -41,7 +41,7 @@ fn hosts_inside_that_know_each_others_outside_ends_meet_on_one_cpu() {
             // Each learns its own from a host outside.
             let ends_seen =
                 [one, other].map(|inside| ends(&world.sent(&datagram(inside, (far(1), 3478))))[0]);
-            let first = world.go(&datagram(one, ends_seen[1]), Way::In, INSIDE);
+            let first = world.go(&datagram(one, ends_seen[1]), BindingDirection::In, INSIDE);
             assert_eq!(first.verdict, Verdict::Untouched, "nobody has asked for it yet");
             let second = world.turned(&datagram(other, ends_seen[0]));
             assert_eq!(ends(&second), [ends_seen[1], one]);
@@ -68,6 +68,6 @@ fn a_ping_from_inside_to_a_redirected_address_is_answered() {
 fn a_ping_from_inside_to_the_outside_address_is_this_hosts() {
     let mut world = World::new(2, &NatConfig::default());
     let request = echo_request(host(1).into(), ALIAS.into(), 3, 1, b"abc");
-    assert_eq!(world.go(&request, Way::In, INSIDE).verdict, Verdict::Untouched);
+    assert_eq!(world.go(&request, BindingDirection::In, INSIDE).verdict, Verdict::Untouched);
     assert_eq!(world.bindings(), 0);
 }

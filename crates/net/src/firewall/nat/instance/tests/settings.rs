@@ -33,9 +33,9 @@ fn a_port_is_kept_if_that_is_asked_for_and_can_be() {
 fn reversed_what_comes_in_is_translated_as_what_goes_out() {
     let config = NatConfig { reverse: true, ..NatConfig::default() };
     let mut world = World::new(2, &config);
-    let got = translated(world.go(&datagram((host(1), 4000), (far(1), 53)), Way::In, INSIDE));
+    let got = translated(world.go(&datagram((host(1), 4000), (far(1), 53)), BindingDirection::In, INSIDE));
     assert_eq!(ends(&got)[0].0, ALIAS);
-    let back = translated(world.go(&answer(&got), Way::Out, 0));
+    let back = translated(world.go(&answer(&got), BindingDirection::Out, 0));
     assert_eq!(ends(&back)[1], (host(1), 4000));
 }
 
@@ -55,7 +55,8 @@ fn deny_in_drops_what_comes_in_from_outside_to_whatever_address_and_nothing_else
             let unasked = datagram((far(1), 53), (dst, 4000));
             let expected = if deny_in { denied } else { Verdict::Untouched };
             assert_eq!(world.back(&unasked).verdict, expected, "{dst}");
-            let is_passing = world.go(&datagram((host(1), 53), (far(9), 4000)), Way::In, INSIDE).verdict;
+            let is_passing =
+                world.go(&datagram((host(1), 53), (far(9), 4000)), BindingDirection::In, INSIDE).verdict;
             assert_eq!(is_passing, Verdict::Untouched, "what comes in from inside");
         }
         let sent = world.sent(&datagram((host(1), 4000), (far(1), 53)));
@@ -66,7 +67,7 @@ fn deny_in_drops_what_comes_in_from_outside_to_whatever_address_and_nothing_else
 #[test]
 fn ipv6_is_left_as_it_is() {
     let mut world = World::new(2, &NatConfig::default());
-    let packet = udp(crate::kit::addr6(1, 9).into(), crate::kit::addr6(2, 9).into(), (1, 2), b"");
+    let packet = udp(crate::testkit::addr6(1, 9).into(), crate::testkit::addr6(2, 9).into(), (1, 2), b"");
     assert_eq!(world.out(&packet).verdict, Verdict::Untouched);
 }
 
@@ -88,14 +89,15 @@ fn when_the_address_changes_flows_keep_theirs_or_end() {
 
 #[test]
 fn an_instance_needs_an_address_or_an_interface_that_exists() {
-    let tables = Tables::new(crate::tables::Config { ifs: vec![crate::kit::ifnet(1)], ..Default::default() });
+    let tables =
+        Tables::new(crate::tables::Config { ifs: vec![crate::testkit::ifnet(1)], ..Default::default() });
     let new = |config: &NatConfig| Spec::new(1, config, &tables, 1);
     assert_eq!(new(&NatConfig::default()).unwrap_err(), Error::NoAddress);
     let named = |name: &str| NatConfig { interface: Some(name.to_owned()), ..NatConfig::default() };
     assert_eq!(new(&named("em0")).unwrap_err(), Error::NoInterface("em0".to_owned()));
     let spec = new(&named("mem1")).unwrap();
     assert_eq!((spec.addr, spec.outside_if), (Some(ALIAS.to_bits()), OUTSIDE));
-    let mut bare = crate::kit::ifnet(1);
+    let mut bare = crate::testkit::ifnet(1);
     bare.addrs.clear();
     let tables = Tables::new(crate::tables::Config { ifs: vec![bare], ..Default::default() });
     let spec = Spec::new(1, &named("mem1"), &tables, 1).unwrap();
@@ -130,8 +132,8 @@ fn of_several_instances_each_packet_takes_the_one_that_is_named_or_the_first_tha
         };
         let nat = &mut world.nats[0];
         let verdict = match number {
-            Some(number) => nat.translate(number, &mut here, &mut pkt, Way::Out),
-            None => nat.translate_by_any(&mut here, &mut pkt, Way::Out),
+            Some(number) => nat.translate(number, &mut here, &mut pkt, BindingDirection::Out),
+            None => nat.translate_by_any(&mut here, &mut pkt, BindingDirection::Out),
         };
         let src = ends(pkt.head())[0].0;
         cpu.pool.give(pkt);

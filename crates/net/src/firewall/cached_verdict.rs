@@ -1,0 +1,94 @@
+//! Replays the firewall's verdict of one packet of a flow on the others, without walking the rules: for the
+//! [flow cache](crate::flow).
+
+use ipfw::rule::{Action, NatTarget};
+use pkt::Pkt;
+
+use super::nat::Nat;
+use super::nat::instance::Verdict as Translated;
+use super::nat::nptv6::Nptv6;
+use super::nat::table::BindingDirection;
+use super::ruleset::{Compiled, RuleId, Seen as Asked};
+use super::state::{Seen, States};
+use super::trace::{How, Known, Met, Trace, Translation};
+use super::{Firewall, walk};
+use crate::count::Counters;
+use crate::time::Instant;
+
+impl Firewall {
+    /// Translates a packet as another of its flow was translated, and takes it into account in its state if it has one.
+    /// False, and nothing has changed, if the rules must be asked about it.
+    pub(crate) fn translate_again(
+        &mut self,
+        counters: &mut Counters,
+        now: Instant,
+        pkt: &mut Pkt,
+        met: &Met,
+        known: &Known,
+        how: How,
+    ) -> bool {
+        match met.translation() {
+            None => false,
+            Some(Translation::Nat(number, way)) => {
+                let Self { nat, states, .. } = self;
+                let hits = |pkt: &Pkt| how.times() == 0 || hits_again(states, pkt, (known, how), now);
+                nat.translate_again(number, counters, now, pkt, (known.binding, way), hits)
+            }
+            Some(Translation::Prefixes(rule)) => {
+                let Some(prefixes) = self.prefixes_of(rule) else { return false };
+                let hits = how.times() == 0 || self.hits_again(pkt, known, how, now);
+                hits && prefixes.translate(pkt) == Translated::Translated
+            }
+        }
+    }
+
+    /// Takes a packet into account that hits a state which another of its flow has hit. False, and nothing has changed, if
+    /// the rules must be asked about it.
+    #[inline]
+    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, how: How, now: Instant) -> bool {
+        hits_again(&mut self.states, pkt, (known, how), now)
+    }
+
+    fn prefixes_of(&self, rule: RuleId) -> Option<Nptv6> {
+        match &self.rules.rule(self.rules.by_id(rule)?)?.action {
+            Action::Nptv6(name) => self.prefixes.get(name).copied(),
+            _ => None,
+        }
+    }
+}
+
+#[inline]
+fn hits_again(states: &mut States, pkt: &Pkt, (known, how): (&Known, How), now: Instant) -> bool {
+    states.again(known.state, how.direction(), &Seen::of_usual(pkt), how.times(), now)
+}
+
+/// Notes what has translated a packet; or that another one of its flow may fare otherwise.
+pub(super) fn note_translation(
+    trace: &mut Trace,
+    nat: &Nat,
+    rule: &Compiled,
+    asked: &Asked,
+    (way, outcome): (BindingDirection, Translated),
+    is_ip4: bool,
+) {
+    let number = match rule.action {
+        Action::Nat(NatTarget::Instance(number)) => walk::value(number, asked),
+        _ => None,
+    };
+    let bound = number.and_then(|number| Some((number, nat.bound(number)?)));
+    match (&rule.action, outcome, bound) {
+        (Action::Nptv6(_), Translated::Translated, _) => {
+            trace.translate(Translation::Prefixes(rule.id), None)
+        }
+        (Action::Nat(_), Translated::Translated, Some((number, binding))) => {
+            trace.translate(Translation::Nat(number, way), Some(binding));
+        }
+        // That lies in the addresses.
+        (Action::Nptv6(_), Translated::Untouched, _) => {}
+        (Action::Nat(_), Translated::Untouched, _) if !is_ip4 => {}
+        _ => trace.holds = false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
