@@ -1,4 +1,4 @@
-//! FEATURES.toml, and the table of it in README.md.
+//! FEATURES.toml, and the table of it in `docs/evidence/FEATURES.md`.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -38,6 +38,7 @@ enum State {
     Planned,
 }
 
+const DOCUMENT: &str = "docs/evidence/FEATURES.md";
 const BEGIN: &str = "<!-- features: written by `cargo xtask features` -->";
 const END: &str = "<!-- features end -->";
 
@@ -48,17 +49,17 @@ pub fn command(args: &mut Args) -> Result<bool> {
     }
     let only_check = args.flag("--check");
     args.finish()?;
-    let path = root().join("README.md");
-    let readme = std::fs::read_to_string(&path)?;
-    let fresh = replaced(&readme, &table(&load()?))?;
-    if fresh == readme {
-        println!("README.md has the table of FEATURES.toml");
+    let path = root().join(DOCUMENT);
+    let page = std::fs::read_to_string(&path)?;
+    let fresh = replaced(&page, &table(&load()?))?;
+    if fresh == page {
+        println!("{DOCUMENT} has the table of FEATURES.toml");
     } else if only_check {
-        eprintln!("README.md is not what FEATURES.toml says: run `cargo xtask features`");
+        eprintln!("{DOCUMENT} is not what FEATURES.toml says: run `cargo xtask features`");
         return Ok(false);
     } else {
         std::fs::write(&path, fresh)?;
-        println!("README.md: table written");
+        println!("{DOCUMENT}: table written");
     }
     Ok(true)
 }
@@ -101,9 +102,9 @@ impl State {
     }
 }
 
-fn replaced(readme: &str, table: &str) -> Result<String> {
-    let (before, rest) = readme.split_once(BEGIN).context("README.md has no place for the table")?;
-    let (_, after) = rest.split_once(END).context("the table's place in README.md has no end")?;
+fn replaced(page: &str, table: &str) -> Result<String> {
+    let (before, rest) = page.split_once(BEGIN).context("the page has no place for the table")?;
+    let (_, after) = rest.split_once(END).context("the table's place has no end")?;
     Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
 }
 
@@ -112,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readme_has_the_table_of_features_toml() {
-        let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    fn the_page_of_features_has_the_table_of_features_toml() {
+        let page = std::fs::read_to_string(root().join(DOCUMENT)).unwrap();
         assert!(
-            readme == replaced(&readme, &table(&load().unwrap())).unwrap(),
-            "README.md is not what FEATURES.toml says: run `cargo xtask features`"
+            page == replaced(&page, &table(&load().unwrap())).unwrap(),
+            "{DOCUMENT} is not what FEATURES.toml says: run `cargo xtask features`"
         );
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::Args;
 use crate::run::{cargo, root};
 
-const DOCUMENT: &str = "docs/INTEROP.md";
+const DOCUMENT: &str = "docs/evidence/INTEROP.md";
 /// Bytes of a transfer, and rounds of a path, if nothing is said.
 const BYTES: u64 = 1_000_000_000;
 const ROUNDS: u64 = 5;

@@ -96,7 +96,7 @@ const COMMANDS: &[Command] = &[
         usage: "[--only WORD,...] [--rounds N] [--quick] [--json] [--write] [--list]",
         about: "Measures pantala beside DPDK, the kernel and XDP, taking turns on this machine, and prints one table.\n\
                 --only runs the contests whose names contain a word (--list shows them), --quick shows only that all\n\
-                works, --write puts the tables into docs/PERFORMANCE.md. Needs root and a quiet machine.",
+                works, --write puts the tables into docs/evidence/PERFORMANCE.md. Needs root and a quiet machine.",
         run: peers::command,
     },
     Command {
@@ -111,7 +111,7 @@ const COMMANDS: &[Command] = &[
         name: "tahi",
         usage: "[PATH] [--cpus N] [--seed S] [--only PREFIX] [--json]",
         about: "Plays the conformance sequences of PATH (a folder with *.jsonl, or a file; default: $PANTALA_TAHI) to a host\n\
-                in virtual time. One line for each that fails. docs/CONFORMANCE.md says which may.",
+                in virtual time. One line for each that fails. docs/evidence/CONFORMANCE.md says which may.",
         run: tahi::command,
     },
     Command {
@@ -119,7 +119,7 @@ const COMMANDS: &[Command] = &[
         usage: "[--bytes N] [--rounds N] [--only transfers|goodput] [--json] [--write]",
         about: "Sends N bytes (default: 10^9) each way between Linux and pantala over paths that lose, reorder and repeat, and\n\
                 measures pantala's and Linux's senders on the same bad paths, N rounds (default: 5). --write puts the\n\
-                tables into docs/INTEROP.md. Needs root and a quiet machine.",
+                tables into docs/evidence/INTEROP.md. Needs root and a quiet machine.",
         run: interop::command,
     },
     Command {
@@ -146,8 +146,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "features",
         usage: "[--check | --prove [--only NAME]]",
-        about: "Writes FEATURES.toml's table into README.md; --check only says whether it is there. --prove breaks each feature as\n\
-                FAULTS.toml says, in a copy below target/prove, runs its test, which must fail, and writes docs/FAULTS.md.",
+        about: "Writes FEATURES.toml's table into docs/evidence/FEATURES.md; --check only says whether it is there. --prove breaks each feature as\n\
+                FAULTS.toml says, in a copy below target/prove, runs its test, which must fail, and writes docs/evidence/FAULTS.md.",
         run: features::command,
     },
 ];

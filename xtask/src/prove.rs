@@ -2,7 +2,7 @@
 //!
 //! `FAULTS.toml` has a planted fault for each feature. The sources are copied to `target/prove/tree`, with all faults in
 //! them, each behind a switch; so one build serves all. Each test then runs twice: without a fault it must pass, with its own
-//! it must not. What came of it is written to `docs/FAULTS.md` after each row, so a run goes on where another one ended.
+//! it must not. What came of it is written to `docs/evidence/FAULTS.md` after each row, so a run goes on where another one ended.
 
 mod plant;
 mod tests_of;

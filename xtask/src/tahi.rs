@@ -14,7 +14,7 @@ use crate::suites::SEQUENCES;
 use crate::tally::Tally;
 
 /// Lists the sequences that fail because of what later RFCs say, each with its reason.
-const EXCUSED: &str = include_str!("../../docs/CONFORMANCE.md");
+const EXCUSED: &str = include_str!("../../docs/evidence/CONFORMANCE.md");
 /// The section of it that does.
 const SECTION: &str = "## The IPv6 host: TAHI";
 /// The hosts that they are played to have so many CPUs.
@@ -70,7 +70,11 @@ fn played(path: &Path, cpus: &str) -> Result<Row> {
     let played: Played = serde_json::from_slice(&output.stdout).context("what the player says")?;
     let verdict = judge(&excused(EXCUSED), &played);
     verdict.complaints.iter().for_each(|complaint| eprintln!("  {complaint}"));
-    let note = if verdict.excused == 0 { "" } else { "skipped: fail with an excuse in docs/CONFORMANCE.md" };
+    let note = if verdict.excused == 0 {
+        ""
+    } else {
+        "skipped: fail with an excuse in docs/evidence/CONFORMANCE.md"
+    };
     // One that passes in spite of its excuse is among those that the player has counted as passed.
     let passed = played.passed - verdict.unexpected;
     let tally = Tally { passed, failed: verdict.complaints.len(), skipped: verdict.excused };
@@ -100,7 +104,7 @@ fn judge(excused: &[&str], played: &Played) -> Verdict {
     let failed = |id: &str| played.failures.iter().any(|failure| failure.id == id);
     for id in excused.iter().filter(|id| !failed(id)) {
         verdict.unexpected += 1;
-        verdict.complaints.push(format!("{id} passes: strike its excuse from docs/CONFORMANCE.md"));
+        verdict.complaints.push(format!("{id} passes: strike its excuse from docs/evidence/CONFORMANCE.md"));
     }
     verdict
 }

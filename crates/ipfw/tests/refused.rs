@@ -59,7 +59,7 @@ fn the_documentation_lists_what_is_refused() {
         writeln!(table, "| `{flag}{word}` | {place} | {} | {} |", refused.why, refused.instead).unwrap();
     }
     table.push('\n');
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/IPFW.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/IPFW.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (listed, after) = rest.split_once(END).unwrap();
@@ -88,12 +88,12 @@ fn place(place: Place) -> &'static str {
 
 #[test]
 fn the_examples_of_the_documentation_can_be_read() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/IPFW.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/IPFW.md");
     let page = std::fs::read_to_string(path).unwrap();
     let mut blocks = 0;
     for (i, block) in page.split("```").enumerate().filter(|(i, _)| i % 2 == 1) {
         let Some(rules) = block.strip_prefix("ipfw\n") else { continue };
-        if let Err(errors) = ipfw::parse_file("docs/IPFW.md", rules) {
+        if let Err(errors) = ipfw::parse_file("docs/reference/IPFW.md", rules) {
             unreachable!("block {i}: {}", errors[0]);
         }
         blocks += 1;

@@ -29,7 +29,7 @@ fn all_variables_are_listed() {
         let (name, about, default) = (variable.name, variable.about, variable.text(variable.default()));
         writeln!(table, "| `{name}` | {about} | {} | {default} |", values(variable)).unwrap();
     }
-    says("SYSCTL.md", &table);
+    says("reference/SYSCTL.md", &table);
 }
 
 fn values(variable: &Variable) -> String {
@@ -64,5 +64,5 @@ fn the_states_of_a_connection_are_drawn() {
         let (what, section) = event.name();
         writeln!(text, "| {} | {what} | CLOSED | {section} |", from.collect::<Vec<_>>().join(", ")).unwrap();
     }
-    says("TCP-STATES.md", &text);
+    says("design/TCP-STATES.md", &text);
 }

@@ -1,4 +1,4 @@
-//! `docs/PERFORMANCE.md`: its tables are written here, its words are not.
+//! `docs/evidence/PERFORMANCE.md`: its tables are written here, its words are not.
 
 use core::fmt::Write;
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::machine::Machine;
 use super::table::{Finding, Outcome, Row, value};
 use crate::run::{capture, root};
 
-const DOCUMENT: &str = "docs/PERFORMANCE.md";
+const DOCUMENT: &str = "docs/evidence/PERFORMANCE.md";
 /// All numbers of the last run.
 const REPORT: &str = "target/peers/report.json";
 

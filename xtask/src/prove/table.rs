@@ -1,4 +1,4 @@
-//! `docs/FAULTS.md`: what came of each fault, and when.
+//! `docs/evidence/FAULTS.md`: what came of each fault, and when.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -64,7 +64,8 @@ impl Table {
         let text = std::fs::read_to_string(path()).unwrap_or_default();
         let lines = text.lines().filter(|line| line.starts_with("| `"));
         let line = |text: &str| {
-            let test = text.split('`').nth(1).context("a row of docs/FAULTS.md has no test")?.to_owned();
+            let test =
+                text.split('`').nth(1).context("a row of docs/evidence/FAULTS.md has no test")?.to_owned();
             let is_noticed = text.contains(&format!("| {} |", Outcome::Noticed.words()));
             Ok(Line { test, text: text.to_owned(), is_noticed })
         };
@@ -103,7 +104,7 @@ fn row(fault: &Fault) -> String {
 }
 
 fn path() -> PathBuf {
-    root().join("docs/FAULTS.md")
+    root().join("docs/evidence/FAULTS.md")
 }
 
 fn today() -> String {

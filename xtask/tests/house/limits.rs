@@ -1,4 +1,4 @@
-//! `docs/LIMITS.md` names tests that exist, in the order of the modules; so do `docs/ATTACKS.md` and `docs/CONFORMANCE.md`.
+//! `docs/reference/LIMITS.md` names tests that exist, in the order of the modules; so do `docs/evidence/ATTACKS.md` and `docs/evidence/CONFORMANCE.md`.
 
 use crate::{Source, root, sources};
 
@@ -13,7 +13,8 @@ fn each_limit_and_each_attack_names_tests_that_exist() {
 
 #[test]
 fn each_must_of_rfc_9293_has_its_row_and_names_tests_that_exist() {
-    let rows: Vec<_> = rows("docs/CONFORMANCE.md").into_iter().filter(|row| row.len() == 4).collect();
+    let rows: Vec<_> =
+        rows("docs/evidence/CONFORMANCE.md").into_iter().filter(|row| row.len() == 4).collect();
     let sources = sources("crates");
     rows.iter().for_each(|row| assert_tests_exist(row, &sources));
     let mut musts: Vec<u8> =
@@ -24,7 +25,7 @@ fn each_must_of_rfc_9293_has_its_row_and_names_tests_that_exist() {
 
 #[test]
 fn what_is_said_of_linux_names_tests_that_exist() {
-    let rows: Vec<_> = rows("docs/INTEROP.md").into_iter().filter(|row| row.len() == 2).collect();
+    let rows: Vec<_> = rows("docs/evidence/INTEROP.md").into_iter().filter(|row| row.len() == 2).collect();
     assert!(rows.len() >= 10);
     let sources = sources("crates");
     rows.iter().for_each(|row| assert_tests_exist(row, &sources));
@@ -51,14 +52,14 @@ fn limits_are_sorted_by_module() {
 
 /// The cells of each row: module, what, bound, when full, counter, tests.
 fn limits() -> Vec<Vec<String>> {
-    let rows = rows("docs/LIMITS.md");
+    let rows = rows("docs/reference/LIMITS.md");
     assert!(rows.iter().all(|row| row.len() == 6) && rows.len() > 50, "a table of six columns");
     rows
 }
 
 /// Attack, what becomes of it, tests; or attack, volume, outcome, tests.
 fn attacks() -> Vec<Vec<String>> {
-    let rows = rows("docs/ATTACKS.md");
+    let rows = rows("docs/evidence/ATTACKS.md");
     assert!(
         rows.iter().all(|row| matches!(row.len(), 3 | 4)) && rows.len() > 15,
         "tables of three and four columns"

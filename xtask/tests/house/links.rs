@@ -16,11 +16,24 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// All Markdown files at the top and below `docs`.
-fn documents() -> Vec<PathBuf> {
-    let dirs = [root(), root().join("docs"), root().join("docs/adr")];
-    let files = dirs.iter().flat_map(|dir| std::fs::read_dir(dir).unwrap());
-    let paths = files.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension() == Some(Path::new("md").as_os_str())).collect()
+pub fn documents() -> Vec<PathBuf> {
+    let mut found = markdown(&root());
+    let mut dirs = vec![root().join("docs")];
+    while let Some(dir) = dirs.pop() {
+        found.extend(markdown(&dir));
+        dirs.extend(entries(&dir).into_iter().filter(|path| path.is_dir()));
+    }
+    found.sort();
+    found
+}
+
+fn markdown(dir: &Path) -> Vec<PathBuf> {
+    let paths = entries(dir).into_iter();
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
 /// The targets of links to files: without those to other places and to headings.

@@ -1,4 +1,4 @@
-//! The words of comments, which only get plainer: docs/GLOSSARY.md and the rules in CONTRIBUTING.md.
+//! The words of comments, which only get plainer: docs/design/GLOSSARY.md and the rules in CONTRIBUTING.md.
 
 use crate::{Source, sources};
 

@@ -32,7 +32,7 @@ pub(super) struct Conn {
     pub(super) is_listed: bool,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Conn>() <= 216);
 
 /// The stage of a lane.

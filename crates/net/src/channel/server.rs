@@ -69,7 +69,7 @@ enum Untold {
     Answer(Event),
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Untold>() <= 64);
 
 /// A listener of the program, by its number.

@@ -56,7 +56,7 @@ pub struct Record {
     pub snap: Vec<u8>,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Record>() <= 72);
 
 /// Log counts of each rule, for all CPUs.

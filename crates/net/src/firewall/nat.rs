@@ -2,7 +2,7 @@
 //!
 //! A packet is [read](shape) once, its binding [found](table), and its ends are [changed in place](rewrite). A new flow
 //! gets a [port](ports) whose replies come to the CPU that has the binding, so no CPU asks another. What is
-//! [redirected](redirect) needs no binding, nor do [prefixes](nptv6) that are exchanged. `docs/adr/0013` says why.
+//! [redirected](redirect) needs no binding, nor do [prefixes](nptv6) that are exchanged. `docs/design/adr/0013` says why.
 
 pub mod fuzz_bodies;
 pub mod instance;

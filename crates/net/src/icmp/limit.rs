@@ -69,7 +69,7 @@ struct Slot {
     bucket: Bucket,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Slot>() <= 16);
 
 impl Limiter {

@@ -69,7 +69,7 @@ pub(super) struct Owner {
     touched: u64,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<(Key, Owner)>() <= 88);
 
 impl Owned {

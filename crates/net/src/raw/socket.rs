@@ -40,7 +40,7 @@ pub(crate) struct Socket {
     pub(crate) base: Base,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Socket>() <= 224);
 
 impl Socket {

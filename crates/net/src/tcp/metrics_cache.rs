@@ -39,7 +39,7 @@ struct Path {
     used: Instant,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Path>() <= 72);
 
 impl Paths {

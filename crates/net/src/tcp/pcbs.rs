@@ -69,7 +69,7 @@ pub(super) struct Conn {
     ended: u64,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Conn>() <= 1088);
 
 /// The owner of a connection.
@@ -110,7 +110,7 @@ struct Place {
     conn: Option<Box<Conn>>,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Place>() <= 32);
 
 /// Everything that has ends.

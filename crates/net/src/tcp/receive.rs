@@ -41,7 +41,7 @@ struct Block {
     changed: u32,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Block>() <= 12);
 
 /// The effect of a segment.

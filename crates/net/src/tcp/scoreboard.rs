@@ -43,7 +43,7 @@ struct Piece {
     is_again: bool,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Piece>() <= 24);
 
 /// The fate of unacknowledged bytes.

@@ -41,7 +41,7 @@ pub(super) struct SynEntry {
     alarm: Alarm,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<SynEntry>() <= 256);
 
 impl Default for SynEntry {

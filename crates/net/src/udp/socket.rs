@@ -27,7 +27,7 @@ pub struct Failure {
     pub error: Error,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Failure>() <= 40);
 
 /// The readiness of a socket.
@@ -55,7 +55,7 @@ pub(crate) struct Socket {
     failures: VecDeque<Failure>,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Socket>() <= 248);
 
 impl Socket {

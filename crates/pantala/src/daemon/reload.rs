@@ -16,7 +16,7 @@
 //! nothing in it.
 //!
 //! Differences are found by a look at the stack as it runs, not at the file that was read last: what was changed by hand is
-//! put back where the file has something to say of it (`docs/RELOAD.md`).
+//! put back where the file has something to say of it (`docs/design/RELOAD.md`).
 
 mod fault;
 mod next;

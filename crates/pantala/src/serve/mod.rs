@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A netisr never waits for a disk: what is not remembered is asked for, and the connection waits
-//! ([ADR 17](../../../../docs/adr/0017-files-are-read-by-a-thread.md)).
+//! ([ADR 17](../../../../docs/design/adr/0017-files-are-read-by-a-thread.md)).
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! Sockets that block, as in [`std::net`]: the same names, the same errors, the same timeouts. What is different is said
-//! where it is, and in `docs/SOCKETS.md`.
+//! where it is, and in `docs/reference/SOCKETS.md`.
 
 mod udp;
 

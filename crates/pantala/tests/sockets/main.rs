@@ -1,4 +1,4 @@
-//! Sockets of a stack beside those of the kernel: the same bodies for both, and what differs is in `docs/SOCKETS.md`. A program
+//! Sockets of a stack beside those of the kernel: the same bodies for both, and what differs is in `docs/reference/SOCKETS.md`. A program
 //! on the netisr is called; the bodies run for it with a program that does as they say ([`netisr`]).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

@@ -1,5 +1,5 @@
 //! Curves of the congestion window, and goodput: two ends, and a path with a bottleneck, in virtual time. The output
-//! is kept in `docs/congestion`; `SIM_BLESS=1` writes it; read it before trusting it.
+//! is kept in `docs/design/congestion`; `SIM_BLESS=1` writes it; read it before trusting it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its files fails")]
 
 mod path;
@@ -20,7 +20,7 @@ const SEGMENT: u64 = 1500;
 
 /// Holds a text to what is kept, or keeps it.
 fn is_kept(name: &str, text: &str) {
-    let file = File::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/congestion").join(name);
+    let file = File::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/design/congestion").join(name);
     if std::env::var_os("SIM_BLESS").is_some() {
         return std::fs::write(file, text).unwrap();
     }

@@ -71,7 +71,7 @@ struct Track {
     is_queued: bool,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Track>() <= 112);
 
 /// A state in a track's list.
@@ -83,7 +83,7 @@ struct Member {
     next: u32,
 }
 
-// docs/LIMITS.md says so.
+// docs/reference/LIMITS.md says so.
 const _: () = assert!(size_of::<Member>() <= 16);
 
 impl Default for Member {

@@ -1,5 +1,5 @@
 //! Where a connection is in its life, and what brings it from one place to the next. Nothing else changes its state, and
-//! `docs/TCP-STATES.md` is drawn from here.
+//! `docs/design/TCP-STATES.md` is drawn from here.
 
 use Event::{
     Aborted, Closes, Connects, FinAcknowledged, FinCame, FinSent, ResetCame, SynAcknowledged, SynCame,

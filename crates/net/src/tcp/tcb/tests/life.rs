@@ -1,4 +1,4 @@
-//! The life of a connection: each change of state that is drawn in `docs/TCP-STATES.md` is made, and no other.
+//! The life of a connection: each change of state that is drawn in `docs/design/TCP-STATES.md` is made, and no other.
 
 use core::time::Duration;
 
