@@ -191,7 +191,14 @@ fn run_fmt() -> Result<Vec<Row>> {
 fn run_clippy() -> Result<Vec<Row>> {
     let mut command = cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
     command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
-    yes_or_no("clippy", command, PATIENCE)
+    let mut rows = yes_or_no("clippy", command, PATIENCE)?;
+    // The library as a program embeds it, and its examples.
+    let mut command =
+        cargo(["clippy", "--package", "pantala", "--no-default-features", "--lib", "--examples"]);
+    command.args(["--quiet", "--", "-D", "warnings"]);
+    command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
+    rows.extend(yes_or_no("clippy of the library alone", command, PATIENCE)?);
+    Ok(rows)
 }
 
 /// Test programs with a row of their own: those against real hosts, and those with described worlds.

@@ -2,7 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
+#[cfg(feature = "cli")]
+use rustix::process::{Rlimit, setrlimit};
 
 /// Descriptors that visitors of the web server do not get: they are for devices, and for administrators.
 const RESERVE: u64 = 128;
@@ -11,14 +13,18 @@ const RESERVE: u64 = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
     /// Visitors of the web server.
+    #[cfg(feature = "web")]
     Visitors,
     /// Clients of the control socket: they leave a quarter of the reserve to devices.
+    #[cfg(feature = "admin")]
     Administrators,
 }
 
+#[cfg(feature = "cli")]
 /// More are of no use, and some programs count them all.
 const ENOUGH: u64 = 1 << 20;
 
+#[cfg(feature = "cli")]
 /// Lets this process have as many as it may (the soft limit becomes the hard one).
 pub(crate) fn raise_the_limit() {
     let limit = getrlimit(Resource::Nofile);
@@ -38,13 +44,15 @@ pub(crate) fn is_of_the_reserve(descriptor: &impl AsFd, whom: For) -> bool {
 
 fn is_high(number: RawFd, limit: u64, whom: For) -> bool {
     let kept = match whom {
+        #[cfg(feature = "web")]
         For::Visitors => RESERVE.min(limit / 4),
+        #[cfg(feature = "admin")]
         For::Administrators => (RESERVE / 4).min(limit / 16),
     };
     u64::try_from(number).unwrap_or(u64::MAX) >= limit - kept
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
 

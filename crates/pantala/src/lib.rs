@@ -28,6 +28,17 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `cli` (default) | the `pantala` program: commands, demo, packet generator, laboratory; and `admin` and `web` |
+//! | `admin` | the admin API over HTTP on a Unix socket: `Builder::admin`, [`api`]'s `server` and `client` |
+//! | `web` | the web server on the netisrs: `Builder::serve`, and the rest of the module `serve` |
+//! | `hyper` (default) | a connector for the HTTP clients of `hyper-util`: `sockets::hyper` |
+//!
+//! `default-features = false` builds the stack and its sockets alone, without clap, axum and hyper.
+//!
 //! # Where to begin
 //!
 //! | to | there is |
@@ -59,27 +70,35 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+#[cfg(feature = "cli")]
 mod cli;
 pub mod config;
 mod daemon;
+#[cfg(feature = "cli")]
 mod demo;
+#[cfg(any(feature = "admin", feature = "web"))]
 mod descriptors;
 mod firewall;
 mod mac;
+#[cfg(feature = "cli")]
 mod pktgen;
 pub mod serve;
+#[cfg(feature = "cli")]
 mod show;
 pub mod sockets;
 mod stack;
+#[cfg(feature = "cli")]
 mod stop;
 mod suggest;
+#[cfg(feature = "cli")]
 pub mod term;
 
+#[cfg(feature = "cli")]
 pub use cli::{Exit, run};
 pub use dev::mem;
 pub use ipnet::IpNet;
 pub use mac::Mac;
-#[cfg(any(test, fuzzing))]
+#[cfg(all(feature = "cli", any(test, fuzzing)))]
 pub use pktgen::fuzz_bodies;
 pub use stack::{Builder, Interface, Stack, StackError};
 /// The layers below: devices and namespaces of the machine; the stack itself, for applications on it.

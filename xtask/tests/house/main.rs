@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod arrows;
+mod features;
 mod harness;
 mod limits;
 mod links;

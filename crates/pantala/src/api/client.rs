@@ -235,8 +235,9 @@ fn plain(status: StatusCode) -> String {
     format!("HTTP status {status}")
 }
 
-/// `text` as a part of a path: whatever could be taken for syntax is escaped.
-pub(crate) fn escaped(text: &str) -> String {
+/// Escapes `text` as one segment of a path: bytes that have a meaning there become `%XX`.
+#[must_use]
+pub fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':');
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

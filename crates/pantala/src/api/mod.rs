@@ -44,10 +44,13 @@
 //!
 //! Keys are `snake_case` and stay. A failure is an [`Error`] with an HTTP status that fits its kind.
 
+#[cfg(feature = "admin")]
 pub mod client;
 pub mod firewall;
 pub(crate) mod metrics;
+#[cfg(feature = "admin")]
 mod ping;
+#[cfg(feature = "admin")]
 pub mod server;
 pub mod sockets;
 pub mod stack;

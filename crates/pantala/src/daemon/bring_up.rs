@@ -133,6 +133,7 @@ impl Memory {
     }
 
     /// For rings that a stack does not share.
+    #[cfg(feature = "cli")]
     pub(super) const fn of_rings(allowance: usize) -> Self {
         Self { each: allowance, allowance }
     }

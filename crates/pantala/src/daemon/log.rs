@@ -1,39 +1,14 @@
 //! Logging: records of the crate `log`, with the target `pantala`. A program that embeds a stack
 //! hears them with whatever logger it has; the `pantala` program writes them to standard error, which a supervisor keeps.
 
-use std::io::Write;
-use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+#[cfg(feature = "cli")]
+mod stderr;
 
-use log::{LevelFilter, Log, Metadata, Record};
-
-use crate::show::utc;
+#[cfg(feature = "cli")]
+pub(crate) use stderr::{Level, to_stderr};
 
 /// The target of all records.
 const TARGET: &str = "pantala";
-
-/// The verbosity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// Failures, and deviations from the request.
-    Warning,
-    /// And what happens.
-    Info,
-    /// And details for debugging.
-    Debug,
-}
-
-/// Writes records up to `level` to standard error from now on, with the time unless the journal adds it.
-pub(crate) fn to_stderr(level: Level) {
-    let _ = STAMPED.set(!is_journal());
-    // A program that has a logger of its own keeps it.
-    let _ = log::set_logger(&Lines);
-    log::set_max_level(match level {
-        Level::Warning => LevelFilter::Warn,
-        Level::Info => LevelFilter::Info,
-        Level::Debug => LevelFilter::Debug,
-    });
-}
 
 pub(crate) fn error(text: &str) {
     log::error!(target: TARGET, "{text}");
@@ -49,45 +24,4 @@ pub(crate) fn info(text: &str) {
 
 pub(crate) fn debug(text: &str) {
     log::debug!(target: TARGET, "{text}");
-}
-
-/// Whether lines begin with the time.
-static STAMPED: OnceLock<bool> = OnceLock::new();
-
-/// Whether standard error is the journal of systemd, by device and inode as systemd.exec(5) describes `JOURNAL_STREAM`.
-fn is_journal() -> bool {
-    let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
-    rustix::fs::fstat(std::io::stderr()).is_ok_and(|stat| named == format!("{}:{}", stat.st_dev, stat.st_ino))
-}
-
-/// The time as RFC 3339 writes it, with milliseconds, and a space.
-fn stamp() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{}.{:03}Z ", utc(now.as_secs()), now.subsec_millis())
-}
-
-/// Plain lines on standard error.
-struct Lines;
-
-impl Log for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == TARGET
-    }
-
-    fn log(&self, record: &Record<'_>) {
-        if !self.enabled(record.metadata()) {
-            return;
-        }
-        let word = match record.level() {
-            log::Level::Error => "error: ",
-            log::Level::Warn => "warning: ",
-            log::Level::Info => "",
-            log::Level::Debug | log::Level::Trace => "debug: ",
-        };
-        let stamp = if STAMPED.get().is_some_and(|stamped| *stamped) { stamp() } else { String::new() };
-        // One write, so that lines of several threads do not mix. A failure could be reported to no one.
-        let _ = std::io::stderr().write_all(format!("{stamp}pantala: {word}{}\n", record.args()).as_bytes());
-    }
-
-    fn flush(&self) {}
 }

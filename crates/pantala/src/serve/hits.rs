@@ -56,6 +56,7 @@ impl Hit {
     }
 
     /// Returns the counter of a status.
+    #[cfg(feature = "web")]
     pub(super) const fn of_status(code: u16) -> Self {
         match code {
             ..300 => Self::Success,

@@ -15,70 +15,44 @@
 //! | [`response`], [`mime`] | an answer becomes bytes |
 //! | [`library`] | the thread that reads files, and nothing outside of their folder |
 //! | [`web`], [`visit`] | the program on each netisr, and what it knows of a connection |
-//! | [`budget`] | memory that is held for readers |
+//! | [`limits`], [`budget`] | bounds of the memory that is held for readers, and what is held |
 //! | [`hits`] | its counters |
 
-mod budget;
-mod condition;
 mod hits;
+mod limits;
+
+#[cfg(feature = "web")]
+mod budget;
+#[cfg(feature = "web")]
+mod condition;
+#[cfg(feature = "web")]
+mod folder;
+#[cfg(feature = "web")]
 mod library;
+#[cfg(feature = "web")]
 mod mime;
+#[cfg(not(feature = "web"))]
+mod no_web;
+#[cfg(feature = "web")]
 mod range;
+#[cfg(feature = "web")]
 mod request;
+#[cfg(feature = "web")]
 mod response;
+#[cfg(feature = "web")]
 mod visit;
+#[cfg(feature = "web")]
 mod web;
 
-use budget::Budget;
-pub use budget::Limits;
+#[cfg(feature = "web")]
+pub(crate) use folder::confined_folder;
+#[cfg(feature = "web")]
+pub use folder::folder;
+#[cfg(feature = "cli")]
+pub(crate) use folder::look;
 pub(crate) use hits::Hit;
-use library::FileReader;
+pub use limits::Limits;
+#[cfg(not(feature = "web"))]
+pub(crate) use no_web::{Web, confined_folder};
+#[cfg(feature = "web")]
 pub use web::Web;
-
-use core::net::SocketAddr;
-use std::io;
-use std::path::Path;
-use std::thread::JoinHandle;
-
-use net::msg::Remote;
-
-use crate::config::Seccomp;
-
-/// The programs that serve the files of a folder at `addr`, one for each of the CPUs that these remotes reach, in their
-/// order; and the thread that reads files for them, which ends with the last of them. Together they hold no more memory for
-/// readers than `limits` say.
-///
-/// # Errors
-///
-/// If the folder cannot be opened, or is none.
-pub fn folder(
-    folder: &Path,
-    addr: SocketAddr,
-    remotes: Vec<Remote>,
-    limits: Limits,
-) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
-    confined_folder(folder, addr, remotes, limits, Seccomp::default())
-}
-
-/// Makes one whose thread is confined; `seccomp` is the action on other system calls.
-pub(crate) fn confined_folder(
-    folder: &Path,
-    addr: SocketAddr,
-    remotes: Vec<Remote>,
-    limits: Limits,
-    seccomp: Seccomp,
-) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
-    let (desks, reader) = FileReader::open(folder, remotes, seccomp)?;
-    let budgets = Budget::of(limits, desks.len());
-    let webs = desks.into_iter().zip(budgets).map(|(desk, budget)| Web::new(addr, desk, budget));
-    Ok((webs.collect(), reader))
-}
-
-/// Whether a folder can be served.
-///
-/// # Errors
-///
-/// As [`folder()`].
-pub(crate) fn look(folder: &Path) -> io::Result<()> {
-    library::open(folder).map(drop)
-}

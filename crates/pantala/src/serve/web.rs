@@ -17,7 +17,8 @@ use net::tcp::{self, Accepted, Id, IpTxParams, Listen};
 use net::time::{Duration, Instant};
 use pkt::counters::{CounterBlock, CounterReader};
 
-use super::budget::{Budget, Client, Limits};
+use super::Limits;
+use super::budget::{Budget, Client};
 use super::condition::Verdict;
 use super::hits::Hit;
 use super::library::{self, FileReply, FileRequest, Found, Page, Ticket, What, made};

@@ -7,10 +7,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 use super::StackError;
-use crate::api::server::Server;
 use crate::daemon::control::Control;
 use crate::daemon::ra_updates::Learning;
-use crate::daemon::{attend, log, privileges, runtime, system};
+use crate::daemon::{Server, attend, log, privileges, runtime, system};
 
 /// A thread for work that no call asks for: takes over what is learnt of links, serves the admin API, and
 /// notices when a netisr has panicked.

@@ -4,7 +4,6 @@
 //! mistake is shown where it was made, with the remedy.
 
 use core::fmt::{Display, Write};
-use std::path::PathBuf;
 
 use dev::mem::End;
 use toml::Value;
@@ -70,8 +69,9 @@ impl Builder {
     }
 
     /// Serves the admin API on a Unix socket at this path, for `pantala --socket PATH …`. Without it the stack is
-    /// controlled by its program alone.
-    pub fn admin(self, socket: impl Into<PathBuf>) -> Self {
+    /// controlled by its program alone. It needs the feature `admin`.
+    #[cfg(feature = "admin")]
+    pub fn admin(self, socket: impl Into<std::path::PathBuf>) -> Self {
         let socket = quoted(socket.into().display());
         self.written(&format!("socket = {socket}"))
     }
@@ -112,8 +112,9 @@ impl Builder {
         self
     }
 
-    /// Serves the files of a folder to the web, on all addresses.
-    pub fn serve(self, folder: impl Into<PathBuf>, port: u16) -> Self {
+    /// Serves the files of a folder to the web, on all addresses. It needs the feature `web`.
+    #[cfg(feature = "web")]
+    pub fn serve(self, folder: impl Into<std::path::PathBuf>, port: u16) -> Self {
         let folder = quoted(folder.into().display());
         self.section(&format!("[[serve]]\ndir = {folder}\nport = {port}\n"))
     }
@@ -256,7 +257,7 @@ mod tests {
         assert!(matches!(&config.routes[0].target, RouteTarget::Via(hops) if hops[0].interface == "lan"));
         assert_eq!(config.firewall.unwrap().commands.len(), 2);
         assert_eq!(config.sysctl.get("net.inet.tcp.delacktime"), Some(&20));
-        assert_eq!(config.serves[0].folder, PathBuf::from("/srv/a \"folder\""));
+        assert_eq!(config.serves[0].folder, std::path::PathBuf::from("/srv/a \"folder\""));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Why there is no stack.
 
+#[cfg(feature = "admin")]
 use crate::api::server::BindError;
 use crate::config::ConfigError;
 
@@ -14,6 +15,7 @@ pub enum StackError {
     #[error("{0}")]
     Misfit(String),
     /// The control socket.
+    #[cfg(feature = "admin")]
     #[error(transparent)]
     Socket(#[from] BindError),
     /// The memory for packets.

@@ -11,7 +11,6 @@ mod tap;
 
 use core::hash::Hasher;
 use core::time::Duration;
-use std::sync::Arc;
 
 use dev::af_xdp::SharedUmem;
 use dev::memif::Hub;
@@ -20,7 +19,6 @@ use dev::sys::promisc::Promisc;
 use net::driver::Caps;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
-use pkt::Arena;
 use siphasher::sip::SipHasher13;
 use wire::ether::Mac;
 
@@ -60,7 +58,13 @@ pub(crate) struct Workshop {
 
 impl Workshop {
     /// Makes one for a program that runs `cpus` rings of each device by itself, with at most `allowance` buffers of `arena` each.
-    pub(crate) fn alone(netlink: Rtnetlink, arena: Arc<Arena>, cpus: u32, allowance: usize) -> Self {
+    #[cfg(feature = "cli")]
+    pub(crate) fn alone(
+        netlink: Rtnetlink,
+        arena: std::sync::Arc<pkt::Arena>,
+        cpus: u32,
+        allowance: usize,
+    ) -> Self {
         let (buffers, memory) = (arena.slots(), Memory::of_rings(allowance));
         Self {
             netlink,

@@ -5,6 +5,10 @@ pub(super) mod echo;
 mod firewall;
 mod interfaces;
 mod links;
+#[cfg(feature = "cli")]
+mod monitor;
+#[cfg(not(feature = "cli"))]
+#[path = "no_monitor.rs"]
 mod monitor;
 mod neighbours;
 mod page;

@@ -1,0 +1,52 @@
+//! A stack in the foreground: `pantala up`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::signals::Signals;
+use super::{attend, bind, bring_up, identity, locked, log, memory, privileges, runtime, system};
+use crate::api::DEFAULT_SOCKET;
+use crate::config::{Config, Machine};
+use crate::{StackError, descriptors};
+
+/// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
+/// where the configuration says.
+pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), StackError> {
+    run(Some(file.to_owned()), Config::load(file, &Machine::here())?, socket, || Ok(()))
+}
+
+/// Runs a stack with a configuration that was read already; `attach` is called when devices are there.
+pub(crate) fn run(
+    file: Option<PathBuf>,
+    config: Config,
+    socket: Option<PathBuf>,
+    attach: impl FnOnce() -> Result<(), StackError>,
+) -> Result<(), StackError> {
+    let socket = socket.or_else(|| config.socket.clone()).unwrap_or_else(|| DEFAULT_SOCKET.into());
+    descriptors::raise_the_limit();
+    let identity = identity::identity(&config)?;
+    // Bound first: it is what keeps a second pantala from taking the devices of the first.
+    let server = bind(&socket, &config, identity.as_ref())?;
+    identity::leave_root(identity.as_ref(), &config)?;
+    let runtime = runtime()?;
+    let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
+    let (control, learning) = bring_up::bring_up(file.clone(), config)?;
+    attach()?;
+    privileges::drop_for_control();
+    identity::warn_of_what_is_out_of_reach(identity.as_ref(), file.as_deref());
+    log::info(&format!("ready, controlled at {}", socket.display()));
+    let control = Arc::new(Mutex::new(control));
+    let until = async {
+        tokio::select! {
+            () = signals.obey(&control) => {}
+            () = memory::give_back() => {}
+        }
+    };
+    let served = runtime.block_on(attend(Some(&server), &control, learning, until));
+    drop(runtime);
+    if let Err(why) = locked(&control).shut_down() {
+        log::warning(&format!("not everything was put back: {why}"));
+    }
+    log::info("ended");
+    served
+}
