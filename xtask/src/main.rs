@@ -9,6 +9,7 @@ mod fuzz;
 mod icount;
 mod interop;
 mod peers;
+mod plots;
 mod prove;
 mod report;
 mod run;
@@ -96,7 +97,7 @@ const COMMANDS: &[Command] = &[
         usage: "[--only WORD,...] [--rounds N] [--quick] [--json] [--write] [--list]",
         about: "Measures pantala beside DPDK, the kernel and XDP, taking turns on this machine, and prints one table.\n\
                 --only runs the contests whose names contain a word (--list shows them), --quick shows only that all\n\
-                works, --write puts the tables into docs/evidence/PERFORMANCE.md. Needs root and a quiet machine.",
+                works, --write puts the tables into docs/evidence/MEASUREMENTS.md. Needs root and a quiet machine.",
         run: peers::command,
     },
     Command {
@@ -106,6 +107,13 @@ const COMMANDS: &[Command] = &[
                 (needs valgrind); and `pantala serve` over TAP and AF_XDP beside nginx on the kernel, with wrk (needs root).\n\
                 Options as those of `peers`.",
         run: peers::shortconn,
+    },
+    Command {
+        name: "plots",
+        usage: "",
+        about: "Draws the pictures of docs/evidence/PERFORMANCE.md, and writes its table of ratios, from the tables of\n\
+                docs/evidence/MEASUREMENTS.md; `peers --write` and `shortconn --write` do the same.",
+        run: plots::command,
     },
     Command {
         name: "tahi",

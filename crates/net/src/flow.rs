@@ -3,7 +3,7 @@
 //! *Normal* forwarding asks the firewall's rules, looks the destination up, takes the next hop's
 //! [adjacency](crate::adj) and, on a link, the neighbour's address. *Fast* forwarding finds all of that in one entry,
 //! which each CPU keeps for the flows it owns. As long as only routes are saved, the lookup costs less than the cache
-//! (`docs/evidence/PERFORMANCE.md`): it is meant for firewalls, and by default off where there is none.
+//! (`docs/evidence/MEASUREMENTS.md`): it is meant for firewalls, and by default off where there is none.
 //!
 //! An entry is how the flow's last packet went, and holds for as long as nothing has changed that it was made of: any
 //! change of rules, of their tables, of interfaces, routes or neighbours in use makes all entries stale at once. What

@@ -1,4 +1,4 @@
-//! `docs/evidence/PERFORMANCE.md`: its tables are written here, its words are not.
+//! `docs/evidence/MEASUREMENTS.md`: its tables are written here, its words are not.
 
 use core::fmt::Write;
 use std::process::Command;
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::table::{Finding, Outcome, Row, value};
+use crate::plots::{self, TABLES};
 use crate::run::{capture, root};
 
-const DOCUMENT: &str = "docs/evidence/PERFORMANCE.md";
 /// All numbers of the last run.
 const REPORT: &str = "target/peers/report.json";
 
@@ -39,17 +39,18 @@ pub fn keep(report: &Report<'_>) -> Result<()> {
 }
 
 /// Writes the tables of these contests, and the machine, between their marks. Those of others stay as they are.
+/// The pictures follow.
 pub fn write(outcomes: &[Outcome]) -> Result<()> {
-    let path = root().join(DOCUMENT);
-    let mut text = std::fs::read_to_string(&path).with_context(|| DOCUMENT.to_owned())?;
+    let path = root().join(TABLES);
+    let mut text = std::fs::read_to_string(&path).with_context(|| TABLES.to_owned())?;
     let machine = Machine::here();
     text = replaced(&text, "machine", &describe(&machine));
     for outcome in outcomes {
         text = replaced(&text, outcome.id, &section(outcome, &machine));
     }
     std::fs::write(&path, text)?;
-    eprintln!("{DOCUMENT}: written");
-    Ok(())
+    eprintln!("{TABLES}: written");
+    plots::write()
 }
 
 /// The text with what stands between the marks of `name` replaced; at its end if there are none yet.

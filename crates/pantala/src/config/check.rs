@@ -41,7 +41,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
     }
 }
 
-/// Rules cost more than the cache, routes alone cost less (`docs/evidence/PERFORMANCE.md`).
+/// Rules cost more than the cache, routes alone cost less (`docs/evidence/MEASUREMENTS.md`).
 fn flows_by_default(firewall: Option<&firewall::Firewall>) -> u32 {
     let flows = if firewall.is_some() { FLOWS_DEFAULT } else { 0 };
     u32::try_from(flows).unwrap_or(u32::MAX)
