@@ -19,11 +19,12 @@ fn main() {
     let (rounds, bytes) = (args.next().unwrap_or(100_000), args.next().unwrap_or(64));
     let folder = std::env::temp_dir().join(format!("memif-cost-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
-    let mut hub = Hub::start(|| ()).unwrap();
+    let mut hub = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
     let mut ends = [Role::Master, Role::Slave].map(|role| {
         let options = Options {
             name: "cost".to_owned(),
             socket: folder.join("sock"),
+            access: dev::sys::unix_socket::Access::default(),
             id: 0,
             role,
             rings: 1,

@@ -22,10 +22,12 @@ mod session;
 
 use std::path::PathBuf;
 
+use crate::sys::unix_socket::Access;
+
 #[doc(hidden)]
 pub use any_peer::{any_master, any_slave};
 pub use fault::{Fault, FaultCounts};
-pub use hub::{Hub, Port};
+pub use hub::{Hub, Port, Tell};
 pub use ring::MemifRing;
 
 /// Ring pairs that an interface may have.
@@ -62,6 +64,8 @@ pub struct Options {
     pub name: String,
     /// The socket's file.
     pub socket: PathBuf,
+    /// The users that a master's socket admits.
+    pub access: Access,
     /// Which interface of those that share the socket.
     pub id: u32,
     /// Our role.
@@ -91,6 +95,8 @@ pub struct Status {
     pub connects: u64,
     /// Number of connections refused or ended.
     pub ends: u64,
+    /// Attempts of a slave to connect that failed.
+    pub failed_connects: u64,
     /// Why, the last time.
     pub last_fault: Option<Fault>,
     /// Faults in the rings.

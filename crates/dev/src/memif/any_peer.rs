@@ -98,6 +98,7 @@ fn options(role: Role, input: &mut Input<'_>) -> Options {
     Options {
         name: "ours".to_owned(),
         socket: "nowhere".into(),
+        access: crate::sys::unix_socket::Access::default(),
         id: 0,
         role,
         rings: 1 + u16::from(input.u8() & 1),

@@ -5,21 +5,22 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recvmsg, sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, listen,
+    recvmsg, sendmsg, socket_with,
 };
 
 use super::fault::Fault;
 use super::msg::{self, Msg, Text};
+use crate::sys::caps::{self, CapabilitySet};
+use crate::sys::unix_socket::{self, Access};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 8;
-/// Access for the user and the group.
-const MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP);
+/// Of all sockets: not for child processes, and never blocking.
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A socket that slaves connect to. Its file goes with it.
 #[derive(Debug)]
@@ -29,17 +30,16 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. A stale socket file is replaced.
-    pub(super) fn bind(path: &Path) -> io::Result<Self> {
+    /// Listens at `path` for the users that `access` admits. A stale socket file is replaced.
+    pub(super) fn bind(path: &Path, access: &Access) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         if connect(socket()?, &address) == Err(Errno::CONNREFUSED) {
             std::fs::remove_file(path)?;
         }
-        let socket = socket()?;
-        fchmod(&socket, MODE)?; // the file gets it, less the umask
-        bind(&socket, &address)?;
-        listen(&socket, BACKLOG)?;
-        Ok(Self { socket, path: path.to_owned() })
+        let socket = unix_socket::bound(SocketType::SEQPACKET, FLAGS, path, access)?;
+        let listener = Self { socket, path: path.to_owned() };
+        listen(&listener.socket, BACKLOG)?;
+        Ok(listener)
     }
 
     /// Where it listens.
@@ -49,8 +49,7 @@ impl Listener {
 
     /// The next connection, if one waits.
     pub(super) fn accept(&self) -> Option<Channel> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        accept_with(&self.socket, flags).ok().map(Channel)
+        accept_with(&self.socket, FLAGS).ok().map(Channel)
     }
 }
 
@@ -71,11 +70,13 @@ impl Drop for Listener {
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Connects to the master that listens at `path`.
-    pub(super) fn connect(path: &Path) -> io::Result<Self> {
-        let socket = socket()?;
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Self(socket))
+    /// Connects to the master that listens at `path`, with the rights of root if this thread has kept them for that.
+    pub(super) fn connect(path: &Path) -> Result<Self, Fault> {
+        let connected = || {
+            let (socket, address) = (socket()?, SocketAddrUnix::new(path)?);
+            caps::raised(CapabilitySet::DAC_OVERRIDE, || connect(&socket, &address)).map(|()| Self(socket))
+        };
+        connected().map_err(|why| Fault::Connect { path: path.to_owned(), why })
     }
 
     /// Sends a message. The two ends take turns, so there is room for it unless the peer misbehaves.
@@ -139,6 +140,5 @@ impl AsFd for Channel {
 }
 
 fn socket() -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)
 }

@@ -1,6 +1,9 @@
 //! Faults of a peer.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
 
 use super::msg::{NoMessage, VERSION};
 
@@ -117,6 +120,14 @@ pub enum Fault {
     /// An empty buffer of the peer's lies outside its memory.
     #[error("the peer gave an empty buffer outside its memory")]
     Buffer,
+    /// A slave found no master at the socket, or may not use it.
+    #[error("cannot connect to {}: {why}; {}", .path.display(), what_to_do(*.why))]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's error.
+        why: Errno,
+    },
     /// The system refused.
     #[error("{doing}: {why}")]
     System {
@@ -136,6 +147,19 @@ impl Fault {
     /// Whether the peer should be told.
     pub(super) const fn is_news_to_the_peer(&self) -> bool {
         !matches!(self, Self::HungUp | Self::Disconnected(_))
+    }
+}
+
+/// Returns the remedy for a refused connection.
+const fn what_to_do(why: Errno) -> &'static str {
+    match why {
+        Errno::ACCESS | Errno::PERM => {
+            "only its owner, its group and root may: let the master's `group=` or `mode=` admit this user"
+        }
+        Errno::NOENT => "no master has made it yet",
+        Errno::CONNREFUSED => "no master listens there",
+        Errno::PROTOTYPE => "this is the socket of something else, not of memif",
+        _ => "it is tried again",
     }
 }
 

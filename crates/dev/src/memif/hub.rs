@@ -12,9 +12,12 @@ use std::thread::JoinHandle;
 use super::channel::Listener;
 use super::door::Door;
 use super::ring::MemifRing;
-use super::{Options, Role, Status};
+use super::{Fault, Options, Role, Status};
 use crate::sys::poll::EventFd;
 use control::{Command, Control};
+
+/// Hears why an interface cannot connect.
+pub type Tell = Box<dyn Fn(&Options, &Fault) + Send>;
 
 /// A thread that accepts, connects, and connects again. It ends when this is dropped, and all connections with it.
 pub struct Hub {
@@ -39,14 +42,14 @@ struct Line {
 }
 
 impl Hub {
-    /// Starts the thread, which runs `first` before all else.
+    /// Starts the thread, which runs `first` before all else, and calls `tell` when a slave cannot connect, once for each reason.
     ///
     /// # Errors
     /// When the system has no thread or descriptor left.
-    pub fn start(first: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+    pub fn start(first: impl FnOnce() + Send + 'static, tell: Tell) -> io::Result<Self> {
         let (commands, received) = channel();
         let bell = Arc::new(EventFd::new()?);
-        let control = Control::new(received, Arc::clone(&bell));
+        let control = Control::new(received, Arc::clone(&bell), tell);
         let run = move || {
             first();
             control.run();
@@ -72,7 +75,7 @@ impl Hub {
         let port = Port { line: self.line.clone(), key: self.ports, doors, status: Arc::default() };
         // By the thread that opens interfaces: it may have rights that the hub's has given up.
         let listener = if options.role == Role::Master && !self.listens_at(&options.socket) {
-            Some(Listener::bind(&options.socket)?)
+            Some(Listener::bind(&options.socket, &options.access)?)
         } else {
             None
         };

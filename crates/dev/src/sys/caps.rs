@@ -49,6 +49,30 @@ pub fn drop_all_but(keep: CapabilitySet) -> Result<(), CapsError> {
     task::set_capabilities(None, sets).map_err(refused("capset"))
 }
 
+/// Takes all capabilities of the calling thread out of force. They stay permitted, for [`raised`].
+///
+/// # Errors
+/// None is expected.
+pub fn put_aside() -> std::io::Result<()> {
+    let held = task::capabilities(None)?;
+    let sets = task::CapabilitySets { effective: CapabilitySet::empty(), ..held };
+    Ok(task::set_capabilities(None, sets)?)
+}
+
+/// Calls `call` with those capabilities of `wanted` in force that the calling thread is permitted, and takes them out of force again.
+pub fn raised<T>(wanted: CapabilitySet, call: impl FnOnce() -> T) -> T {
+    let Ok(held) = task::capabilities(None) else { return call() };
+    let more = (held.permitted & wanted) - held.effective;
+    if more.is_empty() {
+        return call();
+    }
+    // If the kernel refuses, the call is made without them, and fails as it would have.
+    let _ = task::set_capabilities(None, task::CapabilitySets { effective: held.effective | more, ..held });
+    let answer = call();
+    let _ = task::set_capabilities(None, held);
+    answer
+}
+
 /// The capabilities in force for the calling thread.
 ///
 /// # Errors
@@ -92,6 +116,20 @@ mod tests {
             assert!(task::no_new_privs().unwrap());
             let error = drop_all_but(CapabilitySet::NET_ADMIN).unwrap_err();
             assert!(matches!(error, CapsError::Missing { missing: CapabilitySet::NET_ADMIN }));
+        });
+    }
+
+    #[test]
+    fn what_is_put_aside_is_in_force_while_it_is_needed_and_no_longer() {
+        on_a_thread(|| {
+            let keep = effective().unwrap() & CapabilitySet::DAC_OVERRIDE;
+            drop_all_but(keep).unwrap();
+            put_aside().unwrap();
+            assert_eq!(effective().unwrap(), CapabilitySet::empty());
+            let during =
+                raised(CapabilitySet::DAC_OVERRIDE | CapabilitySet::NET_ADMIN, || effective().unwrap());
+            assert_eq!(during, keep);
+            assert_eq!(effective().unwrap(), CapabilitySet::empty());
         });
     }
 

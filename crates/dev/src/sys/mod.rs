@@ -17,6 +17,7 @@ pub mod seccomp;
 pub mod sockopt;
 pub mod sysctl;
 pub mod tun;
+pub mod unix_socket;
 pub mod user;
 pub mod vnet_hdr;
 pub mod xsk;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use dev::memif::{Fault, Hub, MemifRing, Options, Port, Role, State, Status};
+use dev::sys::unix_socket::Access;
 use net::driver::{Driver, Link};
 use pkt::{Arena, Pkt, PktVec, Pool};
 
@@ -34,6 +35,7 @@ impl Place {
         Options {
             name: format!("{role:?}").to_lowercase(),
             socket: self.socket(),
+            access: Access::default(),
             id: 0,
             role,
             rings: 1,
@@ -60,7 +62,7 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn open(options: Options) -> Self {
-        let mut hub = Hub::start(|| ()).unwrap();
+        let mut hub = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
         let (port, rings) = hub.open(options).unwrap();
         let pool = Arena::carve(1, 4096, false).unwrap().pop().unwrap();
         Self { rings, pool, port: Some(port), _hub: hub }

@@ -161,7 +161,7 @@ fn a_sleeper_is_woken_by_the_first_frame_and_by_no_other() {
 
 fn interfaces_share_a_socket_by_their_ids() {
     let place = Place::new();
-    let mut hub = Hub::start(|| ()).unwrap();
+    let mut hub = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
     let [mut one, mut two] = [1, 2].map(|id| {
         let mut options = place.options(Role::Master);
         (options.id, options.name) = (id, format!("m{id}"));
@@ -214,7 +214,7 @@ fn a_secret_is_asked_for_and_must_be_the_same() {
 
 fn options_out_of_bounds_are_refused() {
     let place = Place::new();
-    let mut hub = Hub::start(|| ()).unwrap();
+    let mut hub = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
     let good = place.options(Role::Master);
     let changes: [fn(&mut Options); 9] = [
         |o| o.rings = 0,
@@ -241,14 +241,14 @@ fn a_socket_that_nobody_listens_at_is_replaced_and_another_one_is_not() {
     let place = Place::new();
     {
         let stale = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
-        let mut hub = Hub::start(|| ()).unwrap();
+        let mut hub = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
         assert!(hub.open(place.options(Role::Master)).is_err(), "somebody listens");
         drop(stale); // its file stays
     }
-    let mut other = Hub::start(|| ()).unwrap();
+    let mut other = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
     let (port, _rings) = other.open(place.options(Role::Master)).unwrap();
     assert_eq!(port.status().state, State::Waiting);
-    let mut third = Hub::start(|| ()).unwrap();
+    let mut third = Hub::start(|| (), Box::new(|_, _| ())).unwrap();
     assert_eq!(third.open(place.options(Role::Master)).err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
 }
 

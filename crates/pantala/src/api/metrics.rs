@@ -125,6 +125,12 @@ const PER_MEMIF: &[PerMemif] = &[
     }),
     ("pantala_memif_connects_total", "counter", "Times that a peer was connected.", |memif| memif.connects),
     ("pantala_memif_ends_total", "counter", "Times that a peer was refused or left.", |memif| memif.ends),
+    (
+        "pantala_memif_failed_connects_total",
+        "counter",
+        "Attempts of a slave to connect that failed.",
+        |memif| memif.failed_connects,
+    ),
 ];
 
 /// The other programs at the ends of shared memory, and what they did wrong.

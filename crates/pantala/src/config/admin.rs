@@ -70,7 +70,7 @@ fn value<T>(at: Option<At<T>>) -> Option<T> {
     at.map(|at| at.value)
 }
 
-fn mode(text: &str) -> Result<u32, Wrong> {
+pub(super) fn mode(text: &str) -> Result<u32, Wrong> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600);
     mode.ok_or_else(|| {
         let help = "use \"0600\" for the owner, \"0660\" for the group, too, or \"0666\" for everybody";

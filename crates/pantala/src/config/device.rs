@@ -9,7 +9,7 @@
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
 //! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
-//!         | "ring_size=" number | "buffer_size=" number | "secret=" text
+//!         | "ring_size=" number | "buffer_size=" number | "secret=" text | "group=" group | "mode=" octal
 //! ```
 
 pub(crate) mod memif;

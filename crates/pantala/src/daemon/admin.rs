@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use dev::sys::user::{self, User};
+use dev::sys::user::User;
 
+use super::privileges;
 use crate::StackError;
 use crate::api::server::Access;
 pub(crate) use crate::api::server::Server;
@@ -23,16 +24,7 @@ pub(crate) fn bind(path: &Path, config: &Config, identity: Option<&User>) -> Res
 /// Sets the owner of a control socket: its folder, if it is made, belongs to the user that removes the socket at the end, unless
 /// other programs run as that user, too.
 fn access(mode: u32, named: Option<&str>, identity: Option<&User>) -> Result<Access, StackError> {
-    let group = named.map(group).transpose()?;
+    let group = named.map(privileges::group).transpose()?;
     let folder_of = identity.map(|user| user.uid).filter(|uid| *uid != SHARED.1);
     Ok(Access { mode, group, folder_of })
-}
-
-/// A group by name or number.
-pub(super) fn group(name: &str) -> Result<u32, StackError> {
-    if let Ok(gid) = name.parse() {
-        return Ok(gid);
-    }
-    let found = user::group(name).map_err(|why| StackError::System { doing: "look for a group", why })?;
-    found.ok_or_else(|| StackError::Misfit(format!("no group {name}; `groupadd --system {name}` makes it")))
 }

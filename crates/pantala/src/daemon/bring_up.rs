@@ -47,8 +47,19 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
     let wires = config.wires.clone();
     let patience = device::takeover::PATIENCE;
-    let workshop =
-        Workshop { netlink, buffers, umem, cpus: count, memory, busy_poll, wires, memif: None, patience };
+    let users = device::SocketUsers::of(&config);
+    let workshop = Workshop {
+        netlink,
+        buffers,
+        umem,
+        cpus: count,
+        memory,
+        busy_poll,
+        wires,
+        memif: None,
+        users,
+        patience,
+    };
     // Before devices are opened, so that none goes unseen.
     let monitor = LinkMonitor::open()
         .map_err(|why| StackError::System { doing: "listen to changes of interfaces", why: why.into() })?;

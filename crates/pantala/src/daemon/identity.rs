@@ -5,8 +5,9 @@ use std::path::Path;
 
 use dev::sys::user::{self, User};
 
-use super::admin::{SHARED, group};
+use super::admin::SHARED;
 use super::log;
+use super::privileges::group;
 use crate::StackError;
 use crate::config::Config;
 

@@ -86,8 +86,13 @@ fn life(address: &Address) -> String {
 
 /// Lines without an equivalent in BSD: the peer at the other end of the shared memory.
 fn memif_lines(memif: &MemifInfo) -> String {
-    let MemifInfo { role, id, socket, peer, peer_interface, rings, connects, ends, .. } = memif;
-    let mut lines = format!("\tmemif: {role} id {id} socket {socket} connects {connects} ends {ends}\n");
+    let MemifInfo { role, id, socket, peer, peer_interface, rings, connects, ends, failed_connects, .. } =
+        memif;
+    let mut lines = format!("\tmemif: {role} id {id} socket {socket} connects {connects} ends {ends}");
+    if *failed_connects > 0 {
+        let _ = write!(lines, " failed connects {failed_connects}");
+    }
+    lines.push('\n');
     let _ = match memif.state {
         MemifState::Waiting => write!(lines, "\tpeer: waiting"),
         MemifState::Greeting => write!(lines, "\tpeer: greeting {peer}"),

@@ -248,6 +248,14 @@ impl Drop for Lab {
     }
 }
 
+/// Asks again and again whether it is so.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+    }
+}
+
 impl Daemon<'_> {
     /// Waits for a line on its standard error that contains `words`.
     pub(crate) fn says(&self, words: &str) -> String {
@@ -279,10 +287,7 @@ impl Daemon<'_> {
 
     /// Waits until a command is answered.
     pub(crate) fn answers_again(&self) {
-        let begun = Instant::now();
-        while !self.run("netstat -m").0 {
-            assert!(begun.elapsed() < PATIENCE, "no command is answered");
-        }
+        until("a command is answered", || self.run("netstat -m").0);
     }
 
     /// Runs `pantala WORDS` against it; both outputs, and whether it succeeded.
@@ -320,8 +325,12 @@ impl Daemon<'_> {
 
     /// The interface `lan`.
     pub(crate) fn interface(&self) -> serde_json::Value {
+        self.interface_named("lan")
+    }
+
+    pub(crate) fn interface_named(&self, name: &str) -> serde_json::Value {
         let all = self.json("ifconfig");
-        all.as_array().unwrap().iter().find(|interface| interface["name"] == "lan").unwrap().clone()
+        all.as_array().unwrap().iter().find(|interface| interface["name"] == name).unwrap().clone()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -8,7 +8,8 @@ mod devices;
 mod ends;
 mod hotplug;
 mod lab;
+mod memif;
 mod privileges;
 mod reloads;
 
-harness::main![admin, changes, devices, ends, hotplug, privileges, reloads];
+harness::main![admin, changes, devices, ends, hotplug, memif, privileges, reloads];

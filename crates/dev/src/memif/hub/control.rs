@@ -14,6 +14,7 @@ use super::super::fault::Fault;
 use super::super::msg::{Init, Msg};
 use super::super::session::hello;
 use super::super::{Options, Role, Status};
+use super::Tell;
 use super::desk::Interface;
 use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
 
@@ -49,6 +50,7 @@ pub(super) enum Command {
 pub(super) struct Control {
     commands: Receiver<Command>,
     bell: Arc<EventFd>,
+    tell: Tell,
     desks: Vec<(u64, Interface)>,
     listeners: Vec<Listener>,
     strangers: Vec<Stranger>,
@@ -63,15 +65,15 @@ struct Stranger {
 }
 
 impl Control {
-    pub(super) const fn new(commands: Receiver<Command>, bell: Arc<EventFd>) -> Self {
-        Self { commands, bell, desks: Vec::new(), listeners: Vec::new(), strangers: Vec::new() }
+    pub(super) const fn new(commands: Receiver<Command>, bell: Arc<EventFd>, tell: Tell) -> Self {
+        Self { commands, bell, tell, desks: Vec::new(), listeners: Vec::new(), strangers: Vec::new() }
     }
 
     /// Works until it is stopped.
     pub(super) fn run(mut self) {
         while self.obey() {
             let now = Instant::now();
-            self.desks.iter_mut().for_each(|(_, desk)| desk.work(now));
+            self.desks.iter_mut().for_each(|(_, desk)| desk.work(now, &self.tell));
             self.accept(now);
             self.strangers_speak(now);
             self.sleep();

@@ -11,6 +11,7 @@ use super::super::fault::Fault;
 use super::super::msg::{Init, Msg};
 use super::super::session::{Master, Peer, Reply, Slave};
 use super::super::{Options, Role, State, Status};
+use super::Tell;
 use super::control::PATIENCE;
 
 /// Intervals of a slave's attempts after a refusal, first and last.
@@ -24,6 +25,8 @@ pub(super) struct Interface {
     talk: Talk,
     /// Interval before a slave tries again.
     pause: Duration,
+    /// The refusal that was told last, since it was connected.
+    told: Option<Fault>,
 }
 
 /// The state of the session.
@@ -45,7 +48,7 @@ enum Side {
 impl Interface {
     pub(super) fn new(options: Options, doors: Vec<Arc<Door>>, status: Arc<Mutex<Status>>) -> Self {
         let at_once = (options.role == Role::Slave).then(Instant::now);
-        Self { options, doors, status, talk: Talk::None(at_once), pause: *AGAIN.start() }
+        Self { options, doors, status, talk: Talk::None(at_once), pause: *AGAIN.start(), told: None }
     }
 
     /// Whether slaves find it at this socket.
@@ -80,7 +83,7 @@ impl Interface {
     }
 
     /// Does what there is to do.
-    pub(super) fn work(&mut self, now: Instant) {
+    pub(super) fn work(&mut self, now: Instant, tell: &Tell) {
         let complaint = self.doors.iter().fold(None, |earlier, door| door.sweep().or(earlier));
         let choked = || self.doors.iter().any(|door| door.is_choked()).then_some(Fault::FullBell);
         let complaint = complaint.or_else(choked);
@@ -91,7 +94,19 @@ impl Interface {
             (_, Talk::Greeting(..) | Talk::Up(_)) => self.listen(now),
         };
         if let Err(fault) = done {
+            self.tell(&fault, tell);
             self.end(fault, now);
+        }
+    }
+
+    /// Tells of a connect that failed, once for each reason.
+    fn tell(&mut self, fault: &Fault, tell: &Tell) {
+        if matches!(fault, Fault::Connect { .. }) {
+            if self.told.as_ref() != Some(fault) {
+                tell(&self.options, fault);
+                self.told = Some(fault.clone());
+            }
+            self.status().failed_connects += 1;
         }
     }
 
@@ -132,7 +147,7 @@ impl Interface {
 
     /// Connects as slave, if a master listens. The slave says nothing before the master speaks.
     fn knock(&mut self, now: Instant) -> Result<(), Fault> {
-        let channel = Channel::connect(&self.options.socket).map_err(Fault::system("connect"))?;
+        let channel = Channel::connect(&self.options.socket)?;
         self.talk = Talk::Greeting(channel, Side::Slave(Slave::new()), now + PATIENCE);
         Ok(())
     }
@@ -176,7 +191,7 @@ impl Interface {
             Talk::Greeting(channel, ..) => Talk::Up(channel),
             other => other,
         };
-        self.pause = *AGAIN.start();
+        (self.pause, self.told) = (*AGAIN.start(), None);
         {
             let mut status = self.status();
             status.state = State::Connected;

@@ -3,16 +3,13 @@
 use core::time::Duration;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown, lchown};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use dev::sys::process;
-use rustix::fs::{Mode, fchmod};
+use dev::sys::{process, unix_socket};
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as hear, socket_with,
-};
+use rustix::net::{SocketFlags, SocketType, listen as hear};
 
 use crate::daemon::log;
 
@@ -146,25 +143,17 @@ fn has_ended(pid: i32) -> bool {
     process::ends_within(pid, PATIENCE)
 }
 
-/// Binds beside the path and moves into place, so that a left-over socket is replaced and clients find one or the other.
-///
-/// The file has its mode from the beginning, less the umask: the kernel takes it from the socket that is bound. What the
-/// umask took is given when owner and group are right. So it is never there for more than it is meant for.
+/// Binds beside the path and moves into place, so that a left-over socket is replaced and clients find one or the other. The file
+/// never exists with another mode than the one that was asked for.
 fn listen(path: &Path, access: &Access) -> io::Result<(UnixListener, u64)> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     let _ = fs::remove_file(&beside);
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Its own group may be another than the one that is meant: until it is given away it is the owner's.
-    fchmod(
-        &socket,
-        Mode::from_raw_mode(if access.group.is_some() { access.mode & 0o700 } else { access.mode }),
-    )?;
-    bind(&socket, &SocketAddrUnix::new(&beside)?)?;
-    let placed = lchown(&beside, None, access.group)
-        .and_then(|()| set_mode(&beside, access.mode))
-        .and_then(|()| Ok(hear(&socket, BACKLOG)?))
+    let rights = unix_socket::Access { mode: access.mode, group: access.group };
+    let socket = unix_socket::bound(SocketType::STREAM, SocketFlags::CLOEXEC, &beside, &rights)?;
+    let placed = hear(&socket, BACKLOG)
+        .map_err(io::Error::from)
         .and_then(|()| fs::rename(&beside, path))
         .and_then(|()| fs::symlink_metadata(path));
     match placed {
@@ -176,21 +165,11 @@ fn listen(path: &Path, access: &Access) -> io::Result<(UnixListener, u64)> {
     }
 }
 
-/// Sets the mode of the socket, if it has not got it yet.
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    let file = fs::symlink_metadata(path)?;
-    if file.mode() & 0o777 == mode {
-        return Ok(());
-    }
-    // Another may have put something else in its place, if the folder is everybody's.
-    if !file.file_type().is_socket() {
-        return Err(io::ErrorKind::AlreadyExists.into());
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, fchmod};
+    use rustix::net::{AddressFamily, SocketAddrUnix, bind, socket_with};
+
     use super::*;
 
     fn folder(name: &str) -> PathBuf {

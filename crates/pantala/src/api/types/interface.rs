@@ -187,6 +187,9 @@ pub struct MemifInfo {
     pub connects: u64,
     /// Number of connections refused or closed.
     pub ends: u64,
+    /// Attempts of a slave to connect that failed.
+    #[serde(default)]
+    pub failed_connects: u64,
     /// Why, the last time.
     pub last_error: Option<String>,
     /// Faults of peers in the rings.

@@ -1,4 +1,4 @@
-//! `memif:SOCKET[,id=N][,role=ROLE][,ring_size=N][,buffer_size=N][,secret=TEXT]`
+//! `memif:SOCKET[,id=N][,role=ROLE][,ring_size=N][,buffer_size=N][,secret=TEXT][,group=NAME][,mode=MODE]`
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use dev::memif::{BUFFER_SIZE_MAX, BUFFER_SIZE_MIN, RING_SIZE_MAX, RING_SIZE_MIN, Role, SECRET_MAX};
 
+use crate::config::admin::mode;
 use crate::config::problem::Wrong;
 use crate::suggest::did_you_mean;
 
-const OPTIONS: &[&str] = &["id", "role", "ring_size", "buffer_size", "secret"];
+const OPTIONS: &[&str] = &["id", "role", "ring_size", "buffer_size", "secret", "group", "mode"];
 const ROLES: &[&str] = &["master", "slave", "server", "client"];
 /// Linux's `sun_path` without the final NUL.
 const SOCKET_MAX: usize = 107;
@@ -29,12 +30,24 @@ pub struct Memif {
     pub buffer_size: u32,
     /// The shared secret, if any. It is not shown.
     pub secret: Option<String>,
+    /// The group of a master's socket, by its name or number; that of the control socket if `None`.
+    pub group: Option<String>,
+    /// The mode of a master's socket; that of the control socket if `None`.
+    pub mode: Option<u32>,
 }
 
 impl Memif {
     fn new(socket: &str) -> Self {
-        let (socket, role) = (socket.into(), Role::default());
-        Self { socket, id: 0, role, ring_size: 1024, buffer_size: 2048, secret: None }
+        Self {
+            socket: socket.into(),
+            id: 0,
+            role: Role::default(),
+            ring_size: 1024,
+            buffer_size: 2048,
+            secret: None,
+            group: None,
+            mode: None,
+        }
     }
 
     /// Reads what stands behind `memif:`.
@@ -49,6 +62,8 @@ impl Memif {
                 "ring_size" => memif.ring_size = ring_size(value)?,
                 "buffer_size" => memif.buffer_size = number(key, value, BUFFER_SIZE_MIN..=BUFFER_SIZE_MAX)?,
                 "secret" => memif.secret = Some(secret(value)?),
+                "group" => memif.group = Some(group(value)?),
+                "mode" => memif.mode = Some(mode(value)?),
                 other => {
                     let help = did_you_mean(other, OPTIONS);
                     return Err(Wrong::new(format!("unknown option `{word}` of memif"), help));
@@ -62,7 +77,7 @@ impl Memif {
 /// Without the secret.
 impl fmt::Display for Memif {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { socket, id, ring_size, buffer_size, .. } = self;
+        let Self { socket, id, ring_size, buffer_size, group, mode, .. } = self;
         let plain = Self::new("");
         write!(f, "memif:{},id={id},role={}", socket.display(), word(self.role))?;
         if *ring_size != plain.ring_size {
@@ -71,7 +86,8 @@ impl fmt::Display for Memif {
         if *buffer_size != plain.buffer_size {
             write!(f, ",buffer_size={buffer_size}")?;
         }
-        Ok(())
+        group.as_ref().map_or(Ok(()), |group| write!(f, ",group={group}"))?;
+        mode.map_or(Ok(()), |mode| write!(f, ",mode={mode:04o}"))
     }
 }
 
@@ -125,6 +141,11 @@ fn number(key: &str, text: &str, range: RangeInclusive<u32>) -> Result<u32, Wron
     text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
 }
 
+fn group(name: &str) -> Result<String, Wrong> {
+    let wrong = || Wrong::new("a memif socket without a group", "write group=NAME, or leave it out");
+    Some(name.to_owned()).filter(|name| !name.is_empty()).ok_or_else(wrong)
+}
+
 fn secret(text: &str) -> Result<String, Wrong> {
     if (1..=SECRET_MAX).contains(&text.len()) {
         return Ok(text.to_owned());
@@ -150,6 +171,16 @@ mod tests {
             assert_eq!(Memif::parse(&format!("/run/x,role={text}")).unwrap().role, expected);
         }
         assert_eq!(Memif::parse("/run/x").unwrap().role, Role::Master);
+    }
+
+    #[test]
+    fn the_group_and_the_mode_of_a_socket_are_read_as_those_of_the_control_socket() {
+        let memif = Memif::parse("/run/x,group=vpp,mode=0666").unwrap();
+        assert_eq!((memif.group.as_deref(), memif.mode), (Some("vpp"), Some(0o666)));
+        assert!(memif.to_string().ends_with(",group=vpp,mode=0666"), "{memif}");
+        for wrong in ["group=", "mode=0777", "mode=rw", "mode=0060"] {
+            assert!(Memif::parse(&format!("/run/x,{wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

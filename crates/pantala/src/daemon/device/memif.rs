@@ -1,14 +1,17 @@
 //! memif: another program of this machine, which comes and goes as it likes.
 
-use dev::memif::{BUFFER_SIZE_MIN, FRAME_MAX, Hub, MemifRing, Options, Role};
+use std::io::ErrorKind;
+
+use dev::memif::{BUFFER_SIZE_MIN, FRAME_MAX, Fault, Hub, MemifRing, Options, Role};
+use dev::sys::unix_socket::Access;
 use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
-use super::super::privileges;
+use super::super::{log, privileges};
 use super::{Facts, Hold, MTU, Opened, Steering, Workshop, caps, misfit, refused, rxcsum, stable_mac};
 use crate::StackError;
 use crate::api::DeviceMode;
-use crate::config::{Interface, Memif};
+use crate::config::{Admin, Config, Interface, Memif};
 
 /// Bytes of a frame that the MTU does not count: the Ethernet header and one tag.
 const BESIDE_MTU: u32 = 18;
@@ -28,7 +31,7 @@ pub(super) fn open(
     workshop: &mut Workshop,
 ) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
-    let options = options(interface, memif);
+    let options = options(interface, memif, workshop.users.access(memif)?);
     if !options.are_sound() {
         let what =
             "its rings and buffers need more than 1 GiB; use fewer rings, a smaller ring_size or buffer_size";
@@ -36,7 +39,8 @@ pub(super) fn open(
     }
     let hub = match &mut workshop.memif {
         Some(hub) => hub,
-        none => none.insert(Hub::start(privileges::drop_all).map_err(|why| no(&why))?),
+        none => none
+            .insert(Hub::start(privileges::drop_all_but_to_connect, Box::new(tell)).map_err(|why| no(&why))?),
     };
     let (port, rings) = hub.open(options).map_err(|why| no(&because(memif, &why)))?;
     let rings: Vec<_> = rings.into_iter().map(new_ring).collect();
@@ -59,10 +63,55 @@ pub(super) fn open(
     Ok(Opened { facts, rings, hold: Hold { memif: Some(port), ..Hold::default() } })
 }
 
-fn options(interface: &Interface, memif: &Memif) -> Options {
+/// The users of the control socket, which may connect to memif sockets, too.
+#[derive(Debug, Clone)]
+pub(crate) struct SocketUsers {
+    /// A group by name or number, if one was named.
+    group: Option<String>,
+    mode: u32,
+}
+
+impl Default for SocketUsers {
+    fn default() -> Self {
+        Self { group: None, mode: Admin::default().mode }
+    }
+}
+
+impl SocketUsers {
+    pub(crate) fn of(config: &Config) -> Self {
+        let group = config.admin.group.as_ref().or(config.group.as_ref()).cloned();
+        Self { group, mode: config.admin.mode }
+    }
+
+    /// Returns the access to the socket of a device. Without a named group no group has any: that of the process may be the one
+    /// that many programs share, `nogroup`.
+    fn access(&self, memif: &Memif) -> Result<Access, StackError> {
+        let group = memif.group.as_ref().or(self.group.as_ref());
+        let mode = memif.mode.unwrap_or(self.mode);
+        let is_for_all = mode & 0o006 != 0;
+        let mode = if group.is_some() || is_for_all { mode } else { mode & 0o700 };
+        Ok(Access { mode, group: group.map(|name| privileges::group(name)).transpose()? })
+    }
+}
+
+/// Says why an interface cannot connect.
+fn tell(options: &Options, fault: &Fault) {
+    let text = format!("{}: {fault}", options.name);
+    match fault {
+        Fault::Connect { why, .. }
+            if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            log::info(&text);
+        }
+        _ => log::warning(&text),
+    }
+}
+
+fn options(interface: &Interface, memif: &Memif, access: Access) -> Options {
     Options {
         name: interface.name.clone(),
         socket: memif.socket.clone(),
+        access,
         id: memif.id,
         role: memif.role,
         rings: u16::try_from(interface.rings.unwrap_or(RINGS)).unwrap_or(u16::MAX),
@@ -89,12 +138,16 @@ fn mtu_max(memif: &Memif) -> u32 {
 fn because(memif: &Memif, why: &std::io::Error) -> String {
     let path = memif.socket.display();
     match why.kind() {
-        std::io::ErrorKind::AddrInUse => {
+        ErrorKind::AddrInUse => {
             format!(
                 "{path}: another program listens there; use another socket, or role=slave to connect to it"
             )
         }
-        std::io::ErrorKind::NotFound => format!("{path}: there is no such folder; make it first"),
+        ErrorKind::PermissionDenied => format!(
+            "{path}: {why}; the folder must be writable for the user of the stack, and another group for a socket can be set by \
+             root alone, at the start"
+        ),
+        ErrorKind::NotFound => format!("{path}: there is no such folder; make it first"),
         _ => format!("{path}: {why}"),
     }
 }

@@ -27,6 +27,7 @@ use super::cpus::NewRing;
 use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Device, Interface, RxCsum, Wires};
+pub(crate) use memif::SocketUsers;
 use put_back::PutBack;
 use steering::Programmed;
 pub(crate) use steering::Steering;
@@ -52,6 +53,8 @@ pub(crate) struct Workshop {
     pub(crate) wires: Wires,
     /// Speaks to the peers of memif interfaces, if there ever was one.
     pub(crate) memif: Option<Hub>,
+    /// The users that its sockets admit, if a device does not say.
+    pub(crate) users: SocketUsers,
     /// Time limit of waiting for a device that an ending process still has.
     pub(crate) patience: Duration,
 }
@@ -74,6 +77,7 @@ impl Workshop {
             memory,
             wires: Wires::new(),
             memif: None,
+            users: SocketUsers::default(),
             busy_poll: false,
             patience: Duration::ZERO,
         }

@@ -315,7 +315,8 @@ fn memif(interface: &Attached) -> Option<MemifInfo> {
     let (Device::Memif(config), Some(port)) = (&interface.config.device, &interface.hold.memif) else {
         return None;
     };
-    let Status { state, peer, peer_interface, rings, connects, ends, last_fault, faults } = port.status();
+    let Status { state, peer, peer_interface, rings, connects, ends, failed_connects, last_fault, faults } =
+        port.status();
     Some(MemifInfo {
         role: memif_role(config.role).to_owned(),
         id: config.id,
@@ -330,6 +331,7 @@ fn memif(interface: &Attached) -> Option<MemifInfo> {
         rings: if state == State::Connected { number(rings) } else { 0 },
         connects,
         ends,
+        failed_connects,
         last_error: last_fault.map(|fault| fault.to_string()),
         faults: MemifFaults {
             bad_descriptor: faults.bad_descriptor,
