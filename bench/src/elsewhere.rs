@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 use net::fib::{Hop, Metrics, Prefix, Route, To};
-use net::ifq::Spec;
+use net::ifq::QueueSpec;
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Tables};
 
 use crate::frames::{DESTINATIONS, Family};
@@ -53,7 +53,7 @@ fn ifnet(family: Family, usual: &Ifnet, index: IfIndex, net: u8) -> Ifnet {
     let other = Ifnet { index, name: format!("other{index}"), addrs, ..usual.clone() };
     match index % 4 {
         0 => Ifnet { monitor: true, ..other },
-        1 => Ifnet { queue: Spec::FIFO, ..other },
+        1 => Ifnet { queue: QueueSpec::FIFO, ..other },
         2 => Ifnet { up: false, ..other },
         _ => Ifnet { mtu: 9000, ..other },
     }

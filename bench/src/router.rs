@@ -253,7 +253,7 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         rxcsum: Rxcsum::Verify,
         caps: Caps { buffers_max: 1, ..Caps::default() },
         monitor: false,
-        queue: net::ifq::Spec::default(),
+        queue: net::ifq::QueueSpec::default(),
         autoconf: None,
         learned: Arc::default(),
     }

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 }
 
 fn forward(routes: u32, input: &str, output: &str, time: Duration) -> Result<()> {
-    let mut hub = Hub::start(|| ())?;
+    let mut hub = Hub::start(|| (), Box::new(|_, _| ()))?;
     let (_input, source) = open(&mut hub, "in", input)?;
     let (_output, sink) = open(&mut hub, "out", output)?;
     let workload = Workload { family: Family::Ip4, routes, destinations: 1 };
@@ -43,6 +43,7 @@ fn open(hub: &mut Hub, name: &str, socket: &str) -> Result<(Port, MemifRing)> {
         ring_size: RING_SIZE,
         buffer_size: BUFFER_SIZE,
         secret: None,
+        access: dev::sys::unix_socket::Access::default(),
     };
     let (port, mut rings) = hub.open(options).with_context(|| socket.to_owned())?;
     Ok((port, rings.pop().context("a port without a ring")?))

@@ -1,7 +1,7 @@
 //! The flow cache: what was decided about a flow's packets, found again by one look.
 //!
 //! *Normal* forwarding asks the firewall's rules, looks the destination up, takes the next hop's
-//! [adjacency](crate::adj) and, on a link, the neighbour's address. *Fast* forwarding finds all of that in one entry,
+//! [adjacency](crate::ip::adj) and, on a link, the neighbour's address. *Fast* forwarding finds all of that in one entry,
 //! which each CPU keeps for the flows it owns. As long as only routes are saved, the lookup costs less than the cache
 //! (`docs/evidence/MEASUREMENTS.md`): it is meant for firewalls, and by default off where there is none.
 //!
@@ -25,20 +25,20 @@ use core::hash::BuildHasher;
 
 use pkt::{Flags, Pkt};
 
-use crate::adj::Adj;
-use crate::count::Count;
-use crate::cpu::Cpu;
-use crate::ether;
+use crate::base::count::Count;
+use crate::base::secret::Secret;
 use crate::fib::{Fib, HopId};
 use crate::firewall::{Firewall, How, Known};
-use crate::forward::Family;
-use crate::ip4::{self, Ip4};
-use crate::ip6::{self, Ip6};
-use crate::neigh::{LINK_ADDRS, LinkAddrs};
-use crate::netisr::{CHUNK, bits};
-use crate::next::Next;
-use crate::secret::Secret;
-use crate::tables::IfIndex;
+use crate::ip::adj::Adj;
+use crate::ip::forward::Family;
+use crate::ip::ip4::{self, Ip4};
+use crate::ip::ip6::{self, Ip6};
+use crate::ip::neigh::{LINK_ADDRS, LinkAddrs};
+use crate::link::ether;
+use crate::link::tables::IfIndex;
+use crate::turn::cpu::Cpu;
+use crate::turn::netisr::{CHUNK, bits};
+use crate::turn::next::Next;
 
 pub use key::{Key, Key4, Key6};
 use table::{At, Learnt, Table};

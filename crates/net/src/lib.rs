@@ -1,61 +1,38 @@
 //! The stack as a function: no clock, no thread, no lock, no unsafe.
 //!
-//! The modules stand in the order in which a packet meets them. [`netisr::Netisr::turn`] is the architecture: a
-//! reader of it knows where everything else belongs.
+//! [`Netisr::turn`](turn::netisr::Netisr::turn) is the architecture: a reader of it knows where everything else belongs. The
+//! folders are layers. Each imports only from those above it in this list, and from the hub, [`turn`]:
+//!
+//! | folder | subject |
+//! |---|---|
+//! | [`base`] | time, secrets, counters, drop reasons, collections |
+//! | [`fib`] | tables of routes |
+//! | [`out`] | output queues, offload, the interface to drivers |
+//! | [`link`] | interfaces, Ethernet, next hops made ready |
+//! | [`ip`] | IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, addresses, groups |
+//! | [`firewall`] | rules, states, NAT, pipes |
+//! | [`flow`] | the flow cache |
+//! | [`host`] | TCP, UDP, raw sockets, applications, channels to threads |
+//! | [`turn`] | the hub: a CPU and its turns |
+//!
+//! Other crates name modules without their layer: `net::tcp`, `net::ifq`.
 #![forbid(unsafe_code)]
 
-// the loop
-pub mod netisr;
-pub mod cpu;
-pub mod msg;
-pub mod timers;
-pub mod time;
-pub mod rss;
-pub mod ringmap;
-pub mod driver;
-pub mod next;
-pub mod secret;
-// the way in
-pub mod ether;
-pub mod arp;
-pub mod ip4;
-pub mod ip6;
-pub mod reass;
-pub mod icmp;
-// the choice
-pub mod firewall;
-pub mod tables;
-pub mod flow;
+pub mod turn;
+pub mod base;
 pub mod fib;
-pub mod adj;
-pub mod forward;
-// what it was for
-pub mod addr;
-pub mod group;
-mod l4;
-pub mod pcb;
-mod dgram;
-pub mod udp;
-pub mod raw;
-pub mod tcp;
-pub mod app;
-pub mod channel;
-pub mod ping;
-pub mod sock;
-pub mod sysctl;
-// the way out
-mod ip_tx;
-pub mod output;
-pub mod host_cache;
-pub mod pmtu;
-pub mod neigh;
-pub mod offload;
-pub mod ifq;
-// the end of some
-pub mod drop;
-pub mod count;
-// what tables are made of
-mod collections;
-// the bench on which all of it is tested
+pub mod out;
+pub mod link;
+pub mod ip;
+pub mod firewall;
+pub mod flow;
+pub mod host;
 #[cfg(test)]
 mod testkit;
+
+pub use base::{count, drop, secret, time};
+pub use host::{app, channel, pcb, ping, raw, sock, tcp, udp};
+pub use ip::{addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass};
+pub use link::{driver, ether, tables};
+pub use out::{ifq, offload};
+pub use turn::{cpu, msg, netisr, next, ringmap, rss, sysctl, timers};

@@ -17,14 +17,14 @@ use pkt::wake::Sleeper;
 
 pub(crate) use self::wire::{Frame, load};
 use self::wire::{Mem, Wire, wire};
-use crate::count::Count;
-use crate::cpu::{Cpu, CpuId};
-use crate::driver::Caps;
-use crate::drop::DropReason;
-use crate::msg;
-use crate::netisr::{Netisr, Parts};
-use crate::tables::{Config, IfAddr, IfIndex, Ifnet, Rxcsum, Tables};
-use crate::time::Instant;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
+use crate::base::time::Instant;
+use crate::link::driver::Caps;
+use crate::link::tables::{Config, IfAddr, IfIndex, Ifnet, Rxcsum, Tables};
+use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::msg;
+use crate::turn::netisr::{Netisr, Parts};
 
 /// Buffers of each CPU.
 const BUFFERS: usize = 1024;
@@ -86,7 +86,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         rxcsum: Rxcsum::Verify,
         caps: Caps { buffers_max: 1, ..Caps::default() },
         monitor: false,
-        queue: crate::ifq::Spec::default(),
+        queue: crate::out::ifq::QueueSpec::default(),
         autoconf: None,
         learned: Arc::default(),
     }

@@ -123,7 +123,7 @@ mod tests {
         let fault = |breaks: &str| Fault {
             test: "arp_answers".into(),
             breaks: breaks.into(),
-            file: "crates/net/src/arp.rs".into(),
+            file: "crates/net/src/ip/arp.rs".into(),
             find: "a".into(),
             replace: "b".into(),
         };
@@ -132,7 +132,7 @@ mod tests {
             table.set(&fault("no answer"), outcome, "0123456789");
             table.keep(&[fault("no answer")]);
             assert_eq!(table.has(&fault("no answer")), outcome == Outcome::Noticed);
-            assert!(table.0[0].text.contains(&format!("`crates/net/src/arp.rs` | {} |", outcome.words())));
+            assert!(table.0[0].text.contains(&format!("`crates/net/src/ip/arp.rs` | {} |", outcome.words())));
             table.keep(&[fault("another answer")]);
             assert!(table.0.is_empty());
         }

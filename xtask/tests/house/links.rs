@@ -16,7 +16,7 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// All Markdown files at the top and below `docs`.
-pub fn documents() -> Vec<PathBuf> {
+pub(crate) fn documents() -> Vec<PathBuf> {
     let mut found = markdown(&root());
     let mut dirs = vec![root().join("docs")];
     while let Some(dir) = dirs.pop() {

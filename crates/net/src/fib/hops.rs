@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use crate::tables::IfIndex;
+use crate::base::ids::IfIndex;
 
 mod group;
 

@@ -101,7 +101,7 @@ impl TrieWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
+    use crate::base::secret::Secret;
 
     #[test]
     fn the_longest_prefix_of_any_length_is_found_while_others_come_and_go() {

@@ -12,8 +12,8 @@ use super::ruleset::{Compiled, RuleId, Seen as Asked};
 use super::state::{Seen, States};
 use super::trace::{How, Known, Met, Trace, Translation};
 use super::{Firewall, walk};
-use crate::count::Counters;
-use crate::time::Instant;
+use crate::base::count::Counters;
+use crate::base::time::Instant;
 
 impl Firewall {
     /// Translates a packet as another of its flow was translated, and takes it into account in its state if it has one.

@@ -12,13 +12,13 @@ use super::ruleset::{FlowId, Plain, RuleId, Seen as Asked};
 use super::state::{Direction, Flow, Hash, Mark, New, Seen};
 use super::trace::Trace;
 use super::walk::Walk;
-use crate::cpu::Cpu;
-use crate::drop::DropReason;
-use crate::l4;
-use crate::netisr::{CHUNK, bits};
-use crate::next::{Next, Resume};
-use crate::tables::IfIndex;
-use crate::time::Instant;
+use crate::base::drop::DropReason;
+use crate::base::time::Instant;
+use crate::ip::l4;
+use crate::link::tables::IfIndex;
+use crate::turn::cpu::Cpu;
+use crate::turn::netisr::{CHUNK, bits};
+use crate::turn::next::{Next, Resume};
 
 /// State of the packets of a chunk, by position.
 pub(super) struct Chunk {

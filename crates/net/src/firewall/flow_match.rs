@@ -9,12 +9,12 @@ use super::ruleset::{self, Compiled, FlowId};
 use super::state::{Direction, Flow, Hash, Hit, Kind, Limit, Mark, New, Quoted, Seen, Segment, StateError};
 use super::state::{StateId, States};
 use super::walk;
-use crate::count::Count;
-use crate::cpu::{Cpu, CpuId};
-use crate::drop::DropReason;
-use crate::msg::Msg;
-use crate::rss;
-use crate::time::Instant;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
+use crate::base::time::Instant;
+use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::msg::Msg;
+use crate::turn::rss;
 
 /// The parts of a packet that states need.
 #[derive(Clone, Copy, Debug)]

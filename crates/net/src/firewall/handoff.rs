@@ -7,12 +7,12 @@ use super::ruleset::RuleId;
 use super::state::{End, StateId};
 use super::walk::{Arrival, PairMessage};
 use super::{hook, resume};
-use crate::count::Count;
-use crate::cpu::{Cpu, CpuId};
-use crate::drop::DropReason;
-use crate::msg::Msg;
-use crate::netisr::dispatch;
-use crate::next::Next;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
+use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::msg::Msg;
+use crate::turn::netisr::dispatch;
+use crate::turn::next::Next;
 
 /// A rule at which a packet goes on on another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 
 use super::Firewall;
-use crate::cpu::Cpu;
-use crate::netisr::CHUNK;
-use crate::next::Next;
+use crate::turn::cpu::Cpu;
+use crate::turn::netisr::CHUNK;
+use crate::turn::next::Next;
 
 /// Hooks that have rules, one bit each. One that has none is not on any packet's way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use pkt::shared::AtomicU32;
 use pkt::words::Words;
 
 use super::ruleset::RuleId;
-use crate::tables::IfIndex;
-use crate::time::Instant;
+use crate::base::time::Instant;
+use crate::link::tables::IfIndex;
 
 /// Records that one CPU keeps.
 pub const RECORDS_MAX: usize = 1024;

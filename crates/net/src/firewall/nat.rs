@@ -23,10 +23,10 @@ use self::instance::{Here, Instance, Verdict};
 use self::spec::Spec;
 use self::table::BindingDirection;
 use super::state::Mark;
-use crate::count::Counters;
-use crate::drop::DropReason;
-use crate::secret::Secret;
-use crate::time::Instant;
+use crate::base::count::Counters;
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
 
 /// Instances that a CPU may have.
 pub const INSTANCES_MAX: usize = 256;

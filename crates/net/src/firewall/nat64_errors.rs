@@ -5,9 +5,9 @@ use pkt::Pkt;
 
 use super::hook;
 use super::nat::instance::{Here, Verdict};
-use crate::cpu::Cpu;
-use crate::drop::DropReason;
-use crate::next::Next;
+use crate::base::drop::DropReason;
+use crate::turn::cpu::Cpu;
+use crate::turn::next::Next;
 
 /// Where an error goes that was made here, if a host of the other family is to hear of it.
 ///

@@ -50,11 +50,11 @@ use self::own::{Own, QueuePath};
 pub use self::queue::Count;
 use self::queue::buffers;
 pub use self::show::{Listed, PipeState, QueueState, Total};
-use crate::cpu::CpuId;
-use crate::drop::DropReason;
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::base::time::{Duration, Instant};
 use crate::firewall::pkt_info::PktInfo;
-use crate::secret::Secret;
-use crate::time::{Duration, Instant};
+use crate::turn::cpu::CpuId;
 
 /// Pipes may hold one of so many of their CPU's buffers, and none of them more than they leave to others.
 const SHARE: usize = 4;

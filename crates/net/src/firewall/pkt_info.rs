@@ -6,8 +6,8 @@ use ipfw::rule::Hook;
 use pkt::{Pkt, WINDOW};
 use wire::{Protocol, ip4, ip6, tcp, udp};
 
-use crate::ip6::headers;
-use crate::tables::IfIndex;
+use crate::ip::ip6::headers;
+use crate::link::tables::IfIndex;
 
 /// A packet, as rules see it.
 #[derive(Clone, Copy, Debug)]

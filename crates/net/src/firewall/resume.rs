@@ -6,19 +6,19 @@ use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 
 use super::{ask, shape};
-use crate::cpu::Cpu;
-use crate::drop::DropReason;
+use crate::base::drop::DropReason;
 use crate::fib::{Metrics, flow_hash};
-use crate::forward;
-use crate::icmp::is_one_host;
-use crate::ip4::Ip4;
-use crate::ip6::Ip6;
-use crate::l4;
-use crate::neigh;
-use crate::netisr::dispatch;
-use crate::next::Next;
-use crate::output::{self, Route, Source};
-use crate::tables::IfIndex;
+use crate::ip::forward;
+use crate::ip::icmp::is_one_host;
+use crate::ip::ip4::Ip4;
+use crate::ip::ip6::Ip6;
+use crate::ip::l4;
+use crate::ip::neigh;
+use crate::ip::output::{self, Route, Source};
+use crate::link::tables::IfIndex;
+use crate::turn::cpu::Cpu;
+use crate::turn::netisr::dispatch;
+use crate::turn::next::Next;
 
 /// Takes a packet on behind a hook at which rules have let it pass: to `via`, if a rule has named that next hop, else
 /// where its route leads.

@@ -3,7 +3,7 @@
 use pkt::{Flags, Pkt};
 use wire::checksum::update_u16;
 
-use crate::l4;
+use crate::ip::l4;
 
 /// Kinds of TCP options (RFC 9293 §3.2).
 const END: u8 = 0;

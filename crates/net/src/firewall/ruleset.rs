@@ -26,7 +26,7 @@ pub use counters::{Counted, RuleCounters, RuleCountersReader, sum};
 pub use rules::{Entry, Error, RULES_MAX, Rules};
 
 use super::pkt_info::PktInfo;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 use probes::Probes;
 use program::{Asked, Program};
 use tree::{Forest, Point, Tree};

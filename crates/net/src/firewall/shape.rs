@@ -9,12 +9,12 @@ use super::pipe::{Refused, To};
 use super::pkt_info::PktInfo;
 use super::ruleset::RuleId;
 use super::{hook, resume};
-use crate::count::Count;
-use crate::cpu::{Cpu, CpuId};
-use crate::drop::DropReason;
-use crate::msg::Msg;
-use crate::netisr::dispatch;
-use crate::offload;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
+use crate::out::offload;
+use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::msg::Msg;
+use crate::turn::netisr::dispatch;
 
 /// Packets that leave pipes in one turn, counted in steps of [`Pipes::due`](super::pipe::Pipes::due).
 const STEPS_PER_TURN: usize = 512;

@@ -28,11 +28,11 @@ mod usual;
 use core::hash::BuildHasher;
 use std::sync::Arc;
 
-use crate::count::{Count, Counters};
-use crate::cpu::CpuId;
+use crate::base::count::{Count, Counters};
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
 use crate::firewall::ruleset::{FlowId, RuleId};
-use crate::secret::Secret;
-use crate::time::Instant;
+use crate::turn::cpu::CpuId;
 
 pub use self::entry::{Direction, Kind, State};
 pub use self::keepalive::Keepalive;
@@ -53,9 +53,9 @@ use self::room::REAP_LOOKS;
 use self::settings::{KEEPALIVE_PERIOD, KEEPALIVE_SPAN};
 use self::tcp::Judgement;
 use self::track::Tracks;
-use crate::collections::index::{self, Index};
-use crate::collections::slab::Slab;
-use crate::collections::wheel::{self, Wheel, ms};
+use crate::base::collections::index::{self, Index};
+use crate::base::collections::slab::Slab;
+use crate::base::collections::wheel::{self, Wheel, ms};
 
 /// States are looked at so much later than they are due, at the most; and each at least every 256 s.
 const WHEEL_SLOT_MS: u64 = 250;

@@ -10,8 +10,8 @@ use wire::ether::Mac;
 use wire::tcp::{Flags, Header, Options};
 use wire::{Protocol, icmp4, icmp6};
 
-use crate::count::Count;
-use crate::drop::DropReason;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
 use crate::testkit::rules::rules;
 use crate::testkit::{Bench, addr4, addr6, build, mac};
 

@@ -7,9 +7,9 @@ use ipfw::rule::Hook;
 use pkt::Pkt;
 
 use super::resume;
-use crate::cpu::Cpu;
-use crate::drop::DropReason;
-use crate::secret::Secret;
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::turn::cpu::Cpu;
 
 /// Next hops that one CPU's rules and tables may name. A packet to another dies as if there were no route.
 pub const VIAS_MAX: usize = 1 << 12;

@@ -19,11 +19,11 @@ use super::pkt_info::{Part, PktInfo};
 use super::ruleset::{Compiled, FlowId, Ruleset, Seen};
 use super::shape::Shape;
 use super::{Firewall, rewrite};
-use crate::cpu::{Cpu, CpuId};
-use crate::drop::DropReason;
-use crate::icmp::{Problem, RejectCode};
-use crate::next::Next;
-use crate::rss;
+use crate::base::drop::DropReason;
+use crate::ip::icmp::{Problem, RejectCode};
+use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::next::Next;
+use crate::turn::rss;
 
 pub(super) use redirect::Arrival;
 pub use redirect::PairMessage;

@@ -3,8 +3,8 @@
 use pkt::Pkt;
 use wire::{Protocol, tcp, udp};
 
-use crate::secret::fold;
-use crate::tables::IfIndex;
+use crate::base::secret::fold;
+use crate::link::tables::IfIndex;
 
 /// Names a flow in one family's table.
 pub trait Key: Copy + Eq {

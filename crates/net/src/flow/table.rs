@@ -18,7 +18,7 @@ use core::array::from_fn;
 use pkt::prefetch_ref;
 
 use super::key::Key;
-use crate::time::{Duration, Instant};
+use crate::base::time::{Duration, Instant};
 
 /// Flows in one bucket.
 const WAYS: usize = 8;

@@ -4,10 +4,10 @@ use core::time::Duration;
 use wire::{Protocol, tcp};
 
 use super::*;
-use crate::drop::DropReason;
+use crate::base::drop::DropReason;
 use crate::fib::{Hop, Metrics, Prefix, Route, To};
-use crate::neigh::{self, Key as Neighbour};
-use crate::tables::Config;
+use crate::ip::neigh::{self, Key as Neighbour};
+use crate::link::tables::Config;
 use crate::testkit::link::{FAMILIES, Family as Ip};
 use crate::testkit::{Bench, addr4, build, ifnet};
 

@@ -5,10 +5,10 @@ use core::hash::BuildHasher;
 
 use hashbrown::HashMap;
 
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
 use crate::firewall::{Firewall, Met};
-use crate::netisr::CHUNK;
-use crate::secret::Secret;
-use crate::time::Instant;
+use crate::turn::netisr::CHUNK;
 
 /// Different verdicts that one CPU remembers. Flows that meet something else are not remembered.
 pub(super) const VERDICTS_MAX: usize = 1 << 12;

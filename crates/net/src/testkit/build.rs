@@ -6,7 +6,7 @@ use wire::ether::Mac;
 use wire::{Protocol, icmp4, icmp6, ip4, ip6, nd, tcp, udp};
 
 use super::{mac, peer_mac};
-use crate::tables::IfIndex;
+use crate::link::tables::IfIndex;
 
 /// A frame around a network packet.
 pub(crate) fn ether(dst: Mac, src: Mac, ethertype: u16, packet: &[u8]) -> Vec<u8> {

@@ -9,8 +9,8 @@ use wire::nd::{Envelope, Message, NeighborAdvert, Opt};
 use wire::{Protocol, nd};
 
 use super::{Bench, addr4, addr6, build, mac};
-use crate::ip6;
-use crate::tables::IfIndex;
+use crate::ip::ip6;
+use crate::link::tables::IfIndex;
 
 /// IPv4 with ARP, or IPv6 with neighbour discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

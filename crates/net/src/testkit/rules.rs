@@ -8,6 +8,7 @@ use ipfw::command::{Nat64Config, NatConfig, Nptv6Config, Switch, TableCommand, T
 use ipfw::rule::{Action, TableArg};
 
 use super::Bench;
+use crate::base::secret::Secret;
 use crate::firewall::Shared;
 use crate::firewall::log::Amounts;
 use crate::firewall::nat::nat64;
@@ -17,8 +18,7 @@ use crate::firewall::pipe;
 use crate::firewall::ruleset::Rules;
 use crate::firewall::state::{Limits, Loose, Settings};
 use crate::firewall::table::Lookups;
-use crate::secret::Secret;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// Commands of a firewall.
 pub(crate) struct Script {

@@ -5,9 +5,9 @@ use core::fmt::Debug;
 use pkt::Pkt;
 
 use super::Bench;
-use crate::cpu::Cpu;
-use crate::next::Next;
-use crate::tables::Own;
+use crate::link::tables::Own;
+use crate::turn::cpu::Cpu;
+use crate::turn::next::Next;
 
 /// Values that each byte is changed to.
 const VALUES: [u8; 10] = [0, 1, 0x45, 0x46, 0x60, 0x7f, 0xa9, 0xe0, 0xfe, 0xff];

@@ -10,8 +10,8 @@ use wire::ether::{HEADER_LEN, Mac};
 use wire::icmp6;
 
 use super::{build, peer_mac};
-use crate::driver::{Caps, Driver, DriverStats};
-use crate::tables::IfIndex;
+use crate::link::driver::{Caps, Driver, DriverStats};
+use crate::link::tables::IfIndex;
 
 /// A frame as the test sees it: its bytes, and what sender and device say of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

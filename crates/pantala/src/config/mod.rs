@@ -176,7 +176,7 @@ pub struct Interface {
     /// Whether it only counts and measures what it receives.
     pub monitor: bool,
     /// Output queue.
-    pub queue: net::ifq::Spec,
+    pub queue: net::ifq::QueueSpec,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<Autoconf>,
 }

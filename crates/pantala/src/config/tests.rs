@@ -85,7 +85,7 @@ fn every_key_arrives_in_the_configuration() {
         rings: Some(2),
         rxcsum: RxCsum::Verify,
         monitor: true,
-        queue: net::ifq::Spec { packets_max: 100, ..net::ifq::Spec::FIFO },
+        queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,
     };
     assert_eq!(config.interfaces[0], lan);

@@ -99,7 +99,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         rings: if let Device::AfXdp { .. } = device { rings } else { Some(rings.unwrap_or(1)) },
         rxcsum: RxCsum::Auto,
         monitor: false,
-        queue: net::ifq::Spec::default(),
+        queue: net::ifq::QueueSpec::default(),
         autoconf: None,
     }
 }

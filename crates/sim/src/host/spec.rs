@@ -48,7 +48,7 @@ pub struct Port {
     /// Administratively up.
     pub up: bool,
     /// Output queue.
-    pub queue: ifq::Spec,
+    pub queue: ifq::QueueSpec,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<autoconf::Settings>,
     /// Results of router advertisements.
@@ -161,7 +161,7 @@ impl Port {
             mtu: 1500,
             rxcsum: Rxcsum::Verify,
             up: true,
-            queue: ifq::Spec::default(),
+            queue: ifq::QueueSpec::default(),
             autoconf: None,
             learned: Arc::default(),
             exists: true,
@@ -176,7 +176,7 @@ impl Port {
 
     /// With packets that queue like this.
     #[must_use]
-    pub fn queue(self, queue: ifq::Spec) -> Self {
+    pub fn queue(self, queue: ifq::QueueSpec) -> Self {
         Self { queue, ..self }
     }
 

@@ -1,7 +1,7 @@
 //! Packets that go through.
 
 use net::count::Count;
-use net::ifq::Spec;
+use net::ifq::QueueSpec;
 use net::time::Duration;
 use sim::cable;
 use sim::mem::Rss;
@@ -87,7 +87,7 @@ fn a_full_transmit_ring_pushes_back_and_loses_nothing() {
         let shape = Shape { cpus: 2, rings: 2, rss: Rss::Right };
         // Fewer bytes than the smallest byte limit: the ring itself is full.
         let tiny = |port: sim::host::Port| {
-            port.card(|card| (card.ring_len, card.allowance) = (8, 1024)).queue(Spec::FIFO)
+            port.card(|card| (card.ring_len, card.allowance) = (8, 1024)).queue(QueueSpec::FIFO)
         };
         let mut pair = pair_with("full_tx", 1, shape, tiny, [cable::Spec::default(), slow]);
         pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);

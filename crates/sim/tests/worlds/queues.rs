@@ -2,7 +2,7 @@
 
 use net::count::Count;
 use net::drop::DropReason;
-use net::ifq::Spec;
+use net::ifq::QueueSpec;
 use net::time::Duration;
 use sim::cable;
 use sim::host::{Port, ifindex};
@@ -27,7 +27,7 @@ const SLOW: cable::Spec = cable::Spec {
 const BULK_GAP: Duration = Duration::from_micros(960);
 
 /// A router to a slow link, whose neighbours are known.
-fn slow(name: &str, shape: Shape, queue: Spec) -> Pair {
+fn slow(name: &str, shape: Shape, queue: QueueSpec) -> Pair {
     let port = |port: Port| port.queue(queue).card(|card| card.allowance = 1024);
     warm(pair_with(name, 1, shape, port, [cable::Spec::default(), SLOW]))
 }
@@ -63,7 +63,7 @@ fn since(pair: &mut Pair, before: [u64; 2]) -> [u64; 2] {
 #[test]
 fn packets_that_come_singly_have_a_doorbell_each_and_leave_in_the_turn_they_came_in() {
     for family in Family::BOTH {
-        for spec in [Spec::FIFO, Spec::FQ_CODEL] {
+        for spec in [QueueSpec::FIFO, QueueSpec::FQ_CODEL] {
             let fast = cable::Spec::default();
             let mut pair = warm(pair_with("single", 1, Shape::SIMPLE, |port| port.queue(spec), [fast; 2]));
             let before = since(&mut pair, [0, 0]);
@@ -102,16 +102,16 @@ fn under_load_there_is_at_most_one_doorbell_for_sixteen_packets() {
 fn beside_a_greedy_flow_a_sparse_one_waits_long_in_a_fifo_and_hardly_in_fq_codel() {
     for family in Family::BOTH {
         for (spec, shape) in [
-            (Spec::FIFO, Shape::SIMPLE),
-            (Spec::FQ_CODEL, Shape::SIMPLE),
-            (Spec::FQ_CODEL, Shape { cpus: 4, rings: 1, rss: Rss::Absent }),
+            (QueueSpec::FIFO, Shape::SIMPLE),
+            (QueueSpec::FQ_CODEL, Shape::SIMPLE),
+            (QueueSpec::FQ_CODEL, Shape { cpus: 4, rings: 1, rss: Rss::Absent }),
         ] {
             let mut pair = slow("sparse", shape, spec);
             pair.world.flow(pair.a, pair.b, bulk(family).count(2000));
             let seldom = pair.world.flow(pair.a, pair.b, sparse(family).count(90));
             pair.world.run_for(5 * SECOND);
             let (longest, tally) = (longest(&pair, seldom), pair.world.tally(seldom));
-            if spec == Spec::FIFO {
+            if spec == QueueSpec::FIFO {
                 assert!(longest > Duration::from_millis(200), "{longest:?}");
             } else {
                 assert!(longest < Duration::from_millis(8), "{longest:?} with {shape:?}", shape = shape.cpus);
@@ -127,7 +127,7 @@ fn two_greedy_flows_share_a_link_by_bytes_whatever_they_offer() {
     for family in Family::BOTH {
         for cpus in [1, 3] {
             let shape = Shape { cpus, rings: 1, rss: Rss::Absent };
-            let mut pair = slow("fair", shape, Spec::FQ_CODEL);
+            let mut pair = slow("fair", shape, QueueSpec::FQ_CODEL);
             let modest = pair.world.flow(pair.a, pair.b, bulk(family).count(5000));
             let small = Flow::to(family.addr(2, 2)).ports(7, 7).gap(Duration::from_micros(120)).len(300);
             let greedy = pair.world.flow(pair.a, pair.b, small.count(40_000));
@@ -145,7 +145,7 @@ fn two_greedy_flows_share_a_link_by_bytes_whatever_they_offer() {
 #[test]
 fn codel_brings_a_standing_queue_down_to_its_target() {
     for family in Family::BOTH {
-        let mut pair = slow("standing", Shape::SIMPLE, Spec::FQ_CODEL);
+        let mut pair = slow("standing", Shape::SIMPLE, QueueSpec::FQ_CODEL);
         let flow =
             pair.world.flow(pair.a, pair.b, bulk(family).gap(Duration::from_micros(1090)).count(12_000));
         pair.world.run_for(15 * SECOND);
@@ -163,7 +163,7 @@ fn codel_brings_a_standing_queue_down_to_its_target() {
 #[test]
 fn a_flow_that_understands_marks_is_marked_and_loses_nothing() {
     for family in Family::BOTH {
-        let mut pair = slow("marks", Shape::SIMPLE, Spec::FQ_CODEL);
+        let mut pair = slow("marks", Shape::SIMPLE, QueueSpec::FQ_CODEL);
         let flow = pair.world.flow(pair.a, pair.b, bulk(family).ect().count(1500));
         pair.world.run_for(5 * SECOND);
         let (tally, router) = (pair.world.tally(flow), pair.router);
@@ -177,7 +177,7 @@ fn a_flow_that_understands_marks_is_marked_and_loses_nothing() {
 /// The card has room for 64 frames; without a limit of its own it would hold 77 ms of them.
 #[test]
 fn a_ring_holds_only_what_keeps_it_busy() {
-    let mut pair = slow("bql", Shape::SIMPLE, Spec::FIFO);
+    let mut pair = slow("bql", Shape::SIMPLE, QueueSpec::FIFO);
     let flow = pair.world.flow(pair.a, pair.b, bulk(Family::V4).count(3000));
     pair.world.run_for(2 * SECOND);
     let state = pair.world.of(pair.router).cpus[0].netisr.cpu.ifqs.state(ifindex(1)).expect("a queue");
@@ -193,8 +193,8 @@ fn a_ring_holds_only_what_keeps_it_busy() {
 
 #[test]
 fn a_full_queue_is_the_owners_and_what_it_drops_has_one_name() {
-    for (spec, cpus) in [(Spec::FIFO, 1), (Spec::FIFO, 3), (Spec::FQ_CODEL, 3)] {
-        let spec = Spec { packets_max: 50, ..spec };
+    for (spec, cpus) in [(QueueSpec::FIFO, 1), (QueueSpec::FIFO, 3), (QueueSpec::FQ_CODEL, 3)] {
+        let spec = QueueSpec { packets_max: 50, ..spec };
         let mut pair = slow("full", Shape { cpus, rings: 1, rss: Rss::Absent }, spec);
         for port in 1..=20 {
             let flow = Flow::to(Family::V6.addr(2, 2)).ports(port, 9).gap(Duration::from_millis(2)).len(700);
@@ -227,7 +227,7 @@ fn a_full_queue_is_the_owners_and_what_it_drops_has_one_name() {
 /// Packets queued for one link keep buffers from a ring that receives for others too.
 #[test]
 fn a_queue_does_not_starve_the_ring_that_its_packets_came_by() {
-    for spec in [Spec::FIFO, Spec::FQ_CODEL] {
+    for spec in [QueueSpec::FIFO, QueueSpec::FQ_CODEL] {
         let few = |port: Port| port.queue(spec).card(|card| card.allowance = 256);
         let mut pair = warm(pair_with("starve", 1, Shape::SIMPLE, few, [cable::Spec::default(), SLOW]));
         pair.world.flow(pair.a, pair.b, bulk(Family::V4).gap(Duration::from_micros(200)).count(5000));
@@ -247,7 +247,7 @@ fn a_queue_does_not_starve_the_ring_that_its_packets_came_by() {
 fn an_interface_that_goes_down_or_away_frees_its_queue() {
     for (exists, reason) in [(true, DropReason::InterfaceDown), (false, DropReason::InterfaceGone)] {
         for cpus in [1, 2] {
-            let mut pair = slow("down", Shape { cpus, rings: 1, rss: Rss::Absent }, Spec::FIFO);
+            let mut pair = slow("down", Shape { cpus, rings: 1, rss: Rss::Absent }, QueueSpec::FIFO);
             pair.world.flow(pair.a, pair.b, bulk(Family::V4).gap(Duration::from_micros(100)).count(1000));
             pair.world.run_for(Duration::from_millis(90));
             let queued =
@@ -272,7 +272,7 @@ fn an_interface_that_goes_down_or_away_frees_its_queue() {
 #[test]
 fn a_device_without_a_link_frees_its_queue_lets_its_cpu_sleep_and_goes_on_later() {
     for family in Family::BOTH {
-        let mut pair = slow("no_link", Shape::SIMPLE, Spec::FQ_CODEL);
+        let mut pair = slow("no_link", Shape::SIMPLE, QueueSpec::FQ_CODEL);
         pair.world.of(pair.router).nics[1].set_link(false);
         pair.world.flow(pair.a, pair.b, bulk(family).count(500));
         pair.world.run_for(SECOND);
@@ -295,7 +295,7 @@ fn a_device_without_a_link_frees_its_queue_lets_its_cpu_sleep_and_goes_on_later(
 
 #[test]
 fn a_card_pulled_out_with_a_full_queue_keeps_nothing() {
-    let mut pair = slow("pulled", Shape::SIMPLE, Spec::FIFO);
+    let mut pair = slow("pulled", Shape::SIMPLE, QueueSpec::FIFO);
     pair.world.flow(pair.a, pair.b, bulk(Family::V6).gap(Duration::from_micros(100)).count(1000));
     pair.world.run_for(Duration::from_millis(50));
     pair.world.of(pair.router).nics[1].pull_out();
@@ -308,7 +308,7 @@ fn a_card_pulled_out_with_a_full_queue_keeps_nothing() {
 #[test]
 fn our_own_answers_do_not_wait_behind_a_full_fifo() {
     for family in Family::BOTH {
-        let mut pair = slow("urgent", Shape::SIMPLE, Spec { packets_max: 100, ..Spec::FIFO });
+        let mut pair = slow("urgent", Shape::SIMPLE, QueueSpec { packets_max: 100, ..QueueSpec::FIFO });
         pair.world.flow(pair.a, pair.b, bulk(family).gap(Duration::from_micros(500)).count(4000));
         pair.world.run_for(SECOND);
         for seq in 1..=10 {

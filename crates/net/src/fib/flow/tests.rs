@@ -1,6 +1,6 @@
 use super::*;
 use crate::fib::hops::{Hop, Hops, To};
-use crate::rss;
+use crate::turn::rss;
 
 /// The first bytes of a UDP packet.
 fn udp(is_v4: bool, src: u16, dst: u16, ports: (u16, u16)) -> [u8; WINDOW] {

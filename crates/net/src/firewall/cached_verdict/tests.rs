@@ -1,8 +1,8 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use crate::count::Count;
-use crate::neigh;
+use crate::base::count::Count;
+use crate::ip::neigh;
 use crate::testkit::link::{FAMILIES, Family};
 use crate::testkit::rules::rules;
 use crate::testkit::{Bench, build, peer_mac};

@@ -7,11 +7,11 @@ use pkt::Note;
 use wire::Protocol;
 use wire::tcp::{Flags, Header, Options};
 
-use crate::count::Count;
+use crate::base::count::Count;
 use crate::firewall::answering;
 use crate::firewall::ruleset::FlowId;
 use crate::firewall::state::{Direction, End, Flow, Listed};
-use crate::ip_tx;
+use crate::ip::ip_tx;
 use crate::testkit::rules::{Script, rules};
 use crate::testkit::{Bench, addr4, addr6, build};
 

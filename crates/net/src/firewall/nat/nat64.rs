@@ -26,12 +26,12 @@ use super::instance::{Here, IDS_MAX, Totals, Verdict, elsewhere, has_ports};
 use super::ports::{Ask, Ports, fold};
 use super::shape::{End, Kind, Shape, Side};
 use super::table::{Binding, BindingDirection, By, Id, Key, Oldest, Table, Tick};
-use crate::count::Count;
-use crate::drop::DropReason;
-use crate::ip6::headers;
-use crate::secret::Secret;
-use crate::tables::Tables;
-use crate::time::Instant;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
+use crate::ip::ip6::headers;
+use crate::link::tables::Tables;
 
 /// The instances on one CPU, in the order of their names.
 #[derive(Default)]

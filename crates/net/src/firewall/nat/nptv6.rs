@@ -13,8 +13,8 @@ use wire::checksum::Sum;
 use super::instance::Verdict;
 use super::rewrite;
 use super::shape::{Kind, Shape, Side};
-use crate::drop::DropReason;
-use crate::tables::Tables;
+use crate::base::drop::DropReason;
+use crate::link::tables::Tables;
 
 /// Bits of a prefix up to which the subnet makes up for it; the interface identifier does for longer ones.
 //= https://www.rfc-editor.org/rfc/rfc6296#section-3.4

@@ -15,8 +15,8 @@ use core::ops::RangeInclusive;
 
 use wire::toeplitz::{fold_of, symmetric};
 
-use crate::cpu::CpuId;
-use crate::rss::Placement;
+use crate::turn::cpu::CpuId;
+use crate::turn::rss::Placement;
 
 /// Ports of a class that are looked at, and those in the range that are offered.
 const CLASS_DRAWS: u32 = 512;

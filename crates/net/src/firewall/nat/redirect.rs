@@ -10,7 +10,7 @@ use ipfw::command::NatRedirect;
 use wire::Protocol;
 
 use super::shape::End;
-use crate::secret::{Secret, fold};
+use crate::base::secret::{Secret, fold};
 
 /// Redirections of an instance.
 pub const REDIRECTS_MAX: usize = 1024;

@@ -3,7 +3,7 @@
 use wire::Protocol;
 use wire::{icmp4, icmp6, ip4, ip6};
 
-use crate::ip6::headers;
+use crate::ip::ip6::headers;
 
 /// One end of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -9,8 +9,8 @@ use ipfw::command::NatConfig;
 use super::redirect::{self, Redirects};
 use super::shape::End;
 use super::table::Lifetimes;
-use crate::secret::fold;
-use crate::tables::{IfIndex, Tables};
+use crate::base::secret::fold;
+use crate::link::tables::{IfIndex, Tables};
 
 /// The ports that others see, unless the configuration says otherwise.
 //= https://www.rfc-editor.org/rfc/rfc6056#section-3.2
@@ -151,7 +151,8 @@ pub(super) const fn halves(word: u128) -> [u64; 2] {
 /// The address that others see, and the interface that has it.
 fn address(config: &NatConfig, tables: &Tables) -> Result<(Option<Ipv4Addr>, IfIndex), Error> {
     if let Some(addr) = config.ip {
-        let has = |ifnet: &&crate::tables::Ifnet| ifnet.addrs.iter().any(|own| own.addr == IpAddr::V4(addr));
+        let has =
+            |ifnet: &&crate::link::tables::Ifnet| ifnet.addrs.iter().any(|own| own.addr == IpAddr::V4(addr));
         return Ok((Some(addr), tables.ifnets().find(has).map_or(0, |ifnet| ifnet.index)));
     }
     let name = config.interface.as_deref().ok_or(Error::NoAddress)?;

@@ -18,9 +18,9 @@ mod wheel;
 use wire::Protocol;
 
 use super::shape::End;
+use crate::base::secret::{Secret, fold};
+use crate::base::time::Instant;
 use crate::firewall::state::Mark;
-use crate::secret::{Secret, fold};
-use crate::time::Instant;
 
 pub use binding::{Binding, BindingDirection, Lifetimes};
 use binding::{Links, NONE};

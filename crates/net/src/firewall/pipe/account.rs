@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use pkt::shared::AtomicU64;
 
-use crate::time::Instant;
+use crate::base::time::Instant;
 
 /// Nanoseconds that are sold at once, if one packet does not need more: so the word that all CPUs share is written at
 /// most 100,000 times a second, whatever the bandwidth. A CPU that buys more than it needs just now uses the rest

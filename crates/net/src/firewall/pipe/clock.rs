@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::account::{Accounts, CHUNK};
-use crate::time::{Duration, Instant};
+use crate::base::time::{Duration, Instant};
 
 /// Bandwidth beyond which arithmetic would not be exact, bit/s.
 pub(super) const BANDWIDTH_MAX: u64 = 1_000_000_000_000_000;

@@ -10,8 +10,8 @@ use super::account::Accounts;
 use super::clock::BANDWIDTH_MAX;
 use super::key::Key;
 use super::red;
-use crate::ifq::codel;
-use crate::secret::Secret;
+use crate::base::secret::Secret;
+use crate::out::ifq::codel;
 
 /// Pipes, and queues, that there may be.
 pub const PIPES_MAX: usize = 4096;
@@ -165,7 +165,7 @@ impl Config {
     }
 
     /// Makes a queue, or gives one another shape. The pipe that it leads to may come later; until then packets for
-    /// the queue are dropped ([`crate::drop::DropReason::PipeGone`]).
+    /// the queue are dropped ([`crate::base::drop::DropReason::PipeGone`]).
     ///
     /// # Errors
     ///

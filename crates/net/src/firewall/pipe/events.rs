@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::time::Instant;
+use crate::base::time::Instant;
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

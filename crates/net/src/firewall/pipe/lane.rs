@@ -9,9 +9,9 @@ use super::key::Key;
 use super::queue::buffers;
 use super::strays::ReorderQueue;
 use super::turns::{Store, Turns};
-use crate::ifq::list::{List, Queued};
-use crate::secret::Secret;
-use crate::time::Instant;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
+use crate::out::ifq::list::{List, Queued};
 
 /// A pipe, or that of one flow of it, on this CPU.
 pub(super) struct Lane<T> {
@@ -69,7 +69,7 @@ impl<T> Lane<T> {
 
     /// Adds a packet that was let in.
     ///
-    /// Drops  [`PipeFull`](crate::drop::DropReason::PipeFull): another one, if it has flows of its own.
+    /// Drops  [`PipeFull`](crate::base::drop::DropReason::PipeFull): another one, if it has flows of its own.
     pub(super) fn push(&mut self, store: &mut Store<T>, queue: u32, queued: Queued<T>, flow: u64) {
         self.held += buffers(&queued.pkt);
         self.turns.make_room(store, self.own);
@@ -78,7 +78,7 @@ impl<T> Lane<T> {
 
     /// Sends what its turn was by now, `steps` packets at the most; answers how many.
     ///
-    /// Drops  [`PipeCodel`](crate::drop::DropReason::PipeCodel).
+    /// Drops  [`PipeCodel`](crate::base::drop::DropReason::PipeCodel).
     pub(super) fn send(&mut self, store: &mut Store<T>, now: Instant, steps: usize) -> usize {
         for step in 0..steps {
             if self.clock.free_at() > now {

@@ -18,11 +18,11 @@ use super::queue::{Queue, buffers};
 use super::show::Total;
 use super::slab::Slab;
 use super::turns::Store;
-use crate::cpu::CpuId;
-use crate::drop::DropReason;
-use crate::ifq::list::Queued;
-use crate::secret::Secret;
-use crate::time::Instant;
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
+use crate::out::ifq::list::Queued;
+use crate::turn::cpu::CpuId;
 
 /// Packets that are sent at the most when another one comes, because it was their turn before.
 const CATCH_UP: usize = 64;

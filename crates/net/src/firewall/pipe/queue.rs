@@ -6,13 +6,13 @@ use pkt::Pkt;
 use super::config::{Control, Spec};
 use super::key::Key;
 use super::red::Red;
-use crate::drop::DropReason;
-use crate::ifq::codel::{Codel, Source};
-use crate::ifq::ecn;
-use crate::ifq::fq_codel::DropSink;
-use crate::ifq::list::{List, Nodes, Queued};
-use crate::secret::Secret;
-use crate::time::Instant;
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
+use crate::out::ifq::codel::{Codel, Source};
+use crate::out::ifq::ecn;
+use crate::out::ifq::fq_codel::DropSink;
+use crate::out::ifq::list::{List, Nodes, Queued};
 
 /// A queue on this CPU.
 pub(super) struct Queue {

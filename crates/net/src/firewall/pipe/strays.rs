@@ -6,9 +6,9 @@
 
 use super::config::Reorder;
 use super::queue::happens;
-use crate::ifq::list::Queued;
-use crate::secret::Secret;
-use crate::time::{Duration, Instant};
+use crate::base::secret::Secret;
+use crate::base::time::{Duration, Instant};
+use crate::out::ifq::list::Queued;
 
 /// Longest time that a packet is held back.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(50);

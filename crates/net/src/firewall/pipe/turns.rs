@@ -8,11 +8,11 @@ use self::wf2q::Wf2q;
 use super::config;
 use super::queue::{Count, DropList, Queue, Turn};
 use super::slab::Slab;
-use crate::drop::DropReason;
-use crate::ifq::codel::Law;
-use crate::ifq::fq_codel::FqCodel;
-use crate::ifq::list::{Nodes, Queued};
-use crate::time::{Duration, Instant};
+use crate::base::drop::DropReason;
+use crate::base::time::{Duration, Instant};
+use crate::out::ifq::codel::Law;
+use crate::out::ifq::fq_codel::FqCodel;
+use crate::out::ifq::list::{Nodes, Queued};
 
 /// All queues of a CPU, their packets, and those given up.
 pub(super) struct Store<T> {

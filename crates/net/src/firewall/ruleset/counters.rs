@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pkt::shared::{AtomicU16, AtomicU64};
 
 use super::{RULES_MAX, RuleId};
-use crate::time::Instant;
+use crate::base::time::Instant;
 
 /// One CPU's counters of all rules: the writing end.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use wire::ether::Mac;
 
 use super::plain::{self, Plain, World};
 use super::{Rules, Ruleset, Seen};
-use crate::driver::Caps;
 use crate::fib::{Prefix, Route, To};
 use crate::firewall::pkt_info::PktInfo;
-use crate::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
+use crate::link::driver::Caps;
+use crate::link::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
 
 use dice::Dice;
 
@@ -120,7 +120,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         rxcsum: Rxcsum::Verify,
         caps: Caps::default(),
         monitor: false,
-        queue: crate::ifq::Spec::default(),
+        queue: crate::out::ifq::QueueSpec::default(),
         autoconf: None,
         learned: std::sync::Arc::default(),
     };

@@ -7,9 +7,9 @@ use wire::tcp::Flags;
 use wire::{Protocol, ip4, tcp};
 
 use super::program::Asked;
-use crate::ether::TAG_LEN;
 use crate::firewall::pkt_info::{Part, PktInfo};
-use crate::ip6::headers;
+use crate::ip::ip6::headers;
+use crate::link::ether::TAG_LEN;
 
 /// The field of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

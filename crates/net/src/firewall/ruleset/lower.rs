@@ -12,7 +12,7 @@ use super::program::{End, List, Net, Program, Set, Step, Test, Use};
 use super::tree::{self, Area, Forest};
 use super::{Compiled, Entry, Plain, Ruleset, Scope, resolve, view};
 use crate::firewall::table::Lookups;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// Compiles a list of rules. Those whose set is disabled are there for their states, and are not asked.
 pub(super) fn lower(

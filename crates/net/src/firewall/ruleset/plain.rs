@@ -8,7 +8,7 @@ use ipfw::command::{FlowPart, TableEntry, TableKey};
 use ipfw::rule::{Addr, Bits, Clause, Hook, If, Key, Match, Net, Rule, TableRef, frag};
 
 use crate::fib::{Hop, Prefix, To};
-use crate::tables::{Ifnet, Tables};
+use crate::link::tables::{Ifnet, Tables};
 
 /// The environment of rules: the stack's tables, and lookup tables.
 pub(super) struct World<'w> {

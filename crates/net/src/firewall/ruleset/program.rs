@@ -11,7 +11,7 @@ use super::header::{Field, frame};
 use super::route;
 use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::table::Lookup;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// The questions of all rules, one behind the other, and the lists that they need.
 #[derive(Clone, Debug, Default)]

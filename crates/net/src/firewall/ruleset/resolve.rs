@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipfw::rule::{If, Net};
 
 use super::program::Set;
-use crate::tables::{Ifnet, Tables};
+use crate::link::tables::{Ifnet, Tables};
 
 /// The interfaces that are meant, a bit for each index; `None` if only a table knows.
 pub(super) fn interfaces(which: &If, tables: &Tables) -> Option<Set> {

@@ -11,7 +11,7 @@ use ipfw::rule::{Action, Flow, NUMBER_STEP, Number, RULE_LAST, Rule, SETS};
 use super::slots::Slots;
 use super::{Counted, FlowId, RuleId, Ruleset, lower};
 use crate::firewall::table::Lookups;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// Rules in one list, the last one included; those that a change replaced count until it is compiled.
 pub const RULES_MAX: usize = 65535;

@@ -1,5 +1,5 @@
 use super::fuzz_bodies::compiled_equals_plain;
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 #[test]
 fn what_is_compiled_finds_what_the_rules_say_one_by_one() {

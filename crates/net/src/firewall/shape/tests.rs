@@ -1,8 +1,8 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use crate::count::Count;
-use crate::drop::DropReason;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
 use crate::testkit::rules::rules;
 use crate::testkit::{Bench, addr4, addr6, build, peer_mac};
 

@@ -2,7 +2,7 @@
 
 use super::key::{End, Flow, Key};
 use super::tcp::{Phase, Track};
-use crate::collections::wheel::{Linked, Links, NIL};
+use crate::base::collections::wheel::{Linked, Links, NIL};
 use crate::firewall::ruleset::{FlowId, RuleId};
 
 /// The kind of a state.

@@ -8,11 +8,11 @@
 use super::entry::bits;
 use super::tcp::Phase;
 use super::{Kind, StateId, States};
-use crate::collections::slab::Slab;
-use crate::collections::wheel::NIL;
-use crate::count::{Count, Counters};
+use crate::base::collections::slab::Slab;
+use crate::base::collections::wheel::NIL;
+use crate::base::count::{Count, Counters};
+use crate::base::time::Instant;
 use crate::firewall::state::entry::State;
-use crate::time::Instant;
 
 /// Half-open states that end for one, at the most: the budget may have been lowered, and a count be hard to place.
 const EVICTIONS_MAX: usize = 16;

@@ -10,10 +10,10 @@ use super::{
     TRACK_LOOKS,
 };
 use super::{end, hash_of, ms, wheel};
-use crate::collections::wheel::Links;
-use crate::count::{Count, Counters};
+use crate::base::collections::wheel::Links;
+use crate::base::count::{Count, Counters};
+use crate::base::time::Instant;
 use crate::firewall::ruleset::FlowId;
-use crate::time::Instant;
 
 impl States {
     /// Makes a state of a packet's flow, with the packet as its first. If there is a live one of this name, the packet is

@@ -7,7 +7,7 @@ use wire::tcp::{self, Header, Options};
 
 use super::entry::{Direction, Kind, State, bits};
 use super::key::{End, Flow};
-use crate::tcp::{IpTxParams, put_bare};
+use crate::ip::ip_tx::{IpTxParams, put_segment};
 
 /// A segment in the name of one end to the other: it repeats the byte before what the receiver expects, so that the
 /// receiver says what it expects.
@@ -53,7 +53,7 @@ impl Keepalive {
             options: Options::NONE,
         };
         let mut pkt = pool.take()?;
-        if put_bare(&mut pkt, &header, (self.addr(from), self.addr(to)), IpTxParams::default()).is_none() {
+        if put_segment(&mut pkt, &header, (self.addr(from), self.addr(to)), IpTxParams::default()).is_none() {
             pool.give(pkt);
             return None;
         }

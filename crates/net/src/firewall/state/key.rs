@@ -3,9 +3,9 @@
 use pkt::{Pkt, WINDOW};
 use wire::{Protocol, ip4, ip6};
 
+use crate::base::secret::fold;
 use crate::firewall::pkt_info::{Part, PktInfo, usual};
-use crate::l4;
-use crate::secret::fold;
+use crate::ip::l4;
 
 /// A flow: two ends and a protocol, the lower end first, so that both directions have the same key.
 ///

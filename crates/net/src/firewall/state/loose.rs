@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use pkt::shared::AtomicU64;
 
-use crate::cpu::CpuId;
-use crate::time::Instant;
+use crate::base::time::Instant;
+use crate::turn::cpu::CpuId;
 
 /// The part of what is allowed that may be there besides: one in so many.
 const SLACK: u64 = 20;

@@ -6,10 +6,10 @@ use super::States;
 use super::entry::Kind;
 use super::key::End;
 use super::tcp::Phase;
-use crate::collections::slab;
-use crate::collections::wheel::ms;
+use crate::base::collections::slab;
+use crate::base::collections::wheel::ms;
+use crate::base::time::Instant;
 use crate::firewall::ruleset::{FlowId, RuleId};
-use crate::time::Instant;
 
 /// Places that are looked at for one page, whether there are states or not.
 pub const PLACES_PER_PAGE: usize = 64 * slab::SEGMENT;

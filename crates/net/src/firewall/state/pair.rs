@@ -7,10 +7,10 @@
 use super::entry::{Kind, State, bits};
 use super::key::{End, Flow};
 use super::{Hash, StateId, States};
-use crate::collections::wheel::NIL;
-use crate::cpu::CpuId;
+use crate::base::collections::wheel::NIL;
+use crate::base::time::Instant;
 use crate::firewall::ruleset::FlowId;
-use crate::time::Instant;
+use crate::turn::cpu::CpuId;
 
 /// The link from one state to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

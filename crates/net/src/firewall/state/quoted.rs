@@ -6,10 +6,10 @@ use wire::{Protocol, ip4};
 use super::entry::{Direction, bits};
 use super::key::Flow;
 use super::{Hit, States};
+use crate::base::time::Instant;
 use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::ruleset::FlowId;
-use crate::ip6::headers;
-use crate::time::Instant;
+use crate::ip::ip6::headers;
 
 /// Bytes of the quoted packet that are looked at: IPv6 with a few extension headers, and the ports behind them.
 const QUOTE_MAX: usize = 128;

@@ -2,9 +2,9 @@
 
 use super::tcp::Phase;
 use super::{StateError, StateId, States};
-use crate::collections::wheel::ms;
-use crate::count::{Count, Counters};
-use crate::time::Instant;
+use crate::base::collections::wheel::ms;
+use crate::base::count::{Count, Counters};
+use crate::base::time::Instant;
 
 /// States that are looked at, at the most, to make room for one.
 pub(super) const REAP_LOOKS: usize = 256;

@@ -5,9 +5,9 @@
 
 use super::track::Group;
 use super::{State, StateId, States};
-use crate::collections::slab::Slab;
-use crate::collections::wheel::ms;
-use crate::time::Instant;
+use crate::base::collections::slab::Slab;
+use crate::base::collections::wheel::ms;
+use crate::base::time::Instant;
 
 /// The remaining lifetime of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use ipfw::rule::LimitMask;
 use pkt::shared_limit::{self, Tally};
 
 use super::key::{End, Flow};
-use crate::collections::index::{self, Index};
-use crate::collections::slab::Slab;
-use crate::collections::wheel::NIL;
+use crate::base::collections::index::{self, Index};
+use crate::base::collections::slab::Slab;
+use crate::base::collections::wheel::NIL;
+use crate::base::secret::Secret;
 use crate::firewall::ruleset::RuleId;
-use crate::secret::Secret;
 
 /// At most so many states that agree with a packet in what `mask` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use super::{
     Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
 };
 use super::{States, ms};
-use crate::collections::index::Index;
-use crate::collections::slab::Slab;
-use crate::time::Instant;
+use crate::base::collections::index::Index;
+use crate::base::collections::slab::Slab;
+use crate::base::time::Instant;
 
 /// One state and no other, or one binding of NAT: its number and which of all it is. [`Mark::default`] is none's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use ipfw::rule::TableArg;
 use super::values::Keeper;
 use super::{Error, Lookup, MAC_SHIFT, flow_key, shape};
 use crate::fib::{Epoch, Trie, TrieWriter};
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// Cache lines of nodes for each entry that there may be: reserved, and used when they are needed.
 const LINES_OF_ENTRY: usize = 8;

@@ -13,7 +13,7 @@ use super::held::Held;
 use super::values::Keeper;
 use super::{Error, Lookup};
 use crate::fib::Epoch;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// Tables that there may be.
 pub const TABLES_MAX: usize = 128;

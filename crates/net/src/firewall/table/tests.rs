@@ -3,7 +3,7 @@ use ipfw::command::{TableCommand, TableEntry, TableKey};
 use ipfw::rule::{Rule, TableArg};
 
 use super::*;
-use crate::tables::{Config, Tables};
+use crate::link::tables::{Config, Tables};
 use crate::testkit::ifnet;
 
 /// Tables, changed by lines of text.

@@ -17,9 +17,8 @@ use pkt::Pkt;
 use wire::Protocol;
 
 use super::{Step, Verdict, Walk};
-use crate::count::Count;
-use crate::cpu::{Cpu, CpuId};
-use crate::drop::DropReason;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
 use crate::firewall::Firewall;
 use crate::firewall::flow_match::{self, FlowMatch};
 use crate::firewall::handoff::{HandoffPoint, HandoffTask};
@@ -28,8 +27,9 @@ use crate::firewall::nat::shape::{self, Shape, Side};
 use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::ruleset::{FlowId, RuleId};
 use crate::firewall::state::{Direction, End, Flow, Kind, New, Pair, Parted, StateId};
-use crate::msg::Msg;
-use crate::next::Next;
+use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::msg::Msg;
+use crate::turn::next::Next;
 
 /// The message with a packet of a redirected flow to where it goes on.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use wire::Protocol;
 
-use crate::count::Count;
-use crate::drop::DropReason;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
 use crate::testkit::rules::rules;
 use crate::testkit::{Bench, addr4, addr6, build};
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use dev::memif::RINGS_MAX;
 use ipnet::IpNet;
-use net::ifq::{Discipline, Spec};
+use net::ifq::{Discipline, QueueSpec};
 
 use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
@@ -257,13 +257,13 @@ fn mtu(draft: &DraftInterface, report: &mut Report<'_>) {
     }
 }
 
-fn queue_spec(draft: &DraftQueue) -> Spec {
-    let usual = Spec::of(draft.discipline.as_ref().map(|at| at.value).unwrap_or_default());
+fn queue_spec(draft: &DraftQueue) -> QueueSpec {
+    let usual = QueueSpec::of(draft.discipline.as_ref().map(|at| at.value).unwrap_or_default());
     let number = |given: &Option<At<u32>>, usual| given.as_ref().map_or(usual, |at| at.value as usize);
     let time = |given: &Option<At<u32>>, usual| {
         given.as_ref().map_or(usual, |at| Duration::from_millis(at.value.into()))
     };
-    Spec {
+    QueueSpec {
         packets_max: number(&draft.packets, usual.packets_max),
         bytes_max: number(&draft.bytes, usual.bytes_max),
         target: time(&draft.target_ms, usual.target),

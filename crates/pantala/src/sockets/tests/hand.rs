@@ -86,7 +86,7 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         rxcsum: Rxcsum::Verify,
         caps: Caps::default(),
         monitor: false,
-        queue: ifq::Spec::default(),
+        queue: ifq::QueueSpec::default(),
         autoconf: None,
         learned: Arc::default(),
     };

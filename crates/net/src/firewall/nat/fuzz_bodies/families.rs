@@ -14,12 +14,12 @@ use super::super::shape::Shape;
 use super::made::{What, fragment, mirrored};
 use super::there_and_back::Choice;
 use super::{is_intact, is_same, made};
-use crate::count::Counters;
-use crate::cpu::CpuId;
-use crate::rss::{Placement, hash4, hash6};
-use crate::secret::Secret;
-use crate::tables::Tables;
-use crate::time::{Duration, Instant};
+use crate::base::count::Counters;
+use crate::base::secret::Secret;
+use crate::base::time::{Duration, Instant};
+use crate::link::tables::Tables;
+use crate::turn::cpu::CpuId;
+use crate::turn::rss::{Placement, hash4, hash6};
 
 const POOL: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 0);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);

@@ -5,13 +5,13 @@ use pkt::Pkt;
 use wire::toeplitz::symmetric;
 
 use super::{Here, Instance, Verdict, has_ports};
-use crate::count::Count;
-use crate::cpu::CpuId;
-use crate::drop::DropReason;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
 use crate::firewall::nat::ports::fold;
 use crate::firewall::nat::rewrite::translate;
 use crate::firewall::nat::shape::{Shape, Side};
 use crate::firewall::nat::table::By;
+use crate::turn::cpu::CpuId;
 
 impl Instance {
     /// An error to an address that others see, about what was sent as from there.

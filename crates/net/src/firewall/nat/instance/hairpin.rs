@@ -4,7 +4,7 @@
 use pkt::Pkt;
 
 use super::{Here, Instance, Verdict, has_ports};
-use crate::count::Count;
+use crate::base::count::Count;
 use crate::firewall::nat::rewrite::translate;
 use crate::firewall::nat::shape::{Shape, Side};
 use crate::firewall::nat::table::{BindingDirection, By};

@@ -6,13 +6,13 @@ use pkt::Flags;
 use wire::{icmp4, ip4, tcp, udp};
 
 use super::*;
+use crate::base::time::Duration;
 use crate::firewall::nat::Nat;
 use crate::firewall::nat::table::ByProtocol;
-use crate::rss::hash4;
-use crate::tables::{IfIndex, Tables};
+use crate::link::tables::{IfIndex, Tables};
 use crate::testkit::build::{echo_request, fix_ip4_checksum, ip, udp};
 use crate::testkit::{Bench, load};
-use crate::time::Duration;
+use crate::turn::rss::hash4;
 
 mod flows;
 mod icmp;
@@ -55,7 +55,7 @@ struct Fate {
 
 impl World {
     fn new(cpus: u16, config: &NatConfig) -> Self {
-        let tables = Tables::new(crate::tables::Config {
+        let tables = Tables::new(crate::link::tables::Config {
             ifs: vec![crate::testkit::ifnet(OUTSIDE), crate::testkit::ifnet(INSIDE)],
             ..Default::default()
         });

@@ -5,12 +5,12 @@ use pkt::{Flags, Pkt, WINDOW};
 use wire::{Protocol, ip4, tcp, udp};
 
 use super::{Here, Instance};
-use crate::count::{Count, Counters};
+use crate::base::count::{Count, Counters};
+use crate::base::time::Instant;
 use crate::firewall::nat::rewrite::rewrite_usual;
 use crate::firewall::nat::shape::{End, Kind, Side};
 use crate::firewall::nat::table::{BindingDirection, By, Id, Key, Tick};
 use crate::firewall::state::Mark;
-use crate::time::Instant;
 
 /// The first byte of a header without options.
 const NO_OPTIONS: u8 = 0x45;

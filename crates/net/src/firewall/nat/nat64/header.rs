@@ -10,8 +10,8 @@ use wire::{Protocol, ip4, ip6};
 
 use super::icmp;
 use crate::firewall::nat::shape::{End, Kind, Shape};
-use crate::l4;
-use crate::offload;
+use crate::ip::l4;
+use crate::out::offload;
 
 /// Source and destination of a packet, in the other family.
 #[derive(Clone, Copy, Debug)]

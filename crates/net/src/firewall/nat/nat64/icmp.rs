@@ -8,7 +8,7 @@ use wire::{Protocol, ip4, ip6};
 
 use super::header::{AddrPair, Common, Pseudo, addresses, new_addresses, rewrite};
 use crate::firewall::nat::shape::Shape;
-use crate::offload;
+use crate::out::offload;
 
 /// Bytes of a header of ICMP, in both families.
 const HEADER_LEN: usize = 8;

@@ -6,10 +6,10 @@ use core::ops::RangeInclusive;
 use ipfw::command::Nat64Config;
 
 use super::prefix::Prefix;
+use crate::base::secret::fold;
 use crate::firewall::nat::shape::End;
 use crate::firewall::nat::spec::{BINDINGS, PORTS, halves};
 use crate::firewall::nat::table::Lifetimes;
-use crate::secret::fold;
 
 /// Spreads what a key does not.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -6,10 +6,10 @@ use wire::checksum::Sum;
 use wire::{icmp4, icmp6, ip4, ip6};
 
 use super::*;
+use crate::base::time::Duration;
 use crate::testkit::build::{self, frame};
 use crate::testkit::rules::rules;
 use crate::testkit::{Bench, addr4, addr6};
-use crate::time::Duration;
 
 const POOL: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const RULES: &str = "nat64lsn gate create prefix4 198.51.100.1/32 prefix6 2001:db8:64::/96\n\

@@ -131,7 +131,7 @@ fn addresses_that_cannot_make_up_for_the_prefix_are_refused() {
 
 #[test]
 fn prefixes_are_right_or_refused() {
-    let tables = Tables::new(crate::tables::Config { ifs: vec![ifnet(1)], ..Default::default() });
+    let tables = Tables::new(crate::link::tables::Config { ifs: vec![ifnet(1)], ..Default::default() });
     let config = |external_if: Option<&str>, prefix_len| Nptv6Config {
         internal: v6("fd01::"),
         external: None,

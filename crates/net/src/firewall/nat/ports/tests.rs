@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::rss::{hash4, hash6};
 use crate::testkit::build::udp;
+use crate::turn::rss::{hash4, hash6};
 
 /// Numbers of CPUs, powers of two and others.
 const CPUS: [u16; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 24, 64];

@@ -127,7 +127,7 @@ fn is_intact(packet: &[u8]) -> bool {
                 && sum.bytes(view.payload()).is_intact()
         }
         (_, Ok(view)) => {
-            let upper = crate::ip6::headers::upper(packet).unwrap();
+            let upper = crate::ip::ip6::headers::upper(packet).unwrap();
             let body = &packet[upper.at..];
             let len = u32::try_from(body.len()).unwrap();
             let sum = Sum::pseudo_v6(view.src(), view.dst(), upper.protocol, len).bytes(body);

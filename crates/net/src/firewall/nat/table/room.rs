@@ -2,8 +2,8 @@
 //! established never does, nor a flow of another protocol.
 
 use super::{Binding, By, Full, Id, Key, Table, Tick};
-use crate::count::{Count, Counters};
-use crate::secret::Secret;
+use crate::base::count::{Count, Counters};
+use crate::base::secret::Secret;
 
 /// Bindings that are looked at, drawn from all, to find one that may go.
 const DRAWS: usize = 64;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pkt::Pkt;
 
 use super::{Head, Members, Own};
-use crate::drop::DropReason;
+use crate::base::drop::DropReason;
+use crate::base::time::Instant;
 use crate::firewall::pipe::config::{Config, Pipe};
 use crate::firewall::pipe::lane::Lane;
 use crate::firewall::pipe::turns::Turns;
-use crate::ifq::list::Queued;
-use crate::time::Instant;
+use crate::out::ifq::list::Queued;
 
 impl<T> Own<T> {
     /// Gives all lanes and queues their new shape.

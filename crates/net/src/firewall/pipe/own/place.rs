@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pkt::Pkt;
 
 use super::{Head, Own};
-use crate::cpu::CpuId;
+use crate::base::time::{Duration, Instant};
 use crate::firewall::pipe::To;
 use crate::firewall::pipe::account::WHOLE;
 use crate::firewall::pipe::clock::Clock;
@@ -14,7 +14,7 @@ use crate::firewall::pipe::key::Key;
 use crate::firewall::pipe::lane::Lane;
 use crate::firewall::pipe::queue::Queue;
 use crate::firewall::pkt_info::PktInfo;
-use crate::time::{Duration, Instant};
+use crate::turn::cpu::CpuId;
 
 /// Lanes, and queues, that a CPU has at the most.
 pub(in crate::firewall::pipe) const FLOWS_MAX: usize = 65_536;

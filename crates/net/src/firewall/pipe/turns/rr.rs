@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use super::Store;
+use crate::base::time::Instant;
 use crate::firewall::pipe::queue::Queue;
-use crate::ifq::list::Queued;
-use crate::time::Instant;
+use crate::out::ifq::list::Queued;
 
 /// Bytes that a queue of weight 1 may send in its turn: a full-sized packet.
 const QUANTUM: i64 = 1500;

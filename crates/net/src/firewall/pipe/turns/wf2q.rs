@@ -4,10 +4,10 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Store;
+use crate::base::time::Instant;
 use crate::firewall::pipe::queue::Queue;
 use crate::firewall::pipe::slab::Slab;
-use crate::ifq::list::{Nodes, Queued};
-use crate::time::Instant;
+use crate::out::ifq::list::{Nodes, Queued};
 
 /// One byte at weight 1, in virtual time.
 const BYTE: u64 = 1 << 32;

@@ -9,7 +9,7 @@ use super::dice::Dice;
 use super::packets::{PORTS, addr4, addr6, mac};
 use crate::fib::Prefix;
 use crate::firewall::table::Lookups;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 const PARTS: FlowParts =
     FlowParts { src_ip: true, proto: true, src_port: true, dst_ip: true, dst_port: true };

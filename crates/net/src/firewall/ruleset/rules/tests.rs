@@ -3,7 +3,7 @@ use ipfw::rule::{Action, Arg, Clause, Keep, KeepKind, Match, Term};
 
 use super::*;
 use crate::firewall::table::Lookups;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 fn rule(number: Number, action: Action) -> Rule {
     Rule { number, set: 0, action, ..default_rule(Action::Deny) }

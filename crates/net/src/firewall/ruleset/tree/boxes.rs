@@ -7,7 +7,7 @@ use ipfw::rule::{Addr, Clause, Match, Net, Rule};
 use super::{DIMS, DST, DST_PORT, PROTO, RECV, SRC, SRC_PORT, VIA, XMIT, word_of};
 use crate::firewall::ruleset::program::{End, Set};
 use crate::firewall::ruleset::resolve;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// A range in each dimension.
 pub(in super::super) type Area = [(u32, u32); DIMS];

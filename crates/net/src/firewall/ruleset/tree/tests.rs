@@ -4,11 +4,11 @@ use ipfw::Command;
 use ipfw::rule::{Action, Hook};
 
 use super::*;
+use crate::base::secret::Secret;
 use crate::firewall::pkt_info::Part;
 use crate::firewall::ruleset::{Rules, Ruleset};
 use crate::firewall::table::Lookups;
-use crate::secret::Secret;
-use crate::tables::Tables;
+use crate::link::tables::Tables;
 
 /// Rules from lines of text.
 fn ruleset(lines: impl Iterator<Item = String>) -> Ruleset {

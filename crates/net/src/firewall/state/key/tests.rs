@@ -1,5 +1,5 @@
 use super::*;
-use crate::tables::IfIndex;
+use crate::link::tables::IfIndex;
 use crate::testkit::link::{FAMILIES, Family};
 use ipfw::rule::Hook;
 

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::collections::slab;
+use crate::base::collections::slab;
 
 #[test]
 fn page_by_page_each_state_is_seen_once_as_it_is() {

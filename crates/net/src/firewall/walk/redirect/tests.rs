@@ -8,12 +8,12 @@ use wire::checksum::Sum;
 use wire::ip6_ext::Fragment;
 use wire::tcp::{Flags, Header, Options};
 
-use crate::count::Count;
-use crate::drop::DropReason;
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
 use crate::firewall::state::{Kind, Settings};
-use crate::netisr::Netisr;
 use crate::testkit::rules::{Script, rules};
 use crate::testkit::{Bench, addr4, addr6, build};
+use crate::turn::netisr::Netisr;
 
 mod ends;
 mod pairs;

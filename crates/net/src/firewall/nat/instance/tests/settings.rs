@@ -89,8 +89,10 @@ fn when_the_address_changes_flows_keep_theirs_or_end() {
 
 #[test]
 fn an_instance_needs_an_address_or_an_interface_that_exists() {
-    let tables =
-        Tables::new(crate::tables::Config { ifs: vec![crate::testkit::ifnet(1)], ..Default::default() });
+    let tables = Tables::new(crate::link::tables::Config {
+        ifs: vec![crate::testkit::ifnet(1)],
+        ..Default::default()
+    });
     let new = |config: &NatConfig| Spec::new(1, config, &tables, 1);
     assert_eq!(new(&NatConfig::default()).unwrap_err(), Error::NoAddress);
     let named = |name: &str| NatConfig { interface: Some(name.to_owned()), ..NatConfig::default() };
@@ -99,7 +101,7 @@ fn an_instance_needs_an_address_or_an_interface_that_exists() {
     assert_eq!((spec.addr, spec.outside_if), (Some(ALIAS.to_bits()), OUTSIDE));
     let mut bare = crate::testkit::ifnet(1);
     bare.addrs.clear();
-    let tables = Tables::new(crate::tables::Config { ifs: vec![bare], ..Default::default() });
+    let tables = Tables::new(crate::link::tables::Config { ifs: vec![bare], ..Default::default() });
     let spec = Spec::new(1, &named("mem1"), &tables, 1).unwrap();
     let mut world = World::new(1, &NatConfig::default());
     assert!(world.nats[0].configure(Arc::new(spec), &mut Secret::new(1)));

@@ -1,0 +1,10 @@
+//! Time, secrets, counters, drop reasons, and collections: what every layer may use.
+
+pub mod ids;
+pub mod time;
+pub mod secret;
+pub mod drop;
+pub mod count;
+pub mod four_tuple;
+pub mod rss_hash;
+pub(crate) mod collections;

@@ -1,0 +1,11 @@
+//! TCP, UDP and raw sockets, applications on the netisr, and channels to threads.
+
+pub mod pcb;
+pub(crate) mod dgram;
+pub mod udp;
+pub mod raw;
+pub mod tcp;
+pub mod app;
+pub mod channel;
+pub mod ping;
+pub mod sock;

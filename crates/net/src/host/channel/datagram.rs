@@ -1,0 +1,237 @@
+//! Datagrams on a lane: each whole, behind a header with its length and its destination or source.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use pkt::byte_channel::{Broken, Reader, Writer};
+
+use super::bytes::{Put, RECORD, Record, Take};
+use crate::host::dgram::Settings;
+use crate::ip::ip_tx::IpTxParams;
+use crate::link::tables::IfIndex;
+
+/// The longest datagram that a lane takes, of either family: what IPv4 can say. IPv6 could say 20 bytes more.
+pub const DATAGRAM_MAX: usize = 65_507;
+/// Bytes in front of each: the longest fits a lane of 64 KiB.
+pub const HEAD: usize = 27;
+
+/// The header of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Destination, or source; `None`: the connected peer.
+    pub peer: Option<SocketAddr>,
+    /// The interface, where the address means something only with its link; else 0.
+    pub zone: IfIndex,
+    /// Bytes behind it.
+    pub len: u16,
+    /// Its options.
+    pub how: How,
+}
+
+/// The options of a datagram, as set when it was written. For a received one
+/// [`Self::look`] has the received fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
+    pub look: IpTxParams,
+    /// Time to live, or hop limit, if it goes to a group (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
+    pub group_hops: u8,
+    /// Listeners of the group on this host receive it, too (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
+    pub group_loop: bool,
+    /// It may go to everybody on a link (`SO_BROADCAST`).
+    pub may_broadcast: bool,
+}
+
+impl Default for How {
+    fn default() -> Self {
+        let Settings { look, group_hops, no_loop, may_broadcast, .. } = Settings::default();
+        Self { look, group_hops, group_loop: !no_loop, may_broadcast }
+    }
+}
+
+impl How {
+    /// Returns the options of a socket with these settings.
+    pub(super) const fn of(self, settings: Settings) -> Settings {
+        let Self { look, group_hops, group_loop, may_broadcast } = self;
+        Settings { look, group_hops, no_loop: !group_loop, may_broadcast, ..settings }
+    }
+}
+
+/// Bits of the first byte.
+const HAS_PEER: u8 = 1;
+const GROUP_LOOP: u8 = 2;
+const MAY_BROADCAST: u8 = 4;
+
+impl Head {
+    fn encode(&self) -> [u8; HEAD] {
+        let nobody = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into();
+        let peer = self.peer.unwrap_or(nobody);
+        let How { look, group_hops, group_loop, may_broadcast } = self.how;
+        let bits =
+            [(self.peer.is_some(), HAS_PEER), (group_loop, GROUP_LOOP), (may_broadcast, MAY_BROADCAST)];
+        let flags = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
+        let put = Put::new(flags).short(self.len).short(self.zone);
+        let record = put.byte(look.hops).byte(look.class).byte(group_hops).addr(peer).done();
+        record.first_chunk().copied().unwrap_or([0; HEAD])
+    }
+
+    /// `None` if it is none.
+    fn decode(bytes: [u8; HEAD]) -> Option<Self> {
+        let mut record: Record = [0; RECORD];
+        record[..HEAD].copy_from_slice(&bytes);
+        let mut take = Take::from(&record);
+        let (flags, len, zone) = (take.byte(), take.short(), take.short());
+        let has = |bit| flags & bit != 0;
+        let look = IpTxParams { hops: take.byte(), class: take.byte() };
+        let group_hops = take.byte();
+        let how = How { look, group_hops, group_loop: has(GROUP_LOOP), may_broadcast: has(MAY_BROADCAST) };
+        let peer = take.addr()?;
+        Some(Self { peer: has(HAS_PEER).then_some(peer), zone, len, how })
+    }
+}
+
+/// Writes a datagram; false if there is no room for all of it. It is read after [`Writer::publish`].
+///
+/// # Errors
+///
+/// [`Broken`].
+pub fn put(to: &mut Writer, head: &Head, pieces: [&[u8]; 2]) -> Result<bool, Broken> {
+    if to.free()? < room(head.len.into()) {
+        return Ok(false);
+    }
+    to.write(&head.encode())?;
+    for piece in pieces {
+        to.write(piece)?;
+    }
+    Ok(true)
+}
+
+/// The room that a datagram of so many bytes needs.
+#[must_use]
+pub const fn room(len: usize) -> usize {
+    HEAD + len
+}
+
+/// Shows the first datagram to `what`, in two pieces where it stands, which says whether it is read with that; `None` if
+/// there is none. It is given back with the next [`Reader::release`].
+///
+/// # Errors
+///
+/// [`Broken`]; it is also that when there is a part of a datagram, since only whole ones are published.
+pub fn take<R>(
+    from: &mut Reader,
+    what: impl FnOnce(&Head, [&[u8]; 2]) -> (bool, R),
+) -> Result<Option<R>, Broken> {
+    from.read_in_place(|pieces| {
+        if pieces[0].is_empty() {
+            return (0, Ok(None));
+        }
+        let Some((head, bytes)) = first(pieces) else { return (0, Err(Broken)) };
+        let (is_read, done) = what(&head, bytes);
+        (if is_read { room(head.len.into()) } else { 0 }, Ok(Some(done)))
+    })?
+}
+
+/// Bytes that begin in one place of the ring and perhaps go on in another.
+type Pieces<'a> = [&'a [u8]; 2];
+
+/// The head of the first datagram, and its bytes.
+fn first(pieces: Pieces<'_>) -> Option<(Head, Pieces<'_>)> {
+    let mut head = [0; HEAD];
+    let [front, rest] = split(pieces, HEAD)?;
+    let (one, two) = head.split_at_mut(front[0].len());
+    one.copy_from_slice(front[0]);
+    two.copy_from_slice(front[1]);
+    let head = Head::decode(head)?;
+    let [bytes, _] = split(rest, head.len.into())?;
+    Some((head, bytes))
+}
+
+/// Splits at byte `at`; `None` if there are not so many bytes.
+fn split([a, b]: Pieces<'_>, at: usize) -> Option<[Pieces<'_>; 2]> {
+    match at.checked_sub(a.len()) {
+        None => a.split_at_checked(at).map(|(front, rest)| [[front, &[]], [rest, b]]),
+        Some(at) => b.split_at_checked(at).map(|(front, rest)| [[a, front], [rest, &[]]]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pkt::byte_channel::lanes;
+
+    use super::*;
+
+    fn heads(len: u16) -> [Head; 3] {
+        let peer = |addr: &str| addr.parse().ok();
+        [
+            Head { peer: None, zone: 0, len, how: How::default() },
+            Head {
+                peer: peer("192.0.2.1:53"),
+                zone: 0,
+                len,
+                how: How { group_loop: false, ..How::default() },
+            },
+            Head {
+                peer: peer("[fe80::1]:65535"),
+                zone: 9,
+                len,
+                how: How {
+                    look: IpTxParams { hops: 1, class: 255 },
+                    group_hops: 2,
+                    group_loop: false,
+                    may_broadcast: true,
+                },
+            },
+        ]
+    }
+
+    fn read(rx: &mut Reader) -> Option<(Head, Vec<u8>)> {
+        take(rx, |head, pieces| (true, (*head, pieces.concat()))).unwrap()
+    }
+
+    #[test]
+    fn what_is_put_is_taken_wherever_the_ring_begins_again() {
+        let (near, far) = lanes(1, 64).unwrap();
+        let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+        for len in (0..=37).cycle().take(500) {
+            for head in heads(len) {
+                let bytes = vec![u8::try_from(len).unwrap() ^ 0x55; len.into()];
+                let (one, two) = bytes.split_at(bytes.len() / 3);
+                assert_eq!(put(&mut tx, &head, [one, two]), Ok(true));
+                let _ = tx.publish();
+                assert_eq!(take(&mut rx, |found, _| (false, *found)), Ok(Some(head)), "it stays");
+                assert_eq!(read(&mut rx), Some((head, bytes)));
+                assert_eq!(read(&mut rx), None);
+                assert_eq!(rx.release(), Ok(false));
+            }
+        }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_begun() {
+        let (near, far) = lanes(1, 64).unwrap();
+        let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+        let [head, ..] = heads(20);
+        assert_eq!(put(&mut tx, &head, [&[1; 20], &[]]), Ok(true));
+        assert_eq!(put(&mut tx, &head, [&[2; 20], &[]]), Ok(false));
+        assert_eq!(put(&mut tx, &Head { len: 0, ..head }, [&[], &[]]), Ok(false), "17 bytes are left");
+        let _ = tx.publish();
+        assert_eq!((read(&mut rx), read(&mut rx)), (Some((head, vec![1; 20])), None));
+    }
+
+    #[test]
+    fn a_part_of_a_datagram_is_none() {
+        let head = heads(20)[1].encode();
+        for bytes in [&head[..HEAD - 1], &[&head[..], &[1; 19]].concat(), &[255; 40]] {
+            let (near, far) = lanes(1, 64).unwrap();
+            let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+            tx.write(bytes).unwrap();
+            let _ = tx.publish();
+            assert_eq!(take(&mut rx, |_, _| (true, ())), Err(Broken));
+        }
+    }
+
+    #[test]
+    fn the_longest_fits_a_lane_as_it_is() {
+        assert_eq!(room(DATAGRAM_MAX).next_power_of_two(), super::super::LANE_BYTES);
+    }
+}

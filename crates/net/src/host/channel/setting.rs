@@ -1,0 +1,71 @@
+//! Settings requested by a program, bounded by the limits of a connection.
+
+use super::record::Setting;
+use crate::base::time::Duration;
+use crate::host::tcp::settings::{Change, Settings};
+use crate::host::udp;
+use crate::ip::ip_tx::IpTxParams;
+
+/// Buffers hold a segment at least, and a peer is asked once in a second at the most, whatever a program says.
+const BUFFER_MIN: u32 = 2048;
+const SEGMENT_MIN: u32 = 64;
+const KEEP_MIN_MS: u32 = 1000;
+
+/// Where a setting belongs.
+pub(super) enum Wanted {
+    Change(Change),
+    Hops(u8),
+    Class(u8),
+}
+
+/// Returns the change that a program requests, of a connection that began with `settings`.
+pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
+    let ms = |value: u32| Duration::from_millis(value.into());
+    let keep = |value: u32| ms(value.max(KEEP_MIN_MS));
+    Wanted::Change(match setting {
+        Setting::NoDelay(on) => Change::NoDelay(on),
+        Setting::KeepAlive(on) => Change::KeepAlive(on),
+        Setting::KeepIdle(ms) => Change::KeepIdle(keep(ms)),
+        Setting::KeepInterval(ms) => Change::KeepInterval(keep(ms)),
+        Setting::KeepCount(count) => Change::KeepCount(byte(count).max(1)),
+        Setting::UserTimeout(within) => {
+            Change::UserTimeout(Some(ms(within)).filter(|within| !within.is_zero()))
+        }
+        Setting::TellsUserTimeout(on) => Change::TellsUserTimeout(on),
+        Setting::ToldUserTimeout(told) => {
+            Change::ToldUserTimeout(Some(ms(told)).filter(|told| !told.is_zero()))
+        }
+        Setting::YieldsUserTimeout(on) => Change::YieldsUserTimeout(on),
+        Setting::FastOpens(count) => Change::FastOpenMax(count as usize),
+        Setting::SendBuffer(bytes) => {
+            Change::SendBuffer(bytes.clamp(BUFFER_MIN, settings.send_buffer_max.max(BUFFER_MIN)))
+        }
+        Setting::ReceiveBuffer(bytes) => Change::ReceiveBuffer(bytes.max(BUFFER_MIN)),
+        Setting::MaxSegment(bytes) => {
+            Change::MaxSegment(u16::try_from(bytes.max(SEGMENT_MIN)).unwrap_or(u16::MAX))
+        }
+        Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
+        Setting::Class(class) => return Wanted::Class(byte(class)),
+    })
+}
+
+/// Applies a setting to the options of a future connection.
+pub(super) fn prepare((settings, look): &mut (Settings, IpTxParams), setting: Setting) {
+    match wanted(setting, settings) {
+        Wanted::Change(change) => settings.take(change),
+        Wanted::Hops(hops) => look.hops = hops,
+        Wanted::Class(class) => look.class = class,
+    }
+}
+
+/// Applies a setting to the options of a future socket; those of connections are ignored, and options of datagrams are
+/// given with it.
+pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
+    if let Setting::ReceiveBuffer(bytes) = setting {
+        settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
+    }
+}
+
+fn byte(value: u32) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}

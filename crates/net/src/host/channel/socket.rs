@@ -1,0 +1,278 @@
+//! One socket of a channel: datagrams between its lane and its queue.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+use pkt::byte_channel::{Broken, Reader, Writer};
+
+use super::datagram::{self, Head, How, room};
+use super::record::{Bind, Join, Link, Setting};
+use super::setting::prepare_socket;
+use crate::base::count::Count;
+use crate::host::dgram::{To, group_if};
+use crate::host::pcb::is_of_a_link;
+use crate::host::sock::Error;
+use crate::host::udp::{self, FAILURES_MAX, Failure, Id, Received, Settings};
+use crate::ip::group::{Filter, Membership};
+use crate::link::tables::{IfIndex, Ifnet};
+use crate::turn::cpu::Cpu;
+
+/// Datagrams of a socket that are moved in a turn, in each direction.
+pub(super) const DATAGRAMS_AT_ONCE: usize = 64;
+
+/// Bytes that wait to be read besides those in the lane, unless a program says otherwise: what a program of Linux is used
+/// to. The longest datagram has room.
+const QUEUE_BYTES: usize = 212_992;
+
+/// The socket of a lane.
+pub(super) struct Socket {
+    place: Bind,
+    settings: Settings,
+    /// Gone while what it speaks is another CPU's.
+    pub(super) id: Option<Id>,
+    /// Peer, if connected.
+    remote: Option<SocketAddr>,
+    /// Errors to be reported; the oldest are dropped first.
+    failed: VecDeque<Failure>,
+}
+
+/// The work done for a socket in a turn.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    /// The program has something to read that it waits for.
+    pub(super) readable: bool,
+    /// It has room that it waits for.
+    pub(super) writable: bool,
+    /// There is more to be done.
+    pub(super) more: bool,
+}
+
+impl Socket {
+    /// Waits for datagrams at a place.
+    pub(super) fn bind(cpu: &mut Cpu, place: Bind) -> Result<Self, Error> {
+        let settings = Settings { queue_bytes: QUEUE_BYTES, ..Settings::default() };
+        let failed = VecDeque::new();
+        let mut socket = Self { place, settings, id: None, remote: None, failed };
+        let id = udp::bind(cpu, &socket.wanted())?;
+        // The port that was found, if none was said.
+        socket.place.addr = udp::local(cpu, id).unwrap_or(place.addr);
+        socket.id = Some(id);
+        Ok(socket)
+    }
+
+    fn wanted(&self) -> udp::Bind {
+        let Bind { addr, zone, only_v6, is_shared } = self.place;
+        udp::Bind { addr, zone, only_v6, is_shared, settings: self.settings }
+    }
+
+    /// Where it waits.
+    pub(super) const fn place(&self) -> SocketAddr {
+        self.place.addr
+    }
+
+    /// Speaks with one other end from now on. What it was before is the caller's to end.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`udp::connect`]; then nothing has changed.
+    pub(super) fn speak(
+        &mut self,
+        cpu: &mut Cpu,
+        remote: SocketAddr,
+        zone: u16,
+    ) -> Result<Option<Id>, Error> {
+        if self.id.is_some() && self.remote == Some(remote) {
+            return Ok(None);
+        }
+        let local = Some(self.place.addr.ip()).filter(|local| !local.is_unspecified());
+        let (port, settings) = (Some(self.place.addr.port()), self.settings);
+        let id = udp::connect(cpu, &udp::Connect { remote, local, port, zone, settings })?;
+        self.remote = Some(remote);
+        Ok(self.id.replace(id))
+    }
+
+    /// Listens to a group, or no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AddrInUse`] of a group that it listens to already, and those of [`udp::listen`].
+    pub(super) fn join(&self, cpu: &mut Cpu, wanted: &Join) -> Result<(), Error> {
+        let &Join { group, on, joins } = wanted;
+        let id = self.id.ok_or(Error::NotFound)?;
+        let named = link(cpu, on)?;
+        let found = named.or_else(|| group_if(cpu, &self.settings, group));
+        let is_it =
+            |membership: &Membership| Some(membership.key.ifindex) == found && membership.key.group == group;
+        if joins && udp::memberships(cpu, id).iter().any(is_it) {
+            return Err(Error::AddrInUse);
+        }
+        let filter = if joins { Filter::ALL } else { Filter::NONE };
+        udp::listen(cpu, id, &udp::Listen { group, ifindex: named.unwrap_or(0), filter })
+    }
+
+    /// Sends to groups by an interface from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AddrNotAvailable`] if there is no such interface.
+    pub(super) fn send_groups_by(&mut self, cpu: &mut Cpu, by: Link) -> Result<(), Error> {
+        self.settings.group_if = link(cpu, by)?.unwrap_or(0);
+        self.settle(cpu);
+        Ok(())
+    }
+
+    /// Changes how it behaves.
+    pub(super) fn set(&mut self, cpu: &mut Cpu, setting: Setting) {
+        prepare_socket(&mut self.settings, setting);
+        self.settle(cpu);
+    }
+
+    fn settle(&self, cpu: &mut Cpu) {
+        if let Some(id) = self.id {
+            // It is there.
+            let _ = udp::change(cpu, id, |settings| *settings = self.settings);
+        }
+    }
+
+    /// Returns the first error to be reported.
+    pub(super) fn failed(&self) -> Option<Failure> {
+        self.failed.front().copied()
+    }
+
+    /// It has been told; true if there is more.
+    pub(super) fn told(&mut self) -> bool {
+        self.failed.pop_front();
+        !self.failed.is_empty()
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        if self.failed.len() >= FAILURES_MAX {
+            self.failed.pop_front();
+        }
+        self.failed.push_back(failure);
+    }
+
+    /// Learns what became of what was sent.
+    fn learn(&mut self, cpu: &mut Cpu, id: Id) {
+        while let Some(failure) = udp::failure(cpu, id) {
+            self.fail(failure);
+        }
+    }
+
+    /// Moves what has come to the program, as many datagrams as there is room for.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`].
+    pub(super) fn receive(&mut self, cpu: &mut Cpu, to: &mut Writer) -> Result<Moved, Broken> {
+        let Some(id) = self.id else { return Ok(Moved::default()) };
+        self.learn(cpu, id);
+        let longest = to.capacity() - room(0);
+        let mut more = true;
+        for _ in 0..DATAGRAMS_AT_ONCE {
+            let put = |received: &Received, pieces: [&[u8]; 2]| match received.len <= longest {
+                true => put(to, received, pieces),
+                false => (true, Ok(Put::TooLong)),
+            };
+            match udp::read_in_place(cpu, id, put) {
+                Ok(Ok(Put::Whole)) => {}
+                Ok(Ok(Put::TooLong)) => cpu.count(Count::ChannelDatagramsTooLong),
+                Ok(Ok(Put::NoRoom(needs))) if !to.waits_for(needs)? => {}
+                Ok(Err(broken)) => return Err(broken),
+                Ok(Ok(Put::NoRoom(_))) | Err(_) => {
+                    more = false;
+                    break;
+                }
+            }
+        }
+        Ok(Moved { readable: to.publish(), more, ..Moved::default() })
+    }
+
+    /// Sends what the program has written, as many datagrams as may be at once. `whole` is memory for one that is in two
+    /// pieces.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`].
+    pub(super) fn send(
+        &mut self,
+        cpu: &mut Cpu,
+        from: &mut Reader,
+        whole: &mut Vec<u8>,
+    ) -> Result<Moved, Broken> {
+        let mut more = true;
+        for _ in 0..DATAGRAMS_AT_ONCE {
+            let sent = datagram::take(from, |head, pieces| (true, self.send_one(cpu, head, pieces, whole)))?;
+            if sent.is_none() && from.waits()? {
+                more = false;
+                break;
+            }
+        }
+        let writable = from.release()?;
+        if writable {
+            cpu.count(Count::ChannelDatagramsWaited);
+        }
+        Ok(Moved { writable, more, ..Moved::default() })
+    }
+
+    /// Sends a datagram; one that cannot be sent is a failure that the program is told of.
+    fn send_one(&mut self, cpu: &mut Cpu, head: &Head, pieces: [&[u8]; 2], whole: &mut Vec<u8>) {
+        // What it says on a CPU that it has left is lost.
+        let Some(id) = self.id else { return };
+        let settings = head.how.of(self.settings);
+        if settings != self.settings {
+            self.settings = settings;
+            self.settle(cpu);
+        }
+        // Else it would be said instead of sending this.
+        self.learn(cpu, id);
+        let bytes = match pieces {
+            [all, []] => all,
+            [one, two] => {
+                whole.clear();
+                whole.extend_from_slice(one);
+                whole.extend_from_slice(two);
+                whole
+            }
+        };
+        let done = match head.peer {
+            Some(remote) => udp::send_to(cpu, id, To { remote, local: None, zone: head.zone }, bytes),
+            None => udp::send(cpu, id, bytes),
+        };
+        if let (Err(error), Some(to)) = (done, head.peer.or(self.remote)) {
+            self.fail(Failure { to, error });
+        }
+    }
+}
+
+/// The interface that is named; `None` if none is.
+fn link(cpu: &Cpu, Link { addr, ifindex }: Link) -> Result<Option<IfIndex>, Error> {
+    let is_it = |ifnet: &&Ifnet| match addr.is_unspecified() {
+        true => ifnet.index == ifindex,
+        false => ifnet.addrs.iter().any(|own| own.addr == addr),
+    };
+    if addr.is_unspecified() && ifindex == 0 {
+        return Ok(None);
+    }
+    cpu.tables.ifnets().find(is_it).map(|ifnet| Some(ifnet.index)).ok_or(Error::AddrNotAvailable)
+}
+
+/// The result of delivering a datagram.
+enum Put {
+    Whole,
+    /// It needs so much.
+    NoRoom(usize),
+    TooLong,
+}
+
+fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Result<Put, Broken>) {
+    let zone = if is_of_a_link(received.from.ip()) { received.ifindex } else { 0 };
+    let len = u16::try_from(received.len).unwrap_or(u16::MAX);
+    let how = How { look: received.look, ..How::default() };
+    let head = Head { peer: Some(received.from), zone, len, how };
+    match datagram::put(to, &head, pieces) {
+        Ok(true) => (true, Ok(Put::Whole)),
+        Ok(false) => (false, Ok(Put::NoRoom(room(received.len)))),
+        Err(broken) => (false, Err(broken)),
+    }
+}

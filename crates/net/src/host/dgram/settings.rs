@@ -1,0 +1,43 @@
+//! Settings of datagram sockets.
+
+use super::queue::QUEUE_BYTES;
+use crate::ip::ip_tx::IpTxParams;
+use crate::link::tables::IfIndex;
+
+/// The settings of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// IP header fields of its packets.
+    pub look: IpTxParams,
+    /// Time to live, or hop limit, of what it sends to groups.
+    pub group_hops: u8,
+    /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
+    pub group_if: IfIndex,
+    /// Datagrams to groups are not delivered to listeners on this host.
+    pub no_loop: bool,
+    /// It may send to everybody on a link.
+    pub may_broadcast: bool,
+    /// A datagram that is too big for a link on the path is not fragmented; the program gets an error.
+    pub dont_fragment: bool,
+    /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`](super::QUEUE_BYTES_MAX) at the most.
+    pub queue_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            look: IpTxParams::default(),
+            //= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
+            //# If the upper-layer protocol
+            //# chooses not to specify a time-to-live, it should default to 1 for all
+            //# multicast IP datagrams, so that an explicit choice is required to
+            //# multicast beyond a single network.
+            group_hops: 1,
+            group_if: 0,
+            no_loop: false,
+            may_broadcast: false,
+            dont_fragment: false,
+            queue_bytes: QUEUE_BYTES,
+        }
+    }
+}

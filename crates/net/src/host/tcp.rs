@@ -1,0 +1,54 @@
+//! TCP: connections, each on the CPU that its packets come to, and the answers of closed ports.
+//!
+//! ```text
+//!   input ─▶ listeners ─▶ Half ─▶ Conn ─▶ Wait       calls: what programs ask
+//!                                  │
+//!                               roll up: what connections have to send, once for all that a turn brought
+//! ```
+
+mod input;
+mod listen;
+mod syncache;
+mod cookie;
+mod pcbs;
+mod timer_wheel;
+mod calls;
+mod errors;
+mod signature;
+mod build;
+mod reset;
+mod metrics_cache;
+mod fastopen;
+mod budget;
+mod rings;
+pub(crate) mod watch;
+pub mod tcb;
+pub mod settings;
+pub mod seq;
+pub mod buffer;
+pub mod receive;
+pub mod scoreboard;
+pub mod rtt;
+pub mod congestion;
+
+pub use self::build::IpTxParams;
+pub use self::calls::{
+    Accepted, Connect, Ready, abort, accept, bind, change, change_look, close, connect, connection,
+    drop_connection, forget_paths, half_open, listen, local, open, peek, read, read_in_place, read_urgent,
+    ready, send, send_urgent, set_look, set_place_look, shutdown, unlisten, waiting,
+};
+pub(crate) use self::errors::error;
+pub(crate) use self::fastopen::KEY_LIFE;
+pub use self::fastopen::{Opener, draw_cookie_keys, set_cookie_key};
+pub use self::input::input;
+pub(crate) use self::input::{expire, roll_up};
+pub use self::listen::{LISTENERS_MAX, ListedListener, Listen, ListenerId};
+pub use self::metrics_cache::PATHS_MAX;
+pub(crate) use self::pcbs::fetch;
+pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Listed, Owner, PER_PAGE, Pcbs, WAITS_MAX};
+pub use self::reset::refuse;
+pub use self::rings::RINGS_BYTES_MAX;
+pub use self::signature::{KEY_LEN_MAX, KEYS_MAX, remove_key, set_key};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,437 @@
+//! All connections of one CPU, whatever they are at the moment: half-open, standing, or waiting until what is under way
+//! has died out. One index finds them all by their ends.
+//!
+//! ```text
+//!   SYN ──▶ Half (a record) ──▶ Conn (a Tcb) ──▶ Wait (a record)
+//! ```
+
+mod ahead;
+mod life;
+mod page;
+
+use std::collections::VecDeque;
+
+pub(crate) use self::ahead::fetch;
+pub use self::page::{Listed, PER_PAGE};
+
+use self::page::Ended;
+use super::build::IpTxParams;
+use super::listen::{ListenerId, Listeners};
+use super::metrics_cache::Paths;
+use super::rings::Rings;
+use super::settings::Shared;
+use super::signature::Keys;
+use super::syncache::SynEntry;
+use super::tcb::wait::TimeWait;
+use super::tcb::{State, Tcb};
+use super::timer_wheel::{Alarm, Alarms, Wakes};
+use super::watch::Event;
+use crate::base::collections::index::{self, Index};
+use crate::base::collections::slab::Slab;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
+use crate::host::app::Watch;
+use crate::host::pcb::{self, FourTuple};
+use pkt::Note;
+
+/// Connections that stand, or are about to, on one CPU at the most.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+/// Half-open connections on one CPU at the most. Beyond them, cookies are sent instead.
+pub const HALVES_MAX: usize = 15_360;
+/// Connections in TIME-WAIT on one CPU at the most. Beyond them, a connection ends without.
+pub const WAITS_MAX: usize = 1 << 18;
+
+/// Names a connection on its CPU, also when another one has its place later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    at: u32,
+    serial: u32,
+}
+
+/// A connection that has, or had, a [`Tcb`].
+pub(super) struct Conn {
+    pub(super) id: Id,
+    pub(super) ends: FourTuple,
+    pub(super) look: IpTxParams,
+    /// By what the firewall knows the segments that come.
+    pub(super) note: Option<Note>,
+    pub(super) tcb: Tcb,
+    pub(super) owner: Owner,
+    /// The program of this CPU that is told of it.
+    pub(super) watch: Option<Watch>,
+    /// Counts for this listener as opened before it stands, until it does.
+    pub(super) opened_at: Option<ListenerId>,
+    /// Whether it is found by its ends.
+    is_listed: bool,
+    /// Whether it is in the list of those that have something to send, perhaps.
+    is_touched: bool,
+    /// Its number among those that have ended and are held by programs; 0, if it is not one of them.
+    ended: u64,
+}
+
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Conn>() <= 1088);
+
+/// The owner of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// None yet: it is in an accept queue.
+    Listener(ListenerId),
+    /// A program.
+    Program,
+    /// None any more: it is freed when it has ended.
+    Nobody,
+}
+
+/// The result of settling a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It is still there.
+    Stays,
+    /// It has ended.
+    Ended,
+    /// It has ended sooner than it should.
+    Cut,
+}
+
+/// The result of a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Conn(u32),
+    Half(u32),
+    Wait(u32),
+}
+
+/// The place of a connection.
+#[derive(Default)]
+struct Place {
+    alarm: Alarm,
+    /// Taken while it is processed: a lookup meanwhile finds nothing.
+    conn: Option<Box<Conn>>,
+}
+
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Place>() <= 32);
+
+/// Everything that has ends.
+struct Tables {
+    conns: Slab<Place>,
+    halves: Slab<SynEntry>,
+    waits: Slab<TimeWait>,
+}
+
+/// All of one CPU.
+pub struct Pcbs {
+    secret: [u64; 4],
+    index: Index,
+    tables: Tables,
+    ended: Ended,
+    conn_alarms: Alarms,
+    half_alarms: Alarms,
+    wait_alarms: Alarms,
+    pub(crate) listeners: Listeners,
+    /// Cache of servers' Fast Open cookies.
+    pub(super) paths: Paths,
+    pub(super) keys: Keys,
+    pub(super) shared: Shared,
+    /// Memory of buffers, and of connections that have ended, for those that follow.
+    pub(super) rings: Rings,
+    #[expect(clippy::vec_box, reason = "boxes are what places hold")]
+    spare: Vec<Box<Conn>>,
+    serial: u32,
+    /// Connections, and those in TIME-WAIT, at the most.
+    pub(super) room: (usize, usize),
+    /// Connections that may have something to send.
+    touched: Vec<Id>,
+    /// Connections that go on in the next turn.
+    again: Vec<Id>,
+    /// Objects with events for programs; each connection and each listener is on it once at the most.
+    pub(super) noted: VecDeque<Event>,
+    /// Until when cookies may come back.
+    pub(super) cookies_until: Instant,
+}
+
+impl Wakes for Place {
+    fn alarm(&mut self) -> &mut Alarm {
+        &mut self.alarm
+    }
+}
+
+impl Found {
+    /// The kind is in the two highest bits: a table has fewer than 2^30 places.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Conn(at) => at,
+            Self::Half(at) => at | 1 << 30,
+            Self::Wait(at) => at | 2 << 30,
+        }
+    }
+
+    const fn from(number: u32) -> Self {
+        let at = number & ((1 << 30) - 1);
+        match number >> 30 {
+            0 => Self::Conn(at),
+            1 => Self::Half(at),
+            _ => Self::Wait(at),
+        }
+    }
+}
+
+impl Tables {
+    fn ends(&self, found: Found) -> Option<&FourTuple> {
+        match found {
+            Found::Conn(at) => self.conns.get(at)?.conn.as_ref().map(|conn| &conn.ends),
+            Found::Half(at) => self.halves.get(at).map(|half| &half.ends),
+            Found::Wait(at) => self.waits.get(at).map(|wait| &wait.ends),
+        }
+    }
+}
+
+impl Pcbs {
+    pub(super) fn new(secret: &mut Secret) -> Self {
+        Self {
+            secret: pcb::secrets(secret),
+            index: Index::new(),
+            tables: Tables { conns: Slab::new(), halves: Slab::new(), waits: Slab::new() },
+            ended: Ended::default(),
+            conn_alarms: Alarms::new(),
+            half_alarms: Alarms::new(),
+            wait_alarms: Alarms::new(),
+            listeners: Listeners::new(secret.draw()),
+            paths: Paths::default(),
+            keys: Keys::new(Secret::new(secret.draw().into())),
+            shared: Shared::default(),
+            rings: Rings::default(),
+            spare: Vec::new(),
+            serial: 0,
+            room: (CONNECTIONS_MAX, WAITS_MAX),
+            touched: Vec::new(),
+            again: Vec::new(),
+            noted: VecDeque::new(),
+            cookies_until: Instant::START,
+        }
+    }
+
+    /// Connections, whatever they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tables.conns.len() + self.tables.halves.len() + self.tables.waits.len()
+    }
+
+    /// Returns the number of established connections, or about to be.
+    pub(super) const fn standing(&self) -> usize {
+        self.tables.conns.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that connections, their buffers and what finds them take; those of the alarms are always the same.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let Tables { conns, halves, waits } = &self.tables;
+        let numbers = (0..conns.end()).filter_map(|at| u32::try_from(at).ok());
+        let standing = numbers.filter_map(|at| conns.get(at)?.conn.as_deref());
+        let standing: usize = standing.map(|conn| size_of::<Conn>() + conn.tcb.memory()).sum();
+        let records = halves.places() * size_of::<SynEntry>() + waits.places() * size_of::<TimeWait>();
+        let spare = self.spare.len() * size_of::<Conn>() + self.rings.bytes();
+        standing + spare + records + conns.places() * size_of::<Place>() + self.index.places() * index::BUCKET
+    }
+
+    /// Looks a four-tuple up.
+    #[inline]
+    pub(super) fn find(&self, ends: &FourTuple) -> Option<Found> {
+        let is_it = |number| self.tables.ends(Found::from(number)) == Some(ends);
+        self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
+    }
+
+    /// Tells whether a new conversation between `ends` would collide with another, or use a port that a listener
+    /// waits at.
+    pub(super) fn is_taken(&self, ends: &FourTuple) -> bool {
+        self.listeners.is_port_taken(ends.local_port) || self.find(ends).is_some()
+    }
+
+    /// Returns the IP header fields of replies to a segment between `ends`.
+    pub(super) fn look(&self, ends: &FourTuple) -> IpTxParams {
+        let look = match self.find(ends) {
+            Some(Found::Conn(at)) => {
+                self.tables.conns.get(at).and_then(|place| place.conn.as_ref()).map(|conn| conn.look)
+            }
+            Some(Found::Half(at)) => self.tables.halves.get(at).map(|half| half.look),
+            Some(Found::Wait(at)) => self.tables.waits.get(at).map(|wait| wait.look),
+            None => self.listeners.look(ends),
+        };
+        look.unwrap_or_default()
+    }
+
+    fn enter(&mut self, ends: &FourTuple, found: Found) {
+        let Self { secret, tables, index, .. } = self;
+        index.insert(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
+    }
+
+    fn leave(&mut self, ends: &FourTuple, found: Found) {
+        let Self { secret, tables, index, .. } = self;
+        index.remove(ends.hash(secret), found.number(), |number| hash_of(tables, secret, number));
+    }
+
+    /// Replaces the index entry of `ends`.
+    fn turns_into(&mut self, ends: &FourTuple, was: Found, is: Found) {
+        self.index.replace(ends.hash(&self.secret), was.number(), is.number());
+    }
+
+    /// Takes a listener out; what waited for it has another owner then, or is answered.
+    pub(super) fn unlisten(&mut self, id: ListenerId) -> VecDeque<Id> {
+        let Self { listeners, tables, .. } = self;
+        let mut heirs = Vec::new();
+        let inherit = |conn: Id, heir| {
+            if let Some(conn) = tables.conns.get_mut(conn.at).and_then(|place| place.conn.as_mut()) {
+                conn.owner = Owner::Listener(heir);
+            }
+            heirs.push(heir);
+        };
+        let left = listeners.remove(id, inherit).unwrap_or_default();
+        heirs.into_iter().for_each(|heir| self.note_listener(heir));
+        left
+    }
+
+    /// The connection of this name.
+    pub(super) fn get(&self, id: Id) -> Option<&Conn> {
+        self.tables.conns.get(id.at)?.conn.as_deref().filter(|conn| conn.id == id)
+    }
+
+    /// Returns it for change.
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Conn> {
+        self.tables.conns.get_mut(id.at)?.conn.as_deref_mut().filter(|conn| conn.id == id)
+    }
+
+    /// Takes a connection out of its place, to work on it; [`Self::put`] brings it back.
+    pub(super) fn take(&mut self, id: Id) -> Option<Box<Conn>> {
+        self.get(id)?;
+        self.take_at(id.at)
+    }
+
+    /// Takes it at a place.
+    pub(super) fn take_at(&mut self, at: u32) -> Option<Box<Conn>> {
+        self.tables.conns.get_mut(at)?.conn.take()
+    }
+
+    /// Whether the connection in a place signs its segments.
+    pub(super) fn signs(&self, at: u32) -> bool {
+        let conn = self.tables.conns.get(at).and_then(|place| place.conn.as_ref());
+        conn.is_some_and(|conn| conn.tcb.signs())
+    }
+
+    /// Brings a connection back that was worked on, and may have something to send now.
+    pub(super) fn put(&mut self, mut conn: Box<Conn>) {
+        let id = conn.id;
+        if !core::mem::replace(&mut conn.is_touched, true) {
+            self.touched.push(id);
+        }
+        self.put_untouched(conn);
+    }
+
+    /// Brings a connection back that has nothing more to send than before.
+    pub(super) fn put_untouched(&mut self, conn: Box<Conn>) {
+        if let Some(place) = self.tables.conns.get_mut(conn.id.at) {
+            place.conn = Some(conn);
+        }
+    }
+
+    /// The connection in a place.
+    pub(super) fn conn_at(&self, at: u32) -> Option<&Conn> {
+        self.tables.conns.get(at)?.conn.as_deref()
+    }
+
+    /// One beyond the last place of a connection, or more.
+    pub(super) const fn places_end(&self) -> usize {
+        self.tables.conns.end()
+    }
+
+    /// One that may have something to send; [`Self::settle`] brings it back.
+    pub(super) fn next_touched(&mut self) -> Option<Box<Conn>> {
+        while let Some(id) = self.touched.pop() {
+            if let Some(conn) = self.take(id) {
+                return Some(conn);
+            }
+        }
+        self.touched.append(&mut self.again);
+        None
+    }
+
+    /// Whether there is no room for another half-open connection.
+    pub(super) fn is_full_of_halves(&self) -> bool {
+        self.tables.halves.len() >= HALVES_MAX
+    }
+
+    /// Adds a half-open connection.
+    pub(super) fn add_half(&mut self, half: SynEntry, due: Instant, now: Instant) {
+        let ends = half.ends;
+        if let Some(at) = self.tables.halves.insert(half) {
+            self.enter(&ends, Found::Half(at));
+            self.half_alarms.set(&mut self.tables.halves, at, due, now);
+        }
+    }
+
+    /// Returns the half-open connections.
+    pub(super) fn halves(&self) -> impl Iterator<Item = &FourTuple> {
+        let halves = &self.tables.halves;
+        let numbers = (0..halves.end()).filter_map(|at| u32::try_from(at).ok());
+        let used = numbers.filter(|at| halves.is_used(*at));
+        used.filter_map(|at| halves.get(at)).map(|half| &half.ends)
+    }
+
+    pub(super) fn half_mut(&mut self, at: u32) -> Option<&mut SynEntry> {
+        self.tables.halves.get_mut(at)
+    }
+
+    pub(super) fn remove_half(&mut self, at: u32) {
+        let Some(ends) = self.tables.halves.get(at).map(|half| half.ends) else { return };
+        self.leave(&ends, Found::Half(at));
+        self.half_alarms.forget(&mut self.tables.halves, at);
+        self.tables.halves.remove(at);
+    }
+
+    pub(super) fn wait_mut(&mut self, at: u32) -> Option<&mut TimeWait> {
+        self.tables.waits.get_mut(at)
+    }
+
+    pub(super) fn remove_wait(&mut self, at: u32) {
+        let Some(ends) = self.tables.waits.get(at).map(|wait| wait.ends) else { return };
+        self.leave(&ends, Found::Wait(at));
+        self.wait_alarms.forget(&mut self.tables.waits, at);
+        self.tables.waits.remove(at);
+    }
+
+    /// One whose time may have come.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Found> {
+        let Self { tables, conn_alarms, half_alarms, wait_alarms, .. } = self;
+        let conn = conn_alarms.due(&mut tables.conns, now).map(Found::Conn);
+        let half = || half_alarms.due(&mut tables.halves, now).map(Found::Half);
+        conn.or_else(half).or_else(|| wait_alarms.due(&mut tables.waits, now).map(Found::Wait))
+    }
+
+    /// A half-open connection, or one in TIME-WAIT, is not due yet.
+    pub(super) fn postpone(&mut self, found: Found, until: Instant, now: Instant) {
+        let Self { tables, half_alarms, wait_alarms, .. } = self;
+        match found {
+            Found::Conn(_) => {}
+            Found::Half(at) => half_alarms.set(&mut tables.halves, at, until, now),
+            Found::Wait(at) => wait_alarms.set(&mut tables.waits, at, until, now),
+        }
+    }
+
+    /// When to ask for those that are due.
+    pub(crate) fn deadline(&self) -> Instant {
+        if !self.touched.is_empty() || !self.noted.is_empty() {
+            return Instant::START;
+        }
+        self.conn_alarms.deadline().min(self.half_alarms.deadline()).min(self.wait_alarms.deadline())
+    }
+}
+
+fn hash_of(tables: &Tables, secret: &[u64; 4], number: u32) -> u64 {
+    tables.ends(Found::from(number)).map_or(0, |ends| ends.hash(secret))
+}

@@ -1,0 +1,137 @@
+//! Half-open connections: a SYN came and was answered, and whether the other end is there is not known.
+//!
+//! What is kept of one is the SYN itself. When something comes, or is due, the connection is made again from it, up to
+//! where it was, and goes on from there; so there is one implementation of a connection, and little memory in a flood
+//! (ADR 16).
+
+use std::sync::Arc;
+
+use wire::tcp::{Cookie, Flags, Header};
+
+use super::budget::Budget;
+use super::build::IpTxParams;
+use super::settings::Settings;
+use super::tcb::{Segment, Stamps, Tcb};
+use super::timer_wheel::{Alarm, Wakes};
+use crate::base::time::Instant;
+use crate::host::pcb::FourTuple;
+
+/// Largest number of SYN-ACKs without a reply (FreeBSD's `net.inet.tcp.syncache.rexmtlimit`, and
+/// the first time).
+const ANSWERS_MAX: u8 = 4;
+
+/// One half-open connection.
+#[derive(Clone, Debug)]
+pub(super) struct SynEntry {
+    pub(super) ends: FourTuple,
+    pub(super) look: IpTxParams,
+    syn: Header,
+    iss: u32,
+    clock: u32,
+    /// When the SYN came.
+    at: Instant,
+    /// Number of SYN-ACKs.
+    answers: u8,
+    /// Fast Open cookie in the SYN-ACK.
+    pub(super) cookie: Option<Cookie>,
+    /// For answers to what else comes.
+    budget: Budget,
+    /// Its settings, while it rests.
+    settings: Option<Arc<Settings>>,
+    alarm: Alarm,
+}
+
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<SynEntry>() <= 256);
+
+impl Default for SynEntry {
+    fn default() -> Self {
+        let any = core::net::SocketAddr::from(([0; 4], 0));
+        let options = wire::tcp::Options::NONE;
+        let syn = Header {
+            src_port: 0,
+            dst_port: 0,
+            seq: 0,
+            ack: 0,
+            flags: Flags::SYN,
+            window: 0,
+            urgent: 0,
+            options,
+        };
+        Self::new(FourTuple::new(any, any, 0), IpTxParams::default(), &syn, 0, 0, Instant::START)
+    }
+}
+
+impl Wakes for SynEntry {
+    fn alarm(&mut self) -> &mut Alarm {
+        &mut self.alarm
+    }
+}
+
+impl SynEntry {
+    /// Makes an entry of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
+    pub(super) fn new(
+        ends: FourTuple,
+        look: IpTxParams,
+        syn: &Header,
+        iss: u32,
+        clock: u32,
+        at: Instant,
+    ) -> Self {
+        Self {
+            ends,
+            look,
+            syn: *syn,
+            iss,
+            clock,
+            at,
+            answers: 1,
+            cookie: None,
+            budget: Budget::default(),
+            settings: None,
+            alarm: Alarm::default(),
+        }
+    }
+
+    /// Returns the settings for [`Self::revive`], if the connection rests.
+    pub(super) fn wake(&mut self) -> Option<Arc<Settings>> {
+        self.settings.take()
+    }
+
+    /// The connection, as it was when the SYN had been answered for the last time.
+    pub(super) fn revive(&self, settings: Arc<Settings>) -> Tcb {
+        let mut tcb = self.begin(settings);
+        let mut now = self.at;
+        tcb.has_answered(now);
+        for _ in 1..self.answers {
+            now = tcb.deadline();
+            tcb.expire(now);
+            tcb.output(now, &mut |_| ());
+        }
+        tcb.budget = self.budget;
+        tcb
+    }
+
+    /// The connection rests until something comes, or is due.
+    pub(super) fn rest(&mut self, tcb: Tcb) {
+        self.budget = tcb.budget;
+        self.settings = Some(tcb.into_settings());
+    }
+
+    /// The connection, its SYN not answered yet.
+    pub(super) fn begin(&self, settings: Arc<Settings>) -> Tcb {
+        let ports = (self.ends.local_port, self.ends.remote_port);
+        let segment = Segment { header: &self.syn, payload: &[], is_marked: false };
+        let mut tcb = Tcb::answer(settings, ports, self.iss, Stamps::from(self.clock), &segment, self.at);
+        if let Some(cookie) = self.cookie {
+            tcb.give_cookie(cookie);
+        }
+        tcb
+    }
+
+    /// The SYN is answered once more; `None` if that was often enough.
+    pub(super) fn answered_again(&mut self) -> Option<()> {
+        self.answers += 1;
+        (self.answers <= ANSWERS_MAX).then_some(())
+    }
+}

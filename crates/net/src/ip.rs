@@ -1,0 +1,17 @@
+//! IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, addresses and groups.
+
+pub mod ip4;
+pub mod ip6;
+pub mod reass;
+pub mod icmp;
+pub mod forward;
+pub mod output;
+pub mod pmtu;
+pub mod host_cache;
+pub(crate) mod l4;
+pub(crate) mod ip_tx;
+pub mod group;
+pub mod addr;
+pub mod neigh;
+pub mod arp;
+pub mod adj;

@@ -1,0 +1,125 @@
+//! ARP: what its packets mean for [`crate::ip::neigh`] and [`crate::ip::addr`].
+
+use pkt::{Flags, Pkt};
+use wire::arp::{Operation, PACKET_LEN, Packet};
+use wire::ether::{EtherType, Header, Mac};
+
+use crate::base::count::Count;
+use crate::base::drop::DropReason;
+use crate::ip::addr;
+use crate::ip::neigh::{self, Heard};
+use crate::link::tables::{IfIndex, Ifnet};
+use crate::out::ifq;
+use crate::turn::cpu::Cpu;
+use crate::turn::netisr;
+use crate::turn::next::{Next, Resume};
+
+/// Takes an ARP packet in, on the CPU that owns the address it is about.
+///
+/// Reads  `cpu.tables`, `cpu.addrs`.   Writes `cpu.neigh`, `cpu.addrs`.
+/// Drops  [`DropReason::ArpMalformed`], [`DropReason::ArpNotCredible`], [`DropReason::ArpNotForUs`],
+///        [`DropReason::ArpDone`], [`DropReason::InterfaceGone`].
+///
+/// # Spec
+/// RFC 826; RFC 5227.
+pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
+    let Ok(arp) = Packet::parse(pkt.head()) else { return cpu.drop_pkt(pkt, DropReason::ArpMalformed) };
+    let subject = if arp.sender_ip.is_unspecified() { arp.target_ip } else { arp.sender_ip };
+    let owner = cpu.placement.owner_of(subject.into());
+    if owner != cpu.id {
+        // A device's own hash does not know whose an ARP packet is.
+        pkt.resume = Resume::Arp as u8;
+        return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
+    }
+    let reason = heard(cpu, &pkt, &arp);
+    cpu.drop_pkt(pkt, reason);
+}
+
+/// Sends an ARP packet to a link address.
+pub(crate) fn output(cpu: &mut Cpu, ifindex: IfIndex, to: Mac, arp: &Packet) {
+    let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
+    let header = Header { dst: to, src: ifnet.mac, ethertype: EtherType::ARP }.to_bytes();
+    let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::NeighNoBuffer) };
+    cpu.count(match arp.operation {
+        Operation::Request => Count::ArpRequestsSent,
+        Operation::Reply => Count::ArpRepliesSent,
+    });
+    pkt.outif = ifindex;
+    pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
+    let written = pkt.append(PACKET_LEN).map(|bytes| bytes.copy_from_slice(&arp.to_bytes()));
+    if written.and_then(|()| pkt.prepend_array(&header)).is_err() {
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
+    }
+    ifq::output(cpu, pkt);
+}
+
+fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> DropReason {
+    cpu.count(match arp.operation {
+        Operation::Request => Count::ArpRequestsIn,
+        Operation::Reply => Count::ArpRepliesIn,
+    });
+    let tables = cpu.tables.clone();
+    let Some(ifnet) = tables.ifnet(pkt.rcvif) else { return DropReason::InterfaceGone };
+    if arp.sender_mac == ifnet.mac {
+        // What we sent ourselves, from a hub or a loop.
+        return DropReason::ArpDone;
+    }
+    if !is_credible(ifnet, arp) {
+        return DropReason::ArpNotCredible;
+    }
+    if ifnet.has(arp.sender_ip.into()) {
+        addr::claimed(
+            cpu,
+            addr::Key { ifindex: ifnet.index, addr: arp.sender_ip.into() },
+            Some(arp.sender_mac),
+        );
+        return DropReason::ArpDone;
+    }
+    let is_for_us = is_ours(cpu, ifnet, arp);
+    learn(cpu, ifnet, pkt, arp, is_for_us);
+    match arp.operation {
+        Operation::Request if is_for_us => output(cpu, ifnet.index, arp.sender_mac, &arp.reply(ifnet.mac)),
+        Operation::Request if !arp.is_announcement() => return DropReason::ArpNotForUs,
+        _ => {}
+    }
+    DropReason::ArpDone
+}
+
+/// Tells whether the sender's link and network address can be those of one host.
+fn is_credible(ifnet: &Ifnet, arp: &Packet) -> bool {
+    let may_be_a_host = !wire::addr::is_martian_source_v4(arp.sender_ip)
+        && ifnet.broadcasts().all(|addr| addr != arp.sender_ip);
+    arp.is_sender_credible() && (arp.is_probe() || may_be_a_host)
+}
+
+/// Whether the packet is about an address of ours that we may speak for. A probe for one that we are only probing for
+/// ourselves means that two hosts want it.
+fn is_ours(cpu: &mut Cpu, ifnet: &Ifnet, arp: &Packet) -> bool {
+    let key = addr::Key { ifindex: ifnet.index, addr: arp.target_ip.into() };
+    if !ifnet.has(key.addr) {
+        return false;
+    }
+    if arp.is_probe() {
+        addr::probed(cpu, key, Some(arp.sender_mac));
+    }
+    cpu.addrs.usable(key.ifindex, key.addr)
+}
+
+/// Learns the sender only if it asks for one of our addresses, and is on this link.
+fn learn(cpu: &mut Cpu, ifnet: &Ifnet, pkt: &Pkt, arp: &Packet, is_for_us: bool) {
+    let key = neigh::Key { ifindex: ifnet.index, addr: arp.sender_ip.into() };
+    if arp.sender_ip.is_unspecified() || !neigh::is_on_link(&cpu.tables, &key) {
+        return;
+    }
+    let is_reply = arp.operation == Operation::Reply;
+    let to_us_alone = !pkt.flags.any(Flags::BROADCAST.with(Flags::MULTICAST));
+    let what = Heard::Arp {
+        mac: arp.sender_mac,
+        solicited: is_reply && is_for_us && to_us_alone,
+        asked_us: !is_reply && is_for_us,
+    };
+    neigh::heard(cpu, key, what);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Ethernet: the way in, and the header on the way out.
+
+use pkt::{Flags, Pkt};
+use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
+
+use crate::base::drop::DropReason;
+use crate::link::tables::{IfIndex, Ifnet, Tables};
+use crate::turn::cpu::Cpu;
+use crate::turn::next::Next;
+
+/// Bytes of an 802.1Q tag.
+pub(crate) const TAG_LEN: usize = 4;
+/// The bits of a tag that name a network; 0 names none and only carries a priority.
+const TAG_VID: u16 = 0x0fff;
+
+/// The expected header of nearly every frame of an interface.
+pub struct Port {
+    /// The interface's link address, as the upper six bytes of a little-endian word. Of an interface that takes no
+    /// frames it is what no such word can be.
+    mac: u64,
+}
+
+impl Port {
+    /// Returns the values for interface `index`.
+    #[must_use]
+    pub fn of(tables: &Tables, index: IfIndex) -> Self {
+        let mac = match tables.ifnet(index) {
+            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, .. }) => {
+                u64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f])
+            }
+            _ => u64::MAX,
+        };
+        Self { mac }
+    }
+
+    /// Admits the usual frame: to this interface alone, with an IP packet. `None` for all others. The length of
+    /// the frame is not checked.
+    ///
+    /// Next   [`Next::Ip4`], [`Next::Ip6`], [`HEADER_LEN`] bytes into the packet.
+    #[inline]
+    #[must_use]
+    pub fn admit(&self, pkt: &Pkt) -> Option<Next> {
+        let frame = pkt.window(0);
+        let dst = u64::from_le_bytes(*frame.first_chunk()?) << 16;
+        let is_group = frame[6] & 1 != 0;
+        if dst != self.mac || is_group {
+            return None;
+        }
+        match EtherType(u16::from_be_bytes([frame[12], frame[13]])) {
+            EtherType::IPV4 => Some(Next::Ip4),
+            EtherType::IPV6 => Some(Next::Ip6),
+            _ => None,
+        }
+    }
+}
+
+/// Removes the Ethernet header and classifies the destination. Behind it, a packet starts at its network header.
+///
+/// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`.
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`].
+/// Drops  [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherUnknownType`],
+///        [`DropReason::EtherLength`], [`DropReason::EtherMulticastSource`], [`DropReason::VlanUnknown`],
+///        [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
+///
+/// # Spec
+/// RFC 894; IEEE 802.3 §3.2.
+#[inline]
+pub fn input(cpu: &Cpu, pkt: &mut Pkt) -> Next {
+    let Some(ifnet) = cpu.tables.ifnet(pkt.rcvif) else { return Next::Drop(DropReason::InterfaceGone) };
+    if pkt.head_len() < HEADER_LEN {
+        return Next::Drop(DropReason::EtherShort);
+    }
+    let header = header_of(pkt);
+    if let Some(reason) = refusal(ifnet, &header) {
+        return Next::Drop(reason);
+    }
+    if header.dst.is_multicast() {
+        pkt.flags.set(if header.dst == Mac::BROADCAST { Flags::BROADCAST } else { Flags::MULTICAST });
+    }
+    pkt.trim_front(HEADER_LEN);
+    demux(pkt, header.ethertype)
+}
+
+#[inline]
+fn header_of(pkt: &Pkt) -> Header {
+    pkt.window(0).first_chunk().map_or_else(|| Header::from_bytes(&[0; HEADER_LEN]), Header::from_bytes)
+}
+
+/// Why a frame with this header is not taken from this interface.
+#[inline]
+fn refusal(ifnet: &Ifnet, header: &Header) -> Option<DropReason> {
+    if !header.dst.is_multicast() && header.dst != ifnet.mac {
+        // A device in promiscuous mode delivers what is for others.
+        return Some(DropReason::EtherNotForUs);
+    }
+    if header.src.is_multicast() {
+        return Some(DropReason::EtherMulticastSource);
+    }
+    match ifnet {
+        Ifnet { up: false, .. } => Some(DropReason::InterfaceDown),
+        Ifnet { monitor: true, .. } => Some(DropReason::Monitor),
+        _ => None,
+    }
+}
+
+#[inline]
+fn demux(pkt: &mut Pkt, ethertype: EtherType) -> Next {
+    match ethertype {
+        EtherType::IPV4 => Next::Ip4,
+        EtherType::IPV6 => Next::Ip6,
+        EtherType::ARP => Next::Arp,
+        EtherType::VLAN if !pkt.flags.has(Flags::VLAN) => untag(pkt),
+        EtherType::VLAN | EtherType::QINQ => Next::Drop(DropReason::VlanUnknown),
+        other => Next::Drop(unknown(other)),
+    }
+}
+
+#[cold]
+fn unknown(ethertype: EtherType) -> DropReason {
+    if ethertype.check().is_err() { DropReason::EtherLength } else { DropReason::EtherUnknownType }
+}
+
+/// Takes an 802.1Q tag off. One that only carries a priority is looked behind, as IEEE 802.1Q §6.9 asks of stations.
+fn untag(pkt: &mut Pkt) -> Next {
+    let [tci_hi, tci_lo, type_hi, type_lo, ..] = *pkt.window(0);
+    if pkt.head_len() < TAG_LEN {
+        return Next::Drop(DropReason::EtherShort);
+    }
+    pkt.vlan = u16::from_be_bytes([tci_hi, tci_lo]);
+    pkt.flags.set(Flags::VLAN);
+    if pkt.vlan & TAG_VID != 0 {
+        return Next::Drop(DropReason::VlanUnknown);
+    }
+    pkt.trim_front(TAG_LEN);
+    demux(pkt, EtherType(u16::from_be_bytes([type_hi, type_lo])))
+}
+
+/// Puts an Ethernet header in front of a network packet: `addrs`, destination first, and the packet's type.
+///
+/// Next   [`Next::Output`].
+/// Drops  [`DropReason::NoBuffer`] when there is no headroom.
+#[inline]
+pub fn encapsulate(pkt: &mut Pkt, addrs: &[u8; 12], ethertype: EtherType) -> Next {
+    let mut header = [0; HEADER_LEN];
+    header[..12].copy_from_slice(addrs);
+    header[12..].copy_from_slice(&ethertype.0.to_be_bytes());
+    match pkt.prepend_array(&header) {
+        Ok(()) => Next::Output,
+        Err(_) => Next::Drop(DropReason::NoBuffer),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! The shared configuration of all CPUs: interfaces, addresses, routes. An immutable snapshot, replaced as a whole.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use wire::ether::Mac;
+
+use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
+use crate::link::driver::Caps;
+
+mod autoconf;
+mod learned;
+mod queue;
+mod own;
+mod settle;
+
+pub use crate::base::ids::IfIndex;
+pub use autoconf::{AutoconfSettings, Identifiers, PREFIX_LEN};
+pub use learned::{DefaultRouter, HOP_LIMIT, Learned, LearnedAddr, REACHABLE, RETRANS};
+pub use own::Own;
+pub use queue::{Discipline, QueueSpec};
+pub use settle::settle;
+
+/// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
+/// sent from CPU to CPU as a message, and the old one dies with its last holder.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Tables {
+    /// Grows by one with each change: whatever was derived from older tables is stale.
+    pub generation: u64,
+    /// Interfaces by index; index 0 is never used, and a hole is an interface that is gone.
+    pub ifs: Vec<Option<Ifnet>>,
+    /// Routes, own addresses included.
+    pub fib: Arc<Fib>,
+    /// Where they lead.
+    pub hops: Arc<Hops>,
+    /// Whether packets for others are forwarded.
+    pub forwarding: bool,
+    /// Addresses that no packet from a wire may have as its source, because they are ours.
+    pub own: Own,
+    /// Whether any interface says something of received transport checksums, so that its packets are looked at.
+    pub judges_checksums: bool,
+}
+
+/// The input of tables: the configuration, without derived data.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Grows by one with each change.
+    pub generation: u64,
+    /// Interfaces, in any order; [`Ifnet::index`] is their place.
+    pub ifs: Vec<Ifnet>,
+    /// Routes besides those that follow from the interfaces' addresses, which are stronger.
+    pub routes: Vec<Route>,
+    /// Whether packets for others are forwarded.
+    pub forwarding: bool,
+}
+
+/// Fewer routes than this fit [`Bounds::SMALL`], whatever they are.
+const SMALL: usize = 1 << 11;
+
+/// An interface.
+#[derive(Clone, Debug)]
+pub struct Ifnet {
+    /// Its place in [`Tables::ifs`].
+    pub index: IfIndex,
+    /// Its name.
+    pub name: String,
+    /// Its link address.
+    pub mac: Mac,
+    /// Bytes of the largest network-layer packet on this link.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Its own addresses.
+    pub addrs: Vec<IfAddr>,
+    /// Policy on received transport checksums.
+    pub rxcsum: Rxcsum,
+    /// Offloads of its device.
+    pub caps: Caps,
+    /// Only count what is received.
+    pub monitor: bool,
+    /// Output queue.
+    pub queue: QueueSpec,
+    /// IPv6 autoconfiguration, if enabled.
+    pub autoconf: Option<AutoconfSettings>,
+    /// Results of router advertisements, as far as they are in force: see [`settle()`].
+    pub learned: Arc<Learned>,
+}
+
+/// An address of an interface, with the prefix that is on its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IfAddr {
+    /// The address.
+    pub addr: IpAddr,
+    /// Length of the on-link prefix, bits.
+    pub prefix_len: u8,
+}
+
+/// The policy on transport checksums that an interface delivers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rxcsum {
+    /// Nothing: sum what is for us.
+    #[default]
+    Verify,
+    /// All: the device has checked.
+    Trust,
+    /// Right ones and partial ones: a field that holds only the pseudo-header's sum is completed on the way out.
+    Complete,
+}
+
+impl Tables {
+    /// Works out what follows from `config`: how much of what routers have said is in force ([`settle()`]); for each interface
+    /// that is up the prefixes on its link, its own and its broadcast addresses. The table is made for it alone, as large as
+    /// it must be, and will not change; to change routes use a [`Rib`] and [`Tables::with`].
+    ///
+    /// # Panics
+    ///
+    /// When the system has no address space for a table.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "without a few hundred megabytes of address space nothing works")]
+    pub fn new(mut config: Config) -> Self {
+        settle(&mut config.ifs, |prefix, ifindex| settle::is_led_elsewhere(&config.routes, prefix, ifindex));
+        let bounds = if config.routes.len() < SMALL { Bounds::SMALL } else { Bounds::INTERNET };
+        let mut rib = Rib::new(bounds).expect("address space for a table");
+        let derived = derived(&config.ifs);
+        let connected =
+            derived.iter().map(|(to, origin, hop)| Change { to: *to, origin: *origin, hops: hop });
+        let routes = config.routes.iter();
+        let routes = routes.map(|Route { to, hops }| Change { to: *to, origin: Origin::Static, hops });
+        rib.load(&connected.chain(routes).collect::<Vec<_>>());
+        Self::with(config, rib.fib(), rib.hops())
+    }
+
+    /// Derives tables from `config`, whose interfaces are [`settle()`]d, and whose routes are in `fib` and lead to `hops` already.
+    #[must_use]
+    pub fn with(config: Config, fib: Arc<Fib>, hops: Arc<Hops>) -> Self {
+        let Config { generation, ifs: list, forwarding, routes: _ } = config;
+        let own = Own::of(&list);
+        let judges_checksums = list.iter().any(|ifnet| ifnet.rxcsum != Rxcsum::Verify);
+        let mut ifs = Vec::new();
+        for ifnet in list {
+            let at = usize::from(ifnet.index);
+            ifs.resize_with(ifs.len().max(at + 1), || None);
+            ifs[at] = Some(ifnet);
+        }
+        Self { generation, ifs, fib, hops, forwarding, own, judges_checksums }
+    }
+
+    /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow
+    /// takes the one that `flow` falls to.
+    #[must_use]
+    pub fn hop(&self, dst: IpAddr, flow: impl FnOnce() -> u32) -> Hop {
+        self.hops.get(self.hops.member(self.fib.lookup(dst), flow))
+    }
+
+    /// The interface with this index, if it (still) exists.
+    #[must_use]
+    pub fn ifnet(&self, index: IfIndex) -> Option<&Ifnet> {
+        self.ifs.get(usize::from(index))?.as_ref()
+    }
+
+    /// All interfaces.
+    pub fn ifnets(&self) -> impl Iterator<Item = &Ifnet> {
+        self.ifs.iter().flatten()
+    }
+
+    /// The interface with this name.
+    #[must_use]
+    pub fn ifnet_named(&self, name: &str) -> Option<&Ifnet> {
+        self.ifnets().find(|ifnet| ifnet.name == name)
+    }
+
+    /// Whether `addr` is one of our own on any interface.
+    #[must_use]
+    pub fn is_ours(&self, addr: IpAddr) -> bool {
+        self.own.has(addr)
+    }
+}
+
+/// The routes that follow from the addresses of interfaces that are up.
+#[must_use]
+pub fn derived(ifs: &[Ifnet]) -> Vec<(Prefix, Origin, [Hop; 1])> {
+    let up = ifs.iter().filter(|ifnet| ifnet.up);
+    let default = learned::default_route(ifs);
+    up.flat_map(Ifnet::routes).chain(default).map(|(to, origin, hop)| (to, origin, [hop])).collect()
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
+impl Ifnet {
+    /// The routes that follow from this interface's addresses: to its links' prefixes, to its broadcast addresses, and
+    /// to its own. IPv6 link-local ones are not among them: one prefix is on every link, so the sender says which link.
+    pub fn routes(&self) -> impl Iterator<Item = (Prefix, Origin, Hop)> {
+        let ifindex = self.index;
+        let own = || self.addrs.iter().filter(|own| !own.addr_is_scoped());
+        let prefixes = own().filter_map(IfAddr::prefix);
+        let on_link = prefixes.map(move |to| (to, Origin::Connected, To::OnLink { ifindex }.into()));
+        let broadcast = Hop::from(To::Broadcast { ifindex });
+        let broadcasts =
+            self.broadcasts().map(move |addr| (Prefix::host(addr.into()), Origin::Broadcast, broadcast));
+        let local = own().map(move |own| (Prefix::host(own.addr), Origin::Own, To::Local { ifindex }.into()));
+        self.learned.routes(ifindex).chain(on_link).chain(broadcasts).chain(local)
+    }
+
+    /// The broadcast addresses of the IPv4 prefixes on this link: all host bits one and, as of old, all zero.
+    /// Prefixes of 31 and 32 bits have none (RFC 3021 §2.1).
+    //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.5.3
+    pub fn broadcasts(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addrs4().filter(|(_, len)| *len < 31).flat_map(|(addr, len)| {
+            let hosts = u32::MAX >> len;
+            [Ipv4Addr::from_bits(addr.to_bits() | hosts), Ipv4Addr::from_bits(addr.to_bits() & !hosts)]
+        })
+    }
+
+    /// Whether `addr` is one of this interface's own.
+    #[must_use]
+    pub fn has(&self, addr: IpAddr) -> bool {
+        self.addrs.iter().any(|own| own.addr == addr)
+    }
+
+    /// This interface's IPv4 addresses.
+    pub fn addrs4(&self) -> impl Iterator<Item = (Ipv4Addr, u8)> {
+        self.addrs.iter().filter_map(|own| match own.addr {
+            IpAddr::V4(addr) => Some((addr, own.prefix_len)),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    /// This interface's IPv6 addresses, link-local ones included.
+    pub fn addrs6(&self) -> impl Iterator<Item = (Ipv6Addr, u8)> {
+        self.addrs.iter().filter_map(|own| match own.addr {
+            IpAddr::V6(addr) => Some((addr, own.prefix_len)),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    /// Whether `addr` lies in a prefix that is on this link.
+    #[must_use]
+    pub fn is_on_link(&self, addr: IpAddr) -> bool {
+        self.addrs.iter().any(|own| own.covers(addr))
+            || self.learned.on_link.iter().any(|prefix| prefix.covers(addr))
+    }
+
+    /// The own address to speak to `peer` with: one whose prefix covers it, else one that reaches as far.
+    #[must_use]
+    pub fn source_for(&self, peer: IpAddr) -> Option<IpAddr> {
+        let same_family = self.addrs.iter().filter(|own| own.addr.is_ipv4() == peer.is_ipv4());
+        let score = |own: &&IfAddr| (own.covers(peer), is_link_local(own.addr) == is_link_local(peer));
+        same_family.max_by_key(score).map(|own| own.addr)
+    }
+}
+
+impl IfAddr {
+    /// The prefix on the link.
+    #[must_use]
+    pub fn prefix(&self) -> Option<Prefix> {
+        Prefix::new(self.addr, self.prefix_len)
+    }
+
+    /// Whether other links may have the same address: IPv6 link-local ones mean something only with their link.
+    fn addr_is_scoped(&self) -> bool {
+        self.addr.is_ipv6() && is_link_local(self.addr)
+    }
+
+    /// Whether `addr` lies in this address's prefix.
+    #[must_use]
+    pub fn covers(&self, addr: IpAddr) -> bool {
+        self.prefix().is_some_and(|prefix| prefix.covers(addr))
+    }
+}
+
+fn is_link_local(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(addr) => addr.is_link_local(),
+        IpAddr::V6(addr) => addr.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! One flow's queue, and which flow a frame is of.
+
+use core::hash::Hasher;
+
+use pkt::{Pkt, WINDOW};
+use wire::Protocol;
+use wire::ether::EtherType;
+
+use crate::base::secret::Secret;
+use crate::out::ifq::codel::Codel;
+use crate::out::ifq::ecn::network;
+use crate::out::ifq::list::List;
+
+/// One flow's queue.
+#[derive(Default)]
+pub(super) struct Flow {
+    pub(super) list: List,
+    /// Bytes that it may still send before others have their turn.
+    pub(super) deficit: i64,
+    /// Whether it is among the new or the old flows.
+    pub(super) is_listed: bool,
+    pub(super) codel: Codel,
+}
+
+/// Returns the flow of a frame: addresses, protocol and ports, under a secret key, so that a sender cannot make
+/// its packets share a queue with another's.
+pub(in crate::out::ifq) fn flow_of(pkt: &Pkt, secret: &Secret) -> u64 {
+    let mut hasher = secret.hasher();
+    let (kind, at) = network(pkt);
+    let ip = pkt.window(at);
+    match kind {
+        EtherType::IPV4 => hash4(ip, &mut hasher),
+        EtherType::IPV6 => hash6(ip, &mut hasher),
+        other => hasher.write_u16(other.0),
+    }
+    hasher.finish()
+}
+
+fn hash4(ip: &[u8; WINDOW], hasher: &mut impl Hasher) {
+    hasher.write_u8(ip[9]);
+    hasher.write(&ip[12..20]);
+    let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff != 0;
+    let l4 = usize::from(ip[0] & 0xf) * 4;
+    if has_ports(ip[9]) && !is_fragment {
+        hasher.write(ip.get(l4..l4 + 4).unwrap_or_default());
+    }
+}
+
+/// Ports behind extension headers are not looked for: then the flow label tells flows apart (RFC 6437).
+fn hash6(ip: &[u8; WINDOW], hasher: &mut impl Hasher) {
+    hasher.write_u8(ip[6]);
+    hasher.write(&ip[8..40]);
+    if has_ports(ip[6]) {
+        hasher.write(&ip[40..44]);
+    } else {
+        hasher.write(&[ip[1] & 0xf, ip[2], ip[3]]);
+    }
+}
+
+const fn has_ports(protocol: u8) -> bool {
+    protocol == Protocol::TCP.0 || protocol == Protocol::UDP.0
+}

@@ -1,0 +1,188 @@
+//! The state of one CPU. No other CPU touches any of it: they send messages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pkt::{Flags, Pkt, Pool};
+
+use crate::base::count::{Count, Counters};
+use crate::base::drop::DropReason;
+use crate::base::secret::Secret;
+use crate::base::time::Instant;
+use crate::firewall::{Firewall, Hooks};
+use crate::flow::Flows;
+use crate::host::dgram::membership::Memberships;
+use crate::host::tcp::{self, Pcbs};
+use crate::host::udp::Sockets;
+use crate::host::{ping, raw};
+use crate::ip::addr::Addrs;
+use crate::ip::adj::Adjs;
+use crate::ip::group::Groups;
+use crate::ip::host_cache::HostCache;
+use crate::ip::icmp::Icmp;
+use crate::ip::ip6::autoconf::Autoconf;
+use crate::ip::neigh::Neigh;
+use crate::ip::pmtu::Paths;
+use crate::ip::reass::Reass;
+use crate::link::tables::Tables;
+use crate::out::ifq::Ifqs;
+use crate::turn::msg::{HANDOFF_MAX, Peers};
+use crate::turn::next::{Resume, Stamp};
+use crate::turn::rss::{Placement, Share};
+use crate::turn::sysctl::Sysctls;
+use crate::turn::timers::Timers;
+
+/// Number of a netisr CPU, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CpuId(pub u16);
+
+/// All that the stages on one CPU read and write.
+pub struct Cpu {
+    /// Which one this is.
+    pub id: CpuId,
+    /// The time of this turn.
+    pub now: Instant,
+    /// Deals flows to CPUs.
+    pub placement: Placement,
+    /// Hashes that this CPU owns.
+    pub share: Share,
+    /// Interfaces, addresses and routes.
+    pub tables: Arc<Tables>,
+    /// Which tables these are, as packets say it that are handed over.
+    pub stamp: Stamp,
+    /// Number of changes of configuration that ended packets between two hooks ([`crate::turn::netisr::Netisr::reconfigure`]).
+    pub epoch: u32,
+    /// Free buffers.
+    pub pool: Pool,
+    /// Whether packets that are routed take a detour: past the firewall, or by the flow cache.
+    pub takes_detour: bool,
+    /// Hooks of the firewall that have rules.
+    pub hooks: Hooks,
+    /// The firewall, once it has been asked for.
+    pub firewall: Option<Box<Firewall>>,
+    /// Flow cache, if enabled.
+    pub flows: Option<Box<Flows>>,
+    /// Output queues, by interface.
+    pub ifqs: Ifqs,
+    /// The ways to the other CPUs.
+    pub peers: Peers,
+    /// Adjacencies of next hops.
+    pub adjs: Adjs,
+    /// Neighbours in use here, and those that this CPU resolves for all.
+    pub neigh: Neigh,
+    /// Timers.
+    pub timers: Timers,
+    /// Our own addresses, as far as their state changes.
+    pub addrs: Addrs,
+    /// Multicast groups that are listened to.
+    pub groups: Groups,
+    /// Results of router advertisements, for the links kept by this CPU.
+    pub autoconf: Autoconf,
+    /// Destination cache.
+    pub dests: HostCache,
+    /// Learnt path MTUs.
+    pub paths: Paths,
+    /// Datagrams that wait for fragments.
+    pub reass: Reass,
+    /// TCP connections, from the first use on.
+    pub tcp: Option<Box<Pcbs>>,
+    /// Keys of Fast Open cookies.
+    pub opener: tcp::Opener,
+    /// UDP sockets, from the first use on.
+    pub udp: Option<Box<Sockets>>,
+    /// Raw ICMP sockets, from the first use on.
+    pub raw: Option<Box<raw::Sockets>>,
+    /// Defaults of connections and sockets.
+    pub sysctls: Box<Sysctls>,
+    /// Groups that sockets listen to.
+    pub(crate) memberships: Memberships,
+    /// Rate limits of ICMP errors and resets.
+    pub icmp: Icmp,
+    /// Pings that wait for replies.
+    pub(crate) pings: ping::Waiters,
+    /// Random numbers, and the keys of tables.
+    pub secret: Secret,
+    /// Packets from us to us, for the next turn.
+    pub loopback: VecDeque<Pkt>,
+    /// Numbers for people.
+    pub counters: Counters,
+}
+
+/// Packets from us to us that wait at the most.
+const LOOPBACK_MAX: usize = 256;
+
+impl Cpu {
+    /// Ends a packet, and counts of what.
+    pub fn drop_pkt(&mut self, pkt: Pkt, reason: DropReason) {
+        self.counters.drop(reason);
+        self.pool.give(pkt);
+    }
+
+    /// Takes a packet from us to us in again, in the next turn, at `place`.
+    ///
+    /// Drops  [`DropReason::LoopbackFull`].
+    pub fn loop_back(&mut self, mut pkt: Pkt, place: Resume) {
+        if self.loopback.len() >= LOOPBACK_MAX {
+            return self.drop_pkt(pkt, DropReason::LoopbackFull);
+        }
+        pkt.resume = self.stamp.on(place as u8);
+        self.loopback.push_back(pkt);
+    }
+
+    /// Other tables come: what is from us to us goes on under them.
+    pub(crate) fn restamp(&mut self, stamp: Stamp) {
+        let Self { loopback, stamp: before, .. } = self;
+        let own = loopback.iter_mut().filter(|pkt| pkt.flags.has(Flags::LOCAL));
+        own.for_each(|pkt| pkt.resume = stamp.on(pkt.resume));
+        *before = stamp;
+    }
+
+    /// Lets a packet wait whose tables this CPU gets next; it is looked at again in each turn.
+    ///
+    /// Drops  [`DropReason::Reconfigured`] if there are too many.
+    pub(crate) fn wait_for_tables(&mut self, pkt: Pkt) {
+        if self.loopback.len() >= HANDOFF_MAX {
+            return self.drop_pkt(pkt, DropReason::Reconfigured);
+        }
+        self.loopback.push_back(pkt);
+    }
+
+    /// Counts one event.
+    pub fn count(&mut self, event: Count) {
+        self.counters.add(event, 1);
+    }
+}
+
+impl core::fmt::Display for CpuId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl CpuId {
+    /// As an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::Bench;
+
+    #[test]
+    fn of_too_many_packets_from_us_to_us_the_newest_die() {
+        let mut bench = Bench::new(1);
+        let cpu = bench.cpu();
+        for _ in 0..LOOPBACK_MAX + 3 {
+            let pkt = cpu.pool.take().unwrap();
+            cpu.loop_back(pkt, Resume::Ip4);
+        }
+        assert_eq!(bench.dropped(DropReason::LoopbackFull), 3);
+        assert_eq!(bench.buffers_out(), LOOPBACK_MAX);
+        bench.run();
+        assert_eq!(bench.buffers_out(), 0, "the others were taken in again");
+    }
+}

@@ -1,0 +1,88 @@
+//! Timers of this CPU.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::base::time::Instant;
+use crate::firewall;
+use crate::ip::{addr, group, ip6, neigh, reass};
+use crate::link::tables::IfIndex;
+use crate::turn::cpu::Cpu;
+
+/// The target of a timer. Each thing has at most one timer; one that fires too early sets itself again, so timers are
+/// never searched for and never cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// Neighbour entries that this CPU resolves.
+    Neigh,
+    /// One of our own addresses: detection of duplicates, announcement, defence.
+    Addr(addr::Key),
+    /// Multicast reports of an interface's link.
+    Group(IfIndex),
+    /// Autoconfiguration of an interface's link.
+    Autoconf(IfIndex),
+    /// Datagrams that wait for fragments.
+    Reass,
+    /// States of the firewall.
+    Firewall,
+}
+
+/// A CPU's timers, soonest first. Bounded by the tables whose entries they wake.
+#[derive(Default)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, Timer)>>,
+}
+
+/// Timers that fire in one turn at the most.
+const PER_TURN_MAX: usize = 256;
+
+impl Timers {
+    /// Wakes `timer` at `at`, or a little later.
+    pub fn set(&mut self, at: Instant, timer: Timer) {
+        self.heap.push(Reverse((at, timer)));
+    }
+
+    /// When the next timer is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        self.deadline().filter(|at| *at <= now)?;
+        self.heap.pop().map(|Reverse((_, timer))| timer)
+    }
+}
+
+/// Runs the timers that are due, a bounded number of them, and returns how many.
+pub fn run(cpu: &mut Cpu) -> usize {
+    for done in 0..PER_TURN_MAX {
+        let Some(timer) = cpu.timers.pop_due(cpu.now) else { return done };
+        match timer {
+            Timer::Neigh => neigh::timer(cpu),
+            Timer::Addr(key) => addr::timer(cpu, key),
+            Timer::Group(ifindex) => group::timer(cpu, ifindex),
+            Timer::Autoconf(ifindex) => ip6::autoconf::timer(cpu, ifindex),
+            Timer::Reass => reass::timer(cpu),
+            Timer::Firewall => firewall::timer(cpu),
+        }
+    }
+    PER_TURN_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::Bench;
+
+    #[test]
+    fn timers_beyond_those_of_a_turn_fire_in_the_next_one() {
+        let mut bench = Bench::new(1);
+        let cpu = bench.cpu();
+        while run(cpu) > 0 {}
+        for _ in 0..PER_TURN_MAX + 7 {
+            cpu.timers.set(cpu.now, Timer::Reass);
+        }
+        assert_eq!([run(cpu), run(cpu), run(cpu)], [PER_TURN_MAX, 7, 0]);
+    }
+}
