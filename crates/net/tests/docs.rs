@@ -3,6 +3,8 @@
 
 use core::fmt::Write as _;
 
+use net::count::Count;
+use net::drop::DropReason;
 use net::sysctl::{Unit, VARIABLES, Variable};
 use net::tcp::tcb::{Event, State, transitions};
 
@@ -42,6 +44,19 @@ fn values(variable: &Variable) -> String {
         ([], Unit::None) => format!("{} to {}", range.start(), range.end()),
         (words, _) => words.join(", "),
     }
+}
+
+#[test]
+fn all_counters_and_all_drop_reasons_are_listed() {
+    let mut text = "## Counters\n\n| counter | meaning |\n|---|---|\n".to_owned();
+    for count in Count::ALL {
+        writeln!(text, "| `{}` | {} |", count.name(), count.sentence()).unwrap();
+    }
+    text.push_str("\n## Drops\n\n| reason | meaning |\n|---|---|\n");
+    for reason in DropReason::ALL {
+        writeln!(text, "| `{}` | {} |", reason.name(), reason.sentence()).unwrap();
+    }
+    says("reference/COUNTERS.md", &text);
 }
 
 #[test]

@@ -9,10 +9,27 @@ fn links_in_documents_lead_somewhere() {
     for document in documents() {
         let text = std::fs::read_to_string(&document).unwrap();
         for link in links(&text) {
-            let target = document.parent().unwrap().join(link);
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let beside = document.parent().unwrap().join(file);
+            let target = if file.is_empty() { document.clone() } else { beside };
             assert!(target.exists(), "{}: {link} leads nowhere", document.display());
+            if !heading.is_empty() && target.extension().is_some_and(|extension| extension == "md") {
+                let target = std::fs::read_to_string(target).unwrap();
+                let found = anchors(&target).any(|anchor| anchor == heading);
+                assert!(found, "{}: {link}: no such heading", document.display());
+            }
         }
     }
+}
+
+/// The anchors that a Markdown renderer gives the headings.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 /// All Markdown files at the top and below `docs`.
@@ -36,9 +53,8 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The targets of links to files: without those to other places and to headings.
+/// The targets of links within the project.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let files = targets.filter(|target| !target.contains("://"));
-    files.filter_map(|target| target.split('#').next()).filter(|target| !target.is_empty())
+    targets.filter(|target| !target.contains("://"))
 }

@@ -7,6 +7,7 @@ mod harness;
 mod layers;
 mod limits;
 mod links;
+mod reference;
 mod style;
 mod unsafe_files;
 mod words;

@@ -1,0 +1,121 @@
+//! The reference has each key of the configuration, each request of the admin API and each metric of the source, and no others.
+
+use std::collections::BTreeSet;
+
+use crate::{Source, root, sources};
+
+type Names = BTreeSet<String>;
+
+#[test]
+fn each_key_of_the_configuration_is_in_the_reference() {
+    const LISTS: &[&str] = &["TOP", "POLLING", "ROUTE", "INTERFACE", "KEYS", "OPTIONS"];
+    let mut keys: Names = program("/config/")
+        .iter()
+        .flat_map(|source| LISTS.iter().flat_map(|list| constants(&source.text, list)))
+        .collect();
+    let settings =
+        sources("crates/net").into_iter().find(|source| source.path.ends_with("state/settings.rs"));
+    let names = constants(&settings.unwrap().text, "NAMES");
+    keys.extend(names.iter().map(|name| name.rsplit('.').next().unwrap().to_owned()));
+    assert!(keys.len() > 60, "the lists of keys are not where they were");
+    let documented = first_cells("docs/reference/CONFIGURATION.md", &["| key |", "| option |"]);
+    assert_same(&keys, &documented, "CONFIGURATION.md");
+}
+
+#[test]
+fn each_request_of_the_admin_api_is_in_the_reference() {
+    let routes: Names = program("/api/server/").iter().flat_map(|source| routes(&source.text)).collect();
+    assert!(routes.len() > 40, "the routes are not where they were");
+    assert_same(&routes, &first_cells("docs/reference/API.md", &["| request |"]), "API.md");
+}
+
+#[test]
+fn each_metric_is_in_the_reference() {
+    let mut metrics: Names =
+        program("/api/metrics").iter().flat_map(|source| literals(&source.text)).collect();
+    metrics.retain(|literal| literal.starts_with("pantala_") && !literal.contains('{'));
+    metrics.insert("pantala_NAME_total".to_owned());
+    let hits = program("/serve/hits.rs");
+    let hits = hits.iter().flat_map(|source| literals(between(&source.text, "fn name", "\n    }\n")));
+    let hits = hits.filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+    metrics.extend(hits.map(|name| format!("pantala_web_{name}_total")));
+    assert!(metrics.len() > 60, "the metrics are not where they were");
+    assert_same(&metrics, &first_cells("docs/reference/METRICS.md", &["| metric |"]), "METRICS.md");
+}
+
+fn assert_same(source: &Names, documented: &Names, page: &str) {
+    let missing: Vec<_> = source.difference(documented).collect();
+    let unknown: Vec<_> = documented.difference(source).collect();
+    assert!(missing.is_empty(), "{page} has no row for {missing:?}");
+    assert!(unknown.is_empty(), "{page} has rows for {unknown:?}, which the source does not have");
+}
+
+/// Files of the program whose path has `part`, without their tests.
+fn program(part: &str) -> Vec<Source> {
+    let mut files = sources("crates/pantala/src");
+    files.retain(|source| source.path.contains(part) && !source.path.contains("tests"));
+    for file in &mut files {
+        let end = file.text.find("#[cfg(test)]\nmod tests {").unwrap_or(file.text.len());
+        file.text.truncate(end);
+    }
+    files
+}
+
+/// The strings of the constant list `name`.
+fn constants(text: &str, name: &str) -> Vec<String> {
+    let begins = [format!("const {name}: &[&str] ="), format!("const {name}: &'static [&'static str] =")];
+    let lists = begins.iter().filter_map(|begin| text.split_once(begin.as_str()));
+    lists.flat_map(|(_, rest)| literals(rest.split(';').next().unwrap_or_default())).collect()
+}
+
+/// `GET /v1/version` for each `.route("/v1/version", get(version))`; a path or a handler may be a name.
+fn routes(text: &str) -> Vec<String> {
+    let calls = text.split(".route(").skip(1);
+    calls
+        .flat_map(|call| {
+            let (path, handlers) = call.split_once(", ").unwrap();
+            let path = literals(path).pop().unwrap_or_else(|| literals(constant(text, path)).remove(0));
+            let handlers = handlers.lines().next().unwrap().trim_end_matches(')');
+            let bound = between(text, &format!("let {handlers} ="), ";");
+            let methods = ["get", "post", "put", "patch", "delete"].into_iter().filter(|method| {
+                let called = format!("{method}(");
+                format!(".{handlers}").contains(&format!(".{called}"))
+                    || bound.trim_start().starts_with(&called)
+            });
+            methods.map(|method| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The value of `const NAME: &str = …;`.
+fn constant<'t>(text: &'t str, name: &str) -> &'t str {
+    between(text, &format!("const {name}: &str ="), ";")
+}
+
+/// The text between the first `begin` and the next `end`; empty without either.
+fn between<'t>(text: &'t str, begin: &str, end: &str) -> &'t str {
+    text.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map_or("", |(text, _)| text)
+}
+
+/// The string literals of a text without escapes.
+fn literals(text: &str) -> Vec<String> {
+    text.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// What stands in backticks at the beginning of the rows of tables whose head begins so.
+fn first_cells(page: &str, heads: &[&str]) -> Names {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let mut inside = false;
+    let mut found = Names::new();
+    for line in text.lines() {
+        if heads.iter().any(|head| line.starts_with(head)) {
+            inside = true;
+        } else if !line.starts_with('|') {
+            inside = false;
+        }
+        if let (true, Some(cell)) = (inside, line.strip_prefix("| `")) {
+            found.insert(cell.split('`').next().unwrap().to_owned());
+        }
+    }
+    found
+}
