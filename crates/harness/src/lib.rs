@@ -19,16 +19,24 @@
 //! harness::main![routes];
 //! ```
 //!
+//! A test that looks at its whole process, or changes it, is listed behind `alone:`. The binary then starts itself again for
+//! that test, and runs it on the only thread.
+//!
 //! A test that is not listed is an unused function, which the compiler reports. One that still says `#[test]` would vanish;
 //! `xtask/tests/house` looks for those.
 
 use core::cell::RefCell;
 use core::fmt::Display;
 use std::io::Write as _;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+
+/// In the environment of a process that runs one test [alone](Tests::alone): its name.
+const ALONE: &str = "PANTALA_TEST_ALONE";
+/// Begins the line in which such a process says what its test lacked.
+const LACKS: &str = "SKIPPED: ";
 
 /// A test: it panics, calls [`skip`], or passes.
 pub type Test = fn();
@@ -42,16 +50,37 @@ pub struct Tests {
     pub tests: &'static [(&'static str, Test)],
     /// Tests that run only if they are asked for with `--ignored`.
     pub on_demand: &'static [(&'static str, Test)],
+    /// Tests that run in a process of their own, on its main thread.
+    pub alone: &'static [(&'static str, Test)],
+    /// Modules below this one.
+    pub modules: &'static [Self],
 }
 
-/// Lists the tests of a module as its `TESTS`; those behind `on_demand:` run only with `--ignored`.
+/// Lists the tests of a module as its `TESTS`; those behind `on_demand:` run only with `--ignored`, those behind `alone:` in a
+/// process of their own.
 #[macro_export]
 macro_rules! tests {
-    ($($name:ident),+ $(,)? $(; on_demand: $($other:ident),+ $(,)?)?) => {
+    ($($name:ident),* $(,)? $(; on_demand: $($other:ident),+ $(,)?)? $(; alone: $($alone:ident),+ $(,)?)?) => {
         pub(crate) const TESTS: $crate::Tests = $crate::Tests {
             module: module_path!(),
-            tests: &[$((stringify!($name), $name as $crate::Test)),+],
+            tests: &[$((stringify!($name), $name as $crate::Test)),*],
             on_demand: &[$($((stringify!($other), $other as $crate::Test)),+)?],
+            alone: &[$($((stringify!($alone), $alone as $crate::Test)),+)?],
+            modules: &[],
+        };
+    };
+}
+
+/// Lists the modules of a module that has no tests itself as its `TESTS`.
+#[macro_export]
+macro_rules! modules {
+    ($($module:path),+ $(,)?) => {
+        pub(crate) const TESTS: $crate::Tests = $crate::Tests {
+            module: module_path!(),
+            tests: &[],
+            on_demand: &[],
+            alone: &[],
+            modules: &[$({ use $module as module; module::TESTS }),+],
         };
     };
 }
@@ -90,36 +119,56 @@ pub fn skip(why: impl Display) {
     });
 }
 
-/// Runs tests as the command line says, each on a thread that bears its name.
+/// Runs tests as the command line says, each on a thread that bears its name, or [alone](Tests::alone).
 #[must_use]
 pub fn run(modules: &[Tests]) -> ExitCode {
-    conclude(&Arguments::from_args(), modules, on_a_thread)
-}
-
-/// Runs tests on the main thread of a process that has no other: for those that change the process.
-#[must_use]
-pub fn run_on_the_main_thread(modules: &[Tests]) -> ExitCode {
-    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    conclude(&arguments, modules, |_, test| here(test))
-}
-
-type Runner = fn(&str, Test) -> Completion;
-
-fn conclude(arguments: &Arguments, modules: &[Tests], runner: Runner) -> ExitCode {
-    let trials = modules.iter().flat_map(|module| {
-        let tests = module.tests.iter().map(|test| (test, false));
-        let tests = tests.chain(module.on_demand.iter().map(|test| (test, true)));
-        tests.map(|(&(name, test), on_demand)| {
-            let name = path(module.module, name);
-            let own = name.clone();
-            Trial::ignorable_test(name, move || Ok::<_, Failed>(runner(&own, test)))
-                .with_ignored_flag(on_demand)
-        })
-    });
-    let mut trials: Vec<Trial> = trials.collect();
-    trials.sort_by(|a, b| a.name().cmp(b.name()));
-    let conclusion: Conclusion = libtest_mimic::run(arguments, trials);
+    let mut tests = Vec::new();
+    modules.iter().for_each(|module| module.list(&mut tests));
+    tests.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Ok(name) = std::env::var(ALONE) {
+        return run_the_one(&tests, &name);
+    }
+    let trials = tests.into_iter().map(Listed::trial).collect();
+    let conclusion: Conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     conclusion.exit_code()
+}
+
+/// A test of the binary.
+struct Listed {
+    name: String,
+    test: Test,
+    list: List,
+}
+
+/// The list in which a test stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    Tests,
+    OnDemand,
+    Alone,
+}
+
+impl Tests {
+    fn list(&self, into: &mut Vec<Listed>) {
+        let lists = [(self.tests, List::Tests), (self.on_demand, List::OnDemand), (self.alone, List::Alone)];
+        for (tests, list) in lists {
+            let listed = |&(name, test)| Listed { name: path(self.module, name), test, list };
+            into.extend(tests.iter().map(listed));
+        }
+        self.modules.iter().for_each(|module| module.list(into));
+    }
+}
+
+impl Listed {
+    fn trial(self) -> Trial {
+        let Self { name, test, list } = self;
+        let own = name.clone();
+        let run = move || match list {
+            List::Alone => in_a_process(&own),
+            List::Tests | List::OnDemand => Ok(on_a_thread(&own, test)),
+        };
+        Trial::ignorable_test(name, run).with_ignored_flag(list == List::OnDemand)
+    }
 }
 
 /// The name of a test as the standard harness has it: without the binary's.
@@ -133,6 +182,27 @@ fn on_a_thread(name: &str, test: Test) -> Completion {
         return Completion::ignored_with("there is no thread for it");
     };
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Runs a test in a process of its own: this binary once more.
+fn in_a_process(name: &str) -> Result<Completion, Failed> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command.env(ALONE, name).stderr(Stdio::inherit()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    match said.lines().find_map(|line| line.strip_prefix(LACKS)) {
+        _ if !output.status.success() => Err(Failed::from(format!("{}\n{said}", output.status))),
+        Some(why) => Ok(Completion::ignored_with(why.to_owned())),
+        None => Ok(Completion::Completed),
+    }
+}
+
+/// Runs the test that this process is for, and says what it lacked.
+fn run_the_one(tests: &[Listed], name: &str) -> ExitCode {
+    let Some(listed) = tests.iter().find(|listed| listed.name == name) else { return ExitCode::FAILURE };
+    if let Completion::Ignored { reason } = here(listed.test) {
+        let _ = writeln!(std::io::stdout(), "{LACKS}{}", reason.unwrap_or_default());
+    }
+    ExitCode::SUCCESS
 }
 
 fn here(test: Test) -> Completion {

@@ -23,11 +23,25 @@ mod examples {
 
     fn lacks_nothing() {}
 
-    harness::tests![lacks_something, lacks_nothing; on_demand: lacks_something_and_fails];
+    fn is_alone() {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+        assert_eq!(threads, 1, "a process without other threads");
+    }
+
+    fn is_alone_and_lacks_something() {
+        harness::skip("no tap");
+    }
+
+    fn is_alone_and_fails() {
+        panic!("as planned");
+    }
+
+    harness::tests![lacks_something, lacks_nothing; on_demand: lacks_something_and_fails;
+        alone: is_alone, is_alone_and_lacks_something, is_alone_and_fails];
 }
 
 fn the_summary_says_what_ran_what_did_not_and_why() {
-    let (passed, lines, _) = run(&[]);
+    let (passed, lines, _) = run(&["lacks", "--skip", "alone"]);
     assert!(passed, "{lines:?}");
     has(&lines, "test examples::lacks_something ", "... ignored (needs root; no AF_XDP)");
     has(&lines, "test examples::lacks_something_and_fails ", "... ignored");
@@ -45,9 +59,19 @@ fn a_test_that_lacks_something_and_fails_has_failed() {
     );
 }
 
+fn a_test_alone_has_its_process_and_says_there_what_it_lacks_or_that_it_failed() {
+    let (passed, lines, said) = run(&["alone"]);
+    assert!(!passed, "{lines:?}");
+    has(&lines, "test examples::is_alone ", "... ok");
+    has(&lines, "test examples::is_alone_and_lacks_something ", "... ignored (no tap)");
+    has(&lines, "test examples::is_alone_and_fails ", "... FAILED");
+    assert!(said.contains("as planned"), "{said}");
+}
+
 harness::tests![
     the_summary_says_what_ran_what_did_not_and_why,
     a_test_that_lacks_something_and_fails_has_failed,
+    a_test_alone_has_its_process_and_says_there_what_it_lacks_or_that_it_failed,
 ];
 
 /// Whether the examples pass, and what they print to standard output and to standard error.

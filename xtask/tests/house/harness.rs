@@ -19,7 +19,7 @@ fn no_test_vanishes_from_a_binary_with_its_own_harness() {
             }
         }
     }
-    assert!(binaries > 10, "{binaries} are few");
+    assert!(binaries > 5, "{binaries} are few");
 }
 
 /// The names of the test binaries with `harness = false`.
@@ -27,4 +27,22 @@ fn with_their_own_harness(manifest: &str) -> impl Iterator<Item = &str> {
     let tables = manifest.split("[[test]]").skip(1);
     let own = tables.filter(|table| table.contains("harness = false"));
     own.filter_map(|table| table.split('"').nth(1))
+}
+
+/// Integration-test binaries there may be: each is linked with all that it tests.
+const BINARIES_MAX: usize = 12;
+
+#[test]
+fn there_are_at_most_a_dozen_integration_test_binaries() {
+    let mut binaries = Vec::new();
+    let packages = std::fs::read_dir(root().join("crates")).unwrap().map(|package| package.unwrap().path());
+    for tests in packages.chain(["bench", "xtask"].map(|package| root().join(package))) {
+        let Ok(entries) = std::fs::read_dir(tests.join("tests")) else { continue };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        binaries.extend(paths.filter(|path| {
+            path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
+        }));
+    }
+    assert!(binaries.len() <= BINARIES_MAX, "{} are many: {binaries:#?}", binaries.len());
+    assert!(binaries.len() >= 8, "{binaries:#?}");
 }

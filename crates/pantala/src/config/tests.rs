@@ -1,4 +1,4 @@
-//! Good configurations and their values. Bad ones are in `tests/bad_configuration.rs`.
+//! Good configurations and their values. Bad ones are in `tests/integration/bad_configuration.rs`.
 
 use super::*;
 

@@ -29,3 +29,6 @@ mod groups;
 mod attacks;
 mod meddled;
 mod dumps;
+mod congestion;
+#[cfg(shuttle)]
+mod interleavings;

@@ -1,0 +1,13 @@
+//! The real daemon, on devices of this machine in network namespaces that these tests make and delete.
+
+mod admin;
+mod changes;
+mod devices;
+mod ends;
+mod hotplug;
+mod lab;
+mod memif;
+mod privileges;
+mod reloads;
+
+harness::modules![admin, changes, devices, ends, hotplug, memif, privileges, reloads];

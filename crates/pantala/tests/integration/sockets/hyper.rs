@@ -1,0 +1,61 @@
+//! hyper as it is, on both sides.
+
+use core::convert::Infallible;
+use core::net::SocketAddr;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use pantala::sockets::aio::{TcpListener, TcpStream};
+
+use crate::sockets::face::Stacks;
+
+const LEN: usize = 300_000;
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let asked = request.uri().path().len();
+    let body = request.into_body().collect().await.map_or(0, |body| body.to_bytes().len());
+    Ok(Response::new(Full::from(vec![u8::try_from(asked + body).unwrap_or(0); LEN])))
+}
+
+async fn serve(listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let connection = hyper::server::conn::http1::Builder::new();
+        tokio::spawn(connection.serve_connection(TokioIo::new(stream), service_fn(answer)));
+    }
+}
+
+async fn ask(stream: TcpStream, requests: usize) {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for number in 0..requests {
+        let path = format!("/{}", "x".repeat(number));
+        let request = Request::post(path).header("host", "there").body(Full::<Bytes>::from("body")).unwrap();
+        let response: Response<Incoming> = sender.send_request(request).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!((body.len(), usize::from(body[LEN - 1])), (LEN, number + 5));
+    }
+}
+
+fn an_unmodified_server_and_an_unmodified_client_run_on_it() {
+    let stacks = Stacks::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        for addr in ["192.0.2.1:80", "[2001:db8::1]:80"] {
+            let at: SocketAddr = addr.parse().unwrap();
+            tokio::spawn(serve(TcpListener::bind(&stacks.server, at).await.unwrap()));
+            let mut clients = Vec::new();
+            for _ in 0..8 {
+                let stream = TcpStream::connect(&stacks.client, at).await.unwrap();
+                clients.push(tokio::spawn(ask(stream, 5)));
+            }
+            for client in clients {
+                client.await.unwrap();
+            }
+        }
+    });
+}
+
+harness::tests![an_unmodified_server_and_an_unmodified_client_run_on_it,];

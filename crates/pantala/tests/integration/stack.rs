@@ -1,0 +1,10 @@
+//! Whole stacks inside of a program, without rights: two of them, and a wire in memory.
+
+pub(crate) mod caller;
+mod changes;
+mod ends;
+pub(crate) mod has;
+mod rights;
+mod wires;
+
+harness::modules![changes, ends, rights, wires];
