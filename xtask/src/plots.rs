@@ -92,7 +92,17 @@ fn ratios(tables: &Tables) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::measured::Spread;
     use super::*;
+
+    /// Ratios on the first screen of the README.
+    const QUOTED: &[(&str, &str)] = &[
+        ("null/ip4-2", "pantala IPv4, 256 at once / l3fwd LPM native"),
+        ("veth/one-ip4", "pantala / kernel"),
+        ("firewall/one-ip4", "pantala, 1000 rules / kernel, 1000 rules"),
+        ("short/16", "pantala, 16 at a time / smoltcp"),
+        ("served/ask-64", "pantala over TAP / nginx over veth"),
+    ];
 
     #[test]
     fn pictures_and_ratios_are_those_of_the_measured_tables() {
@@ -102,6 +112,16 @@ mod tests {
                 "{} is not what the tables say: run `cargo xtask plots`",
                 page.path
             );
+        }
+    }
+
+    #[test]
+    fn ratios_in_the_readme_are_those_of_the_measured_tables() {
+        let (readme, tables) = (read("README.md").unwrap(), Tables::read(&read(TABLES).unwrap()));
+        for (contest, finding) in QUOTED {
+            let Spread { median, low, high } = tables.ratio(contest, finding).unwrap();
+            let quoted = format!("**{median:.2}** [{low:.2} to {high:.2}]");
+            assert!(readme.contains(&quoted), "README.md does not say {quoted} of {contest}: {finding}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The documents point at files that exist.
+//! Documents: links lead to files and headings that exist, the index names each page, the README is short.
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,19 @@ fn links_in_documents_lead_somewhere() {
                 let found = anchors(&target).any(|anchor| anchor == heading);
                 assert!(found, "{}: {link}: no such heading", document.display());
             }
+        }
+    }
+}
+
+#[test]
+fn the_readme_is_short_and_the_index_names_each_page() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 200, "README.md has {} lines: 200 are enough", readme.lines().count());
+    let index = std::fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for shelf in ["guide", "reference", "design", "evidence"] {
+        for page in markdown(&root().join("docs").join(shelf)) {
+            let link = format!("]({shelf}/{})", page.file_name().unwrap().to_str().unwrap());
+            assert!(index.contains(&link), "docs/README.md does not name {}", page.display());
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Checks that the README's output is true.
+//! Checks configurations and rules in the README, the guides and the reference.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pantala::config::{Config, Machine};
@@ -14,18 +15,58 @@ const README: &str = include_str!("../../../../README.md");
 /// Longest time without progress before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The first block of a language.
-fn block(language: &str) -> &'static str {
-    let behind = README.split(&format!("```{language}\n")).nth(1).unwrap();
-    behind.split("```").next().unwrap()
+/// The project's top directory.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The blocks of a language on a page.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let begin = format!("\n```{language}\n");
+    page.split(&begin).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned() + "\n").collect()
+}
+
+/// The text that commands of the README write to `file`.
+fn written_to(file: &str) -> String {
+    let documents = README.split("<<'END'\n").skip(1).map(|rest| rest.split("END\n").next().unwrap());
+    let commands = README.split("<<'END'\n").map(|before| before.trim_end().ends_with(file));
+    documents.zip(commands).filter(|(_, is_it)| *is_it).map(|(text, _)| text).collect()
+}
+
+fn parse(name: &str, text: &str) -> Config {
+    let config = Config::parse(name, text, &Machine { cpus: vec![0, 1] });
+    config.unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
 fn the_configuration_in_the_readme_is_good() {
-    let config = Config::parse("README.md", block("toml"), &Machine { cpus: vec![0, 1] }).unwrap();
-    assert_eq!((config.interfaces.len(), config.routes.len()), (2, 1));
+    let config = parse("README.md", &written_to("/etc/pantala/pantala.toml"));
+    assert_eq!((config.interfaces.len(), config.forwarding), (2, true));
+    assert_eq!(config.firewall.unwrap().warnings, [] as [&str; 0]);
+    let guides = std::fs::read_dir(root().join("docs/guide")).unwrap().map(|entry| entry.unwrap().path());
+    let mut checked = 0;
+    for path in guides.chain([root().join("docs/reference/CONFIGURATION.md")]) {
+        let page = std::fs::read_to_string(&path).unwrap();
+        let rules = blocks(&page, "ipfw");
+        for text in blocks(&page, "toml").iter().filter(|text| !text.starts_with("[dependencies]")) {
+            // A file of rules is the page's first block of them.
+            let rules = rules.first().map_or("add allow ip from any to any\n", String::as_str);
+            let in_place = |line: &str| match line.starts_with("rules ") {
+                true => format!("rules_text = '''\n{rules}'''\n"),
+                false => format!("{line}\n"),
+            };
+            let config = parse(&path.display().to_string(), &text.lines().map(in_place).collect::<String>());
+            let warnings = config.firewall.map(|firewall| firewall.warnings).unwrap_or_default();
+            assert_eq!(warnings, [] as [&str; 0], "{}", path.display());
+            checked += 1;
+        }
+        for text in rules {
+            ipfw::parse_file(&path.display().to_string(), &text).unwrap();
+        }
+    }
+    assert!(checked > 10, "the guides have lost their configurations");
 }
 
-/// An office behind the router of the README, and a host outside.
+/// An office behind the router of the guide to port forwarding, and a host outside.
 struct Office {
     router: Stack,
     inside: Stack,
@@ -47,7 +88,9 @@ impl Office {
         let lan = Interface::mem(lan).name("lan").address("192.168.7.1/24").address("2001:db8:7::1/64");
         let wan = Interface::mem(wan).name("wan").address("198.51.100.1/24").address("2001:db8:100::1/64");
         let router = Stack::builder().threads(2).forwarding().interface(lan).interface(wan);
-        let config = router.firewall(block("ipfw")).config().unwrap();
+        let guide = std::fs::read_to_string(root().join("docs/guide/PORT-FORWARDING.md")).unwrap();
+        let [rules, hairpin, ..] = &blocks(&guide, "ipfw")[..] else { panic!("the guide has no rules") };
+        let config = router.firewall(&format!("{rules}{hairpin}")).config().unwrap();
         assert_eq!(config.firewall.as_ref().unwrap().warnings, [] as [&str; 0]);
         let inside = Interface::mem(inside).name("eth0").address("192.168.7.2/24").address("192.168.7.80/24");
         let inside = Stack::builder()
