@@ -1,5 +1,6 @@
-//! The words of comments, which only get plainer: docs/design/GLOSSARY.md and the rules in CONTRIBUTING.md.
+//! The words of comments and documents, which only get plainer: docs/design/GLOSSARY.md and the rules in CONTRIBUTING.md.
 
+use crate::links::documents;
 use crate::{Source, sources};
 
 /// Words that no doc comment begins with: its first word is a verb or a noun of the field.
@@ -11,6 +12,8 @@ const PEOPLE: &[&str] = &["who", "whom", "whoever", "nobody", "somebody"];
 const HEADS_MAX: usize = 2;
 /// Words of comments in ten thousand that may be one of [`PEOPLE`]. Lower it when fewer are.
 const PEOPLE_MAX: usize = 2;
+/// As [`PEOPLE_MAX`], of documents.
+const PEOPLE_IN_DOCUMENTS_MAX: usize = 6;
 
 /// Counts of comments, or of their words: how many there are, and where those stand that should not.
 struct Tally {
@@ -28,6 +31,21 @@ fn doc_comments_begin_with_a_verb_or_a_noun() {
 fn things_are_not_people() {
     let tally = tally(words, |word| PEOPLE.contains(&word.to_lowercase().as_str()));
     assert_share(&tally, PEOPLE_MAX, 10_000, "words of comments are who, nobody, somebody, …");
+}
+
+#[test]
+fn things_are_not_people_in_documents() {
+    let mut tally = Tally { all: 0, found: Vec::new() };
+    for path in documents() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (line, word) in prose(&text) {
+            tally.all += 1;
+            if PEOPLE.contains(&word.to_lowercase().as_str()) {
+                tally.found.push(format!("{}:{line}: {word}", path.display()));
+            }
+        }
+    }
+    assert_share(&tally, PEOPLE_IN_DOCUMENTS_MAX, 10_000, "words of documents are who, nobody, somebody, …");
 }
 
 fn assert_share(tally: &Tally, most: usize, of: usize, says: &str) {
@@ -81,6 +99,21 @@ fn words(source: &Source) -> Vec<(usize, String)> {
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// Words of a document with their line numbers, without blocks and names of code.
+fn prose(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        is_code ^= line.starts_with("```");
+        if !is_code {
+            let parts = line.split('`').step_by(2);
+            let words = parts.flat_map(|part| part.split(|c: char| !c.is_alphanumeric() && c != '\''));
+            found.extend(words.filter(|word| !word.is_empty()).map(|word| (number, word)));
+        }
+    }
+    found
 }
 
 fn begins_with(text: &str, head: &str) -> bool {

@@ -138,7 +138,7 @@ impl Case for Talk {
     fn cpus(&self) -> String {
         let (test, other) = (machine::test_cpu(), machine::other_cpu());
         let cpus = match self.who {
-            "two" => format!("cpu{test}: server; cpu{other}: who asks"),
+            "two" => format!("cpu{test}: server; cpu{other}: client"),
             _ => format!("cpu{test}: both ends"),
         };
         // What was counted is among the figures.
@@ -150,7 +150,7 @@ impl Case for Talk {
     }
 
     fn set_up(&mut self) -> Result<()> {
-        ensure!(self.who != "two" || machine::cpus() > 1, "who asks needs a CPU of his own");
+        ensure!(self.who != "two" || machine::cpus() > 1, "the client needs a CPU of its own");
         self.program = program("shortconn")?;
         self.instructions = self.count();
         Ok(())

@@ -83,7 +83,7 @@ pub struct Wires;
 impl Bed for Wires {
     fn set_up(&mut self) -> Result<()> {
         ensure!(crate::setup::is_root(), "needs root");
-        ensure!(machine::cpus() > 1, "who asks needs a CPU of his own");
+        ensure!(machine::cpus() > 1, "the client needs a CPU of its own");
         objects()
     }
 
