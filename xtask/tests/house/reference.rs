@@ -6,27 +6,57 @@ use crate::{Source, root, sources};
 
 type Names = BTreeSet<String>;
 
+/// Lists of keys: the file, the constant, and the heading of their table in CONFIGURATION.md.
+const LISTS: &[(&str, &str, &str)] = &[
+    ("draft.rs", "TOP", "Top of the file"),
+    ("draft.rs", "INTERFACE", "Interface"),
+    ("memif.rs", "OPTIONS", "memif"),
+    ("autoconf.rs", "KEYS", "Autoconfiguration"),
+    ("draft.rs", "ROUTE", "Route"),
+    ("firewall.rs", "KEYS", "Firewall"),
+    ("serve.rs", "KEYS", "Serve"),
+    ("service.rs", "KEYS", "Service"),
+    ("draft.rs", "POLLING", "Polling"),
+    ("admin.rs", "KEYS", "Admin"),
+];
+
 #[test]
 fn each_key_of_the_configuration_is_in_the_reference() {
-    const LISTS: &[&str] = &["TOP", "POLLING", "ROUTE", "INTERFACE", "KEYS", "OPTIONS"];
-    let mut keys: Names = program("/config/")
-        .iter()
-        .flat_map(|source| LISTS.iter().flat_map(|list| constants(&source.text, list)))
-        .collect();
+    let page = page("CONFIGURATION.md");
+    let files = program("/config/");
+    for (file, list, heading) in LISTS {
+        let in_file = files.iter().filter(|source| source.path.ends_with(&format!("/{file}")));
+        let mut keys: Names = in_file.flat_map(|source| constants(&source.text, list)).collect();
+        assert!(!keys.is_empty(), "the list {list} is not in {file}");
+        if *heading == "Firewall" {
+            keys.extend(firewall_settings());
+        }
+        let section = section(&page, heading);
+        let documented = first_cells(section, &["| key |", "| option |"]);
+        assert_same(&keys, &documented, &format!("CONFIGURATION.md, {heading}"));
+    }
+}
+
+/// Settings of states, under the names that the section `[firewall]` has for them.
+fn firewall_settings() -> Names {
     let settings =
         sources("crates/net").into_iter().find(|source| source.path.ends_with("state/settings.rs"));
     let names = constants(&settings.unwrap().text, "NAMES");
-    keys.extend(names.iter().map(|name| name.rsplit('.').next().unwrap().to_owned()));
-    assert!(keys.len() > 60, "the lists of keys are not where they were");
-    let documented = first_cells("docs/reference/CONFIGURATION.md", &["| key |", "| option |"]);
-    assert_same(&keys, &documented, "CONFIGURATION.md");
+    names.iter().map(|name| name.rsplit('.').next().unwrap().to_owned()).collect()
+}
+
+/// The text below a heading, up to the next one.
+fn section<'t>(page: &'t str, heading: &str) -> &'t str {
+    let below = page.split_once(&format!("# {heading}\n")).map(|(_, below)| below);
+    let below = below.unwrap_or_else(|| panic!("there is no heading {heading}"));
+    below.split("\n#").next().unwrap_or(below)
 }
 
 #[test]
 fn each_request_of_the_admin_api_is_in_the_reference() {
     let routes: Names = program("/api/server/").iter().flat_map(|source| routes(&source.text)).collect();
     assert!(routes.len() > 40, "the routes are not where they were");
-    assert_same(&routes, &first_cells("docs/reference/API.md", &["| request |"]), "API.md");
+    assert_same(&routes, &first_cells(&page("API.md"), &["| request |"]), "API.md");
 }
 
 #[test]
@@ -40,7 +70,7 @@ fn each_metric_is_in_the_reference() {
     let hits = hits.filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
     metrics.extend(hits.map(|name| format!("pantala_web_{name}_total")));
     assert!(metrics.len() > 60, "the metrics are not where they were");
-    assert_same(&metrics, &first_cells("docs/reference/METRICS.md", &["| metric |"]), "METRICS.md");
+    assert_same(&metrics, &first_cells(&page("METRICS.md"), &["| metric |"]), "METRICS.md");
 }
 
 fn assert_same(source: &Names, documented: &Names, page: &str) {
@@ -48,6 +78,11 @@ fn assert_same(source: &Names, documented: &Names, page: &str) {
     let unknown: Vec<_> = documented.difference(source).collect();
     assert!(missing.is_empty(), "{page} has no row for {missing:?}");
     assert!(unknown.is_empty(), "{page} has rows for {unknown:?}, which the source does not have");
+}
+
+/// A page of the reference.
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join("docs/reference").join(name)).unwrap()
 }
 
 /// Files of the program whose path has `part`, without their tests.
@@ -103,8 +138,7 @@ fn literals(text: &str) -> Vec<String> {
 }
 
 /// What stands in backticks at the beginning of the rows of tables whose head begins so.
-fn first_cells(page: &str, heads: &[&str]) -> Names {
-    let text = std::fs::read_to_string(root().join(page)).unwrap();
+fn first_cells(text: &str, heads: &[&str]) -> Names {
     let mut inside = false;
     let mut found = Names::new();
     for line in text.lines() {
