@@ -4,6 +4,7 @@ pub mod ids;
 pub mod time;
 pub mod secret;
 pub mod drop;
+pub mod stage;
 pub mod count;
 pub mod four_tuple;
 pub mod rss_hash;

@@ -30,7 +30,7 @@ pub mod host;
 #[cfg(test)]
 mod testkit;
 
-pub use base::{count, drop, secret, time};
+pub use base::{count, drop, secret, stage, time};
 pub use host::{app, channel, pcb, ping, raw, sock, tcp, udp};
 pub use ip::{addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass};
 pub use link::{driver, ether, tables};

@@ -181,12 +181,9 @@ impl Bench {
         self.netisrs.iter().map(|netisr| netisr.cpu.counters.dropped(reason)).sum()
     }
 
-    /// All reasons of which packets died, and how many of each; without those that were for us and dealt with.
+    /// Returns all drop reasons with packets, and how many.
     pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
-        let dealt_with =
-            [DropReason::ArpDone, DropReason::NdDone, DropReason::IcmpDone, DropReason::IgmpDone];
-        let graves = DropReason::ALL.iter().filter(|reason| !dealt_with.contains(reason));
-        let all = graves.map(|reason| (*reason, self.dropped(*reason)));
+        let all = DropReason::ALL.iter().map(|reason| (*reason, self.dropped(*reason)));
         all.filter(|(_, count)| *count > 0).collect()
     }
 

@@ -48,13 +48,14 @@ fn values(variable: &Variable) -> String {
 
 #[test]
 fn all_counters_and_all_drop_reasons_are_listed() {
-    let mut text = "## Counters\n\n| counter | meaning |\n|---|---|\n".to_owned();
+    let mut text = "## Counters\n\n| counter | stage | meaning |\n|---|---|---|\n".to_owned();
     for count in Count::ALL {
-        writeln!(text, "| `{}` | {} |", count.name(), count.sentence()).unwrap();
+        writeln!(text, "| `{}` | {} | {} |", count.name(), count.stage().name(), count.sentence()).unwrap();
     }
-    text.push_str("\n## Drops\n\n| reason | meaning |\n|---|---|\n");
+    text.push_str("\n## Drops\n\n| reason | stage | meaning |\n|---|---|---|\n");
     for reason in DropReason::ALL {
-        writeln!(text, "| `{}` | {} |", reason.name(), reason.sentence()).unwrap();
+        writeln!(text, "| `{}` | {} | {} |", reason.name(), reason.stage().name(), reason.sentence())
+            .unwrap();
     }
     says("reference/COUNTERS.md", &text);
 }

@@ -5,7 +5,7 @@ use wire::arp::{Operation, PACKET_LEN, Packet};
 use wire::ether::{EtherType, Header, Mac};
 
 use crate::base::count::Count;
-use crate::base::drop::DropReason;
+use crate::base::drop::{DropReason, Fate};
 use crate::ip::addr;
 use crate::ip::neigh::{self, Heard};
 use crate::link::tables::{IfIndex, Ifnet};
@@ -18,7 +18,7 @@ use crate::turn::next::{Next, Resume};
 ///
 /// Reads  `cpu.tables`, `cpu.addrs`.   Writes `cpu.neigh`, `cpu.addrs`.
 /// Drops  [`DropReason::ArpMalformed`], [`DropReason::ArpNotCredible`], [`DropReason::ArpNotForUs`],
-///        [`DropReason::ArpDone`], [`DropReason::InterfaceGone`].
+///        [`DropReason::InterfaceGone`].
 ///
 /// # Spec
 /// RFC 826; RFC 5227.
@@ -31,8 +31,8 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         pkt.resume = Resume::Arp as u8;
         return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
     }
-    let reason = heard(cpu, &pkt, &arp);
-    cpu.drop_pkt(pkt, reason);
+    let fate = heard(cpu, &pkt, &arp);
+    cpu.finish(pkt, fate);
 }
 
 /// Sends an ARP packet to a link address.
@@ -53,19 +53,19 @@ pub(crate) fn output(cpu: &mut Cpu, ifindex: IfIndex, to: Mac, arp: &Packet) {
     ifq::output(cpu, pkt);
 }
 
-fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> DropReason {
+fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> Fate {
     cpu.count(match arp.operation {
         Operation::Request => Count::ArpRequestsIn,
         Operation::Reply => Count::ArpRepliesIn,
     });
     let tables = cpu.tables.clone();
-    let Some(ifnet) = tables.ifnet(pkt.rcvif) else { return DropReason::InterfaceGone };
+    let Some(ifnet) = tables.ifnet(pkt.rcvif) else { return Err(DropReason::InterfaceGone) };
     if arp.sender_mac == ifnet.mac {
         // What we sent ourselves, from a hub or a loop.
-        return DropReason::ArpDone;
+        return Ok(Count::ArpConsumed);
     }
     if !is_credible(ifnet, arp) {
-        return DropReason::ArpNotCredible;
+        return Err(DropReason::ArpNotCredible);
     }
     if ifnet.has(arp.sender_ip.into()) {
         addr::claimed(
@@ -73,16 +73,16 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> DropReason {
             addr::Key { ifindex: ifnet.index, addr: arp.sender_ip.into() },
             Some(arp.sender_mac),
         );
-        return DropReason::ArpDone;
+        return Ok(Count::ArpConsumed);
     }
     let is_for_us = is_ours(cpu, ifnet, arp);
     learn(cpu, ifnet, pkt, arp, is_for_us);
     match arp.operation {
         Operation::Request if is_for_us => output(cpu, ifnet.index, arp.sender_mac, &arp.reply(ifnet.mac)),
-        Operation::Request if !arp.is_announcement() => return DropReason::ArpNotForUs,
+        Operation::Request if !arp.is_announcement() => return Err(DropReason::ArpNotForUs),
         _ => {}
     }
-    DropReason::ArpDone
+    Ok(Count::ArpConsumed)
 }
 
 /// Tells whether the sender's link and network address can be those of one host.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pkt::{Flags, Pkt, Pool};
 
 use crate::base::count::{Count, Counters};
-use crate::base::drop::DropReason;
+use crate::base::drop::{DropReason, Fate};
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::firewall::{Firewall, Hooks};
@@ -116,6 +116,17 @@ impl Cpu {
     pub fn drop_pkt(&mut self, pkt: Pkt, reason: DropReason) {
         self.counters.drop(reason);
         self.pool.give(pkt);
+    }
+
+    /// Ends a packet on this host, and counts how it ended.
+    pub(crate) fn finish(&mut self, pkt: Pkt, fate: Fate) {
+        match fate {
+            Ok(consumed) => {
+                self.count(consumed);
+                self.pool.give(pkt);
+            }
+            Err(reason) => self.drop_pkt(pkt, reason),
+        }
     }
 
     /// Takes a packet from us to us in again, in the next turn, at `place`.

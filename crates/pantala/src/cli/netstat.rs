@@ -9,6 +9,7 @@ use crate::api::client::escaped;
 use crate::api::{Counters, Family, Group, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
 use crate::show;
 use crate::suggest::did_you_mean;
+use net::stage::Stage;
 
 pub(crate) const USAGE: &str = "\
 pantala netstat [-anT] [-p tcp|udp|icmp] [-f inet|inet6]
@@ -49,8 +50,6 @@ Examples:
 
 /// Page length of routes: while they are listed, no other request is served.
 const ROUTES_AT_ONCE: usize = 10_000;
-const PROTOCOLS: &[&str] =
-    &["ip", "ip6", "icmp", "icmp6", "arp", "nd", "neigh", "udp", "tcp", "netisr", "drops"];
 const EVERY_MIN_S: f64 = 0.001;
 const EVERY_MAX_S: f64 = 3600.0;
 
@@ -157,10 +156,15 @@ fn family(flags: &Flags) -> Result<Option<Family>, Failure> {
     Ok(if flags.has('4') { Some(Family::Inet) } else { six })
 }
 
+/// Names that `-s -p` takes: all stages, `ip` for IPv4, and `drops`.
+fn protocols() -> Vec<&'static str> {
+    Stage::ALL.iter().map(|stage| stage.name()).chain(["drops"]).collect()
+}
+
 fn protocol(flags: &Flags) -> Result<Option<String>, Failure> {
     match flags.value('p') {
-        Some(word) if !PROTOCOLS.contains(&word) => {
-            let help = did_you_mean(word, PROTOCOLS);
+        Some(word) if !protocols().contains(&word) => {
+            let help = did_you_mean(word, &protocols());
             Err(Failure::usage(format!("netstat: unknown protocol `{word}`; {help}")))
         }
         known => Ok(known.map(str::to_owned)),

@@ -90,7 +90,7 @@ pub(crate) fn counters(all: &Counters, zeros: bool) -> String {
     let mut sections: Vec<(&str, String)> = Vec::new();
     for counter in all.counters.iter().filter(|counter| zeros || counter.count > 0) {
         let line = format!("\t{} {}\n", counter.count, counter.sentence);
-        push(&mut sections, protocol_of(&counter.name), line);
+        push(&mut sections, section(&counter.node), line);
     }
     for drop in all.drops.iter().filter(|drop| zeros || drop.count > 0) {
         let line = format!("\t{} {}: {}\n", drop.count, drop.reason, drop.sentence);
@@ -99,36 +99,32 @@ pub(crate) fn counters(all: &Counters, zeros: bool) -> String {
     sections.iter().map(|(name, lines)| format!("{name}:\n{lines}")).collect()
 }
 
-/// Leaves what was counted of one protocol. Reasons that packets of several protocols die of are of each.
+/// Keeps the counters and drop reasons of one protocol. Those of stages that several protocols share are of each.
 pub(crate) fn keep(all: &mut Counters, protocol: &str) {
     let (stages, reasons): (&[&str], &[&str]) = match protocol {
-        "ip" => (&["ip4", "reass", "forward"], &["no_protocol"]),
-        "ip6" => (&["ip6", "reass", "forward"], &["no_protocol"]),
+        "ip" => (&["ip", "ip4", "reass", "forward"], &["no_protocol"]),
+        "ip6" => (&["ip", "ip6", "reass", "forward"], &["no_protocol"]),
         "udp" => (&["udp"], &["no_port"]),
         "tcp" => (&["tcp"], &["no_port"]),
-        "icmp" | "icmp6" => (&["icmp"], &[]),
+        "icmp6" => (&["icmp6", "icmp"], &[]),
         other => (&[other], &[]),
     };
-    all.counters.retain(|counter| protocol_of(&counter.name) == protocol);
+    all.counters.retain(|counter| stages.contains(&counter.node.as_str()));
     let is_of = |drop: &DropCount| {
         stages.contains(&drop.node.as_str()) || reasons.contains(&drop.reason.as_str()) || protocol == "drops"
     };
     all.drops.retain(is_of);
 }
 
+/// Returns the name of a stage's section: IPv4 is `ip`, as in BSD.
+fn section(stage: &str) -> &str {
+    if stage == "ip4" { "ip" } else { stage }
+}
+
 fn push<'a>(sections: &mut Vec<(&'a str, String)>, name: &'a str, line: String) {
     match sections.iter_mut().find(|(known, _)| *known == name) {
         Some((_, lines)) => lines.push_str(&line),
         None => sections.push((name, line)),
-    }
-}
-
-/// The protocol to which a counter belongs, by the first word of its name.
-fn protocol_of(name: &str) -> &str {
-    match name.split('_').next().unwrap_or_default() {
-        "ip4" => "ip",
-        known @ ("ip6" | "icmp" | "icmp6" | "arp" | "nd" | "neigh" | "udp" | "tcp") => known,
-        _ => "netisr",
     }
 }
 

@@ -44,6 +44,11 @@ const ENDED: &[Count] = &[
     Count::UdpTaken,
     Count::TcpTaken,
     Count::GroupStayed,
+    Count::ArpConsumed,
+    Count::NdConsumed,
+    Count::MldConsumed,
+    Count::IgmpConsumed,
+    Count::IcmpConsumed,
     // become parts of others, or others of their parts
     Count::UdpCoalesced,
     Count::Ip4FragmentsJoined,

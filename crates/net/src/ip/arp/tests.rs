@@ -30,7 +30,7 @@ fn a_request_for_our_address_is_answered_to_the_asker_alone() {
         let mut bench = bench();
         let said = after(&mut bench, to, &request());
         assert_eq!(said, [Said::Answered { to: HOST, target: addr4(1, 1).into(), mac: Some(mac(1)) }]);
-        assert_eq!(bench.dropped(DropReason::ArpDone), 1);
+        assert_eq!(bench.counted(Count::ArpConsumed), 1);
     }
 }
 

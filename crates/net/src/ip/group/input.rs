@@ -19,7 +19,7 @@ use crate::turn::next::Next;
 /// Takes a message of IGMP, or of listener discovery whose checksum is right, in. `pkt` starts with its network header,
 /// `pkt.l4` is where the message starts. It belongs to the CPU that speaks for the link.
 ///
-/// Drops  [`DropReason::IgmpMalformed`], [`DropReason::IgmpDone`], [`DropReason::MldMalformed`], [`DropReason::IcmpDone`].
+/// Drops  [`DropReason::IgmpMalformed`], [`DropReason::MldMalformed`].
 ///
 /// # Spec
 /// RFC 3376 §4.1, §9.1; RFC 3810 §6.2.
@@ -34,9 +34,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         deliver::raw(cpu, &pkt);
     }
     let understood = if is_ip4 { input4(cpu, &pkt) } else { input6(cpu, &pkt) };
-    let done = if is_ip4 { DropReason::IgmpDone } else { DropReason::IcmpDone };
+    let consumed = if is_ip4 { Count::IgmpConsumed } else { Count::MldConsumed };
     let malformed = if is_ip4 { DropReason::IgmpMalformed } else { DropReason::MldMalformed };
-    cpu.drop_pkt(pkt, if understood.is_some() { done } else { malformed });
+    cpu.finish(pkt, understood.map(|()| consumed).ok_or(malformed));
 }
 
 fn input4(cpu: &mut Cpu, pkt: &Pkt) -> Option<()> {

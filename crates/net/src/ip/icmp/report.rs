@@ -7,7 +7,7 @@ use wire::{Protocol, ip4, ip6};
 
 use super::{Message, Problem};
 use crate::base::count::Count;
-use crate::base::drop::DropReason;
+use crate::base::drop::{DropReason, Fate};
 use crate::ip::ip6::headers;
 use crate::ip::{l4, pmtu};
 use crate::turn::cpu::{Cpu, CpuId};
@@ -48,8 +48,7 @@ pub(crate) struct Quoted {
 /// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
 ///
 /// Next   [`deliver::raw`], [`deliver::icmp_error`], the CPU that owns what is quoted.
-/// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpNotSent`], [`DropReason::IcmpUnsolicited`],
-///        [`DropReason::IcmpDone`].
+/// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpNotSent`], [`DropReason::IcmpUnsolicited`].
 pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     let Some(quoted) =
         Quoted::read(cpu, &pkt, usize::from(pkt.l4) + QUOTE_AT).filter(|_| is_credible(message))
@@ -63,7 +62,7 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     cpu.count(if l4::is_ip4(&pkt) { Count::IcmpErrorsIn } else { Count::Icmp6ErrorsIn });
     let is_shown = deliver::raw(cpu, &pkt);
     if !cpu.tables.is_ours(quoted.local) {
-        return cpu.drop_pkt(pkt, if is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+        return cpu.finish(pkt, fate(is_shown));
     }
     let (from, mtu) = (l4::ends(&pkt).0, path_mtu(message, &quoted));
     if mtu.is_some_and(|mtu| !pmtu::is_credible(cpu, pkt.rcvif, &quoted, mtu)) {
@@ -74,7 +73,11 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     if let Some(mtu) = mtu.filter(|_| is_known || quoted.protocol != Protocol::UDP) {
         pmtu::learn(cpu, pkt.rcvif, from, &quoted, mtu);
     }
-    cpu.drop_pkt(pkt, if is_known || is_shown { DropReason::IcmpDone } else { DropReason::IcmpUnsolicited });
+    cpu.finish(pkt, fate(is_known || is_shown));
+}
+
+fn fate(is_consumed: bool) -> Fate {
+    if is_consumed { Ok(Count::IcmpConsumed) } else { Err(DropReason::IcmpUnsolicited) }
 }
 
 /// Reports to a local sender that its packet could not be sent.

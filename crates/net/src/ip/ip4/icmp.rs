@@ -30,8 +30,7 @@ const KIND_MAX: u8 = 43;
 ///
 /// Next   the answer of an echo, [`deliver::echo_reply`], [`deliver::raw`], the CPU that the packet in an error belongs to.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpBadChecksum`], [`DropReason::IcmpRedirect`],
-///        [`DropReason::IcmpNotAnswered`], [`DropReason::IcmpBroadcastEcho`], [`DropReason::IcmpUnsolicited`],
-///        [`DropReason::IcmpDone`].
+///        [`DropReason::IcmpNotAnswered`], [`DropReason::IcmpBroadcastEcho`], [`DropReason::IcmpUnsolicited`].
 ///
 /// # Spec
 /// RFC 792; RFC 1122 §3.2.2.
@@ -53,18 +52,18 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         return icmp::report(cpu, pkt, icmp::Message::V4(message));
     }
     let is_shown = deliver::raw(cpu, &pkt);
-    let reason = match message {
+    let fate = match message {
         Message::EchoRequest { .. } => return echo(cpu, pkt),
-        Message::EchoReply { id, seq } if deliver::echo_reply(cpu, &pkt, id, seq) => DropReason::IcmpDone,
-        _ if is_shown => DropReason::IcmpDone,
-        Message::EchoReply { .. } => DropReason::IcmpUnsolicited,
+        Message::EchoReply { id, seq } if deliver::echo_reply(cpu, &pkt, id, seq) => Ok(Count::IcmpConsumed),
+        _ if is_shown => Ok(Count::IcmpConsumed),
+        Message::EchoReply { .. } => Err(DropReason::IcmpUnsolicited),
         //= https://www.rfc-editor.org/rfc/rfc1812#section-5.2.7.2
         //# A router using a routing protocol (other than static routes) MUST NOT
         //# consider paths learned from ICMP Redirects when forwarding a packet.
-        Message::Redirect { .. } => DropReason::IcmpRedirect,
-        _ => DropReason::IcmpNotAnswered,
+        Message::Redirect { .. } => Err(DropReason::IcmpRedirect),
+        _ => Err(DropReason::IcmpNotAnswered),
     };
-    cpu.drop_pkt(pkt, reason);
+    cpu.finish(pkt, fate);
 }
 
 /// Sends an echo request back as its reply, in place.

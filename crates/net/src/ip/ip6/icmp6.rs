@@ -20,7 +20,7 @@ use crate::turn::deliver;
 ///
 /// Next   the answer of an echo, [`deliver::echo_reply`], [`deliver::raw`], the CPU that the packet in an error belongs to.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpBadChecksum`], [`DropReason::IcmpNotAnswered`],
-///        [`DropReason::IcmpUnsolicited`], [`DropReason::IcmpDone`].
+///        [`DropReason::IcmpUnsolicited`].
 ///
 /// # Spec
 /// RFC 4443.
@@ -44,14 +44,14 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         _ => {}
     }
     let is_shown = deliver::raw(cpu, &pkt);
-    let reason = match message {
+    let fate = match message {
         Message::EchoRequest { .. } => return echo(cpu, pkt),
-        Message::EchoReply { id, seq } if deliver::echo_reply(cpu, &pkt, id, seq) => DropReason::IcmpDone,
-        _ if is_shown => DropReason::IcmpDone,
-        Message::EchoReply { .. } => DropReason::IcmpUnsolicited,
-        _ => DropReason::IcmpNotAnswered,
+        Message::EchoReply { id, seq } if deliver::echo_reply(cpu, &pkt, id, seq) => Ok(Count::IcmpConsumed),
+        _ if is_shown => Ok(Count::IcmpConsumed),
+        Message::EchoReply { .. } => Err(DropReason::IcmpUnsolicited),
+        _ => Err(DropReason::IcmpNotAnswered),
     };
-    cpu.drop_pkt(pkt, reason);
+    cpu.finish(pkt, fate);
 }
 
 /// Sends an echo request back as its reply, in place. One to a group is answered too, by one of our addresses.

@@ -11,7 +11,7 @@ use wire::{Protocol, ip6, ip6_ext};
 
 use super::autoconf;
 use crate::base::count::Count;
-use crate::base::drop::DropReason;
+use crate::base::drop::{DropReason, Fate};
 use crate::ip::addr;
 use crate::ip::host_cache;
 use crate::ip::neigh::{self, Heard};
@@ -28,7 +28,7 @@ pub(crate) use output::{NdTxParams, advertise, probe, solicit, solicit_routers};
 ///
 /// Reads  `cpu.tables`, `cpu.addrs`.   Writes `cpu.neigh`, `cpu.addrs`.
 /// Drops  [`DropReason::NdMalformed`], [`DropReason::NdHopLimit`], [`DropReason::NdFragmented`],
-///        [`DropReason::NdStranger`], [`DropReason::NdNotForUs`], [`DropReason::NdDone`],
+///        [`DropReason::NdStranger`], [`DropReason::NdNotForUs`],
 ///        [`DropReason::IcmpRedirect`], [`DropReason::InterfaceGone`].
 ///
 /// # Spec
@@ -41,8 +41,8 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return netisr::dispatch(cpu, pkt, Next::HandOff(owner));
     }
     deliver::raw(cpu, &pkt);
-    let reason = heard(cpu, &pkt);
-    cpu.drop_pkt(pkt, reason);
+    let fate = heard(cpu, &pkt);
+    cpu.finish(pkt, fate);
 }
 
 /// The address that the message is about: see [`crate::turn::rss::hash6`].
@@ -59,18 +59,18 @@ fn envelope(pkt: &Pkt) -> Envelope {
     Envelope { src: super::src(pkt), dst: super::dst(pkt), hop_limit: pkt.window(0)[7] }
 }
 
-fn heard(cpu: &mut Cpu, pkt: &Pkt) -> DropReason {
+fn heard(cpu: &mut Cpu, pkt: &Pkt) -> Fate {
     if is_fragmented(pkt) {
-        return DropReason::NdFragmented;
+        return Err(DropReason::NdFragmented);
     }
     let tables = cpu.tables.clone();
-    let Some(ifnet) = tables.ifnet(pkt.rcvif) else { return DropReason::InterfaceGone };
+    let Some(ifnet) = tables.ifnet(pkt.rcvif) else { return Err(DropReason::InterfaceGone) };
     let envelope = envelope(pkt);
     let bytes = pkt.head().get(usize::from(pkt.l4)..).unwrap_or_default();
     let (message, options) = match Message::parse(&envelope, bytes) {
         Ok(message) => message,
-        Err(Error::HopLimit { .. }) => return DropReason::NdHopLimit,
-        Err(_) => return DropReason::NdMalformed,
+        Err(Error::HopLimit { .. }) => return Err(DropReason::NdHopLimit),
+        Err(_) => return Err(DropReason::NdMalformed),
     };
     match message {
         Message::NeighborSolicit { target } => {
@@ -85,7 +85,7 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt) -> DropReason {
         // A host does not answer routers' questions, and a router of ours does not advertise itself yet.
         Message::RouterSolicit => {
             cpu.count(Count::NdRouterIn);
-            DropReason::NdDone
+            Ok(Count::NdConsumed)
         }
     }
 }
@@ -115,12 +115,12 @@ struct Solicit<'a> {
 }
 
 impl Solicit<'_> {
-    fn heard(&self, cpu: &mut Cpu, tables: &Tables, ifnet: &Ifnet) -> DropReason {
+    fn heard(&self, cpu: &mut Cpu, tables: &Tables, ifnet: &Ifnet) -> Fate {
         cpu.count(Count::NdSolicitsIn);
-        let Ok(asker) = self.asker(ifnet) else { return DropReason::NdMalformed };
+        let Ok(asker) = self.asker(ifnet) else { return Err(DropReason::NdMalformed) };
         let ours = addr::Key { ifindex: ifnet.index, addr: self.target.into() };
         if !ifnet.has(ours.addr) {
-            return DropReason::NdNotForUs;
+            return Err(DropReason::NdNotForUs);
         }
         if self.src.is_unspecified() {
             return self.probed(cpu, ours);
@@ -128,15 +128,15 @@ impl Solicit<'_> {
         let key = neigh::Key { ifindex: ifnet.index, addr: self.src.into() };
         if ifnet.has(key.addr) {
             addr::claimed(cpu, addr::Key { ifindex: key.ifindex, addr: key.addr }, asker);
-            return DropReason::NdDone;
+            return Ok(Count::NdConsumed);
         }
         if !neigh::is_on_link(tables, &key) {
-            return DropReason::NdStranger;
+            return Err(DropReason::NdStranger);
         }
         if !cpu.addrs.usable(ours.ifindex, ours.addr) {
             //= https://www.rfc-editor.org/rfc/rfc4862#section-5.4.3
             //# If the target address is tentative, and the source address is a unicast address, the solicitation's sender is performing address resolution on the target; the solicitation should be silently ignored.
-            return DropReason::NdNotForUs;
+            return Err(DropReason::NdNotForUs);
         }
         if let Some(mac) = asker {
             neigh::heard(cpu, key, Heard::Solicit { mac });
@@ -146,7 +146,7 @@ impl Solicit<'_> {
         if asker.is_some() && ifnet.autoconf.is_some() {
             neigh::used(cpu, key);
         }
-        DropReason::NdDone
+        Ok(Count::NdConsumed)
     }
 
     /// The asker's link address: `Err` if it is not one that a host can have.
@@ -159,15 +159,15 @@ impl Solicit<'_> {
 
     /// Handles a solicitation for an address of ours from the unspecified address: another host's detection, or our own probe, come
     /// back over a loop.
-    fn probed(&self, cpu: &mut Cpu, ours: addr::Key) -> DropReason {
+    fn probed(&self, cpu: &mut Cpu, ours: addr::Key) -> Fate {
         if output::nonce_of(&self.options).is_some_and(|nonce| cpu.addrs.has_asked(&ours, nonce)) {
-            return DropReason::NdDone;
+            return Ok(Count::NdConsumed);
         }
         addr::probed(cpu, ours, None);
         if cpu.addrs.usable(ours.ifindex, ours.addr) {
             advertise(cpu, ours, None);
         }
-        DropReason::NdDone
+        Ok(Count::NdConsumed)
     }
 }
 
@@ -178,18 +178,18 @@ fn router_advertised(
     from: Ipv6Addr,
     said: RouterAdvert,
     options: &Options<'_>,
-) -> DropReason {
+) -> Fate {
     cpu.count(Count::NdRouterIn);
     let mac = options.source_link_addr();
     if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) || ifnet.has(from.into()) {
-        return DropReason::NdMalformed;
+        return Err(DropReason::NdMalformed);
     }
     if ifnet.autoconf.is_some() {
         let key = neigh::Key { ifindex: ifnet.index, addr: from.into() };
         neigh::heard(cpu, key, Heard::Router { mac });
     }
     autoconf::heard(cpu, ifnet, from, said, options);
-    DropReason::NdDone
+    Ok(Count::NdConsumed)
 }
 
 /// The router that we send to says that another neighbour is the better first hop. Only hosts believe that, and only
@@ -203,23 +203,23 @@ fn redirected(
     from: Ipv6Addr,
     [target, destination]: [Ipv6Addr; 2],
     options: &Options<'_>,
-) -> DropReason {
+) -> Fate {
     let mac = options.target_link_addr();
     let is_host = !tables.forwarding && ifnet.autoconf.is_some();
     let first_hop = host_cache::first_hop(cpu, tables, destination.into(), ifnet.index);
     let is_ours = quoted_by(options).is_none_or(|quote| is_quote_of_ours(tables, quote, destination));
     if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) || !is_ours {
-        return DropReason::IcmpRedirect;
+        return Err(DropReason::IcmpRedirect);
     }
     if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) {
-        return DropReason::NdMalformed;
+        return Err(DropReason::NdMalformed);
     }
     let next_hop = neigh::Key { ifindex: ifnet.index, addr: target.into() };
     if let Some(mac) = mac {
         neigh::redirected(cpu, next_hop, mac, target != destination);
     }
     host_cache::redirect(cpu, destination.into(), next_hop);
-    DropReason::NdDone
+    Ok(Count::NdConsumed)
 }
 
 /// The packet that a redirect is about, as far as it is quoted.
@@ -233,23 +233,23 @@ fn is_quote_of_ours(tables: &Tables, quote: &[u8], destination: Ipv6Addr) -> boo
     quoted.is_ok_and(|quoted| quoted.dst() == destination && tables.is_ours(quoted.src().into()))
 }
 
-fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> DropReason {
+fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> Fate {
     cpu.count(Count::NdAdvertsIn);
     let mac = options.target_link_addr();
     if mac.is_some_and(|mac| !mac.is_unicast()) {
-        return DropReason::NdMalformed;
+        return Err(DropReason::NdMalformed);
     }
     let target = IpAddr::V6(advert.target);
     if ifnet.has(target) {
         if mac != Some(ifnet.mac) {
             addr::claimed(cpu, addr::Key { ifindex: ifnet.index, addr: target }, mac);
         }
-        return DropReason::NdDone;
+        return Ok(Count::NdConsumed);
     }
     let NeighborAdvert { router, solicited, replace, .. } = advert;
     let key = neigh::Key { ifindex: ifnet.index, addr: target };
     neigh::heard(cpu, key, Heard::Advert { mac, solicited, replace, router });
-    DropReason::NdDone
+    Ok(Count::NdConsumed)
 }
 
 #[cfg(test)]

@@ -75,6 +75,9 @@ pub struct Counters {
 pub struct Counter {
     /// Stable name: `ip4_forwarded`.
     pub name: String,
+    /// Stage that counts it: `ip4`.
+    #[serde(default)]
+    pub node: String,
     /// Reads on behind the number: `IPv4 packets forwarded`.
     pub sentence: String,
     /// Sum over all CPUs.

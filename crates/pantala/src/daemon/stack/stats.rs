@@ -41,6 +41,7 @@ impl Control {
         let per_cpu: Vec<u64> = self.cpus.iter().map(|cpu| cpu.counters.counters.events.get(count)).collect();
         Counter {
             name: count.name().to_owned(),
+            node: count.stage().name().to_owned(),
             sentence: count.sentence().to_owned(),
             count: per_cpu.iter().sum(),
             per_cpu,
@@ -51,7 +52,7 @@ impl Control {
         let per_cpu: Vec<u64> = self.cpus.iter().map(|cpu| cpu.counters.counters.drops.get(reason)).collect();
         DropCount {
             reason: reason.name().to_owned(),
-            node: node(reason).to_owned(),
+            node: reason.stage().name().to_owned(),
             sentence: reason.sentence().to_owned(),
             count: per_cpu.iter().sum(),
             per_cpu,
@@ -78,46 +79,6 @@ fn netisr(cpu: &CpuThread) -> Netisr {
     }
 }
 
-/// The stage that a reason belongs to. The names of reasons begin with it, but for those of the loop and the way.
-fn node(reason: DropReason) -> &'static str {
-    const STAGES: &[&str] = &[
-        "ether", "arp", "ip4", "ip6", "reass", "udp", "tcp", "icmp", "nd", "neigh", "forward", "ifq",
-        "firewall",
-    ];
-    let name = reason.name();
-    let stage =
-        STAGES.iter().find(|stage| name.strip_prefix(**stage).is_some_and(|rest| rest.starts_with('_')));
-    match (stage, name) {
-        (Some(stage), _) => stage,
-        (None, "vlan_unknown" | "monitor" | "interface_down") => "ether",
-        (None, "no_route" | "reject_route" | "blackhole_route" | "ttl_exceeded" | "too_big") => "forward",
-        (None, "forwarding_off") => "forward",
-        (None, "no_protocol" | "no_port" | "group_not_joined") => "local",
-        (None, "address_tentative") => "addr",
-        (None, "device_tx_error" | "no_device") => "ifq",
-        (None, _) => "netisr",
-    }
-}
-
 fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_is_shown_with_the_stage_that_has_it() {
-        for (reason, stage) in [
-            (DropReason::EtherShort, "ether"),
-            (DropReason::Ip4BadChecksum, "ip4"),
-            (DropReason::NdMalformed, "nd"),
-            (DropReason::NeighHoldFull, "neigh"),
-            (DropReason::TtlExceeded, "forward"),
-            (DropReason::HandoffFull, "netisr"),
-        ] {
-            assert_eq!(node(reason), stage);
-        }
-    }
 }

@@ -84,7 +84,8 @@ ip:
 \t42 IPv4 packets received
 \t0 IPv4 packets forwarded
 drops:
-\t3 ip4_bad_checksum: the IPv4 header checksum is wrong
+\t3 ip4_bad_checksum: bad IPv4 header checksum
+\t0 no_route: no route to host
 "
     );
     assert!(!world.shows("netstat -ss -p ip").contains("forwarded"));

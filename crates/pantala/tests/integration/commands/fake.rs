@@ -205,8 +205,9 @@ impl Stack for Fake {
     }
 
     fn counters(&mut self) -> Answer<Counters> {
-        let counter = |name: &str, sentence: &str, per_cpu: [u64; 2]| Counter {
+        let counter = |name: &str, node: &str, sentence: &str, per_cpu: [u64; 2]| Counter {
             name: name.into(),
+            node: node.into(),
             sentence: sentence.into(),
             count: per_cpu.iter().sum(),
             per_cpu: per_cpu.to_vec(),
@@ -220,15 +221,15 @@ impl Stack for Fake {
         };
         Ok(Counters {
             counters: vec![
-                counter("turns", "turns of the netisr", [500, 500]),
-                counter("ip4_in", "IPv4 packets received", [30, 12]),
-                counter("ip4_forwarded", "IPv4 packets forwarded", [0, 0]),
-                counter("ip6_in", "IPv6 packets received", [5, 0]),
-                counter("icmp6_echo_answered", "ICMPv6 echo requests answered", [1, 0]),
+                counter("turns", "netisr", "netisr turns", [500, 500]),
+                counter("ip4_in", "ip4", "IPv4 packets received", [30, 12]),
+                counter("ip4_forwarded", "ip4", "IPv4 packets forwarded", [0, 0]),
+                counter("ip6_in", "ip6", "IPv6 packets received", [5, 0]),
+                counter("icmp6_echo_answered", "icmp6", "ICMPv6 echo requests answered", [1, 0]),
             ],
             drops: vec![
-                drop("ip4_bad_checksum", "ip4", "the IPv4 header checksum is wrong", [0, 3]),
-                drop("no_route", "fib", "no route leads there", [0, 0]),
+                drop("ip4_bad_checksum", "ip4", "bad IPv4 header checksum", [0, 3]),
+                drop("no_route", "forward", "no route to host", [0, 0]),
             ],
         })
     }
@@ -268,7 +269,7 @@ impl Stack for Fake {
         let unreachable = answer(EchoAnswerKind::Unreachable("Destination Host Unreachable".into()));
         match echo.to.to_string().as_str() {
             "192.0.2.66" => {}
-            "192.0.2.99" => return Err(Error::new(ErrorKind::NotFound, "no route leads there")),
+            "192.0.2.99" => return Err(Error::new(ErrorKind::NotFound, "no route to host")),
             "192.0.2.77" => drop(answers.try_send(unreachable)),
             "192.0.2.22" => {
                 let _ = answers.try_send(reply.clone());

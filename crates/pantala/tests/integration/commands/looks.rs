@@ -125,7 +125,7 @@ fn netstat_s_shows_what_is_not_zero_by_protocol() {
         world.shows("netstat -s"),
         "\
 netisr:
-\t1000 turns of the netisr
+\t1000 netisr turns
 ip:
 \t42 IPv4 packets received
 ip6:
@@ -133,10 +133,13 @@ ip6:
 icmp6:
 \t1 ICMPv6 echo requests answered
 drops:
-\t3 ip4_bad_checksum: the IPv4 header checksum is wrong
+\t3 ip4_bad_checksum: bad IPv4 header checksum
 "
     );
-    assert_eq!(world.shows("netstat -s -p ip6"), "ip6:\n\t5 IPv6 packets received\n");
+    assert_eq!(
+        world.shows("netstat -s -p ip6"),
+        "ip6:\n\t5 IPv6 packets received\ndrops:\n\t0 no_route: no route to host\n"
+    );
 }
 
 fn netstat_m_shows_the_pools() {

@@ -42,7 +42,7 @@ fn without_an_answer_it_fails() {
         ),
         (
             "192.0.2.99",
-            "ping: icmp_seq=0 not sent: no route leads there\n",
+            "ping: icmp_seq=0 not sent: no route to host\n",
             "0 packets transmitted, 0 packets received\n",
         ),
     ] {

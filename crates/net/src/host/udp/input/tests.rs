@@ -17,7 +17,6 @@ fn fate(bench: &mut Bench, frame: impl Into<Frame>) -> (usize, Vec<DropReason>) 
     bench.inject(1, frame);
     bench.run();
     let died = bench.drops().into_iter().filter(|drop| !before.contains(drop)).map(|(reason, _)| reason);
-    let died = died.filter(|reason| *reason != DropReason::ArpDone && *reason != DropReason::NdDone);
     (bench.sent(1).len(), died.collect())
 }
 
