@@ -47,8 +47,7 @@ fn firewall_settings() -> Names {
 
 /// The text below a heading, up to the next one.
 fn section<'t>(page: &'t str, heading: &str) -> &'t str {
-    let below = page.split_once(&format!("# {heading}\n")).map(|(_, below)| below);
-    let below = below.unwrap_or_else(|| panic!("there is no heading {heading}"));
+    let (_, below) = page.split_once(&format!("# {heading}\n")).unwrap();
     below.split("\n#").next().unwrap_or(below)
 }
 
