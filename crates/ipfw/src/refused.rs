@@ -49,7 +49,7 @@ pub fn find(place: Place, word: &str) -> Option<&'static Refused> {
 const SOCKET: &str = "passes packets to a program through a kernel socket; pantala has none";
 const NETGRAPH: &str = "passes packets to netgraph, a part of FreeBSD's kernel; pantala has none";
 const FIB: &str = "chooses one of several routing tables; pantala has one";
-const OWNER: &str = "asks who owns the socket a packet belongs to; users are the kernel's";
+const OWNER: &str = "compares the owner of the packet's socket, which only the kernel knows";
 const MARK: &str = "is a mark of FreeBSD 14 of 32 bits; pantala has tags of 16";
 const LAYER2: &str =
     "matches packets on their way through the link layer; rules are asked about IP packets only";
@@ -106,7 +106,7 @@ pub const REFUSED: &[Refused] = &[
     refused(
         Place::Option,
         "jail",
-        "asks which jail the socket belongs to; jails are FreeBSD's kernel's",
+        "compares the jail of the packet's socket; jails are FreeBSD's",
         USE_NAMES,
     ),
     refused(
