@@ -13,7 +13,7 @@ const HEADS_MAX: usize = 2;
 /// Words of comments in ten thousand that may be one of [`PEOPLE`]. Lower it when fewer are.
 const PEOPLE_MAX: usize = 2;
 /// As [`PEOPLE_MAX`], of documents.
-const PEOPLE_IN_DOCUMENTS_MAX: usize = 4;
+const PEOPLE_IN_DOCUMENTS_MAX: usize = 2;
 
 /// Counts of comments, or of their words: how many there are, and where those stand that should not.
 struct Tally {
