@@ -92,6 +92,7 @@ mod stop;
 mod suggest;
 #[cfg(feature = "cli")]
 pub mod term;
+mod words;
 
 #[cfg(feature = "cli")]
 pub use cli::{Exit, run};

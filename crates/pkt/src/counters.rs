@@ -1,3 +1,5 @@
+//! Unsafe: rows of counters in mapped memory of zeros.
+//!
 //! Counters that cost an addition: each CPU writes its own lines, readers sum over the CPUs.
 //!
 //! A block has one writer, which is a type and not a habit ([`CounterBlock`] is not `Clone` and
@@ -25,12 +27,19 @@
 //! assert_eq!(sum(&readers, Ip::Forwarded), 0);
 //! ```
 
+#![allow(unsafe_code, reason = "owns the mapping")]
+
 use core::{
+    alloc::Layout,
     marker::PhantomData,
+    ops::Deref,
+    ptr::NonNull,
     // Not the model checker's atomics: nothing is ordered by a statistic.
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use std::sync::Arc;
+
+use crate::map;
 
 /// Names of counters: an enum whose values number `0..COUNT`.
 pub trait Index: Copy {
@@ -112,14 +121,14 @@ pub fn sum<'a, E: Index + 'a>(cpus: impl IntoIterator<Item = &'a CounterReader<E
 /// rows that are quiet stay out of the caches. A row outside of the table is a bug of the caller (asserted in
 /// debug builds); it is not counted and reads as zero.
 pub struct CounterTable<E> {
-    lines: Arc<[Line]>,
+    lines: Arc<Mapped>,
     names: PhantomData<fn(E)>,
 }
 
 impl<E: Index> CounterTable<E> {
     /// `rows` rows of zeroes.
     pub fn new(rows: usize) -> Self {
-        Self { lines: zeroed(rows * lines_per_row::<E>()), names: PhantomData }
+        Self { lines: Arc::new(Mapped::zeroed(rows * lines_per_row::<E>())), names: PhantomData }
     }
 
     /// Adds `n` to a counter of a row; wraps at 2^64.
@@ -158,7 +167,7 @@ impl<E: Index> CounterTable<E> {
 
 /// A reading end of one CPU's [`CounterTable`].
 pub struct CounterTableReader<E> {
-    lines: Arc<[Line]>,
+    lines: Arc<Mapped>,
     names: PhantomData<fn(E)>,
 }
 
@@ -203,6 +212,42 @@ const fn lines_per_row<E: Index>() -> usize {
 
 fn zeroed(lines: usize) -> Arc<[Line]> {
     (0..lines).map(|_| Line::default()).collect()
+}
+
+/// Lines of zeros in mapped memory, backed where it is touched: rows that nothing counts in cost none.
+struct Mapped {
+    base: NonNull<Line>,
+    len: usize,
+}
+
+// SAFETY: owns its memory, which is nothing but atomics.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    fn zeroed(len: usize) -> Self {
+        let layout = Layout::array::<Line>(len.max(1)).unwrap_or(Layout::new::<Line>());
+        let base = map::map(layout.size()).unwrap_or_else(|_| std::alloc::handle_alloc_error(layout));
+        Self { base: base.cast(), len }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [Line];
+
+    #[inline]
+    fn deref(&self) -> &[Line] {
+        // SAFETY: so many lines were mapped, on a page's boundary, and zeros are counters.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this size, and no reference is left.
+        unsafe { map::unmap(self.base.cast(), self.len.max(1) * size_of::<Line>()) };
+    }
 }
 
 #[inline]

@@ -58,7 +58,7 @@ mod os {
     use std::io;
 
     fn layout(bytes: usize) -> io::Result<Layout> {
-        Layout::from_size_align(bytes, 64).map_err(|_| io::ErrorKind::OutOfMemory.into())
+        Layout::from_size_align(bytes, 128).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
     pub(crate) fn map(bytes: usize) -> io::Result<NonNull<u8>> {

@@ -245,8 +245,11 @@ impl Index for IfCount {
     }
 }
 
-/// Interfaces that a stack may have: indices are below this.
-pub const INTERFACES_MAX: usize = 256;
+/// Bound of interface indices, all that [`IfIndex`] can hold. A CPU reserves 8 MiB for their counters, which are backed where
+/// they are used.
+pub const INTERFACES_MAX: usize = 1 << 16;
+
+const _: () = assert!(INTERFACES_MAX == IfIndex::MAX as usize + 1, "each index has its counters");
 
 /// The writing end of one CPU's counters.
 pub struct Counters {

@@ -205,10 +205,10 @@ fn as_many_interfaces_as_there_may_be_and_no_more() {
     let text = |count: usize| {
         (0..count).map(|n| format!("[[interface]]\ndevice = \"tap:t{n}\"\n")).collect::<String>()
     };
-    assert_eq!(parse(&text(255)).interfaces.len(), 255);
-    let refused = Config::parse("pantala.toml", &text(256), &machine()).unwrap_err();
-    assert_eq!((refused.list.len(), refused.list[0].line), (1, 2 * 255 + 1));
-    assert!(refused.to_string().contains("no more than 255 interfaces"), "{refused}");
+    assert_eq!(parse(&text(65_535)).interfaces.len(), 65_535);
+    let refused = Config::parse("pantala.toml", &text(65_536), &machine()).unwrap_err();
+    assert_eq!((refused.list.len(), refused.list[0].line), (1, 2 * 65_535 + 1));
+    assert!(refused.to_string().contains("no more than 65535 interfaces"), "{refused}");
 }
 
 /// A configuration in a folder of its own, beside a file of rules.

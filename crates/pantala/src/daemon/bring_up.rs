@@ -40,7 +40,8 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let arena = pools.first().map(|pool| Arc::clone(pool.arena()));
     let arena = arena.ok_or_else(|| system("make pools")(std::io::ErrorKind::InvalidInput.into()))?;
     let pages = if arena.pages() == PageKind::Huge { "huge pages" } else { "ordinary pages" };
-    log::info(&format!("{} CPUs with {} packet buffers each, in {pages}", config.cpus.len(), memory.each));
+    let cpus = crate::words::counted(config.cpus.len() as u64, "CPU");
+    log::info(&format!("{cpus} with {} packet buffers each, in {pages}", memory.each));
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
     let busy_poll = config.polling.policy == Policy::Always;

@@ -11,6 +11,7 @@ use crate::StackError;
 use crate::api;
 use crate::config::Serve;
 use crate::serve::{self, Hit, Web};
+use crate::words::counted;
 
 /// A web server.
 pub(super) struct WebServer {
@@ -118,11 +119,10 @@ impl Control {
         let ended = go.into_iter().map(|site| {
             self.end_site(&site);
             let [connections, requests, bytes] =
-                [Hit::Connections, Hit::Requests, Hit::Bytes].map(|hit| site.count(hit));
-            log::info(&format!(
-                "{} is not served any more: {connections} connections, {requests} requests, {bytes} bytes",
-                site.serve.folder.display()
-            ));
+                [(Hit::Connections, "connection"), (Hit::Requests, "request"), (Hit::Bytes, "byte")]
+                    .map(|(hit, noun)| counted(site.count(hit), noun));
+            let folder = site.serve.folder.display();
+            log::info(&format!("{folder} is not served any more: {connections}, {requests}, {bytes}"));
             site.reader
         });
         ended.collect()

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::{HashMap, HashSet};
 
 use dev::memif::RINGS_MAX;
 use ipnet::IpNet;
@@ -40,29 +41,34 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
 }
 
 fn links(drafts: &[DraftInterface]) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::with_capacity(drafts.len());
-    for draft in drafts {
-        let given = draft.name.as_ref().map(|at| at.value.clone());
-        links.push(Link {
-            name: given.unwrap_or_else(|| unit_name(draft, drafts, &links)),
-            addresses: draft.addresses.iter().map(|at| at.value).collect(),
-            doubtful: draft.doubtful,
-        });
-    }
-    links
+    let given = drafts.iter().filter_map(|draft| draft.name.as_ref());
+    let mut units = Units { given: given.map(|at| &*at.value).collect(), next: HashMap::new() };
+    let link = |draft: &DraftInterface| Link {
+        name: draft.name.as_ref().map_or_else(|| units.name(draft), |at| at.value.clone()),
+        addresses: draft.addresses.iter().map(|at| at.value).collect(),
+        doubtful: draft.doubtful,
+    };
+    drafts.iter().map(link).collect()
 }
 
-/// Driver and unit, BSD's way: the lowest number that is free.
-fn unit_name(draft: &DraftInterface, all: &[DraftInterface], before: &[Link]) -> String {
-    let driver = draft.device.as_ref().map_or("if", |at| at.value.unit_name());
-    let mut unit = 0;
-    loop {
-        let name = format!("{driver}{unit}");
-        let given = all.iter().filter_map(|draft| draft.name.as_ref()).any(|at| at.value == name);
-        if !given && !before.iter().any(|link| link.name == name) {
-            return name;
+/// Names for interfaces without one: driver and unit, BSD's way, the lowest number that is free.
+struct Units<'d> {
+    given: HashSet<&'d str>,
+    /// For each driver the lowest unit that may be free.
+    next: HashMap<&'static str, u32>,
+}
+
+impl Units<'_> {
+    fn name(&mut self, draft: &DraftInterface) -> String {
+        let driver = draft.device.as_ref().map_or("if", |at| at.value.unit_name());
+        let next = self.next.entry(driver).or_default();
+        loop {
+            let name = format!("{driver}{next}");
+            *next += 1;
+            if !self.given.contains(&*name) {
+                return name;
+            }
         }
-        unit += 1;
     }
 }
 
@@ -82,39 +88,40 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
 }
 
 fn names(drafts: &[DraftInterface], report: &mut Report<'_>) {
-    let named: Vec<_> = drafts.iter().filter_map(|draft| draft.name.as_ref()).collect();
-    for (n, name) in named.iter().enumerate() {
+    let mut first = HashMap::new();
+    for name in drafts.iter().filter_map(|draft| draft.name.as_ref()) {
         if name.value == LOOPBACK {
             report.add(&name.span, "lo0 is the stack's own loopback interface", "choose another name");
         }
-        if let Some(first) = named.iter().take(n).find(|other| other.value == name.value) {
-            let message = format!(
-                "the name `{}` is taken by the interface in line {}",
-                name.value,
-                report.line(&first.span)
-            );
+        let there = *first.entry(&*name.value).or_insert(name);
+        if there.span != name.span {
+            let line = report.line(&there.span);
+            let message = format!("the name `{}` is taken by the interface in line {line}", name.value);
             report.add(&name.span, message, "every interface needs a name of its own");
         }
     }
 }
 
 fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
-    let devices: Vec<_> = drafts.iter().filter_map(|draft| draft.device.as_ref()).collect();
-    for (n, device) in devices.iter().enumerate() {
-        let twin = devices.iter().take(n).find(|other| same_device(&other.value, &device.value));
-        if let Some(first) = twin {
-            let message = format!("this device is already used in line {}", report.line(&first.span));
+    let mut first = HashMap::new();
+    for device in drafts.iter().filter_map(|draft| draft.device.as_ref()) {
+        let Some(key) = identity(&device.value) else { continue };
+        let there: &At<Device> = *first.entry(key).or_insert(device);
+        if there.span != device.span {
+            let message = format!("this device is already used in line {}", report.line(&there.span));
             report.add(&device.span, message, "one device carries one interface");
         }
     }
 }
 
-/// Two names for one thing of the host. Captures may be read by as many as like.
-fn same_device(a: &Device, b: &Device) -> bool {
-    match (a, b) {
-        (Device::Mem { wire: a }, Device::Mem { wire: b }) => a == b,
-        (Device::Memif(a), Device::Memif(b)) => (&a.socket, a.id, a.role) == (&b.socket, b.id, b.role),
-        _ => a.host().is_some() && a.host() == b.host(),
+/// The thing of the host that a device is; two names for one thing have the same. Several may read one capture.
+fn identity(device: &Device) -> Option<String> {
+    match device {
+        Device::Mem { wire } => Some(format!("mem {wire}")),
+        Device::Memif(memif) => {
+            Some(format!("memif {} {:?} {}", memif.id, memif.role, memif.socket.display()))
+        }
+        _ => device.host().map(|host| format!("host {host}")),
     }
 }
 
@@ -124,9 +131,13 @@ fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
         .enumerate()
         .flat_map(|(n, draft)| draft.addresses.iter().map(move |at| (n, at)))
         .collect();
+    let may_clash = any_overlap(all.iter().map(|(_, at)| at.value));
     for (n, (owner, address)) in all.iter().enumerate() {
         if let Err(wrong) = unicast(&address.value) {
             report.wrong(&address.span, wrong);
+            continue;
+        }
+        if !may_clash {
             continue;
         }
         let clash = all.iter().take(n).find_map(|(other_owner, other)| {
@@ -136,6 +147,13 @@ fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
             report_clash(&address.span, what, first, report);
         }
     }
+}
+
+/// Whether two of the prefixes overlap: sorted by their first address, they do if two neighbours do.
+fn any_overlap(nets: impl Iterator<Item = IpNet>) -> bool {
+    let mut nets: Vec<IpNet> = nets.collect();
+    nets.sort_by_key(|net| (net.network(), net.prefix_len()));
+    nets.windows(2).any(|pair| pair[0].contains(&pair[1].network()))
 }
 
 /// Checks one more address against those that there are; of each it is said whether the same interface has it.
