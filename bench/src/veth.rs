@@ -5,7 +5,7 @@
 //!   g0 ─────── r0     forwards    r1 ─────── k1
 //! ```
 //!
-//! The generator and the sink are XDP programs ([`dev::bpf::flood`], [`dev::bpf::sink`]), so that the forwarder between them
+//! The generator and the sink are XDP programs ([`testbed::flood`], [`testbed::sink`]), so that the forwarder between them
 //! is the slowest. The namespaces have no names: they are gone with the process, however it ends.
 
 pub mod count;

@@ -2,7 +2,7 @@
 //! [`turn`] alone (`--toggle-collect`), the same on every machine.
 
 use anyhow::{Result, ensure};
-use dev::bpf::flood::{Flood, Pace};
+use testbed::flood::{Flood, Pace};
 
 use super::frames;
 use super::lab::{Lab, SOURCE};

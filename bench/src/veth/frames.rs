@@ -3,8 +3,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result};
-use dev::bpf::flood::{FRAME_LEN, Frames, Varied};
 use ipnet::IpNet;
+use testbed::flood::{FRAME_LEN, Frames, Varied};
 use wire::ether::{self, EtherType, Mac};
 use wire::{Protocol, ip4, ip6, udp};
 

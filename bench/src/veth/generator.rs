@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::sleep;
 
 use anyhow::{Result, ensure};
-use dev::bpf::flood::{Flood, Pace};
 use dev::sys::{affinity, sched};
+use testbed::flood::{Flood, Pace};
 
 use super::frames;
 use super::lab::{Lab, SOURCE};

@@ -3,11 +3,11 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use dev::bpf::sink::Sink;
 use dev::netlink::{Route, Veth, VethEnd};
 use dev::netns::Netns;
 use dev::sys::ethtool::{Ethtool, Feature};
 use dev::sys::sysctl;
+use testbed::sink::Sink;
 
 use super::frames::{self, IN_MAC, OUT_MAC, SINK_MAC, SOURCE_MAC, Side};
 use super::layout::{Layout, ROUTER_CPU};

@@ -1,4 +1,4 @@
 //! Diagnostics of scripts.
 
-pub use fault::Error;
-pub(crate) use fault::{Fault, Place, nearest};
+pub use diagnostic::Error;
+pub(crate) use diagnostic::{Fault, Place, nearest};

@@ -89,7 +89,6 @@ pub mod sockets;
 mod stack;
 #[cfg(feature = "cli")]
 mod stop;
-mod suggest;
 #[cfg(feature = "cli")]
 pub mod term;
 mod words;

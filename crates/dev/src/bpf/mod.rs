@@ -3,16 +3,13 @@
 //! - [`redirect`]: an XDP program that sends each frame to the AF_XDP socket of its receive queue.
 //! - [`steering`]: chooses the TAP queue of a frame by our placement hash.
 //! - [`holder`]: the process that holds a program on an interface.
-//! - [`flood`] and [`sink`]: a traffic generator and the place where frames end, to measure what is between them.
 
 pub mod asm;
-pub mod flood;
 pub mod holder;
 pub mod link;
 pub mod map;
 pub mod prog;
 pub mod redirect;
-pub mod sink;
 pub mod steering;
 mod syscall;
 

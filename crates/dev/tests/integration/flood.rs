@@ -1,8 +1,8 @@
 //! The traffic generator and the sink, on a veth pair.
 
-use dev::bpf::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};
-use dev::bpf::sink::Sink;
 use dev::netlink::Veth;
+use testbed::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};
+use testbed::sink::Sink;
 
 use crate::support::port::until;
 use crate::support::{is_root, netns, veth_up};

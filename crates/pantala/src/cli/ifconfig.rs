@@ -5,7 +5,7 @@ use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{Interface, InterfaceChange};
 use crate::show;
-use crate::suggest::nearest;
+use diagnostic::nearest;
 
 pub(crate) const USAGE: &str = "\
 pantala ifconfig [-a] | -l | IF

@@ -5,7 +5,7 @@ use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{Ring, RingChange};
 use crate::show;
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 pub(crate) const USAGE: &str = "\
 pantala intrctl list [IF]

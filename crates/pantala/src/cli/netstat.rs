@@ -8,7 +8,7 @@ use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{Counters, Family, Group, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
 use crate::show;
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 use net::stage::Stage;
 
 pub(crate) const USAGE: &str = "\

@@ -12,7 +12,7 @@ use crate::api::client::escaped;
 use crate::api::{Family, RouteAnswer, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::limits;
 use crate::show;
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 mod batch;
 

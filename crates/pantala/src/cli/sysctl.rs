@@ -5,7 +5,7 @@ use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{Sysctl, SysctlChange, SysctlChanged};
 use crate::show::sysctl as show;
-use crate::suggest::nearest;
+use diagnostic::nearest;
 
 pub(crate) const USAGE: &str = "\
 pantala sysctl [-d | -n | -N] -a

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use super::flags::{Flags, extra_word};
 use super::{Failure, Session, sockets};
 use crate::api::{TcpEnds, TcpState};
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 pub(crate) const USAGE: &str = "\
 pantala tcpdrop LADDR LPORT FADDR FPORT

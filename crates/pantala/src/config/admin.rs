@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 const KEYS: &[&str] = &["group", "mode", "read_socket", "read_group", "read_mode"];
 /// Owner and group.

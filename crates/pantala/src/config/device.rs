@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub use memif::Memif;
 
 use super::problem::Wrong;
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 /// Linux's IFNAMSIZ without the final NUL.
 const IFNAME_MAX: usize = 15;

@@ -16,7 +16,7 @@ use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Seccomp, admin, autoconf, firewall, limits, serve, service, sysctl};
 use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum, Serve, Service};
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 const TOP: &[&str] = &[
     "cpus",

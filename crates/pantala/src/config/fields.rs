@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{At, Report, Wrong};
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 /// One table of the configuration, all of whose keys are known.
 pub(crate) struct Fields<'t> {

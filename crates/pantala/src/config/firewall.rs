@@ -13,7 +13,7 @@ use super::Interface;
 use super::fields::Fields;
 use super::problem::{At, Place, Report, Wrong};
 use crate::firewall::{Around, FirewallConfig, source, unasked};
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.
 const RULES_BYTES_MAX: u64 = 64 << 20;

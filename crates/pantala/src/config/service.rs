@@ -9,7 +9,7 @@ use super::Serve;
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::serve::address;
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 const KEYS: &[&str] = &["kind", "address", "port", "to"];
 const WORDS: &[&str] = &["echo", "discard", "chargen", "relay"];

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::Fields;
 use super::problem::Report;
-use crate::suggest::nearest;
+use diagnostic::nearest;
 
 /// Values by the names of their variables.
 pub type Sysctls = BTreeMap<&'static str, i64>;

@@ -211,7 +211,7 @@ impl Control {
     pub(super) fn no_interface(&self, name: &str) -> Error {
         let names: Vec<&str> = self.attached.iter().map(|interface| interface.config.name.as_str()).collect();
         Error::new(ErrorKind::NotFound, format!("there is no interface `{name}`"))
-            .hint(crate::suggest::did_you_mean(name, &names))
+            .hint(diagnostic::did_you_mean(name, &names))
     }
 
     /// An index that no interface has, nor one of `others`. One that was given back is used again as late as can be: packets

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use dev::bpf::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};
-use dev::bpf::sink::Sink;
 use sim::builder::{self, Ip};
+use testbed::flood::{FRAME_LEN, Flood, Frames, Pace, Varied};
+use testbed::sink::Sink;
 use wire::ether::{EtherType, Header, Mac};
 
 use crate::lab::{Attach, Family, Host, Lab, Link};

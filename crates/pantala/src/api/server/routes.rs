@@ -70,7 +70,7 @@ async fn interface(State(door): State<SharedStack>, Path(name): Path<String>) ->
     let missing = || {
         let names: Vec<&str> = all.iter().map(|interface| interface.name.as_str()).collect();
         Error::new(ErrorKind::NotFound, format!("there is no interface `{name}`"))
-            .hint(crate::suggest::did_you_mean(&name, &names))
+            .hint(diagnostic::did_you_mean(&name, &names))
     };
     Ok(json(found.ok_or_else(missing)?))
 }

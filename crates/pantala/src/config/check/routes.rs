@@ -9,7 +9,7 @@ use super::interfaces::Link;
 use crate::config::draft::{Destination, DraftRoute};
 use crate::config::problem::{At, Report};
 use crate::config::{NextHop, Route, RouteTarget};
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 const MOST_GATEWAYS: usize = 16;
 

@@ -8,7 +8,7 @@ use dev::memif::{BUFFER_SIZE_MAX, BUFFER_SIZE_MIN, RING_SIZE_MAX, RING_SIZE_MIN,
 
 use crate::config::admin::mode;
 use crate::config::problem::Wrong;
-use crate::suggest::did_you_mean;
+use diagnostic::did_you_mean;
 
 const OPTIONS: &[&str] = &["id", "role", "ring_size", "buffer_size", "secret", "group", "mode"];
 const ROLES: &[&str] = &["master", "slave", "server", "client"];

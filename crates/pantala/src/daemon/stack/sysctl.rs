@@ -4,7 +4,7 @@ use net::sysctl::{Sysctls, Unit, VARIABLES, Variable};
 
 use super::super::control::Control;
 use crate::api::{Error, ErrorKind, Sysctl, SysctlChange, SysctlChanged};
-use crate::suggest::nearest;
+use diagnostic::nearest;
 
 impl Control {
     pub(super) fn list_sysctls(&self) -> Vec<Sysctl> {

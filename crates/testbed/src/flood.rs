@@ -3,10 +3,10 @@
 //! No socket, no copy: about 100 ns for a frame, which over veth is more than anything behind it takes. For
 //! measurements and tests.
 
-use super::BpfError;
-use super::asm::{Alu, Asm, AsmError, Cond, Helper, Insn, Reg, Size};
-use super::map::PerCpu;
-use super::prog::{Kind, Program};
+use dev::bpf::BpfError;
+use dev::bpf::asm::{Alu, Asm, AsmError, Cond, Helper, Insn, Reg, Size};
+use dev::bpf::map::PerCpu;
+use dev::bpf::prog::{Kind, Program};
 
 /// Bytes of each frame, without the check sequence that no software sees.
 pub const FRAME_LEN: usize = 64;
@@ -136,14 +136,14 @@ fn program(ifindex: u32, frames: &Frames, pace: &PerCpu, state: &PerCpu) -> Resu
 }
 
 /// `into =` this CPU's numbers.
-fn look_up(asm: &mut Asm, into: Reg, map: &PerCpu, none: super::asm::Label) {
+fn look_up(asm: &mut Asm, into: Reg, map: &PerCpu, none: dev::bpf::asm::Label) {
     asm.store(Size::Word, Reg::R10, -4, 0).mov(Reg::R2, Reg::R10).alu(Alu::Add, Reg::R2, -4);
     asm.load_map(Reg::R1, map).call(Helper::MapLookup);
     asm.jump_if(Cond::Eq, Reg::R0, 0, none).mov(into, Reg::R0);
 }
 
 /// Adds the share up, and goes on when it makes a whole.
-fn leave_unless_due(asm: &mut Asm, drop: super::asm::Label) {
+fn leave_unless_due(asm: &mut Asm, drop: dev::bpf::asm::Label) {
     let (due, share) = (Reg::R1, Reg::R2);
     asm.load(Size::Double, due, STATE, DUE).load(Size::Double, share, PACE, SHARE);
     asm.alu(Alu::Add, due, share).store(Size::Double, STATE, DUE, due);

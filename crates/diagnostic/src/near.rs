@@ -26,6 +26,15 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + C
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns "did you mean `x`?" when a candidate is near, else "known are a, b, c".
+#[must_use]
+pub fn did_you_mean(word: &str, candidates: &[&str]) -> String {
+    match nearest(word, candidates.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", candidates.join(", ")),
+    }
+}
+
 /// Letters to put in, take out, exchange, or swap with their neighbour, to make one word of the other (optimal string
 /// alignment).
 fn distance(a: &[u8], b: &[u8]) -> usize {
@@ -59,6 +68,13 @@ mod tests {
         assert_eq!(nearest("keepstate", words), Some("keep-state"));
         assert_eq!(nearest("gateway", words), None);
         assert_eq!(nearest("", words), None);
+    }
+
+    #[test]
+    fn a_different_word_gets_the_list() {
+        let words = ["interface", "route", "mtu"];
+        assert_eq!(did_you_mean("interfaces", &words), "did you mean `interface`?");
+        assert_eq!(did_you_mean("gateway", &words), "known are interface, route, mtu");
     }
 
     #[test]

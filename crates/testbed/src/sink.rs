@@ -1,11 +1,11 @@
 //! Where datagrams end: UDP is counted and dropped as early as the kernel can, everything else goes on to the kernel, which
 //! answers ARP requests for its address.
 
-use super::BpfError;
-use super::asm::{Alu, Asm, AsmError, Cond, Helper, Insn, Reg, Size};
-use super::link::{XdpLink, XdpMode};
-use super::map::PerCpu;
-use super::prog::{Kind, Program};
+use dev::bpf::BpfError;
+use dev::bpf::asm::{Alu, Asm, AsmError, Cond, Helper, Insn, Reg, Size};
+use dev::bpf::link::{XdpLink, XdpMode};
+use dev::bpf::map::PerCpu;
+use dev::bpf::prog::{Kind, Program};
 
 /// Counts the UDP datagrams that an interface receives, and drops them. Detached when dropped.
 #[derive(Debug)]
