@@ -39,8 +39,8 @@ impl Outcome {
 const HEAD: &str = "\
 # Faults
 
-The test of each feature in [FEATURES.toml](../FEATURES.toml) fails if the feature is broken. `cargo xtask features --prove`
-breaks each as [FAULTS.toml](../FAULTS.toml) says, in a copy of the sources, and runs the test without the fault and with it;
+The test of each feature in [FEATURES.toml](../../FEATURES.toml) fails if the feature is broken. `cargo xtask features --prove`
+breaks each as [FAULTS.toml](../../FAULTS.toml) says, in a copy of the sources, and runs the test without the fault and with it;
 it has written this table. A `+` behind a commit: with changes. `--only NAME` proves those anew whose test, program (`net --lib`)
 or file has that in its name.
 
