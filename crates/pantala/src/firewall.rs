@@ -283,7 +283,7 @@ impl FirewallConfig {
             Err(why) => return Err(Refused::new(why, "")),
         }
         if self.nat.len() >= INSTANCES_MAX && !self.nat.contains_key(&number) {
-            return Err(Refused::new(format!("there are {INSTANCES_MAX} instances of nat already"), ""));
+            return Err(Refused::new(format!("limit reached ({INSTANCES_MAX} instances of nat)"), ""));
         }
         self.nat.insert(number, config.clone());
         Ok(String::new())
@@ -323,7 +323,7 @@ fn create<T: Clone>(
         ));
     }
     if all.len() >= INSTANCES_MAX {
-        return Err(Refused::new(format!("there are {INSTANCES_MAX} instances of {kind} already"), ""));
+        return Err(Refused::new(format!("limit reached ({INSTANCES_MAX} instances of {kind})"), ""));
     }
     all.insert(name.to_owned(), config.clone());
     Ok(String::new())

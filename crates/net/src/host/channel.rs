@@ -38,7 +38,7 @@ mod socket;
 mod sockets;
 
 pub use self::client::Client;
-pub use self::end::{END, error};
+pub use self::end::{END, ERRORS, error};
 pub use self::record::{Bind, Command, Connect, Event, Join, Link, Listen, Question, Setting, Target};
 pub use self::server::Channel;
 

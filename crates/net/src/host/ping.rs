@@ -79,9 +79,9 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// No route leads there, or no own address reaches so far.
+    /// No route to the destination, or no source address in its scope.
     Unreachable,
-    /// The source is not one of our addresses, or of another family than the destination.
+    /// The source is not an address of this host, or of another family than the destination.
     BadSource,
     /// The payload makes a packet of more than 65535 bytes.
     TooLong,
@@ -103,13 +103,15 @@ pub enum Error {
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::TooBig { mtu } => return write!(f, "the packet is longer than the link's {mtu} bytes"),
-            Self::Unreachable => "no route leads there, or no own address reaches so far",
-            Self::BadSource => "the source is no own address of the destination's family",
-            Self::TooLong => "the packet would be longer than 65535 bytes",
-            Self::NoBuffer => "no free buffer is left",
-            Self::TooMany => "as many pings run already as may",
-            Self::InUse => "a ping of that destination with that identifier runs already",
+            Self::TooBig { mtu } => return write!(f, "message too long: exceeds the MTU of {mtu} bytes"),
+            Self::Unreachable => "network unreachable: no route, or no source address in scope",
+            Self::BadSource => {
+                "address not available: the source is not an address of this host, or of another family"
+            }
+            Self::TooLong => "message too long: a packet has at most 65535 bytes",
+            Self::NoBuffer => "no buffer space available",
+            Self::TooMany => "limit reached: too many pings run",
+            Self::InUse => "identifier in use by another ping of this destination",
             Self::NotRegistered => "no such ping runs on this CPU",
         })
     }

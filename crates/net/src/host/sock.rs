@@ -2,86 +2,89 @@
 
 use crate::turn::cpu::CpuId;
 
-/// Why not. Programs know most of them as an `errno`.
+/// The error of a socket call: most have the meaning of an `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// No such socket is on this CPU (EBADF).
+    /// No such socket on this CPU (EBADF).
     NotFound,
-    /// Not now; later perhaps (EWOULDBLOCK).
+    /// The operation would block (EWOULDBLOCK).
     WouldBlock,
-    /// The address, or the port on it, is in use (EADDRINUSE).
+    /// The address and port are in use (EADDRINUSE).
     AddrInUse,
-    /// The address is not ours (EADDRNOTAVAIL).
+    /// The address is not an address of this host, or cannot be used yet; or no local port is free (EADDRNOTAVAIL).
     AddrNotAvailable,
-    /// Invalid destination address, or two of different families (EINVAL).
+    /// Invalid destination address, or addresses of different families (EINVAL).
     BadAddress,
-    /// No route leads there, or no address of ours reaches so far (EHOSTUNREACH).
-    Unreachable,
-    /// It needs leave that was not given (EACCES).
+    /// No route to the destination, or no source address in its scope (ENETUNREACH).
+    NetworkUnreachable,
+    /// The next hop does not answer, or a router reports the destination as unreachable (EHOSTUNREACH).
+    HostUnreachable,
+    /// Permission denied: broadcast without leave for it (EACCES).
     NotPermitted,
-    /// Longer than a packet can be (EMSGSIZE).
+    /// The message is longer than a packet can be (EMSGSIZE).
     TooLong,
-    /// It must not be cut, and does not fit a link on the way (EMSGSIZE).
+    /// The packet must not be fragmented and exceeds the path MTU (EMSGSIZE).
     TooBig {
-        /// Bytes of a packet that fits; 0 if unknown.
+        /// The path MTU in bytes; 0 if unknown.
         mtu: u32,
     },
-    /// No free buffer was left (ENOBUFS).
+    /// No buffer space available (ENOBUFS).
     NoBuffer,
-    /// The conversation belongs to another CPU: ask there.
+    /// The peer's packets arrive at another CPU, where the call must be made (EADDRNOTAVAIL).
     Elsewhere(CpuId),
-    /// It does not stand (ENOTCONN).
+    /// Not connected (ENOTCONN).
     NotConnected,
-    /// The program has said that it sends no more, or the other end takes no more (EPIPE).
+    /// Broken pipe: this direction of the stream is closed (EPIPE).
     Closed,
-    /// The other end does not want it (ECONNREFUSED).
+    /// Connection refused (ECONNREFUSED).
     Refused,
-    /// The other end has reset it (ECONNRESET).
+    /// Connection reset by peer (ECONNRESET).
     Reset,
-    /// Nothing was heard for too long (ETIMEDOUT).
+    /// Connection timed out (ETIMEDOUT).
     TimedOut,
-    /// It was given up here (ECONNABORTED).
+    /// Connection aborted on this host (ECONNABORTED).
     Aborted,
-    /// Nothing is urgent, or it was read, or is read with all else (EINVAL).
+    /// No urgent data to read out of line (EINVAL).
     NothingUrgent,
-    /// Too short to be a message (EINVAL).
+    /// An ICMP message that is too short (EINVAL).
     BadMessage,
-    /// A key that is empty, or too long (EINVAL).
+    /// A TCP-MD5 key that is empty or too long (EINVAL).
     BadKey,
-    /// Limit reached (ENOBUFS).
+    /// A limit is reached: sockets, listeners, groups or connections (ENOBUFS).
     TooMany,
 }
 
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Elsewhere(cpu) => return write!(f, "the conversation belongs to CPU {cpu}"),
-            Self::TooBig { mtu: 0 } => {
-                return f.write_str("the packet is longer than a link on the way takes");
+            Self::Elsewhere(cpu) => {
+                return write!(f, "address not available on this CPU: replies arrive at CPU {cpu}");
             }
+            Self::TooBig { mtu: 0 } => "message too long: exceeds the path MTU",
             Self::TooBig { mtu } => {
-                return write!(f, "the packet is longer than the {mtu} bytes that a link on the way takes");
+                return write!(f, "message too long: exceeds the path MTU of {mtu} bytes");
             }
-            Self::NotPermitted => "to send to everybody on a link needs leave: set `may_broadcast`",
-            Self::TooLong => "a packet is not longer than 65535 bytes",
-            Self::NoBuffer => "no free buffer is left",
+            Self::NotPermitted => "permission denied: broadcast needs `set_broadcast(true)`",
+            Self::TooLong => "message too long: a packet has at most 65535 bytes",
+            Self::NoBuffer => "no buffer space available",
             Self::NotFound => "no such socket",
-            Self::WouldBlock => "not now; later perhaps",
-            Self::AddrInUse => "the address and port are in use",
-            Self::AddrNotAvailable => "the address is not one of ours",
-            Self::BadAddress => "nobody can be spoken to at such an address",
-            Self::Unreachable => "no route leads there, or no own address reaches so far",
-            Self::NotConnected => "the connection does not stand",
-            Self::Closed => "the stream has ended in this direction",
-            Self::Refused => "the other end does not want it",
-            Self::Reset => "the other end has reset the connection",
-            Self::TimedOut => "nothing was heard for too long",
-            Self::Aborted => "the connection was given up",
-            Self::NothingUrgent => "nothing is urgent that is read by itself",
-            Self::BadMessage => "a message of ICMP has a type, a code and a checksum",
-            Self::BadKey => "a key has 1 to 80 bytes",
-            Self::TooMany => "there are as many as there may be",
+            Self::WouldBlock => "operation would block",
+            Self::AddrInUse => "address in use",
+            Self::AddrNotAvailable => "address not available",
+            Self::BadAddress => "invalid destination address",
+            Self::NetworkUnreachable => "network unreachable: no route, or no source address in scope",
+            Self::HostUnreachable => "host unreachable",
+            Self::NotConnected => "not connected",
+            Self::Closed => "broken pipe: this direction of the connection is closed",
+            Self::Refused => "connection refused",
+            Self::Reset => "connection reset by peer",
+            Self::TimedOut => "connection timed out",
+            Self::Aborted => "connection aborted",
+            Self::NothingUrgent => "invalid argument: no urgent data to read out of line",
+            Self::BadMessage => "invalid argument: an ICMP message has a type, a code and a checksum",
+            Self::BadKey => "invalid argument: a TCP-MD5 key has 1 to 80 bytes",
+            Self::TooMany => "limit reached",
         })
     }
 }

@@ -122,7 +122,7 @@ fn as_many_instances_of_nat_nat64_and_nptv6_as_there_may_be_and_no_more() {
     for one in [&nat as &dyn Fn(usize) -> String, &nptv6, &nat64] {
         let mut book = book(&(1..=256).map(one).collect::<String>());
         let (line, why) = run(&mut book, &one(257)).unwrap_err();
-        assert!(line == 1 && why.starts_with("there are 256 instances"), "{why}");
+        assert!(line == 1 && why.starts_with("limit reached (256 instances"), "{why}");
     }
     let mut book = book(&(1..=256).map(nat).collect::<String>());
     run(&mut book, &nat(256)).unwrap();

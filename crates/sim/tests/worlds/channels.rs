@@ -235,8 +235,8 @@ fn a_connection_that_nobody_wants_fails_with_the_reason() {
         let mut failed = core::mem::take(&mut scene.client().failed);
         failed.sort_by_key(|error| format!("{error:?}"));
         let (half, all) = (usize::from(shape.cpus), usize::from(shape.cpus) * 2);
-        assert_eq!(failed[..half], vec![Error::Refused; half]);
-        assert_eq!(failed[half..all], vec![Error::Unreachable; half]);
+        assert_eq!(failed[..half], vec![Error::NetworkUnreachable; half]);
+        assert_eq!(failed[half..all], vec![Error::Refused; half]);
         scene.end();
     }
 }
@@ -282,7 +282,7 @@ fn a_program_that_never_looks_at_its_events_finds_the_last_state_of_each_lane() 
     assert!(scene.world.of(scene.hosts[0]).count(Count::ChannelEventsHeld) > 0);
     scene.client = Some(client);
     assert!(scene.run(Duration::from_secs(20), |scene| scene.client().open() == 0));
-    assert_eq!(scene.client().failed, vec![Error::Unreachable; 3000]);
+    assert_eq!(scene.client().failed, vec![Error::NetworkUnreachable; 3000]);
     scene.end();
 }
 

@@ -77,7 +77,7 @@ impl Scene {
             if gave_up.is_none() && self.with(0, |cpu, id| tcp::ready(cpu, id).ended) {
                 gave_up = Some(self.world.now().since(from).as_secs());
                 let why = self.with(0, |cpu, id| tcp::read(cpu, id, &mut [0; 9]));
-                assert!(matches!(why, Err(Error::TimedOut | Error::Unreachable)), "{why:?}");
+                assert!(matches!(why, Err(Error::TimedOut | Error::HostUnreachable)), "{why:?}");
             }
         }
         let mut bytes = [0; 9];

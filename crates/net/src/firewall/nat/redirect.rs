@@ -32,7 +32,7 @@ pub struct Redirects {
 pub enum Error {
     /// It has no target, or too many.
     Targets,
-    /// There are not as many ports inside as outside.
+    /// The port ranges inside and outside have different lengths.
     Ports,
     /// Ports of a protocol that is not translated by ports.
     Protocol(u8),
@@ -242,9 +242,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Targets => write!(f, "a redirection has 1 to {TARGETS_MAX} targets"),
-            Self::Ports => f.write_str("there are not as many ports inside as outside"),
+            Self::Ports => f.write_str("the port ranges inside and outside have different lengths"),
             Self::Protocol(protocol) => write!(f, "ports of {} are not translated", Protocol(*protocol)),
-            Self::TooMany => write!(f, "an instance has {REDIRECTS_MAX} redirections at the most"),
+            Self::TooMany => write!(f, "limit reached ({REDIRECTS_MAX} redirections of an instance)"),
         }
     }
 }

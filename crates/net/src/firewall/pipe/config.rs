@@ -375,7 +375,7 @@ impl core::fmt::Display for ConfigError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Number => f.write_str("0 is not a number of a pipe or queue"),
-            Self::TooMany => write!(f, "there are {PIPES_MAX} already"),
+            Self::TooMany => write!(f, "limit reached ({PIPES_MAX} pipes or queues)"),
             Self::NoPipe => f.write_str("the queue leads to no pipe"),
         }
     }

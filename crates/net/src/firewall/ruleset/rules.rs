@@ -366,7 +366,7 @@ const fn default_rule(action: Action) -> Rule {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooManyRules => write!(f, "there are {RULES_MAX} rules, and no room for more"),
+            Self::TooManyRules => write!(f, "limit reached ({RULES_MAX} rules)"),
             Self::NumberOfDefault => write!(f, "rule {RULE_LAST} is the default rule, which stays as it is"),
             Self::NoSuchSet(set) => write!(f, "there is no set {set}: they are numbered 0 to {SET_LAST}"),
             Self::SetOfDefault => write!(f, "set {SET_LAST} cannot be disabled"),

@@ -39,16 +39,16 @@ impl fmt::Display for Error {
         match self {
             Self::NoSuchTable(name) => write!(f, "there is no table {name}"),
             Self::TableExists(name) => write!(f, "there is a table {name} already"),
-            Self::TooManyTables => write!(f, "there are {TABLES_MAX} tables, and no room for more"),
-            Self::InUse(name) => write!(f, "a rule asks table {name}: delete the rule first"),
+            Self::TooManyTables => write!(f, "limit reached ({TABLES_MAX} tables)"),
+            Self::InUse(name) => write!(f, "table {name} is in use: delete the rule that looks it up first"),
             Self::Locked(name) => write!(f, "table {name} is locked"),
             Self::WrongKey(name, key) => write!(f, "{key} is no key of table {name}"),
             Self::WrongKind(name) => write!(f, "table {name} has keys of another kind"),
             Self::EntryExists(key) => write!(f, "{key} is in the table already"),
             Self::NoSuchEntry(key) => write!(f, "{key} is not in the table"),
             Self::Full(name) => write!(f, "table {name} is full"),
-            Self::LimitTooLarge => write!(f, "a table has {ENTRIES_MAX} entries at the most"),
-            Self::NoMemory => write!(f, "there is no memory for another table"),
+            Self::LimitTooLarge => write!(f, "a table has at most {ENTRIES_MAX} entries"),
+            Self::NoMemory => write!(f, "cannot allocate memory for another table"),
         }
     }
 }

@@ -10,13 +10,13 @@ const ELSEWHERE: u32 = 2;
 const TOO_BIG: u32 = 3;
 /// The others, from here on.
 const FIRST: u32 = 4;
-const OTHERS: [Error; 19] = [
+const OTHERS: [Error; 20] = [
     Error::NotFound,
     Error::WouldBlock,
     Error::AddrInUse,
     Error::AddrNotAvailable,
     Error::BadAddress,
-    Error::Unreachable,
+    Error::HostUnreachable,
     Error::NotPermitted,
     Error::TooLong,
     Error::NoBuffer,
@@ -30,7 +30,11 @@ const OTHERS: [Error; 19] = [
     Error::BadKey,
     Error::TooMany,
     Error::BadMessage,
+    Error::NetworkUnreachable,
 ];
+
+/// Errors that have a number: all of them.
+pub const ERRORS: usize = OTHERS.len() + 2;
 
 /// The number of an error: what it is, and what belongs to it above.
 pub(super) fn code(error: Error) -> u32 {

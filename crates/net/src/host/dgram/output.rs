@@ -127,7 +127,7 @@ pub(crate) fn outif(cpu: &Cpu, settings: &Settings, remote: IpAddr, zone: IfInde
         return Ok(if is_of_a_link(remote) { zone } else { 0 });
     }
     let zone = Some(zone).filter(|zone| *zone != 0);
-    zone.or_else(|| group_if(cpu, settings, remote)).ok_or(Error::Unreachable)
+    zone.or_else(|| group_if(cpu, settings, remote)).ok_or(Error::NetworkUnreachable)
 }
 
 /// The interface of a group for a socket that names none: what it has been told, else where the route leads, else the
@@ -154,16 +154,19 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, E
         Some(local) if local.is_ipv4() != remote.is_ipv4() => Err(Error::BadAddress),
         Some(local) if !cpu.tables.is_ours(local) => Err(Error::AddrNotAvailable),
         Some(local) => Ok(local),
-        None => output::source_on(cpu, remote, outif).map(|(local, _)| local).ok_or(Error::Unreachable),
+        None => {
+            output::source_on(cpu, remote, outif).map(|(local, _)| local).ok_or(Error::NetworkUnreachable)
+        }
     }
 }
 
 /// Checks the size of a datagram that must not be fragmented, against the link and the known path MTU.
 fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
     let remote = l4::ends(pkt).1;
-    let way = output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::Unreachable)?;
+    let way =
+        output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::NetworkUnreachable)?;
     let Route::Link { ifindex, metrics, .. } = way else { return Ok(()) };
-    let mtu =
-        pmtu::of_packet(cpu, pkt, metrics).mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::Unreachable)?.mtu);
+    let mtu = pmtu::of_packet(cpu, pkt, metrics)
+        .mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::NetworkUnreachable)?.mtu);
     if fits(pkt, mtu) { Ok(()) } else { Err(Error::TooBig { mtu }) }
 }

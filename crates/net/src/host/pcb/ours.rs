@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 ///
 /// # Errors
 ///
-/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
+/// [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
 /// port was found; [`Error::Elsewhere`] with a port that was given.
 pub(crate) fn ours(
     cpu: &mut Cpu,
@@ -43,7 +43,7 @@ pub(crate) fn ours(
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
         Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
         Some(local) => local,
-        None => output::source_on(cpu, remote.ip(), zone).ok_or(Error::Unreachable)?.0,
+        None => output::source_on(cpu, remote.ip(), zone).ok_or(Error::NetworkUnreachable)?.0,
     };
     let ends = FourTuple::new((local, port.unwrap_or(0)).into(), remote, zone);
     if port.is_none() {

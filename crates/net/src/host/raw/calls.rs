@@ -40,7 +40,7 @@ pub struct Open {
 ///
 /// # Errors
 ///
-/// [`Error::BadAddress`], [`Error::NotPermitted`] and [`Error::Unreachable`] because of `remote`;
+/// [`Error::BadAddress`], [`Error::NotPermitted`] and [`Error::NetworkUnreachable`] because of `remote`;
 /// [`Error::AddrNotAvailable`] if the local address is not ours; [`Error::TooMany`].
 pub fn open(cpu: &mut Cpu, wanted: &Open) -> Result<Id, Error> {
     let &Open { local, remote, zone, filter, settings } = wanted;
@@ -73,7 +73,7 @@ pub fn send(cpu: &mut Cpu, id: Id, message: &[u8]) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::BadMessage`], [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is
+/// [`Error::BadMessage`], [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is
 /// not ours, [`Error::NotPermitted`] towards everybody on a link without leave, [`Error::TooLong`], [`Error::TooBig`] for the
 /// link if it must not be cut, [`Error::NoBuffer`], [`Error::NotFound`].
 //= https://www.rfc-editor.org/rfc/rfc3542#section-3.1

@@ -172,7 +172,7 @@ pub fn waiting(cpu: &Cpu, listener: ListenerId) -> Result<usize, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
+/// [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
 /// port was found; [`Error::AddrInUse`], [`Error::Elsewhere`] with a port that was given, [`Error::TooMany`].
 pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ends = ends(cpu, connect)?;
@@ -424,7 +424,7 @@ pub(super) fn why_ended(tcb: &Tcb) -> Option<Error> {
         Ended::Refused => Error::Refused,
         Ended::Reset => Error::Reset,
         Ended::TimedOut => Error::TimedOut,
-        Ended::Unreachable => Error::Unreachable,
+        Ended::Unreachable => Error::HostUnreachable,
         Ended::Aborted => Error::Aborted,
     })
 }

@@ -65,7 +65,7 @@ pub fn bind(cpu: &mut Cpu, bind: &Bind) -> Result<Id, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
+/// [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
 /// port was found; [`Error::NotPermitted`] towards everybody on a link without leave; [`Error::AddrInUse`],
 /// [`Error::Elsewhere`] with a port that was given, [`Error::TooMany`].
 pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {

@@ -31,10 +31,10 @@ fn what(message: Message) -> Option<Error> {
         Message::V4(icmp4::Message::Unreachable { code, mtu }) => match code {
             unreachable::PORT | unreachable::PROTOCOL => Error::Refused,
             unreachable::FRAGMENTATION_NEEDED => Error::TooBig { mtu: mtu.into() },
-            _ => Error::Unreachable,
+            _ => Error::HostUnreachable,
         },
         Message::V6(icmp6::Message::Unreachable { code: icmp6::unreachable::PORT }) => Error::Refused,
-        Message::V6(icmp6::Message::Unreachable { .. }) => Error::Unreachable,
+        Message::V6(icmp6::Message::Unreachable { .. }) => Error::HostUnreachable,
         Message::V6(icmp6::Message::PacketTooBig { mtu }) => Error::TooBig { mtu },
         _ => return None,
     })

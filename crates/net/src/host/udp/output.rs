@@ -33,7 +33,7 @@ pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::AddrNotAvailable`] if the local address is not ours,
+/// [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is not ours,
 /// [`Error::NotPermitted`] towards everybody on a link without leave, and as [`send`].
 pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, bytes: &[u8]) -> Result<(), Error> {
     socket(cpu, id)?.check()?;

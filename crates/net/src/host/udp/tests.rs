@@ -359,7 +359,7 @@ fn a_neighbour_that_does_not_answer_is_unreachable() {
         let id = connect(bench.cpu(), &to_connect((peer, 7).into())).unwrap();
         send(bench.cpu(), id, b"x").unwrap();
         bench.advance(core::time::Duration::from_secs(10));
-        assert_eq!(send(bench.cpu(), id, b"x"), Err(Error::Unreachable));
+        assert_eq!(send(bench.cpu(), id, b"x"), Err(Error::HostUnreachable));
     }
 }
 

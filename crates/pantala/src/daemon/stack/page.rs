@@ -56,7 +56,7 @@ impl Place {
         let place =
             parts.and_then(|(cpu, place)| Some(Self { cpu: cpu.parse().ok()?, place: place.parse().ok()? }));
         place.ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, format!("`{text}` is not what an answer has called next"))
+            Error::new(ErrorKind::Invalid, format!("`{text}` is not the `next` of an earlier answer"))
         })
     }
 }

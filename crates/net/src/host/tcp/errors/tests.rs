@@ -69,7 +69,7 @@ fn who_is_unreachable_for_long_is_said_to_be() {
         let (mut bench, id, syn) = begun(us, them);
         bench.inject(1, error(us, them, Says::NoHost, &syn));
         bench.advance(Duration::from_secs(181));
-        assert_eq!(send(bench.cpu(), id, b"x"), Err(Error::Unreachable));
+        assert_eq!(send(bench.cpu(), id, b"x"), Err(Error::HostUnreachable));
     }
 }
 

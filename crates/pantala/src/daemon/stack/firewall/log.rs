@@ -71,7 +71,7 @@ impl Control {
 fn places(after: &str, cpus: usize) -> Result<Vec<u64>, Error> {
     let places: Option<Vec<u64>> = after.split('.').map(|place| place.parse().ok()).collect();
     places.filter(|places| places.len() == cpus).ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, format!("`{after}` is not what an answer has called next"))
+        Error::new(ErrorKind::Invalid, format!("`{after}` is not the `next` of an earlier answer"))
     })
 }
 
