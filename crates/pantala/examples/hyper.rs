@@ -31,14 +31,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 
     let runtime = runtime()?;
     let at: SocketAddr = "[2001:db8::1]:80".parse()?;
-    let listener = Arc::new(loop {
-        // Until duplicate address detection has ended.
-        match runtime.block_on(TcpListener::bind(&here, at)) {
-            Ok(listener) => break listener,
-            Err(why) if why.kind() == std::io::ErrorKind::AddrNotAvailable => {}
-            Err(why) => return Err(why.into()),
-        }
-    });
+    runtime.block_on(async { tokio::try_join!(server.ready(), client.ready()) })?;
+    let listener = Arc::new(runtime.block_on(TcpListener::bind(&here, at))?);
     for _ in 0..2 {
         let (listener, runtime) = (Arc::clone(&listener), self::runtime()?);
         // A task for each connection; the thread ends with the stack.
@@ -46,14 +40,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     }
 
     for _ in 0..CONNECTIONS {
-        let stream = loop {
-            match runtime.block_on(TcpStream::connect(&there, at)) {
-                Ok(stream) => break stream,
-                Err(why) if why.kind() == std::io::ErrorKind::HostUnreachable => {}
-                Err(why) => return Err(why.into()),
-            }
-        };
-        let text = runtime.block_on(ask(stream))?;
+        let text = runtime.block_on(async { ask(TcpStream::connect(&there, at).await?).await })?;
         assert!(text.starts_with("It flies"), "{text}");
     }
     println!("{CONNECTIONS} connections were answered");

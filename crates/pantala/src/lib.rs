@@ -1,8 +1,34 @@
-//! pantala as a library: a whole network stack inside of a program, and the shell around it, the `pantala` program.
+//! A TCP/IP stack in user space, inside a Rust program: TCP and UDP sockets as in `std::net` and `tokio::net`, a router, a
+//! firewall. It is also the shell of the `pantala` program.
 //!
-//! A [`Stack`] has netisrs, a thread on each CPU that it is given, and devices: TAP, AF_XDP, memif, capture files, or wires
-//! in memory to other stacks of the same process, which need no rights. It is configured in Rust, or by the same TOML as the
-//! `pantala` program.
+//! An echo server on a TAP interface, whose other end the kernel has:
+//!
+//! ```toml
+//! [dependencies]
+//! pantala = { path = "pantala/crates/pantala", default-features = false }
+//! ```
+//!
+//! ```no_run
+//! use pantala::{Interface, Stack, sockets::blocking::TcpListener};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let stack = Stack::builder().interface(Interface::tap("pt0").address("10.71.1.1/24")).start()?;
+//!     stack.wait_ready(std::time::Duration::from_secs(10))?;
+//!     let listener = TcpListener::bind(&stack.sockets()?, "10.71.1.1:7")?;
+//!     for stream in listener.incoming() {
+//!         let mut stream = stream?;
+//!         std::thread::spawn(move || std::io::copy(&mut stream.try_clone()?, &mut stream));
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! `unshare -rn` is enough to run it without root; from there, `ip address add 10.71.1.2/24 dev pt0` and `nc 10.71.1.1 7` speak
+//! with it.
+//!
+//! A [`Stack`] has one or more netisrs, each a thread on a CPU, and devices: TAP, AF_XDP, memif, capture files, or wires in
+//! memory to other stacks of the same process, which need no privileges. It is configured in Rust, or by the TOML of the
+//! `pantala` program. Two stacks, a wire between them, and an application on the netisr:
 //!
 //! ```
 //! use pantala::net::app::services::{Kind, Service};
@@ -14,11 +40,11 @@
 //! let server = Stack::builder().threads(2).interface(Interface::mem(here).address("192.0.2.1/24")).start()?;
 //! let client = Stack::builder().threads(1).interface(Interface::mem(there).address("192.0.2.2/24")).start()?;
 //!
-//! // A program on each netisr: connections are accepted where their packets come.
+//! // An application on each netisr: connections are accepted where their packets arrive.
 //! let at = "[::]:7".parse()?;
 //! server.begin_on_all(|| Service::new(Kind::Echo, at, Settings::default()))?;
 //!
-//! // What the admin API can show and change, the program can, too.
+//! // All that the admin API shows and changes is there for the program, too.
 //! let way = client.admin().route_to("192.0.2.1".parse()?)?;
 //! assert_eq!(way.source, Some("192.0.2.2".parse()?));
 //!
@@ -45,13 +71,15 @@
 //! |---|---|
 //! | put a stack together and start it | [`Stack::builder`], [`Builder`], [`Interface`] |
 //! | start what a configuration file says | [`Builder::toml`], or [`config::Config`] and [`Stack::start`] |
+//! | wait until its addresses can be used | [`Stack::ready`], [`Stack::wait_ready`] |
 //! | use TCP and UDP where packets are, without hand-off and copy | [`net::app::App`], [`Stack::begin`], [`Stack::begin_on_all`] |
 //! | use TCP and UDP from any thread or task, as of `std::net` and `tokio::net` | [`Stack::sockets`], [`sockets::blocking`], [`sockets::aio`] |
-//! | serve files, or pages of the program's own, to the web | [`serve::folder`], [`serve::Web::of_pages`] |
+//! | make HTTP requests with hyper's client | `sockets::hyper::Connector` |
+//! | serve files, or pages of the program's own, to the web | `serve::folder`, `serve::Web::of_pages` |
 //! | reach netisrs from other threads | [`Stack::remotes`], their control ports; [`Stack::call`] |
 //! | add and remove addresses | [`Stack::add_address`], [`Stack::remove_address`] |
 //! | look at and change all else | [`Stack::admin`]: routes, neighbours, connections, variables, rules; [`Stack::metrics`] |
-//! | let the `pantala` commands in | [`Builder::admin`] |
+//! | let the `pantala` commands in | `Builder::admin` |
 //! | join stacks of one process | [`mem::wire`] and [`Interface::mem`] |
 //!
 //! # Threads, rights, and what is changed of the machine
@@ -66,7 +94,7 @@
 //! crate `log`, with the target `pantala`.
 //!
 //! Short programs to begin with are in the folder `examples`: `two_stacks` in one process, `echo` on the netisr,
-//! `web_over_tap` for `curl`, `udp`, and `hyper` whose tasks are on several threads.
+//! `web_over_tap` for `curl`, `udp`, `hyper` whose tasks are on several threads, and `http_client`.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -100,6 +128,6 @@ pub use ipnet::IpNet;
 pub use mac::Mac;
 #[cfg(all(feature = "cli", any(test, fuzzing)))]
 pub use pktgen::fuzz_bodies;
-pub use stack::{Builder, Interface, Stack, StackError};
+pub use stack::{Builder, Interface, NotReady, Stack, StackError};
 /// The layers below: devices and namespaces of the machine; the stack itself, for applications on it.
 pub use {dev, net};

@@ -88,6 +88,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         services,
         sysctls,
         secret,
+        waiting: Arc::default(),
         tables,
     };
     match open_all(&mut control, config) {

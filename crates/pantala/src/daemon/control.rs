@@ -21,6 +21,7 @@ use super::routing::{Edits, Routing};
 use super::services::Started;
 use super::stack::echo::Running;
 use super::tables::{self, Attached};
+use super::waiting::Waiting;
 use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
@@ -52,6 +53,8 @@ pub(crate) struct Control {
     pub(super) sysctls: Sysctls,
     /// Secret of stable interface identifiers.
     pub(super) secret: u128,
+    /// Callers that wait until the stack's addresses can be used.
+    pub(super) waiting: Arc<Waiting>,
     /// The tables that the netisrs have now.
     pub(super) tables: Arc<Tables>,
 }
@@ -197,6 +200,11 @@ impl Control {
         ask: impl FnOnce(&mut Netisr) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.cpus.call(cpu, ask)
+    }
+
+    /// Callers that wait until the stack's addresses can be used.
+    pub(crate) fn waiting(&self) -> Arc<Waiting> {
+        Arc::clone(&self.waiting)
     }
 
     pub(super) fn interface(&self, name: &str) -> Option<&Attached> {

@@ -50,6 +50,7 @@ mod share;
 mod signals;
 #[cfg(feature = "cli")]
 mod up;
+pub(crate) mod waiting;
 mod web;
 mod stack;
 mod switch;
@@ -80,13 +81,17 @@ pub(crate) async fn attend(
     learning: Learning,
     until: impl Future<Output = ()>,
 ) -> Result<(), StackError> {
-    let crashed = locked(control).crashed();
+    let (crashed, waiting) = {
+        let control = locked(control);
+        (control.crashed(), control.waiting())
+    };
     let mut outcome = Ok(());
     let ended = async {
         tokio::select! {
             () = until => {}
             () = ra_updates::learn(control, learning) => {}
             () = hotplug::watch(control) => {}
+            () = waiting.run() => {}
             () = crashed.notified() => {
                 outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));
             }

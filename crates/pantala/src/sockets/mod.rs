@@ -30,7 +30,7 @@ mod stream;
 mod tcp;
 mod told;
 mod udp;
-mod wakers;
+pub(crate) mod wakers;
 
 use std::io;
 use std::sync::Arc;

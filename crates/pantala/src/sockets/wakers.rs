@@ -52,7 +52,7 @@ thread_local! {
 /// # Errors
 ///
 /// Of the kind `WouldBlock` after that time, as the kernel's sockets have it.
-pub(super) fn block_on<T>(
+pub(crate) fn block_on<T>(
     timeout: Option<Duration>,
     future: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::StackError;
 use crate::daemon::control::Control;
 use crate::daemon::ra_updates::Learning;
-use crate::daemon::{Server, attend, log, privileges, runtime, system};
+use crate::daemon::{Server, attend, locked, log, privileges, runtime, system};
 
 /// A thread for work that no call asks for: takes over what is learnt of links, serves the admin API, and
 /// notices when a netisr has panicked.
@@ -56,5 +56,7 @@ impl Work {
         if let Err(why) = runtime.block_on(attend(server.as_ref(), &control, learning, stop.notified())) {
             log::error(&why.to_string());
         }
+        // They find that the stack has ended.
+        locked(&control).waiting().look();
     }
 }

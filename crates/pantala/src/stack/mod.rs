@@ -3,6 +3,7 @@
 mod attendant;
 mod builder;
 mod error;
+mod ready;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +15,7 @@ use net::netisr::Netisr;
 use self::attendant::Attendant;
 pub use self::builder::{Builder, Interface};
 pub use self::error::StackError;
+pub use self::ready::NotReady;
 use crate::api::{self, Error, ErrorKind};
 use crate::config::Config;
 use crate::daemon::bring_up::bring_up;

@@ -4,7 +4,8 @@ pub(crate) mod caller;
 mod changes;
 mod ends;
 pub(crate) mod has;
+mod ready;
 mod rights;
 mod wires;
 
-harness::modules![changes, ends, rights, wires];
+harness::modules![changes, ends, ready, rights, wires];

@@ -27,7 +27,7 @@ use crate::api::{
 use crate::config::{Device, memif_role};
 
 /// A CPU's report on a ring.
-struct Ring {
+pub(super) struct Ring {
     ifindex: IfIndex,
     queue: u16,
     link: Link,
@@ -36,15 +36,7 @@ struct Ring {
 
 impl Control {
     pub(super) fn list_interfaces(&mut self) -> Result<Vec<Interface>, Error> {
-        let rings = self.cpus.call_all(|netisr| {
-            let ring = |ring: &net::netisr::Ring| Ring {
-                ifindex: ring.ifindex(),
-                queue: ring.queue(),
-                link: ring.driver().link(),
-                stats: ring.driver().stats(),
-            };
-            netisr.rings().map(ring).collect::<Vec<_>>()
-        })?;
+        let rings = self.link_reports()?;
         let states: Vec<_> = self.cpus.call_all(|netisr| addr::states(&netisr.cpu))?.concat();
         let memberships = self.memberships()?;
         let links = self.learned()?;
@@ -60,6 +52,19 @@ impl Control {
                 ..self.interface_as_it_is(interface, active, &rings)
             })
             .collect())
+    }
+
+    /// Asks all CPUs for their rings.
+    pub(super) fn link_reports(&self) -> Result<Vec<Vec<Ring>>, Error> {
+        self.cpus.call_all(|netisr| {
+            let ring = |ring: &net::netisr::Ring| Ring {
+                ifindex: ring.ifindex(),
+                queue: ring.queue(),
+                link: ring.driver().link(),
+                stats: ring.driver().stats(),
+            };
+            netisr.rings().map(ring).collect::<Vec<_>>()
+        })
     }
 
     fn addresses(
@@ -170,7 +175,7 @@ impl Control {
     }
 
     /// Whether each interface has carrier: what the rings have noticed, and what the kernel says of its interface.
-    fn carriers(&mut self, rings: &[Vec<Ring>]) -> Vec<bool> {
+    pub(super) fn carriers(&mut self, rings: &[Vec<Ring>]) -> Vec<bool> {
         let netlink = &mut self.workshop.netlink;
         let alive = |interface: &Attached| {
             let mut own = rings.iter().flatten().filter(|ring| ring.ifindex == interface.index).peekable();

@@ -12,6 +12,7 @@ mod monitor;
 mod monitor;
 mod neighbours;
 mod page;
+mod ready;
 mod rings;
 mod routes;
 mod sockets;

@@ -3,16 +3,12 @@
 use pantala::{Interface, Stack};
 
 use super::again_and_again;
-use crate::stack::caller::{CLIENT, Caller, SERVER, echo, is_heard};
+use crate::stack::caller::{CLIENT, Caller, PATIENCE, SERVER, echo, is_heard};
 
 fn start(socket: &str, role: &str, [v4, v6]: [&str; 2]) -> Stack {
     let shared = Interface::memif(format_args!("{socket},id=3,role={role}")).name("m");
     let shared = shared.address(format!("{v4}/24")).address(format!("{v6}/64")).rings(1);
     Stack::builder().threads(1).interface(shared).start().unwrap()
-}
-
-fn is_connected(stack: &Stack) -> bool {
-    stack.admin().interfaces().unwrap()[0].link.active
 }
 
 fn two_stacks_over_memif_leave_neither_memory_nor_socket() {
@@ -23,8 +19,8 @@ fn two_stacks_over_memif_leave_neither_memory_nor_socket() {
         let server = start(at, roles[0], SERVER);
         server.begin_on_all(echo).unwrap();
         let client = start(at, roles[1], CLIENT);
-        while !(is_connected(&server) && is_connected(&client)) {
-            std::thread::yield_now();
+        for stack in [&server, &client] {
+            stack.wait_ready(PATIENCE).unwrap();
         }
         // IPv6 addresses take a second until duplicate address detection has ended.
         let address = SERVER[usize::from(time % 10 == 0)];

@@ -99,6 +99,8 @@ impl Terms {
     }
 }
 
+/// Longest time without progress before the test has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// As long a queue as std::net asks for.
 const BACKLOG: i32 = 128;
 
@@ -173,18 +175,12 @@ impl Stacks {
 
     pub(crate) fn of(stacks: [Stack; 2]) -> Self {
         let [server, client] = [0, 1].map(|at: usize| stacks[at].sockets().unwrap());
+        stacks.iter().for_each(|stack| stack.wait_ready(PATIENCE).unwrap());
         let stacks = Self { server, client, stacks, places: Places::default() };
-        // Until duplicate address detection has ended.
+        // Each knows the link address of the other from now on: no datagram of a body waits for it.
         for addr in stacks.addrs() {
-            let listener = loop {
-                match stacks.bind((addr, 0).into()) {
-                    Ok(listener) => break listener,
-                    Err(why) => assert_eq!(why.kind(), io::ErrorKind::AddrNotAvailable),
-                }
-            };
-            while stacks.connect(Self::addr(&listener)).is_err() {
-                std::thread::yield_now();
-            }
+            let listener = stacks.bind((addr, 0).into()).unwrap();
+            stacks.connect(Self::addr(&listener)).unwrap();
         }
         stacks
     }
