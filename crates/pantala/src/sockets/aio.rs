@@ -1,6 +1,9 @@
 //! Sockets for tasks, as in `tokio::net`: any executor can poll them, and what reads and writes by tokio's traits uses them
 //! unchanged. A future that is dropped leaves nothing behind.
 
+mod addrs;
+mod builder;
+mod split;
 mod udp;
 
 use core::future::poll_fn;
@@ -19,7 +22,11 @@ use super::listener::Listener;
 use super::options::{KeepAlive, Options, keep};
 use super::stream::Stream;
 use super::tcp::tcp_options;
+use addrs::each;
 
+pub use self::addrs::ToSocketAddrs;
+pub use self::builder::TcpSocket;
+pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use self::udp::UdpSocket;
 
 /// A connection.
@@ -31,12 +38,13 @@ pub struct TcpListener(Listener);
 tcp_options!(TcpStream, |stream| &stream.0);
 
 impl TcpStream {
-    /// Connects.
+    /// Connects: to `"10.0.0.1:80"`, `("10.0.0.1", 80)`, a `SocketAddr`, or each of several until one accepts. Names are
+    /// resolved by the system, in the kernel's network.
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`.
-    pub async fn connect(sockets: &Sockets, addr: SocketAddr) -> io::Result<Self> {
+    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
+    pub async fn connect(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_with(sockets, addr, &Options::new()).await
     }
 
@@ -45,8 +53,15 @@ impl TcpStream {
     /// # Errors
     ///
     /// As [`Self::connect`].
-    pub async fn connect_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
-        Stream::connect(&sockets.endpoint, addr, options.local, options.settings(addr)?).await.map(Self)
+    pub async fn connect_with(
+        sockets: &Sockets,
+        addr: impl ToSocketAddrs,
+        options: &Options,
+    ) -> io::Result<Self> {
+        each(addr, |addr| async move {
+            Stream::connect(&sockets.endpoint, addr, options.local, options.settings(addr)?).await.map(Self)
+        })
+        .await
     }
 
     /// The other end.
@@ -76,7 +91,19 @@ impl TcpStream {
         self.0.shutdown(how)
     }
 
-    /// Reads, and what was read stays.
+    /// Splits it into halves that borrow it, for two futures of one task.
+    pub const fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf(self), WriteHalf(self))
+    }
+
+    /// Splits it into halves for two tasks. [`OwnedReadHalf::reunite`] joins them again; the connection is closed when both are
+    /// dropped, and a write half that is dropped shuts its direction down.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        split::owned(self)
+    }
+
+    /// Peeks at received bytes without consuming them.
     ///
     /// # Errors
     ///
@@ -138,13 +165,19 @@ impl AsyncWrite for TcpStream {
     }
 }
 
+impl core::fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("TcpListener").field("addr", &self.0.addr()).finish()
+    }
+}
+
 impl TcpListener {
-    /// Waits for connections, on all CPUs.
+    /// Binds and listens on all CPUs: at `"10.0.0.1:80"`, `("::", 80)`, a `SocketAddr`, or the first of several that it can.
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)` and `listen(2)`.
-    pub async fn bind(sockets: &Sockets, addr: SocketAddr) -> io::Result<Self> {
+    /// Those of `bind(2)` and `listen(2)`, of the last address; `InvalidInput` without any address.
+    pub async fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(sockets, addr, &Options::new()).await
     }
 
@@ -153,8 +186,15 @@ impl TcpListener {
     /// # Errors
     ///
     /// As [`Self::bind`].
-    pub async fn bind_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
-        Listener::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
+    pub async fn bind_with(
+        sockets: &Sockets,
+        addr: impl ToSocketAddrs,
+        options: &Options,
+    ) -> io::Result<Self> {
+        each(addr, |addr| async move {
+            Listener::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
+        })
+        .await
     }
 
     /// Where it waits.

@@ -1,6 +1,7 @@
 //! Sockets that block, as in [`std::net`]: the same names, the same errors, the same timeouts. What is different is said
 //! where it is, and in `docs/reference/SOCKETS.md`.
 
+mod builder;
 mod udp;
 
 use core::future::poll_fn;
@@ -14,14 +15,16 @@ use std::sync::{Arc, Mutex};
 
 use net::channel::Setting;
 
+use super::Sockets;
+use super::addrs::each;
 use super::endpoint::lock;
 use super::listener::Listener;
 use super::options::{KeepAlive, Options, keep};
 use super::stream::Stream;
 use super::tcp::tcp_options;
 use super::wakers::{block_on, now};
-use super::{Sockets, error};
 
+pub use self::builder::TcpSocket;
 pub use self::udp::UdpSocket;
 
 /// A connection.
@@ -62,11 +65,12 @@ impl<T> Blocking<T> {
 tcp_options!(TcpStream, |stream| &stream.0.socket);
 
 impl TcpStream {
-    /// Connects; of several addresses, to the first that answers.
+    /// Connects: to `"10.0.0.1:80"`, `("10.0.0.1", 80)`, a `SocketAddr`, or each of several until one accepts. Names are
+    /// resolved by the system, in the kernel's network.
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`.
+    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
     pub fn connect(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_with(sockets, addr, &Options::new())
     }
@@ -230,12 +234,18 @@ impl Write for TcpStream {
     }
 }
 
+impl core::fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("TcpListener").field("addr", &self.0.socket.addr()).finish()
+    }
+}
+
 impl TcpListener {
-    /// Waits for connections, on all CPUs; of several addresses, at the first where it can.
+    /// Binds and listens on all CPUs: at `"10.0.0.1:80"`, `("::", 80)`, a `SocketAddr`, or the first of several that it can.
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)` and `listen(2)`.
+    /// Those of `bind(2)` and `listen(2)`, of the last address; `InvalidInput` without any address.
     pub fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(sockets, addr, &Options::new())
     }
@@ -295,18 +305,6 @@ impl TcpListener {
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(self.clone())
     }
-}
-
-/// Tries addresses, one after the other.
-fn each<T>(addr: impl ToSocketAddrs, mut attempt: impl FnMut(SocketAddr) -> io::Result<T>) -> io::Result<T> {
-    let mut last = error::of(net::sock::Error::BadAddress);
-    for addr in addr.to_socket_addrs()? {
-        match attempt(addr) {
-            Ok(done) => return Ok(done),
-            Err(why) => last = why,
-        }
-    }
-    Err(last)
 }
 
 /// No time at all is not a timeout.

@@ -13,15 +13,20 @@
 //! |---|---|
 //! | [`blocking`] | sockets as in `std::net` |
 //! | [`aio`] | sockets as in `tokio::net` |
-//! | [`Options`] | how a socket behaves from its beginning |
+//! | `hyper` | a connector for the HTTP clients of hyper-util (feature `hyper`) |
+//! | [`Options`] | options that a socket has from its beginning |
 //!
 //! A program on the netisr needs none of it: it calls what these stand on ([`net::app`]), and [`io_error`] says its errors
 //! as these do.
 
+mod addrs;
 pub mod aio;
 pub mod blocking;
+mod builder;
 mod endpoint;
 mod error;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod listener;
 mod options;
 mod reactor;

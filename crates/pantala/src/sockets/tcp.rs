@@ -3,6 +3,16 @@
 /// The options of a connection. `$stream` is what a face has of it.
 macro_rules! tcp_options {
     ($face:ident, |$own:ident| $stream:expr) => {
+        impl core::fmt::Debug for $face {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let ends = self.own().ends();
+                let (local, peer) =
+                    (ends.as_ref().map(|ends| ends.local()), ends.as_ref().map(|ends| ends.remote()));
+                let mut shown = f.debug_struct(stringify!($face));
+                shown.field("addr", &local.ok()).field("peer", &peer.ok()).finish()
+            }
+        }
+
         impl $face {
             /// Short segments do not wait for an acknowledgment.
             ///

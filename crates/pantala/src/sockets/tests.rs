@@ -132,13 +132,13 @@ fn what_is_given_up_halfway_is_free_for_the_next_and_loses_nothing() {
     each_of(&own, 80, |turned, at| {
         let sockets = &turned.sockets;
         let listener = blocking::TcpListener::bind(sockets, at).unwrap();
-        let listens = aio::TcpListener::bind(sockets, (at.ip(), 1).into());
+        let listens = aio::TcpListener::bind(sockets, (at.ip(), 1));
         drop_polled(listens);
         // More often than there are lanes.
         for _ in 0..2 * hand::LANES {
             let near = blocking::TcpStream::connect(sockets, at).unwrap();
             let (far, _) = listener.accept().unwrap();
-            let waits = aio::UdpSocket::bind(sockets, (at.ip(), 0).into());
+            let waits = aio::UdpSocket::bind(sockets, (at.ip(), 0));
             drop_polled(waits);
             drop((near, far));
         }
@@ -184,7 +184,7 @@ fn a_datagram_that_was_not_waited_for_is_there_for_who_asks_next() {
     each(85, |turned, at| {
         runtime.block_on(async {
             let server = aio::UdpSocket::bind(&turned.sockets, at).await.unwrap();
-            let client = aio::UdpSocket::bind(&turned.sockets, (at.ip(), 0).into()).await.unwrap();
+            let client = aio::UdpSocket::bind(&turned.sockets, (at.ip(), 0)).await.unwrap();
             drop_polled(server.recv_from(&mut [0; 8]));
             client.send_to(b"said", at).await.unwrap();
             let mut heard = [0; 8];

@@ -60,6 +60,14 @@ pub(super) fn link6(ifindex: u32) -> Link {
 /// The options of a socket, and what it knows of itself. `$socket` is what a face has of it.
 macro_rules! udp_options {
     ($face:ident, |$own:ident| $socket:expr) => {
+        impl core::fmt::Debug for $face {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let (local, peer) = (self.own().local(), self.own().remote());
+                let mut shown = f.debug_struct(stringify!($face));
+                shown.field("addr", &local.ok()).field("peer", &peer.ok()).finish()
+            }
+        }
+
         impl $face {
             /// Where it waits, or its own end when it is connected.
             ///

@@ -9,6 +9,8 @@ use dev::sys::caps::{CapabilitySet, effective};
 
 #[path = "../../examples/echo.rs"]
 mod echo;
+#[path = "../../examples/http_client.rs"]
+mod http_client;
 #[path = "../../examples/hyper.rs"]
 mod hyper;
 #[path = "../../examples/memif_threads.rs"]
@@ -50,6 +52,10 @@ fn hyper_serves_tasks_of_two_threads_from_two_cpus() {
     ends(hyper::main);
 }
 
+fn the_client_of_hyper_asks_a_web_server_over_a_wire_in_memory() {
+    ends(http_client::main);
+}
+
 fn threads_of_two_stacks_talk_over_shared_memory() {
     ends(memif_threads::main);
 }
@@ -69,6 +75,7 @@ fn curl_reads_a_page_from_two_cpus_over_a_tap() {
 harness::tests![
     two_stacks_talk_over_a_wire_in_memory,
     hyper_serves_tasks_of_two_threads_from_two_cpus,
+    the_client_of_hyper_asks_a_web_server_over_a_wire_in_memory,
     threads_of_two_stacks_talk_over_shared_memory,
     datagrams_go_to_one_to_nobody_and_to_a_group,
     the_kernel_hears_its_echo_from_a_program_on_the_netisr,

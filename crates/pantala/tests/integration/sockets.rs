@@ -4,6 +4,7 @@
 mod bodies;
 mod datagram_face;
 mod face;
+mod front;
 mod hosts;
 mod hyper;
 mod netisr;
@@ -136,6 +137,7 @@ mod refusals {
 }
 
 harness::modules![
+    front,
     hyper,
     own,
     streams::kernel,

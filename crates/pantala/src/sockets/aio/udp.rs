@@ -7,6 +7,8 @@ use std::io;
 
 use net::channel::Setting;
 
+use super::ToSocketAddrs;
+use super::addrs::{each, first};
 use crate::sockets::Sockets;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
@@ -19,12 +21,12 @@ pub struct UdpSocket(Socket);
 udp_options!(UdpSocket, |socket| &socket.0);
 
 impl UdpSocket {
-    /// Waits for datagrams.
+    /// Binds on all CPUs, to the first of several addresses that it can.
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)`.
-    pub async fn bind(sockets: &Sockets, addr: SocketAddr) -> io::Result<Self> {
+    /// Those of `bind(2)`, of the last address; `InvalidInput` without any address.
+    pub async fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(sockets, addr, &Options::new()).await
     }
 
@@ -33,25 +35,34 @@ impl UdpSocket {
     /// # Errors
     ///
     /// As [`Self::bind`].
-    pub async fn bind_with(sockets: &Sockets, addr: SocketAddr, options: &Options) -> io::Result<Self> {
-        Socket::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
+    pub async fn bind_with(
+        sockets: &Sockets,
+        addr: impl ToSocketAddrs,
+        options: &Options,
+    ) -> io::Result<Self> {
+        each(addr, |addr| async move {
+            Socket::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
+        })
+        .await
     }
 
-    /// Connects to one peer. If the future is dropped before it is ready, the socket may be connected or not.
+    /// Connects to one peer, the first of several addresses that it can. If the future is dropped before it is ready, the
+    /// socket may be connected or not.
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`.
-    pub async fn connect(&self, addr: SocketAddr) -> io::Result<()> {
-        self.0.connect(addr).await
+    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
+    pub async fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
+        each(addr, |addr| self.0.connect(addr)).await
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram to the first of these addresses.
     ///
     /// # Errors
     ///
     /// Those of `sendto(2)` that are known at once; of a connected socket also what became of an earlier one.
-    pub async fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
+    pub async fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
+        let to = first(to).await?;
         poll_fn(|context| self.0.poll_send(context.waker(), bytes, Some(to))).await
     }
 

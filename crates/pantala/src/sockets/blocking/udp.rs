@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use net::channel::Setting;
 
-use super::{Blocking, check, each};
+use super::{Blocking, check};
 use crate::sockets::Sockets;
+use crate::sockets::addrs::{each, first};
 use crate::sockets::endpoint::lock;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
@@ -25,11 +26,11 @@ pub struct UdpSocket(Arc<Blocking<Socket>>);
 udp_options!(UdpSocket, |socket| &socket.0.socket);
 
 impl UdpSocket {
-    /// Waits for datagrams; of several addresses, at the first where it can.
+    /// Binds on all CPUs, to the first of several addresses that it can.
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)`.
+    /// Those of `bind(2)`, of the last address; `InvalidInput` without any address.
     pub fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(sockets, addr, &Options::new())
     }
@@ -46,11 +47,11 @@ impl UdpSocket {
         })
     }
 
-    /// Speaks with one other end from now on; of several addresses, with the first that it can.
+    /// Connects to one peer: the first of several addresses that it can.
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`.
+    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
         each(addr, |addr| block_on(None, self.0.socket.connect(addr)))
     }
@@ -61,8 +62,7 @@ impl UdpSocket {
     ///
     /// Those of `sendto(2)` that are known at once; of a connected socket also what became of an earlier one.
     pub fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
-        let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::InvalidInput)?;
-        self.put(bytes, Some(to))
+        self.put(bytes, Some(first(to)?))
     }
 
     /// Sends a datagram to the connected peer.

@@ -36,7 +36,7 @@ fn futures_that_are_dropped_leave_nothing() {
     runtime.block_on(async {
         for _ in 0..200 {
             // Polled once, and then dropped.
-            let connects = aio::TcpStream::connect(&stacks.client, "192.0.2.77:1".parse().unwrap());
+            let connects = aio::TcpStream::connect(&stacks.client, "192.0.2.77:1");
             assert!(tokio::time::timeout(Duration::ZERO, connects).await.is_err());
             let binds = aio::TcpListener::bind(&stacks.server, at);
             drop(tokio::time::timeout(Duration::ZERO, binds).await);
@@ -105,7 +105,7 @@ fn who_reads_a_datagram_can_learn_how_it_has_come() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for addr in stacks.addrs() {
         let threads = blocking::UdpSocket::bind(&stacks.server, (addr, 0)).unwrap();
-        let tasks = runtime.block_on(aio::UdpSocket::bind(&stacks.server, (addr, 0).into())).unwrap();
+        let tasks = runtime.block_on(aio::UdpSocket::bind(&stacks.server, (addr, 0))).unwrap();
         let client = blocking::UdpSocket::bind(&stacks.client, any((addr, 0).into())).unwrap();
         for (ttl, tos) in [(7, 0x4b), (255, 0)] {
             client.set_ttl(ttl).unwrap();
