@@ -14,6 +14,7 @@ mod verdict;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -54,11 +55,8 @@ pub fn command(args: &mut Args) -> Result<bool> {
     }
     watch_for_interrupts()?;
     let report = soak(Duration::from_secs(minutes * 60), release)?;
-    if json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print!("{report}");
-    }
+    let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write the report")?;
     Ok(report.passed())
 }
 

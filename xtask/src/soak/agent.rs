@@ -9,6 +9,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 
@@ -24,6 +25,8 @@ pub const LARGE: usize = 2 << 20;
 const TELL: Duration = Duration::from_secs(1);
 /// The longest that a peer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Ways to break that are told apart.
+const WHYS_MAX: usize = 12;
 /// Connections that a server has at once.
 const SERVED_MAX: u64 = 512;
 
@@ -42,6 +45,16 @@ pub struct Tally {
     well: AtomicU64,
     broken: AtomicU64,
     wrong: AtomicU64,
+    /// How those broke.
+    why: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Tally {
+    fn broke(&self, how: String) {
+        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let how = if why.len() < WHYS_MAX || why.contains_key(&how) { how } else { "others".to_owned() };
+        *why.entry(how).or_default() += 1;
+    }
 }
 
 /// `--agent server` or `--agent client`; what follows are the addresses of those to talk to.
@@ -103,7 +116,10 @@ fn again_and_again(kind: &Kind, first: u64, tally: &Tally) {
                 eprintln!("{}: {error:#}", kind.name);
                 &tally.wrong
             }
-            Err(_) => &tally.broken,
+            Err(error) => {
+                tally.broke(format!("{error:#}"));
+                &tally.broken
+            }
         }
         .fetch_add(1, Ordering::Relaxed);
         number += kind.threads as u64;
@@ -119,6 +135,9 @@ fn say(kinds: &[Kind], tallies: &[Tally]) {
         sum.well += tally.well.load(Ordering::Relaxed);
         sum.broken += tally.broken.load(Ordering::Relaxed);
         sum.wrong += tally.wrong.load(Ordering::Relaxed);
+        for (how, count) in &*tally.why.lock().unwrap_or_else(PoisonError::into_inner) {
+            *sum.why.entry(how.clone()).or_default() += count;
+        }
     }
     if let Ok(line) = serde_json::to_string(&sums.into_values().collect::<Vec<_>>()) {
         println!("{line}");

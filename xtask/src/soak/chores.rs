@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::lab::{Tools, ip, v4, v6};
+use super::lab::{Tools, ip, v4, v6, write};
 
 /// Between two looks whether something is due.
 const STEP: Duration = Duration::from_millis(100);
@@ -132,7 +132,7 @@ fn rules(tools: &Tools, round: usize) -> Result<()> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "table bad add 198.51.100.{number}");
     }
-    std::fs::write(&file, text)?;
+    write(&file, text)?;
     tools.pantala(&["ipfw", "-q", &file.display().to_string()]).map(drop)
 }
 
@@ -156,7 +156,7 @@ fn routes(tools: &Tools, round: usize) -> Result<()> {
         let (high, low) = (number / 256, number % 256);
         let _ = writeln!(text, "{verb} 172.{}.{low}.0/24 {}", 16 + high, v4(2, 2));
     }
-    std::fs::write(&file, text)?;
+    write(&file, text)?;
     tools.pantala(&["route", "batch", &file.display().to_string()]).map(drop)
 }
 

@@ -82,7 +82,7 @@ impl Tools {
 
     /// Writes the configuration that is asked for; there are four.
     pub fn write_config(&self, variant: usize) -> Result<()> {
-        Ok(std::fs::write(self.folder.join("pantala.toml"), self.config(variant))?)
+        write(&self.folder.join("pantala.toml"), self.config(variant))
     }
 
     fn config(&self, variant: usize) -> String {
@@ -249,10 +249,15 @@ pub fn gentle(netns: Option<&str>) -> Command {
     command
 }
 
+/// Writes a whole file, or says which one not.
+pub fn write(file: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
+}
+
 /// Files to be served: their bytes depend on the position.
 fn files(folder: &Path) -> Result<()> {
     for (name, len) in [("small", 1000), ("large", super::agent::LARGE)] {
-        std::fs::write(folder.join("www").join(name), super::agent::pattern(0, len))?;
+        write(&folder.join("www").join(name), super::agent::pattern(0, len))?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The programs that make the load, and their accounts.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -24,6 +25,9 @@ pub struct Account {
     pub broken: u64,
     /// It brought other bytes than were sent, or what rules deny.
     pub wrong: u64,
+    /// How those broke, and how often.
+    #[serde(default)]
+    pub why: BTreeMap<String, u64>,
 }
 
 #[derive(Default)]

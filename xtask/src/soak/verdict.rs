@@ -175,8 +175,11 @@ impl fmt::Display for Report {
             writeln!(f, "{what:60}  {:>9}  {:>9}  {after:>9}  {needs}{failed}", cell(before), cell(most))?;
         }
         writeln!(f, "\n{:60}  {:>9}  {:>9}  {:>9}", "exchanges", "well", "broken", "wrong")?;
-        for Account { name, well, broken, wrong } in &self.exchanges {
+        for Account { name, well, broken, wrong, why } in &self.exchanges {
             writeln!(f, "{name:60}  {well:>9}  {broken:>9}  {wrong:>9}")?;
+            for (how, count) in why {
+                writeln!(f, "    {count} × {how}")?;
+            }
         }
         writeln!(f, "\n{:60}  {:>9}  {:>9}", "changes", "done", "failed")?;
         for Done { name, times, failed, errors, may_fail } in &self.chores {
@@ -243,7 +246,8 @@ mod tests {
     #[test]
     fn wrong_bytes_and_a_kind_that_starved_fail() {
         let series = series(|_| 100_000);
-        let account = |well, wrong| Account { name: "echo".to_owned(), well, broken: 3, wrong };
+        let account =
+            |well, wrong| Account { name: "echo".to_owned(), well, broken: 3, wrong, ..Account::default() };
         let judged = |account| judge(&series, &[account], &[], Duration::from_secs(3600), true).passed();
         assert!(judged(account(5, 0)));
         assert!(!judged(account(5, 1)) && !judged(account(0, 0)));

@@ -3,6 +3,7 @@
 //! Nothing here knows a packet: buffers are byte slices, UMEM addresses are offsets.
 
 pub mod affinity;
+pub mod append;
 pub mod caps;
 pub mod carrier;
 pub mod ethtool;

@@ -56,7 +56,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, term: &mut Term) -> Ex
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let line = match top::Line::read(&arguments) {
         Ok(line) => line,
-        Err(top::Stop::Help(text)) => return written(term.show(&text)),
+        Err(top::Stop::Help(text)) => {
+            let shown = term.show(&text);
+            return written(shown, term);
+        }
         Err(top::Stop::Usage(text)) => {
             let json = arguments.iter().any(|word| word == "--json");
             term.complain(&if json { usage_json(&text) } else { text });
@@ -118,7 +121,7 @@ fn complain(failure: Failure, json: bool, term: &mut Term) -> Exit {
             term.complain(&if json { error_json(&text, "") } else { text });
             Exit::Usage
         }
-        Failure::Output(error) => written(Err(error)),
+        Failure::Output(error) => written(Err(error), term),
         Failure::Said => Exit::Failed,
         Failure::Failed(text) => {
             term.complain(&if json { error_json(&text, "") } else { format!("pantala: {text}") });
@@ -155,9 +158,12 @@ fn error_json(error: &str, hint: &str) -> String {
 }
 
 /// A reader that has gone is no failure: he has seen enough.
-fn written(result: io::Result<()>) -> Exit {
+fn written(result: io::Result<()>, term: &mut Term) -> Exit {
     match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Exit::Failed,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            term.complain(&format!("pantala: cannot write the output: {error}"));
+            Exit::Failed
+        }
         _ => Exit::Ok,
     }
 }

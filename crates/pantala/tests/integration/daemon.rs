@@ -4,10 +4,11 @@ mod admin;
 mod changes;
 mod devices;
 mod ends;
+mod full_disk;
 mod hotplug;
 mod lab;
 mod memif;
 mod privileges;
 mod reloads;
 
-harness::modules![admin, changes, devices, ends, hotplug, memif, privileges, reloads];
+harness::modules![admin, changes, devices, ends, full_disk, hotplug, memif, privileges, reloads];

@@ -85,7 +85,7 @@ fn kind(
 }
 
 fn connect(to: SocketAddr) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    let stream = TcpStream::connect_timeout(&to, PATIENCE).context("connect")?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)
@@ -155,8 +155,9 @@ fn stream(to: SocketAddr, number: u64) -> Result<()> {
             (&stream).write_all(&sent)?;
             stream.shutdown(Shutdown::Write)
         });
-        (&stream).read_to_end(&mut came)?;
-        Ok(sends.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??)
+        (&stream).read_to_end(&mut came).context("read")?;
+        let sent = sends.join().map_err(|_| anyhow::anyhow!("the sender panicked"))?;
+        sent.context("write")
     })?;
     right(came == sent, "what an echo brought")
 }
@@ -166,7 +167,7 @@ fn cut(to: SocketAddr, number: u64) -> Result<()> {
     let mut stream = connect(to)?;
     stream.write_all(&pattern(0, 1000 + usize::try_from(number * 104_729 % 60_000)?))?;
     let mut bytes = [0; 100];
-    stream.read_exact(&mut bytes)?;
+    stream.read_exact(&mut bytes).context("read")?;
     right(bytes == *pattern(0, 100), "the first bytes of an echo")?;
     abort(&stream)
 }

@@ -1,9 +1,10 @@
 //! `ipfw log`: packets that rules with `log` matched.
 
 use core::time::Duration;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dev::sys::append::RecordFile;
 
 use super::pcapng;
 use crate::api::FirewallLog;
@@ -28,7 +29,7 @@ impl Log {
     }
 
     pub(super) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let mut file = self.write.as_ref().map(create).transpose()?;
+        let mut file = self.write.as_deref().map(Packets::create).transpose()?;
         let mut path = "/v1/firewall/log".to_owned();
         loop {
             let log: FirewallLog = session.client.get(&path)?;
@@ -39,7 +40,7 @@ impl Log {
                 ));
             }
             match &mut file {
-                Some(file) => write(file, &log)?,
+                Some(file) => file.append(&log)?,
                 None if session.json && !self.follow => return session.show(&log, |_| String::new()),
                 None => show(&log, session)?,
             }
@@ -52,19 +53,27 @@ impl Log {
     }
 }
 
-fn create(path: &PathBuf) -> Result<BufWriter<File>, Failure> {
-    let file = File::create(path)
-        .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?;
-    let mut file = BufWriter::new(file);
-    file.write_all(&pcapng::head())?;
-    Ok(file)
+/// A file of the packets, for tcpdump and wireshark.
+struct Packets<'p> {
+    path: &'p Path,
+    file: RecordFile,
 }
 
-fn write(file: &mut BufWriter<File>, log: &FirewallLog) -> Result<(), Failure> {
-    for record in &log.records {
-        file.write_all(&pcapng::packet(record))?;
+impl<'p> Packets<'p> {
+    fn create(path: &'p Path) -> Result<Self, Failure> {
+        let file = RecordFile::create(path, &pcapng::head()).map_err(|why| cannot_write(path, &why))?;
+        Ok(Self { path, file })
     }
-    Ok(file.flush()?)
+
+    /// Writes each record as a whole, or ends with the last one that was.
+    fn append(&mut self, log: &FirewallLog) -> Result<(), Failure> {
+        let mut records = log.records.iter().map(pcapng::packet);
+        records.try_for_each(|record| self.file.append(&record)).map_err(|why| cannot_write(self.path, &why))
+    }
+}
+
+fn cannot_write(path: &Path, why: &io::Error) -> Failure {
+    Failure::Failed(format!("cannot write {}: {why}", path.display()))
 }
 
 /// A line for each record: text, or with `--json` a value.

@@ -1,8 +1,9 @@
 //! Usage errors exit with 2, failures with 1; both name a remedy.
 
-use pantala::Exit;
+use pantala::term::Term;
+use pantala::{Exit, run};
 
-use crate::commands::world::{Folder, World, pantala};
+use crate::commands::world::{Folder, Page, World, pantala};
 
 /// Usage errors, and their messages.
 const NOT_UNDERSTOOD: [(&str, &str); 17] = [
@@ -181,6 +182,28 @@ fn the_process_ends_with_0_1_or_2() {
     }
 }
 
+/// As a disk without room.
+struct Full;
+
+impl std::io::Write for Full {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn an_output_that_cannot_be_written_is_an_error() {
+    let world = World::new();
+    let err = Page::default();
+    let mut term = Term::new(Box::new(Full), Box::new(err.clone()), false);
+    let line = format!("pantala --socket {} ifconfig", world.folder.socket().display());
+    let exit = run(line.split_whitespace().map(Into::into), &mut term);
+    assert_eq!((exit, &*err.text()), (Exit::Failed, "pantala: cannot write the output: no storage space\n"));
+}
+
 harness::tests![
     lines_that_are_not_understood_end_with_2,
     what_the_stack_refuses_ends_with_1_and_its_hint,
@@ -190,5 +213,6 @@ harness::tests![
     help_has_examples_wherever_it_is_asked_for,
     check_ends_with_0_or_1_and_names_the_place,
     check_finds_what_a_reload_would_miss_on_this_machine,
-    the_process_ends_with_0_1_or_2
+    the_process_ends_with_0_1_or_2,
+    an_output_that_cannot_be_written_is_an_error,
 ];
