@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use crate::homes::Homes;
 use crate::pkt::Pkt;
 use crate::pool::Pool;
 use crate::slot::{HEADROOM, Holder, META_LEN, Meta, STRIDE, Slot, SlotHead};
@@ -22,6 +23,8 @@ pub struct Arena {
     home: AtomicUsize,
     /// Stands behind the last slot, because it must live as long as the last handle.
     leaked: NonNull<AtomicU64>,
+    /// The numbers of its pools.
+    homes: Homes,
 }
 
 /// The kind of pages behind an arena.
@@ -80,24 +83,26 @@ impl Arena {
     ///
     /// # Errors
     ///
-    /// [`ArenaError`], when the shape cannot be addressed or the memory is not to be had.
+    /// [`ArenaError`], when the shape cannot be addressed (the process has 65,535 pools at the most) or the memory is not to be had.
     pub fn carve(pools: usize, slots_per_pool: usize, huge: bool) -> Result<Vec<Pool>, ArenaError> {
-        let shape = ArenaError::Shape { pools, slots_per_pool };
+        let shape = || ArenaError::Shape { pools, slots_per_pool };
         if pools == 0 || slots_per_pool == 0 || pools > usize::from(u16::MAX) {
-            return Err(shape);
+            return Err(shape());
         }
-        let slots = pools.checked_mul(slots_per_pool).filter(|n| u32::try_from(*n).is_ok()).ok_or(shape)?;
-        let arena = Arc::new(Self::map(slots, huge)?);
+        let slots =
+            pools.checked_mul(slots_per_pool).filter(|n| u32::try_from(*n).is_ok()).ok_or_else(shape)?;
+        let homes = Homes::take(pools).ok_or_else(shape)?;
+        let arena = Arc::new(Self::map(slots, huge, homes).inspect_err(|_| homes.give_back())?);
         Ok((0..pools).map(|id| Pool::new(&arena, id, pools, slots_per_pool)).collect())
     }
 
-    fn map(slots: usize, huge: bool) -> Result<Self, ArenaError> {
+    fn map(slots: usize, huge: bool, homes: Homes) -> Result<Self, ArenaError> {
         let bytes = slots * STRIDE + size_of::<AtomicU64>();
         let (base, mapped, pages) =
             os::map(bytes, huge).map_err(|error| ArenaError::Memory { bytes, error })?;
         // SAFETY: the mapping is that much longer than its slots, and zeroed, which is a counter at zero.
         let leaked = unsafe { base.add(slots * STRIDE) }.cast();
-        Ok(Self { base, slots, mapped, pages, home: AtomicUsize::new(0), leaked })
+        Ok(Self { base, slots, mapped, pages, home: AtomicUsize::new(0), leaked, homes })
     }
 
     /// Writes the metadata of slot `index` for the first time and makes its one handle.
@@ -191,6 +196,11 @@ impl Arena {
         unsafe { self.leaked.as_ref() }.load(Ordering::Relaxed)
     }
 
+    /// The number of the first pool; the others follow.
+    pub(crate) const fn first_home(&self) -> u16 {
+        self.homes.first()
+    }
+
     pub(crate) fn came_home(&self, slots: usize) {
         self.home.fetch_add(slots, Ordering::Relaxed);
     }
@@ -207,6 +217,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         if *self.home.get_mut() == self.slots {
             os::unmap(self.base, self.mapped);
+            self.homes.give_back();
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod wake;
 pub mod words;
 
 mod arena;
+mod homes;
 mod map;
 mod pkt;
 mod pool;

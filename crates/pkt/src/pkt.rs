@@ -393,7 +393,7 @@ impl Pkt {
         self.slot_head().index
     }
 
-    /// The pool that this buffer returns to.
+    /// The pool that this buffer returns to, by its number among all pools of the process.
     #[inline]
     #[must_use]
     pub fn home(&self) -> u16 {

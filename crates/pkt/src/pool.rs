@@ -14,6 +14,8 @@ use crate::vec::PktVec;
 pub struct Pool {
     arena: Arc<Arena>,
     id: u16,
+    /// Its number among all pools of the process, which its buffers bear.
+    home: u16,
     free: Vec<Pkt>,
     total: usize,
     /// Dead buffers of other pools, by pool.
@@ -54,11 +56,13 @@ pub struct PoolStats {
 impl Pool {
     pub(crate) fn new(arena: &Arc<Arena>, id: usize, pools: usize, slots: usize) -> Self {
         let (id, first) = (u16::try_from(id).unwrap_or(u16::MAX), id * slots);
+        let home = arena.first_home().saturating_add(id);
         let free = (first..first + slots).rev().filter_map(|i| u32::try_from(i).ok());
         Self {
             arena: Arc::clone(arena),
             id,
-            free: free.map(|index| arena.first_handle(index, id)).collect(),
+            home,
+            free: free.map(|index| arena.first_handle(index, home)).collect(),
             total: slots,
             foreign: (0..pools).map(|_| Vec::new()).collect(),
             away: 0,
@@ -198,7 +202,7 @@ impl Pool {
 
     /// [`Pool::give_all`] for packets of which some are charged, chained, or another pool's; and some reset already.
     fn give_unlike(&mut self, pkts: &mut PktVec) {
-        if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home() == self.id) {
+        if pkts.iter().all(|pkt| !pkt.is_chained() && pkt.home() == self.home) {
             pkts.iter_mut().for_each(|pkt| self.empty(pkt));
             pkts.append_to(&mut self.free);
         } else {
@@ -211,7 +215,7 @@ impl Pool {
     fn is_plain(&self, pkt: &Pkt) -> bool {
         // Both are compared at once.
         let owner = |home, charged| u32::from(home) << 16 | u32::from(charged);
-        !pkt.is_chained() && owner(pkt.home(), pkt.slot_head().charged) == owner(self.id, u16::MAX)
+        !pkt.is_chained() && owner(pkt.home(), pkt.slot_head().charged) == owner(self.home, u16::MAX)
     }
 
     #[inline(never)]
@@ -219,7 +223,7 @@ impl Pool {
         let mut rest = Some(pkt);
         while let Some(mut pkt) = rest {
             rest = pkt.unchain();
-            if pkt.home() == self.id {
+            if pkt.home() == self.home {
                 self.put(pkt);
             } else {
                 self.give_foreign(pkt);
@@ -227,10 +231,11 @@ impl Pool {
         }
     }
 
-    /// One buffer of another pool.
+    /// One buffer of another pool. One of another arena is lost, and counted there: it would be taken for memory that is not its own.
     #[inline(always)]
     fn give_foreign(&mut self, pkt: Pkt) {
-        if let Some(away) = self.foreign.get_mut(usize::from(pkt.home())) {
+        let pool = pkt.home().wrapping_sub(self.arena.first_home());
+        if let Some(away) = self.foreign.get_mut(usize::from(pool)) {
             away.push(pkt);
             self.away += 1;
         }
@@ -240,7 +245,7 @@ impl Pool {
     #[inline(never)]
     fn give_mixed(&mut self, pkts: &mut PktVec) {
         pkts.take_each(|_, pkt| {
-            if pkt.home() != self.id && !pkt.is_chained() {
+            if pkt.home() != self.home && !pkt.is_chained() {
                 self.give_foreign(pkt);
             } else {
                 self.give_chain(pkt);

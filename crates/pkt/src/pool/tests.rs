@@ -340,3 +340,53 @@ fn packets_that_swap_their_metadata_keep_their_slots() {
     pool.give(long);
     assert_eq!((pool.free(), other.free(), pool.foreign(), other.foreign()), (4, 4, 0, 0));
 }
+
+/// Two arenas with two pools each: with the same numbers among those of their arena.
+fn two_arenas() -> [Vec<Pool>; 2] {
+    [(); 2].map(|()| pools(2, 4))
+}
+
+#[test]
+fn a_buffer_of_another_arena_is_lost_to_its_own_and_taken_in_by_no_pool_of_this_one() {
+    let [mut ours, mut theirs] = two_arenas();
+    let arena = Arc::clone(theirs[0].arena());
+    for from in 0..2 {
+        let mut ways: [fn(&mut Pool, Pkt); 4] = [
+            Pool::give,
+            Pool::come_home,
+            |pool, pkt| {
+                let mut vec = PktVec::new();
+                vec.push(pkt).unwrap();
+                pool.give_all(&mut vec);
+            },
+            |pool, pkt| {
+                let mut own = pool.take().unwrap();
+                own.chain(pkt);
+                pool.give(own);
+            },
+        ];
+        for (give, pool) in ways.iter_mut().zip([0, 1, 0, 1]) {
+            let lost = arena.leaked();
+            give(&mut ours[pool], theirs[from].take().unwrap());
+            assert_eq!(arena.leaked() - lost, 1, "it is missed where it belongs");
+        }
+        assert!(ours.iter().all(|pool| (pool.free(), pool.foreign()) == (4, 0)));
+    }
+    let own = Arc::clone(ours[0].arena());
+    drop(ours);
+    assert_eq!((own.leaked(), arena.leaked()), (0, 8));
+}
+
+#[test]
+fn numbers_of_pools_are_used_again_when_all_buffers_of_an_arena_have_come_home_and_not_before() {
+    let rounds = if cfg!(miri) { 20 } else { 3000 };
+    let mut outlives = None;
+    for _ in 0..rounds {
+        // 3000 times 30 are more than there are numbers.
+        let mut all = pools(30, 1);
+        let home = all[0].take().map(|pkt| (pkt.home(), all[0].give(pkt))).unwrap().0;
+        assert_ne!(Some(home), outlives.as_ref().map(Pkt::home));
+        outlives = outlives.or_else(|| all[0].take());
+    }
+    drop(outlives);
+}
