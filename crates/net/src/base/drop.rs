@@ -74,7 +74,7 @@ crate::base::count::named! {
     IcmpBroadcastEcho = Icmp, "icmp_broadcast_echo", "echo request to a broadcast or multicast address";
     IcmpRedirect = Icmp, "icmp_redirect", "redirect ignored by a router";
     IcmpUnsolicited = Icmp, "icmp_unsolicited", "unsolicited echo reply, or error about a packet not sent from here";
-    IcmpNotSent = Icmp, "icmp_not_sent", "ICMP error about a packet that was not sent from here, or was not that big";
+    IcmpNotSent = Icmp, "icmp_not_sent", "ICMP error or redirect about a packet that was not sent from here, or was not that big";
     NdMalformed = Nd, "nd_malformed", "malformed neighbor discovery message (RFC 4861)";
     NdHopLimit = Nd, "nd_hop_limit", "neighbor discovery message with a hop limit below 255";
     NdFragmented = Nd, "nd_fragmented", "fragmented neighbor discovery message (RFC 6980)";

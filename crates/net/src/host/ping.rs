@@ -288,6 +288,16 @@ pub(crate) fn error(cpu: &mut Cpu, from: IpAddr, quoted: &Quoted, message: Messa
     false
 }
 
+/// Whether a ping has sent the quoted request.
+pub(crate) fn can_have_sent(cpu: &Cpu, quoted: &Quoted) -> bool {
+    let Some((ident, seq)) = request_of(quoted.protocol, quoted.upper) else { return false };
+    let mut waiters = cpu.pings.list.iter();
+    waiters.any(|waiter| {
+        (waiter.ident, waiter.remote) == (ident, quoted.remote)
+            && waiter.sent.iter().any(|sent| sent.seq == seq)
+    })
+}
+
 /// Identifier and sequence number of an echo request.
 fn request_of(protocol: Protocol, header: [u8; 8]) -> Option<(u16, u16)> {
     let [kind, _, _, _, id0, id1, seq0, seq1] = header;

@@ -22,7 +22,7 @@ pub use self::calls::{
     Open, change, close, listen, memberships, open, ready, recv, send, send_to, set_filter,
 };
 pub use self::filter::Filter;
-pub(crate) use self::input::show;
+pub(crate) use self::input::{can_have_sent, show};
 pub use self::page::Listed;
 pub use self::socket::{Id, Ready, SOCKETS_MAX, Sockets};
 

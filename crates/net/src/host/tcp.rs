@@ -37,7 +37,7 @@ pub use self::calls::{
     drop_connection, forget_paths, half_open, listen, local, open, peek, read, read_in_place, read_urgent,
     ready, send, send_urgent, set_look, set_place_look, shutdown, unlisten, waiting,
 };
-pub(crate) use self::errors::error;
+pub(crate) use self::errors::{can_have_sent, error};
 pub(crate) use self::fastopen::KEY_LIFE;
 pub use self::fastopen::{Opener, draw_cookie_keys, set_cookie_key};
 pub use self::input::input;

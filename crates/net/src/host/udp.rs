@@ -17,7 +17,7 @@ pub use self::calls::{
     Bind, Connect, bind, change, close, connect, failure, listen, local, memberships, read_in_place, ready,
     recv,
 };
-pub(crate) use self::error::error;
+pub(crate) use self::error::{can_have_sent, error};
 pub use self::input::input;
 pub use self::output::{send, send_to};
 pub use self::page::Listed;

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use wire::Protocol;
 
 use crate::base::ids::IfIndex;
-use crate::host::{ping, tcp, udp};
+use crate::host::{ping, raw, tcp, udp};
 use crate::ip::icmp::{Message, Quoted};
 use crate::turn::cpu::Cpu;
 
@@ -27,4 +27,18 @@ pub(crate) fn icmp_error(
         Protocol::UDP => udp::error(cpu, ifindex, quoted, message),
         _ => false,
     }
+}
+
+/// Whether a connection, a socket or a ping of this CPU, which owns the quoted packet, can have sent it. `ifindex` is the interface by
+/// which the quote came.
+pub(crate) fn can_have_sent(cpu: &Cpu, ifindex: IfIndex, quoted: &Quoted) -> bool {
+    cpu.tables.is_ours(quoted.local)
+        && match quoted.protocol {
+            Protocol::ICMP | Protocol::ICMP6 => {
+                ping::can_have_sent(cpu, quoted) || raw::can_have_sent(cpu, ifindex, quoted)
+            }
+            Protocol::TCP => tcp::can_have_sent(cpu, ifindex, quoted),
+            Protocol::UDP => udp::can_have_sent(cpu, ifindex, quoted),
+            _ => false,
+        }
 }

@@ -11,7 +11,6 @@ use core::net::Ipv6Addr;
 use net::count::Count;
 use net::drop::DropReason;
 use net::ip6::autoconf::ROUTERS_MAX;
-use sim::builder::{self, Ip};
 use sim::host::{Port, Spec};
 use wire::nd::{Opt, Preference, RouterAdvert};
 
@@ -81,10 +80,7 @@ fn a_redirect_of_the_router_in_use_is_followed_until_its_target_is_silent() {
         let before = link.heard_pings(2);
         link.pings(FAR);
         assert_eq!(link.heard_pings(2), before + 3, "they go by the better router");
-        let own: Ipv6Addr = link.addrs().remove(0).parse().unwrap();
-        let quoted = builder::echo(Ip::new(own.into(), FAR.into()), false, [1, 1], &[0; 56]);
-        let options = [Opt::TargetLinkAddr(mac(2)), Opt::Redirected(&quoted)];
-        link.redirect_by(router(1), mac(1), router(2), FAR, &options);
+        link.redirect(1, 2, FAR);
         assert_eq!(link.host().count(Count::NdRedirectsIn), 1, "it is the first hop no more");
         link.router_is_mute(2);
         link.world.run_for(60 * SECOND);

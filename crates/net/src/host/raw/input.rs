@@ -9,7 +9,9 @@ use crate::base::count::Count;
 use crate::host::dgram::Received;
 use crate::host::pcb::FourTuple;
 use crate::ip::group::Key;
+use crate::ip::icmp::Quoted;
 use crate::ip::{group, l4};
+use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 
 /// Shows a message for this host, which is intact, to the sockets of this CPU; answers whether one has taken it. `pkt`
@@ -46,6 +48,12 @@ fn show_to_all(cpu: &mut Cpu, pkt: &Pkt) -> bool {
         has_room
     });
     is_taken
+}
+
+/// Whether a socket can have sent the quoted message.
+pub(crate) fn can_have_sent(cpu: &Cpu, rcvif: IfIndex, quoted: &Quoted) -> bool {
+    let ends = FourTuple::new((quoted.local, 0).into(), (quoted.remote, 0).into(), rcvif);
+    cpu.raw.as_ref().is_some_and(|sockets| sockets.has(&ends))
 }
 
 /// Whether a message is one by which hosts and routers speak of groups (MLD): it is sent to the group that it is about.

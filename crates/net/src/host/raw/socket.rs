@@ -51,9 +51,12 @@ impl Socket {
 
     /// Whether it is shown a message of type `kind` between `ends`.
     pub(super) fn wants(&self, ends: &FourTuple, kind: u8) -> bool {
+        self.filter.passes(kind) && self.is_between(ends)
+    }
+
+    fn is_between(&self, ends: &FourTuple) -> bool {
         let is_same_zone = self.bound.zone == 0 || ends.zone == 0 || self.bound.zone == ends.zone;
-        self.filter.passes(kind)
-            && is_same_zone
+        is_same_zone
             && self.bound.rank(ends).is_some()
             && self.remote.is_none_or(|remote| remote == ends.remote)
     }
@@ -130,6 +133,11 @@ impl Sockets {
     /// One beyond the last place.
     pub(crate) fn places_end(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Whether there is a socket for messages between `ends`.
+    pub(super) fn has(&self, ends: &FourTuple) -> bool {
+        self.slots.iter().flatten().any(|socket| socket.is_between(ends))
     }
 
     /// Shows `each` all of them; where it answers that something has come, their programs are to look.

@@ -19,11 +19,7 @@ const HEADERS_6: u32 = 60;
 
 /// Tells the connection that the quoted segment is of what was said of it; false if there is none. It came by `rcvif`.
 pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
-    let [a, b, c, d, s0, s1, s2, s3] = quoted.upper;
-    let (local, remote) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-    let seq = u32::from_be_bytes([s0, s1, s2, s3]);
-    let ends = FourTuple::new((quoted.local, local).into(), (quoted.remote, remote).into(), rcvif);
-    let now = cpu.now;
+    let (ends, seq, now) = (ends(rcvif, quoted), seq(quoted), cpu.now);
     let Some(pcbs) = &mut cpu.tcp else { return false };
     match pcbs.find(&ends) {
         Some(Found::Conn(at)) => {
@@ -38,6 +34,24 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
         Some(_) => true,
         None => false,
     }
+}
+
+/// Whether a connection can have sent the quoted segment: it begins within what is under way, or right behind, as one without data.
+pub(crate) fn can_have_sent(cpu: &Cpu, rcvif: IfIndex, quoted: &Quoted) -> bool {
+    let (ends, seq) = (ends(rcvif, quoted), seq(quoted));
+    let conn = cpu.tcp.as_ref().and_then(|pcbs| pcbs.at_ends(&ends));
+    conn.is_some_and(|conn| conn.tcb.can_have_sent(seq))
+}
+
+fn ends(rcvif: IfIndex, quoted: &Quoted) -> FourTuple {
+    let [a, b, c, d, ..] = quoted.upper;
+    let (local, remote) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    FourTuple::new((quoted.local, local).into(), (quoted.remote, remote).into(), rcvif)
+}
+
+const fn seq(quoted: &Quoted) -> u32 {
+    let [.., s0, s1, s2, s3] = quoted.upper;
+    u32::from_be_bytes([s0, s1, s2, s3])
 }
 
 /// Returns the meaning of a message to a connection; `None` if it has none.

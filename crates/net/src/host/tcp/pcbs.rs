@@ -248,6 +248,14 @@ impl Pcbs {
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
     }
 
+    /// Returns the connection between `ends`.
+    pub(super) fn at_ends(&self, ends: &FourTuple) -> Option<&Conn> {
+        match self.find(ends)? {
+            Found::Conn(at) => self.tables.conns.get(at)?.conn.as_deref(),
+            Found::Half(_) | Found::Wait(_) => None,
+        }
+    }
+
     /// Tells whether a new conversation between `ends` would collide with another, or use a port that a listener
     /// waits at.
     pub(super) fn is_taken(&self, ends: &FourTuple) -> bool {

@@ -16,13 +16,22 @@ use crate::turn::cpu::Cpu;
 //# UDP MUST pass to the application layer all ICMP error
 //# messages that it receives from the IP layer.
 pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
-    let Header { src_port, dst_port, .. } = Header::from_bytes(&quoted.upper);
-    let ends = FourTuple::new((quoted.local, src_port).into(), (quoted.remote, dst_port).into(), rcvif);
+    let ends = ends(rcvif, quoted);
     let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
     if let Some(error) = what(message) {
         socket.fail(Failure { to: ends.remote(), error });
     }
     true
+}
+
+/// Whether a socket can have sent the quoted datagram.
+pub(crate) fn can_have_sent(cpu: &Cpu, rcvif: IfIndex, quoted: &Quoted) -> bool {
+    cpu.udp.as_ref().is_some_and(|sockets| sockets.has(&ends(rcvif, quoted)))
+}
+
+fn ends(rcvif: IfIndex, quoted: &Quoted) -> FourTuple {
+    let Header { src_port, dst_port, .. } = Header::from_bytes(&quoted.upper);
+    FourTuple::new((quoted.local, src_port).into(), (quoted.remote, dst_port).into(), rcvif)
 }
 
 /// Returns the socket error of a message; `None` if it does not concern delivery.

@@ -145,6 +145,11 @@ impl Sockets {
         Some(socket)
     }
 
+    /// Whether there is a socket for datagrams between `ends`.
+    pub(super) fn has(&self, ends: &FourTuple) -> bool {
+        self.connected(ends).or_else(|| self.waiting(ends)).is_some()
+    }
+
     /// All that a datagram to a group, or to everybody on a link, is for.
     pub(super) fn each(&mut self, ends: &FourTuple, mut each: impl FnMut(&mut Socket)) {
         let Self { ports, slab, noted, .. } = self;

@@ -128,11 +128,26 @@ impl Quoted {
     pub(crate) fn read(cpu: &Cpu, pkt: &Pkt, at: usize) -> Option<Self> {
         let mut bytes = [0; QUOTE_MAX];
         let len = pkt.copy_out(at, &mut bytes);
-        let window: &[u8; WINDOW] = bytes.first_chunk()?;
-        let there = bytes.get(..len)?;
-        let quoted =
-            if l4::is_ip4(pkt) { Self::read4(cpu, there, window) } else { Self::read6(cpu, there, window) };
+        Self::of_bytes(cpu, l4::is_ip4(pkt), &bytes, len)
+    }
+
+    /// Reads the IPv6 packet that `quote` begins with.
+    pub(crate) fn read_v6(cpu: &Cpu, quote: &[u8]) -> Option<Self> {
+        let mut bytes = [0; QUOTE_MAX];
+        let len = quote.len().min(QUOTE_MAX);
+        bytes.get_mut(..len)?.copy_from_slice(quote.get(..len)?);
+        Self::of_bytes(cpu, false, &bytes, len)
+    }
+
+    fn of_bytes(cpu: &Cpu, is_ip4: bool, bytes: &[u8; QUOTE_MAX], len: usize) -> Option<Self> {
+        let (window, there) = (bytes.first_chunk::<WINDOW>()?, bytes.get(..len)?);
+        let quoted = if is_ip4 { Self::read4(cpu, there, window) } else { Self::read6(cpu, there, window) };
         quoted.map(|quoted| quoted.of_its_flow(cpu))
+    }
+
+    /// The CPU that has sent the packet, if it was sent from here.
+    pub(crate) const fn owner(&self) -> CpuId {
+        self.owner
     }
 
     fn read4(cpu: &Cpu, bytes: &[u8], window: &[u8; WINDOW]) -> Option<Self> {

@@ -14,9 +14,10 @@ use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::ip::addr;
 use crate::ip::host_cache;
+use crate::ip::icmp::Quoted;
 use crate::ip::neigh::{self, Heard};
 use crate::link::tables::{Ifnet, Tables};
-use crate::turn::cpu::Cpu;
+use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::deliver;
 use crate::turn::netisr;
 use crate::turn::next::{Next, Resume};
@@ -29,12 +30,12 @@ pub(crate) use output::{NdTxParams, advertise, probe, solicit, solicit_routers};
 /// Reads  `cpu.tables`, `cpu.addrs`.   Writes `cpu.neigh`, `cpu.addrs`.
 /// Drops  [`DropReason::NdMalformed`], [`DropReason::NdHopLimit`], [`DropReason::NdFragmented`],
 ///        [`DropReason::NdStranger`], [`DropReason::NdNotForUs`],
-///        [`DropReason::IcmpRedirect`], [`DropReason::InterfaceGone`].
+///        [`DropReason::IcmpRedirect`], [`DropReason::IcmpNotSent`], [`DropReason::InterfaceGone`].
 ///
 /// # Spec
 /// RFC 4861 §6.1, §7.1, §7.2; RFC 4862 §5.4; RFC 6980.
 pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
-    let owner = subject(&pkt).map_or(cpu.id, |subject| cpu.placement.owner_of(subject.into()));
+    let owner = owner(cpu, &pkt).unwrap_or(cpu.id);
     if owner != cpu.id {
         // Behind extension headers, or with a device's own hash, the owner was not determined yet.
         pkt.resume = Resume::Local6 as u8;
@@ -45,14 +46,18 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     cpu.finish(pkt, fate);
 }
 
-/// The address that the message is about: see [`crate::turn::rss::hash6`].
-fn subject(pkt: &Pkt) -> Option<Ipv6Addr> {
+/// The CPU that the message is for: that of the address that it is about ([`crate::turn::rss::hash6`]); of a redirect, the one that has
+/// sent the packet that it quotes.
+fn owner(cpu: &Cpu, pkt: &Pkt) -> Option<CpuId> {
     let (envelope, message) = (envelope(pkt), pkt.head().get(usize::from(pkt.l4)..)?);
-    match Message::parse(&envelope, message).ok()?.0 {
-        Message::NeighborAdvert(NeighborAdvert { target, .. }) => Some(target),
-        Message::NeighborSolicit { target } if envelope.src.is_unspecified() => Some(target),
-        _ => Some(envelope.src),
-    }
+    let (message, options) = Message::parse(&envelope, message).ok()?;
+    let subject = match message {
+        Message::NeighborAdvert(NeighborAdvert { target, .. }) => target,
+        Message::NeighborSolicit { target } if envelope.src.is_unspecified() => target,
+        Message::Redirect { .. } => return Some(quoted_by(cpu, &options)?.owner()),
+        _ => envelope.src,
+    };
+    Some(cpu.placement.owner_of(subject.into()))
 }
 
 fn envelope(pkt: &Pkt) -> Envelope {
@@ -193,7 +198,8 @@ fn router_advertised(
 }
 
 /// The router that we send to says that another neighbour is the better first hop. Only hosts believe that, and only
-/// of the router that they really use.
+/// of the router that they really use, and about a packet that they can have sent: any node on the link can send a redirect in
+/// the router's name.
 //= https://www.rfc-editor.org/rfc/rfc4861#section-8.1
 //= https://www.rfc-editor.org/rfc/rfc4861#section-8.3
 fn redirected(
@@ -207,9 +213,15 @@ fn redirected(
     let mac = options.target_link_addr();
     let is_host = !tables.forwarding && ifnet.autoconf.is_some();
     let first_hop = host_cache::first_hop(cpu, tables, destination.into(), ifnet.index);
-    let is_ours = quoted_by(options).is_none_or(|quote| is_quote_of_ours(tables, quote, destination));
-    if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) || !is_ours {
+    if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) {
         return Err(DropReason::IcmpRedirect);
+    }
+    // Forwarded packets are none: a router believes no redirect. What NAT has translated does not say who has sent it.
+    let is_believed = |quoted: &Quoted| {
+        quoted.remote == IpAddr::from(destination) && deliver::can_have_sent(cpu, ifnet.index, quoted)
+    };
+    if !quoted_by(cpu, options).is_some_and(|quoted| is_believed(&quoted)) {
+        return Err(DropReason::IcmpNotSent);
     }
     if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) {
         return Err(DropReason::NdMalformed);
@@ -223,14 +235,12 @@ fn redirected(
 }
 
 /// The packet that a redirect is about, as far as it is quoted.
-fn quoted_by<'a>(options: &Options<'a>) -> Option<&'a [u8]> {
-    options.iter().find_map(|option| if let Opt::Redirected(quote) = option { Some(quote) } else { None })
-}
-
-/// Whether the packet that a redirect quotes can have been sent from here, to where the redirect is about.
-fn is_quote_of_ours(tables: &Tables, quote: &[u8], destination: Ipv6Addr) -> bool {
-    let quoted = ip6::View::new_quoted(quote);
-    quoted.is_ok_and(|quoted| quoted.dst() == destination && tables.is_ours(quoted.src().into()))
+fn quoted_by(cpu: &Cpu, options: &Options<'_>) -> Option<Quoted> {
+    let quote = options.iter().find_map(|option| match option {
+        Opt::Redirected(quote) => Some(quote),
+        _ => None,
+    })?;
+    Quoted::read_v6(cpu, quote)
 }
 
 fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> Fate {

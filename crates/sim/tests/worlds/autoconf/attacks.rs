@@ -1,16 +1,20 @@
 //! Attacks by any node on the link, and their bounds.
 
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv6Addr};
 
 use net::count::Count;
 use net::drop::DropReason;
 use net::ip6::autoconf::{ADDRS_MAX, PREFIXES_MAX, ROUTERS_MAX};
+use net::tables::IfAddr;
 use net::time::Duration;
 use sim::builder::{self, Ip};
 use sim::frame::Frame;
-use sim::plan;
-use wire::ether::Mac;
+use sim::host::{Port, Spec};
+use sim::plan::{self, Family};
+use wire::ether::{EtherType, Mac};
 use wire::nd::{Message, Opt, RouterAdvert};
+use wire::tcp::{Flags, Header, Options};
+use wire::{Protocol, icmp4};
 
 use super::link::{self, FAR, Link, advert, mac, nd_frame, ours, prefix, router};
 
@@ -126,19 +130,13 @@ fn parameters_out_of_range_are_not_believed() {
 fn a_redirect_that_the_router_in_use_did_not_send_is_ignored() {
     for cpus in link::CPUS {
         let mut link = settled("forged_redirect", cpus);
-        let option = [Opt::TargetLinkAddr(mac(2))];
+        let quoted = link.datagram_to(FAR);
+        let option = [Opt::TargetLinkAddr(mac(2)), Opt::Redirected(&quoted)];
         link.redirect_by(router(2), mac(2), router(2), FAR, &option);
         link.redirect_by("2001:db8:1::7".parse().unwrap(), mac(1), router(2), FAR, &option);
         link.redirect_by(router(1), mac(1), "2001:db8:1::7".parse().unwrap(), FAR, &option);
         link.redirect_by(router(1), mac(1), router(2), "ff05::1".parse().unwrap(), &option);
         link.redirect_by(router(1), mac(1), ours(), FAR, &option);
-        // What it quotes was not sent from here, or not to there.
-        let own: Ipv6Addr = link.addrs().remove(0).parse().unwrap();
-        let near: Ipv6Addr = "2001:db8:1::7".parse().unwrap();
-        for (from, to) in [(near, FAR), (own, near)] {
-            let quoted = builder::echo(Ip::new(from.into(), to.into()), false, [1, 1], &[0; 56]);
-            link.redirect_by(router(1), mac(1), router(2), FAR, &[option[0], Opt::Redirected(&quoted)]);
-        }
         let to = ours();
         let message = Message::Redirect { target: router(2), destination: FAR };
         let mut hopped = nd_frame(mac(1), [router(1), to], message, &option);
@@ -148,6 +146,89 @@ fn a_redirect_that_the_router_in_use_did_not_send_is_ignored() {
         link.pings(FAR);
         assert_eq!(link.heard_pings(2), 0, "all go by the router in use");
     }
+}
+
+/// IPv4's are obeyed by no host.
+#[test]
+fn a_redirect_about_a_packet_that_no_socket_can_have_sent_is_not_obeyed() {
+    for (cpus, family) in link::CPUS.into_iter().flat_map(|cpus| Family::BOTH.map(|family| (cpus, family))) {
+        let mut link = Link::around("redirect_of_nothing", |cable| {
+            let mut port = Port::new(cable, 1, 2).autoconf(link::EUI64);
+            port.addrs = vec![IfAddr { addr: Family::V4.addr(1, 2), prefix_len: 24 }];
+            Spec::host("host").cpus(cpus).port(port)
+        });
+        link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+        link.binds(family);
+        let (far, near): (IpAddr, _) = match family {
+            Family::V4 => (Family::V4.addr(9, 9), Family::V4.addr(1, 7)),
+            Family::V6 => (FAR.into(), "2001:db8:1::7".parse().unwrap()),
+        };
+        let own = match family {
+            Family::V4 => Family::V4.addr(1, 2),
+            Family::V6 => link.speaker(far_v6(far)),
+        };
+        let udp = |from, to, port| builder::udp(Ip::new(from, to), [port, 9], &[0; 56]);
+        let (flags, options) = (Flags::ACK, Options::NONE);
+        let segment = Header {
+            src_port: link::PORT,
+            dst_port: 9,
+            seq: 1,
+            ack: 1,
+            flags,
+            window: 1000,
+            urgent: 0,
+            options,
+        };
+        for (what, quoted) in [
+            ("nothing", None),
+            ("too little", Some(udp(own, far, link::PORT)[..24].to_vec())),
+            ("a datagram of another host", Some(udp(near, far, link::PORT))),
+            ("a datagram to another host", Some(udp(own, near, link::PORT))),
+            ("a datagram from a port without a socket", Some(udp(own, far, link::PORT + 1))),
+            ("a segment of no connection", Some(builder::tcp(Ip::new(own, far), &segment, &[]))),
+            ("a request of no ping", Some(builder::echo(Ip::new(own, far), false, [1, 1], &[0; 56]))),
+            (
+                "a reply, which anybody can ask for",
+                Some(builder::echo(Ip::new(own, far), true, [1, 1], &[0; 56])),
+            ),
+        ] {
+            let before = link.host().dropped(DropReason::IcmpNotSent);
+            redirected(&mut link, own, far, quoted.as_deref());
+            let is_counted = link.host().dropped(DropReason::IcmpNotSent) - before == 1;
+            assert_eq!(is_counted, family == Family::V6, "{what}: {:?}", link.host().drops());
+            assert!(has_learned_nothing(&mut link), "{family:?} {what}");
+        }
+        redirected(&mut link, own, far, Some(&udp(own, far, link::PORT)));
+        assert_eq!(has_learned_nothing(&mut link), family == Family::V4);
+        let all = link.host().dropped(DropReason::IcmpRedirect);
+        assert_eq!(all, if family == Family::V4 { 9 } else { 0 });
+    }
+}
+
+/// Router 1 says that router 2 is the better way to `far`.
+fn redirected(link: &mut Link, own: IpAddr, far: IpAddr, quoted: Option<&[u8]>) {
+    let IpAddr::V4(gateway) = Family::V4.addr(1, 202) else { return };
+    if own.is_ipv6() {
+        let quoted = quoted.map(Opt::Redirected);
+        let options: Vec<_> = core::iter::once(Opt::TargetLinkAddr(mac(2))).chain(quoted).collect();
+        return link.redirect_by(router(1), mac(1), router(2), far_v6(far), &options);
+    }
+    let quote = quoted.unwrap_or_default();
+    let header = icmp4::Message::Redirect { code: icmp4::redirect::HOST, gateway }.to_bytes(quote);
+    let ip = Ip::new(Family::V4.addr(1, 201), own);
+    let packet = builder::packet(ip, Protocol::ICMP, &[&header[..], quote].concat());
+    link.inject(1, Frame::around(mac(1), plan::mac(1, 2), EtherType::IPV4, &packet));
+}
+
+fn far_v6(far: IpAddr) -> Ipv6Addr {
+    match far {
+        IpAddr::V6(far) => far,
+        IpAddr::V4(_) => FAR,
+    }
+}
+
+fn has_learned_nothing(link: &mut Link) -> bool {
+    link.host().cpus.iter().all(|cpu| cpu.netisr.cpu.dests.is_empty())
 }
 
 #[test]
@@ -168,8 +249,8 @@ fn redirects_without_end_take_a_bounded_place() {
 #[test]
 fn who_always_answers_detection_of_duplicates_keeps_the_host_from_addresses_and_not_busy() {
     let mut link = Link::around("dad_dos", |cable| {
-        let port = sim::host::Port::new(cable, 1, 2).autoconf(link::STABLE);
-        sim::host::Spec::host("host").port(port)
+        let port = Port::new(cable, 1, 2).autoconf(link::STABLE);
+        Spec::host("host").port(port)
     });
     link.router_has_everything(2);
     link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);

@@ -10,6 +10,7 @@ use net::ping;
 use net::pmtu::{self, Flow};
 use net::tables::IfAddr;
 use net::time::Duration;
+use net::udp;
 use sim::builder::{self, Ip};
 use sim::cable;
 use sim::frame::Frame;
@@ -39,6 +40,8 @@ const ROUTERS: u16 = 2;
 const IDENT: u16 = 100;
 /// The name of the one with long requests.
 const LONG: u16 = 99;
+/// The port of the host's socket.
+pub(crate) const PORT: u16 = 7000;
 
 pub(crate) struct Link {
     pub(crate) world: World,
@@ -103,9 +106,33 @@ impl Link {
         self.world.run_for(Duration::from_millis(1));
     }
 
-    /// Router `from` says that `to` is the better one towards `dst`.
+    /// Router `from` says that `to` is the better one towards `dst`, about a datagram of the host's.
     pub(crate) fn redirect(&mut self, from: u16, to: u16, dst: Ipv6Addr) {
-        self.redirect_by(router(from), mac(from), router(to), dst, &[Opt::TargetLinkAddr(mac(to))]);
+        let quoted = self.datagram_to(dst);
+        let options = [Opt::TargetLinkAddr(mac(to)), Opt::Redirected(&quoted)];
+        self.redirect_by(router(from), mac(from), router(to), dst, &options);
+    }
+
+    /// A datagram to `dst` that a socket of the host can have sent.
+    pub(crate) fn datagram_to(&mut self, dst: Ipv6Addr) -> Vec<u8> {
+        self.binds(Family::V6);
+        let own = self.speaker(dst);
+        builder::udp(Ip::new(own, dst.into()), [PORT, 9], &[0; 56])
+    }
+
+    /// The host has a socket at [`PORT`], on each CPU.
+    pub(crate) fn binds(&mut self, family: Family) {
+        let addr: core::net::IpAddr = match family {
+            Family::V4 => core::net::Ipv4Addr::UNSPECIFIED.into(),
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let settings = udp::Settings::default();
+        let wanted =
+            udp::Bind { addr: (addr, PORT).into(), zone: 0, only_v6: true, is_shared: false, settings };
+        for cpu in &mut self.host().cpus {
+            // It may be there from before.
+            let _ = udp::bind(&mut cpu.netisr.cpu, &wanted);
+        }
     }
 
     pub(crate) fn redirect_by(

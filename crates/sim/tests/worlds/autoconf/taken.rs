@@ -172,12 +172,13 @@ fn route_information_and_redirects_lead_nothing_away_that_is_configured() {
         option[6..].copy_from_slice(&victim().octets()[..8]);
         taken.link.hear(1, advert(), &[Opt::Unknown { kind: 24, data: &option }]);
         taken.link.redirect(1, 2, victim());
+        let quoted = taken.link.datagram_to(victim());
         taken.link.redirect_by(
             router(1),
             link::mac(1),
             victim(),
             victim(),
-            &[Opt::TargetLinkAddr(link::mac(2))],
+            &[Opt::TargetLinkAddr(link::mac(2)), Opt::Redirected(&quoted)],
         );
         assert_eq!(taken.link.host().count(Count::NdRedirectsIn), 0);
         assert!(taken.is_reached()[0], "{:?}", taken.link.host().drops());

@@ -40,6 +40,13 @@ impl Tcb {
         }
     }
 
+    /// Whether a segment that begins at `seq` can have left lately: within what is under way, or behind it as one without data.
+    pub fn can_have_sent(&self, seq: u32) -> bool {
+        let seq = Seq(seq);
+        let is_within = !seq.is_before(self.sent.first()) && !self.sent.behind().is_before(seq);
+        is_within && self.state != State::Closed
+    }
+
     /// Why nothing was heard for too long.
     pub(super) fn silence(&self) -> Ended {
         if self.doubt.is_some() { Ended::Unreachable } else { Ended::TimedOut }
