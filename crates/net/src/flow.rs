@@ -162,6 +162,9 @@ struct CachedPath {
 }
 
 const _: () = assert!(size_of::<CachedPath>() <= 36, "with a key of IPv4 an entry is one line");
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(table::entry_bytes::<Key4, CachedPath>() == 64);
+const _: () = assert!(table::entry_bytes::<Key6, CachedPath>() == 128);
 
 /// Packets with one of these flags are not looked up with others of their flow, or not by all.
 const UNUSUAL: Flags = Flags::ODD.with(Flags::GENERATED).with(Flags::LOCAL).with(Flags::ASKED);
@@ -185,7 +188,7 @@ pub(crate) fn forward<F: Cached>(
         *key = if pkt.flags.any(UNUSUAL) { F::Key::NONE } else { F::Key::of(pkt).unwrap_or(F::Key::NONE) };
     }
     table.probe(&keys[..pkts.len()], generation, cpu.now, found);
-    let (mut missed, mut hits) = (0, 0);
+    let (mut missed, mut ended, mut hits) = (0, 0_u64, 0);
     for (at, (pkt, next)) in pkts.iter_mut().zip(next).enumerate() {
         // Not copied: that is done field by field, and reading the copy waits for all of them.
         let way = found[at].and_then(|place| table.get(place, generation));
@@ -206,6 +209,7 @@ pub(crate) fn forward<F: Cached>(
             // The others of the flow come behind this one.
             found[at].iter().for_each(|place| table.forget(*place));
             missed |= 1 << at;
+            ended |= 1 << at;
             continue;
         }
         verdicts.count(way.verdict, pkt.len());
@@ -220,8 +224,25 @@ pub(crate) fn forward<F: Cached>(
     cpu.firewall = firewall;
     cpu.counters.add(Count::FlowHits, hits);
     cpu.counters.add(F::FORWARDED, hits);
-    cpu.counters.add(Count::FlowMisses, pkts.len() as u64 - hits);
+    if missed != 0 {
+        let is_known = |at: usize| found[at].is_some_and(|place| table.get(place, generation).is_some());
+        count_misses(cpu, missed, |at| match () {
+            () if ended & 1 << at != 0 => Count::FlowMissEnded,
+            () if keys[at] == F::Key::NONE => Count::FlowMissUnfit,
+            () if is_known(at) => Count::FlowMissLimits,
+            () => Count::FlowMissUnknown,
+        });
+    }
     missed
+}
+
+/// Counts why packets went the normal way.
+#[inline(never)]
+fn count_misses(cpu: &mut Cpu, missed: u64, reason: impl Fn(usize) -> Count) {
+    for at in bits(missed) {
+        cpu.count(Count::FlowMisses);
+        cpu.count(reason(at));
+    }
 }
 
 /// Looks up the destinations of those packets of a chunk that have a bit in `which`.
@@ -252,8 +273,11 @@ pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt:
     let generation = flows.generation;
     let (Cache { table, keys, .. }, verdicts) = F::cache(flows);
     let key = keys[at];
-    if key == F::Key::NONE || !trace.holds {
+    if key == F::Key::NONE {
         return;
+    }
+    if !trace.holds {
+        return cpu.count(Count::FlowByPacket);
     }
     let Some(verdict) = verdicts.of(trace.met) else { return cpu.count(Count::FlowFull) };
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);

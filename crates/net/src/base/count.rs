@@ -70,6 +70,11 @@ named! {
     Ip4Reassembled = Ip4, "ip4_reassembled", "IPv4 datagrams reassembled";
     FlowHits = Flow, "flow_hits", "flow cache hits";
     FlowMisses = Flow, "flow_misses", "flow cache misses";
+    FlowMissUnfit = Flow, "flow_miss_unfit", "flow cache misses: fragment, options, other protocol, or made here";
+    FlowMissUnknown = Flow, "flow_miss_unknown", "flow cache misses: no entry, or a stale one";
+    FlowMissLimits = Flow, "flow_miss_limits", "flow cache misses: longer than the path MTU, or hop limit reached";
+    FlowMissEnded = Flow, "flow_miss_ended", "flow cache misses: state or translation ended, or does not admit the packet";
+    FlowByPacket = Flow, "flow_by_packet", "flow cache entries not created: rules decide packet by packet";
     FlowLearnt = Flow, "flow_learnt", "flow cache entries created";
     FlowFull = Flow, "flow_full", "flow cache entries not created: no room";
     Ip6In = Ip6, "ip6_in", "IPv6 packets received";

@@ -75,6 +75,14 @@ struct Entry<K, V> {
     used: Tick,
 }
 
+/// Bytes of an entry.
+pub(super) const fn entry_bytes<K, V>() -> usize {
+    size_of::<Entry<K, V>>()
+}
+
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Bucket>() == 64);
+
 /// Milliseconds, in half an entry's word: differences are right for 49 days.
 #[derive(Clone, Copy)]
 struct Tick(u32);

@@ -107,6 +107,30 @@ fn what_is_not_a_datagram_or_segment_by_itself_is_looked_at_each_time() {
 }
 
 #[test]
+fn each_miss_has_its_reason() {
+    for family in FAMILIES {
+        let mut bench = bench(family, Some(64));
+        let packet = udp(family, far(family, 1), (1, 2), b"fast");
+        let reasons = |bench: &mut Bench| {
+            [Count::FlowMissUnknown, Count::FlowMissUnfit, Count::FlowMissLimits, Count::FlowMissEnded]
+                .map(|reason| bench.counted(reason))
+        };
+        let known = [(); 4].map(|()| hits(&mut bench, &packet));
+        // Others are made here: what resolves the gateway's address, and the error about what is too long.
+        let [unknown, unfit, ..] = reasons(&mut bench);
+        assert_eq!((known, unknown), ([false, false, false, true], 3));
+        hits(&mut bench, &build::echo_request(family.addr(1, 9), far(family, 0), 1, 1, b"echo"));
+        let [unknown, others, ..] = reasons(&mut bench);
+        assert_eq!((unknown, others > unfit), (3, true));
+        hits(&mut bench, &udp(family, far(family, 1), (1, 2), &[0; 1300]));
+        let [unknown, _, limits, ended] = reasons(&mut bench);
+        assert_eq!((unknown, limits, ended), (3, 1, 0), "longer than the route carries");
+        let misses = bench.counted(Count::FlowMisses);
+        assert_eq!(misses, reasons(&mut bench).iter().sum::<u64>());
+    }
+}
+
+#[test]
 fn the_traffic_class_tells_flows_apart_and_congestion_marks_do_not() {
     for family in FAMILIES {
         let mut bench = bench(family, Some(64));

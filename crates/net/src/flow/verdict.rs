@@ -32,6 +32,9 @@ struct Counting {
     bytes: u64,
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Counting>() + size_of::<(Met, Verdict)>() <= 152);
+
 impl Verdicts {
     pub(super) fn new(secret: &Secret) -> Self {
         let key = u128::from(secret.hash_one("verdicts"));

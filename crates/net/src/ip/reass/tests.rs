@@ -1,4 +1,5 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use wire::{Protocol, icmp4, icmp6, ip4, ip6};
@@ -537,5 +538,23 @@ fn datagrams_that_come_whole_behind_one_that_does_not_leave_nothing() {
         }
         assert_eq!(bench.counted(family.answered()), 2000);
         assert!(bench.cpu().reass.table.remembered() <= 2 * DATAGRAMS_MAX + 1);
+    }
+}
+
+#[test]
+fn pieces_that_wait_for_others_when_another_configuration_comes_go_no_further() {
+    for family in FAMILIES {
+        let mut bench = bench();
+        let pieces = Source::new(family).cut(&echo(family, &bytes(1000)), &[504]);
+        let (first, second) = (pieces[..1].to_vec(), pieces[1..].to_vec());
+        inject(&mut bench, first);
+        assert_eq!(bench.buffers_out(), 1, "it waits");
+        let tables = Arc::clone(&bench.cpu().tables);
+        bench.netisrs[0].reconfigure(tables, None);
+        assert_eq!((bench.dropped(DropReason::Reconfigured), bench.buffers_out()), (1, 0));
+        inject(&mut bench, second);
+        assert_eq!(bench.counted(family.answered()), 0, "the other half is alone");
+        inject(&mut bench, pieces);
+        assert_eq!(bench.counted(family.answered()), 1, "{:?}", bench.drops());
     }
 }
