@@ -172,6 +172,9 @@ struct Half<K, W> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Routes([HopId; ORIGINS.len()]);
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<((u32, u8), Routes)>() <= 20 && size_of::<((u128, u8), Routes)>() <= 48);
+
 const ORIGINS: [Origin; 5] =
     [Origin::Own, Origin::Broadcast, Origin::Connected, Origin::Static, Origin::Learned];
 

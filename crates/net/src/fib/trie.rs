@@ -26,6 +26,9 @@ pub(crate) struct TrieWriter {
     writer: v6::Writer,
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<((u128, u8), u32)>() <= 48);
+
 impl Trie {
     /// An empty table with room for this many cache lines of nodes, and what is needed to change it.
     ///

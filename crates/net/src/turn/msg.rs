@@ -52,6 +52,9 @@ pub enum Msg {
     Redirect(firewall::PairMessage),
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Msg>() <= 72);
+
 /// A message that visits all CPUs.
 pub struct Broadcast {
     /// The visit to each.

@@ -29,6 +29,10 @@ pub(super) struct Held {
     flows: BTreeMap<u128, Vec<FlowPart>>,
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<(String, (Option<u32>, TableArg))>() <= 56);
+const _: () = assert!(size_of::<(u128, Vec<FlowPart>)>() <= 48 && size_of::<FlowPart>() <= 18);
+
 /// Where an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At {

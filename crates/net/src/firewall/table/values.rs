@@ -41,6 +41,9 @@ pub(super) struct Keeper {
     waiting: VecDeque<(Epoch, u32)>,
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<((u32, u128), (u32, u32))>() <= 48);
+
 impl Values {
     /// Returns the value of a leaf; `None` if it has none.
     pub(super) fn get(&self, leaf: u32) -> Option<TableArg> {

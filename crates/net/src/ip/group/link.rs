@@ -36,6 +36,9 @@ pub(super) struct Link {
     pub(super) armed: Instant,
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<(IpAddr, Entry)>() <= 160 && size_of::<IpAddr>() == 17);
+
 /// The querier of a link.
 #[derive(Clone, Copy)]
 struct Querier {

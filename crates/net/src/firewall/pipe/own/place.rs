@@ -18,6 +18,8 @@ use crate::turn::cpu::CpuId;
 
 /// Lanes, and queues, that a CPU has at the most.
 pub(in crate::firewall::pipe) const FLOWS_MAX: usize = 65_536;
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Option<Lane<Pkt>>>() <= 304 && size_of::<Option<Queue>>() <= 304);
 /// A flow that was idle for so long may be forgotten.
 const IDLE: Duration = Duration::from_secs(1);
 /// Lanes and queues that are looked at to forget them: for each new one, and when there is no room.
