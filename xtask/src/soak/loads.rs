@@ -78,7 +78,8 @@ impl Loads {
             }
             Err(error) => {
                 eprintln!("soak: the generator: {error:#}");
-                self.generated.wrong += 1;
+                self.generated.broken += 1;
+                *self.generated.why.entry(format!("{error:#}")).or_default() += 1;
             }
         }
     }
