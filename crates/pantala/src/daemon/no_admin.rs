@@ -1,6 +1,6 @@
 //! No control sockets: a build without the feature `admin`.
 
-use std::convert::Infallible;
+use core::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! No web server: a build without the feature `web`.
 
+use core::convert::Infallible;
 use core::net::SocketAddr;
-use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::thread::JoinHandle;

@@ -106,7 +106,7 @@ fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
     let mut first = HashMap::new();
     for device in drafts.iter().filter_map(|draft| draft.device.as_ref()) {
         let Some(key) = identity(&device.value) else { continue };
-        let there: &At<Device> = *first.entry(key).or_insert(device);
+        let there: &At<Device> = first.entry(key).or_insert(device);
         if there.span != device.span {
             let message = format!("this device is already used in line {}", report.line(&there.span));
             report.add(&device.span, message, "one device carries one interface");
