@@ -74,7 +74,7 @@ const ELSEWHERE: &[(&str, &str)] =
 /// Allowed excess of the first over the second, in percent.
 const UNUSED_MAX: f64 = 0.5;
 /// More CPUs may cost so much more than one whose packets say what they hash to as well, in percent.
-const CPUS_MAX: f64 = 5.0;
+const CPUS_MAX: f64 = 6.0;
 /// Allowed excess for hosts, in percent.
 const TALKING_MAX: f64 = 10.0;
 /// Allowed excess of a case over its baseline, in percent.

@@ -49,11 +49,13 @@ impl Pkt {
         Self { slot }
     }
 
+    #[inline]
     const fn slot(&self) -> &Slot {
         // SAFETY: the handle owns the slot, which lives as long as its arena's mapping, which waits for handles.
         unsafe { self.slot.as_ref() }
     }
 
+    #[inline]
     const fn slot_mut(&mut self) -> &mut Slot {
         // SAFETY: as in `slot`, and we have the handle exclusively.
         unsafe { self.slot.as_mut() }
@@ -175,6 +177,7 @@ impl Pkt {
     /// # Errors
     ///
     /// [`NoRoom`], when the headroom is used up.
+    #[inline]
     pub fn prepend(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         self.grow_front(n)?;
         Ok(&mut self.head_mut()[..n])
@@ -242,6 +245,7 @@ impl Pkt {
     /// # Errors
     ///
     /// [`NoRoom`], when the buffer is full, or the packet is a chain (then its end is not here).
+    #[inline]
     pub fn append(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         let have = if self.is_chained() { 0 } else { self.tailroom() };
         let grown = u16::try_from(n).ok().filter(|_| n <= have).ok_or(NoRoom { wanted: n, have })?;
@@ -255,6 +259,7 @@ impl Pkt {
     /// Shortens the packet to `len` bytes (its bytes in the first buffer, in an unchained packet).
     ///
     /// Returns the buffers that hold nothing any more, for a pool.
+    #[inline]
     #[must_use = "the cut-off buffers belong in a pool"]
     pub fn truncate(&mut self, len: usize) -> Option<Self> {
         if len >= self.len() {
@@ -272,6 +277,7 @@ impl Pkt {
     }
 
     /// Returns the `n` bytes in front of the packet in its buffer, if there are so many: headers removed before.
+    #[inline]
     #[must_use]
     pub fn before(&self, n: usize) -> Option<&[u8]> {
         let off = usize::from(self.slot_head().off);
@@ -279,12 +285,14 @@ impl Pkt {
     }
 
     /// Bytes free in front of the packet.
+    #[inline]
     #[must_use]
     pub fn headroom(&self) -> usize {
         usize::from(self.slot_head().off)
     }
 
     /// Bytes free behind the packet's bytes in this buffer.
+    #[inline]
     #[must_use]
     pub fn tailroom(&self) -> usize {
         let head = self.slot_head();
@@ -313,12 +321,14 @@ impl Pkt {
     }
 
     /// All of the buffer, to be written by a device or a copy; follow with [`Pkt::place`].
+    #[inline]
     #[must_use]
     pub const fn buffer_mut(&mut self) -> &mut [u8; BUF_LEN] {
         &mut self.slot_mut().buf
     }
 
     /// Links `tail` (with its own chain) behind this packet's last buffer. A chain is [`Flags::ODD`].
+    #[inline]
     pub fn chain(&mut self, tail: Self) {
         self.flags.set(Flags::ODD);
         let mut at = self.slot_head_mut();
@@ -350,6 +360,7 @@ impl Pkt {
     }
 
     /// The packet's bytes, buffer by buffer.
+    #[inline]
     #[must_use]
     pub const fn fragments(&self) -> Fragments<'_> {
         Fragments { at: Some(self) }
@@ -362,6 +373,7 @@ impl Pkt {
     }
 
     /// Copies bytes from `at` into `out`, across buffers; returns how many there were.
+    #[inline]
     pub fn copy_out(&self, at: usize, out: &mut [u8]) -> usize {
         let (mut skip, mut done) = (at, 0);
         for part in self.fragments() {
@@ -388,6 +400,7 @@ impl Pkt {
     }
 
     /// The buffer's index in its arena.
+    #[inline]
     #[must_use]
     pub fn index(&self) -> u32 {
         self.slot_head().index
@@ -473,6 +486,7 @@ impl Drop for Pkt {
 }
 
 impl SlotHead {
+    #[inline]
     pub(crate) const fn new(index: u32, home: u16, leaked: *const AtomicU64) -> Self {
         Self {
             next: None,
@@ -538,6 +552,7 @@ pub struct Fragments<'a> {
 impl<'a> Iterator for Fragments<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let at = self.at?;
         self.at = at.slot_head().next.as_ref();

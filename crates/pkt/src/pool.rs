@@ -267,6 +267,7 @@ impl Pool {
         self.give(pkt);
     }
 
+    #[inline]
     fn put(&mut self, mut pkt: Pkt) {
         self.empty(&mut pkt);
         self.free.push(pkt);
@@ -288,12 +289,14 @@ impl Pool {
     }
 
     /// Buffers that are free here.
+    #[inline]
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
     /// Dead buffers of other pools that wait here.
+    #[inline]
     #[must_use]
     pub const fn foreign(&self) -> usize {
         self.away

@@ -26,6 +26,7 @@ pub(crate) fn room(out: &mut [u8], len: usize) -> Result<&mut [u8], NoRoom> {
 }
 
 /// Puts `bytes` at the front of `out`.
+#[inline]
 pub(crate) fn put(out: &mut [u8], bytes: &[u8]) -> Result<usize, NoRoom> {
     room(out, bytes.len())?.copy_from_slice(bytes);
     Ok(bytes.len())
@@ -38,10 +39,12 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
+    #[inline]
     pub(crate) fn new(out: &'a mut [u8]) -> Self {
         Self { out, len: 0 }
     }
 
+    #[inline]
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
         let need = self.len.saturating_add(bytes.len());
         let have = self.out.len();

@@ -115,6 +115,7 @@ impl<'a> View<'a> {
         u16::from_be_bytes([self.base[4], self.base[5]])
     }
 
+    #[inline]
     const fn fragment_word(&self) -> u16 {
         u16::from_be_bytes([self.base[6], self.base[7]])
     }
@@ -261,6 +262,7 @@ impl Header {
     //= https://www.rfc-editor.org/rfc/rfc6864#section-4.1
     //# Originating sources MAY set the IPv4 ID field of atomic datagrams
     //# to any value.
+    #[inline]
     #[must_use]
     pub const fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: Protocol, payload_len: u16) -> Self {
         Self {
@@ -282,6 +284,7 @@ impl Header {
     ///
     /// # Errors
     /// All of [`Error`].
+    #[inline]
     pub fn parse(packet: &[u8]) -> Result<Self, Error> {
         let view = View::new(packet)?;
         if !view.verify_checksum() {
@@ -291,12 +294,14 @@ impl Header {
     }
 
     /// Length of the header with options, in bytes.
+    #[inline]
     #[must_use]
     pub const fn header_len(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
 
     /// Header and payload in bytes; `None` above 65 535.
+    #[inline]
     #[must_use]
     pub fn total_len(&self) -> Option<u16> {
         u16::try_from(self.header_len()).ok()?.checked_add(self.payload_len)
@@ -306,6 +311,7 @@ impl Header {
     ///
     /// # Errors
     /// [`Error::NoRoom`] if `out` is too short, [`Error::TooLong`] if the datagram would be.
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, Error> {
         if let Some(bytes) = self.plain() {
             return Ok(Writer::new(out).put(&bytes).map(|()| HEADER_LEN)?);
@@ -323,7 +329,7 @@ impl Header {
     }
 
     /// The header with its checksum, if it has no options; `None` if it has, or the datagram would be too long.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn plain(&self) -> Option<[u8; HEADER_LEN]> {
         let mut bytes = self.base().ok().filter(|_| self.options.is_empty())?;
@@ -333,7 +339,7 @@ impl Header {
     }
 
     /// The first twenty bytes, with a checksum of zero.
-    #[inline]
+    #[inline(always)]
     fn base(&self) -> Result<[u8; HEADER_LEN], Error> {
         let total = self.total_len().ok_or(Error::TooLong { payload: self.payload_len })?;
         let [l0, l1] = total.to_be_bytes();
@@ -367,6 +373,7 @@ impl Header {
         ])
     }
 
+    #[inline]
     const fn fragment_word(&self) -> u16 {
         let df = if self.dont_fragment { DF } else { 0 };
         let mf = if self.more_fragments { MF } else { 0 };

@@ -142,6 +142,7 @@ pub struct Header {
 
 impl Header {
     /// The header of an ordinary packet.
+    #[inline]
     #[must_use]
     pub const fn new(src: Ipv6Addr, dst: Ipv6Addr, next_header: Protocol, payload_len: u16) -> Self {
         Self { traffic_class: 0, flow_label: 0, payload_len, next_header, hop_limit: 64, src, dst }
@@ -151,6 +152,7 @@ impl Header {
     ///
     /// # Errors
     /// All of [`Error`].
+    #[inline]
     pub fn parse(packet: &[u8]) -> Result<Self, Error> {
         View::new(packet).map(Self::from)
     }
@@ -171,15 +173,16 @@ impl Header {
     }
 
     /// The header as it stands on the wire.
+    #[inline]
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
         let class = u32::from(self.traffic_class) << 20;
-        let first = (6 << 28 | class | self.flow_label & 0x000f_ffff).to_be_bytes();
-        let [l0, l1] = self.payload_len.to_be_bytes();
-        let second = [l0, l1, self.next_header.0, self.hop_limit];
         let mut bytes = [0; HEADER_LEN];
-        let fields = first.into_iter().chain(second).chain(self.src.octets()).chain(self.dst.octets());
-        bytes.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+        bytes[..4].copy_from_slice(&(6 << 28 | class | self.flow_label & 0x000f_ffff).to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.payload_len.to_be_bytes());
+        (bytes[6], bytes[7]) = (self.next_header.0, self.hop_limit);
+        bytes[8..24].copy_from_slice(&self.src.octets());
+        bytes[24..].copy_from_slice(&self.dst.octets());
         bytes
     }
 
@@ -187,6 +190,7 @@ impl Header {
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`HEADER_LEN`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, NoRoom> {
         build::put(out, &self.to_bytes())
     }

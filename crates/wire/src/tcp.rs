@@ -185,6 +185,7 @@ impl Header {
     ///
     /// # Errors
     /// All of [`Error`].
+    #[inline]
     pub fn parse(segment: &[u8]) -> Result<Self, Error> {
         let view = View::new(segment)?;
         Ok(Self {
@@ -200,6 +201,7 @@ impl Header {
     }
 
     /// Length of the header with options, in bytes.
+    #[inline]
     #[must_use]
     pub const fn header_len(&self) -> usize {
         HEADER_LEN + self.options.len()
@@ -209,6 +211,7 @@ impl Header {
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is too short.
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, NoRoom> {
         self.write(out).map(|header| header.len())
     }
@@ -217,6 +220,7 @@ impl Header {
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is too short.
+    #[inline]
     pub fn emit_v4(
         &self,
         src: Ipv4Addr,
@@ -232,6 +236,7 @@ impl Header {
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is too short.
+    #[inline]
     pub fn emit_v6(
         &self,
         src: Ipv6Addr,
@@ -243,6 +248,7 @@ impl Header {
         self.emit_with(Sum::pseudo_v6(src, dst, Protocol::TCP, len), payload, out)
     }
 
+    #[inline]
     fn emit_with(&self, pseudo: Sum, payload: &[u8], out: &mut [u8]) -> Result<usize, NoRoom> {
         let header = self.write(out)?;
         let checksum = pseudo.bytes(header).bytes(payload).checksum();
@@ -265,6 +271,7 @@ impl Header {
         Some(bytes)
     }
 
+    #[inline]
     fn write<'a>(&self, out: &'a mut [u8]) -> Result<&'a mut [u8], NoRoom> {
         let mut writer = Writer::new(out);
         writer.put(&self.base_of(self.header_len()))?;

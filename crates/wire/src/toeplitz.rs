@@ -132,6 +132,7 @@ const fn table(window: u16) -> [u16; 256] {
 
 /// The Toeplitz hash of `input` under `key`, bit by bit: for each bit that is 1, the highest first, the 32 bits of
 /// the key that start there are XORed in. Input beyond [`INPUT_MAX`] meets a key continued with zeros.
+#[inline]
 #[must_use]
 pub fn hash(key: &[u8; KEY_LEN], input: &[u8]) -> u32 {
     windows(key).zip(input).fold(0, |hash, (window, &byte)| hash ^ contribution(window, byte))
@@ -152,6 +153,7 @@ impl Table {
     }
 
     /// Computes [`hash`] with the key the table was made from. Input beyond [`INPUT_MAX`] is ignored.
+    #[inline]
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
         let entries = self.0.iter().zip(input).filter_map(|(row, &byte)| row.get(usize::from(byte)));
@@ -166,6 +168,7 @@ impl core::fmt::Debug for Table {
 }
 
 /// Input of the IPv4 hash, sender first; the first 8 bytes alone are that of the address pair.
+#[inline]
 #[must_use]
 pub const fn input4(src: Ipv4Addr, dst: Ipv4Addr, ports: [u16; 2]) -> [u8; 12] {
     let [a, b, c, d] = src.octets();
@@ -175,6 +178,7 @@ pub const fn input4(src: Ipv4Addr, dst: Ipv4Addr, ports: [u16; 2]) -> [u8; 12] {
 }
 
 /// Input of the IPv6 hash, sender first; the first 32 bytes alone are that of the address pair.
+#[inline]
 #[must_use]
 pub fn input6(src: Ipv6Addr, dst: Ipv6Addr, ports: [u16; 2]) -> [u8; 36] {
     let mut input = [0; 36];
@@ -185,6 +189,7 @@ pub fn input6(src: Ipv6Addr, dst: Ipv6Addr, ports: [u16; 2]) -> [u8; 36] {
 }
 
 /// For each byte of input the 40 bits of the key it can meet, in the low bits.
+#[inline]
 fn windows(key: &[u8; KEY_LEN]) -> impl Iterator<Item = u64> {
     let (head, tail) = key.split_at(4);
     let first = head.iter().fold(0, |window, &byte| window << 8 | u64::from(byte));
@@ -194,6 +199,7 @@ fn windows(key: &[u8; KEY_LEN]) -> impl Iterator<Item = u64> {
     })
 }
 
+#[inline]
 fn contribution(window: u64, byte: u8) -> u32 {
     let bits = (0..8).filter(|bit| byte & (0x80 >> bit) != 0);
     bits.fold(0, |hash, bit| hash ^ thirty_two_bits(window >> (8 - bit)))

@@ -64,22 +64,26 @@ impl Header {
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`HEADER_LEN`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, NoRoom> {
         build::put(out, &self.to_bytes())
     }
 
     /// Returns the header with its checksum over IPv4. `payload` is what follows it.
+    #[inline]
     #[must_use]
     pub fn with_checksum_v4(self, src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8]) -> Self {
         self.with_checksum(Sum::pseudo_v4(src, dst, Protocol::UDP, self.len), payload)
     }
 
     /// Returns the header with its checksum over IPv6.
+    #[inline]
     #[must_use]
     pub fn with_checksum_v6(self, src: Ipv6Addr, dst: Ipv6Addr, payload: &[u8]) -> Self {
         self.with_checksum(Sum::pseudo_v6(src, dst, Protocol::UDP, u32::from(self.len)), payload)
     }
 
+    #[inline]
     fn with_checksum(self, pseudo: Sum, payload: &[u8]) -> Self {
         let header = Self { checksum: 0, ..self }.to_bytes();
         Self { checksum: pseudo.bytes(&header).bytes(payload).checksum_never_zero(), ..self }
@@ -88,6 +92,7 @@ impl Header {
 
 /// Whether a datagram (header and payload, of the length the header says) is intact over IPv4. One without a
 /// checksum is.
+#[inline]
 #[must_use]
 pub fn verify_v4(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> bool {
     let Ok(len) = u16::try_from(datagram.len()) else { return false };
@@ -98,12 +103,14 @@ pub fn verify_v4(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> bool {
 //= https://www.rfc-editor.org/rfc/rfc8200#section-8.1
 //# IPv6 receivers must discard UDP packets containing a
 //# zero checksum and should log the error.
+#[inline]
 #[must_use]
 pub fn verify_v6(src: Ipv6Addr, dst: Ipv6Addr, datagram: &[u8]) -> bool {
     let Ok(len) = u32::try_from(datagram.len()) else { return false };
     !has_no_checksum(datagram) && Sum::pseudo_v6(src, dst, Protocol::UDP, len).bytes(datagram).is_intact()
 }
 
+#[inline]
 fn has_no_checksum(datagram: &[u8]) -> bool {
     datagram.get(6..HEADER_LEN) == Some(&[0, 0])
 }

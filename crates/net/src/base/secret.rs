@@ -1,6 +1,6 @@
 //! Secret random numbers. Entropy is handed in; what follows from it is repeatable.
 
-use core::hash::Hasher;
+use core::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher13;
 
@@ -31,9 +31,11 @@ impl Secret {
     }
 
     /// A keyed hasher, for values that must be the same each time for the same input (identifiers per destination).
+    #[inline]
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     pub fn hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_key(&self.key.to_le_bytes())
+        SipHasher13::new_with_keys(self.key as u64, (self.key >> 64) as u64)
     }
 }
 
@@ -41,8 +43,16 @@ impl Secret {
 impl core::hash::BuildHasher for Secret {
     type Hasher = SipHasher13;
 
+    #[inline]
     fn build_hasher(&self) -> SipHasher13 {
         self.hasher()
+    }
+
+    #[inline]
+    fn hash_one<T: Hash>(&self, key: T) -> u64 {
+        let mut hasher = self.hasher();
+        key.hash(&mut hasher);
+        hasher.finish()
     }
 }
 

@@ -114,7 +114,7 @@ impl Trace {
     };
 
     /// It has matched this rule, and was counted there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn meet(&mut self, rule: RuleId) {
         match self.met.rules.get_mut(usize::from(self.met.len)) {
             Some(place) => {

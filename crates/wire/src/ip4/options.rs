@@ -22,6 +22,7 @@ impl Options {
 
     /// Takes option bytes as they are and pads them with zeros to a multiple of four; `None` if there are more
     /// than [`OPTIONS_MAX`].
+    #[inline]
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut options = Self { bytes: [0; OPTIONS_MAX], len: bytes.len().next_multiple_of(4) };
@@ -30,18 +31,21 @@ impl Options {
     }
 
     /// The option bytes, padding included.
+    #[inline]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
     /// Their number.
+    #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Whether there are none.
+    #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -54,6 +58,7 @@ impl Options {
     }
 
     /// Their number in words of 32 bits, at most 10.
+    #[inline]
     pub(super) fn words(&self) -> u8 {
         u8::try_from(self.len / 4).unwrap_or_default()
     }

@@ -301,6 +301,7 @@ impl Options {
     }
 
     /// Whether there are none.
+    #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -353,6 +354,7 @@ impl Options {
     }
 
     /// Whether a user timeout finds room beside the others.
+    #[inline]
     #[must_use]
     pub const fn has_room_for_user_timeout(&self) -> bool {
         self.user_timeout_start() + USER_TIMEOUT_LEN as usize <= OPTIONS_MAX

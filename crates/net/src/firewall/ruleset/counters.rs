@@ -74,13 +74,19 @@ impl RuleCounters {
     }
 
     /// Counts a packet when [`RuleCounters::settle`] is called: of a chunk, many match the same rule.
-    #[inline]
+    #[inline(always)]
     pub fn count_later(&mut self, id: RuleId, bytes: u64, now: Instant) {
         if self.later.id.bits() != id.bits() {
-            self.settle();
+            self.settle_another();
         }
         let Later { packets, bytes: all, .. } = self.later;
         self.later = Later { id, packets: packets.wrapping_add(1), bytes: all.wrapping_add(bytes), now };
+    }
+
+    /// Settles before the packets of another rule are counted.
+    #[inline(never)]
+    fn settle_another(&mut self) {
+        self.settle();
     }
 
     /// Counts what was to be counted later.

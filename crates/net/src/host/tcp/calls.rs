@@ -313,6 +313,7 @@ pub fn ready(cpu: &Cpu, id: Id) -> Ready {
 ///
 /// [`Error::WouldBlock`] if there is no room; [`Error::Closed`] if the program sends no more; why the connection ended;
 /// [`Error::NotFound`].
+#[inline]
 pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
     send_by(cpu, id, bytes, Tcb::send)
 }
@@ -401,6 +402,7 @@ pub fn peek(cpu: &Cpu, id: Id, into: &mut [u8]) -> Result<usize, Error> {
 }
 
 /// Why there is nothing to read.
+#[inline]
 fn nothing(tcb: &Tcb, into: &[u8]) -> Result<usize, Error> {
     if into.is_empty() || tcb.is_read_to_end() {
         return Ok(0);

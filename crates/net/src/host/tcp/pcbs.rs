@@ -306,6 +306,7 @@ impl Pcbs {
     }
 
     /// The connection of this name.
+    #[inline]
     pub(super) fn get(&self, id: Id) -> Option<&Conn> {
         self.tables.conns.get(id.at)?.conn.as_deref().filter(|conn| conn.id == id)
     }
@@ -316,12 +317,14 @@ impl Pcbs {
     }
 
     /// Takes a connection out of its place, to work on it; [`Self::put`] brings it back.
+    #[inline]
     pub(super) fn take(&mut self, id: Id) -> Option<Box<Conn>> {
         self.get(id)?;
         self.take_at(id.at)
     }
 
     /// Takes it at a place.
+    #[inline]
     pub(super) fn take_at(&mut self, at: u32) -> Option<Box<Conn>> {
         self.tables.conns.get_mut(at)?.conn.take()
     }

@@ -97,6 +97,7 @@ impl Receive {
     }
 
     /// Bytes that can be read.
+    #[inline]
     #[must_use]
     pub fn readable(&self) -> usize {
         let read_next = self.next - u32::from(self.finished);

@@ -326,12 +326,14 @@ impl Tcb {
     }
 
     /// Bytes that can be read.
+    #[inline]
     #[must_use]
     pub fn readable(&self) -> usize {
         self.receive.readable() - usize::from(self.hidden().is_some())
     }
 
     /// Whether the other end will send no more, and all is read.
+    #[inline]
     #[must_use]
     pub fn is_read_to_end(&self) -> bool {
         self.receive.is_finished() && self.readable() == 0

@@ -42,6 +42,7 @@ pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, bytes: &[u8]) -> Result
 }
 
 /// Finds out from where a datagram goes; without `to` it is for the other end of a connected socket.
+#[inline]
 pub(super) fn aimed(cpu: &mut Cpu, id: Id, to: Option<To>) -> Result<Aim, Error> {
     let socket = socket(cpu, id)?;
     let (bound, settings, ends) = (socket.bound, socket.base.settings, socket.ends);

@@ -57,6 +57,7 @@ impl Flow {
     }
 
     /// Reads the key from the first bytes of the upper layer; `None` if that is neither a datagram nor of ICMP.
+    #[inline]
     fn of(local: IpAddr, remote: IpAddr, zone: IfIndex, protocol: Protocol, upper: [u8; 8]) -> Option<Self> {
         let [a, b, c, d, id0, id1, ..] = upper;
         let (near, far) = match protocol {

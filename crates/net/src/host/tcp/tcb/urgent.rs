@@ -118,6 +118,7 @@ impl Tcb {
     }
 
     /// Returns the bytes in place, in two pieces.
+    #[inline]
     pub(super) fn pieces_to_mark(&self) -> [&[u8]; 2] {
         let (skipped, most) = self.part_to_read();
         self.receive.pieces(skipped, most)
@@ -136,6 +137,7 @@ impl Tcb {
     }
 
     /// Returns the bytes that the next read skips, and the most it takes.
+    #[inline]
     fn part_to_read(&self) -> (usize, usize) {
         match self.mark().map(|mark| mark.since(self.unread()) as usize) {
             None => (0, usize::MAX),
