@@ -199,8 +199,7 @@ impl Control {
         };
         let (config, unit) = (interface.config.clone(), interface.unit);
         // Others wait for the control thread meanwhile: it does not wait, and tries again.
-        self.workshop.patience = Duration::ZERO;
-        let opened = device::open(&config, unit, &mut self.workshop)?;
+        let opened = self.workshop.without_waiting(|workshop| device::open(&config, unit, workshop))?;
         let count = opened.rings.len();
         let seats = RingPlacement::of(&self.workshop.map(unit, count), count);
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();

@@ -83,6 +83,14 @@ impl Workshop {
         }
     }
 
+    /// Opens something that must not be waited for. What is opened later, by a reload, may be.
+    pub(crate) fn without_waiting<T>(&mut self, open: impl FnOnce(&mut Self) -> T) -> T {
+        let patience = core::mem::replace(&mut self.patience, Duration::ZERO);
+        let opened = open(self);
+        self.patience = patience;
+        opened
+    }
+
     /// Which CPU is to have which of an interface's rings.
     pub(crate) fn map(&self, unit: u16, rings: usize) -> RingMap {
         ring_map(self.cpus, unit, u32::try_from(rings).unwrap_or(u32::MAX))
@@ -236,5 +244,19 @@ mod tests {
         assert_eq!(mac.octets()[0] & 3, 2);
         assert_eq!(mac, stable_mac("lan0"));
         assert_ne!(mac, stable_mac("lan1"));
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn a_device_that_came_back_and_was_not_waited_for_leaves_the_next_one_its_time() {
+        let pool = pkt::Arena::carve(1, 16, false).unwrap().remove(0);
+        let netlink = Rtnetlink::open().unwrap();
+        let mut workshop = Workshop::alone(netlink, std::sync::Arc::clone(pool.arena()), 1, 8);
+        workshop.patience = takeover::PATIENCE;
+        for outcome in [Ok(()), Err("it is held")] {
+            let during = workshop.without_waiting(|workshop| outcome.map(|()| workshop.patience));
+            assert_eq!(during, outcome.map(|()| Duration::ZERO));
+            assert_eq!(workshop.patience, takeover::PATIENCE);
+        }
     }
 }
