@@ -23,7 +23,9 @@ pub use flow::flow_hash;
 pub use hops::{Group, GroupId, Hop, HopId, Hops, MEMBERS_MAX, Metrics, To};
 pub use pieces::Epoch;
 pub use prefix::Prefix;
-pub use rib::{Bounds, Change, Committed, Error, Listed, Origin, Prepared, Refused, Rib, Usage};
+pub use rib::{
+    Bounds, Change, Committed, Error, Listed, Origin, Prepared, Protocol, Refused, Rib, SOURCES_MAX, Usage,
+};
 pub(crate) use trie::{Trie, TrieWriter, VALUE_MAX};
 
 /// Both families' routes: for each destination the [`HopId`] it is reached by.

@@ -24,9 +24,11 @@ use super::{Fib, Full, Hop, HopId, Hops, Prefix, v4, v6};
 
 mod list;
 mod numbers;
+mod routes;
 
 pub use list::Listed;
 use numbers::Numbers;
+use routes::Routes;
 
 /// All routes. One thread has it.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub struct Rib {
     epoch: Epoch,
 }
 
-/// Where a route comes from. Of several to one prefix, the first in this order is in force; when it goes, the next is.
+/// The source of a route. Of several routes to one prefix, the first in this order is in force; when it ends, the next is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     /// The destination is one of our addresses.
@@ -50,9 +52,23 @@ pub enum Origin {
     Connected,
     /// Configured or set by hand.
     Static,
-    /// A routing protocol said so.
+    /// A routing protocol announced it.
+    Dynamic(Protocol),
+    /// A router advertised it.
     Learned,
 }
+
+/// A routing protocol, by its administrative distance: the route of the smaller one is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Protocol {
+    /// Administrative distance, as routing daemons have it: 20 for BGP with other systems, 110 for OSPF.
+    pub distance: u8,
+    /// Number of the protocol, as rtnetlink has it: 186 for BGP.
+    pub number: u8,
+}
+
+/// Routes of different sources to one prefix.
+pub const SOURCES_MAX: usize = 8;
 
 /// The limits of a table. Memory is reserved for it, and used when it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +141,8 @@ pub enum Error {
     HopsFull,
     /// It has more next hops than a group may.
     TooManyMembers,
+    /// As many sources as may be have a route to the prefix.
+    TooManySources,
     /// It leads nowhere: only a gateway, a link, ourselves or a refusal can be a next hop.
     NoTarget,
 }
@@ -168,15 +186,8 @@ struct Half<K, W> {
     writer: W,
 }
 
-/// All routes to one prefix: the hop of each origin, or [`HopId::NO_ROUTE`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Routes([HopId; ORIGINS.len()]);
-
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<((u32, u8), Routes)>() <= 20 && size_of::<((u128, u8), Routes)>() <= 48);
-
-const ORIGINS: [Origin; 5] =
-    [Origin::Own, Origin::Broadcast, Origin::Connected, Origin::Static, Origin::Learned];
+const _: () = assert!(size_of::<((u32, u8), Routes)>() <= 24 && size_of::<((u128, u8), Routes)>() <= 48);
 
 /// The writer of a family's table.
 trait Write<K> {
@@ -317,20 +328,23 @@ impl<K: Key, W: Write<K>> Half<K, W> {
 
     /// Makes a change, and answers the hop that is not needed for it any more.
     fn apply(&mut self, fib: &Fib, at: (K, u8), change: Pending, epoch: Epoch) -> Result<HopId, Error> {
-        let before = self.routes.get(&at).copied().unwrap_or_default();
-        let mut after = before;
-        let replaced = core::mem::replace(&mut after.0[change.origin as usize], change.hop);
+        let before = self.routes.get(&at).cloned().unwrap_or_default();
+        let mut after = before.clone();
+        let replaced = after.set(change.origin, change.hop);
         if change.hop == HopId::NO_ROUTE && replaced == HopId::NO_ROUTE {
             return Err(Error::NoSuchRoute);
         }
-        if before.is_empty() && self.routes.len() >= self.routes_max {
+        if after.len() > SOURCES_MAX {
+            return Err(Error::TooManySources);
+        }
+        if before.len() == 0 && self.routes.len() >= self.routes_max {
             return Err(Error::TableFull);
         }
         if before.in_force() != after.in_force() {
             let edit = self.edit(at, after.in_force());
             self.writer.edit(fib, at, edit, epoch).map_err(|Full| Error::TableFull)?;
         }
-        if after.is_empty() {
+        if after.len() == 0 {
             self.routes.remove(&at)
         } else {
             self.routes.insert(at, after)
@@ -347,16 +361,6 @@ impl<K: Key, W: Write<K>> Half<K, W> {
         } else {
             Edit::put(at.1, in_force.bits().into())
         }
-    }
-}
-
-impl Routes {
-    fn in_force(self) -> HopId {
-        self.0.into_iter().find(|hop| *hop != HopId::NO_ROUTE).unwrap_or_default()
-    }
-
-    fn is_empty(self) -> bool {
-        self == Self::default()
     }
 }
 
@@ -379,6 +383,7 @@ impl core::fmt::Display for Error {
             Self::TableFull => "the routing table is full",
             Self::HopsFull => "there are too many different next hops",
             Self::TooManyMembers => "the route has too many next hops",
+            Self::TooManySources => "too many sources have a route to the prefix",
             Self::NoTarget => "the route leads nowhere",
         })
     }

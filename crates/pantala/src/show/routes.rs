@@ -64,6 +64,7 @@ fn flags(route: &Route) -> String {
         has(route.to.prefix_len() == route.to.max_prefix_len(), "H"),
         has(route.action == RouteAction::Reject, "R"),
         has(route.origin == RouteOrigin::Static, "S"),
+        has(route.origin == RouteOrigin::Dynamic, "1"),
         has(route.action == RouteAction::Blackhole, "B"),
         has(route.action == RouteAction::Local, "l"),
     ]

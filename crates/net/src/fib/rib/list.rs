@@ -3,12 +3,12 @@
 use core::net::IpAddr;
 use core::ops::Bound;
 
-use super::{Half, ORIGINS, Origin, Rib, Routes, Write};
+use super::{Half, Origin, Rib, Routes, Write};
 use crate::fib::prefix::{Key, covering};
 use crate::fib::{HopId, Prefix};
 
 /// The routes to one prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The prefix.
     pub to: Prefix,
@@ -23,8 +23,8 @@ impl Listed {
     }
 
     /// All routes to the prefix, the strongest first.
-    pub fn all(&self) -> impl Iterator<Item = (Origin, HopId)> + use<> {
-        ORIGINS.into_iter().zip(self.routes.0).filter(|(_, hop)| *hop != HopId::NO_ROUTE)
+    pub fn all(&self) -> impl Iterator<Item = (Origin, HopId)> + '_ {
+        self.routes.all().iter().copied()
     }
 
     /// Where the route of this origin leads, if there is one.
@@ -42,7 +42,7 @@ impl Rib {
             IpAddr::V4(addr) => self.v4.routes.get(&(addr.to_bits(), to.prefix_len())),
             IpAddr::V6(addr) => self.v6.routes.get(&(addr.to_bits(), to.prefix_len())),
         };
-        routes.map(|routes| Listed { to, routes: *routes })
+        routes.map(|routes| Listed { to, routes: routes.clone() })
     }
 
     /// The routes to the longest prefix that covers this address.
@@ -71,11 +71,11 @@ impl Rib {
 impl<K: Key, W: Write<K>> Half<K, W> {
     fn lookup(&self, key: K) -> Option<Listed> {
         let ((key, len), routes) = covering(&self.routes, key, Bound::Included((key, K::BITS_U8)))?;
-        Some(Listed { to: Prefix::of_key(key, len), routes: *routes })
+        Some(Listed { to: Prefix::of_key(key, len), routes: routes.clone() })
     }
 
     fn list(&self, after: Bound<(K, u8)>) -> impl Iterator<Item = Listed> + '_ {
         let routes = self.routes.range((after, Bound::Unbounded));
-        routes.map(|((key, len), routes)| Listed { to: Prefix::of_key(*key, *len), routes: *routes })
+        routes.map(|((key, len), routes)| Listed { to: Prefix::of_key(*key, *len), routes: routes.clone() })
     }
 }

@@ -59,6 +59,43 @@ fn the_strongest_route_is_in_force_and_the_next_best_comes_back() {
 }
 
 #[test]
+fn of_routing_protocols_the_one_with_the_smaller_distance_has_the_route_in_force() {
+    let protocol = |distance, number| Origin::Dynamic(Protocol { distance, number });
+    let (bgp, ospf, rip) = (protocol(20, 186), protocol(110, 188), protocol(120, 189));
+    for v6 in [false, true] {
+        let (mut rib, to) = (small(), prefix(v6, 1));
+        let from = |origin, hops| Change { to, origin, hops };
+        let hops: Vec<Hop> = (1..=5).map(gateway).collect();
+        let origins = [Origin::Learned, rip, bgp, Origin::Static, ospf];
+        for (origin, hop) in origins.into_iter().zip(&hops) {
+            assert_eq!(rib.load(&[from(origin, core::slice::from_ref(hop))]), []);
+        }
+        let listed: Vec<_> = rib.get(to).unwrap().all().map(|(origin, _)| origin).collect();
+        assert_eq!(listed, [Origin::Static, bgp, ospf, rip, Origin::Learned]);
+        for (gone, left) in [(Origin::Static, 2), (bgp, 4), (rip, 4), (ospf, 0)] {
+            assert_eq!(rib.load(&[from(gone, &[])]), []);
+            assert_eq!(answer(&rib, to), hops[left], "without {gone:?}");
+        }
+        let changed = from(Origin::Learned, &hops[1..2]);
+        assert_eq!((rib.load(&[changed]), answer(&rib, to)), (vec![], hops[1]));
+    }
+}
+
+#[test]
+fn as_many_sources_as_there_may_be_have_a_route_to_a_prefix() {
+    let (mut rib, to) = (small(), prefix(false, 1));
+    let hop = [gateway(1)];
+    let source = |number| Origin::Dynamic(Protocol { distance: 10, number });
+    let most = u8::try_from(SOURCES_MAX).unwrap();
+    for number in 0..most {
+        assert_eq!(rib.load(&[Change { to, origin: source(number), hops: &hop }]), []);
+    }
+    let refused = Refused { to, origin: source(most), error: Error::TooManySources };
+    assert_eq!(rib.load(&[Change { to, origin: source(most), hops: &hop }]), [refused]);
+    assert_eq!(rib.get(to).unwrap().all().count(), SOURCES_MAX);
+}
+
+#[test]
 fn a_route_that_does_not_exist_cannot_end() {
     let (mut rib, to) = (small(), prefix(false, 1));
     let refused = Refused { to, origin: Origin::Static, error: Error::NoSuchRoute };

@@ -73,6 +73,8 @@ pub enum RouteOrigin {
     Static,
     /// A router advertises it.
     Advertised,
+    /// A routing protocol announced it.
+    Dynamic,
 }
 
 const fn yes() -> bool {

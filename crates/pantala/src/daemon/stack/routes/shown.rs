@@ -82,6 +82,7 @@ impl Control {
         let origin = match origin {
             Origin::Own | Origin::Broadcast | Origin::Connected => RouteOrigin::Connected,
             Origin::Static => RouteOrigin::Static,
+            Origin::Dynamic(_) => RouteOrigin::Dynamic,
             Origin::Learned => RouteOrigin::Advertised,
         };
         Some(Route {
