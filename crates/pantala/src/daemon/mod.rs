@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`up`] | a stack in the foreground, until a signal ends it |
+//! | [`mod@up`] | a stack in the foreground, until a signal ends it |
 //! | [`bring_up`] | the configuration becomes CPUs, devices and tables |
 //! | [`netisr_thread`], [`idle`], [`share`] | a pinned thread that turns for ever, how it waits, what it leaves to others |
 //! | [`cpus`], [`ring_placement`] | all of them, how they are asked, and which has which ring |

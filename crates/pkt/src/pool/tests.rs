@@ -350,7 +350,7 @@ fn two_arenas() -> [Vec<Pool>; 2] {
 fn a_buffer_of_another_arena_is_lost_to_its_own_and_taken_in_by_no_pool_of_this_one() {
     let [mut ours, mut theirs] = two_arenas();
     let arena = Arc::clone(theirs[0].arena());
-    for from in 0..2 {
+    for theirs in &mut theirs {
         let mut ways: [fn(&mut Pool, Pkt); 4] = [
             Pool::give,
             Pool::come_home,
@@ -367,7 +367,7 @@ fn a_buffer_of_another_arena_is_lost_to_its_own_and_taken_in_by_no_pool_of_this_
         ];
         for (give, pool) in ways.iter_mut().zip([0, 1, 0, 1]) {
             let lost = arena.leaked();
-            give(&mut ours[pool], theirs[from].take().unwrap());
+            give(&mut ours[pool], theirs.take().unwrap());
             assert_eq!(arena.leaked() - lost, 1, "it is missed where it belongs");
         }
         assert!(ours.iter().all(|pool| (pool.free(), pool.foreign()) == (4, 0)));

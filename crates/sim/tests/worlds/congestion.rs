@@ -1,6 +1,8 @@
 //! Curves of the congestion window, and goodput: two ends, and a path with a bottleneck, in virtual time. The output
 //! is kept in `docs/design/congestion`; `SIM_BLESS=1` writes it; read it before trusting it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod path;
 
 use core::fmt::Write as _;

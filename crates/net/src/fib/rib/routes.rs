@@ -39,10 +39,10 @@ impl Routes {
         match self {
             Self::None => {
                 *self = if hop == HopId::NO_ROUTE { Self::None } else { Self::One((origin, hop)) };
-                return HopId::NO_ROUTE;
+                HopId::NO_ROUTE
             }
             Self::One((own, there)) if *own == origin && hop != HopId::NO_ROUTE => {
-                return core::mem::replace(there, hop);
+                core::mem::replace(there, hop)
             }
             _ => self.set_among(origin, hop),
         }
