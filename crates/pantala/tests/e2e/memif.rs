@@ -91,7 +91,7 @@ fn a_peer_that_is_killed_is_missed_and_welcome_again() {
                 (memif.ends == round).then_some(memif)
             });
             let why = memif.last_error.unwrap();
-            assert!(why == "the peer hung up" || why.starts_with("connect: "), "{why}");
+            assert!(why == "the peer hung up" || why.starts_with("cannot connect to "), "{why}");
         }
         until_right("it is connected", || is_connected(&stays), |is| *is);
         pings(&stays, ADDRESSES[1]);
