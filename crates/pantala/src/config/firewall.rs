@@ -165,7 +165,10 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
         if let Ok(mut book) = FirewallConfig::new(draft.default.clone(), 0) {
             book.switches.one_pass = draft.one_pass;
             match book.run(&draft.commands, &around) {
-                Ok(_) => warnings.extend(unasked::warnings(&book, &draft.commands)),
+                Ok(_) => {
+                    warnings.extend(unasked::warnings(&book, &draft.commands));
+                    warnings.extend(missing_pipes(&book, &draft.commands));
+                }
                 Err((line, refused)) => {
                     report.elsewhere(refused.at(&text.name, &text.text, line), text.place.as_ref());
                 }
@@ -181,6 +184,13 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
         verbose: draft.verbose,
         warnings: draft.text.as_ref().map(|text| placed(warnings, text)).unwrap_or_default(),
     }
+}
+
+/// As with ipfw, a rule may name a pipe or queue that is configured later, or never.
+fn missing_pipes(book: &FirewallConfig, statements: &[Statement]) -> impl Iterator<Item = (u32, String)> {
+    let missing =
+        |Statement { line, command }: &Statement| Some((*line, source::missing_pipe(command, &book.shapes)?));
+    statements.iter().filter_map(missing)
 }
 
 /// As with ipfw, a rule or an instance of NAT may name an interface that comes later, or never.

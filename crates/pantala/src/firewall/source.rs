@@ -2,7 +2,9 @@
 
 use ipfw::Command;
 use ipfw::command::{NatConfig, Nptv6Config};
-use ipfw::rule::{Addr, If, Match, RULE_LAST, Rule};
+use ipfw::rule::{Action, Addr, Arg, If, Match, RULE_LAST, Rule};
+
+use super::shapes::Shapes;
 
 /// Prints a rule without number and set. The last one, which has no body, is printed with `ip from any to any`.
 pub(crate) fn rule(rule: &Rule) -> String {
@@ -26,6 +28,23 @@ pub(crate) fn missing(command: &Command, is_there: impl Fn(&str) -> bool) -> Opt
     Some(format!("there is no interface `{name}`; until there is, {until}"))
 }
 
+/// Returns the warning about a rule whose pipe or queue does not exist.
+pub(crate) fn missing_pipe(command: &Command, shapes: &Shapes) -> Option<String> {
+    let Command::Add(rule) = command else { return None };
+    let (what, number, is_there) = match rule.action {
+        Action::Pipe(Arg::Value(number)) => {
+            ("pipe", number, shapes.pipes().any(|(there, _)| there == number))
+        }
+        Action::Queue(Arg::Value(number)) => {
+            ("queue", number, shapes.queues().any(|(there, _)| there == number))
+        }
+        _ => return None,
+    };
+    let why =
+        format!("there is no {what} {number}; packets that match are dropped until `{what} {number} config`");
+    (!is_there).then_some(why)
+}
+
 /// Interfaces that a rule names; patterns and tables are no names.
 fn interfaces(rule: &Rule) -> impl Iterator<Item = &str> {
     let terms = rule.body.iter().flat_map(|clause| &clause.any);
@@ -42,7 +61,6 @@ fn interfaces(rule: &Rule) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use ipfw::rule::Action;
     use net::firewall::ruleset::Rules;
 
     use super::*;
@@ -73,6 +91,21 @@ mod tests {
             "nptv6 a create int_prefix fd00:: ext_if em1 prefixlen 48",
         ] {
             assert!(missing(line).unwrap().starts_with("there is no interface `em1`"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_rule_whose_pipe_or_queue_does_not_exist_is_warned_of() {
+        let mut shapes = Shapes::new(0);
+        shapes.set_pipe(1, &Default::default()).unwrap();
+        let missing = |line: &str| missing_pipe(&ipfw::parse_line(line).unwrap(), &shapes);
+        for line in ["add pipe 1 ip from any to any", "add pipe tablearg ip from any to any", "delete 100"] {
+            assert_eq!(missing(line), None, "{line}");
+        }
+        for (line, what) in
+            [("add pipe 9 ip from any to any", "pipe 9"), ("add queue 1 ip from any to any", "queue 1")]
+        {
+            assert!(missing(line).unwrap().starts_with(&format!("there is no {what};")), "{line}");
         }
     }
 }

@@ -38,6 +38,8 @@ impl Filter for Control {
         })?;
         let done = |(statement, output): (&Statement, String)| {
             let warning = source::missing(&statement.command, |name| self.tables.ifnet_named(name).is_some());
+            let warning =
+                warning.or_else(|| source::missing_pipe(&statement.command, &self.wall.book.shapes));
             FirewallDone { line: statement.line, output, warning: warning.unwrap_or_default() }
         };
         Ok(statements.iter().zip(batch.said).map(done).collect())

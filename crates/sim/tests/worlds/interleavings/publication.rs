@@ -5,9 +5,9 @@ use std::sync::Arc;
 use net::fib::{Route, To};
 use net::time::Duration;
 use shuttle::rand::Rng;
+use sim::firewall::HostFirewall;
 use sim::host::{Spec, ifindex};
 use sim::plan::Family;
-use sim::wall::Wall;
 
 use super::scene::{BEHIND, Scene, datagrams, explore, tour};
 
@@ -92,7 +92,7 @@ fn arrived(change: Change, order: Order) -> usize {
         Some(flows) => spec.flows(flows),
         None => spec,
     });
-    let mut wall = Wall::new(change.before.rules, 2, 16);
+    let mut wall = HostFirewall::new(change.before.rules, 2, 16);
     assert!(scene.host().change(|spec| change.before.configure(spec)));
     assert!(scene.host().set_wall(&mut wall));
     scene.world.run_for(Duration::from_secs(1));
@@ -100,7 +100,7 @@ fn arrived(change: Change, order: Order) -> usize {
         if shuttle::rand::thread_rng().r#gen() {
             rings.move_away(host);
         }
-        let mut wall = Wall::new(change.after.rules, 2, 16);
+        let mut wall = HostFirewall::new(change.after.rules, 2, 16);
         let tables = host.prepare(|spec| change.after.configure(spec));
         let shared = Arc::new(wall.shared(&tables));
         let (rules, again) = (Arc::clone(&shared), Arc::clone(&tables));

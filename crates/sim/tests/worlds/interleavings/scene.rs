@@ -8,11 +8,11 @@ use net::time::Duration;
 use pkt::shared::interleave;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner, thread};
+use sim::builder::{self, Ip};
 use sim::cable;
-use sim::craft::{self, Ip};
 use sim::frame::Frame;
 use sim::host::{Host, Port, Spec};
-use sim::mem::{Bell, Nic, Rss};
+use sim::mem::{Nic, Rss, Wakeup};
 use sim::plan::{self, Family};
 use sim::station::{Station, What};
 use sim::world::{HostId, StationId, World};
@@ -152,7 +152,7 @@ impl Scene {
 /// The rings of the router's first port.
 pub(crate) struct Rings {
     nic: Nic,
-    bells: Vec<Bell>,
+    bells: Vec<Wakeup>,
 }
 
 impl Rings {
@@ -183,7 +183,7 @@ pub(crate) fn datagrams(count: u8, (net, host): (u8, u8)) -> Vec<Frame> {
     let frame = |family: Family, from: u8| {
         let ip = Ip::new(family.addr(1, from), family.addr(net, host));
         let ethertype = if family == Family::V4 { EtherType::IPV4 } else { EtherType::IPV6 };
-        Frame::around(plan::mac(1, 2), plan::mac(1, 1), ethertype, &craft::udp(ip, PORTS, &[from]))
+        Frame::around(plan::mac(1, 2), plan::mac(1, 1), ethertype, &builder::udp(ip, PORTS, &[from]))
     };
     (2..2 + count).flat_map(|from| Family::BOTH.map(|family| frame(family, from))).collect()
 }
