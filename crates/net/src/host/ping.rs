@@ -288,6 +288,11 @@ pub(crate) fn error(cpu: &mut Cpu, from: IpAddr, quoted: &Quoted, message: Messa
     false
 }
 
+/// Whether the quoted message is an echo request.
+pub(crate) fn is_request(quoted: &Quoted) -> bool {
+    request_of(quoted.protocol, quoted.upper).is_some()
+}
+
 /// Whether a ping has sent the quoted request.
 pub(crate) fn can_have_sent(cpu: &Cpu, quoted: &Quoted) -> bool {
     let Some((ident, seq)) = request_of(quoted.protocol, quoted.upper) else { return false };

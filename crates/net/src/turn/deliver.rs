@@ -34,6 +34,8 @@ pub(crate) fn icmp_error(
 pub(crate) fn can_have_sent(cpu: &Cpu, ifindex: IfIndex, quoted: &Quoted) -> bool {
     cpu.tables.is_ours(quoted.local)
         && match quoted.protocol {
+            // Replies and errors need no socket.
+            Protocol::ICMP | Protocol::ICMP6 if !ping::is_request(quoted) => true,
             Protocol::ICMP | Protocol::ICMP6 => {
                 ping::can_have_sent(cpu, quoted) || raw::can_have_sent(cpu, ifindex, quoted)
             }

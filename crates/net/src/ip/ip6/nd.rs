@@ -54,7 +54,9 @@ fn owner(cpu: &Cpu, pkt: &Pkt) -> Option<CpuId> {
     let subject = match message {
         Message::NeighborAdvert(NeighborAdvert { target, .. }) => target,
         Message::NeighborSolicit { target } if envelope.src.is_unspecified() => target,
-        Message::Redirect { .. } => return Some(quoted_by(cpu, &options)?.owner()),
+        Message::Redirect { .. } if let Some(quote) = quote(&options) => {
+            return Some(Quoted::read_v6(cpu, quote)?.owner());
+        }
         _ => envelope.src,
     };
     Some(cpu.placement.owner_of(subject.into()))
@@ -198,8 +200,8 @@ fn router_advertised(
 }
 
 /// The router that we send to says that another neighbour is the better first hop. Only hosts believe that, and only
-/// of the router that they really use, and about a packet that they can have sent: any node on the link can send a redirect in
-/// the router's name.
+/// of the router that they really use. A packet that it quotes must be one that they can have sent: any node on the link can send a
+/// redirect in the router's name. One without a quote is valid.
 //= https://www.rfc-editor.org/rfc/rfc4861#section-8.1
 //= https://www.rfc-editor.org/rfc/rfc4861#section-8.3
 fn redirected(
@@ -220,7 +222,8 @@ fn redirected(
     let is_believed = |quoted: &Quoted| {
         quoted.remote == IpAddr::from(destination) && deliver::can_have_sent(cpu, ifnet.index, quoted)
     };
-    if !quoted_by(cpu, options).is_some_and(|quoted| is_believed(&quoted)) {
+    let quoted = quote(options).map(|quote| Quoted::read_v6(cpu, quote));
+    if quoted.is_some_and(|quoted| !quoted.is_some_and(|quoted| is_believed(&quoted))) {
         return Err(DropReason::IcmpNotSent);
     }
     if mac.is_some_and(|mac| !mac.is_unicast() || mac == ifnet.mac) {
@@ -234,13 +237,9 @@ fn redirected(
     Ok(Count::NdConsumed)
 }
 
-/// The packet that a redirect is about, as far as it is quoted.
-fn quoted_by(cpu: &Cpu, options: &Options<'_>) -> Option<Quoted> {
-    let quote = options.iter().find_map(|option| match option {
-        Opt::Redirected(quote) => Some(quote),
-        _ => None,
-    })?;
-    Quoted::read_v6(cpu, quote)
+/// Returns the packet that a redirect quotes, as far as it goes.
+fn quote<'a>(options: &Options<'a>) -> Option<&'a [u8]> {
+    options.iter().find_map(|option| if let Opt::Redirected(quote) = option { Some(quote) } else { None })
 }
 
 fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Options<'_>) -> Fate {
