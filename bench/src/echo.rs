@@ -49,10 +49,10 @@ struct Echo {
 
 impl Echo {
     /// Sends a batch back, if there is one; answers whether there was.
-    fn answer(&mut self, desk: &mut AppContext<'_>, socket: Id) -> bool {
+    fn answer(&mut self, cx: &mut AppContext<'_>, socket: Id) -> bool {
         let nobody = SocketAddr::from(([0; 4], 0));
         let (mut came, mut count) = ([(nobody, 0); AT_ONCE], 0);
-        let read = udp::recv_batch(desk.cpu, socket, &mut self.bytes, |got, bytes| {
+        let read = udp::recv_batch(cx.cpu, socket, &mut self.bytes, |got, bytes| {
             if let Some(place) = came.get_mut(count) {
                 *place = (got.from, bytes.len());
                 count += 1;
@@ -69,19 +69,19 @@ impl Echo {
             rest = behind;
         }
         // What cannot be sent is missed where answers are counted.
-        udp::send_batch(desk.cpu, socket, &batch[..count], |_, _| ()).is_ok()
+        udp::send_batch(cx.cpu, socket, &batch[..count], |_, _| ()).is_ok()
     }
 }
 
 impl App for Echo {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        let socket = udp::bind(desk.cpu, &self.bind)?;
-        desk.hold(socket, 0);
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        let socket = udp::bind(cx.cpu, &self.bind)?;
+        cx.hold(socket, 0);
         Ok(())
     }
 
-    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<Id>) {
-        while self.answer(desk, socket.id) {}
+    fn datagrams(&mut self, cx: &mut AppContext<'_>, socket: Handle<Id>) {
+        while self.answer(cx, socket.id) {}
     }
 }
 

@@ -89,14 +89,14 @@ impl Client {
         Self { server, addrs, settings, pace, behind, question, enough, talks, free, seen, shown }
     }
 
-    fn connect(&mut self, desk: &mut AppContext<'_>) {
+    fn connect(&mut self, cx: &mut AppContext<'_>) {
         let Some(local) = self.addrs.get(self.seen.begun % self.addrs.len().max(1)).copied() else { return };
         self.seen.begun += 1;
         let &mut Self { server: remote, settings, .. } = self;
         let look = IpTxParams::default();
         let connect = Connect { remote, local: Some(local), port: None, zone: 0, settings, look };
-        let key = self.place(desk.now());
-        if desk.connect(&connect, key).is_err() {
+        let key = self.place(cx.now());
+        if cx.connect(&connect, key).is_err() {
             self.seen.failed += 1;
             self.free.push(key);
         }
@@ -117,50 +117,50 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        if tcp::send(desk.cpu, conn.id, self.question) != Ok(self.question.len()) {
-            self.over(desk, conn);
+    fn ask(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        if tcp::send(cx.cpu, conn.id, self.question) != Ok(self.question.len()) {
+            self.over(cx, conn);
         }
     }
 
     /// Takes in some or all of the response.
-    fn take(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn take(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), first.len() + second.len());
-        let Ok(Some(got)) = tcp::read_in_place(desk.cpu, conn.id, all) else { return self.over(desk, conn) };
+        let Ok(Some(got)) = tcp::read_in_place(cx.cpu, conn.id, all) else { return self.over(cx, conn) };
         let talk = &mut self.talks[conn.key as usize];
         let before = talk.got;
         talk.got += got;
         if before >= self.enough || talk.got < self.enough {
             return;
         }
-        let took = desk.now().since(talk.since).as_nanos();
+        let took = cx.now().since(talk.since).as_nanos();
         self.seen.latency.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
         self.seen.answered += 1;
         if self.behind == Behind::Ask {
-            *talk = Talk { since: desk.now(), got: 0 };
-            self.ask(desk, conn);
+            *talk = Talk { since: cx.now(), got: 0 };
+            self.ask(cx, conn);
         }
     }
 
     /// The other end has ended the connection.
-    fn over(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn over(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         // What has ended meanwhile needs no closing.
-        let _ = tcp::close(desk.cpu, conn.id);
+        let _ = tcp::close(cx.cpu, conn.id);
         self.seen.failed += usize::from(self.talks[conn.key as usize].got < self.enough);
         self.free.push(conn.key);
         if matches!(self.pace, Pace::Concurrent(_)) {
-            self.connect(desk);
+            self.connect(cx);
         }
     }
 }
 
 impl App for Client {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        desk.wake_at(desk.now());
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        cx.wake_at(cx.now());
         Ok(())
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
+    fn time(&mut self, cx: &mut AppContext<'_>) {
         let (new, is_last) = match self.pace {
             Pace::EachTurn(new) => (new, false),
             Pace::Concurrent(most) => {
@@ -168,22 +168,22 @@ impl App for Client {
                 (left.min(BEGIN_MAX), left <= BEGIN_MAX)
             }
         };
-        (0..new).for_each(|_| self.connect(desk));
+        (0..new).for_each(|_| self.connect(cx));
         if !is_last {
-            desk.wake_at(desk.now());
+            cx.wake_at(cx.now());
         }
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.ask(desk, conn);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.ask(cx, conn);
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.take(desk, conn);
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.take(cx, conn);
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
-        self.over(desk, conn);
+    fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
+        self.over(cx, conn);
     }
 
     fn called(&mut self, _: &mut AppContext<'_>) {

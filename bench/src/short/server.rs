@@ -68,27 +68,27 @@ impl Server {
 }
 
 impl App for Server {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        desk.listen(&self.listen, 0).map(|_| ())
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        cx.listen(&self.listen, 0).map(|_| ())
     }
 
     fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        let asked = tcp::read_in_place(desk.cpu, conn.id, |[first, second]| {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        let asked = tcp::read_in_place(cx.cpu, conn.id, |[first, second]| {
             let is_whole = first.len() + second.len() >= QUESTION;
             (if is_whole { QUESTION } else { 0 }, is_whole)
         });
         let answered = match asked {
-            Ok(Some(true)) => tcp::send(desk.cpu, conn.id, &*self.answer).is_ok(),
+            Ok(Some(true)) => tcp::send(cx.cpu, conn.id, &*self.answer).is_ok(),
             Ok(Some(false)) => return,
             Ok(None) | Err(_) => false,
         };
         if !answered || self.behind == Behind::Close {
             // What has ended meanwhile needs no closing.
-            let _ = tcp::close(desk.cpu, conn.id);
+            let _ = tcp::close(cx.cpu, conn.id);
         }
     }
 }

@@ -25,9 +25,9 @@ impl Stream {
         Self { listen, handful: vec![b'a'; HANDFUL].into(), left: 0 }
     }
 
-    fn pour(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn pour(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         while self.left > 0
-            && let Ok(sent) = tcp::send(desk.cpu, conn.id, &self.handful[..self.left.min(HANDFUL)])
+            && let Ok(sent) = tcp::send(cx.cpu, conn.id, &self.handful[..self.left.min(HANDFUL)])
         {
             self.left -= sent;
         }
@@ -35,27 +35,27 @@ impl Stream {
 }
 
 impl App for Stream {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        desk.listen(&self.listen, 0).map(|_| ())
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        cx.listen(&self.listen, 0).map(|_| ())
     }
 
     fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut question = [0; QUESTION];
         // A question comes in one piece.
-        if matches!(tcp::read(desk.cpu, conn.id, &mut question), Ok(QUESTION)) {
+        if matches!(tcp::read(cx.cpu, conn.id, &mut question), Ok(QUESTION)) {
             self.left += PIECE;
-            self.pour(desk, conn);
+            self.pour(cx, conn);
         } else {
             // What has ended meanwhile needs no closing.
-            let _ = tcp::close(desk.cpu, conn.id);
+            let _ = tcp::close(cx.cpu, conn.id);
         }
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.pour(desk, conn);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.pour(cx, conn);
     }
 }

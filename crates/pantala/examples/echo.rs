@@ -23,8 +23,8 @@ struct Echo {
 }
 
 impl App for Echo {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), sock::Error> {
-        desk.listen(&Listen::at(self.at), 0).map(drop)
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), sock::Error> {
+        cx.listen(&Listen::at(self.at), 0).map(drop)
     }
 
     /// Connections need no names here: all are alike.
@@ -33,19 +33,19 @@ impl App for Echo {
     }
 
     /// Sends back what has come, as much as there is room for. What stays is looked at when there is room again.
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        while let Ok(come) = tcp::peek(desk.cpu, conn.id, &mut self.bytes) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        while let Ok(come) = tcp::peek(cx.cpu, conn.id, &mut self.bytes) {
             if come == 0 {
-                let _ = tcp::close(desk.cpu, conn.id);
+                let _ = tcp::close(cx.cpu, conn.id);
                 return;
             }
-            let Ok(sent) = tcp::send(desk.cpu, conn.id, &self.bytes[..come]) else { return };
-            let _ = tcp::read_in_place(desk.cpu, conn.id, |_| (sent, ()));
+            let Ok(sent) = tcp::send(cx.cpu, conn.id, &self.bytes[..come]) else { return };
+            let _ = tcp::read_in_place(cx.cpu, conn.id, |_| (sent, ()));
         }
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        self.readable(desk, conn);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        self.readable(cx, conn);
     }
 }
 

@@ -26,17 +26,17 @@ struct Caller {
 }
 
 impl App for Caller {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), sock::Error> {
-        desk.connect(&Connect::to(self.server), 0).map(drop)
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), sock::Error> {
+        cx.connect(&Connect::to(self.server), 0).map(drop)
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        let _ = tcp::send(desk.cpu, conn.id, WORDS);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        let _ = tcp::send(cx.cpu, conn.id, WORDS);
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let mut bytes = vec![0; WORDS.len()];
-        if let Ok(count) = tcp::read(desk.cpu, conn.id, &mut bytes) {
+        if let Ok(count) = tcp::read(cx.cpu, conn.id, &mut bytes) {
             let _ = self.heard.send(bytes[..count].to_vec());
         }
     }

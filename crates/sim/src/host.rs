@@ -144,7 +144,7 @@ impl Host {
     /// As [`Netisr::open`].
     pub fn open(&mut self, cpu: usize, program: Box<dyn App>) -> Result<Notifier, Error> {
         let (_, flag) = self.cpus[cpu].netisr.open(program)?;
-        Ok(self.remotes[cpu].knocker(flag))
+        Ok(self.remotes[cpu].notifier(flag))
     }
 
     /// Runs `visit` on each CPU, one after the other, and then `done` on the last; `false` if the port is full.

@@ -101,7 +101,7 @@ impl MemRing {
                 if from == self.queue {
                     self.is_back(pkt, pool);
                 } else {
-                    bury(self.side(), Frame { pkt, from });
+                    drop_pkt(self.side(), Frame { pkt, from });
                 }
             }
         }
@@ -128,7 +128,7 @@ impl MemRing {
         let frame = self.inlet().frames.pop()?;
         let copy = copy(&frame.pkt, &mut self.empty);
         self.stats.rx_errors += u64::from(copy.is_none());
-        bury(self.other(), frame);
+        drop_pkt(self.other(), frame);
         copy
     }
 
@@ -238,7 +238,7 @@ impl Driver for MemRing {
     fn close(&mut self, pool: &mut Pool) {
         self.side().open.store(0, Ordering::Release);
         while let Some(frame) = self.inlet().frames.pop() {
-            bury(self.other(), frame);
+            drop_pkt(self.other(), frame);
         }
         let begun = Instant::now();
         loop {
@@ -269,7 +269,7 @@ impl Drop for MemRing {
 }
 
 /// Sends a frame back to the ring that it came from.
-fn bury(home: &Side, Frame { pkt, from }: Frame) {
+fn drop_pkt(home: &Side, Frame { pkt, from }: Frame) {
     // There is room for all that the ring may have out. One that did not fit would be a leak, which is counted.
     drop(home.inlets[usize::from(from)].dead.push(pkt));
 }

@@ -197,17 +197,17 @@ impl<T> Pipes<T> {
     /// Takes out what died while it waited. To be called, and buried, after each [`Self::enqueue`], [`Self::due`] and
     /// [`Self::configure`]; nearly always there is nothing.
     pub fn dropped(&mut self) -> impl Iterator<Item = (Pkt, DropReason)> {
-        self.own.store.graves.pkts.drain(..)
+        self.own.store.dropped_list.pkts.drain(..)
     }
 
     /// Packets that were marked (ECN) since the last call.
     pub const fn marked(&mut self) -> u64 {
-        core::mem::replace(&mut self.own.store.graves.marked, 0)
+        core::mem::replace(&mut self.own.store.dropped_list.marked, 0)
     }
 
     /// Packets that were held back since the last call, so that others overtake them.
     pub const fn moved(&mut self) -> u64 {
-        core::mem::replace(&mut self.own.store.graves.moved, 0)
+        core::mem::replace(&mut self.own.store.dropped_list.moved, 0)
     }
 
     /// Buffers that wait here, counted by the bytes in them.

@@ -57,7 +57,7 @@ pub trait App: Send {
     /// # Errors
     ///
     /// Why it cannot; then it has never been there.
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error>;
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error>;
 
     /// Returns the number of connections of a listener that the program accepts now; the others wait. When it accepts some again, it looks at the
     /// listener again.
@@ -68,53 +68,53 @@ pub trait App: Send {
 
     /// A listener that the program calls `listener` has got a connection. The program holds it from now on, and calls it
     /// what it answers. There may be something to read already: if so, [`Self::readable`] follows.
-    fn accepted(&mut self, desk: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
-        let _ = (listener, tcp::abort(desk.cpu, accepted.id));
+    fn accepted(&mut self, cx: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
+        let _ = (listener, tcp::abort(cx.cpu, accepted.id));
         0
     }
 
     /// Bytes have come, or the end of the stream, which a read of no bytes says. What is not read stays, and the program
     /// is called with the next segment that comes, or when it asked to be ([`AppContext::again`]).
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        let _ = (desk, conn);
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        let _ = (cx, conn);
     }
 
     /// A connection that was begun stands; or there is room again in one that has not taken all that was to be sent: a
     /// third of its buffer.
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        let _ = (desk, conn);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        let _ = (cx, conn);
     }
 
     /// A connection has ended: in order, and all that came is read; or before its time. The program does not hold it any
     /// more when this returns. Of one that it has closed itself, it is told nothing.
-    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
-        let _ = (desk, conn, why);
+    fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
+        let _ = (cx, conn, why);
     }
 
     /// Datagrams have come, or it was learned what became of one that was sent. What is not taken stays, and the program
     /// is called when more has come, or when it asked to be ([`AppContext::again_at`]).
-    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<udp::Id>) {
-        let _ = (desk, socket);
+    fn datagrams(&mut self, cx: &mut AppContext<'_>, socket: Handle<udp::Id>) {
+        let _ = (cx, socket);
     }
 
     /// Messages of ICMP have come to a raw socket. As with datagrams, what is not taken stays.
-    fn messages(&mut self, desk: &mut AppContext<'_>, socket: Handle<raw::Id>) {
-        let _ = (desk, socket);
+    fn messages(&mut self, cx: &mut AppContext<'_>, socket: Handle<raw::Id>) {
+        let _ = (cx, socket);
     }
 
     /// Called after another thread's notification ([`crate::turn::netisr::Netisr::call`]).
-    fn called(&mut self, desk: &mut AppContext<'_>) {
-        let _ = desk;
+    fn called(&mut self, cx: &mut AppContext<'_>) {
+        let _ = cx;
     }
 
     /// The time has come that the program has asked for ([`AppContext::wake_at`]).
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        let _ = desk;
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        let _ = cx;
     }
 
     /// The program has been told all that this turn had for it, and had asked to be called then ([`AppContext::roll_up`]).
-    fn roll_up(&mut self, desk: &mut AppContext<'_>) {
-        let _ = desk;
+    fn roll_up(&mut self, cx: &mut AppContext<'_>) {
+        let _ = cx;
     }
 }
 
@@ -249,11 +249,11 @@ impl Apps {
     /// Calls those that have been told something and wanted to be called behind all of it.
     fn roll_up(&mut self, cpu: &mut Cpu) {
         while let Some(id) = self.rolls_up.pop() {
-            self.call(cpu, id, |program, desk| {
-                desk.own.rolls_up = false;
-                program.roll_up(desk);
+            self.call(cpu, id, |program, cx| {
+                cx.own.rolls_up = false;
+                program.roll_up(cx);
                 // What it asks for now would come to nothing: it is called now.
-                desk.own.rolls_up = false;
+                cx.own.rolls_up = false;
             });
         }
     }
@@ -281,7 +281,7 @@ impl Apps {
 
     /// Notifies a program.
     pub(crate) fn notify(&mut self, cpu: &mut Cpu, id: AppId) {
-        self.call(cpu, id, |program, desk| program.called(desk));
+        self.call(cpu, id, |program, cx| program.called(cx));
     }
 
     /// Calls a program that is still there.
@@ -310,7 +310,7 @@ impl Apps {
         let room = self.call(cpu, program, |program, _| program.room(name)).unwrap_or(0);
         for _ in 0..ACCEPTS_MAX.min(room) {
             let Ok(accepted) = tcp::accept(cpu, id) else { return };
-            let key = self.call(cpu, program, |program, desk| program.accepted(desk, name, accepted));
+            let key = self.call(cpu, program, |program, cx| program.accepted(cx, name, accepted));
             tcp::watch::hold(cpu, accepted.id, Watch::new(program, key.unwrap_or(0)));
         }
         if room >= ACCEPTS_MAX {
@@ -322,25 +322,25 @@ impl Apps {
         let Some(news) = tcp::watch::look(cpu, id) else { return };
         let (program, conn) = (news.program, Handle { id, key: news.key });
         if news.readable {
-            self.call(cpu, program, |program, desk| program.readable(desk, conn));
+            self.call(cpu, program, |program, cx| program.readable(cx, conn));
         }
         if news.writable && tcp::watch::is_held(cpu, id) {
-            self.call(cpu, program, |program, desk| program.writable(desk, conn));
+            self.call(cpu, program, |program, cx| program.writable(cx, conn));
         }
         if !tcp::watch::is_held(cpu, id) {
             return;
         }
         if let Some(why) = news.ended {
-            self.call(cpu, program, |program, desk| program.closed(desk, conn, why));
+            self.call(cpu, program, |program, cx| program.closed(cx, conn, why));
             let _ = tcp::close(cpu, id);
         }
     }
 
     fn socket(&mut self, cpu: &mut Cpu, id: dgram::Id) {
         let Some((program, key)) = dgram::watch::look(cpu, id) else { return };
-        self.call(cpu, program, |program, desk| match id {
-            dgram::Id::Udp(id) => program.datagrams(desk, Handle { id, key }),
-            dgram::Id::Raw(id) => program.messages(desk, Handle { id, key }),
+        self.call(cpu, program, |program, cx| match id {
+            dgram::Id::Udp(id) => program.datagrams(cx, Handle { id, key }),
+            dgram::Id::Raw(id) => program.messages(cx, Handle { id, key }),
         });
     }
 
@@ -356,7 +356,7 @@ impl Apps {
             if *wakes <= cpu.now {
                 let id = *id;
                 *wakes = Instant::NEVER;
-                self.call(cpu, id, |program, desk| program.time(desk));
+                self.call(cpu, id, |program, cx| program.time(cx));
                 told += 1;
             }
             self.soonest = self.soonest.min(self.slots[at].own.wakes);

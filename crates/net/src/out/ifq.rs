@@ -33,7 +33,7 @@ use self::stage::Around;
 pub use self::stage::{Ifq, Via};
 pub(crate) use self::stage::{Rest, Sent};
 use self::victims::PendingDrops;
-pub(crate) use self::victims::bury_victims;
+pub(crate) use self::victims::drop_pending;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
@@ -132,7 +132,7 @@ pub fn enqueue(cpu: &mut Cpu, pkt: Pkt) {
     if let Err(pkt) = cpu.ifqs.stage(pkt) {
         cpu.drop_pkt(pkt, DropReason::InterfaceGone);
     }
-    bury_victims(cpu);
+    drop_pending(cpu);
 }
 
 impl Ifqs {

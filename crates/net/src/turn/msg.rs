@@ -328,7 +328,7 @@ impl Inbox {
 impl Remote {
     /// Knocks at the door of this flag, on this CPU ([`Netisr::open`]).
     #[must_use]
-    pub fn knocker(&self, flag: Flag) -> Notifier {
+    pub fn notifier(&self, flag: Flag) -> Notifier {
         Notifier::new(flag, self.waker.clone())
     }
 

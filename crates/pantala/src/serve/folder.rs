@@ -38,7 +38,7 @@ pub(crate) fn confined_folder(
 ) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
     let (desks, reader) = FileReader::open(folder, remotes, seccomp)?;
     let budgets = Budget::of(limits, desks.len());
-    let webs = desks.into_iter().zip(budgets).map(|(desk, budget)| Web::new(addr, desk, budget));
+    let webs = desks.into_iter().zip(budgets).map(|(cx, budget)| Web::new(addr, cx, budget));
     Ok((webs.collect(), reader))
 }
 

@@ -137,74 +137,74 @@ impl Web {
     }
 
     /// Does what can be done for a connection now.
-    fn serve(&mut self, desk: &mut AppContext<'_>, key: u32) {
+    fn serve(&mut self, cx: &mut AppContext<'_>, key: u32) {
         let mut answered = 0;
         loop {
             let Some(visit) = self.visits.get_mut(key) else { return };
             let id = visit.id;
             let step = match &visit.stage {
-                Stage::Reads { .. } if answered == REQUESTS_AT_ONCE => return desk.again(id),
+                Stage::Reads { .. } if answered == REQUESTS_AT_ONCE => return cx.again(id),
                 Stage::Reads { .. } => {
                     answered += 1;
-                    self.read(desk, key, id)
+                    self.read(cx, key, id)
                 }
                 Stage::Asks(_) => Step::Wait,
-                Stage::Sends(_) => self.send(desk, key, id),
-                Stage::Ends => self.linger(desk, key, id),
+                Stage::Sends(_) => self.send(cx, key, id),
+                Stage::Ends => self.linger(cx, key, id),
             };
             match step {
                 Step::On => {}
-                Step::Wait => return self.charge_waiting(desk, key),
+                Step::Wait => return self.charge_waiting(cx, key),
                 Step::Gone => return,
             }
         }
     }
 
     /// The next head, if it is there.
-    fn read(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
-        let len = match tcp::peek(desk.cpu, id, self.head.as_mut_slice()) {
-            Ok(0) => return self.close(desk, key, id),
+    fn read(&mut self, cx: &mut AppContext<'_>, key: u32, id: Id) -> Step {
+        let len = match tcp::peek(cx.cpu, id, self.head.as_mut_slice()) {
+            Ok(0) => return self.close(cx, key, id),
             Ok(len) => len,
             Err(_) => return Step::Wait,
         };
         match request::parse(&self.head[..len], &mut self.request) {
-            Parsed::Incomplete => self.head_begins(desk, key, id),
+            Parsed::Incomplete => self.head_begins(cx, key, id),
             Parsed::Wrong(status) => {
                 self.hits.inc(Hit::Requests);
-                self.answer(desk, key, Err(status), None)
+                self.answer(cx, key, Err(status), None)
             }
             Parsed::Request(len) => {
                 self.hits.inc(Hit::Requests);
                 // It is there: it was seen a moment ago.
-                let _ = tcp::read_in_place(desk.cpu, id, |_| (len, ()));
-                self.look_up(desk, key)
+                let _ = tcp::read_in_place(cx.cpu, id, |_| (len, ()));
+                self.look_up(cx, key)
             }
         }
     }
 
     /// A part of a head has come: the rest must follow in time. If the other end sends no more, there is none.
-    fn head_begins(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
-        let is_over = tcp::connection(desk.cpu, id).is_none_or(|(_, tcb)| tcb.is_finished());
+    fn head_begins(&mut self, cx: &mut AppContext<'_>, key: u32, id: Id) -> Step {
+        let is_over = tcp::connection(cx.cpu, id).is_none_or(|(_, tcb)| tcb.is_finished());
         if is_over {
-            return self.close(desk, key, id);
+            return self.close(cx, key, id);
         }
         if let Some(visit) = self.visits.get_mut(key)
             && matches!(visit.stage, Stage::Reads { has_begun: false })
         {
             visit.stage = Stage::Reads { has_begun: true };
-            visit.deadline = desk.now() + HEAD_WITHIN;
+            visit.deadline = cx.now() + HEAD_WITHIN;
         }
         Step::Wait
     }
 
     /// Answers at once what is here or remembered, and asks the library for the rest.
-    fn look_up(&mut self, desk: &AppContext<'_>, key: u32) -> Step {
+    fn look_up(&mut self, cx: &AppContext<'_>, key: u32) -> Step {
         let request = core::mem::take(&mut self.request);
-        let remembered = self.remembered.find(&request, desk.now());
+        let remembered = self.remembered.find(&request, cx.now());
         let more = remembered.as_ref().map_or(0, |page| page.len.min(SENT_AT_ONCE));
         if !self.admits(key, more) {
             self.request = request;
-            return self.refuse(desk, key);
+            return self.refuse(cx, key);
         }
         let page = match (remembered, &self.files) {
             (Some(page), _) => {
@@ -214,70 +214,70 @@ impl Web {
             (None, Files::Pages(pages)) => pages.get(&request.name).cloned().ok_or(NOT_FOUND),
             (None, Files::Library(_)) => {
                 let what = What::Find { name: request.name.clone() };
-                return self.ask(desk, key, what, Asking::Page(request));
+                return self.ask(cx, key, what, Asking::Page(request));
             }
         };
-        let step = self.answer(desk, key, page, Some(&request));
+        let step = self.answer(cx, key, page, Some(&request));
         self.request = request;
         step
     }
 
-    fn ask(&mut self, desk: &AppContext<'_>, key: u32, what: What, asking: Asking) -> Step {
+    fn ask(&mut self, cx: &AppContext<'_>, key: u32, what: What, asking: Asking) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         visit.serial = visit.serial.wrapping_add(1);
         visit.stage = Stage::Asks(Box::new(asking));
-        visit.deadline = desk.now() + IDLE;
+        visit.deadline = cx.now() + IDLE;
         let ticket = Ticket { key, serial: visit.serial };
         if let Files::Library(library) = &self.files {
             // Without its thread there is no reply, and the connection will time out.
             let _ =
-                library.asks.send(FileRequest { door: library.place, program: desk.program(), ticket, what });
+                library.asks.send(FileRequest { door: library.place, program: cx.program(), ticket, what });
         }
         Step::Wait
     }
 
     /// The library has answered.
-    fn answered(&mut self, desk: &mut AppContext<'_>, answer: FileReply) {
+    fn answered(&mut self, cx: &mut AppContext<'_>, answer: FileReply) {
         let Some((_, asking)) = self.visits.waiting(answer.ticket) else { return };
         let key = answer.ticket.key;
         match (asking, answer.found) {
-            (Asking::Page(request), Ok(Found::Page(page))) => self.found(desk, key, page, &request),
+            (Asking::Page(request), Ok(Found::Page(page))) => self.found(cx, key, page, &request),
             (Asking::Page(request), Ok(Found::Elsewhere(location))) => {
-                self.redirect(desk, key, &request, &location);
+                self.redirect(cx, key, &request, &location);
             }
-            (Asking::Page(request), Err(status)) => drop(self.answer(desk, key, Err(status), Some(&request))),
+            (Asking::Page(request), Err(status)) => drop(self.answer(cx, key, Err(status), Some(&request))),
             (Asking::Piece(mut sending), Ok(Found::Piece(piece))) => {
                 if sending.refill(piece) {
-                    self.begin_sending(desk, key, sending);
+                    self.begin_sending(cx, key, sending);
                 } else {
-                    self.abort(desk, key);
+                    self.abort(cx, key);
                 }
             }
             // What was promised cannot be kept: the file cannot be read any more.
-            _ => self.abort(desk, key),
+            _ => self.abort(cx, key),
         }
-        self.serve(desk, key);
+        self.serve(cx, key);
     }
 
     /// Answers with a page that the library has found, if there is memory for it. One that another connection asked for is shared.
-    fn found(&mut self, desk: &AppContext<'_>, key: u32, page: Arc<Page>, request: &Request) {
-        let remembered = self.remembered.find(request, desk.now());
+    fn found(&mut self, cx: &AppContext<'_>, key: u32, page: Arc<Page>, request: &Request) {
+        let remembered = self.remembered.find(request, cx.now());
         let own = if remembered.is_some() { 0 } else { page.first.len() as u64 };
         if !self.admits(key, own + page.len.min(SENT_AT_ONCE)) {
-            self.refuse(desk, key);
+            self.refuse(cx, key);
             return;
         }
         let page = remembered.unwrap_or_else(|| {
-            self.remembered.keep(request, &page, desk.now());
+            self.remembered.keep(request, &page, cx.now());
             page
         });
-        self.answer(desk, key, Ok(page), Some(request));
+        self.answer(cx, key, Ok(page), Some(request));
     }
 
     /// Begins to answer: with a page, or with the status that says why not.
     fn answer(
         &mut self,
-        desk: &AppContext<'_>,
+        cx: &AppContext<'_>,
         key: u32,
         page: Result<Arc<Page>, u16>,
         request: Option<&Request>,
@@ -295,38 +295,38 @@ impl Web {
             page = made(response::page(status));
             bytes = 0..page.len;
         }
-        let date = self.date.at(desk.now());
+        let date = self.date.at(cx.now());
         let (mime, len, validator) = (page.mime, bytes.end - bytes.start, page.validator.as_ref());
         let head = Head { status, date, mime, len, validator, range, location: None, keeps };
         self.hits.inc(Hit::of_status(status));
         let head_only = status == 304 || request.is_some_and(|request| request.head_only);
         let mut sending = self.spare.take();
         sending.begin(&head, &page, if head_only { 0..0 } else { bytes });
-        self.begin_sending(desk, key, sending)
+        self.begin_sending(cx, key, sending)
     }
 
-    fn redirect(&mut self, desk: &AppContext<'_>, key: u32, request: &Request, location: &str) {
+    fn redirect(&mut self, cx: &AppContext<'_>, key: u32, request: &Request, location: &str) {
         let page = made(response::page(301));
-        let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(desk.now()));
+        let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(cx.now()));
         let location = Some(location);
         let head = Head { status: 301, date, mime, len, validator: None, range: None, location, keeps };
         self.hits.inc(Hit::Redirection);
         let mut sending = self.spare.take();
         sending.begin(&head, &page, if request.head_only { 0..0 } else { 0..len });
-        self.begin_sending(desk, key, sending);
+        self.begin_sending(cx, key, sending);
     }
 
-    fn begin_sending(&mut self, desk: &AppContext<'_>, key: u32, mut sending: Box<Sending>) -> Step {
+    fn begin_sending(&mut self, cx: &AppContext<'_>, key: u32, mut sending: Box<Sending>) -> Step {
         if let Some(visit) = self.visits.get_mut(key) {
-            sending.since = Some(desk.now());
+            sending.since = Some(cx.now());
             visit.stage = Stage::Sends(sending);
-            visit.deadline = desk.now() + self.budget.limits.stall;
+            visit.deadline = cx.now() + self.budget.limits.stall;
         }
         Step::On
     }
 
     /// Sends what there is room for.
-    fn send(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
+    fn send(&mut self, cx: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         let Stage::Sends(sending) = &mut visit.stage else { return Step::On };
         loop {
@@ -336,65 +336,65 @@ impl Web {
             }
             let len = bytes.len();
             // A connection that cannot be sent to will be closed.
-            let Ok(sent) = tcp::send(desk.cpu, id, bytes) else { return Step::Wait };
+            let Ok(sent) = tcp::send(cx.cpu, id, bytes) else { return Step::Wait };
             sending.advance(sent);
             self.hits.add(Hit::Bytes, sent as u64);
             visit.sent += sent as u64;
             visit.has_moved = true;
-            visit.deadline = desk.now() + self.budget.limits.stall;
+            visit.deadline = cx.now() + self.budget.limits.stall;
             if sent < len {
                 return Step::Wait;
             }
         }
-        self.sent(desk, key, id)
+        self.sent(cx, key, id)
     }
 
     /// Continues after all bytes were sent: more has to be read, or the response is complete.
-    fn sent(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
+    fn sent(&mut self, cx: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         let Stage::Sends(mut sending) = core::mem::replace(&mut visit.stage, Stage::Ends) else {
             return Step::On;
         };
-        let most = sending.next_piece(desk.now(), self.budget.is_tight());
+        let most = sending.next_piece(cx.now(), self.budget.is_tight());
         if let Some((file, rest)) = &sending.rest {
             let what = What::Read { file: Arc::clone(file), at: rest.start, most };
-            return self.ask(desk, key, what, Asking::Piece(sending));
+            return self.ask(cx, key, what, Asking::Piece(sending));
         }
         let keeps = sending.keeps;
         self.spare.give(sending);
         if keeps {
             visit.stage = Stage::Reads { has_begun: false };
-            visit.deadline = desk.now() + IDLE;
+            visit.deadline = cx.now() + IDLE;
             return Step::On;
         }
-        visit.deadline = desk.now() + LINGER;
+        visit.deadline = cx.now() + LINGER;
         //= https://www.rfc-editor.org/rfc/rfc9112#section-9.6
         //# To avoid the TCP reset problem, servers typically close a connection
         //# in stages.
-        let _ = tcp::shutdown(desk.cpu, id);
+        let _ = tcp::shutdown(cx.cpu, id);
         Step::On
     }
 
     /// Reads what the other end still sends, and waits for its end.
-    fn linger(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
+    fn linger(&mut self, cx: &mut AppContext<'_>, key: u32, id: Id) -> Step {
         let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), ());
-        match tcp::read_in_place(desk.cpu, id, all) {
+        match tcp::read_in_place(cx.cpu, id, all) {
             Ok(Some(())) | Err(Error::WouldBlock) => Step::Wait,
-            _ => self.close(desk, key, id),
+            _ => self.close(cx, key, id),
         }
     }
 
     /// Ends a connection, when all that was sent is acknowledged: until then TCP's buffer is held for its reader.
-    fn close(&mut self, desk: &mut AppContext<'_>, key: u32, id: Id) -> Step {
-        let is_held = tcp::connection(desk.cpu, id).is_some_and(|(_, tcb)| tcb.queued() > 0);
+    fn close(&mut self, cx: &mut AppContext<'_>, key: u32, id: Id) -> Step {
+        let is_held = tcp::connection(cx.cpu, id).is_some_and(|(_, tcb)| tcb.queued() > 0);
         if let Some(visit) = self.visits.get_mut(key).filter(|_| is_held) {
             visit.stage = Stage::Ends;
-            (visit.deadline, visit.has_moved) = (desk.now() + LINGER, true);
-            let _ = tcp::shutdown(desk.cpu, id);
+            (visit.deadline, visit.has_moved) = (cx.now() + LINGER, true);
+            let _ = tcp::shutdown(cx.cpu, id);
             return Step::Wait;
         }
         // What has ended by itself needs no closing.
-        let _ = tcp::close(desk.cpu, id);
+        let _ = tcp::close(cx.cpu, id);
         self.remove(key);
         Step::Gone
     }
@@ -407,87 +407,87 @@ impl Web {
         }
     }
 
-    fn abort(&mut self, desk: &mut AppContext<'_>, key: u32) {
+    fn abort(&mut self, cx: &mut AppContext<'_>, key: u32) {
         if let Some(id) = self.visits.get_mut(key).map(|visit| visit.id) {
-            let _ = tcp::abort(desk.cpu, id);
+            let _ = tcp::abort(cx.cpu, id);
             self.remove(key);
         }
     }
 
     /// Ends a connection whose time is over. A client that has begun a request gets a response.
-    fn give_up(&mut self, desk: &mut AppContext<'_>, key: u32) {
+    fn give_up(&mut self, cx: &mut AppContext<'_>, key: u32) {
         let Some(visit) = self.visits.get_mut(key) else { return };
         let id = visit.id;
         match visit.stage {
             Stage::Reads { has_begun: true } => {
                 self.hits.inc(Hit::TimedOut);
-                self.answer(desk, key, Err(408), None);
-                self.serve(desk, key);
+                self.answer(cx, key, Err(408), None);
+                self.serve(cx, key);
             }
-            Stage::Reads { .. } | Stage::Ends => drop(self.close(desk, key, id)),
+            Stage::Reads { .. } | Stage::Ends => drop(self.close(cx, key, id)),
             Stage::Asks(_) | Stage::Sends(_) => {
                 self.hits.inc(Hit::TimedOut);
-                self.abort(desk, key);
+                self.abort(cx, key);
             }
         }
     }
 }
 
 impl App for Web {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
         let (addr, look) = (self.addr, IpTxParams::default());
         // A request that comes twice does no harm: nothing is changed by any.
-        let settings = Settings { fast_open_max: OPENED_MAX, ..desk.cpu.sysctls.tcp };
+        let settings = Settings { fast_open_max: OPENED_MAX, ..cx.cpu.sysctls.tcp };
         let wanted =
             Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
-        desk.listen(&wanted, 0)?;
-        desk.wake_at(desk.now() + ROUND);
+        cx.listen(&wanted, 0)?;
+        cx.wake_at(cx.now() + ROUND);
         Ok(())
     }
 
-    fn accepted(&mut self, desk: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
+    fn accepted(&mut self, cx: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
         self.hits.inc(Hit::Connections);
         if self.visits.len() >= VISITS_MAX {
             self.hits.inc(Hit::TooMany);
-            let _ = tcp::abort(desk.cpu, accepted.id);
+            let _ = tcp::abort(cx.cpu, accepted.id);
             return u32::MAX;
         }
         let client = Client::of(accepted.ends.remote);
-        self.visits.add(accepted.id, client, desk.now(), desk.now() + IDLE)
+        self.visits.add(accepted.id, client, cx.now(), cx.now() + IDLE)
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.serve(desk, conn.key);
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.serve(cx, conn.key);
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.serve(desk, conn.key);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.serve(cx, conn.key);
     }
 
     fn closed(&mut self, _: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
         self.remove(conn.key);
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        let (now, end) = (desk.now(), u32::try_from(self.visits.end()).unwrap_or(u32::MAX));
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        let (now, end) = (cx.now(), u32::try_from(self.visits.end()).unwrap_or(u32::MAX));
         let from = if self.round < end { self.round } else { 0 };
         let to = end.min(from.saturating_add(LOOKED_AT));
         for key in from..to {
-            self.review(desk, key);
+            self.review(cx, key);
             if self.visits.get_mut(key).is_some_and(|visit| visit.deadline <= now) {
-                self.give_up(desk, key);
+                self.give_up(cx, key);
             }
         }
         self.round = to;
-        desk.wake_at(now + ROUND / end.div_ceil(LOOKED_AT).max(1));
+        cx.wake_at(now + ROUND / end.div_ceil(LOOKED_AT).max(1));
     }
 
-    fn called(&mut self, desk: &mut AppContext<'_>) {
+    fn called(&mut self, cx: &mut AppContext<'_>) {
         if let Files::Library(library) = &self.files {
             library.looks();
         }
         while let Some(answer) = self.files.answered() {
-            self.answered(desk, answer);
+            self.answered(cx, answer);
         }
     }
 }

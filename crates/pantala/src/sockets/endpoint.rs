@@ -151,8 +151,8 @@ fn open(remote: &Remote, size: Size, bell: &Bell) -> io::Result<Client> {
     remote.send(begin).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
     let opened = opened.recv().map_err(|_| error::gone())?;
     let (_, flag) = opened.map_err(error::of)?;
-    let knocker: Notifier = remote.knocker(flag);
-    client.attach(knocker);
+    let notifier: Notifier = remote.notifier(flag);
+    client.attach(notifier);
     Ok(client)
 }
 

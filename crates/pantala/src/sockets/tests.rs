@@ -231,22 +231,22 @@ fn who_is_woken_because_a_netisr_is_gone_finds_it_gone() {
 struct Echo(SocketAddr);
 
 impl App for Echo {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        desk.listen(&Listen::at(self.0), 0).map(drop)
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        cx.listen(&Listen::at(self.0), 0).map(drop)
     }
 
     fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: Accepted) -> u32 {
         0
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let mut heard = [0; 64];
-        while let Ok(count) = tcp::read(desk.cpu, conn.id, &mut heard) {
+        while let Ok(count) = tcp::read(cx.cpu, conn.id, &mut heard) {
             if count == 0 {
-                let _ = tcp::close(desk.cpu, conn.id);
+                let _ = tcp::close(cx.cpu, conn.id);
                 return;
             }
-            assert_eq!(tcp::send(desk.cpu, conn.id, &heard[..count]), Ok(count));
+            assert_eq!(tcp::send(cx.cpu, conn.id, &heard[..count]), Ok(count));
         }
     }
 }

@@ -58,8 +58,8 @@ impl Liar {
         let sleeper = Sleeper::new(Box::new(|| ()));
         #[expect(clippy::expect_used, reason = "a world without memory cannot be")]
         let (mut client, far) = channel(SIZE, sleeper.waker()).expect("memory for lanes");
-        if let Ok(knocker) = world.of(host).open(0, Box::new(far)) {
-            client.attach(knocker);
+        if let Ok(notifier) = world.of(host).open(0, Box::new(far)) {
+            client.attach(notifier);
         }
         Self { world, host, says: Says::Commands(client), lanes: Vec::new(), forgers: Vec::new() }
     }
@@ -118,14 +118,14 @@ impl Liar {
     fn garbage(&mut self, bytes: &mut Bytes<'_>) {
         self.says = match core::mem::replace(&mut self.says, Says::Nothing) {
             Says::Commands(client) => {
-                client.dissolve().map_or(Says::Nothing, |(tx, knocker)| Says::Garbage(tx, knocker))
+                client.dissolve().map_or(Says::Nothing, |(tx, notifier)| Says::Garbage(tx, notifier))
             }
             other => other,
         };
-        if let Says::Garbage(tx, knocker) = &mut self.says {
+        if let Says::Garbage(tx, notifier) = &mut self.says {
             let record: Vec<u8> = (0..bytes.byte() % 80).map(|_| bytes.byte()).collect();
             let _ = (tx.write(&record), tx.publish());
-            knocker.knock();
+            notifier.knock();
         }
     }
 
@@ -137,10 +137,10 @@ impl Liar {
 
     fn end(mut self) -> bool {
         let broken = self.world.of(self.host).count(Count::ChannelsBroken) > 0;
-        if let Says::Garbage(tx, knocker) = core::mem::replace(&mut self.says, Says::Nothing) {
+        if let Says::Garbage(tx, notifier) = core::mem::replace(&mut self.says, Says::Nothing) {
             // Its end notifies.
             drop(tx);
-            knocker.knock();
+            notifier.knock();
         }
         (self.lanes, self.forgers) = (Vec::new(), Vec::new());
         self.world.run_for(DIE_OUT);

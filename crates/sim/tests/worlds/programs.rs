@@ -47,23 +47,23 @@ fn byte(at: usize, salt: usize) -> u8 {
 }
 
 impl Ask {
-    fn push(&mut self, desk: &mut AppContext<'_>, id: Id, salt: usize) {
+    fn push(&mut self, cx: &mut AppContext<'_>, id: Id, salt: usize) {
         while self.sent < self.total {
             let bytes: Vec<u8> =
                 (self.sent..self.total.min(self.sent + 3000)).map(|at| byte(at, salt)).collect();
-            match tcp::send(desk.cpu, id, &bytes) {
+            match tcp::send(cx.cpu, id, &bytes) {
                 Ok(count) => self.sent += count,
                 Err(error) => return assert_eq!(error, Error::WouldBlock),
             }
         }
-        assert_eq!(tcp::shutdown(desk.cpu, id), Ok(()));
+        assert_eq!(tcp::shutdown(cx.cpu, id), Ok(()));
     }
 
     /// Whether the stream has come to its end.
-    fn pull(&mut self, desk: &mut AppContext<'_>, id: Id, salt: usize) -> bool {
+    fn pull(&mut self, cx: &mut AppContext<'_>, id: Id, salt: usize) -> bool {
         let mut bytes = [0; 2000];
         loop {
-            match tcp::read(desk.cpu, id, &mut bytes) {
+            match tcp::read(cx.cpu, id, &mut bytes) {
                 Ok(0) => return true,
                 Ok(count) => {
                     let right = bytes[..count].iter().zip(self.read..).all(|(is, at)| *is == byte(at, salt));
@@ -80,23 +80,23 @@ impl Ask {
 }
 
 impl App for Asker {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
         let (settings, look) = (Settings::default(), IpTxParams::default());
         let wanted = Connect { remote: self.remote, local: None, port: None, zone: 0, settings, look };
-        (0..self.asks.len()).try_for_each(|at| desk.connect(&wanted, u32::try_from(at).unwrap()).map(|_| ()))
+        (0..self.asks.len()).try_for_each(|at| cx.connect(&wanted, u32::try_from(at).unwrap()).map(|_| ()))
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let at = conn.key as usize;
-        self.asks[at].push(desk, conn.id, at);
+        self.asks[at].push(cx, conn.id, at);
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let at = conn.key as usize;
-        if self.asks[at].pull(desk, conn.id, at) {
+        if self.asks[at].pull(cx, conn.id, at) {
             let wanted = if self.answers { self.asks[at].total } else { 0 };
             assert_eq!(self.asks[at].read, wanted, "the stream has ended");
-            assert_eq!(tcp::close(desk.cpu, conn.id), Ok(()));
+            assert_eq!(tcp::close(cx.cpu, conn.id), Ok(()));
             self.finished.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -270,14 +270,14 @@ fn a_service_that_ends_amid_its_connections_leaves_nothing_and_the_others_learn_
         // Programs that ask and are hung up on: their connections end, whatever they had still to say.
         struct Witness(SocketAddr, Arc<AtomicUsize>);
         impl App for Witness {
-            fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+            fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
                 let (settings, look) = (Settings::default(), IpTxParams::default());
                 let wanted = Connect { remote: self.0, local: None, port: None, zone: 0, settings, look };
-                (0..300).try_for_each(|key| desk.connect(&wanted, key).map(|_| ()))
+                (0..300).try_for_each(|key| cx.connect(&wanted, key).map(|_| ()))
             }
-            fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-                assert_eq!(tcp::read(desk.cpu, conn.id, &mut [0; 8]), Ok(0));
-                assert_eq!(tcp::close(desk.cpu, conn.id), Ok(()));
+            fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+                assert_eq!(tcp::read(cx.cpu, conn.id, &mut [0; 8]), Ok(0));
+                assert_eq!(tcp::close(cx.cpu, conn.id), Ok(()));
                 self.1.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -37,8 +37,8 @@ const RUDE: usize = 200;
 struct Deaf(SocketAddr);
 
 impl App for Deaf {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        (0..DEAF).try_for_each(|_| connect(desk, self.0, 0))
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        (0..DEAF).try_for_each(|_| connect(cx, self.0, 0))
     }
 }
 
@@ -50,30 +50,30 @@ struct Reader {
 }
 
 impl App for Reader {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        connect(desk, self.to, 0)
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        connect(cx, self.to, 0)
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = [0; 4000];
-        while let Ok(count @ 1..) = tcp::read(desk.cpu, conn.id, &mut bytes) {
+        while let Ok(count @ 1..) = tcp::read(cx.cpu, conn.id, &mut bytes) {
             self.read += count;
         }
         if self.read > 100_000 {
             self.read = 0;
             self.finished.fetch_add(1, Ordering::Relaxed);
-            tcp::abort(desk.cpu, conn.id).unwrap();
-            desk.wake_at(desk.now() + SECOND / 2);
+            tcp::abort(cx.cpu, conn.id).unwrap();
+            cx.wake_at(cx.now() + SECOND / 2);
         }
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, _: Handle<Id>, _: Option<Error>) {
+    fn closed(&mut self, cx: &mut AppContext<'_>, _: Handle<Id>, _: Option<Error>) {
         self.read = 0;
-        desk.wake_at(desk.now() + SECOND);
+        cx.wake_at(cx.now() + SECOND);
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        connect(desk, self.to, 0).unwrap();
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        connect(cx, self.to, 0).unwrap();
     }
 }
 
@@ -85,27 +85,27 @@ struct Rude {
 }
 
 impl Rude {
-    fn next(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+    fn next(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
         if self.begun == RUDE {
             return Ok(());
         }
         self.begun += 1;
-        connect(desk, self.to, u32::try_from(self.begun).unwrap())
+        connect(cx, self.to, u32::try_from(self.begun).unwrap())
     }
 
-    fn over(&mut self, desk: &mut AppContext<'_>) {
+    fn over(&mut self, cx: &mut AppContext<'_>) {
         self.finished.fetch_add(1, Ordering::Relaxed);
-        self.next(desk).unwrap();
+        self.next(cx).unwrap();
     }
 }
 
 impl App for Rude {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        (0..8).try_for_each(|_| self.next(desk))
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        (0..8).try_for_each(|_| self.next(cx))
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        let (cpu, id) = (&mut *desk.cpu, conn.id);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        let (cpu, id) = (&mut *cx.cpu, conn.id);
         match conn.key % 6 {
             // At once.
             0 => tcp::abort(cpu, id).unwrap(),
@@ -132,22 +132,22 @@ impl App for Rude {
                 tcp::close(cpu, id).unwrap();
             }
         }
-        self.over(desk);
+        self.over(cx);
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = [0; 1000];
-        while let Ok(count) = tcp::read(desk.cpu, conn.id, &mut bytes) {
+        while let Ok(count) = tcp::read(cx.cpu, conn.id, &mut bytes) {
             if count == 0 || conn.key % 6 == 3 {
                 let ends = if count == 0 { tcp::close } else { tcp::abort };
-                ends(desk.cpu, conn.id).unwrap();
-                return self.over(desk);
+                ends(cx.cpu, conn.id).unwrap();
+                return self.over(cx);
             }
         }
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, _: Handle<Id>, _: Option<Error>) {
-        self.over(desk);
+    fn closed(&mut self, cx: &mut AppContext<'_>, _: Handle<Id>, _: Option<Error>) {
+        self.over(cx);
     }
 }
 
@@ -155,8 +155,8 @@ impl App for Rude {
 struct Moody(u32);
 
 impl App for Moody {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        desk.listen(&tcp::Listen::at(([0_u16; 8], ECHO).into()), 0).map(|_| ())
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        cx.listen(&tcp::Listen::at(([0_u16; 8], ECHO).into()), 0).map(|_| ())
     }
 
     fn accepted(&mut self, _: &mut AppContext<'_>, _: u32, _: tcp::Accepted) -> u32 {
@@ -164,27 +164,27 @@ impl App for Moody {
         self.0
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = [0; 2000];
-        match tcp::read(desk.cpu, conn.id, &mut bytes) {
-            Ok(0) => _ = tcp::close(desk.cpu, conn.id),
-            Ok(_) if conn.key.is_multiple_of(3) => _ = tcp::abort(desk.cpu, conn.id),
+        match tcp::read(cx.cpu, conn.id, &mut bytes) {
+            Ok(0) => _ = tcp::close(cx.cpu, conn.id),
+            Ok(_) if conn.key.is_multiple_of(3) => _ = tcp::abort(cx.cpu, conn.id),
             Ok(count) => {
-                let _ = tcp::send(desk.cpu, conn.id, &bytes[..count]);
+                let _ = tcp::send(cx.cpu, conn.id, &bytes[..count]);
                 if conn.key % 3 == 1 {
-                    let _ = tcp::shutdown(desk.cpu, conn.id);
+                    let _ = tcp::shutdown(cx.cpu, conn.id);
                 }
-                desk.again(conn.id);
+                cx.again(conn.id);
             }
             Err(_) => {}
         }
     }
 }
 
-fn connect(desk: &mut AppContext<'_>, remote: SocketAddr, key: u32) -> Result<(), Error> {
+fn connect(cx: &mut AppContext<'_>, remote: SocketAddr, key: u32) -> Result<(), Error> {
     let (settings, look) = (Settings::default(), IpTxParams::default());
     let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
-    desk.connect(&wanted, key).map(|_| ())
+    cx.connect(&wanted, key).map(|_| ())
 }
 
 /// A client, a relay, and its target, each on a cable to the next.

@@ -115,7 +115,7 @@ impl<T> Lane<T> {
             }
             let queued = self.line.pop(&mut store.nodes)?;
             let Some(leaving) = self.strays.hold(queued, due, self.pipe.reorder, secret) else {
-                store.graves.moved += 1;
+                store.dropped_list.moved += 1;
                 continue;
             };
             self.strays.overtaken();

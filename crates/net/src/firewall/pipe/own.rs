@@ -124,7 +124,7 @@ impl<T> Own<T> {
     ) {
         let Self { lanes, store, held, .. } = self;
         let (Some(lane), Some(into)) = (lanes.get_mut(at), store.queues.get_mut(queue)) else {
-            return store.graves.pkts.push((pkt, DropReason::PipeGone));
+            return store.dropped_list.pkts.push((pkt, DropReason::PipeGone));
         };
         into.enters(now, pkt.len());
         *held += buffers(&pkt);
@@ -190,7 +190,7 @@ impl<T> Own<T> {
 
     /// Accounts for what a lane's queues gave up.
     fn settle(&mut self, at: u32) {
-        let freed = core::mem::take(&mut self.store.graves.freed);
+        let freed = core::mem::take(&mut self.store.dropped_list.freed);
         if freed > 0
             && let Some(lane) = self.lanes.get_mut(at)
         {

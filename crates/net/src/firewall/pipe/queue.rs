@@ -134,12 +134,12 @@ impl Queue {
         &mut self,
         now: Instant,
         nodes: &mut Nodes<T>,
-        graves: &mut DropList,
+        dropped_list: &mut DropList,
     ) -> Option<Queued<T>> {
         self.used = self.used.max(now);
         let Control::Codel { law, ecn } = self.spec.control else { return self.list.pop(nodes) };
         let Self { list, codel, count, .. } = self;
-        codel.pop(now, &law, &mut Feed { list, nodes, grave: graves.of(ecn, count) })
+        codel.pop(now, &law, &mut Feed { list, nodes, sink: dropped_list.of(ecn, count) })
     }
 }
 
@@ -155,7 +155,7 @@ fn draw(secret: &mut Secret) -> u32 {
 impl DropList {
     /// The grave for what a queue gives up.
     pub(super) const fn of<'a>(&'a mut self, ecn: bool, count: &'a mut Count) -> QueueDrops<'a> {
-        QueueDrops { graves: self, count, ecn }
+        QueueDrops { dropped_list: self, count, ecn }
     }
 
     pub(super) fn push(&mut self, pkt: Pkt, reason: DropReason) {
@@ -171,7 +171,7 @@ pub(super) fn buffers(pkt: &Pkt) -> usize {
 
 /// The grave for what one queue gives up.
 pub(super) struct QueueDrops<'a> {
-    graves: &'a mut DropList,
+    dropped_list: &'a mut DropList,
     count: &'a mut Count,
     /// Whether packets are marked that can be.
     ecn: bool,
@@ -180,18 +180,18 @@ pub(super) struct QueueDrops<'a> {
 impl<T> DropSink<T> for QueueDrops<'_> {
     fn late(&mut self, queued: Queued<T>) {
         self.count.drops += 1;
-        self.graves.push(queued.pkt, DropReason::PipeCodel);
+        self.dropped_list.push(queued.pkt, DropReason::PipeCodel);
     }
 
     fn shed(&mut self, queued: Queued<T>) {
         self.count.drops += 1;
-        self.graves.push(queued.pkt, DropReason::PipeFull);
+        self.dropped_list.push(queued.pkt, DropReason::PipeFull);
     }
 
     fn mark(&mut self, pkt: &mut Pkt) -> bool {
         let is_ip4 = pkt.window(0)[0] >> 4 == 4;
         let is_marked = self.ecn && ecn::mark(pkt, 0, is_ip4);
-        self.graves.marked += u64::from(is_marked);
+        self.dropped_list.marked += u64::from(is_marked);
         is_marked
     }
 }
@@ -200,7 +200,7 @@ impl<T> DropSink<T> for QueueDrops<'_> {
 struct Feed<'a, T> {
     list: &'a mut List,
     nodes: &'a mut Nodes<T>,
-    grave: QueueDrops<'a>,
+    sink: QueueDrops<'a>,
 }
 
 impl<T> Source<T> for Feed<'_, T> {
@@ -213,10 +213,10 @@ impl<T> Source<T> for Feed<'_, T> {
     }
 
     fn drop_pkt(&mut self, late: Queued<T>) {
-        self.grave.late(late);
+        self.sink.late(late);
     }
 
     fn mark(&mut self, pkt: &mut Pkt) -> bool {
-        DropSink::<T>::mark(&mut self.grave, pkt)
+        DropSink::<T>::mark(&mut self.sink, pkt)
     }
 }

@@ -100,13 +100,13 @@ impl Lab {
 
     fn configure(&mut self) {
         self.pipes.configure(Arc::new(self.config.clone()), self.now);
-        self.bury();
+        self.drop_pkt();
     }
 
     fn send(&mut self, to: To, of: Of) -> Result<(), DropReason> {
         let (info, pkt) = (info(of), packet(&mut self.pool, of));
         let sent = self.pipes.enqueue(to, &info, pkt, of.number, self.now, &mut self.secret);
-        self.bury();
+        self.drop_pkt();
         match sent {
             Ok(()) => Ok(()),
             Err(Refused::Drop { pkt, reason, .. }) => {
@@ -118,7 +118,7 @@ impl Lab {
     }
 
     /// Ends what died while it waited.
-    fn bury(&mut self) {
+    fn drop_pkt(&mut self) {
         for (pkt, reason) in self.pipes.dropped() {
             self.died.push(reason);
             self.pool.give(pkt);
@@ -129,7 +129,7 @@ impl Lab {
     fn due(&mut self, budget: usize) -> usize {
         let mut out = Vec::new();
         let steps = self.pipes.due(self.now, budget, &mut self.secret, &mut out);
-        self.bury();
+        self.drop_pkt();
         for (pkt, number) in out {
             self.left.push(Left { at: self.now, number, len: pkt.len() });
             self.pool.give(pkt);

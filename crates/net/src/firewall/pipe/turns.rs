@@ -18,7 +18,7 @@ use crate::out::ifq::list::{Nodes, Queued};
 pub(super) struct Store<T> {
     pub(super) queues: Slab<Queue>,
     pub(super) nodes: Nodes<T>,
-    pub(super) graves: DropList,
+    pub(super) dropped_list: DropList,
 }
 
 /// The scheduler of a pipe's queues.
@@ -38,7 +38,7 @@ pub(super) enum Turns<T> {
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { queues: Slab::default(), nodes: Nodes::default(), graves: DropList::default() }
+        Self { queues: Slab::default(), nodes: Nodes::default(), dropped_list: DropList::default() }
     }
 }
 
@@ -72,14 +72,16 @@ impl<T> Turns<T> {
         if flows.len() >= *packets_max
             && let Some(queue) = store.queues.get_mut(own)
         {
-            flows.shed(&mut store.graves.of(*ecn, &mut queue.count));
+            flows.shed(&mut store.dropped_list.of(*ecn, &mut queue.count));
         }
     }
 
     /// Adds a packet to a queue. `flow` is any number that the packets of a flow have in common.
     pub(super) fn push(&mut self, store: &mut Store<T>, at: u32, queued: Queued<T>, flow: u64) {
-        let Store { queues, nodes, graves } = store;
-        let Some(queue) = queues.get_mut(at) else { return graves.push(queued.pkt, DropReason::PipeGone) };
+        let Store { queues, nodes, dropped_list } = store;
+        let Some(queue) = queues.get_mut(at) else {
+            return dropped_list.push(queued.pkt, DropReason::PipeGone);
+        };
         match self {
             Self::FqCodel { flows, .. } => flows.push(queued, flow),
             Self::Fifo => queue.list.push(nodes, queued),
@@ -95,13 +97,13 @@ impl<T> Turns<T> {
 
     /// The next packet; `own` is the pipe's own queue.
     pub(super) fn pop(&mut self, store: &mut Store<T>, own: u32, now: Instant) -> Option<Queued<T>> {
-        let Store { queues, nodes, graves } = store;
+        let Store { queues, nodes, dropped_list } = store;
         match self {
-            Self::Fifo => queues.get_mut(own)?.pop(now, nodes, graves),
+            Self::Fifo => queues.get_mut(own)?.pop(now, nodes, dropped_list),
             Self::Wf2q(wf2q) => wf2q.pop(now, store),
             Self::Rr(rr) => rr.pop(now, store),
             Self::FqCodel { flows, law, ecn, .. } => {
-                flows.pop(now, law, &mut graves.of(*ecn, &mut queues.get_mut(own)?.count))
+                flows.pop(now, law, &mut dropped_list.of(*ecn, &mut queues.get_mut(own)?.count))
             }
         }
     }

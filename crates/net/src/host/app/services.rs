@@ -61,13 +61,13 @@ impl Service {
     }
 
     /// Sends back what has come, as much as there is room for; ends its stream behind the other's.
-    fn echo(&mut self, desk: &mut AppContext<'_>, id: Id) {
+    fn echo(&mut self, cx: &mut AppContext<'_>, id: Id) {
         loop {
-            let come = tcp::peek(desk.cpu, id, &mut self.bytes);
-            let Ok(come @ 1..) = come else { return end(desk, id, come) };
-            let sent = tcp::send(desk.cpu, id, &self.bytes[..come]).unwrap_or(0);
+            let come = tcp::peek(cx.cpu, id, &mut self.bytes);
+            let Ok(come @ 1..) = come else { return end(cx, id, come) };
+            let sent = tcp::send(cx.cpu, id, &self.bytes[..come]).unwrap_or(0);
             // It was there a moment ago.
-            let _ = tcp::read_in_place(desk.cpu, id, |_| (sent, ()));
+            let _ = tcp::read_in_place(cx.cpu, id, |_| (sent, ()));
             if sent < come {
                 return;
             }
@@ -76,14 +76,14 @@ impl Service {
 
     /// Sends characters, as many as there is room for, until the other end sends no more; what that says is of no
     /// interest.
-    fn generate(&self, desk: &mut AppContext<'_>, id: Id) {
-        let Some(mut at) = position(desk, id).filter(|_| discard(desk, id)) else { return };
-        while let Ok(sent) = tcp::send(desk.cpu, id, &self.bytes[at..at + PERIOD]) {
+    fn generate(&self, cx: &mut AppContext<'_>, id: Id) {
+        let Some(mut at) = position(cx, id).filter(|_| discard(cx, id)) else { return };
+        while let Ok(sent) = tcp::send(cx.cpu, id, &self.bytes[at..at + PERIOD]) {
             at = (at + sent) % PERIOD;
         }
     }
 
-    fn answer(&self, desk: &mut AppContext<'_>, socket: udp::Id, got: &udp::Received) {
+    fn answer(&self, cx: &mut AppContext<'_>, socket: udp::Id, got: &udp::Received) {
         if got.from.port() < SERVICES || got.from.port() == self.addr.port() {
             return;
         }
@@ -94,21 +94,21 @@ impl Service {
             Kind::Chargen => got.len.min(CHARGEN_MAX),
         };
         // What cannot be sent is lost, as any datagram may be.
-        let _ = udp::send_to(desk.cpu, socket, got.from, &self.bytes[..len]);
+        let _ = udp::send_to(cx.cpu, socket, got.from, &self.bytes[..len]);
     }
 
     /// Takes a datagram; what it says is kept if it is to be sent back.
-    fn take(&mut self, desk: &mut AppContext<'_>, socket: udp::Id) -> Result<udp::Received, Error> {
+    fn take(&mut self, cx: &mut AppContext<'_>, socket: udp::Id) -> Result<udp::Received, Error> {
         let into: &mut [u8] = if self.kind == Kind::Chargen { &mut [] } else { &mut self.bytes };
-        udp::recv(desk.cpu, socket, into)
+        udp::recv(cx.cpu, socket, into)
     }
 }
 
 /// Listens to a group on all links.
-fn join(desk: &mut AppContext<'_>, socket: udp::Id, group: IpAddr) -> Result<(), Error> {
-    let links: Vec<_> = desk.cpu.tables.ifnets().map(|ifnet| ifnet.index).collect();
+fn join(cx: &mut AppContext<'_>, socket: udp::Id, group: IpAddr) -> Result<(), Error> {
+    let links: Vec<_> = cx.cpu.tables.ifnets().map(|ifnet| ifnet.index).collect();
     let on = |ifindex| udp::Listen { group, ifindex, filter: Filter::ALL };
-    links.into_iter().try_for_each(|ifindex| udp::listen(desk.cpu, socket, &on(ifindex)))
+    links.into_iter().try_for_each(|ifindex| udp::listen(cx.cpu, socket, &on(ifindex)))
 }
 
 /// The lines of RFC 864, and as much of them once more.
@@ -119,69 +119,69 @@ fn characters() -> Box<[u8]> {
 }
 
 /// Where in the lines a connection is.
-fn position(desk: &AppContext<'_>, id: Id) -> Option<usize> {
-    let (_, tcb) = tcp::connection(desk.cpu, id)?;
+fn position(cx: &AppContext<'_>, id: Id) -> Option<usize> {
+    let (_, tcb) = tcp::connection(cx.cpu, id)?;
     let before = tcb.info().tally.bytes_acknowledged + tcb.queued() as u64;
     usize::try_from(before % PERIOD as u64).ok()
 }
 
 impl App for Service {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
         let &mut Self { addr, settings, .. } = self;
         let (zone, only_v6, is_shared, look) = (0, false, false, IpTxParams::default());
         let is_group = addr.ip().is_multicast();
         if !is_group {
-            desk.listen(&Listen { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }, 0)?;
+            cx.listen(&Listen { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }, 0)?;
         }
         let settings = udp::Settings::default();
-        let socket = udp::bind(desk.cpu, &udp::Bind { addr, zone, only_v6, is_shared, settings })?;
-        desk.hold(socket, 0);
-        if is_group { join(desk, socket, addr.ip()) } else { Ok(()) }
+        let socket = udp::bind(cx.cpu, &udp::Bind { addr, zone, only_v6, is_shared, settings })?;
+        cx.hold(socket, 0);
+        if is_group { join(cx, socket, addr.ip()) } else { Ok(()) }
     }
 
-    fn accepted(&mut self, desk: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
+    fn accepted(&mut self, cx: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
         if self.kind == Kind::Chargen {
-            desk.again(accepted.id);
+            cx.again(accepted.id);
         }
         0
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         match self.kind {
-            Kind::Echo => self.echo(desk, conn.id),
-            Kind::Discard => _ = discard(desk, conn.id),
-            Kind::Chargen => self.generate(desk, conn.id),
+            Kind::Echo => self.echo(cx, conn.id),
+            Kind::Discard => _ = discard(cx, conn.id),
+            Kind::Chargen => self.generate(cx, conn.id),
         }
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.readable(desk, conn);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.readable(cx, conn);
     }
 
-    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<udp::Id>) {
+    fn datagrams(&mut self, cx: &mut AppContext<'_>, socket: Handle<udp::Id>) {
         for _ in 0..DATAGRAMS_AT_ONCE {
-            let Ok(got) = self.take(desk, socket.id) else { return };
-            self.answer(desk, socket.id, &got);
+            let Ok(got) = self.take(cx, socket.id) else { return };
+            self.answer(cx, socket.id, &got);
         }
-        desk.again_at(socket.id);
+        cx.again_at(socket.id);
     }
 }
 
 /// Reads all that has come, and answers whether more may come.
-fn discard(desk: &mut AppContext<'_>, id: Id) -> bool {
+fn discard(cx: &mut AppContext<'_>, id: Id) -> bool {
     let all = |[first, second]: [&[u8]; 2]| (first.len() + second.len(), ());
-    let is_over = matches!(tcp::read_in_place(desk.cpu, id, all), Ok(None));
+    let is_over = matches!(tcp::read_in_place(cx.cpu, id, all), Ok(None));
     if is_over {
-        end(desk, id, Ok(0));
+        end(cx, id, Ok(0));
     }
     !is_over
 }
 
 /// The other end sends no more, and neither does this one.
-fn end(desk: &mut AppContext<'_>, id: Id, come: Result<usize, Error>) {
+fn end(cx: &mut AppContext<'_>, id: Id, come: Result<usize, Error>) {
     if come == Ok(0) {
         // What has ended meanwhile needs no closing.
-        let _ = tcp::close(desk.cpu, id);
+        let _ = tcp::close(cx.cpu, id);
     }
 }
 

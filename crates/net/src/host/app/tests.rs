@@ -31,44 +31,44 @@ struct Spy<T> {
 }
 
 impl<T: FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send> Spy<T> {
-    fn told(&mut self, desk: &mut AppContext<'_>, told: Told, key: u32, conn: Option<tcp::Id>) {
+    fn told(&mut self, cx: &mut AppContext<'_>, told: Told, key: u32, conn: Option<tcp::Id>) {
         self.tell.send((told, key)).unwrap();
-        (self.then)(desk, told, conn);
+        (self.then)(cx, told, conn);
     }
 }
 
 impl<T: FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send> App for Spy<T> {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        (self.begin)(desk)
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        (self.begin)(cx)
     }
 
-    fn accepted(&mut self, desk: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
-        self.told(desk, Told::Accepted, listener, Some(accepted.id));
+    fn accepted(&mut self, cx: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
+        self.told(cx, Told::Accepted, listener, Some(accepted.id));
         listener + 1
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        self.told(desk, Told::Readable, conn.key, Some(conn.id));
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        self.told(cx, Told::Readable, conn.key, Some(conn.id));
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        self.told(desk, Told::Writable, conn.key, Some(conn.id));
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        self.told(cx, Told::Writable, conn.key, Some(conn.id));
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
-        self.told(desk, Told::Closed(why), conn.key, Some(conn.id));
+    fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
+        self.told(cx, Told::Closed(why), conn.key, Some(conn.id));
     }
 
-    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<udp::Id>) {
-        self.told(desk, Told::Datagrams, socket.key, None);
+    fn datagrams(&mut self, cx: &mut AppContext<'_>, socket: Handle<udp::Id>) {
+        self.told(cx, Told::Datagrams, socket.key, None);
     }
 
-    fn called(&mut self, desk: &mut AppContext<'_>) {
-        self.told(desk, Told::Called, 0, None);
+    fn called(&mut self, cx: &mut AppContext<'_>) {
+        self.told(cx, Told::Called, 0, None);
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        self.told(desk, Told::Time, 0, None);
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        self.told(cx, Told::Time, 0, None);
     }
 }
 
@@ -110,7 +110,7 @@ impl Host {
     ) -> Self {
         let mut bench = Bench::new(1);
         let addr = SocketAddr::from((addr, PORT));
-        let listens = move |desk: &mut AppContext<'_>| desk.listen(&listener(addr, false), 10).map(|_| ());
+        let listens = move |cx: &mut AppContext<'_>| cx.listen(&listener(addr, false), 10).map(|_| ());
         let (program, heard) = begin(&mut bench, listens, then);
         Self { bench, program: program.unwrap(), heard, addr }
     }
@@ -140,10 +140,10 @@ fn what_came_before_the_end_of_a_connection_is_read_before_the_program_is_told_o
     for addr in families() {
         let mut held = None;
         // It sends no more once something has come, and reads only when it is called.
-        let mut host = Host::new(addr, move |desk, told, conn| match told {
+        let mut host = Host::new(addr, move |cx, told, conn| match told {
             Told::Accepted => held = conn,
-            Told::Readable => assert_eq!(tcp::shutdown(desk.cpu, held.unwrap()), Ok(())),
-            Told::Called => assert_eq!(tcp::read(desk.cpu, held.unwrap(), &mut [0; 3]), Ok(3)),
+            Told::Readable => assert_eq!(tcp::shutdown(cx.cpu, held.unwrap()), Ok(())),
+            Told::Called => assert_eq!(tcp::read(cx.cpu, held.unwrap(), &mut [0; 3]), Ok(3)),
             _ => {}
         });
         let conn = host.connect();
@@ -171,11 +171,11 @@ fn what_came_before_the_end_of_a_connection_is_read_before_the_program_is_told_o
 #[test]
 fn a_program_is_told_once_of_what_a_turn_brought_and_under_its_own_name() {
     for addr in families() {
-        let mut host = Host::new(addr, |desk, told, conn| {
+        let mut host = Host::new(addr, |cx, told, conn| {
             if let (Told::Readable, Some(conn)) = (told, conn) {
                 let mut bytes = [0; 3];
-                let count = tcp::read(desk.cpu, conn, &mut bytes).unwrap();
-                assert_eq!(tcp::send(desk.cpu, conn, &bytes[..count]), Ok(count));
+                let count = tcp::read(cx.cpu, conn, &mut bytes).unwrap();
+                assert_eq!(tcp::send(cx.cpu, conn, &bytes[..count]), Ok(count));
             }
         });
         let conn = host.connect();
@@ -207,10 +207,10 @@ fn what_is_not_read_is_told_again_when_more_comes_and_the_end_is_told_once() {
             host.bench.advance(Duration::from_millis(50));
             assert_eq!(host.told(), [(Told::Readable, 11)]);
         }
-        let mut host = Host::new(addr, |desk, told, conn| {
+        let mut host = Host::new(addr, |cx, told, conn| {
             // It reads as far as it was told, and not to the end.
             if let (Told::Readable, Some(conn)) = (told, conn) {
-                tcp::read(desk.cpu, conn, &mut [0; 4]).unwrap();
+                tcp::read(cx.cpu, conn, &mut [0; 4]).unwrap();
             }
         });
         let conn = host.connect();
@@ -238,10 +238,10 @@ fn who_could_not_send_all_is_told_when_a_third_of_the_buffer_is_free() {
         let mut sent = 0;
         let (_, heard) = begin(
             &mut bench,
-            move |desk| desk.connect(&wanted, 7).map(|_| ()),
-            move |desk, told, conn| {
+            move |cx| cx.connect(&wanted, 7).map(|_| ()),
+            move |cx, told, conn| {
                 if let (Told::Writable, Some(conn)) = (told, conn) {
-                    while let Ok(count) = tcp::send(desk.cpu, conn, &[b'x'; 5000]) {
+                    while let Ok(count) = tcp::send(cx.cpu, conn, &[b'x'; 5000]) {
                         sent += count;
                         assert!(sent < 1_000_000, "a buffer is bounded");
                     }
@@ -269,7 +269,7 @@ fn a_refused_connection_is_told_with_its_reason() {
     for addr in families() {
         let mut bench = Bench::new(1);
         let wanted = to(SocketAddr::from((addr, PORT)));
-        let (_, heard) = begin(&mut bench, move |desk| desk.connect(&wanted, 7).map(|_| ()), |_, _, _| {});
+        let (_, heard) = begin(&mut bench, move |cx| cx.connect(&wanted, 7).map(|_| ()), |_, _, _| {});
         bench.run();
         assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Told::Closed(Some(Error::Refused)), 7)]);
         assert_eq!(bench.cpu().tcp.as_ref().map(|pcbs| pcbs.len()), Some(0));
@@ -279,11 +279,11 @@ fn a_refused_connection_is_told_with_its_reason() {
 #[test]
 fn who_leaves_something_undone_is_called_in_the_next_turn_and_others_in_between() {
     for addr in families() {
-        let mut host = Host::new(addr, |desk, told, conn| {
+        let mut host = Host::new(addr, |cx, told, conn| {
             if let (Told::Readable, Some(conn)) = (told, conn)
-                && tcp::read(desk.cpu, conn, &mut [0; 1]).is_ok()
+                && tcp::read(cx.cpu, conn, &mut [0; 1]).is_ok()
             {
-                desk.again(conn);
+                cx.again(conn);
             }
         });
         let conn = host.connect();
@@ -335,17 +335,17 @@ fn more_events_than_may_be_told_in_a_turn_wait_for_the_next() {
 fn a_program_is_called_at_the_time_it_has_asked_for_and_the_turn_says_so() {
     let mut bench = Bench::new(1);
     let period = Duration::from_millis(30);
-    let begins = move |desk: &mut AppContext<'_>| {
-        desk.wake_at(desk.now() + period);
+    let begins = move |cx: &mut AppContext<'_>| {
+        cx.wake_at(cx.now() + period);
         Ok(())
     };
     let mut left = 3;
-    let (_, heard) = begin(&mut bench, begins, move |desk, _, _| {
+    let (_, heard) = begin(&mut bench, begins, move |cx, _, _| {
         left -= 1;
         if left > 0 {
-            desk.wake_at(desk.now() + period);
+            cx.wake_at(cx.now() + period);
         } else {
-            desk.leave();
+            cx.leave();
         }
     });
     bench.advance(period - Duration::from_micros(10));
@@ -361,8 +361,8 @@ fn a_program_is_called_at_the_time_it_has_asked_for_and_the_turn_says_so() {
 fn who_is_outside_can_call_a_program_for_as_long_as_it_is_there() {
     let mut bench = Bench::new(1);
     let (name, told_name) = channel();
-    let begins = move |desk: &mut AppContext<'_>| {
-        name.send(desk.program()).unwrap();
+    let begins = move |cx: &mut AppContext<'_>| {
+        name.send(cx.program()).unwrap();
         Ok(())
     };
     let (program, heard) = begin(&mut bench, begins, |_, _, _| {});
@@ -392,9 +392,9 @@ fn what_a_program_holds_is_closed_when_it_leaves_and_others_keep_theirs() {
         let (sender, made) = channel();
         let (other, heard) = begin(
             &mut host.bench,
-            move |desk| {
-                let socket = udp::bind(desk.cpu, &bound)?;
-                desk.hold(socket, 3);
+            move |cx| {
+                let socket = udp::bind(cx.cpu, &bound)?;
+                cx.hold(socket, 3);
                 sender.send(socket).unwrap();
                 Ok(())
             },
@@ -434,9 +434,9 @@ fn a_program_that_cannot_begin_leaves_nothing_behind() {
     let addr = SocketAddr::from((addr4(1, 1), PORT));
     let (begun, _) = begin(
         &mut bench,
-        move |desk| {
-            desk.listen(&listener(addr, false), 0)?;
-            desk.listen(&listener(addr, false), 1).map(|_| ())
+        move |cx| {
+            cx.listen(&listener(addr, false), 0)?;
+            cx.listen(&listener(addr, false), 1).map(|_| ())
         },
         |_, _, _| {},
     );
@@ -469,7 +469,7 @@ fn connections_of_a_program_that_leaves_go_to_another_that_shares_the_port() {
         }
         bench.run();
         let (_, heard) =
-            begin(&mut bench, move |desk| desk.listen(&listener(addr, true), 10).map(|_| ()), |_, _, _| {});
+            begin(&mut bench, move |cx| cx.listen(&listener(addr, true), 10).map(|_| ()), |_, _, _| {});
         tcp::unlisten(bench.cpu(), first);
         bench.run();
         assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Told::Accepted, 10); 5]);

@@ -20,7 +20,7 @@ pub struct Client {
     /// Commands that there was no room for.
     waiting: VecDeque<Record>,
     has_news: bool,
-    knocker: Option<Notifier>,
+    notifier: Option<Notifier>,
 }
 
 impl Client {
@@ -33,14 +33,14 @@ impl Client {
             unused: 0,
             waiting: VecDeque::new(),
             has_news: false,
-            knocker: None,
+            notifier: None,
         }
     }
 
     /// The other end is at this door from now on.
-    pub fn attach(&mut self, knocker: Notifier) {
-        knocker.knock();
-        self.knocker = Some(knocker);
+    pub fn attach(&mut self, notifier: Notifier) {
+        notifier.knock();
+        self.notifier = Some(notifier);
     }
 
     /// A free lane, and both halves of its near end. The one that was used last is the first to be used again.
@@ -85,8 +85,8 @@ impl Client {
         }
         // This stream has no waiting reader: the netisr is notified by a flag.
         let _ = commands.publish();
-        if has_news && let Some(knocker) = &self.knocker {
-            knocker.knock();
+        if has_news && let Some(notifier) = &self.notifier {
+            notifier.knock();
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Client {
     /// Makes of it what a hostile program would have: its rings, to write what it likes to.
     #[must_use]
     pub fn dissolve(mut self) -> Option<(Writer, Notifier)> {
-        Some((self.commands.take()?, self.knocker.take()?))
+        Some((self.commands.take()?, self.notifier.take()?))
     }
 }
 
@@ -134,8 +134,8 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.commands = None;
-        if let Some(knocker) = &self.knocker {
-            knocker.knock();
+        if let Some(notifier) = &self.notifier {
+            notifier.knock();
         }
     }
 }

@@ -101,12 +101,12 @@ impl Channel {
     }
 
     /// Obeys what has come, a bounded amount of it.
-    fn obey(&mut self, desk: &mut AppContext<'_>) -> Result<(), Wrong> {
+    fn obey(&mut self, cx: &mut AppContext<'_>) -> Result<(), Wrong> {
         // First whether more will come, then what is there.
         let is_abandoned = self.commands.is_abandoned();
         for _ in 0..COMMANDS_MAX {
             if self.commands.len()? < RECORD {
-                return self.has_obeyed(desk, is_abandoned);
+                return self.has_obeyed(cx, is_abandoned);
             }
             // A program that does not read replies gets no more commands served.
             self.is_held = self.answers >= ANSWERS_MAX && !is_abandoned;
@@ -115,19 +115,19 @@ impl Channel {
             }
             let mut record: Record = [0; RECORD];
             self.commands.read(&mut record)?;
-            self.do_as_told(desk, Command::decode(&record).ok_or(Wrong)?)?;
-            desk.cpu.count(Count::ChannelCommands);
+            self.do_as_told(cx, Command::decode(&record).ok_or(Wrong)?)?;
+            cx.cpu.count(Count::ChannelCommands);
         }
-        desk.wake_at(desk.now());
+        cx.wake_at(cx.now());
         self.release()
     }
 
     /// There are no more commands for now, or for ever.
-    fn has_obeyed(&mut self, desk: &mut AppContext<'_>, is_abandoned: bool) -> Result<(), Wrong> {
+    fn has_obeyed(&mut self, cx: &mut AppContext<'_>, is_abandoned: bool) -> Result<(), Wrong> {
         self.release()?;
         if is_abandoned {
             self.left.get_or_insert(0);
-            self.close_all(desk)?;
+            self.close_all(cx)?;
         }
         Ok(())
     }
@@ -139,40 +139,38 @@ impl Channel {
         Ok(())
     }
 
-    fn do_as_told(&mut self, desk: &mut AppContext<'_>, command: Command) -> Result<(), Wrong> {
+    fn do_as_told(&mut self, cx: &mut AppContext<'_>, command: Command) -> Result<(), Wrong> {
         match command {
-            Command::Set(Target::Lane(lane), setting) => self.lane(desk, lane)?.set(desk.cpu, setting),
-            Command::Set(Target::Listener(listener), setting) => {
-                self.set_listener(desk, listener, setting)?
-            }
-            Command::Connect(wanted) => self.connect(desk, &wanted)?,
-            Command::Listen(wanted) => self.listen(desk, &wanted)?,
-            Command::Offer { listener, lane } => self.offer(desk, listener, lane)?,
-            Command::Unlisten(listener) => self.unlisten(desk, listener)?,
-            Command::Bind(question, place) => self.bind(desk, question, place)?,
-            Command::Speak { question, remote, zone } => self.speak(desk, question, remote, zone)?,
-            Command::Vacate(question) => self.vacate(desk, question)?,
+            Command::Set(Target::Lane(lane), setting) => self.lane(cx, lane)?.set(cx.cpu, setting),
+            Command::Set(Target::Listener(listener), setting) => self.set_listener(cx, listener, setting)?,
+            Command::Connect(wanted) => self.connect(cx, &wanted)?,
+            Command::Listen(wanted) => self.listen(cx, &wanted)?,
+            Command::Offer { listener, lane } => self.offer(cx, listener, lane)?,
+            Command::Unlisten(listener) => self.unlisten(cx, listener)?,
+            Command::Bind(question, place) => self.bind(cx, question, place)?,
+            Command::Speak { question, remote, zone } => self.speak(cx, question, remote, zone)?,
+            Command::Vacate(question) => self.vacate(cx, question)?,
             Command::Join(question, wanted) => {
-                self.change_socket(desk, question, |socket, cpu| socket.join(cpu, &wanted))?
+                self.change_socket(cx, question, |socket, cpu| socket.join(cpu, &wanted))?
             }
             Command::GroupsBy(question, link) => {
-                self.change_socket(desk, question, |socket, cpu| socket.send_groups_by(cpu, link))?
+                self.change_socket(cx, question, |socket, cpu| socket.send_groups_by(cpu, link))?
             }
-            Command::Look(lane) => self.look(desk, lane)?,
-            Command::Close { lane, aborts } => self.close(desk, lane, aborts)?,
+            Command::Look(lane) => self.look(cx, lane)?,
+            Command::Close { lane, aborts } => self.close(cx, lane, aborts)?,
         }
         Ok(())
     }
 
     /// The lane of this number: one that is in use, or was begun for us.
-    pub(super) fn lane(&mut self, desk: &AppContext<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
+    pub(super) fn lane(&mut self, cx: &AppContext<'_>, lane: u32) -> Result<&mut Conn, Wrong> {
         let at = lane as usize;
         if !matches!(self.conns.get(at), Some(Some(_))) {
             let streams = self.lanes.take(lane).ok_or(Wrong)?;
             if self.conns.len() <= at {
                 self.conns.resize_with(at + 1, || None);
             }
-            let how = Box::new((desk.cpu.sysctls.tcp, IpTxParams::default()));
+            let how = Box::new((cx.cpu.sysctls.tcp, IpTxParams::default()));
             self.conns[at] = Some(Box::new(Conn::new(streams, Stage::Prepared(how))));
             self.held += 1;
         }
@@ -184,16 +182,16 @@ impl Channel {
         self.conns.get_mut(lane as usize)?.as_deref_mut()
     }
 
-    fn connect(&mut self, desk: &mut AppContext<'_>, wanted: &Connect) -> Result<(), Wrong> {
+    fn connect(&mut self, cx: &mut AppContext<'_>, wanted: &Connect) -> Result<(), Wrong> {
         let &Connect { lane, remote, local, port, zone } = wanted;
-        let Stage::Prepared(how) = &self.lane(desk, lane)?.stage else { return Err(Wrong) };
+        let Stage::Prepared(how) = &self.lane(cx, lane)?.stage else { return Err(Wrong) };
         let (settings, look) = **how;
-        let begun = desk.connect(&tcp::Connect { remote, local, port, zone, settings, look }, lane);
-        let conn = self.lane(desk, lane)?;
+        let begun = cx.connect(&tcp::Connect { remote, local, port, zone, settings, look }, lane);
+        let conn = self.lane(cx, lane)?;
         match begun {
             Ok(id) => {
                 conn.stage = Stage::Up(id);
-                conn.send(desk.cpu)?;
+                conn.send(cx.cpu)?;
             }
             Err(why) => conn.fail(Vec::new(), code(why))?,
         }
@@ -201,10 +199,10 @@ impl Channel {
         Ok(())
     }
 
-    fn set_listener(&mut self, desk: &AppContext<'_>, listener: u32, setting: Setting) -> Result<(), Wrong> {
+    fn set_listener(&mut self, cx: &AppContext<'_>, listener: u32, setting: Setting) -> Result<(), Wrong> {
         let place = self.listener(listener)?;
         if matches!(place, Listener::Free) {
-            *place = Listener::Prepared(Box::new((desk.cpu.sysctls.tcp, IpTxParams::default())));
+            *place = Listener::Prepared(Box::new((cx.cpu.sysctls.tcp, IpTxParams::default())));
         }
         // What one accepts that waits already stays as it was begun.
         if let Listener::Prepared(how) = place {
@@ -213,9 +211,9 @@ impl Channel {
         Ok(())
     }
 
-    fn listen(&mut self, desk: &mut AppContext<'_>, wanted: &Listen) -> Result<(), Wrong> {
+    fn listen(&mut self, cx: &mut AppContext<'_>, wanted: &Listen) -> Result<(), Wrong> {
         let &Listen { listener, addr, zone, only_v6, is_shared, backlog } = wanted;
-        let default = (desk.cpu.sysctls.tcp, IpTxParams::default());
+        let default = (cx.cpu.sysctls.tcp, IpTxParams::default());
         let (settings, look) = match self.listener(listener)? {
             Listener::Free => default,
             Listener::Prepared(how) => **how,
@@ -223,8 +221,8 @@ impl Channel {
         };
         let backlog = backlog as usize;
         let listen = tcp::Listen { addr, zone, only_v6, backlog, is_shared, settings, look };
-        let begun = desk.listen(&listen, listener);
-        let at = begun.map(|id| tcp::local(desk.cpu, id).unwrap_or(addr));
+        let begun = cx.listen(&listen, listener);
+        let at = begun.map(|id| tcp::local(cx.cpu, id).unwrap_or(addr));
         let place = self.listener(listener)?;
         *place = begun.map_or(Listener::Free, |id| Listener::Open(id, VecDeque::new()));
         self.answer(Event::Listening(listener, at));
@@ -243,8 +241,8 @@ impl Channel {
     }
 
     /// A lane for a connection that a listener accepts.
-    fn offer(&mut self, desk: &mut AppContext<'_>, listener: u32, lane: u32) -> Result<(), Wrong> {
-        let conn = self.lane(desk, lane)?;
+    fn offer(&mut self, cx: &mut AppContext<'_>, listener: u32, lane: u32) -> Result<(), Wrong> {
+        let conn = self.lane(cx, lane)?;
         if !matches!(conn.stage, Stage::Prepared(_)) {
             return Err(Wrong);
         }
@@ -253,7 +251,7 @@ impl Channel {
             Listener::Open(id, offers) if offers.len() < OFFERS_MAX => {
                 offers.push_back(lane);
                 if offers.len() == 1 {
-                    tcp::watch::look_again_at_listener(desk.cpu, *id);
+                    tcp::watch::look_again_at_listener(cx.cpu, *id);
                 }
             }
             Listener::Open(..) => return Err(Wrong),
@@ -263,9 +261,9 @@ impl Channel {
         Ok(())
     }
 
-    fn unlisten(&mut self, desk: &mut AppContext<'_>, listener: u32) -> Result<(), Wrong> {
+    fn unlisten(&mut self, cx: &mut AppContext<'_>, listener: u32) -> Result<(), Wrong> {
         if let Listener::Open(id, offers) = core::mem::take(self.listener(listener)?) {
-            tcp::unlisten(desk.cpu, id);
+            tcp::unlisten(cx.cpu, id);
             offers.into_iter().for_each(|lane| self.leave(lane));
             self.answer(Event::Unlistened(listener));
         }
@@ -273,32 +271,32 @@ impl Channel {
     }
 
     /// Moves what can be moved on a lane.
-    fn look(&mut self, desk: &mut AppContext<'_>, lane: u32) -> Result<(), Wrong> {
+    fn look(&mut self, cx: &mut AppContext<'_>, lane: u32) -> Result<(), Wrong> {
         // One that is free meanwhile needs nothing.
         let Some(conn) = self.conn(lane) else { return Ok(()) };
         if matches!(conn.stage, Stage::Socket(_)) {
-            return self.look_at_socket(desk, lane);
+            return self.look_at_socket(cx, lane);
         }
         let Stage::Up(id) = conn.stage else {
-            conn.receive(desk.cpu)?;
+            conn.receive(cx.cpu)?;
             self.has_news(lane);
             return Ok(());
         };
         if !conn.is_closing {
-            conn.receive(desk.cpu)?;
+            conn.receive(cx.cpu)?;
         }
-        let is_sent = conn.send(desk.cpu)?;
-        match (conn.is_closing, conn.is_closing && conn.has_unread(desk.cpu)) {
+        let is_sent = conn.send(cx.cpu)?;
+        match (conn.is_closing, conn.is_closing && conn.has_unread(cx.cpu)) {
             //= https://www.rfc-editor.org/rfc/rfc1122#section-4.2.2.13
             //# if new data is received after CLOSE is called, its TCP
             //# SHOULD send a RST to show that data was lost.
             (true, true) => {
                 // It was there a moment ago.
-                let _ = tcp::abort(desk.cpu, id);
+                let _ = tcp::abort(cx.cpu, id);
                 self.leave(lane);
             }
             (true, false) if is_sent => {
-                let _ = tcp::close(desk.cpu, id);
+                let _ = tcp::close(cx.cpu, id);
                 self.leave(lane);
             }
             _ => self.has_news(lane),
@@ -307,15 +305,15 @@ impl Channel {
     }
 
     /// The program has left a lane.
-    fn close(&mut self, desk: &mut AppContext<'_>, lane: u32, aborts: bool) -> Result<(), Wrong> {
-        let conn = self.lane(desk, lane)?;
+    fn close(&mut self, cx: &mut AppContext<'_>, lane: u32, aborts: bool) -> Result<(), Wrong> {
+        let conn = self.lane(cx, lane)?;
         conn.is_closing = true;
         match conn.stage {
             Stage::Up(id) if aborts => {
-                let _ = tcp::abort(desk.cpu, id);
+                let _ = tcp::abort(cx.cpu, id);
                 self.leave(lane);
             }
-            Stage::Up(_) | Stage::Socket(_) => self.look(desk, lane)?,
+            Stage::Up(_) | Stage::Socket(_) => self.look(cx, lane)?,
             Stage::Offered(listener) => {
                 if let Listener::Open(_, offers) = self.listener(listener)? {
                     offers.retain(|offer| *offer != lane);
@@ -328,7 +326,7 @@ impl Channel {
     }
 
     /// Closes what the program has left behind, some of it in each turn, and leaves when nothing is left.
-    fn close_all(&mut self, desk: &mut AppContext<'_>) -> Result<(), Wrong> {
+    fn close_all(&mut self, cx: &mut AppContext<'_>) -> Result<(), Wrong> {
         let Some(from) = self.left else { return Ok(()) };
         let listeners = self.listeners.len();
         let all = listeners + self.conns.len();
@@ -336,16 +334,16 @@ impl Channel {
         for at in from..to {
             let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
             match at.checked_sub(listeners).map(number) {
-                None => self.unlisten(desk, number(at))?,
+                None => self.unlisten(cx, number(at))?,
                 Some(lane) if self.conn(lane).is_some_and(|conn| !conn.is_closing) => {
-                    self.close(desk, lane, false)?;
+                    self.close(cx, lane, false)?;
                 }
                 Some(_) => {}
             }
         }
         self.left = Some(to);
         if to < all {
-            desk.wake_at(desk.now());
+            cx.wake_at(cx.now());
         }
         Ok(())
     }
@@ -373,23 +371,23 @@ impl Channel {
     }
 
     /// Moves the datagrams of a lane, as many as may be at once; true if there are more.
-    pub(super) fn exchange(&mut self, desk: &mut AppContext<'_>, lane: u32) -> Result<bool, Wrong> {
+    pub(super) fn exchange(&mut self, cx: &mut AppContext<'_>, lane: u32) -> Result<bool, Wrong> {
         let Self { conns, whole, .. } = self;
         let conn = conns.get_mut(lane as usize).and_then(Option::as_deref_mut);
-        Ok(conn.map_or(Ok(false), |conn| conn.exchange(desk.cpu, whole))?)
+        Ok(conn.map_or(Ok(false), |conn| conn.exchange(cx.cpu, whole))?)
     }
 
     /// Tells the program what there is room for; the rest is told when there is room again.
-    fn tell(&mut self, desk: &mut AppContext<'_>) -> Result<(), Wrong> {
+    fn tell(&mut self, cx: &mut AppContext<'_>) -> Result<(), Wrong> {
         if self.left.is_some() {
-            self.forget_news(desk);
+            self.forget_news(cx);
             return Ok(());
         }
         let mut told = 0;
         while let Some(event) = self.next_news() {
             if self.events.free()? < RECORD {
                 if self.events.waits()? {
-                    desk.cpu.count(Count::ChannelEventsHeld);
+                    cx.cpu.count(Count::ChannelEventsHeld);
                     break;
                 }
                 continue;
@@ -399,7 +397,7 @@ impl Channel {
             told += 1;
         }
         if self.is_held && self.answers < ANSWERS_MAX {
-            desk.wake_at(desk.now());
+            cx.wake_at(cx.now());
         }
         if told > 0 {
             // This stream has no waiting reader: the reactor is woken.
@@ -410,12 +408,12 @@ impl Channel {
     }
 
     /// The program's end is gone and makes no room: what it would be told has happened, some of it in each turn.
-    fn forget_news(&mut self, desk: &mut AppContext<'_>) {
+    fn forget_news(&mut self, cx: &mut AppContext<'_>) {
         for _ in 0..LEFT_MAX {
             let Some(event) = self.next_news() else { return };
             self.has_told(event);
         }
-        desk.wake_at(desk.now());
+        cx.wake_at(cx.now());
     }
 
     /// Returns the next event.
@@ -456,12 +454,12 @@ impl Channel {
     }
 
     /// Goes on after `done`, unless the program's end says what cannot be.
-    fn goes_on(&self, desk: &mut AppContext<'_>, done: Result<(), Wrong>) {
+    fn goes_on(&self, cx: &mut AppContext<'_>, done: Result<(), Wrong>) {
         if done.is_err() {
-            desk.cpu.count(Count::ChannelsBroken);
-            desk.leave();
+            cx.cpu.count(Count::ChannelsBroken);
+            cx.leave();
         } else {
-            desk.roll_up();
+            cx.roll_up();
         }
     }
 }
@@ -478,69 +476,69 @@ impl App for Channel {
         }
     }
 
-    fn accepted(&mut self, desk: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
+    fn accepted(&mut self, cx: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
         let lane = match self.listeners.get_mut(listener as usize) {
             Some(Listener::Open(_, offers)) => offers.pop_front(),
             _ => None,
         };
         let Some((lane, conn)) = lane.and_then(|lane| Some((lane, self.conn(lane)?))) else {
             // As many are accepted as there is room for, so this cannot be.
-            let _ = tcp::abort(desk.cpu, accepted.id);
+            let _ = tcp::abort(cx.cpu, accepted.id);
             return u32::MAX;
         };
         conn.accepted(listener, accepted.id, accepted.ends);
         // From now on it waits for what the program writes, which may be the first to speak.
-        let done = conn.send(desk.cpu).map(drop).map_err(Wrong::from);
+        let done = conn.send(cx.cpu).map(drop).map_err(Wrong::from);
         self.has_news(lane);
-        self.goes_on(desk, done);
+        self.goes_on(cx, done);
         lane
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        let done = self.look(desk, conn.key);
-        self.goes_on(desk, done);
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        let done = self.look(cx, conn.key);
+        self.goes_on(cx, done);
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         if let Some(own) = self.conn(conn.key) {
-            own.stands(desk.cpu);
+            own.stands(cx.cpu);
         }
-        let done = self.look(desk, conn.key);
-        self.goes_on(desk, done);
+        let done = self.look(cx, conn.key);
+        self.goes_on(cx, done);
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>, why: Option<Error>) {
+    fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>, why: Option<Error>) {
         let Some(own) = self.conn(conn.key) else { return };
         if own.is_closing {
             self.leave(conn.key);
-            return desk.roll_up();
+            return cx.roll_up();
         }
-        let done = own.end(desk.cpu, conn.id, why).map_err(Wrong::from);
+        let done = own.end(cx.cpu, conn.id, why).map_err(Wrong::from);
         self.has_news(conn.key);
-        self.goes_on(desk, done);
+        self.goes_on(cx, done);
     }
 
-    fn datagrams(&mut self, desk: &mut AppContext<'_>, socket: Handle<udp::Id>) {
-        let done = self.look(desk, socket.key);
-        self.goes_on(desk, done);
+    fn datagrams(&mut self, cx: &mut AppContext<'_>, socket: Handle<udp::Id>) {
+        let done = self.look(cx, socket.key);
+        self.goes_on(cx, done);
     }
 
-    fn called(&mut self, desk: &mut AppContext<'_>) {
-        let done = self.obey(desk);
-        self.goes_on(desk, done);
+    fn called(&mut self, cx: &mut AppContext<'_>) {
+        let done = self.obey(cx);
+        self.goes_on(cx, done);
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        self.called(desk);
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        self.called(cx);
     }
 
-    fn roll_up(&mut self, desk: &mut AppContext<'_>) {
-        let done = self.tell(desk);
+    fn roll_up(&mut self, cx: &mut AppContext<'_>) {
+        let done = self.tell(cx);
         let is_over = self.left.is_some() && self.held == 0;
         match done {
-            Ok(()) if is_over => desk.leave(),
+            Ok(()) if is_over => cx.leave(),
             Ok(()) => {}
-            wrong => self.goes_on(desk, wrong),
+            wrong => self.goes_on(cx, wrong),
         }
     }
 }

@@ -16,18 +16,18 @@ impl Channel {
     /// Waits for datagrams.
     pub(super) fn bind(
         &mut self,
-        desk: &mut AppContext<'_>,
+        cx: &mut AppContext<'_>,
         question: Question,
         place: Bind,
     ) -> Result<(), Wrong> {
-        let conn = self.lane(desk, question.lane)?;
+        let conn = self.lane(cx, question.lane)?;
         if !matches!(conn.stage, Stage::Prepared(_)) {
             return Err(Wrong);
         }
-        let bound = Socket::bind(desk.cpu, place).map(|socket| {
+        let bound = Socket::bind(cx.cpu, place).map(|socket| {
             let (at, id) = (socket.place(), socket.id);
             conn.stage = Stage::Socket(Box::new(socket));
-            id.into_iter().for_each(|id| desk.hold(id, question.lane));
+            id.into_iter().for_each(|id| cx.hold(id, question.lane));
             at
         });
         self.answer(Event::Answer(question, bound));
@@ -35,35 +35,35 @@ impl Channel {
             return Ok(());
         }
         // From now on it waits for what the program writes.
-        self.look_at_socket(desk, question.lane)
+        self.look_at_socket(cx, question.lane)
     }
 
     /// Speaks with one other end, if that is on this CPU.
     pub(super) fn speak(
         &mut self,
-        desk: &mut AppContext<'_>,
+        cx: &mut AppContext<'_>,
         question: Question,
         remote: SocketAddr,
         zone: IfIndex,
     ) -> Result<(), Wrong> {
         // What has come before is not lost.
-        self.exchange(desk, question.lane)?;
+        self.exchange(cx, question.lane)?;
         let socket = self.socket(question.lane)?;
-        let spoken = socket.speak(desk.cpu, remote, zone).and_then(|before| {
-            before.into_iter().for_each(|id| close(desk, id));
+        let spoken = socket.speak(cx.cpu, remote, zone).and_then(|before| {
+            before.into_iter().for_each(|id| close(cx, id));
             let id = socket.id.ok_or(Error::NotFound)?;
-            desk.hold(id, question.lane);
-            udp::local(desk.cpu, id).ok_or(Error::NotFound)
+            cx.hold(id, question.lane);
+            udp::local(cx.cpu, id).ok_or(Error::NotFound)
         });
         self.answer(Event::Answer(question, spoken));
-        self.look_at_socket(desk, question.lane)
+        self.look_at_socket(cx, question.lane)
     }
 
     /// The lane moves to another CPU.
-    pub(super) fn vacate(&mut self, desk: &mut AppContext<'_>, question: Question) -> Result<(), Wrong> {
-        self.exchange(desk, question.lane)?;
+    pub(super) fn vacate(&mut self, cx: &mut AppContext<'_>, question: Question) -> Result<(), Wrong> {
+        self.exchange(cx, question.lane)?;
         let socket = self.socket(question.lane)?;
-        socket.id.take().into_iter().for_each(|id| close(desk, id));
+        socket.id.take().into_iter().for_each(|id| close(cx, id));
         let at = socket.place();
         self.answer(Event::Answer(question, Ok(at)));
         self.has_news(question.lane);
@@ -73,27 +73,27 @@ impl Channel {
     /// Does something to the socket of a lane, and says what became of it. What was written before goes first.
     pub(super) fn change_socket(
         &mut self,
-        desk: &mut AppContext<'_>,
+        cx: &mut AppContext<'_>,
         question: Question,
         what: impl FnOnce(&mut Socket, &mut Cpu) -> Result<(), Error>,
     ) -> Result<(), Wrong> {
-        self.exchange(desk, question.lane)?;
+        self.exchange(cx, question.lane)?;
         let socket = self.socket(question.lane)?;
-        let (done, at) = (what(socket, desk.cpu), socket.place());
+        let (done, at) = (what(socket, cx.cpu), socket.place());
         self.answer(Event::Answer(question, done.map(|()| at)));
-        self.look_at_socket(desk, question.lane)
+        self.look_at_socket(cx, question.lane)
     }
 
     /// Moves what can be moved on a lane of datagrams.
-    pub(super) fn look_at_socket(&mut self, desk: &mut AppContext<'_>, lane: u32) -> Result<(), Wrong> {
-        let more = self.exchange(desk, lane)?;
+    pub(super) fn look_at_socket(&mut self, cx: &mut AppContext<'_>, lane: u32) -> Result<(), Wrong> {
+        let more = self.exchange(cx, lane)?;
         let id = self.socket(lane)?.id;
         let is_closing = self.conn(lane).is_some_and(|conn| conn.is_closing);
         match id {
             // Others on this CPU wait.
-            Some(id) if more => desk.again_at(id),
+            Some(id) if more => cx.again_at(id),
             _ if is_closing => {
-                id.into_iter().for_each(|id| close(desk, id));
+                id.into_iter().for_each(|id| close(cx, id));
                 self.leave(lane);
                 return Ok(());
             }
@@ -112,7 +112,7 @@ impl Channel {
     }
 }
 
-fn close(desk: &mut AppContext<'_>, id: udp::Id) {
+fn close(cx: &mut AppContext<'_>, id: udp::Id) {
     // It was there a moment ago.
-    let _ = udp::close(desk.cpu, id);
+    let _ = udp::close(cx.cpu, id);
 }

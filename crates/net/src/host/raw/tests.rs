@@ -282,16 +282,16 @@ fn a_socket_of_a_program_is_told_once_and_closed_with_it() {
     use crate::host::app::{App, AppContext, Handle};
     struct Reads(Open, std::sync::mpsc::Sender<(u32, usize)>);
     impl App for Reads {
-        fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-            let socket = open(desk.cpu, &self.0)?;
-            desk.hold_raw(socket, 9);
+        fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+            let socket = open(cx.cpu, &self.0)?;
+            cx.hold_raw(socket, 9);
             Ok(())
         }
-        fn messages(&mut self, desk: &mut AppContext<'_>, socket: Handle<Id>) {
+        fn messages(&mut self, cx: &mut AppContext<'_>, socket: Handle<Id>) {
             // One at a time, to see that what is left is not forgotten.
-            if let Ok(got) = recv(desk.cpu, socket.id, &mut [0; 100]) {
+            if let Ok(got) = recv(cx.cpu, socket.id, &mut [0; 100]) {
                 self.1.send((socket.key, got.len)).unwrap();
-                desk.again_raw(socket.id);
+                cx.again_raw(socket.id);
             }
         }
     }

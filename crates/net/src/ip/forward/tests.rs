@@ -105,11 +105,11 @@ fn a_route_says_by_which_neighbour_or_that_there_is_none() {
             (To::NoRoute, Some(DropReason::NoRoute)),
             (To::OnLink { ifindex: 77 }, Some(DropReason::InterfaceGone)),
         ];
-        for (hop, grave) in hops {
+        for (hop, reason) in hops {
             let to = Prefix::host(dst);
             let mut bench = Bench::with(2, 1, |config| config.routes.push(Route::new(to, hop)));
             inject(&mut bench, &udp((src, dst), b"far"));
-            match grave {
+            match reason {
                 Some(reason) => assert_eq!(bench.dropped(reason), 1),
                 None => assert_eq!(bench.sent(2)[0][..6], peer_mac(via).0),
             }
@@ -276,10 +276,10 @@ fn a_frame_for_many_with_a_packet_for_one_goes_nowhere() {
 fn a_packet_that_comes_from_where_it_goes_is_refused() {
     let land: [(IpAddr, DropReason); 2] =
         [(addr4(1, 1).into(), DropReason::Ip4OwnSource), (addr6(1, 1).into(), DropReason::Ip6OwnSource)];
-    for (own, grave) in land {
+    for (own, reason) in land {
         let mut bench = Bench::new(2);
         inject(&mut bench, &udp((own, own), b"land"));
-        assert_eq!(bench.drops(), [(grave, 1)]);
+        assert_eq!(bench.drops(), [(reason, 1)]);
         assert!(bench.sent(1).is_empty() && bench.sent(2).is_empty());
     }
 }

@@ -85,7 +85,7 @@ impl<T> FqCodel<T> {
 
     /// The next packet of the flow whose turn it is.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.2
-    pub(crate) fn pop(&mut self, now: Instant, law: &Law, grave: &mut impl DropSink<T>) -> Option<Queued<T>> {
+    pub(crate) fn pop(&mut self, now: Instant, law: &Law, sink: &mut impl DropSink<T>) -> Option<Queued<T>> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -98,7 +98,7 @@ impl<T> FqCodel<T> {
                 continue;
             }
             let Self { nodes, packets, bytes, .. } = self;
-            let mut queue = Feed { flow, nodes, packets, bytes, grave };
+            let mut queue = Feed { flow, nodes, packets, bytes, sink };
             let mut codel = queue.flow.codel;
             let queued = codel.pop(now, law, &mut queue);
             flow.codel = codel;
@@ -126,17 +126,17 @@ impl<T> FqCodel<T> {
 
     /// Makes room: drops half of what the flow with most bytes has, its oldest packets. False if there was none.
     //= https://www.rfc-editor.org/rfc/rfc8290#section-4.1.3
-    pub(crate) fn shed(&mut self, grave: &mut impl DropSink<T>) -> bool {
+    pub(crate) fn shed(&mut self, sink: &mut impl DropSink<T>) -> bool {
         let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.list.bytes()) else { return false };
         let half = flow.list.bytes() / 2;
         let mut queue =
-            Feed { flow, nodes: &mut self.nodes, packets: &mut self.packets, bytes: &mut self.bytes, grave };
+            Feed { flow, nodes: &mut self.nodes, packets: &mut self.packets, bytes: &mut self.bytes, sink };
         for dropped in 0..SHED_MAX {
             if dropped > 0 && queue.flow.list.bytes() <= half {
                 break;
             }
             let Some(queued) = queue.pop() else { return dropped > 0 };
-            queue.grave.shed(queued);
+            queue.sink.shed(queued);
         }
         true
     }
@@ -167,7 +167,7 @@ struct Feed<'a, T, G> {
     nodes: &'a mut Nodes<T>,
     packets: &'a mut usize,
     bytes: &'a mut usize,
-    grave: &'a mut G,
+    sink: &'a mut G,
 }
 
 impl<T, G: DropSink<T>> Source<T> for Feed<'_, T, G> {
@@ -184,10 +184,10 @@ impl<T, G: DropSink<T>> Source<T> for Feed<'_, T, G> {
     }
 
     fn drop_pkt(&mut self, late: Queued<T>) {
-        self.grave.late(late);
+        self.sink.late(late);
     }
 
     fn mark(&mut self, pkt: &mut Pkt) -> bool {
-        self.grave.mark(pkt)
+        self.sink.mark(pkt)
     }
 }

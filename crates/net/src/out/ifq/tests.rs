@@ -111,20 +111,20 @@ impl Lab {
     }
 
     /// Ends what queues gave up: of what it died, flow and number.
-    fn graves(&mut self) -> Vec<(DropReason, u16, u8)> {
-        let mut graves = Vec::new();
+    fn dropped_list(&mut self) -> Vec<(DropReason, u16, u8)> {
+        let mut dropped_list = Vec::new();
         for (pkt, reason) in self.victims.take() {
             let (flow, number) = self.end(pkt);
-            graves.push((reason, flow, number));
+            dropped_list.push((reason, flow, number));
         }
-        graves
+        dropped_list
     }
 }
 
 impl Drop for Lab {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.graves();
+            self.dropped_list();
             assert_eq!((self.pool.free(), self.pool.arena().leaked()), (BUFFERS, 0), "packets were lost");
         }
     }

@@ -44,15 +44,15 @@ impl DropSink for PendingDrops {
 
 /// Buries what queues gave up, and counts marks.
 #[inline]
-pub(crate) fn bury_victims(cpu: &mut Cpu) {
+pub(crate) fn drop_pending(cpu: &mut Cpu) {
     let PendingDrops { pkts, marked } = &cpu.ifqs.victims;
     if !pkts.is_empty() || !marked.is_empty() {
-        bury(cpu);
+        drop_pkt(cpu);
     }
 }
 
 #[cold]
-fn bury(cpu: &mut Cpu) {
+fn drop_pkt(cpu: &mut Cpu) {
     while let Some((pkt, reason)) = cpu.ifqs.victims.pkts.pop() {
         cpu.counters.add_if(pkt.outif, IfCount::TxDrops, 1);
         cpu.drop_pkt(pkt, reason);

@@ -122,7 +122,7 @@ impl Netisr {
     /// Replaces interfaces, addresses and routes.
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
         self.cpu.ifqs.tables_changed(&tables, self.cpu.now);
-        ifq::bury_victims(&mut self.cpu);
+        ifq::drop_pending(&mut self.cpu);
         self.cpu.restamp(Stamp::of(tables.generation));
         self.cpu.tables = tables;
         self.cpu.adjs.make_all_stale();

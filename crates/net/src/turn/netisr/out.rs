@@ -6,7 +6,7 @@ use crate::base::count::{Count, IfCount};
 use crate::base::drop::DropReason;
 use crate::link::driver::Link;
 use crate::link::tables::IfIndex;
-use crate::out::ifq::{Rest, Sent, Via, bury_victims};
+use crate::out::ifq::{Rest, Sent, Via, drop_pending};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::next::Resume;
 
@@ -60,7 +60,7 @@ impl Ring {
         if sent.rest != Rest::None {
             self.pushed_back(cpu, sent);
         }
-        bury_victims(cpu);
+        drop_pending(cpu);
     }
 
     /// A ring that does not take all is full; or its device cannot send, and then waiting is in vain.
@@ -121,5 +121,5 @@ fn hand_over(cpu: &mut Cpu, ifindex: IfIndex, owner: CpuId) {
     if handed.rest != Rest::None {
         count_push_back(cpu, ifindex);
     }
-    bury_victims(cpu);
+    drop_pending(cpu);
 }

@@ -40,52 +40,52 @@ struct End {
 }
 
 impl Guest {
-    fn tell(&mut self, desk: &AppContext<'_>, was_reset: bool) {
+    fn tell(&mut self, cx: &AppContext<'_>, was_reset: bool) {
         let heard = core::mem::take(&mut self.heard);
-        let _ = self.tell.send(End { heard, after: desk.now().since(self.began), was_reset });
+        let _ = self.tell.send(End { heard, after: cx.now().since(self.began), was_reset });
     }
 }
 
 impl App for Guest {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        self.began = desk.now();
-        self.conn = Some(desk.connect(&Connect::to(self.server), 0)?);
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        self.began = cx.now();
+        self.conn = Some(cx.connect(&Connect::to(self.server), 0)?);
         if self.sips > 0 {
-            desk.wake_at(desk.now());
+            cx.wake_at(cx.now());
         }
         Ok(())
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        assert_eq!(tcp::send(desk.cpu, conn.id, self.says.as_bytes()), Ok(self.says.len()));
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        assert_eq!(tcp::send(cx.cpu, conn.id, self.says.as_bytes()), Ok(self.says.len()));
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
         let mut bytes = vec![0; 65_536];
         while self.reads {
-            match tcp::read(desk.cpu, conn.id, &mut bytes) {
-                Ok(0) => return self.tell(desk, false),
+            match tcp::read(cx.cpu, conn.id, &mut bytes) {
+                Ok(0) => return self.tell(cx, false),
                 Ok(count) => self.heard += &String::from_utf8_lossy(&bytes[..count]),
                 Err(_) => return,
             }
         }
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, _: Handle<Id>, why: Option<Error>) {
-        self.tell(desk, why == Some(Error::Reset));
+    fn closed(&mut self, cx: &mut AppContext<'_>, _: Handle<Id>, why: Option<Error>) {
+        self.tell(cx, why == Some(Error::Reset));
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
+    fn time(&mut self, cx: &mut AppContext<'_>) {
         if let Some(conn) = self.conn {
-            let _ = tcp::read(desk.cpu, conn, &mut vec![0; self.sips]);
+            let _ = tcp::read(cx.cpu, conn, &mut vec![0; self.sips]);
         }
-        desk.wake_at(desk.now() + Duration::from_secs(1));
+        cx.wake_at(cx.now() + Duration::from_secs(1));
     }
 
     /// Speaks again, though it should not.
-    fn called(&mut self, desk: &mut AppContext<'_>) {
+    fn called(&mut self, cx: &mut AppContext<'_>) {
         let conn = self.conn.expect("it has begun");
-        assert_eq!(tcp::send(desk.cpu, conn, b"x"), Ok(1));
+        assert_eq!(tcp::send(cx.cpu, conn, b"x"), Ok(1));
     }
 }
 
@@ -133,8 +133,8 @@ impl Scene {
         let [client, server] =
             [1, 2].map(|host| world.host(Spec::host("host").buffers(4096).port(Port::new(cable, 1, host))));
         world.run_for(BOOT);
-        let (desk, asked, answers) = library::FileClient::alone();
-        let web = web(desk);
+        let (cx, asked, answers) = library::FileClient::alone();
+        let web = web(cx);
         let counters = web.counters();
         let program = world.of(server).cpus[0].netisr.begin(Box::new(web)).unwrap();
         let (tell, ends) = channel();

@@ -53,10 +53,10 @@ impl Caller {
     }
 
     /// Says as much as there is room for.
-    fn say(&mut self, desk: &mut AppContext<'_>, conn: tcp::Id) {
+    fn say(&mut self, cx: &mut AppContext<'_>, conn: tcp::Id) {
         while self.said < self.bytes {
             let piece: Vec<u8> = (self.said..self.bytes).take(16_384).map(byte).collect();
-            match tcp::send(desk.cpu, conn, &piece) {
+            match tcp::send(cx.cpu, conn, &piece) {
                 Ok(sent) => self.said += sent,
                 Err(_) => return,
             }
@@ -70,17 +70,17 @@ impl Caller {
 }
 
 impl App for Caller {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        desk.connect(&Connect::to(self.server), 0).map(drop)
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        cx.connect(&Connect::to(self.server), 0).map(drop)
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        self.say(desk, conn.id);
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+        self.say(cx, conn.id);
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
         let mut bytes = vec![0; 65_536];
-        while let Ok(count @ 1..) = tcp::read(desk.cpu, conn.id, &mut bytes) {
+        while let Ok(count @ 1..) = tcp::read(cx.cpu, conn.id, &mut bytes) {
             let is_right = (self.heard..).map(byte).zip(&bytes[..count]).all(|(said, heard)| said == *heard);
             self.heard += count;
             if !is_right || self.heard == self.bytes {

@@ -141,7 +141,7 @@ impl<T> Own<T> {
         let lane = queue.lane;
         while let Some(queued) = queue.list.pop(&mut store.nodes) {
             queue.count.drops += 1;
-            store.graves.push(queued.pkt, DropReason::PipeGone);
+            store.dropped_list.push(queued.pkt, DropReason::PipeGone);
         }
         self.settle(lane);
     }
@@ -153,7 +153,7 @@ impl<T> Own<T> {
         let Some(lane) = lanes.get_mut(at) else { return };
         let line = core::iter::from_fn(|| lane.line.pop(&mut store.nodes));
         for queued in lane.strays.drain().chain(line).chain(waiting) {
-            store.graves.pkts.push((queued.pkt, DropReason::PipeGone));
+            store.dropped_list.pkts.push((queued.pkt, DropReason::PipeGone));
         }
         self.held -= core::mem::take(&mut lane.held);
         let own = lane.own;
@@ -227,6 +227,6 @@ impl<T> Own<T> {
         }
         self.events.clear();
         self.heads.clear();
-        self.store.graves.pkts.drain(..).map(|(pkt, _)| pkt).collect()
+        self.store.dropped_list.pkts.drain(..).map(|(pkt, _)| pkt).collect()
     }
 }

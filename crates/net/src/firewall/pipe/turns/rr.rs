@@ -35,7 +35,7 @@ impl Rr {
     pub(super) fn pop<T>(&mut self, now: Instant, store: &mut Store<T>) -> Option<Queued<T>> {
         loop {
             let at = *self.waiting.front()?;
-            let Store { queues, nodes, graves } = store;
+            let Store { queues, nodes, dropped_list } = store;
             let Some(queue) = queues.get_mut(at) else {
                 self.waiting.pop_front();
                 continue;
@@ -45,7 +45,7 @@ impl Rr {
                 self.waiting.rotate_left(1);
                 continue;
             }
-            let popped = queue.pop(now, nodes, graves);
+            let popped = queue.pop(now, nodes, dropped_list);
             let bytes = popped.as_ref().map_or(0, |queued| queued.pkt.len());
             queue.turn.deficit -= i64::try_from(bytes).unwrap_or(i64::MAX);
             if queue.list.is_empty() {

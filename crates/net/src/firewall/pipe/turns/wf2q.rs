@@ -53,9 +53,9 @@ impl Wf2q {
         loop {
             self.begin(&store.queues);
             let Reverse((_, at)) = self.ready.pop()?;
-            let Store { queues, nodes, graves } = store;
+            let Store { queues, nodes, dropped_list } = store;
             let Some(queue) = queues.get_mut(at) else { continue };
-            let popped = queue.pop(now, nodes, graves);
+            let popped = queue.pop(now, nodes, dropped_list);
             // CoDel may have dropped the one that was planned.
             let bytes = popped.as_ref().map_or(0, |queued| queued.pkt.len() as u64);
             queue.turn.finish = queue.turn.start + span(bytes, queue.spec.weight);

@@ -85,20 +85,20 @@ impl Relay {
     }
 
     /// Begins the other connection of a pair.
-    fn open(&mut self, desk: &mut AppContext<'_>, accepted: Id) -> Result<u32, Error> {
+    fn open(&mut self, cx: &mut AppContext<'_>, accepted: Id) -> Result<u32, Error> {
         if self.pairs.len() >= PAIRS_MAX || !self.budget.has_room() {
             return Err(Error::TooMany);
         }
         let pair = self.pairs.insert(Pair::default()).ok_or(Error::TooMany)?;
         let (near, far) = (Name { pair, side: 0 }, Name { pair, side: 1 });
-        let (settings, look) = (desk.cpu.sysctls.tcp, IpTxParams::default());
+        let (settings, look) = (cx.cpu.sysctls.tcp, IpTxParams::default());
         let wanted = Connect { remote: self.to, local: None, port: None, zone: 0, settings, look };
-        let begun = desk.connect(&wanted, far.key()).inspect_err(|_| self.pairs.remove(pair))?;
+        let begun = cx.connect(&wanted, far.key()).inspect_err(|_| self.pairs.remove(pair))?;
         if let Some(pair) = self.pairs.get_mut(pair) {
             pair.sides = [accepted, begun].map(|id| Some(Side { id, is_over: false }));
         }
-        if let Some(at) = self.budget.arm(desk.now()) {
-            desk.wake_at(at);
+        if let Some(at) = self.budget.arm(cx.now()) {
+            cx.wake_at(at);
         }
         Ok(near.key())
     }
@@ -114,29 +114,29 @@ impl Relay {
     }
 
     /// Passes on what has come from one side, as much as the other has room for.
-    fn pass(&mut self, desk: &mut AppContext<'_>, name: Name) {
+    fn pass(&mut self, cx: &mut AppContext<'_>, name: Name) {
         let (Some(from), Some(to)) = (self.side(name), self.side(name.other())) else { return };
         loop {
             // What does not stand yet is told of when it does.
             let stands = |tcb: &&Tcb| tcb.state() >= State::Established;
-            let Some(tcb) = tcp::connection(desk.cpu, to.id).map(|(_, tcb)| tcb).filter(stands) else {
+            let Some(tcb) = tcp::connection(cx.cpu, to.id).map(|(_, tcb)| tcb).filter(stands) else {
                 return;
             };
             // A byte too many is refused, and so the program is told when there is room.
             let room = tcb.writable().clamp(1, BYTES);
-            match tcp::peek(desk.cpu, from.id, &mut self.bytes[..room]) {
-                Ok(0) => return self.over(desk, name),
-                Ok(come) if self.send(desk, name.pair, [from.id, to.id], come) => {}
+            match tcp::peek(cx.cpu, from.id, &mut self.bytes[..room]) {
+                Ok(0) => return self.over(cx, name),
+                Ok(come) if self.send(cx, name.pair, [from.id, to.id], come) => {}
                 _ => return,
             }
         }
     }
 
     /// Moves so many bytes from one connection to the other; answers whether all of them.
-    fn send(&mut self, desk: &mut AppContext<'_>, pair: u32, [from, to]: [Id; 2], come: usize) -> bool {
-        let Ok(sent) = tcp::send(desk.cpu, to, &self.bytes[..come]) else { return false };
+    fn send(&mut self, cx: &mut AppContext<'_>, pair: u32, [from, to]: [Id; 2], come: usize) -> bool {
+        let Ok(sent) = tcp::send(cx.cpu, to, &self.bytes[..come]) else { return false };
         // They were there a moment ago.
-        let _ = tcp::read_in_place(desk.cpu, from, |_| (sent, ()));
+        let _ = tcp::read_in_place(cx.cpu, from, |_| (sent, ()));
         if let Some(pair) = self.pairs.get_mut(pair) {
             pair.progress.moved += sent as u64;
         }
@@ -144,7 +144,7 @@ impl Relay {
     }
 
     /// One side sends no more; when neither does, both connections are closed.
-    fn over(&mut self, desk: &mut AppContext<'_>, name: Name) {
+    fn over(&mut self, cx: &mut AppContext<'_>, name: Name) {
         let Some(pair) = self.pairs.get_mut(name.pair) else { return };
         if let Some(side) = &mut pair.sides[name.side] {
             side.is_over = true;
@@ -152,11 +152,11 @@ impl Relay {
         let [Some(near), Some(far)] = pair.sides else { return };
         // What has ended meanwhile needs no closing.
         if near.is_over && far.is_over {
-            let _ = (tcp::close(desk.cpu, near.id), tcp::close(desk.cpu, far.id));
+            let _ = (tcp::close(cx.cpu, near.id), tcp::close(cx.cpu, far.id));
             self.forget(name.pair);
         } else {
             let other = if name.side == 0 { far } else { near };
-            let _ = tcp::shutdown(desk.cpu, other.id);
+            let _ = tcp::shutdown(cx.cpu, other.id);
         }
     }
 
@@ -180,39 +180,39 @@ impl Relay {
 }
 
 impl App for Relay {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        let (addr, settings, look) = (self.addr, desk.cpu.sysctls.tcp, IpTxParams::default());
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        let (addr, settings, look) = (self.addr, cx.cpu.sysctls.tcp, IpTxParams::default());
         let (zone, only_v6, is_shared, backlog) = (0, false, false, BACKLOG);
-        desk.listen(&Listen { addr, zone, only_v6, backlog, is_shared, settings, look }, 0).map(|_| ())
+        cx.listen(&Listen { addr, zone, only_v6, backlog, is_shared, settings, look }, 0).map(|_| ())
     }
 
-    fn accepted(&mut self, desk: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
-        self.open(desk, accepted.id).unwrap_or_else(|_| {
-            desk.cpu.count(Count::TcpRelaysRefused);
-            let _ = tcp::abort(desk.cpu, accepted.id);
+    fn accepted(&mut self, cx: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {
+        self.open(cx, accepted.id).unwrap_or_else(|_| {
+            cx.cpu.count(Count::TcpRelaysRefused);
+            let _ = tcp::abort(cx.cpu, accepted.id);
             u32::MAX
         })
     }
 
-    fn readable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.pass(desk, Name::of(conn.key));
+    fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.pass(cx, Name::of(conn.key));
     }
 
-    fn writable(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>) {
-        self.pass(desk, Name::of(conn.key).other());
+    fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {
+        self.pass(cx, Name::of(conn.key).other());
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        if let Some(at) = self.look(desk.cpu) {
-            desk.wake_at(at);
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        if let Some(at) = self.look(cx.cpu) {
+            cx.wake_at(at);
         }
     }
 
-    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
+    fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>, _: Option<Error>) {
         let name = Name::of(conn.key);
         let Some(other) = self.side(name.other()) else { return };
         // In order it ends only when both sides are over, and then the program has closed it.
-        let _ = tcp::abort(desk.cpu, other.id);
+        let _ = tcp::abort(cx.cpu, other.id);
         self.forget(name.pair);
     }
 }

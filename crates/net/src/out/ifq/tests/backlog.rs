@@ -49,9 +49,9 @@ impl Queue {
 
     /// Numbers of what was dropped; all because the queue was full.
     fn dropped(&mut self) -> Vec<u8> {
-        let graves = self.lab.graves();
-        assert!(graves.iter().all(|(reason, ..)| *reason == DropReason::IfqFull));
-        graves.into_iter().map(|(.., number)| number).collect()
+        let dropped_list = self.lab.dropped_list();
+        assert!(dropped_list.iter().all(|(reason, ..)| *reason == DropReason::IfqFull));
+        dropped_list.into_iter().map(|(.., number)| number).collect()
     }
 }
 

@@ -107,9 +107,9 @@ fn when_it_is_full_the_fattest_flow_loses_half_of_its_oldest_packets_but_64_at_t
         (0..fat).for_each(|number| queue.push(Of::flow(1).number(u8::try_from(number % 250).unwrap())));
         (0..10).for_each(|number| queue.push(Of::flow(2).number(number)));
         assert!(queue.flows.shed(&mut queue.lab.victims));
-        let graves = queue.lab.graves();
+        let dropped_list = queue.lab.dropped_list();
         let oldest: Vec<_> = (0..lost).map(|number| (DropReason::IfqFull, 1, number)).collect();
-        assert_eq!(graves, oldest);
+        assert_eq!(dropped_list, oldest);
         assert_eq!(queue.flows.len(), fat - usize::from(lost) + 10);
         queue.leave();
     }
@@ -179,10 +179,12 @@ fn the_flow_that_builds_a_queue_is_told_and_no_other() {
                 queue.pop();
                 queue.pop();
             }
-            let (marked, graves) = (queue.lab.victims.marked(), queue.lab.graves());
-            assert!(marked + graves.len() > 3 && (marked > 0) == marks, "{marked} marked");
-            assert!(graves.iter().all(|(reason, flow, _)| (*reason, *flow) == (DropReason::IfqCodel, 1)));
-            assert!(!marks || graves.is_empty());
+            let (marked, dropped_list) = (queue.lab.victims.marked(), queue.lab.dropped_list());
+            assert!(marked + dropped_list.len() > 3 && (marked > 0) == marks, "{marked} marked");
+            assert!(
+                dropped_list.iter().all(|(reason, flow, _)| (*reason, *flow) == (DropReason::IfqCodel, 1))
+            );
+            assert!(!marks || dropped_list.is_empty());
             queue.leave();
         }
     }

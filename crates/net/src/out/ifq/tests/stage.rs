@@ -155,5 +155,5 @@ fn a_ring_of_another_cpu_begins_with_a_limit_of_its_own() {
     assert!(out.ifq.state().byte_limit > Some(100_000));
     out.ifq.connect(crate::out::ifq::Via::Ring(3));
     assert_eq!(out.ifq.state().byte_limit, Some(2 * FULL));
-    out.lab.graves();
+    out.lab.dropped_list();
 }

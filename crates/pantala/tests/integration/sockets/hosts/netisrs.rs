@@ -84,14 +84,14 @@ impl Hosts for Netisrs {
     }
 
     fn set(stream: &Stream, opt: Opt) -> io::Result<()> {
-        stream.ask(move |desk, id| {
-            let now = desk.now();
+        stream.ask(move |cx, id| {
+            let now = cx.now();
             match Told::of(opt) {
                 Told::Changes(changes) => changes
                     .into_iter()
-                    .try_for_each(|change| tcp::change(desk.cpu, id, |tcb| tcb.change(change, now))),
-                Told::Hops(hops) => tcp::change_look(desk.cpu, id, |look| look.hops = hops),
-                Told::Class(class) => tcp::change_look(desk.cpu, id, |look| look.class = class),
+                    .try_for_each(|change| tcp::change(cx.cpu, id, |tcb| tcb.change(change, now))),
+                Told::Hops(hops) => tcp::change_look(cx.cpu, id, |look| look.hops = hops),
+                Told::Class(class) => tcp::change_look(cx.cpu, id, |look| look.class = class),
             }
         })
     }
@@ -108,9 +108,9 @@ impl Hosts for Netisrs {
     fn group(socket: &Dgram, group: Group) -> io::Result<()> {
         let listen = |group: IpAddr, on: Link, filter: Filter| {
             let ifindex = on.index.try_into().unwrap();
-            socket.on_each(move |desk, id| {
+            socket.on_each(move |cx, id| {
                 let wanted = udp::Listen { group, ifindex, filter: filter.clone() };
-                udp::listen(desk.cpu, id, &wanted)
+                udp::listen(cx.cpu, id, &wanted)
             })
         };
         match group {

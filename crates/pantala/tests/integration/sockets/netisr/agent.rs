@@ -28,7 +28,7 @@ type Timers = Vec<(Instant, u32)>;
 #[derive(Clone)]
 pub(crate) struct Agents {
     cpus: Arc<Vec<Mutex<Sender<Job>>>>,
-    knockers: Arc<Vec<Notifier>>,
+    notifiers: Arc<Vec<Notifier>>,
     pub(super) told: Arc<Told>,
 }
 
@@ -93,10 +93,10 @@ impl Agents {
             let agent = Agent { cpu, jobs: come, told: Arc::clone(&told), timers: Vec::new() };
             let open = move |netisr: &mut Netisr| netisr.open(Box::new(agent)).unwrap().1;
             let flag = stack.call(cpu, open).unwrap();
-            (Mutex::new(jobs), stack.remotes()[cpu].knocker(flag))
+            (Mutex::new(jobs), stack.remotes()[cpu].notifier(flag))
         };
-        let (cpus, knockers) = (0..stack.cpus()).map(open).unzip();
-        Self { cpus: Arc::new(cpus), knockers: Arc::new(knockers), told }
+        let (cpus, notifiers) = (0..stack.cpus()).map(open).unzip();
+        Self { cpus: Arc::new(cpus), notifiers: Arc::new(notifiers), told }
     }
 
     pub(super) fn cpus(&self) -> usize {
@@ -109,7 +109,7 @@ impl Agents {
         cpu: usize,
         job: impl FnOnce(&mut AppContext<'_>) -> R + Send + 'static,
     ) -> R {
-        self.ask_with(cpu, |_, desk| job(desk))
+        self.ask_with(cpu, |_, cx| job(cx))
     }
 
     fn ask_with<R: Send + 'static>(
@@ -118,9 +118,9 @@ impl Agents {
         job: impl FnOnce(&mut Timers, &mut AppContext<'_>) -> R + Send + 'static,
     ) -> R {
         let (tell, done) = channel();
-        let job: Job = Box::new(move |timers, desk| tell.send(job(timers, desk)).unwrap());
+        let job: Job = Box::new(move |timers, cx| tell.send(job(timers, cx)).unwrap());
         self.cpus[cpu].lock().unwrap().send(job).unwrap();
-        self.knockers[cpu].knock();
+        self.notifiers[cpu].knock();
         done.recv().unwrap()
     }
 
@@ -142,7 +142,7 @@ impl Agents {
             }
             match (limit, until) {
                 (Some(limit), None) => until = Some(self.wake_in(key, limit)),
-                (_, Some(until)) if self.ask(0, |desk| desk.now()) >= until => {
+                (_, Some(until)) if self.ask(0, |cx| cx.now()) >= until => {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
                 _ => {}
@@ -153,10 +153,10 @@ impl Agents {
 
     /// Has it told that so much time has gone by; answers when that is.
     fn wake_in(&self, key: u32, limit: Duration) -> Instant {
-        self.ask_with(0, move |timers, desk| {
-            let at = desk.now() + limit;
+        self.ask_with(0, move |timers, cx| {
+            let at = cx.now() + limit;
             timers.push((at, key));
-            desk.wake_at(soonest(timers));
+            cx.wake_at(soonest(timers));
             at
         })
     }
@@ -175,14 +175,14 @@ struct Agent {
 }
 
 impl App for Agent {
-    fn begin(&mut self, desk: &mut AppContext<'_>) -> Result<(), Error> {
-        assert_eq!(desk.cpu.id, CpuId(self.cpu.try_into().unwrap()));
+    fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
+        assert_eq!(cx.cpu.id, CpuId(self.cpu.try_into().unwrap()));
         Ok(())
     }
 
-    fn called(&mut self, desk: &mut AppContext<'_>) {
+    fn called(&mut self, cx: &mut AppContext<'_>) {
         while let Ok(job) = self.jobs.try_recv() {
-            job(&mut self.timers, desk);
+            job(&mut self.timers, cx);
         }
     }
 
@@ -201,9 +201,9 @@ impl App for Agent {
     }
 
     /// Unread bytes are to be read now, and not later.
-    fn closed(&mut self, desk: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
+    fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
         let all = |pieces: [&[u8]; 2]| (pieces[0].len() + pieces[1].len(), pieces.concat());
-        let rest = tcp::read_in_place(desk.cpu, conn.id, all).ok().flatten().unwrap_or_default();
+        let rest = tcp::read_in_place(cx.cpu, conn.id, all).ok().flatten().unwrap_or_default();
         self.told.tell(conn.key, |news| news.over = Some((why, rest.into())));
     }
 
@@ -211,9 +211,9 @@ impl App for Agent {
         self.told.tell(socket.key, |_| {});
     }
 
-    fn time(&mut self, desk: &mut AppContext<'_>) {
-        let now = desk.now();
+    fn time(&mut self, cx: &mut AppContext<'_>) {
+        let now = cx.now();
         self.timers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, key)| self.told.tell(key, |_| {}));
-        desk.wake_at(soonest(&self.timers));
+        cx.wake_at(soonest(&self.timers));
     }
 }

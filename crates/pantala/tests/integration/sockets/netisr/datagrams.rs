@@ -46,10 +46,10 @@ impl Dgram {
         for cpu in 0..socket.agents.cpus() {
             let addr = socket.is().local;
             let wanted = udp::Bind { addr, zone: 0, only_v6: false, is_shared: false, settings };
-            let bound = socket.agents.ask(cpu, move |desk| {
-                let id = udp::bind(desk.cpu, &wanted)?;
-                desk.hold(id, key);
-                Ok((id, udp::local(desk.cpu, id).unwrap()))
+            let bound = socket.agents.ask(cpu, move |cx| {
+                let id = udp::bind(cx.cpu, &wanted)?;
+                cx.hold(id, key);
+                Ok((id, udp::local(cx.cpu, id).unwrap()))
             });
             let (id, at) = bound.map_err(io_error)?;
             let mut is = socket.is();
@@ -75,10 +75,10 @@ impl Dgram {
         let local = Some(place.ip()).filter(|local| !local.is_unspecified());
         let wanted = udp::Connect { remote, local, port, zone: 0, settings };
         let begin = |cpu| {
-            self.agents.ask(cpu, move |desk| {
-                let id = udp::connect(desk.cpu, &wanted)?;
-                desk.hold(id, key);
-                Ok((id, udp::local(desk.cpu, id).unwrap()))
+            self.agents.ask(cpu, move |cx| {
+                let id = udp::connect(cx.cpu, &wanted)?;
+                cx.hold(id, key);
+                Ok((id, udp::local(cx.cpu, id).unwrap()))
             })
         };
         let (cpu, (id, at)) = match begin(0) {
@@ -95,7 +95,7 @@ impl Dgram {
     pub(crate) fn change(&self, what: impl FnOnce(&mut udp::Settings)) {
         what(&mut self.is().settings);
         let settings = self.is().settings;
-        self.on_each(move |desk, id| udp::change(desk.cpu, id, |is| *is = settings)).unwrap();
+        self.on_each(move |cx, id| udp::change(cx.cpu, id, |is| *is = settings)).unwrap();
     }
 
     /// Does the same on each CPU where it is.
@@ -106,13 +106,13 @@ impl Dgram {
         let ids = self.is().ids.clone();
         ids.into_iter().try_for_each(|(cpu, id)| {
             let what = what.clone();
-            self.agents.ask(cpu, move |desk| what(desk, id))
+            self.agents.ask(cpu, move |cx| what(cx, id))
         })
     }
 
     fn close(&self, ids: Vec<(usize, Id)>) {
         for (cpu, id) in ids {
-            self.agents.ask(cpu, move |desk| udp::close(desk.cpu, id)).unwrap();
+            self.agents.ask(cpu, move |cx| udp::close(cx.cpu, id)).unwrap();
         }
     }
 
@@ -124,7 +124,7 @@ impl Dgram {
                 move |received: &Received, pieces: [&[u8]; 2]| (takes, (pieces.concat(), received.from));
             let mut come = ids
                 .into_iter()
-                .map(|(cpu, id)| self.agents.ask(cpu, move |desk| udp::read_in_place(desk.cpu, id, show)));
+                .map(|(cpu, id)| self.agents.ask(cpu, move |cx| udp::read_in_place(cx.cpu, id, show)));
             let come = come.find(|come| !matches!(come, Err(Error::WouldBlock)));
             let (bytes, from) = come.unwrap_or(Err(Error::WouldBlock)).map_err(io_error)?;
             let count = bytes.len().min(into.len());
@@ -162,7 +162,7 @@ impl Socket for Dgram {
 
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let ((cpu, id), sent) = (self.home(), bytes.to_vec());
-        match self.agents.ask(cpu, move |desk| udp::send(desk.cpu, id, &sent)) {
+        match self.agents.ask(cpu, move |cx| udp::send(cx.cpu, id, &sent)) {
             Err(Error::NotConnected) => Err(Errno::DESTADDRREQ.into()),
             done => done.map(|()| bytes.len()).map_err(io_error),
         }
@@ -170,7 +170,7 @@ impl Socket for Dgram {
 
     fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         let ((cpu, id), sent) = (self.home(), bytes.to_vec());
-        let done = self.agents.ask(cpu, move |desk| udp::send_to(desk.cpu, id, to, &sent));
+        let done = self.agents.ask(cpu, move |cx| udp::send_to(cx.cpu, id, to, &sent));
         done.map(|()| bytes.len()).map_err(io_error)
     }
 
@@ -192,7 +192,7 @@ impl Socket for Dgram {
 
     fn take_error(&self) -> Option<io::Error> {
         let (cpu, id) = self.home();
-        self.agents.ask(cpu, move |desk| udp::failure(desk.cpu, id)).map(|failure| io_error(failure.error))
+        self.agents.ask(cpu, move |cx| udp::failure(cx.cpu, id)).map(|failure| io_error(failure.error))
     }
 }
 

@@ -56,12 +56,12 @@ impl Listener {
         let mut all = Self { agents, key, ids, addr, patience };
         for cpu in 0..all.agents.cpus() {
             let (addr, key, opts) = (all.addr, all.key, opts.to_vec());
-            let listening = all.agents.ask(cpu, move |desk| {
+            let listening = all.agents.ask(cpu, move |cx| {
                 let mut listen = tcp::Listen { only_v6, is_shared, ..tcp::Listen::at(addr) };
-                listen.settings = desk.cpu.sysctls.tcp;
+                listen.settings = cx.cpu.sysctls.tcp;
                 prepare(&opts, &mut listen.settings, &mut listen.look);
-                let id = desk.listen(&listen, key)?;
-                Ok((id, tcp::local(desk.cpu, id).unwrap()))
+                let id = cx.listen(&listen, key)?;
+                Ok((id, tcp::local(cx.cpu, id).unwrap()))
             });
             let (id, at) = listening.map_err(io_error)?;
             all.ids.push(id);
@@ -85,11 +85,11 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         for (cpu, &id) in self.ids.iter().enumerate() {
-            self.agents.ask(cpu, move |desk| tcp::unlisten(desk.cpu, id));
+            self.agents.ask(cpu, move |cx| tcp::unlisten(cx.cpu, id));
         }
         let news = self.agents.told.forget(self.key);
         for (cpu, accepted, key) in news.into_iter().flat_map(|news| news.accepted) {
-            self.agents.ask(cpu, move |desk| tcp::abort(desk.cpu, accepted.id)).ok();
+            self.agents.ask(cpu, move |cx| tcp::abort(cx.cpu, accepted.id)).ok();
             self.agents.told.forget(key);
         }
     }
@@ -107,11 +107,11 @@ impl Stream {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let cpu = NEXT.fetch_add(1, Ordering::Relaxed) % agents.cpus();
         let (key, opts) = (agents.told.name(), opts.to_vec());
-        let begun = agents.ask(cpu, move |desk| {
-            let mut connect = Connect { settings: desk.cpu.sysctls.tcp, ..Connect::to(remote) };
+        let begun = agents.ask(cpu, move |cx| {
+            let mut connect = Connect { settings: cx.cpu.sysctls.tcp, ..Connect::to(remote) };
             prepare(&opts, &mut connect.settings, &mut connect.look);
-            let id = desk.connect(&connect, key)?;
-            Ok((id, *tcp::connection(desk.cpu, id).unwrap().0))
+            let id = cx.connect(&connect, key)?;
+            Ok((id, *tcp::connection(cx.cpu, id).unwrap().0))
         });
         let stream = Self::new(agents, cpu, key, begun.map_err(io_error)?);
         agents.patiently(key, &Patience::default(), || {
@@ -132,7 +132,7 @@ impl Stream {
         what: impl FnOnce(&mut AppContext<'_>, tcp::Id) -> Result<(), Error> + Send + 'static,
     ) -> io::Result<()> {
         let id = self.0.id;
-        self.0.agents.ask(self.0.cpu, move |desk| what(desk, id)).map_err(io_error)
+        self.0.agents.ask(self.0.cpu, move |cx| what(cx, id)).map_err(io_error)
     }
 
     pub(crate) fn set_timeout(&self, timeout: Duration) {
@@ -159,11 +159,11 @@ impl Conn {
             return self.why(why).map_or(Ok(0), Err);
         }
         let (id, len) = (self.id, into.len());
-        let read = self.agents.ask(self.cpu, move |desk| {
+        let read = self.agents.ask(self.cpu, move |cx| {
             let mut bytes = vec![0; len];
             let count = match takes {
-                true => tcp::read(desk.cpu, id, &mut bytes),
-                false => tcp::peek(desk.cpu, id, &mut bytes),
+                true => tcp::read(cx.cpu, id, &mut bytes),
+                false => tcp::peek(cx.cpu, id, &mut bytes),
             };
             count.map(|count| bytes[..count].to_vec())
         });
@@ -184,7 +184,7 @@ impl Conn {
             return Err(self.why(why).unwrap_or_else(closed));
         }
         let (id, bytes) = (self.id, bytes[..bytes.len().min(65_536)].to_vec());
-        match self.agents.ask(self.cpu, move |desk| tcp::send(desk.cpu, id, &bytes)) {
+        match self.agents.ask(self.cpu, move |cx| tcp::send(cx.cpu, id, &bytes)) {
             Err(Error::WouldBlock | Error::NotFound) => Err(io::ErrorKind::WouldBlock.into()),
             sent => sent.map_err(|why| self.why(Some(why)).unwrap_or_else(closed)),
         }
@@ -211,7 +211,7 @@ impl Drop for Conn {
         let id = self.id;
         let end = if self.aborts.load(Ordering::Relaxed) { tcp::abort } else { tcp::close };
         // One that has ended is not there any more.
-        self.agents.ask(self.cpu, move |desk| end(desk.cpu, id)).ok();
+        self.agents.ask(self.cpu, move |cx| end(cx.cpu, id)).ok();
         self.agents.told.forget(self.key);
     }
 }
@@ -286,7 +286,7 @@ impl Face for Netisrs {
         let id = *id;
         match how {
             Shutdown::Read => Ok(()),
-            _ => agents.ask(*cpu, move |desk| tcp::shutdown(desk.cpu, id)).map_err(io_error),
+            _ => agents.ask(*cpu, move |cx| tcp::shutdown(cx.cpu, id)).map_err(io_error),
         }
     }
 
