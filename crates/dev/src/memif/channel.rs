@@ -19,7 +19,7 @@ use crate::sys::unix_socket::{self, Access};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 8;
-/// Of all sockets: not for child processes, and never blocking.
+/// Flags of every socket: closed in child processes, and never blocking.
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A socket that slaves connect to. Its file goes with it.

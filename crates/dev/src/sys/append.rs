@@ -16,7 +16,7 @@ impl RecordFile {
     /// Makes the file, empty, and writes its head.
     ///
     /// # Errors
-    /// What the kernel says. A file that has no room for its head is left empty.
+    /// The errors of the kernel. A file that has no room for its head is left empty.
     pub fn create(path: &Path, head: &[u8]) -> io::Result<Self> {
         let mut file = Self { file: File::create(path)?, whole: 0 };
         file.append(head)?;
@@ -26,7 +26,7 @@ impl RecordFile {
     /// Writes one record, or several that belong together. What was begun and cannot be ended is taken away again.
     ///
     /// # Errors
-    /// What the kernel says, `StorageFull` where the disk is full.
+    /// The errors of the kernel, `StorageFull` where the disk is full.
     pub fn append(&mut self, records: &[u8]) -> io::Result<()> {
         let written = self.file.write_all(records);
         match written {

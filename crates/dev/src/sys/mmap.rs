@@ -50,7 +50,7 @@ impl Mapping {
     /// Memory shared with the kernel: `len` bytes of `fd` from `offset`, all present at once.
     ///
     /// # Errors
-    /// What the kernel says of this descriptor.
+    /// The errors of `mmap(2)`.
     pub fn shared(fd: impl AsFd, len: usize, offset: u64) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: no address is given, so no existing mapping is replaced.

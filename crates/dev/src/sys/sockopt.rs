@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Sets a socket option whose value is an `int`.
 ///
 /// # Errors
-/// What the kernel says of this option.
+/// The errors of `getsockopt(2)` and `setsockopt(2)`.
 pub fn set_int(fd: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     set(fd, level, option, &value.to_ne_bytes())
 }
@@ -15,7 +15,7 @@ pub fn set_int(fd: impl AsFd, level: i32, option: i32, value: i32) -> io::Result
 /// Sets a socket option whose value is a plain structure, given as its bytes.
 ///
 /// # Errors
-/// What the kernel says of this option.
+/// The errors of `getsockopt(2)` and `setsockopt(2)`.
 pub fn set(fd: impl AsFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
     let len = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
     // SAFETY: the kernel reads `len` bytes from `value`, which it does not keep.

@@ -31,7 +31,7 @@ impl Default for Access {
 /// umask took is given when the group is right. So it never admits more users than it is meant for.
 ///
 /// # Errors
-/// What the kernel says of the path, or that this process may not give the file to the group. No file is left then.
+/// The errors of `bind(2)`, or that this process may not give the file to the group. No file is left then.
 pub fn bound(kind: SocketType, flags: SocketFlags, path: &Path, access: &Access) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;

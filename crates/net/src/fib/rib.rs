@@ -141,7 +141,7 @@ pub enum Error {
     HopsFull,
     /// It has more next hops than a group may.
     TooManyMembers,
-    /// As many sources as may be have a route to the prefix.
+    /// The prefix has routes of [`SOURCES_MAX`] sources already.
     TooManySources,
     /// It leads nowhere: only a gateway, a link, ourselves or a refusal can be a next hop.
     NoTarget,

@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-/// Clients with memory of their own for whom there is room from the beginning.
+/// Clients that the table of budgets has room for from the beginning.
 const CLIENTS: usize = 64;
 
 /// The memory held on one CPU.

@@ -43,7 +43,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
+    /// The errors of `connect(2)`, of the last address; `InvalidInput` without any address.
     pub async fn connect(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_with(sockets, addr, &Options::new()).await
     }

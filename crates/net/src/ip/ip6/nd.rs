@@ -218,7 +218,7 @@ fn redirected(
     if !is_host || first_hop != Some(from.into()) || ifnet.has(target.into()) {
         return Err(DropReason::IcmpRedirect);
     }
-    // Forwarded packets are none: a router believes no redirect. What NAT has translated does not say who has sent it.
+    // Forwarded packets are not looked for: a router believes no redirect. Nor are packets that NAT has translated.
     let is_believed = |quoted: &Quoted| {
         quoted.remote == IpAddr::from(destination) && deliver::can_have_sent(cpu, ifnet.index, quoted)
     };

@@ -195,7 +195,7 @@ impl Netisr {
         self.programs.begin(&mut self.cpu, program)
     }
 
-    /// Begins a program with a door on this CPU; [`crate::turn::msg::Remote::knocker`] makes of its flag what threads knock with.
+    /// Starts an application that threads can wake: [`crate::turn::msg::Remote::notifier`] makes a notifier of its flag.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`; `EAFNOSUPPORT` of the other family.
+    /// The errors of `connect(2)`; `EAFNOSUPPORT` of the other family.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         let options = self.connects(addr)?;
         TcpStream::connect_with(&self.sockets, addr, &options).await

@@ -51,7 +51,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
+    /// The errors of `connect(2)`, of the last address; `InvalidInput` without any address.
     pub async fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
         each(addr, |addr| self.0.connect(addr)).await
     }

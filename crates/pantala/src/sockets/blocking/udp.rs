@@ -51,7 +51,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `connect(2)`, of the last address; `InvalidInput` without any address.
+    /// The errors of `connect(2)`, of the last address; `InvalidInput` without any address.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
         each(addr, |addr| block_on(None, self.0.socket.connect(addr)))
     }
