@@ -1,4 +1,5 @@
-//! IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, addresses and groups.
+//! IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, next hops made ready, addresses
+//! and groups.
 
 pub mod ip4;
 pub mod ip6;

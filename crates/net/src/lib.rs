@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`base`] | time, secrets, counters, drop reasons, collections |
 //! | [`fib`] | tables of routes |
-//! | [`out`] | output queues, offload, the interface to drivers |
-//! | [`link`] | interfaces, Ethernet, next hops made ready |
-//! | [`ip`] | IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, addresses, groups |
+//! | [`link`] | interfaces, Ethernet, the interface to drivers |
+//! | [`out`] | output queues, offload |
+//! | [`ip`] | IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, next hops made ready, addresses, groups |
 //! | [`firewall`] | rules, states, NAT, pipes |
 //! | [`flow`] | the flow cache |
 //! | [`host`] | TCP, UDP, raw sockets, applications, channels to threads |
@@ -21,8 +21,8 @@
 pub mod turn;
 pub mod base;
 pub mod fib;
-pub mod out;
 pub mod link;
+pub mod out;
 pub mod ip;
 pub mod firewall;
 pub mod flow;

@@ -1,4 +1,4 @@
-//! Interfaces, Ethernet, and next hops made ready on a CPU.
+//! Interfaces, Ethernet, and the interface to drivers.
 
 pub mod tables;
 pub mod ether;

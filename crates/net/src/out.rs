@@ -1,4 +1,4 @@
-//! Output queues, offload, and the interface to drivers.
+//! Output queues, and offload of checksums and segmentation.
 
 pub mod ifq;
 pub mod offload;

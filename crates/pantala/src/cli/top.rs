@@ -199,7 +199,8 @@ fn stop(error: clap::Error) -> Stop {
 }
 
 impl Command {
-    fn words(&mut self) -> Option<&mut Vec<String>> {
+    /// The arguments of a command that reads its own flags, as BSD's do.
+    fn arguments(&mut self) -> Option<&mut Words> {
         match self {
             Self::Up { .. }
             | Self::Serve(_)
@@ -217,26 +218,20 @@ impl Command {
             | Self::Route(words)
             | Self::Arp(words)
             | Self::Ndp(words)
-            | Self::Ping(words) => Some(&mut words.words),
+            | Self::Ping(words) => Some(words),
         }
+    }
+
+    fn words(&mut self) -> Option<&mut Vec<String>> {
+        self.arguments().map(|arguments| &mut arguments.words)
     }
 
     /// The control socket as named behind the command; `None` if the command uses none.
     fn control(&mut self) -> Option<&mut ControlSocket> {
         match self {
-            Self::Check { .. } | Self::Demo { .. } | Self::Pktgen(_) | Self::Drill(_) => None,
             Self::Up { control, .. } | Self::Reload(control) => Some(control),
             Self::Serve(serve) => Some(&mut serve.control),
-            Self::Ifconfig(words)
-            | Self::Netstat(words)
-            | Self::Tcpdrop(words)
-            | Self::Sysctl(words)
-            | Self::Intrctl(words)
-            | Self::Ipfw(words)
-            | Self::Route(words)
-            | Self::Arp(words)
-            | Self::Ndp(words)
-            | Self::Ping(words) => Some(&mut words.control),
+            other => other.arguments().map(|arguments| &mut arguments.control),
         }
     }
 }

@@ -245,7 +245,7 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)` and `listen(2)`, of the last address; `InvalidInput` without any address.
+    /// The errors of `bind(2)` and `listen(2)`, of the last address; `InvalidInput` without any address.
     pub fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(sockets, addr, &Options::new())
     }

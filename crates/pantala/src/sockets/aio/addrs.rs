@@ -12,7 +12,7 @@ use crate::sockets::addrs::no_addresses;
 const LOOKUPS_MAX: usize = 64;
 static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_MAX);
 
-/// What [`bind`](super::TcpListener::bind), [`connect`](super::TcpStream::connect) and
+/// The addresses that [`bind`](super::TcpListener::bind), [`connect`](super::TcpStream::connect) and
 /// [`send_to`](super::UdpSocket::send_to) take: the types that [`std::net::ToSocketAddrs`] is for. It cannot be implemented
 /// elsewhere.
 ///

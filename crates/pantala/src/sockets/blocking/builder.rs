@@ -27,7 +27,7 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)` and `listen(2)`.
+    /// The errors of `bind(2)` and `listen(2)`.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         let (addr, options) = self.listens(backlog);
         TcpListener::bind_with(&self.sockets, addr, &options)

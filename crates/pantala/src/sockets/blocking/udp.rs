@@ -30,7 +30,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `bind(2)`, of the last address; `InvalidInput` without any address.
+    /// The errors of `bind(2)`, of the last address; `InvalidInput` without any address.
     pub fn bind(sockets: &Sockets, addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(sockets, addr, &Options::new())
     }
