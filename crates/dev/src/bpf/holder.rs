@@ -1,28 +1,17 @@
 //! Which process holds an XDP program on an interface.
 
-use std::fs;
-use std::path::Path;
+use crate::sys::fdinfo::{self, field};
 
 /// The first process that holds the program of this number by a link. `None` if none does, or if this process may not look
 /// at the descriptors of others: a link that its process has closed may be there a moment longer.
 #[must_use]
 pub fn of(program_id: u32) -> Option<u32> {
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| holds(&Path::new("/proc").join(pid.to_string()).join("fdinfo"), program_id))
-}
-
-fn holds(descriptors: &Path, program_id: u32) -> bool {
-    let Ok(entries) = fs::read_dir(descriptors) else { return false };
-    entries
-        .flatten()
-        .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|info| is_link(&info, program_id)))
+    fdinfo::holder(|info| is_link(info, program_id))
 }
 
 /// Reads `/proc/PID/fdinfo/N`.
 fn is_link(info: &str, program_id: u32) -> bool {
-    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    field("link_type:") == Some("xdp") && field("prog_id:") == Some(&program_id.to_string())
+    field(info, "link_type") == Some("xdp") && field(info, "prog_id") == Some(&program_id.to_string())
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ pub struct Link {
     pub kind: Option<String>,
     /// For a veth its peer, for a VLAN its parent; the number counts in the namespace where that one lives.
     pub peer: Option<u32>,
+    /// The bridge or bond that it is a port of.
+    pub master: Option<u32>,
+    /// For a TAP with several queues those that processes have open, detached ones among them.
+    pub open_queues: Option<u32>,
     /// Receive and transmit queues.
     pub queues: (u32, u32),
     /// The XDP program on it.
@@ -292,12 +296,22 @@ fn parse(body: &[u8]) -> Option<Link> {
         flags: LinkFlags(u32_at(body, 8)?),
         kind: attr(info, libc::IFLA_INFO_KIND).map(text),
         peer: number(libc::IFLA_LINK),
+        master: number(libc::IFLA_MASTER),
+        open_queues: open_queues(info),
         queues: (
             number(libc::IFLA_NUM_RX_QUEUES).unwrap_or(1),
             number(libc::IFLA_NUM_TX_QUEUES).unwrap_or(1),
         ),
         xdp: attr(rest, libc::IFLA_XDP).and_then(parse_xdp),
     })
+}
+
+/// Reads `IFLA_LINKINFO`. A TAP with one queue has no number of queues.
+fn open_queues(info: &[u8]) -> Option<u32> {
+    let data = attr(info, libc::IFLA_INFO_DATA)
+        .filter(|_| attr(info, libc::IFLA_INFO_KIND).map(text).as_deref() == Some("tun"))?;
+    let count = |kind| attr(data, kind).and_then(|v| u32_at(v, 0));
+    Some(count(IFLA_TUN_NUM_QUEUES)? + count(IFLA_TUN_NUM_DISABLED_QUEUES).unwrap_or(0))
 }
 
 fn ethernet(body: &[u8]) -> bool {
@@ -329,6 +343,8 @@ fn missing(name: &str) -> NetlinkError {
 
 /// Length of `struct ifinfomsg`.
 const IFINFO: usize = 16;
+const IFLA_TUN_NUM_QUEUES: u16 = 8;
+const IFLA_TUN_NUM_DISABLED_QUEUES: u16 = 9;
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_XDP_FD: u16 = 1;
 const IFLA_XDP_ATTACHED: u16 = 2;

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::message::{Message, attr, ip, u32_at};
+use super::message::{Message, attr, ip, u16_at, u32_at};
 use super::{NetlinkError, Rtnetlink};
 
 /// A route of the main table.
@@ -47,6 +47,61 @@ impl Rtnetlink {
         self.dump(ask, "list routes", |body| found.extend(parse(body)))?;
         Ok(found)
     }
+}
+
+impl Rtnetlink {
+    /// The interfaces of the main table's default routes, IPv4 and IPv6, of all next hops.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn default_route_links(&mut self) -> Result<Vec<u32>, NetlinkError> {
+        let mut found = Vec::new();
+        let ask = Message::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; RTMSG]);
+        self.dump(ask, "list default routes", |body| {
+            found.extend(default_route(body).into_iter().flatten())
+        })?;
+        Ok(found)
+    }
+
+    /// The interface by which the kernel sends to an address; `None` if it does not.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn link_towards(&mut self, to: IpAddr) -> Result<Option<u32>, NetlinkError> {
+        let mut found = None;
+        let fixed = rtmsg(&Route { to: to.into(), via: None, ifindex: None });
+        let ask = Message::new(libc::RTM_GETROUTE, libc::NLM_F_ACK, &[&fixed[..4], &[0; RTMSG - 4]].concat());
+        let ask = ask.ip(libc::RTA_DST, to);
+        let answer = self.dump(ask, "find a route", |body| {
+            found = body.get(RTMSG..).and_then(|rest| u32_at(attr(rest, libc::RTA_OIF)?, 0));
+        });
+        match answer {
+            Err(NetlinkError::Refused { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) =>
+            {
+                Ok(None)
+            }
+            other => other.map(|()| found),
+        }
+    }
+}
+
+/// The interfaces of a default route of the main table.
+fn default_route(body: &[u8]) -> Option<Vec<u32>> {
+    let rest = body.get(RTMSG..)?;
+    let is_one = body[1] == 0 && body[4] == libc::RT_TABLE_MAIN && body[7] == libc::RTN_UNICAST;
+    let one = attr(rest, libc::RTA_OIF).and_then(|v| u32_at(v, 0));
+    let many = attr(rest, libc::RTA_MULTIPATH).map(hops).into_iter().flatten();
+    is_one.then(|| one.into_iter().chain(many).collect())
+}
+
+/// The interfaces of `RTA_MULTIPATH`: a sequence of `struct rtnexthop` (length, flags, hops, ifindex) with attributes.
+fn hops(mut bytes: &[u8]) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let (len, index) = (usize::from(u16_at(bytes, 0)?), u32_at(bytes, 4)?);
+        bytes = bytes.get(len.max(8).next_multiple_of(4)..).unwrap_or_default();
+        Some(index)
+    })
 }
 
 impl core::fmt::Display for Route {

@@ -47,6 +47,13 @@ pub fn name_of(pid: u32) -> String {
     name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 
+/// The process that started this one, or adopted it.
+#[must_use]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
 /// Reads `/proc/PID/status`.
 fn has_ended_or_was_killed(status: &str) -> bool {
     let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);

@@ -10,7 +10,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::vnet_hdr::VNET_HDR_LEN;
+use super::{fdinfo, process};
 use crate::bpf::prog::Program;
+use crate::netlink::Rtnetlink;
 
 /// Why a TAP interface could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +33,19 @@ pub enum TunError {
         /// The interface.
         name: String,
     },
-    /// Another process has it, or it was made with other options.
-    #[error("TAP interface {name} is busy: another process has it open, or it is no multi-queue TAP")]
+    /// A process has it open: this one, or another.
+    #[error("TAP interface {name} is busy: {} has it open", holder(*.pid))]
     Busy {
+        /// The interface.
+        name: String,
+        /// The process, if this one may see it.
+        pid: Option<u32>,
+    },
+    /// An interface of this name is there, and no such TAP.
+    #[error(
+        "interface {name} is no TAP with several queues; `ip tuntap add {name} mode tap multi_queue` makes one"
+    )]
+    NoTap {
         /// The interface.
         name: String,
     },
@@ -74,7 +86,8 @@ pub enum Offload {
 impl Tap {
     /// Opens, or makes, the interface in the network namespace of the calling thread, with `queues` queues
     /// (1 to 256), non-blocking, each frame preceded by a [`super::vnet_hdr::VnetHdr`]. A name with `%d`
-    /// lets the kernel count. It is down at first.
+    /// lets the kernel count. It is down at first. One that is there already must not be open anywhere: the kernel
+    /// would deal its frames to both owners.
     ///
     /// # Errors
     /// [`TunError`].
@@ -82,13 +95,27 @@ impl Tap {
         if name.is_empty() || name.len() > 15 || name.bytes().any(|b| b == b'/' || b.is_ascii_whitespace()) {
             return Err(TunError::BadName(name.to_owned()));
         }
-        let (first, name) = TapQueue::open(name)?;
+        let (first, name) = Self::open_first(name)?;
         let offload = first.offload_most().map_err(refused(&name, "set offloads"))?;
         let mut all = vec![first];
         for _ in 1..queues {
-            all.push(TapQueue::open(&name)?.0);
+            all.push(TapQueue::open(&name, TAP_FLAGS)?.0);
         }
         Ok(Self { name, queues: all, offload })
+    }
+
+    /// Makes the interface, or opens one that is there and that no process has open.
+    fn open_first(name: &str) -> Result<(TapQueue, String), TunError> {
+        match TapQueue::open(name, TAP_FLAGS | EXCLUSIVE) {
+            Err(TunError::Busy { .. }) => {}
+            other => return other,
+        }
+        if open_queues(name)? > 0 {
+            return Err(busy(name));
+        }
+        let first = TapQueue::open(name, TAP_FLAGS)?;
+        // Two that begin at the same moment have both seen none: neither gets it.
+        if open_queues(name)? > 1 { Err(busy(name)) } else { Ok(first) }
     }
 
     /// Lets `program` choose the queue of each frame: its result modulo the number of attached queues.
@@ -155,7 +182,7 @@ impl TapQueue {
         self.set_queue(libc::IFF_ATTACH_QUEUE)
     }
 
-    fn open(name: &str) -> Result<(Self, String), TunError> {
+    fn open(name: &str, how: i16) -> Result<(Self, String), TunError> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match rustix::fs::open("/dev/net/tun", flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => return Err(TunError::NoDevice),
@@ -163,17 +190,18 @@ impl TapQueue {
             other => other.map_err(|e| refused(name, "open /dev/net/tun")(e.into()))?,
         };
         let queue = Self(fd);
-        let name = queue.set_interface(name)?;
+        let name = queue.set_interface(name, how)?;
         queue.set_header().map_err(refused(&name, "set the header"))?;
         Ok((queue, name))
     }
 
     /// `TUNSETIFF`; answers the name that the kernel chose.
-    fn set_interface(&self, name: &str) -> Result<String, TunError> {
+    fn set_interface(&self, name: &str, how: i16) -> Result<String, TunError> {
         let mut request = IfReq::new(name);
-        request.flags = TAP_FLAGS;
+        request.flags = how;
         self.ioctl(libc::TUNSETIFF, &mut request).map_err(|e| match e.raw_os_error() {
-            Some(libc::EBUSY | libc::EINVAL) => TunError::Busy { name: name.to_owned() },
+            Some(libc::EBUSY) => busy(name),
+            Some(libc::EINVAL) => TunError::NoTap { name: name.to_owned() },
             _ => refused(name, "open a queue")(e),
         })?;
         Ok(request.name())
@@ -268,8 +296,38 @@ fn refused(name: &str, doing: &'static str) -> impl Fn(io::Error) -> TunError {
     }
 }
 
+/// The queues of a TAP that processes have open.
+fn open_queues(name: &str) -> Result<u32, TunError> {
+    let link = Rtnetlink::open().and_then(|mut netlink| netlink.link(name));
+    let link = link.map_err(|why| refused(name, "find it")(why.into()))?;
+    match link.open_queues {
+        Some(queues) => Ok(queues),
+        // With one queue, and open: by a program that knows no more.
+        None if link.kind.as_deref() == Some("tun") && holder_of(name).is_some() => Err(busy(name)),
+        None => Err(TunError::NoTap { name: name.to_owned() }),
+    }
+}
+
+fn busy(name: &str) -> TunError {
+    TunError::Busy { name: name.to_owned(), pid: holder_of(name) }
+}
+
+/// A process of this namespace that has the TAP open.
+fn holder_of(name: &str) -> Option<u32> {
+    fdinfo::holder_in_this_netns(|info| fdinfo::field(info, "iff") == Some(name))
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(
+        || "another process".to_owned(),
+        |pid| format!("process {pid} ({})", process::name_of(pid)),
+    )
+}
+
 /// `IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE | IFF_VNET_HDR`
 const TAP_FLAGS: i16 = 0x0002 | 0x1000 | 0x0100 | 0x4000;
+/// `IFF_TUN_EXCL`: an error if the interface is there.
+const EXCLUSIVE: i16 = 0x8000_u16.cast_signed();
 
 #[cfg(test)]
 mod tests {
@@ -285,6 +343,7 @@ mod tests {
     #[test]
     fn the_request_structure_has_the_kernels_size() {
         assert_eq!(size_of::<IfReq>(), size_of::<libc::ifreq>());
+        assert_eq!(i32::from(EXCLUSIVE.cast_unsigned()), libc::IFF_TUN_EXCL);
         assert_eq!(
             i32::from(TAP_FLAGS),
             libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE | libc::IFF_VNET_HDR

@@ -126,7 +126,30 @@ fn a_tap_goes_when_it_is_closed_unless_it_was_made_to_stay() {
             Tap::open("t0", 2).unwrap().set_persistent(false).unwrap();
             assert!(!there());
             Rtnetlink::open().unwrap().add_veth(&dev::netlink::Veth::new("t0", "x")).unwrap();
-            assert!(matches!(Tap::open("t0", 1), Err(TunError::Busy { .. })));
+            assert!(matches!(Tap::open("t0", 1), Err(TunError::NoTap { .. })));
+        })
+        .unwrap();
+}
+
+fn a_tap_that_is_open_is_refused_with_the_process_that_has_it_and_one_that_is_not_is_opened() {
+    if !is_root() {
+        return;
+    }
+    netns("tap-owner")
+        .run(|| {
+            let own = std::process::id();
+            for stays in [false, true] {
+                let first = Tap::open("t0", 2).unwrap();
+                first.set_persistent(stays).unwrap();
+                first.queues[1].detach().unwrap();
+                let Err(why) = Tap::open("t0", 1) else { panic!("{stays}") };
+                assert!(why.to_string().contains(&format!("process {own} (")), "{why}");
+                assert_eq!(Rtnetlink::open().unwrap().link("t0").unwrap().open_queues, Some(2));
+                drop(first);
+            }
+            // It has stayed, and nothing has it.
+            assert_eq!(Rtnetlink::open().unwrap().link("t0").unwrap().open_queues, Some(0));
+            assert_eq!(Tap::open("t0", 2).unwrap().queues.len(), 2);
         })
         .unwrap();
 }
@@ -137,4 +160,5 @@ harness::tests![
     a_detached_queue_gets_nothing_and_an_attached_one_gets_its_share,
     an_empty_queue_answers_none_and_can_be_waited_for,
     a_tap_goes_when_it_is_closed_unless_it_was_made_to_stay,
+    a_tap_that_is_open_is_refused_with_the_process_that_has_it_and_one_that_is_not_is_opened,
 ];

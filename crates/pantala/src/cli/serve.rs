@@ -39,6 +39,9 @@ pub(crate) struct Serve {
     /// Where packets come from: tap:NAME, af_xdp:NAME, memif:SOCKET
     #[arg(long, requires = "address")]
     device: Option<String>,
+    /// Take the device even if it carries the kernel's default route or your ssh session
+    #[arg(long, requires = "device")]
+    force: bool,
     /// The addresses of the device, with the length of their networks
     #[arg(long, value_name = "ADDRESS/LENGTH")]
     address: Vec<IpNet>,
@@ -76,6 +79,9 @@ impl Serve {
         let mut stack = Stack::builder().interface(interface).serve(&self.folder, self.port);
         if let Some(count) = self.cpus {
             stack = stack.cpus(Machine::here().cpus.into_iter().take(count));
+        }
+        if self.force {
+            stack = stack.force();
         }
         self.gateway.iter().fold(stack, |stack, gateway| stack.route("default", gateway))
     }

@@ -39,6 +39,9 @@ pub(crate) enum Command {
         /// The configuration
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
         config: PathBuf,
+        /// Take interfaces even if they carry the kernel's default route or your ssh session
+        #[arg(long)]
+        force: bool,
         /// Say only what is wrong
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
@@ -265,8 +268,8 @@ fn take_options(words: Vec<String>) -> Result<Taken, Stop> {
 
 pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> {
     let words = line.command.words().map(core::mem::take).unwrap_or_default();
-    if let Command::Up { config, quiet, verbose, .. } = &line.command {
-        return up::run(config, line.socket_named(), level(*quiet, *verbose));
+    if let Command::Up { config, force, quiet, verbose, .. } = &line.command {
+        return up::run(config, line.socket_named(), *force, level(*quiet, *verbose));
     }
     if let Command::Serve(serve) = &line.command {
         return serve.run(line.socket_named());

@@ -7,9 +7,9 @@ use crate::config::ConfigError;
 use crate::daemon::log::{self, Level};
 use crate::{StackError, daemon};
 
-pub(crate) fn run(file: &Path, socket: Option<PathBuf>, level: Level) -> Result<(), Failure> {
+pub(crate) fn run(file: &Path, socket: Option<PathBuf>, force: bool, level: Level) -> Result<(), Failure> {
     log::to_stderr(level);
-    daemon::up(file, socket).map_err(|why| failure(file, why))
+    daemon::up(file, socket, force).map_err(|why| failure(file, why))
 }
 
 /// Explains to the user why a stack did not run.

@@ -38,6 +38,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         seccomp: draft.seccomp,
         admin: draft.admin.clone(),
         wires: Wires::new(),
+        force: false,
     }
 }
 

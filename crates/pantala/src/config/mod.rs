@@ -93,6 +93,9 @@ pub struct Config {
     pub admin: Admin,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.
     pub wires: Wires,
+    /// Whether interfaces are taken that carry the kernel's default route or the caller's ssh session. No file says so:
+    /// `pantala up --force` does.
+    pub force: bool,
 }
 
 /// Ends of wires by the names that devices call them.

@@ -39,6 +39,7 @@ use self::fault::{Step, fault};
 use self::next::Next;
 use self::plan::{Plan, without};
 use super::control::{self, Control};
+use super::device;
 use super::log;
 use super::switch::Switch;
 use super::tables::Attached;
@@ -83,7 +84,7 @@ impl Control {
         };
         let new = Config::load(file, &Machine::here());
         let new = new.map_err(|why| Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned()))?;
-        let new = Config { wires: self.config.wires.clone(), ..new };
+        let new = Config { wires: self.config.wires.clone(), force: self.config.force, ..new };
         let changes = self.go_over(new).map_err(|Failure { why, lost }| {
             let error = Error::new(kind_of(&why), why.to_string());
             error.hint(if lost.is_empty() {
@@ -121,7 +122,7 @@ impl Control {
         fault(Step::Folders)?;
         self.try_ports(&sites, &new)?;
         fault(Step::Ports)?;
-        self.replace_devices(&plan, done)?;
+        self.replace_devices(&plan, new.force, done)?;
         let next = self.next(&plan, new, book, &done.closed, &done.opened)?;
         fault(Step::Tables)?;
         self.end_programs(&next.config, done);
@@ -201,7 +202,12 @@ impl Control {
 
     /// Frees devices that are used in another way, and opens those that are new. While a device is closed its interface is in
     /// the tables still: what routes lead there is lost, and does not go elsewhere.
-    fn replace_devices(&mut self, plan: &Plan, done: &mut Done) -> Result<(), StackError> {
+    fn replace_devices(&mut self, plan: &Plan, force: bool, done: &mut Done) -> Result<(), StackError> {
+        for interface in &plan.open {
+            if !force && !self.has_device_of(interface) {
+                device::leaves_the_machine_reachable(interface, &mut self.workshop.netlink)?;
+            }
+        }
         for at in 0..self.attached.len() {
             if plan.close_first.contains(&self.attached[at].config.name) {
                 let index = self.attached[at].index;
@@ -219,6 +225,13 @@ impl Control {
             fault(Step::Opened)?;
         }
         self.have_buffers(plan, &done.opened)
+    }
+
+    /// Whether an interface has the kernel's interface already that this one is to have.
+    fn has_device_of(&self, new: &Interface) -> bool {
+        self.attached
+            .iter()
+            .any(|own| new.device.host().is_some() && own.config.device.host() == new.device.host())
     }
 
     /// The first number for dealing rings that no interface will have then.

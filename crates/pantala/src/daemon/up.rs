@@ -10,9 +10,10 @@ use crate::config::{Config, Machine};
 use crate::{StackError, descriptors};
 
 /// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
-/// where the configuration says.
-pub(crate) fn up(file: &Path, socket: Option<PathBuf>) -> Result<(), StackError> {
-    run(Some(file.to_owned()), Config::load(file, &Machine::here())?, socket, || Ok(()))
+/// where the configuration says. `force`: take interfaces even if the machine is reached by them.
+pub(crate) fn up(file: &Path, socket: Option<PathBuf>, force: bool) -> Result<(), StackError> {
+    let config = Config { force, ..Config::load(file, &Machine::here())? };
+    run(Some(file.to_owned()), config, socket, || Ok(()))
 }
 
 /// Runs a stack with a configuration that was read already; `attach` is called when devices are there.

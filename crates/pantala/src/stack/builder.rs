@@ -26,6 +26,7 @@ pub struct Builder {
     sections: String,
     sysctls: Vec<String>,
     wires: Wires,
+    force: bool,
 }
 
 /// An interface of a stack: a device, and what is said of it. As in a section `[[interface]]`.
@@ -119,6 +120,11 @@ impl Builder {
         self.section(&format!("[[serve]]\ndir = {folder}\nport = {port}\n"))
     }
 
+    /// Takes interfaces of the kernel even if they carry its default route, or the ssh session of the caller.
+    pub fn force(self) -> Self {
+        Self { force: true, ..self }
+    }
+
     /// The configuration that this amounts to, with everything compared and checked.
     ///
     /// # Errors
@@ -130,7 +136,7 @@ impl Builder {
     /// Builds the configuration; `name` is its name in problems.
     pub(crate) fn config_called(self, name: &str) -> Result<Config, Problems> {
         let config = Config::parse(name, &self.to_toml(), &Machine::here())?;
-        Ok(Config { wires: self.wires, ..config })
+        Ok(Config { wires: self.wires, force: self.force, ..config })
     }
 
     /// Starts the stack: opens its devices, and starts its threads. When this returns, packets flow.

@@ -7,8 +7,9 @@ mod ends;
 mod full_disk;
 mod hotplug;
 mod lab;
+mod lifeline;
 mod memif;
 mod privileges;
 mod reloads;
 
-harness::modules![admin, changes, devices, ends, full_disk, hotplug, memif, privileges, reloads];
+harness::modules![admin, changes, devices, ends, full_disk, hotplug, lifeline, memif, privileges, reloads];

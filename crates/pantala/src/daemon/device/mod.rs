@@ -1,6 +1,7 @@
 //! Devices of this machine, opened as the configuration asks.
 
 mod af_xdp;
+mod lifeline;
 mod mem;
 mod memif;
 mod pcap;
@@ -168,6 +169,23 @@ pub(crate) fn rings(
         Device::Pcap { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
         Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
+    }
+}
+
+/// Refuses to take an interface of the kernel by which this machine is reached.
+pub(crate) fn leaves_the_machine_reachable(
+    interface: &Interface,
+    netlink: &mut Rtnetlink,
+) -> Result<(), StackError> {
+    let Device::AfXdp { host, .. } = &interface.device else { return Ok(()) };
+    match lifeline::of(host, netlink).map_err(|why| refused(interface, &why))? {
+        None => Ok(()),
+        Some(why) => Err(misfit(
+            interface,
+            &format!(
+                "{why}, and the kernel would receive nothing from it any more; `pantala up --force` takes it nevertheless"
+            ),
+        )),
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::log;
 /// Time limit of waiting for a process that is ending.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval of checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// An obstacle to our program.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,14 +1,20 @@
 //! TAP: the kernel's end is an interface of the host, ours is a file descriptor for each ring.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use dev::bpf::steering::{self, Steer};
-use dev::sys::tun::{Offload, Tap};
+use dev::sys::process;
+use dev::sys::tun::{Offload, Tap, TunError};
 use dev::tap::TapRing;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
 use super::super::log;
-use super::{Facts, Hold, MTU, Opened, PutBack, Steering, Workshop, caps, refused, rxcsum, stable_mac};
+use super::{
+    Facts, Hold, MTU, Opened, PutBack, Steering, Workshop, caps, refused, rxcsum, stable_mac, takeover,
+};
 use crate::StackError;
 use crate::api::DeviceMode;
 use crate::config::Interface;
@@ -27,7 +33,7 @@ pub(super) fn open(
 ) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let count = interface.rings.unwrap_or(workshop.cpus);
-    let tap = Tap::open(host, count as usize).map_err(|why| no(&why))?;
+    let tap = open_when_free(host, count as usize, workshop.patience).map_err(|why| no(&why))?;
     let map = workshop.map(unit, tap.queues.len());
     let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
@@ -55,6 +61,21 @@ pub(super) fn open(
         host: Some((host.to_owned(), link.index)),
     };
     Ok(Opened { facts, rings, hold: Hold { put_back: Some(put_back), ..Hold::default() } })
+}
+
+/// Opens a TAP. The kernel takes it from a process that was killed in its own time: that is waited for.
+fn open_when_free(host: &str, queues: usize, patience: Duration) -> Result<Tap, TunError> {
+    let until = Instant::now() + patience;
+    loop {
+        match Tap::open(host, queues) {
+            Err(TunError::Busy { pid, .. })
+                if pid.is_none_or(process::is_ending) && Instant::now() < until =>
+            {
+                std::thread::sleep(takeover::LOOK_AGAIN);
+            }
+            other => return other,
+        }
+    }
 }
 
 fn rings(tap: Tap, allowance: usize) -> Vec<NewRing> {

@@ -1,6 +1,6 @@
 //! Two namespaces with a wire between them, and a daemon in one.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use dev::bpf::asm::{Asm, Reg};
 use dev::bpf::prog::{Kind, Program};
-use dev::netlink::{Link, Veth, VethEnd};
+use dev::netlink::{Link, Route, Veth, VethEnd};
 use dev::netns::{Netns, ScopedNetns};
 use dev::sys::caps::{CapabilitySet, effective};
 use dev::sys::tun::Tap;
@@ -149,6 +149,45 @@ impl Lab {
         command.arg(up.get_program()).args(up.get_args());
         self.router.put(&mut command).unwrap();
         self.started(command, "ready")
+    }
+
+    /// Starts a daemon with more options, and waits until it is ready.
+    pub(crate) fn start_with(&self, options: &[&str]) -> Daemon<'_> {
+        let mut up = self.up();
+        up.args(options);
+        self.started(up, "ready")
+    }
+
+    /// Starts a daemon that is to fail, under a shell with this variable, which the daemon itself does not have.
+    pub(crate) fn start_in_vain_with(&self, variable: &str) -> Output {
+        let (up, mut command) = (self.up(), Command::new("env"));
+        command.args([variable, "sh", "-c", "env -i \"$0\" \"$@\"; exit $?"]);
+        command.arg(up.get_program()).args(up.get_args());
+        self.router.put(&mut command).unwrap();
+        command.output().unwrap()
+    }
+
+    /// Gives the kernel's end in the daemon's namespace addresses.
+    pub(crate) fn address_router(&self, nets: &[&str]) {
+        let mut netlink = self.router.netlink().unwrap();
+        netlink.set_up("pt0", true).unwrap();
+        nets.iter().for_each(|net| netlink.add_address("pt0", net.parse().unwrap()).unwrap());
+    }
+
+    /// Gives the kernel in the daemon's namespace a default route over its end.
+    pub(crate) fn default_route(&self, gateway: &str) {
+        let via: IpAddr = gateway.parse().unwrap();
+        let to = if via.is_ipv4() { "0.0.0.0/0" } else { "::/0" }.parse().unwrap();
+        let ifindex = self.link("pt0").map(|link| link.index);
+        self.router.netlink().unwrap().add_route(&Route { to, via: Some(via), ifindex }).unwrap();
+    }
+
+    pub(crate) fn router(&self) -> &Netns {
+        &self.router
+    }
+
+    pub(crate) fn host(&self) -> &Netns {
+        &self.host
     }
 
     fn started(&self, mut command: Command, words: &str) -> Daemon<'_> {
