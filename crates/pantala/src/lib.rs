@@ -119,6 +119,8 @@ mod stack;
 mod stop;
 #[cfg(feature = "cli")]
 pub mod term;
+#[cfg(feature = "cli")]
+mod top;
 mod words;
 
 #[cfg(feature = "cli")]

@@ -9,6 +9,7 @@ mod flags;
 mod ifconfig;
 mod intrctl;
 mod ipfw;
+mod line;
 mod neighbours;
 mod netstat;
 mod ping;
@@ -18,7 +19,6 @@ mod serve;
 mod sockets;
 pub(crate) mod sysctl;
 mod tcpdrop;
-mod top;
 mod up;
 
 use std::ffi::OsString;
@@ -54,20 +54,20 @@ impl From<Exit> for ExitCode {
 /// Runs one command line; the first argument is the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, term: &mut Term) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let line = match top::Line::read(&arguments) {
+    let line = match line::Line::read(&arguments) {
         Ok(line) => line,
-        Err(top::Stop::Help(text)) => {
+        Err(line::Stop::Help(text)) => {
             let shown = term.show(&text);
             return written(shown, term);
         }
-        Err(top::Stop::Usage(text)) => {
+        Err(line::Stop::Usage(text)) => {
             let json = arguments.iter().any(|word| word == "--json");
             term.complain(&if json { usage_json(&text) } else { text });
             return Exit::Usage;
         }
     };
     let json = line.json;
-    match top::carry_out(line, term) {
+    match line::carry_out(line, term) {
         Ok(()) => Exit::Ok,
         Err(failure) => complain(failure, json, term),
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use dev::netlink::Rtnetlink;
 use ipnet::IpNet;
 
-use super::top::ControlSocket;
+use super::line::ControlSocket;
 use super::{Failure, up};
 use crate::config::Machine;
 use crate::daemon::log::{self, Level};

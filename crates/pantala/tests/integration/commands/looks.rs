@@ -268,7 +268,28 @@ wan: 1000 frames, 64000 bytes
     assert_eq!(world.json("netstat -M -I wan")["latency_ns"]["p999"], 4_000_000);
 }
 
+fn top_prints_screens_as_text_and_readings_as_json() {
+    let world = World::new();
+    let text = world.shows("top -b -n 1 -d 0.1");
+    assert_eq!(text.lines().count(), 24);
+    for word in ["[overview]", "CPU busy", "lan ", "wan down", "ip4_bad_checksum"] {
+        assert!(text.contains(word), "{word}\n{text}");
+    }
+    assert!(world.shows("top -b -n 1 -d 0.1 --pane rules").contains("allow ip from any to any"));
+    let lines = world.shows("--json top -n 2 -d 0.1");
+    let readings: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(readings.len(), 2);
+    for reading in &readings {
+        assert_eq!(reading["interfaces"][1]["name"], "lan");
+        assert_eq!(reading["rules"][0]["packets_total"], 12);
+        assert!(reading["flows"][0]["bytes_total"].as_u64() > Some(0));
+        assert!(reading["connections"].is_array() && reading["cpus"][0]["busy_percent"].is_number());
+    }
+}
+
 harness::tests![
+    top_prints_screens_as_text_and_readings_as_json,
     ifconfig_shows_blocks_as_bsd_does,
     ifconfig_shows_one_interface_or_only_names,
     netstat_i_has_a_line_for_the_link_and_one_for_each_address,

@@ -15,7 +15,7 @@ use crate::api::{DEFAULT_SOCKET, Reloaded};
 use crate::config::DEFAULT_FILE;
 use crate::daemon::log::Level;
 use crate::term::Term;
-use crate::{demo, pktgen};
+use crate::{demo, pktgen, top};
 
 /// A network stack for Linux in user space.
 #[derive(Debug, Parser)]
@@ -80,6 +80,14 @@ pub(crate) enum Command {
     /// Show connections, interfaces' counters, routes, statistics, buffers, netisrs
     #[command(override_usage = netstat::USAGE, after_help = netstat::HELP)]
     Netstat(Words),
+    /// Show CPUs, interfaces, drops, flows, rules and connections as they change
+    #[command(after_help = top::HELP)]
+    Top {
+        #[command(flatten)]
+        args: top::Args,
+        #[command(flatten)]
+        control: ControlSocket,
+    },
     /// End TCP connections
     #[command(override_usage = tcpdrop::USAGE, after_help = tcpdrop::HELP)]
     Tcpdrop(Words),
@@ -211,6 +219,7 @@ impl Command {
             | Self::Demo { .. }
             | Self::Pktgen(_)
             | Self::Drill(_)
+            | Self::Top { .. }
             | Self::Reload(_) => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
@@ -232,7 +241,7 @@ impl Command {
     /// The control socket as named behind the command; `None` if the command uses none.
     fn control(&mut self) -> Option<&mut ControlSocket> {
         match self {
-            Self::Up { control, .. } | Self::Reload(control) => Some(control),
+            Self::Up { control, .. } | Self::Top { control, .. } | Self::Reload(control) => Some(control),
             Self::Serve(serve) => Some(&mut serve.control),
             other => other.arguments().map(|arguments| &mut arguments.control),
         }
@@ -295,6 +304,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Demo { .. }
         | Command::Pktgen(_)
         | Command::Drill(_) => Ok(()),
+        Command::Top { args, .. } => args.run(session),
         Command::Reload(_) => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
