@@ -72,6 +72,25 @@ fn each_metric_is_in_the_reference() {
     assert_same(&metrics, &first_cells(&page("METRICS.md"), &["| metric |"]), "METRICS.md");
 }
 
+#[test]
+fn dashboard_and_alerts_ask_for_metrics_that_exist() {
+    let mut known = first_cells(&page("METRICS.md"), &["| metric |"]);
+    let counters = first_cells(&page("COUNTERS.md"), &["| counter |"]);
+    known.extend(counters.iter().map(|counter| format!("pantala_{counter}_total")));
+    for file in ["grafana.json", "alerts.yaml"] {
+        let text = std::fs::read_to_string(root().join("docs/guide/monitoring").join(file)).unwrap();
+        let asked: Names = words(&text).filter(|word| word.starts_with("pantala_")).collect();
+        assert!(asked.len() > 5, "{file} asks for {asked:?} alone");
+        let unknown: Vec<_> = asked.difference(&known).collect();
+        assert!(unknown.is_empty(), "{file} asks for {unknown:?}, which METRICS.md does not have");
+    }
+}
+
+/// Names in a text: letters, digits and underscores.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned)
+}
+
 fn assert_same(source: &Names, documented: &Names, page: &str) {
     let missing: Vec<_> = source.difference(documented).collect();
     let unknown: Vec<_> = documented.difference(source).collect();
