@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 
-use super::loads::Account;
+use super::loads::{Account, Cause};
 use crate::args::Args;
 use crate::peers::process::{go_on, pause, watch_for_interrupts};
 
@@ -47,10 +47,14 @@ pub struct Tally {
     wrong: AtomicU64,
     /// How those broke.
     why: Mutex<BTreeMap<String, u64>>,
+    causes: Mutex<BTreeMap<Cause, u64>>,
 }
 
 impl Tally {
-    fn broke(&self, how: String) {
+    fn broke(&self, error: &anyhow::Error) {
+        *self.causes.lock().unwrap_or_else(PoisonError::into_inner).entry(talk::cause(error)).or_default() +=
+            1;
+        let how = format!("{error:#}");
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         let how = if why.len() < WHYS_MAX || why.contains_key(&how) { how } else { "others".to_owned() };
         *why.entry(how).or_default() += 1;
@@ -117,7 +121,7 @@ fn again_and_again(kind: &Kind, first: u64, tally: &Tally) {
                 &tally.wrong
             }
             Err(error) => {
-                tally.broke(format!("{error:#}"));
+                tally.broke(&error);
                 &tally.broken
             }
         }
@@ -137,6 +141,9 @@ fn say(kinds: &[Kind], tallies: &[Tally]) {
         sum.wrong += tally.wrong.load(Ordering::Relaxed);
         for (how, count) in &*tally.why.lock().unwrap_or_else(PoisonError::into_inner) {
             *sum.why.entry(how.clone()).or_default() += count;
+        }
+        for (cause, count) in &*tally.causes.lock().unwrap_or_else(PoisonError::into_inner) {
+            *sum.causes.entry(*cause).or_default() += count;
         }
     }
     if let Ok(line) = serde_json::to_string(&sums.into_values().collect::<Vec<_>>()) {

@@ -36,6 +36,8 @@ const PAIRS: [(&str, &str, &str, u32); 4] = [
 /// Hosts with addresses of their own: namespace, interface, number of the network.
 const HOSTS: [(&str, &str, u8); 3] = [("a", "eth0", 1), ("b", "port-b", 2), ("f", "eth0", 4)];
 
+/// The router's own connections pass `nat … out`, too: past it, a port of theirs could be that of a binding, which then took
+/// their replies.
 const RULES: &str = "\
 nat 1 config if b
 table bad create type addr
@@ -49,7 +51,7 @@ add 310 skipto 1000 { udp or icmp or ipv6-icmp } from any to any in recv a keep-
 add 320 skipto 1000 tcp from any to any in recv m setup keep-state
 add 330 skipto 1000 { udp or icmp or ipv6-icmp } from any to any in recv m keep-state
 add 340 allow { udp or icmp or ipv6-icmp } from any to me in recv f keep-state
-add 350 allow ip from me to any out keep-state
+add 350 skipto 1000 ip from me to any out keep-state
 add 500 deny log ip from any to any in
 add 1000 nat 1 ip4 from any to any out xmit b
 add 1010 allow ip from any to any

@@ -15,6 +15,41 @@ use crate::peers::process::Running;
 const GENERATED: [&str; 4] = ["--rate", "500pps", "--time", "20s"];
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// Why an exchange broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A reset: `tcpdrop`, a relay that has no memory left, a rule.
+    Reset,
+    Refused,
+    /// The web server had no memory left for it (503).
+    NoRoom,
+    /// The peer closed the connection too soon.
+    EndedEarly,
+    /// No reply to a datagram came in time, or a frame did not.
+    Lost,
+    /// The time-out passed, and then the bytes came: the machine was busy.
+    Late,
+    /// The time-out passed, and nothing came for as long again.
+    Silent,
+    Other,
+}
+
+impl Cause {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Reset => "reset (tcpdrop, relays without memory, rules)",
+            Self::Refused => "refused",
+            Self::NoRoom => "no room (503)",
+            Self::EndedEarly => "ended early",
+            Self::Lost => "no reply to a datagram in time, or a frame lost",
+            Self::Late => "timed out, and came later (a busy machine)",
+            Self::Silent => "timed out, and nothing came later",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// The results of one kind of exchange.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Account {
@@ -28,6 +63,9 @@ pub struct Account {
     /// How those broke, and how often.
     #[serde(default)]
     pub why: BTreeMap<String, u64>,
+    /// The same by cause. The program with a stack gives none.
+    #[serde(default)]
+    pub causes: BTreeMap<Cause, u64>,
 }
 
 #[derive(Default)]
@@ -74,11 +112,14 @@ impl Loads {
         match generator.finish(END_LIMIT).and_then(|said| frames(&said)) {
             Ok((sent, received)) => {
                 self.generated.well += received;
-                self.generated.broken += sent.saturating_sub(received);
+                let lost = sent.saturating_sub(received);
+                self.generated.broken += lost;
+                *self.generated.causes.entry(Cause::Lost).or_default() += lost;
             }
             Err(error) => {
                 eprintln!("soak: the generator: {error:#}");
                 self.generated.broken += 1;
+                *self.generated.causes.entry(Cause::Other).or_default() += 1;
                 *self.generated.why.entry(format!("{error:#}")).or_default() += 1;
             }
         }

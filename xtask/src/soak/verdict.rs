@@ -2,11 +2,12 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::chores::Done;
-use super::loads::Account;
+use super::loads::{Account, Cause};
 use super::sample::{Process, Sample, Series};
 
 /// Memory may be so much more at the end of the second half than at its beginning: allocators keep some.
@@ -147,6 +148,15 @@ fn went_wrong(exchanges: &[Account], chores: &[Done]) -> Vec<Check> {
     ]
 }
 
+/// All that broke, by cause: none of them is a defect by itself, for connections are dropped, links flap and the machine is busy.
+fn causes(exchanges: &[Account]) -> BTreeMap<Cause, u64> {
+    let mut sums = BTreeMap::new();
+    for (cause, count) in exchanges.iter().flat_map(|account| &account.causes) {
+        *sums.entry(*cause).or_default() += count;
+    }
+    sums
+}
+
 /// Returns the slope of a line through points, by least squares.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = number(points.len() as u64).max(1.0);
@@ -175,11 +185,15 @@ impl fmt::Display for Report {
             writeln!(f, "{what:60}  {:>9}  {:>9}  {after:>9}  {needs}{failed}", cell(before), cell(most))?;
         }
         writeln!(f, "\n{:60}  {:>9}  {:>9}  {:>9}", "exchanges", "well", "broken", "wrong")?;
-        for Account { name, well, broken, wrong, why } in &self.exchanges {
+        for Account { name, well, broken, wrong, why, .. } in &self.exchanges {
             writeln!(f, "{name:60}  {well:>9}  {broken:>9}  {wrong:>9}")?;
             for (how, count) in why {
                 writeln!(f, "    {count} × {how}")?;
             }
+        }
+        writeln!(f, "\n{:60}  {:>9}", "broken exchanges by cause", "times")?;
+        for (cause, count) in causes(&self.exchanges) {
+            writeln!(f, "{:60}  {count:>9}", cause.words())?;
         }
         writeln!(f, "\n{:60}  {:>9}  {:>9}", "changes", "done", "failed")?;
         for Done { name, times, failed, errors, may_fail } in &self.chores {

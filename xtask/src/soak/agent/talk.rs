@@ -3,12 +3,13 @@
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 
 use anyhow::{Context, Result};
 use rustix::net::sockopt::set_socket_linger;
 
+use super::super::loads::Cause;
 use super::{Kind, LARGE, PATIENCE, pattern};
 use crate::peers::process::{go_on, pause};
 
@@ -23,6 +24,47 @@ impl fmt::Display for Wrong {
 }
 
 impl core::error::Error for Wrong {}
+
+/// A break whose cause no error of the operating system tells.
+#[derive(Debug)]
+struct Broken(Cause);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.words())
+    }
+}
+
+impl core::error::Error for Broken {}
+
+/// Returns the cause of an error.
+pub fn cause(error: &anyhow::Error) -> Cause {
+    if let Some(Broken(cause)) = error.chain().find_map(|error| error.downcast_ref()) {
+        return *cause;
+    }
+    let kind = error.chain().find_map(|error| error.downcast_ref()).map(std::io::Error::kind);
+    match kind {
+        Some(ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe) => {
+            Cause::Reset
+        }
+        Some(ErrorKind::ConnectionRefused) => Cause::Refused,
+        Some(ErrorKind::UnexpectedEof) => Cause::EndedEarly,
+        Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => Cause::Silent,
+        _ => Cause::Other,
+    }
+}
+
+/// Tells an answer that comes late, on a busy machine, from one that does not come: a read that has timed out is tried once
+/// more, for as long again.
+fn told_apart(mut stream: &TcpStream, why: std::io::Error) -> anyhow::Error {
+    if !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+        return why.into();
+    }
+    match stream.read_exact(&mut [0]) {
+        Ok(()) => Broken(Cause::Late).into(),
+        Err(why) => why.into(),
+    }
+}
 
 /// A slow reader takes so much at a time, so often, and then leaves.
 const SLOW: (usize, Duration, u32) = (1024, Duration::from_millis(500), 40);
@@ -60,7 +102,7 @@ pub fn knocks(to: IpAddr) -> Kind {
         match TcpStream::connect_timeout(&SocketAddr::new(to, 22), KNOCK) {
             Ok(_) => Err(Wrong("a connection that rules deny was opened".to_owned()).into()),
             // A refusal is an answer of the host behind the firewall.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 Err(Wrong("a SYN that rules deny arrived".to_owned()).into())
             }
             Err(_) => Ok(()),
@@ -155,7 +197,7 @@ fn stream(to: SocketAddr, number: u64) -> Result<()> {
             (&stream).write_all(&sent)?;
             stream.shutdown(Shutdown::Write)
         });
-        (&stream).read_to_end(&mut came).context("read")?;
+        (&stream).read_to_end(&mut came).map_err(|why| told_apart(&stream, why)).context("read")?;
         let sent = sends.join().map_err(|_| anyhow::anyhow!("the sender panicked"))?;
         sent.context("write")
     })?;
@@ -167,7 +209,7 @@ fn cut(to: SocketAddr, number: u64) -> Result<()> {
     let mut stream = connect(to)?;
     stream.write_all(&pattern(0, 1000 + usize::try_from(number * 104_729 % 60_000)?))?;
     let mut bytes = [0; 100];
-    stream.read_exact(&mut bytes).context("read")?;
+    stream.read_exact(&mut bytes).map_err(|why| told_apart(&stream, why)).context("read")?;
     right(bytes == *pattern(0, 100), "the first bytes of an echo")?;
     abort(&stream)
 }
@@ -191,10 +233,16 @@ fn datagram(to: SocketAddr, number: u64) -> Result<()> {
         let sent = pattern(usize::try_from(number * 20 + turn)?, 1 + usize::try_from(turn * 70)?);
         socket.send(&sent)?;
         let mut came = [0; 2048];
-        let len = socket.recv(&mut came)?;
+        let len = socket.recv(&mut came).map_err(lost)?;
         right(came[..len] == sent, "a datagram")?;
     }
     Ok(())
+}
+
+/// A datagram whose reply does not come in time: either was lost, or the machine is busy.
+fn lost(why: std::io::Error) -> anyhow::Error {
+    let is_late = matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+    if is_late { Broken(Cause::Lost).into() } else { why.into() }
 }
 
 /// Closes with a reset.
@@ -213,7 +261,7 @@ fn head(stream: &mut TcpStream) -> Result<usize> {
     }
     let head = String::from_utf8_lossy(&head);
     let refused = head.starts_with("HTTP/1.1 503");
-    anyhow::ensure!(!refused, "there was no room");
+    anyhow::ensure!(!refused, Broken(Cause::NoRoom));
     right(head.starts_with("HTTP/1.1 200"), "the status of an answer")?;
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.trim().parse().ok());
     length.context("an answer without a length")
@@ -227,4 +275,25 @@ fn body(stream: &mut TcpStream, length: usize) -> Result<()> {
 
 fn right(is_right: bool, what: &str) -> Result<()> {
     if is_right { Ok(()) } else { Err(Wrong(format!("wrong: {what}")).into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_cause() {
+        for (kind, expected) in [
+            (ErrorKind::ConnectionReset, Cause::Reset),
+            (ErrorKind::BrokenPipe, Cause::Reset),
+            (ErrorKind::ConnectionRefused, Cause::Refused),
+            (ErrorKind::UnexpectedEof, Cause::EndedEarly),
+            (ErrorKind::WouldBlock, Cause::Silent),
+            (ErrorKind::AddrInUse, Cause::Other),
+        ] {
+            assert_eq!(cause(&anyhow::Error::from(std::io::Error::from(kind)).context("read")), expected);
+        }
+        assert_eq!(cause(&anyhow::Error::from(Broken(Cause::Late)).context("read")), Cause::Late);
+        assert_eq!(cause(&lost(ErrorKind::WouldBlock.into())), Cause::Lost);
+    }
 }
