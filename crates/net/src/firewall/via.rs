@@ -13,6 +13,8 @@ use crate::turn::cpu::Cpu;
 
 /// Next hops that one CPU's rules and tables may name. A packet to another dies as if there were no route.
 pub const VIAS_MAX: usize = 1 << 12;
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<IpAddr>() + size_of::<(IpAddr, u16)>() <= 37);
 
 /// A next hop that a rule named, and the hook at which it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

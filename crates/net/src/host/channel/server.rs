@@ -82,6 +82,9 @@ enum Listener {
     Open(ListenerId, VecDeque<u32>),
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Listener>() <= 40);
+
 impl Channel {
     pub(super) fn new((events, commands): (Writer, Reader), lanes: Far, waker: Waker) -> Self {
         Self {

@@ -27,6 +27,8 @@ pub const HOLD_EACH_MAX: usize = 64;
 pub const HOLD_MAX: usize = 512;
 /// Unanswered neighbours that are remembered at the most; the oldest makes room.
 const FAILED_MAX: usize = 1024;
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<(Instant, Key)>() <= 32);
 /// Time for which a neighbour that did not answer is not tried again.
 const FAILED_KEPT: Duration = Duration::from_secs(3);
 /// New neighbours that one CPU may ask for on one interface: one in this time …
