@@ -1,20 +1,14 @@
 //! Recording of a cable, to be looked at with tcpdump or Wireshark.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use net::time::Instant;
+use wire::pcap;
 
 /// Bytes of frames that a tape holds at the most; the oldest frames go first.
 const BYTES_MAX: usize = 8 << 20;
-/// A pcap file with time stamps in nanoseconds.
-const MAGIC: u32 = 0xa1b2_3c4d;
-/// Link type Ethernet.
-const ETHERNET: u32 = 1;
-/// Bytes of a frame that are kept: longer ones are cut off in the file.
-const SNAP_LEN: u32 = 1 << 18;
-
 /// The last frames on a cable.
 #[derive(Debug, Default)]
 pub struct Tape {
@@ -66,29 +60,15 @@ impl Tape {
     ///
     /// Those of the file system.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut out = io::BufWriter::new(std::fs::File::create(path)?);
-        let (version, zone, accuracy) = ([2_u16, 4], 0_u32, 0_u32);
-        out.write_all(&MAGIC.to_le_bytes())?;
-        out.write_all(&[version[0].to_le_bytes(), version[1].to_le_bytes()].concat())?;
-        for word in [zone, accuracy, SNAP_LEN, ETHERNET] {
-            out.write_all(&word.to_le_bytes())?;
+        let mut file = Vec::with_capacity(self.bytes);
+        pcap::classic_head(&mut file);
+        for (at, frame) in self.frames() {
+            pcap::classic_record(&mut file, at.ns(), [frame.len(); 2], core::iter::once(frame));
         }
-        for (at, frame) in &self.frames {
-            write_frame(&mut out, *at, frame)?;
-        }
-        out.flush()
+        std::fs::write(path, file)
     }
 
     const fn mix(&mut self, word: u64) {
         self.digest = (self.digest ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
     }
-}
-
-fn write_frame(out: &mut impl Write, at: Instant, frame: &[u8]) -> io::Result<()> {
-    let kept = frame.len().min(SNAP_LEN as usize);
-    let words = [at.ns() / 1_000_000_000, at.ns() % 1_000_000_000, kept as u64, frame.len() as u64];
-    for word in words {
-        out.write_all(&u32::try_from(word).unwrap_or(u32::MAX).to_le_bytes())?;
-    }
-    out.write_all(&frame[..kept])
 }

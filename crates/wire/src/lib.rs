@@ -30,6 +30,7 @@ pub mod tcp;
 // ---
 pub mod addr;
 pub mod checksum;
+pub mod pcap;
 pub mod protocol;
 pub mod toeplitz;
 mod build;

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("net", &["ipfw", "pkt", "wire"]),
     ("sim", &["drill", "harness", "ipfw", "net", "pkt", "wire"]),
     ("packetdrill", &["drill", "harness", "sim", "wire"]),
-    ("dev", &["harness", "net", "pkt", "testbed"]),
+    ("dev", &["harness", "net", "pkt", "testbed", "wire"]),
     ("testbed", &["dev"]),
     ("pantala", &["dev", "diagnostic", "drill", "harness", "ipfw", "net", "pkt", "sim", "testbed", "wire"]),
     ("bench", &["dev", "ipfw", "net", "pantala", "pkt", "testbed", "wire"]),

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pkt::Pkt;
 
-use super::format;
+use wire::pcap;
+
 use crate::sys::append::RecordFile;
 
 /// Bytes that are written together.
@@ -25,12 +27,18 @@ pub(super) struct Lost(pub(super) u64);
 
 impl Capture {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let file = RecordFile::create(path, &format::head())?;
-        Ok(Self { file, batch: Vec::with_capacity(BATCH), frames: 0 })
+        let mut batch = Vec::with_capacity(BATCH);
+        pcap::classic_head(&mut batch);
+        let file = RecordFile::create(path, &batch)?;
+        batch.clear();
+        Ok(Self { file, batch, frames: 0 })
     }
 
+    /// Appends a frame, stamped with the time of writing.
     pub(super) fn frame(&mut self, pkt: &Pkt) -> Result<(), Lost> {
-        format::record(&mut self.batch, pkt.len(), pkt.fragments());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        pcap::classic_record(&mut self.batch, at_ns, [pkt.len(); 2], pkt.fragments());
         self.frames += 1;
         if self.batch.len() < BATCH { Ok(()) } else { self.flush() }
     }

@@ -15,7 +15,6 @@ mod change;
 mod log;
 mod look;
 mod nat;
-mod pcapng;
 mod pipes;
 mod tables;
 

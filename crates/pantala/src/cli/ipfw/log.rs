@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dev::sys::append::RecordFile;
+use wire::pcap;
 
-use super::pcapng;
-use crate::api::FirewallLog;
 use crate::api::client::escaped;
+use crate::api::{FirewallLog, FirewallLogRecord};
 use crate::cli::flags::Flags;
 use crate::cli::{Failure, Session};
 
@@ -61,15 +61,42 @@ struct Packets<'p> {
 
 impl<'p> Packets<'p> {
     fn create(path: &'p Path) -> Result<Self, Failure> {
-        let file = RecordFile::create(path, &pcapng::head()).map_err(|why| cannot_write(path, &why))?;
+        let mut head = Vec::new();
+        pcap::section(&mut head);
+        pcap::interface(&mut head, pcap::RAW, "");
+        let file = RecordFile::create(path, &head).map_err(|why| cannot_write(path, &why))?;
         Ok(Self { path, file })
     }
 
     /// Writes each record as a whole, or ends with the last one that was.
     fn append(&mut self, log: &FirewallLog) -> Result<(), Failure> {
-        let mut records = log.records.iter().map(pcapng::packet);
+        let mut records = log.records.iter().map(packet);
         records.try_for_each(|record| self.file.append(&record)).map_err(|why| cannot_write(self.path, &why))
     }
+}
+
+/// A packet, as far as the log has it, with its line of log as a comment.
+fn packet(record: &FirewallLogRecord) -> Vec<u8> {
+    let mut block = Vec::new();
+    let packet = pcap::Packet {
+        interface: 0,
+        at_ns: record.at_ns,
+        len: record.length,
+        bytes: &unhex(&record.snap),
+        direction: None,
+        comment: &record.text,
+    };
+    pcap::packet(&mut block, &packet);
+    block
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map_while(byte).collect()
 }
 
 fn cannot_write(path: &Path, why: &io::Error) -> Failure {
