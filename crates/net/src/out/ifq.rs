@@ -270,6 +270,14 @@ impl Ifqs {
         self.queues.get(usize::from(index)).filter(|queue| queue.via() != Via::Nothing).map(Ifq::state)
     }
 
+    /// The queues of this CPU as they are now, by interface.
+    pub fn states(&self) -> impl Iterator<Item = (IfIndex, State)> {
+        (0..)
+            .zip(&self.queues)
+            .filter(|(_, queue)| queue.via() != Via::Nothing)
+            .map(|(at, queue)| (at, queue.state()))
+    }
+
     /// Takes all packets of interface `index` out, in the order in which they would have left.
     pub(crate) fn empty(&mut self, index: IfIndex) -> Vec<Pkt> {
         self.queues.get_mut(usize::from(index)).map_or_else(Vec::new, Ifq::empty)

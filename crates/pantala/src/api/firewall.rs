@@ -6,6 +6,20 @@ use super::types::{
     FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
 
+/// The firewall as a scrape shows it.
+pub struct FirewallSnapshot {
+    /// Its switches and sizes.
+    pub(crate) status: FirewallStatus,
+    /// Its rules, with their counters.
+    pub(crate) rules: Vec<FirewallRule>,
+    /// Instances of NAT; their ports are not counted.
+    pub(crate) nat: Vec<FirewallNat>,
+    /// Instances of NAT64.
+    pub(crate) nat64: Vec<FirewallNat64>,
+    /// Pipes and queues.
+    pub(crate) shapes: FirewallShapes,
+}
+
 /// A firewall that can be looked at and changed; a part of [`super::stack::Stack`].
 pub trait Filter {
     /// Carries commands out in their order, all of them or none. Packets see what they amount to at once.

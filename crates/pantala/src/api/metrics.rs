@@ -1,6 +1,7 @@
 //! `/metrics`: the counters as Prometheus text.
 //!
-//! Base units, `_total` on what only grows, and no label that a packet could choose.
+//! Base units, `_total` on what only grows, and no label that a packet could choose. Nothing is asked of the netisrs: the
+//! counters are theirs, and the gauges are what each of them wrote down last.
 
 mod firewall;
 
@@ -8,7 +9,7 @@ use core::fmt::{self, Write};
 
 use super::stack::{Stack, Web};
 use super::types::{
-    Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
+    Counters, Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
     OutputQueue, Pool,
 };
 use crate::serve::Hit;
@@ -16,15 +17,14 @@ use crate::serve::Hit;
 /// All metrics of a stack.
 pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     let mut page = Page::default();
-    let netisrs = stack.netisrs()?;
-    let all = stack.interfaces()?;
-    interfaces(&mut page, &all);
-    queues(&mut page, &all);
-    memifs(&mut page, &all);
-    counters(&mut page, stack, &netisrs)?;
-    cpus(&mut page, &netisrs);
-    pools(&mut page, &stack.pools()?);
-    firewall::firewall(&mut page, stack)?;
+    let all = stack.snapshot()?;
+    interfaces(&mut page, &all.interfaces);
+    queues(&mut page, &all.interfaces);
+    memifs(&mut page, &all.interfaces);
+    counters(&mut page, &all.counters, &all.netisrs);
+    cpus(&mut page, &all.netisrs);
+    pools(&mut page, &all.pools);
+    firewall::firewall(&mut page, &all.firewall);
     webs(&mut page, &stack.webs());
     Ok(page.0)
 }
@@ -160,8 +160,7 @@ fn memifs(page: &mut Page, interfaces: &[Interface]) {
     }
 }
 
-fn counters(page: &mut Page, stack: &mut dyn Stack, netisrs: &[Netisr]) -> Result<(), Error> {
-    let all = stack.counters()?;
+fn counters(page: &mut Page, all: &Counters, netisrs: &[Netisr]) {
     for counter in &all.counters {
         let name = format!("pantala_{}_total", counter.name);
         page.head(&name, "counter", &format!("{}.", counter.sentence));
@@ -176,7 +175,6 @@ fn counters(page: &mut Page, stack: &mut dyn Stack, netisrs: &[Netisr]) -> Resul
             page.value("pantala_drop_total", labels, *count);
         }
     }
-    Ok(())
 }
 
 fn cpus(page: &mut Page, netisrs: &[Netisr]) {

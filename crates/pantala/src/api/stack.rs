@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::firewall::Filter;
+use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
     Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
@@ -25,6 +25,20 @@ pub struct Web<'a> {
     pub(crate) count: Box<dyn Fn(Hit) -> u64 + 'a>,
 }
 
+/// All that a scrape shows.
+pub struct Snapshot {
+    /// Interfaces, without their addresses and groups.
+    pub(crate) interfaces: Vec<Interface>,
+    /// The netisrs.
+    pub(crate) netisrs: Vec<Netisr>,
+    /// Every counter and every drop reason.
+    pub(crate) counters: Counters,
+    /// The packet buffers.
+    pub(crate) pools: Vec<Pool>,
+    /// The firewall.
+    pub(crate) firewall: FirewallSnapshot,
+}
+
 /// A stack that can be looked at and changed.
 ///
 /// All methods are called on the control thread, one at a time, and should answer within milliseconds: while one
@@ -35,6 +49,26 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error>;
+
+    /// All that a scrape shows. A stack whose netisrs write it down answers with that, and asks none of them.
+    ///
+    /// # Errors
+    /// The netisrs were asked, and do not answer.
+    fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        Ok(Snapshot {
+            interfaces: self.interfaces()?,
+            netisrs: self.netisrs()?,
+            counters: self.counters()?,
+            pools: self.pools()?,
+            firewall: FirewallSnapshot {
+                status: self.firewall_status()?,
+                rules: self.firewall_rules()?,
+                nat: self.firewall_nat()?,
+                nat64: self.firewall_nat64()?,
+                shapes: self.firewall_shapes()?,
+            },
+        })
+    }
 
     /// The web servers that run here.
     fn webs(&mut self) -> Vec<Web<'_>> {

@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use super::clock::Clock;
 use super::idle::Idle;
 use super::netisr_thread::{Busy, NetisrThread};
+use super::report::{self, Published, Report, Reporter};
 use super::ring_placement::RingPlacement;
 use super::share::Share;
 use super::sleep::{SleepState, Waiters};
@@ -62,6 +63,7 @@ pub(crate) struct CpuThread {
     pub(crate) counters: Shared,
     pub(crate) sleeps: CounterReader<Sleep>,
     pub(crate) busy: CounterReader<Busy>,
+    published: Published,
     remote: Remote,
     bell: Arc<EventFd>,
     waiters: Waiters,
@@ -73,15 +75,6 @@ pub(crate) struct CpuThread {
 pub(crate) struct NewRing {
     pub(crate) driver: Box<dyn Driver>,
     pub(crate) waiter: Waiter,
-}
-
-/// The buffers of one CPU.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Buffers {
-    pub(crate) total: usize,
-    pub(crate) free: usize,
-    pub(crate) in_rings: usize,
-    pub(crate) denied: u64,
 }
 
 impl Cpus {
@@ -130,11 +123,13 @@ impl Cpus {
         polling: Polling,
     ) -> Result<CpuThread, StackError> {
         let (stop, waiters, busy) = (Arc::<AtomicBool>::default(), Waiters::default(), CounterBlock::new());
+        let reporter = Reporter::new(&netisr);
         let mut cpu = CpuThread {
             processor,
             counters,
             sleeps: sleeper.counters(),
             busy: busy.reader(),
+            published: reporter.published(),
             remote,
             bell: Arc::clone(&bell),
             waiters: Arc::clone(&waiters),
@@ -145,7 +140,8 @@ impl Cpus {
         let rest = SleepState { sleeper, bell, waiters, lost: Arc::clone(&self.lost) };
         let pinned_to = self.pinned.then_some(processor);
         let seccomp = self.seccomp;
-        let thread = NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, seccomp, stop };
+        let thread =
+            NetisrThread { netisr, pinned_to, clock, rest, idle, share, busy, reporter, seccomp, stop };
         let alarm = Alarm(Arc::clone(&self.crashed));
         let spawned = std::thread::Builder::new().name(format!("netisr{processor}")).spawn(move || {
             let _alarm = alarm;
@@ -314,13 +310,14 @@ impl Cpus {
         Ok(())
     }
 
-    /// The packet buffers of each CPU.
-    pub(crate) fn buffers(&self) -> Result<Vec<Buffers>, Error> {
-        self.call_all(|netisr| {
-            let pool = &netisr.cpu.pool;
-            let denied = pool.stats().empty;
-            Buffers { total: pool.total(), free: pool.free(), in_rings: pool.charged(), denied }
-        })
+    /// Asks all CPUs for their accounts, in their order.
+    pub(crate) fn reports(&self) -> Result<Vec<Report>, Error> {
+        self.call_all(|netisr| Report::of(netisr))
+    }
+
+    /// What each CPU wrote down last, without asking it.
+    pub(crate) fn last_reports(&self) -> Vec<Report> {
+        self.list.iter().map(|cpu| report::last(&cpu.published)).collect()
     }
 
     /// Closes all rings, buries what is in the stack, waits until all buffers are home, and stops the threads.
@@ -345,8 +342,7 @@ impl Cpus {
     fn missing_buffers(&self) -> Result<usize, Error> {
         let mut missing = 0;
         for _ in 0..ROUNDS_HOME {
-            let buffers = self.buffers()?;
-            missing = buffers.iter().map(|pool| pool.total - pool.free).sum();
+            missing = self.call_all(|netisr| netisr.cpu.pool.total() - netisr.cpu.pool.free())?.iter().sum();
             if missing == 0 {
                 break;
             }

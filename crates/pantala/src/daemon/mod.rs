@@ -14,7 +14,8 @@
 //! | [`control`], [`admin`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`identity`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
 //!
-//! The control thread and the netisrs share nothing that is written, counters apart: it sends messages.
+//! The control thread and the netisrs share nothing that is written, counters and each CPU's [`report`] apart: it sends
+//! messages.
 
 #[cfg(feature = "admin")]
 mod admin;
@@ -43,6 +44,7 @@ pub(crate) mod privileges;
 mod reload;
 mod sleep;
 mod routing;
+mod report;
 mod ring_placement;
 mod services;
 mod share;

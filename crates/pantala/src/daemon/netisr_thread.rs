@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::idle::Idle;
 use super::log;
 use super::privileges::{self, Role};
+use super::report::Reporter;
 use super::share::Share;
 use super::sleep::SleepState;
 use crate::config::Seccomp;
@@ -44,6 +45,7 @@ pub(crate) struct NetisrThread {
     pub(crate) idle: Idle,
     pub(crate) share: Share,
     pub(crate) busy: CounterBlock<Busy>,
+    pub(crate) reporter: Reporter,
     /// Action on other system calls.
     pub(crate) seccomp: Seccomp,
     /// Set, and the bell rung, when the thread is to end.
@@ -74,12 +76,21 @@ impl NetisrThread {
             self.busy.add(Busy::Ns, nanos(took));
             self.netisr.feedback(took);
             self.idle.worked();
+            self.reporter.worked();
+            self.report(after);
             return self.leave_some(after);
         }
-        if turn.deadline > after && self.idle.may_sleep(after) {
-            return self.sleep(after, turn.deadline);
+        self.report(after);
+        let deadline = turn.deadline.min(self.reporter.deadline());
+        if deadline > after && self.idle.may_sleep(after) {
+            return self.sleep(after, deadline);
         }
         after
+    }
+
+    fn report(&mut self, now: Instant) {
+        let Self { reporter, netisr, clock, .. } = self;
+        reporter.report(netisr, now, || clock.now());
     }
 
     /// Leaves other threads their share, once that is long enough to be worth a sleep from which nothing wakes.

@@ -6,6 +6,7 @@ mod ends;
 pub(crate) mod has;
 mod ready;
 mod rights;
+mod scrape;
 mod wires;
 
-harness::modules![changes, ends, ready, rights, wires];
+harness::modules![changes, ends, ready, rights, scrape, wires];

@@ -63,6 +63,11 @@ impl Nat64 {
         }
     }
 
+    /// All instances.
+    pub fn iter(&self) -> impl Iterator<Item = &Instance> {
+        self.instances.iter()
+    }
+
     /// An instance.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Instance> {
@@ -112,6 +117,12 @@ impl Nat64 {
 impl Instance {
     fn new(spec: Arc<Spec>, secret: &mut Secret) -> Self {
         Self { table: Table::new(spec.max, secret), spec, totals: Totals::default() }
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
     }
 
     /// Returns its bindings.

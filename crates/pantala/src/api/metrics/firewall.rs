@@ -1,27 +1,26 @@
 //! The firewall's.
 
 use super::{Labels, Page};
-use crate::api::stack::Stack;
-use crate::api::types::{Error, FirewallNat, FirewallNat64, FirewallRule, FirewallShape, FirewallShapes};
+use crate::api::firewall::FirewallSnapshot;
+use crate::api::types::{FirewallNat, FirewallNat64, FirewallRule, FirewallShape, FirewallShapes};
 
 /// Numbers of rules that have series of their own; what rules with higher numbers matched is added up as `other`.
 const RULES_MAX: usize = 1000;
 /// Pipes and queues that have series of their own, the first of each.
 const SHAPES_MAX: usize = 1000;
 
-pub(super) fn firewall(page: &mut Page, stack: &mut dyn Stack) -> Result<(), Error> {
-    let status = stack.firewall_status()?;
+pub(super) fn firewall(page: &mut Page, all: &FirewallSnapshot) {
+    let status = &all.status;
     page.head("pantala_firewall_states", "gauge", "States that the firewall keeps.");
     page.value("pantala_firewall_states", &[], status.states);
     page.head("pantala_firewall_tracks", "gauge", "Groups of states that a limit counts, on all CPUs.");
     page.value("pantala_firewall_tracks", &[], status.tracks);
     page.head("pantala_firewall_rules", "gauge", "Rules of the firewall, the default one among them.");
     page.value("pantala_firewall_rules", &[], status.rules);
-    rules(page, &stack.firewall_rules()?);
-    nat(page, &stack.firewall_nat()?);
-    nat64(page, &stack.firewall_nat64()?);
-    pipes_and_queues(page, &with_series(&stack.firewall_shapes()?));
-    Ok(())
+    rules(page, &all.rules);
+    nat(page, &all.nat);
+    nat64(page, &all.nat64);
+    pipes_and_queues(page, &with_series(&all.shapes));
 }
 
 fn rules(page: &mut Page, rules: &[FirewallRule]) {
@@ -69,11 +68,11 @@ fn nat(page: &mut Page, instances: &[FirewallNat]) {
             page.value(name, &[("nat", &nat.number)], read(nat));
         }
     }
-    let ports = "pantala_firewall_nat_ports";
-    page.head(ports, "gauge", "Ports of the outside address that flows have.");
+    let flows = "pantala_firewall_nat_flows";
+    page.head(flows, "gauge", "Flows that an instance of NAT translates, by protocol.");
     for nat in instances {
-        for (proto, count) in [("tcp", nat.tcp_ports), ("udp", nat.udp_ports)] {
-            page.value(ports, &[("nat", &nat.number), ("proto", &proto)], count);
+        for (proto, count) in [("icmp", nat.icmp), ("tcp", nat.tcp), ("udp", nat.udp)] {
+            page.value(flows, &[("nat", &nat.number), ("proto", &proto)], count);
         }
     }
     let refused = "pantala_firewall_nat_refused_total";

@@ -5,13 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ipfw::Statement;
 use net::firewall::Firewall;
 use net::firewall::ruleset::{Entry, RuleCountersReader, sum};
-use net::firewall::state::{Settings, States};
+use net::firewall::state::Settings;
 use net::netisr::Netisr;
 use net::time::Instant;
 
 use super::super::control::Control;
 use super::super::firewall::Why;
-use crate::api::firewall::Filter;
+use super::super::report::{FirewallReport, Report};
+use crate::api::firewall::{Filter, FirewallSnapshot};
 use crate::api::{
     Error, ErrorKind, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog,
     FirewallNat, FirewallNat64, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes,
@@ -46,43 +47,11 @@ impl Filter for Control {
     }
 
     fn firewall_status(&mut self) -> Result<FirewallStatus, Error> {
-        let book = &self.wall.book;
-        let value = |name: &'static str| FirewallSetting {
-            name: name.strip_prefix(PREFIX).unwrap_or(name).to_owned(),
-            value: book.states.get(name).unwrap_or_default(),
-        };
-        let (switches, disabled) = (book.switches, book.rules.disabled());
-        Ok(FirewallStatus {
-            enabled: switches.firewall,
-            one_pass: switches.one_pass,
-            verbose: switches.verbose,
-            rules: book.rules.entries().len() as u64,
-            states: self.count(States::len)?,
-            tracks: self.count(States::tracks)?,
-            settings: Settings::NAMES.iter().map(|name| value(name)).collect(),
-            disabled_sets: (0..ipfw::rule::SETS).filter(|set| disabled >> set & 1 == 1).collect(),
-        })
+        Ok(self.status(&self.cpus.reports()?))
     }
 
     fn firewall_rules(&mut self) -> Result<Vec<FirewallRule>, Error> {
-        let counters = self.rule_counters()?;
-        let (start, disabled) = (self.started_at(), self.wall.book.rules.disabled());
-        let rule = |entry: &Entry| {
-            let counted = sum(&counters, entry.id).since(entry.zeroed);
-            let Entry { rule, .. } = entry;
-            FirewallRule {
-                number: rule.number,
-                set: rule.set,
-                enabled: disabled >> rule.set & 1 == 0,
-                packets: counted.packets,
-                bytes: counted.bytes,
-                last_match: counted.last.map(|last| seconds(start, last)),
-                action: rule.action.to_string(),
-                rule: source::rule(rule),
-                comment: rule.comment.clone(),
-            }
-        };
-        Ok(self.wall.book.rules.entries().iter().map(rule).collect())
+        Ok(self.list_rules(&self.rule_counters()?))
     }
 
     fn firewall_states(
@@ -112,7 +81,7 @@ impl Filter for Control {
     }
 
     fn firewall_nat64(&mut self) -> Result<Vec<FirewallNat64>, Error> {
-        self.list_nat64()
+        Ok(self.nat64_by(&self.cpus.reports()?))
     }
 
     fn firewall_crossings(
@@ -129,7 +98,7 @@ impl Filter for Control {
     }
 
     fn firewall_shapes(&mut self) -> Result<FirewallShapes, Error> {
-        self.list_shapes()
+        Ok(self.shapes_by(&self.cpus.reports()?))
     }
 
     fn firewall_flows(&mut self, after: Option<&str>, limit: usize) -> Result<FirewallFlows, Error> {
@@ -191,10 +160,58 @@ impl Control {
         Ok(self.cpus.call_all(reader)?.into_iter().flatten().collect())
     }
 
-    fn count(&self, of: fn(&States) -> usize) -> Result<u64, Error> {
-        let per_cpu = self
-            .cpus
-            .call_all(move |netisr| netisr.cpu.firewall.as_deref().map_or(0, |it| of(it.states())))?;
-        Ok(per_cpu.into_iter().sum::<usize>() as u64)
+    /// The firewall as the CPUs report on it.
+    pub(super) fn firewall_by(&self, reports: &[Report]) -> FirewallSnapshot {
+        let counters: Vec<_> =
+            reports.iter().filter_map(|report| Some(report.firewall.as_ref()?.counters.clone())).collect();
+        FirewallSnapshot {
+            status: self.status(reports),
+            rules: self.list_rules(&counters),
+            nat: self.nat_by(reports),
+            nat64: self.nat64_by(reports),
+            shapes: self.shapes_by(reports),
+        }
+    }
+
+    fn status(&self, reports: &[Report]) -> FirewallStatus {
+        let book = &self.wall.book;
+        let value = |name: &'static str| FirewallSetting {
+            name: name.strip_prefix(PREFIX).unwrap_or(name).to_owned(),
+            value: book.states.get(name).unwrap_or_default(),
+        };
+        let (switches, disabled) = (book.switches, book.rules.disabled());
+        let count = |of: fn(&FirewallReport) -> usize| {
+            reports.iter().filter_map(|report| report.firewall.as_ref()).map(of).sum::<usize>() as u64
+        };
+        FirewallStatus {
+            enabled: switches.firewall,
+            one_pass: switches.one_pass,
+            verbose: switches.verbose,
+            rules: book.rules.entries().len() as u64,
+            states: count(|firewall| firewall.states),
+            tracks: count(|firewall| firewall.tracks),
+            settings: Settings::NAMES.iter().map(|name| value(name)).collect(),
+            disabled_sets: (0..ipfw::rule::SETS).filter(|set| disabled >> set & 1 == 1).collect(),
+        }
+    }
+
+    fn list_rules(&self, counters: &[RuleCountersReader]) -> Vec<FirewallRule> {
+        let (start, disabled) = (self.started_at(), self.wall.book.rules.disabled());
+        let rule = |entry: &Entry| {
+            let counted = sum(counters, entry.id).since(entry.zeroed);
+            let Entry { rule, .. } = entry;
+            FirewallRule {
+                number: rule.number,
+                set: rule.set,
+                enabled: disabled >> rule.set & 1 == 0,
+                packets: counted.packets,
+                bytes: counted.bytes,
+                last_match: counted.last.map(|last| seconds(start, last)),
+                action: rule.action.to_string(),
+                rule: source::rule(rule),
+                comment: rule.comment.clone(),
+            }
+        };
+        self.wall.book.rules.entries().iter().map(rule).collect()
     }
 }

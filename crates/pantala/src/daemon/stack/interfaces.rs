@@ -16,6 +16,7 @@ use net::time::Instant;
 use super::super::control::Control;
 use super::super::device::Facts;
 use super::super::log;
+use super::super::report::Report;
 use super::super::tables::Attached;
 use super::links::left;
 use crate::Mac;
@@ -26,45 +27,28 @@ use crate::api::{
 };
 use crate::config::{Device, memif_role};
 
-/// A CPU's report on a ring.
-pub(super) struct Ring {
-    ifindex: IfIndex,
-    queue: u16,
-    link: Link,
-    stats: DriverStats,
-}
-
 impl Control {
     pub(super) fn list_interfaces(&mut self) -> Result<Vec<Interface>, Error> {
-        let rings = self.link_reports()?;
+        let reports = self.cpus.reports()?;
         let states: Vec<_> = self.cpus.call_all(|netisr| addr::states(&netisr.cpu))?.concat();
         let memberships = self.memberships()?;
         let links = self.learned()?;
         let now = self.cpus.clock.now();
-        let queues = self.queues()?;
-        let carriers: Vec<bool> = self.carriers(&rings);
-        let all = self.attached.iter().zip(carriers).zip(queues);
+        let all = self.interfaces_by(&reports).into_iter().zip(&self.attached);
         Ok(all
-            .map(|((interface, active), queues)| Interface {
-                queues,
+            .map(|(shown, interface)| Interface {
                 addresses: self.addresses(interface, &states, &links, now),
                 groups: groups(interface.index, &memberships),
-                ..self.interface_as_it_is(interface, active, &rings)
+                ..shown
             })
             .collect())
     }
 
-    /// Asks all CPUs for their rings.
-    pub(super) fn link_reports(&self) -> Result<Vec<Vec<Ring>>, Error> {
-        self.cpus.call_all(|netisr| {
-            let ring = |ring: &net::netisr::Ring| Ring {
-                ifindex: ring.ifindex(),
-                queue: ring.queue(),
-                link: ring.driver().link(),
-                stats: ring.driver().stats(),
-            };
-            netisr.rings().map(ring).collect::<Vec<_>>()
-        })
+    /// All interfaces, as the CPUs report on their rings and queues; without their addresses and groups.
+    pub(super) fn interfaces_by(&mut self, reports: &[Report]) -> Vec<Interface> {
+        let carriers: Vec<bool> = self.carriers(reports);
+        let all = self.attached.iter().zip(carriers);
+        all.map(|(interface, active)| self.interface_as_it_is(interface, active, reports)).collect()
     }
 
     fn addresses(
@@ -81,18 +65,12 @@ impl Control {
         addresses(interface, states, link.flat_map(|link| link.addrs.iter().copied()).filter(has), now)
     }
 
-    /// The output queues of each interface.
-    fn queues(&self) -> Result<Vec<Vec<OutputQueue>>, Error> {
-        let indices: Vec<IfIndex> = self.attached.iter().map(|interface| interface.index).collect();
-        let asked = indices.clone();
-        let states = self.cpus.call_all(move |netisr| {
-            asked.iter().map(|index| netisr.cpu.ifqs.state(*index)).collect::<Vec<_>>()
-        })?;
-        let of = |at: usize| {
-            let cpus = self.cpus.iter().zip(&states);
-            cpus.filter_map(|(cpu, states)| Some(output_queue(number(cpu.processor), &states[at]?))).collect()
-        };
-        Ok((0..indices.len()).map(of).collect())
+    /// The output queues of an interface.
+    fn queues(&self, index: IfIndex, reports: &[Report]) -> Vec<OutputQueue> {
+        let own =
+            |report: &Report| report.queues.iter().find(|(of, _)| *of == index).map(|(_, state)| *state);
+        let cpus = self.cpus.iter().zip(reports);
+        cpus.filter_map(|(cpu, report)| Some(output_queue(number(cpu.processor), &own(report)?))).collect()
     }
 
     pub(super) fn change(&mut self, name: &str, change: &InterfaceChange) -> Result<(), Error> {
@@ -132,8 +110,8 @@ impl Control {
         }
     }
 
-    fn interface_as_it_is(&self, interface: &Attached, active: bool, rings: &[Vec<Ring>]) -> Interface {
-        let rings = self.rings_of(interface, rings);
+    fn interface_as_it_is(&self, interface: &Attached, active: bool, reports: &[Report]) -> Interface {
+        let rings = self.rings_of(interface, reports);
         let from_devices: InterfaceCounters = rings.iter().map(|ring| ring.counters).sum();
         let counted = self.counted(interface.index).since(&interface.baseline);
         Interface {
@@ -148,7 +126,7 @@ impl Control {
             device: Some(device(interface)),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,
-            queues: Vec::new(),
+            queues: self.queues(interface.index, reports),
             counters: InterfaceCounters {
                 rx_errors: from_devices.rx_errors,
                 rx_drops: from_devices.rx_drops,
@@ -160,10 +138,10 @@ impl Control {
     }
 
     /// The rings of an interface, in their order.
-    fn rings_of(&self, interface: &Attached, rings: &[Vec<Ring>]) -> Vec<RingInfo> {
+    fn rings_of(&self, interface: &Attached, reports: &[Report]) -> Vec<RingInfo> {
         let mut all: Vec<RingInfo> = Vec::new();
-        for (cpu, rings) in self.cpus.iter().zip(rings) {
-            let own = rings.iter().filter(|ring| ring.ifindex == interface.index);
+        for (cpu, report) in self.cpus.iter().zip(reports) {
+            let own = report.rings.iter().filter(|ring| ring.ifindex == interface.index);
             all.extend(own.map(|ring| RingInfo {
                 ring: ring.queue.into(),
                 cpu: number(cpu.processor),
@@ -175,10 +153,11 @@ impl Control {
     }
 
     /// Whether each interface has carrier: what the rings have noticed, and what the kernel says of its interface.
-    pub(super) fn carriers(&mut self, rings: &[Vec<Ring>]) -> Vec<bool> {
+    pub(super) fn carriers(&mut self, reports: &[Report]) -> Vec<bool> {
         let netlink = &mut self.workshop.netlink;
         let alive = |interface: &Attached| {
-            let mut own = rings.iter().flatten().filter(|ring| ring.ifindex == interface.index).peekable();
+            let rings = reports.iter().flat_map(|report| &report.rings);
+            let mut own = rings.filter(|ring| ring.ifindex == interface.index).peekable();
             own.peek().is_some() && own.all(|ring| ring.link == Link::Up)
         };
         // A TAP may have been moved to another namespace, and its rings know by themselves.

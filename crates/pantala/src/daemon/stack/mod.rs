@@ -24,7 +24,7 @@ use core::net::IpAddr;
 use tokio::sync::mpsc;
 
 use super::control::Control;
-use crate::api::stack::{Echo, EchoAnswer, Stack, Web};
+use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
     Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
@@ -38,6 +38,17 @@ impl Stack for Control {
 
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
         self.list_interfaces()
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        let reports = self.cpus.last_reports();
+        Ok(Snapshot {
+            interfaces: self.interfaces_by(&reports),
+            netisrs: self.list_netisrs(&reports),
+            counters: self.list_counters(),
+            pools: self.list_pools(&reports),
+            firewall: self.firewall_by(&reports),
+        })
     }
 
     fn change_interface(&mut self, name: &str, change: &InterfaceChange) -> Result<(), Error> {
@@ -93,11 +104,11 @@ impl Stack for Control {
     }
 
     fn netisrs(&mut self) -> Result<Vec<Netisr>, Error> {
-        self.list_netisrs()
+        Ok(self.list_netisrs(&self.cpus.reports()?))
     }
 
     fn pools(&mut self) -> Result<Vec<Pool>, Error> {
-        self.list_pools()
+        Ok(self.list_pools(&self.cpus.reports()?))
     }
 
     fn counters(&mut self) -> Result<Counters, Error> {

@@ -47,7 +47,7 @@ impl Control {
     /// They never will, unless the configuration or another host changes.
     pub(crate) fn waits_for(&mut self) -> Result<Option<String>, NotReady> {
         let ended = |why: Error| NotReady::Ended(why.error);
-        let rings = self.link_reports().map_err(ended)?;
+        let rings = self.cpus.reports().map_err(ended)?;
         let carriers = self.carriers(&rings);
         let view = self.view().map_err(ended)?;
         let in_use =

@@ -2,21 +2,19 @@
 
 use net::count::Count;
 use net::drop::DropReason;
-use net::netisr;
 use pkt::wake::Sleep;
 
 use super::super::control::Control;
 use super::super::cpus::CpuThread;
 use super::super::netisr_thread::Busy;
-use crate::api::{Counter, Counters, DropCount, Error, Netisr, Pool};
+use super::super::report::Report;
+use crate::api::{Counter, Counters, DropCount, Netisr, Pool};
 
 impl Control {
-    pub(super) fn list_netisrs(&self) -> Result<Vec<Netisr>, Error> {
-        let bursts =
-            self.cpus.call_all(|netisr| netisr.rings().map(netisr::Ring::burst).min().unwrap_or(0))?;
+    pub(super) fn list_netisrs(&self, reports: &[Report]) -> Vec<Netisr> {
         let user_frac = self.cpus.polling.user_frac;
-        let all = self.cpus.iter().zip(bursts);
-        Ok(all.map(|(cpu, burst)| Netisr { burst: burst.into(), user_frac, ..netisr(cpu) }).collect())
+        let all = self.cpus.iter().zip(reports);
+        all.map(|(cpu, report)| Netisr { burst: report.burst.into(), user_frac, ..netisr(cpu) }).collect()
     }
 
     pub(super) fn list_counters(&self) -> Counters {
@@ -25,8 +23,9 @@ impl Control {
         Counters { counters, drops }
     }
 
-    pub(super) fn list_pools(&self) -> Result<Vec<Pool>, Error> {
-        let pools = self.cpus.iter().zip(self.cpus.buffers()?).map(|(cpu, buffers)| Pool {
+    pub(super) fn list_pools(&self, reports: &[Report]) -> Vec<Pool> {
+        let all = self.cpus.iter().zip(reports.iter().map(|report| report.buffers));
+        let pools = all.map(|(cpu, buffers)| Pool {
             cpu: number(cpu.processor),
             buffers: buffers.total as u64,
             free: buffers.free as u64,
@@ -34,7 +33,7 @@ impl Control {
             buffer_bytes: number(pkt::DATA_LEN),
             denied: buffers.denied,
         });
-        Ok(pools.collect())
+        pools.collect()
     }
 
     fn counter(&self, count: Count) -> Counter {

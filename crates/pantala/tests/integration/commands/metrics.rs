@@ -23,7 +23,7 @@ fn metrics_carry_interface_cpu_and_reason() {
         "pantala_firewall_states 2",
         "pantala_firewall_tracks 1",
         "pantala_firewall_nat_bindings{nat=\"1\"} 2",
-        "pantala_firewall_nat_ports{nat=\"1\",proto=\"tcp\"} 1",
+        "pantala_firewall_nat_flows{nat=\"1\",proto=\"tcp\"} 2",
         "pantala_firewall_nat_refused_total{nat=\"1\",no=\"port\"} 3",
         "pantala_firewall_pipe_bytes_total{pipe=\"1\"} 1100",
         "pantala_firewall_pipe_drops_total{queue=\"2\"} 2",

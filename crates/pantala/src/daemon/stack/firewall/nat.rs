@@ -12,6 +12,7 @@ use net::firewall::nat::table::{Binding, ByProtocol, Table, Tick};
 use wire::Protocol;
 
 use super::super::super::control::Control;
+use super::super::super::report::Report;
 use super::super::page::Page;
 use crate::api::{
     Error, ErrorKind, FirewallBinding, FirewallBindings, FirewallNat, FirewallNat64, FirewallPrefixes,
@@ -25,20 +26,28 @@ struct Ports([u64; 1 << 10]);
 
 impl Control {
     pub(super) fn list_nat(&self) -> Result<Vec<FirewallNat>, Error> {
-        self.wall.book.nat.iter().map(|(number, config)| self.instance(*number, config)).collect()
+        let with_ports = |nat: FirewallNat| {
+            let tcp_ports = self.ports_of(nat.number, Protocol::TCP, nat.tcp)?;
+            let udp_ports = self.ports_of(nat.number, Protocol::UDP, nat.udp)?;
+            Ok(FirewallNat { tcp_ports, udp_ports, ..nat })
+        };
+        self.nat_by(&self.cpus.reports()?).into_iter().map(with_ports).collect()
     }
 
-    fn instance(&self, number: u16, config: &NatConfig) -> Result<FirewallNat, Error> {
-        let asked = self.cpus.call_all(move |netisr| {
-            let instance = netisr.cpu.firewall.as_deref().and_then(|firewall| firewall.nat().get(number));
-            instance.map(|instance| (instance.table().by_protocol(), instance.totals()))
-        })?;
-        let all: Vec<(ByProtocol, Totals)> = asked.into_iter().flatten().collect();
+    /// The instances as the CPUs report on them; their ports are not counted, for that each binding has to be looked at.
+    pub(super) fn nat_by(&self, reports: &[Report]) -> Vec<FirewallNat> {
+        self.wall.book.nat.iter().map(|(number, config)| self.instance(*number, config, reports)).collect()
+    }
+
+    fn instance(&self, number: u16, config: &NatConfig, reports: &[Report]) -> FirewallNat {
+        let nat = reports.iter().filter_map(|report| report.firewall.as_ref()).flat_map(|it| &it.nat);
+        let all: Vec<(ByProtocol, Totals)> =
+            nat.filter(|(of, ..)| *of == number).map(|(_, has, totals)| (*has, *totals)).collect();
         let has = |of: fn(&ByProtocol) -> usize| all.iter().map(|(has, _)| of(has) as u64).sum::<u64>();
         let told = |of: fn(&Totals) -> u64| all.iter().map(|(_, totals)| of(totals)).sum::<u64>();
         let spec = Spec::new(number, config, &self.tables, 0).ok();
         let (icmp, tcp, udp) = (has(|has| has.icmp), has(|has| has.tcp), has(|has| has.udp));
-        Ok(FirewallNat {
+        FirewallNat {
             number,
             config: config.to_string().trim_start().to_owned(),
             address: spec.as_ref().and_then(|spec| spec.addr).map(Ipv4Addr::from_bits),
@@ -47,14 +56,14 @@ impl Control {
             tcp,
             udp,
             limit: (BINDINGS * self.cpus.iter().count()) as u64,
-            tcp_ports: self.ports_of(number, Protocol::TCP, tcp)?,
-            udp_ports: self.ports_of(number, Protocol::UDP, udp)?,
+            tcp_ports: 0,
+            udp_ports: 0,
             ports: spec.map_or(0, |spec| spec.range.len() as u64),
             begun: told(|totals| totals.begun),
             no_address: told(|totals| totals.no_address),
             no_port: told(|totals| totals.no_port),
             no_room: told(|totals| totals.no_room),
-        })
+        }
     }
 
     /// Returns the number of ports in use by a protocol with about `flows` flows.
@@ -90,21 +99,18 @@ impl Control {
         Ok(live(page))
     }
 
-    pub(super) fn list_nat64(&self) -> Result<Vec<FirewallNat64>, Error> {
-        self.wall.book.nat64.iter().map(|(name, config)| self.crossing(name, config)).collect()
+    pub(super) fn nat64_by(&self, reports: &[Report]) -> Vec<FirewallNat64> {
+        self.wall.book.nat64.iter().map(|(name, config)| self.crossing(name, config, reports)).collect()
     }
 
-    fn crossing(&self, name: &str, config: &Nat64Config) -> Result<FirewallNat64, Error> {
-        let called = name.to_owned();
-        let asked = self.cpus.call_all(move |netisr| {
-            let instance = netisr.cpu.firewall.as_deref().and_then(|firewall| firewall.nat64().get(&called));
-            instance.map(|instance| (instance.table().by_protocol(), instance.totals()))
-        })?;
-        let all: Vec<(ByProtocol, Totals)> = asked.into_iter().flatten().collect();
+    fn crossing(&self, name: &str, config: &Nat64Config, reports: &[Report]) -> FirewallNat64 {
+        let nat64 = reports.iter().filter_map(|report| report.firewall.as_ref()).flat_map(|it| &it.nat64);
+        let all: Vec<(ByProtocol, Totals)> =
+            nat64.filter(|(of, ..)| of == name).map(|(_, has, totals)| (*has, *totals)).collect();
         let has = |of: fn(&ByProtocol) -> usize| all.iter().map(|(has, _)| of(has) as u64).sum::<u64>();
         let told = |of: fn(&Totals) -> u64| all.iter().map(|(_, totals)| of(totals)).sum::<u64>();
         let (icmp, tcp, udp) = (has(|has| has.icmp), has(|has| has.tcp), has(|has| has.udp));
-        Ok(FirewallNat64 {
+        FirewallNat64 {
             name: name.to_owned(),
             config: config.to_string().trim_start().to_owned(),
             bindings: icmp + tcp + udp,
@@ -115,7 +121,7 @@ impl Control {
             begun: told(|totals| totals.begun),
             no_port: told(|totals| totals.no_port),
             no_room: told(|totals| totals.no_room),
-        })
+        }
     }
 
     pub(super) fn page_of_crossings(

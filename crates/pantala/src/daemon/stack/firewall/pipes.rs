@@ -5,6 +5,7 @@ use net::firewall::pipe::{Key, Listed, Total};
 use net::firewall::state::End;
 
 use super::super::super::control::Control;
+use super::super::super::report::Report;
 use super::states::address;
 use crate::api::{
     Error, FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, FirewallShape, FirewallShapes,
@@ -14,12 +15,9 @@ use crate::api::{
 const SLOTS: QueueLimit = QueueLimit::Packets(50);
 
 impl Control {
-    pub(super) fn list_shapes(&self) -> Result<FirewallShapes, Error> {
-        let all = self.cpus.call_all(|netisr| {
-            let firewall = netisr.cpu.firewall.as_deref();
-            firewall.map(|firewall| firewall.pipes().totals()).unwrap_or_default()
-        })?;
-        let all: Vec<Total> = all.into_iter().flatten().collect();
+    pub(super) fn shapes_by(&self, reports: &[Report]) -> FirewallShapes {
+        let firewalls = reports.iter().filter_map(|report| report.firewall.as_ref());
+        let all: Vec<Total> = firewalls.flat_map(|firewall| &firewall.shapes).copied().collect();
         let shapes = &self.wall.book.shapes;
         let led_to = |number| shapes.queues().any(|(_, config)| config.pipe == Some(number));
         let pipes = shapes.pipes().map(|(number, config)| FirewallPipe {
@@ -45,7 +43,7 @@ impl Control {
             config: config.to_string().trim_start().to_owned(),
             own: shape(config, (0, number), &all),
         });
-        Ok(FirewallShapes { pipes: pipes.collect(), queues: queues.collect() })
+        FirewallShapes { pipes: pipes.collect(), queues: queues.collect() }
     }
 
     pub(super) fn page_of_flows(&self, after: Option<&str>, limit: usize) -> Result<FirewallFlows, Error> {
