@@ -21,6 +21,7 @@ pub(crate) mod log;
 mod shapes;
 pub(crate) mod source;
 mod tables;
+pub(crate) mod text;
 pub(crate) mod unasked;
 
 /// Everything that commands change.

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use super::Interface;
 use super::fields::Fields;
 use super::problem::{At, Place, Report, Wrong};
-use crate::firewall::{Around, FirewallConfig, source, unasked};
+use crate::firewall::{Around, FirewallConfig, source, text, unasked};
 use diagnostic::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.
@@ -146,7 +146,7 @@ fn load(path: &PathBuf) -> std::io::Result<String> {
 }
 
 fn commands(text: &Text, report: &mut Report<'_>) -> Vec<Statement> {
-    let wrong = match ipfw::parse_file(&text.name, &text.text) {
+    let wrong = match text::parse(&text.name, &text.text) {
         Ok(statements) => return statements,
         Err(wrong) => wrong,
     };

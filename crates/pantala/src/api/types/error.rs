@@ -13,6 +13,24 @@ pub struct Error {
     /// The remedy; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
+    /// The mistakes of a text that the request brought, one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<TextProblem>,
+}
+
+/// A mistake in a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextProblem {
+    /// The text's name, as the request gave it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+    /// The mistake.
+    pub message: String,
+    /// What is expected there, and the remedy; may be empty.
+    pub help: String,
 }
 
 /// The kinds of failure.
@@ -40,12 +58,33 @@ impl Error {
     /// An error without a hint.
     #[must_use]
     pub fn new(kind: ErrorKind, error: impl Into<String>) -> Self {
-        Self { kind, error: error.into(), hint: String::new() }
+        Self { kind, error: error.into(), hint: String::new(), problems: Vec::new() }
+    }
+
+    /// Refuses a text: as it is shown to a person, and mistake by mistake.
+    pub(crate) fn of_text(mistakes: &[diagnostic::Error]) -> Self {
+        let text = mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        Self {
+            problems: mistakes.iter().map(TextProblem::of).collect(),
+            ..Self::new(ErrorKind::Invalid, text)
+        }
     }
 
     /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
+    }
+}
+
+impl TextProblem {
+    fn of(mistake: &diagnostic::Error) -> Self {
+        Self {
+            file: mistake.file.clone(),
+            line: mistake.line,
+            column: mistake.column,
+            message: mistake.message.clone(),
+            help: mistake.expected.iter().chain(&mistake.help).cloned().collect::<Vec<_>>().join("; "),
+        }
     }
 }

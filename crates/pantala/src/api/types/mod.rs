@@ -18,7 +18,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, TextProblem};
 pub use firewall::{
     FirewallBinding, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlow, FirewallFlows,
     FirewallLog, FirewallLogRecord, FirewallNat, FirewallNat64, FirewallPipe, FirewallPrefixes,

@@ -1,15 +1,13 @@
-//! Commands that change something: they are checked here, and carried out by the running stack.
+//! Commands that change something: the running stack parses them, and carries them out.
 
 use std::io::Read;
 use std::path::Path;
 
-use ipfw::limit::ERRORS_MAX;
-
 use super::Options;
 use crate::api::client::ClientError;
-use crate::api::{FirewallCommands, FirewallDone};
+use crate::api::{Error, FirewallCommands, FirewallDone};
 use crate::cli::{Failure, Session};
-use crate::firewall::looks;
+use crate::firewall::text;
 use crate::show;
 
 /// Carries one command out.
@@ -26,47 +24,29 @@ pub(super) fn file(path: &Path, options: &Options, session: &mut Session<'_>) ->
         (path.display().to_string(), std::fs::read_to_string(path))
     };
     let text = text.map_err(|why| Failure::Failed(format!("cannot read {name}: {why}")))?;
-    let statements = ipfw::parse_file(&name, &text).map_err(|errors| wrong(&errors, session))?;
-    let looking = statements.iter().filter(|statement| statement.command.only_looks());
-    let errors: Vec<_> =
-        looking.take(ERRORS_MAX).map(|statement| looks().at(&name, &text, statement.line)).collect();
-    if !errors.is_empty() {
-        return Err(wrong(&errors, session));
-    }
     if options.check_only {
-        return Ok(());
+        let refused = |mistakes: Vec<_>| wrong(&Error::of_text(&mistakes), session);
+        return text::parse(&name, &text).map(drop).map_err(refused);
     }
     send(name, text, options, session)
 }
 
-/// Says all that is wrong with a file.
-fn wrong(errors: &[ipfw::Error], session: &mut Session<'_>) -> Failure {
+/// Says all that is wrong with a text. It has its own places, and needs no program name before it.
+fn wrong(refusal: &Error, session: &mut Session<'_>) -> Failure {
     if session.json {
-        let list: Vec<_> = errors.iter().map(as_json).collect();
-        session.term.complain(&format!("{:#}", serde_json::json!({ "problems": list })));
+        session.term.complain(&format!("{:#}", serde_json::json!({ "problems": refusal.problems })));
     } else {
-        errors.iter().for_each(|error| session.term.complain(&error.to_string()));
+        session.term.complain(&refusal.error);
     }
     Failure::Said
 }
 
-fn as_json(error: &ipfw::Error) -> serde_json::Value {
-    serde_json::json!({
-        "file": error.file,
-        "line": error.line,
-        "column": error.column,
-        "message": error.message,
-        "help": error.expected.iter().chain(&error.help).cloned().collect::<Vec<_>>().join("; "),
-    })
-}
-
 fn send(name: String, text: String, options: &Options, session: &mut Session<'_>) -> Result<(), Failure> {
+    let is_file = !name.is_empty();
     let commands = FirewallCommands { name, text };
     let done: Vec<FirewallDone> = match session.client.post("/v1/firewall/commands", &commands) {
-        // It has its own place in the text, and needs no program name before it.
-        Err(ClientError::Refused(refusal)) if !session.json => {
-            session.term.complain(&refusal.error);
-            return Err(Failure::Said);
+        Err(ClientError::Refused(refusal)) if !session.json || is_file && !refusal.problems.is_empty() => {
+            return Err(wrong(&refusal, session));
         }
         answer => answer?,
     };

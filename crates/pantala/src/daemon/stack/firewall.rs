@@ -14,11 +14,11 @@ use super::super::firewall::Why;
 use super::super::report::{FirewallReport, Report};
 use crate::api::firewall::{Filter, FirewallSnapshot};
 use crate::api::{
-    Error, ErrorKind, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog,
-    FirewallNat, FirewallNat64, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes,
-    FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
+    Error, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog, FirewallNat,
+    FirewallNat64, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes, FirewallStates,
+    FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
-use crate::firewall::source;
+use crate::firewall::{source, text};
 
 mod log;
 mod nat;
@@ -32,9 +32,10 @@ const PREFIX: &str = "net.inet.ip.fw.";
 
 impl Filter for Control {
     fn run_commands(&mut self, commands: &FirewallCommands) -> Result<Vec<FirewallDone>, Error> {
-        let statements = parse(commands)?;
+        let FirewallCommands { name, text } = commands;
+        let statements = text::parse(name, text).map_err(|mistakes| Error::of_text(&mistakes))?;
         let batch = self.change_firewall(&statements).map_err(|why| match why {
-            Why::Refused(line, refused) => wrong(&[refused.at(&commands.name, &commands.text, line)]),
+            Why::Refused(line, refused) => Error::of_text(&[refused.at(name, text, line)]),
             Why::Failed(error) => error,
         })?;
         let done = |(statement, output): (&Statement, String)| {
@@ -125,21 +126,6 @@ impl Filter for Control {
     fn firewall_log(&mut self, after: Option<&str>) -> Result<FirewallLog, Error> {
         self.what_was_logged(after)
     }
-}
-
-fn parse(commands: &FirewallCommands) -> Result<Vec<Statement>, Error> {
-    let FirewallCommands { name, text } = commands;
-    if name.is_empty() {
-        let command = ipfw::parse_line(text).map_err(|error| wrong(&[*error]))?;
-        return Ok(vec![Statement { line: 1, command }]);
-    }
-    ipfw::parse_file(name, text).map_err(|errors| wrong(&errors))
-}
-
-/// All that is wrong, as it is shown to a person.
-fn wrong(errors: &[ipfw::Error]) -> Error {
-    let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    Error::new(ErrorKind::Invalid, text)
 }
 
 /// Seconds since 1970 of an instant of the stack that began at `start` nanoseconds since 1970.

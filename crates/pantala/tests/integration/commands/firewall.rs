@@ -143,7 +143,7 @@ fn a_file_is_checked_as_a_whole_and_sent_as_a_whole() {
     let place = format!("{}:3:11: ", file.display());
     assert!(said.err.starts_with(&place) && said.err.contains("\n              ^^^^\n"), "{}", said.err);
     assert!(said.err.contains(":6:1: "), "all mistakes are shown: {}", said.err);
-    assert_eq!(world.told.lock().unwrap().len(), 1, "and nothing is sent");
+    assert_eq!(world.told.lock().unwrap().len(), 1, "and nothing is carried out");
 }
 
 /// An error that loading the file would find is found when it is checked, too, and needs no running pantala.

@@ -5,7 +5,6 @@ use ipfw::command::{TableCommand, TableEntry, TableKey};
 use net::firewall::table;
 
 use super::super::super::control::Control;
-use super::wrong;
 use crate::api::{Error, ErrorKind, FirewallTable, FirewallTableEntry, FirewallTablePage};
 
 impl Control {
@@ -47,7 +46,8 @@ impl Control {
 
 /// A key as the language has it.
 fn key(text: &str) -> Result<TableKey, Error> {
-    let command = ipfw::parse_args(&["table", "t", "lookup", text]).map_err(|error| wrong(&[*error]))?;
+    let command =
+        ipfw::parse_args(&["table", "t", "lookup", text]).map_err(|error| Error::of_text(&[*error]))?;
     match command {
         Command::Table { what: TableCommand::Lookup(key), .. } => Ok(key),
         _ => Err(Error::new(ErrorKind::Invalid, format!("`{text}` is no key"))),

@@ -7,6 +7,10 @@ use super::{Answer, Fake};
 
 impl Filter for Fake {
     fn run_commands(&mut self, commands: &FirewallCommands) -> Answer<Vec<FirewallDone>> {
+        if let Err(mistakes) = ipfw::parse_file(&commands.name, &commands.text) {
+            let text: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+            return Err(Error::new(ErrorKind::Invalid, text.join("\n")));
+        }
         if commands.text.contains("delete 900") {
             return Err(Error::new(ErrorKind::Invalid, "ipfw: there is no rule 900"));
         }
