@@ -3,14 +3,16 @@
 //! buffer that is sent.
 //!
 //! ```text
-//!   messages ─▶ receive ─▶ timers ─▶ programs ─▶ roll up          what they send goes out with the same turn
-//!                  │          │         ▲ │
-//!                  └──────────┴─▶ noted ┘ └─▶ tcp::send, udp::send_to, …
+//!   messages ─▶ receive a chunk ─▶ programs ─▶ connections send ─┐      what they send goes out with the same chunk
+//!                  ▲  │             ▲ │                          │
+//!                  │  └─▶ noted ────┘ └─▶ tcp::send, udp::send_to, …
+//!                  └─────────────────────────────────────────────┴─▶ timers ─▶ programs ─▶ roll up
 //! ```
 //!
 //! A CPU notes each listener, connection and socket that something has happened with, once, until its program has looked
-//! at it: so a hundred segments of one connection are one call, and unwatched events cost nothing. In each turn the
-//! first [`EVENTS_MAX`] of them are told to their programs; the rest waits for the next, which follows at once.
+//! at it: so many segments of one connection in a chunk are one call, and unwatched events cost nothing. Behind each chunk
+//! of packets the first [`CHUNK_EVENTS_MAX`] of them are told to their programs, and at the end of a turn another
+//! [`EVENTS_MAX`]; the rest waits for the next, which follows at once.
 //!
 //! A program is one value on one CPU. To be on all of them, begin one on each ([`crate::turn::msg::Broadcast`]); a
 //! connection is then accepted where its packets come, by the program of that CPU. This is the lowest of the faces that
@@ -40,11 +42,15 @@ use crate::host::tcp::watch::Event;
 use crate::host::tcp::{self, Accepted, ListenerId};
 use crate::host::{dgram, raw, udp};
 use crate::turn::cpu::Cpu;
+use crate::turn::netisr::CHUNK;
 
 /// Programs on one CPU at the most.
 pub const PROGRAMS_MAX: usize = 1024;
-/// Events that programs are told of in one turn at the most.
+/// Events that programs are told of at the end of a turn at the most.
 pub const EVENTS_MAX: usize = 256;
+/// Events that programs are told of behind a chunk of packets at the most: two for each, as one that completes a handshake
+/// and brings a request has.
+pub const CHUNK_EVENTS_MAX: usize = 2 * CHUNK;
 /// Connections that a program is given of one listener before others are told of something.
 pub const ACCEPTS_MAX: usize = 32;
 /// Connections, and sockets, that are looked at in one turn, whether a program that has left holds them.
@@ -228,11 +234,23 @@ impl Apps {
         let closed = self.close_left(cpu);
         let times = self.times(cpu);
         let knocks = self.answer_doors(cpu);
-        let events = self.events(cpu);
+        let events = self.events(cpu, EVENTS_MAX);
+        cpu.counters.add(Count::ProgramsCut, u64::from(events == EVENTS_MAX));
         self.roll_up(cpu);
         self.look_again(cpu);
         cpu.counters.add(Count::ProgramEvents, (knocks + times + events) as u64);
         closed + knocks + times + events
+    }
+
+    /// Tells programs what a chunk of packets has brought. Their times, and what they want to look at again, wait for the end
+    /// of the turn.
+    #[inline]
+    pub(crate) fn answer(&mut self, cpu: &mut Cpu) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let events = self.events(cpu, CHUNK_EVENTS_MAX);
+        cpu.counters.add(Count::ProgramEvents, events as u64);
     }
 
     /// Calls notified programs.
@@ -263,8 +281,9 @@ impl Apps {
         self.doors.is_knocked()
     }
 
-    fn events(&mut self, cpu: &mut Cpu) -> usize {
-        for done in 0..EVENTS_MAX {
+    /// Tells programs of so many events at the most, and answers of how many.
+    fn events(&mut self, cpu: &mut Cpu, most: usize) -> usize {
+        for done in 0..most {
             let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_event());
             let sockets = dgram::watch::next_events(cpu);
             match conn {
@@ -275,8 +294,7 @@ impl Apps {
             }
             sockets.into_iter().flatten().for_each(|id| self.socket(cpu, id));
         }
-        cpu.count(Count::ProgramsCut);
-        EVENTS_MAX
+        most
     }
 
     /// Notifies a program.

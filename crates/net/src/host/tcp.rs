@@ -3,7 +3,7 @@
 //! ```text
 //!   input ─▶ listeners ─▶ Half ─▶ Conn ─▶ Wait       calls: what programs ask
 //!                                  │
-//!                               roll up: what connections have to send, once for all that a turn brought
+//!                               output: what connections have to send, once for all that a chunk of packets brought
 //! ```
 
 mod input;
@@ -41,7 +41,7 @@ pub(crate) use self::errors::{can_have_sent, error};
 pub(crate) use self::fastopen::KEY_LIFE;
 pub use self::fastopen::{Opener, draw_cookie_keys, set_cookie_key};
 pub use self::input::input;
-pub(crate) use self::input::{expire, roll_up};
+pub(crate) use self::input::{expire, output_touched, roll_up};
 pub use self::listen::{LISTENERS_MAX, ListedListener, Listen, ListenerId};
 pub use self::metrics_cache::PATHS_MAX;
 pub(crate) use self::pcbs::fetch;

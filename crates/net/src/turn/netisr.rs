@@ -71,7 +71,8 @@ impl Netisr {
     pub fn turn(&mut self, now: Instant) -> Turn {
         self.cpu.now = now;
         let messages = self.messages();
-        // First those that wait here: others of their flow may be among the rest.
+        // First those that wait here: others of their flow may be among the rest. Applications and connections answer each
+        // chunk before the next one comes in.
         let packets = self.looped_back() + self.handed_over() + self.receive();
         let timers =
             timers::run(&mut self.cpu) + tcp::expire(&mut self.cpu) + firewall::release(&mut self.cpu);
@@ -118,7 +119,7 @@ impl Netisr {
         Some(taken).filter(|taken| *taken > 0)
     }
 
-    /// The way in, the choice, and the way out, for all packets in `work.frames`.
+    /// The way in, the choice, and the way out, for all packets in `work.frames`, and the answers to them.
     fn input(&mut self, from: From) {
         let Self { cpu, work, .. } = self;
         if work.frames.is_empty() {
@@ -130,7 +131,16 @@ impl Netisr {
         }
         work.route::<Ip4>(cpu);
         work.route::<Ip6>(cpu);
+        self.answer();
         self.transmit(false);
+    }
+
+    /// Answers a chunk while its connections are in the cache: applications are told of it, and then connections send, so
+    /// that an acknowledgment rides on what its application says.
+    #[inline]
+    fn answer(&mut self) {
+        self.programs.answer(&mut self.cpu);
+        tcp::output_touched(&mut self.cpu);
     }
 
     /// 5. Roll up: what connections have to send; output queues, one doorbell per ring; hand-offs, one publication per peer; foreign buffers home.

@@ -332,6 +332,39 @@ fn more_events_than_may_be_told_in_a_turn_wait_for_the_next() {
 }
 
 #[test]
+fn what_a_chunk_brings_is_answered_before_the_next_chunk_comes_in() {
+    const CONNS: usize = CHUNK + 40;
+    for addr in families() {
+        let (tell, taken_in) = channel();
+        let mut host = Host::new(addr, move |cx, told, conn| {
+            if let (Told::Readable, Some(conn)) = (told, conn) {
+                tell.send(cx.cpu.counters.get(Count::TcpIn)).unwrap();
+                let mut byte = [0];
+                tcp::read(cx.cpu, conn, &mut byte).unwrap();
+                assert_eq!(tcp::send(cx.cpu, conn, &byte), Ok(1));
+            }
+        });
+        let mut conns = Vec::new();
+        for _ in 0..2 {
+            conns.extend((0..CONNS / 2).map(|_| host.connect()));
+            host.bench.advance(Duration::from_millis(10));
+        }
+        conns.iter().for_each(|conn| assert_eq!(tcp::send(host.bench.cpu(), *conn, b"x"), Ok(1)));
+        let now = host.bench.now;
+        // With this turn they are sent, with the next they come in.
+        host.bench.netisrs[0].turn(now);
+        let (came, went) = (host.bench.counted(Count::TcpIn), host.bench.counted(Count::TcpOut));
+        host.bench.netisrs[0].turn(now);
+        let (first, all) = (came + CHUNK as u64, came + CONNS as u64);
+        let seen: Vec<_> = taken_in.try_iter().collect();
+        assert_eq!(seen, [vec![first; CHUNK], vec![all; CONNS - CHUNK]].concat());
+        let answers = host.bench.counted(Count::TcpOut) - went;
+        assert_eq!(answers, CONNS as u64, "each acknowledgment rides on an answer");
+        assert_eq!(host.bench.counted(Count::ProgramsCut), 0);
+    }
+}
+
+#[test]
 fn a_program_is_called_at_the_time_it_has_asked_for_and_the_turn_says_so() {
     let mut bench = Bench::new(1);
     let period = Duration::from_millis(30);

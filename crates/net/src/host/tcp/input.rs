@@ -455,9 +455,19 @@ fn expire_wait(cpu: &mut Cpu, at: u32) {
     }
 }
 
+/// Sends what connections have to send at the end of a turn, and answers how many these are. Those that have more than they
+/// send at once go on in the next turn.
+pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
+    let done = output_touched(cpu);
+    if let Some(pcbs) = &mut cpu.tcp {
+        pcbs.end_turn();
+    }
+    done
+}
+
 /// Sends what connections have to send, those that something came for, that were asked for something, or whose time
 /// came; and answers how many these are.
-pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
+pub(crate) fn output_touched(cpu: &mut Cpu) -> usize {
     let mut done = 0;
     while let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) {
         let now = cpu.now;

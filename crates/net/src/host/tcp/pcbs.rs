@@ -368,8 +368,12 @@ impl Pcbs {
                 return Some(conn);
             }
         }
-        self.touched.append(&mut self.again);
         None
+    }
+
+    /// Connections that have sent as much as they do at once have their turn again.
+    pub(super) fn end_turn(&mut self) {
+        self.touched.append(&mut self.again);
     }
 
     /// Whether there is no room for another half-open connection.

@@ -239,11 +239,15 @@ impl Netisr {
     /// 2a. Packets from us to us, as if they had just come in, and those that have waited for tables.
     pub(super) fn looped_back(&mut self) -> usize {
         let count = self.cpu.loopback.len();
-        for _ in 0..count.div_ceil(CHUNK) {
+        let mut left = count;
+        while left > 0 {
             let Self { cpu, work, .. } = self;
-            for pkt in cpu.loopback.drain(..CHUNK.min(cpu.loopback.len())) {
+            // What is sent in answer waits behind these, for the next turn.
+            let chunk = CHUNK.min(left).min(cpu.loopback.len());
+            for pkt in cpu.loopback.drain(..chunk) {
                 let _ = work.frames.push(pkt).map_err(|pkt| cpu.pool.give(pkt));
             }
+            left = left.saturating_sub(CHUNK);
             self.input(From::Inside);
         }
         count
