@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use net::fib::{Hop, Metrics, Prefix, Route, To};
 use net::ifq::QueueSpec;
+use net::logical::{Kind, Vlan};
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Tables};
+use wire::EtherType;
 
 use crate::frames::{DESTINATIONS, Family};
 use crate::router::{GATEWAYS, OUT, Router, config, gateway};
@@ -18,8 +20,8 @@ const NETS: u8 = 150;
 /// Size of the flow cache before it was switched off.
 const FLOWS: usize = 4096;
 
-/// [`Router::new`] beside 14 other interfaces: one that only monitors, one that is down, one with a plain queue, all with
-/// addresses and routes. There are routes over several gateways, with an MTU, a segment lifetime and an initial window of
+/// [`Router::new`] beside 14 other interfaces: one that only monitors, one that is down, one with a plain queue, VLANs on those
+/// that the packets take, all with addresses and routes. There are routes over several gateways, with an MTU, a segment lifetime and an initial window of
 /// their own, and such that refuse. The flow cache was on, and is off again.
 ///
 /// # Errors
@@ -51,12 +53,18 @@ fn tables(family: Family) -> Tables {
 fn ifnet(family: Family, usual: &Ifnet, index: IfIndex, net: u8) -> Ifnet {
     let addrs = vec![IfAddr { addr: family.addr(net, 1), prefix_len: family.prefix_len() }];
     let other = Ifnet { index, name: format!("other{index}"), addrs, ..usual.clone() };
-    match index % 4 {
+    match index % 5 {
         0 => Ifnet { monitor: true, ..other },
         1 => Ifnet { queue: QueueSpec::FIFO, ..other },
         2 => Ifnet { up: false, ..other },
+        3 => Ifnet { kind: vlan(index), ..other },
         _ => Ifnet { mtu: 9000, ..other },
     }
+}
+
+/// A VLAN on an interface that the counted packets take.
+const fn vlan(index: IfIndex) -> Kind {
+    Kind::Vlan(Vlan { parent: index % OUT + 1, tpid: EtherType::VLAN, vid: index, pcp: 0 })
 }
 
 /// Routes to unused destinations.

@@ -9,6 +9,7 @@ use net::cpu::CpuId;
 use net::driver::{Caps, Driver};
 use net::fib::{Prefix, Route, To};
 use net::firewall;
+use net::logical::Kind;
 use net::msg::mesh;
 use net::neigh;
 use net::netisr::{Netisr, Parts};
@@ -246,6 +247,7 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
     Ifnet {
         index,
         name: format!("mem{index}"),
+        kind: Kind::Device,
         mac: ROUTER,
         mtu: 1500,
         up: true,

@@ -2,4 +2,5 @@
 
 pub mod tables;
 pub mod ether;
+pub mod logical;
 pub mod driver;

@@ -79,6 +79,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
     Ifnet {
         index: i,
         name: format!("mem{i}"),
+        kind: crate::link::logical::Kind::Device,
         mac: mac(i),
         mtu: 1500,
         up: true,
@@ -118,7 +119,8 @@ impl Bench {
         change(&mut config);
         let tables = Arc::new(Tables::new(config));
         let mut netisrs = netisrs(cpus, &tables);
-        let wires = tables.ifnets().map(|ifnet| attach(&mut netisrs, ifnet)).collect();
+        let devices = tables.ifnets().filter(|ifnet| ifnet.kind.parent().is_none());
+        let wires = devices.map(|ifnet| attach(&mut netisrs, ifnet)).collect();
         Self { netisrs, now: Instant::START, neighbours_answer: true, wires }
     }
 

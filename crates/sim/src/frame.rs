@@ -16,6 +16,10 @@ pub struct Frame {
     pub gso_size: u16,
 }
 
+/// Bytes of the addresses of a frame, and of a tag.
+const ADDRS: usize = 12;
+const TAG: u16 = 4;
+
 /// Where a partial checksum is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
@@ -69,6 +73,27 @@ impl Frame {
             _ => self.bytes.get(start + 12).map_or(0, |byte| usize::from(byte >> 4) * 4),
         };
         start.saturating_sub(ether::HEADER_LEN) + transport
+    }
+
+    /// With a tag behind its addresses: type and control information. A tag that is there already comes behind it.
+    #[must_use]
+    pub fn tagged(mut self, tpid: EtherType, tci: u16) -> Self {
+        let at = ADDRS.min(self.bytes.len());
+        self.bytes.splice(at..at, [tpid.0.to_be_bytes(), tci.to_be_bytes()].concat());
+        self.partial = self.partial.map(|partial| Partial { start: partial.start + TAG, ..partial });
+        self
+    }
+
+    /// Without its first tag, if that is of this type and network.
+    #[must_use]
+    pub fn untagged(mut self, tpid: EtherType, vid: u16) -> Option<Self> {
+        let tag = self.bytes.get(ADDRS..)?.first_chunk::<4>()?;
+        let [type_hi, type_lo, tci_hi, tci_lo] = *tag;
+        let is_it = u16::from_be_bytes([type_hi, type_lo]) == tpid.0
+            && u16::from_be_bytes([tci_hi, tci_lo]) & 0x0fff == vid;
+        self.bytes.drain(ADDRS..ADDRS + usize::from(TAG));
+        self.partial = self.partial.map(|partial| Partial { start: partial.start - TAG, ..partial });
+        is_it.then_some(self)
     }
 
     /// Fills a partial checksum in, as a card does. Nothing happens to one that points outside.

@@ -41,6 +41,8 @@ pub struct Station {
     pub is_router: bool,
     /// Claims any IPv6 address that is asked for.
     pub claims_all: bool,
+    /// Tags of its frames, the outer one first: type and control information.
+    tags: Vec<(EtherType, u16)>,
     addrs: Vec<IfAddr>,
     gateways: Vec<IpAddr>,
     neighbours: BTreeMap<IpAddr, Mac>,
@@ -183,6 +185,7 @@ impl Station {
             mute: false,
             is_router: false,
             claims_all: false,
+            tags: Vec::new(),
             addrs: addrs.iter().copied().chain([link_local]).collect(),
             gateways: Vec::new(),
             neighbours: BTreeMap::new(),
@@ -208,6 +211,13 @@ impl Station {
     #[must_use]
     pub fn gateway(mut self, router: IpAddr) -> Self {
         self.gateways.push(router);
+        self
+    }
+
+    /// On a VLAN: its frames have this tag, behind those that it was given before. It takes no others, whatever their priority.
+    #[must_use]
+    pub fn tagged(mut self, tpid: EtherType, tci: u16) -> Self {
+        self.tags.push((tpid, tci));
         self
     }
 
@@ -289,7 +299,9 @@ impl Station {
         if self.ask_at.is_some_and(|at| at <= now) {
             self.ask_again();
         }
-        core::mem::take(&mut self.out)
+        let out = core::mem::take(&mut self.out).into_iter();
+        out.map(|frame| self.tags.iter().rev().fold(frame, |frame, (tpid, tci)| frame.tagged(*tpid, *tci)))
+            .collect()
     }
 
     /// When it wants to be polled.

@@ -3,6 +3,7 @@
 use pkt::{Flags, Pkt};
 use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
 
+use crate::base::count::IfCount;
 use crate::base::drop::DropReason;
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::turn::cpu::Cpu;
@@ -56,7 +57,7 @@ impl Port {
 
 /// Removes the Ethernet header and classifies the destination. Behind it, a packet starts at its network header.
 ///
-/// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`.
+/// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`; `pkt.rcvif` if its tag is that of a VLAN.
 /// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`].
 /// Drops  [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherUnknownType`],
 ///        [`DropReason::EtherLength`], [`DropReason::EtherMulticastSource`], [`DropReason::VlanUnknown`],
@@ -65,7 +66,7 @@ impl Port {
 /// # Spec
 /// RFC 894; IEEE 802.3 §3.2.
 #[inline]
-pub fn input(cpu: &Cpu, pkt: &mut Pkt) -> Next {
+pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     let Some(ifnet) = cpu.tables.ifnet(pkt.rcvif) else { return Next::Drop(DropReason::InterfaceGone) };
     if pkt.head_len() < HEADER_LEN {
         return Next::Drop(DropReason::EtherShort);
@@ -78,7 +79,7 @@ pub fn input(cpu: &Cpu, pkt: &mut Pkt) -> Next {
         pkt.flags.set(if header.dst == Mac::BROADCAST { Flags::BROADCAST } else { Flags::MULTICAST });
     }
     pkt.trim_front(HEADER_LEN);
-    demux(pkt, header.ethertype)
+    demux(cpu, pkt, header.ethertype)
 }
 
 #[inline]
@@ -104,13 +105,12 @@ fn refusal(ifnet: &Ifnet, header: &Header) -> Option<DropReason> {
 }
 
 #[inline]
-fn demux(pkt: &mut Pkt, ethertype: EtherType) -> Next {
+fn demux(cpu: &mut Cpu, pkt: &mut Pkt, ethertype: EtherType) -> Next {
     match ethertype {
         EtherType::IPV4 => Next::Ip4,
         EtherType::IPV6 => Next::Ip6,
         EtherType::ARP => Next::Arp,
-        EtherType::VLAN if !pkt.flags.has(Flags::VLAN) => untag(pkt),
-        EtherType::VLAN | EtherType::QINQ => Next::Drop(DropReason::VlanUnknown),
+        EtherType::VLAN | EtherType::QINQ => untag(cpu, pkt, ethertype),
         other => Next::Drop(unknown(other)),
     }
 }
@@ -120,19 +120,43 @@ fn unknown(ethertype: EtherType) -> DropReason {
     if ethertype.check().is_err() { DropReason::EtherLength } else { DropReason::EtherUnknownType }
 }
 
-/// Takes an 802.1Q tag off. One that only carries a priority is looked behind, as IEEE 802.1Q §6.9 asks of stations.
-fn untag(pkt: &mut Pkt) -> Next {
+/// Takes a tag off. The packet is one of the tag's VLAN then. A tag that only carries a priority is looked behind, as
+/// IEEE 802.1Q §6.9 asks of stations.
+///
+/// There are no more tags to take off than interfaces stand above each other.
+#[cold]
+fn untag(cpu: &mut Cpu, pkt: &mut Pkt, tpid: EtherType) -> Next {
     let [tci_hi, tci_lo, type_hi, type_lo, ..] = *pkt.window(0);
     if pkt.head_len() < TAG_LEN {
         return Next::Drop(DropReason::EtherShort);
     }
-    pkt.vlan = u16::from_be_bytes([tci_hi, tci_lo]);
+    let (is_first, tci) = (!pkt.flags.has(Flags::VLAN), u16::from_be_bytes([tci_hi, tci_lo]));
+    (pkt.vlan, pkt.rcvif) = match tci & TAG_VID {
+        0 if is_first => (tci, pkt.rcvif),
+        vid => match cpu.tables.logical.tagged(pkt.rcvif, tpid, vid) {
+            Some(vlan) => (tci, vlan),
+            None => return Next::Drop(DropReason::VlanUnknown),
+        },
+    };
     pkt.flags.set(Flags::VLAN);
-    if pkt.vlan & TAG_VID != 0 {
-        return Next::Drop(DropReason::VlanUnknown);
-    }
     pkt.trim_front(TAG_LEN);
-    demux(pkt, EtherType(u16::from_be_bytes([type_hi, type_lo])))
+    if tci & TAG_VID != 0
+        && let Some(reason) = received_by_vlan(cpu, pkt)
+    {
+        return Next::Drop(reason);
+    }
+    demux(cpu, pkt, EtherType(u16::from_be_bytes([type_hi, type_lo])))
+}
+
+/// Counts a packet of a VLAN, and tells why it is not taken.
+fn received_by_vlan(cpu: &mut Cpu, pkt: &Pkt) -> Option<DropReason> {
+    cpu.counters.add_if(pkt.rcvif, IfCount::RxPackets, 1);
+    cpu.counters.add_if(pkt.rcvif, IfCount::RxBytes, (pkt.len() + HEADER_LEN) as u64);
+    match cpu.tables.ifnet(pkt.rcvif) {
+        Some(Ifnet { up: true, monitor: false, .. }) => None,
+        Some(Ifnet { up: true, .. }) => Some(DropReason::Monitor),
+        _ => Some(DropReason::InterfaceDown),
+    }
 }
 
 /// Puts an Ethernet header in front of a network packet: `addrs`, destination first, and the packet's type.

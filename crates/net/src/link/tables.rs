@@ -7,6 +7,7 @@ use wire::ether::Mac;
 
 use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
 use crate::link::driver::Caps;
+use crate::link::logical::{Kind, Logical};
 
 mod autoconf;
 mod learned;
@@ -38,6 +39,8 @@ pub struct Tables {
     pub forwarding: bool,
     /// Addresses that no packet from a wire may have as its source, because they are ours.
     pub own: Own,
+    /// Logical interfaces: their tags and their headers.
+    pub logical: Arc<Logical>,
     /// Whether any interface says something of received transport checksums, so that its packets are looked at.
     pub judges_checksums: bool,
 }
@@ -65,6 +68,8 @@ pub struct Ifnet {
     pub index: IfIndex,
     /// Its name.
     pub name: String,
+    /// Its lower layer.
+    pub kind: Kind,
     /// Its link address.
     pub mac: Mac,
     /// Bytes of the largest network-layer packet on this link.
@@ -135,7 +140,7 @@ impl Tables {
     #[must_use]
     pub fn with(config: Config, fib: Arc<Fib>, hops: Arc<Hops>) -> Self {
         let Config { generation, ifs: list, forwarding, routes: _ } = config;
-        let own = Own::of(&list);
+        let (own, logical) = (Own::of(&list), Arc::new(Logical::of(&list)));
         let judges_checksums = list.iter().any(|ifnet| ifnet.rxcsum != Rxcsum::Verify);
         let mut ifs = Vec::new();
         for ifnet in list {
@@ -143,7 +148,7 @@ impl Tables {
             ifs.resize_with(ifs.len().max(at + 1), || None);
             ifs[at] = Some(ifnet);
         }
-        Self { generation, ifs, fib, hops, forwarding, own, judges_checksums }
+        Self { generation, ifs, fib, hops, forwarding, own, logical, judges_checksums }
     }
 
     /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow

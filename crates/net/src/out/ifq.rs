@@ -37,6 +37,7 @@ pub(crate) use self::victims::drop_pending;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
+use crate::link::logical::{self, Kind};
 pub use crate::link::tables::{Discipline, QueueSpec};
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::out::offload;
@@ -103,8 +104,20 @@ pub fn output(cpu: &mut Cpu, pkt: Pkt) {
 #[inline]
 pub(crate) fn output_all(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex, bytes: usize) {
     if !cpu.ifqs.stage_all(outif, pkts, bytes) {
-        pkts.drain().for_each(|pkt| output(cpu, pkt));
+        output_each(cpu, pkts, outif);
     }
+}
+
+/// [`output_all`] where the interface is logical, is not up, or its stage is full.
+#[cold]
+#[inline(never)]
+fn output_each(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex) {
+    if let Some((device, bytes)) = logical::encapsulate_all(cpu, pkts, outif)
+        && cpu.ifqs.stage_all(device, pkts, bytes)
+    {
+        return;
+    }
+    pkts.drain().for_each(|pkt| output(cpu, pkt));
 }
 
 /// Handles the uncommon cases: offload work, no ring, a full stage.
@@ -114,12 +127,23 @@ fn output_special(cpu: &mut Cpu, pkt: Pkt) {
     let caps = match cpu.tables.ifnet(pkt.outif) {
         None => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
         Some(ifnet) if !ifnet.up => return cpu.drop_pkt(pkt, DropReason::InterfaceDown),
+        Some(ifnet) if ifnet.kind != Kind::Device => return output_logical(cpu, pkt),
         Some(ifnet) => ifnet.caps,
     };
     if offload::is_needed(&pkt, caps) {
         return offload::output(cpu, pkt, caps);
     }
     enqueue(cpu, pkt);
+}
+
+/// Puts the header of a logical interface into a frame, which goes on by the device below.
+///
+/// Drops  [`DropReason::NoBuffer`].
+fn output_logical(cpu: &mut Cpu, mut pkt: Pkt) {
+    match logical::encapsulate(cpu, &mut pkt) {
+        Ok(()) => output(cpu, pkt),
+        Err(_) => cpu.drop_pkt(pkt, DropReason::NoBuffer),
+    }
 }
 
 /// Stages a frame that its device can take as it is. A stage that is full is queued, and with it what comes later.
@@ -149,13 +173,14 @@ impl Ifqs {
         }
     }
 
-    /// Learns which interfaces there are. What waits for one that is down now, or gone, stays to be buried.
+    /// Learns which interfaces there are. Those without rings have no queue: their frames are queued at the device below. What waits for one that is down now, or gone, stays to be buried.
     pub(crate) fn tables_changed(&mut self, tables: &Tables, now: Instant) {
         self.queues.resize_with(self.queues.len().max(tables.ifs.len()), Ifq::default);
         let Self { queues, victims, secret, buffers_max, short_max, .. } = self;
         let mut around = Around { now, secret, victims, short_max: *short_max };
         for (at, queue) in queues.iter_mut().enumerate() {
-            match tables.ifs.get(at).and_then(Option::as_ref).filter(|ifnet| ifnet.up) {
+            let ifnet = tables.ifs.get(at).and_then(Option::as_ref);
+            match ifnet.filter(|ifnet| ifnet.up && ifnet.kind == Kind::Device) {
                 Some(ifnet) => queue.open(limits(ifnet, *buffers_max), &mut around),
                 None => queue.close(),
             }

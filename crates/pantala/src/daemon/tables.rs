@@ -98,6 +98,7 @@ impl Attached {
         Ifnet {
             index: self.index,
             name: self.config.name.clone(),
+            kind: net::logical::Kind::Device,
             mac: self.facts.mac,
             mtu: self.mtu(),
             up: self.is_usable(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use net::fib::{Hop, Prefix, Route, To};
 use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
-use net::tables::{Config, IfAddr, Ifnet, Learned, Rxcsum, Tables};
+use net::logical::{Kind, Vlan};
+use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, Rxcsum, Tables};
 
 use super::ifindex;
 use crate::mem;
@@ -28,8 +29,23 @@ pub struct Spec {
     pub flows: Option<usize>,
     /// Its interfaces.
     pub ports: Vec<Port>,
+    /// Interfaces over others; their indices follow those of the ports.
+    pub vlans: Vec<VlanPort>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
+}
+
+/// A VLAN interface to be.
+#[derive(Clone, Debug)]
+pub struct VlanPort {
+    /// Its parent and its tag.
+    pub vlan: Vlan,
+    /// Its addresses, the link-local one excepted.
+    pub addrs: Vec<IfAddr>,
+    /// Bytes of the largest packet.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
 }
 
 /// An interface to be.
@@ -61,8 +77,9 @@ impl Spec {
     /// A router with one CPU.
     #[must_use]
     pub fn router(name: &str) -> Self {
-        let (ports, routes) = (Vec::new(), Vec::new());
-        Self { name: name.to_owned(), cpus: 1, buffers: 2048, forwarding: true, flows: None, ports, routes }
+        let (ports, vlans, routes) = (Vec::new(), Vec::new(), Vec::new());
+        let name = name.to_owned();
+        Self { name, cpus: 1, buffers: 2048, forwarding: true, flows: None, ports, vlans, routes }
     }
 
     /// A host that does not forward.
@@ -96,10 +113,19 @@ impl Spec {
         self
     }
 
+    /// With host `host` of network `net` on a VLAN; its index is the number of the ports and VLANs before it, plus 1.
+    #[must_use]
+    pub fn vlan(mut self, vlan: Vlan, net: u8, host: u8) -> Self {
+        self.vlans.push(VlanPort { vlan, addrs: plan::addrs(net, host), mtu: 1500, up: true });
+        self
+    }
+
     /// With a route by a router.
     #[must_use]
     pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
-        let port = self.ports.iter().position(|port| port.addrs.iter().any(|own| own.covers(via)));
+        let addrs =
+            self.ports.iter().map(|port| &port.addrs).chain(self.vlans.iter().map(|vlan| &vlan.addrs));
+        let port = addrs.into_iter().position(|addrs| addrs.iter().any(|own| own.covers(via)));
         let ifindex = ifindex(port.unwrap_or(0));
         self.routes.push(Route::new(to, To::Gateway { ifindex, via }));
         self
@@ -121,7 +147,10 @@ impl Spec {
     /// Returns the tables for the CPUs.
     pub(super) fn tables(&self, generation: u64) -> Tables {
         let ports = (0..self.ports.len()).filter(|at| self.ports[*at].exists);
-        let ifs = ports.map(|at| self.ifnet(at)).collect();
+        let ports = ports.map(|at| self.ifnet(at));
+        let ifs = ports
+            .chain(self.vlans.iter().zip(self.ports.len()..).map(|(vlan, at)| self.over(vlan, at)))
+            .collect();
         Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
     }
 
@@ -134,6 +163,7 @@ impl Spec {
         Ifnet {
             index: ifindex(at),
             name,
+            kind: Kind::Device,
             mac: port.nic.mac,
             mtu: port.mtu,
             up: port.up,
@@ -145,6 +175,36 @@ impl Spec {
             autoconf: port.autoconf,
             learned: Arc::clone(&port.learned),
         }
+    }
+}
+
+impl Spec {
+    /// The VLAN interface with place `at` among all interfaces.
+    fn over(&self, port: &VlanPort, at: usize) -> Ifnet {
+        let device = self.device_below(port.vlan.parent);
+        let below = self.ifnet(usize::from(device).saturating_sub(1));
+        let link_local =
+            below.addrs.iter().filter(|own| matches!(own.addr, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+        Ifnet {
+            index: ifindex(at),
+            name: format!("vlan{at}"),
+            kind: Kind::Vlan(port.vlan),
+            mtu: port.mtu,
+            up: port.up,
+            addrs: port.addrs.iter().chain(link_local).copied().collect(),
+            autoconf: None,
+            learned: Arc::default(),
+            ..below.clone()
+        }
+    }
+
+    fn device_below(&self, mut index: IfIndex) -> IfIndex {
+        while let Some(vlan) =
+            usize::from(index).checked_sub(1 + self.ports.len()).and_then(|at| self.vlans.get(at))
+        {
+            index = vlan.vlan.parent;
+        }
+        index
     }
 }
 

@@ -29,7 +29,12 @@ impl Station {
     /// Takes a frame from the cable. What it answers is sent when it is polled.
     pub fn receive(&mut self, now: Instant, frame: Frame) {
         self.now = now;
+        let of_vlan = |frame: Frame, (tpid, tci): &(EtherType, u16)| frame.untagged(*tpid, *tci & 0x0fff);
+        let Some(frame) = self.tags.iter().try_fold(frame, of_vlan) else { return };
         let header = frame.header();
+        if header.ethertype.is_tag() {
+            return;
+        }
         if self.mute || (!header.dst.is_multicast() && header.dst != self.mac) {
             return;
         }

@@ -6,6 +6,7 @@ mod ground;
 mod control;
 mod polling;
 mod forwarding;
+mod vlans;
 mod neighbours;
 mod gateways;
 mod patience;

@@ -107,6 +107,7 @@ fn load(pool: &mut Pool, addrs: &[[u8; 6]; 2], is_tagged: bool, bytes: &[u8]) ->
 /// Three interfaces, 10.0.i.1/24 and 2001:db8:i::1/64 and link-local, and a default route by the first.
 static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     let ifnet = |i: u8| Ifnet {
+        kind: crate::link::logical::Kind::Device,
         index: i.into(),
         name: format!("{}{i}", if i < 3 { "em" } else { "igb" }),
         mac: Mac([2, 0, 0, 0, 0, i]),

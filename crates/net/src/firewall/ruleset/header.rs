@@ -136,8 +136,8 @@ pub(super) fn frame(asked: &Asked<'_>) -> Option<[u64; 2]> {
     if info.hook != Hook::Ingress || no_frame {
         return None;
     }
-    let tag = if pkt.flags.has(PktFlags::VLAN) { TAG_LEN } else { 0 };
-    let addrs = pkt.before(HEADER_LEN + tag)?.first_chunk::<12>()?;
+    let tags = asked.tables.logical.tags(pkt.rcvif).max(usize::from(pkt.flags.has(PktFlags::VLAN)));
+    let addrs = pkt.before(HEADER_LEN + tags * TAG_LEN)?.first_chunk::<12>()?;
     let [a, b, c, d, e, f, g, h, i, j, k, l] = *addrs;
     Some([[0, 0, a, b, c, d, e, f], [0, 0, g, h, i, j, k, l]].map(u64::from_be_bytes))
 }

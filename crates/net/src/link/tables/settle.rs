@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::autoconf::PREFIX_LEN;
 use super::{IfIndex, Ifnet, Learned, LearnedAddr};
 use crate::fib::{Prefix, Route};
+use crate::link::logical;
 
-/// Puts in force what routers have said of each link ([`Ifnet::learned`]), and gives the interfaces their addresses in
+/// Lets logical interfaces inherit from those below. Then puts in force what routers have said of each link ([`Ifnet::learned`]), and gives the interfaces their addresses in
 /// routers' prefixes. `is_led_elsewhere` says whether a static route other than the default route leads all of a prefix to
 /// something else than this interface.
 ///
@@ -18,6 +19,7 @@ use crate::fib::{Prefix, Route};
 /// Nothing is remembered: the same configuration and the same advertisements amount to the same, in any order.
 pub fn settle(ifs: &mut [Ifnet], is_led_elsewhere: impl Fn(Prefix, IfIndex) -> bool) {
     ifs.sort_by_key(|ifnet| ifnet.index);
+    logical::inherit(ifs);
     let configured: Vec<_> =
         ifs.iter().flat_map(|ifnet| configured(ifnet).map(|to| (ifnet.index, to))).collect();
     let mut learned_before: Vec<Prefix> = Vec::new();

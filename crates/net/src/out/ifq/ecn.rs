@@ -3,15 +3,22 @@
 use pkt::Pkt;
 use wire::ether::{EtherType, HEADER_LEN};
 
-/// The network packet in a frame: what, and where it begins.
-pub(super) fn network(pkt: &Pkt) -> (EtherType, usize) {
-    const TAG: usize = 4;
+use crate::link::ether::TAG_LEN;
+use crate::link::logical::TAGS_MAX;
+
+/// The network packet in a frame, behind its tags: what, and where it begins.
+pub(crate) fn network(pkt: &Pkt) -> (EtherType, usize) {
     let head = pkt.window(0);
-    let at = |at: usize| EtherType(u16::from_be_bytes([head[at], head[at + 1]]));
-    match at(12) {
-        kind if kind.is_tag() => (at(12 + TAG), HEADER_LEN + TAG),
-        kind => (kind, HEADER_LEN),
+    let kind =
+        |at: usize| head.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |two| u16::from_be_bytes(*two));
+    let mut at = HEADER_LEN;
+    for _ in 0..TAGS_MAX {
+        if !EtherType(kind(at - 2)).is_tag() {
+            break;
+        }
+        at += TAG_LEN;
     }
+    (EtherType(kind(at - 2)), at)
 }
 
 /// Marks the packet in a frame; see [`mark`].

@@ -2,12 +2,12 @@
 
 use pkt::{Flags, Gso, Pkt};
 use wire::checksum::{Sum, partial_v4, partial_v6};
-use wire::ether;
 use wire::ip6_ext::{self, Role};
 use wire::{Protocol, ip4, ip6, tcp, udp};
 
 use super::copy;
 use crate::base::drop::DropReason;
+use crate::out::ifq::ecn;
 use crate::turn::cpu::Cpu;
 
 /// Longest Ethernet, IP and TCP headers that a super-packet may have together.
@@ -41,7 +41,7 @@ pub fn segment_len(pkt: &Pkt) -> usize {
 ///
 /// [`DropReason::OffloadMalformed`] if its headers are not what its kind says, [`DropReason::NoBuffer`].
 pub(super) fn segment(cpu: &mut Cpu, pkt: &Pkt) -> Result<Vec<Pkt>, DropReason> {
-    let layout = Layout::of(pkt, ether::HEADER_LEN).ok_or(DropReason::OffloadMalformed)?;
+    let layout = Layout::of(pkt, ecn::network(pkt).1).ok_or(DropReason::OffloadMalformed)?;
     let mut headers = [0; HEADERS_MAX];
     let headers = headers.get_mut(..layout.payload).ok_or(DropReason::OffloadMalformed)?;
     headers.copy_from_slice(pkt.head().get(..layout.payload).ok_or(DropReason::OffloadMalformed)?);

@@ -152,7 +152,7 @@ impl Work {
 
     /// Fills the lanes; `careful` brings the packets that were not usual to where they are to begin.
     #[inline]
-    fn sort(&mut self, cpu: &mut Cpu, ways: u8, careful: fn(&Cpu, &mut Pkt) -> Next) {
+    fn sort(&mut self, cpu: &mut Cpu, ways: u8, careful: fn(&mut Cpu, &mut Pkt) -> Next) {
         if cpu.tables.judges_checksums {
             self.recognise_checksums(cpu);
         } else if self.is_partial {
@@ -190,7 +190,7 @@ impl Work {
     ///
     /// Drops  [`DropReason::HandoffFull`].
     #[inline(never)]
-    fn split(&mut self, cpu: &mut Cpu, careful: fn(&Cpu, &mut Pkt) -> Next) {
+    fn split(&mut self, cpu: &mut Cpu, careful: fn(&mut Cpu, &mut Pkt) -> Next) {
         let Self { frames, ways, lane4, lane6, .. } = self;
         let mut handed_off = 0;
         frames.take_each(|at, mut pkt| {
@@ -351,7 +351,7 @@ fn stamp_of(cpu: &Cpu, pkt: &Pkt) -> Option<Age> {
 }
 
 /// Where a packet goes on that was handed over under the tables of this CPU.
-fn place(cpu: &Cpu, pkt: &mut Pkt) -> Next {
+fn place(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     Resume::place(pkt.resume).unwrap_or_else(|| frame(cpu, pkt))
 }
 
@@ -361,7 +361,7 @@ fn place(cpu: &Cpu, pkt: &mut Pkt) -> Next {
 ///
 /// Drops  [`DropReason::Reconfigured`], [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
 #[cold]
-fn place_across(cpu: &Cpu, pkt: &mut Pkt, age: Age) -> Next {
+fn place_across(cpu: &mut Cpu, pkt: &mut Pkt, age: Age) -> Next {
     match (Resume::place(pkt.resume), age) {
         (Some(on @ (Next::Output | Next::Send)), _) => on,
         (Some(Next::Local4 | Next::Local6), _) => Next::Drop(DropReason::Reconfigured),
@@ -379,7 +379,7 @@ fn place_across(cpu: &Cpu, pkt: &mut Pkt, age: Age) -> Next {
 
 /// A frame that is not of the usual kind, or not from a ring.
 #[cold]
-fn frame(cpu: &Cpu, pkt: &mut Pkt) -> Next {
+fn frame(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     match ether::input(cpu, pkt) {
         ip_or_arp @ (Next::Ip4 | Next::Ip6 | Next::Arp) => rss::place(cpu, pkt, ip_or_arp),
         other => other,

@@ -77,6 +77,7 @@ impl Turned {
 pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
     let addrs = ADDRS.map(|addr| IfAddr { addr: addr.parse().unwrap(), prefix_len: 24 }).to_vec();
     let lan = Ifnet {
+        kind: net::logical::Kind::Device,
         index: 1,
         name: "lan".to_owned(),
         mac: Mac([2, 0, 0, 0, 0, 1]),
