@@ -113,7 +113,12 @@ pub fn tcp(data: &[u8]) {
     let once = emit_tcp(&header);
     // packed without padding, one block of selective acknowledgment more fits than we write
     assert!(header.options.sack.as_slice().starts_with(once.options.sack.as_slice()));
-    let options = tcp::Options { sack: once.options.sack, ..header.options };
+    // nor then is there always room for Fast Open and a user timeout, which come last
+    let (cookie, timeout) = (once.options.fast_open, once.options.user_timeout);
+    assert!(cookie.is_none() || cookie == header.options.fast_open);
+    assert!(timeout.is_none() || timeout == header.options.user_timeout);
+    let options =
+        tcp::Options { sack: once.options.sack, fast_open: cookie, user_timeout: timeout, ..header.options };
     assert_eq!(once, tcp::Header { options, ..header });
     assert_eq!(emit_tcp(&once), once);
 }

@@ -236,3 +236,9 @@ fn membership_seeds() -> Vec<Vec<u8>> {
 fn messages_about_groups_say_no_more_than_lies_in_them() {
     run(&membership_seeds(), super::membership);
 }
+
+/// Found by the fuzzer: packed without padding, a Fast Open request fits behind four blocks, and padded it does not.
+#[test]
+fn options_that_are_packed_tighter_than_we_write_come_back_without_what_has_no_room() {
+    super::tcp(include_bytes!("../../../../fuzz/corpus/wire_tcp/packed_scale_sack_and_fast_open"));
+}
