@@ -6,4 +6,4 @@ pub mod flows;
 pub mod host;
 pub mod locked;
 pub mod rules;
-pub mod talk;
+pub mod segments;

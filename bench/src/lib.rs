@@ -10,7 +10,7 @@ pub mod changed;
 pub mod clock;
 pub mod cpus;
 pub mod echo;
-pub mod elsewhere;
+pub mod unused_features;
 pub mod firewall;
 pub mod frames;
 pub mod indirect;

@@ -19,7 +19,7 @@ use anyhow::{Result, anyhow, ensure};
 use bench::callgrind;
 use bench::clock::{Quartiles, cpu_time};
 use bench::firewall::connections::{Cpu, GUARDS, Guard, Router, span};
-use bench::firewall::talk::Links;
+use bench::firewall::segments::Links;
 use bench::frames::Family;
 use bench::program::{self, Scope};
 use dev::sys::affinity;

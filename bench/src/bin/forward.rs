@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use bench::cable::Kind;
 use bench::cpus::{self, Rings};
-use bench::elsewhere;
 use bench::firewall::case::CASES;
 use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::router::Router;
 use bench::short::{Behind, PORT, Pace, Pairs, Serves, Wanted};
+use bench::unused_features;
 
 const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
                      forward tcp-shortCPUS|tcp-echoCPUS CONCURRENT ANSWERS";
@@ -67,7 +67,7 @@ fn echo(family: Family, turns: usize, at_once: usize) -> Option<usize> {
 }
 
 fn route_beside_all(family: Family, turns: usize, at_once: usize) -> Option<usize> {
-    let mut router = elsewhere::router(family).ok()?;
+    let mut router = unused_features::router(family).ok()?;
     let before = router.forward(0, 0);
     Some(router.forward(turns, at_once) - before)
 }

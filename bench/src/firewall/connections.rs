@@ -20,7 +20,7 @@ use net::time::Instant;
 
 use super::locked::Locked;
 use super::rules;
-use super::talk::{EACH, End, Link, NEW, SEGMENTS, connections, server};
+use super::segments::{EACH, End, Link, NEW, SEGMENTS, connections, server};
 use crate::cpus::netisrs;
 use crate::frames::{Family, GATEWAY, SENDER};
 use crate::router::{GATEWAYS, IN, OUT, OUT_NET, config, gateway};

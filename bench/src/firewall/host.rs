@@ -11,7 +11,7 @@ use net::netisr::Netisr;
 use net::time::Instant;
 
 use super::rules;
-use super::talk::NEW;
+use super::segments::NEW;
 use crate::cable::Kind;
 use crate::frames::Family;
 use crate::short::{Behind, PORT, Pace, Pair, Pairs, Serves, Wanted};

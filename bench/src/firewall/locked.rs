@@ -14,7 +14,7 @@ use pkt::{PktVec, Pool, VEC_MAX};
 use wire::ether;
 use wire::tcp::Flags;
 
-use super::talk::PORT;
+use super::segments::PORT;
 
 /// States that it has room for from the start.
 const ROOM: usize = 1 << 18;

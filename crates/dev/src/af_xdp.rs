@@ -4,7 +4,7 @@
 //! queues is a [`ring::XdpRing`] on some CPU. All ports share the arena as one UMEM, so a packet that is forwarded from
 //! one to another is never copied on our side: its buffer moves from a receive ring to a transmit ring.
 
-mod lent;
+mod kernel_slots;
 mod relay;
 mod ring;
 mod umem;

@@ -8,9 +8,9 @@
 //! The peer is not trusted. It can write anywhere in the shared memory at any time, so whatever is read there is read
 //! once and checked, frames are copied before they are looked at, and no memory is taken that could vanish.
 
-mod any_peer;
+mod fuzz_bodies;
 mod channel;
-mod door;
+mod mailbox;
 mod fault;
 mod hub;
 pub mod msg;
@@ -24,9 +24,9 @@ use std::path::PathBuf;
 
 use crate::sys::unix_socket::Access;
 
-#[doc(hidden)]
-pub use any_peer::{any_master, any_slave};
 pub use fault::{Fault, FaultCounts};
+#[doc(hidden)]
+pub use fuzz_bodies::{any_master, any_slave};
 pub use hub::{Hub, Port, Tell};
 pub use ring::MemifRing;
 

@@ -11,7 +11,7 @@ use pkt::shared::AtomicU64;
 
 mod flow;
 mod hops;
-mod pieces;
+mod free_list;
 mod prefix;
 mod rib;
 mod trie;
@@ -20,8 +20,8 @@ mod v6;
 mod word;
 
 pub use flow::flow_hash;
+pub use free_list::Epoch;
 pub use hops::{Group, GroupId, Hop, HopId, Hops, MEMBERS_MAX, Metrics, To};
-pub use pieces::Epoch;
 pub use prefix::Prefix;
 pub use rib::{
     Bounds, Change, Committed, Error, Listed, Origin, Prepared, Protocol, Refused, Rib, SOURCES_MAX, Usage,

@@ -18,9 +18,9 @@ mod rewrite;
 mod resume;
 mod nat64_errors;
 pub mod nat;
-pub mod via;
+pub mod fwd;
 pub mod pipe;
-pub mod shape;
+pub mod pipe_io;
 pub mod handoff;
 pub mod log;
 
@@ -40,30 +40,30 @@ use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::next::Next;
 use crate::turn::timers::Timer;
 use fastpath::Chunk;
+use fwd::Vias;
 use log::Log;
 use nat::Nat;
 use nat::nat64::Nat64;
 use nat::nptv6::Nptv6;
 use pipe::Pipes;
+use pipe_io::ResumePoint;
 use pkt_info::{Part, PktInfo};
 use ruleset::{RuleCounters, RuleCountersReader, RuleId, Ruleset};
-use shape::ResumePoint;
 use state::{Keepalive, Kind, Limits, Loose, Settings, State, States};
-use via::Vias;
 use walk::{Verdict, Walk};
 
+pub use fwd::Via;
 pub use handoff::HandoffPoint;
 pub use hook::Hooks;
 pub(crate) use hook::{ask, ask_all, ask_outward, begin, settle};
 pub(crate) use nat64_errors::cross;
+pub use pipe_io::Shape;
+pub(crate) use pipe_io::{release, shape};
 pub(crate) use resume::go_onward;
-pub use shape::Shape;
-pub(crate) use shape::{release, shape};
 pub(crate) use state::answering;
 #[cfg(test)]
 pub(crate) use trace::Trace;
 pub(crate) use trace::{How, Known, Met};
-pub use via::Via;
 pub use walk::PairMessage;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.

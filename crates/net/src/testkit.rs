@@ -3,7 +3,7 @@
 pub(crate) mod build;
 pub(crate) mod link;
 pub(crate) mod rules;
-pub(crate) mod short_way;
+pub(crate) mod fastpath;
 mod wire;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -14,15 +14,15 @@ use net::firewall::ruleset::{Counted, RuleId, Rules};
 use net::firewall::state::Settings;
 use net::firewall::table::Lookups;
 use net::tables::Tables;
-use shapes::Shapes;
+use pipes::Shapes;
 use tables::Journal;
 
 pub(crate) mod log;
-mod shapes;
+mod pipes;
 pub(crate) mod source;
 mod tables;
 pub(crate) mod text;
-pub(crate) mod unasked;
+pub(crate) mod unsolicited;
 
 /// Everything that commands change.
 #[derive(Debug)]
@@ -180,9 +180,9 @@ impl FirewallConfig {
     /// Whether another book says the same.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         let rules =
-            |book: &Self| book.rules.entries().iter().map(|entry| entry.rule.clone()).collect::<Vec<_>>();
-        let shapes = |book: &Self| {
-            let Self { shapes, .. } = book;
+            |config: &Self| config.rules.entries().iter().map(|entry| entry.rule.clone()).collect::<Vec<_>>();
+        let shapes = |config: &Self| {
+            let Self { shapes, .. } = config;
             (
                 shapes.pipes().map(|(number, config)| (number, config.clone())).collect::<Vec<_>>(),
                 shapes.queues().map(|(number, config)| (number, config.clone())).collect::<Vec<_>>(),

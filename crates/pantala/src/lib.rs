@@ -116,12 +116,12 @@ mod show;
 pub mod sockets;
 mod stack;
 #[cfg(feature = "cli")]
-mod stop;
+mod interrupt;
 #[cfg(feature = "cli")]
 pub mod term;
 #[cfg(feature = "cli")]
 mod top;
-mod words;
+mod plural;
 
 #[cfg(feature = "cli")]
 pub use cli::{Exit, run};

@@ -8,9 +8,9 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::homes::Homes;
 use crate::pkt::Pkt;
 use crate::pool::Pool;
+use crate::pool_ids::Homes;
 use crate::slot::{HEADROOM, Holder, META_LEN, Meta, STRIDE, Slot, SlotHead};
 
 /// The memory that all packets of a stack live in.

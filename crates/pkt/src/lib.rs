@@ -23,10 +23,10 @@ pub mod ring;
 pub mod shared;
 pub mod shared_limit;
 pub mod wake;
-pub mod words;
+pub mod atomic_array;
 
 mod arena;
-mod homes;
+mod pool_ids;
 mod map;
 mod pkt;
 mod pool;

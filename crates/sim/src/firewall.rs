@@ -48,7 +48,7 @@ impl HostFirewall {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a world without memory cannot be")]
     pub fn new(text: &str, cpus: u16, tracks: usize) -> Self {
-        let mut wall = Self {
+        let mut firewall = Self {
             settings: Settings::default(),
             loose: Loose::new(cpus.into()),
             limits: Limits::new(&Secret::new(KEY), tracks),
@@ -62,8 +62,8 @@ impl HostFirewall {
             one_pass: true,
             amounts: Arc::new(Amounts::new().expect("address space")),
         };
-        wall.obey(text);
-        wall
+        firewall.obey(text);
+        firewall
     }
 
     /// Applies commands; the firewall is then to be set again.

@@ -153,7 +153,7 @@ impl Host {
         visit: impl Fn(&mut Netisr) + Send + Sync + 'static,
         done: impl FnOnce() + Send + 'static,
     ) -> bool {
-        self.send(0, Msg::Tour(Broadcast { visit: Arc::new(visit), done: Box::new(done) }))
+        self.send(0, Msg::Broadcast(Broadcast { visit: Arc::new(visit), done: Box::new(done) }))
     }
 
     /// Changes interfaces, addresses or routes, and tells the CPUs; `false` if the port is full.
@@ -186,13 +186,13 @@ impl Host {
     }
 
     /// Puts a firewall in force on all CPUs, in place of the one before; `false` if the port is full.
-    pub fn set_wall(&self, wall: &mut HostFirewall) -> bool {
-        let shared = wall.shared(&self.spec.tables(self.generation));
+    pub fn set_firewall(&self, firewall: &mut HostFirewall) -> bool {
+        let shared = firewall.shared(&self.spec.tables(self.generation));
         self.tour(move |netisr| netisr.set_firewall(&shared), || {})
     }
 
     /// The firewalls of the CPUs that have one.
-    pub fn walls(&self) -> impl Iterator<Item = &Firewall> {
+    pub fn firewalls(&self) -> impl Iterator<Item = &Firewall> {
         self.cpus.iter().filter_map(|cpu| cpu.netisr.cpu.firewall.as_deref())
     }
 
@@ -205,16 +205,16 @@ impl Host {
     pub fn ping(&self, dst: IpAddr, ident: u16, count: u16) -> Arc<AtomicUsize> {
         let replies = Arc::new(AtomicUsize::new(0));
         #[expect(clippy::expect_used, reason = "a test that pings into nowhere is wrong")]
-        let way = ping::way(&self.cpus[0].netisr.cpu, dst, None, None).expect("a way");
+        let source = ping::source(&self.cpus[0].netisr.cpu, dst, None, None).expect("a way");
         let counted = Arc::clone(&replies);
         let sink = move |event| {
             let is_first = matches!(event, ping::Event::Reply { is_duplicate: false, .. });
             counted.fetch_add(usize::from(is_first), Ordering::Relaxed);
         };
-        self.call(way.cpu.index(), move |netisr| {
+        self.call(source.cpu.index(), move |netisr| {
             let known = ping::register(&mut netisr.cpu, ident, dst, Box::new(sink)).is_ok();
             for seq in (0..count).filter(|_| known) {
-                let (src, outif, ttl) = (way.src, None, 64);
+                let (src, outif, ttl) = (source.src, None, 64);
                 let request =
                     ping::Request { dst, src, outif, ident, seq, payload_len: 56, ttl, dont_fragment: true };
                 // What cannot be sent is not answered either.

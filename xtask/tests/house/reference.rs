@@ -64,7 +64,7 @@ fn each_metric_is_in_the_reference() {
         program("/api/metrics").iter().flat_map(|source| literals(&source.text)).collect();
     metrics.retain(|literal| literal.starts_with("pantala_") && !literal.contains('{'));
     metrics.insert("pantala_NAME_total".to_owned());
-    let hits = program("/serve/hits.rs");
+    let hits = program("/serve/counters.rs");
     let hits = hits.iter().flat_map(|source| literals(between(&source.text, "fn name", "\n    }\n")));
     let hits = hits.filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
     metrics.extend(hits.map(|name| format!("pantala_web_{name}_total")));

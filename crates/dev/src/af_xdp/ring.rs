@@ -8,7 +8,7 @@ use std::sync::Arc;
 use net::driver::{Caps, Driver, DriverStats, Link};
 use pkt::{Arena, HEADROOM, META_LEN, Pkt, PktVec, Pool, RingId, STRIDE, VEC_MAX};
 
-use super::lent::Lent;
+use super::kernel_slots::Lent;
 use super::umem::{OpenSockets, Opened, SharedUmem};
 use super::{Options, RING_LEN, SINGLE_BUFFER};
 use crate::Waiter;

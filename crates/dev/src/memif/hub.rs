@@ -1,7 +1,7 @@
 //! The thread that speaks to the peers of all our interfaces.
 
 mod control;
-mod desk;
+mod interface;
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::channel::Listener;
-use super::door::Door;
+use super::mailbox::Mailbox;
 use super::ring::MemifRing;
 use super::{Fault, Options, Role, Status};
 use crate::sys::poll::EventFd;
@@ -30,7 +30,7 @@ pub struct Hub {
 pub struct Port {
     line: Line,
     key: u64,
-    doors: Vec<Arc<Door>>,
+    mailboxes: Vec<Arc<Mailbox>>,
     status: Arc<Mutex<Status>>,
 }
 
@@ -67,22 +67,22 @@ impl Hub {
         if !options.are_sound() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let door = |_| Door::new(Arc::clone(&self.line.bell)).map(Arc::new);
-        let doors = (0..options.rings).map(door).collect::<io::Result<Vec<_>>>()?;
-        let rings = doors.iter().map(MemifRing::new);
+        let mailbox = |_| Mailbox::new(Arc::clone(&self.line.bell)).map(Arc::new);
+        let mailboxes = (0..options.rings).map(mailbox).collect::<io::Result<Vec<_>>>()?;
+        let rings = mailboxes.iter().map(MemifRing::new);
         let rings = rings.collect::<io::Result<Vec<_>>>()?;
         self.ports += 1;
-        let port = Port { line: self.line.clone(), key: self.ports, doors, status: Arc::default() };
+        let port = Port { line: self.line.clone(), key: self.ports, mailboxes, status: Arc::default() };
         // By the thread that opens interfaces: it may have rights that the hub's has given up.
         let listener = if options.role == Role::Master && !self.listens_at(&options.socket) {
             Some(Listener::bind(&options.socket, &options.access)?)
         } else {
             None
         };
-        let (doors, status) = (port.doors.clone(), Arc::clone(&port.status));
+        let (mailboxes, status) = (port.mailboxes.clone(), Arc::clone(&port.status));
         let (answer, answered) = sync_channel(1);
         let (key, options) = (port.key, Box::new(options));
-        port.line.say(Command::Open { key, options, listener, doors, status, answer });
+        port.line.say(Command::Open { key, options, listener, mailboxes, status, answer });
         wait(&answered)?;
         Ok((port, rings))
     }
@@ -108,7 +108,7 @@ impl Port {
     #[must_use]
     pub fn status(&self) -> Status {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Status { faults: self.doors.iter().map(|door| door.counters.read()).sum(), ..status }
+        Status { faults: self.mailboxes.iter().map(|mailbox| mailbox.counters.read()).sum(), ..status }
     }
 }
 

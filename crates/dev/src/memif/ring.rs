@@ -7,15 +7,15 @@ use net::driver::{Caps, Driver, DriverStats, Link};
 use pkt::{DATA_LEN, PktVec, Pool};
 
 use super::FRAME_MAX;
-use super::door::{Door, Sleep, Wire};
 use super::fault::Fault;
+use super::mailbox::{Mailbox, Sleep, Wire};
 use super::queue::{Put, RxQueue, TxQueue};
 use crate::Waiter;
 
 /// One ring pair of an interface, through all its connections. Frames are copied: no buffer of ours is ever with the
 /// peer.
 pub struct MemifRing {
-    door: Arc<Door>,
+    mailbox: Arc<Mailbox>,
     /// The last change at the door that was looked at.
     seen: u32,
     wire: Option<Box<Wire>>,
@@ -26,11 +26,11 @@ pub struct MemifRing {
 }
 
 impl MemifRing {
-    pub(super) fn new(door: &Arc<Door>) -> std::io::Result<Self> {
+    pub(super) fn new(mailbox: &Arc<Mailbox>) -> std::io::Result<Self> {
         let sleep = Sleep::new()?;
-        sleep.watch(door.bell())?;
+        sleep.watch(mailbox.bell())?;
         Ok(Self {
-            door: Arc::clone(door),
+            mailbox: Arc::clone(mailbox),
             seen: 0,
             wire: None,
             sleep: Arc::new(sleep),
@@ -49,7 +49,7 @@ impl MemifRing {
     #[cold]
     fn change(&mut self) {
         self.sleep.clear();
-        let Some(next) = self.door.take(&mut self.seen) else { return };
+        let Some(next) = self.mailbox.take(&mut self.seen) else { return };
         self.give_up(None);
         self.wire = next;
         if let Some(Wire { rx: Some((_, bell)), .. }) = self.wire.as_deref()
@@ -68,9 +68,9 @@ impl MemifRing {
         }
         if let Some(fault) = &fault {
             self.stats.rx_errors += 1;
-            self.door.counters.fatal(fault);
+            self.mailbox.counters.fatal(fault);
         }
-        self.door.leave(*wire, fault);
+        self.mailbox.leave(*wire, fault);
     }
 
     /// Once awake, the peer need not wake us.
@@ -93,14 +93,14 @@ impl Driver for MemifRing {
         if self.armed {
             self.disarm();
         }
-        if self.door.has_changed(self.seen) {
+        if self.mailbox.has_changed(self.seen) {
             self.change();
         }
         let before = into.len();
         while let left @ 1.. = max - (into.len() - before)
             && let Some(Wire { rx: Some((queue, _)), .. }) = self.wire.as_deref_mut()
         {
-            match queue.take(pool, into, left, &self.door.counters) {
+            match queue.take(pool, into, left, &self.mailbox.counters) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(fault) => self.give_up(Some(fault)),
@@ -153,7 +153,7 @@ impl Driver for MemifRing {
     fn may_sleep(&mut self) -> bool {
         self.armed = true;
         let something = self.queue().is_some_and(|queue| !queue.is_starved() && queue.let_sleep(true));
-        !something && !self.door.has_changed(self.seen)
+        !something && !self.mailbox.has_changed(self.seen)
     }
 
     /// There is no offload: frames are as on a wire.
@@ -166,7 +166,7 @@ impl Driver for MemifRing {
     }
 
     fn stats(&self) -> DriverStats {
-        let faults = self.door.counters.read().frames();
+        let faults = self.mailbox.counters.read().frames();
         DriverStats { rx_errors: self.stats.rx_errors + faults, ..self.stats }
     }
 

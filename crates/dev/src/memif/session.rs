@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(super) use master::{Master, hello};
 pub(super) use slave::Slave;
 
-use super::door::Wire;
+use super::mailbox::Wire;
 use super::msg::{Msg, Name};
 
 /// The action after a message.

@@ -1,6 +1,6 @@
 //! memif: two ends of ours, ends that misbehave, and DPDK's.
 
-mod crook;
+mod rogue_peer;
 mod dpdk;
 mod end;
 mod handshake;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use super::pieces::Epoch;
+use super::free_list::Epoch;
 use super::prefix::{Key, covering};
 use super::word::Edit;
 use super::{Fib, Full, Hop, HopId, Hops, Prefix, v4, v6};

@@ -4,7 +4,7 @@ use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::io;
 
-use super::pieces::Epoch;
+use super::free_list::Epoch;
 use super::prefix::{Key, covering};
 use super::word::{self, Edit};
 use super::{Full, v6};

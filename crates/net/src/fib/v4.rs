@@ -11,9 +11,9 @@
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::io;
 
-use pkt::words::Words;
+use pkt::atomic_array::Words;
 
-use super::pieces::{Epoch, Piece, Pieces};
+use super::free_list::{Epoch, Piece, Pieces};
 use super::word::{self, Edit};
 use super::{Full, HopId};
 
@@ -121,14 +121,14 @@ impl Writer {
         if !edit.ends {
             self.make_way(table, key, len)?;
         }
-        let way = TriePath::to(table, key, len);
-        if way.is_short_of(len) {
+        let path = TriePath::to(table, key, len);
+        if path.is_short_of(len) {
             return Ok(());
         }
-        let (first, end) = way.slot;
+        let (first, end) = path.slot;
         (first..first + (1 << (end - len))).for_each(|at| patch(table, at, edit));
         if edit.ends {
-            way.nodes.iter().rev().flatten().for_each(|slot| self.collapse(table, *slot, epoch));
+            path.nodes.iter().rev().flatten().for_each(|slot| self.collapse(table, *slot, epoch));
         }
         Ok(())
     }
@@ -189,16 +189,16 @@ struct TriePath {
 
 impl TriePath {
     fn to(table: &Table, key: u32, len: u8) -> Self {
-        let mut way = Self { slot: (key >> 16, ENDS[0]), ..Self::default() };
-        for (passed, end) in way.nodes.iter_mut().zip(&ENDS[1..]) {
-            let word = table.load(way.slot.0);
-            if len <= way.slot.1 || !word::is_node(word) {
+        let mut path = Self { slot: (key >> 16, ENDS[0]), ..Self::default() };
+        for (passed, end) in path.nodes.iter_mut().zip(&ENDS[1..]) {
+            let word = table.load(path.slot.0);
+            if len <= path.slot.1 || !word::is_node(word) {
                 break;
             }
-            *passed = Some(way.slot);
-            way.slot = (word << 8 | key >> (32 - end) & 0xff, *end);
+            *passed = Some(path.slot);
+            path.slot = (word << 8 | key >> (32 - end) & 0xff, *end);
         }
-        way
+        path
     }
 
     /// Bits of the prefix that no node on the way stands for.

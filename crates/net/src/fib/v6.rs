@@ -20,7 +20,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::io;
 
-use pkt::words::{Line, Words};
+use pkt::atomic_array::{Line, Words};
 
 use super::HopId;
 use super::word;

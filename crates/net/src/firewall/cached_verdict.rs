@@ -29,10 +29,10 @@ impl Firewall {
     ) -> bool {
         match met.translation() {
             None => false,
-            Some(Translation::Nat(number, way)) => {
+            Some(Translation::Nat(number, direction)) => {
                 let Self { nat, states, .. } = self;
                 let hits = |pkt: &Pkt| how.times() == 0 || hits_again(states, pkt, (known, how), now);
-                nat.translate_again(number, counters, now, pkt, (known.binding, way), hits)
+                nat.translate_again(number, counters, now, pkt, (known.binding, direction), hits)
             }
             Some(Translation::Prefixes(rule)) => {
                 let Some(prefixes) = self.prefixes_of(rule) else { return false };
@@ -68,7 +68,7 @@ pub(super) fn note_translation(
     nat: &Nat,
     rule: &Compiled,
     asked: &Asked,
-    (way, outcome): (BindingDirection, Translated),
+    (direction, outcome): (BindingDirection, Translated),
     is_ip4: bool,
 ) {
     let number = match rule.action {
@@ -81,7 +81,7 @@ pub(super) fn note_translation(
             trace.translate(Translation::Prefixes(rule.id), None)
         }
         (Action::Nat(_), Translated::Translated, Some((number, binding))) => {
-            trace.translate(Translation::Nat(number, way), Some(binding));
+            trace.translate(Translation::Nat(number, direction), Some(binding));
         }
         // That lies in the addresses.
         (Action::Nptv6(_), Translated::Untouched, _) => {}

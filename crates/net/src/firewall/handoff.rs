@@ -24,7 +24,7 @@ pub struct HandoffPoint {
     /// … and the rule.
     pub(super) rule: RuleId,
     /// The task there.
-    pub(super) errand: HandoffTask,
+    pub(super) task: HandoffTask,
 }
 
 /// The task of another CPU on a packet.
@@ -45,7 +45,7 @@ pub struct Message {
     pkt: Pkt,
     hook: Hook,
     rule: RuleId,
-    errand: HandoffTask,
+    task: HandoffTask,
     from: CpuId,
     /// [`Cpu::epoch`] of the CPU that sent it.
     epoch: u32,
@@ -64,20 +64,19 @@ impl Message {
 ///
 /// Drops  [`DropReason::FirewallRedirect`].
 pub(crate) fn send(cpu: &mut Cpu, pkt: Pkt, away: HandoffPoint) {
-    let HandoffPoint { owner, hook, rule, errand } = away;
-    let was = match errand {
+    let HandoffPoint { owner, hook, rule, task } = away;
+    let was = match task {
         HandoffTask::Redirected(master) => match where_sent(cpu, master) {
             Some(was) => was,
             None => return cpu.drop_pkt(pkt, DropReason::FirewallRedirect),
         },
         _ => End::default(),
     };
-    if is_redirected(errand) {
+    if is_redirected(task) {
         cpu.count(Count::RedirectGiven);
     }
     let was = (was.addr.to_be_bytes(), was.port);
-    cpu.peers
-        .send(owner, Msg::Away(Message { pkt, hook, rule, errand, from: cpu.id, epoch: cpu.epoch, was }));
+    cpu.peers.send(owner, Msg::Away(Message { pkt, hook, rule, task, from: cpu.id, epoch: cpu.epoch, was }));
 }
 
 /// Where the packets of a master were sent. `None` if it has gone since.
@@ -86,8 +85,8 @@ fn where_sent(cpu: &Cpu, master: StateId) -> Option<End> {
     states.pair(master).and_then(|_| states.get(master)).map(|state| state.ends()[1])
 }
 
-const fn is_redirected(errand: HandoffTask) -> bool {
-    matches!(errand, HandoffTask::Redirected(_) | HandoffTask::Answer(_))
+const fn is_redirected(task: HandoffTask) -> bool {
+    matches!(task, HandoffTask::Redirected(_) | HandoffTask::Answer(_))
 }
 
 /// Goes on with a packet that came from another CPU. It is counted, and perhaps logged, already at the rule that it
@@ -95,15 +94,15 @@ const fn is_redirected(errand: HandoffTask) -> bool {
 ///
 /// Drops  [`DropReason::FirewallRedirect`], [`DropReason::Reconfigured`].
 pub(crate) fn message(cpu: &mut Cpu, message: Message) {
-    let Message { mut pkt, hook, rule, errand, from, epoch, was: (addr, port) } = message;
+    let Message { mut pkt, hook, rule, task, from, epoch, was: (addr, port) } = message;
     if epoch != cpu.epoch {
         return cpu.drop_pkt(pkt, DropReason::Reconfigured);
     }
     let was = End { addr: u128::from_be_bytes(addr), port };
-    if is_redirected(errand) {
+    if is_redirected(task) {
         cpu.count(Count::RedirectTaken);
     }
-    let next = hook::with(cpu, |firewall, cpu| match errand {
+    let next = hook::with(cpu, |firewall, cpu| match task {
         HandoffTask::Obey => firewall.ask_at(cpu, &mut pkt, hook, rule, true),
         HandoffTask::GoOn if firewall.one_pass => None,
         HandoffTask::GoOn => firewall.ask_at(cpu, &mut pkt, hook, rule, false),
@@ -116,7 +115,7 @@ pub(crate) fn message(cpu: &mut Cpu, message: Message) {
         }
     });
     // A CPU that has no rules yet cannot know the flow.
-    let unknown = is_redirected(errand).then_some(Next::Drop(DropReason::FirewallRedirect));
+    let unknown = is_redirected(task).then_some(Next::Drop(DropReason::FirewallRedirect));
     match next.unwrap_or(unknown) {
         Some(next) => dispatch(cpu, pkt, next),
         None => resume::go(cpu, pkt, hook, None),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use ipfw::rule::Hook;
 use pkt::Pkt;
+use pkt::atomic_array::Words;
 use pkt::shared::AtomicU32;
-use pkt::words::Words;
 
 use super::ruleset::RuleId;
 use crate::base::time::Instant;

@@ -11,7 +11,7 @@ pub mod nptv6;
 pub mod ports;
 pub mod redirect;
 pub mod rewrite;
-pub mod shape;
+pub mod headers;
 pub mod spec;
 pub mod table;
 
@@ -73,18 +73,23 @@ impl Nat {
         number: u16,
         here: &mut Here<'_>,
         pkt: &mut Pkt,
-        way: BindingDirection,
+        direction: BindingDirection,
     ) -> Verdict {
         let at = self.place(number);
         let instance = at.ok().and_then(|at| self.instances.get_mut(at));
-        instance.map_or(Verdict::Untouched, |instance| instance.translate(here, pkt, way))
+        instance.map_or(Verdict::Untouched, |instance| instance.translate(here, pkt, direction))
     }
 
     /// Translates a packet by the first instance that does (`nat global`).
-    pub fn translate_by_any(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: BindingDirection) -> Verdict {
+    pub fn translate_by_any(
+        &mut self,
+        here: &mut Here<'_>,
+        pkt: &mut Pkt,
+        direction: BindingDirection,
+    ) -> Verdict {
         let mut unasked = Verdict::Untouched;
         for instance in &mut self.instances {
-            match instance.translate(here, pkt, way) {
+            match instance.translate(here, pkt, direction) {
                 Verdict::Untouched => {}
                 // Another one may know it.
                 Verdict::Drop(DropReason::NatDenied) => unasked = Verdict::Drop(DropReason::NatDenied),
@@ -125,12 +130,13 @@ impl Nat {
         counters: &mut Counters,
         now: Instant,
         pkt: &mut Pkt,
-        (binding, way): (Mark, BindingDirection),
+        (binding, direction): (Mark, BindingDirection),
         hits: impl FnOnce(&Pkt) -> bool,
     ) -> bool {
         let at = self.place(number);
         let instance = at.ok().and_then(|at| self.instances.get_mut(at));
-        instance.is_some_and(|instance| instance.translate_again(counters, now, pkt, (binding, way), hits))
+        instance
+            .is_some_and(|instance| instance.translate_again(counters, now, pkt, (binding, direction), hits))
     }
 
     /// Changes when marks of bindings begin to repeat themselves.

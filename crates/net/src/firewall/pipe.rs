@@ -26,19 +26,19 @@
 //! thread's sleep is not more exact than that, and packets leave in the same amount, a few at once. A caller of
 //! [`Pipes::due`] more often, as a busy CPU does, gets each packet when its time has come.
 
-mod account;
+mod shared_rate;
 mod clock;
 mod config;
 mod events;
 mod key;
 mod lane;
-mod own;
+mod per_cpu;
 mod queue;
 mod red;
 mod show;
 mod slab;
-mod strays;
-mod turns;
+mod reorder;
+mod sched;
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ use pkt::Pkt;
 
 pub use self::config::{Config, ConfigError, PIPES_MAX};
 pub use self::key::Key;
-use self::own::{Own, QueuePath};
+use self::per_cpu::{Own, QueuePath};
 pub use self::queue::Count;
 use self::queue::buffers;
 pub use self::show::{Listed, PipeState, QueueState, Total};

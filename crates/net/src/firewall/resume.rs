@@ -58,7 +58,7 @@ fn go_on<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, hook: Hook, via: Option<IpAddr>
 /// To a next hop that must be found first.
 fn by_way<F: Source>(cpu: &mut Cpu, pkt: Pkt, hook: Hook, via: Option<IpAddr>) {
     let to = via.unwrap_or_else(|| F::dst(&pkt));
-    match output::way(&cpu.tables, to, pkt.outif, || flow_hash(&pkt)) {
+    match output::route(&cpu.tables, to, pkt.outif, || flow_hash(&pkt)) {
         Ok(Route::Link { ifindex, next_hop, metrics }) => {
             by_link::<F>(cpu, pkt, hook, ifindex, next_hop, metrics)
         }
@@ -80,7 +80,7 @@ fn by_link<F: Source>(
         Hook::Ingress | Hook::LocalIn => {
             match forward::transit::<F>(cpu, &mut pkt, ifindex, Some(next_hop), metrics) {
                 Next::Resolve => neigh::hold_for(cpu, pkt, next_hop),
-                Next::Shape(way) => shape(cpu, pkt, way, Some(next_hop)),
+                Next::Shape(route) => shape(cpu, pkt, route, Some(next_hop)),
                 next => dispatch(cpu, pkt, next),
             }
         }
@@ -88,7 +88,7 @@ fn by_link<F: Source>(
         Hook::Forward | Hook::Egress => {
             pkt.outif = ifindex;
             match if hook == Hook::Forward { ask(cpu, &mut pkt, Hook::Egress) } else { None } {
-                Some(Next::Shape(way)) => shape(cpu, pkt, way, Some(next_hop)),
+                Some(Next::Shape(route)) => shape(cpu, pkt, route, Some(next_hop)),
                 Some(next) => dispatch(cpu, pkt, next),
                 None => output::to_fitting_link::<F>(cpu, pkt, next_hop, metrics),
             }

@@ -401,6 +401,6 @@ impl Compiled {
 #[cfg(any(test, fuzzing))]
 pub mod fuzz_bodies;
 #[cfg(any(test, fuzzing))]
-mod plain;
+mod reference;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 
 mod error;
 mod held;
-mod lookups;
+mod writer;
 mod values;
 
 use core::hash::Hasher;
@@ -19,7 +19,7 @@ use ipfw::rule::TableArg;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 pub use error::Error;
-pub use lookups::{ENTRIES_DEFAULT, ENTRIES_MAX, Info, Lookups, TABLES_MAX};
+pub use writer::{ENTRIES_DEFAULT, ENTRIES_MAX, Info, Lookups, TABLES_MAX};
 
 use super::pkt_info::PktInfo;
 use crate::fib::Trie;

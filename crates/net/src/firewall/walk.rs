@@ -15,9 +15,9 @@ use super::log::Entry;
 use super::nat::instance::{Here, Verdict as Translated};
 use super::nat::table::BindingDirection;
 use super::pipe::To;
+use super::pipe_io::Shape;
 use super::pkt_info::{Part, PktInfo};
 use super::ruleset::{Compiled, FlowId, Ruleset, Seen};
-use super::shape::Shape;
 use super::{Firewall, rewrite};
 use crate::base::drop::DropReason;
 use crate::ip::icmp::{Problem, RejectCode};
@@ -52,7 +52,7 @@ pub(super) struct Walk {
     /// The position from which rules that look for a state have not been reached yet.
     unprobed: usize,
     /// The packet's flow data, once a rule has looked for a state.
-    party: Option<FlowMatch>,
+    flow_match: Option<FlowMatch>,
     /// Among the states of this name it has none.
     missed: Option<FlowId>,
     /// Positions behind the `call`s that have not returned.
@@ -79,7 +79,7 @@ enum Step {
 
 impl Walk {
     /// From the first rule.
-    pub(super) fn new(info: PktInfo, party: Option<FlowMatch>) -> Self {
+    pub(super) fn new(info: PktInfo, flow_match: Option<FlowMatch>) -> Self {
         let seen = Seen::default();
         let calls = [0; CALLS_MAX];
         let (has_met, is_redirected) = (false, false);
@@ -87,7 +87,7 @@ impl Walk {
             info,
             at: 0,
             unprobed: 0,
-            party,
+            flow_match,
             missed: None,
             calls,
             depth: 0,
@@ -181,8 +181,8 @@ impl Firewall {
         if name == FlowId::REDIRECT || walk.missed.is_some_and(|missed| name.is_among(missed)) {
             return None;
         }
-        let party = walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
-        let hit = party.state(&mut self.states, name, self.chunk.judge_of(), cpu);
+        let flow_match = walk.flow_match.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
+        let hit = flow_match.state(&mut self.states, name, self.chunk.judge_of(), cpu);
         // One state among several may be another tomorrow, and where there was none there may be one.
         walk.seen.is_pure &= hit.is_some() && name != FlowId::ANY;
         let Some(hit) = hit else {
@@ -214,8 +214,8 @@ impl Firewall {
             return self.redirect(cpu, pkt, walk, at);
         }
         if let Some(keep) = &rule.keep {
-            let party = walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, states));
-            if let Err(reason) = party.keep(states, rule, keep, &walk.seen, cpu) {
+            let flow_match = walk.flow_match.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, states));
+            if let Err(reason) = flow_match.keep(states, rule, keep, &walk.seen, cpu) {
                 return Step::die(reason);
             }
             walk.missed = None;
@@ -259,7 +259,7 @@ impl Firewall {
         let Self { rules, nat, nat64, prefixes, chunk, .. } = self;
         let Some(rule) = rules.rule(at) else { return Step::To(at + 1) };
         let hook = walk.info.hook;
-        let way = if matches!(hook, Hook::Ingress | Hook::LocalIn) {
+        let direction = if matches!(hook, Hook::Ingress | Hook::LocalIn) {
             BindingDirection::In
         } else {
             BindingDirection::Out
@@ -268,9 +268,9 @@ impl Firewall {
         let mut here = Here { now: *now, cpu: *id, placement: *placement, secret, counters };
         let crosses = matches!(rule.action, Action::Nat64(_));
         let translated = match &rule.action {
-            Action::Nat(NatTarget::Global) => nat.translate_by_any(&mut here, pkt, way),
+            Action::Nat(NatTarget::Global) => nat.translate_by_any(&mut here, pkt, direction),
             Action::Nat(NatTarget::Instance(number)) => value(*number, &walk.seen)
-                .map_or(Translated::Untouched, |number| nat.translate(number, &mut here, pkt, way)),
+                .map_or(Translated::Untouched, |number| nat.translate(number, &mut here, pkt, direction)),
             Action::Nptv6(name) => {
                 prefixes.get(name).map_or(Translated::Untouched, |prefixes| prefixes.translate(pkt))
             }
@@ -279,12 +279,12 @@ impl Firewall {
             _ => Translated::Untouched,
         };
         walk.has_crossed |= crosses && translated == Translated::Translated;
-        note_translation(chunk.trace(), nat, rule, &walk.seen, (way, translated), walk.info.is_ip4);
+        note_translation(chunk.trace(), nat, rule, &walk.seen, (direction, translated), walk.info.is_ip4);
         let rule = rule.id;
         if translated == Translated::Translated
             && let Some(owner) = self.elsewhere_now(cpu, pkt, hook)
         {
-            return Step::go(Next::Away(HandoffPoint { owner, hook, rule, errand: HandoffTask::GoOn }));
+            return Step::go(Next::Away(HandoffPoint { owner, hook, rule, task: HandoffTask::GoOn }));
         }
         match translated {
             Translated::Untouched if crosses => Step::To(at + 1),
@@ -292,7 +292,7 @@ impl Firewall {
             Translated::Translated => walk.read_again(pkt).unwrap_or(Step::To(at + 1)),
             Translated::Untouched => Step::To(at + 1),
             Translated::Owner(owner) => {
-                Step::go(Next::Away(HandoffPoint { owner, hook, rule, errand: HandoffTask::Obey }))
+                Step::go(Next::Away(HandoffPoint { owner, hook, rule, task: HandoffTask::Obey }))
             }
             Translated::Reassemble => Step::go(Next::Reassemble),
             Translated::Drop(reason) => Step::die(reason),
@@ -400,7 +400,7 @@ impl Walk {
     /// Reads a packet that has been changed. What ends the walk, if that cannot be done.
     fn read_again(&mut self, pkt: &Pkt) -> Option<Step> {
         let PktInfo { hook, recv, xmit, tag, .. } = self.info;
-        (self.party, self.missed) = (None, None);
+        (self.flow_match, self.missed) = (None, None);
         match PktInfo::read(pkt, hook, recv, xmit) {
             Ok(info) => {
                 self.info = PktInfo { tag, ..info };

@@ -1,10 +1,10 @@
 //! Lookup of connections and sockets by four-tuples.
 
 mod bound;
-mod ours;
+mod local_end;
 
 pub(crate) use self::bound::{Bound, choose};
-pub(crate) use self::ours::{Wanted, free_port, ours};
+pub(crate) use self::local_end::{Wanted, free_port, local_end};
 pub use crate::base::four_tuple::FourTuple;
 pub(crate) use crate::base::four_tuple::{is_of_a_link, secrets};
 

@@ -156,7 +156,12 @@ pub struct PingSource {
 /// # Errors
 ///
 /// [`Error::Unreachable`], [`Error::BadSource`].
-pub fn way(cpu: &Cpu, dst: IpAddr, src: Option<IpAddr>, outif: Option<IfIndex>) -> Result<PingSource, Error> {
+pub fn source(
+    cpu: &Cpu,
+    dst: IpAddr,
+    src: Option<IpAddr>,
+    outif: Option<IfIndex>,
+) -> Result<PingSource, Error> {
     let src = match src {
         Some(src) if cpu.tables.is_ours(src) && src.is_ipv4() == dst.is_ipv4() => src,
         Some(_) => return Err(Error::BadSource),

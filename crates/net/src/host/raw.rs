@@ -15,7 +15,7 @@
 mod calls;
 mod filter;
 mod input;
-mod page;
+mod listing;
 mod socket;
 
 pub use self::calls::{
@@ -23,7 +23,7 @@ pub use self::calls::{
 };
 pub use self::filter::Filter;
 pub(crate) use self::input::{can_have_sent, show};
-pub use self::page::Listed;
+pub use self::listing::Listed;
 pub use self::socket::{Id, Ready, SOCKETS_MAX, Sockets};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod batch;
 mod calls;
 mod output;
 mod error;
-mod page;
+mod listing;
 
 pub use self::batch::{Datagram, recv_batch, send_batch};
 pub use self::calls::{
@@ -19,8 +19,8 @@ pub use self::calls::{
 };
 pub(crate) use self::error::{can_have_sent, error};
 pub use self::input::input;
+pub use self::listing::Listed;
 pub use self::output::{send, send_to};
-pub use self::page::Listed;
 pub use self::socket::{FAILURES_MAX, Failure, Id, Ready};
 pub use self::table::{SOCKETS_MAX, Sockets};
 pub use crate::host::dgram::{

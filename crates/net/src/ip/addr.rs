@@ -12,7 +12,7 @@
 //! # Spec
 //! RFC 4862 §5.4; RFC 4429; RFC 7527; RFC 5227.
 
-mod watch;
+mod dad;
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -24,7 +24,7 @@ use crate::base::time::Instant;
 use crate::ip::ip6::autoconf;
 use crate::link::tables::{IfIndex, Tables};
 use crate::turn::cpu::{Cpu, CpuId};
-use watch::Watch;
+use dad::Watch;
 
 /// Names one of our addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -174,7 +174,7 @@ pub fn message(cpu: &mut Cpu, msg: Msg) {
 
 /// The timer of an address that this CPU watches.
 pub fn timer(cpu: &mut Cpu, key: Key) {
-    watch::timer(cpu, key);
+    dad::timer(cpu, key);
 }
 
 /// Starts detection for new addresses, and forgets those that are gone. An interface that is down has none. What has
@@ -184,7 +184,7 @@ pub fn tables_changed(cpu: &mut Cpu) {
     cpu.addrs.table.retain(|key, own| is_configured(&tables, key, own));
     for ifnet in tables.ifnets().filter(|ifnet| ifnet.up) {
         for own in &ifnet.addrs {
-            watch::start(cpu, Key { ifindex: ifnet.index, addr: own.addr }, ifnet);
+            dad::start(cpu, Key { ifindex: ifnet.index, addr: own.addr }, ifnet);
         }
     }
     cpu.addrs.count_unusable();
@@ -193,7 +193,7 @@ pub fn tables_changed(cpu: &mut Cpu) {
 /// Handles a packet from another station with our address as sender, or an answer for it.
 pub(crate) fn claimed(cpu: &mut Cpu, key: Key, rival: Option<Mac>) {
     cpu.count(if key.addr.is_ipv4() { Count::ArpConflicts } else { Count::NdConflicts });
-    watch::claimed(cpu, key, rival);
+    dad::claimed(cpu, key, rival);
 }
 
 /// Handles a probe of another station that wants to take our address.

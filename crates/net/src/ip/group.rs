@@ -8,7 +8,7 @@
 //! RFC 3376; RFC 3810; RFC 2236 and RFC 2710 where an older router asks; RFC 4607.
 
 mod filter;
-mod follows;
+mod implied;
 mod entry;
 mod link;
 mod input;
@@ -20,8 +20,8 @@ use hashbrown::HashSet;
 use wire::addr::solicited_node_multicast;
 
 pub use self::filter::{Filter, SOURCES_MAX};
-pub(crate) use self::follows::is_of_the_host;
-pub use self::follows::{follows, is_everybodys, is_source_specific};
+pub(crate) use self::implied::is_of_the_host;
+pub use self::implied::{follows, is_everybodys, is_source_specific};
 pub use self::input::input;
 use crate::base::time::Instant;
 use crate::ip::ip6::autoconf::owner;
@@ -117,7 +117,7 @@ pub fn message(cpu: &mut Cpu, msg: Msg) {
 /// Tells the CPU that speaks for the link which sources of a group the sockets of this CPU want. Groups that have all hosts as
 /// members are not reported.
 pub(crate) fn request(cpu: &mut Cpu, key: Key, filter: Filter) {
-    if !follows::is_reported(key.group) {
+    if !implied::is_reported(key.group) {
         return;
     }
     let (from, to) = (cpu.id, owner(cpu.placement, key.ifindex));

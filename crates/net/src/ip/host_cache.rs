@@ -82,13 +82,13 @@ impl HostCache {
     }
 
     /// Corrects a route by the redirect and path MTU learnt for its destination.
-    pub(crate) fn corrected(&self, dst: IpAddr, way: Route) -> Route {
-        let Route::Link { ifindex, next_hop, metrics } = way else { return way };
-        let Some(dest) = self.table.get(&Key::new(ifindex, dst)) else { return way };
+    pub(crate) fn corrected(&self, dst: IpAddr, route: Route) -> Route {
+        let Route::Link { ifindex, next_hop, metrics } = route else { return route };
+        let Some(dest) = self.table.get(&Key::new(ifindex, dst)) else { return route };
         let routed = neigh::Key { ifindex, addr: next_hop };
         match dest.next_hop.filter(|(_, than)| *than == routed) {
             Some((better, _)) => Route::Link { ifindex: better.ifindex, next_hop: better.addr, metrics },
-            None => way,
+            None => route,
         }
     }
 
@@ -143,7 +143,7 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
 /// The first hop to `dst` says that there is a better one.
 pub(crate) fn redirect(cpu: &mut Cpu, dst: IpAddr, next_hop: neigh::Key) {
     let Ok(Route::Link { ifindex, next_hop: routed, .. }) =
-        crate::ip::output::way(&cpu.tables, dst, next_hop.ifindex, || 0)
+        crate::ip::output::route(&cpu.tables, dst, next_hop.ifindex, || 0)
     else {
         return;
     };
@@ -159,8 +159,8 @@ pub(crate) fn lost(cpu: &mut Cpu, next_hop: neigh::Key) {
 
 /// The first hop to `dst` of what leaves by `ifindex`, if there is one there.
 pub(crate) fn first_hop(cpu: &Cpu, tables: &Tables, dst: IpAddr, ifindex: IfIndex) -> Option<IpAddr> {
-    let way = crate::ip::output::way(tables, dst, ifindex, || 0).ok()?;
-    match cpu.dests.corrected(dst, way) {
+    let route = crate::ip::output::route(tables, dst, ifindex, || 0).ok()?;
+    match cpu.dests.corrected(dst, route) {
         Route::Link { ifindex: by, next_hop, .. } if by == ifindex => Some(next_hop),
         _ => None,
     }

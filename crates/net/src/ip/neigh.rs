@@ -17,8 +17,8 @@
 //!
 //! ARP has no state machine of its own: both families go through that of RFC 4861 §7.3.
 
-mod copies;
-mod front;
+mod replicas;
+mod recent;
 mod nud;
 mod owner;
 mod admin;
@@ -38,11 +38,11 @@ use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::next::Next;
 
 pub use admin::{Entry, delete, entries, set_static};
-pub(crate) use copies::Reachability;
-pub use copies::{HOLD_EACH_MAX, HOLD_MAX};
 pub use nud::State;
 pub use owner::{ENTRIES_MAX, INCOMPLETE_MAX};
 pub(crate) use owner::{Heard, heard};
+pub(crate) use replicas::Reachability;
+pub use replicas::{HOLD_EACH_MAX, HOLD_MAX};
 
 /// Names a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,7 +105,7 @@ pub enum Msg {
 
 /// A CPU's neighbours: the copies it sends by, and the entries it owns.
 pub struct Neigh {
-    copies: copies::Copies,
+    copies: replicas::Copies,
     owned: owner::Owned,
 }
 
@@ -113,7 +113,7 @@ impl Neigh {
     /// No neighbours. `key` keys the tables.
     #[must_use]
     pub fn new(key: u128) -> Self {
-        Self { copies: copies::Copies::new(key), owned: owner::Owned::new(key) }
+        Self { copies: replicas::Copies::new(key), owned: owner::Owned::new(key) }
     }
 
     /// Returns the link addresses towards `key`, if known and without a need to report their use.
@@ -165,12 +165,12 @@ pub fn hold(cpu: &mut Cpu, pkt: Pkt) {
 /// [`hold`], where the next hop is not the one that the packet's route names.
 pub(crate) fn hold_for(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr) {
     let key = Key { ifindex: pkt.outif, addr: next_hop };
-    copies::hold(cpu, key, pkt);
+    replicas::hold(cpu, key, pkt);
 }
 
 /// Looks for a neighbour that a packet would have gone to, though it goes elsewhere.
 pub(crate) fn seek(cpu: &mut Cpu, key: Key) {
-    copies::seek(cpu, key);
+    replicas::seek(cpu, key);
 }
 
 /// Handles a message from another CPU.
@@ -180,9 +180,9 @@ pub fn message(cpu: &mut Cpu, msg: Msg) {
         Msg::Used { key } => owner::used(cpu, key),
         Msg::Doubted { key } => owner::doubted(cpu, key),
         Msg::Redirected { key, mac, is_router } => heard(cpu, key, Heard::Redirect { mac, is_router }),
-        Msg::Known { key, mac, stale } => copies::known(cpu, key, mac, stale),
-        Msg::Failed { key } => copies::failed(cpu, key),
-        Msg::Gone { key } => copies::gone(cpu, key, DropReason::NeighTableFull),
+        Msg::Known { key, mac, stale } => replicas::known(cpu, key, mac, stale),
+        Msg::Failed { key } => replicas::failed(cpu, key),
+        Msg::Gone { key } => replicas::gone(cpu, key, DropReason::NeighTableFull),
     }
 }
 
@@ -201,7 +201,7 @@ pub fn roll_up(cpu: &mut Cpu) {
 
 /// Forgets the neighbours of interfaces that are gone or down, and those that are on no prefix of theirs any more.
 pub fn tables_changed(cpu: &mut Cpu) {
-    copies::tables_changed(cpu);
+    replicas::tables_changed(cpu);
     owner::tables_changed(cpu);
 }
 

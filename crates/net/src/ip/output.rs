@@ -133,8 +133,8 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
         cpu.count(Count::GroupStayed);
         return cpu.pool.give(pkt);
     }
-    let way = path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
-    match way.map(|way| around(cpu, F::dst(&pkt), way)) {
+    let route = path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
+    match route.map(|route| around(cpu, F::dst(&pkt), route)) {
         Ok(Route::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Route::Link { ifindex, next_hop, metrics }) => {
             adj::learn_own(cpu, cpu.tables.fib.lookup(F::dst(&pkt)));
@@ -230,8 +230,8 @@ pub(crate) fn fragment(cpu: &mut Cpu, pkt: Pkt) {
 }
 
 fn fragment_of<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
-    let way = way(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
-    let (ifindex, next_hop, metrics) = match way {
+    let route = route(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
+    let (ifindex, next_hop, metrics) = match route {
         Ok(Route::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
         Ok(Route::Local) => return cpu.drop_pkt(pkt, DropReason::NoRoute),
         Err(reason) => return cpu.drop_pkt(pkt, reason),
@@ -265,19 +265,19 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
 //# Routers that are reachable or probably reachable (i.e., in any
 //# state other than INCOMPLETE) SHOULD be preferred over routers
 //# whose reachability is unknown or suspect
-fn around(cpu: &mut Cpu, dst: IpAddr, way: Route) -> Route {
-    let Some(first) = way.first_hop() else { return way };
+fn around(cpu: &mut Cpu, dst: IpAddr, route: Route) -> Route {
+    let Some(first) = route.first_hop() else { return route };
     let standing = |key: &neigh::Key| cpu.neigh.standing(key, cpu.now);
     let is = standing(&first);
     if is == Reachability::Known {
-        return way;
+        return route;
     }
     let tables = &cpu.tables;
     let hops = || tables.hops.each(tables.fib.lookup(dst)).filter_map(|hop| towards(hop, dst).ok());
-    let all = hops().filter_map(|way| Some((standing(&way.first_hop()?), way)));
+    let all = hops().filter_map(|route| Some((standing(&route.first_hop()?), route)));
     let better = all.max_by_key(|(standing, _)| *standing).filter(|(standing, _)| *standing > is);
     let Some((_, better)) = better.filter(|_| hops().any(|hop| hop.first_hop() == Some(first))) else {
-        return way;
+        return route;
     };
     neigh::seek(cpu, first);
     better
@@ -293,28 +293,28 @@ pub(crate) fn doubted(cpu: &mut Cpu, dst: IpAddr, outif: IfIndex) {
     let tables = cpu.tables.clone();
     for hop in tables.hops.each(tables.fib.lookup(dst)) {
         let is_scoped = outif != 0 && is_of_a_link(dst);
-        let way = if is_scoped { way(&tables, dst, outif, || 0) } else { towards(hop, dst) };
-        let way = way.map(|way| cpu.dests.corrected(dst, way));
-        if let Some(key) = way.ok().and_then(Route::first_hop) {
+        let route = if is_scoped { route(&tables, dst, outif, || 0) } else { towards(hop, dst) };
+        let route = route.map(|route| cpu.dests.corrected(dst, route));
+        if let Some(key) = route.ok().and_then(Route::first_hop) {
             neigh::doubted(cpu, key);
         }
     }
 }
 
-/// [`way`], and what was learned of this destination alone.
+/// [`route`], and what was learned of this destination alone.
 pub(crate) fn path(
     cpu: &Cpu,
     dst: IpAddr,
     outif: IfIndex,
     flow: impl FnOnce() -> u32,
 ) -> Result<Route, DropReason> {
-    let way = way(&cpu.tables, dst, outif, flow)?;
-    Ok(if cpu.dests.is_empty() { way } else { cpu.dests.corrected(dst, way) })
+    let route = route(&cpu.tables, dst, outif, flow)?;
+    Ok(if cpu.dests.is_empty() { route } else { cpu.dests.corrected(dst, route) })
 }
 
 /// The way of the flow with hash `flow` to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
 /// one; all others are looked up.
-pub(crate) fn way(
+pub(crate) fn route(
     tables: &Tables,
     dst: IpAddr,
     outif: IfIndex,
@@ -366,7 +366,7 @@ pub fn source_for(cpu: &Cpu, dst: IpAddr) -> Option<(IpAddr, IfIndex)> {
 #[must_use]
 pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
     let tables = &cpu.tables;
-    match way(tables, dst, outif, || 0).ok()? {
+    match route(tables, dst, outif, || 0).ok()? {
         Route::Local => Some((dst, outif)),
         Route::Link { ifindex, next_hop, .. } => {
             let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);

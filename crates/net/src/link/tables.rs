@@ -12,15 +12,15 @@ use crate::link::logical::{Kind, Logical};
 mod autoconf;
 mod learned;
 mod queue;
-mod own;
-mod settle;
+mod own_addrs;
+mod precedence;
 
 pub use crate::base::ids::IfIndex;
 pub use autoconf::{AutoconfSettings, Identifiers, PREFIX_LEN};
 pub use learned::{DefaultRouter, HOP_LIMIT, Learned, LearnedAddr, REACHABLE, RETRANS};
-pub use own::Own;
+pub use own_addrs::Own;
+pub use precedence::settle;
 pub use queue::{Discipline, QueueSpec};
-pub use settle::settle;
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
@@ -124,7 +124,9 @@ impl Tables {
     #[must_use]
     #[expect(clippy::expect_used, reason = "without a few hundred megabytes of address space nothing works")]
     pub fn new(mut config: Config) -> Self {
-        settle(&mut config.ifs, |prefix, ifindex| settle::is_led_elsewhere(&config.routes, prefix, ifindex));
+        settle(&mut config.ifs, |prefix, ifindex| {
+            precedence::is_led_elsewhere(&config.routes, prefix, ifindex)
+        });
         let bounds = if config.routes.len() < SMALL { Bounds::SMALL } else { Bounds::INTERNET };
         let mut rib = Rib::new(bounds).expect("address space for a table");
         let derived = derived(&config.ifs);

@@ -23,17 +23,17 @@ pub(crate) mod fq_codel;
 pub(crate) mod list;
 mod retry;
 mod stage;
-mod victims;
+mod dropped;
 
 use pkt::{Flags, Pkt, PktVec};
 
 use self::backlog::Limits;
+use self::dropped::PendingDrops;
+pub(crate) use self::dropped::drop_pending;
 pub use self::fq_codel::FLOWS;
 use self::stage::Around;
 pub use self::stage::{Ifq, Via};
 pub(crate) use self::stage::{Rest, Sent};
-use self::victims::PendingDrops;
-pub(crate) use self::victims::drop_pending;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;

@@ -27,7 +27,7 @@ pub enum Msg {
     /// Run this there, once.
     Call(Box<dyn FnOnce(&mut Netisr) + Send>),
     /// Run this on each CPU in turn, 0 → 1 → … → N, and answer from the last.
-    Tour(Broadcast),
+    Broadcast(Broadcast),
     /// A device ring that is yours from now on.
     Ring(Box<Moving>),
     /// About a neighbour.
@@ -45,7 +45,7 @@ pub enum Msg {
     /// The firewall has no room for states: end some of yours.
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.
-    Shape(firewall::shape::Message),
+    Shape(firewall::pipe_io::Message),
     /// A packet at a rule that goes on there.
     Away(firewall::handoff::Message),
     /// About a redirected flow that two CPUs have a state of.
@@ -144,8 +144,8 @@ pub fn mesh(wakers: &[Waker]) -> Vec<(Peers, Inbox, Remote)> {
         for (to, waker) in wakers.iter().enumerate().filter(|(to, _)| *to != from) {
             // Those of the first sender are the last.
             if let Some(flag) = flags[to].pop() {
-                let (way, end) = pair(waker, flag);
-                ends[from].0.to[to] = Some(way);
+                let (peer, end) = pair(waker, flag);
+                ends[from].0.to[to] = Some(peer);
                 ends[to].1.from.push(end);
             }
         }
@@ -167,8 +167,8 @@ fn pair(waker: &Waker, flag: Flag) -> (PeerTx, PeerRx) {
     let (home, home_end) = ring(HANDOFF_MAX);
     let (messages, messages_end) = ring(MESSAGES_MAX);
     let waiting = VecDeque::new();
-    let way = PeerTx { packets, home, messages, waiting, is_busy: false, flag, waker: waker.clone() };
-    (way, PeerRx { packets: packets_end, home: home_end, messages: messages_end, is_speaking: false })
+    let peer = PeerTx { packets, home, messages, waiting, is_busy: false, flag, waker: waker.clone() };
+    (peer, PeerRx { packets: packets_end, home: home_end, messages: messages_end, is_speaking: false })
 }
 
 impl Peers {
@@ -180,9 +180,9 @@ impl Peers {
     #[inline(always)]
     pub fn hand_off(&mut self, to: CpuId, pkt: Pkt) -> Result<(), Pkt> {
         match self.to.get_mut(to.index()) {
-            Some(Some(way)) => {
-                way.is_busy_with(to, &mut self.busy);
-                way.packets.push(pkt)
+            Some(Some(peer)) => {
+                peer.is_busy_with(to, &mut self.busy);
+                peer.packets.push(pkt)
             }
             _ => Err(pkt),
         }
@@ -191,7 +191,7 @@ impl Peers {
     /// Packets that another CPU's ring has room for.
     pub(crate) fn room(&mut self, to: CpuId) -> usize {
         match self.to.get_mut(to.index()) {
-            Some(Some(way)) => way.packets.free(),
+            Some(Some(peer)) => peer.packets.free(),
             _ => 0,
         }
     }
@@ -199,9 +199,9 @@ impl Peers {
     /// Sends a message to any CPU, this one included; it is handled in that CPU's next turn.
     pub fn send(&mut self, to: CpuId, msg: Msg) {
         match self.to.get_mut(to.index()) {
-            Some(Some(way)) => {
-                way.is_busy_with(to, &mut self.busy);
-                way.send(msg);
+            Some(Some(peer)) => {
+                peer.is_busy_with(to, &mut self.busy);
+                peer.send(msg);
             }
             _ => self.own.push_back(msg),
         }
@@ -221,27 +221,27 @@ impl Peers {
 
     #[inline(never)]
     fn send_home(&mut self, pool: &mut Pool) {
-        for (to, way) in (0..).map(CpuId).zip(&mut self.to) {
+        for (to, peer) in (0..).map(CpuId).zip(&mut self.to) {
             let dead = pool.outgoing(to.index());
-            if let Some(way) = way
+            if let Some(peer) = peer
                 && !dead.is_empty()
             {
-                way.is_busy_with(to, &mut self.busy);
-                dead.send_each(|pkt| way.home.push(pkt));
+                peer.is_busy_with(to, &mut self.busy);
+                dead.send_each(|pkt| peer.home.push(pkt));
             }
         }
     }
 
     /// Messages that have not left yet, for the end.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Msg> {
-        let waiting = self.to.iter_mut().flatten().flat_map(|way| way.waiting.drain(..));
+        let waiting = self.to.iter_mut().flatten().flat_map(|peer| peer.waiting.drain(..));
         self.own.drain(..).chain(waiting)
     }
 
     /// Whether a message waits because its ring is full.
     pub(crate) fn is_backlogged(&self) -> bool {
         let mut busy = self.busy.iter().filter_map(|to| self.to[to.index()].as_ref());
-        busy.any(|way| !way.waiting.is_empty())
+        busy.any(|peer| !peer.waiting.is_empty())
     }
 }
 

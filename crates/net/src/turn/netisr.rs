@@ -188,7 +188,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::HandOff(owner) => hand_off(cpu, pkt, owner),
         Next::Answer(problem) => icmp::answer(cpu, pkt, problem),
         Next::Reset => tcp::refuse(cpu, pkt),
-        Next::Via(via) => firewall::via::send(cpu, pkt, via),
+        Next::Via(via) => firewall::fwd::send(cpu, pkt, via),
         Next::Shape(way) => firewall::shape(cpu, pkt, way, None),
         Next::Away(away) => firewall::handoff::send(cpu, pkt, away),
         Next::Onward => firewall::go_onward(cpu, pkt),

@@ -40,9 +40,9 @@ pub enum Next {
     Answer(Problem),
     /// [`crate::host::tcp::refuse`]: dies, and if it is TCP, its sender gets a reset.
     Reset,
-    /// [`crate::firewall::via`]: a rule says to which next hop it goes.
+    /// [`crate::firewall::fwd`]: a rule says to which next hop it goes.
     Via(Via),
-    /// [`mod@crate::firewall::shape`]: a rule sends it through a pipe.
+    /// [`mod@crate::firewall::pipe_io`]: a rule sends it through a pipe.
     Shape(Shape),
     /// [`crate::firewall::handoff`]: another CPU can do what a rule says.
     Away(HandoffPoint),

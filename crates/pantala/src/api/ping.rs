@@ -48,15 +48,15 @@ impl Default for Pings {
     clippy::significant_drop_tightening,
     reason = "the permit moves into the task and is held as long as it runs"
 )]
-pub(crate) fn start(door: SharedStack, request: PingRequest) -> Result<Lines, Error> {
+pub(crate) fn start(stack: SharedStack, request: PingRequest) -> Result<Lines, Error> {
     check(&request)?;
     let busy =
         || Error::new(ErrorKind::Busy, format!("{MOST_PINGS} pings are running")).hint("try again later");
-    let permit = Arc::clone(&door.pings.free).try_acquire_owned().map_err(|_| busy())?;
-    let ident = door.pings.ident.fetch_add(1, Ordering::Relaxed);
+    let permit = Arc::clone(&stack.pings.free).try_acquire_owned().map_err(|_| busy())?;
+    let ident = stack.pings.ident.fetch_add(1, Ordering::Relaxed);
     let (events, lines) = mpsc::channel(EVENTS_HELD);
     let answered = VecDeque::new();
-    let ping = Ping { door, request, ident, events, sent: 0, settled: 0, answered, _permit: permit };
+    let ping = Ping { stack, request, ident, events, sent: 0, settled: 0, answered, _permit: permit };
     tokio::spawn(ping.run());
     Ok(Lines(lines))
 }
@@ -76,7 +76,7 @@ fn check(request: &PingRequest) -> Result<(), Error> {
 }
 
 struct Ping {
-    door: SharedStack,
+    stack: SharedStack,
     request: PingRequest,
     ident: u16,
     events: mpsc::Sender<PingEvent>,
@@ -144,7 +144,7 @@ impl Ping {
             dont_fragment: request.dont_fragment,
             timeout: self.timeout(),
         };
-        let sent = self.door.stack().echo(&echo, answers);
+        let sent = self.stack.stack().echo(&echo, answers);
         self.sent = seq.saturating_add(1);
         match sent {
             Ok(()) => self.tell(PingEvent::Sent { seq }).await,

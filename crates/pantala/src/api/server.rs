@@ -66,9 +66,9 @@ impl Server {
         stack: Arc<Mutex<dyn Stack>>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (door, limits) = (SharedStack { stack, pings: Arc::default() }, Limits::default());
+        let (stack, limits) = (SharedStack { stack, pings: Arc::default() }, Limits::default());
         let bodies = Bodies::new(limits);
-        let all = routes::router(door).layer(from_fn_with_state(bodies, body::read));
+        let all = routes::router(stack).layer(from_fn_with_state(bodies, body::read));
         let reads = all.clone().layer(from_fn(body::only_reads));
         let read_only = self.read_only.as_ref().map(|socket| serve(socket, reads, limits)).transpose()?;
         let read_only = async {

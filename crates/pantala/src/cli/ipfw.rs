@@ -13,7 +13,7 @@ use crate::show::ipfw::time::Clock;
 
 mod change;
 mod log;
-mod look;
+mod list;
 mod nat;
 mod pipes;
 mod tables;
@@ -146,9 +146,9 @@ impl Ipfw {
                     let columns =
                         Columns { counters: counters || options.columns.counters, ..options.columns };
                     let Options { states, expired, .. } = options;
-                    look::rules(&look::Rules { columns, states, expired, set, numbers }, session)
+                    list::rules(&list::Rules { columns, states, expired, set, numbers }, session)
                 }
-                Command::Set(SetCommand::Show) => look::sets(session),
+                Command::Set(SetCommand::Show) => list::sets(session),
                 Command::Table { ref name, what: TableCommand::List } => {
                     tables::list(name.as_deref(), options.addresses, session)
                 }

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use super::Interface;
 use super::fields::Fields;
 use super::problem::{At, Place, Report, Wrong};
-use crate::firewall::{Around, FirewallConfig, source, text, unasked};
+use crate::firewall::{Around, FirewallConfig, source, text, unsolicited};
 use diagnostic::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.
@@ -162,12 +162,12 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
     if let Some(text) = &draft.text {
         let around = Around { tables: &Tables::default(), counted: &|_| Counted::default() };
         // Without memory to try them, they are tried when they are put in force.
-        if let Ok(mut book) = FirewallConfig::new(draft.default.clone(), 0) {
-            book.switches.one_pass = draft.one_pass;
-            match book.run(&draft.commands, &around) {
+        if let Ok(mut config) = FirewallConfig::new(draft.default.clone(), 0) {
+            config.switches.one_pass = draft.one_pass;
+            match config.run(&draft.commands, &around) {
                 Ok(_) => {
-                    warnings.extend(unasked::warnings(&book, &draft.commands));
-                    warnings.extend(missing_pipes(&book, &draft.commands));
+                    warnings.extend(unsolicited::warnings(&config, &draft.commands));
+                    warnings.extend(missing_pipes(&config, &draft.commands));
                 }
                 Err((line, refused)) => {
                     report.elsewhere(refused.at(&text.name, &text.text, line), text.place.as_ref());
@@ -187,9 +187,10 @@ pub(crate) fn check(draft: &Draft, interfaces: &[Interface], report: &mut Report
 }
 
 /// As with ipfw, a rule may name a pipe or queue that is configured later, or never.
-fn missing_pipes(book: &FirewallConfig, statements: &[Statement]) -> impl Iterator<Item = (u32, String)> {
-    let missing =
-        |Statement { line, command }: &Statement| Some((*line, source::missing_pipe(command, &book.shapes)?));
+fn missing_pipes(config: &FirewallConfig, statements: &[Statement]) -> impl Iterator<Item = (u32, String)> {
+    let missing = |Statement { line, command }: &Statement| {
+        Some((*line, source::missing_pipe(command, &config.shapes)?))
+    };
     statements.iter().filter_map(missing)
 }
 

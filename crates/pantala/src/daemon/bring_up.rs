@@ -16,7 +16,7 @@ use super::firewall::FirewallControl;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::routing::Routing;
-use super::{cgroup, entropy, log, machine, system};
+use super::{cgroup, entropy, log, stable_secret, system};
 use crate::StackError;
 use crate::config::{self, Config, Policy};
 
@@ -40,7 +40,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let arena = pools.first().map(|pool| Arc::clone(pool.arena()));
     let arena = arena.ok_or_else(|| system("make pools")(std::io::ErrorKind::InvalidInput.into()))?;
     let pages = if arena.pages() == PageKind::Huge { "huge pages" } else { "ordinary pages" };
-    let cpus = crate::words::counted(config.cpus.len() as u64, "CPU");
+    let cpus = crate::plural::counted(config.cpus.len() as u64, "CPU");
     log::info(&format!("{cpus} with {} packet buffers each, in {pages}", memory.each));
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
@@ -67,9 +67,10 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let (attached, tables) = (Vec::new(), Arc::default());
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
-    let wall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
+    let firewall =
+        FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
     let pings = Vec::new();
-    let secret = machine::secret().map_err(system("draw a key"))?;
+    let secret = stable_secret::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
     let (sites, services) = (Vec::new(), Vec::new());
     let nothing = nothing_of(&config);
@@ -82,7 +83,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         attached,
         last_index: 0,
         routing,
-        wall,
+        firewall,
         pings,
         sites,
         services,
@@ -138,8 +139,8 @@ impl Memory {
         let mut of_cpu = vec![0; config.cpus.len()];
         for (unit, interface) in (0..).zip(&config.interfaces) {
             let rings = device::rings(interface, cpus, netlink, &config.wires)?;
-            for seat in RingPlacement::of(&device::ring_map(cpus, unit, rings), rings as usize).iter() {
-                of_cpu[seat.index()] += 1;
+            for cpu in RingPlacement::of(&device::ring_map(cpus, unit, rings), rings as usize).iter() {
+                of_cpu[cpu.index()] += 1;
             }
         }
         Self::for_rings(of_cpu.into_iter().max().unwrap_or(0), config)

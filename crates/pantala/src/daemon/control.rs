@@ -16,12 +16,12 @@ use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
 use super::firewall::FirewallControl;
 use super::log;
+use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
 use super::routing::{Edits, Routing};
 use super::services::Started;
-use super::stack::echo::Running;
+use super::stack::ping::Running;
 use super::tables::{self, Attached};
-use super::waiting::Waiting;
 use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
@@ -42,7 +42,7 @@ pub(crate) struct Control {
     /// The index that was given last.
     pub(super) last_index: IfIndex,
     pub(super) routing: Routing,
-    pub(super) wall: FirewallControl,
+    pub(super) firewall: FirewallControl,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Web servers.
@@ -75,14 +75,14 @@ impl Control {
     ) -> Result<Attached, StackError> {
         let opened = device::open(interface, unit, &mut self.workshop)?;
         let baseline = self.counted(index);
-        let seats = RingPlacement::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
+        let placement = RingPlacement::of(&self.workshop.map(unit, opened.rings.len()), opened.rings.len());
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
         let attached = Attached {
             index,
             unit,
             config: interface.clone(),
             facts: opened.facts,
-            seats,
+            placement,
             up: true,
             monitor: interface.monitor,
             learned: Arc::default(),
@@ -102,7 +102,7 @@ impl Control {
     }
 
     fn hand_out(&self, attached: &Attached, rings: Vec<NewRing>) -> Result<(), Error> {
-        self.cpus.attach(attached.index, rings, &attached.seats)?;
+        self.cpus.attach(attached.index, rings, &attached.placement)?;
         if attached.monitor { self.watch(attached.index, true) } else { Ok(()) }
     }
 
@@ -124,9 +124,9 @@ impl Control {
         let tables = tables_of(self.tables.generation + 1, ifs, self.config.forwarding, rib);
         self.tables = Arc::new(tables);
         let rules = self.compile_rules();
-        let epoch = self.wall.book.lookups.epoch();
+        let epoch = self.firewall.config.lookups.epoch();
         self.cpus.set_tables_and_rules(&self.tables, rules)?;
-        self.wall.book.lookups.retire(epoch);
+        self.firewall.config.lookups.retire(epoch);
         self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
     }
 

@@ -23,11 +23,11 @@ use pkt::wake::{Sleep, Sleeper};
 use tokio::sync::Notify;
 
 use super::clock::Clock;
+use super::cpu_share::Share;
 use super::idle::Idle;
 use super::netisr_thread::{Busy, NetisrThread};
 use super::report::{self, Published, Report, Reporter};
 use super::ring_placement::RingPlacement;
-use super::share::Share;
 use super::sleep::{SleepState, Waiters};
 use super::switch::Switch;
 use super::{entropy, log, system};
@@ -95,10 +95,10 @@ impl Cpus {
         let (crashed, lost) = (Arc::default(), Arc::default());
         let mut cpus = Self { clock, polling, pinned, seccomp, list, crashed, lost };
         let ends = mesh(&wakers).into_iter().zip(pools);
-        let seats = processors.iter().zip(bells).zip(sleepers);
+        let placement = processors.iter().zip(bells).zip(sleepers);
         let cookies = entropy::key().map_err(system("draw a key"))?;
-        for (id, ((end, pool), seat)) in (0..).map(CpuId).zip(ends.zip(seats)) {
-            let ((processor, bell), sleeper) = seat;
+        for (id, ((end, pool), cpu)) in (0..).map(CpuId).zip(ends.zip(placement)) {
+            let ((processor, bell), sleeper) = cpu;
             let (peers, inbox, remote) = end;
             let key = entropy::key().map_err(system("draw a key"))?;
             let count = u16::try_from(processors.len()).unwrap_or(u16::MAX);
@@ -241,7 +241,7 @@ impl Cpus {
         let tour =
             Broadcast { visit: Arc::new(visit), done: Box::new(move || tell.send(()).unwrap_or_default()) };
         let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
-        first.send(Msg::Tour(tour))?;
+        first.send(Msg::Broadcast(tour))?;
         done.recv_timeout(PATIENCE).map_err(|_| failed("the netisrs do not answer"))
     }
 
@@ -250,36 +250,36 @@ impl Cpus {
         &self,
         ifindex: IfIndex,
         rings: Vec<NewRing>,
-        seats: &RingPlacement,
+        placement: &RingPlacement,
     ) -> Result<(), Error> {
-        for ((queue, ring), seat) in (0..).zip(rings).zip(seats.iter()) {
-            let cpu = self.cpu(seat.index())?;
+        for ((queue, ring), cpu) in (0..).zip(rings).zip(placement.iter()) {
+            let cpu = self.cpu(cpu.index())?;
             let waiters = Arc::clone(&cpu.waiters);
             cpu.answer(&cpu.ask(move |netisr| {
                 netisr.attach_queue(ifindex, queue, ring.driver);
                 locked(&waiters).push(((ifindex, queue), ring.waiter));
             })?)?;
         }
-        self.send_through(ifindex, seats)
+        self.send_through(ifindex, placement)
     }
 
     /// Tells all CPUs whose ring they send through.
-    fn send_through(&self, ifindex: IfIndex, seats: &RingPlacement) -> Result<(), Error> {
+    fn send_through(&self, ifindex: IfIndex, placement: &RingPlacement) -> Result<(), Error> {
         for (at, id) in (0..self.list.len()).zip((0..).map(CpuId)) {
-            if let Some(owner) = seats.tx_owner(id) {
+            if let Some(owner) = placement.tx_owner(id) {
                 self.call(at, move |netisr| netisr.send_through(ifindex, owner))?;
             }
         }
         Ok(())
     }
 
-    /// Moves a ring from CPU to CPU while packets flow, and tells the others; `seats` is how it is afterwards.
+    /// Moves a ring from CPU to CPU while packets flow, and tells the others; `placement` is how it is afterwards.
     pub(crate) fn move_ring(
         &self,
         (ifindex, queue): (IfIndex, u16),
         from: CpuId,
         to: CpuId,
-        seats: &RingPlacement,
+        placement: &RingPlacement,
     ) -> Result<(), Error> {
         let (old, new) = (self.cpu(from.index())?, self.cpu(to.index())?);
         let (left, joined) = (Arc::clone(&old.waiters), Arc::clone(&new.waiters));
@@ -295,7 +295,7 @@ impl Cpus {
         })?;
         started.map_err(|NoSuchRing| failed("the ring is not where it should be"))?;
         new.answer(&moved)?;
-        self.send_through(ifindex, seats)
+        self.send_through(ifindex, placement)
     }
 
     /// Takes the rings of an interface away from all CPUs, closed.

@@ -26,7 +26,7 @@ const TRACKS_MAX: usize = 1 << 16;
 
 /// The firewall, as the control thread has it.
 pub(crate) struct FirewallControl {
-    pub(crate) book: FirewallConfig,
+    pub(crate) config: FirewallConfig,
     pub(crate) common: Common,
     /// Whether the CPUs have a firewall at all: one that is not configured costs nothing.
     is_used: bool,
@@ -62,42 +62,42 @@ impl FirewallControl {
     /// Without rules; everything passes.
     pub(crate) fn new(cpus: usize, key: u128) -> io::Result<Self> {
         let amounts = Arc::new(Amounts::new()?);
-        let (book, loose) = (FirewallConfig::new(Action::Allow, key)?, Loose::new(cpus));
+        let (config, loose) = (FirewallConfig::new(Action::Allow, key)?, Loose::new(cpus));
         let limits = Limits::new(&Secret::new(key), TRACKS_MAX);
-        Ok(Self { book, common: Common { key, amounts, loose, limits }, is_used: false })
+        Ok(Self { config, common: Common { key, amounts, loose, limits }, is_used: false })
     }
 }
 
 impl Common {
     /// Compiles a configuration, this one's or another's, for the CPUs, with interfaces as they are.
-    fn compile(&self, book: &mut FirewallConfig, tables: &Tables) -> Shared {
-        book.lookups.resolve(tables);
-        let switches = book.switches;
+    fn compile(&self, config: &mut FirewallConfig, tables: &Tables) -> Shared {
+        config.lookups.resolve(tables);
+        let switches = config.switches;
         Shared {
-            rules: Arc::new(book.rules.compile(tables, &book.lookups)),
+            rules: Arc::new(config.rules.compile(tables, &config.lookups)),
             amounts: Arc::clone(&self.amounts),
             is_enabled: switches.firewall,
             is_verbose: switches.verbose,
             one_pass: switches.one_pass,
-            pipes: Arc::new(book.shapes.compiled().clone()),
-            nat: self.instances(book, tables),
-            nat64: self.crossings(book),
-            prefixes: prefixes(book, tables),
-            settings: book.states,
+            pipes: Arc::new(config.shapes.compiled().clone()),
+            nat: self.instances(config, tables),
+            nat64: self.crossings(config),
+            prefixes: prefixes(config, tables),
+            settings: config.states,
             loose: Arc::clone(&self.loose),
             limits: Arc::clone(&self.limits),
         }
     }
 
     /// Instances of NAT, with addresses as interfaces have them. One whose interface is not there translates nothing.
-    fn instances(&self, book: &FirewallConfig, tables: &Tables) -> Vec<Arc<Spec>> {
-        let made = book.nat.iter().map(|(number, config)| Spec::new(*number, config, tables, self.key));
+    fn instances(&self, config: &FirewallConfig, tables: &Tables) -> Vec<Arc<Spec>> {
+        let made = config.nat.iter().map(|(number, config)| Spec::new(*number, config, tables, self.key));
         made.filter_map(Result::ok).map(Arc::new).collect()
     }
 
     /// Instances of NAT64.
-    fn crossings(&self, book: &FirewallConfig) -> Vec<Arc<nat64::spec::Spec>> {
-        let made = book.nat64.iter();
+    fn crossings(&self, config: &FirewallConfig) -> Vec<Arc<nat64::spec::Spec>> {
+        let made = config.nat64.iter();
         made.filter_map(|(name, config)| nat64::spec::Spec::new(name, config, self.key))
             .map(Arc::new)
             .collect()
@@ -105,8 +105,8 @@ impl Common {
 }
 
 /// Prefixes that are exchanged. One whose interface is not there translates nothing.
-fn prefixes(book: &FirewallConfig, tables: &Tables) -> Prefixes {
-    let made = book.prefixes.iter();
+fn prefixes(config: &FirewallConfig, tables: &Tables) -> Prefixes {
+    let made = config.prefixes.iter();
     let made = made.filter_map(|(name, config)| Some((name.clone(), Nptv6::new(config, tables).ok()?)));
     Arc::new(made.collect())
 }
@@ -117,30 +117,32 @@ impl Control {
         let counters = self.rule_counters()?;
         let counted = |rule: RuleId| sum(&counters, rule);
         let around = Around { tables: &self.tables, counted: &counted };
-        let batch = self.wall.book.run(statements, &around).map_err(|(line, why)| Why::Refused(line, why))?;
-        self.wall.is_used = true;
+        let batch =
+            self.firewall.config.run(statements, &around).map_err(|(line, why)| Why::Refused(line, why))?;
+        self.firewall.is_used = true;
         if statements.iter().all(|statement| is_of_entries(&statement.command)) {
-            let epoch = self.wall.book.lookups.epoch();
+            let epoch = self.firewall.config.lookups.epoch();
             self.cpus.visit_all()?;
-            self.wall.book.lookups.retire(epoch);
+            self.firewall.config.lookups.retire(epoch);
         } else {
             self.publish_firewall()?;
         }
-        batch.reset_log.iter().for_each(|rule| self.wall.common.amounts.reset(*rule));
+        batch.reset_log.iter().for_each(|rule| self.firewall.common.amounts.reset(*rule));
         Ok(batch)
     }
 
     /// The book that a configuration asks for, beside the one in force: rules that stay as they are stay the same. `None` if
     /// there is no firewall. What was made by hand stays if neither this configuration nor the last one has a firewall.
     pub(super) fn next_book(&self, config: &Config) -> Result<Option<FirewallConfig>, String> {
-        let running = &self.wall.book;
+        let running = &self.firewall.config;
         let firewall = match (&config.firewall, &self.config.firewall) {
-            (None, None) if !self.wall.is_used => return Ok(None),
+            (None, None) if !self.firewall.is_used => return Ok(None),
             (None, None) => return running.copy(&self.tables).map(Some).map_err(|refused| refused.why),
             (firewall, _) => firewall.as_ref(),
         };
         let default = firewall.map_or(Action::Allow, |firewall| firewall.default.clone());
-        let mut new = FirewallConfig::new(default, self.wall.common.key).map_err(|why| why.to_string())?;
+        let mut new =
+            FirewallConfig::new(default, self.firewall.common.key).map_err(|why| why.to_string())?;
         let commands = firewall.map_or(&[][..], |firewall| &firewall.commands);
         if let Some(firewall) = firewall {
             new.states = firewall.states;
@@ -153,33 +155,33 @@ impl Control {
     }
 
     /// Compiles a configuration for the netisrs, with these tables.
-    pub(super) fn compile_book(&self, book: &mut FirewallConfig, tables: &Tables) -> Shared {
-        self.wall.common.compile(book, tables)
+    pub(super) fn compile_book(&self, config: &mut FirewallConfig, tables: &Tables) -> Shared {
+        self.firewall.common.compile(config, tables)
     }
 
     /// Puts a book in the place of the one whose rules were in force: the netisrs have its rules.
-    pub(super) fn keep_book(&mut self, book: FirewallConfig) {
-        self.wall.book = book;
-        self.wall.is_used = true;
+    pub(super) fn keep_book(&mut self, config: FirewallConfig) {
+        self.firewall.config = config;
+        self.firewall.is_used = true;
     }
 
     /// The rules for interfaces as they are now; `None` if there is no firewall.
     pub(super) fn compile_rules(&mut self) -> Option<Shared> {
-        self.wall.is_used.then(|| self.compile_book_in_force())
+        self.firewall.is_used.then(|| self.compile_book_in_force())
     }
 
     /// Compiles the configuration in force for the netisrs.
     pub(super) fn compile_book_in_force(&mut self) -> Shared {
-        let FirewallControl { book, common, .. } = &mut self.wall;
-        common.compile(book, &self.tables)
+        let FirewallControl { config, common, .. } = &mut self.firewall;
+        common.compile(config, &self.tables)
     }
 
     /// Gives all CPUs the rules as they are now; returns when no CPU has the old ones any more.
     pub(super) fn publish_firewall(&mut self) -> Result<(), Error> {
         let Some(shared) = self.compile_rules() else { return Ok(()) };
-        let epoch = self.wall.book.lookups.epoch();
+        let epoch = self.firewall.config.lookups.epoch();
         self.cpus.set_firewall(shared)?;
-        self.wall.book.lookups.retire(epoch);
+        self.firewall.config.lookups.retire(epoch);
         Ok(())
     }
 }
@@ -211,9 +213,9 @@ mod tests {
 
     #[test]
     fn as_many_sources_are_counted_as_there_is_room_for_and_no_more() {
-        let wall = FirewallControl::new(1, 7).unwrap();
+        let firewall = FirewallControl::new(1, 7).unwrap();
         let settings = Settings { track_max: 1 << 20, ..Settings::default() };
-        let (loose, limits) = (Arc::clone(&wall.common.loose), Arc::clone(&wall.common.limits));
+        let (loose, limits) = (Arc::clone(&firewall.common.loose), Arc::clone(&firewall.common.limits));
         let mut states = States::new(&Secret::new(7), settings, loose, limits, CpuId(0));
         let mut counters = Counters::default();
         let room = u32::try_from(TRACKS_MAX).unwrap();

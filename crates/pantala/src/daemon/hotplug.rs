@@ -153,7 +153,7 @@ impl Control {
         let published = self.publish();
         let closed = self.cpus.detach(index);
         if let Some(interface) = self.attached_mut(index) {
-            interface.seats = RingPlacement::default();
+            interface.placement = RingPlacement::default();
             interface.waiters.clear();
             // The program is detached, and sockets are closed, when the rings are.
             interface.hold = Arc::default();
@@ -201,11 +201,12 @@ impl Control {
         // Others wait for the control thread meanwhile: it does not wait, and tries again.
         let opened = self.workshop.without_waiting(|workshop| device::open(&config, unit, workshop))?;
         let count = opened.rings.len();
-        let seats = RingPlacement::of(&self.workshop.map(unit, count), count);
+        let placement = RingPlacement::of(&self.workshop.map(unit, count), count);
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
-        self.cpus.attach(index, opened.rings, &seats).map_err(netisr)?;
+        self.cpus.attach(index, opened.rings, &placement).map_err(netisr)?;
         let Some(interface) = self.attached_mut(index) else { return Ok(String::new()) };
-        (interface.facts, interface.hold, interface.seats) = (opened.facts, Arc::new(opened.hold), seats);
+        (interface.facts, interface.hold, interface.placement) =
+            (opened.facts, Arc::new(opened.hold), placement);
         (interface.waiters, interface.away) = (waiters, None);
         let (monitor, description) = (interface.monitor, interface.description());
         if monitor {

@@ -36,7 +36,7 @@ mod identity;
 mod idle;
 pub(crate) mod ra_updates;
 pub(crate) mod log;
-mod machine;
+mod stable_secret;
 #[cfg(feature = "cli")]
 mod memory;
 mod netisr_thread;
@@ -47,12 +47,12 @@ mod routing;
 mod report;
 mod ring_placement;
 mod services;
-mod share;
+mod cpu_share;
 #[cfg(feature = "cli")]
 mod signals;
 #[cfg(feature = "cli")]
 mod up;
-pub(crate) mod waiting;
+pub(crate) mod ready_waiters;
 mod web;
 mod stack;
 mod switch;

@@ -10,11 +10,11 @@ use net::time::Instant;
 use pkt::counters::{CounterBlock, Index};
 
 use super::clock::Clock;
+use super::cpu_share::Share;
 use super::idle::Idle;
 use super::log;
 use super::privileges::{self, Role};
 use super::report::Reporter;
-use super::share::Share;
 use super::sleep::SleepState;
 use crate::config::Seccomp;
 

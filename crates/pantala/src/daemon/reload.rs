@@ -10,7 +10,7 @@
 //!
 //! A netisr changes everything that says which packets pass in one step between two packets. Routes and tables of rules are
 //! copies that no CPU has read before, so none changes under a packet. Packets handed over meanwhile carry the generation of
-//! the tables they have met ([`net::next::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
+//! the tables they have met ([`net::prepared::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
 //! them until tables have the interface, which come with its rules. So no packet passes that neither the old nor the new
 //! configuration lets pass, also when a step fails; the start of a stack is such a change too, from a configuration with
 //! nothing in it.
@@ -19,7 +19,7 @@
 //! put back where the file has something to say of it (`docs/design/RELOAD.md`).
 
 mod fault;
-mod next;
+mod prepared;
 mod plan;
 mod undo;
 #[cfg(test)]
@@ -36,8 +36,8 @@ use net::sysctl::Variable;
 use net::tables::IfIndex;
 
 use self::fault::{Step, fault};
-use self::next::Next;
 use self::plan::{Plan, without};
+use self::prepared::Next;
 use super::control::{self, Control};
 use super::device;
 use super::log;
@@ -108,8 +108,11 @@ impl Control {
     fn go_step_by_step(&mut self, new: Config, done: &mut Done) -> Result<Vec<String>, StackError> {
         let mut plan = Plan::between(&self.running(&new), &new);
         let failed = |why: String| StackError::Misfit(format!("the firewall: {why}"));
-        let book = self.next_book(&new).map_err(failed)?;
-        if book.as_ref().is_some_and(|book| !book.is_as(&self.wall.book)) {
+        let firewall_config = self.next_book(&new).map_err(failed)?;
+        if firewall_config
+            .as_ref()
+            .is_some_and(|firewall_config| !firewall_config.is_as(&self.firewall.config))
+        {
             warnings_of(&new).iter().for_each(|warning| log::warning(warning));
             plan.rules(&self.config, &new);
         }
@@ -123,7 +126,7 @@ impl Control {
         self.try_ports(&sites, &new)?;
         fault(Step::Ports)?;
         self.replace_devices(&plan, new.force, done)?;
-        let next = self.next(&plan, new, book, &done.closed, &done.opened)?;
+        let next = self.next(&plan, new, firewall_config, &done.closed, &done.opened)?;
         fault(Step::Tables)?;
         self.end_programs(&next.config, done);
         fault(Step::Ended)?;
@@ -252,8 +255,8 @@ impl Control {
             return Ok(());
         }
         for (cpu, thread) in (0..).map(CpuId).zip(self.cpus.iter()) {
-            let seats = self.staying(plan).chain(opened).flat_map(|interface| interface.seats.iter());
-            let rings = seats.filter(|seat| *seat == cpu).count();
+            let placement = self.staying(plan).chain(opened).flat_map(|interface| interface.placement.iter());
+            let rings = placement.filter(|owner| *owner == cpu).count();
             if !self.workshop.memory.is_enough_for(rings) {
                 let processor = thread.processor;
                 return Err(StackError::Misfit(format!(
@@ -316,7 +319,9 @@ impl Control {
 
     /// Takes over what is in force into the control thread's state; unused devices are closed.
     fn settle(&mut self, plan: &Plan, done: Done) {
-        let Some(Next { config, attached, routing, refused, book, tables, .. }) = done.next else { return };
+        let Some(Next { config, attached, routing, refused, firewall_config, tables, .. }) = done.next else {
+            return;
+        };
         refused.iter().for_each(control::warn_of_refused);
         self.config = config;
         self.tables = tables;
@@ -324,8 +329,8 @@ impl Control {
         if let Some(routing) = routing {
             self.routing = routing;
         }
-        if let Some(book) = book {
-            self.keep_book(book);
+        if let Some(firewall_config) = firewall_config {
+            self.keep_book(firewall_config);
         }
         let before = core::mem::replace(&mut self.attached, attached);
         for gone in before {

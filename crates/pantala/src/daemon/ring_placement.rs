@@ -25,8 +25,8 @@ impl RingPlacement {
 
     /// Notes that a ring has moved.
     pub(crate) fn moved(&mut self, ring: u16, to: CpuId) {
-        if let Some(seat) = self.0.get_mut(usize::from(ring)) {
-            *seat = to;
+        if let Some(cpu) = self.0.get_mut(usize::from(ring)) {
+            *cpu = to;
         }
     }
 
@@ -43,34 +43,34 @@ impl RingPlacement {
 mod tests {
     use super::*;
 
-    fn owners(cpus: u16, seats: &RingPlacement) -> Vec<Option<u16>> {
-        (0..cpus).map(|cpu| seats.tx_owner(CpuId(cpu)).map(|owner| owner.0)).collect()
+    fn owners(cpus: u16, placement: &RingPlacement) -> Vec<Option<u16>> {
+        (0..cpus).map(|cpu| placement.tx_owner(CpuId(cpu)).map(|owner| owner.0)).collect()
     }
 
-    fn seats(cpus: u16, unit: u16, rings: u16) -> RingPlacement {
+    fn placement(cpus: u16, unit: u16, rings: u16) -> RingPlacement {
         RingPlacement::of(&RingMap::alloc(cpus, unit, None, rings), rings.into())
     }
 
     #[test]
     fn cpus_without_a_ring_send_through_those_that_have_one() {
-        assert_eq!(owners(4, &seats(4, 0, 4)), [Some(0), Some(1), Some(2), Some(3)]);
-        assert_eq!(owners(4, &seats(4, 0, 2)), [Some(0), Some(1), Some(0), Some(1)]);
-        assert_eq!(owners(4, &seats(4, 1, 2)), [Some(2), Some(3), Some(2), Some(3)], "the second device");
-        assert_eq!(owners(2, &seats(2, 0, 8)), [Some(0), Some(1)]);
+        assert_eq!(owners(4, &placement(4, 0, 4)), [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(owners(4, &placement(4, 0, 2)), [Some(0), Some(1), Some(0), Some(1)]);
+        assert_eq!(owners(4, &placement(4, 1, 2)), [Some(2), Some(3), Some(2), Some(3)], "the second device");
+        assert_eq!(owners(2, &placement(2, 0, 8)), [Some(0), Some(1)]);
         assert_eq!(owners(2, &RingPlacement::default()), [None, None]);
     }
 
     #[test]
     fn a_ring_that_moved_is_sent_through_where_it_is() {
-        let mut seats = seats(3, 0, 1);
-        seats.moved(0, CpuId(2));
-        assert_eq!(owners(3, &seats), [Some(2), Some(2), Some(2)]);
-        assert_eq!((seats.cpu(0), seats.cpu(1)), (Some(CpuId(2)), None));
+        let mut placement = placement(3, 0, 1);
+        placement.moved(0, CpuId(2));
+        assert_eq!(owners(3, &placement), [Some(2), Some(2), Some(2)]);
+        assert_eq!((placement.cpu(0), placement.cpu(1)), (Some(CpuId(2)), None));
     }
 
     #[test]
     fn rings_beyond_the_cpus_go_round() {
-        let cpus: Vec<u16> = seats(2, 0, 5).iter().map(|cpu| cpu.0).collect();
+        let cpus: Vec<u16> = placement(2, 0, 5).iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, [0, 1, 0, 1, 0]);
     }
 }

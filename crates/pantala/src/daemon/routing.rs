@@ -17,7 +17,7 @@ pub(crate) struct Routing {
     /// Configured and manual routes, by destination.
     statics: Statics,
     /// Where ways lead with the interfaces that are up: nowhere, if none of theirs is. Many routes share few ways.
-    ways: HashMap<Arc<StaticRoute>, Vec<Hop>>,
+    by_route: HashMap<Arc<StaticRoute>, Vec<Hop>>,
     /// Connected routes: they follow from the addresses of interfaces that are up.
     derived: Derived,
 }
@@ -45,15 +45,15 @@ pub(crate) struct Edits {
 /// would if its interface were up.
 pub(crate) fn is_led_elsewhere(statics: &Statics, prefix: Prefix, interface: &str) -> bool {
     let around = (1..=prefix.prefix_len()).filter_map(|len| IpNet::new(prefix.addr(), len).ok());
-    let mut ways = around.filter_map(|net| statics.get(&net.trunc()));
-    ways.any(|way| way.leads_elsewhere(interface))
+    let mut by_route = around.filter_map(|net| statics.get(&net.trunc()));
+    by_route.any(|route| route.leads_elsewhere(interface))
 }
 
 impl Routing {
     /// No routes, and room for full tables of the Internet.
     pub(crate) fn new() -> std::io::Result<Self> {
         let rib = Rib::new(Bounds::INTERNET)?;
-        Ok(Self { rib, statics: BTreeMap::new(), ways: HashMap::new(), derived: BTreeMap::new() })
+        Ok(Self { rib, statics: BTreeMap::new(), by_route: HashMap::new(), derived: BTreeMap::new() })
     }
 
     /// Returns the static routes without `gone` and with `new`, as another configuration has them.
@@ -72,14 +72,14 @@ impl Routing {
         ifs: &[Ifnet],
         statics: Statics,
     ) -> std::io::Result<Option<(Self, Vec<Refused>)>> {
-        let is_same_way = |(way, hops): (&Arc<StaticRoute>, &Vec<Hop>)| way.hops(attached) == *hops;
-        let is_same = statics == self.statics && self.ways.iter().all(is_same_way);
+        let is_same_way = |(route, hops): (&Arc<StaticRoute>, &Vec<Hop>)| route.hops(attached) == *hops;
+        let is_same = statics == self.statics && self.by_route.iter().all(is_same_way);
         if is_same && of_addresses(ifs) == self.derived {
             return Ok(None);
         }
         let (mut next, mut edits) = (Self::new()?, Edits::default());
-        for (to, way) in statics {
-            next.set(to, Some((*way).clone()), attached, &mut edits);
+        for (to, route) in statics {
+            next.set(to, Some((*route).clone()), attached, &mut edits);
         }
         next.addresses_changed(ifs, &mut edits);
         let refused = next.rib.load(&edits.changes());
@@ -89,13 +89,13 @@ impl Routing {
 
     /// Where the static route to `to` leads.
     pub(crate) fn get(&self, to: &IpNet) -> Option<&StaticRoute> {
-        self.statics.get(to).map(|way| &**way)
+        self.statics.get(to).map(|route| &**route)
     }
 
     /// The static routes to prefixes behind `after`, in their order.
     pub(crate) fn after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &StaticRoute)> {
         let behind = after.map_or(core::ops::Bound::Unbounded, core::ops::Bound::Excluded);
-        self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, way)| (*to, &**way))
+        self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, route)| (*to, &**route))
     }
 
     /// Returns the static routes.
@@ -107,45 +107,46 @@ impl Routing {
     pub(crate) fn set(
         &mut self,
         to: IpNet,
-        way: Option<StaticRoute>,
+        route: Option<StaticRoute>,
         attached: &[Attached],
         edits: &mut Edits,
     ) {
-        let way = way.map(|way| self.intern(way, attached));
-        let hops = way.as_ref().and_then(|way| self.ways.get(way)).cloned().unwrap_or_default();
-        let before = match way {
-            Some(way) => self.statics.insert(to, way),
+        let route = route.map(|route| self.intern(route, attached));
+        let hops = route.as_ref().and_then(|route| self.by_route.get(route)).cloned().unwrap_or_default();
+        let before = match route {
+            Some(route) => self.statics.insert(to, route),
             None => self.statics.remove(&to),
         };
         let was_in_force =
-            before.as_ref().and_then(|way| self.ways.get(way)).is_some_and(|hops| !hops.is_empty());
+            before.as_ref().and_then(|route| self.by_route.get(route)).is_some_and(|hops| !hops.is_empty());
         if let Some(prefix) = prefix(to).filter(|_| was_in_force || !hops.is_empty()) {
             edits.list.push((prefix, Origin::Static, hops));
         }
-        before.into_iter().for_each(|way| self.forget(&way));
+        before.into_iter().for_each(|route| self.forget(&route));
     }
 
     /// Takes a route that the table refused out again.
     pub(crate) fn refuse(&mut self, refused: &Refused) {
         let net = IpNet::new(refused.to.addr(), refused.to.prefix_len()).ok();
-        let way = net.filter(|_| refused.origin == Origin::Static).and_then(|net| self.statics.remove(&net));
-        way.into_iter().for_each(|way| self.forget(&way));
+        let route =
+            net.filter(|_| refused.origin == Origin::Static).and_then(|net| self.statics.remove(&net));
+        route.into_iter().for_each(|route| self.forget(&route));
     }
 
-    fn intern(&mut self, way: StaticRoute, attached: &[Attached]) -> Arc<StaticRoute> {
-        if let Some((known, _)) = self.ways.get_key_value(&way) {
+    fn intern(&mut self, route: StaticRoute, attached: &[Attached]) -> Arc<StaticRoute> {
+        if let Some((known, _)) = self.by_route.get_key_value(&route) {
             return Arc::clone(known);
         }
-        let (way, hops) = (Arc::new(way.clone()), way.hops(attached));
-        self.ways.insert(Arc::clone(&way), hops);
-        way
+        let (route, hops) = (Arc::new(route.clone()), route.hops(attached));
+        self.by_route.insert(Arc::clone(&route), hops);
+        route
     }
 
     /// The way goes with its last route.
-    fn forget(&mut self, way: &Arc<StaticRoute>) {
+    fn forget(&mut self, route: &Arc<StaticRoute>) {
         const HERE_AND_AMONG_THE_WAYS: usize = 2;
-        if Arc::strong_count(way) <= HERE_AND_AMONG_THE_WAYS {
-            self.ways.remove(way);
+        if Arc::strong_count(route) <= HERE_AND_AMONG_THE_WAYS {
+            self.by_route.remove(route);
         }
     }
 
@@ -153,18 +154,18 @@ impl Routing {
     pub(crate) fn interfaces_changed(&mut self, attached: &[Attached], ifs: &[Ifnet], edits: &mut Edits) {
         self.addresses_changed(ifs, edits);
         let mut changed = Vec::new();
-        for (way, hops) in &mut self.ways {
-            let new = way.hops(attached);
+        for (route, hops) in &mut self.by_route {
+            let new = route.hops(attached);
             if *hops != new {
                 *hops = new;
-                changed.push(Arc::clone(way));
+                changed.push(Arc::clone(route));
             }
         }
         if changed.is_empty() {
             return;
         }
-        for (to, way) in self.statics.iter().filter(|(_, way)| changed.contains(way)) {
-            let hops = self.ways.get(way).cloned().unwrap_or_default();
+        for (to, route) in self.statics.iter().filter(|(_, route)| changed.contains(route)) {
+            let hops = self.by_route.get(route).cloned().unwrap_or_default();
             edits.list.extend(prefix(*to).map(|prefix| (prefix, Origin::Static, hops)));
         }
     }

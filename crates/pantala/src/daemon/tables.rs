@@ -26,7 +26,7 @@ pub(crate) struct Attached {
     pub(crate) config: Interface,
     pub(crate) facts: Facts,
     /// Which CPU has which ring.
-    pub(crate) seats: RingPlacement,
+    pub(crate) placement: RingPlacement,
     /// Administratively up.
     pub(crate) up: bool,
     /// Its device is gone, and taken up again when it is back.

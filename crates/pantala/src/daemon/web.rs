@@ -10,8 +10,8 @@ use super::log;
 use crate::StackError;
 use crate::api;
 use crate::config::Serve;
+use crate::plural::counted;
 use crate::serve::{self, Hit, Web};
-use crate::words::counted;
 
 /// A web server.
 pub(super) struct WebServer {

@@ -13,7 +13,7 @@ use super::traffic::{self, Transfer};
 use super::{Narrator, Options};
 use crate::api::{Counters, Netisr};
 use crate::cli::Failure;
-use crate::stop::Stop;
+use crate::interrupt::Stop;
 
 /// Echo requests per path and family; the first pays for address resolution, like any first packet.
 const PINGS: u16 = 200;

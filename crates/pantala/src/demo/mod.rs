@@ -14,7 +14,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::cli::Failure;
-use crate::stop::Stop;
+use crate::interrupt::Stop;
 use crate::term::Term;
 use lab::Lab;
 use measure::Family;

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sock
 use sha2::{Digest, Sha256};
 
 use super::PATIENCE;
-use crate::stop::Stop;
+use crate::interrupt::Stop;
 
 /// Bytes of each block of a transfer.
 const BLOCK: usize = 256 * 1024;

@@ -9,9 +9,9 @@ use wire::ether::{Mac, ParseMacError};
 use wire::tcp::Flags;
 
 use super::flows::Pick;
+use super::grammar::{self, Addrs, Ports};
 use super::rate::{self, Rate};
 use super::sizes::Sizes;
-use super::words::{self, Addrs, Ports};
 use crate::config::Device;
 
 pub(crate) const HELP: &str = "\
@@ -104,13 +104,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// End after so long, as in 500ms, 10s, 2m [default: 10s, without --count]
-    #[arg(long, value_name = "TIME", value_parser = words::duration)]
+    #[arg(long, value_name = "TIME", value_parser = grammar::duration)]
     pub(crate) time: Option<Duration>,
     /// Time limit of frames in flight at the end
-    #[arg(long, value_name = "TIME", value_parser = words::duration, default_value = "500ms")]
+    #[arg(long, value_name = "TIME", value_parser = grammar::duration, default_value = "500ms")]
     pub(crate) wait: Duration,
     /// Exit with 1 if more is lost, as in 0.1%
-    #[arg(long, value_name = "PERCENT", value_parser = words::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = grammar::percent)]
     pub(crate) loss_limit: Option<u32>,
 
     /// Our address on --device
@@ -179,7 +179,7 @@ fn mac(text: &str) -> Result<Mac, String> {
 }
 
 fn cpus(text: &str) -> Result<Cpus, String> {
-    words::cpus(text).map(Cpus)
+    grammar::cpus(text).map(Cpus)
 }
 
 fn tcp_flags(text: &str) -> Result<Flags, String> {

@@ -1,8 +1,8 @@
 //! Flows: which addresses and ports a frame has.
 
 use super::frame::{sum, sum_of};
+use super::grammar::{Addrs, Ports};
 use super::random::Random;
-use super::words::{Addrs, Ports};
 
 /// Flows of a run, and those that a receiver keeps apart, at the most.
 pub(crate) const FLOWS_MAX: u32 = 1 << 20;

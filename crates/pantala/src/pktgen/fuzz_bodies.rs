@@ -2,22 +2,22 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use super::args::Args;
+use super::grammar::{self, Addrs, Ports};
 use super::measure::{Expect, Measure};
 use super::payload::{Probe, Seen, look};
 use super::plan::Plan;
 use super::rate::{self, Rate};
 use super::sizes::{SIZE_MAX, SIZE_MIN, Sizes};
 use super::station::{Station, learned};
-use super::words::{self, Addrs, Ports};
 
 /// No text makes a grammar panic; what is understood is within its bounds; what is not is explained.
 pub fn words(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     explained(Rate::parse(text));
     explained(rate::parse_line(text));
-    explained(words::duration(text));
-    explained(words::cpus(text));
-    if let Some(percent) = explained(words::percent(text)) {
+    explained(grammar::duration(text));
+    explained(grammar::cpus(text));
+    if let Some(percent) = explained(grammar::percent(text)) {
         assert!(percent <= 100_000);
     }
     if let Some(sizes) = explained(Sizes::parse(text)) {

@@ -17,9 +17,9 @@ use core::net::IpAddr;
 use hdrhistogram::Histogram;
 
 use super::flows::FLOWS_MAX;
+use super::grammar::Addrs;
 use super::payload::{self, Probe, Seen, look};
 use super::sizes::FCS_LEN;
-use super::words::Addrs;
 use crate::api::Latency;
 
 /// Runs that a receiver keeps apart.

@@ -30,7 +30,7 @@ mod show;
 mod sizes;
 mod station;
 mod summary;
-mod words;
+mod grammar;
 mod worker;
 
 pub(crate) use args::{Args, HELP};

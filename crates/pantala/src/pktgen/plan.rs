@@ -8,9 +8,9 @@ use wire::ether::Mac;
 use super::args::{Args, Proto, endless};
 use super::flows::{Flow, Pick, Ranges};
 use super::frame::{Headers, Transport};
+use super::grammar::Addrs;
 use super::rate::Rate;
 use super::sizes::{SIZE_MIN, Sizes};
-use super::words::Addrs;
 use crate::config::Device;
 
 /// Frames of one burst, at the most: those that a driver is given at once.

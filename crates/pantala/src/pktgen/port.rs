@@ -29,7 +29,7 @@ pub(super) struct Port {
 }
 
 /// A ring, the buffers it works with, and the port it belongs to.
-pub(super) struct Seat {
+pub(super) struct WorkerRing {
     pub(super) ring: NewRing,
     pub(super) pool: Pool,
     /// By its place among the ports.
@@ -42,7 +42,7 @@ pub(super) struct Seat {
 pub(super) fn open(
     devices: &[&Device],
     rings: Option<u32>,
-) -> Result<(Vec<Port>, Vec<Seat>, Workshop), String> {
+) -> Result<(Vec<Port>, Vec<WorkerRing>, Workshop), String> {
     let interfaces: Vec<Interface> = devices.iter().map(|device| interface(device, rings)).collect();
     let mut netlink =
         Rtnetlink::open().map_err(|why| format!("cannot ask the kernel for its interfaces: {why}"))?;
@@ -54,13 +54,13 @@ pub(super) fn open(
     let pools = Arena::carve(count.max(1), BUFFERS, true).map_err(|why| why.to_string())?;
     let arena = pools.first().map(|pool| Arc::clone(pool.arena())).ok_or("there are no packet buffers")?;
     let mut workshop = Workshop::alone(netlink, arena, rings.unwrap_or(1), ALLOWANCE);
-    let (mut ports, mut seats, mut pools) = (Vec::new(), Vec::new(), pools.into_iter());
+    let (mut ports, mut worker_rings, mut pools) = (Vec::new(), Vec::new(), pools.into_iter());
     for ((unit, at), interface) in (0..).zip(0..).zip(&interfaces) {
         match device::open(interface, unit, &mut workshop) {
             Ok(opened) => {
                 let is_file = matches!(interface.device, Device::Pcap { .. });
                 let rings = opened.rings.into_iter().zip(&mut pools);
-                seats.extend(rings.map(|(ring, pool)| Seat { ring, pool, port: at, is_file }));
+                worker_rings.extend(rings.map(|(ring, pool)| WorkerRing { ring, pool, port: at, is_file }));
                 ports.push(Port {
                     name: interface.device.to_string(),
                     mac: opened.facts.mac,
@@ -73,18 +73,18 @@ pub(super) fn open(
                 });
             }
             Err(why) => {
-                close(seats);
+                close(worker_rings);
                 return Err(why.to_string());
             }
         }
     }
-    Ok((ports, seats, workshop))
+    Ok((ports, worker_rings, workshop))
 }
 
 /// Closes rings whose ports are about to go.
-pub(super) fn close(seats: Vec<Seat>) {
-    for mut seat in seats {
-        seat.ring.driver.close(&mut seat.pool);
+pub(super) fn close(rings: Vec<WorkerRing>) {
+    for mut ring in rings {
+        ring.ring.driver.close(&mut ring.pool);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rates: the grammar of `--rate`, and a pacer that is a function of time.
 
-use super::words::{Decimal, split_unit};
+use super::grammar::{Decimal, split_unit};
 
 /// Bytes on the line that no frame length counts: preamble, start of frame, gap (IEEE 802.3 §3.2.1, §4.4.2).
 pub(crate) const LINE_OVERHEAD: u64 = 20;

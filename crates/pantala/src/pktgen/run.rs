@@ -26,7 +26,7 @@ use super::worker::{Board, DONE, Done, EXHAUSTED, GONE, Orders, Source, Worker, 
 use crate::cli::Failure;
 use crate::daemon::device::Workshop;
 use crate::daemon::{entropy, log, privileges};
-use crate::stop::Stop;
+use crate::interrupt::Stop;
 use crate::term::Term;
 
 /// Time limit of links and the gateway, and the interval of requests for the gateway.
@@ -78,7 +78,7 @@ struct Test {
 impl Test {
     fn open(plan: Plan, stop: Stop) -> Result<Self, String> {
         let devices: Vec<_> = core::iter::once(&plan.device).chain(&plan.rx).collect();
-        let (ports, seats, workshop) = port::open(&devices, plan.rings)?;
+        let (ports, rings, workshop) = port::open(&devices, plan.rings)?;
         let session = session()?;
         let expect = match &plan.sending {
             Some(sending) => Expect::Own { session, dst: sending.ranges.dst },
@@ -88,11 +88,11 @@ impl Test {
             To::Ask { target, .. } => Some(target),
             To::Mac(_) => None,
         });
-        let workers = seats.into_iter().map(|seat| {
-            let addresses = if seat.port == 0 { &plan.addresses } else { &plan.rx_addresses };
-            let mac = ports.get(seat.port).map_or(Mac::ZERO, |port| port.mac);
+        let workers = rings.into_iter().map(|ring| {
+            let addresses = if ring.port == 0 { &plan.addresses } else { &plan.rx_addresses };
+            let mac = ports.get(ring.port).map_or(Mac::ZERO, |port| port.mac);
             let station = Station { mac, addresses: addresses.clone(), except };
-            Worker::new(seat, station, Measure::new(expect))
+            Worker::new(ring, station, Measure::new(expect))
         });
         let workers = workers.collect();
         Ok(Self { plan, stop, ports, workers, _workshop: workshop })

@@ -8,7 +8,7 @@ use wire::ether::{self, EtherType, Mac};
 use wire::nd::{self, Envelope, Message, NeighborAdvert, Opt};
 use wire::{Protocol, addr, arp, icmp6, ip6};
 
-use super::words::Addrs;
+use super::grammar::Addrs;
 
 /// Bytes of the longest frame that is made here.
 pub(crate) const FRAME_MAX: usize = 96;

@@ -11,7 +11,7 @@ use pkt::{Pkt, PktVec, Pool, VEC_MAX};
 use super::flows::Flow;
 use super::frame::Template;
 use super::measure::Measure;
-use super::port::Seat;
+use super::port::WorkerRing;
 use super::rate::Pacer;
 use super::sizes::{FCS_LEN, SizeOrder};
 use super::station::{Frame, Station};
@@ -146,13 +146,13 @@ impl Done {
 }
 
 impl Worker {
-    pub(super) fn new(seat: Seat, station: Station, measure: Measure) -> Self {
+    pub(super) fn new(ring: WorkerRing, station: Station, measure: Measure) -> Self {
         Self {
-            driver: seat.ring.driver,
-            waiter: seat.ring.waiter,
-            pool: seat.pool,
-            port: seat.port,
-            is_file: seat.is_file,
+            driver: ring.ring.driver,
+            waiter: ring.ring.waiter,
+            pool: ring.pool,
+            port: ring.port,
+            is_file: ring.is_file,
             station,
             source: None,
             measure,

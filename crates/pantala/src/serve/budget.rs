@@ -11,7 +11,7 @@ use std::sync::Arc;
 use net::time::{Duration, Instant};
 
 use super::Limits;
-use super::hits::Hit;
+use super::counters::Hit;
 
 /// A client's part on a CPU, at the least: a few answers.
 const PART_LEAST: u64 = 512 << 10;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use net::msg::Remote;
 
 use super::budget::Budget;
-use super::library::FileReader;
+use super::file_reader::FileReader;
 use super::{Limits, Web};
 use crate::config::Seccomp;
 
@@ -36,9 +36,9 @@ pub(crate) fn confined_folder(
     limits: Limits,
     seccomp: Seccomp,
 ) -> io::Result<(Vec<Web>, JoinHandle<()>)> {
-    let (desks, reader) = FileReader::open(folder, remotes, seccomp)?;
-    let budgets = Budget::of(limits, desks.len());
-    let webs = desks.into_iter().zip(budgets).map(|(cx, budget)| Web::new(addr, cx, budget));
+    let (clients, reader) = FileReader::open(folder, remotes, seccomp)?;
+    let budgets = Budget::of(limits, clients.len());
+    let webs = clients.into_iter().zip(budgets).map(|(cx, budget)| Web::new(addr, cx, budget));
     Ok((webs.collect(), reader))
 }
 
@@ -49,5 +49,5 @@ pub(crate) fn confined_folder(
 ///
 /// As [`folder()`].
 pub(crate) fn look(folder: &Path) -> io::Result<()> {
-    super::library::open(folder).map(drop)
+    super::file_reader::open(folder).map(drop)
 }

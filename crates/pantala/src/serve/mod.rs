@@ -18,17 +18,17 @@
 //! | [`limits`], [`budget`] | bounds of the memory that is held for readers, and what is held |
 //! | [`hits`] | its counters |
 
-mod hits;
+mod counters;
 mod limits;
 
 #[cfg(feature = "web")]
 mod budget;
 #[cfg(feature = "web")]
-mod condition;
+mod conditional;
 #[cfg(feature = "web")]
 mod folder;
 #[cfg(feature = "web")]
-mod library;
+mod file_reader;
 #[cfg(feature = "web")]
 mod mime;
 #[cfg(not(feature = "web"))]
@@ -40,17 +40,17 @@ mod request;
 #[cfg(feature = "web")]
 mod response;
 #[cfg(feature = "web")]
-mod visit;
+mod connection;
 #[cfg(feature = "web")]
 mod web;
 
+pub(crate) use counters::Hit;
 #[cfg(feature = "web")]
 pub(crate) use folder::confined_folder;
 #[cfg(feature = "web")]
 pub use folder::folder;
 #[cfg(feature = "cli")]
 pub(crate) use folder::look;
-pub(crate) use hits::Hit;
 pub use limits::Limits;
 #[cfg(not(feature = "web"))]
 pub(crate) use no_web::{Web, confined_folder};

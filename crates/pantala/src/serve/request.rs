@@ -1,6 +1,6 @@
 //! The head of a request (RFC 9112 §3), and what of it matters here.
 
-use super::condition::Conditions;
+use super::conditional::Conditions;
 use super::range::Wanted;
 
 /// Bytes of a head at the most.

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use httpdate::HttpDate;
 
-use super::condition::Validator;
+use super::conditional::Validator;
 
 /// Which bytes of how many follow; none of them, of an answer that says so (416).
 pub(super) type Part = (Option<Range<u64>>, u64);

@@ -1,6 +1,6 @@
 //! The program on each netisr: connections, requests, answers.
 
-mod hold;
+mod memory;
 
 use core::fmt::Write;
 use core::net::SocketAddr;
@@ -19,12 +19,12 @@ use pkt::counters::{CounterBlock, CounterReader};
 
 use super::Limits;
 use super::budget::{Budget, Client};
-use super::condition::Verdict;
-use super::hits::Hit;
-use super::library::{self, FileReply, FileRequest, Found, Page, Ticket, What, made};
+use super::conditional::Verdict;
+use super::connection::{Asking, HttpConns, Sending, Spare, Stage};
+use super::counters::Hit;
+use super::file_reader::{self, FileReply, FileRequest, Found, Page, Ticket, What, made};
 use super::request::{self, HEAD_MAX, Parsed, Request};
 use super::response::{self, Head, Part};
-use super::visit::{Asking, HttpConns, Sending, Spare, Stage};
 
 /// Connections of a server on each CPU at the most.
 const VISITS_MAX: usize = 65_536;
@@ -73,7 +73,7 @@ pub struct Web {
 /// Where what is asked for is.
 enum Files {
     /// In a folder, which a thread reads.
-    Library(library::FileClient),
+    Library(file_reader::FileClient),
     /// Here, by their names.
     Pages(HashMap<Vec<u8>, Arc<Page>>),
 }
@@ -103,7 +103,7 @@ enum Step {
 }
 
 impl Web {
-    pub(super) fn new(addr: SocketAddr, library: library::FileClient, budget: Budget) -> Self {
+    pub(super) fn new(addr: SocketAddr, library: file_reader::FileClient, budget: Budget) -> Self {
         Self::with(addr, Files::Library(library), budget)
     }
 
@@ -111,7 +111,8 @@ impl Web {
     /// with a slash; `/` is what a client gets that asks for nothing else.
     #[must_use]
     pub fn of_pages(addr: SocketAddr, pages: &[(&str, &[u8])]) -> Self {
-        let pages = pages.iter().map(|(name, bytes)| (name.as_bytes().to_vec(), library::held(name, bytes)));
+        let pages =
+            pages.iter().map(|(name, bytes)| (name.as_bytes().to_vec(), file_reader::held(name, bytes)));
         Self::with(addr, Files::Pages(pages.collect()), Budget::alone(Limits::default()))
     }
 
@@ -231,7 +232,7 @@ impl Web {
         if let Files::Library(library) = &self.files {
             // Without its thread there is no reply, and the connection will time out.
             let _ =
-                library.asks.send(FileRequest { door: library.place, program: cx.program(), ticket, what });
+                library.asks.send(FileRequest { client: library.place, program: cx.program(), ticket, what });
         }
         Step::Wait
     }

@@ -15,7 +15,7 @@ use pkt::wake::Waker as Bell;
 
 use super::listener::Queue;
 use super::stream::{State, Stream};
-use super::{error, told};
+use super::{dgram_events, error};
 
 /// Both halves of the near end of a lane.
 pub(super) type Lane = (Writer, Reader);
@@ -49,7 +49,7 @@ enum On {
     /// A connection.
     Stream(Arc<State>),
     /// Datagrams of a socket.
-    Socket(Arc<told::State>),
+    Socket(Arc<dgram_events::State>),
     /// It was offered to a listener.
     Offer(Lane),
     /// Nothing any more.
@@ -180,7 +180,7 @@ impl Link {
     }
 
     /// Takes a lane for datagrams.
-    pub(super) fn begin_socket(&mut self, state: &Arc<told::State>) -> io::Result<Lane> {
+    pub(super) fn begin_socket(&mut self, state: &Arc<dgram_events::State>) -> io::Result<Lane> {
         if self.client.is_over() {
             return Err(error::gone());
         }

@@ -33,7 +33,7 @@ mod reactor;
 mod socket;
 mod stream;
 mod tcp;
-mod told;
+mod dgram_events;
 mod udp;
 pub(crate) mod wakers;
 

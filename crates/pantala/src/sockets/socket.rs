@@ -14,12 +14,12 @@ use net::sock::Error;
 use net::udp::Failure;
 use pkt::byte_channel::{Reader, Writer};
 
+use super::dgram_events::State;
 use super::endpoint::{Endpoint, lock};
 use super::error;
 use super::listener::Place;
 use super::options::{byte, check};
 use super::stream::zone;
-use super::told::State;
 use super::udp::Received;
 
 /// A socket. It can be used by any threads.

@@ -1,6 +1,6 @@
 //! A whole stack inside of a program.
 
-mod attendant;
+mod control_thread;
 mod builder;
 mod error;
 mod ready;
@@ -12,8 +12,8 @@ use net::app::{App, AppId};
 use net::msg::Remote;
 use net::netisr::Netisr;
 
-use self::attendant::Attendant;
 pub use self::builder::{Builder, Interface};
+use self::control_thread::Attendant;
 pub use self::error::StackError;
 pub use self::ready::NotReady;
 use crate::api::{self, Error, ErrorKind};

@@ -18,14 +18,14 @@ fn on_link(family: Family, host: u8) -> IpAddr {
 }
 
 /// A lab with one honest host, and an attacker.
-struct Siege {
+struct Flood {
     lab: Lab,
     raw: Raw,
     /// pantala's link address where the attacker is.
     router: Mac,
 }
 
-impl Siege {
+impl Flood {
     fn lay(test: &str) -> Option<Self> {
         let mut lab = Lab::without_pantala(&format!("attacks::{test}"), &[Link::new(Attach::Native)])?;
         let raw = Raw::plug_in(&lab.router);
@@ -70,111 +70,111 @@ impl Siege {
 }
 
 fn land_and_martians_are_dropped_each_by_its_name() {
-    let Some(siege) = Siege::lay("land_and_martians_are_dropped_each_by_its_name") else { return };
-    siege.introduce();
-    siege.lab.both(|family| {
+    let Some(flood) = Flood::lay("land_and_martians_are_dropped_each_by_its_name") else { return };
+    flood.introduce();
+    flood.lab.both(|family| {
         let router = on_link(family, 1);
-        let far = siege.lab.hosts[0].addr(family);
+        let far = flood.lab.hosts[0].addr(family);
         let [own, martian] =
             family.pick(["ip4_own_source", "ip4_martian_source"], ["ip6_own_source", "ip6_martian_source"]);
         for target in [router, far] {
-            let before = siege.dropped(own);
-            siege.raw.send_ip(siege.router, &builder::udp(Ip::new(router, target), [7, 7], b"land"));
-            until_right("land is dropped", || siege.dropped(own), |now| *now == before + 1);
+            let before = flood.dropped(own);
+            flood.raw.send_ip(flood.router, &builder::udp(Ip::new(router, target), [7, 7], b"land"));
+            until_right("land is dropped", || flood.dropped(own), |now| *now == before + 1);
         }
         let sources =
             family.pick(&["127.0.0.1", "240.0.0.1", "224.0.0.1", "255.255.255.255"][..], &["::1", "ff02::1"]);
         for source in sources {
-            let before = siege.dropped(martian);
+            let before = flood.dropped(martian);
             let packet = builder::udp(Ip::new(source.parse().unwrap(), far), [7, 7], b"martian");
-            siege.raw.send_ip(siege.router, &packet);
-            until_right(source, || siege.dropped(martian), |now| *now == before + 1);
+            flood.raw.send_ip(flood.router, &packet);
+            until_right(source, || flood.dropped(martian), |now| *now == before + 1);
         }
-        assert_eq!(siege.answers(), []);
+        assert_eq!(flood.answers(), []);
     });
-    siege.all_is_well();
+    flood.all_is_well();
 }
 
 fn echo_to_a_broadcast_or_a_group_is_not_answered() {
-    let Some(siege) = Siege::lay("echo_to_a_broadcast_or_a_group_is_not_answered") else { return };
-    siege.introduce();
+    let Some(flood) = Flood::lay("echo_to_a_broadcast_or_a_group_is_not_answered") else { return };
+    flood.introduce();
     let smurf = |to: &str, mac: Mac| {
         let ip = Ip::new(on_link(Family::V4, 2), to.parse().unwrap());
-        siege.raw.send_ip(mac, &builder::echo(ip, false, [1, 1], b"smurf"));
+        flood.raw.send_ip(mac, &builder::echo(ip, false, [1, 1], b"smurf"));
     };
     smurf("10.88.0.255", Mac::BROADCAST);
     smurf("255.255.255.255", Mac::BROADCAST);
     smurf("224.0.0.1", Mac([1, 0, 0x5e, 0, 0, 1]));
     // (RFC 4443 §4.2 wants an answer to an IPv6 group, whose members are all on the link.)
-    until_right("echo to many is dropped", || siege.dropped("icmp_broadcast_echo"), |count| *count == 3);
+    until_right("echo to many is dropped", || flood.dropped("icmp_broadcast_echo"), |count| *count == 3);
     // Of the other link: it would be answered by all hosts there.
-    smurf("10.77.1.255", siege.router);
-    until_right("it is not forwarded", || siege.dropped("forward_broadcast"), |count| *count == 1);
-    assert_eq!(siege.answers(), []);
-    siege.all_is_well();
+    smurf("10.77.1.255", flood.router);
+    until_right("it is not forwarded", || flood.dropped("forward_broadcast"), |count| *count == 1);
+    assert_eq!(flood.answers(), []);
+    flood.all_is_well();
 }
 
 fn forged_arp_teaches_nothing_and_our_address_is_defended() {
-    let Some(siege) = Siege::lay("forged_arp_teaches_nothing_and_our_address_is_defended") else { return };
-    siege.introduce();
-    let known = || siege.lab.pantala().json("arp -an").to_string();
+    let Some(flood) = Flood::lay("forged_arp_teaches_nothing_and_our_address_is_defended") else { return };
+    flood.introduce();
+    let known = || flood.lab.pantala().json("arp -an").to_string();
     let forge = |mac: Mac, ip: Ipv4Addr| Packet {
         operation: Operation::Reply,
         sender_mac: mac,
         sender_ip: ip,
-        target_mac: siege.router,
+        target_mac: flood.router,
         target_ip: Ipv4Addr::new(10, 88, 0, 1),
     };
-    let replies = || siege.lab.pantala().counter("arp_replies_in");
+    let replies = || flood.lab.pantala().counter("arp_replies_in");
     // Unsolicited.
-    let unasked = forge(siege.raw.mac, Ipv4Addr::new(10, 88, 0, 50));
-    siege.raw.send(siege.router, EtherType::ARP, &unasked.to_bytes());
+    let unasked = forge(flood.raw.mac, Ipv4Addr::new(10, 88, 0, 50));
+    flood.raw.send(flood.router, EtherType::ARP, &unasked.to_bytes());
     until_right("the reply is seen", replies, |count| *count >= 1);
     assert!(!known().contains("10.88.0.50"), "{}", known());
     // A group address as a link address.
     let broadcast = forge(Mac::BROADCAST, Ipv4Addr::new(10, 88, 0, 2));
-    let before = siege.dropped("arp_not_credible");
-    siege.raw.send(siege.router, EtherType::ARP, &broadcast.to_bytes());
-    until_right("it is not believed", || siege.dropped("arp_not_credible"), |count| *count > before);
-    assert!(known().contains(&siege.raw.mac.to_string()), "{}", known());
+    let before = flood.dropped("arp_not_credible");
+    flood.raw.send(flood.router, EtherType::ARP, &broadcast.to_bytes());
+    until_right("it is not believed", || flood.dropped("arp_not_credible"), |count| *count > before);
+    assert!(known().contains(&flood.raw.mac.to_string()), "{}", known());
     // Ours.
-    siege.raw.drain();
-    let theft = forge(siege.raw.mac, Ipv4Addr::new(10, 88, 0, 1));
-    siege.raw.send(siege.router, EtherType::ARP, &theft.to_bytes());
-    let conflicts = || siege.lab.pantala().counter("arp_conflicts");
+    flood.raw.drain();
+    let theft = forge(flood.raw.mac, Ipv4Addr::new(10, 88, 0, 1));
+    flood.raw.send(flood.router, EtherType::ARP, &theft.to_bytes());
+    let conflicts = || flood.lab.pantala().counter("arp_conflicts");
     until_right("the conflict is counted", conflicts, |count| *count >= 1);
-    let defended = siege.raw.await_frame(|header, payload| {
+    let defended = flood.raw.await_frame(|header, payload| {
         let arp = (header.ethertype == EtherType::ARP).then(|| Packet::parse(payload).ok()).flatten()?;
-        (arp.is_announcement() && arp.sender_mac == siege.router).then_some(())
+        (arp.is_announcement() && arp.sender_mac == flood.router).then_some(())
     });
     assert_eq!(defended, Some(()), "pantala says that the address is its own");
-    siege.all_is_well();
+    flood.all_is_well();
 }
 
 fn overlapping_fragments_discard_the_datagram() {
-    let Some(siege) = Siege::lay("overlapping_fragments_discard_the_datagram") else { return };
-    siege.introduce();
-    siege.lab.both(|family| {
+    let Some(flood) = Flood::lay("overlapping_fragments_discard_the_datagram") else { return };
+    flood.introduce();
+    flood.lab.both(|family| {
         let ip = Ip::new(on_link(family, 2), on_link(family, 1)).may_fragment(7);
         let data = [0x5a; 3000];
         let [first, second] =
             [1280, 1000].map(|mtu| builder::fragments(&builder::echo(ip, false, [1, 1], &data), mtu, 7));
-        let before = siege.dropped("reass_overlap");
+        let before = flood.dropped("reass_overlap");
         // The second piece of the other cut begins inside of the first piece of this one.
-        siege.raw.send_ip(siege.router, &first[0]);
-        siege.raw.send_ip(siege.router, &second[1]);
-        until_right("the overlap is seen", || siege.dropped("reass_overlap"), |now| *now > before);
-        first[1..].iter().for_each(|piece| siege.raw.send_ip(siege.router, piece));
+        flood.raw.send_ip(flood.router, &first[0]);
+        flood.raw.send_ip(flood.router, &second[1]);
+        until_right("the overlap is seen", || flood.dropped("reass_overlap"), |now| *now > before);
+        first[1..].iter().for_each(|piece| flood.raw.send_ip(flood.router, piece));
     });
-    siege.all_is_well();
-    assert_eq!(siege.answers(), []);
+    flood.all_is_well();
+    assert_eq!(flood.answers(), []);
 }
 
 fn fifty_thousand_damaged_packets_change_nothing() {
-    let Some(mut siege) = Siege::lay("fifty_thousand_damaged_packets_change_nothing") else { return };
-    siege.introduce();
+    let Some(mut flood) = Flood::lay("fifty_thousand_damaged_packets_change_nothing") else { return };
+    flood.introduce();
     let mut random = sim::random::Random::new(0x7061_6e74);
-    let far = siege.lab.hosts[0].addr(Family::V4);
+    let far = flood.lab.hosts[0].addr(Family::V4);
     let good: Vec<Vec<u8>> = Family::BOTH
         .into_iter()
         .flat_map(|family| {
@@ -195,15 +195,15 @@ fn fifty_thousand_damaged_packets_change_nothing() {
         }
         packet.truncate(packet.len() - random.below(20));
         let ethertype = if round % 2 == 0 { EtherType::IPV4 } else { EtherType::IPV6 };
-        siege.raw.send(siege.router, ethertype, &packet);
+        flood.raw.send(flood.router, ethertype, &packet);
         if round % 64 == 0 {
-            siege.raw.drain();
+            flood.raw.drain();
         }
     }
-    siege.all_is_well();
-    assert!(siege.lab.pantala_mut().is_alive());
-    assert!(!siege.lab.pantala().stderr().contains("panicked"));
-    assert!(siege.dropped("ip4_bad_checksum") > 0 && siege.dropped("ip6_bad_version") > 0);
+    flood.all_is_well();
+    assert!(flood.lab.pantala_mut().is_alive());
+    assert!(!flood.lab.pantala().stderr().contains("panicked"));
+    assert!(flood.dropped("ip4_bad_checksum") > 0 && flood.dropped("ip6_bad_version") > 0);
 }
 
 harness::tests![

@@ -31,7 +31,7 @@ mod memif;
 mod neighbours;
 mod offload;
 mod order;
-mod own;
+mod local_delivery;
 mod pipes;
 mod pktgen;
 mod pmtu;
@@ -41,7 +41,7 @@ mod rings;
 mod routes;
 mod translation;
 mod web;
-mod wrong;
+mod bad_configuration;
 
 harness::main![
     attacks,
@@ -71,7 +71,7 @@ harness::main![
     neighbours,
     offload,
     order,
-    own,
+    local_delivery,
     pipes,
     pktgen,
     pmtu,
@@ -81,5 +81,5 @@ harness::main![
     routes,
     translation,
     web,
-    wrong,
+    bad_configuration,
 ];

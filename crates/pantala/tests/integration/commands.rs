@@ -6,13 +6,13 @@ mod drill;
 mod failures;
 mod fake;
 mod firewall;
-mod looks;
+mod show;
 mod metrics;
 mod pings;
 mod pktgen;
 mod sockets;
 mod sysctls;
-mod world;
+mod server;
 
 harness::modules![
     changes,
@@ -20,7 +20,7 @@ harness::modules![
     drill,
     failures,
     firewall,
-    looks,
+    show,
     metrics,
     pings,
     pktgen,

@@ -5,7 +5,7 @@ mod files;
 mod kernel;
 mod shared;
 
-use crate::stack::has::{Has, has};
+use crate::stack::resources::{Has, has};
 
 const TIMES: usize = 20;
 /// Times after which everything that is made once, and kept, has been made.

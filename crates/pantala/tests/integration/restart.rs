@@ -2,7 +2,7 @@
 //! what that has.
 
 use crate::stack::caller::{Caller, SERVER, is_heard, pair};
-use crate::stack::has::has;
+use crate::stack::resources::has;
 
 const TIMES: usize = 100;
 /// Times after which everything that is made once, and kept, has been made.

@@ -2,14 +2,14 @@
 //! on the netisr is called; the bodies run for it with a program that does as they say ([`netisr`]).
 
 mod bodies;
-mod datagram_face;
-mod face;
-mod front;
+mod datagram_api;
+mod socket_api;
+mod std_api;
 mod hosts;
 mod hyper;
 mod netisr;
-mod own;
-mod patience;
+mod stack_only;
+mod timeout;
 mod tasks;
 
 /// Each body, for the kernel's sockets on loopback and for those of two stacks, that block, that are polled, and that are
@@ -18,13 +18,13 @@ macro_rules! suite {
     ($bodies:ident: $($name:ident)*) => {
         mod $bodies {
             pub(crate) mod kernel {
-                $(fn $name() { crate::sockets::bodies::$bodies::$name(&crate::sockets::face::Kernel::default()); })*
+                $(fn $name() { crate::sockets::bodies::$bodies::$name(&crate::sockets::socket_api::Kernel::default()); })*
 
                 harness::tests![$($name),+];
             }
 
             pub(crate) mod blocking {
-                $(fn $name() { crate::sockets::bodies::$bodies::$name(&crate::sockets::face::Stacks::new()); })*
+                $(fn $name() { crate::sockets::bodies::$bodies::$name(&crate::sockets::socket_api::Stacks::new()); })*
 
                 harness::tests![$($name),+];
             }
@@ -57,14 +57,14 @@ macro_rules! apart {
     ($bodies:ident: $($name:ident)*) => {
         pub(crate) mod kernel {
             $(fn $name() {
-                let hosts = crate::sockets::face::Kernel::apart();
+                let hosts = crate::sockets::socket_api::Kernel::apart();
                 hosts.iter().for_each(crate::sockets::bodies::$bodies::$name);
             })*
 
             harness::tests![$($name),+];
         }
 
-        apart! { @face $bodies blocking crate::sockets::face::Stacks::apart(); $($name)* }
+        apart! { @face $bodies blocking crate::sockets::socket_api::Stacks::apart(); $($name)* }
         apart! { @face $bodies aio crate::sockets::tasks::Tasks::apart(); $($name)* }
     };
     ($bodies:ident and on the netisr: $($name:ident)*) => {
@@ -137,9 +137,9 @@ mod refusals {
 }
 
 harness::modules![
-    front,
+    std_api,
     hyper,
-    own,
+    stack_only,
     streams::kernel,
     streams::blocking,
     streams::aio,

@@ -3,7 +3,7 @@
 pub(crate) mod caller;
 mod changes;
 mod ends;
-pub(crate) mod has;
+pub(crate) mod resources;
 mod ready;
 mod rights;
 mod scrape;

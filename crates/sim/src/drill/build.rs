@@ -21,29 +21,29 @@ const QUOTED: usize = 8;
 /// Where a TCP header has its checksum.
 const CHECKSUM: usize = 16;
 
-/// The bytes of a packet that goes `way`; sequence numbers and time stamps are those that `conn` has for the script's.
+/// The bytes of a packet that goes `tuple`; sequence numbers and time stamps are those that `conn` has for the script's.
 /// Signatures are made with the `secret`.
 pub(super) fn packet(
     script: &Packet,
-    way: FourTuple,
+    tuple: FourTuple,
     conn: &Conn,
     secret: Option<&[u8]>,
 ) -> Result<Vec<u8>, String> {
     let (protocol, body) = match &script.payload {
-        Payload::Tcp(tcp) => (Protocol::TCP, segment(tcp, way, conn, secret)?),
-        Payload::Udp(len) => return Ok(craft_udp(&script.ip, way, usize::from(len.value))),
-        Payload::Icmp(message) => icmp(message, way, conn)?,
+        Payload::Tcp(tcp) => (Protocol::TCP, segment(tcp, tuple, conn, secret)?),
+        Payload::Udp(len) => return Ok(craft_udp(&script.ip, tuple, usize::from(len.value))),
+        Payload::Icmp(message) => icmp(message, tuple, conn)?,
     };
-    Ok(ip(&script.ip, way, protocol, &body))
+    Ok(ip(&script.ip, tuple, protocol, &body))
 }
 
 /// A packet with this payload.
-fn ip(fields: &Ip, way: FourTuple, protocol: Protocol, body: &[u8]) -> Vec<u8> {
+fn ip(fields: &Ip, tuple: FourTuple, protocol: Protocol, body: &[u8]) -> Vec<u8> {
     let len = u16::try_from(body.len()).unwrap_or(u16::MAX);
     let ecn = fields.ecn.and_then(|ecn| ecn.bits()).unwrap_or(0);
     let tos = fields.dscp.map_or(0, |dscp| dscp.value) << 2 | ecn;
     let ttl = fields.ttl.map_or(TTL, |ttl| ttl.value);
-    let header = match (way.src.0, way.dst.0) {
+    let header = match (tuple.src.0, tuple.dst.0) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let mut bytes = vec![0; ip4::HEADER_LEN];
             let header = ip4::Header { tos, ttl, ..ip4::Header::new(src, dst, protocol, len) };
@@ -61,14 +61,14 @@ fn ip(fields: &Ip, way: FourTuple, protocol: Protocol, body: &[u8]) -> Vec<u8> {
     [&header, body].concat()
 }
 
-fn craft_udp(fields: &Ip, way: FourTuple, len: usize) -> Vec<u8> {
-    let header = builder::Ip::new(way.src.0, way.dst.0);
-    let whole = builder::udp(header, [way.src.1, way.dst.1], &Stream::ToHost.bytes(0, len));
-    let behind = if way.src.0.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
-    ip(fields, way, Protocol::UDP, whole.get(behind..).unwrap_or_default())
+fn craft_udp(fields: &Ip, tuple: FourTuple, len: usize) -> Vec<u8> {
+    let header = builder::Ip::new(tuple.src.0, tuple.dst.0);
+    let whole = builder::udp(header, [tuple.src.1, tuple.dst.1], &Stream::ToHost.bytes(0, len));
+    let behind = if tuple.src.0.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
+    ip(fields, tuple, Protocol::UDP, whole.get(behind..).unwrap_or_default())
 }
 
-fn segment(tcp: &Tcp, way: FourTuple, conn: &Conn, secret: Option<&[u8]>) -> Result<Vec<u8>, String> {
+fn segment(tcp: &Tcp, tuple: FourTuple, conn: &Conn, secret: Option<&[u8]>) -> Result<Vec<u8>, String> {
     let flags = tcp.flags.value;
     let seq = conn.remote_seq(tcp).ok_or("a packet to the stack needs a sequence number")?;
     let ack = tcp.ack.map_or(0, |ack| ack.value);
@@ -76,8 +76,8 @@ fn segment(tcp: &Tcp, way: FourTuple, conn: &Conn, secret: Option<&[u8]>) -> Res
     let options = options(tcp, conn)?;
     let words = u16::try_from(5 + options.len() / 4).unwrap_or(15);
     let mut bytes = Vec::with_capacity(60 + usize::from(tcp.seq.len));
-    bytes.extend(way.src.1.to_be_bytes());
-    bytes.extend(way.dst.1.to_be_bytes());
+    bytes.extend(tuple.src.1.to_be_bytes());
+    bytes.extend(tuple.dst.1.to_be_bytes());
     bytes.extend(seq.to_be_bytes());
     bytes.extend(ack.to_be_bytes());
     bytes.extend((words << 12 | flags.0).to_be_bytes());
@@ -86,14 +86,14 @@ fn segment(tcp: &Tcp, way: FourTuple, conn: &Conn, secret: Option<&[u8]>) -> Res
     bytes.extend(tcp.urgent.map_or(0, |urgent| urgent.value).to_be_bytes());
     bytes.extend(options);
     bytes.extend(Stream::ToHost.bytes(first_byte(seq, flags), tcp.seq.len.into()));
-    sign(tcp, &mut bytes, way, secret)?;
-    let sum = checksum(way, Protocol::TCP, &bytes);
+    sign(tcp, &mut bytes, tuple, secret)?;
+    let sum = checksum(tuple, Protocol::TCP, &bytes);
     bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
     Ok(bytes)
 }
 
 /// Puts the signature in its place that the script asks for: the right one, or one of which each bit is wrong.
-fn sign(tcp: &Tcp, bytes: &mut [u8], way: FourTuple, secret: Option<&[u8]>) -> Result<(), String> {
+fn sign(tcp: &Tcp, bytes: &mut [u8], tuple: FourTuple, secret: Option<&[u8]>) -> Result<(), String> {
     let TcpOptions::List(list) = &tcp.options.value else { return Ok(()) };
     let asked = list.iter().find_map(|option| match &option.value {
         TcpOption::Md5(md5 @ (Md5::Valid | Md5::Invalid)) => Some(md5),
@@ -101,7 +101,7 @@ fn sign(tcp: &Tcp, bytes: &mut [u8], way: FourTuple, secret: Option<&[u8]>) -> R
     });
     let Some(asked) = asked else { return Ok(()) };
     let secret = secret.ok_or("a signature needs --tcp_md5_secret")?;
-    let right = signature::of(bytes, way, secret);
+    let right = signature::of(bytes, tuple, secret);
     if let Some(place) = signature::place(bytes) {
         *place = if *asked == Md5::Valid { right } else { right.map(|byte| !byte) };
     }
@@ -109,8 +109,8 @@ fn sign(tcp: &Tcp, bytes: &mut [u8], way: FourTuple, secret: Option<&[u8]>) -> R
 }
 
 /// The checksum of what is behind the IP header.
-pub(super) fn checksum(way: FourTuple, protocol: Protocol, bytes: &[u8]) -> u16 {
-    let pseudo = match (way.src.0, way.dst.0) {
+pub(super) fn checksum(tuple: FourTuple, protocol: Protocol, bytes: &[u8]) -> u16 {
+    let pseudo = match (tuple.src.0, tuple.dst.0) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             Sum::pseudo_v4(src, dst, protocol, u16::try_from(bytes.len()).unwrap_or(u16::MAX))
         }
@@ -175,13 +175,13 @@ fn known(cookie: &Cookie) -> Result<&[u8], String> {
 }
 
 /// A message from the other end about a packet that the host has sent.
-fn icmp(icmp: &Icmp, way: FourTuple, conn: &Conn) -> Result<(Protocol, Vec<u8>), String> {
-    let is_ipv6 = way.src.0.is_ipv6();
+fn icmp(icmp: &Icmp, tuple: FourTuple, conn: &Conn) -> Result<(Protocol, Vec<u8>), String> {
+    let is_ipv6 = tuple.src.0.is_ipv6();
     let kind = icmp.kind.value;
     let number = kind.number(is_ipv6).ok_or("there is no such message in this version of IP")?;
     let code = icmp.code.map(|code| code.number(kind, is_ipv6).ok_or("this message has no such code"));
     let code = code.transpose()?.unwrap_or(0);
-    let quote = quote(icmp.quote.map(|quote| quote.value), way.back(), conn)?;
+    let quote = quote(icmp.quote.map(|quote| quote.value), tuple.back(), conn)?;
     let [a, b, c, d] = match (icmp.mtu, icmp.id) {
         (Some(mtu), _) => mtu.to_be_bytes(),
         (None, Some(id)) => (u32::from(id.value) << 16).to_be_bytes(),
@@ -189,15 +189,15 @@ fn icmp(icmp: &Icmp, way: FourTuple, conn: &Conn) -> Result<(Protocol, Vec<u8>),
     };
     let mut bytes = [&[number, code, 0, 0, a, b, c, d], &quote[..]].concat();
     let sum =
-        if is_ipv6 { checksum(way, Protocol::ICMP6, &bytes) } else { Sum::new().bytes(&bytes).checksum() };
+        if is_ipv6 { checksum(tuple, Protocol::ICMP6, &bytes) } else { Sum::new().bytes(&bytes).checksum() };
     bytes[2..4].copy_from_slice(&sum.to_be_bytes());
     debug_assert!(bytes.len() >= icmp4::HEADER_LEN.max(icmp6::HEADER_LEN), "a header");
     Ok((if is_ipv6 { Protocol::ICMP6 } else { Protocol::ICMP }, bytes))
 }
 
-/// A packet of the host that goes `way`, as far as routers quote it.
-fn quote(quote: Option<Quote>, way: FourTuple, conn: &Conn) -> Result<Vec<u8>, String> {
-    let ports = [way.src.1.to_be_bytes(), way.dst.1.to_be_bytes()].concat();
+/// A packet of the host that goes `tuple`, as far as routers quote it.
+fn quote(quote: Option<Quote>, tuple: FourTuple, conn: &Conn) -> Result<Vec<u8>, String> {
+    let ports = [tuple.src.1.to_be_bytes(), tuple.dst.1.to_be_bytes()].concat();
     let (protocol, head, len) =
         match quote.unwrap_or(Quote::Tcp(Seq { start: SeqStart::Relative(0), len: 0 })) {
             Quote::Tcp(seq) => {
@@ -213,7 +213,7 @@ fn quote(quote: Option<Quote>, way: FourTuple, conn: &Conn) -> Result<Vec<u8>, S
             }
             Quote::Raw(len) => (Protocol(255), vec![0; QUOTED], len),
         };
-    let whole = ip(&Ip::default(), way, protocol, &vec![0; len.into()]);
-    let header = if way.src.0.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
+    let whole = ip(&Ip::default(), tuple, protocol, &vec![0; len.into()]);
+    let header = if tuple.src.0.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
     Ok([whole.get(..header).unwrap_or_default(), &head].concat())
 }

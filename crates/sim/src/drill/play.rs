@@ -136,12 +136,13 @@ impl<'a> Play<'a> {
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Failure> {
         let conn = self.conns.receiver(packet);
-        let way = FourTuple {
+        let tuple = FourTuple {
             src: (self.ends.remote, conn.remote_port),
             dst: (self.ends.local.addr, conn.local_port),
         };
         let secret = self.ends.secret.as_deref();
-        let bytes = build::packet(packet, way, conn, secret).or_else(|message| fail(packet.pos, message))?;
+        let bytes =
+            build::packet(packet, tuple, conn, secret).or_else(|message| fail(packet.pos, message))?;
         self.lab.inject(&bytes);
         self.poll_pending()
     }

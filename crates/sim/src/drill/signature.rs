@@ -12,10 +12,10 @@ const LEN: usize = 16;
 const HEADER_LEN: usize = 20;
 const CHECKSUM: core::ops::Range<usize> = 16..18;
 
-/// The signature of a segment that goes `way`, whatever it bears as its signature and checksum.
-pub(super) fn of(segment: &[u8], way: FourTuple, secret: &[u8]) -> [u8; LEN] {
+/// The signature of a segment that goes `tuple`, whatever it bears as its signature and checksum.
+pub(super) fn of(segment: &[u8], tuple: FourTuple, secret: &[u8]) -> [u8; LEN] {
     let mut signed = Vec::with_capacity(segment.len() + 80);
-    match (way.src.0, way.dst.0) {
+    match (tuple.src.0, tuple.dst.0) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let [.., high, low] = segment.len().to_be_bytes();
             signed.extend([src.octets(), dst.octets(), [0, 6, high, low]].as_flattened());

@@ -177,8 +177,8 @@ impl Tester {
 /// Returns the CPU that a program sends a packet from: where its answers come, and errors about it.
 fn sender(cpu: &Cpu, packet: &[u8], outif: IfIndex) -> usize {
     let Ok(header) = ip6::Header::parse(packet) else { return 0 };
-    let way = ping::way(cpu, header.dst.into(), Some(header.src.into()), Some(outif));
-    way.map_or(0, |way| way.cpu.index())
+    let source = ping::source(cpu, header.dst.into(), Some(header.src.into()), Some(outif));
+    source.map_or(0, |source| source.cpu.index())
 }
 
 fn is_from_host(frame: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 
 mod judge;
 mod policy;
-mod walls;
+mod firewalls;
 
 use net::driver::Caps;
 use net::time::Duration;
@@ -17,9 +17,9 @@ use crate::mutate::Mutator;
 use crate::plan::{self, Family};
 use crate::random::Random;
 use crate::station::{Flow, FlowId, Station};
+use firewalls::firewall;
 use judge::Judge;
 use policy::{Addr, Packet, Proto};
-use walls::wall;
 
 /// Time for the detection of duplicate addresses to end, and for neighbours to be found again after trouble.
 const BOOT: Duration = Duration::from_secs(12);
@@ -109,8 +109,10 @@ impl Tale {
             .collect();
         world.run_for(BOOT);
         let walled: Vec<usize> = (0..count).filter(|_| random.chance(400_000)).collect();
-        let (walled, judge) =
-            (walled.into_iter().map(|at| (at, wall(&routers, &mut world, at))).collect(), Judge::new(count));
+        let (walled, judge) = (
+            walled.into_iter().map(|at| (at, firewall(&routers, &mut world, at))).collect(),
+            Judge::new(count),
+        );
         let mut tale =
             Self { world, random, cables, routers, walled, judge, plant, flows: Vec::new(), stations, specs };
         (0..tale.walled.len()).for_each(|at| tale.rule(at));

@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a world that cannot begin has failed")]
 
-mod siege;
-mod opening;
-mod standing;
-mod silence;
+mod lab;
+mod handshake;
+mod established;
+mod silent_peers;
 mod forged;
-mod leaps;
+mod clock_jumps;
 
-use siege::{CHARGEN, DISCARD, ECHO, Got, Hand, MS, SECOND, Siege};
+use lab::{CHARGEN, DISCARD, ECHO, Got, Hand, Lab, MS, SECOND};

@@ -4,7 +4,7 @@
 mod attacks;
 mod lives;
 mod link;
-mod taken;
+mod prefix_conflicts;
 
 use core::net::Ipv6Addr;
 

@@ -39,15 +39,15 @@ struct Talks {
 /// A connection, by the client's end: how much goes each way, and how far it is.
 struct Talk {
     number: usize,
-    up: Way,
-    down: Way,
+    up: Direction,
+    down: Direction,
     client: Option<(usize, Id)>,
     server: Option<(usize, Id)>,
 }
 
 /// One direction of a connection.
 #[derive(Clone, Copy)]
-struct Way {
+struct Direction {
     total: usize,
     sent: usize,
     is_shut: bool,
@@ -55,7 +55,7 @@ struct Way {
     is_over: bool,
 }
 
-impl Way {
+impl Direction {
     fn new(total: usize) -> Self {
         Self { total, sent: 0, is_shut: false, read: 0, is_over: false }
     }
@@ -154,7 +154,7 @@ impl Talks {
         let remote = (family.addr(1, 2), 80).into();
         let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
         let client = self.client;
-        let mut up = Way::new(up);
+        let mut up = Direction::new(up);
         let (id, local) = self.on(client, at, |cpu| {
             let id = tcp::connect(cpu, &wanted).unwrap();
             if settings.fast_open {
@@ -162,7 +162,7 @@ impl Talks {
             }
             (id, tcp::connection(cpu, id).unwrap().0.local())
         });
-        let talk = Talk { number, up, down: Way::new(down), client: Some((at, id)), server: None };
+        let talk = Talk { number, up, down: Direction::new(down), client: Some((at, id)), server: None };
         self.talks.insert(local, talk);
     }
 

@@ -3,7 +3,7 @@
 
 mod bounds;
 mod calls;
-mod crowd;
+mod scripted_ends;
 mod half_open;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use wire::Protocol;
 use wire::tcp::Flags;
 
 use crate::common::{Pair, Shape, pair_around};
-use crowd::{Crowd, SILENT, STEP, segment, to_be_closed};
+use scripted_ends::{Crowd, SILENT, STEP, segment, to_be_closed};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Steps of a crowd in a second.
@@ -46,13 +46,13 @@ fn has_time() -> bool {
 
 /// A router of so many CPUs between two stations, with these rules in force; with several it has the flow cache, too.
 fn guarded(name: &str, cpus: u16, text: &str, settings: Settings) -> (Pair, HostFirewall) {
-    let mut wall = HostFirewall::new(text, cpus, TRACKS);
-    wall.settings = settings;
-    guarded_by(name, cpus, wall)
+    let mut firewall = HostFirewall::new(text, cpus, TRACKS);
+    firewall.settings = settings;
+    guarded_by(name, cpus, firewall)
 }
 
 /// Makes one behind an existing firewall.
-fn guarded_by(name: &str, cpus: u16, mut wall: HostFirewall) -> (Pair, HostFirewall) {
+fn guarded_by(name: &str, cpus: u16, mut firewall: HostFirewall) -> (Pair, HostFirewall) {
     let shape = Shape { cpus, rings: cpus.into(), rss: Rss::Right };
     let mut pair = pair_around(
         name,
@@ -66,14 +66,14 @@ fn guarded_by(name: &str, cpus: u16, mut wall: HostFirewall) -> (Pair, HostFirew
         pair.world.at(pair.a).ping(family.addr(2, 2), [1, 1], 8);
     }
     pair.world.run_for(SECOND);
-    assert!(pair.world.of(pair.router).set_wall(&mut wall));
+    assert!(pair.world.of(pair.router).set_firewall(&mut firewall));
     pair.world.run_for(SECOND);
     pair.world.at(pair.a).heard.clear();
-    (pair, wall)
+    (pair, firewall)
 }
 
 fn states(pair: &mut Pair) -> impl Iterator<Item = &States> {
-    pair.world.of(pair.router).walls().map(|wall| wall.states())
+    pair.world.of(pair.router).firewalls().map(|firewall| firewall.states())
 }
 
 fn count(pair: &mut Pair, event: Count) -> u64 {
@@ -81,9 +81,9 @@ fn count(pair: &mut Pair, event: Count) -> u64 {
 }
 
 /// Nothing is remembered any more, and all memory is back.
-fn check_that_nothing_is_left(pair: &mut Pair, wall: &HostFirewall) {
+fn check_that_nothing_is_left(pair: &mut Pair, firewall: &HostFirewall) {
     assert_eq!(states(pair).map(|states| states.len() + states.tracks()).sum::<usize>(), 0);
-    assert_eq!(wall.loose.total(), 0);
+    assert_eq!(firewall.loose.total(), 0);
     for states in states(pair) {
         assert!(states.memory() <= MEMORY_AT_REST, "{} bytes", states.memory());
     }
@@ -105,7 +105,7 @@ fn a_hundred_thousand_connections_a_second_come_and_die_and_leave_nothing_behind
             strict: true,
             ..Settings::default()
         };
-        let (mut pair, wall) = guarded("flood_of_connections", cpus, &rules, settings);
+        let (mut pair, firewall) = guarded("flood_of_connections", cpus, &rules, settings);
         let (mut crowd, ends) = (Crowd::default(), [pair.a, pair.b]);
         crowd.steps(&mut pair.world, ends, steps, per_step);
         let peak: usize = states(&mut pair).map(States::memory).sum();
@@ -116,7 +116,7 @@ fn a_hundred_thousand_connections_a_second_come_and_die_and_leave_nothing_behind
         assert_eq!(crowd.closed, to_be_closed(begun), "{}", pair.world.drops());
         assert!(peak >= 100 * begun.min(50_000) as usize, "{peak} bytes for {begun} connections");
         pair.world.run_for(8 * SECOND);
-        check_that_nothing_is_left(&mut pair, &wall);
+        check_that_nothing_is_left(&mut pair, &firewall);
         assert_eq!(count(&mut pair, Count::StateInstalled), u64::from(begun));
         assert_eq!(count(&mut pair, Count::StateOverflow) + count(&mut pair, Count::StateOutside), 0);
         let busiest = pair.world.of(pair.router).cpus.iter().map(|cpu| cpu.busiest).max();
@@ -136,7 +136,7 @@ fn a_flood_of_syns_finds_no_room_and_established_connections_live_on() {
         let half_open_max = Some(8 * MAX);
         let settings =
             Settings { state_max: MAX, half_open_max, syn_lifetime: 2, strict: true, ..Settings::default() };
-        let (mut pair, wall) = guarded("flood_of_syns", cpus, &rules, settings);
+        let (mut pair, firewall) = guarded("flood_of_syns", cpus, &rules, settings);
         let (mut crowd, ends) = (Crowd::default(), [pair.a, pair.b]);
         crowd.open_long(&mut pair.world, ends, 16);
         for step in 0..seconds * STEPS {
@@ -151,7 +151,7 @@ fn a_flood_of_syns_finds_no_room_and_established_connections_live_on() {
                 crowd.send_long(&mut pair.world, pair.a);
             }
             crowd.step(&mut pair.world, ends, 0);
-            let total = wall.loose.total();
+            let total = firewall.loose.total();
             assert!(total <= u64::from(MAX + MAX / 20), "{total} states");
         }
         let rounds = seconds * STEPS / ROUND;
@@ -163,9 +163,9 @@ fn a_flood_of_syns_finds_no_room_and_established_connections_live_on() {
         let asked = count(&mut pair, Count::StateAskAll);
         assert!((1..=u64::from(seconds) + 1).contains(&asked), "{asked} times in {seconds} s");
         pair.world.run_for(5 * SECOND);
-        assert_eq!(wall.loose.total(), 32, "those that are established are all that is left");
+        assert_eq!(firewall.loose.total(), 32, "those that are established are all that is left");
         pair.world.run_for(300 * SECOND);
-        check_that_nothing_is_left(&mut pair, &wall);
+        check_that_nothing_is_left(&mut pair, &firewall);
         pair.world.finish();
     }
 }
@@ -183,7 +183,7 @@ fn a_limit_is_kept_on_all_cpus_while_sources_come_and_go_and_its_counts_come_bac
     let mask = LimitMask { src_addr: true, ..LimitMask::default() };
     for cpus in [1, 2, 8] {
         let settings = Settings { syn_lifetime: 2, short_lifetime: 1, ..Settings::default() };
-        let (mut pair, wall) = guarded("flood_at_a_limit", cpus, &rules, settings);
+        let (mut pair, firewall) = guarded("flood_at_a_limit", cpus, &rules, settings);
         let (mut crowd, ends) = (Crowd::default(), [pair.a, pair.b]);
         for wave in 1..=3 {
             for port in 0..30 {
@@ -196,12 +196,12 @@ fn a_limit_is_kept_on_all_cpus_while_sources_come_and_go_and_its_counts_come_bac
             }
             let knocks = knocks(&mut crowd);
             assert!(knocks.len() == 200 && knocks.values().all(|knocks| *knocks == 10), "{knocks:?}");
-            assert_eq!(wall.loose.total(), 2000);
+            assert_eq!(firewall.loose.total(), 2000);
             assert_eq!(count(&mut pair, Count::TrackLimit), wave * 1000);
             pair.world.run_for(6 * SECOND);
-            check_that_nothing_is_left(&mut pair, &wall);
+            check_that_nothing_is_left(&mut pair, &firewall);
             let host = pair.world.of(pair.router);
-            let rules = host.walls().next().unwrap().rules();
+            let rules = host.firewalls().next().unwrap().rules();
             let rule = (0..rules.len()).find_map(|at| rules.rule(at).filter(|rule| rule.number == 500));
             for src in knocks.keys() {
                 let end = |addr: core::net::IpAddr| match addr {
@@ -209,7 +209,7 @@ fn a_limit_is_kept_on_all_cpus_while_sources_come_and_go_and_its_counts_come_bac
                     core::net::IpAddr::V6(addr) => End { addr: addr.to_bits(), port: 0 },
                 };
                 let flow = Flow::new(src.is_ipv4(), Protocol::TCP.0, end(*src), End::default());
-                assert_eq!(wall.limits.count(&Group::of(rule.unwrap().id, &flow, mask)), 0);
+                assert_eq!(firewall.limits.count(&Group::of(rule.unwrap().id, &flow, mask)), 0);
             }
         }
         pair.world.finish();
@@ -221,7 +221,7 @@ fn more_sources_than_can_be_counted_are_refused_and_find_room_when_the_others_ar
     let rules = FRAME.join("add allow udp from any to any in recv mem0 limit src-port 1\n");
     for cpus in [1, 8] {
         let settings = Settings { udp_lifetime: 2, short_lifetime: 1, ..Settings::default() };
-        let (mut pair, wall) = guarded("flood_of_sources", cpus, &rules, settings);
+        let (mut pair, firewall) = guarded("flood_of_sources", cpus, &rules, settings);
         for wave in 0..2_u16 {
             let mut passed = 0;
             for n in 0..8000_u16 {
@@ -242,7 +242,7 @@ fn more_sources_than_can_be_counted_are_refused_and_find_room_when_the_others_ar
             );
             assert!(count(&mut pair, Count::TrackOverflow) > 0);
             pair.world.run_for(6 * SECOND);
-            check_that_nothing_is_left(&mut pair, &wall);
+            check_that_nothing_is_left(&mut pair, &firewall);
         }
         pair.world.finish();
     }
@@ -250,8 +250,8 @@ fn more_sources_than_can_be_counted_are_refused_and_find_room_when_the_others_ar
 
 /// Bindings of NAT on all CPUs, and their bytes.
 fn bindings(pair: &mut Pair) -> (usize, usize) {
-    let walls = pair.world.of(pair.router).walls();
-    let tables = walls.flat_map(|wall| wall.nat().iter()).map(|instance| instance.table());
+    let firewalls = pair.world.of(pair.router).firewalls();
+    let tables = firewalls.flat_map(|firewall| firewall.nat().iter()).map(|instance| instance.table());
     tables.fold((0, 0), |(len, bytes), table| (len + table.len(), bytes + table.bytes()))
 }
 

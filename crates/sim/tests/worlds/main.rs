@@ -2,17 +2,17 @@
 
 mod channels;
 mod common;
-mod ground;
+mod simulator;
 mod control;
 mod polling;
 mod forwarding;
 mod vlans;
 mod neighbours;
-mod gateways;
-mod patience;
+mod ecmp_failover;
+mod time_limits;
 mod autoconf;
 mod icmp;
-mod nonsense;
+mod malformed;
 mod random;
 mod accounts;
 mod redirections;
@@ -28,8 +28,8 @@ mod paths;
 mod raw;
 mod groups;
 mod attacks;
-mod meddled;
-mod dumps;
+mod mitm;
+mod listings;
 mod congestion;
 #[cfg(shuttle)]
 mod interleavings;

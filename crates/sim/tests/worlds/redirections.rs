@@ -37,7 +37,7 @@ const RST_ACK: Flags = Flags(Flags::RST.0 | Flags::ACK.0);
 /// A router between a client and a server, of which clients know nothing but the router's address.
 struct Scene {
     pair: Pair,
-    wall: HostFirewall,
+    firewall: HostFirewall,
     /// Clients' questions that were answered: family and ports.
     answered: Vec<(Family, u16, u16)>,
 }
@@ -90,13 +90,13 @@ impl Scene {
             pair.world.at(pair.a).ping(server(family), [1, 1], 8);
         }
         pair.world.run_for(SECOND);
-        let mut wall = HostFirewall::new(&rules(), cpus, 16);
-        wall.settings = settings;
-        assert!(pair.world.of(pair.router).set_wall(&mut wall));
+        let mut firewall = HostFirewall::new(&rules(), cpus, 16);
+        firewall.settings = settings;
+        assert!(pair.world.of(pair.router).set_firewall(&mut firewall));
         pair.world.run_for(SECOND);
         pair.world.at(pair.a).heard.clear();
         pair.world.at(pair.b).heard.clear();
-        Self { pair, wall, answered: Vec::new() }
+        Self { pair, firewall, answered: Vec::new() }
     }
 
     fn ask(&mut self, question: Question) {
@@ -148,7 +148,7 @@ impl Scene {
     }
 
     fn states(&mut self) -> usize {
-        self.pair.world.of(self.pair.router).walls().map(|wall| wall.states().len()).sum()
+        self.pair.world.of(self.pair.router).firewalls().map(|firewall| firewall.states().len()).sum()
     }
 
     fn count(&mut self, event: Count) -> u64 {
@@ -160,10 +160,10 @@ impl Scene {
     fn end(mut self) {
         self.pair.world.run_for(ALL_LIVES);
         assert_eq!(self.states(), 0);
-        assert_eq!(self.wall.loose.total(), 0);
+        assert_eq!(self.firewall.loose.total(), 0);
         assert_eq!(self.count(Count::RedirectGiven), self.count(Count::RedirectTaken));
         let router = self.pair.world.of(self.pair.router);
-        assert!(!router.walls().map(|wall| wall.states()).any(States::has_pairs));
+        assert!(!router.firewalls().map(|firewall| firewall.states()).any(States::has_pairs));
         self.pair.world.finish();
     }
 }
@@ -241,7 +241,7 @@ fn more_flows_than_states_overflow_by_no_more_than_a_twentieth_and_those_that_ar
                 scene.ask(Question { is_tcp: false, ..question(&mut random, 2000 + 40 * n + m) });
             }
             scene.step();
-            let total = scene.wall.loose.total();
+            let total = scene.firewall.loose.total();
             assert!(total <= u64::from(MAX + MAX / 20), "seed {seed}, {cpus} CPUs: {total}");
         }
         scene.answered.clear();
@@ -279,8 +279,8 @@ fn trouble_on_the_cables_between_cpus_and_in_the_rules_leaves_nothing_behind() {
                 3 => {
                     is_redirected ^= true;
                     let text = format!("delete {NUMBER}\n");
-                    scene.wall.obey(if is_redirected { redirections() } else { text }.as_str());
-                    assert!(scene.pair.world.of(scene.pair.router).set_wall(&mut scene.wall));
+                    scene.firewall.obey(if is_redirected { redirections() } else { text }.as_str());
+                    assert!(scene.pair.world.of(scene.pair.router).set_firewall(&mut scene.firewall));
                 }
                 _ => {
                     let span = random.between(1, 5_000_000_000) as u64;
@@ -294,8 +294,8 @@ fn trouble_on_the_cables_between_cpus_and_in_the_rules_leaves_nothing_behind() {
             (spec.loss, spec.duplicate, spec.reorder) = (0, 0, 0);
         }
         if !is_redirected {
-            scene.wall.obey(&redirections());
-            assert!(scene.pair.world.of(scene.pair.router).set_wall(&mut scene.wall));
+            scene.firewall.obey(&redirections());
+            assert!(scene.pair.world.of(scene.pair.router).set_firewall(&mut scene.firewall));
         }
         scene.pair.world.run_for(ALL_LIVES);
         assert_eq!(scene.states(), 0, "seed {seed}, {cpus} CPUs");

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::super::channel::{Channel, Listener};
-use super::super::door::Door;
 use super::super::fault::Fault;
+use super::super::mailbox::Mailbox;
 use super::super::msg::{Init, Msg};
 use super::super::session::hello;
 use super::super::{Options, Role, Status};
 use super::Tell;
-use super::desk::Interface;
+use super::interface::Interface;
 use crate::sys::poll::{EventFd, PollFd, PollFlags, wait};
 
 /// Time limit of a peer's handshake.
@@ -34,7 +34,7 @@ pub(super) enum Command {
         options: Box<Options>,
         /// A master's listener, if nothing listens at its path yet.
         listener: Option<Listener>,
-        doors: Vec<Arc<Door>>,
+        mailboxes: Vec<Arc<Mailbox>>,
         status: Arc<Mutex<Status>>,
         answer: SyncSender<io::Result<()>>,
     },
@@ -51,7 +51,7 @@ pub(super) struct Control {
     commands: Receiver<Command>,
     bell: Arc<EventFd>,
     tell: Tell,
-    desks: Vec<(u64, Interface)>,
+    interfaces: Vec<(u64, Interface)>,
     listeners: Vec<Listener>,
     strangers: Vec<Stranger>,
 }
@@ -66,27 +66,27 @@ struct Stranger {
 
 impl Control {
     pub(super) const fn new(commands: Receiver<Command>, bell: Arc<EventFd>, tell: Tell) -> Self {
-        Self { commands, bell, tell, desks: Vec::new(), listeners: Vec::new(), strangers: Vec::new() }
+        Self { commands, bell, tell, interfaces: Vec::new(), listeners: Vec::new(), strangers: Vec::new() }
     }
 
     /// Works until it is stopped.
     pub(super) fn run(mut self) {
         while self.obey() {
             let now = Instant::now();
-            self.desks.iter_mut().for_each(|(_, desk)| desk.work(now, &self.tell));
+            self.interfaces.iter_mut().for_each(|(_, interface)| interface.work(now, &self.tell));
             self.accept(now);
             self.strangers_speak(now);
             self.sleep();
         }
-        self.desks.iter_mut().for_each(|(_, desk)| desk.close());
+        self.interfaces.iter_mut().for_each(|(_, interface)| interface.close());
     }
 
     /// Does what others want; answers whether to go on.
     fn obey(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Open { key, options, listener, doors, status, answer }) => {
-                    let opened = self.open(key, Interface::new(*options, doors, status), listener);
+                Ok(Command::Open { key, options, listener, mailboxes, status, answer }) => {
+                    let opened = self.open(key, Interface::new(*options, mailboxes, status), listener);
                     let _ = answer.send(opened); // who asked waits
                 }
                 Ok(Command::Close { key, answer }) => {
@@ -102,24 +102,24 @@ impl Control {
         }
     }
 
-    fn open(&mut self, key: u64, desk: Interface, listener: Option<Listener>) -> io::Result<()> {
-        let path = &desk.options.socket;
-        if desk.options.role == Role::Master {
-            if self.desks.iter().any(|(_, other)| other.serves(path, desk.options.id)) {
+    fn open(&mut self, key: u64, interface: Interface, listener: Option<Listener>) -> io::Result<()> {
+        let path = &interface.options.socket;
+        if interface.options.role == Role::Master {
+            if self.interfaces.iter().any(|(_, other)| other.serves(path, interface.options.id)) {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
             self.listeners.extend(listener);
         }
-        self.desks.push((key, desk));
+        self.interfaces.push((key, interface));
         Ok(())
     }
 
     fn close(&mut self, key: u64) {
-        for (_, mut desk) in self.desks.extract_if(.., |(other, _)| *other == key) {
-            desk.close();
+        for (_, mut interface) in self.interfaces.extract_if(.., |(other, _)| *other == key) {
+            interface.close();
         }
-        let desks = &self.desks;
-        let wanted = |path: &Path| desks.iter().any(|(_, desk)| desk.listens_at(path));
+        let interfaces = &self.interfaces;
+        let wanted = |path: &Path| interfaces.iter().any(|(_, interface)| interface.listens_at(path));
         self.listeners.retain(|listener| wanted(listener.path()));
         self.strangers.retain(|stranger| wanted(&stranger.at));
     }
@@ -149,9 +149,9 @@ impl Control {
     }
 
     fn introduce(&mut self, stranger: Stranger, init: &Init, now: Instant) {
-        let mut desks = self.desks.iter_mut().map(|(_, desk)| desk);
-        match desks.find(|desk| desk.serves(&stranger.at, init.id)) {
-            Some(desk) => desk.receive(stranger.channel, init, now),
+        let mut interfaces = self.interfaces.iter_mut().map(|(_, interface)| interface);
+        match interfaces.find(|interface| interface.serves(&stranger.at, init.id)) {
+            Some(interface) => interface.receive(stranger.channel, init, now),
             None => self.turn_away(&stranger, Fault::NoSuchId(init.id)),
         }
     }
@@ -159,17 +159,19 @@ impl Control {
     /// All interfaces of the socket hear of it: it may have been meant for any.
     fn turn_away(&mut self, stranger: &Stranger, fault: Fault) {
         stranger.channel.farewell(&fault);
-        for (_, desk) in self.desks.iter_mut().filter(|(_, desk)| desk.listens_at(&stranger.at)) {
-            desk.note(fault.clone());
+        for (_, interface) in
+            self.interfaces.iter_mut().filter(|(_, interface)| interface.listens_at(&stranger.at))
+        {
+            interface.note(fault.clone());
         }
     }
 
     /// Waits until a socket is ready, a command comes, or the time is over.
     fn sleep(&self) {
-        let until = self.desks.iter().filter_map(|(_, desk)| desk.until());
+        let until = self.interfaces.iter().filter_map(|(_, interface)| interface.until());
         let until = until.chain(self.strangers.iter().map(|stranger| stranger.until)).min();
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let is_watching = self.desks.iter().any(|(_, desk)| desk.is_to_be_watched());
+        let is_watching = self.interfaces.iter().any(|(_, interface)| interface.is_to_be_watched());
         let timeout =
             if is_watching { Some(timeout.map_or(WATCH, |timeout| timeout.min(WATCH))) } else { timeout };
         let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
@@ -181,9 +183,9 @@ impl Control {
     }
 
     fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let desks = self.desks.iter().filter_map(|(_, desk)| desk.channel());
+        let interfaces = self.interfaces.iter().filter_map(|(_, interface)| interface.channel());
         let listeners = self.listeners.iter().map(AsFd::as_fd);
-        desks
+        interfaces
             .map(AsFd::as_fd)
             .chain(listeners)
             .chain(self.strangers.iter().map(|other| other.channel.as_fd()))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use super::super::door::Wire;
 use super::super::fault::Fault;
+use super::super::mailbox::Wire;
 use super::super::msg::{AddRegion, AddRing, Direction, ETHERNET, Hello, Init, Msg, Name, VERSION};
 use super::super::queue::{Buffers, RxQueue, TxQueue};
 use super::super::region::{BYTES_MAX, Region};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::super::door::Wire;
 use super::super::fault::Fault;
+use super::super::mailbox::Wire;
 use super::super::msg::{AddRegion, AddRing, Direction, ETHERNET, Hello, Init, Msg, Name, Text, VERSION};
 use super::super::queue::{Buffers, RxQueue, TxQueue};
 use super::super::region::Region;

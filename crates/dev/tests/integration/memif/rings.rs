@@ -10,44 +10,44 @@ use dev::memif::{Fault, FaultCounts, Options, Role};
 use net::driver::Driver;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 
-use crate::memif::crook::{BUFFERS, BYTES, Crook, RINGS, SIZE};
 use crate::memif::end::{End, Place, frame, until};
+use crate::memif::rogue_peer::{BUFFERS, BYTES, RINGS, RoguePeer, SIZE};
 
 const NEXT: u16 = 1;
 
 /// Our master, with a crook for a slave.
-fn master(place: &Place) -> (End, Crook) {
+fn master(place: &Place) -> (End, RoguePeer) {
     let mut master = End::open(place.options(Role::Master));
-    let mut crook = Crook::connect(place);
-    crook.be_slave();
+    let mut rogue = RoguePeer::connect(place);
+    rogue.be_slave();
     until("it is up", || master.is_up());
-    (master, crook)
+    (master, rogue)
 }
 
 /// Our slave, with a crook for a master, and where its rings are.
-fn slave(place: &Place) -> (End, Crook, [u64; 2]) {
-    let listener = Crook::listen(place);
+fn slave(place: &Place) -> (End, RoguePeer, [u64; 2]) {
+    let listener = RoguePeer::listen(place);
     let mut slave = End::open(Options { ring_size: SIZE.into(), ..place.options(Role::Slave) });
-    let mut crook = Crook::accept(&listener);
-    let rings = crook.be_master();
+    let mut rogue = RoguePeer::accept(&listener);
+    let rings = rogue.be_master();
     until("it is up", || slave.is_up());
-    (slave, crook, rings)
+    (slave, rogue, rings)
 }
 
 /// The connection must have ended because of `fault`, and the peer been told.
-fn ended(end: &mut End, crook: &mut Crook, fault: &Fault) {
+fn ended(end: &mut End, rogue: &mut RoguePeer, fault: &Fault) {
     until("it is down", || end.is_down());
     let said = fault.to_string();
-    assert!(crook.farewell().starts_with(&said[..said.len().min(60)]));
+    assert!(rogue.farewell().starts_with(&said[..said.len().min(60)]));
     until("it is written down", || end.last_fault().as_ref() == Some(fault));
 }
 
 fn received_descriptors_that_lead_astray() {
     let place = Place::new();
-    let (mut master, crook) = master(&place);
-    let ring = crook.ring(0);
+    let (mut master, rogue) = master(&place);
+    let ring = rogue.ring(0);
     let good = frame(100, 5);
-    crook.memory.as_ref().unwrap().write_all_at(&good, BUFFERS[0]).unwrap();
+    rogue.memory.as_ref().unwrap().write_all_at(&good, BUFFERS[0]).unwrap();
     let wrong = [
         (0, 1, 64, 0),                   // no such region
         (0, 0xffff, 64, 0),              //
@@ -78,8 +78,8 @@ fn received_descriptors_that_lead_astray() {
 
 fn chains_without_end() {
     let place = Place::new();
-    let (mut master, crook) = master(&place);
-    let ring = crook.ring(0);
+    let (mut master, rogue) = master(&place);
+    let ring = rogue.ring(0);
     (0..SIZE).for_each(|slot| ring.set_desc(slot, NEXT, 0, 60, BUFFERS[0]));
     for head in [SIZE, SIZE + 5] {
         ring.set_head(head);
@@ -105,17 +105,17 @@ fn chains_without_end() {
 fn the_head_of_a_slave_that_jumps() {
     for jump in [SIZE + 1, 0x8000, 0xffff] {
         let place = Place::new();
-        let (mut master, mut crook) = master(&place);
-        crook.ring(0).set_head(jump);
-        ended(&mut master, &mut crook, &Fault::IndexJump { theirs: jump, ours: 0 });
+        let (mut master, mut rogue) = master(&place);
+        rogue.ring(0).set_head(jump);
+        ended(&mut master, &mut rogue, &Fault::IndexJump { theirs: jump, ours: 0 });
         assert_eq!(master.status().faults.index_jump, 1);
 
-        let mut crook = Crook::connect(&place);
-        crook.be_slave();
+        let mut rogue = RoguePeer::connect(&place);
+        rogue.be_slave();
         until("it is up again", || master.is_up());
-        crook.ring(1).set_head(jump);
+        rogue.ring(1).set_head(jump);
         assert_eq!(master.send(0, &[frame(60, 0)]), 0);
-        ended(&mut master, &mut crook, &Fault::IndexJump { theirs: jump, ours: 0 });
+        ended(&mut master, &mut rogue, &Fault::IndexJump { theirs: jump, ours: 0 });
         assert_eq!(master.status().faults.index_jump, 2);
     }
 }
@@ -125,34 +125,34 @@ fn empty_buffers_that_are_none() {
         [(0, 2048, BYTES - 59), (5, 2048, 0), (0, 0, BUFFERS[1]), (0, u32::MAX, u64::from(u32::MAX))]
     {
         let place = Place::new();
-        let (mut master, mut crook) = master(&place);
-        crook.ring(1).set_desc(1, 0, region, len, offset);
+        let (mut master, mut rogue) = master(&place);
+        rogue.ring(1).set_desc(1, 0, region, len, offset);
         assert_eq!(master.send(0, &[frame(60, 0)]), 1);
         assert_eq!(master.send(0, &[frame(60, 1)]), 0);
-        ended(&mut master, &mut crook, &Fault::Buffer);
+        ended(&mut master, &mut rogue, &Fault::Buffer);
         assert_eq!(master.status().faults.bad_buffer, 1);
     }
 }
 
 fn buffers_of_one_byte() {
     let place = Place::new();
-    let (mut master, crook) = master(&place);
-    let ring = crook.ring(1);
+    let (mut master, rogue) = master(&place);
+    let ring = rogue.ring(1);
     (0..SIZE).for_each(|slot| ring.set_desc(slot, 0, 0, 1, BUFFERS[1] + u64::from(slot)));
     assert_eq!(master.send(0, &[frame(60, 0), frame(14, 1)]), 2);
     let stats = master.rings[0].stats();
     assert_eq!((stats.tx_errors, stats.tx_frames, ring.tail()), (1, 1, 14));
     let mut got = [0; 14];
-    crook.memory.as_ref().unwrap().read_exact_at(&mut got, BUFFERS[1]).unwrap();
+    rogue.memory.as_ref().unwrap().read_exact_at(&mut got, BUFFERS[1]).unwrap();
     assert_eq!(got[..], frame(14, 1));
 }
 
 fn what_a_master_says_of_our_buffers_is_not_asked() {
     let place = Place::new();
-    let (mut slave, crook, [_, at]) = slave(&place);
-    let ring = crook.ring_at(at);
+    let (mut slave, rogue, [_, at]) = slave(&place);
+    let ring = rogue.ring_at(at);
     let mut offset = [0; 4];
-    let memory = crook.memory.as_ref().unwrap();
+    let memory = rogue.memory.as_ref().unwrap();
     memory.read_exact_at(&mut offset, at + 128 + 8).unwrap();
     let sent = frame(100, 1);
     memory.write_all_at(&sent, u32::from_ne_bytes(offset).into()).unwrap();
@@ -173,10 +173,10 @@ fn what_a_master_says_of_our_buffers_is_not_asked() {
 fn the_tail_of_a_master_that_jumps() {
     for (ring, tail) in [(1, SIZE + 1), (1, 0xffff), (0, 1), (0, 0x8000)] {
         let place = Place::new();
-        let (mut slave, mut crook, rings) = slave(&place);
-        crook.ring_at(rings[ring]).set_tail(tail);
+        let (mut slave, mut rogue, rings) = slave(&place);
+        rogue.ring_at(rings[ring]).set_tail(tail);
         assert_eq!(slave.send(0, &[frame(60, 0)]), ring);
-        ended(&mut slave, &mut crook, &Fault::IndexJump { theirs: tail, ours: 0 });
+        ended(&mut slave, &mut rogue, &Fault::IndexJump { theirs: tail, ours: 0 });
         assert_eq!(slave.status().faults.index_jump, 1);
     }
 }
@@ -186,21 +186,21 @@ fn holes_in_the_memory_are_zeros_and_the_next_peer_is_served() {
     for role in [Role::Master, Role::Slave] {
         for (from, len) in [(0, 4096), (4096, BYTES - 4096), (0, BYTES)] {
             let place = Place::new();
-            let (mut end, crook) = match role {
+            let (mut end, rogue) = match role {
                 Role::Master => master(&place),
                 Role::Slave => {
-                    let (slave, crook, _) = slave(&place);
-                    (slave, crook)
+                    let (slave, rogue, _) = slave(&place);
+                    (slave, rogue)
                 }
             };
             for round in 0..50 {
                 end.send(0, &[frame(60, round), frame(3000, round)]);
-                let memory = crook.memory.as_ref().unwrap();
+                let memory = rogue.memory.as_ref().unwrap();
                 fallocate(memory, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len).unwrap();
                 end.turn();
             }
             // Frames of zeros, or a connection that has ended; the process lives.
-            drop(crook);
+            drop(rogue);
             until("it is down", || end.is_down());
             let other = if role == Role::Master { Role::Slave } else { Role::Master };
             if role == Role::Slave {
@@ -217,27 +217,27 @@ fn holes_in_the_memory_are_zeros_and_the_next_peer_is_served() {
 fn a_peer_whose_eventfd_is_full_and_blocks_holds_up_a_cpu_for_a_moment_and_is_left() {
     for role in [Role::Master, Role::Slave] {
         let place = Place::new();
-        let (mut end, mut crook, ring) = match role {
+        let (mut end, mut rogue, ring) = match role {
             Role::Master => {
-                let (master, crook) = master(&place);
-                (master, crook, RINGS[1])
+                let (master, rogue) = master(&place);
+                (master, rogue, RINGS[1])
             }
             Role::Slave => {
-                let (slave, crook, rings) = slave(&place);
-                (slave, crook, rings[0])
+                let (slave, rogue, rings) = slave(&place);
+                (slave, rogue, rings[0])
             }
         };
         // Its slaves ring the first eventfd that they gave away, its master the second that it was given.
-        let bell = &crook.bells[usize::from(role == Role::Master)];
+        let bell = &rogue.bells[usize::from(role == Role::Master)];
         let flags = fcntl_getfl(bell).unwrap();
         fcntl_setfl(bell, flags - OFlags::NONBLOCK).unwrap();
         rustix::io::write(bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         // It says that it sleeps.
-        crook.memory.as_ref().unwrap().write_all_at(&[0, 0], ring + 4).unwrap();
+        rogue.memory.as_ref().unwrap().write_all_at(&[0, 0], ring + 4).unwrap();
         let begun = Instant::now();
         end.send(0, &[frame(60, 0)]);
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-        ended(&mut end, &mut crook, &Fault::FullBell);
+        ended(&mut end, &mut rogue, &Fault::FullBell);
     }
 }
 
@@ -246,25 +246,25 @@ fn a_peer_whose_eventfd_is_full_and_blocks_holds_up_a_cpu_for_a_moment_and_is_le
 fn a_peer_that_scribbles_all_over_the_memory() {
     for role in [Role::Master, Role::Slave] {
         let place = Place::new();
-        let listener = (role == Role::Slave).then(|| Crook::listen(&place));
+        let listener = (role == Role::Slave).then(|| RoguePeer::listen(&place));
         let mut end = End::open(Options { ring_size: SIZE.into(), ..place.options(role) });
         let mut seen = 0;
         for round in 0..5 {
-            let (crook, rings) = match &listener {
+            let (rogue, rings) = match &listener {
                 None => {
-                    let mut crook = Crook::connect(&place);
-                    crook.be_slave();
-                    (crook, RINGS)
+                    let mut rogue = RoguePeer::connect(&place);
+                    rogue.be_slave();
+                    (rogue, RINGS)
                 }
                 Some(listener) => {
-                    let mut crook = Crook::accept(listener);
-                    let rings = crook.be_master();
-                    (crook, rings)
+                    let mut rogue = RoguePeer::accept(listener);
+                    let rings = rogue.be_master();
+                    (rogue, rings)
                 }
             };
             until("it is up", || end.is_up());
-            seen += scribble(&mut end, &crook, rings, role, round);
-            drop(crook);
+            seen += scribble(&mut end, &rogue, rings, role, round);
+            drop(rogue);
             until("it is down", || end.is_down());
         }
         assert!(seen > 0, "something came through");
@@ -282,7 +282,7 @@ fn a_peer_that_scribbles_all_over_the_memory() {
 }
 
 /// Turns while another thread writes; answers how many frames came.
-fn scribble(end: &mut End, crook: &Crook, rings: [u64; 2], role: Role, seed: u64) -> usize {
+fn scribble(end: &mut End, rogue: &RoguePeer, rings: [u64; 2], role: Role, seed: u64) -> usize {
     let stop = AtomicBool::new(false);
     let mut seen = 0;
     std::thread::scope(|scope| {
@@ -291,7 +291,7 @@ fn scribble(end: &mut End, crook: &Crook, rings: [u64; 2], role: Role, seed: u64
             while !stop.load(Ordering::Relaxed) {
                 random =
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                scribble_once(crook, rings, role, random >> 16);
+                scribble_once(rogue, rings, role, random >> 16);
             }
         });
         for _ in 0..300 {
@@ -305,18 +305,18 @@ fn scribble(end: &mut End, crook: &Crook, rings: [u64; 2], role: Role, seed: u64
 }
 
 /// Spoils a field of some descriptor, and moves the index for frames on as far as it may go, or rarely beyond.
-fn scribble_once(crook: &Crook, rings: [u64; 2], role: Role, random: u64) {
+fn scribble_once(rogue: &RoguePeer, rings: [u64; 2], role: Role, random: u64) {
     let at = 128 + 16 * (random % u64::from(SIZE)) + 4 * (random >> 8) % 12;
     let value = (random >> 16) & [0x0001_0001, 0xfff, 0x1_ffff][usize::try_from((at % 16) / 4).unwrap()];
-    let memory = crook.memory.as_ref().unwrap();
+    let memory = rogue.memory.as_ref().unwrap();
     let ring = rings[usize::from(random & 0x80 != 0)];
     memory.write_all_at(&u32::try_from(value).unwrap().to_ne_bytes(), ring + at).unwrap();
     let beyond = u16::from(random & 0xffff_0000 == 0);
     if role == Role::Master {
-        let ring = crook.ring_at(rings[0]);
+        let ring = rogue.ring_at(rings[0]);
         ring.set_head(ring.tail().wrapping_add(SIZE + beyond));
     } else {
-        let ring = crook.ring_at(rings[1]);
+        let ring = rogue.ring_at(rings[1]);
         ring.set_tail(ring.head().wrapping_add(beyond));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::Error;
+use crate::fib::free_list::Epoch;
 use crate::fib::hops::{Hop, HopId, Hops, MEMBERS_MAX, To};
-use crate::fib::pieces::Epoch;
 
 /// Gives hops their numbers.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A node as its writer sees it: 256 slots, and how they become runs.
 
 use super::{BEFORE, BEHIND, DENSE, ELSE, LINE, PATH, PLACE, RUNS, Table, UPPER, start};
-use crate::fib::pieces::Piece;
+use crate::fib::free_list::Piece;
 use crate::fib::word;
 
 /// Slots of a node.

@@ -3,7 +3,7 @@
 use super::node::{self, LINES_MAX, Node, Slots};
 use super::{ELSE, LINE, ROOT, RUNS, Table, slot_of_root, start};
 use crate::fib::Full;
-use crate::fib::pieces::{Epoch, Piece, Pieces};
+use crate::fib::free_list::{Epoch, Piece, Pieces};
 use crate::fib::word::{self, Edit};
 
 /// While no more lines than this are in use, nor this part of all, nodes are made fast and not small: 256 KiB, which any

@@ -2,17 +2,17 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 mod families;
-mod made;
-mod there_and_back;
+mod packets;
+mod round_trip;
 
 use wire::Protocol;
 use wire::checksum::Sum;
 
+use super::headers::{End, Kind, Shape, Side};
 use super::rewrite::rewrite;
-use super::shape::{End, Kind, Shape, Side};
 
 pub use families::{families, families_of_any};
-pub use there_and_back::{nat, prefixes};
+pub use round_trip::{nat, prefixes};
 
 /// A packet whose end is changed is as intact as it was, and has that end; changed back, it is what it was. The first
 /// bytes choose side and end.

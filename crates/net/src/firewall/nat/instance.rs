@@ -6,9 +6,9 @@ use pkt::Pkt;
 use wire::Protocol;
 use wire::toeplitz::symmetric;
 
+use super::headers::{End, Kind, Shape, Side};
 use super::ports::{Ask, Ports, fold};
 use super::rewrite::translate;
-use super::shape::{End, Kind, Shape, Side};
 use super::spec::Spec;
 use super::table::{Binding, BindingDirection, By, Id, Key, Oldest, Table, Tick};
 use crate::base::count::{Count, Counters};
@@ -21,7 +21,7 @@ use crate::turn::rss::Placement;
 
 mod error;
 mod hairpin;
-mod usual;
+mod fastpath;
 
 /// Where and when a packet is translated.
 pub struct Here<'a> {
@@ -125,8 +125,8 @@ impl Instance {
     /// by another interface, and goes to an address that others see, is taken as one from inside to inside.
     ///
     /// Reads and writes the packet's headers, as far as they are in its first buffer. IPv6 is left as it is.
-    pub fn translate(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, way: BindingDirection) -> Verdict {
-        self.bound = self.translate_bound(here, pkt, way);
+    pub fn translate(&mut self, here: &mut Here<'_>, pkt: &mut Pkt, direction: BindingDirection) -> Verdict {
+        self.bound = self.translate_bound(here, pkt, direction);
         if self.bound.is_some() {
             return Verdict::Translated;
         }
@@ -134,7 +134,7 @@ impl Instance {
             return Verdict::Untouched;
         }
         let Some(shape) = Shape::read(pkt.head()) else { return Verdict::Drop(DropReason::NatMalformed) };
-        let verdict = match (way, self.spec.reverse) {
+        let verdict = match (direction, self.spec.reverse) {
             (BindingDirection::Out, false) | (BindingDirection::In, true) => self.outward(here, pkt, &shape),
             (BindingDirection::In, false) | (BindingDirection::Out, true) => self.inward(here, pkt, &shape),
         };
@@ -321,9 +321,9 @@ impl Instance {
         self.table.find(by, &Key { end, remote, protocol }, Tick::at(now))
     }
 
-    fn pass(&mut self, id: Id, way: BindingDirection, kind: Kind, now: Instant) -> &Binding {
+    fn pass(&mut self, id: Id, direction: BindingDirection, kind: Kind, now: Instant) -> &Binding {
         let binding = self.table.get_mut(id);
-        binding.pass(way, kind, Tick::at(now), &self.spec.lifetimes);
+        binding.pass(direction, kind, Tick::at(now), &self.spec.lifetimes);
         binding
     }
 }

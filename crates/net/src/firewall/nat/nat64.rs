@@ -22,9 +22,9 @@ use wire::Protocol;
 
 use self::header::AddrPair;
 use self::spec::Spec;
+use super::headers::{End, Kind, Shape, Side};
 use super::instance::{Here, IDS_MAX, Totals, Verdict, elsewhere, has_ports};
 use super::ports::{Ask, Ports, fold};
-use super::shape::{End, Kind, Shape, Side};
 use super::table::{Binding, BindingDirection, By, Id, Key, Oldest, Table, Tick};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
@@ -343,9 +343,9 @@ impl Instance {
         self.table.find(by, &Key { end, remote, protocol: in_ip4(protocol) }, Tick::at(now))
     }
 
-    fn pass(&mut self, id: Id, way: BindingDirection, kind: Kind, now: Instant) -> &Binding {
+    fn pass(&mut self, id: Id, direction: BindingDirection, kind: Kind, now: Instant) -> &Binding {
         let binding = self.table.get_mut(id);
-        binding.pass(way, kind, Tick::at(now), &self.spec.lifetimes);
+        binding.pass(direction, kind, Tick::at(now), &self.spec.lifetimes);
         binding
     }
 

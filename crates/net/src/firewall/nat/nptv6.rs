@@ -10,9 +10,9 @@ use pkt::{Flags, Pkt};
 use wire::Protocol;
 use wire::checksum::Sum;
 
+use super::headers::{Kind, Shape, Side};
 use super::instance::Verdict;
 use super::rewrite;
-use super::shape::{Kind, Shape, Side};
 use crate::base::drop::DropReason;
 use crate::link::tables::Tables;
 

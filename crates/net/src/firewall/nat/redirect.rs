@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use ipfw::command::NatRedirect;
 use wire::Protocol;
 
-use super::shape::End;
+use super::headers::End;
 use crate::base::secret::{Secret, fold};
 
 /// Redirections of an instance.

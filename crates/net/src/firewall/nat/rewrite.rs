@@ -9,7 +9,7 @@ use pkt::{Flags, Pkt, WINDOW};
 use wire::checksum::{Sum, never_zero};
 use wire::{Protocol, ip4};
 
-use super::shape::{End, Kind, Shape, Side};
+use super::headers::{End, Kind, Shape, Side};
 
 /// Gives the packet another end on `side`. An ICMP error gets the address alone; the packet that it quotes went the other
 /// way, and gets the end on its other side.

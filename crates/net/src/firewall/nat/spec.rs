@@ -6,8 +6,8 @@ use core::ops::RangeInclusive;
 
 use ipfw::command::NatConfig;
 
+use super::headers::End;
 use super::redirect::{self, Redirects};
-use super::shape::End;
 use super::table::Lifetimes;
 use crate::base::secret::fold;
 use crate::link::tables::{IfIndex, Tables};

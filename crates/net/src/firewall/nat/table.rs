@@ -11,21 +11,21 @@
 
 mod binding;
 mod index;
-mod room;
+mod evict;
 mod slab;
 mod wheel;
 
 use wire::Protocol;
 
-use super::shape::End;
+use super::headers::End;
 use crate::base::secret::{Secret, fold};
 use crate::base::time::Instant;
 use crate::firewall::state::Mark;
 
 pub use binding::{Binding, BindingDirection, Lifetimes};
 use binding::{Links, NONE};
+pub use evict::Oldest;
 use index::Index;
-pub use room::Oldest;
 use slab::Slab;
 use wheel::Wheel;
 

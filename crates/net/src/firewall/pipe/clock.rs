@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::account::{Accounts, CHUNK};
+use super::shared_rate::{Accounts, CHUNK};
 use crate::base::time::{Duration, Instant};
 
 /// Bandwidth beyond which arithmetic would not be exact, bit/s.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ipfw::command::{self, Aqm, FlowMask, PipeConfig, QueueConfig, QueueLimit, Scheduler};
 
-use super::account::Accounts;
 use super::clock::BANDWIDTH_MAX;
 use super::key::Key;
 use super::red;
+use super::shared_rate::Accounts;
 use crate::base::secret::Secret;
 use crate::out::ifq::codel;
 

@@ -1,7 +1,7 @@
 //! Rules and packets made of any bytes: what is compiled finds the same as the rules spelled out one by one.
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
-mod dice;
+mod choices;
 mod packets;
 mod entries;
 mod words;
@@ -14,14 +14,14 @@ use ipfw::rule::{Action, Hook, Rule};
 use pkt::{Arena, Flags, Pkt, Pool};
 use wire::ether::Mac;
 
-use super::plain::{self, Plain, World};
+use super::reference::{self, Plain, World};
 use super::{Rules, Ruleset, Seen};
 use crate::fib::{Prefix, Route, To};
 use crate::firewall::pkt_info::PktInfo;
 use crate::link::driver::Caps;
 use crate::link::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
 
-use dice::Dice;
+use choices::Dice;
 
 const HOOKS: [Hook; 5] = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
 /// Packets that each list of rules is asked about.
@@ -78,7 +78,7 @@ fn check(
     info.tag = tag;
     let from = dice.below(list.len() + 1);
     let found = all(ruleset, &info, &pkt, world.tables, from);
-    let is_meant = |rule: &Rule| disabled >> rule.set & 1 == 0 && plain::matches(rule, &plain, world);
+    let is_meant = |rule: &Rule| disabled >> rule.set & 1 == 0 && reference::matches(rule, &plain, world);
     let meant: Vec<_> = (from..list.len()).filter(|at| is_meant(&list[*at])).collect();
     assert_eq!(found, meant, "{plain:#?} of {list:#?}");
     pool.give(pkt);

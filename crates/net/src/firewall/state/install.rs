@@ -3,8 +3,8 @@
 use wire::Protocol;
 
 use super::entry::bits;
+use super::limit::{Group, Outside};
 use super::tcp::{Phase, Track};
-use super::track::{Group, Outside};
 use super::{
     Flow, Hash, Kind, Limit, New, RuleId, SERIAL, Seen, Segment, State, StateError, StateId, States,
     TRACK_LOOKS,

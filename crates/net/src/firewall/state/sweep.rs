@@ -3,7 +3,7 @@
 //! States never move, so a place in the table is a cursor: a reader that goes on from it sees no state twice, and every state
 //! that is there all the time. Those that come meanwhile may be missed.
 
-use super::track::Group;
+use super::limit::Group;
 use super::{State, StateId, States};
 use crate::base::collections::slab::Slab;
 use crate::base::collections::wheel::ms;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::lookups::{ENTRIES_MAX, TABLES_MAX};
+use super::writer::{ENTRIES_MAX, TABLES_MAX};
 
 /// Why a change of tables is refused. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]

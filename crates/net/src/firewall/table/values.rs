@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use ipfw::rule::TableArg;
-use pkt::words::Words;
+use pkt::atomic_array::Words;
 
 use crate::fib::{Epoch, VALUE_MAX};
 

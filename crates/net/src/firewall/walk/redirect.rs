@@ -22,8 +22,8 @@ use crate::base::drop::DropReason;
 use crate::firewall::Firewall;
 use crate::firewall::flow_match::{self, FlowMatch};
 use crate::firewall::handoff::{HandoffPoint, HandoffTask};
+use crate::firewall::nat::headers::{self, Shape, Side};
 use crate::firewall::nat::rewrite::translate;
-use crate::firewall::nat::shape::{self, Shape, Side};
 use crate::firewall::pkt_info::{Part, PktInfo};
 use crate::firewall::ruleset::{FlowId, RuleId};
 use crate::firewall::state::{Direction, End, Flow, Kind, New, Pair, Parted, StateId};
@@ -84,18 +84,18 @@ impl Firewall {
 
     #[inline(never)]
     fn meet_pair(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk) -> Option<Step> {
-        let party = *walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
-        let (id, direction) = party.redirected(&self.states, cpu.now)?;
+        let flow_match = *walk.flow_match.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
+        let (id, direction) = flow_match.redirected(&self.states, cpu.now)?;
         if walk.info.part == Part::First && !walk.info.is_ip4 {
             return Some(Step::die(DropReason::FirewallRedirectFragment));
         }
         let (kind, hook) = (self.states.get(id)?.kind, walk.info.hook);
         match (kind, direction) {
             (Kind::RedirectMaster, Direction::Forward) if hook == Hook::Ingress => {
-                self.turn(cpu, pkt, walk, &party, id, Side::Dst)
+                self.turn(cpu, pkt, walk, &flow_match, id, Side::Dst)
             }
             (Kind::RedirectSlave, Direction::Reverse) if hook != Hook::LocalIn => {
-                self.turn(cpu, pkt, walk, &party, id, Side::Src)
+                self.turn(cpu, pkt, walk, &flow_match, id, Side::Src)
             }
             // An answer that was let pass when it came in.
             (Kind::RedirectMaster, Direction::Reverse) if hook != Hook::Ingress => {
@@ -118,7 +118,7 @@ impl Firewall {
         cpu: &mut Cpu,
         pkt: &mut Pkt,
         walk: &mut Walk,
-        party: &FlowMatch,
+        flow_match: &FlowMatch,
         id: StateId,
         side: Side,
     ) -> Option<Step> {
@@ -130,10 +130,10 @@ impl Firewall {
             }
             return None;
         };
-        if self.take(cpu, party, id)? {
+        if self.take(cpu, flow_match, id)? {
             return Some(Step::die(DropReason::FirewallWindow));
         }
-        if side == Side::Src && self.is_denied_behind(cpu, party) {
+        if side == Side::Src && self.is_denied_behind(cpu, flow_match) {
             return Some(Step::die(DropReason::FirewallWindow));
         }
         self.note(cpu, pkt, walk, at);
@@ -144,18 +144,18 @@ impl Firewall {
 
     /// Takes a packet into account of its state. Whether it is denied; `None` if it opens another connection, and the
     /// state of the last is gone.
-    fn take(&mut self, cpu: &mut Cpu, party: &FlowMatch, id: StateId) -> Option<bool> {
+    fn take(&mut self, cpu: &mut Cpu, flow_match: &FlowMatch, id: StateId) -> Option<bool> {
         // An error changes nothing.
-        let Some((flow, hash)) = party.flow() else { return Some(false) };
+        let Some((flow, hash)) = flow_match.flow() else { return Some(false) };
         let hash = hash.likely(id);
         let Cpu { now, counters, .. } = cpu;
-        let hit = self.states.hit(&flow, hash, FlowId::REDIRECT, party.seen(), *now, counters)?;
+        let hit = self.states.hit(&flow, hash, FlowId::REDIRECT, flow_match.seen(), *now, counters)?;
         Some(hit.is_denied)
     }
 
     /// Takes an answer into account of the state that a rule behind the redirection has made.
-    fn is_denied_behind(&mut self, cpu: &mut Cpu, party: &FlowMatch) -> bool {
-        party.state(&mut self.states, FlowId::ANY, None, cpu).is_some_and(|hit| hit.is_denied)
+    fn is_denied_behind(&mut self, cpu: &mut Cpu, flow_match: &FlowMatch) -> bool {
+        flow_match.state(&mut self.states, FlowId::ANY, None, cpu).is_some_and(|hit| hit.is_denied)
     }
 
     /// Obeys a rule that redirects. What it does not make sense for meets the next rule.
@@ -171,8 +171,8 @@ impl Firewall {
         if walk.info.part == Part::First {
             return Step::die(DropReason::FirewallRedirectFragment);
         }
-        let party = *walk.party.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
-        let Some((flow, hash)) = party.flow() else { return next };
+        let flow_match = *walk.flow_match.get_or_insert_with(|| FlowMatch::of(&walk.info, pkt, &self.states));
+        let Some((flow, hash)) = flow_match.flow() else { return next };
         let [client, was] = flow.ends();
         let end = End { addr: bits(to), port: port.unwrap_or(was.port) };
         if end == was {
@@ -184,7 +184,7 @@ impl Firewall {
         let owner = flow_match::owner(cpu, &Flow::new(walk.info.is_ip4, walk.info.proto, client, end));
         let pair = Some(Pair { end, cpu: owner, master: StateId::default() });
         let new = New { rule: id, flow: FlowId::REDIRECT, kind: Kind::RedirectMaster, limit: None, pair };
-        let made = self.states.install(&flow, hash, new, party.seen(), cpu.now, &mut cpu.counters);
+        let made = self.states.install(&flow, hash, new, flow_match.seen(), cpu.now, &mut cpu.counters);
         let master = match made {
             Ok(master) => master,
             Err(refused) => return Step::die(flow_match::reason(cpu, refused)),
@@ -205,16 +205,15 @@ impl Firewall {
         (owner, arrival): (CpuId, Arrival),
     ) -> Step {
         let Some(shape) = Shape::read(pkt.head()) else { return Step::die(DropReason::FirewallBogus) };
-        translate(pkt, &shape, side, shape::End { addr: end.addr, port: end.port });
+        translate(pkt, &shape, side, headers::End { addr: end.addr, port: end.port });
         cpu.count(Count::Redirected);
         if owner == cpu.id {
             return walk.read_again(pkt).unwrap_or_else(|| self.arrive(cpu, pkt, walk, rule, arrival));
         }
         cpu.count(Count::RedirectSplit);
         let Arrival { master, was, .. } = arrival;
-        let errand =
-            if was.is_some() { HandoffTask::Redirected(master) } else { HandoffTask::Answer(master) };
-        Step::go(Next::Away(HandoffPoint { owner, hook: walk.info.hook, rule, errand }))
+        let task = if was.is_some() { HandoffTask::Redirected(master) } else { HandoffTask::Answer(master) };
+        Step::go(Next::Away(HandoffPoint { owner, hook: walk.info.hook, rule, task }))
     }
 
     /// Goes on with a packet that another CPU has exchanged an end of.
@@ -244,12 +243,12 @@ impl Firewall {
     fn arrive(&mut self, cpu: &mut Cpu, pkt: &Pkt, walk: &mut Walk, rule: RuleId, arrival: Arrival) -> Step {
         (walk.has_met, walk.is_redirected) = (true, true);
         let Some(at) = self.rules.by_id(rule) else { return Step::die(DropReason::FirewallRedirect) };
-        let party = FlowMatch::of(&walk.info, pkt, &self.states);
-        walk.party = Some(party);
-        let found = party.redirected(&self.states, cpu.now).filter(|(id, _)| self.is_of(*id, &arrival));
-        let taken = match found.and_then(|(id, _)| self.take(cpu, &party, id)) {
+        let flow_match = FlowMatch::of(&walk.info, pkt, &self.states);
+        walk.flow_match = Some(flow_match);
+        let found = flow_match.redirected(&self.states, cpu.now).filter(|(id, _)| self.is_of(*id, &arrival));
+        let taken = match found.and_then(|(id, _)| self.take(cpu, &flow_match, id)) {
             Some(is_denied) => Ok(is_denied),
-            None => self.follow(cpu, &party, rule, &arrival),
+            None => self.follow(cpu, &flow_match, rule, &arrival),
         };
         match (taken, arrival.was) {
             (Ok(true), _) => Step::die(DropReason::FirewallWindow),
@@ -273,19 +272,19 @@ impl Firewall {
     fn follow(
         &mut self,
         cpu: &mut Cpu,
-        party: &FlowMatch,
+        flow_match: &FlowMatch,
         rule: RuleId,
         arrival: &Arrival,
     ) -> Result<bool, DropReason> {
         let Arrival { from, master, was } = *arrival;
-        let (Some((flow, hash)), Some(end)) = (party.flow(), was) else {
+        let (Some((flow, hash)), Some(end)) = (flow_match.flow(), was) else {
             return Err(DropReason::FirewallRedirect);
         };
         let is_free = self.is_free(cpu, &flow, hash);
         let pair = Some(Pair { end, cpu: from, master });
         let new = New { rule, flow: FlowId::REDIRECT, kind: Kind::RedirectSlave, limit: None, pair };
         let made = if is_free && !self.states.is_taken(&flow, hash, cpu.now) {
-            let made = self.states.install(&flow, hash, new, party.seen(), cpu.now, &mut cpu.counters);
+            let made = self.states.install(&flow, hash, new, flow_match.seen(), cpu.now, &mut cpu.counters);
             made.map_err(|refused| flow_match::reason(cpu, refused))
         } else {
             if is_free {
@@ -294,7 +293,7 @@ impl Firewall {
             Err(DropReason::FirewallRedirect)
         };
         match made {
-            Ok(id) => Ok(self.take(cpu, party, id).unwrap_or(false)),
+            Ok(id) => Ok(self.take(cpu, flow_match, id).unwrap_or(false)),
             Err(reason) => {
                 tell(cpu, from, PairMessage::Refused { slave: flow, master });
                 Err(reason)

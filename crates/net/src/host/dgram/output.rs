@@ -163,9 +163,9 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, E
 /// Checks the size of a datagram that must not be fragmented, against the link and the known path MTU.
 fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
     let remote = l4::ends(pkt).1;
-    let way =
+    let route =
         output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::NetworkUnreachable)?;
-    let Route::Link { ifindex, metrics, .. } = way else { return Ok(()) };
+    let Route::Link { ifindex, metrics, .. } = route else { return Ok(()) };
     let mtu = pmtu::of_packet(cpu, pkt, metrics)
         .mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::NetworkUnreachable)?.mtu);
     if fits(pkt, mtu) { Ok(()) } else { Err(Error::TooBig { mtu }) }

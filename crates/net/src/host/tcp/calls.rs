@@ -197,7 +197,7 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     if remote.port() == 0 || addr.is_unspecified() || !is_address(addr) {
         return Err(Error::BadAddress);
     }
-    let ends = pcb::ours(cpu, Wanted { remote, local, port, zone }, |cpu, ends| {
+    let ends = pcb::local_end(cpu, Wanted { remote, local, port, zone }, |cpu, ends| {
         cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.is_taken(ends))
     })?;
     let is_there = port.is_some() && pcbs(cpu).find(&ends).is_some();

@@ -7,7 +7,7 @@ use wire::membership::{Kind, Version};
 
 use super::entry::{Entry, Short};
 use super::filter::Filter;
-use super::follows;
+use super::implied;
 use super::output::{self, Record};
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
@@ -128,7 +128,7 @@ impl Link {
             self.queriers = [Querier::NONE; 2];
             self.entries.values_mut().for_each(Entry::forget_changes);
         }
-        let followed = ifnet.map(|ifnet| follows::reported(ifnet, cpu.tables.forwarding)).unwrap_or_default();
+        let followed = ifnet.map(|ifnet| implied::reported(ifnet, cpu.tables.forwarding)).unwrap_or_default();
         for group in &followed {
             // The search for duplicates has told of those of addresses (RFC 4862 §5.4.2).
             let entry = self.entries.entry(*group).or_default();
@@ -286,7 +286,7 @@ impl Said {
         //= https://www.rfc-editor.org/rfc/rfc4607#section-8
         //# A host that complies with this document will send ONLY source-
         //# specific host reports for addresses in the SSM range.
-        if !follows::is_source_specific(group) {
+        if !implied::is_source_specific(group) {
             self.short.extend(changed.or(answer).map(|short| (version, group, short)));
         }
     }

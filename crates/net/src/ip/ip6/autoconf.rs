@@ -12,9 +12,9 @@
 //! RFC 4861 §6.3; RFC 4862 §5.5; RFC 4191 §3; RFC 7217; RFC 7559; RFC 8981.
 
 mod advert;
-mod ident;
+mod interface_id;
 mod link;
-mod own;
+mod addresses;
 mod prefixes;
 mod routers;
 mod solicit;
@@ -30,9 +30,9 @@ use crate::turn::rss::Placement;
 use crate::turn::timers::Timer;
 
 pub use crate::link::tables::{AutoconfSettings as Settings, Identifiers, PREFIX_LEN};
-pub use ident::link_local;
+pub use addresses::{ADDRS_MAX, Kind, OwnStatus};
+pub use interface_id::link_local;
 pub use link::Status;
-pub use own::{ADDRS_MAX, Kind, OwnStatus};
 pub use prefixes::{PREFIXES_MAX, PrefixStatus};
 pub use routers::{ROUTERS_MAX, RouterStatus};
 

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use wire::ether::Mac;
 
 use super::nud::{Advert, Clock, Do, Nud, State};
-use super::{Key, Msg, copies, is_on_link, solicit, tell};
+use super::{Key, Msg, is_on_link, replicas, solicit, tell};
 use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
@@ -181,7 +181,7 @@ pub(crate) fn heard(cpu: &mut Cpu, key: Key, what: Heard) {
     if !is_known && !is_new || is_new && !insert(cpu, key, Nud::incomplete(cpu.now), Vec::new()) {
         return;
     }
-    copies::heard_of(cpu, key);
+    replicas::heard_of(cpu, key);
     let (mut claimed, mut resigned) = (false, false);
     change(cpu, key, |entry, clock| {
         let was_router = entry.is_router;
@@ -229,7 +229,7 @@ pub(super) fn set_permanent(cpu: &mut Cpu, key: Key, mac: Mac) -> bool {
     if !cpu.neigh.owned.table.contains_key(&key) && !insert(cpu, key, Nud::permanent(mac), Vec::new()) {
         return false;
     }
-    copies::heard_of(cpu, key);
+    replicas::heard_of(cpu, key);
     change(cpu, key, |entry, _| {
         entry.nud = Nud::permanent(mac);
         Do::Nothing

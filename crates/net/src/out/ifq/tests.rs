@@ -10,8 +10,8 @@ mod stage;
 
 use pkt::{Arena, Flags, Pkt, Pool};
 
+use super::dropped::PendingDrops;
 use super::stage::Around;
-use super::victims::PendingDrops;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};

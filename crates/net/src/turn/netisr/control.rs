@@ -178,7 +178,7 @@ impl Netisr {
             .get_or_insert_with(|| Box::new(Firewall::new(shared, id, cpus, buffers, key.into())));
         firewall.set(shared, now, &mut self.cpu.secret);
         self.cpu.hooks = firewall.hooks();
-        firewall::shape::bury_dropped(&mut self.cpu);
+        firewall::pipe_io::bury_dropped(&mut self.cpu);
         self.settle_detour();
     }
 
@@ -268,7 +268,7 @@ impl Netisr {
     pub(super) fn handle(&mut self, msg: Msg) {
         match msg {
             Msg::Call(call) => call(self),
-            Msg::Tour(tour) => self.visit(tour),
+            Msg::Broadcast(tour) => self.visit(tour),
             Msg::Ring(moving) => self.arrive(*moving),
             Msg::Neigh(msg) => neigh::message(&mut self.cpu, msg),
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
@@ -279,7 +279,7 @@ impl Netisr {
             Msg::Reap => firewall::reap(&mut self.cpu),
             Msg::Away(message) => firewall::handoff::message(&mut self.cpu, message),
             Msg::Redirect(notice) => firewall::handoff::notice(&mut self.cpu, &notice),
-            Msg::Shape(message) => firewall::shape::message(&mut self.cpu, message),
+            Msg::Shape(message) => firewall::pipe_io::message(&mut self.cpu, message),
         }
     }
 
@@ -287,7 +287,7 @@ impl Netisr {
         (tour.visit)(self);
         let next = CpuId(self.cpu.id.0 + 1);
         if next.0 < self.cpu.placement.cpus() {
-            self.cpu.peers.send(next, Msg::Tour(tour));
+            self.cpu.peers.send(next, Msg::Broadcast(tour));
         } else {
             (tour.done)();
         }

@@ -28,15 +28,15 @@ impl Netisr {
     fn send(&mut self, ifindex: IfIndex) {
         let Self { cpu, rings, .. } = self;
         if !cpu.ifqs.is_open(ifindex) {
-            return bury_queue(cpu, ifindex, why_closed(cpu, ifindex));
+            return drop_queued(cpu, ifindex, why_closed(cpu, ifindex));
         }
         match cpu.ifqs.via(ifindex) {
             Via::Ring(ring) => match rings.get_mut(ring) {
                 Some(ring) => ring.tx(cpu),
-                None => bury_queue(cpu, ifindex, DropReason::NoDevice),
+                None => drop_queued(cpu, ifindex, DropReason::NoDevice),
             },
             Via::Peer(owner) => hand_over(cpu, ifindex, owner),
-            Via::Nothing => bury_queue(cpu, ifindex, DropReason::NoDevice),
+            Via::Nothing => drop_queued(cpu, ifindex, DropReason::NoDevice),
         }
     }
 }
@@ -77,8 +77,8 @@ impl Ring {
         if sent.rest == Rest::Stuck {
             match self.driver.link() {
                 Link::Up => {}
-                Link::Down => bury_queue(cpu, self.ifindex, DropReason::LinkDown),
-                Link::Gone => bury_queue(cpu, self.ifindex, DropReason::NoDevice),
+                Link::Down => drop_queued(cpu, self.ifindex, DropReason::LinkDown),
+                Link::Gone => drop_queued(cpu, self.ifindex, DropReason::NoDevice),
             }
         }
     }
@@ -99,7 +99,7 @@ fn why_closed(cpu: &Cpu, ifindex: IfIndex) -> DropReason {
 }
 
 #[cold]
-fn bury_queue(cpu: &mut Cpu, ifindex: IfIndex, reason: DropReason) {
+fn drop_queued(cpu: &mut Cpu, ifindex: IfIndex, reason: DropReason) {
     for pkt in cpu.ifqs.empty(ifindex) {
         cpu.counters.add_if(ifindex, IfCount::TxDrops, 1);
         cpu.drop_pkt(pkt, reason);

@@ -43,85 +43,85 @@ pub(super) fn router() -> Router<SharedStack> {
         .route("/v1/firewall/log", get(log))
 }
 
-async fn status(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_status()?))
+async fn status(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_status()?))
 }
 
-async fn commands(State(door): State<SharedStack>, body: Bytes) -> Answer {
+async fn commands(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let commands: FirewallCommands = read(&body)?;
-    Ok(json(&door.stack().run_commands(&commands)?))
+    Ok(json(&stack.stack().run_commands(&commands)?))
 }
 
-async fn rules(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_rules()?))
+async fn rules(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_rules()?))
 }
 
-async fn states(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn states(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().firewall_states(after, limit, values.expired.unwrap_or(false))?))
+    Ok(json(&stack.stack().firewall_states(after, limit, values.expired.unwrap_or(false))?))
 }
 
-async fn tracks(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn tracks(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().firewall_tracks(after, limit)?))
+    Ok(json(&stack.stack().firewall_tracks(after, limit)?))
 }
 
-async fn nat(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_nat()?))
+async fn nat(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_nat()?))
 }
 
-async fn bindings(State(door): State<SharedStack>, Path(number): Path<String>, params: Params) -> Answer {
+async fn bindings(State(stack): State<SharedStack>, Path(number): Path<String>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
     let number = parse(&number, "the number of an instance")?;
-    Ok(json(&door.stack().firewall_bindings(number, after, limit)?))
+    Ok(json(&stack.stack().firewall_bindings(number, after, limit)?))
 }
 
-async fn nat64(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_nat64()?))
+async fn nat64(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_nat64()?))
 }
 
-async fn crossings(State(door): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
+async fn crossings(State(stack): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().firewall_crossings(&name, after, limit)?))
+    Ok(json(&stack.stack().firewall_crossings(&name, after, limit)?))
 }
 
-async fn prefixes(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_prefixes()?))
+async fn prefixes(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_prefixes()?))
 }
 
-async fn shapes(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_shapes()?))
+async fn shapes(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_shapes()?))
 }
 
-async fn flows(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn flows(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().firewall_flows(after, limit)?))
+    Ok(json(&stack.stack().firewall_flows(after, limit)?))
 }
 
-async fn tables(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().firewall_tables()?))
+async fn tables(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().firewall_tables()?))
 }
 
-async fn entries(State(door): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
+async fn entries(State(stack): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
     let Values { after, limit, .. } = values(params)?;
     let after = after.map_or(Ok(0), |after| parse(&after, "a number of entries"))?;
     let limit = limit.unwrap_or(ENTRIES_MAX).clamp(1, ENTRIES_MAX);
-    Ok(json(&door.stack().firewall_entries(&name, after, limit)?))
+    Ok(json(&stack.stack().firewall_entries(&name, after, limit)?))
 }
 
-async fn lookup(State(door): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
+async fn lookup(State(stack): State<SharedStack>, Path(name): Path<String>, params: Params) -> Answer {
     let key = values(params)?.key.unwrap_or_default();
-    Ok(json(&door.stack().firewall_lookup(&name, &key)?))
+    Ok(json(&stack.stack().firewall_lookup(&name, &key)?))
 }
 
-async fn log(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn log(State(stack): State<SharedStack>, params: Params) -> Answer {
     let Values { after, .. } = values(params)?;
-    Ok(json(&door.stack().firewall_log(after.as_deref())?))
+    Ok(json(&stack.stack().firewall_log(after.as_deref())?))
 }
 
 /// Query parameters.

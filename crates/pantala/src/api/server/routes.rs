@@ -20,7 +20,7 @@ use crate::api::types::{
 };
 use crate::api::{metrics, ping};
 
-pub(crate) fn router(door: SharedStack) -> Router {
+pub(crate) fn router(stack: SharedStack) -> Router {
     Router::new()
         .route("/v1/version", get(version))
         .route("/v1/interfaces", get(interfaces))
@@ -51,7 +51,7 @@ pub(crate) fn router(door: SharedStack) -> Router {
         })
         // Bodies are bounded before they come here.
         .layer(DefaultBodyLimit::disable())
-        .with_state(door)
+        .with_state(stack)
 }
 
 pub(super) type Answer = Result<Response, Failure>;
@@ -60,12 +60,12 @@ async fn version() -> Response {
     json(&Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() })
 }
 
-async fn interfaces(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().interfaces()?))
+async fn interfaces(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().interfaces()?))
 }
 
-async fn interface(State(door): State<SharedStack>, Path(name): Path<String>) -> Answer {
-    let all = door.stack().interfaces()?;
+async fn interface(State(stack): State<SharedStack>, Path(name): Path<String>) -> Answer {
+    let all = stack.stack().interfaces()?;
     let found = all.iter().find(|interface| interface.name == name);
     let missing = || {
         let names: Vec<&str> = all.iter().map(|interface| interface.name.as_str()).collect();
@@ -75,63 +75,63 @@ async fn interface(State(door): State<SharedStack>, Path(name): Path<String>) ->
     Ok(json(found.ok_or_else(missing)?))
 }
 
-async fn monitored(State(door): State<SharedStack>, Path(name): Path<String>) -> Answer {
-    Ok(json(&door.stack().monitored(&name)?))
+async fn monitored(State(stack): State<SharedStack>, Path(name): Path<String>) -> Answer {
+    Ok(json(&stack.stack().monitored(&name)?))
 }
 
-async fn change_interface(State(door): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
+async fn change_interface(State(stack): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
     let change: InterfaceChange = read(&body)?;
-    door.stack().change_interface(&name, &change)?;
+    stack.stack().change_interface(&name, &change)?;
     Ok(done())
 }
 
-async fn rings(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().rings()?))
+async fn rings(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().rings()?))
 }
 
 async fn move_ring(
-    State(door): State<SharedStack>,
+    State(stack): State<SharedStack>,
     Path((name, ring)): Path<(String, String)>,
     body: Bytes,
 ) -> Answer {
     let change: RingChange = read(&body)?;
-    door.stack().move_ring(&name, parse(&ring, "the number of a ring")?, change)?;
+    stack.stack().move_ring(&name, parse(&ring, "the number of a ring")?, change)?;
     Ok(done())
 }
 
-async fn routes(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn routes(State(stack): State<SharedStack>, params: Params) -> Answer {
     let Values { family, after, limit, .. } = values(params)?;
-    Ok(json(&door.stack().routes(&RoutePage { family, after, limit })?))
+    Ok(json(&stack.stack().routes(&RoutePage { family, after, limit })?))
 }
 
-async fn route_to(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn route_to(State(stack): State<SharedStack>, params: Params) -> Answer {
     let to: IpAddr = values(params)?.to("an address")?;
-    Ok(json(&door.stack().route_to(to)?))
+    Ok(json(&stack.stack().route_to(to)?))
 }
 
-async fn add_route(State(door): State<SharedStack>, body: Bytes) -> Answer {
-    edit_route(&door, RouteEdit::Add(read(&body)?))
+async fn add_route(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    edit_route(&stack, RouteEdit::Add(read(&body)?))
 }
 
-async fn change_route(State(door): State<SharedStack>, body: Bytes) -> Answer {
-    edit_route(&door, RouteEdit::Change(read(&body)?))
+async fn change_route(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    edit_route(&stack, RouteEdit::Change(read(&body)?))
 }
 
-async fn delete_route(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn delete_route(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
-    edit_route(&door, RouteEdit::Delete { to: values.to("a prefix")?, via: values.via })
+    edit_route(&stack, RouteEdit::Delete { to: values.to("a prefix")?, via: values.via })
 }
 
-fn edit_route(door: &SharedStack, edit: RouteEdit) -> Answer {
-    let what_became = edit_all(door, &[edit])?.into_iter().next();
+fn edit_route(stack: &SharedStack, edit: RouteEdit) -> Answer {
+    let what_became = edit_all(stack, &[edit])?.into_iter().next();
     what_became.unwrap_or(Ok(()))?;
     Ok(done())
 }
 
-async fn edit_routes(State(door): State<SharedStack>, body: Bytes) -> Answer {
+async fn edit_routes(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let edits: Vec<RouteEdit> = read(&body)?;
     let mut answer = RouteEdits::default();
-    for (at, what_became) in edit_all(&door, &edits)?.into_iter().enumerate() {
+    for (at, what_became) in edit_all(&stack, &edits)?.into_iter().enumerate() {
         match what_became {
             Ok(()) => answer.done += 1,
             Err(error) => answer.refused.push(RefusedEdit { at, error }),
@@ -141,10 +141,10 @@ async fn edit_routes(State(door): State<SharedStack>, body: Bytes) -> Answer {
 }
 
 /// Edits with a wrong number of targets are refused here, so that the stack need not look.
-fn edit_all(door: &SharedStack, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
+fn edit_all(stack: &SharedStack, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
     let checks: Vec<Result<(), Error>> = edits.iter().map(one_target).collect();
     let good = edits.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(edit, _)| edit.clone());
-    let mut done = door.stack().edit_routes(&good.collect::<Vec<_>>())?.into_iter();
+    let mut done = stack.stack().edit_routes(&good.collect::<Vec<_>>())?.into_iter();
     Ok(checks.into_iter().map(|check| check.and_then(|()| done.next().unwrap_or(Ok(())))).collect())
 }
 
@@ -163,72 +163,72 @@ fn one_target(edit: &RouteEdit) -> Result<(), Error> {
     Err(error.hint("give gateways, an interface, reject or blackhole"))
 }
 
-async fn flush_routes(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn flush_routes(State(stack): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
-    Ok(json(&door.stack().flush_routes(family)?))
+    Ok(json(&stack.stack().flush_routes(family)?))
 }
 
-async fn links(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().links()?))
+async fn links(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().links()?))
 }
 
-async fn neighbours(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn neighbours(State(stack): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
-    let mut neighbours = door.stack().neighbours()?;
+    let mut neighbours = stack.stack().neighbours()?;
     neighbours.retain(|neighbour| family.is_none_or(|family| family == Family::of(neighbour.address)));
     Ok(json(&neighbours))
 }
 
-async fn set_neighbour(State(door): State<SharedStack>, Path(address): Path<String>, body: Bytes) -> Answer {
+async fn set_neighbour(State(stack): State<SharedStack>, Path(address): Path<String>, body: Bytes) -> Answer {
     let request: NeighbourRequest = read(&body)?;
-    door.stack().set_neighbour(parse(&address, "an address")?, &request)?;
+    stack.stack().set_neighbour(parse(&address, "an address")?, &request)?;
     Ok(done())
 }
 
-async fn delete_neighbour(State(door): State<SharedStack>, Path(address): Path<String>) -> Answer {
-    door.stack().delete_neighbour(parse(&address, "an address")?)?;
+async fn delete_neighbour(State(stack): State<SharedStack>, Path(address): Path<String>) -> Answer {
+    stack.stack().delete_neighbour(parse(&address, "an address")?)?;
     Ok(done())
 }
 
-async fn flush_neighbours(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn flush_neighbours(State(stack): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
     let family = family.ok_or_else(|| Error::new(ErrorKind::Invalid, "say which family: inet or inet6"))?;
-    Ok(json(&door.stack().flush_neighbours(family)?))
+    Ok(json(&stack.stack().flush_neighbours(family)?))
 }
 
-async fn netisrs(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().netisrs()?))
+async fn netisrs(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().netisrs()?))
 }
 
-async fn pools(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().pools()?))
+async fn pools(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().pools()?))
 }
 
-async fn counters(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().counters()?))
+async fn counters(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().counters()?))
 }
 
-async fn sysctls(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().sysctls()?))
+async fn sysctls(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().sysctls()?))
 }
 
-async fn change_sysctl(State(door): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
+async fn change_sysctl(State(stack): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
     let change: SysctlChange = read(&body)?;
-    Ok(json(&door.stack().change_sysctl(&name, &change)?))
+    Ok(json(&stack.stack().change_sysctl(&name, &change)?))
 }
 
-async fn start_ping(State(door): State<SharedStack>, body: Bytes) -> Answer {
+async fn start_ping(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let request: PingRequest = read(&body)?;
-    let lines = ping::start(door, request)?;
+    let lines = ping::start(stack, request)?;
     Ok(typed("application/x-ndjson", Body::new(lines)))
 }
 
-async fn reload(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().reload()?))
+async fn reload(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().reload()?))
 }
 
-async fn prometheus(State(door): State<SharedStack>) -> Answer {
-    let text = metrics::text(&mut *door.stack())?;
+async fn prometheus(State(stack): State<SharedStack>) -> Answer {
+    let text = metrics::text(&mut *stack.stack())?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", Body::from(text)))
 }
 

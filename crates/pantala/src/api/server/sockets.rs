@@ -22,37 +22,37 @@ pub(super) fn router() -> Router<SharedStack> {
         .route("/v1/groups", get(groups))
 }
 
-async fn connections(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn connections(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().tcp_connections(after, limit, values.info.unwrap_or(false))?))
+    Ok(json(&stack.stack().tcp_connections(after, limit, values.info.unwrap_or(false))?))
 }
 
-async fn listeners(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn listeners(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().tcp_listeners(after, limit)?))
+    Ok(json(&stack.stack().tcp_listeners(after, limit)?))
 }
 
-async fn sockets(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn sockets(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().udp_sockets(after, limit)?))
+    Ok(json(&stack.stack().udp_sockets(after, limit)?))
 }
 
-async fn raw_sockets(State(door): State<SharedStack>, params: Params) -> Answer {
+async fn raw_sockets(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
     let (after, limit) = values.page();
-    Ok(json(&door.stack().raw_sockets(after, limit)?))
+    Ok(json(&stack.stack().raw_sockets(after, limit)?))
 }
 
-async fn groups(State(door): State<SharedStack>) -> Answer {
-    Ok(json(&door.stack().groups()?))
+async fn groups(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().groups()?))
 }
 
-async fn drop_connection(State(door): State<SharedStack>, body: Bytes) -> Answer {
+async fn drop_connection(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let ends: TcpEnds = read(&body)?;
-    door.stack().drop_connection(&ends)?;
+    stack.stack().drop_connection(&ends)?;
     Ok(done())
 }
 

@@ -5,10 +5,10 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 mod nat;
-mod shape;
+mod pipe;
 
 pub use nat::{FirewallBinding, FirewallBindings, FirewallNat, FirewallNat64, FirewallPrefixes};
-pub use shape::{FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, FirewallShape, FirewallShapes};
+pub use pipe::{FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, FirewallShape, FirewallShapes};
 
 /// Commands to be carried out, all or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

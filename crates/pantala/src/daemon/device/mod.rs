@@ -5,7 +5,7 @@ mod lifeline;
 mod mem;
 mod memif;
 mod pcap;
-mod put_back;
+mod restore;
 mod steering;
 pub(crate) mod takeover;
 mod tap;
@@ -29,7 +29,7 @@ use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Device, Interface, RxCsum, Wires};
 pub(crate) use memif::SocketUsers;
-use put_back::PutBack;
+use restore::PutBack;
 use steering::Programmed;
 pub(crate) use steering::Steering;
 

@@ -9,7 +9,7 @@ use super::super::control::Control;
 use super::super::log;
 use super::super::switch::Switch;
 use super::super::tables::Attached;
-use super::next::Next;
+use super::prepared::Next;
 use super::{Done, flows};
 use crate::api::Error;
 use crate::config::{Interface, Serve, Service};
@@ -45,8 +45,8 @@ impl Control {
         let mut tables = (*self.tables).clone();
         tables.generation = next.tables.generation + 1;
         self.tables = Arc::new(tables);
-        if let Some(book) = &next.book {
-            self.wall.book.rules.resume_after(&book.rules);
+        if let Some(firewall_config) = &next.firewall_config {
+            self.firewall.config.rules.resume_after(&firewall_config.rules);
         }
         let rules = next.rules.as_ref().map(|_| self.compile_book_in_force());
         let flows = changed_flows.then(|| flows(self.config.flow_cache));
@@ -60,8 +60,8 @@ impl Control {
         let before = self.attached[at].clone();
         let interface = Interface { monitor: before.monitor, ..before.config.clone() };
         let lost = match self.open(&interface, index, before.unit) {
-            Ok(Attached { facts, seats, hold, .. }) => {
-                self.attached[at] = Attached { facts, seats, hold, ..before };
+            Ok(Attached { facts, placement, hold, .. }) => {
+                self.attached[at] = Attached { facts, placement, hold, ..before };
                 None
             }
             Err(why) => {

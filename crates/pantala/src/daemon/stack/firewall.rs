@@ -41,7 +41,7 @@ impl Filter for Control {
         let done = |(statement, output): (&Statement, String)| {
             let warning = source::missing(&statement.command, |name| self.tables.ifnet_named(name).is_some());
             let warning =
-                warning.or_else(|| source::missing_pipe(&statement.command, &self.wall.book.shapes));
+                warning.or_else(|| source::missing_pipe(&statement.command, &self.firewall.config.shapes));
             FirewallDone { line: statement.line, output, warning: warning.unwrap_or_default() }
         };
         Ok(statements.iter().zip(batch.said).map(done).collect())
@@ -160,12 +160,12 @@ impl Control {
     }
 
     fn status(&self, reports: &[Report]) -> FirewallStatus {
-        let book = &self.wall.book;
+        let config = &self.firewall.config;
         let value = |name: &'static str| FirewallSetting {
             name: name.strip_prefix(PREFIX).unwrap_or(name).to_owned(),
-            value: book.states.get(name).unwrap_or_default(),
+            value: config.states.get(name).unwrap_or_default(),
         };
-        let (switches, disabled) = (book.switches, book.rules.disabled());
+        let (switches, disabled) = (config.switches, config.rules.disabled());
         let count = |of: fn(&FirewallReport) -> usize| {
             reports.iter().filter_map(|report| report.firewall.as_ref()).map(of).sum::<usize>() as u64
         };
@@ -173,7 +173,7 @@ impl Control {
             enabled: switches.firewall,
             one_pass: switches.one_pass,
             verbose: switches.verbose,
-            rules: book.rules.entries().len() as u64,
+            rules: config.rules.entries().len() as u64,
             states: count(|firewall| firewall.states),
             tracks: count(|firewall| firewall.tracks),
             settings: Settings::NAMES.iter().map(|name| value(name)).collect(),
@@ -182,7 +182,7 @@ impl Control {
     }
 
     fn list_rules(&self, counters: &[RuleCountersReader]) -> Vec<FirewallRule> {
-        let (start, disabled) = (self.started_at(), self.wall.book.rules.disabled());
+        let (start, disabled) = (self.started_at(), self.firewall.config.rules.disabled());
         let rule = |entry: &Entry| {
             let counted = sum(counters, entry.id).since(entry.zeroed);
             let Entry { rule, .. } = entry;
@@ -198,6 +198,6 @@ impl Control {
                 comment: rule.comment.clone(),
             }
         };
-        self.wall.book.rules.entries().iter().map(rule).collect()
+        self.firewall.config.rules.entries().iter().map(rule).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The admin API's requests, answered by the running stack.
 
 mod addresses;
-pub(super) mod echo;
+pub(super) mod ping;
 mod firewall;
 mod interfaces;
 mod links;
@@ -11,7 +11,7 @@ mod monitor;
 #[path = "no_monitor.rs"]
 mod monitor;
 mod neighbours;
-mod page;
+mod listing;
 mod ready;
 mod rings;
 mod routes;

@@ -48,19 +48,19 @@ impl Control {
 
     pub(super) fn seat_ring(&mut self, name: &str, ring: u32, processor: u32) -> Result<(), Error> {
         let interface = self.interface(name).ok_or_else(|| self.no_interface(name))?;
-        let (index, mut seats) = (interface.index, interface.seats.clone());
+        let (index, mut placement) = (interface.index, interface.placement.clone());
         let queue = u16::try_from(ring).unwrap_or(u16::MAX);
-        let from = seats.cpu(queue).ok_or_else(|| no_ring(interface, ring))?;
+        let from = placement.cpu(queue).ok_or_else(|| no_ring(interface, ring))?;
         let to = self.netisr_on(processor)?;
         if from == to {
             return Ok(());
         }
         self.has_buffers_for_another_ring(to, processor)?;
-        seats.moved(queue, to);
-        self.cpus.move_ring((index, queue), from, to, &seats)?;
+        placement.moved(queue, to);
+        self.cpus.move_ring((index, queue), from, to, &placement)?;
         log::info(&format!("ring {ring} of interface {name} is on CPU {processor}"));
         if let Some(interface) = self.attached.iter_mut().find(|interface| interface.index == index) {
-            interface.seats = seats;
+            interface.placement = placement;
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Control {
 
     /// A ring brings its allowance of buffers along; if nothing was left for the stack, nothing could be sent.
     fn has_buffers_for_another_ring(&self, to: CpuId, processor: u32) -> Result<(), Error> {
-        let rings = self.attached.iter().flat_map(|interface| interface.seats.iter());
+        let rings = self.attached.iter().flat_map(|interface| interface.placement.iter());
         let rings = rings.filter(|cpu| *cpu == to).count();
         if self.workshop.memory.is_enough_for(rings + 1) {
             return Ok(());

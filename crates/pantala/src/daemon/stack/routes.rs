@@ -31,12 +31,12 @@ impl Control {
 
     fn change_route(&mut self, edit: &RouteEdit, changes: &mut Edits) -> Result<(), Error> {
         let to = destination(edit);
-        let way = match edit {
+        let route = match edit {
             RouteEdit::Add(request) => Some(self.new_way(to, request)?),
             RouteEdit::Change(request) => Some(self.changed_way(to, request)?),
             RouteEdit::Delete { via, .. } => self.way_without(to, *via)?,
         };
-        self.routing.set(to, way, &self.attached, changes);
+        self.routing.set(to, route, &self.attached, changes);
         Ok(())
     }
 
@@ -60,10 +60,10 @@ impl Control {
     }
 
     fn way_without(&self, to: IpNet, via: Option<IpAddr>) -> Result<Option<StaticRoute>, Error> {
-        let mut way = self.static_way(to)?.clone();
+        let mut route = self.static_way(to)?.clone();
         let Some(via) = via else { return Ok(None) };
-        remove_gateway(to, &mut way.target, via)?;
-        Ok(Some(way).filter(|way| way.target != RouteTarget::Via(Vec::new())))
+        remove_gateway(to, &mut route.target, via)?;
+        Ok(Some(route).filter(|route| route.target != RouteTarget::Via(Vec::new())))
     }
 
     fn static_way(&self, to: IpNet) -> Result<&StaticRoute, Error> {

@@ -4,7 +4,7 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
 use super::*;
 use crate::pktgen::flows::{Pick, Ranges};
-use crate::pktgen::words::{Addrs, Ports};
+use crate::pktgen::grammar::{Addrs, Ports};
 
 fn headers(is_v4: bool, transport: Transport) -> Headers {
     let (src_mac, dst_mac) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));

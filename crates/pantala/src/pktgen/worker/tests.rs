@@ -9,11 +9,11 @@ use super::*;
 use crate::daemon::cpus::NewRing;
 use crate::pktgen::flows::{Pick, Ranges};
 use crate::pktgen::frame::{Headers, Transport};
+use crate::pktgen::grammar::{Addrs, Ports};
 use crate::pktgen::measure::Expect;
 use crate::pktgen::payload::LEARNING;
 use crate::pktgen::rate::Rate;
 use crate::pktgen::sizes::Sizes;
-use crate::pktgen::words::{Addrs, Ports};
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const SESSION: u16 = 77;
@@ -83,10 +83,11 @@ fn source(is_v4: bool, rate: &str, sizes: &str, burst: u32, count: Option<u64>, 
 fn worker(is_v4: bool, room: usize, source: Source) -> Worker {
     let pool = Arena::carve(1, 1024, false).unwrap().pop().unwrap();
     let driver = Box::new(Mirror { frames: VecDeque::new(), room });
-    let seat = Seat { ring: NewRing { driver, waiter: Waiter::never() }, pool, port: 0, is_file: false };
+    let ring =
+        WorkerRing { ring: NewRing { driver, waiter: Waiter::never() }, pool, port: 0, is_file: false };
     let station = Station { mac: MAC, addresses: vec![addrs(is_v4)], except: None };
     let expect = Expect::Own { session: SESSION, dst: addrs(is_v4) };
-    let mut worker = Worker::new(seat, station, Measure::new(expect));
+    let mut worker = Worker::new(ring, station, Measure::new(expect));
     worker.source = Some(source);
     worker
 }

@@ -11,7 +11,7 @@ use sim::plan::Family;
 use sim::world::{HostId, Permit, World};
 
 use super::*;
-use crate::serve::condition::Validator;
+use crate::serve::conditional::Validator;
 
 /// Both hosts have tried their addresses.
 const BOOT: Duration = Duration::from_secs(12);
@@ -115,7 +115,7 @@ impl Scene {
         family: Family,
         says: &'static str,
         reads: bool,
-        web: impl FnOnce(library::FileClient) -> Web,
+        web: impl FnOnce(file_reader::FileClient) -> Web,
     ) -> Self {
         Self::with_guest(family, says, (reads, 0), web)
     }
@@ -125,7 +125,7 @@ impl Scene {
         family: Family,
         says: &'static str,
         (reads, sips): (bool, usize),
-        web: impl FnOnce(library::FileClient) -> Web,
+        web: impl FnOnce(file_reader::FileClient) -> Web,
     ) -> Self {
         let mut world = World::new("web", 1);
         world.allow(Permit::Loss);
@@ -133,7 +133,7 @@ impl Scene {
         let [client, server] =
             [1, 2].map(|host| world.host(Spec::host("host").buffers(4096).port(Port::new(cable, 1, host))));
         world.run_for(BOOT);
-        let (cx, asked, answers) = library::FileClient::alone();
+        let (cx, asked, answers) = file_reader::FileClient::alone();
         let web = web(cx);
         let counters = web.counters();
         let program = world.of(server).cpus[0].netisr.begin(Box::new(web)).unwrap();

@@ -1,6 +1,6 @@
 //! Requests of the changing commands.
 
-use crate::commands::world::World;
+use crate::commands::server::World;
 
 fn told(line: &str) -> (String, Vec<String>) {
     let world = World::new();

@@ -2,7 +2,7 @@
 
 use pantala::Exit;
 
-use crate::commands::world::World;
+use crate::commands::server::World;
 
 fn netstat_an_shows_connections_and_who_waits_for_them() {
     assert_eq!(

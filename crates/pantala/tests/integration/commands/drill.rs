@@ -3,7 +3,7 @@
 use drill::mutate::Role;
 use pantala::Exit;
 
-use crate::commands::world::{Folder, pantala};
+use crate::commands::server::{Folder, pantala};
 
 const RIGHT: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 close(3) = 0\n";
 const WRONG: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 clos(3) = 0\n+0 > S 0:1(0)\n";

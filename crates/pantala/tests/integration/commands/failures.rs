@@ -3,7 +3,7 @@
 use pantala::term::Term;
 use pantala::{Exit, run};
 
-use crate::commands::world::{Folder, Page, World, pantala};
+use crate::commands::server::{Folder, Page, World, pantala};
 
 /// Usage errors, and their messages.
 const NOT_UNDERSTOOD: [(&str, &str); 17] = [

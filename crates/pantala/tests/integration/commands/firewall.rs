@@ -4,7 +4,7 @@ use pantala::Exit;
 use pantala::api::client::Client;
 use pantala::api::{FirewallDone, FirewallStates};
 
-use crate::commands::world::{Folder, World, pantala};
+use crate::commands::server::{Folder, World, pantala};
 
 fn a_list_has_ipfws_columns() {
     let world = World::new();

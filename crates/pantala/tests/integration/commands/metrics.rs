@@ -3,7 +3,7 @@
 use pantala::api::client::{Client, ClientError};
 use pantala::api::{ErrorKind, Version};
 
-use crate::commands::world::World;
+use crate::commands::server::World;
 
 fn client(world: &World) -> Client {
     Client::new(&world.folder.socket()).unwrap()

@@ -2,7 +2,7 @@
 
 use pantala::Exit;
 
-use crate::commands::world::World;
+use crate::commands::server::World;
 
 fn a_ping_shows_answers_and_a_summary() {
     let world = World::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pantala::Exit;
 use serde_json::Value;
 
-use crate::commands::world::{Folder, Said, pantala};
+use crate::commands::server::{Folder, Said, pantala};
 
 /// Bytes in front of the first frame of a capture file, and of each frame.
 const HEADER: usize = 24;

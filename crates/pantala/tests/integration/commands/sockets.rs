@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 
 use pantala::api::server::{BindError, Server};
 
-use crate::commands::world::{Folder, World};
+use crate::commands::server::{Folder, World};
 
 fn owner_and_group_may_use_it_and_it_goes_with_the_server() {
     let folder = Folder::new();

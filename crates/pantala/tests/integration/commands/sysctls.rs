@@ -2,7 +2,7 @@
 
 use pantala::Exit;
 
-use crate::commands::world::World;
+use crate::commands::server::World;
 
 fn variables_are_shown_by_name_by_the_beginning_of_it_or_all() {
     let world = World::new();

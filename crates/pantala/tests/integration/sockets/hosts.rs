@@ -12,7 +12,7 @@ use std::io;
 
 use pantala::sockets::{KeepAlive, Options};
 
-use crate::sockets::datagram_face::Datagrams;
+use crate::sockets::datagram_api::Datagrams;
 
 pub(crate) use self::netisrs::{prepare, prepare_udp};
 pub(crate) use self::seen::Seen;
@@ -54,7 +54,7 @@ pub(crate) enum Host {
     Client,
 }
 
-/// Two hosts. Of the first wire [`Face::addrs`](crate::sockets::face::Face::addrs) are the server's.
+/// Two hosts. Of the first wire [`Face::addrs`](crate::sockets::socket_api::Face::addrs) are the server's.
 pub(crate) trait Hosts: Datagrams {
     fn bind_as(&self, addr: SocketAddr, opts: &[Opt]) -> io::Result<Self::Listener>;
     fn connect_as(&self, addr: SocketAddr, opts: &[Opt]) -> io::Result<Self::Stream>;

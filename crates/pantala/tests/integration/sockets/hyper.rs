@@ -16,7 +16,7 @@ use pantala::sockets::Options;
 use pantala::sockets::aio::{TcpListener, TcpStream};
 use pantala::sockets::hyper::{Connector, HttpInfo};
 
-use crate::sockets::face::Stacks;
+use crate::sockets::socket_api::Stacks;
 
 const LEN: usize = 300_000;
 

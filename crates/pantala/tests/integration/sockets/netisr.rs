@@ -5,7 +5,7 @@ mod agent;
 mod datagrams;
 mod streams;
 
-use crate::sockets::face::Stacks;
+use crate::sockets::socket_api::Stacks;
 
 pub(crate) use self::agent::Agents;
 pub(crate) use self::datagrams::Dgram;

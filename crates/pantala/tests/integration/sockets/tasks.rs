@@ -12,9 +12,9 @@ use pantala::sockets::aio;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::sockets::datagram_face::{Datagrams, Socket};
-use crate::sockets::face::{Face, Stacks, Terms};
-use crate::sockets::patience::Patience;
+use crate::sockets::datagram_api::{Datagrams, Socket};
+use crate::sockets::socket_api::{Face, Stacks, Terms};
+use crate::sockets::timeout::Patience;
 
 thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().unwrap();

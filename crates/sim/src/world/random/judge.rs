@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use net::time::{Duration, Instant};
 
-use super::policy::{Addr, Decision, Packet, Policy, Proto, Way};
+use super::policy::{Addr, Crossed, Decision, Packet, Policy, Proto};
 use crate::plan::Family;
 use crate::station::{Heard, What};
 
@@ -82,17 +82,18 @@ impl Judge {
 
     /// Whether all routers on its way forward a packet now, without a state.
     pub(super) fn allows(&self, packet: &Packet) -> bool {
-        path(packet, self.count).all(|(router, way)| {
-            self.policy(router).is_none_or(|policy| policy.decide(packet, way) != Decision::Denied)
+        path(packet, self.count).all(|(router, crossed)| {
+            self.policy(router).is_none_or(|policy| policy.decide(packet, crossed) != Decision::Denied)
         })
     }
 
     /// Whether a packet that was sent at `sent` may have arrived at `at`.
     pub(super) fn may_arrive(&self, packet: &Packet, sent: Instant, at: Instant) -> bool {
-        path(packet, self.count).all(|(router, way)| {
+        path(packet, self.count).all(|(router, crossed)| {
             let spells = self.routers.get(router).map_or(&[][..], Vec::as_slice);
-            let passes =
-                |spell: &Spell| spell.is_in(sent, at) && spell.policy.decide(packet, way) != Decision::Denied;
+            let passes = |spell: &Spell| {
+                spell.is_in(sent, at) && spell.policy.decide(packet, crossed) != Decision::Denied
+            };
             spells.is_empty() || spells.iter().any(passes) || self.may_have_state(router, packet, at)
         })
     }
@@ -106,13 +107,14 @@ impl Judge {
                 // Answers get their old address back, and pass.
                 return true;
             }
-            let way =
-                path(&sent.packet, self.count).find(|(on_way, _)| *on_way == router).map(|(_, way)| way);
-            let keeps = |spell: &Spell, way| {
+            let crossed = path(&sent.packet, self.count)
+                .find(|(on_way, _)| *on_way == router)
+                .map(|(_, crossed)| crossed);
+            let keeps = |spell: &Spell, crossed| {
                 spell.is_in(sent.from, sent.until + LINGER)
-                    && spell.policy.decide(&sent.packet, way) == Decision::Kept
+                    && spell.policy.decide(&sent.packet, crossed) == Decision::Kept
             };
-            way.is_some_and(|way| self.routers[router].iter().any(|spell| keeps(spell, way)))
+            crossed.is_some_and(|crossed| self.routers[router].iter().any(|spell| keeps(spell, crossed)))
         })
     }
 
@@ -138,11 +140,11 @@ impl Spell {
 
 /// The routers on the way of a packet in a line of `count` routers. Router `n` joins networks `n + 1`, at its port 0, and
 /// `n + 2`. Stations send to the router whose port 0 is on their network, if there is one, whatever the direction.
-fn path(packet: &Packet, count: usize) -> impl Iterator<Item = (usize, Way)> + use<> {
+fn path(packet: &Packet, count: usize) -> impl Iterator<Item = (usize, Crossed)> + use<> {
     let [from, to] = [packet.from.net, packet.to.net].map(usize::from);
-    let detour = (from > to && from <= count).then_some((from - 1, Way { recv: 0, xmit: 0 }));
-    let way = if from < to { Way { recv: 0, xmit: 1 } } else { Way { recv: 1, xmit: 0 } };
-    detour.into_iter().chain((from.min(to)..from.max(to)).map(move |net| (net - 1, way)))
+    let detour = (from > to && from <= count).then_some((from - 1, Crossed { recv: 0, xmit: 0 }));
+    let crossed = if from < to { Crossed { recv: 0, xmit: 1 } } else { Crossed { recv: 1, xmit: 0 } };
+    detour.into_iter().chain((from.min(to)..from.max(to)).map(move |net| (net - 1, crossed)))
 }
 
 /// Returns the station with an address; none for routers and unused addresses.

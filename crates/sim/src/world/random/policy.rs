@@ -44,7 +44,7 @@ pub(super) struct Packet {
 
 /// The ports of the router by which a packet comes in and leaves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Crossed {
     pub(super) recv: usize,
     pub(super) xmit: usize,
 }
@@ -185,9 +185,9 @@ impl Policy {
     }
 
     /// The decision on a packet that has no state. One that gets its state on the way in has it on the way out.
-    pub(super) fn decide(&self, packet: &Packet, way: Way) -> Decision {
-        match self.first(packet, way, Hook::In) {
-            Action::Allow => match self.first(packet, way, Hook::Out) {
+    pub(super) fn decide(&self, packet: &Packet, crossed: Crossed) -> Decision {
+        match self.first(packet, crossed, Hook::In) {
+            Action::Allow => match self.first(packet, crossed, Hook::Out) {
                 Action::Allow => Decision::Allowed,
                 Action::Keep => Decision::Kept,
                 Action::Deny | Action::Reject => Decision::Denied,
@@ -197,12 +197,12 @@ impl Policy {
         }
     }
 
-    fn first(&self, packet: &Packet, way: Way, hook: Hook) -> Action {
+    fn first(&self, packet: &Packet, crossed: Crossed, hook: Hook) -> Action {
         let ends = [packet.from, packet.to];
         if packet.proto == Proto::Echo && self.friends.iter().all(|friend| ends.contains(friend)) {
             return Action::Allow;
         }
-        let rule = self.rules.iter().find(|rule| rule.matches(packet, way, hook, &self.tables));
+        let rule = self.rules.iter().find(|rule| rule.matches(packet, crossed, hook, &self.tables));
         rule.map_or(if self.is_open { Action::Keep } else { Action::Deny }, |rule| rule.action)
     }
 
@@ -234,10 +234,10 @@ impl Rule {
         }
     }
 
-    fn matches(&self, packet: &Packet, way: Way, hook: Hook, tables: &[Vec<Entry>; TABLES]) -> bool {
+    fn matches(&self, packet: &Packet, crossed: Crossed, hook: Hook, tables: &[Vec<Entry>; TABLES]) -> bool {
         let by = |(by, port): (By, usize)| match (by, hook) {
-            (By::Recv, _) | (By::Via, Hook::In) => way.recv == port,
-            (By::Xmit | By::Via, Hook::Out) => way.xmit == port,
+            (By::Recv, _) | (By::Via, Hook::In) => crossed.recv == port,
+            (By::Xmit | By::Via, Hook::Out) => crossed.xmit == port,
             (By::Xmit, Hook::In) => false,
         };
         let [low, high] = self.ports.unwrap_or([0, u16::MAX]);

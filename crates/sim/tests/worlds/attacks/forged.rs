@@ -11,62 +11,62 @@ use wire::{icmp4, icmp6};
 use super::*;
 
 /// The host's end of the only connection.
-fn held(siege: &Siege) -> (usize, Id) {
-    (siege.held[0].0, siege.held[0].2)
+fn held(lab: &Lab) -> (usize, Id) {
+    (lab.held[0].0, lab.held[0].2)
 }
 
-fn state(siege: &mut Siege) -> Option<tcp::tcb::State> {
-    let (at, id) = held(siege);
-    siege.on(at, |cpu| tcp::connection(cpu, id).map(|(_, tcb)| tcb.state()))
+fn state(lab: &mut Lab) -> Option<tcp::tcb::State> {
+    let (at, id) = held(lab);
+    lab.on(at, |cpu| tcp::connection(cpu, id).map(|(_, tcb)| tcb.state()))
 }
 
 /// The connection stands, and bytes go both ways on it.
-fn works(siege: &mut Siege, hand: &mut Hand) {
-    let got = siege.ask(&hand.header(Flags::ACK | Flags::PSH), b"still?");
+fn works(lab: &mut Lab, hand: &mut Hand) {
+    let got = lab.ask(&hand.header(Flags::ACK | Flags::PSH), b"still?");
     assert_eq!(got.iter().map(|got| got.len).sum::<usize>(), 6, "{got:?}");
     (hand.seq, hand.ack) = (hand.seq + 6, hand.ack.wrapping_add(6));
-    siege.send(&hand.header(Flags::ACK), &[]);
-    siege.run_for(50 * MS);
+    lab.send(&hand.header(Flags::ACK), &[]);
+    lab.run_for(50 * MS);
 }
 
 #[test]
 fn resets_and_syns_that_are_guessed_end_nothing() {
     for family in Family::BOTH {
-        let mut siege = Siege::new("blind", family);
-        let mut hand = siege.open(ECHO);
+        let mut lab = Lab::new("blind", family);
+        let mut hand = lab.open(ECHO);
         for step in 1..2000_u32 {
             let seq = hand.seq.wrapping_add(step.wrapping_mul(2_147_479));
-            siege.send(&Header { seq, ..hand.header(Flags::RST) }, &[]);
-            siege.send(&Header { seq, ..hand.header(Flags::RST | Flags::ACK) }, &[]);
-            siege.send(&Header { seq, ..hand.header(Flags::SYN) }, &[]);
+            lab.send(&Header { seq, ..hand.header(Flags::RST) }, &[]);
+            lab.send(&Header { seq, ..hand.header(Flags::RST | Flags::ACK) }, &[]);
+            lab.send(&Header { seq, ..hand.header(Flags::SYN) }, &[]);
             if step % 50 == 0 {
-                siege.run_for(MS);
+                lab.run_for(MS);
             }
         }
-        assert_eq!(state(&mut siege), Some(tcp::tcb::State::Established));
-        let challenges = siege.heard().len();
+        assert_eq!(state(&mut lab), Some(tcp::tcb::State::Established));
+        let challenges = lab.heard().len();
         assert!(challenges < 300, "{challenges} challenges");
-        siege.run_for(2 * SECOND);
-        works(&mut siege, &mut hand);
+        lab.run_for(2 * SECOND);
+        works(&mut lab, &mut hand);
         // The right number ends it at once.
-        siege.ask(&hand.header(Flags::RST), &[]);
-        assert!(siege.held.is_empty());
-        siege.end();
+        lab.ask(&hand.header(Flags::RST), &[]);
+        assert!(lab.held.is_empty());
+        lab.end();
     }
 }
 
 #[test]
 fn data_with_an_acknowledgment_that_is_guessed_is_not_taken() {
     for family in Family::BOTH {
-        let mut siege = Siege::new("blind_data", family);
-        let mut hand = siege.open(ECHO);
+        let mut lab = Lab::new("blind_data", family);
+        let mut hand = lab.open(ECHO);
         // The window was never wider than 65,535 bytes: older than that, or never sent, is discarded (RFC 5961 §5.2).
         for ack in [hand.ack.wrapping_add(1), hand.ack.wrapping_sub(70_000), hand.ack.wrapping_add(1 << 31)] {
-            let got = siege.ask(&Header { ack, ..hand.header(Flags::ACK) }, b"forged");
+            let got = lab.ask(&Header { ack, ..hand.header(Flags::ACK) }, b"forged");
             assert_eq!((got.len(), got[0].len, got[0].ack), (1, 0, hand.seq), "a challenge");
         }
-        works(&mut siege, &mut hand);
-        siege.end();
+        works(&mut lab, &mut hand);
+        lab.end();
     }
 }
 
@@ -75,22 +75,22 @@ fn data_with_an_acknowledgment_that_is_guessed_is_not_taken() {
 fn challenges_to_one_say_nothing_of_challenges_to_another() {
     for family in Family::BOTH {
         let mut heard = [false, true].map(|others_too| {
-            let mut siege = Siege::new("challenges", family);
-            let (hand, other) = (siege.open(ECHO), siege.open(ECHO));
-            siege.heard();
+            let mut lab = Lab::new("challenges", family);
+            let (hand, other) = (lab.open(ECHO), lab.open(ECHO));
+            lab.heard();
             for _ in 0..(if others_too { 200 } else { 0 }) {
                 // Of another host: it is another account.
-                let [to, _] = siege.addrs();
-                let from = siege.family.addr(1, 3);
+                let [to, _] = lab.addrs();
+                let from = lab.family.addr(1, 3);
                 let header = Header { seq: other.seq + 5, ..other.header(Flags::RST) };
-                siege.throw(&builder::tcp(Ip::new(from, to), &header, &[]));
+                lab.throw(&builder::tcp(Ip::new(from, to), &header, &[]));
             }
             for _ in 0..50 {
-                siege.send(&Header { seq: hand.seq + 5, ..hand.header(Flags::RST) }, &[]);
-                siege.run_for(20 * MS);
+                lab.send(&Header { seq: hand.seq + 5, ..hand.header(Flags::RST) }, &[]);
+                lab.run_for(20 * MS);
             }
-            let count = siege.heard().iter().filter(|got| got.ports == hand.ports).count();
-            siege.end();
+            let count = lab.heard().iter().filter(|got| got.ports == hand.ports).count();
+            lab.end();
             count
         });
         heard.sort_unstable();
@@ -102,52 +102,52 @@ fn challenges_to_one_say_nothing_of_challenges_to_another() {
 #[test]
 fn errors_of_icmp_whose_quote_is_guessed_are_not_believed_and_none_makes_segments_tiny() {
     for family in Family::BOTH {
-        let mut siege = Siege::new("icmp_lies", family);
-        let mut hand = siege.open(ECHO);
+        let mut lab = Lab::new("icmp_lies", family);
+        let mut hand = lab.open(ECHO);
         // A segment that is not acknowledged is under way.
-        siege.send(&hand.header(Flags::ACK | Flags::PSH), b"hello");
-        siege.run_for(5 * MS);
-        let mss = |siege: &mut Siege| {
-            let (at, id) = held(siege);
-            siege.on(at, |cpu| tcp::connection(cpu, id).unwrap().1.info().snd_mss)
+        lab.send(&hand.header(Flags::ACK | Flags::PSH), b"hello");
+        lab.run_for(5 * MS);
+        let mss = |lab: &mut Lab| {
+            let (at, id) = held(lab);
+            lab.on(at, |cpu| tcp::connection(cpu, id).unwrap().1.info().snd_mss)
         };
-        let before = mss(&mut siege);
+        let before = mss(&mut lab);
         let quote = |seq: u32| Header {
             seq,
             ..Hand { ports: [hand.ports[1], hand.ports[0]], seq, ack: hand.seq, window: 9 }.header(Flags::ACK)
         };
         for seq in [hand.ack.wrapping_sub(1), hand.ack.wrapping_add(5), hand.ack.wrapping_add(1 << 30)] {
             for mtu in [0, 68, 576, 1280, 1400] {
-                too_big(&mut siege, &quote(seq), mtu);
+                too_big(&mut lab, &quote(seq), mtu);
             }
-            unreachable(&mut siege, &quote(seq));
+            unreachable(&mut lab, &quote(seq));
         }
-        siege.run_for(10 * MS);
-        assert_eq!(mss(&mut siege), before, "what was not under way");
-        assert_eq!(state(&mut siege), Some(tcp::tcb::State::Established));
-        unreachable(&mut siege, &quote(hand.ack));
+        lab.run_for(10 * MS);
+        assert_eq!(mss(&mut lab), before, "what was not under way");
+        assert_eq!(state(&mut lab), Some(tcp::tcb::State::Established));
+        unreachable(&mut lab, &quote(hand.ack));
         for mtu in [0, 67, 68, 100] {
-            too_big(&mut siege, &quote(hand.ack), mtu);
+            too_big(&mut lab, &quote(hand.ack), mtu);
         }
-        siege.run_for(10 * MS);
+        lab.run_for(10 * MS);
         assert_eq!(
-            state(&mut siege),
+            state(&mut lab),
             Some(tcp::tcb::State::Established),
             "an error that may be true ends nothing"
         );
         let least = if family == Family::V4 { 216 } else { 1220 };
-        assert!(mss(&mut siege) >= least, "{}", mss(&mut siege));
+        assert!(mss(&mut lab) >= least, "{}", mss(&mut lab));
         (hand.seq, hand.ack) = (hand.seq + 5, hand.ack.wrapping_add(5));
-        siege.send(&hand.header(Flags::ACK), &[]);
-        siege.run_for(2 * SECOND);
-        works(&mut siege, &mut hand);
-        siege.end();
+        lab.send(&hand.header(Flags::ACK), &[]);
+        lab.run_for(2 * SECOND);
+        works(&mut lab, &mut hand);
+        lab.end();
     }
 }
 
 /// An error about a segment of the host, from its router.
-fn error(siege: &mut Siege, quoted: &Header, v4: icmp4::Message, v6: icmp6::Message) {
-    let [host, foe] = siege.addrs();
+fn error(lab: &mut Lab, quoted: &Header, v4: icmp4::Message, v6: icmp6::Message) {
+    let [host, foe] = lab.addrs();
     let quoted = builder::tcp(Ip::new(host, foe), quoted, b"hello");
     let packet = match (foe, host) {
         (core::net::IpAddr::V6(src), core::net::IpAddr::V6(dst)) => {
@@ -159,97 +159,97 @@ fn error(siege: &mut Siege, quoted: &Header, v4: icmp4::Message, v6: icmp6::Mess
             builder::packet(Ip::new(foe, host), wire::Protocol::ICMP, &[&header, &quoted[..]].concat())
         }
     };
-    siege.throw(&packet);
+    lab.throw(&packet);
 }
 
-fn too_big(siege: &mut Siege, quoted: &Header, mtu: u16) {
+fn too_big(lab: &mut Lab, quoted: &Header, mtu: u16) {
     let v4 = icmp4::Message::Unreachable { code: icmp4::unreachable::FRAGMENTATION_NEEDED, mtu };
-    error(siege, quoted, v4, icmp6::Message::PacketTooBig { mtu: mtu.into() });
+    error(lab, quoted, v4, icmp6::Message::PacketTooBig { mtu: mtu.into() });
 }
 
-fn unreachable(siege: &mut Siege, quoted: &Header) {
+fn unreachable(lab: &mut Lab, quoted: &Header) {
     let v4 = icmp4::Message::Unreachable { code: icmp4::unreachable::PORT, mtu: 0 };
-    error(siege, quoted, v4, icmp6::Message::Unreachable { code: icmp6::unreachable::PORT });
+    error(lab, quoted, v4, icmp6::Message::Unreachable { code: icmp6::unreachable::PORT });
 }
 
 #[test]
 fn old_and_missing_timestamps_are_not_taken_and_a_reset_needs_none() {
     for family in Family::BOTH {
-        let mut siege = Siege::new("timestamps", family);
+        let mut lab = Lab::new("timestamps", family);
         let stamped = |value| Options { timestamps: Some((value, 0)), ..Options::NONE };
         let syn = Options { mss: Some(1460), ..stamped(u32::MAX - 5) };
-        let mut hand = siege.open_with(ECHO, syn, 65_535);
-        siege.run_for(2 * MS);
+        let mut hand = lab.open_with(ECHO, syn, 65_535);
+        lab.run_for(2 * MS);
         // The stamps run round.
         for value in [u32::MAX - 1, 3, 7] {
-            let got = siege.ask(&Header { options: stamped(value), ..hand.header(Flags::ACK) }, b"new");
+            let got = lab.ask(&Header { options: stamped(value), ..hand.header(Flags::ACK) }, b"new");
             assert_eq!(got.iter().map(|got| got.len).sum::<usize>(), 3, "{value}: {got:?}");
             (hand.seq, hand.ack) = (hand.seq + 3, hand.ack.wrapping_add(3));
-            siege.send(&Header { options: stamped(value), ..hand.header(Flags::ACK) }, &[]);
-            siege.run_for(50 * MS);
+            lab.send(&Header { options: stamped(value), ..hand.header(Flags::ACK) }, &[]);
+            lab.run_for(50 * MS);
         }
         for options in [stamped(6), stamped(u32::MAX), stamped(0), Options::NONE] {
-            let got = siege.ask(&Header { options, ..hand.header(Flags::ACK) }, b"old");
+            let got = lab.ask(&Header { options, ..hand.header(Flags::ACK) }, b"old");
             assert!(got.iter().all(|got| got.len == 0 && got.ack == hand.seq), "{options:?}: {got:?}");
         }
-        siege.ask(&Header { options: stamped(1), ..hand.header(Flags::RST) }, &[]);
-        assert!(siege.held.is_empty(), "a reset with the right number counts, whatever its stamp");
-        siege.end();
+        lab.ask(&Header { options: stamped(1), ..hand.header(Flags::RST) }, &[]);
+        assert!(lab.held.is_empty(), "a reset with the right number counts, whatever its stamp");
+        lab.end();
     }
 }
 
 /// The identification of IPv4 packets that are not cut must not tell how many were sent to others (RFC 6864 §4.1).
 #[test]
 fn identifications_count_nothing() {
-    let mut siege = Siege::new("ip_id", Family::V4);
+    let mut lab = Lab::new("ip_id", Family::V4);
     let mut ids = Vec::new();
     let cable = sim::world::CableId(0);
     for n in 0..100 {
-        siege.ask(&Hand { ports: [4000 + n, 4321], seq: 1, ack: 0, window: 1 }.header(Flags::SYN), &[]);
-        siege.run_for(20 * MS);
+        lab.ask(&Hand { ports: [4000 + n, 4321], seq: 1, ack: 0, window: 1 }.header(Flags::SYN), &[]);
+        lab.run_for(20 * MS);
     }
-    for (_, frame) in siege.world.on(cable).tape.frames() {
+    for (_, frame) in lab.world.on(cable).tape.frames() {
         if let Some(packet) = frame.get(14..).filter(|packet| packet[0] == 0x45 && packet[15] == 1) {
             ids.push((u16::from_be_bytes([packet[4], packet[5]]), packet[6] & 0x40 != 0));
         }
     }
     assert!(ids.len() >= 100, "{}", ids.len());
     assert!(ids.iter().all(|(id, is_whole)| *is_whole && *id == 0), "{ids:?}");
-    siege.end();
+    lab.end();
 }
 
 #[test]
 fn datagrams_that_cannot_be_are_dropped_and_closed_ports_answer_few() {
     for family in Family::BOTH {
-        let mut siege = Siege::new("datagrams", family);
-        let [to, from] = siege.addrs();
+        let mut lab = Lab::new("datagrams", family);
+        let [to, from] = lab.addrs();
         let at = if family == Family::V4 { 20 } else { 40 };
         let whole = builder::udp(Ip::new(from, to), [9, ECHO], b"hello");
         // Shorter than a header, longer than the packet, no sum, a wrong sum, no port.
         let changes: [(usize, [u8; 2]); 5] =
             [(4, [0, 7]), (4, [0, 99]), (4, [0, 0]), (6, [1, 1]), (2, [0, 0])];
-        siege.world.at(siege.foe).heard.clear();
+        lab.world.at(lab.foe).heard.clear();
         for (field, bytes) in changes {
             let mut packet = whole.clone();
             packet[at + field..at + field + 2].copy_from_slice(&bytes);
-            siege.throw(&packet);
+            lab.throw(&packet);
         }
-        siege.run_for(10 * MS);
+        lab.run_for(10 * MS);
         let is_udp = |heard: &sim::station::Heard| matches!(heard.what, What::Udp { .. });
-        assert!(!siege.world.at(siege.foe).has_heard(is_udp));
-        assert!(siege.world.of(siege.host).dropped_in_all() >= 5);
+        assert!(!lab.world.at(lab.foe).has_heard(is_udp));
+        assert!(lab.world.of(lab.host).dropped_in_all() >= 5);
         for n in 0..5000_u16 {
             let packet = builder::udp(Ip::new(from, to), [n + 1, 4321], b"anybody?");
-            siege.throw(&packet);
+            lab.throw(&packet);
             if n % 50 == 0 {
-                siege.run_for(MS);
+                lab.run_for(MS);
             }
         }
-        let errors = siege.world.at(siege.foe).errors().count();
+        let errors = lab.world.at(lab.foe).errors().count();
         assert!((20..100).contains(&errors), "{errors} errors");
         let limited = [Count::IcmpErrorsLimited, Count::Icmp6ErrorsLimited];
-        assert!(limited.iter().any(|event| siege.world.of(siege.host).count(*event) > 1000));
-        siege.run_for(2 * SECOND);
-        siege.end();
+        assert!(limited.iter().any(|event| lab.world.of(lab.host).count(*event) > 1000));
+        lab.run_for(2 * SECOND);
+        lab.end();
     }
 }

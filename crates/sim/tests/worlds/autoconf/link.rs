@@ -150,11 +150,11 @@ impl Link {
     /// Router `number` says that the long echo request to `dst` that the host has sent was too big.
     pub(crate) fn too_big(&mut self, number: u16, dst: Ipv6Addr, mtu: u32) {
         let own: Ipv6Addr = self.addrs()[0].parse().unwrap();
-        let way = ping::way(&self.host().cpus[0].netisr.cpu, dst.into(), None, None).unwrap();
-        on(&mut self.world, self.host, way.cpu.index(), |cpu| {
+        let source = ping::source(&self.host().cpus[0].netisr.cpu, dst.into(), None, None).unwrap();
+        on(&mut self.world, self.host, source.cpu.index(), |cpu| {
             // It may be there from before.
             _ = ping::register(cpu, LONG, dst.into(), Box::new(|_| ()));
-            let (src, dst, outif, ident, seq, ttl) = (way.src, dst.into(), None, LONG, 1, 64);
+            let (src, dst, outif, ident, seq, ttl) = (source.src, dst.into(), None, LONG, 1, 64);
             let request =
                 ping::Request { dst, src, outif, ident, seq, payload_len: 1400, ttl, dont_fragment: false };
             ping::send(cpu, &request).unwrap();

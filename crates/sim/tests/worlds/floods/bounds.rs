@@ -163,14 +163,15 @@ fn flows_without_end_in_a_masked_pipe_take_a_bounded_place_and_who_is_not_in_it_
                 builder::udp(Ip::new(src, family.addr(2, 2)), [1, 2], &[0; 100])
             });
             assert!(open.iter_mut().all(|call| call.goes_on(&mut pair)), "{}", pair.world.drops());
-            let walls = pair.world.of(pair.router).walls();
-            let now = walls.map(|wall| (wall.pipes().show().len(), wall.pipes().held()));
+            let firewalls = pair.world.of(pair.router).firewalls();
+            let now = firewalls.map(|firewall| (firewall.pipes().show().len(), firewall.pipes().held()));
             most = now.fold(most, |most, now| (most.0.max(now.0), most.1.max(now.1)));
         }
         assert!(most.0 > 500 && most.0 <= FLOWS + 1, "{} flows", most.0);
         assert!(most.1 > 500 && most.1 <= 4096 / 2, "{} of 4096 buffers", most.1);
         pair.world.run_for(200 * SECOND);
-        let held: usize = pair.world.of(pair.router).walls().map(|wall| wall.pipes().held()).sum();
+        let held: usize =
+            pair.world.of(pair.router).firewalls().map(|firewall| firewall.pipes().held()).sum();
         assert_eq!((held, pair.world.of(pair.router).outstanding()), (0, 0));
         pair.world.finish();
     }

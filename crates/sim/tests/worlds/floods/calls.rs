@@ -6,7 +6,7 @@ use sim::station::{Heard, What};
 use sim::world::StationId;
 use wire::tcp::Flags;
 
-use super::crowd::{STEP, segment};
+use super::scripted_ends::{STEP, segment};
 use crate::common::Pair;
 
 /// The first sequence number of call 0; the others follow, so that each is known wherever it is heard.

@@ -4,7 +4,7 @@
 use core::net::IpAddr;
 
 use super::calls::{Call, Syns};
-use super::crowd::SILENT;
+use super::scripted_ends::SILENT;
 use super::*;
 
 /// Clients that call before the flood, and during it.
@@ -47,16 +47,20 @@ fn clients_that_complete_their_handshakes_get_in_through_a_flood_of_syns_ten_tim
     for rules in [&keep, &limit] {
         for cpus in [1, 2, 8] {
             let settings = Settings { half_open_max: Some(MAX), syn_lifetime: 20, ..Settings::default() };
-            let (mut pair, wall) = guarded("through_a_flood", cpus, rules, settings);
+            let (mut pair, firewall) = guarded("through_a_flood", cpus, rules, settings);
             assert_eq!(calls_amid(&mut pair, MAX / 10, &silent(), call), CALLS, "{cpus} CPUs: {rules}");
             let half_open: usize = states(&mut pair).map(States::half_open).sum();
             assert!(half_open <= MAX as usize && half_open > MAX as usize / 2, "{half_open}");
             assert!(count(&mut pair, Count::StateHalfOpenEvicted) > 9 * u64::from(MAX));
             assert_eq!(count(&mut pair, Count::StateOverflow) + count(&mut pair, Count::TrackOverflow), 0);
             pair.world.run_for(25 * SECOND);
-            assert_eq!(wall.loose.total(), 2 * u64::from(CALLS), "those that are open are all that is left");
+            assert_eq!(
+                firewall.loose.total(),
+                2 * u64::from(CALLS),
+                "those that are open are all that is left"
+            );
             pair.world.run_for(320 * SECOND);
-            check_that_nothing_is_left(&mut pair, &wall);
+            check_that_nothing_is_left(&mut pair, &firewall);
             pair.world.finish();
         }
     }
@@ -70,25 +74,25 @@ fn clients_that_complete_their_handshakes_get_in_through_a_flood_of_syns_ten_tim
 fn sources_without_end_leave_room_for_another_that_a_limit_counts() {
     let rules = FRAME.join("add allow tcp from any to any in recv mem0 setup limit src-addr src-port 10\n");
     for cpus in [1, 2, 8] {
-        let mut wall = HostFirewall::new(&rules, cpus, 8 * TRACKS);
-        wall.settings.track_max = 400;
-        let (mut pair, wall) = guarded_by("flood_of_groups", cpus, wall);
+        let mut firewall = HostFirewall::new(&rules, cpus, 8 * TRACKS);
+        firewall.settings.track_max = 400;
+        let (mut pair, firewall) = guarded_by("flood_of_groups", cpus, firewall);
         assert_eq!(calls_amid(&mut pair, 100, &silent(), call), CALLS, "{cpus} CPUs");
         assert!(states(&mut pair).all(|states| states.tracks() <= 400));
         assert!(count(&mut pair, Count::StateHalfOpenEvicted) > 5000);
         pair.world.run_for(350 * SECOND);
-        check_that_nothing_is_left(&mut pair, &wall);
+        check_that_nothing_is_left(&mut pair, &firewall);
         pair.world.finish();
     }
 }
 
 /// Bindings of NAT and NAT64 on each CPU.
 fn bindings(pair: &mut Pair) -> Vec<usize> {
-    let walls = pair.world.of(pair.router).walls();
-    walls
-        .map(|wall| {
-            let nat: usize = wall.nat().iter().map(|instance| instance.table().len()).sum();
-            nat + wall.nat64().get("gate").map_or(0, |instance| instance.table().len())
+    let firewalls = pair.world.of(pair.router).firewalls();
+    firewalls
+        .map(|firewall| {
+            let nat: usize = firewall.nat().iter().map(|instance| instance.table().len()).sum();
+            nat + firewall.nat64().get("gate").map_or(0, |instance| instance.table().len())
         })
         .collect()
 }
@@ -112,9 +116,9 @@ fn clients_get_in_through_a_flood_of_syns_that_fills_the_bindings_of_nat() {
          add nat 1 tcp from any to 10.0.2.1 in recv mem1\nadd allow ip from any to any\n";
     let call = |number| Call::new(Family::V4.addr(1, 2), Family::V4.addr(2, 2), number);
     for cpus in [1, 2, 8] {
-        let mut wall = HostFirewall::new(RULES, cpus, TRACKS);
-        wall.bindings_max = Some(500);
-        let (mut pair, _) = guarded_by("flood_of_bindings", cpus, wall);
+        let mut firewall = HostFirewall::new(RULES, cpus, TRACKS);
+        firewall.bindings_max = Some(500);
+        let (mut pair, _) = guarded_by("flood_of_bindings", cpus, firewall);
         let to = [(Family::V4.addr(2, 2), SILENT)];
         assert_eq!(calls_amid(&mut pair, 100, &to, call), CALLS, "{cpus} CPUs");
         check_bindings(&mut pair, 500);
@@ -146,9 +150,9 @@ fn clients_get_in_through_a_flood_of_syns_that_fills_the_bindings_of_nat64() {
     let to: IpAddr = "2001:db8:64::10.0.2.2".parse().unwrap();
     let call = |number| Call::new(Family::V6.addr(1, 2), to, number);
     for cpus in [1, 2, 8] {
-        let mut wall = HostFirewall::new(RULES, cpus, TRACKS);
-        wall.bindings_max = Some(500);
-        let (mut pair, _) = guarded_by("flood_of_bindings_64", cpus, wall);
+        let mut firewall = HostFirewall::new(RULES, cpus, TRACKS);
+        firewall.bindings_max = Some(500);
+        let (mut pair, _) = guarded_by("flood_of_bindings_64", cpus, firewall);
         assert_eq!(calls_amid(&mut pair, 100, &[(to, SILENT)], call), CALLS, "{cpus} CPUs");
         check_bindings(&mut pair, 500);
         pair.world.finish();

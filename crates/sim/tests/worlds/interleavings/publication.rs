@@ -92,17 +92,17 @@ fn arrived(change: Change, order: Order) -> usize {
         Some(flows) => spec.flows(flows),
         None => spec,
     });
-    let mut wall = HostFirewall::new(change.before.rules, 2, 16);
+    let mut firewall = HostFirewall::new(change.before.rules, 2, 16);
     assert!(scene.host().change(|spec| change.before.configure(spec)));
-    assert!(scene.host().set_wall(&mut wall));
+    assert!(scene.host().set_firewall(&mut firewall));
     scene.world.run_for(Duration::from_secs(1));
     scene.run(datagrams(DATAGRAMS, BEHIND), |host, rings| {
         if shuttle::rand::thread_rng().r#gen() {
             rings.move_away(host);
         }
-        let mut wall = HostFirewall::new(change.after.rules, 2, 16);
+        let mut firewall = HostFirewall::new(change.after.rules, 2, 16);
         let tables = host.prepare(|spec| change.after.configure(spec));
-        let shared = Arc::new(wall.shared(&tables));
+        let shared = Arc::new(firewall.shared(&tables));
         let (rules, again) = (Arc::clone(&shared), Arc::clone(&tables));
         match order {
             Order::Together => tour(host, move |netisr| {

@@ -7,13 +7,13 @@ use ipfw::command::Nat64Config;
 use pkt::{Arena, Pool};
 use wire::icmp4;
 
+use super::super::headers::Shape;
 use super::super::instance::{Here, Verdict};
 use super::super::nat64::Nat64;
 use super::super::nat64::spec::Spec;
-use super::super::shape::Shape;
-use super::made::{What, fragment, mirrored};
-use super::there_and_back::Choice;
-use super::{is_intact, is_same, made};
+use super::packets::{What, fragment, mirrored};
+use super::round_trip::Choice;
+use super::{is_intact, is_same, packets};
 use crate::base::count::Counters;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub fn families_of_any(data: &[u8]) {
     let Some(mut lab) = Lab::new(1, 96) else { return };
     let (inside, far) = (Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 5), Ipv4Addr::new(192, 0, 2, 9));
     let port = u16::from_be_bytes(*port);
-    let begun = made::packet(What::Udp, (inside.into(), port), (lab.put(far).into(), port), &[7; 16]);
+    let begun = packets::packet(What::Udp, (inside.into(), port), (lab.put(far).into(), port), &[7; 16]);
     let (_, begun, _) = lab.go(&begun);
     let mut bytes = data.to_vec();
     let is_ip4 = choice & 1 == 0;
@@ -140,10 +140,10 @@ impl Lab {
         (inside, seen, far): (Ipv6Addr, Ipv4Addr, Ipv4Addr),
     ) {
         let cut = (28 + choice.cut % 64 * 2).min(out.len());
-        let told = self.pass(&made::error(ROUTER.into(), seen.into(), &out[..cut])).0;
-        let expected = made::error(self.put(ROUTER).into(), inside.into(), &packet[..cut + 20]);
+        let told = self.pass(&packets::error(ROUTER.into(), seen.into(), &out[..cut])).0;
+        let expected = packets::error(self.put(ROUTER).into(), inside.into(), &packet[..cut + 20]);
         assert!(is_same(&told, &expected), "{told:x?}\n{expected:x?}");
-        let tells = made::error(inside.into(), self.put(far).into(), &back[..cut + 20]);
+        let tells = packets::error(inside.into(), self.put(far).into(), &back[..cut + 20]);
         let tells = self.pass(&tells).0;
         let head = icmp4::Message::Unreachable { code: 4, mtu: 1260 };
         assert_eq!(icmp4::Message::parse(&tells[20..]).map(|(head, _)| head), Ok(head));

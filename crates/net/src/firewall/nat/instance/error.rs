@@ -7,9 +7,9 @@ use wire::toeplitz::symmetric;
 use super::{Here, Instance, Verdict, has_ports};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
+use crate::firewall::nat::headers::{Shape, Side};
 use crate::firewall::nat::ports::fold;
 use crate::firewall::nat::rewrite::translate;
-use crate::firewall::nat::shape::{Shape, Side};
 use crate::firewall::nat::table::By;
 use crate::turn::cpu::CpuId;
 

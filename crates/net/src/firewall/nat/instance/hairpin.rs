@@ -5,8 +5,8 @@ use pkt::Pkt;
 
 use super::{Here, Instance, Verdict, has_ports};
 use crate::base::count::Count;
+use crate::firewall::nat::headers::{Shape, Side};
 use crate::firewall::nat::rewrite::translate;
-use crate::firewall::nat::shape::{Shape, Side};
 use crate::firewall::nat::table::{BindingDirection, By};
 
 impl Instance {

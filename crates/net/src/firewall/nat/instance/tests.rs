@@ -73,7 +73,7 @@ impl World {
         Self { bench: Bench::new(1), nats, placement: Placement::new(cpus), secrets, now, handoffs: 0 }
     }
 
-    fn go(&mut self, packet: &[u8], way: BindingDirection, rcvif: IfIndex) -> Fate {
+    fn go(&mut self, packet: &[u8], direction: BindingDirection, rcvif: IfIndex) -> Fate {
         let cpu = &mut self.bench.netisrs[0].cpu;
         let mut pkt = load(&mut cpu.pool, &packet.to_vec().into()).unwrap();
         pkt.rcvif = rcvif;
@@ -87,7 +87,7 @@ impl World {
                 secret: &mut self.secrets[at.index()],
                 counters: &mut cpu.counters,
             };
-            let verdict = self.nats[at.index()].translate(1, &mut here, &mut pkt, way);
+            let verdict = self.nats[at.index()].translate(1, &mut here, &mut pkt, direction);
             if let Verdict::Owner(owner) = verdict {
                 assert_eq!(pkt.head(), packet, "it is handed over as it is");
                 assert_ne!(owner, at);

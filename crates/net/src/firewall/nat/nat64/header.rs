@@ -9,7 +9,7 @@ use wire::checksum::{Sum, never_zero};
 use wire::{Protocol, ip4, ip6};
 
 use super::icmp;
-use crate::firewall::nat::shape::{End, Kind, Shape};
+use crate::firewall::nat::headers::{End, Kind, Shape};
 use crate::ip::l4;
 use crate::out::offload;
 

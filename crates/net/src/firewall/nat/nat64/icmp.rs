@@ -7,7 +7,7 @@ use wire::checksum::Sum;
 use wire::{Protocol, ip4, ip6};
 
 use super::header::{AddrPair, Common, Pseudo, addresses, new_addresses, rewrite};
-use crate::firewall::nat::shape::Shape;
+use crate::firewall::nat::headers::Shape;
 use crate::out::offload;
 
 /// Bytes of a header of ICMP, in both families.

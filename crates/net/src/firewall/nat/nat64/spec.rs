@@ -7,7 +7,7 @@ use ipfw::command::Nat64Config;
 
 use super::prefix::Prefix;
 use crate::base::secret::fold;
-use crate::firewall::nat::shape::End;
+use crate::firewall::nat::headers::End;
 use crate::firewall::nat::spec::{BINDINGS, PORTS, halves};
 use crate::firewall::nat::table::Lifetimes;
 

@@ -1,7 +1,7 @@
 //! A binding: inside, outside and remote end.
 
 use super::{By, Key, Tick};
-use crate::firewall::nat::shape::{End, Kind};
+use crate::firewall::nat::headers::{End, Kind};
 
 /// No place.
 pub(super) const NONE: u32 = u32::MAX;
@@ -173,11 +173,11 @@ impl Binding {
 
     /// A packet goes through.
     #[inline]
-    pub fn pass(&mut self, way: BindingDirection, kind: Kind, now: Tick, lifetimes: &Lifetimes) {
-        let count = &mut self.packets[way as usize];
+    pub fn pass(&mut self, direction: BindingDirection, kind: Kind, now: Tick, lifetimes: &Lifetimes) {
+        let count = &mut self.packets[direction as usize];
         *count = count.saturating_add(1);
         if let Kind::Tcp(flags) = kind {
-            self.hear(way, flags);
+            self.hear(direction, flags);
         }
         self.expires = Tick(now.0.saturating_add(ticks(self.lifetime_s(kind, lifetimes))));
     }
@@ -186,7 +186,7 @@ impl Binding {
     /// for long again once both ends have acknowledged something since. Segments of one end alone were in flight when the
     /// other end reset the connection.
     //= https://www.rfc-editor.org/rfc/rfc7857#section-2.2
-    fn hear(&mut self, way: BindingDirection, flags: u8) {
+    fn hear(&mut self, direction: BindingDirection, flags: u8) {
         if flags & RST != 0 {
             self.said = self.said & !BOTH_ACKED | RESET;
             return;
@@ -196,13 +196,13 @@ impl Binding {
             self.said = 0;
         }
         if flags & ACK != 0 {
-            self.said |= ACKED[way as usize];
+            self.said |= ACKED[direction as usize];
         }
         if self.said & BOTH_ACKED == BOTH_ACKED {
             self.said &= !RESET;
         }
         if flags & FIN != 0 {
-            self.said |= ENDED[way as usize];
+            self.said |= ENDED[direction as usize];
         }
     }
 

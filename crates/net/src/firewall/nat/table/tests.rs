@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::firewall::nat::shape::Kind;
+use crate::firewall::nat::headers::Kind;
 
 const UDP: u8 = 17;
 
@@ -118,7 +118,9 @@ const RST: u8 = 4;
 /// Seconds that a binding lives after the last of these packets.
 fn lifetime(packets: &[(BindingDirection, Kind)]) -> u32 {
     let mut binding = binding(1, 0);
-    packets.iter().for_each(|(way, kind)| binding.pass(*way, *kind, Tick(7), &Lifetimes::default()));
+    packets
+        .iter()
+        .for_each(|(direction, kind)| binding.pass(*direction, *kind, Tick(7), &Lifetimes::default()));
     let left = binding.left_s(Tick(7));
     left - left % 10
 }

@@ -1,7 +1,7 @@
 use ipfw::command::QueueLimit;
 
 use super::*;
-use crate::firewall::pipe::account::CHUNK;
+use crate::firewall::pipe::shared_rate::CHUNK;
 
 /// CPUs that share a configuration, turned in the order of a seed.
 struct Cpus {

@@ -1,7 +1,7 @@
 use ipfw::command::Reorder;
 use ipfw::limit::REORDER_MAX;
 
-use super::strays::HELD_MAX;
+use super::reorder::HELD_MAX;
 use super::*;
 
 fn reordering(share: u32, by: u8) -> PipeConfig {

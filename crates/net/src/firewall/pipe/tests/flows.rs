@@ -120,7 +120,7 @@ fn a_scan_of_many_flows_leaves_tables_and_memory_bounded() {
         lab.due(1000);
         lab.left.clear();
     }
-    assert!(lab.pipes.show().len() <= own::FLOWS_MAX + 1);
+    assert!(lab.pipes.show().len() <= per_cpu::FLOWS_MAX + 1);
     assert!(lab.pipes.held() < 10);
 }
 

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use ipfw::command::{FlowPart, FlowParts, TableEntry, TableKey, TableKind, TableSpec};
 use ipfw::rule::TableArg;
 
-use super::dice::Dice;
+use super::choices::Dice;
 use super::packets::{PORTS, addr4, addr6, mac};
 use crate::fib::Prefix;
 use crate::firewall::table::Lookups;

@@ -2,7 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::dice::Dice;
+use super::choices::Dice;
 
 /// Ports that rules ask for, and one beside each.
 pub(super) const PORTS: [u16; 12] = [0, 21, 22, 53, 80, 81, 443, 1023, 1024, 8080, 49152, 65535];

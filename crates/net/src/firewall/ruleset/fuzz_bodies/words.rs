@@ -7,7 +7,7 @@ use ipfw::rule::{
     Action, Addr, Bits, Clause, Frag, Hook, If, Key, MacMask, Match, Net, Rule, TableArg, TableRef, Term,
 };
 
-use super::dice::Dice;
+use super::choices::Dice;
 use super::packets::{PORTS, addr4, addr6, mac};
 
 /// The style of a list's rules.

@@ -5,7 +5,7 @@ use wire::{Protocol, ip4};
 
 use super::*;
 use crate::link::tables::Rxcsum;
-use crate::testkit::short_way::{self, Ways};
+use crate::testkit::fastpath::{self, Ways};
 use crate::testkit::{Bench, addr4, build};
 
 const PORTS: (u16, u16) = (1000, 2000);
@@ -209,7 +209,7 @@ fn trust_makes_every_checksum_good() {
 #[test]
 fn the_short_way_finds_what_the_careful_way_finds() {
     let ways = Ways { short: plain, careful: step_by_step, route: Next::Route4 };
-    short_way::compare(&ways, &usual(), |packet, at| {
+    fastpath::compare(&ways, &usual(), |packet, at| {
         if at != 10 && at != 11 && packet[0] == 0x45 {
             build::fix_ip4_checksum(packet);
         }

@@ -7,7 +7,7 @@ use wire::ether::Mac;
 use wire::ip6::MIN_MTU;
 use wire::nd::RouterAdvert;
 
-use super::own::{Maker, OwnAddrs, OwnStatus};
+use super::addresses::{Maker, OwnAddrs, OwnStatus};
 use super::prefixes::{PrefixStatus, Prefixes};
 use super::routers::{RouterStatus, Routers};
 use super::solicit::Solicit;

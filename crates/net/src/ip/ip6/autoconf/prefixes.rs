@@ -3,7 +3,7 @@
 use crate::base::time::Instant;
 use crate::fib::Prefix;
 
-use super::own::lifetime;
+use super::addresses::lifetime;
 
 /// Prefixes of a link at the most; a newcomer to a full list is refused.
 pub const PREFIXES_MAX: usize = 16;

@@ -7,7 +7,7 @@ use wire::addr::link_local_from_mac;
 use super::*;
 use crate::base::count::Count;
 use crate::ip::icmp::Problem;
-use crate::testkit::short_way::{self, Ways};
+use crate::testkit::fastpath::{self, Ways};
 use crate::testkit::{Bench, addr6, build, mac};
 
 fn usual() -> Vec<u8> {
@@ -195,5 +195,5 @@ fn a_router_does_not_judge_what_stands_behind_the_hop_by_hop_options() {
 #[test]
 fn the_short_way_finds_what_the_careful_way_finds() {
     let ways = Ways { short: plain, careful: step_by_step, route: Next::Route6 };
-    short_way::compare(&ways, &usual(), |_, _| ());
+    fastpath::compare(&ways, &usual(), |_, _| ());
 }

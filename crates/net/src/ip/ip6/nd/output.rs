@@ -32,30 +32,30 @@ pub(crate) struct NdTxParams {
 }
 
 /// Asks for a neighbour, with our own link address, so that it need not ask back.
-pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, way: NdTxParams, message: Message) {
+pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, params: NdTxParams, message: Message) {
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return };
-    let key = addr::Key { ifindex, addr: way.src.into() };
+    let key = addr::Key { ifindex, addr: params.src.into() };
     // RFC 4429 §3.2 wants no questions from an address that is not certain yet. In its first second a router has no
     // other: it asks all the same, but without its link address, so that no entry is overwritten.
     let mac = Some(ifnet.mac).filter(|_| cpu.addrs.state(&key) != Some(State::Tentative));
-    send(cpu, ifindex, way, message, mac.map(Opt::SourceLinkAddr));
+    send(cpu, ifindex, params, message, mac.map(Opt::SourceLinkAddr));
 }
 
 /// Asks whether anybody has an address that is to be ours.
 pub(crate) fn probe(
     cpu: &mut Cpu,
     ifindex: IfIndex,
-    way: NdTxParams,
+    params: NdTxParams,
     message: Message,
     nonce: Option<&[u8; 6]>,
 ) {
-    send(cpu, ifindex, way, message, nonce.map(nonce_option));
+    send(cpu, ifindex, params, message, nonce.map(nonce_option));
 }
 
 /// Asks for routers, with our own link address, so that they can answer us alone.
-pub(crate) fn solicit_routers(cpu: &mut Cpu, ifindex: IfIndex, way: NdTxParams) {
+pub(crate) fn solicit_routers(cpu: &mut Cpu, ifindex: IfIndex, params: NdTxParams) {
     let Some(mac) = cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.mac) else { return };
-    send(cpu, ifindex, way, Message::RouterSolicit, Some(Opt::SourceLinkAddr(mac)));
+    send(cpu, ifindex, params, Message::RouterSolicit, Some(Opt::SourceLinkAddr(mac)));
 }
 
 /// Advertises `ours`: to the solicitor and, if given, its link address; to all nodes if it had no
@@ -84,20 +84,20 @@ pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr,
 fn send<'a>(
     cpu: &mut Cpu,
     ifindex: IfIndex,
-    way: NdTxParams,
+    params: NdTxParams,
     message: Message,
     options: impl IntoIterator<Item = Opt<'a>>,
 ) {
     let mut body = [0; MESSAGE_MAX];
-    let Ok(len) = message.emit(way.src, way.dst, options, &mut body) else { return };
+    let Ok(len) = message.emit(params.src, params.dst, options, &mut body) else { return };
     let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::NeighNoBuffer) };
     cpu.count(sent(&message));
     pkt.outif = ifindex;
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
-    if write(&mut pkt, way, &body[..len]).is_err() {
+    if write(&mut pkt, params, &body[..len]).is_err() {
         return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
-    let next = link(cpu, &mut pkt, way);
+    let next = link(cpu, &mut pkt, params);
     netisr::dispatch(cpu, pkt, next);
 }
 
@@ -110,17 +110,17 @@ const fn sent(message: &Message) -> Count {
     }
 }
 
-fn write(pkt: &mut Pkt, way: NdTxParams, message: &[u8]) -> Result<(), pkt::NoRoom> {
+fn write(pkt: &mut Pkt, params: NdTxParams, message: &[u8]) -> Result<(), pkt::NoRoom> {
     let len = u16::try_from(message.len()).unwrap_or_default();
-    let header = ip6::Header::new(way.src, way.dst, Protocol::ICMP6, len);
+    let header = ip6::Header::new(params.src, params.dst, Protocol::ICMP6, len);
     pkt.append(ip6::HEADER_LEN)?.copy_from_slice(&ip6::Header { hop_limit: HOP_LIMIT, ..header }.to_bytes());
     pkt.append(message.len())?.copy_from_slice(message);
     Ok(())
 }
 
 /// A known link address is used as it is: an answer must not wait for a question.
-fn link(cpu: &mut Cpu, pkt: &mut Pkt, way: NdTxParams) -> Next {
-    let Some(dst) = way.mac else { return neigh::link(cpu, pkt, way.dst.into()) };
+fn link(cpu: &mut Cpu, pkt: &mut Pkt, params: NdTxParams) -> Next {
+    let Some(dst) = params.mac else { return neigh::link(cpu, pkt, params.dst.into()) };
     let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
     let header = Header { dst, src: ifnet.mac, ethertype: EtherType::IPV6 };
     match pkt.prepend_array(&header.to_bytes()) {

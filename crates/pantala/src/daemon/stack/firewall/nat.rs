@@ -3,17 +3,17 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipfw::command::{Nat64Config, NatConfig};
+use net::firewall::nat::headers::End;
 use net::firewall::nat::instance::{Instance, Totals};
 use net::firewall::nat::nat64::Instance as Crossing;
 use net::firewall::nat::nptv6::Nptv6;
-use net::firewall::nat::shape::End;
 use net::firewall::nat::spec::{BINDINGS, Spec};
 use net::firewall::nat::table::{Binding, ByProtocol, Table, Tick};
 use wire::Protocol;
 
 use super::super::super::control::Control;
 use super::super::super::report::Report;
-use super::super::page::Page;
+use super::super::listing::Page;
 use crate::api::{
     Error, ErrorKind, FirewallBinding, FirewallBindings, FirewallNat, FirewallNat64, FirewallPrefixes,
 };
@@ -36,7 +36,12 @@ impl Control {
 
     /// The instances as the CPUs report on them; their ports are not counted, for that each binding has to be looked at.
     pub(super) fn nat_by(&self, reports: &[Report]) -> Vec<FirewallNat> {
-        self.wall.book.nat.iter().map(|(number, config)| self.instance(*number, config, reports)).collect()
+        self.firewall
+            .config
+            .nat
+            .iter()
+            .map(|(number, config)| self.instance(*number, config, reports))
+            .collect()
     }
 
     fn instance(&self, number: u16, config: &NatConfig, reports: &[Report]) -> FirewallNat {
@@ -89,7 +94,7 @@ impl Control {
         after: Option<&str>,
         limit: usize,
     ) -> Result<FirewallBindings, Error> {
-        if !self.wall.book.nat.contains_key(&number) {
+        if !self.firewall.config.nat.contains_key(&number) {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no nat {number}")));
         }
         let page = self.page(after, limit, move |firewall, from, room, now| {
@@ -100,7 +105,7 @@ impl Control {
     }
 
     pub(super) fn nat64_by(&self, reports: &[Report]) -> Vec<FirewallNat64> {
-        self.wall.book.nat64.iter().map(|(name, config)| self.crossing(name, config, reports)).collect()
+        self.firewall.config.nat64.iter().map(|(name, config)| self.crossing(name, config, reports)).collect()
     }
 
     fn crossing(&self, name: &str, config: &Nat64Config, reports: &[Report]) -> FirewallNat64 {
@@ -130,7 +135,7 @@ impl Control {
         after: Option<&str>,
         limit: usize,
     ) -> Result<FirewallBindings, Error> {
-        if !self.wall.book.nat64.contains_key(name) {
+        if !self.firewall.config.nat64.contains_key(name) {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no nat64lsn {name}")));
         }
         let called = name.to_owned();
@@ -147,7 +152,7 @@ impl Control {
             config: config.to_string().trim_start().to_owned(),
             active: Nptv6::new(config, &self.tables).is_ok(),
         };
-        self.wall.book.prefixes.iter().map(one).collect()
+        self.firewall.config.prefixes.iter().map(one).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use net::firewall::Firewall;
 use net::time::Instant;
 
 use super::super::super::control::Control;
-use super::super::page::Page;
+use super::super::listing::Page;
 use crate::api::Error;
 
 impl Control {

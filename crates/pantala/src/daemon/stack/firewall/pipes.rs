@@ -18,7 +18,7 @@ impl Control {
     pub(super) fn shapes_by(&self, reports: &[Report]) -> FirewallShapes {
         let firewalls = reports.iter().filter_map(|report| report.firewall.as_ref());
         let all: Vec<Total> = firewalls.flat_map(|firewall| &firewall.shapes).copied().collect();
-        let shapes = &self.wall.book.shapes;
+        let shapes = &self.firewall.config.shapes;
         let led_to = |number| shapes.queues().any(|(_, config)| config.pipe == Some(number));
         let pipes = shapes.pipes().map(|(number, config)| FirewallPipe {
             number,

@@ -49,14 +49,14 @@ impl Control {
                 dst: address(group.dst, group.is_ip4),
                 dst_port: group.dst.port,
                 states: *states,
-                total: self.wall.common.limits.count(group).into(),
+                total: self.firewall.common.limits.count(group).into(),
             })
         };
         Ok(FirewallTracks { tracks: page.rows.iter().filter_map(track).collect(), next: page.next })
     }
 
     fn numbers_of_rules(&self) -> Rules {
-        let entries = self.wall.book.rules.entries().iter();
+        let entries = self.firewall.config.rules.entries().iter();
         entries.map(|entry| (entry.id, (entry.rule.number, entry.rule.set))).collect()
     }
 
@@ -84,7 +84,7 @@ impl Control {
             dst: address(dst, state.is_ip4),
             dst_port: dst.port,
             phase: state.phase.map(|phase| word(phase).to_owned()),
-            flow: self.wall.book.rules.flow_name(FlowId(state.flow.0)).map(str::to_owned),
+            flow: self.firewall.config.rules.flow_name(FlowId(state.flow.0)).map(str::to_owned),
         })
     }
 }

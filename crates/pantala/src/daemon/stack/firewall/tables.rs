@@ -9,7 +9,7 @@ use crate::api::{Error, ErrorKind, FirewallTable, FirewallTableEntry, FirewallTa
 
 impl Control {
     pub(super) fn list_tables(&self) -> Result<Vec<FirewallTable>, Error> {
-        let lookups = &self.wall.book.lookups;
+        let lookups = &self.firewall.config.lookups;
         let one = |name: &str| {
             let info = lookups.info(name).map_err(refused)?;
             Ok(FirewallTable {
@@ -30,14 +30,14 @@ impl Control {
         after: usize,
         limit: usize,
     ) -> Result<FirewallTablePage, Error> {
-        let all = self.wall.book.lookups.list(name).map_err(refused)?;
+        let all = self.firewall.config.lookups.list(name).map_err(refused)?;
         let entries: Vec<_> = all.iter().skip(after).take(limit).map(entry).collect();
         let end = after.saturating_add(entries.len());
         Ok(FirewallTablePage { next: (end < all.len()).then_some(end), entries })
     }
 
     pub(super) fn found(&self, name: &str, text: &str) -> Result<FirewallTableEntry, Error> {
-        let found = self.wall.book.lookups.lookup(name, &key(text)?).map_err(refused)?;
+        let found = self.firewall.config.lookups.lookup(name, &key(text)?).map_err(refused)?;
         found.as_ref().map(entry).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("nothing in table {name} is found by {text}"))
         })

@@ -31,7 +31,7 @@ impl Control {
         let is_listed = |to: IpNet| last.is_none_or(|last| order(to) <= last);
         let statics = self.routing.after(page.after).take_while(|(to, _)| is_listed(*to));
         let idle = statics.filter(|(to, _)| wanted(*to) && self.is_idle(*to));
-        routes.extend(idle.map(|(to, way)| idle_route(to, way)));
+        routes.extend(idle.map(|(to, route)| idle_route(to, route)));
         let is_behind = |to: IpNet| page.after.is_none_or(|after| order(to) > order(after));
         let scoped = self.scoped_routes().filter(|route| is_behind(route.to) && wanted(route.to));
         routes.extend(scoped);
@@ -127,9 +127,9 @@ impl Control {
 }
 
 /// Seconds until a route goes that a router has advertised.
-fn expires(to: Prefix, way: To, links: &[Status], now: Instant) -> Option<u64> {
-    let link = links.iter().find(|link| Some(link.ifindex) == way.ifindex())?;
-    let at = match way {
+fn expires(to: Prefix, route: To, links: &[Status], now: Instant) -> Option<u64> {
+    let link = links.iter().find(|link| Some(link.ifindex) == route.ifindex())?;
+    let at = match route {
         To::Gateway { via, .. } => {
             link.routers.iter().find(|router| IpAddr::V6(router.addr) == via).map(|router| router.expires)
         }
@@ -139,9 +139,9 @@ fn expires(to: Prefix, way: To, links: &[Status], now: Instant) -> Option<u64> {
 }
 
 /// A static route whose interfaces are all down.
-fn idle_route(to: IpNet, way: &StaticRoute) -> Route {
+fn idle_route(to: IpNet, route: &StaticRoute) -> Route {
     let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone() }];
-    let (action, next_hops) = match &way.target {
+    let (action, next_hops) = match &route.target {
         RouteTarget::Via(hops) => {
             let hop = |hop: &config::NextHop| NextHop {
                 gateway: Some(hop.gateway),
@@ -153,7 +153,7 @@ fn idle_route(to: IpNet, way: &StaticRoute) -> Route {
         RouteTarget::Reject => (RouteAction::Reject, Vec::new()),
         RouteTarget::Blackhole => (RouteAction::Blackhole, Vec::new()),
     };
-    let (metrics, origin) = (shown_metrics(way.metrics), RouteOrigin::Static);
+    let (metrics, origin) = (shown_metrics(route.metrics), RouteOrigin::Static);
     Route { to, action, next_hops, metrics, origin, in_force: false, expires_s: None }
 }
 

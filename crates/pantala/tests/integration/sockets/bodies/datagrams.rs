@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::io::ErrorKind;
 
-use crate::sockets::datagram_face::{Datagrams, Socket};
+use crate::sockets::datagram_api::{Datagrams, Socket};
 
 const SHORT: Duration = Duration::from_millis(20);
 /// Datagrams of each sender.

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::datagrams::any;
-use crate::sockets::datagram_face::Socket;
+use crate::sockets::datagram_api::Socket;
 use crate::sockets::hosts::{Group, Host, Hosts, addrs};
 
 /// A group of each family, of no protocol.

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use pantala::sockets::KeepAlive;
 
 use super::datagrams::any;
-use crate::sockets::datagram_face::Socket;
+use crate::sockets::datagram_api::Socket;
 use crate::sockets::hosts::{Hosts, Opt, Seen};
 
 const SHORT: Duration = Duration::from_millis(20);

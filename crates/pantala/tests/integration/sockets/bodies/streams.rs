@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::thread::scope;
 
-use crate::sockets::face::{Face, Terms};
+use crate::sockets::socket_api::{Face, Terms};
 
 const SHORT: Duration = Duration::from_millis(20);
 

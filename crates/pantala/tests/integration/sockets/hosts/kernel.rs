@@ -12,8 +12,8 @@ use ipnet::IpNet;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, sockopt};
 
 use super::{Group, Host, Hosts, Link, MTU, Opt, Seen, WIRES, addrs};
-use crate::sockets::datagram_face::Datagrams;
-use crate::sockets::face::{Face, Kernel, Terms};
+use crate::sockets::datagram_api::Datagrams;
+use crate::sockets::socket_api::{Face, Kernel, Terms};
 
 /// All that comes and goes on all interfaces (`ETH_P_ALL`), as packets.
 const ALL: u32 = 3_u16.to_be() as u32;

@@ -11,8 +11,8 @@ use net::udp;
 use pantala::sockets::io_error;
 
 use super::{Group, Host, Hosts, Link, Opt, Seen};
-use crate::sockets::face::{Stacks, Terms};
 use crate::sockets::netisr::{Dgram, Listener, Netisrs, Stream};
+use crate::sockets::socket_api::{Stacks, Terms};
 
 /// An event of a connection.
 enum Told {

@@ -11,7 +11,7 @@ use pantala::sockets::{aio, blocking};
 use pantala::{Interface, Stack, mem};
 
 use super::{Group, Host, Hosts, Link, MTU, Opt, Seen, WIRES, addrs, options};
-use crate::sockets::face::Stacks;
+use crate::sockets::socket_api::Stacks;
 use crate::sockets::tasks::{Task, Tasks, wait};
 
 /// Everything is let through, and logged, as often as it comes.

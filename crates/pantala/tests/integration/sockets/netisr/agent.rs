@@ -16,7 +16,7 @@ use net::time::Instant;
 use net::udp;
 use pantala::Stack;
 
-use crate::sockets::patience::Patience;
+use crate::sockets::timeout::Patience;
 
 /// A body's job on a netisr.
 type Job = Box<dyn FnOnce(&mut Timers, &mut AppContext<'_>) + Send>;

@@ -12,9 +12,9 @@ use pantala::sockets::io_error;
 use rustix::io::Errno;
 
 use super::{Agents, Netisrs};
-use crate::sockets::datagram_face::{Datagrams, Socket};
+use crate::sockets::datagram_api::{Datagrams, Socket};
 use crate::sockets::hosts::{Opt, prepare_udp};
-use crate::sockets::patience::Patience;
+use crate::sockets::timeout::Patience;
 
 /// Sockets of one address, on all CPUs; or one, on the CPU of its peer.
 pub(crate) struct Dgram {

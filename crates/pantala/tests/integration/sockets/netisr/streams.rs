@@ -15,9 +15,9 @@ use net::tcp::{self, Connect, ListenerId};
 use pantala::sockets::io_error;
 
 use super::{Agents, Netisrs};
-use crate::sockets::face::{Face, Terms};
 use crate::sockets::hosts::{Opt, prepare};
-use crate::sockets::patience::Patience;
+use crate::sockets::socket_api::{Face, Terms};
+use crate::sockets::timeout::Patience;
 
 /// Listeners of one place, on all CPUs.
 pub(crate) struct Listener {

@@ -1,0 +1,126 @@
+//! Our end of a conversation that begins: the address, and a port whose packets come here.
+
+use core::net::{IpAddr, SocketAddr};
+
+use wire::toeplitz;
+
+use super::{EPHEMERAL, FourTuple};
+use crate::host::sock::Error;
+use crate::ip::output;
+use crate::link::tables::IfIndex;
+use crate::turn::cpu::Cpu;
+
+/// Ports that are tried before there is said to be none.
+const PORTS_TRIED_MAX: usize = 256;
+
+/// The request for a new conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Peer.
+    pub(crate) remote: SocketAddr,
+    /// From which of our addresses; the route says, if this does not.
+    pub(crate) local: Option<IpAddr>,
+    /// From which port; without, one whose packets come to this CPU.
+    pub(crate) port: Option<u16>,
+    /// By which interface, where the address means something only with its link; else 0.
+    pub(crate) zone: IfIndex,
+}
+
+/// The ends of a conversation that is `wanted`. A port that is drawn for it is not `taken`; whether one that was given is,
+/// the caller has to find out.
+///
+/// # Errors
+///
+/// [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
+/// port was found; [`Error::Elsewhere`] with a port that was given.
+pub(crate) fn local_end(
+    cpu: &mut Cpu,
+    wanted: Wanted,
+    taken: impl Fn(&Cpu, &FourTuple) -> bool,
+) -> Result<FourTuple, Error> {
+    let Wanted { remote, local, port, zone } = wanted;
+    let local = match local.filter(|local| !local.is_unspecified()) {
+        Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
+        Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
+        Some(local) => local,
+        None => output::source_on(cpu, remote.ip(), zone).ok_or(Error::NetworkUnreachable)?.0,
+    };
+    let ends = FourTuple::new((local, port.unwrap_or(0)).into(), remote, zone);
+    if port.is_none() {
+        let local_port = self::port(cpu, ends, taken).ok_or(Error::AddrNotAvailable)?;
+        return Ok(FourTuple { local_port, ..ends });
+    }
+    match cpu.placement.owner(ends.flow()) {
+        owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
+        _ => Ok(ends),
+    }
+}
+
+/// Returns a free port for a socket on all CPUs, drawn from those that are not `taken`.
+//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
+pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Option<u16> {
+    let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
+    (0..PORTS_TRIED_MAX).find_map(|_| {
+        let port = EPHEMERAL.start() + u16::try_from(cpu.secret.below(count)).ok()?;
+        (!taken(cpu, port)).then_some(port)
+    })
+}
+
+/// A local port for a conversation with `ends` whose local port is not known, such that its packets come to this CPU
+/// and it is not `taken`: drawn from all that do, so that it cannot be guessed. `None` if all that were drawn are taken.
+///
+/// The hash is the same both ways and linear, so a port is computed from a hash of this CPU, not searched for.
+//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
+fn port(cpu: &mut Cpu, ends: FourTuple, taken: impl Fn(&Cpu, &FourTuple) -> bool) -> Option<u16> {
+    let (buckets, cpus) = (u64::from(cpu.placement.buckets()), u64::from(cpu.placement.cpus()));
+    let mine = buckets.saturating_sub(cpu.id.0.into()).div_ceil(cpus);
+    let rest = others(&ends);
+    (0..PORTS_TRIED_MAX).find_map(|_| {
+        let bucket = cpu.secret.below(mine) * cpus + u64::from(cpu.id.0);
+        let hash = cpu.secret.below(0x1_0000 / buckets) * buckets + bucket;
+        let port = toeplitz::fold_of(u16::try_from(hash).ok()?) ^ rest;
+        let is_good = EPHEMERAL.contains(&port) && !taken(cpu, &FourTuple { local_port: port, ..ends });
+        is_good.then_some(port)
+    })
+}
+
+/// Returns the hash without the local port.
+fn others(ends: &FourTuple) -> u16 {
+    let addrs = match (ends.local, ends.remote) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => toeplitz::fold4(local, remote),
+        (IpAddr::V6(local), IpAddr::V6(remote)) => toeplitz::fold6(local, remote),
+        _ => 0,
+    };
+    addrs ^ toeplitz::fold_ports(0, ends.remote_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::{Bench, addr4, addr6};
+
+    #[test]
+    fn a_port_brings_replies_home_and_is_not_taken_and_not_always_the_same() {
+        for cpus in [1, 2, 3, 8] {
+            let mut bench = Bench::with(1, cpus, |_| ());
+            for at in 0..usize::from(cpus) {
+                let cpu = &mut bench.netisrs[at].cpu;
+                for (local, remote) in
+                    [(addr4(1, 1).into(), addr4(1, 9).into()), (addr6(1, 1).into(), addr6(1, 9).into())]
+                {
+                    let ends = FourTuple { local, remote, local_port: 0, remote_port: 80, zone: 0 };
+                    let ports: Vec<u16> = (0..50)
+                        .map(|_| port(cpu, ends, |_, ends| ends.local_port % 2 == 0).unwrap())
+                        .collect();
+                    for port in &ports {
+                        let ends = FourTuple { local_port: *port, ..ends };
+                        assert_eq!(cpu.placement.owner(ends.flow()), cpu.id, "{cpus} CPUs, port {port}");
+                        assert!(EPHEMERAL.contains(port) && port % 2 == 1);
+                    }
+                    assert!(ports.iter().any(|port| *port != ports[0]));
+                    assert_eq!(port(cpu, ends, |_, _| true), None);
+                }
+            }
+        }
+    }
+}

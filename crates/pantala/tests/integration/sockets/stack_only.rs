@@ -1,0 +1,137 @@
+//! Tests for a stack inside the program only.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::thread::scope;
+
+use pantala::sockets::{Options, Received, aio, blocking};
+
+use crate::sockets::bodies::datagrams::any;
+use crate::sockets::socket_api::{Face, Stacks};
+
+fn who_waits_when_a_stack_ends_is_told_that_the_network_is_down() {
+    let Stacks { server, client, stacks: [one, two], .. } = Stacks::new();
+    let at: SocketAddr = "192.0.2.1:80".parse().unwrap();
+    let listener = blocking::TcpListener::bind(&server, at).unwrap();
+    let near = blocking::TcpStream::connect(&client, at).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    scope(|scope| {
+        let accepts = scope.spawn(|| listener.accept().err().unwrap());
+        let reads = scope.spawn(move || (&far).read(&mut [0; 8]).unwrap_err());
+        one.stop().unwrap();
+        assert_eq!(accepts.join().unwrap().kind(), ErrorKind::NetworkDown);
+        assert_eq!(reads.join().unwrap().kind(), ErrorKind::NetworkDown);
+    });
+    assert_eq!(blocking::TcpListener::bind(&server, at).err().unwrap().kind(), ErrorKind::NetworkDown);
+    two.stop().unwrap();
+    let why = core::iter::repeat_with(|| (&near).write(b"x").err()).find_map(|why| why).unwrap();
+    assert_eq!(why.kind(), ErrorKind::BrokenPipe);
+}
+
+fn futures_that_are_dropped_leave_nothing() {
+    let stacks = Stacks::new();
+    let at: SocketAddr = "192.0.2.1:81".parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..200 {
+            // Polled once, and then dropped.
+            let connects = aio::TcpStream::connect(&stacks.client, "192.0.2.77:1");
+            assert!(tokio::time::timeout(Duration::ZERO, connects).await.is_err());
+            let binds = aio::TcpListener::bind(&stacks.server, at);
+            drop(tokio::time::timeout(Duration::ZERO, binds).await);
+        }
+    });
+    // The place is free, and no connection is left, as soon as netisrs have done what they were told.
+    while blocking::TcpListener::bind(&stacks.server, at).is_err() {}
+    let left = |cpu| {
+        let count = |netisr: &mut net::netisr::Netisr| {
+            netisr.cpu.tcp.as_ref().map_or(0, |pcbs| pcbs.page(0, 9, None).0.len())
+        };
+        stacks.stacks[1].call(cpu, count).unwrap()
+    };
+    while left(0) + left(1) > 2 {
+        std::thread::yield_now();
+    }
+}
+
+fn options_are_those_of_a_socket_from_its_first_segment() {
+    let stacks = Stacks::new();
+    let options = Options::new().nodelay(true).ttl(7).tos(0x20).keepalive(None).backlog(5);
+    let at: SocketAddr = "[2001:db8::1]:82".parse().unwrap();
+    let listener = blocking::TcpListener::bind_with(&stacks.server, at, &options).unwrap();
+    let local: SocketAddr = "[2001:db8::2]:4711".parse().unwrap();
+    for _ in 0..2 {
+        let near = blocking::TcpStream::connect_with(&stacks.client, at, &options.clone().local(local));
+        let near = near.unwrap();
+        let (far, peer) = listener.accept().unwrap();
+        assert_eq!((peer, near.local_addr().unwrap()), (local, local), "wherever its answers come to");
+        // No TIME-WAIT keeps the port.
+        near.set_linger(Some(Duration::ZERO)).unwrap();
+        drop(near);
+        assert_eq!((&far).read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+    assert_eq!(stacks.addrs()[1], at.ip());
+}
+
+fn connections_beyond_those_handed_over_ahead_wait_where_they_have_come() {
+    const COUNT: usize = 100;
+    const AHEAD: usize = 32;
+    let stacks = Stacks::new();
+    let at: SocketAddr = "192.0.2.1:83".parse().unwrap();
+    let listener = blocking::TcpListener::bind(&stacks.server, at).unwrap();
+    let near: Vec<_> =
+        (0..COUNT).map(|_| blocking::TcpStream::connect(&stacks.client, at).unwrap()).collect();
+    let waiting = |cpu| {
+        let count = |netisr: &mut net::netisr::Netisr| {
+            let listeners = netisr.cpu.tcp.as_ref().map(|pcbs| pcbs.page_of_listeners(0, 9).0);
+            listeners.into_iter().flatten().map(|listener| listener.waiting).sum::<usize>()
+        };
+        stacks.stacks[0].call(cpu, count).unwrap()
+    };
+    while waiting(0) + waiting(1) < COUNT - 2 * AHEAD {
+        std::thread::yield_now();
+    }
+    let mut peers: Vec<_> = (0..COUNT).map(|_| listener.accept().unwrap().1).collect();
+    let mut locals: Vec<_> = near.iter().map(|near| near.local_addr().unwrap()).collect();
+    peers.sort();
+    locals.sort();
+    assert_eq!(peers, locals);
+    assert_eq!(waiting(0) + waiting(1), 0);
+}
+
+fn who_reads_a_datagram_can_learn_how_it_has_come() {
+    let stacks = Stacks::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for addr in stacks.addrs() {
+        let threads = blocking::UdpSocket::bind(&stacks.server, (addr, 0)).unwrap();
+        let tasks = runtime.block_on(aio::UdpSocket::bind(&stacks.server, (addr, 0))).unwrap();
+        let client = blocking::UdpSocket::bind(&stacks.client, any((addr, 0).into())).unwrap();
+        for (ttl, tos) in [(7, 0x4b), (255, 0)] {
+            client.set_ttl(ttl).unwrap();
+            client.set_tos(tos).unwrap();
+            assert_eq!((client.ttl().unwrap(), client.tos().unwrap()), (ttl, tos));
+            client.send_to(b"look", threads.local_addr().unwrap()).unwrap();
+            client.send_to(b"look", tasks.local_addr().unwrap()).unwrap();
+            let mut into = [0; 8];
+            let come = [
+                threads.recv_datagram(&mut into).unwrap(),
+                runtime.block_on(tasks.recv_datagram(&mut into)).unwrap(),
+            ];
+            for Received { len, from, ttl: came, tos: with } in come {
+                assert_eq!(
+                    (len, from.port(), came, with),
+                    (4, client.local_addr().unwrap().port(), ttl, tos)
+                );
+            }
+        }
+    }
+}
+
+harness::tests![
+    who_waits_when_a_stack_ends_is_told_that_the_network_is_down,
+    futures_that_are_dropped_leave_nothing,
+    options_are_those_of_a_socket_from_its_first_segment,
+    connections_beyond_those_handed_over_ahead_wait_where_they_have_come,
+    who_reads_a_datagram_can_learn_how_it_has_come,
+];
