@@ -228,7 +228,7 @@ impl Drop for Bench {
             self.netisrs.iter_mut().for_each(Netisr::shut_down);
         }
         let leaked: u64 = self.netisrs.iter().take(1).map(|netisr| netisr.cpu.pool.arena().leaked()).sum();
-        assert_eq!(leaked, 0, "packets were dropped instead of buried");
+        assert_eq!(leaked, 0, "packets were lost without a drop reason");
         assert_eq!(self.buffers_out(), 0, "buffers are missing from the pools");
     }
 }

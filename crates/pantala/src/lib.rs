@@ -107,21 +107,21 @@ mod demo;
 #[cfg(any(feature = "admin", feature = "web"))]
 mod descriptors;
 mod firewall;
+#[cfg(feature = "cli")]
+mod interrupt;
 mod mac;
 #[cfg(feature = "cli")]
 mod pktgen;
+mod plural;
 pub mod serve;
 #[cfg(feature = "cli")]
 mod show;
 pub mod sockets;
 mod stack;
 #[cfg(feature = "cli")]
-mod interrupt;
-#[cfg(feature = "cli")]
 pub mod term;
 #[cfg(feature = "cli")]
 mod top;
-mod plural;
 
 #[cfg(feature = "cli")]
 pub use cli::{Exit, run};

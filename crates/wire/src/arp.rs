@@ -94,7 +94,7 @@ impl Packet {
         ]
     }
 
-    /// Asks whether anybody has the target address before the asker takes it.
+    /// Asks whether a host has the target address before the asker takes it.
     //= https://www.rfc-editor.org/rfc/rfc5227#section-1.1
     //# In this document, the term 'ARP Probe' is used to refer to an ARP
     //# Request packet, broadcast on the local link, with an all-zero 'sender

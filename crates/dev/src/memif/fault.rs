@@ -211,7 +211,7 @@ impl core::iter::Sum for FaultCounts {
     }
 }
 
-/// [`FaultCounts`] as they are counted: by the owner of a ring, read by anybody.
+/// [`FaultCounts`] as they are counted: by the owner of a ring, read by any thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) bad_descriptor: AtomicU64,

@@ -24,7 +24,7 @@ use crate::turn::next::{Next, Resume};
 pub(super) struct Chunk {
     /// One more than there are positions: for packets that are none of the chunk.
     traces: [Trace; CHUNK + 1],
-    /// Whether anybody reads them: packets may meet other hooks, or make an entry of the flow cache.
+    /// Whether they are read: packets may meet other hooks, or make an entry of the flow cache.
     is_traced: bool,
     flows: [Flow; CHUNK],
     hashes: [Hash; CHUNK],

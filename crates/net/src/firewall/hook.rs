@@ -85,7 +85,7 @@ fn ask_rules(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
     with(cpu, |firewall, cpu| firewall.judge_alone(cpu, pkt, hook)).flatten()
 }
 
-/// Writes down what the last rule that was asked has counted, where anybody can read it: at the end of the turn.
+/// Writes down what the last rule that was asked has counted, where any thread can read it: at the end of the turn.
 pub(crate) fn settle(cpu: &mut Cpu) {
     if let Some(firewall) = &mut cpu.firewall {
         firewall.counters.settle();

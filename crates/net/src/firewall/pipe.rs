@@ -194,7 +194,7 @@ impl<T> Pipes<T> {
         if self.is_late || next == Instant::NEVER { next } else { next.max(self.left + WAKE) }
     }
 
-    /// Takes out what died while it waited. To be called, and buried, after each [`Self::enqueue`], [`Self::due`] and
+    /// Takes out packets dropped while queued. To be called, and counted as drops, after each [`Self::enqueue`], [`Self::due`] and
     /// [`Self::configure`]; nearly always there is nothing.
     pub fn dropped(&mut self) -> impl Iterator<Item = (Pkt, DropReason)> {
         self.own.store.dropped_list.pkts.drain(..)

@@ -152,7 +152,7 @@ fn enter(cpu: &mut Cpu, to: To, pkt: Pkt, ticket: ResumePoint) {
     bury_dropped(cpu);
 }
 
-/// Buries what died while it waited in pipes.
+/// Drops packets that pipes gave up.
 pub(crate) fn bury_dropped(cpu: &mut Cpu) {
     let Some(firewall) = &mut cpu.firewall else { return };
     let dead: Vec<_> = firewall.pipes.dropped().collect();

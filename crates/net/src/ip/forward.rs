@@ -44,7 +44,7 @@ pub trait Family {
     fn too_big(pkt: &Pkt, mtu: u32) -> Next;
 }
 
-/// Sends a packet where its route leads: up, to the next hop, or to its grave. Adds what it sent on to `forwarded`.
+/// Sends a packet where its route leads: up, to the next hop, or to a drop reason. Adds what it sent on to `forwarded`.
 ///
 /// Reads  `cpu.tables`, `cpu.neigh`.   Writes `pkt.outif`, the TTL, the link header.
 /// Next   [`Next::Output`], [`Next::Local4`], [`Next::Local6`], [`Next::Resolve`], [`Next::Fragment`],

@@ -51,7 +51,7 @@ pub struct Ifqs {
     queues: Vec<Ifq>,
     /// Interfaces whose queue is not empty.
     waiting: Vec<IfIndex>,
-    /// Packets that queues gave up, until they are buried.
+    /// Packets dropped by queues, until the CPU counts them.
     victims: PendingDrops,
     secret: Secret,
     /// Packets that one queue may hold of the CPU's buffers.
@@ -173,7 +173,8 @@ impl Ifqs {
         }
     }
 
-    /// Learns which interfaces there are. Those without rings have no queue: their frames are queued at the device below. What waits for one that is down now, or gone, stays to be buried.
+    /// Learns which interfaces there are. Those without rings have no queue: their frames are queued at the device below. What
+    /// waits for one that is down now, or gone, stays to be dropped.
     pub(crate) fn tables_changed(&mut self, tables: &Tables, now: Instant) {
         self.queues.resize_with(self.queues.len().max(tables.ifs.len()), Ifq::default);
         let Self { queues, victims, secret, buffers_max, short_max, .. } = self;

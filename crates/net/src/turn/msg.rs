@@ -272,7 +272,7 @@ impl PeerTx {
         }
     }
 
-    /// Publishes what was staged; answers whether something waits still. Dead buffers alone are no reason to wake anybody.
+    /// Publishes what was staged; answers whether something waits still. Dead buffers alone are no reason to wake a CPU.
     #[inline]
     fn roll_up(&mut self) -> bool {
         if !self.waiting.is_empty() {

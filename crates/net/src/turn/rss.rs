@@ -1,6 +1,6 @@
 //! Which CPU owns a packet: placement by symmetric Toeplitz hash.
 //!
-//! Both directions of a flow hash alike, so they meet on one CPU. The hash places and does nothing else: anybody can
+//! Both directions of a flow hash alike, so they meet on one CPU. The hash places and does nothing else: any sender can
 //! choose where their packets go, so tables are never keyed by it.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

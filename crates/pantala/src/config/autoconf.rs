@@ -5,7 +5,7 @@ use super::fields::Fields;
 use super::problem::{Report, Wrong};
 
 const KEYS: &[&str] = &["identifiers", "temporary", "dad_transmits", "dad_nonce"];
-/// With more questions than this, an address takes longer than anybody waits.
+/// With more questions than this, an address takes longer than a user waits.
 const TRANSMITS_MAX: u32 = 10;
 
 /// IPv6 autoconfiguration of an interface.

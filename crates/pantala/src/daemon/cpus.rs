@@ -320,7 +320,7 @@ impl Cpus {
         self.list.iter().map(|cpu| report::last(&cpu.published)).collect()
     }
 
-    /// Closes all rings, buries what is in the stack, waits until all buffers are home, and stops the threads.
+    /// Closes all rings, drops what is in the stack, waits until all buffers are home, and stops the threads.
     ///
     /// # Errors
     /// A netisr does not answer, or buffers are missing. The threads have ended all the same.

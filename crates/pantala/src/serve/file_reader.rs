@@ -202,7 +202,7 @@ impl FileReader {
 }
 
 /// Whether everybody on the machine may read it. A thread of root's, as in a program of root's that embeds a stack, could
-/// read much that is not meant for anybody else.
+/// read much that is not meant for others.
 fn is_for_all(about: &Metadata) -> bool {
     about.mode() & 0o004 != 0
 }

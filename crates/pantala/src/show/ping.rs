@@ -58,7 +58,7 @@ impl Summary {
         self.sum_squares += (rtt_ns as f64).powi(2);
     }
 
-    /// Whether anybody answered.
+    /// Whether any host answered.
     pub(crate) fn answered(&self) -> bool {
         self.received > 0
     }

@@ -105,7 +105,7 @@ impl Socket {
         Err(error::of(Error::AddrNotAvailable))
     }
 
-    /// From now on nothing comes from anybody else.
+    /// From now on only the peer's datagrams are received.
     async fn connected(&self, cpu: usize, local: SocketAddr, remote: SocketAddr) -> io::Result<()> {
         self.sends_from(cpu, local, Some(remote));
         for other in (0..self.lanes.len()).filter(|other| *other != cpu) {

@@ -13,7 +13,7 @@ use super::panes;
 use super::view::{Key, View};
 use crate::api::client::{Client, ClientError};
 use crate::cli::Failure;
-use crate::stop::Stop;
+use crate::interrupt::Stop;
 
 /// The longest wait for a key, so that a signal is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(200);

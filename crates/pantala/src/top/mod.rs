@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use crate::api::client::{Client, ClientError};
 use crate::cli::{Failure, Session};
-use crate::stop::Stop;
+use crate::interrupt::Stop;
 
 use self::draw::Screen;
 use self::rates::Rates;

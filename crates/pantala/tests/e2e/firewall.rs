@@ -13,7 +13,7 @@ use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::socket::{listen, ping, refusal, stream_arrives, udp};
 use crate::wait::{PATIENCE, until, until_right};
 
-/// Shorter than anybody tries again.
+/// Shorter than the time before a retry.
 const SOON: Duration = Duration::from_millis(500);
 
 /// Rules for neighbour discovery between hosts.

@@ -346,7 +346,7 @@ fn an_interface_that_monitors_measures_and_does_nothing_else() {
     }
 }
 
-/// Sends without asking anybody; nothing comes back.
+/// Sends without resolving an address; nothing comes back.
 fn send_to(track: &Track, family: Family, mac: &str) -> (Option<i32>, Value) {
     let line = track.line(
         family,

@@ -290,7 +290,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `EBADF`; as [`Self::bind`], if it goes on with datagrams of anybody.
+    /// `EBADF`; as [`Self::bind`], if it goes on with datagrams of any peer.
     pub fn disconnect(&mut self, fd: i32) -> Result<(), Errno> {
         match self.sockets.get_mut(&fd).ok_or(Errno("EBADF"))? {
             Handle::Stream(socket) => socket.disconnect(&mut self.lab),

@@ -316,7 +316,7 @@ fn resets_and_half_closes_at_any_moment_leave_nothing_in_a_relay() {
             let ended =
                 scene.world.run_until(Duration::from_secs(600), |_| done.load(Ordering::Relaxed) >= all);
             assert!(ended, "{} of {all} are over", finished.load(Ordering::Relaxed));
-            // Pairs are gone as soon as both ends are, without anybody ending them.
+            // Pairs are gone as soon as both ends are, without a call that ends them.
             scene.world.run_for(Duration::from_secs(130));
             let left: usize = {
                 let cpus = scene.world.of(relay).cpus.iter();

@@ -68,7 +68,7 @@ impl Interface {
         }
     }
 
-    /// When it must be looked at without anybody having spoken.
+    /// When it must be looked at without a message from the peer.
     pub(super) const fn until(&self) -> Option<Instant> {
         match &self.talk {
             Talk::None(at) => *at,

@@ -56,7 +56,7 @@ pub struct Count {
     pub drops: u64,
 }
 
-/// Where packets go that a queue gives up, until they are buried.
+/// Packets dropped by a queue, until the CPU counts them.
 #[derive(Default)]
 pub(super) struct DropList {
     pub(super) pkts: Vec<(Pkt, DropReason)>,
@@ -153,7 +153,7 @@ fn draw(secret: &mut Secret) -> u32 {
 }
 
 impl DropList {
-    /// The grave for what a queue gives up.
+    /// The list of packets that queues dropped.
     pub(super) const fn of<'a>(&'a mut self, ecn: bool, count: &'a mut Count) -> QueueDrops<'a> {
         QueueDrops { dropped_list: self, count, ecn }
     }
@@ -169,7 +169,7 @@ pub(super) fn buffers(pkt: &Pkt) -> usize {
     1 + pkt.len() / pkt::DATA_LEN
 }
 
-/// The grave for what one queue gives up.
+/// The list of packets that one queue dropped.
 pub(super) struct QueueDrops<'a> {
     dropped_list: &'a mut DropList,
     count: &'a mut Count,

@@ -12,7 +12,7 @@ use crate::ip::icmp::is_one_host;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 
-/// A socket that waits for datagrams from anybody.
+/// An unconnected socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Bind {
     /// Our address, a group, or the unspecified one for all; and the port, or 0 for one that is free here.

@@ -177,7 +177,7 @@ const fn nonce(random: u64) -> [u8; 6] {
     nonce
 }
 
-/// Asks whether anybody has the address.
+/// Asks whether another node has the address.
 fn probe(cpu: &mut Cpu, key: Key) {
     match key.addr {
         IpAddr::V4(addr) => request(cpu, &key, Ipv4Addr::UNSPECIFIED, addr),

@@ -322,7 +322,7 @@ fn spoil(frame: &mut Vec<u8>, draws: &mut impl FnMut(usize) -> usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes in is at the end in a queue, on a wire, or in a grave: with time, no buffer is missing, and
+    /// Whatever comes in is at the end in a queue, on a wire, or dropped: with time, no buffer is missing, and
     /// the numbers add up. 50 times 2000 frames.
     #[test]
     fn every_spoiled_packet_ends_somewhere(seeds in any::<u64>(), cpus in 1u16..3) {

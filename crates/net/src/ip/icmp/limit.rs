@@ -37,7 +37,7 @@ pub(crate) const RESETS: Rates = Rates {
     all: Rate { every: Duration::from_micros(250), burst: 512 },
 };
 
-/// Limits what is sent in answer to packets that anybody can send.
+/// Limits what is sent in answer to packets that any host can send.
 ///
 /// A destination has a bucket of its own, which is taken from first, so that a flood from one place uses up that
 /// place's share only. The bucket for all is the remaining limit when sources are forged. It loses one to three

@@ -69,7 +69,7 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
         return cpu.drop_pkt(pkt, DropReason::IcmpNotSent);
     }
     let is_known = deliver::icmp_error(cpu, from, pkt.rcvif, &quoted, message);
-    // TCP knows better than anybody whether its segment is real, and makes smaller ones itself.
+    // TCP knows best whether its segment is real, and makes smaller ones itself.
     if let Some(mtu) = mtu.filter(|_| is_known || quoted.protocol != Protocol::UDP) {
         pmtu::learn(cpu, pkt.rcvif, from, &quoted, mtu);
     }

@@ -23,7 +23,7 @@ use crate::turn::deliver;
 const ERROR_TOS: u8 = 6 << 5;
 /// The type of service without its two bits of congestion notification.
 const DSCP: u8 = !3;
-/// The highest type that anybody has defined: extended echo reply (RFC 8335).
+/// The highest type that is defined: extended echo reply (RFC 8335).
 const KIND_MAX: u8 = 43;
 
 /// Takes an ICMP message for this host in. `pkt` starts with its IPv4 header, `pkt.l4` is where ICMP starts.

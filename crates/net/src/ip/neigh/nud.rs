@@ -166,7 +166,7 @@ impl Nud {
 
     /// An ARP packet came from `mac`. `solicited` means that it is an answer, and to us.
     ///
-    /// ARP cannot say "I was asked" or "replace", so that anybody can take a neighbour's place with one packet. Where
+    /// ARP cannot say "I was asked" or "replace", so that any node on the link can take a neighbour's place with one packet. Where
     /// an address is in use it is believed only when the old one does not answer any more.
     pub(super) fn arp(&mut self, mac: Mac, solicited: bool, clock: Clock) -> Do {
         match self.state {

@@ -1,4 +1,4 @@
-//! Packets that a queue gave up. Queues cannot bury: graves belong to the CPU.
+//! Packets dropped by a queue, handed to the CPU, which counts them.
 
 use pkt::Pkt;
 
@@ -10,7 +10,7 @@ use crate::base::drop::DropReason;
 use crate::base::ids::IfIndex;
 use crate::turn::cpu::Cpu;
 
-/// Packets on their way from a queue to their grave, and how many others were marked.
+/// Packets dropped by a queue and not yet counted, and how many others were marked.
 #[derive(Default)]
 pub(crate) struct PendingDrops {
     pkts: Vec<(Pkt, DropReason)>,
@@ -42,7 +42,7 @@ impl DropSink for PendingDrops {
     }
 }
 
-/// Buries what queues gave up, and counts marks.
+/// Drops packets that queues gave up, and counts marks.
 #[inline]
 pub(crate) fn drop_pending(cpu: &mut Cpu) {
     let PendingDrops { pkts, marked } = &cpu.ifqs.victims;

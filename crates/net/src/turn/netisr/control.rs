@@ -224,7 +224,7 @@ impl Netisr {
             && self.cpu.loopback.is_empty()
     }
 
-    /// Ends everything: rings are closed, and what is still in the stack goes to its grave. What connections and programs say
+    /// Ends everything: rings are closed, and what is still in the stack is dropped and counted. What connections and programs say
     /// in turns that follow finds no way out.
     pub fn shut_down(&mut self) {
         for mut ring in self.rings.drain(..) {

@@ -69,7 +69,7 @@ pub(crate) trait Hosts: Datagrams {
     /// received may have changed places.
     fn seen(&self) -> Vec<Seen>;
     /// Waits until a datagram of the client to `to` has come to the server's host since this was asked last, whether or not
-    /// anybody hears it there.
+    /// any receiver hears it there.
     fn has_come(&self, to: SocketAddr);
     /// From now on the server hears nothing more.
     fn cut(&self);

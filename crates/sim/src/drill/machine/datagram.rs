@@ -190,7 +190,7 @@ impl Datagrams {
         self.places.iter().copied().find_map(failure).map(|failure| failure.error.into())
     }
 
-    /// Speaks with anybody from now on.
+    /// Disconnects: any peer from now on.
     pub(super) fn disconnect(&mut self, lab: &mut Lab) -> Result<(), Errno> {
         self.leave(lab);
         self.bound.take().map_or(Ok(()), |addr| self.bind(lab, addr))

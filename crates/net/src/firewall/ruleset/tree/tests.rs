@@ -49,7 +49,7 @@ fn draw(secret: &mut Secret, bits: u32) -> u32 {
     u32::try_from(secret.below(1 << bits)).unwrap()
 }
 
-/// Hosts, networks and ports, as in the filter of a large site; every tenth rule is for anybody.
+/// Hosts, networks and ports, as in the filter of a large site; every tenth rule matches any source.
 fn site(secret: &mut Secret, n: u32) -> String {
     let host = |secret: &mut Secret| Ipv4Addr::from_bits(0x0a00_0000 | draw(secret, 22));
     let (src, dst) = (host(secret), host(secret));

@@ -41,7 +41,7 @@ pub(crate) fn solicit(cpu: &mut Cpu, ifindex: IfIndex, params: NdTxParams, messa
     send(cpu, ifindex, params, message, mac.map(Opt::SourceLinkAddr));
 }
 
-/// Asks whether anybody has an address that is to be ours.
+/// Asks whether another node has an address that is to be ours.
 pub(crate) fn probe(
     cpu: &mut Cpu,
     ifindex: IfIndex,
