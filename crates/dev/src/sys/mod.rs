@@ -19,6 +19,7 @@ pub mod seccomp;
 pub mod sockopt;
 pub mod sysctl;
 pub mod tun;
+pub mod tun_reserve;
 pub mod unix_socket;
 pub mod user;
 pub mod vnet_hdr;

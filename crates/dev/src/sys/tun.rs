@@ -3,14 +3,15 @@
 //! TAP interfaces with several queues, virtio headers, and a steering program.
 #![expect(unsafe_code, reason = "ioctl takes a pointer whose meaning depends on the request")]
 
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::vnet_hdr::VNET_HDR_LEN;
-use super::{fdinfo, process};
+use super::{fdinfo, process, tun_reserve};
 use crate::bpf::prog::Program;
 use crate::netlink::Rtnetlink;
 
@@ -22,7 +23,9 @@ pub enum TunError {
     #[error("no /dev/net/tun: `modprobe tun`, or make the node (mknod /dev/net/tun c 10 200)")]
     NoDevice,
     /// The device node belongs to others.
-    #[error("may not open /dev/net/tun: it must be readable and writable for this user (usually mode 0666)")]
+    #[error(
+        "may not open /dev/net/tun: it must be readable and writable for this user (usually mode 0666), or pantala be started as root"
+    )]
     NodeForbidden,
     /// A name the kernel would not take.
     #[error("{0:?} cannot name an interface: use 1 to 15 bytes, no '/' and no blanks")]
@@ -146,7 +149,11 @@ impl Tap {
 
 /// One queue of a TAP interface; non-blocking.
 #[derive(Debug)]
-pub struct TapQueue(OwnedFd);
+pub struct TapQueue {
+    fd: ManuallyDrop<OwnedFd>,
+    /// The interface was deleted: the descriptor belongs to none.
+    is_gone: AtomicBool,
+}
 
 impl TapQueue {
     /// Receives one frame, virtio header first, into the buffers in order; `None` if there is none now.
@@ -155,7 +162,7 @@ impl TapQueue {
     /// # Errors
     /// `EBADFD` when the interface is gone, `EIO` when it is down.
     pub fn readv(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
-        none_if_again(rustix::io::readv(&self.0, buffers))
+        self.result(rustix::io::readv(&*self.fd, buffers))
     }
 
     /// Sends one frame, virtio header first, from the buffers in order; `None` if it cannot be taken now.
@@ -163,7 +170,14 @@ impl TapQueue {
     /// # Errors
     /// `EINVAL` for a header that does not fit its frame, `EIO` when the interface is down.
     pub fn writev(&self, buffers: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        none_if_again(rustix::io::writev(&self.0, buffers))
+        self.result(rustix::io::writev(&*self.fd, buffers))
+    }
+
+    fn result(&self, done: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+        if done == Err(Errno::BADFD) {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+        none_if_again(done)
     }
 
     /// Detaches the queue: it gets no more frames, which go to the others; [`Self::attach`] undoes it.
@@ -183,13 +197,12 @@ impl TapQueue {
     }
 
     fn open(name: &str, how: i16) -> Result<(Self, String), TunError> {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = match rustix::fs::open("/dev/net/tun", flags, Mode::empty()) {
+        let fd = match tun_reserve::open() {
             Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => return Err(TunError::NoDevice),
             Err(Errno::ACCESS | Errno::PERM) => return Err(TunError::NodeForbidden),
             other => other.map_err(|e| refused(name, "open /dev/net/tun")(e.into()))?,
         };
-        let queue = Self(fd);
+        let queue = Self { fd: ManuallyDrop::new(fd), is_gone: AtomicBool::new(false) };
         let name = queue.set_interface(name, how)?;
         queue.set_header().map_err(refused(&name, "set the header"))?;
         Ok((queue, name))
@@ -235,19 +248,31 @@ impl TapQueue {
     fn ioctl<T: TunArgument>(&self, request: libc::Ioctl, argument: &mut T) -> io::Result<()> {
         // SAFETY: the requests of this file take a pointer to an int or to a struct ifreq; `TunArgument` is
         // implemented for these two only, and each call above passes the one that belongs to its request.
-        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request, core::ptr::from_mut(argument)) })
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, core::ptr::from_mut(argument)) })
     }
 
     /// A request whose argument is a number, not a pointer.
     fn ioctl_value(&self, request: libc::Ioctl, value: u32) -> io::Result<()> {
         // SAFETY: the two requests of this kind (TUNSETOFFLOAD, TUNSETPERSIST) touch no memory of ours.
-        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request, libc::c_ulong::from(value)) })
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, libc::c_ulong::from(value)) })
+    }
+}
+
+impl Drop for TapQueue {
+    fn drop(&mut self) {
+        // The queue may not have been read since its interface was deleted. A frame that is lost here had no reader.
+        let _ = self.readv(&mut [IoSliceMut::new(&mut [0])]);
+        // SAFETY: nothing uses the field after this.
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        if *self.is_gone.get_mut() {
+            tun_reserve::give_back(fd);
+        }
     }
 }
 
 impl AsFd for TapQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use dev::sys::tun_reserve;
 use dev::sys::user::{self, User};
 
 use super::admin::SHARED;
@@ -53,6 +54,11 @@ pub(crate) fn identity(config: &Config) -> Result<Option<User>, StackError> {
 /// The configuration asks for it, and the kernel refuses.
 pub(crate) fn leave_root(identity: Option<&User>, config: &Config) -> Result<(), StackError> {
     let Some(User { name, uid, gid }) = identity else { return Ok(()) };
+    if !tun_reserve::is_open_to_all() {
+        // Without them, TAPs cannot be opened again later.
+        let kept = tun_reserve::fill();
+        kept.map_err(|why| StackError::System { doing: "keep descriptors of /dev/net/tun", why })?;
+    }
     match user::become_user(*uid, *gid) {
         Ok(()) => log::debug(&format!("goes on as user {name} ({uid}), group {gid}")),
         Err(why) if config.user.is_some() => {
