@@ -101,7 +101,7 @@ pub fn output(cpu: &mut Cpu, pkt: Pkt) {
 }
 
 /// [`output`] for packets that all leave by `outif`, `bytes` in all, and of which none is [`SPECIAL`].
-#[inline]
+#[inline(never)]
 pub(crate) fn output_all(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex, bytes: usize) {
     if !cpu.ifqs.stage_all(outif, pkts, bytes) {
         output_each(cpu, pkts, outif);
