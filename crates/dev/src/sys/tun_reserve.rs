@@ -22,15 +22,15 @@ static KEPT: Mutex<Option<Vec<OwnedFd>>> = Mutex::new(None);
 /// # Errors
 /// The process has too many descriptors.
 pub fn fill() -> io::Result<()> {
-    let mut kept = kept();
-    let kept = kept.get_or_insert_default();
-    while kept.len() < KEPT_MAX {
+    let mut opened = Vec::with_capacity(KEPT_MAX);
+    while opened.len() < KEPT_MAX {
         match open_node() {
-            Ok(fd) => kept.push(fd),
+            Ok(fd) => opened.push(fd),
             Err(Errno::MFILE | Errno::NFILE) => return Err(Errno::MFILE.into()),
             Err(_) => break,
         }
     }
+    *kept() = Some(opened);
     Ok(())
 }
 

@@ -73,7 +73,7 @@ impl Trunk {
         flows
     }
 
-    fn assert_received(&mut self, flows: &[FlowId], count: u32) {
+    fn assert_received(&self, flows: &[FlowId], count: u32) {
         for flow in flows {
             assert_eq!(self.world.tally(*flow).received, count, "{flow:?}\n{}", self.world.drops());
         }
