@@ -315,7 +315,7 @@ impl Cpus {
         self.call_all(|netisr| Report::of(netisr))
     }
 
-    /// What each CPU wrote down last, without asking it.
+    /// Returns the last report of each CPU, without a message to it.
     pub(crate) fn last_reports(&self) -> Vec<Report> {
         self.list.iter().map(|cpu| report::last(&cpu.published)).collect()
     }

@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The interval is at least this many times what the last report took: a CPU with very many flows spends 0.1 % on it.
 const SHARE: u32 = 1000;
 
-/// What a netisr wrote down last.
+/// The last report of a netisr.
 pub(crate) type Published = Arc<Mutex<Report>>;
 
 /// A CPU's account of itself.

@@ -11,7 +11,7 @@ use crate::api::{
     Counters, FirewallRule, FirewallState, Interface, InterfaceCounters, Netisr, Pool, TcpConnection,
 };
 
-/// What happened between two readings. Rates are per second.
+/// The difference of two readings. Rates are per second.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Rates {
     pub(super) pid: u32,

@@ -56,7 +56,7 @@ pub(super) enum Key {
     Escape,
 }
 
-/// How the user looks at the stack.
+/// The state of the screen: pane, order, interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) pane: Pane,

@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Trunk {
     world: World,
     router: HostId,
-    /// Of the networks 1, 3, 5 and 2.
+    /// Stations in the networks 1, 3, 5 and 2.
     hosts: [(u8, StationId); 4],
 }
 

@@ -29,7 +29,7 @@ pub struct TextProblem {
     pub column: u32,
     /// The mistake.
     pub message: String,
-    /// What is expected there, and the remedy; may be empty.
+    /// The expected text, and the remedy; may be empty.
     pub help: String,
 }
 

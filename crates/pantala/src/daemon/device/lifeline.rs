@@ -1,4 +1,4 @@
-//! Interfaces by which this machine is reached: AF_XDP takes all frames away from the kernel, and with them the way of whoever
+//! Interfaces by which this machine is reached: AF_XDP takes all frames away from the kernel, and with them the way of a user that
 //! sits at the other end.
 
 use core::net::{IpAddr, SocketAddr};
