@@ -1,6 +1,6 @@
 //! Short connections through a router of several CPUs, with states and without.
 //!
-//! Clients and servers are [`talk`](super::talk); each CPU has a ring of both links, and gets what it owns. Time is the router's own:
+//! Clients and servers are [`segments`](super::segments); each CPU has a ring of both links, and gets what it owns. Time is the router's own:
 //! it passes as if a given number of connections began each second, so that as many states are there at a time, and end,
 //! however fast the machine is.
 

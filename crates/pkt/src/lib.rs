@@ -9,11 +9,12 @@
 //! - [`byte_channel`]: streams of bytes between a program's thread and a netisr, many in one piece of memory.
 //! - [`shared_limit`]: numbers that all CPUs count together, up to limits.
 //! - [`shared`]: the atomics that all of these, and what CPUs share in the stack, are made of.
-//! - [`words`]: large arrays that all CPUs read and one thread changes in place.
+//! - [`atomic_array`]: large arrays that all CPUs read and one thread changes in place.
 //!
 //! # Which files need unsafe
 //!
-//! `slot`, `arena`, `pkt`, `vec`, `ring`, `port`, `lanes::region`, `lanes::stream`, `map` and `words`, and each says in its first line what for.
+//! `arena`, `pkt`, `vec`, `ring`, `byte_channel::region`, `byte_channel::stream`, `map` and `atomic_array`; the first line of each
+//! says what for.
 
 pub mod notify_bits;
 pub mod counters;

@@ -1,6 +1,6 @@
 //! Translation of addresses and ports.
 //!
-//! A packet is [read](shape) once, its binding [found](table), and its ends are [changed in place](rewrite). A new flow
+//! A packet is [read](headers) once, its binding [found](table), and its ends are [changed in place](rewrite). A new flow
 //! gets a [port](ports) whose replies come to the CPU that has the binding, so no CPU asks another. What is
 //! [redirected](redirect) needs no binding, nor do [prefixes](nptv6) that are exchanged. `docs/design/adr/0013` says why.
 

@@ -15,10 +15,10 @@
 //!
 //! **Damage.** A pipe can be as bad as a path: what is lost never enters it, a copy enters right behind its original
 //! ([`Pipes::copies`]) and is a packet like any other, and at the end of the delay line packets are held back, so that
-//! others overtake them ([`strays`]). All of it is drawn from the CPU's secret, so a run with the same one is the same.
+//! others overtake them ([`reorder`]). All of it is drawn from the CPU's secret, so a run with the same one is the same.
 //!
 //! **Several CPUs.** Each CPU shapes its own packets, in queues of its own, and buys the pipe's time from an account
-//! that all share ([`account`]). In a span of time they send together no more than bandwidth × (span + 10 µs for each
+//! that all share ([`shared_rate`]). In a span of time they send together no more than bandwidth × (span + 10 µs for each
 //! CPU), the burst, and a packet for each CPU. An `exact` pipe is on one CPU (for each flow, if it has a mask): the
 //! others get their packets back with its number ([`Refused::Elsewhere`]).
 //!

@@ -1,6 +1,6 @@
 //! Echo requests sent from here, and what comes of them.
 //!
-//! A caller asks [`way`] for CPU and source address, then goes to that CPU: there all replies come
+//! A caller asks [`source`] for CPU and source address, then goes to that CPU: there all replies come
 //! together with the errors about the requests. It [`register`]s, [`send`]s, and [`unregister`]s. The time limit is
 //! the caller's.
 
@@ -29,7 +29,7 @@ const SENT_MAX: usize = 64;
 pub struct Request {
     /// Destination.
     pub dst: IpAddr,
-    /// From which of our addresses: what [`way`] said.
+    /// From which of our addresses: what [`source`] said.
     pub src: IpAddr,
     /// By which interface, towards link-local and multicast destinations.
     pub outif: Option<IfIndex>,

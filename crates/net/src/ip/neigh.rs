@@ -2,7 +2,7 @@
 //!
 //! One CPU, by the hash of the neighbour's address, *owns* the entry: it asks for the link address, hears the answers,
 //! and watches whether the neighbour is still there ([`owner`], [`nud`]). Every CPU that sends to the neighbour has a
-//! *copy* with the link header ready ([`copies`]); the owner tells it what changes:
+//! *copy* with the link header ready ([`replicas`]); the owner tells it what changes:
 //!
 //! ```text
 //!   a CPU that sends                      the owner

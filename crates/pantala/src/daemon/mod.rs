@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`mod@up`] | a stack in the foreground, until a signal ends it |
 //! | [`bring_up`] | the configuration becomes CPUs, devices and tables |
-//! | [`netisr_thread`], [`idle`], [`share`] | a pinned thread that turns for ever, how it waits, what it leaves to others |
+//! | [`netisr_thread`], [`idle`], [`cpu_share`] | a pinned thread that turns for ever, how it waits, what it leaves to others |
 //! | [`cpus`], [`ring_placement`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
@@ -12,7 +12,7 @@
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
-//! | [`signals`], [`identity`], [`privileges`], [`entropy`], [`machine`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
+//! | [`signals`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters and each CPU's [`report`] apart: it sends
 //! messages.

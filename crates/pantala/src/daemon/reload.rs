@@ -10,7 +10,7 @@
 //!
 //! A netisr changes everything that says which packets pass in one step between two packets. Routes and tables of rules are
 //! copies that no CPU has read before, so none changes under a packet. Packets handed over meanwhile carry the generation of
-//! the tables they have met ([`net::prepared::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
+//! the tables they have met ([`net::next::Stamp`]). New devices take packets in from the moment they are open, and the netisrs drop
 //! them until tables have the interface, which come with its rules. So no packet passes that neither the old nor the new
 //! configuration lets pass, also when a step fails; the start of a stack is such a change too, from a configuration with
 //! nothing in it.

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`args`], [`words`], [`plan`] | the command line, its small grammars, and whether it fits together |
+//! | [`args`], [`grammar`], [`plan`] | the command line, its small grammars, and whether it fits together |
 //! | [`flows`], [`sizes`], [`rate`] | which frame is next, and when: functions of a seed and of time |
 //! | [`frame`], [`payload`] | the bytes of a frame, and what is measured with |
 //! | [`measure`] | what arrived: loss, duplicates, reordering, latency |

@@ -11,12 +11,12 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`request`], [`range`], [`condition`] | bytes become a request |
+//! | [`request`], [`range`], [`conditional`] | bytes become a request |
 //! | [`response`], [`mime`] | an answer becomes bytes |
-//! | [`library`] | the thread that reads files, and nothing outside of their folder |
-//! | [`web`], [`visit`] | the program on each netisr, and what it knows of a connection |
+//! | [`file_reader`] | the thread that reads files, and nothing outside of their folder |
+//! | [`web`], [`connection`] | the program on each netisr, and what it knows of a connection |
 //! | [`limits`], [`budget`] | bounds of the memory that is held for readers, and what is held |
-//! | [`hits`] | its counters |
+//! | [`counters`] | its counters |
 
 mod counters;
 mod limits;

@@ -44,7 +44,8 @@ fn the_configuration_in_the_readme_is_good() {
     assert_eq!(config.firewall.unwrap().warnings, [] as [&str; 0]);
     let guides = std::fs::read_dir(root().join("docs/guide")).unwrap().map(|entry| entry.unwrap().path());
     let mut checked = 0;
-    for path in guides.chain([root().join("docs/reference/CONFIGURATION.md")]) {
+    let pages = guides.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    for path in pages.chain([root().join("docs/reference/CONFIGURATION.md")]) {
         let page = std::fs::read_to_string(&path).unwrap();
         let rules = blocks(&page, "ipfw");
         for text in blocks(&page, "toml").iter().filter(|text| !text.starts_with("[dependencies]")) {
