@@ -13,7 +13,7 @@
 //!
 //! # Which files need unsafe
 //!
-//! `arena`, `pkt`, `vec`, `ring`, `byte_channel::region`, `byte_channel::stream`, `map` and `atomic_array`; the first line of each
+//! `arena`, `pkt`, `vec`, `ring`, `mpsc`, `counters`, `byte_channel::region`, `byte_channel::stream`, `map` and `atomic_array`; the first line of each
 //! says what for.
 
 pub mod notify_bits;

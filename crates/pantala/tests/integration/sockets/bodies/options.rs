@@ -100,7 +100,7 @@ fn unacknowledged(seen: impl IntoIterator<Item = Seen>, at: SocketAddr) -> usize
 }
 
 pub(crate) fn short_writes_wait_for_those_before_them_unless_they_must_not<F: Hosts>(face: &F) {
-    const COUNT: usize = 60;
+    const COUNT: usize = 16;
     for (addr, nodelay) in face.addrs().into_iter().flat_map(|addr| [(addr, false), (addr, true)]) {
         let (mut near, mut far, at) = pair(face, addr, &[Opt::NoDelay(false)], &[]);
         F::set(&near, Opt::NoDelay(nodelay)).unwrap();
@@ -202,7 +202,7 @@ pub(crate) fn a_buffer_that_is_changed_bounds_what_follows<F: Hosts>(face: &F) {
 }
 
 pub(crate) fn a_buffer_bounds_the_datagrams_that_wait<F: Hosts>(face: &F) {
-    const COUNT: usize = 60;
+    const COUNT: usize = 16;
     for addr in face.addrs() {
         let wait = |opts: &[Opt]| {
             let server = face.bind_udp_as((addr, 0).into(), opts).unwrap();
