@@ -252,6 +252,12 @@ impl Ifqs {
         self.queues.get(usize::from(index)).is_some_and(Ifq::is_open)
     }
 
+    /// Whether there is an interface to send by: one that waits, or, before the roll-up, one for which it is worth it.
+    #[inline]
+    pub(crate) fn is_worth_sending(&self, all: bool) -> bool {
+        self.waiting.iter().any(|index| all || self.is_due(*index))
+    }
+
     /// Whether it is worth to ring before the roll-up.
     pub(crate) fn is_due(&self, index: IfIndex) -> bool {
         self.queues.get(usize::from(index)).is_some_and(Ifq::is_due)

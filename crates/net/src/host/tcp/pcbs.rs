@@ -361,6 +361,12 @@ impl Pcbs {
         self.tables.conns.end()
     }
 
+    /// Whether a connection may have something to send.
+    #[inline]
+    pub(super) fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
     /// One that may have something to send; [`Self::settle`] brings it back.
     pub(super) fn next_touched(&mut self) -> Option<Box<Conn>> {
         while let Some(id) = self.touched.pop() {

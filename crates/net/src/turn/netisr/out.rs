@@ -13,7 +13,7 @@ use crate::turn::next::Resume;
 impl Netisr {
     /// Moves staged packets to the transmit rings: those of queues for which it is worth it, or of all.
     pub(super) fn transmit(&mut self, all: bool) {
-        if self.cpu.ifqs.is_empty() {
+        if !self.cpu.ifqs.is_worth_sending(all) {
             return;
         }
         let waiting = self.cpu.ifqs.take_waiting();
