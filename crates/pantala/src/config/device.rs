@@ -6,6 +6,7 @@
 //!         | "pcap:" infile ["," outfile]
 //!         | "memif:" socket *("," memif-option)
 //!         | "mem:" name
+//!         | ("vlan:" | "qinq:") interface "," vid
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
 //! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
@@ -13,12 +14,14 @@
 //! ```
 
 pub(crate) mod memif;
+mod vlan;
 
 use core::fmt;
 use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use memif::Memif;
+pub use vlan::{TagKind, Vlan};
 
 use super::problem::Wrong;
 use diagnostic::did_you_mean;
@@ -27,9 +30,9 @@ use diagnostic::did_you_mean;
 const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
-const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem"];
-const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE] or \
-                       pcap:IN[,OUT]";
+const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq"];
+const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE], \
+                       pcap:IN[,OUT], vlan:INTERFACE,VID or qinq:INTERFACE,VID";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub enum Device {
         /// The name.
         wire: String,
     },
+    /// Frames of another interface with a tag.
+    Vlan(Vlan),
 }
 
 /// The attach mode of AF_XDP.
@@ -80,7 +85,7 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -89,6 +94,7 @@ impl Device {
             Self::Pcap { .. } => "pcap",
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
+            Self::Vlan(vlan) => vlan.kind.word(),
         }
     }
 
@@ -101,6 +107,16 @@ impl Device {
             Self::Pcap { .. } => "pcap",
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
+            Self::Vlan(vlan) => vlan.kind.word(),
+        }
+    }
+
+    /// The interface that it is over, if it is no device of its own.
+    #[must_use]
+    pub fn parent(&self) -> Option<&str> {
+        match self {
+            Self::Vlan(vlan) => Some(&vlan.parent),
+            _ => None,
         }
     }
 
@@ -109,7 +125,7 @@ impl Device {
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
-            Self::Pcap { .. } | Self::Memif(_) | Self::Mem { .. } => None,
+            Self::Pcap { .. } | Self::Memif(_) | Self::Mem { .. } | Self::Vlan(_) => None,
         }
     }
 
@@ -124,6 +140,8 @@ impl Device {
             "pcap" => pcap(rest),
             "memif" => Memif::parse(rest).map(Self::Memif),
             "mem" => Ok(Self::Mem { wire: wire_name(rest)? }),
+            "vlan" => Vlan::parse(TagKind::Customer, rest).map(Self::Vlan),
+            "qinq" => Vlan::parse(TagKind::Service, rest).map(Self::Vlan),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -146,6 +164,7 @@ impl fmt::Display for Device {
             }
             Self::Memif(memif) => memif.fmt(f),
             Self::Mem { wire } => write!(f, "mem:{wire}"),
+            Self::Vlan(vlan) => vlan.fmt(f),
         }
     }
 }
@@ -258,6 +277,8 @@ mod tests {
             "pcap:a,b",
             "memif:/run/m.sock,id=0,role=master",
             "mem:lan.1",
+            "vlan:lan,10",
+            "qinq:lan,4094",
             "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
         ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
@@ -293,6 +314,11 @@ mod tests {
             ("af_xdp:eth0,queue=1", "unknown option `queue=1`", "did you mean `queues`?"),
             ("af_xdp:eth0,queues=0", "no choice of queues", "from 1"),
             ("af_xdp:eth0,queues=3-1", "no choice of queues", "0-3"),
+            ("vlan:lan", "names no VLAN", "vlan:INTERFACE,VID"),
+            ("vlan:,10", "names no interface", "vlan:INTERFACE,VID"),
+            ("vlan:lan,0", "`0` is no VLAN identifier", "1 to 4094"),
+            ("qinq:lan,4095", "`4095` is no VLAN identifier", "1 to 4094"),
+            ("qinq:lan,ten", "`ten` is no VLAN identifier", "1 to 4094"),
             ("mem:", "cannot be the name of a wire", "letters"),
             ("mem:a b", "cannot be the name of a wire", "1 to 64"),
             ("pcap:", "needs the name of a file", "pcap:IN"),

@@ -54,6 +54,7 @@ const INTERFACE: &[&str] = &[
     "queue_target_ms",
     "queue_interval_ms",
     "autoconf",
+    "vlanpcp",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -104,6 +105,7 @@ pub(crate) struct DraftInterface {
     pub(crate) monitor: bool,
     pub(crate) queue: DraftQueue,
     pub(crate) autoconf: Option<Autoconf>,
+    pub(crate) vlanpcp: Option<At<u32>>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -218,6 +220,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         monitor: fields.truth("monitor", report).is_some_and(|at| at.value),
         queue: queue(fields, report),
         autoconf: autoconf::read(fields, report),
+        vlanpcp: fields.number("vlanpcp", 0..=7, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

@@ -28,7 +28,7 @@ mod tests;
 pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
-pub use device::{Device, Memif, XdpMode};
+pub use device::{Device, Memif, TagKind, Vlan, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use serve::Serve;
@@ -182,6 +182,8 @@ pub struct Interface {
     pub queue: net::ifq::QueueSpec,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<Autoconf>,
+    /// Priority code point of the tags of a VLAN, 0 to 7.
+    pub vlanpcp: u8,
 }
 
 /// One `[[route]]`.

@@ -87,6 +87,7 @@ fn every_key_arrives_in_the_configuration() {
         monitor: true,
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,
+        vlanpcp: 0,
     };
     assert_eq!(config.interfaces[0], lan);
 }
@@ -115,6 +116,40 @@ fn an_interface_without_a_name_gets_driver_and_unit() {
     let text = "[[interface]]\ndevice = \"tap:a\"\n[[interface]]\nname = \"tap0\"\ndevice = \"tap:b\"\n[[interface]]\ndevice = \"pcap:x\"";
     let names: Vec<_> = parse(text).interfaces.into_iter().map(|interface| interface.name).collect();
     assert_eq!(names, ["tap1", "tap0", "pcap0"]);
+}
+
+#[test]
+fn a_vlan_is_over_an_interface_and_has_what_belongs_to_it_from_there() {
+    let read = |text: &str| {
+        let lan = "[[interface]]\nname = \"lan\"\ndevice = \"tap:lan0\"\nmtu = 1400\n";
+        let vlan = "[[interface]]\nname = \"v10\"\ndevice = \"vlan:lan,10\"\n";
+        Config::parse("t", &format!("{lan}{vlan}{text}"), &machine())
+    };
+    let config = read("vlanpcp = 5\nmtu = 1300\n[[interface]]\ndevice = \"vlan:v10,7\"\n").unwrap();
+    assert_eq!((config.interfaces[1].vlanpcp, config.interfaces[1].mtu), (5, Some(1300)));
+    assert_eq!(config.interfaces[2].name, "vlan0");
+    for (text, message, help) in [
+        ("[[interface]]\ndevice = \"vlan:lam,11\"", "there is no interface `lam`", "did you mean `lan`?"),
+        ("[[interface]]\ndevice = \"vlan:lan,10\"", "this device is already used in line 7", ""),
+        (
+            "[[interface]]\nname = \"w\"\ndevice = \"vlan:v10,7\"\n[[interface]]\ndevice = \"vlan:w,8\"",
+            "frames have 2 tags at the most",
+            "over one VLAN of a device",
+        ),
+        ("[[interface]]\nname = \"w\"\ndevice = \"vlan:w,7\"", "frames have 2 tags at the most", ""),
+        ("mtu = 1500", "mtu 1500 is above the 1400 of the interface below", "use 1400 or less"),
+        ("vlanpcp = 8", "vlanpcp", "from 0 to 7"),
+        ("mac = \"02:00:00:00:00:01\"", "a VLAN has the mac of the interface below", "set it there"),
+        ("rings = 2", "a VLAN has the rings of the interface below", "leave it out here"),
+        ("queue = \"fifo\"", "a VLAN has the queue of the interface below", "set it there"),
+        ("[[interface]]\ndevice = \"tap:b\"\nvlanpcp = 1", "which this device has not", "vlan:INTERFACE,VID"),
+    ] {
+        let wrong = read(text).unwrap_err();
+        assert!(
+            wrong.list.iter().any(|one| one.message.contains(message) && one.help.contains(help)),
+            "{text}: {wrong}"
+        );
+    }
 }
 
 #[test]

@@ -116,6 +116,7 @@ impl Control {
     /// Works the tables out anew, of interfaces that changed, and gives them to all netisrs, with the rules that name
     /// interfaces and their addresses.
     pub(super) fn publish(&mut self) -> Result<(), Error> {
+        tables::inherit(&mut self.attached);
         let ifs = tables::ifnets(&self.attached, self.routing.statics());
         let mut edits = Edits::default();
         self.routing.interfaces_changed(&self.attached, &ifs, &mut edits);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dev::Waiter;
 use net::ip6::autoconf::{self, Identifiers, Settings};
+use net::logical::{Kind, TAGS_MAX, Vlan};
 use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
 
 use super::device::{Facts, Hold};
@@ -12,7 +13,7 @@ use super::hotplug::Away;
 use super::ring_placement::RingPlacement;
 use super::routing::{Statics, is_led_elsewhere};
 use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
-use crate::config::{self, Autoconf, Interface};
+use crate::config::{self, Autoconf, Device, Interface};
 
 /// Below this IPv6 does not work (RFC 8200 §5).
 pub(crate) const MTU_MIN_V6: u32 = 1280;
@@ -77,11 +78,17 @@ impl Attached {
     /// Its device, in a line.
     pub(crate) fn description(&self) -> String {
         let facts = &self.facts;
+        if facts.mode == DeviceMode::Vlan {
+            return self.config.device.to_string();
+        }
         let mode = match (facts.mode, facts.copy) {
             (DeviceMode::Native, Some(CopyMode::ZeroCopy)) => ", zero-copy",
             (DeviceMode::Native, _) => ", native",
             (DeviceMode::Generic, _) => ", generic",
-            (DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem, _) => "",
+            (
+                DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem | DeviceMode::Vlan,
+                _,
+            ) => "",
         };
         let plural = if facts.rings == 1 { "" } else { "s" };
         let (device, mtu) = (&self.config.device, self.mtu());
@@ -94,11 +101,24 @@ impl Attached {
         self.up && self.away.is_none()
     }
 
-    fn ifnet(&self) -> Ifnet {
+    /// The interface that it is over, if it is no device of its own.
+    pub(crate) fn parent<'a>(&self, attached: &'a [Self]) -> Option<&'a Self> {
+        let name = self.config.device.parent()?;
+        attached.iter().find(|other| other.config.name == name)
+    }
+
+    fn kind(&self, attached: &[Self]) -> Kind {
+        let Device::Vlan(vlan) = &self.config.device else { return Kind::Device };
+        // Without a parent it is over no interface, and so never up.
+        let parent = self.parent(attached).map_or(0, |parent| parent.index);
+        Kind::Vlan(Vlan { parent, tpid: vlan.kind.tpid(), vid: vlan.vid, pcp: self.config.vlanpcp })
+    }
+
+    fn ifnet(&self, attached: &[Self]) -> Ifnet {
         Ifnet {
             index: self.index,
             name: self.config.name.clone(),
-            kind: net::logical::Kind::Device,
+            kind: self.kind(attached),
             mac: self.facts.mac,
             mtu: self.mtu(),
             up: self.is_usable(),
@@ -113,10 +133,39 @@ impl Attached {
     }
 }
 
+/// Gives interfaces over others what they inherit from the device below.
+pub(crate) fn inherit(attached: &mut [Attached]) {
+    for at in 0..attached.len() {
+        let Some(device) = device_below(&attached[at], attached) else { continue };
+        let (mtu, facts) = (device.mtu(), device.facts.clone());
+        let own = &mut attached[at].facts;
+        (own.mac, own.caps, own.rxcsum, own.mtu) = (facts.mac, facts.caps, facts.rxcsum, mtu);
+    }
+}
+
+/// The device that an interface is over; `None` if it is one, or leads to none.
+pub(crate) fn device_below<'a>(interface: &Attached, attached: &'a [Attached]) -> Option<&'a Attached> {
+    let mut below = interface.parent(attached)?;
+    for _ in 1..TAGS_MAX {
+        below = below.parent(attached).unwrap_or(below);
+    }
+    below.config.device.parent().is_none().then_some(below)
+}
+
+/// Whether packets may go by an interface, and by all that it is over.
+pub(crate) fn is_usable(interface: &Attached, attached: &[Attached]) -> bool {
+    let mut here = Some(interface);
+    (0..=TAGS_MAX).all(|_| {
+        let Some(interface) = here else { return true };
+        here = interface.parent(attached);
+        interface.is_usable() && (here.is_some() || interface.config.device.parent().is_none())
+    })
+}
+
 /// The interfaces as the netisrs want them. Of what routers have said that is in force which does not contradict addresses
 /// and static routes.
 pub(crate) fn ifnets(attached: &[Attached], statics: &Statics) -> Vec<Ifnet> {
-    let mut ifs: Vec<_> = attached.iter().map(Attached::ifnet).collect();
+    let mut ifs: Vec<_> = attached.iter().map(|interface| interface.ifnet(attached)).collect();
     let name =
         |index| attached.iter().find(|other| other.index == index).map(|other| other.config.name.as_str());
     settle(&mut ifs, |prefix, index| name(index).is_some_and(|name| is_led_elsewhere(statics, prefix, name)));
@@ -126,7 +175,7 @@ pub(crate) fn ifnets(attached: &[Attached], statics: &Statics) -> Vec<Ifnet> {
 /// The index of an interface that is up.
 pub(crate) fn up(name: &str, attached: &[Attached]) -> Option<IfIndex> {
     let interface =
-        attached.iter().find(|interface| interface.config.name == name && interface.is_usable())?;
+        attached.iter().find(|interface| interface.config.name == name && is_usable(interface, attached))?;
     Some(interface.index)
 }
 

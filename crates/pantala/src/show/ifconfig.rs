@@ -34,7 +34,11 @@ fn block(interface: &Interface) -> String {
     }
     if let Some(device) = &interface.device {
         let _ = write!(text, "{}", link(interface));
-        text += &device.memif.as_ref().map_or_else(|| device_line(device), memif_lines);
+        text += &match (&device.memif, device.mode) {
+            (Some(memif), _) => memif_lines(memif),
+            (None, DeviceMode::Vlan) => vlan_line(device),
+            (None, _) => device_line(device),
+        };
     }
     text
 }
@@ -113,6 +117,17 @@ fn memif_lines(memif: &MemifInfo) -> String {
     lines
 }
 
+/// As in BSD: the VLAN and the interface that it is over.
+fn vlan_line(device: &DeviceInfo) -> String {
+    let (word, rest) = device.device.split_once(':').unwrap_or(("vlan", &device.device));
+    let (parent, vid) = rest.split_once(',').unwrap_or((rest, ""));
+    let proto = if word == "qinq" { "802.1ad" } else { "802.1q" };
+    format!(
+        "\tvlan: {vid} vlanproto: {proto} vlanpcp: {} parent interface: {parent}\n",
+        device.vlanpcp.unwrap_or(0)
+    )
+}
+
 /// A line without an equivalent in BSD: the mode of the device.
 fn device_line(device: &DeviceInfo) -> String {
     let (driver, name) = device.device.split_once(':').unwrap_or(("", &device.device));
@@ -122,7 +137,7 @@ fn device_line(device: &DeviceInfo) -> String {
     match device.mode {
         DeviceMode::Native => line += " native",
         DeviceMode::Generic => line += " generic",
-        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem => {}
+        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem | DeviceMode::Vlan => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",
@@ -170,4 +185,29 @@ fn bits<T: Copy>(set: &[T], meaning: impl Fn(T) -> (u32, &'static str)) -> (u32,
     known.dedup();
     let names: Vec<&str> = known.iter().map(|&(_, name)| name).collect();
     (known.iter().fold(0, |all, (bit, _)| all | bit), names.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vlan_shows_its_tag_and_the_interface_that_it_is_over() {
+        for (device, vlanpcp, line) in [
+            ("vlan:lan,10", 0, "\tvlan: 10 vlanproto: 802.1q vlanpcp: 0 parent interface: lan\n"),
+            ("qinq:lan,4094", 5, "\tvlan: 4094 vlanproto: 802.1ad vlanpcp: 5 parent interface: lan\n"),
+        ] {
+            let info = DeviceInfo {
+                device: device.to_owned(),
+                mode: DeviceMode::Vlan,
+                copy: None,
+                need_wakeup: false,
+                umem: None,
+                queues: 0,
+                memif: None,
+                vlanpcp: Some(vlanpcp),
+            };
+            assert_eq!(vlan_line(&info), line);
+        }
+    }
 }

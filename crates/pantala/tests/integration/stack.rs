@@ -7,6 +7,7 @@ pub(crate) mod resources;
 mod ready;
 mod rights;
 mod scrape;
+mod vlans;
 mod wires;
 
-harness::modules![changes, ends, ready, rights, scrape, wires];
+harness::modules![changes, ends, ready, rights, scrape, vlans, wires];

@@ -164,6 +164,9 @@ pub struct DeviceInfo {
     /// A memif interface and its peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memif: Option<MemifInfo>,
+    /// Priority of the tags of a VLAN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlanpcp: Option<u8>,
 }
 
 /// A memif interface and its peer.
@@ -240,6 +243,8 @@ pub enum DeviceMode {
     Memif,
     /// In-process wire.
     Mem,
+    /// None: tagged frames of another interface.
+    Vlan,
 }
 
 /// Whether frames are copied between the kernel and us.

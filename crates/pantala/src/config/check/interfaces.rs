@@ -1,5 +1,7 @@
 //! Interfaces: names and devices are unique, addresses belong to one link each.
 
+mod vlans;
+
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
@@ -30,6 +32,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     names(drafts, report);
     devices(drafts, report);
     addresses(drafts, report);
+    vlans::check(drafts, report);
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
@@ -84,6 +87,7 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
         monitor: draft.monitor,
         queue: queue_spec(&draft.queue),
         autoconf: draft.autoconf,
+        vlanpcp: draft.vlanpcp.as_ref().map_or(0, |at| at.value.to_le_bytes()[0]),
     })
 }
 
@@ -118,6 +122,7 @@ fn devices(drafts: &[DraftInterface], report: &mut Report<'_>) {
 fn identity(device: &Device) -> Option<String> {
     match device {
         Device::Mem { wire } => Some(format!("mem {wire}")),
+        Device::Vlan(vlan) => Some(vlan.to_string()),
         Device::Memif(memif) => {
             Some(format!("memif {} {:?} {}", memif.id, memif.role, memif.socket.display()))
         }

@@ -27,7 +27,7 @@ use super::bring_up::Memory;
 use super::cpus::NewRing;
 use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
-use crate::config::{Device, Interface, RxCsum, Wires};
+use crate::config::{Device, Interface, RxCsum, Wires, limits};
 pub(crate) use memif::SocketUsers;
 use restore::PutBack;
 use steering::Programmed;
@@ -169,6 +169,7 @@ pub(crate) fn rings(
         Device::Pcap { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
         Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
+        Device::Vlan(_) => Ok(0),
     }
 }
 
@@ -199,6 +200,7 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
         Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,
         Device::Mem { wire } => mem::open(interface, unit, wire, workshop)?,
+        Device::Vlan(_) => logical(),
     };
     let (wanted, most) = (interface.mtu.unwrap_or(0), opened.facts.mtu_max);
     if wanted > most {
@@ -208,6 +210,25 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
         return Err(misfit(interface, &format!("mtu {wanted} is above the device's {most}{help}")));
     }
     Ok(opened)
+}
+
+/// An interface without a device: what it inherits, tables say ([`super::tables::inherit`]).
+fn logical() -> Opened {
+    let facts = Facts {
+        mac: Mac::default(),
+        mtu_max: limits::MTU.end().to_owned(),
+        mtu: MTU,
+        caps: Caps::default(),
+        rxcsum: Rxcsum::default(),
+        rings: 0,
+        first_queue: 0,
+        steering: Steering::Needless,
+        mode: DeviceMode::Vlan,
+        copy: None,
+        umem: None,
+        host: None,
+    };
+    Opened { facts, rings: Vec::new(), hold: Hold::default() }
 }
 
 /// Returns the checksum policy for `auto`.

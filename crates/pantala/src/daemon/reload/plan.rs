@@ -152,12 +152,14 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         let how = if new.autoconf.is_some() { "configures itself" } else { "does not configure itself" };
         format!("interface {name}: {how}")
     });
+    let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
     gone.map(|net| format!("interface {name}: {net} removed"))
         .chain(added.map(|net| format!("interface {name}: {net} added")))
         .chain(mtu)
         .chain(monitor)
         .chain(queue)
         .chain(autoconf)
+        .chain(vlanpcp)
         .collect()
 }
 

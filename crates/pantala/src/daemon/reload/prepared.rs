@@ -42,6 +42,7 @@ impl Control {
         let stay = stay.filter_map(|interface| interface.configured(&config));
         let mut attached: Vec<Attached> = stay.chain(opened.iter().cloned()).collect();
         attached.sort_by_key(|interface| interface.index);
+        tables::inherit(&mut attached);
         let statics = self.routing.statics_of((&plan.routes_gone, &plan.routes_new));
         let ifs = tables::ifnets(&attached, &statics);
         let routing = self.routing.next(&attached, &ifs, statics);

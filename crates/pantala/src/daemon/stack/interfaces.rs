@@ -17,7 +17,7 @@ use super::super::control::Control;
 use super::super::device::Facts;
 use super::super::log;
 use super::super::report::Report;
-use super::super::tables::Attached;
+use super::super::tables::{self, Attached};
 use super::links::left;
 use crate::Mac;
 use crate::api::{
@@ -174,7 +174,18 @@ impl Control {
                 }
             },
         };
-        self.attached.iter().map(|interface| alive(interface) && running(&interface.facts)).collect()
+        let attached = &self.attached;
+        let carrier = |interface: &Attached| {
+            let device = tables::device_below(interface, attached);
+            match (device, interface.config.device.parent()) {
+                (None, Some(_)) => false,
+                (device, _) => {
+                    let device = device.unwrap_or(interface);
+                    alive(device) && running(&device.facts)
+                }
+            }
+        };
+        attached.iter().map(carrier).collect()
     }
 }
 
@@ -291,6 +302,7 @@ fn device(interface: &Attached) -> DeviceInfo {
         umem: facts.umem,
         queues: number(facts.rings),
         memif: memif(interface),
+        vlanpcp: (facts.mode == DeviceMode::Vlan).then_some(interface.config.vlanpcp),
     }
 }
 
@@ -330,7 +342,7 @@ fn memif(interface: &Attached) -> Option<MemifInfo> {
 const fn media(facts: &Facts) -> &'static str {
     match facts.mode {
         DeviceMode::Native | DeviceMode::Generic => "Ethernet autoselect",
-        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem => "",
+        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem | DeviceMode::Vlan => "",
     }
 }
 

@@ -11,7 +11,7 @@ use net::fib::{self, MEMBERS_MAX, Metrics};
 
 use super::super::control::Control;
 use super::super::routing::{Edits, StaticRoute};
-use super::super::tables::{Attached, is_link_local};
+use super::super::tables::{Attached, is_link_local, is_usable};
 use crate::api::{Error, ErrorKind, Family, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{self, RouteTarget, limits};
 
@@ -79,7 +79,7 @@ impl Control {
     }
 
     fn is_connected(&self, to: IpNet) -> bool {
-        let up = self.attached.iter().filter(|interface| interface.is_usable());
+        let up = self.attached.iter().filter(|interface| is_usable(interface, &self.attached));
         let mut own = up.flat_map(|interface| interface.addresses());
         own.any(|own| {
             let prefix = IpNet::new(own.addr, own.prefix_len).map(|net| net.trunc());
