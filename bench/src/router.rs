@@ -257,6 +257,7 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         monitor: false,
         queue: net::ifq::QueueSpec::default(),
         autoconf: None,
+        rtadv: None,
         learned: Arc::default(),
     }
 }

@@ -23,6 +23,7 @@ const NEEDED: &[Needed] = &[
     },
     Needed { program: "dpdk-testpmd", package: "dpdk-dev", why: "DPDK at the other end of memif" },
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
+    Needed { program: "rdisc6", package: "ndisc6", why: "router advertisements of ours, read by another" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },
 ];

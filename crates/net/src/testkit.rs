@@ -89,6 +89,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         monitor: false,
         queue: crate::out::ifq::QueueSpec::default(),
         autoconf: None,
+        rtadv: None,
         learned: Arc::default(),
     }
 }

@@ -4,7 +4,7 @@ mod error;
 mod options;
 
 pub use error::Error;
-pub use options::{Opt, Options, Prefix};
+pub use options::{Opt, Options, Pref64, Prefix, RouteInfo};
 
 use crate::build::Writer;
 use crate::checksum::Sum;
@@ -28,6 +28,26 @@ pub enum Preference {
     Medium,
     /// Rather than others.
     High,
+}
+
+impl Preference {
+    /// Reads the two low bits (RFC 4191 §2.1); `None` if they are reserved.
+    const fn of_bits(bits: u8) -> Option<Self> {
+        match bits & 3 {
+            0b00 => Some(Self::Medium),
+            0b01 => Some(Self::High),
+            0b11 => Some(Self::Low),
+            _ => None,
+        }
+    }
+
+    const fn bits(self) -> u8 {
+        match self {
+            Self::Medium => 0b00,
+            Self::High => 0b01,
+            Self::Low => 0b11,
+        }
+    }
 }
 
 /// The fields of the IPv6 header that validation needs.
@@ -232,12 +252,8 @@ impl Message {
 
 impl RouterAdvert {
     fn from_bytes([hop_limit, flags, l0, l1]: [u8; 4], [a, b, c, d, e, f, g, h]: [u8; 8]) -> Self {
-        let preference = match flags >> 3 & 3 {
-            0b01 => Preference::High,
-            0b11 => Preference::Low,
-            // also the reserved 10, as RFC 4191 §2.2 has it
-            _ => Preference::Medium,
-        };
+        // Medium if it is reserved, as RFC 4191 §2.2 has it.
+        let preference = Preference::of_bits(flags >> 3).unwrap_or_default();
         Self {
             hop_limit,
             managed: flags & 0x80 != 0,
@@ -250,13 +266,8 @@ impl RouterAdvert {
     }
 
     fn write(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
-        let preference = match self.preference {
-            Preference::High => 0x08,
-            Preference::Medium => 0,
-            Preference::Low => 0x18,
-        };
         let [l0, l1] = self.lifetime_s.to_be_bytes();
-        let flags = bit(self.managed, 0x80) | bit(self.other, 0x40) | preference;
+        let flags = bit(self.managed, 0x80) | bit(self.other, 0x40) | self.preference.bits() << 3;
         out.put(&[self.hop_limit, flags, l0, l1])?;
         out.put(&self.reachable_ms.to_be_bytes())?;
         out.put(&self.retrans_ms.to_be_bytes())

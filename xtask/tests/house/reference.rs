@@ -12,6 +12,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("draft.rs", "INTERFACE", "Interface"),
     ("memif.rs", "OPTIONS", "memif"),
     ("autoconf.rs", "KEYS", "Autoconfiguration"),
+    ("ra.rs", "KEYS", "Router advertisements"),
     ("draft.rs", "ROUTE", "Route"),
     ("firewall.rs", "KEYS", "Firewall"),
     ("serve.rs", "KEYS", "Serve"),

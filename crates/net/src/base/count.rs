@@ -169,6 +169,7 @@ named! {
     NdRouterIn = Nd, "nd_router_in", "router solicitations and advertisements received";
     NdRouterIgnored = Nd, "nd_router_ignored", "router advertisements ignored: no autoconf, or no address on the link";
     NdRouterSolicitsSent = Nd, "nd_router_solicits_sent", "router solicitations sent";
+    NdRouterAdvertsSent = Nd, "nd_router_adverts_sent", "router advertisements sent";
     NeighNoBuffer = Neigh, "neigh_no_buffer", "ARP and neighbor discovery messages not sent: no packet buffer";
     NdRoutersFull = Nd, "nd_routers_full", "default routers ignored: limit of the link reached";
     NdPrefixesFull = Nd, "nd_prefixes_full", "on-link prefixes ignored: limit of the link reached";

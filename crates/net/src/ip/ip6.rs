@@ -6,6 +6,7 @@ pub(crate) mod headers;
 pub mod icmp6;
 pub mod nd;
 pub mod autoconf;
+pub mod rtadv;
 pub mod output;
 
 use core::net::{IpAddr, Ipv6Addr};

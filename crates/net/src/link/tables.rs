@@ -14,6 +14,7 @@ mod learned;
 mod queue;
 mod own_addrs;
 mod precedence;
+mod rtadv;
 
 pub use crate::base::ids::IfIndex;
 pub use autoconf::{AutoconfSettings, Identifiers, PREFIX_LEN};
@@ -21,6 +22,7 @@ pub use learned::{DefaultRouter, HOP_LIMIT, Learned, LearnedAddr, REACHABLE, RET
 pub use own_addrs::Own;
 pub use precedence::settle;
 pub use queue::{Discipline, QueueSpec};
+pub use rtadv::{RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvSettings};
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
@@ -88,6 +90,8 @@ pub struct Ifnet {
     pub queue: QueueSpec,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<AutoconfSettings>,
+    /// Router advertisements that are sent, if any are.
+    pub rtadv: Option<Arc<RtadvSettings>>,
     /// Results of router advertisements, as far as they are in force: see [`settle()`].
     pub learned: Arc<Learned>,
 }

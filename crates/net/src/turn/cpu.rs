@@ -21,6 +21,7 @@ use crate::ip::group::Groups;
 use crate::ip::host_cache::HostCache;
 use crate::ip::icmp::Icmp;
 use crate::ip::ip6::autoconf::Autoconf;
+use crate::ip::ip6::rtadv::Rtadv;
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::Paths;
 use crate::ip::reass::Reass;
@@ -78,6 +79,8 @@ pub struct Cpu {
     pub groups: Groups,
     /// Results of router advertisements, for the links kept by this CPU.
     pub autoconf: Autoconf,
+    /// Router advertisements sent to the links kept by this CPU.
+    pub rtadv: Rtadv,
     /// Destination cache.
     pub dests: HostCache,
     /// Learnt path MTUs.

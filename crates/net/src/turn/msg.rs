@@ -19,6 +19,7 @@ use pkt::{Pkt, Pool};
 use crate::firewall;
 use crate::ip::ip6::autoconf;
 use crate::ip::{addr, group, host_cache, neigh, pmtu};
+use crate::link::tables::IfIndex;
 use crate::turn::cpu::CpuId;
 use crate::turn::netisr::{Moving, Netisr};
 
@@ -38,6 +39,8 @@ pub enum Msg {
     Group(group::Msg),
     /// About what routers say.
     Autoconf(autoconf::Msg),
+    /// A host on the link of an interface wants a router advertisement.
+    Rtadv(IfIndex),
     /// About a destination of what is sent from here.
     Dest(host_cache::Msg),
     /// About a path MTU.

@@ -21,6 +21,8 @@ pub enum Timer {
     Group(IfIndex),
     /// Autoconfiguration of an interface's link.
     Autoconf(IfIndex),
+    /// Router advertisements to an interface's link.
+    Rtadv(IfIndex),
     /// Datagrams that wait for fragments.
     Reass,
     /// States of the firewall.
@@ -63,6 +65,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Addr(key) => addr::timer(cpu, key),
             Timer::Group(ifindex) => group::timer(cpu, ifindex),
             Timer::Autoconf(ifindex) => ip6::autoconf::timer(cpu, ifindex),
+            Timer::Rtadv(ifindex) => ip6::rtadv::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),
         }

@@ -14,8 +14,8 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Admin, Seccomp, admin, autoconf, firewall, limits, serve, service, sysctl};
-use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, RxCsum, Serve, Service};
+use super::{Admin, Seccomp, admin, autoconf, firewall, limits, ra, serve, service, sysctl};
+use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
 use diagnostic::did_you_mean;
 
 const TOP: &[&str] = &[
@@ -55,6 +55,7 @@ const INTERFACE: &[&str] = &[
     "queue_interval_ms",
     "autoconf",
     "vlanpcp",
+    "ra",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -106,6 +107,7 @@ pub(crate) struct DraftInterface {
     pub(crate) queue: DraftQueue,
     pub(crate) autoconf: Option<Autoconf>,
     pub(crate) vlanpcp: Option<At<u32>>,
+    pub(crate) ra: Option<Ra>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -221,6 +223,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         queue: queue(fields, report),
         autoconf: autoconf::read(fields, report),
         vlanpcp: fields.number("vlanpcp", 0..=7, report),
+        ra: ra::read(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

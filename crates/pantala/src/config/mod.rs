@@ -19,6 +19,7 @@ mod draft;
 mod fields;
 mod firewall;
 pub(crate) mod problem;
+mod ra;
 mod serve;
 mod service;
 mod sysctl;
@@ -31,6 +32,7 @@ pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, TagKind, Vlan, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
+pub use ra::Ra;
 pub use serve::Serve;
 pub use service::{Service, ServiceKind};
 pub use sysctl::Sysctls;
@@ -184,6 +186,8 @@ pub struct Interface {
     pub autoconf: Option<Autoconf>,
     /// Priority code point of the tags of a VLAN, 0 to 7.
     pub vlanpcp: u8,
+    /// Router advertisements that it sends, if it does.
+    pub ra: Option<Ra>,
 }
 
 /// One `[[route]]`.

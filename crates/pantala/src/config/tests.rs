@@ -88,6 +88,7 @@ fn every_key_arrives_in_the_configuration() {
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,
         vlanpcp: 0,
+        ra: None,
     };
     assert_eq!(config.interfaces[0], lan);
 }

@@ -181,12 +181,23 @@ impl Control {
     pub(crate) fn shut_down(&mut self) -> Result<(), Error> {
         let readers = self.end_sites(&[]);
         self.end_services(&[]);
+        self.say_farewell();
         let closed = self.cpus.shut_down();
         // Programs are detached and interfaces are put back.
         self.attached.clear();
         // They get no more requests. One that has panicked has said so.
         readers.into_iter().for_each(|reader| drop(reader.join()));
         closed
+    }
+
+    /// Tells hosts that this is no router any more.
+    fn say_farewell(&mut self) {
+        let ended = self.attached.iter_mut().filter_map(|interface| interface.config.ra.take()).count();
+        if ended > 0
+            && let Err(why) = self.publish()
+        {
+            log::warning(&format!("hosts may keep this router for a while: {}", why.error));
+        }
     }
 
     /// The ways to all netisrs, in the order of their CPUs.

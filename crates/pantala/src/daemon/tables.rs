@@ -128,6 +128,7 @@ impl Attached {
             monitor: self.monitor,
             queue: self.config.queue,
             autoconf: self.autoconf(),
+            rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.with_addresses(&self.config.addresses))),
             learned: Arc::clone(&self.learned),
         }
     }

@@ -1,6 +1,7 @@
 //! The real daemon, on devices of this machine in network namespaces that these tests make and delete.
 
 mod admin;
+mod advertising;
 mod changes;
 mod devices;
 mod ends;
@@ -12,4 +13,16 @@ mod memif;
 mod privileges;
 mod reloads;
 
-harness::modules![admin, changes, devices, ends, full_disk, hotplug, lifeline, memif, privileges, reloads];
+harness::modules![
+    admin,
+    advertising,
+    changes,
+    devices,
+    ends,
+    full_disk,
+    hotplug,
+    lifeline,
+    memif,
+    privileges,
+    reloads
+];

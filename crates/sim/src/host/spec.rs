@@ -7,7 +7,7 @@ use net::fib::{Hop, Prefix, Route, To};
 use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
-use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, Rxcsum, Tables};
+use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, RtadvSettings, Rxcsum, Tables};
 
 use super::ifindex;
 use crate::mem;
@@ -67,6 +67,8 @@ pub struct Port {
     pub queue: ifq::QueueSpec,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<autoconf::Settings>,
+    /// Router advertisements that are sent, if any are.
+    pub rtadv: Option<Arc<RtadvSettings>>,
     /// Results of router advertisements.
     pub learned: Arc<Learned>,
     /// Whether it exists; its index stays taken when it does not.
@@ -173,6 +175,7 @@ impl Spec {
             monitor: false,
             queue: port.queue,
             autoconf: port.autoconf,
+            rtadv: port.rtadv.clone(),
             learned: Arc::clone(&port.learned),
         }
     }
@@ -223,6 +226,7 @@ impl Port {
             up: true,
             queue: ifq::QueueSpec::default(),
             autoconf: None,
+            rtadv: None,
             learned: Arc::default(),
             exists: true,
         }
@@ -244,6 +248,12 @@ impl Port {
     #[must_use]
     pub fn autoconf(self, settings: autoconf::Settings) -> Self {
         Self { addrs: Vec::new(), autoconf: Some(settings), ..self }
+    }
+
+    /// With router advertisements.
+    #[must_use]
+    pub fn advertises(self, settings: RtadvSettings) -> Self {
+        Self { rtadv: Some(Arc::new(settings)), ..self }
     }
 
     /// With so many rings, filled like this.

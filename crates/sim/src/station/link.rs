@@ -103,6 +103,10 @@ impl Station {
 
     /// Takes a message of neighbour discovery; its checksum is right.
     pub(super) fn nd(&mut self, src: Ipv6Addr, message: &[u8], link_src: Mac) {
+        if matches!(message, [kind::ROUTER_SOLICIT | kind::ROUTER_ADVERT, _, ..]) {
+            // It has its addresses and gateways already.
+            return;
+        }
         let target = message.get(8..).and_then(|rest| rest.first_chunk::<16>()).copied();
         let Some(target) = target.map(Ipv6Addr::from) else { return self.complain("short ND message") };
         match message[0] {

@@ -27,6 +27,7 @@ const BEGUN: &[Count] = &[
     Count::NdSolicitsSent,
     Count::NdAdvertsSent,
     Count::NdRouterSolicitsSent,
+    Count::NdRouterAdvertsSent,
     Count::MldReportsSent,
     Count::IgmpReportsSent,
     // made of others

@@ -3,7 +3,7 @@
 
 mod attacks;
 mod lives;
-mod link;
+pub(crate) mod link;
 mod prefix_conflicts;
 
 use core::net::Ipv6Addr;

@@ -11,6 +11,7 @@ mod neighbours;
 mod ecmp_failover;
 mod time_limits;
 mod autoconf;
+mod advertising;
 mod icmp;
 mod malformed;
 mod random;

@@ -1,6 +1,6 @@
 //! The options of neighbour discovery.
 
-use super::Error;
+use super::{Error, Preference};
 use crate::build::Writer;
 use crate::{Mac, NoRoom};
 use core::net::Ipv6Addr;
@@ -10,7 +10,14 @@ const TARGET_LINK_ADDR: u8 = 2;
 const PREFIX: u8 = 3;
 const REDIRECTED: u8 = 4;
 const MTU: u8 = 5;
+const ROUTE_INFO: u8 = 24;
 const RDNSS: u8 = 25;
+const DNSSL: u8 = 31;
+const PREF64: u8 = 38;
+/// Lengths of a NAT64 prefix, in the order of their codes (RFC 8781 §4).
+const PREF64_LENS: [u8; 6] = [96, 64, 56, 48, 40, 32];
+/// The longest lifetime of a NAT64 prefix, seconds: 13 bits, in units of eight.
+const PREF64_LIFETIME_MAX: u16 = 0x1fff * 8;
 
 /// Option bytes of a message, all of them known to be readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +79,30 @@ pub struct Prefix {
     pub preferred_s: u32,
 }
 
+/// A more specific route by the router (RFC 4191 §2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RouteInfo {
+    /// The destination; no bits are set behind its length.
+    pub addr: Ipv6Addr,
+    /// Its length in bits, at most 128.
+    pub len: u8,
+    /// Preference.
+    pub preference: Preference,
+    /// Lifetime, in seconds; `u32::MAX` is infinity.
+    pub lifetime_s: u32,
+}
+
+/// The prefix of a NAT64 (RFC 8781).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pref64 {
+    /// The first 96 bits of the prefix.
+    pub prefix: [u8; 12],
+    /// Its length in bits: 96, 64, 56, 48, 40 or 32.
+    pub len: u8,
+    /// Lifetime, in seconds; in units of eight on the wire, rounded up, and 65,528 at the most.
+    pub lifetime_s: u16,
+}
+
 /// One option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -93,6 +124,17 @@ pub enum Opt<'a> {
         /// Their addresses; at most 127 are emitted.
         servers: &'a [[u8; 16]],
     },
+    /// A more specific route.
+    RouteInfo(RouteInfo),
+    /// Search list of domain names (RFC 8106 §5.2).
+    Dnssl {
+        /// Lifetime, in seconds; `u32::MAX` is infinity.
+        lifetime_s: u32,
+        /// The names as DNS writes them (RFC 1035 §3.1), one behind the other, filled up with zeros to units of eight bytes.
+        names: &'a [u8],
+    },
+    /// The prefix of a NAT64.
+    Pref64(Pref64),
     /// Any other, to be ignored. Emitted if the data fills units of eight bytes together with type and length.
     Unknown {
         /// Option type.
@@ -117,12 +159,17 @@ impl<'a> Opt<'a> {
                 let servers = servers.get(..127).unwrap_or(servers);
                 write(out, RDNSS, &[&[0; 2], &lifetime_s.to_be_bytes(), servers.as_flattened()])
             }
+            Self::RouteInfo(route) => route.write(out),
+            Self::Dnssl { lifetime_s, names } => {
+                write(out, DNSSL, &[&[0; 2], &lifetime_s.to_be_bytes(), names])
+            }
+            Self::Pref64(prefix) => prefix.write(out),
             Self::Unknown { kind, data } => write(out, *kind, &[data]),
         }
     }
 
-    /// An option whose length is one it cannot have is an error, as in the BSDs; only that of name servers is ignored,
-    /// as its RFC wants.
+    /// An option whose length is one it cannot have is an error, as in the BSDs; those of name servers and of
+    /// options that came later are ignored, as their RFCs want.
     fn read(kind: u8, len: u8, body: &'a [u8]) -> Result<Self, Error> {
         let wrong = Error::OptionLen { kind, len };
         match kind {
@@ -132,8 +179,61 @@ impl<'a> Opt<'a> {
             REDIRECTED => body.get(6..).map(Self::Redirected).ok_or(wrong),
             MTU => mtu(body).map(Self::Mtu).ok_or(wrong),
             RDNSS => Ok(rdnss(body).unwrap_or(Self::Unknown { kind, data: body })),
+            ROUTE_INFO => {
+                Ok(RouteInfo::read(body).map_or(Self::Unknown { kind, data: body }, Self::RouteInfo))
+            }
+            DNSSL => Ok(dnssl(body).unwrap_or(Self::Unknown { kind, data: body })),
+            PREF64 => Ok(Pref64::read(body).map_or(Self::Unknown { kind, data: body }, Self::Pref64)),
             _ => Ok(Self::Unknown { kind, data: body }),
         }
+    }
+}
+
+impl RouteInfo {
+    /// `None` if it must be ignored: a preference that is reserved, or a length that the option has no room for.
+    //= https://www.rfc-editor.org/rfc/rfc4191#section-2.3
+    fn read(body: &[u8]) -> Option<Self> {
+        let (&[len, flags, l0, l1, l2, l3], prefix) = body.split_first_chunk()?;
+        let fits = matches!((prefix.len(), len), (0, 0) | (8, 0..=64) | (16, 0..=128));
+        let preference = Preference::of_bits(flags >> 3).filter(|_| fits)?;
+        let mut addr = [0; 16];
+        addr.iter_mut().zip(prefix).for_each(|(to, from)| *to = *from);
+        let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+        let addr = Ipv6Addr::from_bits(u128::from_be_bytes(addr) & mask);
+        Some(Self { addr, len, preference, lifetime_s: u32::from_be_bytes([l0, l1, l2, l3]) })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+        let octets = self.addr.octets();
+        let prefix = match self.len {
+            0 => &[],
+            1..=64 => octets.get(..8).unwrap_or_default(),
+            _ => &octets[..],
+        };
+        write(
+            out,
+            ROUTE_INFO,
+            &[&[self.len, self.preference.bits() << 3], &self.lifetime_s.to_be_bytes(), prefix],
+        )
+    }
+}
+
+impl Pref64 {
+    fn read(body: &[u8]) -> Option<Self> {
+        let (&[a, b], prefix) = body.split_first_chunk()?;
+        let scaled = u16::from_be_bytes([a, b]);
+        let len = *PREF64_LENS.get(usize::from(scaled & 7))?;
+        Some(Self { prefix: prefix.try_into().ok()?, len, lifetime_s: scaled & !7 })
+    }
+
+    /// Writes nothing if the length is none that a NAT64 prefix can have.
+    fn write(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
+        let Some(code) = (0_u16..).zip(PREF64_LENS).find_map(|(code, len)| (len == self.len).then_some(code))
+        else {
+            return Ok(());
+        };
+        let lifetime = self.lifetime_s.min(PREF64_LIFETIME_MAX).next_multiple_of(8);
+        write(out, PREF64, &[&(lifetime | code).to_be_bytes(), &self.prefix])
     }
 }
 
@@ -189,6 +289,11 @@ fn rdnss(body: &[u8]) -> Option<Opt<'_>> {
         (servers, []) => Some(Opt::Rdnss { lifetime_s: u32::from_be_bytes([a, b, c, d]), servers }),
         _ => None,
     }
+}
+
+fn dnssl(body: &[u8]) -> Option<Opt<'_>> {
+    let (&[_, _, a, b, c, d], names) = body.split_first_chunk()?;
+    (!names.is_empty()).then_some(Opt::Dnssl { lifetime_s: u32::from_be_bytes([a, b, c, d]), names })
 }
 
 /// Writes type, length in units of eight bytes, and the parts; nothing at all if they do not fill units, or too many.

@@ -74,7 +74,7 @@ proptest! {
             Opt::Redirected(&[7; 48]),
             Opt::Mtu(mtu),
             Opt::Rdnss { lifetime_s: valid_s, servers: &servers },
-            Opt::Unknown { kind: 31, data: &[1; 14] },
+            Opt::Unknown { kind: 99, data: &[1; 14] },
         ];
         let bytes = bytes(message, &options);
         prop_assert!(icmp6::verify(HOST, PEER, &bytes));
@@ -235,5 +235,47 @@ fn a_buffer_too_short_gets_an_answer_and_no_panic() {
                 "{have} of {need}"
             );
         }
+    }
+}
+
+#[test]
+fn routes_search_lists_and_nat64_prefixes_stand_on_the_wire_as_their_rfcs_draw_them() {
+    let (addr, preference) = (Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0), Preference::Low);
+    let route = |len, addr| Opt::RouteInfo(RouteInfo { addr, len, preference, lifetime_s: 258 });
+    let nat64 = Opt::Pref64(Pref64 { prefix: [9; 12], len: 64, lifetime_s: 600 });
+    for (option, drawn) in [
+        (route(0, NOBODY), &[24, 1, 0, 0x18, 0, 0, 1, 2][..]),
+        (route(48, addr), &[24, 2, 48, 0x18, 0, 0, 1, 2, 0x20, 1, 0xd, 0xb8, 0, 1, 0, 0]),
+        (
+            Opt::Dnssl { lifetime_s: 7, names: &[1, b'a', 0, 0, 0, 0, 0, 0] },
+            &[31, 2, 0, 0, 0, 0, 0, 7, 1, b'a', 0, 0, 0, 0, 0, 0],
+        ),
+        (nat64, &[38, 2, 0x02, 0x59, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]),
+    ] {
+        let bytes = bytes(Message::RouterSolicit, &[option]);
+        assert_eq!(&bytes[8..], drawn, "{option:?}");
+        let (_, options) = Message::parse(&FROM_HOST, &bytes).unwrap();
+        assert!(options.iter().eq([option]), "{option:?}");
+    }
+    assert_eq!(bytes(Message::RouterSolicit, &[route(65, addr)]).len(), 8 + 24);
+}
+
+#[test]
+fn a_route_a_search_list_or_a_nat64_prefix_that_cannot_be_is_ignored() {
+    let reserved_preference = [64, 0x10, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8];
+    let too_long = [65, 0, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8];
+    let nameless = [0, 0, 0, 0, 0, 9];
+    let no_length = [0, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    for (kind, data) in [
+        (24, &reserved_preference[..]),
+        (24, &too_long),
+        (31, &nameless),
+        (38, &no_length),
+        (38, &no_length[..6]),
+    ] {
+        let unknown = Opt::Unknown { kind, data };
+        let bytes = bytes(Message::RouterSolicit, &[unknown]);
+        let (_, options) = Message::parse(&FROM_HOST, &bytes).unwrap();
+        assert!(options.iter().eq([unknown]), "{kind}");
     }
 }

@@ -123,6 +123,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         monitor: false,
         queue: crate::out::ifq::QueueSpec::default(),
         autoconf: None,
+        rtadv: None,
         learned: std::sync::Arc::default(),
     };
     let default = |addr: IpAddr, via: IpAddr| {

@@ -212,7 +212,7 @@ fn tell(cpu: &mut Cpu, ifindex: IfIndex, msg: Msg) {
 }
 
 /// The link-local address of an interface, if it is certain that it is ours alone.
-fn speaker(cpu: &Cpu, ifindex: IfIndex) -> Option<Ipv6Addr> {
+pub(super) fn speaker(cpu: &Cpu, ifindex: IfIndex) -> Option<Ipv6Addr> {
     let own = cpu.tables.ifnet(ifindex)?.addrs6().map(|(own, _)| own);
     own.filter(Ipv6Addr::is_unicast_link_local).find(|own| cpu.addrs.usable(ifindex, (*own).into()))
 }

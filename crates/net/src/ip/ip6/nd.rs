@@ -9,7 +9,7 @@ use wire::ether::Mac;
 use wire::nd::{Envelope, Error, Message, NeighborAdvert, Opt, Options, RouterAdvert};
 use wire::{Protocol, ip6, ip6_ext};
 
-use super::autoconf;
+use super::{autoconf, rtadv};
 use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::ip::addr;
@@ -22,7 +22,7 @@ use crate::turn::deliver;
 use crate::turn::netisr;
 use crate::turn::next::{Next, Resume};
 
-pub(crate) use output::{NdTxParams, advertise, probe, solicit, solicit_routers};
+pub(crate) use output::{NdTxParams, advertise, advertise_router, probe, solicit, solicit_routers};
 
 /// Takes a neighbour discovery message in, on the CPU that owns the address it is about. `pkt` starts with its IPv6
 /// header, `pkt.l4` is where ICMPv6 starts; its checksum is right.
@@ -89,11 +89,7 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt) -> Fate {
             redirected(cpu, &tables, ifnet, envelope.src, [target, destination], &options)
         }
         Message::RouterAdvert(said) => router_advertised(cpu, ifnet, envelope.src, said, &options),
-        // A host does not answer routers' questions, and a router of ours does not advertise itself yet.
-        Message::RouterSolicit => {
-            cpu.count(Count::NdRouterIn);
-            Ok(Count::NdConsumed)
-        }
+        Message::RouterSolicit => rtadv::solicited(cpu, &tables, ifnet, envelope.src, &options),
     }
 }
 

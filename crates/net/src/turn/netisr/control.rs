@@ -22,6 +22,7 @@ use crate::ip::group::Groups;
 use crate::ip::host_cache::{self, HostCache};
 use crate::ip::icmp::Icmp;
 use crate::ip::ip6::autoconf::{self, Autoconf};
+use crate::ip::ip6::rtadv::{self, Rtadv};
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::{self, Paths};
 use crate::ip::reass::Reass;
@@ -90,6 +91,7 @@ impl Netisr {
             addrs: Addrs::default(),
             groups: Groups::default(),
             autoconf: Autoconf::default(),
+            rtadv: Rtadv::default(),
             dests: HostCache::new(parts.key),
             paths: Paths::new(parts.key),
             reass: Reass::new(parts.key),
@@ -116,11 +118,15 @@ impl Netisr {
         addr::tables_changed(&mut netisr.cpu);
         group::tables_changed(&mut netisr.cpu);
         autoconf::tables_changed(&mut netisr.cpu);
+        rtadv::tables_changed(&mut netisr.cpu);
         (netisr, shared)
     }
 
     /// Replaces interfaces, addresses and routes.
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
+        if rtadv::tables_will_change(&mut self.cpu, &tables) {
+            self.transmit(true);
+        }
         self.cpu.ifqs.tables_changed(&tables, self.cpu.now);
         ifq::drop_pending(&mut self.cpu);
         self.cpu.restamp(Stamp::of(tables.generation));
@@ -131,6 +137,7 @@ impl Netisr {
         dgram::membership::tables_changed(&mut self.cpu);
         group::tables_changed(&mut self.cpu);
         autoconf::tables_changed(&mut self.cpu);
+        rtadv::tables_changed(&mut self.cpu);
         host_cache::tables_changed(&mut self.cpu);
     }
 
@@ -230,6 +237,8 @@ impl Netisr {
         for mut ring in self.rings.drain(..) {
             ring.driver.close(&mut self.cpu.pool);
         }
+        // Without a ring nothing can be advertised any more.
+        self.cpu.rtadv = Rtadv::default();
         // Of the same generation: what others hand over still must not wait for newer ones.
         self.set_tables(Arc::new(Tables { generation: self.cpu.tables.generation, ..Tables::default() }));
         let Self { cpu, inbox, .. } = self;
@@ -274,6 +283,7 @@ impl Netisr {
             Msg::Addr(msg) => addr::message(&mut self.cpu, msg),
             Msg::Group(msg) => group::message(&mut self.cpu, msg),
             Msg::Autoconf(msg) => autoconf::message(&mut self.cpu, msg),
+            Msg::Rtadv(ifindex) => rtadv::answer(&mut self.cpu, ifindex),
             Msg::Dest(msg) => host_cache::message(&mut self.cpu, msg),
             Msg::Path(msg) => pmtu::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),

@@ -88,6 +88,7 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
         queue: queue_spec(&draft.queue),
         autoconf: draft.autoconf,
         vlanpcp: draft.vlanpcp.as_ref().map_or(0, |at| at.value.to_le_bytes()[0]),
+        ra: draft.ra.clone(),
     })
 }
 
@@ -271,7 +272,9 @@ fn edges(net: &IpNet) -> Result<(), Wrong> {
 
 fn mtu(draft: &DraftInterface, report: &mut Report<'_>) {
     let Some(mtu) = &draft.mtu else { return };
-    let has_v6 = draft.autoconf.is_some() || draft.addresses.iter().any(|at| at.value.addr().is_ipv6());
+    let has_v6 = draft.autoconf.is_some()
+        || draft.ra.is_some()
+        || draft.addresses.iter().any(|at| at.value.addr().is_ipv6());
     //= https://www.rfc-editor.org/rfc/rfc8200#section-5
     if has_v6 && mtu.value < 1280 {
         let message =

@@ -153,6 +153,11 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         format!("interface {name}: {how}")
     });
     let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
+    let ra = (old.ra != new.ra).then(|| {
+        let how =
+            if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
+        format!("interface {name}: {how}")
+    });
     gone.map(|net| format!("interface {name}: {net} removed"))
         .chain(added.map(|net| format!("interface {name}: {net} added")))
         .chain(mtu)
@@ -160,6 +165,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(queue)
         .chain(autoconf)
         .chain(vlanpcp)
+        .chain(ra)
         .collect()
 }
 

@@ -89,6 +89,7 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         monitor: false,
         queue: ifq::QueueSpec::default(),
         autoconf: None,
+        rtadv: None,
         learned: Arc::default(),
     };
     let config = Config { generation: 1, ifs: vec![lan], routes: Vec::new(), forwarding: false };

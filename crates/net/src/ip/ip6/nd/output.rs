@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use pkt::{Flags, Pkt};
 use wire::addr::ALL_NODES;
 use wire::ether::{EtherType, Header, Mac};
-use wire::nd::{HOP_LIMIT, Message, NeighborAdvert, Opt, Options};
+use wire::nd::{HOP_LIMIT, Message, NeighborAdvert, Opt, Options, RouterAdvert};
 use wire::{Protocol, ip6};
 
 use crate::base::count::Count;
@@ -17,8 +17,10 @@ use crate::turn::cpu::Cpu;
 use crate::turn::netisr;
 use crate::turn::next::Next;
 
-/// Room for any message that is sent here.
+/// Room for any message that is sent here, router advertisements excepted.
 const MESSAGE_MAX: usize = 64;
+/// Room for a router advertisement: with the IPv6 header it fits every link.
+const ROUTER_ADVERT_MAX: usize = ip6::MIN_MTU as usize - ip6::HEADER_LEN;
 /// The nonce option (RFC 3971 §5.3.2).
 const NONCE: u8 = 14;
 
@@ -80,6 +82,17 @@ pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr,
     );
 }
 
+/// Advertises this router to a link.
+pub(crate) fn advertise_router<'a>(
+    cpu: &mut Cpu,
+    ifindex: IfIndex,
+    params: NdTxParams,
+    said: RouterAdvert,
+    options: impl IntoIterator<Item = Opt<'a>>,
+) {
+    send_within::<ROUTER_ADVERT_MAX>(cpu, ifindex, params, Message::RouterAdvert(said), options);
+}
+
 /// Sends a message with options.
 fn send<'a>(
     cpu: &mut Cpu,
@@ -88,7 +101,17 @@ fn send<'a>(
     message: Message,
     options: impl IntoIterator<Item = Opt<'a>>,
 ) {
-    let mut body = [0; MESSAGE_MAX];
+    send_within::<MESSAGE_MAX>(cpu, ifindex, params, message, options);
+}
+
+fn send_within<'a, const ROOM: usize>(
+    cpu: &mut Cpu,
+    ifindex: IfIndex,
+    params: NdTxParams,
+    message: Message,
+    options: impl IntoIterator<Item = Opt<'a>>,
+) {
+    let mut body = [0; ROOM];
     let Ok(len) = message.emit(params.src, params.dst, options, &mut body) else { return };
     let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::NeighNoBuffer) };
     cpu.count(sent(&message));
@@ -106,6 +129,7 @@ const fn sent(message: &Message) -> Count {
     match message {
         Message::NeighborAdvert(_) => Count::NdAdvertsSent,
         Message::RouterSolicit => Count::NdRouterSolicitsSent,
+        Message::RouterAdvert(_) => Count::NdRouterAdvertsSent,
         _ => Count::NdSolicitsSent,
     }
 }

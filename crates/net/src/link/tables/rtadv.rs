@@ -1,0 +1,72 @@
+//! Settings of router advertisements that are sent.
+
+use core::time::Duration;
+
+use wire::nd::{Pref64, Preference, Prefix, RouteInfo};
+
+/// Prefixes that an interface advertises.
+pub const RTADV_PREFIXES_MAX: usize = 16;
+/// Name servers that an interface advertises.
+pub const RTADV_SERVERS_MAX: usize = 4;
+/// Routes that an interface advertises.
+pub const RTADV_ROUTES_MAX: usize = 8;
+/// Bytes of the search list that an interface advertises, as DNS writes names.
+pub const RTADV_SEARCH_MAX: usize = 240;
+
+/// What an interface advertises, and how often. The limits above keep an advertisement within 1280 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RtadvSettings {
+    /// The shortest and the longest time between two unsolicited advertisements (RFC 4861 §6.2.1).
+    pub interval: (Duration, Duration),
+    /// Lifetime as a default router, seconds; 0 if it is none.
+    pub lifetime_s: u16,
+    /// Preference as a default router.
+    pub preference: Preference,
+    /// Hop limit for what hosts send; 0 if it says nothing.
+    pub hop_limit: u8,
+    /// Addresses are to be had by DHCPv6.
+    pub managed: bool,
+    /// Other configuration is to be had by DHCPv6.
+    pub other: bool,
+    /// Reachable time of neighbours, milliseconds; 0 if it says nothing.
+    pub reachable_ms: u32,
+    /// Time between solicitations, milliseconds; 0 if it says nothing.
+    pub retrans_ms: u32,
+    /// MTU of the link.
+    pub mtu: Option<u32>,
+    /// Prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// Name servers.
+    pub servers: Vec<[u8; 16]>,
+    /// Search list of domain names as DNS writes them, filled up with zeros to units of eight bytes.
+    pub search: Box<[u8]>,
+    /// Lifetime of name servers and search list, seconds.
+    pub dns_lifetime_s: u32,
+    /// More specific routes.
+    pub routes: Vec<RouteInfo>,
+    /// The prefix of a NAT64.
+    pub nat64: Option<Pref64>,
+}
+
+impl Default for RtadvSettings {
+    /// The defaults of RFC 4861 §6.2.1 and RFC 8106 §5.1, without a prefix.
+    fn default() -> Self {
+        Self {
+            interval: (Duration::from_secs(200), Duration::from_secs(600)),
+            lifetime_s: 1800,
+            preference: Preference::Medium,
+            hop_limit: 64,
+            managed: false,
+            other: false,
+            reachable_ms: 0,
+            retrans_ms: 0,
+            mtu: None,
+            prefixes: Vec::new(),
+            servers: Vec::new(),
+            search: Box::default(),
+            dns_lifetime_s: 1800,
+            routes: Vec::new(),
+            nat64: None,
+        }
+    }
+}
