@@ -42,7 +42,7 @@ fn all_of(targets: &[String], seconds: u64) -> Result<Vec<Row>> {
     // One by one, so that what is not wanted is not compiled; they share nearly all of it.
     let mut rows = Vec::new();
     for target in targets {
-        let built = checks::yes_or_no(&format!("fuzz-build-{target}"), nightly(&["build", target]), BUILD)?;
+        let built = checks::yes_or_no(&format!("fuzz-build-{target}"), nightly(&with_features("build", target)), BUILD)?;
         let is_built = built.iter().all(|row| row.tally.failed == 0);
         rows.extend(if is_built { run_one(target, seconds)? } else { built });
     }
@@ -53,7 +53,8 @@ fn all_of(targets: &[String], seconds: u64) -> Result<Vec<Row>> {
 fn run_one(target: &str, seconds: u64) -> Result<Vec<Row>> {
     let (found, kept) = (format!("fuzz/target/corpus/{target}"), format!("fuzz/corpus/{target}"));
     std::fs::create_dir_all(run::root().join(&found))?;
-    let mut args = vec!["run", target, &found];
+    let mut args = with_features("run", target);
+    args.push(&found);
     if run::root().join(&kept).is_dir() {
         args.push(&kept);
     }
@@ -66,6 +67,12 @@ fn run_one(target: &str, seconds: u64) -> Result<Vec<Row>> {
         executions(&run::log(&name)).map_or_else(String::new, |count| format!("{count} executions"));
     rows.iter_mut().filter(|row| row.note.is_empty()).for_each(|row| row.note.clone_from(&executions));
     Ok(rows)
+}
+
+/// `cargo fuzz` with a subcommand and a target: those of the packet generator need the program as a library.
+fn with_features<'a>(subcommand: &'a str, target: &'a str) -> Vec<&'a str> {
+    let features: &[&str] = if target.starts_with("pktgen_") { &["--features", "pktgen"] } else { &[] };
+    [&[subcommand, target], features].concat()
 }
 
 /// Returns libFuzzer's number of executions.

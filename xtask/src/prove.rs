@@ -1,6 +1,6 @@
 //! `cargo xtask features --prove`: the test of each feature fails when the feature is broken.
 //!
-//! `FAULTS.toml` has a planted fault for each feature. The sources are copied to `target/prove/tree`, with all faults in
+//! `FAULTS.toml` has a planted fault for each feature, and for each defect that was found and mended. The sources are copied to `target/prove/tree`, with all faults in
 //! them, each behind a switch; so one build serves all. Each test then runs twice: without a fault it must pass, with its own
 //! it must not. What came of it is written to `docs/evidence/FAULTS.md` after each row, so a run goes on where another one ended.
 
@@ -32,7 +32,10 @@ const SLOWER: u32 = 4;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// The test of the feature.
+    /// The defect of `docs/evidence/ATTACKS.md` that it brings back; none if it breaks a feature.
+    #[serde(default)]
+    pub defect: Option<u8>,
+    /// The test of the feature, or of the defect.
     pub test: String,
     /// The effect of the fault, in a few words.
     pub breaks: String,
@@ -145,10 +148,25 @@ mod tests {
             assert_eq!(count, 1, "FAULTS.toml has {count} faults for {test}");
         }
         for fault in &faults {
-            assert!(tests.contains(&fault.test), "{} is the test of no feature", fault.test);
+            let is_of_one = tests.contains(&fault.test) != fault.defect.is_some();
+            assert!(is_of_one, "{} is the test of no feature and of no defect, or of both", fault.test);
             let text = std::fs::read_to_string(root().join(&fault.file)).unwrap();
             plant::planted(&text, &[fault]).unwrap();
         }
         tests_of::by_binary(&faults).unwrap();
+    }
+
+    #[test]
+    fn each_defect_has_a_row_with_its_tests_and_a_test_has_one_fault() {
+        let page = std::fs::read_to_string(root().join("docs/evidence/ATTACKS.md")).unwrap();
+        let faults = load().unwrap();
+        for fault in &faults {
+            let count = faults.iter().filter(|other| other.test == fault.test).count();
+            assert_eq!(count, 1, "{} has {count} faults", fault.test);
+            let Some(defect) = fault.defect else { continue };
+            let row = format!("`{}` | {} |", fault.test, fault.breaks);
+            let is_there = page.lines().any(|line| line.starts_with(&format!("| {defect} |")) && line.contains(&row));
+            assert!(is_there, "docs/evidence/ATTACKS.md has no row of defect {defect} with {row}");
+        }
     }
 }

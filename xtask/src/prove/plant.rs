@@ -81,7 +81,7 @@ mod tests {
 
     fn fault(test: &str, find: &str, replace: &str) -> Fault {
         let [test, find, replace] = [test, find, replace].map(str::to_owned);
-        Fault { test, breaks: String::new(), file: "lib.rs".into(), find, replace }
+        Fault { defect: None, test, breaks: String::new(), file: "lib.rs".into(), find, replace }
     }
 
     #[test]

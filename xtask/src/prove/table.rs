@@ -39,10 +39,11 @@ impl Outcome {
 const HEAD: &str = "\
 # Faults
 
-The test of each feature in [FEATURES.toml](../../FEATURES.toml) fails if the feature is broken. `cargo xtask features --prove`
-breaks each as [FAULTS.toml](../../FAULTS.toml) says, in a copy of the sources, and runs the test without the fault and with it;
-it has written this table. A `+` behind a commit: with changes. `--only NAME` proves those anew whose test, program (`net --lib`)
-or file has that in its name.
+The test of each feature in [FEATURES.toml](../../FEATURES.toml) fails if the feature is broken, and the test of each defect in
+[ATTACKS.md](ATTACKS.md#defects-that-were-found) if the defect comes back. `cargo xtask features --prove` plants the faults of
+[FAULTS.toml](../../FAULTS.toml) in a copy of the sources, and runs each test without its fault and with it; it has written this
+table. A `+` behind a commit: with changes. `--only NAME` proves those anew whose test, program (`net --lib`) or file has that in
+its name.
 
 | test | fault | in | the test | commit | date |
 |---|---|---|---|---|---|
@@ -121,6 +122,7 @@ mod tests {
     #[test]
     fn a_row_is_kept_until_its_fault_is_changed_and_only_what_was_noticed_is_proved() {
         let fault = |breaks: &str| Fault {
+            defect: None,
             test: "arp_answers".into(),
             breaks: breaks.into(),
             file: "crates/net/src/ip/arp.rs".into(),

@@ -19,7 +19,11 @@ pub struct Deferral {
 
 impl Deferral {
     /// For an interface that a program polls all the time: the kernel looks by itself only when that has stopped.
-    pub const POLLED: Self = Self { polls: 2, timeout: Duration::from_micros(200) };
+    ///
+    /// The odd nanoseconds are a mark: an interface with exactly these settings was left so by a process that was killed.
+    pub const POLLED: Self = Self { polls: 2, timeout: Duration::from_nanos(200_003) };
+    /// The kernel's default: the interface interrupts at once.
+    pub const NONE: Self = Self { polls: 0, timeout: Duration::ZERO };
 
     /// Returns the settings of interface `name`.
     ///
@@ -38,12 +42,14 @@ impl Deferral {
         Ok(Self { polls, timeout: Duration::from_nanos(read(TIMEOUT)?) })
     }
 
-    /// Makes the interface do so, until what is returned puts it back.
+    /// Makes the interface do so, until what is returned puts it back. Settings that a killed process left behind
+    /// ([`Self::POLLED`]) are put back to the kernel's default.
     ///
     /// # Errors
     /// As [`Self::of`]; `PermissionDenied` if this user may not write to sysfs.
     pub fn begin(self, name: &str, ifindex: u32) -> io::Result<Deferring> {
-        let before = Self::of(name, ifindex)?;
+        let found = Self::of(name, ifindex)?;
+        let before = if found == Self::POLLED { Self::NONE } else { found };
         let open = |what| OpenOptions::new().write(true).open(path(name, what));
         let deferring = Deferring { polls: open(POLLS)?, timeout: open(TIMEOUT)?, before };
         deferring.set(self)?;

@@ -98,6 +98,9 @@ struct Arrivals {
     seen: [u64; WINDOW_WORDS],
 }
 
+// docs/reference/LIMITS.md says so.
+const _: () = assert!(size_of::<Arrivals>() == 64);
+
 /// The arrival of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {

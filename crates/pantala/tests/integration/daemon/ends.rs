@@ -24,6 +24,50 @@ fn the_end_puts_everything_back() {
     }
 }
 
+/// As an administrator may have set them: empty polls, and nanoseconds.
+const INTERRUPTS: [u64; 2] = [5, 40_000];
+const POLLED: [u64; 2] = [2, 200_003];
+const INTERRUPTS_AT_ONCE: [u64; 2] = [0, 0];
+
+/// A lab whose daemon polls its interface all the time.
+fn polled(test: &str) -> Option<Lab> {
+    let lab = Lab::new(test, Wire::Veth { queues: 1 })?;
+    lab.write(&lab.config("[polling]\npolicy = \"always\""));
+    lab.set_interrupts(INTERRUPTS);
+    Some(lab)
+}
+
+fn the_interrupts_of_a_polled_interface_are_put_back_at_the_end() {
+    let Some(lab) = polled("napi") else { return };
+    let daemon = lab.start_with_sysfs();
+    assert_eq!(lab.interrupts(), POLLED);
+    assert!(lab.host_reaches(OURS[0]));
+    assert!(daemon.end(Signal::TERM));
+    assert_eq!(lab.interrupts(), INTERRUPTS);
+}
+
+fn the_interrupts_that_a_killed_process_left_deferred_are_those_of_the_kernel_after_the_next_end() {
+    let Some(lab) = polled("napikill") else { return };
+    assert!(!lab.start_with_sysfs().end(Signal::KILL));
+    assert_eq!(lab.interrupts(), POLLED);
+    let daemon = lab.start_with_sysfs();
+    assert_eq!(lab.interrupts(), POLLED);
+    assert!(daemon.end(Signal::TERM));
+    assert_eq!(lab.interrupts(), INTERRUPTS_AT_ONCE);
+}
+
+fn the_interrupts_of_an_interface_that_came_back_are_put_back_to_its_own() {
+    let Some(lab) = polled("napiback") else { return };
+    let daemon = lab.start_with_sysfs();
+    lab.delete_link("pt0");
+    daemon.says("is gone");
+    lab.lay_veth(1);
+    daemon.says("is back");
+    assert_eq!(lab.interrupts(), POLLED);
+    assert!(daemon.end(Signal::TERM));
+    assert_eq!(lab.interrupts(), INTERRUPTS_AT_ONCE);
+}
+
 fn after_it_was_killed_it_starts_again() {
     for wire in [Wire::Tap, Wire::Veth { queues: 2 }] {
         let Some(lab) = Lab::new("kill", wire) else { continue };
@@ -68,6 +112,9 @@ fn a_wrong_configuration_says_where_it_is_wrong() {
 
 harness::tests![
     the_end_puts_everything_back,
+    the_interrupts_of_a_polled_interface_are_put_back_at_the_end,
+    the_interrupts_that_a_killed_process_left_deferred_are_those_of_the_kernel_after_the_next_end,
+    the_interrupts_of_an_interface_that_came_back_are_put_back_to_its_own,
     after_it_was_killed_it_starts_again,
     a_second_one_leaves_the_first_alone,
     what_was_opened_is_closed_again_if_the_start_fails,

@@ -151,6 +151,37 @@ impl Lab {
         self.started(command, "ready")
     }
 
+    /// Starts a daemon whose sysfs shows its namespace, as `ip netns exec` does, and waits until it is ready.
+    pub(crate) fn start_with_sysfs(&self) -> Daemon<'_> {
+        let up = self.up();
+        let mut command = self.with_sysfs("exec \"$0\" \"$@\"");
+        command.arg(up.get_program()).args(up.get_args());
+        self.started(command, "ready")
+    }
+
+    /// A shell in the daemon's namespace, with its sysfs.
+    fn with_sysfs(&self, script: &str) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &format!("mount -t sysfs pt /sys && {script}")]);
+        self.router.put(&mut command).unwrap();
+        command
+    }
+
+    /// The kernel's settings of the interrupts of `pt0`: empty polls, and nanoseconds.
+    pub(crate) fn interrupts(&self) -> [u64; 2] {
+        let read = "cat napi_defer_hard_irqs gro_flush_timeout";
+        let said = self.with_sysfs(&format!("cd /sys/class/net/pt0 && {read}")).output().unwrap();
+        let text = String::from_utf8(said.stdout).unwrap();
+        let numbers: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+        numbers.try_into().unwrap()
+    }
+
+    pub(crate) fn set_interrupts(&self, [polls, ns]: [u64; 2]) {
+        let write = format!("echo {polls} > napi_defer_hard_irqs && echo {ns} > gro_flush_timeout");
+        let mut command = self.with_sysfs(&format!("cd /sys/class/net/pt0 && {write}"));
+        assert!(command.status().unwrap().success());
+    }
+
     /// Starts a daemon with more options, and waits until it is ready.
     pub(crate) fn start_with(&self, options: &[&str]) -> Daemon<'_> {
         let mut up = self.up();
