@@ -18,6 +18,7 @@ use super::{build, cookie, reset, signature};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
+use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
 use crate::ip::{l4, output};
 use crate::turn::cpu::Cpu;
@@ -319,14 +320,27 @@ fn to_open(
     if asks && !is_full && open_fast(cpu, &mut half, (id, &settings), pkt, header) {
         return Reply::Nothing;
     }
-    let mut tcb = half.begin(settings);
-    send_now(cpu, (&ends, look), pkt.note(), &mut tcb);
+    let deadline = answer_syn(cpu, &mut half, settings, pkt.note());
     if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| !is_full) {
-        let deadline = tcb.deadline();
-        half.rest(tcb);
         pcbs.add_half(half, deadline, now);
     }
     Reply::Nothing
+}
+
+/// Answers the SYN of a half-open connection, which rests from then on; returns when the answer is due again.
+fn answer_syn(cpu: &mut Cpu, half: &mut SynEntry, settings: Arc<Settings>, note: Option<Note>) -> Instant {
+    let (ends, look) = (half.ends, half.look);
+    if let Some((header, deadline)) = half.usual_answer(&settings) {
+        let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
+        build::send(cpu, &ends, look, note, &out);
+        half.rest_at_once(settings);
+        return deadline;
+    }
+    let mut tcb = half.begin(settings);
+    send_now(cpu, (&ends, look), note, &mut tcb);
+    let deadline = tcb.deadline();
+    half.rest(tcb);
+    deadline
 }
 
 /// A SYN that asks for a cookie to open fast with, or has one. If it is good and there is room, the connection waits to be

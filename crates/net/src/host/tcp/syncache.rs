@@ -11,6 +11,7 @@ use wire::tcp::{Cookie, Flags, Header};
 use super::budget::Budget;
 use super::build::IpTxParams;
 use super::settings::Settings;
+use super::tcb::answer::usual_answer;
 use super::tcb::{Segment, Stamps, Tcb};
 use super::timer_wheel::{Alarm, Wakes};
 use crate::base::time::Instant;
@@ -116,6 +117,20 @@ impl SynEntry {
     pub(super) fn rest(&mut self, tcb: Tcb) {
         self.budget = tcb.budget;
         self.settings = Some(tcb.into_settings());
+    }
+
+    /// The answer to the SYN when it has come, and when it is due again; `None` if a connection has to be made to answer.
+    pub(super) fn usual_answer(&self, settings: &Settings) -> Option<(Header, Instant)> {
+        if self.cookie.is_some() {
+            return None;
+        }
+        let ports = (self.ends.local_port, self.ends.remote_port);
+        usual_answer(settings, ports, self.iss, Stamps::from(self.clock), &self.syn, self.at)
+    }
+
+    /// The connection rests from the beginning: [`Self::usual_answer`] has been sent.
+    pub(super) fn rest_at_once(&mut self, settings: Arc<Settings>) {
+        self.settings = Some(settings);
     }
 
     /// The connection, its SYN not answered yet.

@@ -7,6 +7,7 @@
 //! ```
 
 mod advice;
+pub(super) mod answer;
 mod arrive;
 mod error;
 mod info;

@@ -3,8 +3,9 @@
 use wire::tcp::{Flags, OPTIONS_MAX, Options};
 
 use super::super::seq::Seq;
-use super::super::settings::{Ecn, Settings};
+use super::super::settings::Settings;
 use super::super::signature::UNSIGNED;
+use super::answer::answers_marks;
 use super::{SACK_BLOCK_LEN, SACK_LEN, Segment, State, Tcb};
 use crate::base::time::{Duration, Instant};
 
@@ -42,6 +43,24 @@ const OUTDATED: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 impl Agreed {
     pub(super) const fn none() -> Self {
         Self { mss: MSS_DEFAULT, shift: (0, 0), is_scaled: false, timestamps: false, sack: false }
+    }
+
+    /// Returns what both ends have options for: those of the other end's SYN, and what `settings` take up.
+    pub(super) fn on(settings: &Settings, options: &Options) -> Self {
+        let takes = !settings.no_options;
+        let is_scaled = takes && settings.extensions.scales() && options.window_scale.is_some();
+        //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
+        //# If a Window Scale option is received with a shift.cnt
+        //# value larger than 14, the TCP SHOULD log the error but MUST use 14
+        //# instead of the specified value.
+        let theirs = options.window_scale.unwrap_or(0).min(SHIFT_MAX);
+        Self {
+            mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
+            is_scaled,
+            shift: if is_scaled { (shift_of(settings), theirs) } else { (0, 0) },
+            timestamps: takes && settings.extensions.stamps() && options.timestamps.is_some(),
+            sack: takes && settings.sack && options.sack_permitted,
+        }
     }
 }
 
@@ -160,19 +179,7 @@ impl Tcb {
         self.receive = super::Receive::new(Seq(header.seq) + 1);
         self.promised = Seq(header.seq) + 1;
         self.acknowledged = Seq(header.seq) + 1;
-        let is_scaled = takes && settings.extensions.scales() && options.window_scale.is_some();
-        //= https://www.rfc-editor.org/rfc/rfc7323#section-2.3
-        //# If a Window Scale option is received with a shift.cnt
-        //# value larger than 14, the TCP SHOULD log the error but MUST use 14
-        //# instead of the specified value.
-        let theirs = options.window_scale.unwrap_or(0).min(SHIFT_MAX);
-        self.agreed = Agreed {
-            mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
-            is_scaled,
-            shift: if is_scaled { (shift_of(settings), theirs) } else { (0, 0) },
-            timestamps: takes && settings.extensions.stamps() && options.timestamps.is_some(),
-            sack: takes && settings.sack && options.sack_permitted,
-        };
+        self.agreed = Agreed::on(settings, options);
         if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {
             self.stamps.recent = Some((value, now));
         }
@@ -195,7 +202,7 @@ impl Tcb {
         let (asks, agrees) = (flags.contains(Flags::ECE | Flags::CWR), flags.contains(Flags::ECE));
         self.ecn.is_on = match flags.ack() {
             true => self.ecn.is_on && agrees && !asks,
-            false => self.settings.ecn != Ecn::Off && asks,
+            false => answers_marks(&self.settings, flags),
         };
     }
 
@@ -223,7 +230,7 @@ impl Tcb {
 }
 
 /// By how much a window must be shifted so that the largest buffer can be said.
-fn shift_of(settings: &Settings) -> u8 {
+pub(super) fn shift_of(settings: &Settings) -> u8 {
     (0..SHIFT_MAX)
         .find(|shift| u32::from(u16::MAX) << shift >= settings.receive_buffer_max)
         .unwrap_or(SHIFT_MAX)
