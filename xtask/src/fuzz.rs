@@ -42,7 +42,11 @@ fn all_of(targets: &[String], seconds: u64) -> Result<Vec<Row>> {
     // One by one, so that what is not wanted is not compiled; they share nearly all of it.
     let mut rows = Vec::new();
     for target in targets {
-        let built = checks::yes_or_no(&format!("fuzz-build-{target}"), nightly(&with_features("build", target)), BUILD)?;
+        let built = checks::yes_or_no(
+            &format!("fuzz-build-{target}"),
+            nightly(&with_features("build", target)),
+            BUILD,
+        )?;
         let is_built = built.iter().all(|row| row.tally.failed == 0);
         rows.extend(if is_built { run_one(target, seconds)? } else { built });
     }

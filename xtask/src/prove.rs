@@ -165,7 +165,8 @@ mod tests {
             assert_eq!(count, 1, "{} has {count} faults", fault.test);
             let Some(defect) = fault.defect else { continue };
             let row = format!("`{}` | {} |", fault.test, fault.breaks);
-            let is_there = page.lines().any(|line| line.starts_with(&format!("| {defect} |")) && line.contains(&row));
+            let is_there =
+                page.lines().any(|line| line.starts_with(&format!("| {defect} |")) && line.contains(&row));
             assert!(is_there, "docs/evidence/ATTACKS.md has no row of defect {defect} with {row}");
         }
     }

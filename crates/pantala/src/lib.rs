@@ -116,6 +116,8 @@ mod plural;
 pub mod serve;
 #[cfg(feature = "cli")]
 mod show;
+#[cfg(feature = "cli")]
+mod programs;
 pub mod sockets;
 mod stack;
 #[cfg(feature = "cli")]

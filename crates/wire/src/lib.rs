@@ -31,6 +31,7 @@ pub mod tcp;
 pub mod addr;
 pub mod checksum;
 pub mod pcap;
+pub mod program;
 pub mod protocol;
 pub mod toeplitz;
 mod build;

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("net", &["ipfw", "pkt", "wire"]),
     ("sim", &["drill", "harness", "ipfw", "net", "pkt", "wire"]),
     ("packetdrill", &["drill", "harness", "sim", "wire"]),
+    ("preload", &["wire"]),
     ("dev", &["harness", "net", "pkt", "testbed", "wire"]),
     ("testbed", &["dev"]),
     ("pantala", &["dev", "diagnostic", "drill", "harness", "ipfw", "net", "pkt", "sim", "testbed", "wire"]),

@@ -19,6 +19,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("service.rs", "KEYS", "Service"),
     ("draft.rs", "POLLING", "Polling"),
     ("admin.rs", "KEYS", "Admin"),
+    ("programs.rs", "KEYS", "Programs"),
 ];
 
 #[test]

@@ -20,14 +20,15 @@ use super::stack::Stack;
 use accept::Limits;
 use body::Bodies;
 
+pub(crate) use socket::Bound;
 pub use socket::{Access, BindError};
 
 /// Bound control sockets: one for everything, and perhaps one that only shows. Their paths are removed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
-    socket: socket::Bound,
+    socket: Bound,
     /// Its users see everything, and change nothing.
-    read_only: Option<socket::Bound>,
+    read_only: Option<Bound>,
 }
 
 impl Server {
@@ -45,7 +46,7 @@ impl Server {
     /// # Errors
     /// As [`Self::bind`].
     pub fn bind_for(path: &Path, access: &Access) -> Result<Self, BindError> {
-        Ok(Self { socket: socket::Bound::new(path, access)?, read_only: None })
+        Ok(Self { socket: Bound::new(path, access)?, read_only: None })
     }
 
     /// Binds a second socket, at which requests that change anything are refused.
@@ -53,7 +54,7 @@ impl Server {
     /// # Errors
     /// As [`Self::bind`].
     pub fn and_read_only(self, path: &Path, access: &Access) -> Result<Self, BindError> {
-        Ok(Self { read_only: Some(socket::Bound::new(path, access)?), ..self })
+        Ok(Self { read_only: Some(Bound::new(path, access)?), ..self })
     }
 
     /// Serves `stack` until `stop` is ready. To be called on a single-threaded runtime: the thread that polls this is the
@@ -85,11 +86,7 @@ impl Server {
     }
 }
 
-fn serve(
-    socket: &socket::Bound,
-    router: Router,
-    limits: Limits,
-) -> io::Result<impl Future<Output = Infallible>> {
+fn serve(socket: &Bound, router: Router, limits: Limits) -> io::Result<impl Future<Output = Infallible>> {
     let listener = tokio::net::UnixListener::from_std(socket.listener()?)?;
     Ok(accept::serve(listener, router, limits))
 }

@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, serve, sysctl,
-    tcpdrop, up,
+    Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, run, serve,
+    sysctl, tcpdrop, up,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
@@ -72,6 +72,9 @@ pub(crate) enum Command {
     /// Run packetdrill scripts against the stack, in virtual time
     #[command(after_help = drill::HELP)]
     Drill(drill::Drill),
+    /// Run an unmodified program on the running pantala
+    #[command(after_help = run::HELP)]
+    Run(run::Run),
     /// Make the running pantala read its configuration again
     Reload(ControlSocket),
     /// Show interfaces; bring them up or down
@@ -220,6 +223,7 @@ impl Command {
             | Self::Pktgen(_)
             | Self::Drill(_)
             | Self::Top { .. }
+            | Self::Run(_)
             | Self::Reload(_) => None,
             Self::Ifconfig(words)
             | Self::Netstat(words)
@@ -293,6 +297,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Drill(drill) = &line.command {
         return drill.run(line.json, term);
     }
+    if let Command::Run(run) = line.command {
+        return run.run();
+    }
     if let Command::Pktgen(args) = line.command {
         return pktgen::run(*args, line.json, term);
     }
@@ -303,7 +310,8 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Check { .. }
         | Command::Demo { .. }
         | Command::Pktgen(_)
-        | Command::Drill(_) => Ok(()),
+        | Command::Drill(_)
+        | Command::Run(_) => Ok(()),
         Command::Top { args, .. } => args.run(session),
         Command::Reload(_) => reload(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),

@@ -15,6 +15,7 @@ mod netstat;
 mod ping;
 mod resolve;
 mod route;
+mod run;
 mod serve;
 mod sockets;
 pub(crate) mod sysctl;

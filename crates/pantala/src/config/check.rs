@@ -37,6 +37,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         group: draft.group.clone(),
         seccomp: draft.seccomp,
         admin: draft.admin.clone(),
+        programs: draft.programs.clone(),
         wires: Wires::new(),
         force: false,
     }

@@ -14,8 +14,9 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Admin, Seccomp, admin, autoconf, firewall, limits, ra, serve, service, sysctl};
+use super::{Admin, Programs, Seccomp};
 use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
+use super::{admin, autoconf, firewall, limits, programs, ra, serve, service, sysctl};
 use diagnostic::did_you_mean;
 
 const TOP: &[&str] = &[
@@ -36,6 +37,7 @@ const TOP: &[&str] = &[
     "group",
     "seccomp",
     "admin",
+    "programs",
 ];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
 const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole", "mtu", "msl_ms", "initial_window"];
@@ -93,6 +95,7 @@ pub(crate) struct Draft {
     pub(crate) group: Option<String>,
     pub(crate) seccomp: Seccomp,
     pub(crate) admin: Admin,
+    pub(crate) programs: Option<Programs>,
 }
 
 pub(crate) struct DraftInterface {
@@ -182,6 +185,7 @@ impl Draft {
                 .parsed("seccomp", admin::seccomp, report)
                 .map_or_else(Seccomp::default, |at| at.value),
             admin: admin::read(top, report),
+            programs: programs::read(top, report),
         }
     }
 }

@@ -19,6 +19,7 @@ mod draft;
 mod fields;
 mod firewall;
 pub(crate) mod problem;
+mod programs;
 mod ra;
 mod serve;
 mod service;
@@ -32,6 +33,7 @@ pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, TagKind, Vlan, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
+pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;
 pub use serve::Serve;
 pub use service::{Service, ServiceKind};
@@ -93,6 +95,8 @@ pub struct Config {
     pub seccomp: Seccomp,
     /// Users of the control sockets.
     pub admin: Admin,
+    /// Unmodified programs on this stack, if the file has a section for them.
+    pub programs: Option<Programs>,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.
     pub wires: Wires,
     /// Whether interfaces are taken that carry the kernel's default route or the caller's ssh session. No file says so:

@@ -23,7 +23,7 @@ pub(crate) fn bind(path: &Path, config: &Config, identity: Option<&User>) -> Res
 
 /// Sets the owner of a control socket: its folder, if it is made, belongs to the user that removes the socket at the end, unless
 /// other programs run as that user, too.
-fn access(mode: u32, named: Option<&str>, identity: Option<&User>) -> Result<Access, StackError> {
+pub(super) fn access(mode: u32, named: Option<&str>, identity: Option<&User>) -> Result<Access, StackError> {
     let group = named.map(privileges::group).transpose()?;
     let folder_of = identity.map(|user| user.uid).filter(|uid| *uid != SHARED.1);
     Ok(Access { mode, group, folder_of })

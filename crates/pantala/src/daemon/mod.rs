@@ -9,6 +9,7 @@
 //! | [`device`] | what packets come from and go to |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`web`], [`services`] | web servers, and small services |
+//! | [`programs`] | the socket of unmodified programs |
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
@@ -41,6 +42,8 @@ mod stable_secret;
 mod memory;
 mod netisr_thread;
 pub(crate) mod privileges;
+#[cfg(feature = "cli")]
+mod programs;
 mod reload;
 mod sleep;
 mod routing;

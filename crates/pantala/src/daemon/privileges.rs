@@ -6,7 +6,7 @@
 //! | netisr | `user` | none | [`Role::Netisr`] |
 //! | library (files) | `user` | none | [`Role::Reader`] |
 //! | memif | `user` | none; of root's, in a program that stays root, `DAC_OVERRIDE` while it connects | all |
-//! | sockets | `user` | none | all |
+//! | sockets, programs | `user` | none | all |
 //!
 //! `user` is what `pantala up` becomes before it starts a thread (`identity`); in a program that embeds a stack it is the
 //! program's own. All have `no_new_privs`, and no supplementary group.

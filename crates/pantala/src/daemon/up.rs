@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::signals::Signals;
-use super::{attend, bind, bring_up, identity, locked, log, memory, privileges, runtime, system};
+use super::{attend, bind, bring_up, identity, locked, log, memory, privileges, programs, runtime, system};
 use crate::api::DEFAULT_SOCKET;
 use crate::config::{Config, Machine};
 use crate::{StackError, descriptors};
@@ -28,11 +28,13 @@ pub(crate) fn run(
     let identity = identity::identity(&config)?;
     // Bound first: it is what keeps a second pantala from taking the devices of the first.
     let server = bind(&socket, &config, identity.as_ref())?;
+    let program_socket = programs::bind(&config, identity.as_ref())?;
     identity::leave_root(identity.as_ref(), &config)?;
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
     let (control, learning) = bring_up::bring_up(file.clone(), config)?;
     attach()?;
+    programs::open(program_socket.as_ref(), &control)?;
     privileges::drop_for_control();
     identity::warn_of_what_is_out_of_reach(identity.as_ref(), file.as_deref());
     log::info(&format!("ready, controlled at {}", socket.display()));

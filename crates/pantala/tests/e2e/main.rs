@@ -36,6 +36,7 @@ mod pipes;
 mod pktgen;
 mod pmtu;
 mod polling;
+mod programs;
 mod reload;
 mod rings;
 mod routes;
@@ -76,6 +77,7 @@ harness::main![
     pktgen,
     pmtu,
     polling,
+    programs,
     reload,
     rings,
     routes,

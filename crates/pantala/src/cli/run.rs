@@ -1,0 +1,205 @@
+//! `run PROGRAM …`: an unmodified program on the running stack.
+
+use core::net::IpAddr;
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use ipnet::IpNet;
+use rustix::fs::{Access, access};
+use wire::program::{REPLY_LEN, Reply, Request};
+
+use super::Failure;
+use crate::config::DEFAULT_PROGRAM_SOCKET;
+
+pub(crate) const HELP: &str =
+    "TCP sockets that the program binds or connects are pantala's: those bound to an address of pantala
+or to no address, and connections to where pantala has a route. Loopback, UDP and all else stay with
+the kernel. The running pantala needs a section [programs] in its configuration.
+
+  pantala run -- curl http://10.0.0.2/
+  pantala run -- nginx -g 'daemon off;'";
+
+const LIBRARY: &str = "libpantala_preload.so";
+/// Interpreters of interpreters that are followed; the kernel follows as many.
+const SCRIPTS_MAX: usize = 4;
+/// Bytes of the first line of a script.
+const LINE_MAX: usize = 256;
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Leave all addresses but these to the kernel; more than one prefix is separated by commas
+    #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+    only: Vec<IpNet>,
+    /// Where programs connect to pantala [default: $PANTALA_APP_SOCKET or /run/pantala/app.sock]
+    #[arg(long, value_name = "PATH")]
+    app_socket: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl Run {
+    /// Becomes the program.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let socket = self.app_socket.or_else(|| env::var_os("PANTALA_APP_SOCKET").map(PathBuf::from));
+        let socket = socket.unwrap_or_else(|| DEFAULT_PROGRAM_SOCKET.into());
+        let Some((program, arguments)) = self.program.split_first() else {
+            return Err(Failure::usage("run needs a program"));
+        };
+        let file = find(program)
+            .ok_or_else(|| Failure::Failed(format!("{}: no such program in the PATH", program.display())))?;
+        check(&file, SCRIPTS_MAX).map_err(Failure::Failed)?;
+        hello(&socket).map_err(|why| Failure::Failed(refusal(&socket, &why)))?;
+        let mut preload = library().into_os_string();
+        if let Some(others) = env::var_os("LD_PRELOAD") {
+            preload.push(":");
+            preload.push(others);
+        }
+        let mut command = Command::new(&file);
+        command.arg0(program).args(arguments).env("LD_PRELOAD", preload).env("PANTALA_APP_SOCKET", &socket);
+        let only: Vec<String> = self.only.iter().map(|net| plain(*net)).collect();
+        command.env("PANTALA_ONLY", only.join(","));
+        Err(Failure::Failed(format!("{}: {}", file.display(), command.exec())))
+    }
+}
+
+fn plain(net: IpNet) -> String {
+    let ip: IpAddr = net.network();
+    format!("{ip}/{}", net.prefix_len())
+}
+
+/// The file of a program, as `execvp` finds it.
+fn find(program: &OsString) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.is_absolute() {
+        return Some(path.to_owned());
+    }
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders)
+        .map(|folder| folder.join(path))
+        .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+}
+
+/// The library beside this program, or else by its name, where the loader looks for libraries.
+fn library() -> PathBuf {
+    let beside = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(LIBRARY)));
+    beside.filter(|file| file.is_file()).unwrap_or_else(|| LIBRARY.into())
+}
+
+/// Succeeds if the loader loads libraries into a program before it starts; else says what to do.
+fn check(file: &Path, scripts: usize) -> Result<(), String> {
+    let shown = file.display();
+    let about = fs::metadata(file).map_err(|why| format!("{shown}: {why}"))?;
+    if about.mode() & 0o6000 != 0 && about.uid() != rustix::process::getuid().as_raw() {
+        return Err(format!(
+            "{shown} is set-user-ID or set-group-ID, so no library is loaded into it; run it as the user that it becomes"
+        ));
+    }
+    let mut start = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(1 << 16).read_to_end(&mut start));
+    // A program that may be run but not read is tried.
+    if read.is_err() {
+        return Ok(());
+    }
+    if let Some(interpreter) = interpreter(&start) {
+        return if scripts == 0 { Ok(()) } else { check(&interpreter, scripts - 1) };
+    }
+    if is_static(&start) {
+        return Err(format!(
+            "{shown} is statically linked, so no library is loaded into it; use a dynamically linked build of it, or a relay: see `[[service]]` in the configuration"
+        ));
+    }
+    Ok(())
+}
+
+/// The interpreter of a script.
+fn interpreter(start: &[u8]) -> Option<PathBuf> {
+    let line = start.strip_prefix(b"#!")?;
+    let line = line.get(..LINE_MAX.min(line.len()))?.split(|byte| *byte == b'\n').next()?;
+    let word = str::from_utf8(line).ok()?.split_whitespace().next()?;
+    Some(word.into())
+}
+
+/// Whether an ELF file of this machine's kind names no loader.
+fn is_static(start: &[u8]) -> bool {
+    const INTERP: u32 = 3;
+    let short = |at: usize| start.get(at..at + 2).and_then(|b| Some(u16::from_le_bytes(*b.first_chunk()?)));
+    let number = |at: usize| start.get(at..at + 4).and_then(|b| Some(u32::from_le_bytes(*b.first_chunk()?)));
+    // 64 bits, little endian.
+    if start.get(..6) != Some(b"\x7fELF\x02\x01") {
+        return false;
+    }
+    let (Some(table), Some(size), Some(count)) = (number(32), short(54), short(56)) else { return false };
+    let entry = |n: u16| number(table as usize + usize::from(n) * usize::from(size));
+    // A table that is further on in the file is not judged.
+    let kinds: Option<Vec<u32>> = (0..count).map(entry).collect();
+    kinds.is_some_and(|kinds| !kinds.contains(&INTERP))
+}
+
+/// Asks the daemon whether this user may.
+fn hello(socket: &Path) -> io::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.write_all(&Request::Hello.emit())?;
+    let mut bytes = [0; REPLY_LEN];
+    stream.read_exact(&mut bytes)?;
+    match Reply::parse(&bytes).map(|reply| reply.errno) {
+        Some(0) => Ok(()),
+        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        None => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn refusal(socket: &Path, why: &io::Error) -> String {
+    let (shown, uid) = (socket.display(), rustix::process::getuid().as_raw());
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "user {uid} may not use pantala (EACCES): `users`, `group` and `mode` in [programs] say which users may"
+        ),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "no pantala serves programs at {shown}: start one with a section [programs] in its configuration"
+        ),
+        _ => format!("{shown}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dynamically_linked_program_passes_and_a_static_one_does_not() {
+        let own = fs::read(env::current_exe().unwrap()).unwrap();
+        assert!(!is_static(&own[..1 << 16]));
+        let (mut fixed, table) = (own[..1 << 16].to_vec(), 64);
+        for at in (table..table + 56 * usize::from(own[56])).step_by(56) {
+            if fixed[at] == 3 {
+                fixed[at] = 4;
+            }
+        }
+        assert!(is_static(&fixed));
+        assert!(!is_static(b"#!/bin/sh\n") && !is_static(&own[..60]));
+    }
+
+    #[test]
+    fn the_interpreter_of_a_script_is_judged_in_its_place() {
+        assert_eq!(interpreter(b"#! /usr/bin/env python3\nx"), Some("/usr/bin/env".into()));
+        assert_eq!(interpreter(b"\x7fELF"), None);
+        assert_eq!(check(Path::new("/bin/sh"), SCRIPTS_MAX), Ok(()));
+    }
+
+    #[test]
+    fn a_user_that_may_not_is_told_who_may() {
+        let says = refusal(Path::new("/x"), &io::Error::from_raw_os_error(13));
+        assert!(says.contains("EACCES") && says.contains("[programs]"), "{says}");
+        let none = hello(Path::new("/nonexistent/app.sock")).unwrap_err();
+        assert!(refusal(Path::new("/x"), &none).contains("no pantala serves programs at /x"));
+    }
+}

@@ -1,0 +1,98 @@
+//! A bound socket of a program: connections are accepted for it, and handed over with their descriptors.
+//!
+//! The queue of accepted connections is the Unix socket that all processes of a listener share, so each connection goes to
+//! one of them. When it is full, connections stay in the stack's accept queue.
+
+use core::net::SocketAddr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use rustix::net::SocketType;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::task::spawn_local;
+use wire::program::{Name, Role, emit_addr};
+
+use super::pair::{hung_up, pair, send, watched};
+use super::registry::{Held, Registry};
+use super::relay;
+use crate::sockets::aio::{TcpListener, TcpStream};
+
+/// Bytes of messages that wait to be accepted: some dozens, each with what the kernel needs for it.
+const QUEUE_BYTES: usize = 64 << 10;
+
+/// The program's end of a listener, whose task has begun.
+pub(super) fn begin(
+    registry: &Rc<Registry>,
+    uid: u32,
+    held: Held,
+    listener: TcpListener,
+) -> io::Result<OwnedFd> {
+    let (id, local) = (held.id, listener.local_addr()?);
+    let remote = wire::program::NO_ADDR;
+    let (program, ours) = pair(SocketType::SEQPACKET, &Name { role: Role::Listener, id, local, remote })?;
+    set_socket_send_buffer_size(&ours, QUEUE_BYTES)?;
+    let ours = watched(ours)?;
+    registry.set_local(id, local);
+    let own = Rc::clone(registry);
+    let task = spawn_local(async move {
+        // The number is the listener's until this ends.
+        let _held = held;
+        tokio::select! {
+            _ = hung_up(ours.as_fd()) => {}
+            _ = accept(&own, uid, &listener, &ours) => {}
+        }
+    });
+    registry.set_task(id, task);
+    Ok(program)
+}
+
+/// Accepts until the program or the stack is gone.
+async fn accept(
+    registry: &Rc<Registry>,
+    uid: u32,
+    listener: &TcpListener,
+    ours: &UnixStream,
+) -> io::Result<()> {
+    let at = listener.local_addr()?;
+    loop {
+        let (tcp, remote) = listener.accept().await?;
+        // Without room for it the connection is reset.
+        let Ok(held) = registry.hold(uid) else {
+            tcp.set_linger(Some(core::time::Duration::ZERO))?;
+            continue;
+        };
+        let Ok((program, unix)) = connection(registry, &held, &tcp, at) else {
+            tcp.set_linger(Some(core::time::Duration::ZERO))?;
+            continue;
+        };
+        let message = emit_addr(like(remote, at));
+        ours.async_io(Interest::WRITABLE, || send(ours.as_fd(), &message, Some(program.as_fd()))).await?;
+        drop(program);
+        let own = Rc::clone(registry);
+        spawn_local(async move { relay::run(&own, &held, unix, tcp).await });
+    }
+}
+
+/// Both ends of an accepted connection.
+fn connection(
+    registry: &Registry,
+    held: &Held,
+    tcp: &TcpStream,
+    of: SocketAddr,
+) -> io::Result<(OwnedFd, UnixStream)> {
+    let (local, remote) = (like(tcp.local_addr()?, of), like(tcp.peer_addr()?, of));
+    let (program, ours) = pair(SocketType::STREAM, &Name { role: Role::Stream, id: held.id, local, remote })?;
+    registry.set_local(held.id, local);
+    Ok((program, watched(ours)?))
+}
+
+/// An IPv4 address as a program has it at an IPv6 listener (RFC 3493, section 3.7).
+fn like(addr: SocketAddr, listener: SocketAddr) -> SocketAddr {
+    match (addr, listener) {
+        (SocketAddr::V4(at), SocketAddr::V6(_)) => (at.ip().to_ipv6_mapped(), at.port()).into(),
+        _ => addr,
+    }
+}

@@ -1,0 +1,101 @@
+//! Requests to the daemon, each on a connection of its own: so there is no descriptor that a program could close, no lock
+//! that a `fork` could leave held, and nothing to share between threads.
+
+use core::mem::MaybeUninit;
+use core::net::{IpAddr, SocketAddr};
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+};
+use wire::program::{REPLY_LEN, Reply, Request};
+
+/// What `pantala run` has said.
+struct Environment {
+    socket: Option<SocketAddrUnix>,
+    only: Vec<(IpAddr, u8)>,
+}
+
+fn environment() -> &'static Environment {
+    static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+    ENVIRONMENT.get_or_init(|| {
+        let socket = std::env::var_os("PANTALA_APP_SOCKET").and_then(|path| SocketAddrUnix::new(path).ok());
+        let only = std::env::var("PANTALA_ONLY").unwrap_or_default();
+        Environment { socket, only: only.split(',').filter_map(prefix).collect() }
+    })
+}
+
+fn prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (ip, bits) = text.split_once('/')?;
+    Some((ip.parse().ok()?, bits.parse().ok()?))
+}
+
+/// Whether an address may be pantala's. Loopback is the kernel's, and with `--only` all that is not in the prefixes.
+pub(crate) fn may_be_ours(at: SocketAddr) -> bool {
+    let (environment, ip) = (environment(), at.ip().to_canonical());
+    let is_named = environment.only.is_empty()
+        || ip.is_unspecified()
+        || environment.only.iter().any(|net| holds(*net, ip));
+    environment.socket.is_some() && !ip.is_loopback() && is_named
+}
+
+fn holds((net, bits): (IpAddr, u8), ip: IpAddr) -> bool {
+    let (net, ip, width) = match (net, ip) {
+        (IpAddr::V4(net), IpAddr::V4(ip)) => (u128::from(u32::from(net)), u128::from(u32::from(ip)), 32),
+        (IpAddr::V6(net), IpAddr::V6(ip)) => (u128::from(net), u128::from(ip), 128),
+        _ => return false,
+    };
+    let host = width - u32::from(bits).min(width);
+    host >= 128 || net >> host == ip >> host
+}
+
+/// Asks the daemon. The descriptor is closed on `exec`.
+///
+/// # Errors
+/// The daemon's, or `ENETDOWN` if it is not there.
+pub(crate) fn ask(request: &Request) -> Result<(SocketAddr, Option<OwnedFd>), Errno> {
+    let socket = environment().socket.as_ref().ok_or(Errno::NETDOWN)?;
+    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    again(|| connect(&stream, socket))
+        .map_err(|why| if why == Errno::ACCESS { why } else { Errno::NETDOWN })?;
+    again(|| send(&stream, &request.emit(), SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
+    let mut bytes = [0; REPLY_LEN];
+    let (count, descriptor) =
+        again(|| receive(&stream, &mut bytes, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;
+    let reply = Reply::parse(&bytes).filter(|_| count == REPLY_LEN).ok_or(Errno::NETDOWN)?;
+    match reply.errno {
+        0 => Ok((reply.addr, descriptor)),
+        errno => Err(Errno::from_raw_os_error(errno)),
+    }
+}
+
+/// Receives a message, and the descriptor that comes with it.
+pub(crate) fn receive(
+    socket: impl std::os::fd::AsFd,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
+    let mut descriptor = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            descriptor = descriptors.last();
+        }
+    }
+    Ok((got.bytes, descriptor))
+}
+
+fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}

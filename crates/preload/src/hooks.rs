@@ -1,0 +1,331 @@
+//! Unsafe: functions that a program calls in place of libc's, with its pointers.
+//!
+//! The calls, as C has them. Each asks whether the socket is pantala's, and is the kernel's own call if it is not.
+#![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
+
+use core::ffi::{c_int, c_long, c_void};
+use std::os::fd::IntoRawFd;
+
+use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use rustix::io::Errno;
+use wire::program::{Name, Role};
+
+use crate::{addr, stream, sys};
+
+/// `bind(2)`
+///
+/// # Safety
+/// As of `bind(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the program's promise.
+    let wanted = unsafe { addr::read(at, len) };
+    let taken = sys::borrow(fd).zip(wanted).and_then(|(fd, wanted)| stream::bind(fd, wanted));
+    said(taken, || kernel(libc::SYS_bind, [word(fd), at as usize, len as usize, 0, 0, 0]))
+}
+
+/// `connect(2)`
+///
+/// # Safety
+/// As of `connect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the program's promise.
+    let wanted = unsafe { addr::read(to, len) };
+    let taken = sys::borrow(fd).zip(wanted).and_then(|(fd, wanted)| stream::connect(fd, wanted));
+    said(taken, || kernel(libc::SYS_connect, [word(fd), to as usize, len as usize, 0, 0, 0]))
+}
+
+/// `listen(2)`
+#[unsafe(no_mangle)]
+pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    match named(fd).map(|name| name.role) {
+        Some(Role::Listener) => 0,
+        Some(Role::Stream) => sys::fail(Errno::INVAL),
+        None => kernel(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0, 0]),
+    }
+}
+
+/// `accept(2)`
+///
+/// # Safety
+/// As of `accept(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the program's promise.
+    unsafe { accept4(fd, from, len, 0) }
+}
+
+/// `accept4(2)`
+///
+/// # Safety
+/// As of `accept4(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(fd: c_int, from: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    match sys::borrow(fd).and_then(|fd| stream::accept(fd, flags)) {
+        Some(Ok((new, remote))) => {
+            if !from.is_null() {
+                // SAFETY: the program's promise.
+                unsafe { addr::write(remote, from, len) };
+            }
+            new.into_raw_fd()
+        }
+        Some(Err(why)) => sys::fail(why),
+        None => kernel(libc::SYS_accept4, [word(fd), from as usize, len as usize, word(flags), 0, 0]),
+    }
+}
+
+/// `getsockname(2)`
+///
+/// # Safety
+/// As of `getsockname(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockname(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    let Some(local) = sys::borrow(fd).and_then(stream::local) else {
+        return kernel(libc::SYS_getsockname, [word(fd), at as usize, len as usize, 0, 0, 0]);
+    };
+    // SAFETY: the program's promise.
+    unsafe { addr::write(local, at, len) };
+    0
+}
+
+/// `getpeername(2)`
+///
+/// # Safety
+/// As of `getpeername(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match named(fd) {
+        Some(Name { role: Role::Listener, .. }) => sys::fail(Errno::NOTCONN),
+        Some(Name { remote, .. }) => {
+            // SAFETY: the program's promise.
+            unsafe { addr::write(remote, at, len) };
+            0
+        }
+        None => kernel(libc::SYS_getpeername, [word(fd), at as usize, len as usize, 0, 0, 0]),
+    }
+}
+
+/// `getsockopt(2)`
+///
+/// # Safety
+/// As of `getsockopt(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    let pass = || {
+        let arguments = [word(fd), word(level), word(option), value as usize, len as usize, 0];
+        kernel(libc::SYS_getsockopt, arguments)
+    };
+    let Some(name) = named(fd) else { return pass() };
+    let number = match (level, option) {
+        (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => family(&name),
+        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => c_int::from(name.role == Role::Listener),
+        (libc::SOL_SOCKET, libc::SO_ERROR) => {
+            sys::borrow(fd).and_then(stream::outcome).map_or(0, Errno::raw_os_error)
+        }
+        (libc::SOL_SOCKET, _) => return pass(),
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => 1,
+        _ => return sys::fail(Errno::NOPROTOOPT),
+    };
+    // SAFETY: the program's promise.
+    unsafe { addr::write_number(number, value.cast(), len) };
+    0
+}
+
+/// `setsockopt(2)`
+///
+/// # Safety
+/// As of `setsockopt(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // Hints about when segments leave: they leave at once, and together as they were written.
+    let hints = [libc::TCP_NODELAY, libc::TCP_CORK, libc::TCP_QUICKACK, libc::TCP_DEFER_ACCEPT];
+    match (named(fd), level) {
+        (None, _) | (Some(_), libc::SOL_SOCKET) => {
+            let arguments = [word(fd), word(level), word(option), value as usize, len as usize, 0];
+            kernel(libc::SYS_setsockopt, arguments)
+        }
+        (Some(_), libc::IPPROTO_TCP) if hints.contains(&option) => 0,
+        (Some(_), _) => sys::fail(Errno::NOPROTOOPT),
+    }
+}
+
+/// `read(2)`
+///
+/// # Safety
+/// As of `read(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, into: *mut c_void, count: size_t) -> ssize_t {
+    ended(fd, count, sys::call(libc::SYS_read, [word(fd), into as usize, count, 0, 0, 0]))
+}
+
+/// `read(2)`, as a fortified program calls it.
+///
+/// # Safety
+/// As of `read(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(fd: c_int, into: *mut c_void, count: size_t, room: size_t) -> ssize_t {
+    fortified(count, room);
+    // SAFETY: the program's promise.
+    unsafe { read(fd, into, count) }
+}
+
+/// `readv(2)`
+///
+/// # Safety
+/// As of `readv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, into: *const iovec, count: c_int) -> ssize_t {
+    let got = sys::call(libc::SYS_readv, [word(fd), into as usize, word(count), 0, 0, 0]);
+    ended(fd, word(count), got)
+}
+
+/// `recv(2)`
+///
+/// # Safety
+/// As of `recv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, into: *mut c_void, count: size_t, flags: c_int) -> ssize_t {
+    ended(fd, count, sys::call(libc::SYS_recvfrom, [word(fd), into as usize, count, word(flags), 0, 0]))
+}
+
+/// `recv(2)`, as a fortified program calls it.
+///
+/// # Safety
+/// As of `recv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    into: *mut c_void,
+    count: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    fortified(count, room);
+    // SAFETY: the program's promise.
+    unsafe { recv(fd, into, count, flags) }
+}
+
+/// `recvfrom(2)`
+///
+/// # Safety
+/// As of `recvfrom(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    into: *mut c_void,
+    count: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+) -> ssize_t {
+    if !from.is_null() && named(fd).is_some() {
+        // SAFETY: the program's promise.
+        unsafe { addr::none(len) };
+        // SAFETY: the program's promise.
+        return unsafe { recv(fd, into, count, flags) };
+    }
+    let arguments = [word(fd), into as usize, count, word(flags), from as usize, len as usize];
+    ended(fd, count, sys::call(libc::SYS_recvfrom, arguments))
+}
+
+/// `recvfrom(2)`, as a fortified program calls it.
+///
+/// # Safety
+/// As of `recvfrom(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    into: *mut c_void,
+    count: size_t,
+    room: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+) -> ssize_t {
+    fortified(count, room);
+    // SAFETY: the program's promise.
+    unsafe { recvfrom(fd, into, count, flags, from, len) }
+}
+
+/// `recvmsg(2)`
+///
+/// # Safety
+/// As of `recvmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    let got = sys::call(libc::SYS_recvmsg, [word(fd), message as usize, word(flags), 0, 0, 0]);
+    // SAFETY: the program's promise.
+    if let Some(message) = unsafe { message.as_mut() }
+        && got >= 0
+        && !message.msg_name.is_null()
+        && named(fd).is_some()
+    {
+        message.msg_namelen = 0;
+    }
+    ended(fd, 1, got)
+}
+
+/// A stream that ended in order says so with 0. One whose connection has failed hangs up, and the daemon knows why.
+fn ended(fd: c_int, count: usize, got: isize) -> ssize_t {
+    let may_have_failed = got == 0 && count > 0 || got < 0 && sys::errno() == libc::ECONNRESET;
+    if !may_have_failed {
+        return got;
+    }
+    let before = sys::errno();
+    match sys::borrow(fd).and_then(stream::outcome) {
+        Some(why) => sys::fail(why) as ssize_t,
+        None if got < 0 => sys::fail(Errno::from_raw_os_error(before)) as ssize_t,
+        None => got,
+    }
+}
+
+/// Ends a program that reads more than it has room for, as libc does.
+fn fortified(count: size_t, room: size_t) {
+    if count > room {
+        std::process::abort();
+    }
+}
+
+fn named(fd: c_int) -> Option<Name> {
+    sys::borrow(fd).and_then(stream::name)
+}
+
+const fn family(name: &Name) -> c_int {
+    let addr = match name.role {
+        Role::Listener => name.local,
+        Role::Stream => name.remote,
+    };
+    if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
+}
+
+fn said(taken: stream::Taken<()>, kernel: impl FnOnce() -> c_int) -> c_int {
+    match taken {
+        Some(Ok(())) => 0,
+        Some(Err(why)) => sys::fail(why),
+        None => kernel(),
+    }
+}
+
+fn kernel(number: c_long, arguments: [usize; 6]) -> c_int {
+    c_int::try_from(sys::call(number, arguments)).unwrap_or(-1)
+}
+
+/// An `int` in a register, with its sign.
+const fn word(number: c_int) -> usize {
+    (number as isize).cast_unsigned()
+}

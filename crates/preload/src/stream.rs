@@ -1,0 +1,194 @@
+//! What calls do with sockets of pantala.
+
+use core::ffi::c_int;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, FdFlags, fcntl_getfd};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType, getpeername};
+use wire::program::{ADDR_LEN, NO_ADDR, Name, Request, Role, parse_addr};
+
+use crate::daemon::{ask, may_be_ours, receive};
+
+/// What became of a call about a socket that may be pantala's.
+pub(crate) type Taken<T> = Option<Result<T, Errno>>;
+
+/// The identity of a socket; `None` if it is not pantala's.
+pub(crate) fn name(fd: BorrowedFd<'_>) -> Option<Name> {
+    let peer: SocketAddrAny = getpeername(fd).ok()??;
+    let peer = SocketAddrUnix::try_from(peer).ok()?;
+    Name::parse(peer.abstract_name()?)
+}
+
+/// Binds a TCP socket to an address of pantala; `None`: the address or the socket is the kernel's.
+pub(crate) fn bind(fd: BorrowedFd<'_>, addr: SocketAddr) -> Taken<()> {
+    if !may_be_ours(addr) {
+        return None;
+    }
+    if !is_tcp(fd) {
+        return name(fd).map(|_| Err(Errno::INVAL));
+    }
+    let is_shared = sockopt::socket_reuseport(fd).unwrap_or(false);
+    let only_v6 = addr.is_ipv6() && sockopt::ipv6_v6only(fd).unwrap_or(false);
+    match ask(&Request::Bind { addr, is_shared, only_v6 }) {
+        Err(Errno::ADDRNOTAVAIL) => None,
+        Err(why) => Some(Err(why)),
+        Ok((_, new)) => Some(new.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new))),
+    }
+}
+
+/// Connects a TCP socket; `None`: there is no route by pantala, or the socket is the kernel's.
+pub(crate) fn connect(fd: BorrowedFd<'_>, remote: SocketAddr) -> Taken<()> {
+    let id = match name(fd) {
+        Some(Name { role: Role::Listener, id, .. }) => id,
+        Some(name) => return Some(connect_again(fd, &name)),
+        None if may_be_ours(remote) && !remote.ip().is_unspecified() && is_tcp(fd) => 0,
+        None => return None,
+    };
+    match ask(&Request::Connect { id, remote }) {
+        Err(Errno::NETUNREACH) if id == 0 => None,
+        Err(why) => Some(Err(why)),
+        Ok((_, new)) => {
+            let placed = new.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new));
+            Some(placed.and_then(|()| wait(fd)))
+        }
+    }
+}
+
+/// Waits until a connection stands, if its socket blocks.
+fn wait(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    if fcntl_getfl(fd)?.contains(OFlags::NONBLOCK) {
+        return Err(Errno::INPROGRESS);
+    }
+    let within = sockopt::socket_timeout(fd, Timeout::Send).ok().flatten().filter(|within| !within.is_zero());
+    if !is_ready(fd, PollFlags::OUT, within)? {
+        return Err(Errno::INPROGRESS);
+    }
+    outcome(fd).map_or(Ok(()), Err)
+}
+
+/// Answers a program that connects what is connected, or will be.
+fn connect_again(fd: BorrowedFd<'_>, _: &Name) -> Result<(), Errno> {
+    match is_ready(fd, PollFlags::OUT, Some(Duration::ZERO))? {
+        false => Err(Errno::ALREADY),
+        true => Err(outcome(fd).unwrap_or(Errno::ISCONN)),
+    }
+}
+
+fn is_ready(fd: BorrowedFd<'_>, what: PollFlags, within: Option<Duration>) -> Result<bool, Errno> {
+    let within = within.map(|within| Timespec {
+        tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: within.subsec_nanos().into(),
+    });
+    Ok(poll(&mut [PollFd::new(&fd, what)], within.as_ref())? > 0)
+}
+
+/// The error with which a connection has ended; `None` if it has not, or in order.
+pub(crate) fn outcome(fd: BorrowedFd<'_>) -> Option<Errno> {
+    let Name { role: Role::Stream, id, .. } = name(fd)? else { return None };
+    // `poll` reports a hang-up unasked.
+    if !is_ready(fd, PollFlags::empty(), Some(Duration::ZERO)).unwrap_or(false) {
+        return None;
+    }
+    match ask(&Request::Outcome(id)) {
+        Ok(_) => None,
+        // The daemon is gone, and the connection with it.
+        Err(Errno::NETDOWN) => Some(Errno::CONNRESET),
+        Err(why) => Some(why),
+    }
+}
+
+/// Accepts a connection, and where it comes from; `None`: the listener is the kernel's.
+pub(crate) fn accept(fd: BorrowedFd<'_>, flags: c_int) -> Taken<(OwnedFd, SocketAddr)> {
+    match name(fd)?.role {
+        Role::Listener => Some(accept_here(fd, flags)),
+        Role::Stream => Some(Err(Errno::INVAL)),
+    }
+}
+
+fn accept_here(fd: BorrowedFd<'_>, flags: c_int) -> Result<(OwnedFd, SocketAddr), Errno> {
+    if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
+        return Err(Errno::INVAL);
+    }
+    let mut bytes = [0; ADDR_LEN];
+    let cloexec = flags & libc::SOCK_CLOEXEC != 0;
+    let how = if cloexec { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::empty() };
+    let (count, new) = receive(fd, &mut bytes, how)?;
+    if count == 0 {
+        return Err(Errno::NETDOWN);
+    }
+    // Without room for the descriptor the kernel has closed it.
+    let new = new.ok_or(Errno::MFILE)?;
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        rustix::io::ioctl_fionbio(&new, true)?;
+    }
+    Ok((new, parse_addr(&bytes).unwrap_or(NO_ADDR)))
+}
+
+/// Returns the local address; `None`: the socket is the kernel's.
+pub(crate) fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
+    let name = name(fd)?;
+    if name.role == Role::Listener || name.local != NO_ADDR {
+        return Some(name.local);
+    }
+    let none = match name.remote {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let found = ask(&Request::Local(name.id)).map_or(none, |(at, _)| at);
+    Some(like(found, name.remote))
+}
+
+/// An IPv4 address as an IPv6 socket has it, if `other` is IPv6.
+fn like(addr: SocketAddr, other: SocketAddr) -> SocketAddr {
+    match (addr, other) {
+        (SocketAddr::V4(at), SocketAddr::V6(_)) => (at.ip().to_ipv6_mapped(), at.port()).into(),
+        _ => addr,
+    }
+}
+
+/// Whether a socket is TCP's, and the kernel's.
+fn is_tcp(fd: BorrowedFd<'_>) -> bool {
+    let is_ip = sockopt::socket_domain(fd)
+        .is_ok_and(|domain| matches!(domain, AddressFamily::INET | AddressFamily::INET6));
+    is_ip
+        && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
+        && matches!(sockopt::socket_protocol(fd), Ok(Some(rustix::net::ipproto::TCP)))
+}
+
+/// Puts a socket in the place of the program's own, which has the same number then, and is as that was.
+fn put_in_place(fd: BorrowedFd<'_>, new: OwnedFd) -> Result<(), Errno> {
+    let blocks = fcntl_getfl(fd)? & OFlags::NONBLOCK;
+    fcntl_setfl(&new, fcntl_getfl(&new)? | blocks)?;
+    copy_options(fd, new.as_fd());
+    let cloexec = fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC);
+    let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
+    let numbers = [new.as_raw_fd(), fd.as_raw_fd(), flags];
+    let [new, old, flags] = numbers.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+    match crate::sys::call(libc::SYS_dup3, [new, old, flags, 0, 0, 0]) {
+        -1 => Err(Errno::from_raw_os_error(crate::sys::errno())),
+        _ => Ok(()),
+    }
+}
+
+/// Options that the kernel keeps for any kind of socket.
+fn copy_options(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    for which in [Timeout::Recv, Timeout::Send] {
+        if let Ok(within) = sockopt::socket_timeout(from, which) {
+            let _ = sockopt::set_socket_timeout(to, which, within);
+        }
+    }
+    if let Ok(linger) = sockopt::socket_linger(from) {
+        let _ = sockopt::set_socket_linger(to, linger);
+    }
+    if let Ok(reuse) = sockopt::socket_reuseaddr(from) {
+        let _ = sockopt::set_socket_reuseaddr(to, reuse);
+    }
+    if let Ok(keep) = sockopt::socket_keepalive(from) {
+        let _ = sockopt::set_socket_keepalive(to, keep);
+    }
+}
