@@ -34,6 +34,12 @@ impl Folder {
         Self(path)
     }
 
+    fn with(config: &str) -> Self {
+        let folder = Self::new();
+        std::fs::write(folder.file("pantala.toml"), config).unwrap();
+        folder
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -85,13 +91,16 @@ pub(crate) struct Pantala {
 impl Pantala {
     /// Starts it with this configuration, and waits until it answers.
     pub(crate) fn start(netns: &Netns, config: &str) -> Self {
-        let folder = Folder::new();
-        std::fs::write(folder.file("pantala.toml"), config).unwrap();
-        Self::start_in(netns, folder)
+        Self::start_in(netns, Folder::with(config), &[])
     }
 
-    fn start_in(netns: &Netns, folder: Folder) -> Self {
-        let mut child = up(netns, &folder.0).spawn().unwrap();
+    /// Starts it on an interface by which the kernel of `netns` reaches others, which takes it from the kernel.
+    pub(crate) fn start_by_force(netns: &Netns, config: &str) -> Self {
+        Self::start_in(netns, Folder::with(config), &["--force"])
+    }
+
+    fn start_in(netns: &Netns, folder: Folder, options: &[&str]) -> Self {
+        let mut child = up(netns, &folder.0).args(options).spawn().unwrap();
         let client = Client::new(&folder.file("control.sock")).unwrap();
         let stderr = Arc::<Mutex<String>>::default();
         let reader = child.stderr.take().map(|pipe| keep(pipe, &stderr));
@@ -105,7 +114,7 @@ impl Pantala {
         self.signal(Signal::KILL);
         self.wait();
         let folder = core::mem::replace(&mut self.folder, Folder::new());
-        Self::start_in(netns, folder)
+        Self::start_in(netns, folder, &[])
     }
 
     fn answers(&mut self) -> Option<()> {

@@ -90,7 +90,7 @@ impl Scene {
                      add 200 pipe 2 tcp from any to any in recv if2\n";
         lab.run_pantala(&section("allow", rules));
         let host = &lab.hosts[2];
-        let sender = Pantala::start(&host.netns, &sender(host));
+        let sender = Pantala::start_by_force(&host.netns, &sender(host));
         until("the sender's link carries", || sender.is_running().then_some(()));
         Some(Self { lab, sender })
     }
