@@ -177,7 +177,7 @@ fn lifetimes(fields: &Fields<'_>, report: &mut Report<'_>) -> (u32, u32) {
         let message = format!("preferred_s {} is above valid_s {valid}", at.value);
         report.add(&at.span, message, "an address is preferred for a part of its valid lifetime");
     }
-    (valid, preferred.map_or(PREFERRED_S.min(valid), |at| at.value))
+    (valid, preferred.map_or_else(|| PREFERRED_S.min(valid), |at| at.value))
 }
 
 fn at_most<T>(most: usize, what: &str, list: Vec<At<T>>, report: &mut Report<'_>) -> Vec<T> {

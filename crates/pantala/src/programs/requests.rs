@@ -2,12 +2,12 @@
 
 use core::convert::Infallible;
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::SocketType;
