@@ -8,6 +8,7 @@ mod features;
 mod fuzz;
 mod icount;
 mod interop;
+mod manual;
 mod peers;
 mod plots;
 mod prove;
@@ -129,6 +130,12 @@ const COMMANDS: &[Command] = &[
                 measures pantala's and Linux's senders on the same bad paths, N rounds (default: 5). --write puts the\n\
                 tables into docs/evidence/INTEROP.md. Needs root and a quiet machine.",
         run: interop::command,
+    },
+    Command {
+        name: "man",
+        usage: "[FOLDER]",
+        about: "Writes man pages and completions for bash, zsh and fish below FOLDER (default: target/man).",
+        run: manual::command,
     },
     Command {
         name: "soak",

@@ -126,7 +126,7 @@ pub mod term;
 mod top;
 
 #[cfg(feature = "cli")]
-pub use cli::{Exit, run};
+pub use cli::{Exit, command_line, run};
 pub use dev::mem;
 pub use ipnet::IpNet;
 pub use mac::Mac;

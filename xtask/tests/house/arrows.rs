@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dev", &["harness", "net", "pkt", "testbed", "wire"]),
     ("testbed", &["dev"]),
     ("pantala", &["dev", "diagnostic", "drill", "harness", "ipfw", "net", "pkt", "sim", "testbed", "wire"]),
+    ("manual", &["pantala"]),
     ("bench", &["dev", "ipfw", "net", "pantala", "pkt", "testbed", "wire"]),
     ("xtask", &[]),
 ];

@@ -12,8 +12,7 @@ pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF up | down
        pantala ifconfig IF monitor | -monitor";
 
-pub(crate) const HELP: &str = "\
-  -a        every interface (the default)
+pub(crate) const HELP: &str = "  -a        every interface (the default)
   -l        only their names
   up, down  bring the interface up or take it down
   monitor   only count and measure what it receives; `netstat -M -I IF` shows

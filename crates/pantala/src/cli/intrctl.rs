@@ -11,8 +11,7 @@ pub(crate) const USAGE: &str = "\
 pantala intrctl list [IF]
        pantala intrctl affinity IF RING CPU";
 
-pub(crate) const HELP: &str = "\
-  list      rings: device and queue, CPU, counters, polling, steering
+pub(crate) const HELP: &str = "  list      rings: device and queue, CPU, counters, polling, steering
   affinity  move a ring to another CPU while packets flow; none is lost
 
 Steering is the place where frames are directed to the CPUs of their flows:

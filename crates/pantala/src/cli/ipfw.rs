@@ -47,8 +47,7 @@ pantala ipfw [-abcdDeSTtv] list | show [NUMBER | FROM-TO ...]
        pantala ipfw [-nq] FILE
        pantala ipfw log [-f] [-w FILE.pcapng]";
 
-pub(crate) const HELP: &str = "\
-  -a  packets and bytes of each rule     -S  sets, and rules of disabled ones
+pub(crate) const HELP: &str = "  -a  packets and bytes of each rule     -S  sets, and rules of disabled ones
   -b  only action and comment            -t  time of the last match, UTC
   -c  without `ip from any to any`       -T  the same in seconds
   -d  states below the rules, flows      -n  only check; no running pantala

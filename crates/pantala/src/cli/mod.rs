@@ -52,6 +52,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// The description of the command line, for man pages and completions.
+#[doc(hidden)]
+pub fn command_line() -> clap::Command {
+    <line::Line as clap::CommandFactory>::command()
+}
+
 /// Runs one command line; the first argument is the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, term: &mut Term) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();

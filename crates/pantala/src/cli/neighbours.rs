@@ -15,8 +15,7 @@ pantala arp [-n] -a [-i IF]
        pantala arp -s HOST MAC
        pantala arp -d HOST | -d -a";
 
-pub(crate) const ARP_HELP: &str = "\
-  -a       every IPv4 neighbour
+pub(crate) const ARP_HELP: &str = "  -a       every IPv4 neighbour
   -i IF    only those on this interface
   -s       add a permanent entry
   -d       delete an entry; -d -a: all learnt entries
@@ -33,8 +32,7 @@ pantala ndp [-n] -a [-i IF]
        pantala ndp -d HOST | -c
        pantala ndp -r | -p";
 
-pub(crate) const NDP_HELP: &str = "\
-  -a       every IPv6 neighbour
+pub(crate) const NDP_HELP: &str = "  -a       every IPv6 neighbour
   -i IF    only those on this interface
   -s       add a permanent entry
   -d       delete an entry

@@ -19,8 +19,7 @@ pantala netstat [-anT] [-p tcp|udp|icmp] [-f inet|inet6]
        pantala netstat -s [-s] [-p PROTO]
        pantala netstat ... -w SECONDS [-q COUNT]";
 
-pub(crate) const HELP: &str = "\
-  (none)      connections; -a: listeners and unconnected sockets, too
+pub(crate) const HELP: &str = "  (none)      connections; -a: listeners and unconnected sockets, too
   -T          what TCP knows of each connection, as ss -ti prints it (windows
               and losses in segments, times in milliseconds), and its CPU
   -p PROTO    only this protocol;  -f FAMILY: only this address family

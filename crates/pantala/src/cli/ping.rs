@@ -11,8 +11,7 @@ pub(crate) const USAGE: &str = "\
 pantala ping [-Dq46] [-c COUNT] [-i SECONDS] [-s BYTES] [-S SOURCE]
                     [-m TTL] [-W MS] HOST";
 
-pub(crate) const HELP: &str = "\
-  -c COUNT     stop after so many requests [default: until interrupted]
+pub(crate) const HELP: &str = "  -c COUNT     stop after so many requests [default: until interrupted]
   -i SECONDS   interval between requests, fractions allowed [default: 1]
   -s BYTES     payload of each request [default: 56]
   -S SOURCE    source address, one of this stack

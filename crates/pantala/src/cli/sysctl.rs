@@ -12,8 +12,7 @@ pantala sysctl [-d | -n | -N] -a
        pantala sysctl [-d | -n | -N] NAME ...
        pantala sysctl NAME=VALUE ...";
 
-pub(crate) const HELP: &str = "\
-  -a  all variables; NAME is one of them, or a prefix: net.inet.tcp
+pub(crate) const HELP: &str = "  -a  all variables; NAME is one of them, or a prefix: net.inet.tcp
   -d  descriptions: unit, range, default
   -n  values without names
   -N  names without values

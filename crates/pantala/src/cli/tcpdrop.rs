@@ -12,8 +12,7 @@ pantala tcpdrop LADDR LPORT FADDR FPORT
        pantala tcpdrop [-l] -a
        pantala tcpdrop [-l] -s STATE";
 
-pub(crate) const HELP: &str = "\
-  -a        all connections; listeners stay
+pub(crate) const HELP: &str = "  -a        all connections; listeners stay
   -s STATE  all connections in a state, as netstat -an prints it
   -l        drop nothing: print the commands that would
 
