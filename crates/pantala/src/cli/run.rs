@@ -19,10 +19,10 @@ use wire::program::{REPLY_LEN, Reply, Request};
 use super::Failure;
 use crate::config::DEFAULT_PROGRAM_SOCKET;
 
-pub(crate) const HELP: &str =
-    "TCP sockets that the program binds or connects are pantala's: those bound to an address of pantala
-or to no address, and connections to where pantala has a route. Loopback, UDP and all else stay with
-the kernel. The running pantala needs a section [programs] in its configuration.
+pub(crate) const HELP: &str = "TCP sockets that the program binds or connects are pantala's: those bound to
+an address of pantala or to no address, and connections to where pantala has a
+route. Loopback, UDP and all else stay with the kernel. The running pantala
+needs a section [programs] in its configuration.
 
   pantala run -- curl http://10.0.0.2/
   pantala run -- nginx -g 'daemon off;'";

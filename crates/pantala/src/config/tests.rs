@@ -139,7 +139,7 @@ fn a_vlan_is_over_an_interface_and_has_what_belongs_to_it_from_there() {
         ),
         ("[[interface]]\nname = \"w\"\ndevice = \"vlan:w,7\"", "frames have 2 tags at the most", ""),
         ("mtu = 1500", "mtu 1500 is above the 1400 of the interface below", "use 1400 or less"),
-        ("vlanpcp = 8", "vlanpcp", "from 0 to 7"),
+        ("vlanpcp = 8", "vlanpcp 8 is too large", "use 0 to 7"),
         ("mac = \"02:00:00:00:00:01\"", "a VLAN has the mac of the interface below", "set it there"),
         ("rings = 2", "a VLAN has the rings of the interface below", "leave it out here"),
         ("queue = \"fifo\"", "a VLAN has the queue of the interface below", "set it there"),

@@ -38,7 +38,7 @@ pub(super) fn open(
     if workshop.busy_poll
         && let Err(why) = put_back.defer_interrupts()
     {
-        log::debug(&format!("interface {}: {host} goes on interrupting: {why}", interface.name));
+        log::info(&format!("interface {}: the interrupts of {host} are not deferred: {why}", interface.name));
     }
     // Before the rings are there: some devices begin anew when their table is changed.
     let mut nic = None;

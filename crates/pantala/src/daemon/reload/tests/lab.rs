@@ -19,7 +19,7 @@ use crate::{Interface, Stack, mem};
 
 /// Ports, of which the old rules let one pass and the new ones the other.
 /// Datagrams to the allowed port that arrive before one to the other port counts as denied.
-const SENTINELS: u32 = 50;
+const SENTINELS: u32 = 1000;
 pub(super) const PASSED: u16 = 53;
 pub(super) const BLOCKED: u16 = 54;
 /// A host that no configuration lets packets through to, at the port at which it listens.
