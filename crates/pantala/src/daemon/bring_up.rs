@@ -90,6 +90,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         sysctls,
         secret,
         waiting: Arc::default(),
+        manager: Arc::default(),
         tables,
     };
     match open_all(&mut control, config) {

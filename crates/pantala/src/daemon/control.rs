@@ -19,6 +19,7 @@ use super::log;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
 use super::routing::{Edits, Routing};
+use super::service_manager::ServiceManager;
 use super::services::Started;
 use super::stack::ping::Running;
 use super::tables::{self, Attached};
@@ -26,6 +27,7 @@ use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
 use crate::config::{Config, Interface};
+use crate::plural::counted;
 
 /// The running stack.
 pub(crate) struct Control {
@@ -55,6 +57,8 @@ pub(crate) struct Control {
     pub(super) secret: u128,
     /// Callers that wait until the stack's addresses can be used.
     pub(super) waiting: Arc<Waiting>,
+    /// Told of reloads.
+    pub(super) manager: Arc<ServiceManager>,
     /// The tables that the netisrs have now.
     pub(super) tables: Arc<Tables>,
 }
@@ -212,6 +216,18 @@ impl Control {
         ask: impl FnOnce(&mut Netisr) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.cpus.call(cpu, ask)
+    }
+
+    /// Calls `done` when every CPU has begun another turn, without waiting for it.
+    #[cfg(feature = "cli")]
+    pub(super) fn visit_all_then(&self, done: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.cpus.visit_all_then(done)
+    }
+
+    /// What runs, in a few words.
+    pub(super) fn summary(&self) -> String {
+        let cpus = counted(self.cpus.iter().count() as u64, "CPU");
+        format!("{cpus}, {}", counted(self.attached.len() as u64, "interface"))
     }
 
     /// Callers that wait until the stack's addresses can be used.

@@ -235,6 +235,13 @@ impl Cpus {
         self.tour(|_| ())
     }
 
+    /// Calls `done` on the last CPU when every CPU has begun another turn, without waiting for it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn visit_all_then(&self, done: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
+        first.send(Msg::Broadcast(Broadcast { visit: Arc::new(|_| ()), done: Box::new(done) }))
+    }
+
     fn tour(&self, visit: impl Fn(&mut Netisr) + Send + Sync + 'static) -> Result<(), Error> {
         let (tell, done) = sync_channel(1);
         // The caller may have given up.

@@ -13,7 +13,7 @@
 //! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
-//! | [`signals`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
+//! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters and each CPU's [`report`] apart: it sends
 //! messages.
@@ -49,6 +49,7 @@ mod sleep;
 mod routing;
 mod report;
 mod ring_placement;
+mod service_manager;
 mod services;
 mod cpu_share;
 #[cfg(feature = "cli")]

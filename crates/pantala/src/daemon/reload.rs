@@ -76,8 +76,16 @@ struct Done {
 }
 
 impl Control {
-    /// Reads the file again and changes what differs.
+    /// Reads the file again and changes what differs, and tells the service manager.
     pub(super) fn reload_file(&mut self) -> Result<Reloaded, Error> {
+        self.manager.reloading();
+        let reloaded = self.read_again();
+        let status = reloaded.as_ref().map_or_else(|why| format!("not reloaded: {why}"), |_| self.summary());
+        self.manager.ready(&status);
+        reloaded
+    }
+
+    fn read_again(&mut self) -> Result<Reloaded, Error> {
         let Some(file) = &self.file else {
             let error = Error::new(ErrorKind::Unsupported, "this stack was not started from a file");
             return Err(error.hint("the program that embeds it has its configuration"));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::service_manager::{self, ServiceManager};
 use super::signals::Signals;
 use super::{attend, bind, bring_up, identity, locked, log, memory, privileges, programs, runtime, system};
 use crate::api::DEFAULT_SOCKET;
@@ -25,6 +26,7 @@ pub(crate) fn run(
 ) -> Result<(), StackError> {
     let socket = socket.or_else(|| config.socket.clone()).unwrap_or_else(|| DEFAULT_SOCKET.into());
     descriptors::raise_the_limit();
+    let manager = Arc::new(ServiceManager::of_environment());
     let identity = identity::identity(&config)?;
     // Bound first: it is what keeps a second pantala from taking the devices of the first.
     let server = bind(&socket, &config, identity.as_ref())?;
@@ -32,21 +34,25 @@ pub(crate) fn run(
     identity::leave_root(identity.as_ref(), &config)?;
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
-    let (control, learning) = bring_up::bring_up(file.clone(), config)?;
+    let (mut control, learning) = bring_up::bring_up(file.clone(), config)?;
     attach()?;
     programs::open(program_socket.as_ref(), &control)?;
     privileges::drop_for_control();
     identity::warn_of_what_is_out_of_reach(identity.as_ref(), file.as_deref());
     log::info(&format!("ready, controlled at {}", socket.display()));
+    control.manager = Arc::clone(&manager);
+    manager.ready(&control.summary());
     let control = Arc::new(Mutex::new(control));
     let until = async {
         tokio::select! {
             () = signals.obey(&control) => {}
             () = memory::give_back() => {}
+            () = service_manager::keep_alive(&manager, &control) => {}
         }
     };
     let served = runtime.block_on(attend(Some(&server), &control, learning, until));
     drop(runtime);
+    manager.stopping();
     if let Err(why) = locked(&control).shut_down() {
         log::warning(&format!("not everything was put back: {why}"));
     }

@@ -12,6 +12,7 @@ mod lifeline;
 mod memif;
 mod privileges;
 mod reloads;
+mod service;
 
 harness::modules![
     admin,
@@ -24,5 +25,6 @@ harness::modules![
     lifeline,
     memif,
     privileges,
-    reloads
+    reloads,
+    service
 ];

@@ -182,6 +182,14 @@ impl Lab {
         assert!(command.status().unwrap().success());
     }
 
+    /// Starts a daemon behind another command, with these variables, and waits until it is ready.
+    pub(crate) fn start_behind(&self, before: &[&str], variables: &[(&str, &str)]) -> Daemon<'_> {
+        let (up, mut command) = (self.up(), Command::new("env"));
+        command.args(before).arg(up.get_program()).args(up.get_args()).envs(variables.iter().copied());
+        self.router.put(&mut command).unwrap();
+        self.started(command, "ready")
+    }
+
     /// Starts a daemon with more options, and waits until it is ready.
     pub(crate) fn start_with(&self, options: &[&str]) -> Daemon<'_> {
         let mut up = self.up();

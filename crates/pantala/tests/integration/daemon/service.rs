@@ -1,0 +1,117 @@
+//! The daemon as a service: what the service manager hears, and the rights that its unit gives.
+
+use core::time::Duration;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+
+use rustix::process::Signal;
+
+use crate::daemon::lab::{Lab, OURS, Wire};
+
+/// Longest wait for a message before a test has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A service manager.
+struct Manager {
+    socket: UnixDatagram,
+    path: String,
+}
+
+impl Manager {
+    fn of(lab: &Lab) -> Self {
+        let path = lab.folder().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        // As systemd's, which every user may write to.
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, path: path.display().to_string() }
+    }
+
+    fn hears(&self) -> String {
+        let mut bytes = [0; 4096];
+        let length = self.socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+
+    /// The next message that is no sign of life.
+    fn hears_news(&self) -> String {
+        loop {
+            let message = self.hears();
+            if message != "WATCHDOG=1" {
+                return message;
+            }
+        }
+    }
+}
+
+fn a_service_manager_hears_of_the_start_of_reloads_of_the_end_and_signs_of_life_between() {
+    for wire in [Wire::Tap, Wire::Veth { queues: 2 }] {
+        let Some(lab) = Lab::new("notify", wire) else { continue };
+        let manager = Manager::of(&lab);
+        lab.write(&lab.config(""));
+        let watched = [("NOTIFY_SOCKET", &*manager.path), ("WATCHDOG_USEC", "20000")];
+        let daemon = lab.start_behind(&[], &watched);
+        let ready = manager.hears();
+        assert!(ready.starts_with("READY=1\nSTATUS=") && ready.ends_with("CPUs, 1 interface"), "{ready}");
+        for _ in 0..3 {
+            assert_eq!(manager.hears(), "WATCHDOG=1");
+        }
+        assert_eq!(daemon.shows("reload"), "nothing differs\n");
+        let reloading = manager.hears_news();
+        assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+        assert!(manager.hears_news().starts_with("READY=1\n"));
+        lab.write("nonsense");
+        daemon.signal(Signal::HUP);
+        assert!(manager.hears_news().starts_with("RELOADING=1\n"));
+        let ready = manager.hears_news();
+        assert!(ready.starts_with("READY=1\nSTATUS=not reloaded: "), "{ready}");
+        assert!(daemon.end(Signal::TERM));
+        assert_eq!(manager.hears_news(), "STOPPING=1");
+    }
+}
+
+fn without_a_watchdog_no_sign_of_life_is_sent() {
+    let Some(lab) = Lab::new("nodog", Wire::Tap) else { return };
+    let manager = Manager::of(&lab);
+    lab.write(&lab.config(""));
+    let daemon = lab.start_behind(&[], &[("NOTIFY_SOCKET", &manager.path)]);
+    assert!(manager.hears().starts_with("READY=1\n"));
+    assert!(daemon.end(Signal::TERM));
+    assert_eq!(manager.hears(), "STOPPING=1");
+}
+
+/// The rights in `packaging/pantala.service`, by setpriv(1).
+fn never_root_and_with_the_capabilities_of_its_unit_it_does_all_that_it_does_as_root() {
+    let unit = include_str!("../../../../../packaging/pantala.service");
+    let given = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).unwrap();
+    let given = given.split(' ').map(|name| format!("+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    let given = given.collect::<Vec<_>>().join(",");
+    for wire in [Wire::Tap, Wire::Veth { queues: 2 }] {
+        let Some(lab) = Lab::new("unit", wire) else { continue };
+        lab.write(&lab.config(""));
+        let (inherited, ambient) =
+            (format!("--inh-caps=-all,{given}"), format!("--ambient-caps=-all,{given}"));
+        let bounding = format!("--bounding-set=-all,{given}");
+        let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
+        let before = [&user[..], &[&*inherited, &*ambient, &*bounding]].concat();
+        let daemon = lab.start_behind(&before, &[]);
+        if matches!(wire, Wire::Tap) {
+            lab.address_host();
+        }
+        assert!(OURS.iter().all(|ours| lab.host_reaches(ours)));
+        let more = "[[interface]]\nname = \"new\"\ndevice = \"tap:pt7\"\n";
+        lab.write(&lab.config(more));
+        let said = daemon.shows("reload");
+        assert!(said.contains("interface new added"), "{said}");
+        daemon.signal(Signal::TERM);
+        daemon.says("0 buffers missing, 0 leaked");
+        assert!(daemon.end(Signal::CONT));
+    }
+}
+
+harness::tests![
+    a_service_manager_hears_of_the_start_of_reloads_of_the_end_and_signs_of_life_between,
+    without_a_watchdog_no_sign_of_life_is_sent,
+    never_root_and_with_the_capabilities_of_its_unit_it_does_all_that_it_does_as_root
+];
