@@ -16,7 +16,7 @@ pub(crate) fn call(number: c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the program called the function of this system call with these arguments; they are as valid as it made them,
     // and the kernel checks its pointers.
-    unsafe { libc::syscall(number, a, b, c, d, e, f) as isize }
+    isize::try_from(unsafe { libc::syscall(number, a, b, c, d, e, f) }).unwrap_or(-1)
 }
 
 /// Sets `errno`, and returns what says so.
