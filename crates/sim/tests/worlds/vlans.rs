@@ -1,14 +1,17 @@
 //! VLANs: trunks, stacked tags, and what goes over them.
 
+use net::count::Count;
+use net::drop::DropReason;
 use net::ifq::QueueSpec;
 use net::logical::Vlan;
 use net::tables::IfIndex;
 use net::time::Duration;
 use sim::cable;
+use sim::firewall::HostFirewall;
 use sim::host::{Port, Spec};
 use sim::mem::Rss;
 use sim::plan::Family;
-use sim::station::{Flow, FlowId, Station};
+use sim::station::{Flow, FlowId, Station, What};
 use sim::world::{HostId, StationId, World};
 use wire::EtherType;
 
@@ -39,6 +42,17 @@ fn on_trunk(net: u8, tags: &[(EtherType, u16)]) -> Station {
 }
 
 fn trunk(name: &str, seed: u64, shape: Shape, port: impl Fn(Port) -> Port, other: cable::Spec) -> Trunk {
+    trunk_around(name, seed, shape, |router| router, port, other)
+}
+
+fn trunk_around(
+    name: &str,
+    seed: u64,
+    shape: Shape,
+    more: impl Fn(Spec) -> Spec,
+    port: impl Fn(Port) -> Port,
+    other: cable::Spec,
+) -> Trunk {
     let mut world = World::new(name, seed);
     let cables = [world.cable(cable::Spec::default()), world.cable(other)];
     let port = |at: usize, net: u8| port(Port::new(cables[at], net, 1).rings(shape.rings, shape.rss));
@@ -46,7 +60,7 @@ fn trunk(name: &str, seed: u64, shape: Shape, port: impl Fn(Port) -> Port, other
     let router = router.vlan(vlan(TRUNK, EtherType::VLAN, 10, 0), 3, 1);
     let router = router.vlan(vlan(TRUNK, EtherType::QINQ, 100, 0), 4, 1);
     let router = router.vlan(vlan(OUTER, EtherType::VLAN, 7, 5), 5, 1);
-    let router = world.host(router);
+    let router = world.host(more(router));
     let tagged = [(EtherType::QINQ, 100), (EtherType::VLAN, 0x6000 | 7)];
     let hosts = [
         (1, world.station(cables[0], on_trunk(1, &[]))),
@@ -183,5 +197,59 @@ fn pings_from_the_router_leave_by_vlans() {
             }
         }
         trunk.world.finish();
+    }
+}
+
+/// By tag: network 3 is translated on its way out and has states, network 5 is denied DNS.
+const RULES: &str = "nat 1 config ip 10.0.2.1\n\
+     add 10 nat 1 ip4 from any to any via mem1\n\
+     add 20 check-state\n\
+     add 30 deny udp from any to any 53 in recv vlan4\n\
+     add 40 allow udp from any to any 53 in recv vlan2 keep-state\n\
+     add 50 allow ip from any to any\n";
+
+#[test]
+fn rules_states_and_nat_tell_vlans_apart_with_a_flow_cache_and_without() {
+    const ROUNDS: u16 = 20;
+    for shape in Shape::several() {
+        for cached in [false, true] {
+            let more = |router: Spec| if cached { router.flows(64) } else { router };
+            let specs = cable::Spec::default();
+            let mut trunk = trunk_around("vlan_rules", 3, shape, more, |port| port, specs);
+            let mut firewall = HostFirewall::new(RULES, shape.cpus, 64);
+            assert!(trunk.world.of(trunk.router).set_firewall(&mut firewall));
+            trunk.world.run_for(SECOND);
+            let [_, (_, inside), (_, denied), (_, outside)] = trunk.hosts;
+            for round in 0..ROUNDS {
+                for (host, port) in [(inside, 4000), (denied, 5000)] {
+                    for family in Family::BOTH {
+                        let ip = trunk.world.at(host).ip_to(family.addr(2, 2));
+                        trunk.world.at(host).send_udp(ip, [port, 53], &round.to_be_bytes());
+                    }
+                }
+                trunk.world.run_for(SECOND / 10);
+                for heard in core::mem::take(&mut trunk.world.at(outside).heard) {
+                    let What::Udp { ports: [from, 53], .. } = heard.what else { continue };
+                    let family = Family::of(heard.from);
+                    let own = family.addr(3, 2);
+                    let shown = if family == Family::V4 { family.addr(2, 1) } else { own };
+                    assert_eq!(heard.from, shown, "{shape:?}");
+                    let ip = trunk.world.at(outside).ip_to(heard.from);
+                    trunk.world.at(outside).send_udp(ip, [53, from], b"answer");
+                }
+                trunk.world.run_for(SECOND / 10);
+            }
+            let answers = |trunk: &mut Trunk, host, port| {
+                let is_one = |what: &What| matches!(what, What::Udp { ports: [53, to], .. } if *to == port);
+                trunk.world.at(host).heard.iter().filter(|heard| is_one(&heard.what)).count()
+            };
+            let each = usize::from(2 * ROUNDS);
+            assert_eq!(answers(&mut trunk, inside, 4000), each, "{shape:?} {}", trunk.world.drops());
+            assert_eq!(answers(&mut trunk, denied, 5000), 0);
+            let router = trunk.world.of(trunk.router);
+            assert_eq!(router.dropped(DropReason::FirewallDeny), u64::from(2 * ROUNDS));
+            assert_eq!(router.count(Count::FlowHits) > u64::from(ROUNDS), cached, "{shape:?}");
+            trunk.world.finish();
+        }
     }
 }
