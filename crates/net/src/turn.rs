@@ -9,4 +9,5 @@ pub mod timers;
 pub mod rss;
 pub mod ringmap;
 pub mod next;
+pub mod capture;
 pub mod sysctl;

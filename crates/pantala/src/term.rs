@@ -60,6 +60,15 @@ impl Term {
         self.out.flush()
     }
 
+    /// Writes bytes that need not be text, and shows them at once.
+    ///
+    /// # Errors
+    /// As [`Self::show`].
+    pub fn show_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.out.flush()
+    }
+
     /// Writes a line of complaint. That it cannot be written is not worth a second complaint.
     pub fn complain(&mut self, text: &str) {
         let _ = writeln!(self.err, "{}", text.trim_end());

@@ -3,7 +3,7 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use crate::membership::{Query, Records};
-use crate::{arp, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
+use crate::{arp, bpf, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
 use core::net::{IpAddr, Ipv6Addr};
 
 /// Checks that parsed Ethernet, tag and ARP headers are emitted as the same bytes.
@@ -16,6 +16,31 @@ pub fn ether(data: &[u8]) {
     }
     if let Ok(packet) = arp::Packet::parse(data) {
         assert!(data.starts_with(&packet.to_bytes()));
+    }
+}
+
+/// Runs any verified filter on any packet: it ends, and a program that was cut off is refused or ends as well.
+///
+/// The first byte is the number of instructions, of eight bytes each; the packet follows.
+pub fn bpf(data: &[u8]) {
+    let Some((count, data)) = data.split_first() else { return };
+    let (program, bytes) = data.split_at(data.len().min(usize::from(count % 8) * 8));
+    let mut insns = [bpf::Insn { code: 6, jt: 0, jf: 0, k: 1 }; 8];
+    for (insn, bytes) in insns.iter_mut().zip(program.chunks_exact(8)) {
+        let [lo, hi, jt, jf, k @ ..] = bytes else { continue };
+        // Most codes have no high byte, few have bits that no operation has.
+        let code = u16::from_le_bytes([*lo, hi & u8::from(*hi == 0xff)]);
+        let k = k.first_chunk().map_or(0, |k| u32::from_le_bytes(*k));
+        let k = if k % 4 > 0 { k % 128 } else { k };
+        *insn = bpf::Insn { code, jt: jt % 9, jf: jf % 9, k };
+    }
+    let packet =
+        bpf::Packet { bytes, len: u32::try_from(bytes.len()).unwrap_or(u32::MAX), is_outgoing: true };
+    for len in 0..=insns.len() {
+        if let Ok(program) = bpf::Program::new(&insns[..len]) {
+            assert_eq!(program.insns().len(), len);
+            let _ = program.run(&packet);
+        }
     }
 }
 

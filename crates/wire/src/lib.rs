@@ -29,6 +29,7 @@ pub mod tcp;
 
 // ---
 pub mod addr;
+pub mod bpf;
 pub mod checksum;
 pub mod pcap;
 pub mod program;

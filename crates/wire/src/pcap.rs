@@ -24,6 +24,8 @@ pub const SECTION: u32 = 0x0a0d_0d0a;
 pub const INTERFACE: u32 = 1;
 /// The kind of a pcapng block with a packet.
 pub const PACKET: u32 = 6;
+/// The kind of a pcapng block with counts of an interface.
+pub const STATISTICS: u32 = 5;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Kind and length before the body of a block, and the length behind it.
@@ -34,9 +36,15 @@ const COMMENT: u16 = 1;
 const NAME: u16 = 2;
 const FLAGS: u16 = 2;
 const RESOLUTION: u16 = 9;
+const ACCEPTED: u16 = 6;
+const LOST: u16 = 7;
 /// Times are in units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 const ZEROS: [u8; 3] = [0; 3];
+
+mod read;
+
+pub use read::{Block, Blocks};
 
 /// The direction of a packet, as pcapng has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +131,25 @@ pub fn packet(into: &mut impl Extend<u8>, packet: &Packet<'_>) {
         if options > 0 {
             option(into, END, &[]);
         }
+    });
+}
+
+/// Counts of packets that a filter accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that it accepted.
+    pub accepted: u64,
+    /// Those of them that were lost, because their reader was slow.
+    pub lost: u64,
+}
+
+/// Writes counts until `at_ns`; they are those of all interfaces, and stand at the first.
+pub fn statistics(into: &mut impl Extend<u8>, at_ns: u64, counts: Statistics) {
+    block(into, STATISTICS, 12 + 12 + 12 + 4, |into| {
+        words(into, &[0, low(at_ns >> 32), low(at_ns & u64::from(u32::MAX))]);
+        option(into, ACCEPTED, &counts.accepted.to_le_bytes());
+        option(into, LOST, &counts.lost.to_le_bytes());
+        option(into, END, &[]);
     });
 }
 

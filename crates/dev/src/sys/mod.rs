@@ -9,6 +9,7 @@ pub mod carrier;
 pub mod ethtool;
 pub mod fdinfo;
 pub mod heap;
+pub mod libpcap;
 pub mod mmap;
 pub mod napi;
 pub mod poll;

@@ -27,6 +27,7 @@ use crate::ip::pmtu::Paths;
 use crate::ip::reass::Reass;
 use crate::link::tables::Tables;
 use crate::out::ifq::Ifqs;
+use crate::turn::capture::{self, Captures};
 use crate::turn::msg::{HANDOFF_MAX, Peers};
 use crate::turn::next::{Resume, Stamp};
 use crate::turn::rss::{Placement, Share};
@@ -107,6 +108,8 @@ pub struct Cpu {
     pub secret: Secret,
     /// Packets from us to us, for the next turn.
     pub loopback: VecDeque<Pkt>,
+    /// Captures that are attached; `None` if there is none.
+    pub captures: Option<Box<Captures>>,
     /// Numbers for people.
     pub counters: Counters,
 }
@@ -117,6 +120,9 @@ const LOOPBACK_MAX: usize = 256;
 impl Cpu {
     /// Ends a packet, and counts of what.
     pub fn drop_pkt(&mut self, pkt: Pkt, reason: DropReason) {
+        if self.captures.is_some() {
+            capture::dropped(self, &pkt, reason);
+        }
         self.counters.drop(reason);
         self.pool.give(pkt);
     }

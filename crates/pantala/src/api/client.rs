@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-use super::types::{Error, PingEvent, PingRequest};
+use super::types::{CaptureRequest, Error, PingEvent, PingRequest};
 
 /// Enough for a table of a million routes.
 const ANSWER_MAX: usize = 512 << 20;
@@ -139,6 +139,33 @@ impl Client {
                 ended = self.events(answer.into_body(), &mut see) => ended,
                 _ = tokio::signal::ctrl_c() => Ok(()),
             }
+        })
+    }
+
+    /// Captures packets, and shows the pcapng part by part to `see`, until that breaks off or the stack ends.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; [`ClientError::Output`] is what `see` fails with.
+    pub fn capture(
+        &self,
+        request: &CaptureRequest,
+        mut see: impl FnMut(&[u8]) -> io::Result<ControlFlow<()>>,
+    ) -> Result<(), ClientError> {
+        let body = serde_json::to_vec(request).unwrap_or_default();
+        self.runtime.block_on(async {
+            let answer = self.send(Method::POST, "/v1/capture", body).await?;
+            if !answer.status().is_success() {
+                return Err(self.refusal(answer).await);
+            }
+            let mut parts = answer.into_body();
+            while let Some(frame) = parts.frame().await {
+                let frame = frame.map_err(|why| self.strange(why))?;
+                let part = frame.data_ref().map_or(&[][..], |bytes| bytes);
+                if see(part).map_err(ClientError::Output)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 

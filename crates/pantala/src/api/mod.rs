@@ -39,11 +39,14 @@
 //! | `GET /v1/firewall/tables/NAME?after=&limit=` | [`FirewallTablePage`] |
 //! | `GET /v1/firewall/tables/NAME/lookup?key=` | [`FirewallTableEntry`]: what a key finds |
 //! | `GET /v1/firewall/log?after=` | [`FirewallLog`]: packets that rules with `log` matched |
+//! | `POST /v1/capture` | [`CaptureRequest`]; answered by a stream of pcapng, until the reader closes it |
 //! | `POST /v1/reload` | read the configuration again: [`Reloaded`] |
 //! | `GET /metrics` | Prometheus text |
 //!
 //! Keys are `snake_case` and stay. A failure is an [`Error`] with an HTTP status that fits its kind.
 
+#[cfg(feature = "admin")]
+mod capture;
 #[cfg(feature = "admin")]
 pub mod client;
 pub mod firewall;

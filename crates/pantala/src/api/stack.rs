@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
-    Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
-    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
-    SysctlChanged,
+    CaptureBatch, CaptureRequest, Counters, Error, ErrorKind, Family, Interface, InterfaceChange,
+    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded, Ring, RingChange, Route,
+    RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange, SysctlChanged,
 };
 use crate::serve::Hit;
 
@@ -190,6 +190,25 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// It cannot be sent: no route, no such source address, too large.
     fn echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Result<(), Error>;
+
+    /// Begins to copy packets into buffers of the netisrs; answers the number of the capture.
+    ///
+    /// # Errors
+    /// There is no such interface, the filter cannot be run, too many captures run, or the netisrs do not answer.
+    fn begin_capture(&mut self, _request: &CaptureRequest) -> Result<u32, Error> {
+        Err(Error::new(ErrorKind::Unsupported, "this stack captures no packets"))
+    }
+
+    /// Returns what was captured since the last call. What buffers had no room for meanwhile is lost, and counted.
+    ///
+    /// # Errors
+    /// There is no such capture, or the netisrs do not answer.
+    fn read_capture(&mut self, _capture: u32) -> Result<CaptureBatch, Error> {
+        Err(Error::new(ErrorKind::NotFound, "there is no such capture"))
+    }
+
+    /// Ends a capture, if it is there.
+    fn end_capture(&mut self, _capture: u32) {}
 
     /// Reads the configuration again and changes what differs, without dropping a packet.
     ///

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::{
     Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, run, serve,
-    sysctl, tcpdrop, up,
+    sysctl, tcpdrop, tcpdump, up,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
@@ -94,6 +94,9 @@ pub(crate) enum Command {
     /// End TCP connections
     #[command(override_usage = tcpdrop::USAGE, after_help = tcpdrop::HELP)]
     Tcpdrop(Words),
+    /// Capture packets, and print or write them
+    #[command(override_usage = tcpdump::USAGE, after_help = tcpdump::HELP)]
+    Tcpdump(Words),
     /// Show variables of the stack and change them
     #[command(override_usage = sysctl::USAGE, after_help = sysctl::HELP)]
     Sysctl(Words),
@@ -228,6 +231,7 @@ impl Command {
             Self::Ifconfig(words)
             | Self::Netstat(words)
             | Self::Tcpdrop(words)
+            | Self::Tcpdump(words)
             | Self::Sysctl(words)
             | Self::Intrctl(words)
             | Self::Ipfw(words)
@@ -317,6 +321,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
         Command::Tcpdrop(_) => tcpdrop::Tcpdrop::read(&words)?.run(session),
+        Command::Tcpdump(_) => tcpdump::Tcpdump::read(&words)?.run(session),
         Command::Sysctl(_) => sysctl::Line::read(&words)?.run(session),
         Command::Intrctl(_) => intrctl::Intrctl::read(&words)?.run(session),
         Command::Ipfw(_) => ipfw::Ipfw::read(&words)?.run(session),

@@ -20,6 +20,7 @@ mod serve;
 mod sockets;
 pub(crate) mod sysctl;
 mod tcpdrop;
+mod tcpdump;
 mod up;
 
 use std::ffi::OsString;

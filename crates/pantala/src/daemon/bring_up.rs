@@ -16,6 +16,7 @@ use super::firewall::FirewallControl;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::routing::Routing;
+use super::stack::capture::Captures;
 use super::{cgroup, entropy, log, stable_secret, system};
 use crate::StackError;
 use crate::config::{self, Config, Policy};
@@ -85,6 +86,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         routing,
         firewall,
         pings,
+        captures: Captures::default(),
         sites,
         services,
         sysctls,

@@ -21,6 +21,7 @@ use super::ring_placement::RingPlacement;
 use super::routing::{Edits, Routing};
 use super::service_manager::ServiceManager;
 use super::services::Started;
+use super::stack::capture::Captures;
 use super::stack::ping::Running;
 use super::tables::{self, Attached};
 use super::web::WebServer;
@@ -47,6 +48,8 @@ pub(crate) struct Control {
     pub(super) firewall: FirewallControl,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
+    /// Captures that run.
+    pub(super) captures: Captures,
     /// Web servers.
     pub(super) sites: Vec<WebServer>,
     /// Small services.

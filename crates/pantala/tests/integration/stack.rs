@@ -1,6 +1,7 @@
 //! Whole stacks inside of a program, without rights: two of them, and a wire in memory.
 
 pub(crate) mod caller;
+mod captures;
 mod changes;
 mod ends;
 pub(crate) mod resources;
@@ -10,4 +11,4 @@ mod scrape;
 mod vlans;
 mod wires;
 
-harness::modules![changes, ends, ready, rights, scrape, vlans, wires];
+harness::modules![captures, changes, ends, ready, rights, scrape, vlans, wires];

@@ -105,6 +105,7 @@ impl Netisr {
             memberships: Memberships::default(),
             secret: Secret::new(parts.key),
             loopback: std::collections::VecDeque::new(),
+            captures: None,
             counters,
         };
         let mut netisr = Self {

@@ -46,9 +46,12 @@ impl Ring {
     ///
     /// Drops  [`DropReason::IfqFull`], [`DropReason::IfqCodel`], [`DropReason::NoDevice`], [`DropReason::LinkDown`].
     fn tx(&mut self, cpu: &mut Cpu) {
-        let Cpu { ifqs, pool, counters, now, .. } = cpu;
+        let Cpu { ifqs, pool, counters, now, captures, .. } = cpu;
         let in_flight = self.driver.in_flight();
-        let sent = ifqs.send(self.ifindex, *now, in_flight, |pkts| self.driver.tx(pool, pkts));
+        let sent = ifqs.send(self.ifindex, *now, in_flight, |pkts| match captures {
+            None => self.driver.tx(pool, pkts),
+            Some(captures) => captures.transmit(*now, self.ifindex, pkts, &mut *self.driver, pool),
+        });
         if sent.packets > 0 {
             self.driver.doorbell(pool);
             counters.add(Count::TxPackets, sent.packets);

@@ -10,6 +10,7 @@ use crate::base::drop::DropReason;
 use crate::link::driver::{Driver, Sink};
 use crate::link::tables::IfIndex;
 use crate::out::ifq::Via;
+use crate::turn::capture;
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::msg::Msg;
 
@@ -228,6 +229,9 @@ impl Netisr {
         let Self { rings, cpu, work, polling, .. } = self;
         let got = rings[ring].rx(cpu, &mut work.frames, polling.each_burst);
         let ifindex = rings[ring].ifindex;
+        if cpu.captures.is_some() {
+            capture::received(cpu, ifindex, &work.frames);
+        }
         match &mut rings[ring].sink {
             _ if got == 0 => {}
             None => self.input(From::Ring(ifindex)),

@@ -18,7 +18,7 @@ use crate::api::types::{
     Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit, RingChange,
     RouteEdit, RouteEdits, RoutePage, SysctlChange, Version,
 };
-use crate::api::{metrics, ping};
+use crate::api::{capture, metrics, ping};
 
 pub(crate) fn router(stack: SharedStack) -> Router {
     Router::new()
@@ -41,6 +41,7 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/sysctl", get(sysctls))
         .route("/v1/sysctl/{name}", put(change_sysctl))
         .route("/v1/ping", post(start_ping))
+        .route("/v1/capture", post(start_capture))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(prometheus))
         .merge(super::firewall::router())
@@ -221,6 +222,11 @@ async fn start_ping(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let request: PingRequest = read(&body)?;
     let lines = ping::start(stack, request)?;
     Ok(typed("application/x-ndjson", Body::new(lines)))
+}
+
+async fn start_capture(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    let parts = capture::start(stack, &read(&body)?)?;
+    Ok(typed("application/vnd.pcapng", Body::new(parts)))
 }
 
 async fn reload(State(stack): State<SharedStack>) -> Answer {

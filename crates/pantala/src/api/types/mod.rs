@@ -1,5 +1,6 @@
 //! Types of the admin API.
 
+mod capture;
 mod error;
 mod firewall;
 mod interface;
@@ -18,6 +19,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use error::{Error, ErrorKind, TextProblem};
 pub use firewall::{
     FirewallBinding, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlow, FirewallFlows,

@@ -135,7 +135,7 @@ fn seconds(start_ns: u64, at: Instant) -> u64 {
 
 impl Control {
     /// When the stack's clock began: nanoseconds since 1970, as the calendar has it now.
-    fn started_at(&self) -> u64 {
+    pub(super) fn started_at(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_sub(self.cpus.clock.now().ns())
     }

@@ -1,6 +1,7 @@
 //! The admin API's requests, answered by the running stack.
 
 mod addresses;
+pub(super) mod capture;
 pub(super) mod ping;
 mod firewall;
 mod interfaces;
@@ -26,9 +27,9 @@ use tokio::sync::mpsc;
 use super::control::Control;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
-    Counters, Error, Family, Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest,
-    Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange,
-    SysctlChanged,
+    CaptureBatch, CaptureRequest, Counters, Error, Family, Interface, InterfaceChange, LearnedLink,
+    Monitored, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer,
+    RouteEdit, RoutePage, Sysctl, SysctlChange, SysctlChanged,
 };
 
 impl Stack for Control {
@@ -125,6 +126,18 @@ impl Stack for Control {
 
     fn echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Result<(), Error> {
         self.send_echo(echo, answers)
+    }
+
+    fn begin_capture(&mut self, request: &CaptureRequest) -> Result<u32, Error> {
+        self.attach_capture(request)
+    }
+
+    fn read_capture(&mut self, capture: u32) -> Result<CaptureBatch, Error> {
+        self.take_captured(capture)
+    }
+
+    fn end_capture(&mut self, capture: u32) {
+        self.detach_capture(capture);
     }
 
     fn reload(&mut self) -> Result<Reloaded, Error> {

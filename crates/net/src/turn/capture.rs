@@ -1,0 +1,281 @@
+//! Capture: copies of packets where they come from devices, go to them, and are dropped.
+//!
+//! A capture is attached to each CPU, and copies what its filter matches into a buffer of a fixed size. Its reader swaps that
+//! for an empty one, as `bpf(4)` does with its store and hold buffers. What a full buffer has no room for is lost to the capture
+//! alone, and counted. Without a capture nothing here is called.
+
+mod buffer;
+mod link_header;
+
+use std::sync::Arc;
+
+use pkt::{Pkt, PktVec};
+use wire::bpf::{Insn, Packet, Program};
+
+use self::buffer::Mark;
+pub use self::buffer::{BUFFER_MAX, BUFFER_MIN, Buffer, Record};
+use crate::base::drop::DropReason;
+use crate::base::time::Instant;
+use crate::link::driver::Driver;
+use crate::link::tables::{IfIndex, Tables};
+use crate::turn::cpu::Cpu;
+
+/// Captures that a stack has at once.
+pub const CAPTURES_MAX: usize = 8;
+/// Bytes of a packet that a filter sees if it lies in several buffers, or has lost its link header. The largest super-packet is
+/// shorter.
+const CONTIGUOUS_MAX: usize = 65_600;
+
+/// Where a packet was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Received from a device.
+    In,
+    /// Given to a device.
+    Out,
+    /// Dropped, and why.
+    Drop(DropReason),
+}
+
+/// The places at which a capture copies packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Received.
+    pub rx: bool,
+    /// Sent.
+    pub tx: bool,
+    /// Dropped.
+    pub drops: bool,
+}
+
+/// The packets that a capture copies, and how much of each.
+#[derive(Debug)]
+pub struct Selection {
+    /// Devices, by index; `None` for all.
+    pub interfaces: Option<Vec<IfIndex>>,
+    /// Places.
+    pub places: Places,
+    /// Bytes of each packet at the most.
+    pub snap_len: usize,
+    /// The filter, of frames that begin with an Ethernet header.
+    pub filter: Option<Program<Box<[Insn]>>>,
+}
+
+/// Counts of a capture on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that were selected.
+    pub matched: u64,
+    /// Those of them that the buffer had no room for.
+    pub lost: u64,
+}
+
+/// The number of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureId(pub u32);
+
+/// As many captures as are allowed are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+/// The captures of a CPU: at least one.
+pub struct Captures {
+    list: Vec<Capture>,
+    /// Packets that are not in one piece are copied here for their filters.
+    contiguous: Vec<u8>,
+}
+
+struct Capture {
+    id: CaptureId,
+    selection: Arc<Selection>,
+    store: Buffer,
+    counts: Counts,
+    /// The state before each packet that is offered to a device.
+    offered: Vec<(Mark, Counts)>,
+}
+
+/// A packet as a capture sees it.
+#[derive(Clone, Copy)]
+struct Seen<'p> {
+    at: Instant,
+    ifindex: IfIndex,
+    place: Place,
+    bytes: &'p [u8],
+    len: usize,
+}
+
+/// Begins to copy what `selection` selects into `store`.
+///
+/// # Errors
+///
+/// [`TooMany`].
+pub fn attach(cpu: &mut Cpu, id: CaptureId, selection: Arc<Selection>, store: Buffer) -> Result<(), TooMany> {
+    let captures = cpu.captures.get_or_insert_with(|| {
+        Box::new(Captures { list: Vec::new(), contiguous: Vec::with_capacity(CONTIGUOUS_MAX) })
+    });
+    if captures.list.len() >= CAPTURES_MAX {
+        return Err(TooMany);
+    }
+    let offered = Vec::with_capacity(pkt::VEC_MAX);
+    captures.list.push(Capture { id, selection, store, counts: Counts::default(), offered });
+    Ok(())
+}
+
+/// Returns what was copied since the last call, and counts since the beginning; `empty` is filled from now on. `None` if there is
+/// no such capture.
+pub fn swap(cpu: &mut Cpu, id: CaptureId, empty: Buffer) -> Option<(Buffer, Counts)> {
+    let capture = cpu.captures.as_mut()?.list.iter_mut().find(|capture| capture.id == id)?;
+    Some((core::mem::replace(&mut capture.store, empty), capture.counts))
+}
+
+/// Ends a capture, if it is there.
+pub fn detach(cpu: &mut Cpu, id: CaptureId) {
+    if let Some(captures) = &mut cpu.captures {
+        captures.list.retain(|capture| capture.id != id);
+        if captures.list.is_empty() {
+            cpu.captures = None;
+        }
+    }
+}
+
+/// Frames have come from a device.
+#[cold]
+#[inline(never)]
+pub(crate) fn received(cpu: &mut Cpu, ifindex: IfIndex, frames: &PktVec) {
+    let now = cpu.now;
+    if let Some(captures) = &mut cpu.captures {
+        frames.iter().for_each(|pkt| captures.see(now, ifindex, Place::In, pkt));
+    }
+}
+
+/// A packet is about to be dropped.
+#[cold]
+#[inline(never)]
+pub(crate) fn dropped(cpu: &mut Cpu, pkt: &Pkt, reason: DropReason) {
+    let Cpu { captures, tables, now, .. } = cpu;
+    if let Some(captures) = captures {
+        captures.see_dropped(*now, tables, pkt, reason);
+    }
+}
+
+impl Captures {
+    /// Offers frames to a device, and keeps copies of those that it takes.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        ifindex: IfIndex,
+        pkts: &mut PktVec,
+        driver: &mut dyn Driver,
+        pool: &mut pkt::Pool,
+    ) {
+        let offered = pkts.len();
+        self.list.iter_mut().for_each(|capture| capture.offered.clear());
+        for pkt in pkts.iter() {
+            self.list.iter_mut().for_each(Capture::mark);
+            self.see(now, ifindex, Place::Out, pkt);
+        }
+        driver.tx(pool, pkts);
+        let taken = offered - pkts.len();
+        self.list.iter_mut().for_each(|capture| capture.retract_from(taken));
+    }
+
+    fn see(&mut self, at: Instant, ifindex: IfIndex, place: Place, pkt: &Pkt) {
+        let Self { list, contiguous } = self;
+        let len = pkt.len();
+        let bytes = if pkt.is_chained() {
+            contiguous.clear();
+            append(contiguous, pkt);
+            &contiguous[..]
+        } else {
+            pkt.head()
+        };
+        let seen = Seen { at, ifindex, place, bytes, len };
+        list.iter_mut().for_each(|capture| capture.see(seen));
+    }
+
+    /// A packet that has lost its link header gets it back, or one without addresses if there was none.
+    fn see_dropped(&mut self, at: Instant, tables: &Tables, pkt: &Pkt, reason: DropReason) {
+        let Self { list, contiguous } = self;
+        if !list.iter().any(|capture| capture.selection.places.drops) {
+            return;
+        }
+        contiguous.clear();
+        link_header::of(pkt, reason, |header| contiguous.extend_from_slice(header));
+        let len = contiguous.len() + pkt.len();
+        append(contiguous, pkt);
+        let (received, sent) = (device(tables, pkt.rcvif), device(tables, pkt.outif));
+        for capture in list {
+            let is_selected = |ifindex: &IfIndex| capture.selection.has(*ifindex);
+            let ifindex = Some(received).filter(is_selected).filter(|index| *index != 0).unwrap_or(sent);
+            capture.see(Seen { at, ifindex, place: Place::Drop(reason), bytes: contiguous, len });
+        }
+    }
+}
+
+/// As much of a packet as there is room for.
+fn append(contiguous: &mut Vec<u8>, pkt: &Pkt) {
+    for part in pkt.fragments() {
+        let room = CONTIGUOUS_MAX - contiguous.len();
+        contiguous.extend_from_slice(part.get(..room).unwrap_or(part));
+    }
+}
+
+/// The device that a logical interface stands on.
+fn device(tables: &Tables, ifindex: IfIndex) -> IfIndex {
+    let below = |index: &IfIndex| tables.ifnet(*index)?.kind.parent();
+    core::iter::successors(Some(ifindex), below).take(4).last().unwrap_or(ifindex)
+}
+
+impl Capture {
+    fn see(&mut self, seen: Seen<'_>) {
+        let Self { selection, store, counts, .. } = self;
+        let keep = selection.keep(&seen);
+        if keep == 0 {
+            return;
+        }
+        counts.matched += 1;
+        let Seen { at, ifindex, place, bytes, len } = seen;
+        let kept = bytes.get(..keep).unwrap_or(bytes);
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        counts.lost += u64::from(!store.push(Record { at, ifindex, place, len }, kept));
+    }
+
+    fn mark(&mut self) {
+        self.offered.push((self.store.mark(), self.counts));
+    }
+
+    /// Forgets the packets that the device has not taken.
+    fn retract_from(&mut self, taken: usize) {
+        if let Some((mark, counts)) = self.offered.get(taken) {
+            self.store.back_to(mark);
+            self.counts = *counts;
+        }
+    }
+}
+
+impl Selection {
+    fn has(&self, ifindex: IfIndex) -> bool {
+        self.interfaces.as_ref().is_none_or(|some| some.contains(&ifindex))
+    }
+
+    /// Bytes to keep; 0 if the packet is not selected.
+    fn keep(&self, seen: &Seen<'_>) -> usize {
+        let is_wanted = match seen.place {
+            Place::In => self.places.rx,
+            Place::Out => self.places.tx,
+            Place::Drop(_) => self.places.drops,
+        };
+        if !is_wanted || !self.has(seen.ifindex) {
+            return 0;
+        }
+        let len = u32::try_from(seen.len).unwrap_or(u32::MAX);
+        let packet = Packet { bytes: seen.bytes, len, is_outgoing: seen.place == Place::Out };
+        let filtered = self.filter.as_ref().map_or(u32::MAX, |filter| filter.run(&packet));
+        self.snap_len.min(usize::try_from(filtered).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Captures of the running stack.
+
+use std::sync::Arc;
+
+use net::capture::{self, Buffer, CAPTURES_MAX, CaptureId, Counts, Place, Places, Record, Selection};
+use net::logical::Kind;
+use net::tables::IfIndex;
+use wire::bpf::{Insn, Program};
+use wire::pcap::{self, Direction, Statistics};
+
+use super::super::control::Control;
+use crate::api::{CaptureBatch, CapturePlace, CaptureRequest, Error, ErrorKind};
+
+/// Captures that run.
+#[derive(Default)]
+pub(in super::super) struct Captures {
+    list: Vec<Running>,
+    last: u32,
+}
+
+/// A capture.
+struct Running {
+    id: u32,
+    /// When the stack's clock began, nanoseconds since 1970.
+    start_ns: u64,
+    /// For each CPU, the buffer that is not being filled.
+    spares: Vec<Buffer>,
+    /// The interfaces that have been described, in their order in the file.
+    interfaces: Vec<IfIndex>,
+    /// Blocks that have not been read yet.
+    head: Vec<u8>,
+}
+
+impl Control {
+    /// Attaches a capture to all netisrs.
+    pub(super) fn attach_capture(&mut self, request: &CaptureRequest) -> Result<u32, Error> {
+        if self.captures.list.len() >= CAPTURES_MAX {
+            let busy = Error::new(ErrorKind::Busy, format!("{CAPTURES_MAX} captures are running"));
+            return Err(busy.hint("end one of them"));
+        }
+        let selection = Arc::new(self.selection(request)?);
+        self.captures.last = self.captures.last.wrapping_add(1);
+        let (id, cpus) = (self.captures.last, self.cpus.iter().count());
+        let bytes = usize::try_from(request.buffer_kib).unwrap_or(usize::MAX).saturating_mul(1024);
+        let start_ns = self.started_at();
+        let mut running =
+            Running { id, start_ns, spares: Vec::new(), interfaces: Vec::new(), head: Vec::new() };
+        pcap::section(&mut running.head);
+        for index in selection.interfaces.clone().unwrap_or_else(|| self.devices()) {
+            running.interface(index, || self.name_of(index));
+        }
+        if running.interfaces.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "there is no interface to capture on"));
+        }
+        running.spares.resize_with(cpus, || Buffer::new(bytes));
+        self.captures.list.push(running);
+        for cpu in 0..cpus {
+            let (selection, store) = (Arc::clone(&selection), Buffer::new(bytes));
+            let attach = move |netisr: &mut net::netisr::Netisr| {
+                capture::attach(&mut netisr.cpu, CaptureId(id), selection, store)
+            };
+            let attached = self.cpus.call(cpu, attach).and_then(|attached| {
+                attached.map_err(|capture::TooMany| Error::new(ErrorKind::Busy, "too many captures"))
+            });
+            if let Err(why) = attached {
+                self.detach_capture(id);
+                return Err(why);
+            }
+        }
+        Ok(id)
+    }
+
+    fn selection(&self, request: &CaptureRequest) -> Result<Selection, Error> {
+        let indexes = request.interfaces.iter().map(|name| self.device_of(name));
+        let indexes = indexes.collect::<Result<Vec<_>, _>>()?;
+        let insns = request.filter.iter().map(|&(code, jt, jf, k)| Insn { code, jt, jf, k });
+        let insns: Box<[Insn]> = insns.collect();
+        let filter = if insns.is_empty() { None } else { Some(Program::new(insns)) };
+        let filter =
+            filter.transpose().map_err(|why| Error::new(ErrorKind::Invalid, format!("filter: {why}")))?;
+        let has = |place| request.places.contains(&place);
+        Ok(Selection {
+            interfaces: (!indexes.is_empty()).then_some(indexes),
+            places: Places {
+                rx: has(CapturePlace::In),
+                tx: has(CapturePlace::Out),
+                drops: has(CapturePlace::Drop),
+            },
+            snap_len: usize::try_from(request.snap_len).unwrap_or(usize::MAX),
+            filter,
+        })
+    }
+
+    /// Interfaces that have frames of their own.
+    fn devices(&self) -> Vec<IfIndex> {
+        let devices = self.tables.ifnets().filter(|ifnet| ifnet.kind == Kind::Device);
+        devices.map(|ifnet| ifnet.index).collect()
+    }
+
+    /// The index of an interface that has frames of its own.
+    fn device_of(&self, name: &str) -> Result<IfIndex, Error> {
+        let index = self.interface(name).ok_or_else(|| self.no_interface(name))?.index;
+        match self.tables.ifnet(index).map(|ifnet| ifnet.kind) {
+            Some(Kind::Vlan(vlan)) => {
+                let parent = self.name_of(vlan.parent).unwrap_or_default();
+                let error = format!("`{name}` has no frames of its own");
+                let hint = format!("capture on `{parent}` with the filter `vlan {}`", vlan.vid);
+                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
+            }
+            _ => Ok(index),
+        }
+    }
+
+    /// Returns what was captured since the last call.
+    pub(super) fn take_captured(&mut self, id: u32) -> Result<CaptureBatch, Error> {
+        let missing = || Error::new(ErrorKind::NotFound, "there is no such capture");
+        let at = self.captures.list.iter().position(|running| running.id == id).ok_or_else(missing)?;
+        let mut counts = Counts::default();
+        let mut taken = Vec::new();
+        for cpu in 0..self.captures.list[at].spares.len() {
+            let mut empty = core::mem::take(&mut self.captures.list[at].spares[cpu]);
+            empty.clear();
+            let swap =
+                move |netisr: &mut net::netisr::Netisr| capture::swap(&mut netisr.cpu, CaptureId(id), empty);
+            let (buffer, here) = self.cpus.call(cpu, swap)?.ok_or_else(missing)?;
+            counts.matched += here.matched;
+            counts.lost += here.lost;
+            taken.push(buffer);
+        }
+        let mut running = self.captures.list.swap_remove(at);
+        let batch = self.described(&mut running, &taken, counts);
+        running.spares = taken;
+        self.captures.list.push(running);
+        Ok(batch)
+    }
+
+    /// Writes the packets of all CPUs as blocks, in the order of their times.
+    fn described(&self, running: &mut Running, taken: &[Buffer], counts: Counts) -> CaptureBatch {
+        let mut now = running.start_ns;
+        let mut packets: Vec<(&Record, &[u8])> = taken.iter().flat_map(Buffer::packets).collect();
+        packets.sort_by_key(|(record, _)| record.at);
+        for (record, bytes) in packets {
+            let interface = running.interface(record.ifindex, || self.name_of(record.ifindex));
+            now = running.start_ns + record.at.ns();
+            let reason = match record.place {
+                Place::Drop(reason) => format!("dropped: {} ({})", reason.sentence(), reason.name()),
+                Place::In | Place::Out => String::new(),
+            };
+            let direction = match record.place {
+                Place::In => Some(Direction::In),
+                Place::Out => Some(Direction::Out),
+                Place::Drop(_) => None,
+            };
+            let packet =
+                pcap::Packet { interface, at_ns: now, len: record.len, bytes, direction, comment: &reason };
+            pcap::packet(&mut running.head, &packet);
+        }
+        let counts = Statistics { accepted: counts.matched, lost: counts.lost };
+        pcap::statistics(&mut running.head, now, counts);
+        let is_filling = taken.iter().any(Buffer::is_filling);
+        CaptureBatch { pcapng: core::mem::take(&mut running.head), is_filling }
+    }
+
+    /// Ends a capture, if it is there.
+    pub(super) fn detach_capture(&mut self, id: u32) {
+        self.captures.list.retain(|running| running.id != id);
+        for cpu in 0..self.cpus.iter().count() {
+            // A netisr that does not answer is about to end.
+            let _ = self.cpus.call(cpu, move |netisr| capture::detach(&mut netisr.cpu, CaptureId(id)));
+        }
+    }
+}
+
+impl Running {
+    /// The number of an interface in the file, where it is described if it is not yet.
+    fn interface(&mut self, index: IfIndex, name: impl FnOnce() -> Option<String>) -> u32 {
+        let known = self.interfaces.iter().position(|known| *known == index);
+        let at = known.unwrap_or_else(|| {
+            pcap::interface(&mut self.head, pcap::ETHERNET, &name().unwrap_or_default());
+            self.interfaces.push(index);
+            self.interfaces.len() - 1
+        });
+        u32::try_from(at).unwrap_or(0)
+    }
+}
