@@ -28,12 +28,12 @@ struct Wanted {
     layout: Layout,
     window: Duration,
     variety: Variety,
-    what: What,
+    what: Measurement,
 }
 
 /// The measurement.
 #[derive(Clone, Copy)]
-enum What {
+enum Measurement {
     /// The most that is forwarded.
     Rate,
     Overload,
@@ -55,7 +55,7 @@ fn wanted(args: &[&str]) -> Result<Wanted> {
         layout: Layout::One,
         window: Duration::from_millis(400),
         variety: Variety::default(),
-        what: What::Rate,
+        what: Measurement::Rate,
     };
     while let Some(option) = args.next() {
         let value = args.next().context(Misused)?;
@@ -63,9 +63,9 @@ fn wanted(args: &[&str]) -> Result<Wanted> {
             ("--family", family) => wanted.family = program::read(family)?,
             ("--layout", name) => wanted.layout = Layout::named(name)?,
             ("--window", ms) => wanted.window = Duration::from_millis(ms.parse()?),
-            ("--overload", "yes") => wanted.what = What::Overload,
-            ("--count", frames) => wanted.what = What::Count(frames.parse()?),
-            ("--doorbells", "yes") => wanted.what = What::Doorbells,
+            ("--overload", "yes") => wanted.what = Measurement::Overload,
+            ("--count", frames) => wanted.what = Measurement::Count(frames.parse()?),
+            ("--doorbells", "yes") => wanted.what = Measurement::Doorbells,
             ("--flows", flows) => wanted.variety.flows = mask(flows)?,
             ("--to", destinations) => wanted.variety.destinations = mask(destinations)?,
             _ => return Err(Misused.into()),
@@ -82,21 +82,21 @@ fn mask(count: &str) -> Result<u16> {
 
 fn run(wanted: &Wanted) -> Result<String> {
     let lab = Lab::new(wanted.family, wanted.layout)?;
-    if let What::Count(frames) = wanted.what {
+    if let Measurement::Count(frames) = wanted.what {
         return count(&lab, wanted.kind, frames).map(|()| String::new());
     }
     let mut router = routers::start(wanted.kind, &lab)?;
     let mut generator = Generator::start(&lab, wanted.variety)?;
     let mut text = String::new();
     match wanted.what {
-        What::Overload => {
+        Measurement::Overload => {
             let outcome = overload(&lab, &mut generator, router.thread().as_ref(), wanted.window)?;
             say_outcome(&mut text, &outcome)?;
         }
-        What::Doorbells => {
+        Measurement::Doorbells => {
             say_doorbells(&mut text, &doorbells(&lab, &mut generator, &*router, wanted.window)?)?;
         }
-        What::Rate | What::Count(_) => {
+        Measurement::Rate | Measurement::Count(_) => {
             let most = saturate(&lab, &mut generator)?;
             say(&mut text, &most, &measure(&lab, &generator, router.thread().as_ref(), wanted.window)?)?;
         }

@@ -63,7 +63,7 @@ pub(crate) use resume::go_onward;
 pub(crate) use state::answering;
 #[cfg(test)]
 pub(crate) use trace::Trace;
-pub(crate) use trace::{How, Known, Met};
+pub(crate) use trace::{Known, Lookups, Met};
 pub use walk::PairMessage;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.

@@ -28,7 +28,7 @@ use pkt::{Flags, Pkt};
 use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::fib::{Fib, HopId};
-use crate::firewall::{Firewall, How, Known};
+use crate::firewall::{Firewall, Known, Lookups};
 use crate::ip::adj::Adj;
 use crate::ip::forward::Family;
 use crate::ip::ip4::{self, Ip4};
@@ -150,7 +150,7 @@ impl<K: Key, A> Cache<K, A> {
 struct CachedPath {
     /// The state that they hit at the hooks of the firewall, and the binding by which they are translated.
     known: Known,
-    how: How,
+    how: Lookups,
     /// Bytes of the largest; no packet is longer than this can say.
     mtu: u16,
     /// By which interface.

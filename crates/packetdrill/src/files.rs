@@ -15,7 +15,7 @@ use crate::poll::Watched;
 const FILES_MAX: usize = 256;
 
 /// The object behind a descriptor.
-pub(crate) enum What {
+pub(crate) enum Object {
     /// A socket of the machine, under the same number.
     Socket(Domain),
     /// An `epoll` instance and its interest list.
@@ -29,7 +29,7 @@ pub(crate) enum What {
 /// All descriptors.
 #[derive(Default)]
 pub(crate) struct Files {
-    list: BTreeMap<c_int, (File, What)>,
+    list: BTreeMap<c_int, (File, Object)>,
     /// Connections with control data for their program.
     notes: BTreeMap<c_int, Notes>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Files {
 impl Files {
     /// Opens a descriptor; returns its number, and whether another one had it, which must have been closed
     /// elsewhere.
-    pub(crate) fn open(&mut self, what: What) -> Result<(c_int, bool), Code> {
+    pub(crate) fn open(&mut self, what: Object) -> Result<(c_int, bool), Code> {
         if self.list.len() >= FILES_MAX {
             return Err(Code(libc::EMFILE));
         }
@@ -52,12 +52,12 @@ impl Files {
     }
 
     /// Returns the object behind a descriptor.
-    pub(crate) fn get(&self, fd: c_int) -> Result<&What, Code> {
+    pub(crate) fn get(&self, fd: c_int) -> Result<&Object, Code> {
         self.list.get(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
     }
 
     /// Returns it for change.
-    pub(crate) fn get_mut(&mut self, fd: c_int) -> Result<&mut What, Code> {
+    pub(crate) fn get_mut(&mut self, fd: c_int) -> Result<&mut Object, Code> {
         self.list.get_mut(&fd).map(|(_, what)| what).ok_or(Code(libc::EBADF))
     }
 
@@ -80,33 +80,33 @@ impl Files {
 
     /// Whether a pipe with this end to read from has one to write to.
     pub(crate) fn is_written(&self, reader: c_int) -> bool {
-        self.list.values().any(|(_, what)| matches!(what, What::Writer(known) if *known == reader))
+        self.list.values().any(|(_, what)| matches!(what, Object::Writer(known) if *known == reader))
     }
 
     /// The domain of a socket.
     pub(crate) fn domain(&self, fd: c_int) -> Result<Domain, Code> {
         match self.get(fd)? {
-            What::Socket(domain) => Ok(*domain),
-            What::Epoll(_) | What::Reader(_) | What::Writer(_) => Err(Code(libc::ENOTSOCK)),
+            Object::Socket(domain) => Ok(*domain),
+            Object::Epoll(_) | Object::Reader(_) | Object::Writer(_) => Err(Code(libc::ENOTSOCK)),
         }
     }
 
     /// Returns the interest list of an `epoll` instance.
     pub(crate) fn watched(&mut self, fd: c_int) -> Result<&mut Vec<Watched>, Code> {
         match self.get_mut(fd)? {
-            What::Epoll(watched) => Ok(watched),
+            Object::Epoll(watched) => Ok(watched),
             _ => Err(Code(libc::EINVAL)),
         }
     }
 
     /// Closes one; no `epoll` watches it any more, and pipes lose an end.
-    pub(crate) fn close(&mut self, fd: c_int) -> Result<What, Code> {
+    pub(crate) fn close(&mut self, fd: c_int) -> Result<Object, Code> {
         let (_, what) = self.list.remove(&fd).ok_or(Code(libc::EBADF))?;
         self.notes.remove(&fd);
         for (_, other) in self.list.values_mut() {
             match other {
-                What::Epoll(watched) => watched.retain(|watched| watched.fd != fd),
-                What::Writer(reader) if *reader == fd => *reader = -1,
+                Object::Epoll(watched) => watched.retain(|watched| watched.fd != fd),
+                Object::Writer(reader) if *reader == fd => *reader = -1,
                 _ => {}
             }
         }
@@ -121,7 +121,7 @@ impl Drop for Files {
     }
 }
 
-fn forget((file, _): (File, What)) {
+fn forget((file, _): (File, Object)) {
     // The number is given up, not the file behind it.
     _ = file.into_raw_fd();
 }

@@ -3,12 +3,12 @@
 use core::ffi::{c_int, c_ulong};
 use core::time::Duration;
 
-use sim::drill::{How, Kind, Machine, Outcome, Progress, Read};
+use sim::drill::{CallFlags, Kind, Machine, Outcome, Progress, Read};
 
 use crate::address::{self, Domain};
 use crate::clock::{Clock, World};
 use crate::errno::Code;
-use crate::files::{Files, What};
+use crate::files::{Files, Object};
 use crate::flags::Flags;
 use crate::poll::{Watched, revents};
 use crate::whole::Whole;
@@ -39,7 +39,7 @@ impl World for State {
 
 impl State {
     /// A new descriptor. If packetdrill has closed another one of this number by itself, that socket is closed, too.
-    fn open(&mut self, what: What) -> Result<c_int, Code> {
+    fn open(&mut self, what: Object) -> Result<c_int, Code> {
         let (fd, is_stale) = self.files.open(what)?;
         if is_stale {
             // One that was no socket is none.
@@ -103,7 +103,7 @@ impl Host {
             _ => return Err(Code(libc::ESOCKTNOSUPPORT)),
         };
         self.clock.with(|state| {
-            let fd = state.open(What::Socket(domain))?;
+            let fd = state.open(Object::Socket(domain))?;
             state.machine.open(fd, kind, is_nonblocking);
             Ok(fd)
         })
@@ -128,7 +128,7 @@ impl Host {
     /// Answers the new descriptor, and the other end's address.
     pub(crate) fn accept(&self, fd: c_int) -> Result<(c_int, Vec<u8>), Code> {
         let domain = self.clock.with(|state| state.files.domain(fd))?;
-        let new = self.clock.with(|state| state.open(What::Socket(domain)))?;
+        let new = self.clock.with(|state| state.open(Object::Socket(domain)))?;
         let accepted = self.clock.wait(None, |state| state.machine.accept(fd, new, false));
         match accepted {
             Ok(remote) => {
@@ -226,7 +226,7 @@ impl Host {
 
     pub(crate) fn close(&self, fd: c_int) -> Result<c_int, Code> {
         self.clock.with(|state| {
-            if let What::Socket(_) = state.files.close(fd)? {
+            if let Object::Socket(_) = state.files.close(fd)? {
                 state.machine.close(fd)?;
             }
             Ok(0)
@@ -297,7 +297,7 @@ impl Host {
         if size <= 0 {
             return Err(Code(libc::EINVAL));
         }
-        self.clock.with(|state| state.open(What::Epoll(Vec::new())))
+        self.clock.with(|state| state.open(Object::Epoll(Vec::new())))
     }
 
     pub(crate) fn epoll_ctl(&self, epfd: c_int, op: c_int, watch: Watched) -> Result<c_int, Code> {
@@ -377,8 +377,8 @@ fn ready_or_late(count: usize, is_late: bool) -> Outcome<c_int> {
     Outcome::Done(Ok(c_int::try_from(count).unwrap_or(c_int::MAX)))
 }
 
-const fn how(flags: c_int) -> How {
-    How {
+const fn how(flags: c_int) -> CallFlags {
+    CallFlags {
         dont_wait: flags & libc::MSG_DONTWAIT != 0,
         is_urgent: flags & libc::MSG_OOB != 0,
         is_peek: flags & libc::MSG_PEEK != 0,

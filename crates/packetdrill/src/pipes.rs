@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint};
 use std::collections::VecDeque;
 
 use crate::errno::Code;
-use crate::files::{Files, What};
+use crate::files::{Files, Object};
 use crate::host::Host;
 
 /// Bytes that a pipe holds at the most, as in Linux.
@@ -13,8 +13,8 @@ pub(crate) const PIPE_MAX: usize = 1 << 16;
 impl Files {
     /// A new pipe: the end to read from, and the one to write to.
     pub(crate) fn pipe(&mut self) -> Result<[c_int; 2], Code> {
-        let (reader, _) = self.open(What::Reader(VecDeque::new()))?;
-        match self.open(What::Writer(reader)) {
+        let (reader, _) = self.open(Object::Reader(VecDeque::new()))?;
+        match self.open(Object::Writer(reader)) {
             Ok((writer, _)) => Ok([reader, writer]),
             Err(code) => {
                 self.close(reader)?;
@@ -25,14 +25,14 @@ impl Files {
 
     /// Whether a number stands for an end of a pipe.
     pub(crate) fn is_pipe(&self, fd: c_int) -> bool {
-        matches!(self.get(fd), Ok(What::Reader(_) | What::Writer(_)))
+        matches!(self.get(fd), Ok(Object::Reader(_) | Object::Writer(_)))
     }
 
     /// Returns the room of a pipe, at the end to write to.
     pub(crate) fn room(&self, writer: c_int) -> Result<usize, Code> {
-        let What::Writer(reader) = self.get(writer)? else { return Err(Code(libc::EBADF)) };
+        let Object::Writer(reader) = self.get(writer)? else { return Err(Code(libc::EBADF)) };
         match self.get(*reader) {
-            Ok(What::Reader(bytes)) => Ok(PIPE_MAX - bytes.len()),
+            Ok(Object::Reader(bytes)) => Ok(PIPE_MAX - bytes.len()),
             _ => Err(Code(libc::EPIPE)),
         }
     }
@@ -43,8 +43,8 @@ impl Files {
         if count == 0 && !bytes.is_empty() {
             return Err(Code(libc::EAGAIN));
         }
-        let What::Writer(reader) = *self.get(writer)? else { return Err(Code(libc::EBADF)) };
-        if let What::Reader(all) = self.get_mut(reader)? {
+        let Object::Writer(reader) = *self.get(writer)? else { return Err(Code(libc::EBADF)) };
+        if let Object::Reader(all) = self.get_mut(reader)? {
             all.extend(&bytes[..count]);
         }
         Ok(count)
@@ -52,7 +52,7 @@ impl Files {
 
     /// Returns the first bytes of a pipe, which stay; none at its end, when no writer is left.
     pub(crate) fn first(&self, reader: c_int, len: usize) -> Result<Vec<u8>, Code> {
-        let What::Reader(bytes) = self.get(reader)? else { return Err(Code(libc::EBADF)) };
+        let Object::Reader(bytes) = self.get(reader)? else { return Err(Code(libc::EBADF)) };
         if bytes.is_empty() && len > 0 && self.is_written(reader) {
             return Err(Code(libc::EAGAIN));
         }
@@ -62,7 +62,7 @@ impl Files {
     /// Takes so many bytes out of a pipe.
     pub(crate) fn drain(&mut self, reader: c_int, len: usize) -> Result<Vec<u8>, Code> {
         let first = self.first(reader, len)?;
-        if let What::Reader(bytes) = self.get_mut(reader)? {
+        if let Object::Reader(bytes) = self.get_mut(reader)? {
             bytes.drain(..first.len());
         }
         Ok(first)

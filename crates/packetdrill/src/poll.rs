@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_short};
 
 use sim::drill::{Machine, Readiness};
 
-use crate::files::{Files, What};
+use crate::files::{Files, Object};
 
 /// Events reported without being asked for.
 const ALWAYS: u32 = bit(libc::POLLERR) | bit(libc::POLLHUP) | bit(libc::POLLNVAL);
@@ -59,17 +59,17 @@ impl Watched {
 /// Returns the events of a descriptor among those wanted.
 pub(crate) fn revents(fd: c_int, wanted: u32, machine: &mut Machine, files: &Files) -> u32 {
     let bits = match files.get(fd) {
-        Ok(What::Socket(_)) => {
+        Ok(Object::Socket(_)) => {
             let unacknowledged = machine.queued(fd).map_or(0, |queued| queued.1);
             let is_done = files.notes(fd).is_some_and(|notes| notes.done(unacknowledged) > 0);
             machine.readiness(fd).map_or(bit(libc::POLLNVAL), bits)
                 | if is_done { bit(libc::POLLERR) } else { 0 }
         }
-        Ok(What::Epoll(_)) => 0,
-        Ok(What::Reader(bytes)) if bytes.is_empty() && files.is_written(fd) => 0,
-        Ok(What::Reader(_)) => bit(libc::POLLIN) | bit(libc::POLLRDNORM),
-        Ok(What::Writer(_)) if files.room(fd) == Ok(0) => 0,
-        Ok(What::Writer(_)) => bit(libc::POLLOUT) | bit(libc::POLLWRNORM),
+        Ok(Object::Epoll(_)) => 0,
+        Ok(Object::Reader(bytes)) if bytes.is_empty() && files.is_written(fd) => 0,
+        Ok(Object::Reader(_)) => bit(libc::POLLIN) | bit(libc::POLLRDNORM),
+        Ok(Object::Writer(_)) if files.room(fd) == Ok(0) => 0,
+        Ok(Object::Writer(_)) => bit(libc::POLLOUT) | bit(libc::POLLWRNORM),
         Err(_) => bit(libc::POLLNVAL),
     };
     bits & (wanted | ALWAYS)

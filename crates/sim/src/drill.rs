@@ -43,7 +43,7 @@ mod planted;
 mod tests;
 
 pub use self::errno::Errno;
-pub use self::machine::{Description, How, Kind, Machine, Progress, Read, Readiness, Scene};
+pub use self::machine::{CallFlags, Description, Kind, Machine, Progress, Read, Readiness, Scene};
 pub use self::options::Value;
 pub use self::program::Outcome;
 

@@ -91,12 +91,12 @@ pub struct Heard {
     /// Time to live, or hop limit, on arrival.
     pub ttl: u8,
     /// Its content.
-    pub what: What,
+    pub what: Content,
 }
 
 /// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Content {
     /// An answer to an echo request.
     EchoReply {
         /// Its identifier.
@@ -280,14 +280,14 @@ impl Station {
     /// Replies to echo requests with identifier `id` that it heard.
     #[must_use]
     pub fn replies(&self, id: u16) -> usize {
-        let is_it = |heard: &&Heard| matches!(heard.what, What::EchoReply { id: of, .. } if of == id);
+        let is_it = |heard: &&Heard| matches!(heard.what, Content::EchoReply { id: of, .. } if of == id);
         self.heard.iter().filter(is_it).count()
     }
 
     /// Returns the ICMP errors that it heard, in order, with their senders.
     pub fn errors(&self) -> impl Iterator<Item = (IpAddr, IcmpError)> {
         self.heard.iter().filter_map(|heard| match heard.what {
-            What::Error { error, .. } => Some((heard.from, error)),
+            Content::Error { error, .. } => Some((heard.from, error)),
             _ => None,
         })
     }
@@ -348,7 +348,7 @@ impl Station {
         self.addrs.iter().any(|own| own.addr == addr)
     }
 
-    fn hear(&mut self, from: IpAddr, to: IpAddr, ttl: u8, what: What) {
+    fn hear(&mut self, from: IpAddr, to: IpAddr, ttl: u8, what: Content) {
         if self.heard.len() >= HEARD_MAX {
             self.heard.pop_front();
         }

@@ -79,10 +79,10 @@ enum End {
 struct Event {
     at: Instant,
     order: u64,
-    what: What,
+    what: EventKind,
 }
 
-enum What {
+enum EventKind {
     Arrive(usize, Frame),
     Pull(usize),
 }
@@ -249,11 +249,11 @@ impl World {
     fn happen(&mut self) {
         let Some(Reverse(event)) = self.events.pop() else { return };
         match event.what {
-            What::Pull(plug) => {
+            EventKind::Pull(plug) => {
                 self.plugs[plug].is_pulling = false;
                 self.pull(plug);
             }
-            What::Arrive(plug, frame) => match &self.plugs[plug].end {
+            EventKind::Arrive(plug, frame) => match &self.plugs[plug].end {
                 End::Card(nic) => nic.deliver(frame),
                 End::Station(id) => self.stations[id.0].receive(self.now, frame),
             },
@@ -307,7 +307,7 @@ impl World {
             let free_at = self.plugs[plug].free_at;
             if free_at > self.now {
                 self.plugs[plug].is_pulling = true;
-                self.foresee(free_at, What::Pull(plug));
+                self.foresee(free_at, EventKind::Pull(plug));
             } else if let Some(frame) = nic.transmit() {
                 let at = self.leave(plug, &frame);
                 self.send(plug, at, frame);
@@ -329,13 +329,13 @@ impl World {
         for (at, frame) in self.cables[cable.0].carry(at, frame) {
             for to in 0..self.plugs.len() {
                 if to != from && self.plugs[to].cable == cable {
-                    self.foresee(at, What::Arrive(to, frame.clone()));
+                    self.foresee(at, EventKind::Arrive(to, frame.clone()));
                 }
             }
         }
     }
 
-    fn foresee(&mut self, at: Instant, what: What) {
+    fn foresee(&mut self, at: Instant, what: EventKind) {
         self.happened += 1;
         self.events.push(Reverse(Event { at, order: self.happened, what }));
     }

@@ -12,13 +12,13 @@ use crate::words::{Word, Words};
 
 const EXPECTED: &str = "create, destroy or show";
 
-enum What {
+enum Nat6Command {
     Create(String),
     Destroy(String),
     Show(Option<String>),
 }
 
-fn what(words: &mut Words<'_>) -> Result<What, Fault> {
+fn what(words: &mut Words<'_>) -> Result<Nat6Command, Fault> {
     let word = words.take("an instance's name or `all`, and what of it")?;
     let instance = match word.text {
         "all" => None,
@@ -26,9 +26,9 @@ fn what(words: &mut Words<'_>) -> Result<What, Fault> {
     };
     let what = words.take(EXPECTED)?;
     match (what.full(&["create", "destroy", "show", "list"]), instance) {
-        ("create", Some(name)) => Ok(What::Create(name)),
-        ("destroy", Some(name)) => Ok(What::Destroy(name)),
-        ("show" | "list", instance) => Ok(What::Show(instance)),
+        ("create", Some(name)) => Ok(Nat6Command::Create(name)),
+        ("destroy", Some(name)) => Ok(Nat6Command::Destroy(name)),
+        ("show" | "list", instance) => Ok(Nat6Command::Show(instance)),
         ("create" | "destroy", None) => {
             let fault = word.fault(format!("`{}` is for one instance", what.text));
             Err(fault.help("name the instance"))
@@ -41,17 +41,17 @@ fn what(words: &mut Words<'_>) -> Result<What, Fault> {
 
 pub(crate) fn nptv6(words: &mut Words<'_>) -> Result<Command, Fault> {
     Ok(match what(words)? {
-        What::Create(name) => Command::Nptv6Create { name, config: nptv6_config(words)? },
-        What::Destroy(name) => Command::Nptv6Destroy(name),
-        What::Show(name) => Command::Nptv6Show(name),
+        Nat6Command::Create(name) => Command::Nptv6Create { name, config: nptv6_config(words)? },
+        Nat6Command::Destroy(name) => Command::Nptv6Destroy(name),
+        Nat6Command::Show(name) => Command::Nptv6Show(name),
     })
 }
 
 pub(crate) fn nat64(words: &mut Words<'_>) -> Result<Command, Fault> {
     Ok(match what(words)? {
-        What::Create(name) => Command::Nat64Create { name, config: nat64_config(words)? },
-        What::Destroy(name) => Command::Nat64Destroy(name),
-        What::Show(name) => Command::Nat64Show(name),
+        Nat6Command::Create(name) => Command::Nat64Create { name, config: nat64_config(words)? },
+        Nat6Command::Destroy(name) => Command::Nat64Destroy(name),
+        Nat6Command::Show(name) => Command::Nat64Show(name),
     })
 }
 

@@ -39,14 +39,14 @@ const QUEUE: &[&str] = &[
 const REORDER_USUAL: u8 = 3;
 
 /// The operands of `pipe` and `queue`: a number and a word, in either order, or one of them.
-enum What<'a> {
+enum PipeCommand<'a> {
     Config(u16, Word<'a>),
     Delete(u16),
     Show(Option<u16>),
     Flush,
 }
 
-fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<What<'a>, Fault> {
+fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<PipeCommand<'a>, Fault> {
     const EXPECTED: &str = "a number and config, delete or show";
     const KNOWN: [&str; 5] = ["config", "delete", "show", "list", "flush"];
     let an = format!("a {of}");
@@ -64,10 +64,10 @@ fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<What<'a>, Fault> {
         (number, _) => number,
     };
     match (what.full(&KNOWN), number) {
-        ("config", Some(number)) => Ok(What::Config(number, what)),
-        ("delete", Some(number)) => Ok(What::Delete(number)),
-        ("show" | "list", number) => Ok(What::Show(number)),
-        ("flush", None) => Ok(What::Flush),
+        ("config", Some(number)) => Ok(PipeCommand::Config(number, what)),
+        ("delete", Some(number)) => Ok(PipeCommand::Delete(number)),
+        ("show" | "list", number) => Ok(PipeCommand::Show(number)),
+        ("flush", None) => Ok(PipeCommand::Flush),
         ("config" | "delete", None) => Err(words.too_short(&format!("the number of a {of}"))),
         _ => Err(what.unknown(&format!("command for {an}"), KNOWN).expected(EXPECTED)),
     }
@@ -75,16 +75,16 @@ fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<What<'a>, Fault> {
 
 pub(crate) fn pipe(words: &mut Words<'_>) -> Result<Command, Fault> {
     Ok(match what(words, "pipe")? {
-        What::Config(number, _) => Command::PipeConfig { number, config: pipe_config(words)? },
-        What::Delete(number) => Command::PipeDelete { number, queue: false },
-        What::Show(number) => Command::PipeShow { number, queue: false },
-        What::Flush => Command::PipeFlush,
+        PipeCommand::Config(number, _) => Command::PipeConfig { number, config: pipe_config(words)? },
+        PipeCommand::Delete(number) => Command::PipeDelete { number, queue: false },
+        PipeCommand::Show(number) => Command::PipeShow { number, queue: false },
+        PipeCommand::Flush => Command::PipeFlush,
     })
 }
 
 pub(crate) fn queue(words: &mut Words<'_>) -> Result<Command, Fault> {
     Ok(match what(words, "queue")? {
-        What::Config(number, word) => {
+        PipeCommand::Config(number, word) => {
             let mut config = QueueConfig::default();
             while let Some(word) = words.peek() {
                 words.skip();
@@ -101,9 +101,9 @@ pub(crate) fn queue(words: &mut Words<'_>) -> Result<Command, Fault> {
             }
             Command::QueueConfig { number, config }
         }
-        What::Delete(number) => Command::PipeDelete { number, queue: true },
-        What::Show(number) => Command::PipeShow { number, queue: true },
-        What::Flush => Command::PipeFlush,
+        PipeCommand::Delete(number) => Command::PipeDelete { number, queue: true },
+        PipeCommand::Show(number) => Command::PipeShow { number, queue: true },
+        PipeCommand::Flush => Command::PipeFlush,
     })
 }
 
@@ -111,13 +111,13 @@ pub(crate) fn queue(words: &mut Words<'_>) -> Result<Command, Fault> {
 pub(crate) fn sched(words: &mut Words<'_>) -> Result<Command, Fault> {
     let first = words.peek();
     Ok(match (what(words, "sched")?, first) {
-        (What::Config(number, _), _) => Command::PipeConfig { number, config: pipe_config(words)? },
-        (What::Show(number), _) => Command::PipeShow { number, queue: false },
-        (What::Delete(_) | What::Flush, Some(word)) => {
+        (PipeCommand::Config(number, _), _) => Command::PipeConfig { number, config: pipe_config(words)? },
+        (PipeCommand::Show(number), _) => Command::PipeShow { number, queue: false },
+        (PipeCommand::Delete(_) | PipeCommand::Flush, Some(word)) => {
             let fault = word.fault("a scheduler belongs to its pipe, and goes with it");
             return Err(fault.help("use `pipe N delete`, or `sched N config type fifo`"));
         }
-        (What::Delete(_) | What::Flush, None) => return Err(words.too_short("config or show")),
+        (PipeCommand::Delete(_) | PipeCommand::Flush, None) => return Err(words.too_short("config or show")),
     })
 }
 

@@ -10,7 +10,7 @@ use super::nat::nptv6::Nptv6;
 use super::nat::table::BindingDirection;
 use super::ruleset::{Compiled, RuleId, Seen as Asked};
 use super::state::{Seen, States};
-use super::trace::{How, Known, Met, Trace, Translation};
+use super::trace::{Known, Lookups, Met, Trace, Translation};
 use super::{Firewall, walk};
 use crate::base::count::Counters;
 use crate::base::time::Instant;
@@ -25,7 +25,7 @@ impl Firewall {
         pkt: &mut Pkt,
         met: &Met,
         known: &Known,
-        how: How,
+        how: Lookups,
     ) -> bool {
         match met.translation() {
             None => false,
@@ -45,7 +45,7 @@ impl Firewall {
     /// Takes a packet into account that hits a state which another of its flow has hit. False, and nothing has changed, if
     /// the rules must be asked about it.
     #[inline]
-    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, how: How, now: Instant) -> bool {
+    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, how: Lookups, now: Instant) -> bool {
         hits_again(&mut self.states, pkt, (known, how), now)
     }
 
@@ -58,7 +58,7 @@ impl Firewall {
 }
 
 #[inline]
-fn hits_again(states: &mut States, pkt: &Pkt, (known, how): (&Known, How), now: Instant) -> bool {
+fn hits_again(states: &mut States, pkt: &Pkt, (known, how): (&Known, Lookups), now: Instant) -> bool {
     states.again(known.state, how.direction(), &Seen::of_usual(pkt), how.times(), now)
 }
 

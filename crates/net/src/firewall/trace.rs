@@ -16,7 +16,7 @@ pub(crate) struct Trace {
     /// The state and the binding that it is a part of …
     pub(crate) known: Known,
     /// … and in which way.
-    pub(crate) how: How,
+    pub(crate) how: Lookups,
     /// Whether the same must happen to all packets of its flow, for as long as nothing changes and the state lives.
     pub(crate) holds: bool,
     /// Whether it is one that any other hook treats alike, as far as its state goes.
@@ -34,9 +34,9 @@ pub(crate) struct Known {
 
 /// The lookups to be repeated for each packet of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct How(u8);
+pub(crate) struct Lookups(u8);
 
-impl How {
+impl Lookups {
     const NOT_AT_ALL: Self = Self(0);
     /// They go the other way than the packet that made their state.
     const BACK: u8 = 1;
@@ -108,7 +108,7 @@ impl Trace {
     pub(super) const NOTHING: Self = Self {
         met: Met::NOTHING,
         known: Known::NOTHING,
-        how: How::NOT_AT_ALL,
+        how: Lookups::NOT_AT_ALL,
         holds: true,
         is_inside: false,
     };

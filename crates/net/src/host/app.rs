@@ -132,7 +132,7 @@ pub(crate) struct Apps {
     soonest: Instant,
     /// Programs that have left and still hold something.
     leaving: usize,
-    doors: Notifications,
+    notifiers: Notifications,
     /// Programs to be called after all events of the turn.
     rolls_up: Vec<AppId>,
 }
@@ -158,8 +158,8 @@ enum Stage {
 
 impl Apps {
     pub(crate) fn new() -> Self {
-        let (doors, rolls_up) = (Notifications::new(), Vec::new());
-        Self { slots: Vec::new(), serial: 0, soonest: Instant::NEVER, leaving: 0, doors, rolls_up }
+        let (notifiers, rolls_up) = (Notifications::new(), Vec::new());
+        Self { slots: Vec::new(), serial: 0, soonest: Instant::NEVER, leaving: 0, notifiers, rolls_up }
     }
 
     /// Begins a program with a notification flag: a holder of the flag can call it.
@@ -168,11 +168,11 @@ impl Apps {
     ///
     /// As [`Self::begin`], and [`Error::TooMany`] if each door is another program's.
     pub(crate) fn open(&mut self, cpu: &mut Cpu, program: Box<dyn App>) -> Result<(AppId, Flag), Error> {
-        let Self { doors, slots, .. } = self;
+        let Self { notifiers, slots, .. } = self;
         let runs = |id: AppId| slots.get(id.at as usize).is_some_and(|slot| slot.runs(id));
-        let door = doors.free(runs).ok_or(Error::TooMany)?;
+        let door = notifiers.free(runs).ok_or(Error::TooMany)?;
         let id = self.begin(cpu, program)?;
-        let flag = self.doors.give(door, id).ok_or(Error::TooMany)?;
+        let flag = self.notifiers.give(door, id).ok_or(Error::TooMany)?;
         Ok((id, flag))
     }
 
@@ -233,7 +233,7 @@ impl Apps {
         }
         let closed = self.close_left(cpu);
         let times = self.times(cpu);
-        let knocks = self.answer_doors(cpu);
+        let knocks = self.run_notified(cpu);
         let events = self.events(cpu, EVENTS_MAX);
         cpu.counters.add(Count::ProgramsCut, u64::from(events == EVENTS_MAX));
         self.roll_up(cpu);
@@ -254,10 +254,10 @@ impl Apps {
     }
 
     /// Calls notified programs.
-    fn answer_doors(&mut self, cpu: &mut Cpu) -> usize {
+    fn run_notified(&mut self, cpu: &mut Cpu) -> usize {
         let mut knocks = 0;
-        self.doors.look();
-        while let Some(id) = self.doors.next_knocked() {
+        self.notifiers.look();
+        while let Some(id) = self.notifiers.next_knocked() {
             self.notify(cpu, id);
             knocks += 1;
         }
@@ -278,7 +278,7 @@ impl Apps {
 
     /// Tells whether a notification waits.
     pub(crate) fn is_called(&self) -> bool {
-        self.doors.is_knocked()
+        self.notifiers.is_knocked()
     }
 
     /// Tells programs of so many events at the most, and answers of how many.

@@ -75,12 +75,12 @@ const REFUSED: &str = "Nps";
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ipfw {
-    what: What,
+    what: Invocation,
     options: Options,
 }
 
 #[derive(Debug, PartialEq)]
-enum What {
+enum Invocation {
     /// Commands from a file; `-` is standard input.
     File(PathBuf),
     /// One command, and as it was written.
@@ -130,17 +130,17 @@ impl Ipfw {
             return Err(Failure::usage(refused(letter)));
         }
         let flags = Flags::read("ipfw", flags, FLAGS, "")?;
-        let what = if flags.has('h') { What::Help } else { what(words)? };
+        let what = if flags.has('h') { Invocation::Help } else { what(words)? };
         Ok(Self { what, options: Options::of(&flags) })
     }
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Self { what, options } = self;
         match what {
-            What::Help => Ok(session.term.show(&format!("{HELP}\n"))?),
-            What::File(path) => change::file(&path, &options, session),
-            What::Command(..) if options.check_only => Ok(()),
-            What::Command(command, text) => match *command {
+            Invocation::Help => Ok(session.term.show(&format!("{HELP}\n"))?),
+            Invocation::File(path) => change::file(&path, &options, session),
+            Invocation::Command(..) if options.check_only => Ok(()),
+            Invocation::Command(command, text) => match *command {
                 Command::List { counters, set, ref numbers } => {
                     let columns =
                         Columns { counters: counters || options.columns.counters, ..options.columns };
@@ -176,7 +176,7 @@ impl Ipfw {
                 }
                 _ => change::one(&text, &options, session),
             },
-            What::Log(log) => log.run(session),
+            Invocation::Log(log) => log.run(session),
         }
     }
 }
@@ -207,26 +207,26 @@ impl Options {
     }
 }
 
-fn what(words: &[String]) -> Result<What, Failure> {
+fn what(words: &[String]) -> Result<Invocation, Failure> {
     match words {
         [] => {
             Err(Failure::usage("ipfw: say what to do: list, show, add, delete, … (see pantala ipfw --help)"))
         }
-        [log, rest @ ..] if log == "log" => log::Log::read(rest).map(What::Log),
+        [log, rest @ ..] if log == "log" => log::Log::read(rest).map(Invocation::Log),
         // A whole command may be one word, and have a slash behind its first.
         [file] if file == "-" || file.split_whitespace().next().is_some_and(|first| first.contains('/')) => {
-            Ok(What::File(file.into()))
+            Ok(Invocation::File(file.into()))
         }
         _ => command(words),
     }
 }
 
-fn command(words: &[String]) -> Result<What, Failure> {
+fn command(words: &[String]) -> Result<Invocation, Failure> {
     match (ipfw::parse_args(words), words) {
-        (Ok(command), _) => Ok(What::Command(Box::new(command), words.join(" "))),
+        (Ok(command), _) => Ok(Invocation::Command(Box::new(command), words.join(" "))),
         // Names with a dot are no commands; others are files if they are there.
         (Err(_), [file]) if is_name_with_dot(file) || PathBuf::from(file).is_file() => {
-            Ok(What::File(file.into()))
+            Ok(Invocation::File(file.into()))
         }
         (Err(error), _) => Err(Failure::Misconfigured(error.to_string())),
     }

@@ -54,13 +54,13 @@ const EVERY_MAX_S: f64 = 3600.0;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Netstat {
-    what: What,
+    what: View,
     every: Option<Duration>,
     times: Option<u64>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum What {
+enum View {
     Routes(Option<Family>),
     Interfaces { one: Option<String>, bytes: bool },
     Queues { one: Option<String> },
@@ -91,7 +91,7 @@ impl Netstat {
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let mut rates = match &self.what {
-            What::Rates { one } => Some(Watch::start(one.as_deref(), session)?),
+            View::Rates { one } => Some(Watch::start(one.as_deref(), session)?),
             _ => None,
         };
         let mut shown = 0;
@@ -111,24 +111,24 @@ impl Netstat {
     }
 }
 
-fn what(flags: &Flags, again: bool) -> Result<What, Failure> {
+fn what(flags: &Flags, again: bool) -> Result<View, Failure> {
     let one = flags.value('I').map(str::to_owned);
     let tables: Vec<char> = "rsmoQMLg".chars().filter(|&letter| flags.has(letter)).collect();
     match tables.as_slice() {
-        ['r'] => family(flags).map(What::Routes),
+        ['r'] => family(flags).map(View::Routes),
         ['s'] => counters(flags),
-        ['L'] => family(flags).map(What::ListenQueues),
-        ['g'] => family(flags).map(What::Groups),
-        ['m'] => Ok(What::Pools),
-        ['o'] => Ok(What::Queues { one }),
-        ['Q'] => Ok(What::Netisrs),
+        ['L'] => family(flags).map(View::ListenQueues),
+        ['g'] => family(flags).map(View::Groups),
+        ['m'] => Ok(View::Pools),
+        ['o'] => Ok(View::Queues { one }),
+        ['Q'] => Ok(View::Netisrs),
         ['M'] => match one {
-            Some(interface) => Ok(What::Monitored { interface }),
+            Some(interface) => Ok(View::Monitored { interface }),
             None => Err(Failure::usage("netstat: -M needs -I IF: whose?")),
         },
         [] if "aTpf".chars().any(|letter| flags.has(letter)) && !shows_interfaces(flags) => which(flags),
-        [] if again => Ok(What::Rates { one }),
-        [] if shows_interfaces(flags) => Ok(What::Interfaces { one, bytes: flags.has('b') }),
+        [] if again => Ok(View::Rates { one }),
+        [] if shows_interfaces(flags) => Ok(View::Interfaces { one, bytes: flags.has('b') }),
         [] => which(flags),
         [first, second, ..] => {
             Err(Failure::usage(format!("netstat: -{first} and -{second} are two tables; show one at a time")))
@@ -170,13 +170,13 @@ fn protocol(flags: &Flags) -> Result<Option<String>, Failure> {
     }
 }
 
-fn counters(flags: &Flags) -> Result<What, Failure> {
+fn counters(flags: &Flags) -> Result<View, Failure> {
     let protocol = protocol(flags)?;
     let zeros = protocol.is_some() && flags.count('s') == 1;
-    Ok(What::Counters { protocol, zeros })
+    Ok(View::Counters { protocol, zeros })
 }
 
-fn which(flags: &Flags) -> Result<What, Failure> {
+fn which(flags: &Flags) -> Result<View, Failure> {
     let protocol = match flags.value('p') {
         None => None,
         Some("tcp") => Some(Protocol::Tcp),
@@ -188,10 +188,10 @@ fn which(flags: &Flags) -> Result<What, Failure> {
         }
     };
     let (all, info) = (flags.has('a'), flags.has('T'));
-    Ok(What::Sockets(Which { all, info, protocol, family: family(flags)? }))
+    Ok(View::Sockets(Which { all, info, protocol, family: family(flags)? }))
 }
 
-impl What {
+impl View {
     fn show(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         match self {
             Self::Routes(family) => show_routes(*family, session),
@@ -312,32 +312,32 @@ mod tests {
     fn bsd_lines_are_understood() {
         let lan = || Some("lan".to_owned());
         for (line, means) in [
-            ("-rn", What::Routes(None)),
-            ("-r -6", What::Routes(Some(Family::Inet6))),
-            ("-rnf inet", What::Routes(Some(Family::Inet))),
-            ("-i", What::Interfaces { one: None, bytes: false }),
-            ("-ibn", What::Interfaces { one: None, bytes: true }),
-            ("-I lan", What::Interfaces { one: lan(), bytes: false }),
-            ("-s", What::Counters { protocol: None, zeros: false }),
-            ("-sp ip6", What::Counters { protocol: Some("ip6".into()), zeros: true }),
-            ("-ss -p ip6", What::Counters { protocol: Some("ip6".into()), zeros: false }),
-            ("", What::Sockets(Which::default())),
-            ("-an", What::Sockets(Which { all: true, ..Which::default() })),
+            ("-rn", View::Routes(None)),
+            ("-r -6", View::Routes(Some(Family::Inet6))),
+            ("-rnf inet", View::Routes(Some(Family::Inet))),
+            ("-i", View::Interfaces { one: None, bytes: false }),
+            ("-ibn", View::Interfaces { one: None, bytes: true }),
+            ("-I lan", View::Interfaces { one: lan(), bytes: false }),
+            ("-s", View::Counters { protocol: None, zeros: false }),
+            ("-sp ip6", View::Counters { protocol: Some("ip6".into()), zeros: true }),
+            ("-ss -p ip6", View::Counters { protocol: Some("ip6".into()), zeros: false }),
+            ("", View::Sockets(Which::default())),
+            ("-an", View::Sockets(Which { all: true, ..Which::default() })),
             (
                 "-anT -p tcp -f inet6",
-                What::Sockets(Which {
+                View::Sockets(Which {
                     all: true,
                     info: true,
                     protocol: Some(Protocol::Tcp),
                     family: Some(Family::Inet6),
                 }),
             ),
-            ("-Lan", What::ListenQueues(None)),
-            ("-m", What::Pools),
-            ("-o", What::Queues { one: None }),
-            ("-oI lan", What::Queues { one: lan() }),
-            ("-Q", What::Netisrs),
-            ("-MI lan", What::Monitored { interface: "lan".into() }),
+            ("-Lan", View::ListenQueues(None)),
+            ("-m", View::Pools),
+            ("-o", View::Queues { one: None }),
+            ("-oI lan", View::Queues { one: lan() }),
+            ("-Q", View::Netisrs),
+            ("-MI lan", View::Monitored { interface: "lan".into() }),
         ] {
             assert_eq!(read(line).unwrap(), Netstat { what: means, every: None, times: None }, "{line}");
         }
@@ -346,9 +346,9 @@ mod tests {
     #[test]
     fn with_w_interfaces_become_rates() {
         let every = Some(Duration::from_secs(2));
-        let lan = Netstat { what: What::Rates { one: Some("lan".into()) }, every, times: Some(3) };
+        let lan = Netstat { what: View::Rates { one: Some("lan".into()) }, every, times: Some(3) };
         assert_eq!(read("-w2 -I lan -q 3").unwrap(), lan);
-        assert_eq!(read("-Q -w 2").unwrap(), Netstat { what: What::Netisrs, every, times: None });
+        assert_eq!(read("-Q -w 2").unwrap(), Netstat { what: View::Netisrs, every, times: None });
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) struct FileRequest {
     pub(super) client: usize,
     pub(super) program: AppId,
     pub(super) ticket: Ticket,
-    pub(super) what: What,
+    pub(super) what: ReadRequest,
 }
 
 /// The address of a reply: a connection, and the number of its request.
@@ -52,7 +52,7 @@ pub(super) struct Ticket {
     pub(super) serial: u32,
 }
 
-pub(super) enum What {
+pub(super) enum ReadRequest {
     /// A file or folder by its name.
     Find { name: Vec<u8> },
     /// More of a file, from a position on: so many bytes, if they are there.
@@ -144,8 +144,8 @@ impl FileReader {
         privileges::drop_all_and_confine(Role::Reader, seccomp);
         for FileRequest { client, program, ticket, what } in &self.asks {
             let found = match what {
-                What::Find { name } => self.find(&name),
-                What::Read { file, at, most } => read(&file, at, most.min(PIECE)).map(Found::Piece),
+                ReadRequest::Find { name } => self.find(&name),
+                ReadRequest::Read { file, at, most } => read(&file, at, most.min(PIECE)).map(Found::Piece),
             };
             let found = found.map_err(|why| status(&why));
             if let Some(client) = self.replies.get(client) {

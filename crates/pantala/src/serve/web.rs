@@ -22,7 +22,7 @@ use super::budget::{Budget, Client};
 use super::conditional::Verdict;
 use super::connection::{Asking, HttpConns, Sending, Spare, Stage};
 use super::counters::Hit;
-use super::file_reader::{self, FileReply, FileRequest, Found, Page, Ticket, What, made};
+use super::file_reader::{self, FileReply, FileRequest, Found, Page, ReadRequest, Ticket, made};
 use super::request::{self, HEAD_MAX, Parsed, Request};
 use super::response::{self, Head, Part};
 
@@ -214,7 +214,7 @@ impl Web {
             }
             (None, Files::Pages(pages)) => pages.get(&request.name).cloned().ok_or(NOT_FOUND),
             (None, Files::Library(_)) => {
-                let what = What::Find { name: request.name.clone() };
+                let what = ReadRequest::Find { name: request.name.clone() };
                 return self.ask(cx, key, what, Asking::Page(request));
             }
         };
@@ -223,7 +223,7 @@ impl Web {
         step
     }
 
-    fn ask(&mut self, cx: &AppContext<'_>, key: u32, what: What, asking: Asking) -> Step {
+    fn ask(&mut self, cx: &AppContext<'_>, key: u32, what: ReadRequest, asking: Asking) -> Step {
         let Some(visit) = self.visits.get_mut(key) else { return Step::Gone };
         visit.serial = visit.serial.wrapping_add(1);
         visit.stage = Stage::Asks(Box::new(asking));
@@ -358,7 +358,7 @@ impl Web {
         };
         let most = sending.next_piece(cx.now(), self.budget.is_tight());
         if let Some((file, rest)) = &sending.rest {
-            let what = What::Read { file: Arc::clone(file), at: rest.start, most };
+            let what = ReadRequest::Read { file: Arc::clone(file), at: rest.start, most };
             return self.ask(cx, key, what, Asking::Piece(sending));
         }
         let keeps = sending.keeps;

@@ -15,10 +15,10 @@ use super::error;
 use super::wakers::Wakers;
 
 /// Events of a socket.
-pub(super) struct State(Mutex<Told>);
+pub(super) struct State(Mutex<Inner>);
 
 #[derive(Default)]
-struct Told {
+struct Inner {
     /// A netisr that it is on is gone.
     is_gone: bool,
     readers: Wakers,
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-impl Told {
+impl Inner {
     fn answer(&mut self, serial: u32, answer: Result<SocketAddr, Error>, wakes: &mut Vec<Waker>) {
         if let Some((_, place)) = self.asked.iter_mut().find(|(asked, _)| *asked == serial) {
             *place = Some(answer);

@@ -39,10 +39,10 @@ pub(super) struct Place {
 }
 
 /// The events of a listener.
-pub(super) struct Queue(Mutex<Told>);
+pub(super) struct Queue(Mutex<Inner>);
 
 #[derive(Default)]
-struct Told {
+struct Inner {
     /// Results of the CPUs.
     listening: Vec<Option<Result<SocketAddr, Error>>>,
     accepted: VecDeque<Stream>,
@@ -93,7 +93,7 @@ impl Listener {
     ) -> io::Result<Self> {
         let number = endpoint.take_number()?;
         let listening = vec![None; endpoint.cpus()];
-        let queue = Arc::new(Queue(Mutex::new(Told { listening, ..Told::default() })));
+        let queue = Arc::new(Queue(Mutex::new(Inner { listening, ..Inner::default() })));
         let (endpoint, settings) = (Arc::clone(endpoint), settings.to_vec());
         let mut listener = Self { endpoint, number, queue, addr: place.addr, settings };
         let endpoint = &listener.endpoint.clone();

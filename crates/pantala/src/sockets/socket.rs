@@ -8,7 +8,7 @@ use core::task::{Poll, Waker};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use net::channel::datagram::{self, DATAGRAM_MAX, Head, How, room};
+use net::channel::datagram::{self, DATAGRAM_MAX, Head, SendParams, room};
 use net::channel::{Bind, Command, Join, Link, Question, Setting, Target};
 use net::sock::Error;
 use net::udp::Failure;
@@ -50,7 +50,7 @@ struct Goes {
     local: Option<SocketAddr>,
     remote: Option<SocketAddr>,
     /// As the program wants them to go from now on.
-    how: How,
+    how: SendParams,
 }
 
 impl Socket {
@@ -301,12 +301,12 @@ impl Socket {
     }
 
     /// Changes how what is sent from now on goes.
-    pub(super) fn change(&self, what: impl FnOnce(&mut How)) {
+    pub(super) fn change(&self, what: impl FnOnce(&mut SendParams)) {
         what(&mut lock(&self.goes).how);
     }
 
     /// Returns its sending options.
-    pub(super) fn how(&self) -> How {
+    pub(super) fn how(&self) -> SendParams {
         lock(&self.goes).how
     }
 

@@ -45,10 +45,10 @@ pub(super) struct Like {
 }
 
 /// The events of a connection.
-pub(super) struct State(Mutex<Told>);
+pub(super) struct State(Mutex<Inner>);
 
 #[derive(Default)]
-struct Told {
+struct Inner {
     /// It stands, or stood, between these.
     ends: Option<FourTuple>,
     /// It has ended.
@@ -61,7 +61,7 @@ struct Told {
 
 impl State {
     pub(super) fn new(ends: Option<FourTuple>) -> Self {
-        Self(Mutex::new(Told { ends, ..Told::default() }))
+        Self(Mutex::new(Inner { ends, ..Inner::default() }))
     }
 
     pub(super) fn note(&self, event: Event, wakes: &mut Vec<Waker>) {
@@ -89,7 +89,7 @@ impl State {
     }
 }
 
-impl Told {
+impl Inner {
     /// Whether it stands, or has stood; false if it never will.
     fn poll_stands(&mut self, waker: &Waker) -> Poll<bool> {
         if self.ends.is_some() || self.is_over {

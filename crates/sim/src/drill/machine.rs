@@ -128,7 +128,7 @@ pub enum Kind {
 
 /// Flags of send and receive calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct How {
+pub struct CallFlags {
     /// It does not wait.
     pub dont_wait: bool,
     /// The urgent byte.
@@ -300,7 +300,7 @@ impl Machine {
     }
 
     /// Reads at most `len` bytes; returns the sender and the length of a datagram as well.
-    pub fn receive(&mut self, fd: i32, len: usize, how: How) -> Outcome<Read> {
+    pub fn receive(&mut self, fd: i32, len: usize, how: CallFlags) -> Outcome<Read> {
         let Self { lab, sockets, .. } = self;
         let outcome = match sockets.get_mut(&fd) {
             Some(Handle::Stream(socket)) => stream::receive(socket, lab, len, how),
@@ -320,7 +320,7 @@ impl Machine {
         bytes: &[u8],
         progress: &mut Progress,
         to: Option<SocketAddr>,
-        how: How,
+        how: CallFlags,
     ) -> Outcome<usize> {
         if let Err(errno) = self.known(fd) {
             return Outcome::Done(Err(errno));

@@ -117,7 +117,7 @@ fn show(socket: &Socket, lab: &mut Lab) -> Result<i64, Errno> {
         Stage::Fresh => {}
         Stage::Bound(ids) | Stage::Listening(ids) => {
             for (cpu, id) in ids.iter().copied().enumerate() {
-                lab.call(cpu, move |netisr| _ = tcp::set_place_look(&mut netisr.cpu, id, look));
+                lab.call(cpu, move |netisr| _ = tcp::set_listener_tx_params(&mut netisr.cpu, id, look));
             }
         }
         Stage::Open(cpu, id) => {

@@ -7,7 +7,7 @@ use wire::ip6_ext::Fragment;
 use wire::protocol::Protocol;
 use wire::{EtherType, icmp4, icmp6, ip4, ip6, tcp, udp};
 
-use super::{IcmpError, Station, What, builder};
+use super::{Content, IcmpError, Station, builder};
 use crate::builder::Ip;
 use crate::frame::Frame;
 use net::time::Instant;
@@ -134,7 +134,7 @@ impl Station {
             Protocol::UDP => self.udp(from, payload, gso),
             Protocol::ICMP | Protocol::ICMP6 => self.icmp(from, payload),
             Protocol::TCP => self.tcp(from, payload),
-            other => self.hear(from.src, from.dst, from.ttl, What::Other(other.0)),
+            other => self.hear(from.src, from.dst, from.ttl, Content::Other(other.0)),
         }
     }
 
@@ -157,7 +157,7 @@ impl Station {
             is_flow &= self.is_of_flow((from.src, ports), part, from.ecn);
         }
         if !is_flow || payload.is_empty() {
-            self.hear(from.src, from.dst, from.ttl, What::Udp { ports, len: payload.len() });
+            self.hear(from.src, from.dst, from.ttl, Content::Udp { ports, len: payload.len() });
         }
     }
 
@@ -173,7 +173,7 @@ impl Station {
         }
         let (ports, numbers) = ([view.src_port(), view.dst_port()], [view.seq(), view.ack()]);
         let (flags, window, len) = (view.flags().0, view.window(), view.payload().len());
-        self.hear(from.src, from.dst, from.ttl, What::Tcp { ports, flags, len, numbers, window });
+        self.hear(from.src, from.dst, from.ttl, Content::Tcp { ports, flags, len, numbers, window });
     }
 
     fn icmp(&mut self, from: Envelope, message: &[u8]) {
@@ -185,7 +185,7 @@ impl Station {
         let Some(what) = what else {
             return self.complain(format!("ICMP from {} is malformed or corrupt", from.src));
         };
-        if let What::EchoRequest { id, seq, .. } = what
+        if let Content::EchoRequest { id, seq, .. } = what
             && !from.dst.is_multicast()
         {
             let ip = Ip { id: self.next_id, dont_fragment: false, ..Ip::new(from.dst, from.src) };
@@ -208,13 +208,13 @@ fn is_nd(message: &[u8]) -> bool {
     message.first().is_some_and(|kind| (133..=137).contains(kind))
 }
 
-fn understand4(bytes: &[u8]) -> Option<What> {
+fn understand4(bytes: &[u8]) -> Option<Content> {
     use icmp4::Message;
     let (message, payload) = Message::parse(bytes).ok()?;
     let len = payload.len();
     let error = match message {
-        Message::EchoReply { id, seq } => return Some(What::EchoReply { id, seq, len }),
-        Message::EchoRequest { id, seq } => return Some(What::EchoRequest { id, seq, len }),
+        Message::EchoReply { id, seq } => return Some(Content::EchoReply { id, seq, len }),
+        Message::EchoRequest { id, seq } => return Some(Content::EchoRequest { id, seq, len }),
         Message::TimeExceeded { code: icmp4::time_exceeded::IN_TRANSIT } => IcmpError::TimeExceeded,
         Message::TimeExceeded { .. } => IcmpError::ReassemblyTime,
         Message::Unreachable { code, mtu } => unreachable4(code, mtu),
@@ -222,7 +222,7 @@ fn understand4(bytes: &[u8]) -> Option<What> {
     };
     let quoted = ip4::View::new_quoted(payload).ok()?;
     let ports = ports(quoted.payload());
-    Some(What::Error { error, about: quoted.dst().into(), ports })
+    Some(Content::Error { error, about: quoted.dst().into(), ports })
 }
 
 fn unreachable4(code: u8, mtu: u16) -> IcmpError {
@@ -238,14 +238,14 @@ fn unreachable4(code: u8, mtu: u16) -> IcmpError {
     }
 }
 
-fn understand6(src: core::net::Ipv6Addr, dst: core::net::Ipv6Addr, bytes: &[u8]) -> Option<What> {
+fn understand6(src: core::net::Ipv6Addr, dst: core::net::Ipv6Addr, bytes: &[u8]) -> Option<Content> {
     use icmp6::{Message, parameter_problem, unreachable as is};
     let (message, payload) = Message::parse(src, dst, bytes).ok()?;
     let len = payload.len();
     let error = match message {
-        Message::EchoReply { id, seq } => return Some(What::EchoReply { id, seq, len }),
-        Message::EchoRequest { id, seq } => return Some(What::EchoRequest { id, seq, len }),
-        Message::Other { kind, .. } if !icmp6::is_error(kind) => return Some(What::Other(kind)),
+        Message::EchoReply { id, seq } => return Some(Content::EchoReply { id, seq, len }),
+        Message::EchoRequest { id, seq } => return Some(Content::EchoRequest { id, seq, len }),
+        Message::Other { kind, .. } if !icmp6::is_error(kind) => return Some(Content::Other(kind)),
         Message::TimeExceeded { code: icmp6::time_exceeded::IN_TRANSIT } => IcmpError::TimeExceeded,
         Message::TimeExceeded { .. } => IcmpError::ReassemblyTime,
         Message::PacketTooBig { mtu } => IcmpError::TooBig(mtu),
@@ -257,7 +257,7 @@ fn understand6(src: core::net::Ipv6Addr, dst: core::net::Ipv6Addr, bytes: &[u8])
         other => IcmpError::Other(other.kind(), other.code()),
     };
     let quoted = ip6::View::new_quoted(payload).ok()?;
-    Some(What::Error { error, about: quoted.dst().into(), ports: ports(quoted.payload()) })
+    Some(Content::Error { error, about: quoted.dst().into(), ports: ports(quoted.payload()) })
 }
 
 /// Returns the ports of UDP and TCP.

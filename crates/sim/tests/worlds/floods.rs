@@ -17,7 +17,7 @@ use sim::builder::{self, Ip};
 use sim::firewall::HostFirewall;
 use sim::mem::Rss;
 use sim::plan::Family;
-use sim::station::What;
+use sim::station::Content;
 use wire::Protocol;
 use wire::tcp::Flags;
 
@@ -232,7 +232,7 @@ fn more_sources_than_can_be_counted_are_refused_and_find_room_when_the_others_ar
                 if n % 50 == 49 {
                     pair.world.run_for(STEP);
                     let heard = core::mem::take(&mut pair.world.at(pair.b).heard);
-                    passed += heard.iter().filter(|heard| matches!(heard.what, What::Udp { .. })).count();
+                    passed += heard.iter().filter(|heard| matches!(heard.what, Content::Udp { .. })).count();
                 }
             }
             assert!((TRACKS..=4 * TRACKS).contains(&passed), "{passed} groups");
@@ -295,7 +295,7 @@ fn when_all_ports_are_taken_flows_are_refused_and_the_ports_come_back() {
             let knocks: BTreeSet<_> = heard
                 .iter()
                 .filter_map(|heard| match heard.what {
-                    What::Udp { ports: [from, SILENT], .. } => Some((heard.from, from)),
+                    Content::Udp { ports: [from, SILENT], .. } => Some((heard.from, from)),
                     _ => None,
                 })
                 .collect();

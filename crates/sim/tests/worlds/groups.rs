@@ -12,7 +12,7 @@ use sim::frame::Frame;
 use sim::host::{Host, Port, Spec};
 use sim::mem::Rss;
 use sim::plan::{self, Family};
-use sim::station::{Station, What};
+use sim::station::{Content, Station};
 use sim::world::{HostId, StationId, World};
 use wire::checksum::Sum;
 use wire::{EtherType, Mac, Protocol, igmp, ip4, ip6, mld};
@@ -158,7 +158,7 @@ fn reports(world: &mut World, router: StationId, family: Family) -> usize {
         Family::V6 => mld::ALL_MLD2_ROUTERS.into(),
     };
     let heard = world.at(router).heard.iter();
-    heard.filter(|it| it.what == What::Other(kind) && (it.from, it.to) == (link_local, to)).count()
+    heard.filter(|it| it.what == Content::Other(kind) && (it.from, it.to) == (link_local, to)).count()
 }
 
 #[test]

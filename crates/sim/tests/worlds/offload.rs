@@ -7,7 +7,7 @@ use sim::cable;
 use sim::host::Port;
 use sim::mem::Rss;
 use sim::plan::{Family, mac};
-use sim::station::What;
+use sim::station::Content;
 use wire::Protocol;
 
 use crate::common::{Shape, pair_with};
@@ -30,7 +30,7 @@ fn lengths(family: Family, protocol: Protocol, len: usize, caps: Caps) -> Vec<us
     pair.world.at(pair.a).send_frame(frame);
     pair.world.run_for(SECOND);
     let len = |what| match what {
-        What::Tcp { len, .. } | What::Udp { len, .. } => len,
+        Content::Tcp { len, .. } | Content::Udp { len, .. } => len,
         // Something else came, and no expectation is met.
         _ => usize::MAX,
     };

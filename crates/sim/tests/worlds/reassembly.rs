@@ -5,7 +5,7 @@ use sim::cable;
 use sim::host::Port;
 use sim::mem::Rss;
 use sim::plan::{Family, mac};
-use sim::station::{IcmpError, What};
+use sim::station::{Content, IcmpError};
 
 use crate::common::{Shape, pair, pair_with};
 
@@ -25,7 +25,7 @@ fn a_host_answers_pings_of_all_sizes_from_near_and_far() {
             }
             for id in [1, 2] {
                 for len in sizes {
-                    let is_it = |what| matches!(what, What::EchoReply { id: of, len: its, .. } if (of, its) == (id, len));
+                    let is_it = |what| matches!(what, Content::EchoReply { id: of, len: its, .. } if (of, its) == (id, len));
                     let heard = pair.world.at(pair.a).has_heard(|heard| is_it(heard.what));
                     assert!(heard, "no reply {id} of {len} bytes, {family:?}\n{}", pair.world.drops());
                 }

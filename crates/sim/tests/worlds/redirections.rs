@@ -13,7 +13,7 @@ use sim::host::Spec;
 use sim::mem::Rss;
 use sim::plan::Family;
 use sim::random::Random;
-use sim::station::What;
+use sim::station::Content;
 use wire::tcp::{Flags, Header, Options};
 
 use crate::common::{Pair, Shape, pair_around, seeds};
@@ -117,13 +117,13 @@ impl Scene {
         for heard in core::mem::take(&mut world.at(*b).heard) {
             let ends = [heard.to, heard.from];
             match heard.what {
-                What::Tcp { ports: [from, to], flags, .. } => {
+                Content::Tcp { ports: [from, to], flags, .. } => {
                     assert_eq!(to, SERVICE);
                     if Flags(flags) == Flags::SYN {
                         world.at(*b).send(segment(ends, [to, from], SYN_ACK, 101));
                     }
                 }
-                What::Udp { ports: [from, to], .. } => {
+                Content::Udp { ports: [from, to], .. } => {
                     world.at(*b).send(builder::udp(Ip::new(ends[0], ends[1]), [to, from], b"!"));
                 }
                 _ => {}
@@ -132,14 +132,15 @@ impl Scene {
         world.run_for(STEP);
         for heard in core::mem::take(&mut world.at(*a).heard) {
             let family = Family::of(heard.from);
-            let (What::Tcp { ports: [front, to], .. } | What::Udp { ports: [front, to], .. }) = heard.what
+            let (Content::Tcp { ports: [front, to], .. } | Content::Udp { ports: [front, to], .. }) =
+                heard.what
             else {
                 continue;
             };
             assert_eq!(heard.from, family.addr(1, 1), "nobody hears of the server");
             assert!(FRONTS.contains(&front));
             answered.push((family, to, front));
-            if let What::Tcp { flags, .. } = heard.what
+            if let Content::Tcp { flags, .. } = heard.what
                 && Flags(flags) == SYN_ACK
             {
                 world.at(*a).send(segment([heard.to, heard.from], [to, front], RST_ACK, 701));

@@ -11,7 +11,7 @@ use sim::firewall::HostFirewall;
 use sim::host::{Port, Spec};
 use sim::mem::Rss;
 use sim::plan::Family;
-use sim::station::{Flow, FlowId, Station, What};
+use sim::station::{Content, Flow, FlowId, Station};
 use sim::world::{HostId, StationId, World};
 use wire::EtherType;
 
@@ -229,7 +229,7 @@ fn rules_states_and_nat_tell_vlans_apart_with_a_flow_cache_and_without() {
                 }
                 trunk.world.run_for(SECOND / 10);
                 for heard in core::mem::take(&mut trunk.world.at(outside).heard) {
-                    let What::Udp { ports: [from, 53], .. } = heard.what else { continue };
+                    let Content::Udp { ports: [from, 53], .. } = heard.what else { continue };
                     let family = Family::of(heard.from);
                     let own = family.addr(3, 2);
                     let shown = if family == Family::V4 { family.addr(2, 1) } else { own };
@@ -240,7 +240,8 @@ fn rules_states_and_nat_tell_vlans_apart_with_a_flow_cache_and_without() {
                 trunk.world.run_for(SECOND / 10);
             }
             let answers = |trunk: &mut Trunk, host, port| {
-                let is_one = |what: &What| matches!(what, What::Udp { ports: [53, to], .. } if *to == port);
+                let is_one =
+                    |what: &Content| matches!(what, Content::Udp { ports: [53, to], .. } if *to == port);
                 trunk.world.at(host).heard.iter().filter(|heard| is_one(&heard.what)).count()
             };
             let each = usize::from(2 * ROUNDS);

@@ -29,7 +29,7 @@ pub fn contests() -> Vec<Contest> {
         title: format!("64 bytes from memif to memif, {WORKLOAD}"),
         unit: "packets",
         bed: HugePages::bed(),
-        cases: vec![middle(What::Pantala), middle(What::L3fwd), middle(What::L3fwdZeroCopy)],
+        cases: vec![middle(Forwarder::Pantala), middle(Forwarder::L3fwd), middle(Forwarder::L3fwdZeroCopy)],
         claims: vec![
             Claim::Ratio { of: 0, to: 1, need: Need::AtLeast(1.0) },
             Claim::Ratio { of: 0, to: 2, need: Need::AtLeast(1.0) },
@@ -39,7 +39,7 @@ pub fn contests() -> Vec<Contest> {
 
 /// The stage between source and sink.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum Forwarder {
     Pantala,
     L3fwd,
     /// Packets are made and forwarded in the shared memory itself: only a client may.
@@ -47,7 +47,7 @@ enum What {
 }
 
 struct Middle {
-    what: What,
+    what: Forwarder,
     ends: PathBuf,
     program: PathBuf,
 }
@@ -67,9 +67,9 @@ struct Sockets([PathBuf; 2]);
 impl Case for Middle {
     fn name(&self) -> String {
         match self.what {
-            What::Pantala => "pantala".into(),
-            What::L3fwd => "l3fwd LPM native".into(),
-            What::L3fwdZeroCopy => "l3fwd LPM native, zero copy".into(),
+            Forwarder::Pantala => "pantala".into(),
+            Forwarder::L3fwd => "l3fwd LPM native".into(),
+            Forwarder::L3fwdZeroCopy => "l3fwd LPM native, zero copy".into(),
         }
     }
 
@@ -82,8 +82,8 @@ impl Case for Middle {
         ensure!(machine::cpus() > 1, "source and sink need a CPU of their own");
         self.ends = own::program("ends")?;
         self.program = match self.what {
-            What::Pantala => program("memif")?,
-            What::L3fwd | What::L3fwdZeroCopy => {
+            Forwarder::Pantala => program("memif")?,
+            Forwarder::L3fwd | Forwarder::L3fwdZeroCopy => {
                 l3fwd::build("native", false)?;
                 l3fwd::program("native", false)
             }
@@ -109,19 +109,19 @@ impl Case for Middle {
 
 impl Middle {
     fn start(&self, sockets: &Sockets, files: &Files) -> Result<Running> {
-        if self.what == What::Pantala {
+        if self.what == Forwarder::Pantala {
             let mut command = on_cpu(machine::test_cpu(), &self.program);
             command.arg(WORKLOAD.routes.to_string()).args(&sockets.0).arg(START_LIMIT.as_secs().to_string());
             return Running::start("memif", command);
         }
         let zero_copy: &[&str] = &["--single-file-segments"];
-        let options = if self.what == What::L3fwdZeroCopy { zero_copy } else { &[] };
+        let options = if self.what == Forwarder::L3fwdZeroCopy { zero_copy } else { &[] };
         Running::start("l3fwd", l3fwd::command(&self.eal(sockets), &self.program, options, "lpm", files))
     }
 
     /// Returns DPDK's environment.
     fn eal(&self, sockets: &Sockets) -> Eal {
-        let extra = if self.what == What::L3fwdZeroCopy { ",zero-copy=yes" } else { "" };
+        let extra = if self.what == Forwarder::L3fwdZeroCopy { ",zero-copy=yes" } else { "" };
         Eal::on(machine::test_cpu(), "middle", sockets.devices("client", extra))
     }
 }

@@ -24,13 +24,13 @@ pub struct Head {
     /// Bytes behind it.
     pub len: u16,
     /// Its options.
-    pub how: How,
+    pub how: SendParams,
 }
 
 /// The options of a datagram, as set when it was written. For a received one
 /// [`Self::look`] has the received fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct SendParams {
     /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
     pub look: IpTxParams,
     /// Time to live, or hop limit, if it goes to a group (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
@@ -41,14 +41,14 @@ pub struct How {
     pub may_broadcast: bool,
 }
 
-impl Default for How {
+impl Default for SendParams {
     fn default() -> Self {
         let Settings { look, group_hops, no_loop, may_broadcast, .. } = Settings::default();
         Self { look, group_hops, group_loop: !no_loop, may_broadcast }
     }
 }
 
-impl How {
+impl SendParams {
     /// Returns the options of a socket with these settings.
     pub(super) const fn of(self, settings: Settings) -> Settings {
         let Self { look, group_hops, group_loop, may_broadcast } = self;
@@ -65,7 +65,7 @@ impl Head {
     fn encode(&self) -> [u8; HEAD] {
         let nobody = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into();
         let peer = self.peer.unwrap_or(nobody);
-        let How { look, group_hops, group_loop, may_broadcast } = self.how;
+        let SendParams { look, group_hops, group_loop, may_broadcast } = self.how;
         let bits =
             [(self.peer.is_some(), HAS_PEER), (group_loop, GROUP_LOOP), (may_broadcast, MAY_BROADCAST)];
         let flags = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
@@ -83,7 +83,8 @@ impl Head {
         let has = |bit| flags & bit != 0;
         let look = IpTxParams { hops: take.byte(), class: take.byte() };
         let group_hops = take.byte();
-        let how = How { look, group_hops, group_loop: has(GROUP_LOOP), may_broadcast: has(MAY_BROADCAST) };
+        let how =
+            SendParams { look, group_hops, group_loop: has(GROUP_LOOP), may_broadcast: has(MAY_BROADCAST) };
         let peer = take.addr()?;
         Some(Self { peer: has(HAS_PEER).then_some(peer), zone, len, how })
     }
@@ -163,18 +164,18 @@ mod tests {
     fn heads(len: u16) -> [Head; 3] {
         let peer = |addr: &str| addr.parse().ok();
         [
-            Head { peer: None, zone: 0, len, how: How::default() },
+            Head { peer: None, zone: 0, len, how: SendParams::default() },
             Head {
                 peer: peer("192.0.2.1:53"),
                 zone: 0,
                 len,
-                how: How { group_loop: false, ..How::default() },
+                how: SendParams { group_loop: false, ..SendParams::default() },
             },
             Head {
                 peer: peer("[fe80::1]:65535"),
                 zone: 9,
                 len,
-                how: How {
+                how: SendParams {
                     look: IpTxParams { hops: 1, class: 255 },
                     group_hops: 2,
                     group_loop: false,

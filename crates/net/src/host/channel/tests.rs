@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use pkt::byte_channel::{Reader, Writer};
 use pkt::wake::Sleeper;
 
-use super::datagram::How;
+use super::datagram::SendParams;
 use super::*;
 use crate::base::count::Count;
 use crate::host::app::NOTIFIERS_MAX;
@@ -215,7 +215,7 @@ fn more_datagrams_than_are_moved_in_a_turn_wait_for_the_next() {
     client.attach(crate::turn::msg::Notifier::new(flag, Sleeper::new(Box::new(|| ())).waker()));
     let ip = addr4(1, 1).into();
     let (mut tx, _rx) = bind(&mut bench, &mut client, ip);
-    let head = datagram::Head { peer: Some((ip, 9).into()), zone: 0, len: 1, how: How::default() };
+    let head = datagram::Head { peer: Some((ip, 9).into()), zone: 0, len: 1, how: SendParams::default() };
     let count = 5 * socket::DATAGRAMS_AT_ONCE as u64;
     (0..count).for_each(|_| assert_eq!(datagram::put(&mut tx, &head, [b"x", &[]]), Ok(true)));
     let _ = tx.publish();
@@ -238,7 +238,7 @@ fn each_datagram_goes_as_was_said_when_it_was_written_and_says_how_it_came() {
         let (mut tx, mut rx) = bind(&mut bench, &mut client, ip);
         let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| IpTxParams { hops, class });
         for look in looks {
-            let how = How { look, ..How::default() };
+            let how = SendParams { look, ..SendParams::default() };
             let head = datagram::Head { peer: Some((ip, 5300).into()), zone: 0, len: 1, how };
             assert_eq!(datagram::put(&mut tx, &head, [b"x", &[]]), Ok(true));
         }

@@ -130,7 +130,7 @@ pub fn local(cpu: &Cpu, id: ListenerId) -> Option<SocketAddr> {
 /// # Errors
 ///
 /// [`Error::NotFound`].
-pub fn set_place_look(cpu: &mut Cpu, id: ListenerId, look: IpTxParams) -> Result<(), Error> {
+pub fn set_listener_tx_params(cpu: &mut Cpu, id: ListenerId, look: IpTxParams) -> Result<(), Error> {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
     listener.listen.look = look;
     Ok(())
@@ -260,7 +260,7 @@ pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &FourTuple> {
 ///
 /// [`Error::NotFound`].
 pub fn set_look(cpu: &mut Cpu, id: Id, look: IpTxParams) -> Result<(), Error> {
-    change_look(cpu, id, |is| *is = look)
+    set_tx_params(cpu, id, |is| *is = look)
 }
 
 /// Changes a part of it.
@@ -268,7 +268,7 @@ pub fn set_look(cpu: &mut Cpu, id: Id, look: IpTxParams) -> Result<(), Error> {
 /// # Errors
 ///
 /// [`Error::NotFound`].
-pub fn change_look(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut IpTxParams)) -> Result<(), Error> {
+pub fn set_tx_params(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut IpTxParams)) -> Result<(), Error> {
     let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.get_mut(id)).ok_or(Error::NotFound)?;
     change(&mut conn.look);
     Ok(())

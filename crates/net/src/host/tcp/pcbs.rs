@@ -24,7 +24,7 @@ use super::signature::Keys;
 use super::syncache::SynEntry;
 use super::tcb::wait::TimeWait;
 use super::tcb::{State, Tcb};
-use super::timer_wheel::{Alarm, Alarms, Wakes};
+use super::timer_wheel::{DeadlineWheel, HasDeadline, WheelEntry};
 use super::watch::Event;
 use crate::base::collections::index::{self, Index};
 use crate::base::collections::slab::Slab;
@@ -105,7 +105,7 @@ pub(super) enum Found {
 /// The place of a connection.
 #[derive(Default)]
 struct Place {
-    alarm: Alarm,
+    entry: WheelEntry,
     /// Taken while it is processed: a lookup meanwhile finds nothing.
     conn: Option<Box<Conn>>,
 }
@@ -126,9 +126,9 @@ pub struct Pcbs {
     index: Index,
     tables: Tables,
     ended: Ended,
-    conn_alarms: Alarms,
-    half_alarms: Alarms,
-    wait_alarms: Alarms,
+    conn_alarms: DeadlineWheel,
+    half_alarms: DeadlineWheel,
+    wait_alarms: DeadlineWheel,
     pub(crate) listeners: Listeners,
     /// Cache of servers' Fast Open cookies.
     pub(super) paths: Paths,
@@ -151,9 +151,9 @@ pub struct Pcbs {
     pub(super) cookies_until: Instant,
 }
 
-impl Wakes for Place {
-    fn alarm(&mut self) -> &mut Alarm {
-        &mut self.alarm
+impl HasDeadline for Place {
+    fn entry(&mut self) -> &mut WheelEntry {
+        &mut self.entry
     }
 }
 
@@ -194,9 +194,9 @@ impl Pcbs {
             index: Index::new(),
             tables: Tables { conns: Slab::new(), halves: Slab::new(), waits: Slab::new() },
             ended: Ended::default(),
-            conn_alarms: Alarms::new(),
-            half_alarms: Alarms::new(),
-            wait_alarms: Alarms::new(),
+            conn_alarms: DeadlineWheel::new(),
+            half_alarms: DeadlineWheel::new(),
+            wait_alarms: DeadlineWheel::new(),
             listeners: Listeners::new(secret.draw()),
             paths: Paths::default(),
             keys: Keys::new(Secret::new(secret.draw().into())),

@@ -13,7 +13,7 @@ use super::build::IpTxParams;
 use super::settings::Settings;
 use super::tcb::answer::usual_answer;
 use super::tcb::{Segment, Stamps, Tcb};
-use super::timer_wheel::{Alarm, Wakes};
+use super::timer_wheel::{HasDeadline, WheelEntry};
 use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
 
@@ -39,7 +39,7 @@ pub(super) struct SynEntry {
     budget: Budget,
     /// Its settings, while it rests.
     settings: Option<Arc<Settings>>,
-    alarm: Alarm,
+    entry: WheelEntry,
 }
 
 // docs/reference/LIMITS.md says so.
@@ -63,9 +63,9 @@ impl Default for SynEntry {
     }
 }
 
-impl Wakes for SynEntry {
-    fn alarm(&mut self) -> &mut Alarm {
-        &mut self.alarm
+impl HasDeadline for SynEntry {
+    fn entry(&mut self) -> &mut WheelEntry {
+        &mut self.entry
     }
 }
 
@@ -90,7 +90,7 @@ impl SynEntry {
             cookie: None,
             budget: Budget::default(),
             settings: None,
-            alarm: Alarm::default(),
+            entry: WheelEntry::default(),
         }
     }
 

@@ -14,7 +14,7 @@ const FAR_MS: u64 = 1000;
 
 /// An entry of the wheel.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Alarm {
+pub(super) struct WheelEntry {
     links: Links,
     wheel: Where,
     /// When it is looked at.
@@ -30,33 +30,33 @@ enum Where {
 }
 
 /// A place in a table whose deadline is kept here.
-pub(super) trait Wakes: Default {
-    fn alarm(&mut self) -> &mut Alarm;
+pub(super) trait HasDeadline: Default {
+    fn entry(&mut self) -> &mut WheelEntry;
 }
 
 /// All alarms of one table.
 #[derive(Debug)]
-pub(super) struct Alarms {
+pub(super) struct DeadlineWheel {
     near: Wheel,
     far: Wheel,
 }
 
-impl<T: Wakes> Linked for T {
+impl<T: HasDeadline> Linked for T {
     fn links(&mut self) -> &mut Links {
-        &mut self.alarm().links
+        &mut self.entry().links
     }
 }
 
-impl Alarms {
+impl DeadlineWheel {
     pub(super) fn new() -> Self {
         Self { near: Wheel::new(NEAR_SLOT_MS), far: Wheel::new(FAR_MS) }
     }
 
     /// The deadline of `at` is `due` now.
-    pub(super) fn set<T: Wakes>(&mut self, slab: &mut Slab<T>, at: u32, due: Instant, now: Instant) {
-        let Some(alarm) = slab.get_mut(at).map(|place| *place.alarm()) else { return };
+    pub(super) fn set<T: HasDeadline>(&mut self, slab: &mut Slab<T>, at: u32, due: Instant, now: Instant) {
+        let Some(entry) = slab.get_mut(at).map(|place| *place.entry()) else { return };
         let due_ms = due.ns().div_ceil(1_000_000);
-        if alarm.wheel != Where::Nowhere && alarm.at_ms <= due_ms {
+        if entry.wheel != Where::Nowhere && entry.at_ms <= due_ms {
             return;
         }
         self.forget(slab, at);
@@ -69,15 +69,15 @@ impl Alarms {
         let (wheel, at_ms) = if is_far { (&mut self.far, far_ms) } else { (&mut self.near, due_ms) };
         wheel.link(slab, at, at_ms);
         if let Some(place) = slab.get_mut(at) {
-            let alarm = place.alarm();
-            (alarm.wheel, alarm.at_ms) = (if is_far { Where::Far } else { Where::Near }, at_ms);
+            let entry = place.entry();
+            (entry.wheel, entry.at_ms) = (if is_far { Where::Far } else { Where::Near }, at_ms);
         }
     }
 
     /// Cancels the timer of `at`.
-    pub(super) fn forget<T: Wakes>(&mut self, slab: &mut Slab<T>, at: u32) {
+    pub(super) fn forget<T: HasDeadline>(&mut self, slab: &mut Slab<T>, at: u32) {
         let Some(place) = slab.get_mut(at) else { return };
-        match core::mem::take(&mut place.alarm().wheel) {
+        match core::mem::take(&mut place.entry().wheel) {
             Where::Nowhere => {}
             Where::Near => self.near.unlink(slab, at),
             Where::Far => self.far.unlink(slab, at),
@@ -85,7 +85,7 @@ impl Alarms {
     }
 
     /// One whose time has come, or may have; it is waited for no more.
-    pub(super) fn due<T: Wakes>(&mut self, slab: &mut Slab<T>, now: Instant) -> Option<u32> {
+    pub(super) fn due<T: HasDeadline>(&mut self, slab: &mut Slab<T>, now: Instant) -> Option<u32> {
         let at = self.near.due(now).or_else(|| self.far.due(now))?;
         self.forget(slab, at);
         Some(at)
@@ -104,23 +104,23 @@ mod tests {
     use crate::base::time::Duration;
 
     #[derive(Default)]
-    struct Place(Alarm);
+    struct Place(WheelEntry);
 
-    impl Wakes for Place {
-        fn alarm(&mut self) -> &mut Alarm {
+    impl HasDeadline for Place {
+        fn entry(&mut self) -> &mut WheelEntry {
             &mut self.0
         }
     }
 
     #[test]
     fn each_is_woken_within_a_millisecond_of_its_last_deadline_and_seldom_before() {
-        let (mut alarms, mut slab) = (Alarms::new(), Slab::<Place>::new());
+        let (mut deadlines, mut slab) = (DeadlineWheel::new(), Slab::<Place>::new());
         let start = Instant::from_ns(5_000_000_000);
         let mut dues = Vec::new();
         for n in 0..500_u64 {
             let at = slab.insert(Place::default()).unwrap();
             let first = start + Duration::from_micros(n * n * 977 % 4_000_000_000);
-            alarms.set(&mut slab, at, first, start);
+            deadlines.set(&mut slab, at, first, start);
             // Some sooner, some later, some not at all.
             let last = match n % 4 {
                 0 => first,
@@ -128,13 +128,13 @@ mod tests {
                 2 => first + Duration::from_secs(n),
                 _ => Instant::NEVER,
             };
-            alarms.set(&mut slab, at, last, start);
+            deadlines.set(&mut slab, at, last, start);
             dues.push(last);
         }
         let (mut woken, mut looks) = (0, 0_usize);
-        while alarms.deadline() != Instant::NEVER {
-            let now = alarms.deadline();
-            while let Some(at) = alarms.due(&mut slab, now) {
+        while deadlines.deadline() != Instant::NEVER {
+            let now = deadlines.deadline();
+            while let Some(at) = deadlines.due(&mut slab, now) {
                 looks += 1;
                 assert!(looks < 500 * 7);
                 let due = dues[at as usize];
@@ -142,7 +142,7 @@ mod tests {
                     assert!(now.since(due) < Duration::from_millis(1), "{:?} late", now.since(due));
                     woken += 1;
                 } else {
-                    alarms.set(&mut slab, at, due, now);
+                    deadlines.set(&mut slab, at, due, now);
                 }
             }
         }

@@ -5,7 +5,7 @@ fn read(line: &str) -> Result<Ipfw, Failure> {
     Ipfw::read(&words)
 }
 
-fn what(line: &str) -> What {
+fn what(line: &str) -> Invocation {
     read(line).unwrap().what
 }
 
@@ -26,10 +26,10 @@ fn letters_stand_before_the_command_and_mean_what_ipfw_says() {
 #[test]
 fn a_word_with_a_slash_or_a_dot_is_a_file() {
     for name in ["/etc/ipfw.rules", "./rules", "rules.ipfw", "-"] {
-        assert_eq!(what(&format!("-n {name}")), What::File(name.into()));
+        assert_eq!(what(&format!("-n {name}")), Invocation::File(name.into()));
     }
     assert!(
-        matches!(what("sh"), What::Command(command, _) if matches!(*command, Command::List { counters: true, .. }))
+        matches!(what("sh"), Invocation::Command(command, _) if matches!(*command, Command::List { counters: true, .. }))
     );
 }
 
@@ -37,11 +37,11 @@ fn a_word_with_a_slash_or_a_dot_is_a_file() {
 fn a_command_that_a_shell_gives_as_one_word_is_no_file() {
     let read = |word: &str| Ipfw::read(&[word.to_owned()]);
     for command in ["add deny ip from 10.0.0.0/8 to any", "add 5 allow tcp from any to any // web"] {
-        assert!(matches!(read(command).unwrap().what, What::Command(..)), "{command}");
+        assert!(matches!(read(command).unwrap().what, Invocation::Command(..)), "{command}");
     }
     let Err(Failure::Misconfigured(text)) = read("add alow ip from 10.0.0.0/8 to any") else { panic!() };
     assert!(text.contains("did you mean `allow`?"), "{text}");
-    assert_eq!(read("/my rules/ipfw").unwrap().what, What::File("/my rules/ipfw".into()));
+    assert_eq!(read("/my rules/ipfw").unwrap().what, Invocation::File("/my rules/ipfw".into()));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn lines_of_the_help_are_no_longer_than_it_is_wrapped_to() {
 
 #[test]
 fn the_log_is_followed_and_written() {
-    assert!(matches!(what("log"), What::Log(_)));
+    assert!(matches!(what("log"), Invocation::Log(_)));
     assert!(read("log -f -w x.pcapng").is_ok());
     assert!(matches!(read("log -x"), Err(Failure::Usage(_))));
 }

@@ -11,7 +11,7 @@ use super::super::tables::Attached;
 use crate::api::{Error, ErrorKind, Ring};
 
 /// A CPU's report on a ring.
-struct Told {
+struct RingReport {
     ifindex: IfIndex,
     queue: u16,
     burst: u16,
@@ -19,7 +19,7 @@ struct Told {
     stats: DriverStats,
 }
 
-impl Told {
+impl RingReport {
     fn by(ring: &netisr::Ring) -> Self {
         Self {
             ifindex: ring.ifindex(),
@@ -33,7 +33,7 @@ impl Told {
 
 impl Control {
     pub(super) fn list_rings(&self) -> Result<Vec<Ring>, Error> {
-        let told = self.cpus.call_all(|netisr| netisr.rings().map(Told::by).collect::<Vec<_>>())?;
+        let told = self.cpus.call_all(|netisr| netisr.rings().map(RingReport::by).collect::<Vec<_>>())?;
         let mut all = Vec::new();
         for interface in &self.attached {
             let first = all.len();
@@ -95,7 +95,7 @@ fn no_ring(interface: &Attached, ring: u32) -> Error {
     Error::new(ErrorKind::NotFound, format!("interface {name} has no ring {ring}")).hint(known)
 }
 
-fn ring(interface: &Attached, processor: usize, told: &Told) -> Ring {
+fn ring(interface: &Attached, processor: usize, told: &RingReport) -> Ring {
     let number = u32::from(told.queue);
     Ring {
         interface: interface.config.name.clone(),

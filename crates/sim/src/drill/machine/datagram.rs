@@ -9,7 +9,7 @@ use super::super::errno::Errno;
 use super::super::lab::Lab;
 use super::super::options::Value;
 use super::super::program::Outcome;
-use super::{How, Read, Readiness};
+use super::{CallFlags, Read, Readiness};
 
 /// Bytes of the longest datagram.
 const LEN_MAX: usize = 1 << 16;
@@ -109,7 +109,7 @@ impl Datagrams {
     }
 
     /// Reads a datagram, and drops what of it there is no room for.
-    pub(super) fn receive(&self, lab: &mut Lab, len: usize, how: How) -> Outcome<Read> {
+    pub(super) fn receive(&self, lab: &mut Lab, len: usize, how: CallFlags) -> Outcome<Read> {
         for (cpu, id) in self.places.clone() {
             let received = lab.call(cpu, move |netisr| {
                 udp::read_in_place(&mut netisr.cpu, id, |received, pieces| {

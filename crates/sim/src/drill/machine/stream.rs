@@ -11,9 +11,9 @@ use super::super::linux::{self, info, opening};
 use super::super::options::{self, Value};
 use super::super::program::{Early, Outcome, Sending, Socket, Stage};
 use super::super::sysctl::Sysctls;
-use super::{Handle, How, Machine, Progress, Read};
+use super::{CallFlags, Handle, Machine, Progress, Read};
 
-pub(super) fn receive(socket: &mut Socket, lab: &mut Lab, len: usize, how: How) -> Outcome<Read> {
+pub(super) fn receive(socket: &mut Socket, lab: &mut Lab, len: usize, how: CallFlags) -> Outcome<Read> {
     let received =
         if how.is_urgent { socket.receive_urgent(lab) } else { socket.receive(lab, len, how.is_peek) };
     received.map(|bytes| Read { len: bytes.len(), bytes, from: None })
@@ -25,7 +25,7 @@ pub(super) fn send(
     bytes: &[u8],
     progress: &mut Progress,
     to: Option<SocketAddr>,
-    how: How,
+    how: CallFlags,
 ) -> Outcome<usize> {
     let Progress { moved, is_again } = progress;
     let is_again = core::mem::replace(is_again, true);

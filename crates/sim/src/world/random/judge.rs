@@ -6,7 +6,7 @@ use net::time::{Duration, Instant};
 
 use super::policy::{Addr, Crossed, Decision, Packet, Policy, Proto};
 use crate::plan::Family;
-use crate::station::{Heard, What};
+use crate::station::{Content, Heard};
 
 /// Time that CPUs may take to exchange one policy for another.
 pub(super) const EXCHANGE: Duration = Duration::from_millis(50);
@@ -122,8 +122,8 @@ impl Judge {
     pub(super) fn may_be_heard(&self, heard: &Heard) -> Option<bool> {
         let (from, to) = (addr(heard.from)?, addr(heard.to)?);
         let (proto, ports) = match heard.what {
-            What::Udp { ports, .. } => (Proto::Udp, ports),
-            What::EchoRequest { .. } | What::EchoReply { .. } => (Proto::Echo, [0; 2]),
+            Content::Udp { ports, .. } => (Proto::Udp, ports),
+            Content::EchoRequest { .. } | Content::EchoReply { .. } => (Proto::Echo, [0; 2]),
             _ => return None,
         };
         let packet = Packet { family: Family::of(heard.from), proto, from, to, ports };

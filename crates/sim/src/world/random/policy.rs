@@ -78,8 +78,8 @@ struct Rule {
     action: Action,
     is_udp: bool,
     family: Option<Family>,
-    from: Who,
-    to: Who,
+    from: Party,
+    to: Party,
     /// Destination ports; UDP only.
     ports: Option<[u16; 2]>,
     hook: Option<Hook>,
@@ -95,7 +95,7 @@ enum Action {
 }
 
 #[derive(Clone, Debug)]
-struct Who {
+struct Party {
     not: bool,
     is: Set,
 }
@@ -226,8 +226,8 @@ impl Rule {
             action: action.unwrap_or(Action::Deny),
             is_udp,
             family,
-            from: Who::draw(random, nets),
-            to: Who::draw(random, nets),
+            from: Party::draw(random, nets),
+            to: Party::draw(random, nets),
             ports,
             hook,
             by: by.map(|by| (by, random.below(2))),
@@ -291,7 +291,7 @@ impl By {
     }
 }
 
-impl Who {
+impl Party {
     fn draw(random: &mut Random, nets: u8) -> Self {
         let is = match random.below(4) {
             0 => Set::Any,

@@ -4,7 +4,7 @@ use net::count::Count;
 use net::tcp::{self, Id};
 use sim::builder::{self, Ip};
 use sim::plan::Family;
-use sim::station::What;
+use sim::station::Content;
 use wire::tcp::{Flags, Header, Options};
 use wire::{icmp4, icmp6};
 
@@ -235,7 +235,7 @@ fn datagrams_that_cannot_be_are_dropped_and_closed_ports_answer_few() {
             lab.throw(&packet);
         }
         lab.run_for(10 * MS);
-        let is_udp = |heard: &sim::station::Heard| matches!(heard.what, What::Udp { .. });
+        let is_udp = |heard: &sim::station::Heard| matches!(heard.what, Content::Udp { .. });
         assert!(!lab.world.at(lab.foe).has_heard(is_udp));
         assert!(lab.world.of(lab.host).dropped_in_all() >= 5);
         for n in 0..5000_u16 {

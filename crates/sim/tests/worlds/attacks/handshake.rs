@@ -7,7 +7,7 @@ use net::drop::DropReason;
 use net::tcp::{self, Connect, HALVES_MAX, IpTxParams};
 use sim::builder::{self, Ip};
 use sim::plan::Family;
-use sim::station::What;
+use sim::station::Content;
 use wire::tcp::{Flags, Header, Options};
 
 use super::*;
@@ -186,7 +186,7 @@ fn a_segment_from_ourselves_to_ourselves_that_comes_by_the_cable_is_dropped() {
         lab.world.at(lab.foe).heard.clear();
         lab.run_for(SECOND);
         assert_eq!((lab.connections(), lab.heard().len()), (0, 0));
-        assert!(!lab.world.at(lab.foe).has_heard(|heard| matches!(heard.what, What::Udp { .. })));
+        assert!(!lab.world.at(lab.foe).has_heard(|heard| matches!(heard.what, Content::Udp { .. })));
         let dropped = lab.world.of(lab.host).dropped_in_all();
         assert!(dropped >= 4, "{:?}", lab.world.of(lab.host).drops());
         lab.end();

@@ -13,7 +13,7 @@ use sim::cable;
 use sim::host::{Port, Spec};
 use sim::mem::Rss;
 use sim::plan::{self, Family};
-use sim::station::What;
+use sim::station::Content;
 use sim::world::{HostId, Permit, StationId, World};
 use wire::tcp::{Flags, Header, Options};
 
@@ -156,7 +156,7 @@ impl Lab {
     pub(super) fn heard(&mut self) -> Vec<Got> {
         let heard = core::mem::take(&mut self.world.at(self.foe).heard);
         let segment = |what| match what {
-            What::Tcp { ports: [from, to], flags, len, numbers: [seq, ack], window } => {
+            Content::Tcp { ports: [from, to], flags, len, numbers: [seq, ack], window } => {
                 Some(Got { ports: [to, from], flags: Flags(flags), seq, ack, len, window })
             }
             _ => None,
@@ -257,7 +257,10 @@ impl Lab {
         self.run_for(2 * MS);
         let foe = self.world.at(self.foe);
         assert_eq!(foe.replies(9), 1, "to an echo request");
-        assert!(foe.has_heard(|heard| heard.what == What::Udp { ports: [ECHO, 9], len: 5 }), "to a datagram");
+        assert!(
+            foe.has_heard(|heard| heard.what == Content::Udp { ports: [ECHO, 9], len: 5 }),
+            "to a datagram"
+        );
         let mut hand = self.open(ECHO);
         let got = self.ask(&hand.header(Flags::ACK | Flags::PSH), b"hello");
         assert_eq!(got.iter().map(|got| got.len).sum::<usize>(), 5, "to a connection");

@@ -16,7 +16,7 @@ use sim::cable;
 use sim::frame::Frame;
 use sim::host::{Host, Port, Spec};
 use sim::plan::{self, Family};
-use sim::station::{Station, What};
+use sim::station::{Content, Station};
 use sim::world::{CableId, HostId, Permit, StationId, World};
 use wire::addr::{ALL_NODES, multicast_mac_v6};
 use wire::ether::{EtherType, Mac};
@@ -188,7 +188,7 @@ impl Link {
     /// Echo requests that router `number` has received.
     pub(crate) fn heard_pings(&mut self, number: u16) -> usize {
         let station = self.world.at(self.routers[usize::from(number) - 1]);
-        station.heard.iter().filter(|heard| matches!(heard.what, What::EchoRequest { .. })).count()
+        station.heard.iter().filter(|heard| matches!(heard.what, Content::EchoRequest { .. })).count()
     }
 
     /// Router 1 pings the host.

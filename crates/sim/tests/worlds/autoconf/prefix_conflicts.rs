@@ -7,7 +7,7 @@ use net::fib::{Hop, Prefix, Route, To};
 use net::tables::Learned;
 use sim::host::{Port, Spec};
 use sim::plan::{self, Family};
-use sim::station::What;
+use sim::station::Content;
 use sim::world::StationId;
 use wire::nd::{self, Opt};
 
@@ -59,7 +59,7 @@ impl Taken {
         other.ping(victim().into(), [id, 1], 56);
         self.link.world.run_for(2 * SECOND);
         let other = self.link.world.at(self.other);
-        let is_reply = |what: &What| matches!(what, What::EchoReply { id: of, .. } if *of == id);
+        let is_reply = |what: &Content| matches!(what, Content::EchoReply { id: of, .. } if *of == id);
         [own, other.heard.iter().any(|heard| is_reply(&heard.what))]
     }
 

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use net::channel::datagram::{self, Head, How};
+use net::channel::datagram::{self, Head, SendParams};
 use net::channel::{Bind, Channel, Client, Command, Event, Question, Setting, Size, Target, channel};
 use net::count::Count;
 use net::drop::DropReason;
@@ -127,7 +127,8 @@ impl App {
     fn send(&mut self, at: usize, cpu: usize, to: Option<SocketAddr>) -> bool {
         let socket = &mut self.sockets[at];
         let bytes = numbered(socket.sent);
-        let head = Head { peer: to, zone: 0, len: u16::try_from(bytes.len()).unwrap(), how: How::default() };
+        let head =
+            Head { peer: to, zone: 0, len: u16::try_from(bytes.len()).unwrap(), how: SendParams::default() };
         let (tx, _) = socket.lanes.get_mut(&cpu).unwrap();
         if !datagram::put(tx, &head, [&bytes, &[]]).unwrap() {
             // Without notification here: it is tried again.
@@ -200,7 +201,7 @@ impl App {
                             peer: Some(peer),
                             zone: 0,
                             len: bytes.len().try_into().unwrap(),
-                            how: How::default(),
+                            how: SendParams::default(),
                         };
                         // What there is no room for is lost, as datagrams are.
                         let _ = datagram::put(tx, &head, [&bytes, &[]]).unwrap();

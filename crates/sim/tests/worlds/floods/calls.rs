@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use sim::station::{Heard, What};
+use sim::station::{Content, Heard};
 use sim::world::StationId;
 use wire::tcp::Flags;
 
@@ -41,7 +41,7 @@ impl Call {
         self.say(pair, Flags::SYN, self.seq(), 0);
         flood(pair);
         let Some(syn) = hears(pair, pair.b, |_, numbers| numbers[0] == self.seq()) else { return false };
-        let What::Tcp { ports: [from, to], .. } = syn.what else { return false };
+        let Content::Tcp { ports: [from, to], .. } = syn.what else { return false };
         let answer = segment(syn.to, syn.from, [to, from], SYN_ACK, SERVER, self.seq() + 1);
         pair.world.at(pair.b).send(answer);
         flood(pair);
@@ -60,7 +60,7 @@ impl Call {
         self.said += 1;
         self.say(pair, DATA, seq, SERVER + 1);
         let Some(byte) = hears(pair, pair.b, |_, numbers| numbers[0] == seq) else { return false };
-        let What::Tcp { ports: [from, to], .. } = byte.what else { return false };
+        let Content::Tcp { ports: [from, to], .. } = byte.what else { return false };
         let answer = segment(byte.to, byte.from, [to, from], Flags::ACK, SERVER + 1, seq + 1);
         pair.world.at(pair.b).send(answer);
         hears(pair, pair.a, |flags, numbers| flags == Flags::ACK.0 && numbers[1] == seq + 1).is_some()
@@ -78,7 +78,7 @@ fn hears(pair: &mut Pair, station: StationId, is_it: impl Fn(u8, [u32; 2]) -> bo
         pair.world.run_for(STEP);
         let mut heard = core::mem::take(&mut pair.world.at(station).heard).into_iter();
         let found = heard.find(|heard| match heard.what {
-            What::Tcp { flags, numbers, .. } => is_it(flags, numbers),
+            Content::Tcp { flags, numbers, .. } => is_it(flags, numbers),
             _ => false,
         });
         if found.is_some() {

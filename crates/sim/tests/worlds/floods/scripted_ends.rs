@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use net::time::Duration;
 use sim::builder::{self, Ip};
 use sim::plan::Family;
-use sim::station::What;
+use sim::station::Content;
 use sim::world::{StationId, World};
 use wire::tcp::{Flags, Header, Options};
 
@@ -138,7 +138,7 @@ impl Crowd {
 
     fn speak_as_server(&mut self, world: &mut World, b: StationId) {
         for heard in core::mem::take(&mut world.at(b).heard) {
-            let What::Tcp { ports: [from, to], flags, len, .. } = heard.what else { continue };
+            let Content::Tcp { ports: [from, to], flags, len, .. } = heard.what else { continue };
             let (flags, is_long) = (Flags(flags), to == LONG);
             if to == SILENT {
                 self.silent.push((heard.from, from));
@@ -165,7 +165,7 @@ impl Crowd {
 
     fn speak_as_client(world: &mut World, a: StationId) {
         for heard in core::mem::take(&mut world.at(a).heard) {
-            let What::Tcp { ports: [from, to], flags, .. } = heard.what else { continue };
+            let Content::Tcp { ports: [from, to], flags, .. } = heard.what else { continue };
             let (flags, is_long) = (Flags(flags), from == LONG);
             let mut say = |flags, seq, ack| {
                 world.at(a).send(segment(heard.to, heard.from, [to, from], with_ack(flags), seq, ack));

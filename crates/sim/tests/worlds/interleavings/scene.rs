@@ -14,7 +14,7 @@ use sim::frame::Frame;
 use sim::host::{Host, Port, Spec};
 use sim::mem::{Nic, Rss, Wakeup};
 use sim::plan::{self, Family};
-use sim::station::{Station, What};
+use sim::station::{Content, Station};
 use sim::world::{HostId, StationId, World};
 use wire::EtherType;
 
@@ -145,7 +145,7 @@ impl Scene {
     pub(crate) fn heard(&mut self, net: u8) -> usize {
         let station = self.stations[usize::from(net) - 1];
         let heard = &self.world.at(station).heard;
-        heard.iter().filter(|heard| matches!(heard.what, What::Udp { ports: PORTS, .. })).count()
+        heard.iter().filter(|heard| matches!(heard.what, Content::Udp { ports: PORTS, .. })).count()
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::headers::Shape;
 use super::super::instance::{Here, Verdict};
 use super::super::nat64::Nat64;
 use super::super::nat64::spec::Spec;
-use super::packets::{What, fragment, mirrored};
+use super::packets::{PacketKind, fragment, mirrored};
 use super::round_trip::Choice;
 use super::{is_intact, is_same, packets};
 use crate::base::count::Counters;
@@ -56,7 +56,7 @@ pub fn families_of_any(data: &[u8]) {
     let Some(mut lab) = Lab::new(1, 96) else { return };
     let (inside, far) = (Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 5), Ipv4Addr::new(192, 0, 2, 9));
     let port = u16::from_be_bytes(*port);
-    let begun = packets::packet(What::Udp, (inside.into(), port), (lab.put(far).into(), port), &[7; 16]);
+    let begun = packets::packet(PacketKind::Udp, (inside.into(), port), (lab.put(far).into(), port), &[7; 16]);
     let (_, begun, _) = lab.go(&begun);
     let mut bytes = data.to_vec();
     let is_ip4 = choice & 1 == 0;
@@ -100,9 +100,9 @@ impl Lab {
         let packet = choice.packet(inside.into(), there.into());
         let (out, owner) = self.pass(&packet);
         let seen = self.seen(&out, far);
-        let is_bare = choice.what == What::UdpBare;
+        let is_bare = choice.what == PacketKind::UdpBare;
         // IPv6 has none without a checksum.
-        let plain = Choice { what: if is_bare { What::Udp } else { choice.what }, ..*choice };
+        let plain = Choice { what: if is_bare { PacketKind::Udp } else { choice.what }, ..*choice };
         let expected = plain.packet_from(seen.1, seen.0.into(), far.into());
         assert!(is_same(&out[20..], &expected[20..]), "{packet:x?}\n{out:x?}\n{expected:x?}");
         let mut answer = mirrored(&out);
@@ -150,7 +150,7 @@ impl Lab {
         let (quote, sent) = (&tells[28..], &mirrored(out)[..cut]);
         // In a header that was made of one of IPv6 there is no identification.
         assert!(quote[12..20] == sent[12..20] && quote[..4] == sent[..4], "{quote:x?}\n{sent:x?}");
-        let is_summed_anew = choice.what == What::UdpBare && choice.is_broken;
+        let is_summed_anew = choice.what == PacketKind::UdpBare && choice.is_broken;
         assert!(is_summed_anew || is_same(&quote[20..], &sent[20..]), "{quote:x?}\n{sent:x?}");
     }
 

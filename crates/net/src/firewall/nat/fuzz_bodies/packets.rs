@@ -9,7 +9,7 @@ use super::super::headers::{Kind, Shape};
 
 /// The kind of packet to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum PacketKind {
     Tcp,
     Udp,
     /// Without a checksum: IPv4's alone.
@@ -18,11 +18,11 @@ pub(super) enum What {
 }
 
 /// A packet from one end to another; those of an echo have the first port as its identifier.
-pub(super) fn packet(what: What, src: (IpAddr, u16), dst: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
+pub(super) fn packet(what: PacketKind, src: (IpAddr, u16), dst: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
     match what {
-        What::Tcp => segment(src, dst, payload),
-        What::Udp | What::UdpBare => datagram(src, dst, payload, what == What::UdpBare),
-        What::Echo => echo(src.0, dst.0, src.1, payload),
+        PacketKind::Tcp => segment(src, dst, payload),
+        PacketKind::Udp | PacketKind::UdpBare => datagram(src, dst, payload, what == PacketKind::UdpBare),
+        PacketKind::Echo => echo(src.0, dst.0, src.1, payload),
     }
 }
 

@@ -12,7 +12,7 @@ use super::super::instance::{Here, Verdict};
 use super::super::nptv6::Nptv6;
 use super::super::spec::Spec;
 use super::super::table::BindingDirection;
-use super::packets::{self, What, error, fragment, mirrored};
+use super::packets::{self, PacketKind, error, fragment, mirrored};
 use super::{is_intact, is_same};
 use crate::base::count::Counters;
 use crate::base::secret::Secret;
@@ -37,7 +37,7 @@ struct Lab {
 /// The choices common to both families.
 #[derive(Clone, Copy)]
 pub(super) struct Choice<'d> {
-    pub(super) what: What,
+    pub(super) what: PacketKind,
     pub(super) ports: [u16; 2],
     /// Whether a bit of it was changed on the way: what is broken stays broken.
     pub(super) is_broken: bool,
@@ -98,7 +98,7 @@ pub fn prefixes(data: &[u8]) {
 impl<'d> Choice<'d> {
     pub(super) fn read(data: &'d [u8]) -> Option<Self> {
         let ([what, a, b, c, d, cut, broken], payload) = data.split_first_chunk()?;
-        let what = [What::Tcp, What::Udp, What::UdpBare, What::Echo][usize::from(what % 4)];
+        let what = [PacketKind::Tcp, PacketKind::Udp, PacketKind::UdpBare, PacketKind::Echo][usize::from(what % 4)];
         let ports = [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])];
         let payload = &payload[..payload.len().min(PAYLOAD_MAX)];
         Some(Self { what, ports, is_broken: *broken == 1, cut: (*cut).into(), payload })

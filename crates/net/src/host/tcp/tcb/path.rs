@@ -33,14 +33,14 @@ pub(super) struct Path {
     /// A working size below the probed one, to be reported.
     news: Option<u16>,
     /// A router's word that has not proved itself yet.
-    told: Option<Told>,
+    told: Option<PmtuReport>,
     /// A length that routers have said and that has proved itself, until it is taken.
     proved: Option<u16>,
 }
 
 /// A router's word that a segment was dropped, since only shorter ones pass.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct PmtuReport {
     /// The length that passes, and the one before.
     mss: u16,
     before: u16,
@@ -76,7 +76,7 @@ impl Path {
     pub(super) fn at_most(&mut self, mss: u16, before: u16, seq: Seq, now: Instant) {
         if mss < before {
             let before = self.told.map_or(before, |told| told.before);
-            (self.told, self.proved) = (Some(Told { mss, before, seq, at: now }), None);
+            (self.told, self.proved) = (Some(PmtuReport { mss, before, seq, at: now }), None);
         }
         if let Some(search) = &mut self.search {
             (search.full, search.most) = (search.full.min(mss), search.most.min(mss));

@@ -6,7 +6,7 @@ use super::super::budget::Budget;
 use super::super::build::IpTxParams;
 use super::super::seq::Seq;
 use super::super::signature::UNSIGNED;
-use super::super::timer_wheel::{Alarm, Wakes};
+use super::super::timer_wheel::{HasDeadline, WheelEntry};
 use super::{Segment, Stamps, State, Tcb};
 use crate::base::time::{Duration, Instant};
 use crate::host::pcb::FourTuple;
@@ -26,7 +26,7 @@ pub(in super::super) struct TimeWait {
     lasts_ms: u32,
     until: Instant,
     budget: Budget,
-    alarm: Alarm,
+    entry: WheelEntry,
 }
 
 /// The reply to a segment in TIME-WAIT.
@@ -57,14 +57,14 @@ impl Default for TimeWait {
             lasts_ms: 0,
             until: Instant::START,
             budget: Budget::default(),
-            alarm: Alarm::default(),
+            entry: WheelEntry::default(),
         }
     }
 }
 
-impl Wakes for TimeWait {
-    fn alarm(&mut self) -> &mut Alarm {
-        &mut self.alarm
+impl HasDeadline for TimeWait {
+    fn entry(&mut self) -> &mut WheelEntry {
+        &mut self.entry
     }
 }
 
@@ -84,7 +84,7 @@ impl TimeWait {
             lasts_ms: u32::try_from((tcb.settings.msl * 2).as_millis()).unwrap_or(u32::MAX),
             until,
             budget: tcb.budget,
-            alarm: Alarm::default(),
+            entry: WheelEntry::default(),
         })
     }
 

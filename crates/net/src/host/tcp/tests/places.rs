@@ -33,14 +33,14 @@ fn a_place_refuses_what_comes_in_its_own_look_until_somebody_listens_there() {
         let id = bind(bench.cpu(), &place).unwrap();
         assert_eq!(ask(&mut bench), refused(4, 0x28));
         // What marks congestion is not of a reset.
-        set_place_look(bench.cpu(), id, IpTxParams { hops: 7, class: 0x2b }).unwrap();
+        set_listener_tx_params(bench.cpu(), id, IpTxParams { hops: 7, class: 0x2b }).unwrap();
         assert_eq!(ask(&mut bench), refused(7, 0x28));
         open(bench.cpu(), id, 1, Settings::default()).unwrap();
         assert_eq!(ask(&mut bench), Some((Flags::SYN | Flags::ACK, 7, 0x28)));
         unlisten(bench.cpu(), id);
         assert_eq!(open(bench.cpu(), id, 1, Settings::default()), Err(Error::NotFound));
         assert_eq!(
-            (local(bench.cpu(), id), set_place_look(bench.cpu(), id, place.look)),
+            (local(bench.cpu(), id), set_listener_tx_params(bench.cpu(), id, place.look)),
             (None, Err(Error::NotFound))
         );
     }

@@ -90,8 +90,8 @@ impl Hosts for Netisrs {
                 Told::Changes(changes) => changes
                     .into_iter()
                     .try_for_each(|change| tcp::change(cx.cpu, id, |tcb| tcb.change(change, now))),
-                Told::Hops(hops) => tcp::change_look(cx.cpu, id, |look| look.hops = hops),
-                Told::Class(class) => tcp::change_look(cx.cpu, id, |look| look.class = class),
+                Told::Hops(hops) => tcp::set_tx_params(cx.cpu, id, |look| look.hops = hops),
+                Told::Class(class) => tcp::set_tx_params(cx.cpu, id, |look| look.class = class),
             }
         })
     }
