@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use self::host::{Server, Who, Wires};
+use self::host::{Server, ServerKind, Wires};
 use self::wrk::Load;
 use crate::peers::contest::{Case, Claim, Contest, Need, Sample};
 use crate::peers::machine;
@@ -42,7 +42,14 @@ pub fn contests() -> Vec<Contest> {
 
 /// pantala over TAP and AF_XDP, with and without spinning, with a firewall, and nginx.
 fn beside(id: &'static str, load: Load) -> Contest {
-    let all = [Who::Tap, Who::Xdp, Who::States, Who::TapAsleep, Who::XdpAsleep, Who::Nginx];
+    let all = [
+        ServerKind::Tap,
+        ServerKind::Xdp,
+        ServerKind::States,
+        ServerKind::TapAsleep,
+        ServerKind::XdpAsleep,
+        ServerKind::Nginx,
+    ];
     let figure = |of, to, figure, need| Claim::FigureRatio { of, to, figure, need };
     let mut claims = vec![
         Claim::Ratio { of: 0, to: 5, need: Need::Shown },
@@ -62,7 +69,7 @@ fn beside(id: &'static str, load: Load) -> Contest {
 
 /// One stream of large objects.
 fn bulk() -> Contest {
-    let all = [Who::Tap, Who::Xdp, Who::Nginx, Who::NginxPlain];
+    let all = [ServerKind::Tap, ServerKind::Xdp, ServerKind::Nginx, ServerKind::NginxPlain];
     let claims = vec![
         Claim::Ratio { of: 0, to: 2, need: Need::AtLeast(1.0) },
         Claim::Ratio { of: 1, to: 3, need: Need::Shown },
@@ -84,7 +91,7 @@ fn contest(
 
 /// A server, and what is asked of it.
 struct Served {
-    who: Who,
+    who: ServerKind,
     load: Load,
 }
 

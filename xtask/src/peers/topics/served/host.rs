@@ -34,7 +34,7 @@ const PREFER: &str = "ulimit -n $(ulimit -Hn); [ ! -e /proc/self/autogroup ] || 
 
 /// The server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum ServerKind {
     /// pantala over a TAP, whose other end is the kernel's.
     Tap,
     /// Over AF_XDP on a veth.
@@ -51,7 +51,7 @@ pub enum Who {
     NginxPlain,
 }
 
-impl Who {
+impl ServerKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tap => "pantala over TAP",
@@ -94,14 +94,14 @@ impl Bed for Wires {
 
 /// A server that answers.
 pub struct Server {
-    who: Who,
+    who: ServerKind,
     running: Running,
 }
 
 impl Server {
     pub const ADDRESS: &str = "10.9.0.2";
 
-    pub fn start(who: Who) -> Result<Self> {
+    pub fn start(who: ServerKind) -> Result<Self> {
         remove();
         wires()?;
         let server = Self { who, running: if who.is_nginx() { nginx(who)? } else { pantala(who)? } };
@@ -194,7 +194,7 @@ fn remove() {
     }
 }
 
-fn pantala(who: Who) -> Result<Running> {
+fn pantala(who: ServerKind) -> Result<Running> {
     if !who.has_tap() {
         // What AF_XDP hands over has no half-made checksums.
         run(inside(CLIENT, &["ethtool", "-K", NEAR, "tx", "off"]))?;
@@ -210,7 +210,7 @@ fn pantala(who: Who) -> Result<Running> {
         Server::ADDRESS,
         folder().display(),
     );
-    if who == Who::States {
+    if who == ServerKind::States {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
@@ -226,10 +226,10 @@ fn pantala(who: Who) -> Result<Running> {
     Running::start("served-pantala", command)
 }
 
-fn nginx(who: Who) -> Result<Running> {
+fn nginx(who: ServerKind) -> Result<Running> {
     ip(&["-n", SERVER, "addr", "add", &format!("{}/24", Server::ADDRESS), "dev", FAR])?;
     steer(SERVER, FAR, machine::test_cpu())?;
-    if who == Who::NginxPlain {
+    if who == ServerKind::NginxPlain {
         for (netns, interface) in [(SERVER, FAR), (CLIENT, NEAR)] {
             run(inside(netns, &["ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off"]))?;
         }

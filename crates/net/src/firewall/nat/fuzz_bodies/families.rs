@@ -56,7 +56,8 @@ pub fn families_of_any(data: &[u8]) {
     let Some(mut lab) = Lab::new(1, 96) else { return };
     let (inside, far) = (Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 5), Ipv4Addr::new(192, 0, 2, 9));
     let port = u16::from_be_bytes(*port);
-    let begun = packets::packet(PacketKind::Udp, (inside.into(), port), (lab.put(far).into(), port), &[7; 16]);
+    let begun =
+        packets::packet(PacketKind::Udp, (inside.into(), port), (lab.put(far).into(), port), &[7; 16]);
     let (_, begun, _) = lab.go(&begun);
     let mut bytes = data.to_vec();
     let is_ip4 = choice & 1 == 0;

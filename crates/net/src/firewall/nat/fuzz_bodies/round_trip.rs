@@ -98,7 +98,8 @@ pub fn prefixes(data: &[u8]) {
 impl<'d> Choice<'d> {
     pub(super) fn read(data: &'d [u8]) -> Option<Self> {
         let ([what, a, b, c, d, cut, broken], payload) = data.split_first_chunk()?;
-        let what = [PacketKind::Tcp, PacketKind::Udp, PacketKind::UdpBare, PacketKind::Echo][usize::from(what % 4)];
+        let what =
+            [PacketKind::Tcp, PacketKind::Udp, PacketKind::UdpBare, PacketKind::Echo][usize::from(what % 4)];
         let ports = [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])];
         let payload = &payload[..payload.len().min(PAYLOAD_MAX)];
         Some(Self { what, ports, is_broken: *broken == 1, cut: (*cut).into(), payload })
