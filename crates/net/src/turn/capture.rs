@@ -128,14 +128,15 @@ pub fn swap(cpu: &mut Cpu, id: CaptureId, empty: Buffer) -> Option<(Buffer, Coun
     Some((core::mem::replace(&mut capture.store, empty), capture.counts))
 }
 
-/// Ends a capture, if it is there.
-pub fn detach(cpu: &mut Cpu, id: CaptureId) {
-    if let Some(captures) = &mut cpu.captures {
-        captures.list.retain(|capture| capture.id != id);
-        if captures.list.is_empty() {
-            cpu.captures = None;
-        }
+/// Ends a capture, and returns its buffer, whose memory should be given back by another thread; `None` if it is not there.
+pub fn detach(cpu: &mut Cpu, id: CaptureId) -> Option<Buffer> {
+    let list = &mut cpu.captures.as_mut()?.list;
+    let at = list.iter().position(|capture| capture.id == id)?;
+    let capture = list.swap_remove(at);
+    if list.is_empty() {
+        cpu.captures = None;
     }
+    Some(capture.store)
 }
 
 /// Frames have come from a device.

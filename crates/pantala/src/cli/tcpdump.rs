@@ -109,7 +109,7 @@ impl Tcpdump {
                 failed = Some(why);
                 return Ok(ControlFlow::Break(()));
             }
-            // The second part behind an interrupt was read after it: nothing from before is missing.
+            // Unless this reader is slow, the second part behind an interrupt was read after it: nothing from before is missing.
             rounds += usize::from(stop.is_set());
             let is_over = run.left == 0 || rounds > 1 || output.is_full();
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -1,5 +1,7 @@
 use std::vec::Vec;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
@@ -108,15 +110,22 @@ fn a_program_that_could_leave_its_bounds_is_refused() {
     }
 }
 
-#[test]
-fn any_program_and_any_packet_end_without_a_panic() {
-    let mut state = 0x1234_5678_9abc_def1_u64;
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33).to_le_bytes()[0]
-    };
-    for _ in 0..20_000 {
-        let data: Vec<u8> = (0..64).map(|_| random()).collect();
+proptest! {
+    #[test]
+    fn any_program_and_any_packet_end_without_a_panic(data in proptest::collection::vec(any::<u8>(), 0..96)) {
         crate::fuzz_bodies::bpf(&data);
+    }
+
+    /// Jumps of a random length over instructions that each add one bit tell the way that was taken.
+    #[test]
+    fn a_jump_skips_as_many_instructions_as_it_says(jt in 0_u8..8, jf in 0_u8..8, a in any::<u32>(), k in any::<u32>()) {
+        let mut insns = std::vec![insn(IMM, 0, 0, a), insn(0x25, jt, jf, k), insn(IMM, 0, 0, 0)];
+        insns.extend((0..7).map(|bit| insn(0x44, 0, 0, 1 << bit)));
+        insns.push(insn(0x54, 0, 0, 0x7f));
+        insns.push(insn(RET | RET_A, 0, 0, 0));
+        let skipped = u32::from(if a > k { jt } else { jf });
+        let all = 0x7f << skipped.saturating_sub(1) & 0x7f;
+        let is = if skipped == 0 { 0x7f } else { (a & 0x7f) | all };
+        prop_assert_eq!(run(&insns, &[]), is);
     }
 }

@@ -60,6 +60,33 @@ fn a_forwarded_packet_is_captured_as_it_came_and_as_it_left() {
 }
 
 #[test]
+fn on_several_cpus_each_packet_is_captured_once_where_it_comes_and_once_where_it_goes() {
+    for [src, dst] in hosts() {
+        let mut bench = Bench::with(2, 3, |_| ());
+        bench.inject(1, udp([src, dst], 1));
+        bench.run();
+        bench.forget_sent();
+        begin(&mut bench, selection(PASSING));
+        let flow = |port| build::frame_from(1, src, &build::udp(src, dst, (port, 9), &[0; 30]));
+        let mut came: Vec<Vec<u8>> = (1..100).map(flow).collect();
+        came.iter().for_each(|frame| bench.inject(1, frame.clone()));
+        bench.run();
+        let (mut seen, mut cpus) = ([Vec::new(), Vec::new()], 0);
+        for netisr in &mut bench.netisrs {
+            let (buffer, counts) = swap(&mut netisr.cpu, ID, Buffer::new(0)).unwrap();
+            cpus += usize::from(counts.matched > 0);
+            for (record, bytes) in buffer.packets().filter(|(_, bytes)| bytes.ends_with(&[0; 30])) {
+                seen[usize::from(record.ifindex) - 1].push(bytes.to_vec());
+            }
+        }
+        let mut left = bench.sent(2);
+        left.retain(|frame| frame.ends_with(&[0; 30]));
+        [&mut came, &mut left].into_iter().chain(&mut seen).for_each(|frames| frames.sort());
+        assert_eq!((seen, cpus), ([came, left], 3), "{src}");
+    }
+}
+
+#[test]
 fn a_drop_is_captured_with_its_reason_and_the_header_of_its_frame() {
     for hosts in hosts() {
         let is_v4 = hosts[0].is_ipv4();
@@ -181,7 +208,7 @@ fn captures_beyond_their_bound_are_refused_and_without_one_nothing_is_kept() {
     let max = u32::try_from(CAPTURES_MAX).unwrap();
     assert!((0..max).all(|n| more(n).is_ok()));
     assert_eq!(more(max), Err(TooMany));
-    (0..max).for_each(|n| detach(bench.cpu(), CaptureId(n)));
+    assert!((0..max).all(|n| detach(bench.cpu(), CaptureId(n)).is_some()));
     assert!(bench.cpu().captures.is_none());
     assert!(swap(bench.cpu(), CaptureId(0), Buffer::new(0)).is_none());
 }

@@ -46,12 +46,32 @@ impl Ring {
     ///
     /// Drops  [`DropReason::IfqFull`], [`DropReason::IfqCodel`], [`DropReason::NoDevice`], [`DropReason::LinkDown`].
     fn tx(&mut self, cpu: &mut Cpu) {
-        let Cpu { ifqs, pool, counters, now, captures, .. } = cpu;
+        if cpu.captures.is_some() {
+            return self.tx_captured(cpu);
+        }
+        let Cpu { ifqs, pool, now, .. } = cpu;
+        let in_flight = self.driver.in_flight();
+        let sent = ifqs.send(self.ifindex, *now, in_flight, |pkts| self.driver.tx(pool, pkts));
+        self.sent(cpu, sent);
+    }
+
+    /// [`Self::tx`] while a capture is attached.
+    #[cold]
+    #[inline(never)]
+    fn tx_captured(&mut self, cpu: &mut Cpu) {
+        let Cpu { ifqs, pool, now, captures, .. } = cpu;
         let in_flight = self.driver.in_flight();
         let sent = ifqs.send(self.ifindex, *now, in_flight, |pkts| match captures {
-            None => self.driver.tx(pool, pkts),
             Some(captures) => captures.transmit(*now, self.ifindex, pkts, &mut *self.driver, pool),
+            None => self.driver.tx(pool, pkts),
         });
+        self.sent(cpu, sent);
+    }
+
+    /// Counts what the device has taken, rings its doorbell, and looks after the rest.
+    #[inline(always)]
+    fn sent(&mut self, cpu: &mut Cpu, sent: Sent) {
+        let Cpu { pool, counters, .. } = cpu;
         if sent.packets > 0 {
             self.driver.doorbell(pool);
             counters.add(Count::TxPackets, sent.packets);

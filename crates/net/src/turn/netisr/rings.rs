@@ -213,10 +213,22 @@ impl Netisr {
     /// 2c. Frames from my rings, round by round: a few from each, which go their whole way at once, until the rings are
     /// empty or their bursts used up.
     pub(super) fn receive(&mut self) -> usize {
+        if self.cpu.captures.is_some() { self.receive_captured() } else { self.receive_all::<false>() }
+    }
+
+    /// [`Self::receive`] while a capture is attached.
+    #[cold]
+    #[inline(never)]
+    fn receive_captured(&mut self) -> usize {
+        self.receive_all::<true>()
+    }
+
+    #[inline(always)]
+    fn receive_all<const CAPTURED: bool>(&mut self) -> usize {
         let mut packets = 0;
         self.rings.iter_mut().for_each(|ring| ring.burst.begin());
         loop {
-            let round: usize = (0..self.rings.len()).map(|ring| self.poll(ring)).sum();
+            let round: usize = (0..self.rings.len()).map(|ring| self.poll::<CAPTURED>(ring)).sum();
             if round == 0 {
                 return packets;
             }
@@ -225,11 +237,11 @@ impl Netisr {
     }
 
     /// A ring's share of a round.
-    fn poll(&mut self, ring: usize) -> usize {
+    fn poll<const CAPTURED: bool>(&mut self, ring: usize) -> usize {
         let Self { rings, cpu, work, polling, .. } = self;
         let got = rings[ring].rx(cpu, &mut work.frames, polling.each_burst);
         let ifindex = rings[ring].ifindex;
-        if cpu.captures.is_some() {
+        if CAPTURED {
             capture::received(cpu, ifindex, &work.frames);
         }
         match &mut rings[ring].sink {

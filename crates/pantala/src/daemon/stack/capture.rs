@@ -165,7 +165,7 @@ impl Control {
     pub(super) fn detach_capture(&mut self, id: u32) {
         self.captures.list.retain(|running| running.id != id);
         for cpu in 0..self.cpus.iter().count() {
-            // A netisr that does not answer is about to end.
+            // A netisr that does not answer is about to end. The memory of its buffer is given back here.
             let _ = self.cpus.call(cpu, move |netisr| capture::detach(&mut netisr.cpu, CaptureId(id)));
         }
     }

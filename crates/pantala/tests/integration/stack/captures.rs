@@ -200,6 +200,24 @@ fn an_interrupt_ends_a_capture_with_all_that_was_seen_before_it() {
     }
 }
 
+fn a_reader_that_stops_loses_copies_holds_nobody_up_and_is_told_how_many() {
+    let lab = Lab::new("stops");
+    let file = lab.file("x.pcapng");
+    let dump = lab.dump(&["-B", "64", "-w", &file]);
+    let id = Pid::from_child(&dump.child);
+    kill_process(id, Signal::STOP).unwrap();
+    for address in SERVER {
+        assert!(is_heard(&lab.client, 0, address, 4_000_000), "{address}");
+    }
+    kill_process(id, Signal::CONT).unwrap();
+    dump.interrupt();
+    let said = dump.ended();
+    let numbers = said.err.lines().map(|line| line.split(' ').next().unwrap().parse::<usize>().unwrap());
+    let [captured, received, dropped] = numbers.collect::<Vec<_>>()[..] else { panic!("{}", said.err) };
+    assert_eq!((received, packets(&std::fs::read(&file).unwrap()).len()), (captured + dropped, captured));
+    assert!(said.is_ok && captured > 0 && dropped > 0, "{}", said.err);
+}
+
 fn drops_are_printed_with_their_reasons() {
     if libpcap::compile("ip", 96).is_err() {
         harness::skip("needs libpcap");
@@ -278,6 +296,7 @@ harness::tests![
     both_ends_of_a_wire_capture_the_same_bytes_in_both_families,
     the_command_writes_what_a_filter_of_libpcap_selects_until_it_has_enough,
     an_interrupt_ends_a_capture_with_all_that_was_seen_before_it,
+    a_reader_that_stops_loses_copies_holds_nobody_up_and_is_told_how_many,
     drops_are_printed_with_their_reasons,
     filters_select_what_tcpdump_selects_of_the_same_packets
 ];
