@@ -37,7 +37,8 @@ impl Carrier {
         let bytes = name.as_bytes();
         request.name.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidData)?.copy_from_slice(bytes);
         // SAFETY: the structure has the size and layout that the request wants, and is only written during the call.
-        let answer = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) };
+        let answer =
+            unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCGIFFLAGS as libc::Ioctl, &raw mut request) };
         if answer < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -11,7 +11,8 @@ use std::io;
 /// # Errors
 /// None is expected.
 pub fn yield_to_all() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure has numbers alone; musl's has more of them. The priority must be 0.
+    let parameters: libc::sched_param = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is read during the call only; 0 is the calling thread.
     let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

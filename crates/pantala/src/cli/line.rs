@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    Failure, Session, check, drill, ifconfig, intrctl, ipfw, neighbours, netstat, ping, route, run, serve,
-    sysctl, tcpdrop, tcpdump, up,
+    Failure, Session, check, drill, ifconfig, init, intrctl, ipfw, neighbours, netstat, ping, route, run,
+    serve, sysctl, tcpdrop, tcpdump, up,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, Reloaded};
@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Serve a folder to the web, from a stack of its own
     #[command(after_help = serve::HELP)]
     Serve(serve::Serve),
+    /// Write a commented configuration from what this machine has
+    #[command(after_help = init::HELP)]
+    Init(init::Init),
     /// Check a configuration file and change nothing
     Check {
         /// The file
@@ -221,6 +224,7 @@ impl Command {
         match self {
             Self::Up { .. }
             | Self::Serve(_)
+            | Self::Init(_)
             | Self::Check { .. }
             | Self::Demo { .. }
             | Self::Pktgen(_)
@@ -291,6 +295,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Serve(serve) = &line.command {
         return serve.run(line.socket_named());
     }
+    if let Command::Init(init) = &line.command {
+        return init.run(term);
+    }
     if let Command::Check { config } = &line.command {
         return check::run(config, line.json, term);
     }
@@ -311,6 +318,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     match line.command {
         Command::Up { .. }
         | Command::Serve(_)
+        | Command::Init(_)
         | Command::Check { .. }
         | Command::Demo { .. }
         | Command::Pktgen(_)

@@ -7,6 +7,7 @@ mod check;
 mod drill;
 mod flags;
 mod ifconfig;
+mod init;
 mod intrctl;
 mod ipfw;
 mod line;

@@ -7,6 +7,7 @@ mod devices;
 mod ends;
 mod full_disk;
 mod hotplug;
+mod init;
 mod lab;
 mod lifeline;
 mod memif;
@@ -22,6 +23,7 @@ harness::modules![
     ends,
     full_disk,
     hotplug,
+    init,
     lifeline,
     memif,
     privileges,

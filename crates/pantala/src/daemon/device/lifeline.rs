@@ -20,7 +20,7 @@ struct Session {
 }
 
 /// Why the kernel's interface should not be taken: it carries its default route, or the ssh session of the caller.
-pub(super) fn of(host: &str, netlink: &mut Rtnetlink) -> Result<Option<String>, NetlinkError> {
+pub(crate) fn of(host: &str, netlink: &mut Rtnetlink) -> Result<Option<String>, NetlinkError> {
     let links = netlink.links()?;
     let Some(link) = links.iter().find(|link| link.name == host) else { return Ok(None) };
     let carried = carried(link, &links);

@@ -1,7 +1,7 @@
 //! Devices of this machine, opened as the configuration asks.
 
 mod af_xdp;
-mod lifeline;
+pub(crate) mod lifeline;
 mod mem;
 mod memif;
 mod pcap;
