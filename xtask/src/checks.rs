@@ -175,7 +175,6 @@ fn begin(lane: &[&str], checks: &[Check]) -> Option<thread::JoinHandle<Vec<Row>>
 }
 
 /// Lowers the priority of this thread and its children. It need not succeed: the checks are the same, only later.
-/// same, only later.
 fn give_way() {
     let _ = rustix::process::nice(NICE);
 }

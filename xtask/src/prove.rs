@@ -152,6 +152,14 @@ mod tests {
             assert!(is_of_one, "{} is the test of no feature and of no defect, or of both", fault.test);
             let text = std::fs::read_to_string(root().join(&fault.file)).unwrap();
             plant::planted(&text, &[fault]).unwrap();
+            // What is not an expression would keep all faults from being built.
+            for text in [&fault.find, &fault.replace] {
+                let count = |bracket| text.matches(bracket).count();
+                let is_whole = [('(', ')'), ('[', ']'), ('{', '}')]
+                    .iter()
+                    .all(|(open, close)| count(*open) == count(*close));
+                assert!(is_whole, "{}: `{text}` is no expression", fault.test);
+            }
         }
         tests_of::by_binary(&faults).unwrap();
     }

@@ -25,6 +25,10 @@ const NEEDED: &[Needed] = &[
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
     Needed { program: "rdisc6", package: "ndisc6", why: "router advertisements of ours, read by another" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
+    Needed { program: "tcpdump", package: "tcpdump", why: "what it selects and prints, beside our captures" },
+    Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },
+    Needed { program: "zsh", package: "zsh", why: "its completions" },
+    Needed { program: "fish", package: "fish", why: "its completions" },
     Needed { program: "valgrind", package: "valgrind", why: "instructions per packet" },
 ];
 

@@ -148,7 +148,9 @@ mod tests {
 
     /// Runs a checker of man pages, if it is installed.
     fn complaints(command: &mut Command, page: &Path) {
-        let Ok(output) = command.env("MANWIDTH", "80").stdin(Stdio::null()).output() else { return };
+        let Ok(output) = command.env("MANWIDTH", "80").stdin(Stdio::null()).output() else {
+            return eprintln!("SKIPPED: {} is not installed", command.get_program().display());
+        };
         let is_lint = command.get_program() == "mandoc";
         let said = if is_lint { output.stdout } else { output.stderr };
         let said = String::from_utf8_lossy(&said);
@@ -189,7 +191,10 @@ mod tests {
         write(&folder, "").unwrap();
         for (shell, file) in [("zsh", "_pantala"), ("fish", "pantala.fish")] {
             let output = Command::new(shell).arg("-n").arg(folder.join("completions").join(file)).output();
-            let Ok(output) = output else { continue };
+            let Ok(output) = output else {
+                eprintln!("SKIPPED: {shell} is not installed");
+                continue;
+            };
             assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
         }
         std::fs::remove_dir_all(folder).unwrap();
