@@ -140,7 +140,7 @@ pub struct Join {
 }
 
 /// A setting of a connection or a socket. Options of single datagrams go with them
-/// ([`super::datagram::How`]).
+/// ([`super::datagram::SendParams`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// Short segments do not wait (`TCP_NODELAY`).
