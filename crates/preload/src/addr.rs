@@ -68,7 +68,7 @@ pub(crate) unsafe fn write(at: SocketAddr, addr: *mut sockaddr, len: *mut sockle
 /// Writes a number as the value of an option.
 ///
 /// # Safety
-/// As of [`write`].
+/// As of [`write()`].
 pub(crate) unsafe fn write_number(number: c_int, value: *mut u8, len: *mut socklen_t) {
     // SAFETY: the caller's promise.
     unsafe { put(&number.to_ne_bytes(), value, len) };
