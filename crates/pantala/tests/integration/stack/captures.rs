@@ -171,7 +171,7 @@ fn the_command_writes_what_a_filter_of_libpcap_selects_until_it_has_enough() {
     let lab = Lab::new("filter");
     let file = lab.file("x.pcapng");
     if libpcap::compile("ip", 96).is_err() {
-        harness::skip("needs libpcap");
+        return harness::skip("needs libpcap");
     }
     let dump = lab.dump(&["-ni", "lan", "-w", &file, "-c", "4", "ip6 and tcp port 7"]);
     lab.talk();
@@ -220,7 +220,7 @@ fn a_reader_that_stops_loses_copies_holds_nobody_up_and_is_told_how_many() {
 
 fn drops_are_printed_with_their_reasons() {
     if libpcap::compile("ip", 96).is_err() {
-        harness::skip("needs libpcap");
+        return harness::skip("needs libpcap");
     }
     for more in [&[][..], &["--json"]] {
         let lab = Lab::new("drops");
@@ -259,7 +259,7 @@ fn hex(bytes: &[u8]) -> String {
 fn filters_select_what_tcpdump_selects_of_the_same_packets() {
     let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !is_there("tcpdump") {
-        harness::skip("needs tcpdump");
+        return harness::skip("needs tcpdump");
     }
     let lab = Lab::new("tcpdump");
     let file = lab.file("x.pcapng");
