@@ -59,6 +59,7 @@ pub mod sockets;
 pub mod stack;
 mod types;
 
+pub(crate) use types::wall_ns;
 pub use types::*;
 
 /// Default path of the control socket.

@@ -18,6 +18,7 @@ use self::real::Real;
 use self::stream::Stream;
 use super::flags::Flags;
 use super::{Failure, Session};
+use crate::api::wall_ns;
 use crate::api::{CapturePlace, CaptureRequest};
 use crate::interrupt::Stop;
 use crate::plural::counted;
@@ -93,9 +94,13 @@ impl Tcpdump {
         let request = self.compiled()?;
         let stop = Stop::on_signals()?;
         let mut output = self.output(*json)?;
-        let mut run =
-            Run { left: self.count.unwrap_or(u64::MAX), captured: 0, counts: Statistics::default() };
-        let (mut stream, mut rounds, mut failed) = (Stream::default(), 0, None);
+        let mut run = Run {
+            left: self.count.unwrap_or(u64::MAX),
+            captured: 0,
+            read_ns: 0,
+            counts: Statistics::default(),
+        };
+        let (mut stream, mut asked_ns, mut failed) = (Stream::default(), None, None);
         let ended = client.capture(&request, |part| {
             if !stream.has_begun() {
                 term.complain(&listening(&request));
@@ -109,9 +114,12 @@ impl Tcpdump {
                 failed = Some(why);
                 return Ok(ControlFlow::Break(()));
             }
-            // Unless this reader is slow, the second part behind an interrupt was read after it: nothing from before is missing.
-            rounds += usize::from(stop.is_set());
-            let is_over = run.left == 0 || rounds > 1 || output.is_full();
+            // Parts that a slow reader has left waiting are taken first: nothing from before an interrupt is missing.
+            if stop.is_set() && asked_ns.is_none() {
+                asked_ns = Some(wall_ns());
+            }
+            let is_complete = asked_ns.is_some_and(|asked_ns| run.read_ns >= asked_ns);
+            let is_over = run.left == 0 || is_complete || output.is_full();
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
         let closed = output.end(run.counts);
@@ -206,6 +214,8 @@ struct Run {
     /// Packets that are still wanted.
     left: u64,
     captured: u64,
+    /// When the stack read what came last, nanoseconds since 1970.
+    read_ns: u64,
     counts: Statistics,
 }
 

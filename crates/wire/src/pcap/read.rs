@@ -12,8 +12,8 @@ pub enum Block<'b> {
     Interface(&'b str),
     /// A packet.
     Packet(Packet<'b>),
-    /// Counts.
-    Statistics(Statistics),
+    /// Counts until a time, nanoseconds since 1970.
+    Statistics(u64, Statistics),
     /// Any other.
     Other,
 }
@@ -55,7 +55,9 @@ impl<'b> Iterator for Blocks<'b> {
         let read = match word(block, 0)? {
             INTERFACE => Block::Interface(text(body.get(8..).unwrap_or_default(), NAME)),
             PACKET => packet(body).map_or(Block::Other, Block::Packet),
-            STATISTICS => Block::Statistics(statistics(body.get(12..).unwrap_or_default())),
+            STATISTICS => {
+                statistics(body).map_or(Block::Other, |(at_ns, counts)| Block::Statistics(at_ns, counts))
+            }
             _ => Block::Other,
         };
         Some((block, read))
@@ -80,12 +82,14 @@ fn packet(body: &[u8]) -> Option<Packet<'_>> {
     })
 }
 
-fn statistics(options: &[u8]) -> Statistics {
+fn statistics(body: &[u8]) -> Option<(u64, Statistics)> {
+    let at_ns = u64::from(word(body, 4)?) << 32 | u64::from(word(body, 8)?);
+    let options = body.get(12..)?;
     let count = |code| {
         let value = option(options, code).and_then(|value| value.first_chunk());
         value.map_or(0, |value| u64::from_le_bytes(*value))
     };
-    Statistics { accepted: count(ACCEPTED), lost: count(LOST) }
+    Some((at_ns, Statistics { accepted: count(ACCEPTED), lost: count(LOST) }))
 }
 
 fn text(options: &[u8], code: u16) -> &str {
@@ -146,7 +150,7 @@ mod tests {
             (again, packet.bytes, packet.comment),
             (bytes.to_vec(), &[1, 2, 3][..], "no route to host")
         );
-        let Some((_, Block::Statistics(counts))) = blocks.next() else { panic!("counts") };
+        let Some((_, Block::Statistics(_, counts))) = blocks.next() else { panic!("counts") };
         assert_eq!(counts, Statistics { accepted: 7, lost: 1 << 40 });
         assert!(blocks.next().is_none() && blocks.rest().is_empty());
     }

@@ -70,3 +70,9 @@ const fn snap_len() -> u32 {
 const fn buffer_kib() -> u32 {
     4096
 }
+
+/// Nanoseconds since 1970: the time of the statistics in a capture.
+pub(crate) fn wall_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}

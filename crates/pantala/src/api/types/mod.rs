@@ -19,6 +19,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use capture::wall_ns;
 pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use error::{Error, ErrorKind, TextProblem};
 pub use firewall::{

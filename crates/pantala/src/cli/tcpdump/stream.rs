@@ -47,7 +47,7 @@ impl Stream {
                     output.packet(&Captured { block: bytes, packet, interface }, out)?;
                 }
                 Block::Packet(_) => {}
-                Block::Statistics(counts) => run.counts = counts,
+                Block::Statistics(at_ns, counts) => (run.read_ns, run.counts) = (at_ns, counts),
             }
         }
         let rest = blocks.rest();

@@ -9,6 +9,7 @@ use wire::bpf::{Insn, Program};
 use wire::pcap::{self, Direction, Statistics};
 
 use super::super::control::Control;
+use crate::api::wall_ns;
 use crate::api::{CaptureBatch, CapturePlace, CaptureRequest, Error, ErrorKind};
 
 /// Captures that run.
@@ -115,6 +116,8 @@ impl Control {
     pub(super) fn take_captured(&mut self, id: u32) -> Result<CaptureBatch, Error> {
         let missing = || Error::new(ErrorKind::NotFound, "there is no such capture");
         let at = self.captures.list.iter().position(|running| running.id == id).ok_or_else(missing)?;
+        // Before buffers are taken: what was seen until then is in them.
+        let read_ns = wall_ns();
         let mut counts = Counts::default();
         let mut taken = Vec::new();
         for cpu in 0..self.captures.list[at].spares.len() {
@@ -128,20 +131,24 @@ impl Control {
             taken.push(buffer);
         }
         let mut running = self.captures.list.swap_remove(at);
-        let batch = self.described(&mut running, &taken, counts);
+        let batch = self.described(&mut running, &taken, (read_ns, counts));
         running.spares = taken;
         self.captures.list.push(running);
         Ok(batch)
     }
 
     /// Writes the packets of all CPUs as blocks, in the order of their times.
-    fn described(&self, running: &mut Running, taken: &[Buffer], counts: Counts) -> CaptureBatch {
-        let mut now = running.start_ns;
+    fn described(
+        &self,
+        running: &mut Running,
+        taken: &[Buffer],
+        (read_ns, counts): (u64, Counts),
+    ) -> CaptureBatch {
         let mut packets: Vec<(&Record, &[u8])> = taken.iter().flat_map(Buffer::packets).collect();
         packets.sort_by_key(|(record, _)| record.at);
         for (record, bytes) in packets {
             let interface = running.interface(record.ifindex, || self.name_of(record.ifindex));
-            now = running.start_ns + record.at.ns();
+            let at_ns = running.start_ns + record.at.ns();
             let reason = match record.place {
                 Place::Drop(reason) => format!("dropped: {} ({})", reason.sentence(), reason.name()),
                 Place::In | Place::Out => String::new(),
@@ -152,11 +159,11 @@ impl Control {
                 Place::Drop(_) => None,
             };
             let packet =
-                pcap::Packet { interface, at_ns: now, len: record.len, bytes, direction, comment: &reason };
+                pcap::Packet { interface, at_ns, len: record.len, bytes, direction, comment: &reason };
             pcap::packet(&mut running.head, &packet);
         }
         let counts = Statistics { accepted: counts.matched, lost: counts.lost };
-        pcap::statistics(&mut running.head, now, counts);
+        pcap::statistics(&mut running.head, read_ns, counts);
         let is_filling = taken.iter().any(Buffer::is_filling);
         CaptureBatch { pcapng: core::mem::take(&mut running.head), is_filling }
     }
