@@ -52,7 +52,7 @@ impl Page {
         self.tagged(&format!("\\fB{}\\fR", escaped(term)), &inline(meaning));
     }
 
-    /// The same of texts that have their escapes.
+    /// Text whose escapes are written already.
     pub(crate) fn tagged(&mut self, term: &str, meaning: &str) {
         self.request(".TP");
         self.line(term);

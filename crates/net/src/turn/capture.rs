@@ -66,7 +66,7 @@ pub struct Selection {
 pub struct Counts {
     /// Packets that were selected.
     pub matched: u64,
-    /// Those of them that the buffer had no room for.
+    /// Selected packets that the buffer had no room for.
     pub lost: u64,
 }
 

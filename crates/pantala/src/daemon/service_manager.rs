@@ -90,7 +90,7 @@ pub(super) async fn keep_alive(manager: &ServiceManager, control: &Mutex<Control
 #[cfg(feature = "cli")]
 async fn sign_of_life(manager: &ServiceManager, control: &Mutex<Control>) {
     let (tell, all_turn) = tokio::sync::oneshot::channel();
-    // Nobody listens any more when the process ends.
+    // The receiver is gone when the process ends.
     let asked = locked(control).visit_all_then(move || tell.send(()).unwrap_or_default());
     if asked.is_ok() && all_turn.await.is_ok() {
         manager.send("WATCHDOG=1");

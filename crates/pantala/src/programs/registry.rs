@@ -187,7 +187,7 @@ impl Registry {
     }
 }
 
-/// A user asks about its own sockets; root, and whoever was root before, about all.
+/// Users see their own sockets; root sees all, and all see those of root, which may have become another user since.
 const fn may_see(uid: u32, owner: u32) -> bool {
     uid == owner || uid == 0 || owner == 0
 }

@@ -29,7 +29,7 @@ use crate::turn::timers::Timer;
 
 /// Deprecated prefixes that a link keeps telling of; the oldest gives way.
 pub const DEPRECATED_MAX: usize = 4;
-/// How long a prefix is deprecated: hosts do not shorten what they have further.
+/// Time for which a prefix is announced as deprecated; hosts shorten no lifetime below it.
 //= https://www.rfc-editor.org/rfc/rfc4862#section-5.5.3
 const DEPRECATED_FOR: Duration = Duration::from_secs(7200);
 /// `MAX_INITIAL_RTR_ADVERTISEMENTS`, and `MAX_INITIAL_RTR_ADVERT_INTERVAL` between them.
@@ -48,7 +48,7 @@ pub struct Rtadv {
     links: Vec<Link>,
 }
 
-/// What is advertised to one link.
+/// Advertisements to one link.
 struct Link {
     ifindex: IfIndex,
     settings: Arc<RtadvSettings>,
@@ -157,7 +157,7 @@ pub fn answer(cpu: &mut Cpu, ifindex: IfIndex) {
     arm(cpu, ifindex);
 }
 
-/// What an interface advertises, if it is up.
+/// Settings of an interface's advertisements, if it is up.
 fn settings(tables: &Tables, ifindex: IfIndex) -> Option<Arc<RtadvSettings>> {
     tables.ifnet(ifindex).filter(|ifnet| ifnet.up)?.rtadv.clone()
 }

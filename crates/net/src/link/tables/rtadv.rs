@@ -13,7 +13,7 @@ pub const RTADV_ROUTES_MAX: usize = 8;
 /// Bytes of the search list that an interface advertises, as DNS writes names.
 pub const RTADV_SEARCH_MAX: usize = 240;
 
-/// What an interface advertises, and how often. The limits above keep an advertisement within 1280 bytes.
+/// Contents and intervals of an interface's advertisements. The limits above keep an advertisement within 1280 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtadvSettings {
     /// The shortest and the longest time between two unsolicited advertisements (RFC 4861 §6.2.1).

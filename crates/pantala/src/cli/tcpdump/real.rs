@@ -62,7 +62,7 @@ impl Output for Real {
         if let Some((tell, _)) = &self.labels {
             let before = format!("{} {:4} ", captured.interface, captured.direction());
             let behind = captured.reason().map(|reason| format!(" [{reason}]")).unwrap_or_default();
-            // If nobody prints any more, the pipe is broken, too.
+            // Once tcpdump has ended, the pipe is broken, too.
             let _ = tell.send(Label { before, behind });
         }
         Ok(())
