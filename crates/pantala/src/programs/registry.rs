@@ -162,7 +162,7 @@ impl Registry {
     /// Returns the local address of a user's listener, and its task, which is the caller's to end.
     pub(super) fn take_listener(&self, uid: u32, id: u64) -> Option<(SocketAddr, JoinHandle<()>)> {
         let mut entries = self.entries.borrow_mut();
-        let entry = entries.get_mut(&id).filter(|entry| may_see(uid, entry.uid))?;
+        let entry = entries.get_mut(&id).filter(|entry| may_end(uid, entry.uid))?;
         Some((entry.local?, entry.task.take()?))
     }
 
@@ -190,6 +190,11 @@ impl Registry {
 /// Users see their own sockets; root sees all, and all see those of root, which may have become another user since.
 const fn may_see(uid: u32, owner: u32) -> bool {
     uid == owner || uid == 0 || owner == 0
+}
+
+/// Users end their own listeners, and root ends all: numbers are easy to guess.
+const fn may_end(uid: u32, owner: u32) -> bool {
+    uid == owner || uid == 0
 }
 
 impl Drop for Held {
@@ -254,6 +259,14 @@ mod tests {
         assert!(registry.admit(0).is_ok());
         assert_eq!([0, 7, 8].map(|uid| registry.may_bind(uid, 80)), [true, false, true]);
         assert_eq!([0, 1024].map(|port| registry.may_bind(7, port)), [true; 2]);
+    }
+
+    #[test]
+    fn a_listener_of_root_is_ended_by_root_alone() {
+        assert_eq!(
+            [(7, 7), (0, 7), (7, 0), (7, 8)].map(|(uid, owner)| may_end(uid, owner)),
+            [true, true, false, false]
+        );
     }
 
     #[test]
