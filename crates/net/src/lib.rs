@@ -5,21 +5,20 @@
 //!
 //! | folder | subject |
 //! |---|---|
-//! | [`base`] | time, secrets, counters, drop reasons, collections |
+//! | [`base`], a crate | time, secrets, counters, drop reasons, collections |
 //! | [`fib`] | tables of routes |
 //! | [`link`] | interfaces, Ethernet, the interface to drivers |
 //! | [`out`] | output queues, offload |
 //! | [`ip`] | IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, next hops made ready, addresses, groups |
 //! | [`firewall`] | rules, states, NAT, pipes |
 //! | [`flow`] | the flow cache |
-//! | [`host`] | TCP, UDP, raw sockets, applications, channels to threads |
+//! | [`host`] | TCP (connections are the crate [`tcb`]), UDP, raw sockets, applications, channels to threads |
 //! | [`turn`] | the hub: a CPU and its turns |
 //!
 //! Other crates name modules without their layer: `net::tcp`, `net::ifq`.
 #![forbid(unsafe_code)]
 
 pub mod turn;
-pub mod base;
 pub mod fib;
 pub mod link;
 pub mod out;
@@ -30,6 +29,7 @@ pub mod host;
 #[cfg(test)]
 mod testkit;
 
+pub use ::base;
 pub use base::{count, drop, secret, stage, time};
 pub use host::{app, channel, pcb, ping, raw, sock, tcp, udp};
 pub use ip::{addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass};

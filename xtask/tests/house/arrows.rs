@@ -15,7 +15,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ipfw", &["diagnostic", "wire"]),
     ("drill", &["diagnostic", "harness"]),
     ("pkt", &[]),
-    ("net", &["ipfw", "pkt", "wire"]),
+    ("base", &["pkt", "wire"]),
+    ("tcb", &["base", "wire"]),
+    ("net", &["base", "ipfw", "pkt", "tcb", "wire"]),
     ("sim", &["drill", "harness", "ipfw", "net", "pkt", "wire"]),
     ("packetdrill", &["drill", "harness", "sim", "wire"]),
     ("preload", &["wire"]),
@@ -33,6 +35,8 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
     ("ipfw", &[]),
     ("drill", &[]),
+    ("base", &["siphasher"]),
+    ("tcb", &[]),
     ("net", &["hashbrown", "md5", "siphasher"]),
 ];
 

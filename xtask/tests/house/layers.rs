@@ -1,4 +1,4 @@
-//! The layers of `net`: each folder imports from those below it, and from the hub.
+//! The layers of `net`: each folder imports from those below it, and from the hub. The lowest, `base`, is a crate.
 
 use crate::{Source, sources};
 

@@ -34,7 +34,7 @@ fn only_packet_memory_devices_and_the_boundary_to_c_need_it() {
 
 #[test]
 fn other_crates_forbid_it() {
-    for name in ["wire", "net", "sim", "pantala"] {
+    for name in ["wire", "base", "tcb", "net", "sim", "pantala"] {
         let path = root().join(format!("crates/{name}/src/lib.rs"));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("#![forbid(unsafe_code)]"), "{} does not forbid unsafe code", path.display());

@@ -11,7 +11,6 @@ mod listen;
 mod syncache;
 mod cookie;
 mod pcbs;
-mod timer_wheel;
 mod calls;
 mod errors;
 mod signature;
@@ -19,17 +18,12 @@ mod build;
 mod reset;
 mod metrics_cache;
 mod fastopen;
-mod budget;
-mod rings;
+mod time_wait;
 pub(crate) mod watch;
-pub mod tcb;
-pub mod settings;
-pub mod seq;
-pub mod buffer;
-pub mod receive;
-pub mod scoreboard;
-pub mod rtt;
-pub mod congestion;
+
+pub use ::tcb;
+pub use ::tcb::rings::RINGS_BYTES_MAX;
+pub use ::tcb::{buffer, congestion, receive, rtt, scoreboard, seq, settings};
 
 pub use self::build::IpTxParams;
 pub use self::calls::{
@@ -47,7 +41,6 @@ pub use self::metrics_cache::PATHS_MAX;
 pub(crate) use self::pcbs::fetch;
 pub use self::pcbs::{CONNECTIONS_MAX, HALVES_MAX, Id, Listed, Owner, PER_PAGE, Pcbs, WAITS_MAX};
 pub use self::reset::refuse;
-pub use self::rings::RINGS_BYTES_MAX;
 pub use self::signature::{KEY_LEN_MAX, KEYS_MAX, remove_key, set_key};
 
 #[cfg(test)]

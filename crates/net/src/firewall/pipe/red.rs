@@ -111,11 +111,11 @@ mod tests {
 
     /// Share of 10,000 packets that are dropped while the queue has this length.
     fn dropped(law: &Law, length: usize) -> f64 {
-        let (mut red, mut secret) = (Red::default(), crate::base::secret::Secret::new(3));
+        let (mut red, mut secret) = (Red::default(), base::secret::Secret::new(3));
         for _ in 0..100 {
             red.drops(law, length, 0, u32::MAX);
         }
-        let draw = |secret: &mut crate::base::secret::Secret| u32::try_from(secret.draw() >> 32).unwrap();
+        let draw = |secret: &mut base::secret::Secret| u32::try_from(secret.draw() >> 32).unwrap();
         let drops = (0..10_000).filter(|_| red.drops(law, length, 0, draw(&mut secret))).count();
         f64::from(u32::try_from(drops).unwrap()) / 10_000.0
     }

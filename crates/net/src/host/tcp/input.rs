@@ -246,7 +246,7 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: FourTuple, pkt: &Pkt, header: &Header) 
     let is_full = pcbs.is_full_of_halves();
     let Some(wait) = pcbs.wait_mut(at) else { return Reply::Nothing };
     let payload: &[u8] = if pkt.len() > payload_at(pkt) { &[0] } else { &[] };
-    match wait.arrive(&Segment { header, payload, is_marked: false }, now) {
+    match wait.wait.arrive(&Segment { header, payload, is_marked: false }, now) {
         TimeWaitAction::Nothing => Reply::Nothing,
         TimeWaitAction::Ack(header) => {
             let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
@@ -259,7 +259,7 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: FourTuple, pkt: &Pkt, header: &Header) 
             Reply::Nothing
         }
         TimeWaitAction::Again => {
-            let behind = wait.behind();
+            let behind = wait.wait.behind();
             if is_full && !Seq(cookie::bake(&cpu.secret, &ends, header, now)).is_after(behind) {
                 // A number that is a cookie cannot be chosen. The other end comes again, and TIME-WAIT lasts.
                 return Reply::Nothing;
@@ -463,7 +463,7 @@ fn rest(cpu: &mut Cpu, at: u32, tcb: Tcb) {
 fn expire_wait(cpu: &mut Cpu, at: u32) {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return };
-    match pcbs.wait_mut(at).map(|wait| wait.until()) {
+    match pcbs.wait_mut(at).map(|wait| wait.wait.until()) {
         Some(until) if until > now => pcbs.postpone(Found::Wait(at), until, now),
         _ => pcbs.remove_wait(at),
     }

@@ -10,6 +10,7 @@ use wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN, Header, SIGNATURE_LEN};
 
 use super::input::pcbs;
 use super::pcbs::{Found, Pcbs};
+use super::tcb::UNSIGNED;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::host::pcb::FourTuple;
@@ -21,9 +22,6 @@ use crate::turn::cpu::Cpu;
 pub const KEYS_MAX: usize = 4096;
 /// Bytes of a key at the most (Linux's `TCP_MD5SIG_MAXKEYLEN`).
 pub const KEY_LEN_MAX: usize = 80;
-
-/// Stands in the place of a signature until it is made.
-pub(super) const UNSIGNED: [u8; SIGNATURE_LEN] = [0; SIGNATURE_LEN];
 
 /// The keys of other ends, by their addresses.
 pub(super) struct Keys {
@@ -153,7 +151,7 @@ pub(super) fn is_demanded(pcbs: &mut Pcbs, found: Option<Found>, ends: &FourTupl
         |pcbs: &mut Pcbs| pcbs.listeners.find(ends).is_some_and(|listener| listener.listen.settings.signs);
     match found {
         Some(Found::Conn(at)) => pcbs.signs(at),
-        Some(Found::Wait(at)) if pcbs.wait_mut(at).is_some_and(|wait| wait.signs) => true,
+        Some(Found::Wait(at)) if pcbs.wait_mut(at).is_some_and(|wait| wait.wait.signs) => true,
         Some(Found::Wait(_)) if !header.flags.syn() => false,
         Some(Found::Half(_) | Found::Wait(_)) | None => of_listener(pcbs),
     }

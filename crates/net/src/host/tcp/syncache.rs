@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use wire::tcp::{Cookie, Flags, Header};
 
-use super::budget::Budget;
 use super::build::IpTxParams;
 use super::settings::Settings;
 use super::tcb::answer::usual_answer;
+use super::tcb::budget::Budget;
 use super::tcb::{Segment, Stamps, Tcb};
-use super::timer_wheel::{HasDeadline, WheelEntry};
+use crate::base::collections::timer_wheel::{HasDeadline, WheelEntry};
 use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
 

@@ -4,11 +4,11 @@ use pkt::Gso;
 use proptest::prelude::*;
 use wire::{Protocol, tcp};
 
-use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::fib::{Hop, Metrics, Prefix, Route, To};
 use crate::link::tables::Rxcsum;
 use crate::testkit::{Bench, Frame, addr4, addr6, build, peer_mac};
+use base::count::Count;
 
 /// Both families' hosts on the links of interfaces 1 and 2.
 fn families() -> [(IpAddr, IpAddr); 2] {
@@ -328,7 +328,7 @@ proptest! {
     fn every_spoiled_packet_ends_somewhere(seeds in any::<u64>(), cpus in 1u16..3) {
         let mut bench = Bench::with(2, cpus, |config| config.ifs[0].rxcsum = Rxcsum::Complete);
         bench.neighbours_answer = true;
-        let mut secret = crate::base::secret::Secret::new(u128::from(seeds));
+        let mut secret = base::secret::Secret::new(u128::from(seeds));
         let mut draws = |bound: usize| usize::try_from(secret.below(bound as u64)).unwrap();
         for _ in 0..100 {
             for _ in 0..20 {

@@ -22,6 +22,7 @@ mod solicit;
 use core::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::base::time::Instant;
 use crate::ip::addr;
 use crate::ip::neigh;
 use crate::link::tables::{IfIndex, Learned};
@@ -116,7 +117,7 @@ pub fn message(cpu: &mut Cpu, msg: Msg) {
 pub fn timer(cpu: &mut Cpu, ifindex: IfIndex) {
     let now = cpu.now;
     if cpu.autoconf.link(ifindex).is_some_and(|link| link.armed <= now) {
-        change(cpu, ifindex, |link, _| link.armed = crate::base::time::Instant::NEVER);
+        change(cpu, ifindex, |link, _| link.armed = Instant::NEVER);
         solicit::send_due(cpu, ifindex);
     }
 }

@@ -165,7 +165,7 @@ fn a_lifetime_is_never_shorter_than_it_says() {
         let mut binding = binding(1, 0);
         let lifetimes = Lifetimes { udp_s: seconds, ..Lifetimes::default() };
         binding.pass(BindingDirection::Out, Kind::Udp, Tick::at(begin), &lifetimes);
-        let end = begin + crate::base::time::Duration::from_secs(seconds.into());
+        let end = begin + base::time::Duration::from_secs(seconds.into());
         assert!(binding.expires >= Tick::at(end));
     }
 }

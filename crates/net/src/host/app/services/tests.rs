@@ -106,7 +106,7 @@ fn a_relay_whose_target_cannot_be_reached_resets_whom_it_was_to_connect() {
             let id = connect(&mut bench, (addr, PORT).into());
             bench.run();
             assert_eq!(tcp::read(bench.cpu(), id, &mut [0]), Err(Error::Reset), "to {to}");
-            assert_eq!(bench.counted(crate::base::count::Count::TcpRelaysRefused), counted);
+            assert_eq!(bench.counted(base::count::Count::TcpRelaysRefused), counted);
         }
     }
 }
@@ -120,7 +120,7 @@ fn a_relay_holds_as_many_pairs_as_may_be_and_resets_the_next() {
     let id = connect(&mut bench, (addr, PORT).into());
     bench.run();
     assert_eq!(tcp::read(bench.cpu(), id, &mut [0]), Err(Error::Reset));
-    assert_eq!(bench.counted(crate::base::count::Count::TcpRelaysRefused), 1);
+    assert_eq!(bench.counted(base::count::Count::TcpRelaysRefused), 1);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
 use crate::host::tcp::build::IpTxParams;
 use crate::host::tcp::listen::ListenerId;
-use crate::host::tcp::tcb::wait::TimeWait;
 use crate::host::tcp::tcb::{Ended, State, Tcb};
+use crate::host::tcp::time_wait::TimeWait;
 use crate::host::tcp::watch;
 
 /// Connections that have ended and whose memory a CPU keeps for those that follow: at the most, and where there are none.
@@ -178,7 +178,7 @@ impl Pcbs {
     fn wait_out(&mut self, conn: Box<Conn>, now: Instant) -> Settled {
         let is_room = self.tables.waits.len() < self.room.1;
         let wait = TimeWait::of(&conn.tcb, conn.ends, conn.look).filter(|_| is_room);
-        let until = wait.map(|wait| wait.until());
+        let until = wait.map(|wait| wait.wait.until());
         let (Some(at), Some(until)) = (wait.and_then(|wait| self.tables.waits.insert(wait)), until) else {
             self.remove(conn);
             return Settled::Cut;
