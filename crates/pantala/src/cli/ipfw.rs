@@ -83,6 +83,8 @@ pub(crate) struct Ipfw {
 enum Invocation {
     /// Commands from a file; `-` is standard input.
     File(PathBuf),
+    /// A rule, as it was written: only the running stack parses it.
+    Rule(String),
     /// One command, and as it was written.
     Command(Box<Command>, String),
     /// The log.
@@ -130,8 +132,9 @@ impl Ipfw {
             return Err(Failure::usage(refused(letter)));
         }
         let flags = Flags::read("ipfw", flags, FLAGS, "")?;
-        let what = if flags.has('h') { Invocation::Help } else { what(words)? };
-        Ok(Self { what, options: Options::of(&flags) })
+        let options = Options::of(&flags);
+        let what = if flags.has('h') { Invocation::Help } else { what(words, options.check_only)? };
+        Ok(Self { what, options })
     }
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -139,6 +142,7 @@ impl Ipfw {
         match what {
             Invocation::Help => Ok(session.term.show(&format!("{HELP}\n"))?),
             Invocation::File(path) => change::file(&path, &options, session),
+            Invocation::Rule(text) => change::one(&text, &options, session),
             Invocation::Command(..) if options.check_only => Ok(()),
             Invocation::Command(command, text) => match *command {
                 Command::List { counters, set, ref numbers } => {
@@ -207,7 +211,7 @@ impl Options {
     }
 }
 
-fn what(words: &[String]) -> Result<Invocation, Failure> {
+fn what(words: &[String], check_only: bool) -> Result<Invocation, Failure> {
     match words {
         [] => {
             Err(Failure::usage("ipfw: say what to do: list, show, add, delete, … (see pantala ipfw --help)"))
@@ -217,13 +221,21 @@ fn what(words: &[String]) -> Result<Invocation, Failure> {
         [file] if file == "-" || file.split_whitespace().next().is_some_and(|first| first.contains('/')) => {
             Ok(Invocation::File(file.into()))
         }
+        [first, ..] if !check_only && first.split_whitespace().next() == Some("add") => {
+            Ok(Invocation::Rule(one_line(words)))
+        }
         _ => command(words),
     }
 }
 
+/// The words as the running stack gets them.
+fn one_line(words: &[String]) -> String {
+    words.join(" ").replace(['\n', '\r'], " ")
+}
+
 fn command(words: &[String]) -> Result<Invocation, Failure> {
     match (ipfw::parse_args(words), words) {
-        (Ok(command), _) => Ok(Invocation::Command(Box::new(command), words.join(" "))),
+        (Ok(command), _) => Ok(Invocation::Command(Box::new(command), one_line(words))),
         // Names with a dot are no commands; others are files if they are there.
         (Err(_), [file]) if is_name_with_dot(file) || PathBuf::from(file).is_file() => {
             Ok(Invocation::File(file.into()))

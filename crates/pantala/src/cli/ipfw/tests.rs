@@ -37,17 +37,20 @@ fn a_word_with_a_slash_or_a_dot_is_a_file() {
 fn a_command_that_a_shell_gives_as_one_word_is_no_file() {
     let read = |word: &str| Ipfw::read(&[word.to_owned()]);
     for command in ["add deny ip from 10.0.0.0/8 to any", "add 5 allow tcp from any to any // web"] {
-        assert!(matches!(read(command).unwrap().what, Invocation::Command(..)), "{command}");
+        assert!(read(command).unwrap().what == Invocation::Rule(command.to_owned()), "{command}");
     }
-    let Err(Failure::Misconfigured(text)) = read("add alow ip from 10.0.0.0/8 to any") else { panic!() };
-    assert!(text.contains("did you mean `allow`?"), "{text}");
     assert_eq!(read("/my rules/ipfw").unwrap().what, Invocation::File("/my rules/ipfw".into()));
 }
 
 #[test]
 fn a_line_that_is_not_understood_shows_where() {
-    let Err(Failure::Misconfigured(text)) = read("add 100 alow ip from any to any") else { panic!() };
+    let Err(Failure::Misconfigured(text)) = read("-n add 100 alow ip from any to any") else { panic!() };
     assert!(text.contains("did you mean `allow`?") && text.contains("^^^^"), "{text}");
+}
+
+#[test]
+fn a_rule_is_parsed_by_the_running_stack_alone() {
+    assert_eq!(what("-q add 100 alow ip"), Invocation::Rule("add 100 alow ip".to_owned()));
 }
 
 #[test]
