@@ -93,8 +93,8 @@ impl Client {
         let Some(local) = self.addrs.get(self.seen.begun % self.addrs.len().max(1)).copied() else { return };
         self.seen.begun += 1;
         let &mut Self { server: remote, settings, .. } = self;
-        let look = IpTxParams::default();
-        let connect = Connect { remote, local: Some(local), port: None, zone: 0, settings, look };
+        let tx_params = IpTxParams::default();
+        let connect = Connect { remote, local: Some(local), port: None, zone: 0, settings, tx_params };
         let key = self.place(cx.now());
         if cx.connect(&connect, key).is_err() {
             self.seen.failed += 1;

@@ -168,9 +168,9 @@ impl Pair {
 
     fn begin(&mut self, wanted: &Wanted, clients: &[IpAddr], server: IpAddr) -> Result<()> {
         let settings = Settings { msl: wanted.msl, ..Settings::default() };
-        let (addr, look) = ((server, PORT).into(), IpTxParams::default());
+        let (addr, tx_params) = ((server, PORT).into(), IpTxParams::default());
         let listen =
-            Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
+            Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, tx_params };
         let answers: Box<dyn App> = match wanted.serves {
             Serves::Least => Box::new(Server::new(listen, wanted.behind)),
             Serves::Web => server::web(addr)?,

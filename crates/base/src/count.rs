@@ -39,6 +39,7 @@ macro_rules! named {
         impl pkt::counters::Index for $enum {
             const COUNT: usize = Self::ALL.len();
 
+            #[inline]
             fn index(self) -> usize {
                 self as usize
             }
@@ -290,32 +291,38 @@ impl Counters {
     }
 
     /// Counts `n` events.
+    #[inline]
     pub fn add(&mut self, event: Count, n: u64) {
         self.events.add(event, n);
     }
 
     /// Counts a dropped packet.
+    #[inline]
     pub fn drop(&mut self, reason: DropReason) {
         self.drops.inc(reason);
     }
 
     /// Counts `n` packets dropped for the same reason.
+    #[inline]
     pub fn drop_many(&mut self, reason: DropReason, n: u64) {
         self.drops.add(reason, n);
     }
 
     /// Counts `n` for an interface.
+    #[inline]
     pub fn add_if(&mut self, index: IfIndex, what: IfCount, n: u64) {
         self.ifs.add(usize::from(index), what, n);
     }
 
     /// Returns the count of `event`.
+    #[inline]
     #[must_use]
     pub fn get(&self, event: Count) -> u64 {
         self.events.get(event)
     }
 
     /// Returns the packets dropped for `reason`.
+    #[inline]
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops.get(reason)

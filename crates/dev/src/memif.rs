@@ -3,7 +3,7 @@
 //! Two programs meet at a Unix socket. One, the slave (client), makes memory with rings and buffers and hands it over;
 //! the other, the master (server), listens. A [`Hub`] is the thread that speaks for all our interfaces; a [`Port`] is
 //! one of them, and each of its [`MemifRing`]s is on some CPU. Peers come and go without the CPUs being asked: the thread
-//! puts each new connection at the door of the ring's owner.
+//! puts each new connection into the mailbox of the ring's owner.
 //!
 //! The peer is not trusted. It can write anywhere in the shared memory at any time, so whatever is read there is read
 //! once and checked, frames are copied before they are looked at, and no memory is taken that could vanish.

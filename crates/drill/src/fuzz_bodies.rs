@@ -65,7 +65,7 @@ mod tests {
         golden.chain(files("corpus")).filter(|script| !script.is_empty()).collect()
     }
 
-    /// Words and signs of the language, so that what is thrown together is often nearly right.
+    /// Tokens and signs of the language, so that what is thrown together is often nearly right.
     static WORDS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let mut words: Vec<String> = scripts()

@@ -1,4 +1,4 @@
-//! Words of packetdrill and its forks that are not supported, each with the reason.
+//! Tokens of packetdrill and its forks that are not supported, each with the reason.
 
 use crate::error::Fault;
 

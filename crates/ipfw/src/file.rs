@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::error::{Error, Fault, Place};
 use crate::parse;
-use crate::words::{Words, is_blank};
+use crate::words::{Tokens, is_blank};
 
 /// The reader of commands that come from no file, as errors name it.
 pub const READER: &str = "ipfw";
@@ -179,7 +179,7 @@ impl<'a> Joined<'a> {
         if text.is_empty() || text.starts_with("//") {
             return Ok(None);
         }
-        parse::command(&mut Words::new(&self.text))
+        parse::command(&mut Tokens::new(&self.text))
     }
 
     fn error(&self, file: &str, fault: Fault) -> Error {

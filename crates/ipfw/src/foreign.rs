@@ -1,4 +1,4 @@
-//! Words of pf, nft and iptables, each with its equivalent in ipfw, for users of these.
+//! Tokens of pf, nft and iptables, each with its equivalent in ipfw, for users of these.
 
 /// A word of another firewall, whose it is, and what to write here.
 const WORDS: &[(&str, &str, &str)] = &[

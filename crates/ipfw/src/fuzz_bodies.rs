@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Words of the language, so that what is thrown together is often nearly right.
+    /// Tokens of the language, so that what is thrown together is often nearly right.
     static WORDS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
         let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let files =

@@ -1,4 +1,4 @@
-//! Words for numbers. They are built in: what a rule means does not depend on files of the machine that reads it.
+//! Tokens for numbers. They are built in: what a rule means does not depend on files of the machine that reads it.
 
 mod ports;
 

@@ -20,7 +20,7 @@ pub(crate) use option::key_word;
 use crate::command::{Command, Switch};
 use crate::error::Fault;
 use crate::refused::{self, Place};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 /// First words of commands. A unique prefix is enough, as in `ipfw sh`.
 const COMMANDS: &[&str] = &[
@@ -32,7 +32,7 @@ pub(crate) const COMMANDS_EXPECTED: &str = "a command: add, delete, list, show, 
                                             disable, set, table, nat, nptv6, nat64lsn, pipe, queue or sched";
 
 /// Reads a command; `None` if there is none, but only the program's name.
-pub(crate) fn command(words: &mut Words<'_>) -> Result<Option<Command>, Fault> {
+pub(crate) fn command(words: &mut Tokens<'_>) -> Result<Option<Command>, Fault> {
     program(words)?;
     if words.peek().is_none() {
         return Ok(None);
@@ -62,7 +62,7 @@ pub(crate) fn command(words: &mut Words<'_>) -> Result<Option<Command>, Fault> {
 }
 
 /// The program's name and its flags, as scripts have them in front of every command.
-fn program(words: &mut Words<'_>) -> Result<(), Fault> {
+fn program(words: &mut Tokens<'_>) -> Result<(), Fault> {
     if words.peek().is_some_and(|word| word.is("ipfw") || word.text.ends_with("/ipfw")) {
         words.skip();
     }
@@ -110,7 +110,7 @@ fn refuse(place: Place, word: Word<'_>) -> Result<(), Fault> {
     }
 }
 
-fn switch(words: &mut Words<'_>) -> Result<Switch, Fault> {
+fn switch(words: &mut Tokens<'_>) -> Result<Switch, Fault> {
     const EXPECTED: &str = "firewall, one_pass, dyn_keepalive or verbose";
     const KNOWN: [&str; 4] = ["firewall", "one_pass", "dyn_keepalive", "verbose"];
     let word = words.take(EXPECTED)?;

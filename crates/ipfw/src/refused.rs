@@ -1,4 +1,4 @@
-//! Words of ipfw(8) that are not supported, with the reason. `docs/reference/IPFW.md` shows the same table.
+//! Tokens of ipfw(8) that are not supported, with the reason. `docs/reference/IPFW.md` shows the same table.
 
 /// Where a word stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -109,14 +109,14 @@ impl<'a> Word<'a> {
 
 /// A command, read word by word.
 #[derive(Clone, Debug)]
-pub(crate) struct Words<'a> {
+pub(crate) struct Tokens<'a> {
     words: Vec<Word<'a>>,
     next: usize,
     /// Where the line ends.
     end: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Tokens<'a> {
     /// Splits at blanks. Braces and parentheses around a word are words of their own, and `//` and what follows it are
     /// one word.
     pub(crate) fn new(text: &'a str) -> Self {
@@ -148,7 +148,7 @@ impl<'a> Words<'a> {
         self.words.get(self.next + 1).copied()
     }
 
-    /// Words that are left.
+    /// Tokens that are left.
     pub(crate) fn rest(&self) -> &[Word<'a>] {
         &self.words[self.next.min(self.words.len())..]
     }

@@ -136,7 +136,7 @@ impl FirewallConfig {
         Ok(batch)
     }
 
-    /// Takes the place of another book: a rule that stays as it is stays the same, and a table that `commands` do not fill
+    /// Replaces another configuration: a rule that stays as it is stays the same, and a table that `commands` do not fill
     /// keeps the entries that it has been given since.
     pub(crate) fn succeed(
         mut self,
@@ -177,7 +177,7 @@ impl FirewallConfig {
         Ok(Self { rules, lookups, shapes, nat, nat64, prefixes, switches: *switches, states: *states })
     }
 
-    /// Whether another book says the same.
+    /// Whether another configuration is equal.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         let rules =
             |config: &Self| config.rules.entries().iter().map(|entry| entry.rule.clone()).collect::<Vec<_>>();

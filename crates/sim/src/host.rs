@@ -137,7 +137,7 @@ impl Host {
         self.send(cpu, Msg::Call(Box::new(call)))
     }
 
-    /// Begins a program on a CPU, at whose door others can knock.
+    /// Starts an application on a CPU that others can notify.
     ///
     /// # Errors
     ///

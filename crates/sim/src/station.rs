@@ -30,7 +30,7 @@ pub struct Station {
     /// Its link address.
     pub mac: Mac,
     /// Packets heard outside of flows, oldest first; at most [`HEARD_MAX`].
-    pub heard: VecDeque<Heard>,
+    pub heard: VecDeque<ReceivedPacket>,
     /// Packets received that no host should have sent: what was wrong with them.
     pub complaints: Vec<Complaint>,
     /// Packets that it lost itself: their next hop was not found in time.
@@ -81,7 +81,7 @@ pub struct Complaint {
 
 /// A packet that a station heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedPacket {
     /// When.
     pub at: Instant,
     /// Its source.
@@ -273,14 +273,15 @@ impl Station {
 
     /// Whether one of what it heard fulfils `is_it`.
     #[must_use]
-    pub fn has_heard(&self, is_it: impl Fn(&Heard) -> bool) -> bool {
+    pub fn has_heard(&self, is_it: impl Fn(&ReceivedPacket) -> bool) -> bool {
         self.heard.iter().any(is_it)
     }
 
     /// Replies to echo requests with identifier `id` that it heard.
     #[must_use]
     pub fn replies(&self, id: u16) -> usize {
-        let is_it = |heard: &&Heard| matches!(heard.what, Content::EchoReply { id: of, .. } if of == id);
+        let is_it =
+            |heard: &&ReceivedPacket| matches!(heard.what, Content::EchoReply { id: of, .. } if of == id);
         self.heard.iter().filter(is_it).count()
     }
 
@@ -352,7 +353,7 @@ impl Station {
         if self.heard.len() >= HEARD_MAX {
             self.heard.pop_front();
         }
-        self.heard.push_back(Heard { at: self.now, from, to, ttl, what });
+        self.heard.push_back(ReceivedPacket { at: self.now, from, to, ttl, what });
     }
 
     fn complain(&mut self, about: impl Into<String>) {

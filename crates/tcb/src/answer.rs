@@ -12,6 +12,7 @@ use base::time::Instant;
 
 /// Returns the SYN-ACK of a listener's connection and when it is due again, or `None` if a connection has to be made to answer:
 /// for signatures, for a SYN without options, and for user timeouts that are announced.
+#[inline]
 pub fn usual_answer(
     settings: &Settings,
     (src_port, dst_port): (u16, u16),

@@ -129,6 +129,7 @@ impl Buffer {
     }
 
     /// Where `len` bytes from `at` on stand in the ring, which holds them.
+    #[inline]
     fn parts(&self, at: usize, len: usize) -> (core::ops::Range<usize>, core::ops::Range<usize>) {
         let start = (self.front as usize + at) & self.size().wrapping_sub(1);
         let first = min(len, self.size() - min(start, self.size()));

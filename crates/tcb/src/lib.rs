@@ -227,6 +227,7 @@ struct Marks {
 
 impl Tcb {
     /// Begins a connection with a SYN from sequence number `iss`; it goes out with the next [`Self::output`].
+    #[inline]
     #[must_use]
     pub fn connect(
         settings: impl Into<Arc<Settings>>,
@@ -243,6 +244,7 @@ impl Tcb {
     }
 
     /// Answers a SYN that a listener has taken.
+    #[inline]
     #[must_use]
     pub fn answer(
         settings: impl Into<Arc<Settings>>,
@@ -260,6 +262,7 @@ impl Tcb {
         tcb
     }
 
+    #[inline]
     fn new(settings: Arc<Settings>, ports: (u16, u16), iss: u32, stamps: Stamps, now: Instant) -> Self {
         let iss = Seq(iss);
         let mss = u32::from(settings.mss);

@@ -3,7 +3,7 @@
 
 use super::{Out, State, Tcb};
 use crate::congestion::Sign;
-use crate::scoreboard::Heard;
+use crate::scoreboard::AckEffect;
 use crate::seq::Seq;
 use base::time::{Duration, Instant};
 
@@ -110,7 +110,12 @@ impl Tcb {
     ///
     /// What comes twice was not lost, which the other end tells by D-SACK, or without a word. If it acknowledges more than
     /// there was, and has told nothing, the probe has repaired a loss, which the window must answer for.
-    pub(super) fn find_out_about_the_probe(&mut self, heard: &Heard, is_duplicate: bool, has_blocks: bool) {
+    pub(super) fn find_out_about_the_probe(
+        &mut self,
+        heard: &AckEffect,
+        is_duplicate: bool,
+        has_blocks: bool,
+    ) {
         let first = self.sent.first();
         let Some((end, is_again)) = self.probe.under_way.filter(|(end, _)| !first.is_before(*end)) else {
             return;

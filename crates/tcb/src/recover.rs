@@ -4,7 +4,7 @@
 use super::prr::{Progress, Prr};
 use super::{Segment, Tcb};
 use crate::congestion::{Sign, initial_window};
-use crate::scoreboard::Heard;
+use crate::scoreboard::AckEffect;
 use crate::seq::Seq;
 use base::time::Instant;
 
@@ -79,7 +79,7 @@ impl Recovery {
 impl Tcb {
     /// An acknowledgment of something between what is acknowledged and what was sent. `is_duplicate`, if it has no data
     /// and no new window.
-    pub(super) fn heard(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) -> Heard {
+    pub(super) fn heard(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) -> AckEffect {
         let was = self.sent.first();
         let options = &segment.header.options;
         let blocks = if self.sacks() { options.sack.as_slice() } else { &[] };
@@ -139,7 +139,7 @@ impl Tcb {
     }
 
     /// RFC 7323 §4: a timestamp tells a segment from its copy, so that each acknowledgment of something new measures.
-    fn measure(&mut self, segment: &Segment<'_>, heard: &Heard, now: Instant) {
+    fn measure(&mut self, segment: &Segment<'_>, heard: &AckEffect, now: Instant) {
         let echo = segment.header.options.timestamps.filter(|_| self.agreed.timestamps).map(|(_, echo)| echo);
         let by_stamp = echo.filter(|_| heard.acknowledged > 0).and_then(|echo| self.stamps.since(echo, now));
         // What was sent once is known more exactly than in milliseconds.
@@ -157,7 +157,7 @@ impl Tcb {
     ///
     /// Of a receiver that says only where it waits, each duplicate says that a segment has arrived, and what moves that place
     /// on says it again of those.
-    fn regulate(&mut self, heard: &Heard, is_duplicate: bool, has_lost: bool) {
+    fn regulate(&mut self, heard: &AckEffect, is_duplicate: bool, has_lost: bool) {
         if self.recovery.by_timer {
             return;
         }

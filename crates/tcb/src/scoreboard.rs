@@ -59,7 +59,7 @@ enum Fate {
 
 /// The effect of an acknowledgment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct AckEffect {
     /// Bytes that are not needed any more: the acknowledgment moved on by so many.
     pub acknowledged: u32,
     /// Bytes of which it is new that they arrived, acknowledged or not: `DeliveredData`.
@@ -183,8 +183,8 @@ impl Sent {
 
     /// The receiver expects `ack` next, which lies between [`Self::first`] and [`Self::behind`], and says that it has
     /// `blocks` behind it.
-    pub fn acknowledge(&mut self, ack: Seq, blocks: &[SackBlock], now: Instant) -> Heard {
-        let mut heard = Heard { acknowledged: ack.since(self.first), ..Heard::default() };
+    pub fn acknowledge(&mut self, ack: Seq, blocks: &[SackBlock], now: Instant) -> AckEffect {
+        let mut heard = AckEffect { acknowledged: ack.since(self.first), ..AckEffect::default() };
         heard.duplicate = duplicate(ack, blocks);
         self.forget(ack, now, &mut heard);
         let blocks = &blocks[usize::from(heard.duplicate.is_some())..];
@@ -205,7 +205,7 @@ impl Sent {
     }
 
     /// Removes everything before `ack`.
-    fn forget(&mut self, ack: Seq, now: Instant, heard: &mut Heard) {
+    fn forget(&mut self, ack: Seq, now: Instant, heard: &mut AckEffect) {
         while let Some(piece) = self.pieces.front_mut().filter(|piece| piece.start.is_before(ack)) {
             let end = piece.end.min(ack);
             let part = Piece { end, ..*piece };
@@ -226,7 +226,7 @@ impl Sent {
     }
 
     /// The receiver has what stands between `left` and `right`.
-    fn has(&mut self, left: Seq, right: Seq, now: Instant, heard: &mut Heard) {
+    fn has(&mut self, left: Seq, right: Seq, now: Instant, heard: &mut AckEffect) {
         for at in self.cut_out(left, right) {
             let Some(piece) = self.pieces.get_mut(at) else { continue };
             match piece.fate {
@@ -242,7 +242,7 @@ impl Sent {
     }
 
     /// It is new that `piece` has arrived.
-    fn delivered(&mut self, piece: Piece, now: Instant, heard: &mut Heard) {
+    fn delivered(&mut self, piece: Piece, now: Instant, heard: &mut AckEffect) {
         heard.delivered += piece.len();
         if !piece.is_again {
             heard.rtt = Some(now.since(piece.at));

@@ -52,6 +52,7 @@ impl Timers {
 
 impl Tcb {
     /// When [`Self::expire`] has something to do.
+    #[inline]
     #[must_use]
     pub fn deadline(&self) -> Instant {
         let Timers {

@@ -62,7 +62,7 @@ impl Sleep {
     }
 }
 
-/// The door of one ring.
+/// The mailbox of one ring.
 #[derive(Debug)]
 pub(super) struct Mailbox {
     /// Counts what was put in.

@@ -16,7 +16,7 @@ use crate::Waiter;
 /// peer.
 pub struct MemifRing {
     mailbox: Arc<Mailbox>,
-    /// The last change at the door that was looked at.
+    /// The last change in the mailbox that was seen.
     seen: u32,
     wire: Option<Box<Wire>>,
     sleep: Arc<Sleep>,
@@ -45,7 +45,7 @@ impl MemifRing {
         Waiter::on(&self.sleep)
     }
 
-    /// Goes over to the connection that the control thread has put at the door.
+    /// Takes the connection that the control thread has put into the mailbox.
     #[cold]
     fn change(&mut self) {
         self.sleep.clear();

@@ -41,7 +41,7 @@ pub(super) fn command(changes: &mut Changes<'_>, command: &At<Command>) {
     }
 }
 
-/// Words, and where they begin.
+/// Tokens, and where they begin.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut at = 0;

@@ -6,7 +6,7 @@ use crate::limit::NAME_MAX;
 use crate::names::{self, Names};
 use crate::refused::Place;
 use crate::rule::{Action, Flow, NatTarget, Unreach};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 const ACTIONS: &[&str] = &[
     "allow",
@@ -42,7 +42,7 @@ const ACTIONS: &[&str] = &[
 pub(crate) const EXPECTED: &str = "an action: allow, deny, reject, unreach, unreach6, reset, count, check-state, \
     skipto, call, return, fwd, rdr, nat, nptv6, nat64lsn, reass, tcp-setmss, setdscp, pipe or queue";
 
-pub(crate) fn action(words: &mut Words<'_>) -> Result<Action, Fault> {
+pub(crate) fn action(words: &mut Tokens<'_>) -> Result<Action, Fault> {
     // a comment alone is a rule that counts, as in FreeBSD
     if words.peek().is_some_and(|word| word.text.starts_with("//")) {
         return Ok(Action::Count);
@@ -128,7 +128,7 @@ pub(crate) fn dscp(word: Word<'_>) -> Result<u8, Fault> {
 }
 
 /// The code, and behind `needfrag` perhaps the MTU.
-fn unreach(words: &mut Words<'_>) -> Result<Unreach, Fault> {
+fn unreach(words: &mut Tokens<'_>) -> Result<Unreach, Fault> {
     let code = named(
         words.take("a code of ICMP, such as port")?,
         "a code of ICMP's unreachable",
@@ -144,7 +144,7 @@ fn unreach(words: &mut Words<'_>) -> Result<Unreach, Fault> {
 }
 
 /// `:flow`, if it is there. FreeBSD calls the states without a name `:default`.
-pub(crate) fn flow(words: &mut Words<'_>, may_be_any: bool) -> Result<Flow, Fault> {
+pub(crate) fn flow(words: &mut Tokens<'_>, may_be_any: bool) -> Result<Flow, Fault> {
     let Some(name) = words.peek().and_then(|word| word.strip_prefix(":")) else { return Ok(Flow::Default) };
     words.skip();
     match name.text {
@@ -157,7 +157,7 @@ pub(crate) fn flow(words: &mut Words<'_>, may_be_any: bool) -> Result<Flow, Faul
     }
 }
 
-fn forward(words: &mut Words<'_>) -> Result<Action, Fault> {
+fn forward(words: &mut Tokens<'_>) -> Result<Action, Fault> {
     let word = words.take("the address of a next hop, `tablearg`, or one of them with ,port")?;
     let (to, port) = value::split_port(word);
     let port = port.map(|port| super::list::port(port, None)).transpose()?;
@@ -172,6 +172,6 @@ fn nat(word: Word<'_>) -> Result<NatTarget, Fault> {
     number.map(NatTarget::Instance).map_err(|fault| fault.or_expected("global"))
 }
 
-fn instance_name(words: &mut Words<'_>) -> Result<String, Fault> {
+fn instance_name(words: &mut Tokens<'_>) -> Result<String, Fault> {
     value::name(words.take("the name of an instance")?, "an instance", NAME_MAX)
 }

@@ -27,7 +27,7 @@ pub(crate) fn addr(word: Word<'_>) -> Result<Addr, Fault> {
     word.split(',').map(net).collect::<Result<_, _>>().map(Addr::Nets)
 }
 
-/// Words that stand for addresses, but not in lists.
+/// Tokens that stand for addresses, but not in lists.
 const WORDS: [&str; 3] = ["any", "me", "me6"];
 
 pub(crate) fn net(word: Word<'_>) -> Result<Net, Fault> {

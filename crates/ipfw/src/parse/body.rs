@@ -7,10 +7,10 @@ use crate::error::Fault;
 use crate::limit::{CLAUSES_MAX, OR_MAX};
 use crate::names;
 use crate::rule::{Clause, Match, Rule, Term};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 /// Reads all up to the end or the comment, into `body` and `keep` of the rule.
-pub(crate) fn body(words: &mut Words<'_>, rule: &mut Rule) -> Result<(), Fault> {
+pub(crate) fn body(words: &mut Tokens<'_>, rule: &mut Rule) -> Result<(), Fault> {
     let mut proto = None;
     if begins_with_proto(words) {
         proto = addresses(words, &mut rule.body)?;
@@ -30,7 +30,7 @@ pub(crate) fn body(words: &mut Words<'_>, rule: &mut Rule) -> Result<(), Fault> 
 }
 
 /// Whether a body begins with a protocol, so that `from` must follow.
-fn begins_with_proto(words: &Words<'_>) -> bool {
+fn begins_with_proto(words: &Tokens<'_>) -> bool {
     let rest = words.rest();
     let is_open = rest.first().is_some_and(|word| is_open(*word));
     let end = match is_open {
@@ -47,7 +47,7 @@ fn begins_with_proto(words: &Words<'_>) -> bool {
 }
 
 /// `proto from src [ports] to dst [ports]`; returns the protocol if there is but one.
-fn addresses(words: &mut Words<'_>, body: &mut Vec<Clause>) -> Result<Option<u8>, Fault> {
+fn addresses(words: &mut Tokens<'_>, body: &mut Vec<Clause>) -> Result<Option<u8>, Fault> {
     let clause = block(words, |words| proto(words.take("a protocol")?))?;
     let only = match clause.any[..] {
         [Term { not: false, is: Match::Proto(proto) }] => Some(proto),
@@ -63,7 +63,7 @@ fn addresses(words: &mut Words<'_>, body: &mut Vec<Clause>) -> Result<Option<u8>
     Ok(only)
 }
 
-fn keyword(words: &mut Words<'_>, keyword: &str, expected: &str) -> Result<(), Fault> {
+fn keyword(words: &mut Tokens<'_>, keyword: &str, expected: &str) -> Result<(), Fault> {
     let word = words.take(expected)?;
     match word.text {
         text if text == keyword => Ok(()),
@@ -73,7 +73,7 @@ fn keyword(words: &mut Words<'_>, keyword: &str, expected: &str) -> Result<(), F
 
 /// Ports behind an address, if there are any; `any` stands for none.
 fn ports(
-    words: &mut Words<'_>,
+    words: &mut Tokens<'_>,
     proto: Option<u8>,
     are: fn(Vec<RangeInclusive<u16>>) -> Match,
 ) -> Result<Option<Clause>, Fault> {
@@ -95,10 +95,10 @@ fn ports(
 
 /// One alternative, or several in braces.
 fn block(
-    words: &mut Words<'_>,
-    mut one: impl FnMut(&mut Words<'_>) -> Result<Match, Fault>,
+    words: &mut Tokens<'_>,
+    mut one: impl FnMut(&mut Tokens<'_>) -> Result<Match, Fault>,
 ) -> Result<Clause, Fault> {
-    let mut term = |words: &mut Words<'_>| {
+    let mut term = |words: &mut Tokens<'_>| {
         let not = words.accept_not();
         if let Some(word) = words.peek().filter(|word| is_close(*word)) {
             return Err(word.fault(format!("something is missing before `{}`", word.text)));

@@ -6,7 +6,7 @@ use super::value;
 use crate::error::{Fault, nearest};
 use crate::refused::{self, Place};
 use crate::rule::{Action, Keep, KeepKind, Limit, LimitMask, Rule};
-use crate::words::Words;
+use crate::words::Tokens;
 
 /// State options of a rule; they may stand anywhere among the matches, once.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct State {
 
 impl State {
     /// Takes the next word if it is about states.
-    pub(crate) fn take(&mut self, words: &mut Words<'_>, rule: &mut Rule) -> Result<bool, Fault> {
+    pub(crate) fn take(&mut self, words: &mut Tokens<'_>, rule: &mut Rule) -> Result<bool, Fault> {
         let Some(word) = words.peek() else { return Ok(false) };
         let is_defer = matches!(word.text, "defer-action" | "defer-immediate-action");
         if is_defer {
@@ -74,7 +74,7 @@ fn names_a_flow(text: &str) -> bool {
         && !text.starts_with("//")
 }
 
-fn limit(words: &mut Words<'_>) -> Result<Limit, Fault> {
+fn limit(words: &mut Tokens<'_>) -> Result<Limit, Fault> {
     const EXPECTED: &str = "src-addr, src-port, dst-addr, dst-port or all, and a number";
     let mut mask = LimitMask::default();
     loop {

@@ -6,7 +6,7 @@ use crate::error::Fault;
 use crate::limit::LIST_MAX;
 use crate::names::{self, Names};
 use crate::rule::Bits;
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 /// A list of numbers and ranges, each read by `item`.
 pub(crate) fn ranges<T: Copy + PartialOrd + core::fmt::Display>(
@@ -91,7 +91,7 @@ pub(crate) fn looks_like_ports(word: Word<'_>) -> bool {
 
 /// Takes a list of numbers up to `max`.
 pub(crate) fn numbers(
-    words: &mut Words<'_>,
+    words: &mut Tokens<'_>,
     what: &str,
     max: u16,
 ) -> Result<Vec<RangeInclusive<u16>>, Fault> {
@@ -99,7 +99,7 @@ pub(crate) fn numbers(
 }
 
 /// Takes a list of names, each perhaps with `!` in front: these bits must be set, those clear.
-pub(crate) fn bits(words: &mut Words<'_>, what: &str, names: &Names<u8>) -> Result<Bits<u8>, Fault> {
+pub(crate) fn bits(words: &mut Tokens<'_>, what: &str, names: &Names<u8>) -> Result<Bits<u8>, Fault> {
     let list: Vec<&str> = names::words(names).collect();
     let expected = format!(
         "one or more of {}, with commas between them, and `!` before what is absent",

@@ -10,7 +10,7 @@ use crate::error::Fault;
 use crate::limit::REDIRECTS_MAX;
 use crate::names;
 use crate::refused::Place;
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 const PARAMETERS: &[&str] = &[
     "ip",
@@ -29,7 +29,7 @@ const PARAMETERS: &[&str] = &[
     "redirect_proto",
 ];
 
-pub(crate) fn nat(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn nat(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     const EXPECTED: &str = "config …, delete or show";
     if words.accept("show") || words.accept("list") {
         let config = words.accept("config");
@@ -50,7 +50,7 @@ pub(crate) fn nat(words: &mut Words<'_>) -> Result<Command, Fault> {
     }
 }
 
-fn config(words: &mut Words<'_>, what: Word<'_>) -> Result<NatConfig, Fault> {
+fn config(words: &mut Tokens<'_>, what: Word<'_>) -> Result<NatConfig, Fault> {
     let mut config = NatConfig::default();
     while let Some(word) = words.peek() {
         words.skip();
@@ -121,14 +121,14 @@ fn count(range: &RangeInclusive<u16>) -> u16 {
 }
 
 /// The next word, if it is no parameter's name but begins with a number.
-fn take_number<'a>(words: &mut Words<'a>) -> Option<Word<'a>> {
+fn take_number<'a>(words: &mut Tokens<'a>) -> Option<Word<'a>> {
     let word = words.peek().filter(|word| word.text.starts_with(|c: char| c.is_ascii_digit()))?;
     words.skip();
     Some(word)
 }
 
 /// `PROTO target:port[-port][,target:port…] [alias:]port[-port] [remote[:port[-port]]]`.
-fn redirect_port(words: &mut Words<'_>) -> Result<NatRedirect, Fault> {
+fn redirect_port(words: &mut Tokens<'_>) -> Result<NatRedirect, Fault> {
     const EXPECTED: &str = "tcp, udp or sctp";
     let word = words.take(EXPECTED)?;
     let proto = match word.text {
@@ -169,7 +169,7 @@ fn redirect_port(words: &mut Words<'_>) -> Result<NatRedirect, Fault> {
 }
 
 /// `inside[,inside…] outside`.
-fn redirect_addr(words: &mut Words<'_>) -> Result<NatRedirect, Fault> {
+fn redirect_addr(words: &mut Tokens<'_>) -> Result<NatRedirect, Fault> {
     let inside = words.take("the host inside")?;
     if let Some(extra) = inside.split(',').nth(REDIRECTS_MAX) {
         return Err(extra.fault(format!("at most {REDIRECTS_MAX} hosts share the load")));
@@ -179,7 +179,7 @@ fn redirect_addr(words: &mut Words<'_>) -> Result<NatRedirect, Fault> {
 }
 
 /// `PROTO inside [outside [remote]]`.
-fn redirect_proto(words: &mut Words<'_>) -> Result<NatRedirect, Fault> {
+fn redirect_proto(words: &mut Tokens<'_>) -> Result<NatRedirect, Fault> {
     let word = words.take("a protocol without ports, such as gre")?;
     let proto = match names::value(names::PROTOCOLS, word.text) {
         Some(proto) => proto,

@@ -8,7 +8,7 @@ use crate::command::{Command, Nat64Config, Nptv6Config};
 use crate::error::Fault;
 use crate::limit::NAME_MAX;
 use crate::refused::Place;
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 const EXPECTED: &str = "create, destroy or show";
 
@@ -18,7 +18,7 @@ enum Nat6Command {
     Show(Option<String>),
 }
 
-fn what(words: &mut Words<'_>) -> Result<Nat6Command, Fault> {
+fn what(words: &mut Tokens<'_>) -> Result<Nat6Command, Fault> {
     let word = words.take("an instance's name or `all`, and what of it")?;
     let instance = match word.text {
         "all" => None,
@@ -39,7 +39,7 @@ fn what(words: &mut Words<'_>) -> Result<Nat6Command, Fault> {
     }
 }
 
-pub(crate) fn nptv6(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn nptv6(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     Ok(match what(words)? {
         Nat6Command::Create(name) => Command::Nptv6Create { name, config: nptv6_config(words)? },
         Nat6Command::Destroy(name) => Command::Nptv6Destroy(name),
@@ -47,7 +47,7 @@ pub(crate) fn nptv6(words: &mut Words<'_>) -> Result<Command, Fault> {
     })
 }
 
-pub(crate) fn nat64(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn nat64(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     Ok(match what(words)? {
         Nat6Command::Create(name) => Command::Nat64Create { name, config: nat64_config(words)? },
         Nat6Command::Destroy(name) => Command::Nat64Destroy(name),
@@ -56,7 +56,7 @@ pub(crate) fn nat64(words: &mut Words<'_>) -> Result<Command, Fault> {
 }
 
 /// `int_prefix P (ext_prefix P | ext_if IF) prefixlen N`; a length may stand behind a prefix instead.
-fn nptv6_config(words: &mut Words<'_>) -> Result<Nptv6Config, Fault> {
+fn nptv6_config(words: &mut Tokens<'_>) -> Result<Nptv6Config, Fault> {
     const EXPECTED: &str = "int_prefix PREFIX, ext_prefix PREFIX or ext_if IF, and prefixlen N";
     let (mut internal, mut external, mut external_if) = (None, None, None);
     let mut lens: Vec<u8> = Vec::new();
@@ -100,7 +100,7 @@ fn prefix6(word: Word<'_>, lens: &mut Vec<u8>) -> Result<Ipv6Addr, Fault> {
 /// RFC 6052's well-known prefix.
 const WELL_KNOWN: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
-fn nat64_config(words: &mut Words<'_>) -> Result<Nat64Config, Fault> {
+fn nat64_config(words: &mut Tokens<'_>) -> Result<Nat64Config, Fault> {
     const EXPECTED: &str = "prefix4 ADDRESS/LENGTH, and perhaps prefix6 PREFIX/LENGTH or allow_private";
     let (mut prefix4, mut prefix6, mut allow_private) = (None, (WELL_KNOWN, 96), false);
     while let Some(word) = words.peek() {

@@ -9,7 +9,7 @@ use crate::limit::NAME_MAX;
 use crate::names;
 use crate::refused::Place;
 use crate::rule::{Addr, Bits, Frag, Hook, If, Key, MacMask, Match, Net, TableRef, frag};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 pub(crate) const OPTIONS: &[&str] = &[
     "in",
@@ -91,7 +91,7 @@ pub(crate) fn is_option(text: &str) -> bool {
 }
 
 /// One match. `proto` is the protocol that the rule began with, whose ports may have names of their own.
-pub(crate) fn option(words: &mut Words<'_>, proto: Option<u8>) -> Result<Match, Fault> {
+pub(crate) fn option(words: &mut Tokens<'_>, proto: Option<u8>) -> Result<Match, Fault> {
     let word = words.take("a match, such as `in`, `recv IF`, `setup` or `dst-port 80`")?;
     if let Some(is) = plain(word.text) {
         return Ok(is);
@@ -153,7 +153,7 @@ fn plain(text: &str) -> Option<Match> {
 }
 
 /// Parses a match on a header field; `None` for other words.
-fn header(words: &mut Words<'_>, word: Word<'_>) -> Result<Option<Match>, Fault> {
+fn header(words: &mut Tokens<'_>, word: Word<'_>) -> Result<Option<Match>, Fault> {
     Ok(Some(match word.text {
         "frag" | "fragment" => Match::Frag(Frag { bits: fragment(words)? }),
         "ipversion" | "ipver" => Match::Version(version(words)?),
@@ -238,7 +238,7 @@ fn unknown(word: Word<'_>) -> Fault {
     fault.expected("a match, `// comment`, or the end of the line")
 }
 
-fn version(words: &mut Words<'_>) -> Result<u8, Fault> {
+fn version(words: &mut Tokens<'_>) -> Result<u8, Fault> {
     let word = words.take("4 or 6")?;
     match word.text {
         "4" => Ok(4),
@@ -248,13 +248,13 @@ fn version(words: &mut Words<'_>) -> Result<u8, Fault> {
 }
 
 /// The words behind `frag`, which may be none.
-fn fragment(words: &mut Words<'_>) -> Result<Bits<u8>, Fault> {
+fn fragment(words: &mut Tokens<'_>) -> Result<Bits<u8>, Fault> {
     let is_bit = |text: &str| names::value(names::FRAG, text.trim_start_matches('!')).is_some();
     let has_bits = words.peek().is_some_and(|word| word.text.split(',').any(is_bit));
     if has_bits { bits(words, "fragment flag", names::FRAG) } else { Ok(Bits::default()) }
 }
 
-fn icmp6_types(words: &mut Words<'_>) -> Result<[u64; 4], Fault> {
+fn icmp6_types(words: &mut Tokens<'_>) -> Result<[u64; 4], Fault> {
     let mut types = [0; 4];
     for part in items(words.take("types of ICMPv6, such as 128,129")?)? {
         let n: u8 = part.number("a type of ICMPv6", 0..=u8::MAX)?;
@@ -263,7 +263,7 @@ fn icmp6_types(words: &mut Words<'_>) -> Result<[u64; 4], Fault> {
     Ok(types)
 }
 
-fn interfaces(words: &mut Words<'_>) -> Result<If, Fault> {
+fn interfaces(words: &mut Tokens<'_>) -> Result<If, Fault> {
     let word = words.take("an interface, a pattern such as em*, an address, table(NAME) or any")?;
     Ok(match word.text {
         "any" => If::Any,
@@ -295,12 +295,12 @@ fn pattern(word: Word<'_>) -> Result<String, Fault> {
     Ok(word.text.to_owned())
 }
 
-fn table(words: &mut Words<'_>, may_be_bare: bool) -> Result<TableRef, Fault> {
+fn table(words: &mut Tokens<'_>, may_be_bare: bool) -> Result<TableRef, Fault> {
     table_ref(words.take("table(NAME) or table(NAME,VALUE)")?, may_be_bare)
 }
 
 /// Behind `src-ip6` and `dst-ip6` only addresses of IPv6 make sense.
-fn addr(words: &mut Words<'_>, option: Word<'_>) -> Result<Addr, Fault> {
+fn addr(words: &mut Tokens<'_>, option: Word<'_>) -> Result<Addr, Fault> {
     let word = words.take(address::EXPECTED)?;
     let addr = address::addr(word)?;
     let is_v4 = matches!(&addr, Addr::Hosts { .. })
@@ -323,7 +323,7 @@ const KEYS: &[(&str, Key)] = &[
     ("recv", Key::RecvIf),
 ];
 
-fn key(words: &mut Words<'_>) -> Result<Key, Fault> {
+fn key(words: &mut Tokens<'_>) -> Result<Key, Fault> {
     const EXPECTED: &str = "dst-ip, src-ip, dst-port, src-port, dscp, dst-mac, src-mac or recv";
     let word = words.take(EXPECTED)?;
     refuse(Place::Key, word)?;

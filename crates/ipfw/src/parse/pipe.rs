@@ -8,7 +8,7 @@ use crate::command::{Aqm, Command, PipeConfig, QueueConfig, Reorder, Scheduler};
 use crate::error::Fault;
 use crate::limit::REORDER_MAX;
 use crate::refused::Place;
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 const PIPE: &[&str] = &[
     "bw",
@@ -46,7 +46,7 @@ enum PipeCommand<'a> {
     Flush,
 }
 
-fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<PipeCommand<'a>, Fault> {
+fn what<'a>(words: &mut Tokens<'a>, of: &str) -> Result<PipeCommand<'a>, Fault> {
     const EXPECTED: &str = "a number and config, delete or show";
     const KNOWN: [&str; 5] = ["config", "delete", "show", "list", "flush"];
     let an = format!("a {of}");
@@ -73,7 +73,7 @@ fn what<'a>(words: &mut Words<'a>, of: &str) -> Result<PipeCommand<'a>, Fault> {
     }
 }
 
-pub(crate) fn pipe(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn pipe(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     Ok(match what(words, "pipe")? {
         PipeCommand::Config(number, _) => Command::PipeConfig { number, config: pipe_config(words)? },
         PipeCommand::Delete(number) => Command::PipeDelete { number, queue: false },
@@ -82,7 +82,7 @@ pub(crate) fn pipe(words: &mut Words<'_>) -> Result<Command, Fault> {
     })
 }
 
-pub(crate) fn queue(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn queue(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     Ok(match what(words, "queue")? {
         PipeCommand::Config(number, word) => {
             let mut config = QueueConfig::default();
@@ -108,7 +108,7 @@ pub(crate) fn queue(words: &mut Words<'_>) -> Result<Command, Fault> {
 }
 
 /// In FreeBSD a scheduler has the number of its pipe. Here it is a property of the pipe.
-pub(crate) fn sched(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn sched(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     let first = words.peek();
     Ok(match (what(words, "sched")?, first) {
         (PipeCommand::Config(number, _), _) => Command::PipeConfig { number, config: pipe_config(words)? },
@@ -121,7 +121,7 @@ pub(crate) fn sched(words: &mut Words<'_>) -> Result<Command, Fault> {
     })
 }
 
-fn pipe_config(words: &mut Words<'_>) -> Result<PipeConfig, Fault> {
+fn pipe_config(words: &mut Tokens<'_>) -> Result<PipeConfig, Fault> {
     let mut config = PipeConfig::default();
     while let Some(word) = words.peek() {
         words.skip();
@@ -144,7 +144,7 @@ fn pipe_config(words: &mut Words<'_>) -> Result<PipeConfig, Fault> {
 }
 
 /// `SHARE`, or `SHARE/PACKETS`.
-fn reorder(words: &mut Words<'_>) -> Result<Reorder, Fault> {
+fn reorder(words: &mut Tokens<'_>) -> Result<Reorder, Fault> {
     const WHAT: &str = "the share of packets that are held back";
     let word =
         words.take("the share of packets that are held back, and how many overtake one, such as 0.01/5")?;
@@ -154,7 +154,7 @@ fn reorder(words: &mut Words<'_>) -> Result<Reorder, Fault> {
 }
 
 /// A share of 2³², of which the largest is all.
-fn chance(words: &mut Words<'_>, what: &str) -> Result<u32, Fault> {
+fn chance(words: &mut Tokens<'_>, what: &str) -> Result<u32, Fault> {
     let word = words.take(&format!("{what}, such as 0.01"))?;
     Ok(share(word, what)?.unwrap_or(u32::MAX))
 }
@@ -169,7 +169,7 @@ fn unknown(word: Word<'_>, of: &str, known: &[&'static str]) -> Fault {
 }
 
 /// Reads a parameter that queues and pipes share; `false` if the word is none.
-fn of_queue(words: &mut Words<'_>, word: Word<'_>, queue: &mut QueueConfig) -> Result<bool, Fault> {
+fn of_queue(words: &mut Tokens<'_>, word: Word<'_>, queue: &mut QueueConfig) -> Result<bool, Fault> {
     match word.text {
         "weight" => queue.weight = Some(number_of(words, "a weight", 1..=100)?),
         "queue" => queue.limit = Some(unit::queue_limit(words.take("packets, or Kbytes")?)?),
@@ -209,7 +209,7 @@ fn red(word: Word<'_>, gentle: bool) -> Result<Aqm, Fault> {
     Ok(Aqm::Red { weight, min, max, max_p, gentle })
 }
 
-fn scheduler(words: &mut Words<'_>) -> Result<Scheduler, Fault> {
+fn scheduler(words: &mut Tokens<'_>) -> Result<Scheduler, Fault> {
     const EXPECTED: &str = "fifo, wf2q+, rr or fq_codel";
     let word = words.take(EXPECTED)?;
     Ok(match word.text.to_ascii_lowercase().as_str() {
@@ -249,7 +249,7 @@ struct CodelWords {
 
 impl CodelWords {
     /// Reads those that come next.
-    fn read(mut self, words: &mut Words<'_>, has_flows: bool) -> Result<Self, Fault> {
+    fn read(mut self, words: &mut Tokens<'_>, has_flows: bool) -> Result<Self, Fault> {
         while let Some(word) = words.peek() {
             match word.text {
                 "target" | "interval" => {

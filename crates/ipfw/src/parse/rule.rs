@@ -6,9 +6,9 @@ use crate::limit::COMMENT_MAX;
 use crate::parse::refuse;
 use crate::refused::Place;
 use crate::rule::{Action, Log, Rule, Tag};
-use crate::words::Words;
+use crate::words::Tokens;
 
-pub(crate) fn rule(words: &mut Words<'_>) -> Result<Rule, Fault> {
+pub(crate) fn rule(words: &mut Tokens<'_>) -> Result<Rule, Fault> {
     let number = number(words)?;
     let set = match words.accept("set") {
         true => value::set_number(words.take("the number of a set, 0 to 31")?)?,
@@ -35,7 +35,7 @@ pub(crate) fn rule(words: &mut Words<'_>) -> Result<Rule, Fault> {
 }
 
 /// The number, which may be left out; `0` asks for the next free step too.
-fn number(words: &mut Words<'_>) -> Result<u16, Fault> {
+fn number(words: &mut Tokens<'_>) -> Result<u16, Fault> {
     match words.peek() {
         Some(word) if word.text.starts_with(|c: char| c.is_ascii_digit()) => {
             words.skip();
@@ -45,7 +45,7 @@ fn number(words: &mut Words<'_>) -> Result<u16, Fault> {
     }
 }
 
-fn prob(words: &mut Words<'_>) -> Result<Option<u32>, Fault> {
+fn prob(words: &mut Tokens<'_>) -> Result<Option<u32>, Fault> {
     let word = words.take("a chance from 0 to 1, such as 0.25")?;
     match value::share(word, "the chance that the rule matches")? {
         Some(0) => Err(word.fault("a rule with this chance would never match")),
@@ -54,7 +54,7 @@ fn prob(words: &mut Words<'_>) -> Result<Option<u32>, Fault> {
 }
 
 /// Parses the parameters between action and body, in any order.
-fn parameters(words: &mut Words<'_>) -> Result<(Option<Log>, Option<Tag>), Fault> {
+fn parameters(words: &mut Tokens<'_>) -> Result<(Option<Log>, Option<Tag>), Fault> {
     let (mut log, mut tag) = (None, None);
     while let Some(word) = words.peek() {
         match word.text {
@@ -86,7 +86,7 @@ fn parameters(words: &mut Words<'_>) -> Result<(Option<Log>, Option<Tag>), Fault
 }
 
 /// `// what the writer wants to say`.
-fn comment(words: &mut Words<'_>) -> Result<Option<String>, Fault> {
+fn comment(words: &mut Tokens<'_>) -> Result<Option<String>, Fault> {
     let Some(text) = words.peek().and_then(|word| word.strip_prefix("//")) else { return Ok(None) };
     words.skip();
     if text.text.trim().len() > COMMENT_MAX {

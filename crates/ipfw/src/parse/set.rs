@@ -7,12 +7,12 @@ use crate::command::{Command, SetCommand};
 use crate::error::Fault;
 use crate::limit::NUMBERS_MAX;
 use crate::rule::{Number, RULE_LAST};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 const EXPECTED: &str = "disable, enable, move, swap or show; or a set's number, and list, show, delete, flush, zero \
                         or resetlog";
 
-pub(crate) fn set(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn set(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     const KNOWN: [&str; 6] = ["disable", "enable", "move", "swap", "show", "list"];
     let word = words.take(EXPECTED)?;
     Ok(match word.full(&KNOWN) {
@@ -31,7 +31,7 @@ pub(crate) fn set(words: &mut Words<'_>) -> Result<Command, Fault> {
 }
 
 /// `set N list` and the like.
-fn of_set(words: &mut Words<'_>, set: u8) -> Result<Command, Fault> {
+fn of_set(words: &mut Tokens<'_>, set: u8) -> Result<Command, Fault> {
     const EXPECTED: &str = "list, show, delete, flush, zero or resetlog";
     const KNOWN: [&str; 6] = ["list", "show", "delete", "flush", "zero", "resetlog"];
     let word = words.take(EXPECTED)?;
@@ -49,11 +49,11 @@ fn of_set(words: &mut Words<'_>, set: u8) -> Result<Command, Fault> {
     })
 }
 
-pub(crate) fn list(words: &mut Words<'_>, set: Option<u8>, counters: bool) -> Result<Command, Fault> {
+pub(crate) fn list(words: &mut Tokens<'_>, set: Option<u8>, counters: bool) -> Result<Command, Fault> {
     Ok(Command::List { counters, set, numbers: numbers(words)? })
 }
 
-pub(crate) fn delete(words: &mut Words<'_>, outer: Option<u8>) -> Result<Command, Fault> {
+pub(crate) fn delete(words: &mut Tokens<'_>, outer: Option<u8>) -> Result<Command, Fault> {
     const EXPECTED: &str = "numbers of rules, or `set N`";
     let inner = match words.accept("set") {
         true => Some(set_number(words.take("a set, 0 to 31")?)?),
@@ -76,7 +76,7 @@ pub(crate) fn delete(words: &mut Words<'_>, outer: Option<u8>) -> Result<Command
 }
 
 /// All words that are left, as numbers and ranges of them; commas do as well as blanks.
-pub(crate) fn numbers(words: &mut Words<'_>) -> Result<Vec<RangeInclusive<Number>>, Fault> {
+pub(crate) fn numbers(words: &mut Tokens<'_>) -> Result<Vec<RangeInclusive<Number>>, Fault> {
     let mut numbers = Vec::new();
     while let Some(word) = words.peek() {
         words.skip();
@@ -101,7 +101,7 @@ fn range(word: Word<'_>) -> Result<RangeInclusive<Number>, Fault> {
 }
 
 /// `disable N… enable N…`, in any order.
-fn switch(words: &mut Words<'_>, mut on: bool) -> Result<SetCommand, Fault> {
+fn switch(words: &mut Tokens<'_>, mut on: bool) -> Result<SetCommand, Fault> {
     let (mut disable, mut enable) = (0_u32, 0_u32);
     let mut is_empty = true;
     while let Some(word) = words.peek() {
@@ -128,7 +128,7 @@ fn switch(words: &mut Words<'_>, mut on: bool) -> Result<SetCommand, Fault> {
 }
 
 /// `move [rule] A to B`.
-fn move_to(words: &mut Words<'_>) -> Result<SetCommand, Fault> {
+fn move_to(words: &mut Tokens<'_>) -> Result<SetCommand, Fault> {
     let is_rule = words.accept("rule");
     let from = words.take("`rule NUMBER`, or a set")?;
     let to = words.take("to SET")?;

@@ -13,7 +13,7 @@ use crate::limit::{NAME_MAX, TABLE_LIMIT_MAX};
 use crate::names;
 use crate::refused::Place;
 use crate::rule::TableArg;
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 const COMMANDS: &[&str] = &[
     "create", "add", "delete", "flush", "destroy", "list", "show", "info", "detail", "lookup", "swap",
@@ -21,7 +21,7 @@ const COMMANDS: &[&str] = &[
 ];
 const EXPECTED: &str = "create, add, delete, flush, destroy, list, info, lookup, swap, lock or unlock";
 
-pub(crate) fn table(words: &mut Words<'_>) -> Result<Command, Fault> {
+pub(crate) fn table(words: &mut Tokens<'_>) -> Result<Command, Fault> {
     let word = words.take("a table's name or `all`, and what of it")?;
     // DragonFly: `table list` is about all of them
     let is_alone = words.peek().is_none() && matches!(word.text, "list" | "show" | "info" | "detail");
@@ -55,7 +55,7 @@ fn plain(text: &str) -> Option<TableCommand> {
     })
 }
 
-fn command(words: &mut Words<'_>, word: Word<'_>) -> Result<TableCommand, Fault> {
+fn command(words: &mut Tokens<'_>, word: Word<'_>) -> Result<TableCommand, Fault> {
     let full = word.full(COMMANDS);
     if let Some(command) = plain(full) {
         return Ok(command);
@@ -76,7 +76,7 @@ fn command(words: &mut Words<'_>, word: Word<'_>) -> Result<TableCommand, Fault>
     })
 }
 
-fn spec(words: &mut Words<'_>) -> Result<TableSpec, Fault> {
+fn spec(words: &mut Tokens<'_>) -> Result<TableSpec, Fault> {
     const EXPECTED: &str = "type TYPE, limit N, missing, or-flush or locked";
     let mut spec = TableSpec::default();
     while let Some(word) = words.peek() {
@@ -98,7 +98,7 @@ fn spec(words: &mut Words<'_>) -> Result<TableSpec, Fault> {
     Ok(spec)
 }
 
-fn kind(words: &mut Words<'_>) -> Result<TableKind, Fault> {
+fn kind(words: &mut Tokens<'_>) -> Result<TableKind, Fault> {
     const EXPECTED: &str = "addr, number, iface, mac, flow or flow:src-ip,proto,src-port,dst-ip,dst-port";
     let word = words.take(EXPECTED)?;
     Ok(match word.text {
@@ -138,7 +138,7 @@ fn kind(words: &mut Words<'_>) -> Result<TableKind, Fault> {
 }
 
 /// FreeBSD says what the values of a table are for. Here the rule that uses one says so, and one value is enough.
-fn value_type(words: &mut Words<'_>) -> Result<(), Fault> {
+fn value_type(words: &mut Tokens<'_>) -> Result<(), Fault> {
     const KNOWN: [&str; 9] = ["skipto", "pipe", "nat", "dscp", "tag", "limit", "ipv4", "ipv6", "legacy"];
     let word = words.take("what values are for, such as skipto")?;
     if word.text.contains(',') {
@@ -152,7 +152,7 @@ fn value_type(words: &mut Words<'_>) -> Result<(), Fault> {
 }
 
 /// One key alone, or pairs of keys and values.
-fn entries(words: &mut Words<'_>) -> Result<Vec<TableEntry>, Fault> {
+fn entries(words: &mut Tokens<'_>) -> Result<Vec<TableEntry>, Fault> {
     let mut entries = Vec::new();
     loop {
         let key = key(words.take("a key, and perhaps its value")?)?;
@@ -171,7 +171,7 @@ fn entries(words: &mut Words<'_>) -> Result<Vec<TableEntry>, Fault> {
     }
 }
 
-fn keys(words: &mut Words<'_>) -> Result<Vec<TableKey>, Fault> {
+fn keys(words: &mut Tokens<'_>) -> Result<Vec<TableKey>, Fault> {
     let mut keys = vec![key(words.take("keys")?)?];
     while let Some(word) = words.peek() {
         words.skip();

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::error::Fault;
 use crate::limit::{IF_NAME_MAX, NAME_MAX};
 use crate::rule::{Arg, Number, RULE_LAST, SETS, TableArg, TableRef};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 /// `tablearg`, or what `value` reads.
 pub(crate) fn arg<T>(
@@ -193,7 +193,7 @@ pub(crate) fn split_port(word: Word<'_>) -> (Word<'_>, Option<Word<'_>>) {
 
 /// Takes a word and then its number: `weight 5`.
 pub(crate) fn number_of<T>(
-    words: &mut Words<'_>,
+    words: &mut Tokens<'_>,
     what: &str,
     range: core::ops::RangeInclusive<T>,
 ) -> Result<T, Fault>

@@ -25,7 +25,7 @@ const WAYS: usize = 8;
 /// Entries per bucket, on average, when the table is full. Above 3 of 8 buckets begin to overflow.
 const LOAD: usize = 2;
 /// Flows that the doorkeeper remembers, at the least: as many as there are entries.
-const DOOR_MIN: usize = 4096;
+const DOORKEEPER_MIN: usize = 4096;
 /// Number of such flows told apart whose hashes end alike. With one, two flows that come in turn keep each other out
 /// for ever.
 const FACES: usize = 8;
@@ -43,7 +43,7 @@ pub(super) struct Table<K, V> {
     /// Where the search for an entry that may go goes on.
     hand: usize,
     /// Upper halves of the hashes of the flows that were turned away last, the latest first.
-    door: Box<[[u32; FACES]]>,
+    doorkeeper: Box<[[u32; FACES]]>,
     secret: [u64; 4],
     /// Passes hand their results on by position.
     hashes: [u64; pkt::VEC_MAX],
@@ -108,7 +108,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
             entries: (0..entries).map(|_| empty()).collect(),
             fresh: 0,
             hand: 0,
-            door: vec![[0; FACES]; entries.max(DOOR_MIN) / FACES].into(),
+            doorkeeper: vec![[0; FACES]; entries.max(DOORKEEPER_MIN) / FACES].into(),
             secret,
             hashes: [0; pkt::VEC_MAX],
         }
@@ -193,7 +193,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     /// Whether the doorkeeper has seen a flow with this hash lately. If not, it has now.
     fn knows(&mut self, hash: u64) -> bool {
         let face = (hash >> 32) as u32 | 1;
-        let turned_away = &mut self.door[place(hash, self.door.len())];
+        let turned_away = &mut self.doorkeeper[place(hash, self.doorkeeper.len())];
         if turned_away.contains(&face) {
             return true;
         }

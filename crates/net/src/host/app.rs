@@ -166,13 +166,13 @@ impl Apps {
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`], and [`Error::TooMany`] if each door is another program's.
+    /// As [`Self::begin`], and [`Error::TooMany`] if each notifier is another application's.
     pub(crate) fn open(&mut self, cpu: &mut Cpu, program: Box<dyn App>) -> Result<(AppId, Flag), Error> {
         let Self { notifiers, slots, .. } = self;
         let runs = |id: AppId| slots.get(id.at as usize).is_some_and(|slot| slot.runs(id));
-        let door = notifiers.free(runs).ok_or(Error::TooMany)?;
+        let slot = notifiers.free(runs).ok_or(Error::TooMany)?;
         let id = self.begin(cpu, program)?;
-        let flag = self.notifiers.give(door, id).ok_or(Error::TooMany)?;
+        let flag = self.notifiers.give(slot, id).ok_or(Error::TooMany)?;
         Ok((id, flag))
     }
 

@@ -11,7 +11,7 @@
 //!
 //! What a program sends it copies into a lane, and knows at once how much has found room; what has come it copies from
 //! there. No request is sent, so neither end waits. The other end is notified if it waits, and only then: a command, and a
-//! knock at the netisr's door, which wakes it if it sleeps; an event, and a bell that the program's thread hears if it
+//! set the netisr's notification flag, which wakes it if it sleeps; an event, and a bell that the program's thread hears if it
 //! sleeps. All that a turn has to tell is told with one bell.
 //!
 //! There is nothing in a channel but numbers and bytes, and the netisr believes none of them: a position that cannot be, a

@@ -7,7 +7,7 @@ use wire::ether::{EtherType, Header, Mac};
 use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::ip::addr;
-use crate::ip::neigh::{self, Heard};
+use crate::ip::neigh::{self, NeighMessage};
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
@@ -113,7 +113,7 @@ fn learn(cpu: &mut Cpu, ifnet: &Ifnet, pkt: &Pkt, arp: &Packet, is_for_us: bool)
     }
     let is_reply = arp.operation == Operation::Reply;
     let to_us_alone = !pkt.flags.any(Flags::BROADCAST.with(Flags::MULTICAST));
-    let what = Heard::Arp {
+    let what = NeighMessage::Arp {
         mac: arp.sender_mac,
         solicited: is_reply && is_for_us && to_us_alone,
         asked_us: !is_reply && is_for_us,

@@ -71,10 +71,10 @@ pub(crate) fn put_network(
     pkt: &mut Pkt,
     (protocol, checksum_at): (Protocol, usize),
     ends: &FourTuple,
-    look: IpTxParams,
+    tx_params: IpTxParams,
     dont_fragment: bool,
 ) -> Option<()> {
-    let (sum, header_len) = put_ip(pkt, protocol, ends, look, dont_fragment)?;
+    let (sum, header_len) = put_ip(pkt, protocol, ends, tx_params, dont_fragment)?;
     let field = pkt.head_mut().get_mut(header_len + checksum_at..)?.first_chunk_mut()?;
     *field = sum.folded().to_be_bytes();
     pkt.flags.set(Facts::CSUM_PARTIAL);
@@ -88,7 +88,7 @@ pub(crate) fn put_ip(
     pkt: &mut Pkt,
     protocol: Protocol,
     ends: &FourTuple,
-    look: IpTxParams,
+    tx_params: IpTxParams,
     dont_fragment: bool,
 ) -> Option<(Sum, usize)> {
     let len = u16::try_from(pkt.len()).ok()?;
@@ -96,13 +96,13 @@ pub(crate) fn put_ip(
     Some(match (ends.local, ends.remote) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let ip = ip4::Header::new(src, dst, protocol, len);
-            let ip = ip4::Header { ttl: look.hops, tos: look.class, dont_fragment, ..ip };
+            let ip = ip4::Header { ttl: tx_params.hops, tos: tx_params.class, dont_fragment, ..ip };
             pkt.prepend_array(&ip.plain()?).ok()?;
             (Sum::pseudo_v4(src, dst, protocol, len), ip4::HEADER_LEN)
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let ip = ip6::Header::new(src, dst, protocol, len);
-            let ip = ip6::Header { hop_limit: look.hops, traffic_class: look.class, ..ip };
+            let ip = ip6::Header { hop_limit: tx_params.hops, traffic_class: tx_params.class, ..ip };
             ip.emit(pkt.prepend(ip6::HEADER_LEN).ok()?).ok()?;
             (Sum::pseudo_v6(src, dst, protocol, len.into()), ip6::HEADER_LEN)
         }
@@ -115,7 +115,7 @@ pub(crate) fn put_segment(
     pkt: &mut Pkt,
     tcp: &tcp::Header,
     way: (IpAddr, IpAddr),
-    look: IpTxParams,
+    tx_params: IpTxParams,
 ) -> Option<()> {
     let segment = pkt.append(tcp.header_len()).ok()?;
     let len = u16::try_from(tcp.header_len()).ok()?;
@@ -123,13 +123,13 @@ pub(crate) fn put_segment(
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             tcp.emit_v4(from, to, &[], segment).ok()?;
             let ip = ip4::Header::new(from, to, Protocol::TCP, len);
-            let ip = ip4::Header { ttl: look.hops, tos: look.class, ..ip };
+            let ip = ip4::Header { ttl: tx_params.hops, tos: tx_params.class, ..ip };
             ip.emit(pkt.prepend(ip4::HEADER_LEN).ok()?).ok()?;
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             tcp.emit_v6(from, to, &[], segment).ok()?;
             let ip = ip6::Header::new(from, to, Protocol::TCP, len);
-            let ip = ip6::Header { hop_limit: look.hops, traffic_class: look.class, ..ip };
+            let ip = ip6::Header { hop_limit: tx_params.hops, traffic_class: tx_params.class, ..ip };
             ip.emit(pkt.prepend(ip6::HEADER_LEN).ok()?).ok()?;
         }
         _ => return None,

@@ -31,7 +31,7 @@ pub(crate) fn ends(pkt: &Pkt) -> (IpAddr, IpAddr) {
 
 /// Returns the IP header fields besides the addresses.
 #[must_use]
-pub(crate) fn look(pkt: &Pkt) -> IpTxParams {
+pub(crate) fn tx_params(pkt: &Pkt) -> IpTxParams {
     let ip = pkt.window(0);
     if is_ip4(pkt) {
         IpTxParams { hops: ip[8], class: ip[1] }

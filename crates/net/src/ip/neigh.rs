@@ -40,7 +40,7 @@ use crate::turn::next::Next;
 pub use admin::{Entry, delete, entries, set_static};
 pub use nud::State;
 pub use owner::{ENTRIES_MAX, INCOMPLETE_MAX};
-pub(crate) use owner::{Heard, heard};
+pub(crate) use owner::{NeighMessage, heard};
 pub(crate) use replicas::Reachability;
 pub use replicas::{HOLD_EACH_MAX, HOLD_MAX};
 
@@ -179,7 +179,7 @@ pub fn message(cpu: &mut Cpu, msg: Msg) {
         Msg::Wanted { key, from } => owner::wanted(cpu, key, from),
         Msg::Used { key } => owner::used(cpu, key),
         Msg::Doubted { key } => owner::doubted(cpu, key),
-        Msg::Redirected { key, mac, is_router } => heard(cpu, key, Heard::Redirect { mac, is_router }),
+        Msg::Redirected { key, mac, is_router } => heard(cpu, key, NeighMessage::Redirect { mac, is_router }),
         Msg::Known { key, mac, stale } => replicas::known(cpu, key, mac, stale),
         Msg::Failed { key } => replicas::failed(cpu, key),
         Msg::Gone { key } => replicas::gone(cpu, key, DropReason::NeighTableFull),

@@ -9,7 +9,7 @@ use sim::drill::{Setup, run};
 
 /// Which addresses a script is run with, and the link's MTU: those of IPv6 are wider, so that segments are as long.
 const LINKS: [(&str, u16); 3] = [("ipv4", 1500), ("ipv6", 1520), ("ipv4-mapped-ipv6", 1500)];
-/// Seconds of the clock on the wall after which a script that has not ended is killed.
+/// Wall-clock seconds after which a script that has not ended is killed.
 const KILLED_AFTER: &str = "60";
 
 /// Scripts of `sim` that the original can read, but not pass, and what it says: it is older, or knows another dialect.
@@ -22,7 +22,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     // It takes ECT(0) for 1 in what it expects; that is ECT(1) (RFC 3168 §5).
     ("client/probes.pkt", "ip_ecn"),
     ("server/linux.pkt", "ip_ecn"),
-    // It waits for a call no longer than a second of the clock on the wall.
+    // It waits for a call no longer than a wall-clock second.
     ("client/silence.pkt", "blocking system call is in progress"),
     // Without a socket there is no connection for it, nor one that is counted from another number.
     ("closed/echo.pkt", "no matching socket"),

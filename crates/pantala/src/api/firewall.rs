@@ -1,4 +1,4 @@
-//! The door between the admin API and the firewall.
+//! The interface between the admin API and the firewall.
 
 use super::types::{
     Error, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog, FirewallNat,

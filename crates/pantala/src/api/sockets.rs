@@ -1,4 +1,4 @@
-//! The door between the admin API and what speaks TCP, UDP and ICMP.
+//! The interface between the admin API and TCP, UDP and ICMP.
 
 use super::types::{Error, Group, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets};
 

@@ -1,4 +1,4 @@
-//! The door between the admin API and the stack.
+//! The interface between the admin API and the stack.
 //!
 //! The server knows nothing else of the stack. The daemon implements this with messages to the netisrs, tests with
 //! a few vectors.

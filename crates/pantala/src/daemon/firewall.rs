@@ -1,4 +1,4 @@
-//! The firewall of the running stack: commands become another book, the book becomes rules that all CPUs have.
+//! The firewall of the running stack: commands become another configuration, which becomes rules that all CPUs have.
 
 use std::io;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Control {
         Ok(batch)
     }
 
-    /// The book that a configuration asks for, beside the one in force: rules that stay as they are stay the same. `None` if
+    /// The firewall that a configuration asks for, beside the one in force: rules that stay as they are stay the same. `None` if
     /// there is no firewall. What was made by hand stays if neither this configuration nor the last one has a firewall.
     pub(super) fn next_book(&self, config: &Config) -> Result<Option<FirewallConfig>, String> {
         let running = &self.firewall.config;
@@ -159,7 +159,7 @@ impl Control {
         self.firewall.common.compile(config, tables)
     }
 
-    /// Puts a book in the place of the one whose rules were in force: the netisrs have its rules.
+    /// Puts a configuration in the place of the one whose rules were in force: the netisrs have its rules.
     pub(super) fn keep_book(&mut self, config: FirewallConfig) {
         self.firewall.config = config;
         self.firewall.is_used = true;

@@ -436,11 +436,11 @@ impl Web {
 
 impl App for Web {
     fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
-        let (addr, look) = (self.addr, IpTxParams::default());
+        let (addr, tx_params) = (self.addr, IpTxParams::default());
         // A request that comes twice does no harm: nothing is changed by any.
         let settings = Settings { fast_open_max: OPENED_MAX, ..cx.cpu.sysctls.tcp };
         let wanted =
-            Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, look };
+            Listen { addr, zone: 0, only_v6: false, backlog: BACKLOG, is_shared: false, settings, tx_params };
         cx.listen(&wanted, 0)?;
         cx.wake_at(cx.now() + ROUND);
         Ok(())

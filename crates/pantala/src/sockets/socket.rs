@@ -291,8 +291,8 @@ impl Socket {
 
     fn put(&self, setting: Setting) {
         match setting {
-            Setting::Hops(hops) => return self.change(|how| how.look.hops = byte(hops)),
-            Setting::Class(class) => return self.change(|how| how.look.class = byte(class)),
+            Setting::Hops(hops) => return self.change(|how| how.tx_params.hops = byte(hops)),
+            Setting::Class(class) => return self.change(|how| how.tx_params.class = byte(class)),
             _ => {}
         }
         for (cpu, lane) in self.lanes.iter().enumerate() {
@@ -364,7 +364,7 @@ fn copy(head: &Head, pieces: [&[u8]; 2], into: &mut [u8]) -> Received {
     }
     let nobody = SocketAddr::from(([0; 4], 0));
     let from = scoped(head.peer.unwrap_or(nobody), head.zone);
-    Received { len: count, from, ttl: head.how.look.hops, tos: head.how.look.class }
+    Received { len: count, from, ttl: head.how.tx_params.hops, tos: head.how.tx_params.class }
 }
 
 /// An address with the interface that it needs, if it needs one.

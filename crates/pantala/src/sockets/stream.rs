@@ -41,7 +41,7 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Like {
     pub(super) nodelay: bool,
-    pub(super) look: IpTxParams,
+    pub(super) tx_params: IpTxParams,
 }
 
 /// The events of a connection.
@@ -317,9 +317,9 @@ impl Stream {
         for setting in settings {
             match *setting {
                 Setting::NoDelay(on) => like.nodelay = on,
-                Setting::Hops(hops) => like.look.hops = byte(hops),
+                Setting::Hops(hops) => like.tx_params.hops = byte(hops),
                 // The marks of congestion are the connection's own.
-                Setting::Class(class) => like.look.class = byte(class) & !0b11,
+                Setting::Class(class) => like.tx_params.class = byte(class) & !0b11,
                 _ => {}
             }
         }

@@ -47,7 +47,7 @@ macro_rules! tcp_options {
             ///
             /// None.
             pub fn ttl(&self) -> io::Result<u8> {
-                Ok(self.own().like().look.hops)
+                Ok(self.own().like().tx_params.hops)
             }
 
             /// Type of service, or traffic class, of what is sent. Its two low bits are the connection's own.
@@ -65,7 +65,7 @@ macro_rules! tcp_options {
             ///
             /// None.
             pub fn tos(&self) -> io::Result<u8> {
-                Ok(self.own().like().look.class)
+                Ok(self.own().like().tx_params.class)
             }
 
             /// Sets keepalive: a silent peer is probed, and a dead one is given up with `TimedOut`.

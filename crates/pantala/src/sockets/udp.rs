@@ -102,7 +102,7 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn ttl(&self) -> io::Result<u8> {
-                Ok(self.own().how().look.hops)
+                Ok(self.own().how().tx_params.hops)
             }
 
             /// Type of service, or traffic class, of what is sent.
@@ -120,7 +120,7 @@ macro_rules! udp_options {
             ///
             /// None.
             pub fn tos(&self) -> io::Result<u8> {
-                Ok(self.own().how().look.class)
+                Ok(self.own().how().tx_params.class)
             }
 
             /// Bytes of datagrams that may wait on each CPU, besides those in the socket's rings (`SO_RCVBUF`): 2 MiB at the

@@ -92,7 +92,7 @@ pub(super) fn set_number(
         socket.options.insert(name, number);
         return Ok(0);
     }
-    if let (Some(part), Ok(byte)) = (part_of_look(name, &mut socket.look), u8::try_from(number)) {
+    if let (Some(part), Ok(byte)) = (part_of_look(name, &mut socket.tx_params), u8::try_from(number)) {
         *part = byte;
         return show(socket, lab);
     }
@@ -102,28 +102,28 @@ pub(super) fn set_number(
 }
 
 /// The part of a packet's look that an option is.
-fn part_of_look<'a>(name: &str, look: &'a mut IpTxParams) -> Option<&'a mut u8> {
+fn part_of_look<'a>(name: &str, tx_params: &'a mut IpTxParams) -> Option<&'a mut u8> {
     match name {
-        "IP_TTL" | "IPV6_UNICAST_HOPS" => Some(&mut look.hops),
-        "IP_TOS" | "IPV6_TCLASS" => Some(&mut look.class),
+        "IP_TTL" | "IPV6_UNICAST_HOPS" => Some(&mut tx_params.hops),
+        "IP_TOS" | "IPV6_TCLASS" => Some(&mut tx_params.class),
         _ => None,
     }
 }
 
 /// Packets look like this from now on.
 fn show(socket: &Socket, lab: &mut Lab) -> Result<i64, Errno> {
-    let look = socket.look;
+    let tx_params = socket.tx_params;
     match &socket.stage {
         Stage::Fresh => {}
         Stage::Bound(ids) | Stage::Listening(ids) => {
             for (cpu, id) in ids.iter().copied().enumerate() {
-                lab.call(cpu, move |netisr| _ = tcp::set_listener_tx_params(&mut netisr.cpu, id, look));
+                lab.call(cpu, move |netisr| _ = tcp::set_listener_tx_params(&mut netisr.cpu, id, tx_params));
             }
         }
         Stage::Open(cpu, id) => {
             let id = *id;
             // One that has ended sends nothing any more.
-            lab.call(*cpu, move |netisr| _ = tcp::set_look(&mut netisr.cpu, id, look));
+            lab.call(*cpu, move |netisr| _ = tcp::set_tx_params(&mut netisr.cpu, id, |is| *is = tx_params));
         }
     }
     Ok(0)
@@ -276,8 +276,8 @@ pub(super) fn read(
         "TCP_KEEPINTVL" => secs(settings.keep_interval),
         "TCP_KEEPCNT" => settings.keep_count.into(),
         "TCP_KEEPINIT" => secs(settings.establish_within),
-        "IP_TTL" | "IPV6_UNICAST_HOPS" => socket.look.hops.into(),
-        "IP_TOS" | "IPV6_TCLASS" => socket.look.class.into(),
+        "IP_TTL" | "IPV6_UNICAST_HOPS" => socket.tx_params.hops.into(),
+        "IP_TOS" | "IPV6_TCLASS" => socket.tx_params.class.into(),
         name if REMEMBERED.contains(&name) => socket.options.get(name).copied().unwrap_or(0),
         _ => return None,
     }))

@@ -42,7 +42,7 @@ pub(super) struct Socket {
     /// Options that were set, to be read back.
     pub(super) options: BTreeMap<&'static str, i64>,
     /// IP header fields of its packets.
-    pub(super) look: IpTxParams,
+    pub(super) tx_params: IpTxParams,
     /// Linger time of `close`; without one it resets at once.
     pub(super) linger: Option<Duration>,
     /// Its stage.
@@ -170,8 +170,8 @@ impl Socket {
         let Stage::Fresh = self.stage else { return Err(Errno("EINVAL")) };
         let is_shared = ["SO_REUSEPORT", "SO_REUSEPORT_LB"].iter().any(|name| self.option(name) != 0);
         let only_v6 = self.option("IPV6_V6ONLY") != 0;
-        let (settings, look) = (Settings::default(), self.look);
-        let mut place = Listen { addr, zone: 0, only_v6, backlog: 0, is_shared, settings, look };
+        let (settings, tx_params) = (Settings::default(), self.tx_params);
+        let mut place = Listen { addr, zone: 0, only_v6, backlog: 0, is_shared, settings, tx_params };
         let mut ids = Vec::new();
         for cpu in 0..lab.cpus() {
             let bound: Option<Result<_, Error>> = lab.call(cpu, move |netisr| {
@@ -304,10 +304,10 @@ impl Socket {
     }
 
     fn wanted(&self, sysctls: &Sysctls, remote: SocketAddr) -> Connect {
-        let (settings, look) = (self.settings(sysctls), self.look);
+        let (settings, tx_params) = (self.settings(sysctls), self.tx_params);
         let local = self.bound.map(|bound| bound.ip());
         let port = self.bound.map(|bound| bound.port()).filter(|port| *port != 0);
-        Connect { remote, local, port, zone: 0, settings, look }
+        Connect { remote, local, port, zone: 0, settings, tx_params }
     }
 
     /// Whether a connection to `remote` could bring data with its SYN: what one that is given up at once would do.

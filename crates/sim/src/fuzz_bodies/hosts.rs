@@ -143,8 +143,10 @@ impl Two {
     }
 
     fn wait_on(&mut self, host: usize, at: usize) {
-        let (addr, settings, look) = (([0_u16; 8], ECHO).into(), Settings::default(), IpTxParams::default());
-        let listen = Listen { addr, zone: 0, only_v6: false, backlog: 64, is_shared: false, settings, look };
+        let (addr, settings, tx_params) =
+            (([0_u16; 8], ECHO).into(), Settings::default(), IpTxParams::default());
+        let listen =
+            Listen { addr, zone: 0, only_v6: false, backlog: 64, is_shared: false, settings, tx_params };
         let listener = self.on(host, at, |cpu| tcp::listen(cpu, &listen));
         self.listeners.extend(listener.map(|listener| (host, at, listener)));
         let settings = udp::Settings::default();
@@ -158,8 +160,9 @@ impl Two {
         let (host, at) = (number % 2, number / 2 % usize::from(CPUS));
         let peer = if host == 0 { 2 } else { 1 };
         let remote = (Family::BOTH[number / 4 % 2].addr(1, peer), ECHO).into();
-        let (settings, look) = (Settings { keepalive: true, ..Settings::default() }, IpTxParams::default());
-        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+        let (settings, tx_params) =
+            (Settings { keepalive: true, ..Settings::default() }, IpTxParams::default());
+        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
         if let Ok(id) = self.on(host, at, |cpu| tcp::connect(cpu, &wanted)) {
             self.held.push(Held { host, at, id, echoes: false });
         }
@@ -221,9 +224,9 @@ impl Two {
         // What the lies have filled, empties. Programs do little meanwhile: of a fuzzer's time, most is to be for the lies.
         self.rounds_of(PAUSE, 30);
         for family in Family::BOTH {
-            let (settings, look) = (Settings::default(), IpTxParams::default());
+            let (settings, tx_params) = (Settings::default(), IpTxParams::default());
             let remote = (family.addr(1, 2), ECHO).into();
-            let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+            let wanted = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
             let id = self.on(0, 0, |cpu| tcp::connect(cpu, &wanted));
             self.rounds(20);
             let came = id.and_then(|id| {

@@ -134,9 +134,9 @@ impl Talks {
         let (client, server) = (world.host(host("client", 1)), world.host(host("server", 2)));
         world.run_for(BOOT);
         let any = [0_u16; 8];
-        let look = IpTxParams::default();
+        let tx_params = IpTxParams::default();
         let (addr, only_v6) = ((any, 80).into(), false);
-        let wants = Listen { addr, zone: 0, only_v6, backlog: 64, is_shared: false, settings, look };
+        let wants = Listen { addr, zone: 0, only_v6, backlog: 64, is_shared: false, settings, tx_params };
         let cpus = &mut world.of(server).cpus;
         let listeners =
             cpus.iter_mut().map(|cpu| tcp::listen(&mut cpu.netisr.cpu, &wants).unwrap()).collect();
@@ -150,9 +150,9 @@ impl Talks {
 
     fn begin(&mut self, number: usize, family: Family, (up, down): (usize, usize)) {
         let at = number % self.listeners.len();
-        let (settings, look) = (self.settings, IpTxParams::default());
+        let (settings, tx_params) = (self.settings, IpTxParams::default());
         let remote = (family.addr(1, 2), 80).into();
-        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
         let client = self.client;
         let mut up = Direction::new(up);
         let (id, local) = self.on(client, at, |cpu| {

@@ -45,7 +45,7 @@ impl Scene {
 
     /// Connections on all CPUs, all of which stand; answers where they are.
     fn connect(&mut self, family: Family) -> Vec<(usize, Id)> {
-        let (settings, look, zone) = (Settings::default(), IpTxParams::default(), 0);
+        let (settings, tx_params, zone) = (Settings::default(), IpTxParams::default(), 0);
         let (server, client) = (self.server, self.client);
         let wants = Listen {
             addr: ([0_u16; 8], 80).into(),
@@ -54,11 +54,11 @@ impl Scene {
             backlog: 64,
             is_shared: false,
             settings,
-            look,
+            tx_params,
         };
         on(&mut self.world, server, 0, |cpu| tcp::listen(cpu, &wants).unwrap());
         let remote = (family.addr(2, 10), 80).into();
-        let wants = Connect { remote, local: None, port: None, zone, settings, look };
+        let wants = Connect { remote, local: None, port: None, zone, settings, tx_params };
         let cpus = self.world.of(client).cpus.len();
         let begin = |number| {
             let at = number % cpus;

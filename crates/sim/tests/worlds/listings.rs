@@ -202,7 +202,7 @@ impl Churn {
             backlog: 8,
             is_shared: false,
             settings: Settings::default(),
-            look: IpTxParams::default(),
+            tx_params: IpTxParams::default(),
         };
         let server = world.of(hosts[1]).cpus.iter_mut();
         let listeners = server.map(|cpu| tcp::listen(&mut cpu.netisr.cpu, &wants).unwrap()).collect();
@@ -239,9 +239,9 @@ impl Churn {
 
     fn connect(&mut self, at: usize) {
         let family = self.random.pick(&Family::BOTH).unwrap();
-        let (settings, look) = (Settings::default(), IpTxParams::default());
+        let (settings, tx_params) = (Settings::default(), IpTxParams::default());
         let remote = (family.addr(1, 2), 80).into();
-        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+        let wanted = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
         let Self { world, hosts, had, held, .. } = self;
         held[0][at].extend(on(world, hosts[0], at, |cpu| {
             let id = tcp::connect(cpu, &wanted).ok()?;

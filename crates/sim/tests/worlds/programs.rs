@@ -81,8 +81,8 @@ impl Ask {
 
 impl App for Asker {
     fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
-        let (settings, look) = (Settings::default(), IpTxParams::default());
-        let wanted = Connect { remote: self.remote, local: None, port: None, zone: 0, settings, look };
+        let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+        let wanted = Connect { remote: self.remote, local: None, port: None, zone: 0, settings, tx_params };
         (0..self.asks.len()).try_for_each(|at| cx.connect(&wanted, u32::try_from(at).unwrap()).map(|_| ()))
     }
 
@@ -271,8 +271,9 @@ fn a_service_that_ends_amid_its_connections_leaves_nothing_and_the_others_learn_
         struct Witness(SocketAddr, Arc<AtomicUsize>);
         impl App for Witness {
             fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
-                let (settings, look) = (Settings::default(), IpTxParams::default());
-                let wanted = Connect { remote: self.0, local: None, port: None, zone: 0, settings, look };
+                let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+                let wanted =
+                    Connect { remote: self.0, local: None, port: None, zone: 0, settings, tx_params };
                 (0..300).try_for_each(|key| cx.connect(&wanted, key).map(|_| ()))
             }
             fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<Id>) {

@@ -182,8 +182,8 @@ impl App for Moody {
 }
 
 fn connect(cx: &mut AppContext<'_>, remote: SocketAddr, key: u32) -> Result<(), Error> {
-    let (settings, look) = (Settings::default(), IpTxParams::default());
-    let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+    let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+    let wanted = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
     cx.connect(&wanted, key).map(|_| ())
 }
 

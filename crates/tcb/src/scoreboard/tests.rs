@@ -24,7 +24,7 @@ fn block(first: u32, behind: u32) -> SackBlock {
     SackBlock { left: (START + first * MSS).0, right: (START + behind * MSS).0 }
 }
 
-fn acknowledge(sent: &mut Sent, segments: u32, blocks: &[SackBlock], now: Instant) -> Heard {
+fn acknowledge(sent: &mut Sent, segments: u32, blocks: &[SackBlock], now: Instant) -> AckEffect {
     sent.acknowledge(START + segments * MSS, blocks, now)
 }
 

@@ -1,5 +1,5 @@
 //! Peers that misbehave while they introduce themselves. Each is told why it is refused, the operator is told the same,
-//! and the next peer finds the door open.
+//! and the next peer is accepted.
 
 use std::os::fd::OwnedFd;
 

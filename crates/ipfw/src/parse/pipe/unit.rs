@@ -3,7 +3,7 @@
 use crate::command::{FlowMask, QueueLimit};
 use crate::error::Fault;
 use crate::limit::{BANDWIDTH_MAX, BURST_MAX, DELAY_MAX_MS, QUEUE_BYTES_MAX, QUEUE_MAX};
-use crate::words::{Word, Words};
+use crate::words::{Tokens, Word};
 
 /// The digits a word begins with, with what may stand behind a point, and the rest.
 fn split(word: Word<'_>) -> (Word<'_>, Word<'_>) {
@@ -23,7 +23,7 @@ fn times(word: Word<'_>, scale: u64) -> Option<u64> {
 }
 
 /// `10Mbit/s`, `64KByte/s`, `1.5Gbit/s`, `300000`; the unit may be a word of its own.
-pub(crate) fn bandwidth(word: Word<'_>, words: &mut Words<'_>) -> Result<u64, Fault> {
+pub(crate) fn bandwidth(word: Word<'_>, words: &mut Tokens<'_>) -> Result<u64, Fault> {
     const EXPECTED: &str = "bits per second up to 1000Gbit/s, such as 10Mbit/s or 64KByte/s; 0 for no limit";
     let (number, mut unit) = split(word);
     if number.text.is_empty() {
@@ -112,7 +112,7 @@ pub(crate) fn time_us(word: Word<'_>) -> Result<u32, Fault> {
 }
 
 /// The words behind `mask`: `all`, or parts of flows with bits.
-pub(crate) fn mask(words: &mut Words<'_>) -> Result<FlowMask, Fault> {
+pub(crate) fn mask(words: &mut Tokens<'_>) -> Result<FlowMask, Fault> {
     const EXPECTED: &str = "all, or proto, src-ip, dst-ip, src-port, dst-port, src-ip6, dst-ip6 or flow-id with bits, \
                             such as src-ip 0xffffffff or src-ip6 /64";
     let mut mask = FlowMask::default();

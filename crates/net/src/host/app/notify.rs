@@ -4,7 +4,7 @@ use pkt::notify_bits::{Board, Flag, board};
 
 use super::AppId;
 
-/// Programs of a CPU that can have a door at a time.
+/// Applications of a CPU that can have a notifier at a time.
 pub const NOTIFIERS_MAX: usize = 64;
 
 /// The doors of one CPU.
@@ -30,16 +30,16 @@ impl Notifications {
 
     /// Gives a flag to a program. A late notification of its former owner calls the new one, which
     /// finds nothing.
-    pub(super) fn give(&mut self, door: usize, to: AppId) -> Option<Flag> {
-        *self.programs.get_mut(door)? = Some(to);
-        self.flags.get(door).cloned()
+    pub(super) fn give(&mut self, slot: usize, to: AppId) -> Option<Flag> {
+        *self.programs.get_mut(slot)? = Some(to);
+        self.flags.get(slot).cloned()
     }
 
     /// Collects the notifications since the last look.
     #[inline]
     pub(super) fn look(&mut self) {
         let Self { board, programs, knocked, .. } = self;
-        board.take_down(|door| knocked.extend(programs.get(door).copied().flatten()));
+        board.take_down(|slot| knocked.extend(programs.get(slot).copied().flatten()));
     }
 
     /// One of those that the last look has found.

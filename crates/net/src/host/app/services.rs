@@ -128,10 +128,10 @@ fn position(cx: &AppContext<'_>, id: Id) -> Option<usize> {
 impl App for Service {
     fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
         let &mut Self { addr, settings, .. } = self;
-        let (zone, only_v6, is_shared, look) = (0, false, false, IpTxParams::default());
+        let (zone, only_v6, is_shared, tx_params) = (0, false, false, IpTxParams::default());
         let is_group = addr.ip().is_multicast();
         if !is_group {
-            cx.listen(&Listen { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }, 0)?;
+            cx.listen(&Listen { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, tx_params }, 0)?;
         }
         let settings = udp::Settings::default();
         let socket = udp::bind(cx.cpu, &udp::Bind { addr, zone, only_v6, is_shared, settings })?;

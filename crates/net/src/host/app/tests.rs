@@ -11,7 +11,7 @@ use crate::testkit::{Bench, addr4, addr6};
 
 /// An event of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum AppEvent {
     Accepted,
     Readable,
     Writable,
@@ -25,50 +25,50 @@ type Begin = Box<dyn FnMut(&mut AppContext<'_>) -> Result<(), Error> + Send>;
 
 /// Tells the test what it is told, and does what the test wants it to do then.
 struct Spy<T> {
-    tell: Sender<(Told, u32)>,
+    tell: Sender<(AppEvent, u32)>,
     begin: Begin,
     then: T,
 }
 
-impl<T: FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send> Spy<T> {
-    fn told(&mut self, cx: &mut AppContext<'_>, told: Told, key: u32, conn: Option<tcp::Id>) {
+impl<T: FnMut(&mut AppContext<'_>, AppEvent, Option<tcp::Id>) + Send> Spy<T> {
+    fn told(&mut self, cx: &mut AppContext<'_>, told: AppEvent, key: u32, conn: Option<tcp::Id>) {
         self.tell.send((told, key)).unwrap();
         (self.then)(cx, told, conn);
     }
 }
 
-impl<T: FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send> App for Spy<T> {
+impl<T: FnMut(&mut AppContext<'_>, AppEvent, Option<tcp::Id>) + Send> App for Spy<T> {
     fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
         (self.begin)(cx)
     }
 
     fn accepted(&mut self, cx: &mut AppContext<'_>, listener: u32, accepted: Accepted) -> u32 {
-        self.told(cx, Told::Accepted, listener, Some(accepted.id));
+        self.told(cx, AppEvent::Accepted, listener, Some(accepted.id));
         listener + 1
     }
 
     fn readable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        self.told(cx, Told::Readable, conn.key, Some(conn.id));
+        self.told(cx, AppEvent::Readable, conn.key, Some(conn.id));
     }
 
     fn writable(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>) {
-        self.told(cx, Told::Writable, conn.key, Some(conn.id));
+        self.told(cx, AppEvent::Writable, conn.key, Some(conn.id));
     }
 
     fn closed(&mut self, cx: &mut AppContext<'_>, conn: Handle<tcp::Id>, why: Option<Error>) {
-        self.told(cx, Told::Closed(why), conn.key, Some(conn.id));
+        self.told(cx, AppEvent::Closed(why), conn.key, Some(conn.id));
     }
 
     fn datagrams(&mut self, cx: &mut AppContext<'_>, socket: Handle<udp::Id>) {
-        self.told(cx, Told::Datagrams, socket.key, None);
+        self.told(cx, AppEvent::Datagrams, socket.key, None);
     }
 
     fn called(&mut self, cx: &mut AppContext<'_>) {
-        self.told(cx, Told::Called, 0, None);
+        self.told(cx, AppEvent::Called, 0, None);
     }
 
     fn time(&mut self, cx: &mut AppContext<'_>) {
-        self.told(cx, Told::Time, 0, None);
+        self.told(cx, AppEvent::Time, 0, None);
     }
 }
 
@@ -76,7 +76,7 @@ impl<T: FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send> App for Spy<T>
 struct Host {
     bench: Bench,
     program: AppId,
-    heard: Receiver<(Told, u32)>,
+    heard: Receiver<(AppEvent, u32)>,
     addr: SocketAddr,
 }
 
@@ -87,17 +87,17 @@ fn families() -> [IpAddr; 2] {
 }
 
 fn listener(addr: SocketAddr, is_shared: bool) -> Listen {
-    let (settings, look) = (Settings::default(), IpTxParams::default());
-    Listen { addr, zone: 0, only_v6: false, backlog: 100, is_shared, settings, look }
+    let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+    Listen { addr, zone: 0, only_v6: false, backlog: 100, is_shared, settings, tx_params }
 }
 
 fn begin<T>(
     bench: &mut Bench,
     begin: impl FnMut(&mut AppContext<'_>) -> Result<(), Error> + Send + 'static,
     then: T,
-) -> (Result<AppId, Error>, Receiver<(Told, u32)>)
+) -> (Result<AppId, Error>, Receiver<(AppEvent, u32)>)
 where
-    T: FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send + 'static,
+    T: FnMut(&mut AppContext<'_>, AppEvent, Option<tcp::Id>) + Send + 'static,
 {
     let (tell, heard) = channel();
     (bench.netisrs[0].begin(Box::new(Spy { tell, begin: Box::new(begin), then })), heard)
@@ -106,7 +106,7 @@ where
 impl Host {
     fn new(
         addr: IpAddr,
-        then: impl FnMut(&mut AppContext<'_>, Told, Option<tcp::Id>) + Send + 'static,
+        then: impl FnMut(&mut AppContext<'_>, AppEvent, Option<tcp::Id>) + Send + 'static,
     ) -> Self {
         let mut bench = Bench::new(1);
         let addr = SocketAddr::from((addr, PORT));
@@ -120,7 +120,7 @@ impl Host {
         tcp::connect(self.bench.cpu(), &wanted).unwrap()
     }
 
-    fn told(&self) -> Vec<(Told, u32)> {
+    fn told(&self) -> Vec<(AppEvent, u32)> {
         self.heard.try_iter().collect()
     }
 
@@ -130,9 +130,9 @@ impl Host {
 }
 
 fn to(remote: SocketAddr) -> Connect {
-    let (settings, look) =
+    let (settings, tx_params) =
         (Settings { msl: Duration::from_millis(10), ..Settings::default() }, IpTxParams::default());
-    Connect { remote, local: None, port: None, zone: 0, settings, look }
+    Connect { remote, local: None, port: None, zone: 0, settings, tx_params }
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn what_came_before_the_end_of_a_connection_is_read_before_the_program_is_told_o
         let mut held = None;
         // It sends no more once something has come, and reads only when it is called.
         let mut host = Host::new(addr, move |cx, told, conn| match told {
-            Told::Accepted => held = conn,
-            Told::Readable => assert_eq!(tcp::shutdown(cx.cpu, held.unwrap()), Ok(())),
-            Told::Called => assert_eq!(tcp::read(cx.cpu, held.unwrap(), &mut [0; 3]), Ok(3)),
+            AppEvent::Accepted => held = conn,
+            AppEvent::Readable => assert_eq!(tcp::shutdown(cx.cpu, held.unwrap()), Ok(())),
+            AppEvent::Called => assert_eq!(tcp::read(cx.cpu, held.unwrap(), &mut [0; 3]), Ok(3)),
             _ => {}
         });
         let conn = host.connect();
@@ -153,17 +153,25 @@ fn what_came_before_the_end_of_a_connection_is_read_before_the_program_is_told_o
         assert_eq!(tcp::close(host.bench.cpu(), conn), Ok(()));
         host.bench.run();
         host.bench.advance(Duration::from_millis(100));
-        let readable = (Told::Readable, 11);
-        assert_eq!(host.told(), [(Told::Accepted, 10), readable, readable], "with each segment that came");
+        let readable = (AppEvent::Readable, 11);
+        assert_eq!(
+            host.told(),
+            [(AppEvent::Accepted, 10), readable, readable],
+            "with each segment that came"
+        );
         for _ in 0..2 {
             host.bench.netisrs[0].call(host.program);
             host.bench.run();
-            assert_eq!(host.told(), [(Told::Called, 0)]);
+            assert_eq!(host.told(), [(AppEvent::Called, 0)]);
         }
         host.bench.netisrs[0].call(host.program);
         host.bench.run();
-        let closed = (Told::Closed(None), 11);
-        assert_eq!(host.told(), [(Told::Called, 0), readable, closed], "nothing more to read, and the end");
+        let closed = (AppEvent::Closed(None), 11);
+        assert_eq!(
+            host.told(),
+            [(AppEvent::Called, 0), readable, closed],
+            "nothing more to read, and the end"
+        );
         assert_eq!(host.left(), 0);
     }
 }
@@ -172,7 +180,7 @@ fn what_came_before_the_end_of_a_connection_is_read_before_the_program_is_told_o
 fn a_program_is_told_once_of_what_a_turn_brought_and_under_its_own_name() {
     for addr in families() {
         let mut host = Host::new(addr, |cx, told, conn| {
-            if let (Told::Readable, Some(conn)) = (told, conn) {
+            if let (AppEvent::Readable, Some(conn)) = (told, conn) {
                 let mut bytes = [0; 3];
                 let count = tcp::read(cx.cpu, conn, &mut bytes).unwrap();
                 assert_eq!(tcp::send(cx.cpu, conn, &bytes[..count]), Ok(count));
@@ -180,17 +188,17 @@ fn a_program_is_told_once_of_what_a_turn_brought_and_under_its_own_name() {
         });
         let conn = host.connect();
         host.bench.run();
-        assert_eq!(host.told(), [(Told::Accepted, 10)]);
+        assert_eq!(host.told(), [(AppEvent::Accepted, 10)]);
         for part in [b"a", b"b", b"c"] {
             assert_eq!(tcp::send(host.bench.cpu(), conn, part), Ok(1));
         }
         host.bench.run();
-        assert_eq!(host.told(), [(Told::Readable, 11)]);
+        assert_eq!(host.told(), [(AppEvent::Readable, 11)]);
         let mut bytes = [0; 10];
         assert_eq!(tcp::read(host.bench.cpu(), conn, &mut bytes), Ok(3));
         tcp::abort(host.bench.cpu(), conn).unwrap();
         host.bench.run();
-        assert_eq!(host.told(), [(Told::Closed(Some(Error::Reset)), 11)]);
+        assert_eq!(host.told(), [(AppEvent::Closed(Some(Error::Reset)), 11)]);
         assert_eq!(host.left(), 0, "what has ended is not held");
     }
 }
@@ -205,11 +213,11 @@ fn what_is_not_read_is_told_again_when_more_comes_and_the_end_is_told_once() {
         for _ in 0..3 {
             tcp::send(host.bench.cpu(), conn, b"more").unwrap();
             host.bench.advance(Duration::from_millis(50));
-            assert_eq!(host.told(), [(Told::Readable, 11)]);
+            assert_eq!(host.told(), [(AppEvent::Readable, 11)]);
         }
         let mut host = Host::new(addr, |cx, told, conn| {
             // It reads as far as it was told, and not to the end.
-            if let (Told::Readable, Some(conn)) = (told, conn) {
+            if let (AppEvent::Readable, Some(conn)) = (told, conn) {
                 tcp::read(cx.cpu, conn, &mut [0; 4]).unwrap();
             }
         });
@@ -221,7 +229,11 @@ fn what_is_not_read_is_told_again_when_more_comes_and_the_end_is_told_once() {
         tcp::shutdown(host.bench.cpu(), conn).unwrap();
         host.bench.run();
         let told = host.told();
-        assert_eq!(told.last(), Some(&(Told::Readable, 11)), "the end is told although all was read before");
+        assert_eq!(
+            told.last(),
+            Some(&(AppEvent::Readable, 11)),
+            "the end is told although all was read before"
+        );
         host.bench.advance(Duration::from_secs(1));
         assert_eq!(host.told(), [], "once");
     }
@@ -240,7 +252,7 @@ fn who_could_not_send_all_is_told_when_a_third_of_the_buffer_is_free() {
             &mut bench,
             move |cx| cx.connect(&wanted, 7).map(|_| ()),
             move |cx, told, conn| {
-                if let (Told::Writable, Some(conn)) = (told, conn) {
+                if let (AppEvent::Writable, Some(conn)) = (told, conn) {
                     while let Ok(count) = tcp::send(cx.cpu, conn, &[b'x'; 5000]) {
                         sent += count;
                         assert!(sent < 1_000_000, "a buffer is bounded");
@@ -249,7 +261,7 @@ fn who_could_not_send_all_is_told_when_a_third_of_the_buffer_is_free() {
             },
         );
         bench.run();
-        assert_eq!(heard.try_iter().collect::<Vec<_>>()[0], (Told::Writable, 7), "it stands");
+        assert_eq!(heard.try_iter().collect::<Vec<_>>()[0], (AppEvent::Writable, 7), "it stands");
         bench.advance(Duration::from_secs(1));
         heard.try_iter().count();
         let accepted = tcp::accept(bench.cpu(), waits).unwrap();
@@ -271,7 +283,7 @@ fn a_refused_connection_is_told_with_its_reason() {
         let wanted = to(SocketAddr::from((addr, PORT)));
         let (_, heard) = begin(&mut bench, move |cx| cx.connect(&wanted, 7).map(|_| ()), |_, _, _| {});
         bench.run();
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Told::Closed(Some(Error::Refused)), 7)]);
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(AppEvent::Closed(Some(Error::Refused)), 7)]);
         assert_eq!(bench.cpu().tcp.as_ref().map(|pcbs| pcbs.len()), Some(0));
     }
 }
@@ -280,7 +292,7 @@ fn a_refused_connection_is_told_with_its_reason() {
 fn who_leaves_something_undone_is_called_in_the_next_turn_and_others_in_between() {
     for addr in families() {
         let mut host = Host::new(addr, |cx, told, conn| {
-            if let (Told::Readable, Some(conn)) = (told, conn)
+            if let (AppEvent::Readable, Some(conn)) = (told, conn)
                 && tcp::read(cx.cpu, conn, &mut [0; 1]).is_ok()
             {
                 cx.again(conn);
@@ -337,7 +349,7 @@ fn what_a_chunk_brings_is_answered_before_the_next_chunk_comes_in() {
     for addr in families() {
         let (tell, taken_in) = channel();
         let mut host = Host::new(addr, move |cx, told, conn| {
-            if let (Told::Readable, Some(conn)) = (told, conn) {
+            if let (AppEvent::Readable, Some(conn)) = (told, conn) {
                 tell.send(cx.cpu.counters.get(Count::TcpIn)).unwrap();
                 let mut byte = [0];
                 tcp::read(cx.cpu, conn, &mut byte).unwrap();
@@ -405,7 +417,7 @@ fn who_is_outside_can_call_a_program_for_as_long_as_it_is_there() {
     bench.netisrs[0].end(program);
     bench.netisrs[0].call(program);
     bench.run();
-    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Told::Called, 0)]);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(AppEvent::Called, 0)]);
 }
 
 #[test]
@@ -449,7 +461,7 @@ fn what_a_program_holds_is_closed_when_it_leaves_and_others_keep_theirs() {
         assert!(udp::local(host.bench.cpu(), socket).is_some());
         udp::send_to(host.bench.cpu(), socket, host.addr, b"to myself").unwrap();
         host.bench.run();
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Told::Datagrams, 3)]);
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(AppEvent::Datagrams, 3)]);
         host.bench.netisrs[0].end(other.unwrap());
         host.bench.run();
         assert_eq!(udp::local(host.bench.cpu(), socket), None);
@@ -505,6 +517,6 @@ fn connections_of_a_program_that_leaves_go_to_another_that_shares_the_port() {
             begin(&mut bench, move |cx| cx.listen(&listener(addr, true), 10).map(|_| ()), |_, _, _| {});
         tcp::unlisten(bench.cpu(), first);
         bench.run();
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Told::Accepted, 10); 5]);
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(AppEvent::Accepted, 10); 5]);
     }
 }

@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// The other end is at this door from now on.
+    /// The other end has this notifier from now on.
     pub fn attach(&mut self, notifier: Notifier) {
         notifier.knock();
         self.notifier = Some(notifier);

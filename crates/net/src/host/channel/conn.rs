@@ -292,8 +292,8 @@ fn set(cpu: &mut Cpu, id: Id, setting: Setting) {
     let now = cpu.now;
     let _ = match wanted(setting, &cpu.sysctls.tcp) {
         Wanted::Change(change) => tcp::change(cpu, id, |tcb| tcb.change(change, now)),
-        Wanted::Hops(hops) => tcp::set_tx_params(cpu, id, |look| look.hops = hops),
-        Wanted::Class(class) => tcp::set_tx_params(cpu, id, |look| look.class = class),
+        Wanted::Hops(hops) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.hops = hops),
+        Wanted::Class(class) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.class = class),
     };
 }
 

@@ -32,7 +32,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendParams {
     /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
-    pub look: IpTxParams,
+    pub tx_params: IpTxParams,
     /// Time to live, or hop limit, if it goes to a group (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
     pub group_hops: u8,
     /// Listeners of the group on this host receive it, too (`IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`).
@@ -43,16 +43,16 @@ pub struct SendParams {
 
 impl Default for SendParams {
     fn default() -> Self {
-        let Settings { look, group_hops, no_loop, may_broadcast, .. } = Settings::default();
-        Self { look, group_hops, group_loop: !no_loop, may_broadcast }
+        let Settings { tx_params, group_hops, no_loop, may_broadcast, .. } = Settings::default();
+        Self { tx_params, group_hops, group_loop: !no_loop, may_broadcast }
     }
 }
 
 impl SendParams {
     /// Returns the options of a socket with these settings.
     pub(super) const fn of(self, settings: Settings) -> Settings {
-        let Self { look, group_hops, group_loop, may_broadcast } = self;
-        Settings { look, group_hops, no_loop: !group_loop, may_broadcast, ..settings }
+        let Self { tx_params, group_hops, group_loop, may_broadcast } = self;
+        Settings { tx_params, group_hops, no_loop: !group_loop, may_broadcast, ..settings }
     }
 }
 
@@ -65,12 +65,12 @@ impl Head {
     fn encode(&self) -> [u8; HEAD] {
         let nobody = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into();
         let peer = self.peer.unwrap_or(nobody);
-        let SendParams { look, group_hops, group_loop, may_broadcast } = self.how;
+        let SendParams { tx_params, group_hops, group_loop, may_broadcast } = self.how;
         let bits =
             [(self.peer.is_some(), HAS_PEER), (group_loop, GROUP_LOOP), (may_broadcast, MAY_BROADCAST)];
         let flags = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
         let put = Put::new(flags).short(self.len).short(self.zone);
-        let record = put.byte(look.hops).byte(look.class).byte(group_hops).addr(peer).done();
+        let record = put.byte(tx_params.hops).byte(tx_params.class).byte(group_hops).addr(peer).done();
         record.first_chunk().copied().unwrap_or([0; HEAD])
     }
 
@@ -81,10 +81,14 @@ impl Head {
         let mut take = Take::from(&record);
         let (flags, len, zone) = (take.byte(), take.short(), take.short());
         let has = |bit| flags & bit != 0;
-        let look = IpTxParams { hops: take.byte(), class: take.byte() };
+        let tx_params = IpTxParams { hops: take.byte(), class: take.byte() };
         let group_hops = take.byte();
-        let how =
-            SendParams { look, group_hops, group_loop: has(GROUP_LOOP), may_broadcast: has(MAY_BROADCAST) };
+        let how = SendParams {
+            tx_params,
+            group_hops,
+            group_loop: has(GROUP_LOOP),
+            may_broadcast: has(MAY_BROADCAST),
+        };
         let peer = take.addr()?;
         Some(Self { peer: has(HAS_PEER).then_some(peer), zone, len, how })
     }
@@ -176,7 +180,7 @@ mod tests {
                 zone: 9,
                 len,
                 how: SendParams {
-                    look: IpTxParams { hops: 1, class: 255 },
+                    tx_params: IpTxParams { hops: 1, class: 255 },
                     group_hops: 2,
                     group_loop: false,
                     may_broadcast: true,

@@ -188,8 +188,8 @@ impl Channel {
     fn connect(&mut self, cx: &mut AppContext<'_>, wanted: &Connect) -> Result<(), Wrong> {
         let &Connect { lane, remote, local, port, zone } = wanted;
         let Stage::Prepared(how) = &self.lane(cx, lane)?.stage else { return Err(Wrong) };
-        let (settings, look) = **how;
-        let begun = cx.connect(&tcp::Connect { remote, local, port, zone, settings, look }, lane);
+        let (settings, tx_params) = **how;
+        let begun = cx.connect(&tcp::Connect { remote, local, port, zone, settings, tx_params }, lane);
         let conn = self.lane(cx, lane)?;
         match begun {
             Ok(id) => {
@@ -217,13 +217,13 @@ impl Channel {
     fn listen(&mut self, cx: &mut AppContext<'_>, wanted: &Listen) -> Result<(), Wrong> {
         let &Listen { listener, addr, zone, only_v6, is_shared, backlog } = wanted;
         let default = (cx.cpu.sysctls.tcp, IpTxParams::default());
-        let (settings, look) = match self.listener(listener)? {
+        let (settings, tx_params) = match self.listener(listener)? {
             Listener::Free => default,
             Listener::Prepared(how) => **how,
             Listener::Open(..) => return Err(Wrong),
         };
         let backlog = backlog as usize;
-        let listen = tcp::Listen { addr, zone, only_v6, backlog, is_shared, settings, look };
+        let listen = tcp::Listen { addr, zone, only_v6, backlog, is_shared, settings, tx_params };
         let begun = cx.listen(&listen, listener);
         let at = begun.map(|id| tcp::local(cx.cpu, id).unwrap_or(addr));
         let place = self.listener(listener)?;

@@ -50,11 +50,11 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
 }
 
 /// Applies a setting to the options of a future connection.
-pub(super) fn prepare((settings, look): &mut (Settings, IpTxParams), setting: Setting) {
+pub(super) fn prepare((settings, tx_params): &mut (Settings, IpTxParams), setting: Setting) {
     match wanted(setting, settings) {
         Wanted::Change(change) => settings.take(change),
-        Wanted::Hops(hops) => look.hops = hops,
-        Wanted::Class(class) => look.class = class,
+        Wanted::Hops(hops) => tx_params.hops = hops,
+        Wanted::Class(class) => tx_params.class = class,
     }
 }
 

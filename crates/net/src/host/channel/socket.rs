@@ -268,7 +268,7 @@ enum Put {
 fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Result<Put, Broken>) {
     let zone = if is_of_a_link(received.from.ip()) { received.ifindex } else { 0 };
     let len = u16::try_from(received.len).unwrap_or(u16::MAX);
-    let how = SendParams { look: received.look, ..SendParams::default() };
+    let how = SendParams { tx_params: received.tx_params, ..SendParams::default() };
     let head = Head { peer: Some(received.from), zone, len, how };
     match datagram::put(to, &head, pieces) {
         Ok(true) => (true, Ok(Put::Whole)),

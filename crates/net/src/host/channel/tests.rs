@@ -237,15 +237,15 @@ fn each_datagram_goes_as_was_said_when_it_was_written_and_says_how_it_came() {
         let mut client = open(&mut bench).unwrap();
         let (mut tx, mut rx) = bind(&mut bench, &mut client, ip);
         let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| IpTxParams { hops, class });
-        for look in looks {
-            let how = SendParams { look, ..SendParams::default() };
+        for tx_params in looks {
+            let how = SendParams { tx_params, ..SendParams::default() };
             let head = datagram::Head { peer: Some((ip, 5300).into()), zone: 0, len: 1, how };
             assert_eq!(datagram::put(&mut tx, &head, [b"x", &[]]), Ok(true));
         }
         let _ = tx.publish();
         say(&mut client, &Command::Look(tx.lane()));
         bench.run();
-        let come = looks.map(|_| datagram::take(&mut rx, |head, _| (true, head.how.look)).unwrap());
+        let come = looks.map(|_| datagram::take(&mut rx, |head, _| (true, head.how.tx_params)).unwrap());
         assert_eq!(come, looks.map(Some));
     }
 }

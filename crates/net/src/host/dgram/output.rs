@@ -77,13 +77,13 @@ impl Aim {
     ) -> Result<(), Error> {
         let Self { ends, outif, settings } = self;
         let is_group = ends.remote.is_multicast();
-        let hops = if is_group { settings.group_hops } else { settings.look.hops };
+        let hops = if is_group { settings.group_hops } else { settings.tx_params.hops };
         if is_group && hops == 0 && settings.no_loop {
             return Ok(());
         }
-        let look = IpTxParams { hops, ..settings.look };
+        let tx_params = IpTxParams { hops, ..settings.tx_params };
         let mut pkt = ip_tx::payload(cpu, [bytes, &[]]).ok_or(Error::NoBuffer)?;
-        let made = put_headers(&mut pkt, look).ok_or(Error::TooLong);
+        let made = put_headers(&mut pkt, tx_params).ok_or(Error::TooLong);
         pkt.outif = *outif;
         if segment > 0 {
             (pkt.gso, pkt.gso_size) = (Gso::Udp, segment);

@@ -25,7 +25,7 @@ pub struct Received {
     /// By which interface it came.
     pub ifindex: IfIndex,
     /// The time to live, or hop limit, and the type of service, or traffic class, that it came with.
-    pub look: IpTxParams,
+    pub tx_params: IpTxParams,
 }
 
 /// Datagrams that wait to be read, the first to come first.

@@ -8,7 +8,7 @@ use crate::link::tables::IfIndex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// IP header fields of its packets.
-    pub look: IpTxParams,
+    pub tx_params: IpTxParams,
     /// Time to live, or hop limit, of what it sends to groups.
     pub group_hops: u8,
     /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
@@ -26,7 +26,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            look: IpTxParams::default(),
+            tx_params: IpTxParams::default(),
             //= https://www.rfc-editor.org/rfc/rfc1112#section-6.1
             //# If the upper-layer protocol
             //# chooses not to specify a time-to-live, it should default to 1 for all

@@ -32,8 +32,8 @@ fn show_to_all(cpu: &mut Cpu, pkt: &Pkt) -> bool {
     let ends = FourTuple::new((dst, 0).into(), (src, 0).into(), pkt.rcvif);
     let range = l4::range(pkt);
     let kind = pkt.head().get(range.start).copied().unwrap_or_default();
-    let (from, to, look) = (ends.remote(), ends.local, l4::look(pkt));
-    let received = Received { len: range.len(), from, to, ifindex: pkt.rcvif, look };
+    let (from, to, tx_params) = (ends.remote(), ends.local, l4::tx_params(pkt));
+    let received = Received { len: range.len(), from, to, ifindex: pkt.rcvif, tx_params };
     let mut is_taken = false;
     sockets.each(|socket| {
         if !socket.wants(&ends, kind) || !socket.hears(key, src, is_own || is_of_groups(src, kind)) {

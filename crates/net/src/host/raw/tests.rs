@@ -47,7 +47,7 @@ fn heard(bench: &mut Bench, id: Id) -> Vec<(IpAddr, IpAddr, u8, Vec<u8>)> {
     let next = || {
         let got = recv(bench.cpu(), id, &mut into).ok()?;
         assert_eq!((got.from.port(), got.ifindex), (0, 1));
-        Some((got.from.ip(), got.to, got.look.hops, into[..got.len].to_vec()))
+        Some((got.from.ip(), got.to, got.tx_params.hops, into[..got.len].to_vec()))
     };
     core::iter::from_fn(next).collect()
 }
@@ -160,7 +160,7 @@ fn messages_of_the_other_family_and_broken_ones_are_not_shown() {
 fn what_is_sent_has_the_program_s_body_and_over_ipv6_a_checksum() {
     for (ours, peer) in families() {
         let mut bench = Bench::new(1);
-        let settings = Settings { look: IpTxParams { hops: 3, class: 0x20 }, ..Settings::default() };
+        let settings = Settings { tx_params: IpTxParams { hops: 3, class: 0x20 }, ..Settings::default() };
         let id = open(bench.cpu(), &Open { remote: Some(peer), settings, ..wanted(ours) }).unwrap();
         let (request, _) = echo(ours);
         let mut sent = message(request, &[0, 7, 0, 1, 9, 9, 9]);

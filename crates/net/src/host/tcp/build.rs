@@ -18,13 +18,19 @@ const ECT_0: u8 = 0b10;
 
 /// Sends a segment of the conversation between `ends`, of which the last that came bore this `note`. One that finds no
 /// buffer is lost, as on a wire.
-pub(super) fn send(cpu: &mut Cpu, ends: &FourTuple, look: IpTxParams, note: Option<Note>, out: &Out<'_>) {
+pub(super) fn send(
+    cpu: &mut Cpu,
+    ends: &FourTuple,
+    tx_params: IpTxParams,
+    note: Option<Note>,
+    out: &Out<'_>,
+) {
     if out.header.options.signature.is_none() {
-        return send_with(cpu, ends, look, note, out, &out.header);
+        return send_with(cpu, ends, tx_params, note, out, &out.header);
     }
     let mut header = out.header;
     match signature::sign(cpu, (ends.local, ends.remote), &mut header, out.payload) {
-        Some(()) => send_with(cpu, ends, look, note, out, &header),
+        Some(()) => send_with(cpu, ends, tx_params, note, out, &header),
         None => cpu.count(Count::TcpNoKey),
     }
 }
@@ -33,14 +39,14 @@ pub(super) fn send(cpu: &mut Cpu, ends: &FourTuple, look: IpTxParams, note: Opti
 fn send_with(
     cpu: &mut Cpu,
     ends: &FourTuple,
-    look: IpTxParams,
+    tx_params: IpTxParams,
     note: Option<Note>,
     out: &Out<'_>,
     header: &Header,
 ) {
     let Some(mut pkt) = ip_tx::payload(cpu, out.payload) else { return cpu.count(Count::TcpNoBuffer) };
     let marks = if out.may_be_marked { ECT_0 } else { 0 };
-    if put_headers(&mut pkt, header, ends, look.with_ecn(marks)).is_none() {
+    if put_headers(&mut pkt, header, ends, tx_params.with_ecn(marks)).is_none() {
         cpu.count(Count::TcpNoBuffer);
         return cpu.pool.give(pkt);
     }
@@ -59,10 +65,10 @@ fn send_with(
 }
 
 /// Writes both headers in front of the payload.
-fn put_headers(pkt: &mut Pkt, tcp: &Header, ends: &FourTuple, look: IpTxParams) -> Option<()> {
+fn put_headers(pkt: &mut Pkt, tcp: &Header, ends: &FourTuple, tx_params: IpTxParams) -> Option<()> {
     match tcp.stamped() {
         Some(bytes) => pkt.prepend_array(&bytes).ok()?,
         None => _ = tcp.emit(pkt.prepend(tcp.header_len()).ok()?).ok()?,
     }
-    ip_tx::put_network(pkt, (Protocol::TCP, CHECKSUM_OFFSET), ends, look, true)
+    ip_tx::put_network(pkt, (Protocol::TCP, CHECKSUM_OFFSET), ends, tx_params, true)
 }

@@ -36,15 +36,15 @@ pub struct Connect {
     /// Its settings.
     pub settings: Settings,
     /// IP header fields of its packets.
-    pub look: IpTxParams,
+    pub tx_params: IpTxParams,
 }
 
 impl Connect {
     /// To this address and port, from where the route says, with all else as usual.
     #[must_use]
     pub fn to(remote: SocketAddr) -> Self {
-        let (settings, look) = (Settings::default(), IpTxParams::default());
-        Self { remote, local: None, port: None, zone: 0, settings, look }
+        let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+        Self { remote, local: None, port: None, zone: 0, settings, tx_params }
     }
 }
 
@@ -130,9 +130,9 @@ pub fn local(cpu: &Cpu, id: ListenerId) -> Option<SocketAddr> {
 /// # Errors
 ///
 /// [`Error::NotFound`].
-pub fn set_listener_tx_params(cpu: &mut Cpu, id: ListenerId, look: IpTxParams) -> Result<(), Error> {
+pub fn set_listener_tx_params(cpu: &mut Cpu, id: ListenerId, tx_params: IpTxParams) -> Result<(), Error> {
     let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
-    listener.listen.look = look;
+    listener.listen.tx_params = tx_params;
     Ok(())
 }
 
@@ -186,7 +186,7 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     if let Some((cookie, most)) = pcbs.paths.cookie(ends.remote, now).filter(|_| is_fast) {
         tcb.open_fast(cookie, most);
     }
-    let id = pcbs.add(ends, connect.look, tcb, Owner::Program).ok_or(Error::TooMany)?;
+    let id = pcbs.add(ends, connect.tx_params, tcb, Owner::Program).ok_or(Error::TooMany)?;
     cpu.count(Count::TcpConnects);
     Ok(id)
 }
@@ -253,24 +253,15 @@ pub fn half_open(cpu: &Cpu) -> impl Iterator<Item = &FourTuple> {
     cpu.tcp.as_ref().into_iter().flat_map(|pcbs| pcbs.halves())
 }
 
-/// Changes how packets of a connection look: those that are made from now on, also of what the program has sent before, or
-/// what is sent again. What waits in an output queue is a packet already, and stays as it is.
-///
-/// # Errors
-///
-/// [`Error::NotFound`].
-pub fn set_look(cpu: &mut Cpu, id: Id, look: IpTxParams) -> Result<(), Error> {
-    set_tx_params(cpu, id, |is| *is = look)
-}
-
-/// Changes a part of it.
+/// Changes TTL, traffic class and the like of a connection's packets: of those that are made from now on, retransmissions
+/// included. Packets in an output queue stay as they are.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`].
 pub fn set_tx_params(cpu: &mut Cpu, id: Id, change: impl FnOnce(&mut IpTxParams)) -> Result<(), Error> {
     let conn = cpu.tcp.as_mut().and_then(|pcbs| pcbs.get_mut(id)).ok_or(Error::NotFound)?;
-    change(&mut conn.look);
+    change(&mut conn.tx_params);
     Ok(())
 }
 
@@ -471,9 +462,9 @@ pub fn forget_paths(cpu: &mut Cpu) {
 pub fn abort(cpu: &mut Cpu, id: Id) -> Result<(), Error> {
     let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
     let mut conn = pcbs.take(id).ok_or(Error::NotFound)?;
-    let (ends, look, reset) = (conn.ends, conn.look, conn.tcb.abort(cpu.now));
+    let (ends, tx_params, reset) = (conn.ends, conn.tx_params, conn.tcb.abort(cpu.now));
     pcbs.remove(conn);
-    tell(cpu, &ends, look, reset);
+    tell(cpu, &ends, tx_params, reset);
     Ok(())
 }
 
@@ -488,17 +479,17 @@ pub fn drop_connection(cpu: &mut Cpu, ends: &FourTuple) -> bool {
         Some(Found::Wait(at)) => pcbs.remove_wait(at),
         Some(Found::Conn(at)) => {
             let Some(mut conn) = pcbs.take_at(at) else { return false };
-            let (look, reset) = (conn.look, conn.tcb.abort(cpu.now));
+            let (tx_params, reset) = (conn.tx_params, conn.tcb.abort(cpu.now));
             pcbs.put(conn);
-            tell(cpu, ends, look, reset);
+            tell(cpu, ends, tx_params, reset);
         }
     }
     true
 }
 
-fn tell(cpu: &mut Cpu, ends: &FourTuple, look: IpTxParams, reset: Option<Header>) {
+fn tell(cpu: &mut Cpu, ends: &FourTuple, tx_params: IpTxParams, reset: Option<Header>) {
     if let Some(header) = reset {
         let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
-        build::send(cpu, ends, look, None, &out);
+        build::send(cpu, ends, tx_params, None, &out);
     }
 }

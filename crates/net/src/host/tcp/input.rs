@@ -71,8 +71,8 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
     };
     match answer {
         Reply::Reset => {
-            let look = cpu.tcp.as_ref().map(|pcbs| pcbs.look(&ends)).unwrap_or_default();
-            reset::closed(cpu, pkt, look);
+            let tx_params = cpu.tcp.as_ref().map(|pcbs| pcbs.tx_params(&ends)).unwrap_or_default();
+            reset::closed(cpu, pkt, tx_params);
         }
         Reply::Nothing | Reply::Challenge | Reply::Withheld => {
             cpu.count(Count::TcpTaken);
@@ -168,7 +168,7 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Reply {
     let Some(pcbs) = &mut cpu.tcp else { return Reply::Nothing };
     let Some(half) = pcbs.half_mut(at) else { return Reply::Nothing };
     let Some(settings) = half.wake() else { return Reply::Nothing };
-    let (ends, look) = (half.ends, half.look);
+    let (ends, tx_params) = (half.ends, half.tx_params);
     let mut tcb = half.revive(settings);
     let Some(listener) = pcbs.listeners.find(&ends) else {
         pcbs.remove_half(at);
@@ -187,10 +187,10 @@ fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Reply {
             remove_half(cpu, at);
             return answer;
         }
-        State::SynReceived => send_now(cpu, (&ends, look), pkt.note(), &mut tcb),
+        State::SynReceived => send_now(cpu, (&ends, tx_params), pkt.note(), &mut tcb),
         // The other end takes its acknowledgment for lost, and comes again.
         _ if is_full => cpu.count(Count::TcpQueueFull),
-        _ => return establish(cpu, (ends, look), tcb, id, pkt.note(), Some(at)),
+        _ => return establish(cpu, (ends, tx_params), tcb, id, pkt.note(), Some(at)),
     }
     if let Some(half) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.half_mut(at)) {
         half.rest(tcb);
@@ -204,9 +204,9 @@ fn remove_half(cpu: &mut Cpu, at: u32) {
     }
 }
 
-fn send_now(cpu: &mut Cpu, (ends, look): (&FourTuple, IpTxParams), note: Option<Note>, tcb: &mut Tcb) {
+fn send_now(cpu: &mut Cpu, (ends, tx_params): (&FourTuple, IpTxParams), note: Option<Note>, tcb: &mut Tcb) {
     let now = cpu.now;
-    tcb.output(now, &mut |out| build::send(cpu, ends, look, note, out));
+    tcb.output(now, &mut |out| build::send(cpu, ends, tx_params, note, out));
 }
 
 /// A connection that has come about waits to be accepted. If there is no room for it, the other end is told: it believes that
@@ -216,7 +216,7 @@ fn send_now(cpu: &mut Cpu, (ends, look): (&FourTuple, IpTxParams), note: Option<
 //# sent in response to any incoming segment except another reset.
 fn establish(
     cpu: &mut Cpu,
-    (ends, look): (FourTuple, IpTxParams),
+    (ends, tx_params): (FourTuple, IpTxParams),
     tcb: Tcb,
     listener: ListenerId,
     note: Option<Note>,
@@ -225,8 +225,8 @@ fn establish(
     let Some(pcbs) = &mut cpu.tcp else { return Reply::Reset };
     let owner = Owner::Listener(listener);
     let added = match was {
-        Some(at) => pcbs.promote(at, (ends, look), tcb, owner),
-        None => pcbs.add(ends, look, tcb, owner),
+        Some(at) => pcbs.promote(at, (ends, tx_params), tcb, owner),
+        None => pcbs.add(ends, tx_params, tcb, owner),
     };
     let Some(id) = added else {
         cpu.count(Count::TcpTooMany);
@@ -250,8 +250,8 @@ fn to_wait(cpu: &mut Cpu, at: u32, ends: FourTuple, pkt: &Pkt, header: &Header) 
         TimeWaitAction::Nothing => Reply::Nothing,
         TimeWaitAction::Ack(header) => {
             let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
-            let look = wait.look;
-            build::send(cpu, &ends, look, pkt.note(), &out);
+            let tx_params = wait.tx_params;
+            build::send(cpu, &ends, tx_params, pkt.note(), &out);
             Reply::Nothing
         }
         TimeWaitAction::Withheld => {
@@ -312,10 +312,10 @@ fn to_open(
         iss = cookie::bake(&cpu.secret, &ends, header, now);
     }
     let Some(listener) = pcbs.listeners.get(id) else { return Reply::Nothing };
-    let look = listener.listen.look;
+    let tx_params = listener.listen.tx_params;
     let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Nothing };
     cpu.counters.add(Count::TcpCookiesSent, is_full.into());
-    let mut half = SynEntry::new(ends, look, header, iss, clock, now);
+    let mut half = SynEntry::new(ends, tx_params, header, iss, clock, now);
     let asks = header.options.fast_open.is_some() && settings.opens_fast();
     if asks && !is_full && open_fast(cpu, &mut half, (id, &settings), pkt, header) {
         return Reply::Nothing;
@@ -329,15 +329,15 @@ fn to_open(
 
 /// Answers the SYN of a half-open connection, which rests from then on; returns when the answer is due again.
 fn answer_syn(cpu: &mut Cpu, half: &mut SynEntry, settings: Arc<Settings>, note: Option<Note>) -> Instant {
-    let (ends, look) = (half.ends, half.look);
+    let (ends, tx_params) = (half.ends, half.tx_params);
     if let Some((header, deadline)) = half.usual_answer(&settings) {
         let out = Out { header, payload: [&[], &[]], cut: 0, may_be_marked: false };
-        build::send(cpu, &ends, look, note, &out);
+        build::send(cpu, &ends, tx_params, note, &out);
         half.rest_at_once(settings);
         return deadline;
     }
     let mut tcb = half.begin(settings);
-    send_now(cpu, (&ends, look), note, &mut tcb);
+    send_now(cpu, (&ends, tx_params), note, &mut tcb);
     let deadline = tcb.deadline();
     half.rest(tcb);
     deadline
@@ -373,7 +373,7 @@ fn open_fast(
 /// A connection waits to be accepted though it does not stand yet.
 fn wait_opened(cpu: &mut Cpu, half: &SynEntry, tcb: Tcb, id: ListenerId) -> Option<()> {
     let pcbs = cpu.tcp.as_mut()?;
-    let conn = pcbs.add(half.ends, half.look, tcb, Owner::Listener(id))?;
+    let conn = pcbs.add(half.ends, half.tx_params, tcb, Owner::Listener(id))?;
     pcbs.get_mut(conn)?.opened_at = Some(id);
     pcbs.wait_at(id, conn);
     pcbs.listeners.get_mut(id)?.opened += 1;
@@ -387,20 +387,20 @@ fn to_cookie(cpu: &mut Cpu, ends: FourTuple, pkt: &Pkt, header: &Header) -> Repl
     let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Reply::Reset };
     let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Reply::Reset };
     let Some(listener) = pcbs.listeners.find(&ends) else { return Reply::Reset };
-    let (id, look, is_full) = (listener.id, listener.listen.look, listener.is_full());
+    let (id, tx_params, is_full) = (listener.id, listener.listen.tx_params, listener.is_full());
     if is_full {
         cpu.count(Count::TcpQueueFull);
         return Reply::Nothing;
     }
     let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
-    let half = SynEntry::new(ends, look, &syn, header.ack.wrapping_sub(1), clock, now);
+    let half = SynEntry::new(ends, tx_params, &syn, header.ack.wrapping_sub(1), clock, now);
     let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Reset };
     let mut tcb = half.revive(settings);
     segments(pkt, header, |segment| {
         let _ = tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    establish(cpu, (ends, look), tcb, id, pkt.note(), None)
+    establish(cpu, (ends, tx_params), tcb, id, pkt.note(), None)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.
@@ -429,7 +429,7 @@ fn expire_half(cpu: &mut Cpu, at: u32) {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return };
     let Some(half) = pcbs.half_mut(at) else { return };
-    let (ends, look, settings) = (half.ends, half.look, half.wake());
+    let (ends, tx_params, settings) = (half.ends, half.tx_params, half.wake());
     let Some(settings) = settings.filter(|_| pcbs.listeners.find(&ends).is_some()) else {
         return pcbs.remove_half(at);
     };
@@ -444,7 +444,7 @@ fn expire_half(cpu: &mut Cpu, at: u32) {
         cpu.count(Count::TcpHalvesTimedOut);
         return remove_half(cpu, at);
     }
-    send_now(cpu, (&ends, look), None, &mut tcb);
+    send_now(cpu, (&ends, tx_params), None, &mut tcb);
     rest(cpu, at, tcb);
 }
 
@@ -491,8 +491,8 @@ fn output_all(cpu: &mut Cpu) -> usize {
     let mut done = 0;
     while let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) {
         let now = cpu.now;
-        let (ends, look, note) = (conn.ends, conn.look, conn.note);
-        conn.tcb.output(now, &mut |out| build::send(cpu, &ends, look, note, out));
+        let (ends, tx_params, note) = (conn.ends, conn.tx_params, conn.note);
+        conn.tcb.output(now, &mut |out| build::send(cpu, &ends, tx_params, note, out));
         learn(cpu, &mut conn.tcb, &ends);
         if conn.tcb.goes_on() {
             cpu.count(Count::TcpBursts);

@@ -41,7 +41,7 @@ pub struct Listen {
     /// Settings of its connections.
     pub settings: Settings,
     /// IP header fields of their packets.
-    pub look: IpTxParams,
+    pub tx_params: IpTxParams,
 }
 
 impl Listen {
@@ -49,8 +49,8 @@ impl Listen {
     #[must_use]
     pub fn at(addr: SocketAddr) -> Self {
         let (zone, only_v6, is_shared) = (0, false, false);
-        let (settings, look) = (Settings::default(), IpTxParams::default());
-        Self { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, look }
+        let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+        Self { addr, zone, only_v6, backlog: BACKLOG, is_shared, settings, tx_params }
     }
 
     fn bound(&self) -> Bound {
@@ -284,10 +284,10 @@ impl Listeners {
     }
 
     /// Returns the IP header fields of replies by the owner of the local address of `ends`, listening or not.
-    pub(super) fn look(&self, ends: &FourTuple) -> Option<IpTxParams> {
+    pub(super) fn tx_params(&self, ends: &FourTuple) -> Option<IpTxParams> {
         let places = self.ports.get(&ends.local_port)?;
         let chosen = choose(places.iter().map(|place| place.listen.bound()), ends)?;
-        places.get(chosen).map(|place| place.listen.look)
+        places.get(chosen).map(|place| place.listen.tx_params)
     }
 
     /// Tells whether a port is bound.

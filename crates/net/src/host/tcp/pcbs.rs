@@ -52,7 +52,7 @@ pub struct Id {
 pub(super) struct Conn {
     pub(super) id: Id,
     pub(super) ends: FourTuple,
-    pub(super) look: IpTxParams,
+    pub(super) tx_params: IpTxParams,
     /// By what the firewall knows the segments that come.
     pub(super) note: Option<Note>,
     pub(super) tcb: Tcb,
@@ -263,16 +263,16 @@ impl Pcbs {
     }
 
     /// Returns the IP header fields of replies to a segment between `ends`.
-    pub(super) fn look(&self, ends: &FourTuple) -> IpTxParams {
-        let look = match self.find(ends) {
+    pub(super) fn tx_params(&self, ends: &FourTuple) -> IpTxParams {
+        let tx_params = match self.find(ends) {
             Some(Found::Conn(at)) => {
-                self.tables.conns.get(at).and_then(|place| place.conn.as_ref()).map(|conn| conn.look)
+                self.tables.conns.get(at).and_then(|place| place.conn.as_ref()).map(|conn| conn.tx_params)
             }
-            Some(Found::Half(at)) => self.tables.halves.get(at).map(|half| half.look),
-            Some(Found::Wait(at)) => self.tables.waits.get(at).map(|wait| wait.look),
-            None => self.listeners.look(ends),
+            Some(Found::Half(at)) => self.tables.halves.get(at).map(|half| half.tx_params),
+            Some(Found::Wait(at)) => self.tables.waits.get(at).map(|wait| wait.tx_params),
+            None => self.listeners.tx_params(ends),
         };
-        look.unwrap_or_default()
+        tx_params.unwrap_or_default()
     }
 
     fn enter(&mut self, ends: &FourTuple, found: Found) {

@@ -60,7 +60,7 @@ fn segment(pkt: &Pkt) -> Result<Segment, DropReason> {
 //# An incoming segment containing a RST is
 //# discarded.  An incoming segment not containing a RST causes a RST to be sent
 //# in response.
-pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, look: IpTxParams) {
+pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, tx_params: IpTxParams) {
     let signature = match signature::of_answer(cpu, &pkt) {
         Ok(signature) => signature,
         Err(reason) => return cpu.drop_pkt(pkt, reason),
@@ -69,7 +69,7 @@ pub(super) fn closed(cpu: &mut Cpu, pkt: Pkt, look: IpTxParams) {
         && !segment.flags.rst()
         && is_between_two_hosts(cpu, &pkt)
     {
-        answer(cpu, &pkt, &segment.reset(signature), look.with_ecn(0), Facts::NONE);
+        answer(cpu, &pkt, &segment.reset(signature), tx_params.with_ecn(0), Facts::NONE);
     }
     cpu.drop_pkt(pkt, DropReason::NoPort);
 }
@@ -83,7 +83,7 @@ pub(super) fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
     !for_group && defines_one_host(cpu, from)
 }
 
-fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, look: IpTxParams, facts: Facts) {
+fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, tx_params: IpTxParams, facts: Facts) {
     let (to, from) = l4::ends(pkt);
     let mut header = *header;
     if header.options.signature.is_some()
@@ -95,7 +95,7 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, look: IpTxParams, facts: Fa
         return cpu.count(Count::TcpResetsLimited);
     }
     let Some(mut reset) = cpu.pool.take() else { return cpu.count(Count::TcpResetsNoBuffer) };
-    if put_segment(&mut reset, &header, (from, to), look).is_none() {
+    if put_segment(&mut reset, &header, (from, to), tx_params).is_none() {
         cpu.count(Count::TcpResetsNoBuffer);
         return cpu.pool.give(reset);
     }

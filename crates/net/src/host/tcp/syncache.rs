@@ -25,7 +25,7 @@ const ANSWERS_MAX: u8 = 4;
 #[derive(Clone, Debug)]
 pub(super) struct SynEntry {
     pub(super) ends: FourTuple,
-    pub(super) look: IpTxParams,
+    pub(super) tx_params: IpTxParams,
     syn: Header,
     iss: u32,
     clock: u32,
@@ -73,7 +73,7 @@ impl SynEntry {
     /// Makes an entry of a SYN that came `at`, answered with `iss`; timestamps begin at `clock`.
     pub(super) fn new(
         ends: FourTuple,
-        look: IpTxParams,
+        tx_params: IpTxParams,
         syn: &Header,
         iss: u32,
         clock: u32,
@@ -81,7 +81,7 @@ impl SynEntry {
     ) -> Self {
         Self {
             ends,
-            look,
+            tx_params,
             syn: *syn,
             iss,
             clock,

@@ -92,8 +92,8 @@ fn all(bench: &mut Bench, addr: SocketAddr, change: impl Fn(&mut Listen)) -> Vec
 }
 
 fn connector(remote: SocketAddr) -> Connect {
-    let (settings, look) = (Settings::default(), IpTxParams::default());
-    Connect { remote, local: None, port: None, zone: 0, settings, look }
+    let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+    Connect { remote, local: None, port: None, zone: 0, settings, tx_params }
 }
 
 fn families() -> [IpAddr; 2] {
@@ -386,8 +386,8 @@ fn a_flood_of_syns_is_answered_with_cookies_and_others_still_get_in() {
 }
 
 fn listen_on(addr: SocketAddr) -> Listen {
-    let (settings, look) = (Settings::default(), IpTxParams::default());
-    Listen { addr, zone: 0, only_v6: false, backlog: 8, is_shared: false, settings, look }
+    let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+    Listen { addr, zone: 0, only_v6: false, backlog: 8, is_shared: false, settings, tx_params }
 }
 
 fn syn(from: IpAddr, to: IpAddr, src_port: u16) -> Vec<u8> {

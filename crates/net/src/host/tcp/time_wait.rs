@@ -10,16 +10,16 @@ use crate::host::pcb::FourTuple;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeWait {
     pub(super) ends: FourTuple,
-    pub(super) look: IpTxParams,
+    pub(super) tx_params: IpTxParams,
     pub(super) wait: Wait,
     entry: WheelEntry,
 }
 
 impl TimeWait {
     /// Makes the entry of `tcb`; `None` if it is not in TIME-WAIT.
-    pub(super) fn of(tcb: &Tcb, ends: FourTuple, look: IpTxParams) -> Option<Self> {
+    pub(super) fn of(tcb: &Tcb, ends: FourTuple, tx_params: IpTxParams) -> Option<Self> {
         let wait = Wait::of(tcb)?;
-        Some(Self { ends, look, wait, entry: WheelEntry::default() })
+        Some(Self { ends, tx_params, wait, entry: WheelEntry::default() })
     }
 }
 
@@ -28,7 +28,7 @@ impl Default for TimeWait {
         let any = core::net::SocketAddr::from(([0; 4], 0));
         Self {
             ends: FourTuple::new(any, any, 0),
-            look: IpTxParams::default(),
+            tx_params: IpTxParams::default(),
             wait: Wait::default(),
             entry: WheelEntry::default(),
         }

@@ -166,7 +166,7 @@ impl Arrived<'_> {
             from: self.ends.remote(),
             to: self.ends.local,
             ifindex: self.pkt.rcvif,
-            look: l4::look(self.pkt),
+            tx_params: l4::tx_params(self.pkt),
         };
         socket.base.queue.push(received, l4::pieces(self.pkt, range));
         self.fate = Fate::Taken;

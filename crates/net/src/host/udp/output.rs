@@ -55,12 +55,14 @@ pub(super) fn aimed(cpu: &mut Cpu, id: Id, to: Option<To>) -> Result<Aim, Error>
 /// Makes the packet, and sends it. If `segment` is not 0 it is a super-packet of datagrams that long.
 pub(super) fn put(cpu: &mut Cpu, aim: &Aim, bytes: &[u8], segment: u16) -> Result<(), Error> {
     let (ends, dont_fragment) = (&aim.ends, aim.settings.dont_fragment);
-    aim.launch(cpu, bytes, segment, Count::UdpOut, |pkt, look| put_headers(pkt, ends, look, dont_fragment))
+    aim.launch(cpu, bytes, segment, Count::UdpOut, |pkt, tx_params| {
+        put_headers(pkt, ends, tx_params, dont_fragment)
+    })
 }
 
-fn put_headers(pkt: &mut Pkt, ends: &FourTuple, look: IpTxParams, dont_fragment: bool) -> Option<()> {
+fn put_headers(pkt: &mut Pkt, ends: &FourTuple, tx_params: IpTxParams, dont_fragment: bool) -> Option<()> {
     let len = u16::try_from(HEADER_LEN + pkt.len()).ok()?;
     let header = Header { src_port: ends.local_port, dst_port: ends.remote_port, len, checksum: 0 };
     pkt.prepend(HEADER_LEN).ok()?.copy_from_slice(&header.to_bytes());
-    ip_tx::put_network(pkt, (Protocol::UDP, CHECKSUM_AT), ends, look, dont_fragment)
+    ip_tx::put_network(pkt, (Protocol::UDP, CHECKSUM_AT), ends, tx_params, dont_fragment)
 }

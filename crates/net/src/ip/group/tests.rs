@@ -82,7 +82,7 @@ impl Family {
 
 /// A message of the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Sent {
     /// The records of a report.
     Report(Vec<(Kind, IpAddr, Vec<IpAddr>)>),
     /// That we are in a group, in an older version.
@@ -162,7 +162,7 @@ fn group_mac(group: IpAddr) -> Mac {
 }
 
 /// A router asks, and has its answers within ten seconds.
-fn ask(bench: &mut Bench, family: Family, group: IpAddr, sources: &[IpAddr]) -> Vec<Told> {
+fn ask(bench: &mut Bench, family: Family, group: IpAddr, sources: &[IpAddr]) -> Vec<Sent> {
     let to = if group.is_multicast() { group } else { family.all() };
     hear(bench, &packet(family, to, &query(family, group, sources)));
     bench.advance(SECOND * 11);
@@ -170,11 +170,11 @@ fn ask(bench: &mut Bench, family: Family, group: IpAddr, sources: &[IpAddr]) -> 
 }
 
 /// Returns the reports of a family, without those for its addresses.
-fn told(bench: &mut Bench, family: Family) -> Vec<Told> {
+fn told(bench: &mut Bench, family: Family) -> Vec<Sent> {
     bench.sent(1).iter().filter_map(|frame| said(family, frame)).collect()
 }
 
-fn said(family: Family, frame: &[u8]) -> Option<Told> {
+fn said(family: Family, frame: &[u8]) -> Option<Sent> {
     let packet = &frame[HEADER_LEN..];
     let (dst, told) = match family {
         Family::V4 => said4(packet)?,
@@ -182,37 +182,37 @@ fn said(family: Family, frame: &[u8]) -> Option<Told> {
     };
     assert_eq!(Mac(*frame.first_chunk()?), group_mac(dst));
     match &told {
-        Told::Report(records) if !records.is_empty() => assert_eq!(dst, family.routers()),
-        Told::Report(_) => return None,
-        Told::In(group) => assert_eq!(dst, *group),
-        Told::Left(_) => assert_ne!(dst, family.routers()),
+        Sent::Report(records) if !records.is_empty() => assert_eq!(dst, family.routers()),
+        Sent::Report(_) => return None,
+        Sent::In(group) => assert_eq!(dst, *group),
+        Sent::Left(_) => assert_ne!(dst, family.routers()),
     }
     Some(told)
 }
 
-fn said4(packet: &[u8]) -> Option<(IpAddr, Told)> {
+fn said4(packet: &[u8]) -> Option<(IpAddr, Sent)> {
     let view = ip4::View::new(packet).ok().filter(|view| view.protocol() == Protocol::IGMP)?;
     assert!(view.verify_checksum());
     assert_eq!((view.ttl(), view.tos(), view.option_bytes()), (1, igmp::TOS, &igmp::ROUTER_ALERT[..]));
     assert_eq!(view.src(), addr4(1, 1));
     let told = match igmp::Message::parse(view.payload()).expect("a good message") {
-        igmp::Message::Report3(records) => Told::Report(read(records)),
-        igmp::Message::Report(group) => Told::In(group.into()),
-        igmp::Message::Leave(group) => Told::Left(group.into()),
+        igmp::Message::Report3(records) => Sent::Report(read(records)),
+        igmp::Message::Report(group) => Sent::In(group.into()),
+        igmp::Message::Leave(group) => Sent::Left(group.into()),
         igmp::Message::Query(query) => panic!("{query:?}"),
     };
     Some((view.dst().into(), told))
 }
 
-fn said6(packet: &[u8]) -> Option<(IpAddr, Told)> {
+fn said6(packet: &[u8]) -> Option<(IpAddr, Sent)> {
     let header = ip6::Header::parse(packet).ok().filter(|ip| ip.next_header == Protocol::HOP_BY_HOP)?;
     let (alert, message) = packet[40..].split_at(8);
     assert_eq!((alert, header.hop_limit), (&mld::ROUTER_ALERT[..], 1));
     assert!(icmp6::verify(header.src, header.dst, message));
     let told = match mld::Message::parse(message).expect("a good message") {
-        mld::Message::Report2(records) => Told::Report(read(records)),
-        mld::Message::Report(group) => Told::In(group.into()),
-        mld::Message::Done(group) => Told::Left(group.into()),
+        mld::Message::Report2(records) => Sent::Report(read(records)),
+        mld::Message::Report(group) => Sent::In(group.into()),
+        mld::Message::Done(group) => Sent::Left(group.into()),
         mld::Message::Query(query) => panic!("{query:?}"),
     };
     Some((header.dst.into(), told))
@@ -249,8 +249,8 @@ fn listen(bench: &mut Bench, ids: &[Id], group: IpAddr, filter: &Filter) {
     bench.run();
 }
 
-fn report(records: &[(Kind, IpAddr, &[IpAddr])]) -> Told {
-    Told::Report(records.iter().map(|(kind, group, sources)| (*kind, *group, sources.to_vec())).collect())
+fn report(records: &[(Kind, IpAddr, &[IpAddr])]) -> Sent {
+    Sent::Report(records.iter().map(|(kind, group, sources)| (*kind, *group, sources.to_vec())).collect())
 }
 
 fn each() -> impl Iterator<Item = (u16, Family)> {
@@ -353,7 +353,7 @@ fn changes_of_senders_are_told_as_changes_and_modes_as_modes() {
         let ids = everywhere(&mut bench, family);
         let (group, [a, b]) = (family.channel(), [7, 8].map(|host| family.sender(host)));
         let any = family.group(2);
-        let steps: [(IpAddr, Filter, Vec<Told>); 6] = [
+        let steps: [(IpAddr, Filter, Vec<Sent>); 6] = [
             (group, Filter::only([a]), vec![report(&[(Kind::Allow, group, &[a])])]),
             (
                 group,

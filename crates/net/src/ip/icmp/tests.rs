@@ -51,7 +51,7 @@ impl Family {
 
 /// An ICMP message on the wire.
 #[derive(Debug)]
-struct Heard {
+struct Reported {
     from: IpAddr,
     to: IpAddr,
     tos: u8,
@@ -62,7 +62,7 @@ struct Heard {
 }
 
 /// Reads a frame with an ICMP message, and checks everything that must always hold.
-fn hear(frame: &[u8]) -> Heard {
+fn hear(frame: &[u8]) -> Reported {
     let packet = &frame[14..];
     if packet[0] >> 4 == 4 {
         let header = wire::ip4::Header::parse(packet).expect("a good header");
@@ -70,7 +70,7 @@ fn hear(frame: &[u8]) -> Heard {
         let (message, payload) = icmp4::Message::parse(view.payload()).expect("a good message");
         let (from, to) = (header.src.into(), header.dst.into());
         let (message, payload) = (Message::V4(message), payload.to_vec());
-        Heard { from, to, tos: header.tos, ttl: header.ttl, message, payload, len: packet.len() }
+        Reported { from, to, tos: header.tos, ttl: header.ttl, message, payload, len: packet.len() }
     } else {
         let view = ip6::View::new(packet).expect("a good header");
         let parsed = icmp6::Message::parse(view.src(), view.dst(), view.payload());
@@ -78,12 +78,12 @@ fn hear(frame: &[u8]) -> Heard {
         let (from, to) = (view.src().into(), view.dst().into());
         let (message, payload) = (Message::V6(message), payload.to_vec());
         let (tos, ttl) = (view.traffic_class(), view.hop_limit());
-        Heard { from, to, tos, ttl, message, payload, len: packet.len() }
+        Reported { from, to, tos, ttl, message, payload, len: packet.len() }
     }
 }
 
 /// The one ICMP message that was sent by interface `i`.
-fn heard(bench: &mut Bench, i: u16) -> Heard {
+fn heard(bench: &mut Bench, i: u16) -> Reported {
     let sent = bench.sent(i);
     assert_eq!(sent.len(), 1, "{:?}", bench.drops());
     hear(&sent[0])

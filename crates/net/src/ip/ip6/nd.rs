@@ -15,7 +15,7 @@ use crate::base::drop::{DropReason, Fate};
 use crate::ip::addr;
 use crate::ip::host_cache;
 use crate::ip::icmp::Quoted;
-use crate::ip::neigh::{self, Heard};
+use crate::ip::neigh::{self, NeighMessage};
 use crate::link::tables::{Ifnet, Tables};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::deliver;
@@ -142,7 +142,7 @@ impl Solicit<'_> {
             return Err(DropReason::NdNotForUs);
         }
         if let Some(mac) = asker {
-            neigh::heard(cpu, key, Heard::Solicit { mac });
+            neigh::heard(cpu, key, NeighMessage::Solicit { mac });
         }
         advertise(cpu, ours, Some((self.src, asker)));
         // A router gets solicitations from many hosts that it never sends to: it does not resolve each of them.
@@ -189,7 +189,7 @@ fn router_advertised(
     }
     if ifnet.autoconf.is_some() {
         let key = neigh::Key { ifindex: ifnet.index, addr: from.into() };
-        neigh::heard(cpu, key, Heard::Router { mac });
+        neigh::heard(cpu, key, NeighMessage::Router { mac });
     }
     autoconf::heard(cpu, ifnet, from, said, options);
     Ok(Count::NdConsumed)
@@ -253,7 +253,7 @@ fn advertised(cpu: &mut Cpu, ifnet: &Ifnet, advert: NeighborAdvert, options: &Op
     }
     let NeighborAdvert { router, solicited, replace, .. } = advert;
     let key = neigh::Key { ifindex: ifnet.index, addr: target };
-    neigh::heard(cpu, key, Heard::Advert { mac, solicited, replace, router });
+    neigh::heard(cpu, key, NeighMessage::Advert { mac, solicited, replace, router });
     Ok(Count::NdConsumed)
 }
 

@@ -22,7 +22,7 @@ use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
-use crate::ip::neigh::{self, Heard};
+use crate::ip::neigh::{self, NeighMessage};
 use crate::link::tables::{IfIndex, Ifnet, RtadvSettings, Tables};
 use crate::turn::cpu::Cpu;
 use crate::turn::timers::Timer;
@@ -136,7 +136,7 @@ pub(super) fn solicited(
     if let Some(mac) = mac.filter(|mac| *mac != ifnet.mac)
         && neigh::is_on_link(tables, &key)
     {
-        neigh::heard(cpu, key, Heard::Solicit { mac });
+        neigh::heard(cpu, key, NeighMessage::Solicit { mac });
     }
     let to = owner(cpu.placement, ifnet.index);
     if to == cpu.id {

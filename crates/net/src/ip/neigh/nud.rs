@@ -12,7 +12,7 @@ use crate::base::time::{Duration, Instant};
 pub enum State {
     /// Asked for, not answered yet.
     Incomplete,
-    /// Heard from, in answer to us, within the last half minute or so.
+    /// NeighMessage from, in answer to us, within the last half minute or so.
     Reachable,
     /// Not heard from for a while, and not used since.
     Stale,

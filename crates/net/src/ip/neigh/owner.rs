@@ -27,7 +27,7 @@ const AT_ONCE_MAX: usize = 16;
 
 /// A message heard from a neighbour.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Heard {
+pub(crate) enum NeighMessage {
     /// An ARP packet from it.
     Arp {
         mac: Mac,
@@ -175,7 +175,7 @@ pub(super) fn doubted(cpu: &mut Cpu, key: Key) {
 /// existing entries only, so that the table cannot be filled with addresses that we never talk to.
 //= https://www.rfc-editor.org/rfc/rfc4861#section-7.2.5
 //# There is no need to create an entry if none exists, since the recipient has apparently not initiated any communication with the target.
-pub(crate) fn heard(cpu: &mut Cpu, key: Key, what: Heard) {
+pub(crate) fn heard(cpu: &mut Cpu, key: Key, what: NeighMessage) {
     let is_known = cpu.neigh.owned.table.contains_key(&key);
     let is_new = !is_known && what.is_worth_an_entry();
     if !is_known && !is_new || is_new && !insert(cpu, key, Nud::incomplete(cpu.now), Vec::new()) {
@@ -323,19 +323,19 @@ fn arm(cpu: &mut Cpu) {
 }
 
 impl Owner {
-    fn heard(&mut self, what: Heard, clock: Clock) -> Do {
+    fn heard(&mut self, what: NeighMessage, clock: Clock) -> Do {
         match what {
-            Heard::Arp { mac, solicited, .. } => self.nud.arp(mac, solicited, clock),
-            Heard::Solicit { mac } => self.nud.solicited_us(mac, clock),
-            Heard::Redirect { mac, is_router } => {
+            NeighMessage::Arp { mac, solicited, .. } => self.nud.arp(mac, solicited, clock),
+            NeighMessage::Solicit { mac } => self.nud.solicited_us(mac, clock),
+            NeighMessage::Redirect { mac, is_router } => {
                 self.is_router |= is_router;
                 self.nud.solicited_us(mac, clock)
             }
-            Heard::Router { mac } => {
+            NeighMessage::Router { mac } => {
                 self.is_router = true;
                 mac.map_or(Do::Nothing, |mac| self.nud.solicited_us(mac, clock))
             }
-            Heard::Advert { mac, solicited, replace, router } => {
+            NeighMessage::Advert { mac, solicited, replace, router } => {
                 let advert = Advert { mac, solicited, replace };
                 if self.nud.believes(advert) {
                     self.is_router = router;
@@ -346,7 +346,7 @@ impl Owner {
     }
 }
 
-impl Heard {
+impl NeighMessage {
     const fn is_worth_an_entry(&self) -> bool {
         match self {
             Self::Arp { asked_us, .. } => *asked_us,

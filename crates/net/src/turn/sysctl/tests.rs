@@ -51,12 +51,19 @@ fn what_a_listener_accepts_follows_unless_its_program_has_said_otherwise_and_wha
         let mut bench = Bench::new(1);
         let remote: SocketAddr = (addr, 80).into();
         let settings = Settings { keep_count: 3, ..bench.cpu().sysctls.tcp };
-        let look = IpTxParams::default();
-        let wants =
-            Listen { addr: remote, zone: 0, only_v6: false, backlog: 8, is_shared: false, settings, look };
+        let tx_params = IpTxParams::default();
+        let wants = Listen {
+            addr: remote,
+            zone: 0,
+            only_v6: false,
+            backlog: 8,
+            is_shared: false,
+            settings,
+            tx_params,
+        };
         let listener = tcp::listen(bench.cpu(), &wants).unwrap();
         let accept = |bench: &mut Bench| {
-            let to = Connect { remote, local: None, port: None, zone: 0, settings, look };
+            let to = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
             tcp::connect(bench.cpu(), &to).unwrap();
             bench.run();
             tcp::accept(bench.cpu(), listener).unwrap().id

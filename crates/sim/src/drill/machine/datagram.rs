@@ -131,10 +131,10 @@ impl Datagrams {
     /// Bytes of the next datagram; 0 without one.
     pub(super) fn next_len(&self, lab: &mut Lab) -> usize {
         let len = |(cpu, id)| {
-            let look = move |netisr: &mut net::netisr::Netisr| {
+            let tx_params = move |netisr: &mut net::netisr::Netisr| {
                 udp::read_in_place(&mut netisr.cpu, id, |received, _| (false, received.len))
             };
-            lab.call(cpu, look).and_then(Result::ok)
+            lab.call(cpu, tx_params).and_then(Result::ok)
         };
         self.places.iter().copied().find_map(len).unwrap_or(0)
     }
@@ -155,8 +155,8 @@ impl Datagrams {
     pub(super) fn set_option(&mut self, lab: &mut Lab, name: &'static str, value: i64) -> Result<(), Errno> {
         let byte = u8::try_from(value).map_err(|_| Errno("EINVAL"));
         match name {
-            "IP_TTL" | "IPV6_UNICAST_HOPS" => self.settings.look.hops = byte?,
-            "IP_TOS" | "IPV6_TCLASS" => self.settings.look.class = byte?,
+            "IP_TTL" | "IPV6_UNICAST_HOPS" => self.settings.tx_params.hops = byte?,
+            "IP_TOS" | "IPV6_TCLASS" => self.settings.tx_params.class = byte?,
             "SO_BROADCAST" => self.settings.may_broadcast = value != 0,
             "SO_RCVBUF" => self.settings.queue_bytes = usize::try_from(value).unwrap_or(0),
             "SO_REUSEADDR" => {}
@@ -176,8 +176,8 @@ impl Datagrams {
     pub(super) fn option(&self, lab: &mut Lab, name: &str) -> Result<Value, Errno> {
         Ok(Value::Number(match name {
             "SO_ERROR" => return Ok(Value::Error(self.take_error(lab))),
-            "IP_TTL" | "IPV6_UNICAST_HOPS" => self.settings.look.hops.into(),
-            "IP_TOS" | "IPV6_TCLASS" => self.settings.look.class.into(),
+            "IP_TTL" | "IPV6_UNICAST_HOPS" => self.settings.tx_params.hops.into(),
+            "IP_TOS" | "IPV6_TCLASS" => self.settings.tx_params.class.into(),
             "SO_BROADCAST" => self.settings.may_broadcast.into(),
             "SO_RCVBUF" => i64::try_from(self.settings.queue_bytes).unwrap_or(i64::MAX),
             "SO_REUSEADDR" => 0,

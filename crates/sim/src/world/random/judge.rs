@@ -6,7 +6,7 @@ use net::time::{Duration, Instant};
 
 use super::policy::{Addr, Crossed, Decision, Packet, Policy, Proto};
 use crate::plan::Family;
-use crate::station::{Content, Heard};
+use crate::station::{Content, ReceivedPacket};
 
 /// Time that CPUs may take to exchange one policy for another.
 pub(super) const EXCHANGE: Duration = Duration::from_millis(50);
@@ -119,7 +119,7 @@ impl Judge {
     }
 
     /// [`Self::may_arrive`] of something that a station heard, if it is a packet of another station.
-    pub(super) fn may_be_heard(&self, heard: &Heard) -> Option<bool> {
+    pub(super) fn may_be_heard(&self, heard: &ReceivedPacket) -> Option<bool> {
         let (from, to) = (addr(heard.from)?, addr(heard.to)?);
         let (proto, ports) = match heard.what {
             Content::Udp { ports, .. } => (Proto::Udp, ports),

@@ -235,7 +235,7 @@ fn datagrams_that_cannot_be_are_dropped_and_closed_ports_answer_few() {
             lab.throw(&packet);
         }
         lab.run_for(10 * MS);
-        let is_udp = |heard: &sim::station::Heard| matches!(heard.what, Content::Udp { .. });
+        let is_udp = |heard: &sim::station::ReceivedPacket| matches!(heard.what, Content::Udp { .. });
         assert!(!lab.world.at(lab.foe).has_heard(is_udp));
         assert!(lab.world.of(lab.host).dropped_in_all() >= 5);
         for n in 0..5000_u16 {

@@ -107,8 +107,9 @@ fn the_ports_of_our_connections_are_drawn_from_all_of_them() {
     for family in Family::BOTH {
         let mut lab = Lab::new("ports", family);
         let [_, foe] = lab.addrs();
-        let (settings, look) = (Default::default(), IpTxParams::default());
-        let wanted = Connect { remote: (foe, 80).into(), local: None, port: None, zone: 0, settings, look };
+        let (settings, tx_params) = (Default::default(), IpTxParams::default());
+        let wanted =
+            Connect { remote: (foe, 80).into(), local: None, port: None, zone: 0, settings, tx_params };
         let connect = |lab: &mut Lab| {
             lab.on(0, |cpu| {
                 let id = tcp::connect(cpu, &wanted).unwrap();
@@ -152,8 +153,9 @@ fn a_handshake_that_is_split_makes_one_connection_and_no_more() {
     for family in Family::BOTH {
         let mut lab = Lab::new("split_handshake", family);
         let [_, foe] = lab.addrs();
-        let (settings, look) = (Default::default(), IpTxParams::default());
-        let wanted = Connect { remote: (foe, 80).into(), local: None, port: None, zone: 0, settings, look };
+        let (settings, tx_params) = (Default::default(), IpTxParams::default());
+        let wanted =
+            Connect { remote: (foe, 80).into(), local: None, port: None, zone: 0, settings, tx_params };
         lab.heard();
         let id = lab.on(0, |cpu| tcp::connect(cpu, &wanted).unwrap());
         lab.run_for(2 * MS);

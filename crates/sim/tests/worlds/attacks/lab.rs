@@ -104,9 +104,16 @@ impl Lab {
         for (at, cpu) in self.world.of(self.host).cpus.iter_mut().enumerate() {
             let cpu = &mut cpu.netisr.cpu;
             for port in [ECHO, DISCARD, CHARGEN] {
-                let (addr, look) = (([0_u16; 8], port).into(), IpTxParams::default());
-                let wants =
-                    Listen { addr, zone: 0, only_v6: false, backlog: 64, is_shared: false, settings, look };
+                let (addr, tx_params) = (([0_u16; 8], port).into(), IpTxParams::default());
+                let wants = Listen {
+                    addr,
+                    zone: 0,
+                    only_v6: false,
+                    backlog: 64,
+                    is_shared: false,
+                    settings,
+                    tx_params,
+                };
                 self.listeners.push((at, port, tcp::listen(cpu, &wants).unwrap()));
             }
             let (addr, settings) = (([0_u16; 8], ECHO).into(), udp::Settings::default());

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use sim::station::{Content, Heard};
+use sim::station::{Content, ReceivedPacket};
 use sim::world::StationId;
 use wire::tcp::Flags;
 
@@ -73,7 +73,11 @@ impl Call {
 }
 
 /// The segment that a station hears within a few steps; all else is forgotten.
-fn hears(pair: &mut Pair, station: StationId, is_it: impl Fn(u8, [u32; 2]) -> bool) -> Option<Heard> {
+fn hears(
+    pair: &mut Pair,
+    station: StationId,
+    is_it: impl Fn(u8, [u32; 2]) -> bool,
+) -> Option<ReceivedPacket> {
     for _ in 0..8 {
         pair.world.run_for(STEP);
         let mut heard = core::mem::take(&mut pair.world.at(station).heard).into_iter();

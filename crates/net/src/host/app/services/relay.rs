@@ -91,8 +91,8 @@ impl Relay {
         }
         let pair = self.pairs.insert(Pair::default()).ok_or(Error::TooMany)?;
         let (near, far) = (Name { pair, side: 0 }, Name { pair, side: 1 });
-        let (settings, look) = (cx.cpu.sysctls.tcp, IpTxParams::default());
-        let wanted = Connect { remote: self.to, local: None, port: None, zone: 0, settings, look };
+        let (settings, tx_params) = (cx.cpu.sysctls.tcp, IpTxParams::default());
+        let wanted = Connect { remote: self.to, local: None, port: None, zone: 0, settings, tx_params };
         let begun = cx.connect(&wanted, far.key()).inspect_err(|_| self.pairs.remove(pair))?;
         if let Some(pair) = self.pairs.get_mut(pair) {
             pair.sides = [accepted, begun].map(|id| Some(Side { id, is_over: false }));
@@ -181,9 +181,9 @@ impl Relay {
 
 impl App for Relay {
     fn begin(&mut self, cx: &mut AppContext<'_>) -> Result<(), Error> {
-        let (addr, settings, look) = (self.addr, cx.cpu.sysctls.tcp, IpTxParams::default());
+        let (addr, settings, tx_params) = (self.addr, cx.cpu.sysctls.tcp, IpTxParams::default());
         let (zone, only_v6, is_shared, backlog) = (0, false, false, BACKLOG);
-        cx.listen(&Listen { addr, zone, only_v6, backlog, is_shared, settings, look }, 0).map(|_| ())
+        cx.listen(&Listen { addr, zone, only_v6, backlog, is_shared, settings, tx_params }, 0).map(|_| ())
     }
 
     fn accepted(&mut self, cx: &mut AppContext<'_>, _: u32, accepted: Accepted) -> u32 {

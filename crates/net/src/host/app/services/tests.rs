@@ -24,8 +24,8 @@ fn service(kind: Kind, addr: IpAddr) -> Bench {
 }
 
 fn connect(bench: &mut Bench, remote: SocketAddr) -> Id {
-    let (settings, look) = (Settings::default(), IpTxParams::default());
-    let wanted = Connect { remote, local: None, port: None, zone: 0, settings, look };
+    let (settings, tx_params) = (Settings::default(), IpTxParams::default());
+    let wanted = Connect { remote, local: None, port: None, zone: 0, settings, tx_params };
     tcp::connect(bench.cpu(), &wanted).unwrap()
 }
 

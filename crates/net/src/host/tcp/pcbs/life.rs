@@ -15,11 +15,11 @@ const SPARE_AT_REST: usize = 32;
 
 impl Conn {
     #[inline(always)]
-    fn new(id: Id, ends: FourTuple, look: IpTxParams, tcb: Tcb, owner: Owner) -> Self {
+    fn new(id: Id, ends: FourTuple, tx_params: IpTxParams, tcb: Tcb, owner: Owner) -> Self {
         Self {
             id,
             ends,
-            look,
+            tx_params,
             note: None,
             tcb,
             owner,
@@ -34,11 +34,11 @@ impl Conn {
     /// Becomes a new one. Each part is put where it is to be: as a whole it would pass over the stack once more. All are named
     /// here, so that none of the one before stays.
     #[inline(always)]
-    fn renew(&mut self, id: Id, ends: FourTuple, look: IpTxParams, tcb: Tcb, owner: Owner) {
+    fn renew(&mut self, id: Id, ends: FourTuple, tx_params: IpTxParams, tcb: Tcb, owner: Owner) {
         let Self {
             id: own_id,
             ends: own_ends,
-            look: own_look,
+            tx_params: own_tx_params,
             note,
             tcb: own_tcb,
             owner: own_owner,
@@ -48,7 +48,7 @@ impl Conn {
             is_touched,
             ended,
         } = self;
-        (*own_id, *own_ends, *own_look, *own_owner) = (id, ends, look, owner);
+        (*own_id, *own_ends, *own_tx_params, *own_owner) = (id, ends, tx_params, owner);
         (*note, *watch, *opened_at) = (None, None, None);
         (*is_listed, *is_touched, *ended) = (true, true, 0);
         *own_tcb = tcb;
@@ -61,14 +61,14 @@ impl Pcbs {
     pub(in crate::host::tcp) fn add(
         &mut self,
         ends: FourTuple,
-        look: IpTxParams,
+        tx_params: IpTxParams,
         tcb: Tcb,
         owner: Owner,
     ) -> Option<Id> {
         if self.tables.conns.len() >= self.room.0 {
             return None;
         }
-        let id = self.place(ends, look, tcb, owner)?;
+        let id = self.place(ends, tx_params, tcb, owner)?;
         self.enter(&ends, Found::Conn(id.at));
         Some(id)
     }
@@ -78,12 +78,12 @@ impl Pcbs {
     pub(in crate::host::tcp) fn promote(
         &mut self,
         at: u32,
-        (ends, look): (FourTuple, IpTxParams),
+        (ends, tx_params): (FourTuple, IpTxParams),
         tcb: Tcb,
         owner: Owner,
     ) -> Option<Id> {
         let is_room = self.tables.conns.len() < self.room.0;
-        let Some(id) = is_room.then(|| self.place(ends, look, tcb, owner)).flatten() else {
+        let Some(id) = is_room.then(|| self.place(ends, tx_params, tcb, owner)).flatten() else {
             self.remove_half(at);
             return None;
         };
@@ -95,16 +95,16 @@ impl Pcbs {
 
     /// Puts a connection into a place; it is in no index yet.
     #[inline(always)]
-    fn place(&mut self, ends: FourTuple, look: IpTxParams, tcb: Tcb, owner: Owner) -> Option<Id> {
+    fn place(&mut self, ends: FourTuple, tx_params: IpTxParams, tcb: Tcb, owner: Owner) -> Option<Id> {
         let at = self.tables.conns.insert(Place::default())?;
         self.serial = self.serial.wrapping_add(1);
         let id = Id { at, serial: self.serial };
         let conn = match self.spare.pop() {
             Some(mut spare) => {
-                spare.renew(id, ends, look, tcb, owner);
+                spare.renew(id, ends, tx_params, tcb, owner);
                 spare
             }
-            None => Box::new(Conn::new(id, ends, look, tcb, owner)),
+            None => Box::new(Conn::new(id, ends, tx_params, tcb, owner)),
         };
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(conn);
@@ -177,7 +177,7 @@ impl Pcbs {
     /// Moves a connection to TIME-WAIT, unless their limit is reached.
     fn wait_out(&mut self, conn: Box<Conn>, now: Instant) -> Settled {
         let is_room = self.tables.waits.len() < self.room.1;
-        let wait = TimeWait::of(&conn.tcb, conn.ends, conn.look).filter(|_| is_room);
+        let wait = TimeWait::of(&conn.tcb, conn.ends, conn.tx_params).filter(|_| is_room);
         let until = wait.map(|wait| wait.wait.until());
         let (Some(at), Some(until)) = (wait.and_then(|wait| self.tables.waits.insert(wait)), until) else {
             self.remove(conn);

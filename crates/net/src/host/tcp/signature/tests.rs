@@ -26,7 +26,7 @@ fn signing() -> Settings {
 }
 
 fn listener(bench: &mut Bench, us: IpAddr) -> ListenerId {
-    let (settings, look) = (signing(), IpTxParams::default());
+    let (settings, tx_params) = (signing(), IpTxParams::default());
     let wanted = Listen {
         addr: (us, 80).into(),
         zone: 0,
@@ -34,14 +34,14 @@ fn listener(bench: &mut Bench, us: IpAddr) -> ListenerId {
         backlog: 8,
         is_shared: false,
         settings,
-        look,
+        tx_params,
     };
     listen(bench.cpu(), &wanted).unwrap()
 }
 
 fn client(bench: &mut Bench, them: IpAddr) -> Id {
-    let (settings, look) = (signing(), IpTxParams::default());
-    let wanted = Connect { remote: (them, 80).into(), local: None, port: None, zone: 0, settings, look };
+    let (settings, tx_params) = (signing(), IpTxParams::default());
+    let wanted = Connect { remote: (them, 80).into(), local: None, port: None, zone: 0, settings, tx_params };
     connect(bench.cpu(), &wanted).unwrap()
 }
 

@@ -29,7 +29,7 @@ fn a_place_refuses_what_comes_in_its_own_look_until_somebody_listens_there() {
         };
         let refused = |hops, class| Some((Flags::RST | Flags::ACK, hops, class));
         assert_eq!(ask(&mut bench), refused(64, 0), "there is no place");
-        let place = Listen { look: IpTxParams { hops: 4, class: 0x28 }, ..listen_on((us, 80).into()) };
+        let place = Listen { tx_params: IpTxParams { hops: 4, class: 0x28 }, ..listen_on((us, 80).into()) };
         let id = bind(bench.cpu(), &place).unwrap();
         assert_eq!(ask(&mut bench), refused(4, 0x28));
         // What marks congestion is not of a reset.
@@ -40,7 +40,7 @@ fn a_place_refuses_what_comes_in_its_own_look_until_somebody_listens_there() {
         unlisten(bench.cpu(), id);
         assert_eq!(open(bench.cpu(), id, 1, Settings::default()), Err(Error::NotFound));
         assert_eq!(
-            (local(bench.cpu(), id), set_listener_tx_params(bench.cpu(), id, place.look)),
+            (local(bench.cpu(), id), set_listener_tx_params(bench.cpu(), id, place.tx_params)),
             (None, Err(Error::NotFound))
         );
     }

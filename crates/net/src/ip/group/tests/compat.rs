@@ -8,13 +8,13 @@ fn older(family: Family) -> Vec<Version> {
 }
 
 /// A router asks in an older version.
-fn ask_old(bench: &mut Bench, family: Family, version: Version, group: IpAddr) -> Vec<Told> {
+fn ask_old(bench: &mut Bench, family: Family, version: Version, group: IpAddr) -> Vec<Sent> {
     let to = if group.is_multicast() { group } else { family.all() };
     hear(bench, &packet(family, to, &message(family, version, group, &[])));
     bench.advance(SECOND * 11);
     told(bench, family)
         .into_iter()
-        .filter(|told| !matches!(told, Told::In(group) if is_follower(*group)))
+        .filter(|told| !matches!(told, Sent::In(group) if is_follower(*group)))
         .collect()
 }
 
@@ -31,21 +31,21 @@ fn a_router_of_an_older_version_is_answered_in_it_until_it_has_been_silent_for_l
             told(&mut bench, family);
             let mut answers = ask_old(&mut bench, family, version, family.nobody());
             answers.sort_by_key(|told| format!("{told:?}"));
-            assert_eq!(answers, groups.map(Told::In));
-            assert_eq!(ask_old(&mut bench, family, version, groups[0]), [Told::In(groups[0])]);
+            assert_eq!(answers, groups.map(Sent::In));
+            assert_eq!(ask_old(&mut bench, family, version, groups[0]), [Sent::In(groups[0])]);
             assert_eq!(
                 ask(&mut bench, family, groups[0], &[]),
-                [Told::In(groups[0])],
+                [Sent::In(groups[0])],
                 "a new one changes nothing"
             );
 
             listen(&mut bench, &ids, groups[1], &Filter::NONE);
             bench.advance(SECOND * 30);
-            let left = [Told::Left(groups[1])];
+            let left = [Sent::Left(groups[1])];
             assert_eq!(told(&mut bench, family), if version == Version::V1 { &[][..] } else { &left });
             listen(&mut bench, &ids, groups[1], &Filter::ALL);
             bench.advance(SECOND * 30);
-            assert_eq!(told(&mut bench, family), vec![Told::In(groups[1]); 2]);
+            assert_eq!(told(&mut bench, family), vec![Sent::In(groups[1]); 2]);
 
             // Twice the interval of its questions, and the time for an answer (RFC 3376 §8.12).
             bench.advance(SECOND * 261);
@@ -71,7 +71,7 @@ fn in_an_older_version_it_is_enough_that_somebody_else_says_that_he_is_in_the_gr
             hear(&mut bench, &packet(family, group, &said));
             bench.advance(SECOND * 11);
             assert_eq!(told(&mut bench, family), []);
-            assert_eq!(ask_old(&mut bench, family, version, group), [Told::In(group)]);
+            assert_eq!(ask_old(&mut bench, family, version, group), [Sent::In(group)]);
         }
     }
 }

@@ -33,7 +33,7 @@ fn a_socket_and_the_sockets_of_a_link_listen_to_so_many_groups_and_to_no_more() 
         let named: usize = answers
             .iter()
             .map(|told| match told {
-                Told::Report(records) => records.len(),
+                Sent::Report(records) => records.len(),
                 other => panic!("{other:?}"),
             })
             .sum();

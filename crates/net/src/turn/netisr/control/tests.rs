@@ -93,14 +93,14 @@ fn bearing(frames: &[Vec<u8>], payload: &[u8]) -> usize {
 
 /// The way in which CPUs learn of another configuration.
 #[derive(Clone, Copy, PartialEq)]
-enum Told {
+enum Sent {
     AtOnce,
     TablesFirst,
 }
 
 /// Lets packets flow while the CPUs get one configuration and the other, whatever turns first. Answers how many got through that
 /// neither lets pass, and how many were lost that both do.
-fn flow(seed: u64, cpus: usize, told: Told) -> (usize, usize) {
+fn flow(seed: u64, cpus: usize, told: Sent) -> (usize, usize) {
     let mut draw = Draw(seed);
     let mut worlds = [World::new(true), World::new(false)];
     // The one with all interfaces, so that there are wires.
@@ -123,12 +123,12 @@ fn flow(seed: u64, cpus: usize, told: Told) -> (usize, usize) {
                     let (cpu, done) = waiting.remove(0);
                     let netisr = &mut bench.netisrs[cpu];
                     match (told, done) {
-                        (Told::AtOnce, _) => netisr.reconfigure(Arc::clone(&tables), Some(&shared)),
-                        (Told::TablesFirst, 0) => {
+                        (Sent::AtOnce, _) => netisr.reconfigure(Arc::clone(&tables), Some(&shared)),
+                        (Sent::TablesFirst, 0) => {
                             netisr.set_tables(Arc::clone(&tables));
                             waiting.push((cpu, 1));
                         }
-                        (Told::TablesFirst, _) => netisr.set_firewall(&shared),
+                        (Sent::TablesFirst, _) => netisr.set_firewall(&shared),
                     }
                 }
                 _ => {
@@ -151,10 +151,10 @@ fn flow(seed: u64, cpus: usize, told: Told) -> (usize, usize) {
 fn nothing_passes_that_neither_of_two_configurations_lets_pass_and_nothing_is_lost_that_both_do() {
     for seed in 0..60 {
         for cpus in [1, 2, 3] {
-            assert_eq!(flow(seed, cpus, Told::AtOnce), (0, 0), "seed {seed}, {cpus} CPUs");
+            assert_eq!(flow(seed, cpus, Sent::AtOnce), (0, 0), "seed {seed}, {cpus} CPUs");
         }
     }
-    let leaks: usize = (0..20).map(|seed| flow(seed, 2, Told::TablesFirst).0).sum();
+    let leaks: usize = (0..20).map(|seed| flow(seed, 2, Sent::TablesFirst).0).sum();
     assert!(leaks > 0, "the test sees what tables before their rules let through");
 }
 

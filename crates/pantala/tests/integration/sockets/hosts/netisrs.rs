@@ -15,13 +15,13 @@ use crate::sockets::netisr::{Dgram, Listener, Netisrs, Stream};
 use crate::sockets::socket_api::{Stacks, Terms};
 
 /// An event of a connection.
-enum Told {
+enum Reply {
     Changes(Vec<Change>),
     Hops(u8),
     Class(u8),
 }
 
-impl Told {
+impl Reply {
     fn of(opt: Opt) -> Self {
         Self::Changes(match opt {
             Opt::NoDelay(on) => vec![Change::NoDelay(on)],
@@ -41,12 +41,12 @@ impl Told {
 }
 
 /// Applies options to settings of a new connection, or of a listener.
-pub(crate) fn prepare(opts: &[Opt], settings: &mut Settings, look: &mut IpTxParams) {
+pub(crate) fn prepare(opts: &[Opt], settings: &mut Settings, tx_params: &mut IpTxParams) {
     for opt in opts {
-        match Told::of(*opt) {
-            Told::Changes(changes) => changes.into_iter().for_each(|change| settings.take(change)),
-            Told::Hops(hops) => look.hops = hops,
-            Told::Class(class) => look.class = class,
+        match Reply::of(*opt) {
+            Reply::Changes(changes) => changes.into_iter().for_each(|change| settings.take(change)),
+            Reply::Hops(hops) => tx_params.hops = hops,
+            Reply::Class(class) => tx_params.class = class,
         }
     }
 }
@@ -55,8 +55,8 @@ pub(crate) fn prepare(opts: &[Opt], settings: &mut Settings, look: &mut IpTxPara
 pub(crate) fn prepare_udp(opts: &[Opt], settings: &mut udp::Settings) {
     for opt in opts {
         match *opt {
-            Opt::Ttl(ttl) => settings.look.hops = ttl,
-            Opt::Tos(tos) => settings.look.class = tos,
+            Opt::Ttl(ttl) => settings.tx_params.hops = ttl,
+            Opt::Tos(tos) => settings.tx_params.class = tos,
             Opt::RecvBuffer(bytes) => settings.queue_bytes = bytes as usize,
             Opt::NoDelay(_) | Opt::KeepAlive(_) | Opt::SendBuffer(_) => unreachable!(),
         }
@@ -86,12 +86,12 @@ impl Hosts for Netisrs {
     fn set(stream: &Stream, opt: Opt) -> io::Result<()> {
         stream.ask(move |cx, id| {
             let now = cx.now();
-            match Told::of(opt) {
-                Told::Changes(changes) => changes
+            match Reply::of(opt) {
+                Reply::Changes(changes) => changes
                     .into_iter()
                     .try_for_each(|change| tcp::change(cx.cpu, id, |tcb| tcb.change(change, now))),
-                Told::Hops(hops) => tcp::set_tx_params(cx.cpu, id, |look| look.hops = hops),
-                Told::Class(class) => tcp::set_tx_params(cx.cpu, id, |look| look.class = class),
+                Reply::Hops(hops) => tcp::set_tx_params(cx.cpu, id, |tx_params| tx_params.hops = hops),
+                Reply::Class(class) => tcp::set_tx_params(cx.cpu, id, |tx_params| tx_params.class = class),
             }
         })
     }

@@ -29,18 +29,18 @@ type Timers = Vec<(Instant, u32)>;
 pub(crate) struct Agents {
     cpus: Arc<Vec<Mutex<Sender<Job>>>>,
     notifiers: Arc<Vec<Notifier>>,
-    pub(super) told: Arc<Told>,
+    pub(super) told: Arc<Events>,
 }
 
 /// Events of all sockets of a body, by the names that it gave them.
 #[derive(Default)]
-pub(super) struct Told {
-    news: Mutex<(u32, HashMap<u32, News>)>,
+pub(super) struct Events {
+    news: Mutex<(u32, HashMap<u32, ConnEvents>)>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct ConnEvents {
     /// Number of events.
     count: u64,
     /// It stands, or has room again.
@@ -51,26 +51,26 @@ pub(super) struct News {
     pub(super) over: Option<(Option<Error>, VecDeque<u8>)>,
 }
 
-impl Told {
+impl Events {
     /// Begins to keep what is told of something, under a name of its own.
     pub(super) fn name(&self) -> u32 {
         let mut news = self.news.lock().unwrap();
         news.0 += 1;
         let key = news.0;
-        news.1.insert(key, News::default());
+        news.1.insert(key, ConnEvents::default());
         key
     }
 
-    pub(super) fn forget(&self, key: u32) -> Option<News> {
+    pub(super) fn forget(&self, key: u32) -> Option<ConnEvents> {
         self.news.lock().unwrap().1.remove(&key)
     }
 
-    pub(super) fn with<R>(&self, key: u32, what: impl FnOnce(&mut News) -> R) -> R {
+    pub(super) fn with<R>(&self, key: u32, what: impl FnOnce(&mut ConnEvents) -> R) -> R {
         what(self.news.lock().unwrap().1.get_mut(&key).unwrap())
     }
 
     /// Notes an event. Those of sockets that a body has left are dropped.
-    pub(super) fn tell(&self, key: u32, what: impl FnOnce(&mut News)) {
+    pub(super) fn tell(&self, key: u32, what: impl FnOnce(&mut ConnEvents)) {
         if let Some(news) = self.news.lock().unwrap().1.get_mut(&key) {
             news.count += 1;
             what(news);
@@ -87,7 +87,7 @@ impl Told {
 
 impl Agents {
     pub(super) fn begin(stack: &Stack) -> Self {
-        let told = Arc::<Told>::default();
+        let told = Arc::<Events>::default();
         let open = |cpu| {
             let (jobs, come) = channel();
             let agent = Agent { cpu, jobs: come, told: Arc::clone(&told), timers: Vec::new() };
@@ -170,7 +170,7 @@ fn soonest(timers: &Timers) -> Instant {
 struct Agent {
     cpu: usize,
     jobs: Receiver<Job>,
-    told: Arc<Told>,
+    told: Arc<Events>,
     timers: Timers,
 }
 

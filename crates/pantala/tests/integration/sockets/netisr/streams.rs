@@ -59,7 +59,7 @@ impl Listener {
             let listening = all.agents.ask(cpu, move |cx| {
                 let mut listen = tcp::Listen { only_v6, is_shared, ..tcp::Listen::at(addr) };
                 listen.settings = cx.cpu.sysctls.tcp;
-                prepare(&opts, &mut listen.settings, &mut listen.look);
+                prepare(&opts, &mut listen.settings, &mut listen.tx_params);
                 let id = cx.listen(&listen, key)?;
                 Ok((id, tcp::local(cx.cpu, id).unwrap()))
             });
@@ -109,7 +109,7 @@ impl Stream {
         let (key, opts) = (agents.told.name(), opts.to_vec());
         let begun = agents.ask(cpu, move |cx| {
             let mut connect = Connect { settings: cx.cpu.sysctls.tcp, ..Connect::to(remote) };
-            prepare(&opts, &mut connect.settings, &mut connect.look);
+            prepare(&opts, &mut connect.settings, &mut connect.tx_params);
             let id = cx.connect(&connect, key)?;
             Ok((id, *tcp::connection(cx.cpu, id).unwrap().0))
         });
