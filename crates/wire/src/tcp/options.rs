@@ -245,6 +245,8 @@ pub struct Options {
 const STAMPS_LEN: u8 = 10;
 /// Their length with padding to 32-bit boundaries.
 pub(super) const STAMPS_PADDED: usize = 2 + STAMPS_LEN as usize;
+/// Bytes of the options of a usual SYN.
+const SYN_LEN: usize = 20;
 /// Bytes of a signature option.
 const SIGNED_LEN: usize = 2 + SIGNATURE_LEN;
 /// Bytes of a user timeout option.
@@ -273,6 +275,32 @@ impl Options {
             let timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
             return Ok(Self { timestamps, ..Self::NONE });
         }
+        Self::parse_syn(bytes).map_or_else(|| Self::parse_each(bytes), Ok)
+    }
+
+    /// The options of nearly all SYNs: a maximum segment size, a window scale, selective acknowledgments and timestamps, in the
+    /// order of BSD or of Linux.
+    fn parse_syn(bytes: &[u8]) -> Option<Self> {
+        let (mss, shift, stamps) = match *bytes {
+            [MSS, 4, m, n, NOP, WINDOW_SCALE, 3, shift, SACK_PERMITTED, 2, TIMESTAMPS, STAMPS_LEN, ..] => {
+                ([m, n], shift, bytes.get(12..)?)
+            }
+            [MSS, 4, m, n, SACK_PERMITTED, 2, TIMESTAMPS, STAMPS_LEN, .., NOP, WINDOW_SCALE, 3, shift] => {
+                ([m, n], shift, bytes.get(8..bytes.len() - 4)?)
+            }
+            _ => return None,
+        };
+        let &[a, b, c, d, e, f, g, h] = stamps else { return None };
+        Some(Self {
+            mss: Some(u16::from_be_bytes(mss)),
+            window_scale: Some(shift),
+            sack_permitted: true,
+            timestamps: Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))),
+            ..Self::NONE
+        })
+    }
+
+    fn parse_each(bytes: &[u8]) -> Result<Self, OptionError> {
         let mut options = Self::NONE;
         for option in OptionIter::new(bytes) {
             match option? {
@@ -296,6 +324,9 @@ impl Options {
         if self.is_usual() {
             return if self.timestamps.is_some() { STAMPS_PADDED } else { 0 };
         }
+        if self.is_usual_syn() {
+            return SYN_LEN;
+        }
         let timeout = if self.fits_user_timeout() { USER_TIMEOUT_LEN as usize } else { 0 };
         self.user_timeout_start() + timeout
     }
@@ -309,13 +340,24 @@ impl Options {
 
     /// Whether there is nothing but timestamps, or not even those.
     const fn is_usual(&self) -> bool {
-        self.mss.is_none()
-            && self.window_scale.is_none()
-            && !self.sack_permitted
-            && self.signature.is_none()
-            && self.sack.len == 0
-            && self.fast_open.is_none()
-            && self.user_timeout.is_none()
+        self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted && !self.has_rare()
+    }
+
+    /// Whether there is all that is usual in a SYN, and nothing else.
+    const fn is_usual_syn(&self) -> bool {
+        self.mss.is_some()
+            && self.window_scale.is_some()
+            && self.sack_permitted
+            && self.timestamps.is_some()
+            && !self.has_rare()
+    }
+
+    /// Whether there is an option that neither SYNs nor other segments usually have.
+    const fn has_rare(&self) -> bool {
+        self.signature.is_some()
+            || self.sack.len > 0
+            || self.fast_open.is_some()
+            || self.user_timeout.is_some()
     }
 
     /// Where timestamps stand, if there are any: behind what only a SYN has.
@@ -390,9 +432,26 @@ impl Options {
         Some([NOP, NOP, TIMESTAMPS, STAMPS_LEN, a, b, c, d, e, f, g, h])
     }
 
+    /// The options of a usual SYN, if there is nothing else.
+    fn only_syn(&self) -> Option<[u8; SYN_LEN]> {
+        let (mss, shift, (value, echo)) = (self.mss?, self.window_scale?, self.timestamps?);
+        let ([m, n], [a, b, c, d]) = (mss.to_be_bytes(), value.to_be_bytes());
+        let [e, f, g, h] = echo.to_be_bytes();
+        let (first, stamps) = ([MSS, 4, m, n, NOP, WINDOW_SCALE, 3, shift], [a, b, c, d, e, f, g, h]);
+        let mut bytes = [0; SYN_LEN];
+        let (front, back) = bytes.split_first_chunk_mut()?;
+        let (middle, back) = back.split_first_chunk_mut()?;
+        (*front, *middle) = (first, [SACK_PERMITTED, 2, TIMESTAMPS, STAMPS_LEN]);
+        *back.first_chunk_mut()? = stamps;
+        self.is_usual_syn().then_some(bytes)
+    }
+
     pub(super) fn write(&self, out: &mut Writer<'_>) -> Result<(), NoRoom> {
         if self.is_usual() {
             return self.only_stamps().map_or(Ok(()), |stamps| out.put(&stamps));
+        }
+        if let Some(usual) = self.only_syn() {
+            return out.put(&usual);
         }
         if let Some(mss) = self.mss {
             let [a, b] = mss.to_be_bytes();

@@ -205,6 +205,31 @@ fn unknown_options_are_skipped_and_nothing_is_read_behind_the_end() {
 }
 
 #[test]
+fn the_options_of_a_syn_are_read_in_the_order_of_bsd_and_of_linux() {
+    let bsd = *b"\x02\x04\x05\xb4\x01\x03\x03\x07\x04\x02\x08\x0a\x00\x00\x00\x09\x00\x00\x01\x00";
+    let linux = *b"\x02\x04\x05\xb4\x04\x02\x08\x0a\x00\x00\x00\x09\x00\x00\x01\x00\x01\x03\x03\x07";
+    let all = Options {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some((9, 256)),
+        ..Options::NONE
+    };
+    for list in [bsd, linux] {
+        assert_eq!(Options::parse(&list), Ok(all));
+        // Any other byte in place of a kind or a length is read for what it is.
+        for at in 0..list.len() {
+            let mut other = list;
+            other[at] ^= 0x40;
+            let mut iter = OptionIter::new(&other);
+            let each = iter.try_fold((), |(), option| option.map(|_| ()));
+            assert_eq!(Options::parse(&other).map(|_| ()), each, "{at}");
+            assert_ne!(Options::parse(&other), Ok(all), "{at}");
+        }
+    }
+}
+
+#[test]
 fn the_window_scale_is_found_among_all_that_stands_in_lists_of_options() {
     let cases: [(&[u8], Option<u8>); 9] = [
         (&[2, 4, 5, 180, 1, 3, 3, 7, 4, 2], Some(7)),
