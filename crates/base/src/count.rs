@@ -78,6 +78,7 @@ named! {
     FlowByPacket = Flow, "flow_by_packet", "flow cache entries not created: rules decide packet by packet";
     FlowLearnt = Flow, "flow_learnt", "flow cache entries created";
     FlowFull = Flow, "flow_full", "flow cache entries not created: no room";
+    RoutesCached = Ip4, "routes_cached", "routes of connections cached";
     Ip6In = Ip6, "ip6_in", "IPv6 packets received";
     Ip6Forwarded = Ip6, "ip6_forwarded", "IPv6 packets forwarded";
     Ip6Local = Ip6, "ip6_local", "IPv6 packets delivered to this host";

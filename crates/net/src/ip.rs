@@ -16,3 +16,4 @@ pub mod addr;
 pub mod neigh;
 pub mod arp;
 pub mod adj;
+pub mod cached_route;

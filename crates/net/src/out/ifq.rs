@@ -100,6 +100,14 @@ pub fn output(cpu: &mut Cpu, pkt: Pkt) {
     }
 }
 
+/// [`output`] for a frame whose device does all that it needs, or that needs nothing.
+#[inline]
+pub(crate) fn output_as_is(cpu: &mut Cpu, pkt: Pkt) {
+    if let Err(pkt) = cpu.ifqs.stage(pkt) {
+        output_special(cpu, pkt);
+    }
+}
+
 /// [`output`] for packets that all leave by `outif`, `bytes` in all, and of which none is [`SPECIAL`].
 #[inline(never)]
 pub(crate) fn output_all(cpu: &mut Cpu, pkts: &mut PktVec, outif: IfIndex, bytes: usize) {

@@ -17,6 +17,7 @@ use crate::host::udp::Sockets;
 use crate::host::{ping, raw};
 use crate::ip::addr::Addrs;
 use crate::ip::adj::Adjs;
+use crate::ip::cached_route::CachedRoutes;
 use crate::ip::group::Groups;
 use crate::ip::host_cache::HostCache;
 use crate::ip::icmp::Icmp;
@@ -70,6 +71,8 @@ pub struct Cpu {
     pub peers: Peers,
     /// Adjacencies of next hops.
     pub adjs: Adjs,
+    /// Cached routes of conversations from here.
+    pub(crate) routes: CachedRoutes,
     /// Neighbours in use here, and those that this CPU resolves for all.
     pub neigh: Neigh,
     /// Timers.

@@ -9,7 +9,7 @@ use super::tcb::Out;
 use crate::base::count::Count;
 use crate::firewall;
 use crate::host::pcb::FourTuple;
-use crate::ip::ip_tx;
+use crate::ip::{cached_route, ip_tx};
 pub use crate::ip::ip_tx::IpTxParams;
 use crate::turn::cpu::Cpu;
 
@@ -45,8 +45,8 @@ fn send_with(
     header: &Header,
 ) {
     let Some(mut pkt) = ip_tx::payload(cpu, out.payload) else { return cpu.count(Count::TcpNoBuffer) };
-    let marks = if out.may_be_marked { ECT_0 } else { 0 };
-    if put_headers(&mut pkt, header, ends, tx_params.with_ecn(marks)).is_none() {
+    let tx_params = tx_params.with_ecn(if out.may_be_marked { ECT_0 } else { 0 });
+    if put_header(&mut pkt, header).is_none() {
         cpu.count(Count::TcpNoBuffer);
         return cpu.pool.give(pkt);
     }
@@ -60,15 +60,28 @@ fn send_with(
     if let Some(note) = note {
         pkt.set_note(firewall::answering(note));
     }
-    cpu.count(Count::TcpOut);
-    ip_tx::output(cpu, pkt);
+    match cached_route::output(cpu, pkt, ends, tx_params) {
+        Ok(()) => cpu.count(Count::TcpOut),
+        Err(pkt) => send_the_long_way(cpu, pkt, ends, tx_params),
+    }
 }
 
-/// Writes both headers in front of the payload.
-fn put_headers(pkt: &mut Pkt, tcp: &Header, ends: &FourTuple, tx_params: IpTxParams) -> Option<()> {
-    match tcp.stamped() {
-        Some(bytes) => pkt.prepend_array(&bytes).ok()?,
-        None => _ = tcp.emit(pkt.prepend(tcp.header_len()).ok()?).ok()?,
+#[inline(never)]
+fn send_the_long_way(cpu: &mut Cpu, mut pkt: Pkt, ends: &FourTuple, tx_params: IpTxParams) {
+    if ip_tx::put_network(&mut pkt, (Protocol::TCP, CHECKSUM_OFFSET), ends, tx_params, true).is_none() {
+        cpu.count(Count::TcpNoBuffer);
+        return cpu.pool.give(pkt);
     }
-    ip_tx::put_network(pkt, (Protocol::TCP, CHECKSUM_OFFSET), ends, tx_params, true)
+    cpu.count(Count::TcpOut);
+    ip_tx::output(cpu, pkt);
+    cached_route::learn(cpu, ends, tx_params);
+}
+
+/// Writes the header in front of the payload.
+#[inline]
+fn put_header(pkt: &mut Pkt, tcp: &Header) -> Option<()> {
+    match tcp.stamped() {
+        Some(bytes) => pkt.prepend_array(&bytes).ok(),
+        None => tcp.emit(pkt.prepend(tcp.header_len()).ok()?).ok().map(|_| ()),
+    }
 }

@@ -18,6 +18,7 @@ use crate::host::sock::Error;
 use crate::host::{ping, tcp};
 use crate::ip::addr::Addrs;
 use crate::ip::adj::Adjs;
+use crate::ip::cached_route::CachedRoutes;
 use crate::ip::group::Groups;
 use crate::ip::host_cache::{self, HostCache};
 use crate::ip::icmp::Icmp;
@@ -81,6 +82,7 @@ impl Netisr {
             pool: parts.pool,
             ifqs,
             peers: parts.peers,
+            routes: CachedRoutes::default(),
             adjs: Adjs::default(),
             takes_detour: false,
             hooks: Hooks::default(),
