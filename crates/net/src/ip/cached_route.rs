@@ -130,8 +130,15 @@ impl CachedRoutes {
 ///
 /// Next   the transmit ring.
 #[inline]
-pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt, ends: &FourTuple, tx_params: IpTxParams) -> Result<(), Pkt> {
-    let Some(route) = cpu.routes.get(&Key::new(ends, tx_params), cpu.adjs.generation()) else { return Err(pkt) };
+pub(crate) fn output(
+    cpu: &mut Cpu,
+    mut pkt: Pkt,
+    ends: &FourTuple,
+    tx_params: IpTxParams,
+) -> Result<(), Pkt> {
+    let Some(route) = cpu.routes.get(&Key::new(ends, tx_params), cpu.adjs.generation()) else {
+        return Err(pkt);
+    };
     if !route.may_carry(cpu, &pkt, ends) {
         return Err(pkt);
     }
@@ -145,7 +152,11 @@ pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt, ends: &FourTuple, tx_params: I
     pkt.outif = outif;
     pkt.flags.set(Flags::LOCAL.with(Flags::CSUM_PARTIAL));
     cpu.count(if is_ip4 { Count::Ip4Out } else { Count::Ip6Out });
-    if is_direct { ifq::output_as_is(cpu, pkt) } else { ifq::output(cpu, pkt) }
+    if is_direct {
+        ifq::output_as_is(cpu, pkt)
+    } else {
+        ifq::output(cpu, pkt)
+    }
     Ok(())
 }
 
@@ -153,11 +164,8 @@ impl CachedRoute {
     /// Whether nothing has a say in where the packet goes, and it fits.
     #[inline]
     fn may_carry(&self, cpu: &Cpu, pkt: &Pkt, ends: &FourTuple) -> bool {
-        let (header, least) = if ends.remote.is_ipv4() {
-            (ip4::HEADER_LEN, LEAST_V4)
-        } else {
-            (ip6::HEADER_LEN, LEAST_V6)
-        };
+        let (header, least) =
+            if ends.remote.is_ipv4() { (ip4::HEADER_LEN, LEAST_V4) } else { (ip6::HEADER_LEN, LEAST_V6) };
         let len = pkt.len() + header;
         let has_rules = cpu.hooks.has(Hook::LocalOut) || cpu.hooks.has(Hook::Egress);
         !has_rules
@@ -223,7 +231,8 @@ fn words(bytes: &[u8]) -> u32 {
 #[cold]
 pub(crate) fn learn(cpu: &mut Cpu, ends: &FourTuple, tx_params: IpTxParams) {
     let key = Key::new(ends, tx_params);
-    if ends.zone == 0 && cpu.routes.is_wanted(&key)
+    if ends.zone == 0
+        && cpu.routes.is_wanted(&key)
         && let Some(route) = derive(cpu, key, ends)
     {
         cpu.count(Count::RoutesCached);

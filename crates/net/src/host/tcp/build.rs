@@ -9,8 +9,8 @@ use super::tcb::Out;
 use crate::base::count::Count;
 use crate::firewall;
 use crate::host::pcb::FourTuple;
-use crate::ip::{cached_route, ip_tx};
 pub use crate::ip::ip_tx::IpTxParams;
+use crate::ip::{cached_route, ip_tx};
 use crate::turn::cpu::Cpu;
 
 /// In the field of congestion notification (RFC 3168 §5).
