@@ -46,6 +46,12 @@ struct Bucket {
     next: u32,
 }
 
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Index {
     /// Nothing, in one segment.
     #[inline]

@@ -27,6 +27,12 @@ struct Segment<T> {
     used: [u64; MAP],
 }
 
+impl<T: Default> Default for Slab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Default> Slab<T> {
     /// Nothing.
     #[inline]
@@ -38,6 +44,12 @@ impl<T: Default> Slab<T> {
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Places: what memory is taken for.
@@ -197,6 +209,6 @@ mod tests {
         assert!(next as usize / SEGMENT == 1 && slab.is_used(next) && !slab.is_used(next + 1));
         slab.remove(next);
         all.iter().for_each(|at| slab.remove(*at));
-        assert!(slab.len() == 0 && slab.places() <= SEGMENT && slab.end() <= 10 * SEGMENT);
+        assert!(slab.is_empty() && slab.places() <= SEGMENT && slab.end() <= 10 * SEGMENT);
     }
 }

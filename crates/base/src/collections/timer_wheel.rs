@@ -49,6 +49,12 @@ impl<T: HasDeadline> Linked for T {
     }
 }
 
+impl Default for DeadlineWheel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl DeadlineWheel {
     /// Makes an empty one.
     #[inline]

@@ -40,7 +40,7 @@ impl States {
     #[inline]
     #[must_use]
     pub const fn has_pairs(&self) -> bool {
-        self.pairs.len() > 0
+        !self.pairs.is_empty()
     }
 
     /// Returns the link of a state of a redirected flow.

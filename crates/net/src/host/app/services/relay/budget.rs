@@ -87,7 +87,7 @@ impl Relay {
         }
         let budget = &mut self.budget;
         (budget.held, budget.so_far, budget.next) = (budget.so_far, 0, 0);
-        budget.is_armed = self.pairs.len() > 0 || budget.held > 0;
+        budget.is_armed = !self.pairs.is_empty() || budget.held > 0;
         budget.is_armed.then(|| cpu.now + LOOK_EVERY)
     }
 
