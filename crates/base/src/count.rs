@@ -88,6 +88,10 @@ named! {
     Ip6FragmentsIn = Ip6, "ip6_fragments_in", "IPv6 fragments received for this host";
     Ip6FragmentsJoined = Ip6, "ip6_fragments_joined", "IPv6 fragments joined to the first one of their packet";
     Ip6Reassembled = Ip6, "ip6_reassembled", "IPv6 datagrams reassembled";
+    TunnelIn = Tunnel, "tunnel_in", "packets received by tunnels";
+    TunnelOut = Tunnel, "tunnel_out", "packets sent by tunnels";
+    TunnelErrors = Tunnel, "tunnel_errors", "ICMP errors received about packets sent by tunnels";
+    TunnelErrorsRelayed = Tunnel, "tunnel_errors_relayed", "ICMP errors about packets sent by tunnels that were passed on to the inner sender";
     IcmpEchoSent = Icmp, "icmp_echo_sent", "ICMP echo requests sent";
     IcmpEchoAnswered = Icmp, "icmp_echo_answered", "ICMP echo requests answered";
     IcmpErrorsSent = Icmp, "icmp_errors_sent", "ICMP errors sent";

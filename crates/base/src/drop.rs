@@ -82,6 +82,13 @@ crate::count::named! {
     NdNotForUs = Nd, "nd_not_for_us", "neighbor solicitation for an address that is not ours";
     MldMalformed = Mld, "mld_malformed", "malformed multicast listener discovery message (RFC 3810)";
     IgmpMalformed = Igmp, "igmp_malformed", "malformed IGMP message, or not from this link (RFC 3376)";
+    TunnelUnknown = Tunnel, "tunnel_unknown", "encapsulated packet between addresses that no tunnel has";
+    TunnelMalformed = Tunnel, "tunnel_malformed", "encapsulated packet that is not what its outer header says, or too short";
+    TunnelCongested = Tunnel, "tunnel_congested", "congestion mark on the outer header of a packet without ECN (RFC 6040)";
+    TunnelNested = Tunnel, "tunnel_nested", "too many tunnel headers on one packet";
+    TunnelLoop = Tunnel, "tunnel_loop", "route to the other end of the tunnel leads through the tunnel, or to this host";
+    TunnelNoSource = Tunnel, "tunnel_no_source", "outer source address of the tunnel is not ours";
+    TunnelNotIp = Tunnel, "tunnel_not_ip", "no IP packet, which is all that the tunnel carries";
     GroupNotJoined = Local, "group_not_joined", "multicast group not joined";
     // the firewall
     FirewallBogus = Firewall, "firewall_bogus", "packet or first fragment too short for the firewall's rules";

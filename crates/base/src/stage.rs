@@ -23,6 +23,8 @@ pub enum Stage {
     Flow,
     /// Delivery on this host.
     Local,
+    /// Tunnels.
+    Tunnel,
     /// ICMP, and raw sockets of both versions.
     Icmp,
     /// ICMPv6.
@@ -70,6 +72,7 @@ impl Stage {
         Self::Forward,
         Self::Flow,
         Self::Local,
+        Self::Tunnel,
         Self::Icmp,
         Self::Icmp6,
         Self::Nd,
@@ -102,6 +105,7 @@ impl Stage {
             Self::Forward => "forward",
             Self::Flow => "flow",
             Self::Local => "local",
+            Self::Tunnel => "tunnel",
             Self::Icmp => "icmp",
             Self::Icmp6 => "icmp6",
             Self::Nd => "nd",

@@ -3,4 +3,5 @@
 pub mod tables;
 pub mod ether;
 pub mod logical;
+pub mod tunnel;
 pub mod driver;

@@ -21,6 +21,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::base::time::Instant;
 use crate::link::driver::Caps;
+use crate::link::logical::Kind;
 use crate::link::tables::{Config, IfAddr, IfIndex, Ifnet, Rxcsum, Tables};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::msg;
@@ -79,7 +80,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
     Ifnet {
         index: i,
         name: format!("mem{i}"),
-        kind: crate::link::logical::Kind::Device,
+        kind: Kind::Device,
         mac: mac(i),
         mtu: 1500,
         up: true,
@@ -120,7 +121,7 @@ impl Bench {
         change(&mut config);
         let tables = Arc::new(Tables::new(config));
         let mut netisrs = netisrs(cpus, &tables);
-        let devices = tables.ifnets().filter(|ifnet| ifnet.kind.parent().is_none());
+        let devices = tables.ifnets().filter(|ifnet| ifnet.kind == Kind::Device);
         let wires = devices.map(|ifnet| attach(&mut netisrs, ifnet)).collect();
         Self { netisrs, now: Instant::START, neighbours_answer: true, wires }
     }

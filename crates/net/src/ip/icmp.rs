@@ -94,7 +94,8 @@ pub fn answer(cpu: &mut Cpu, pkt: Pkt, problem: Problem) {
     cpu.drop_pkt(pkt, if is_extension { DropReason::Ip6BadExtension } else { problem.reason() });
 }
 
-fn tell(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
+/// Sends an error about a packet to its sender, if that is allowed.
+pub(crate) fn tell(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
     let counts = if l4::is_ip4(pkt) { COUNTS4 } else { COUNTS6 };
     match error(cpu, pkt, problem, &counts) {
         Ok(mut error) => {
@@ -126,6 +127,11 @@ fn error(cpu: &mut Cpu, pkt: &Pkt, problem: Problem, counts: &Counts) -> Result<
     }
     error.outif = pkt.rcvif;
     Ok(error)
+}
+
+/// Whether an event that `peer` causes is within the rate of errors to it.
+pub(crate) fn is_in_rate(cpu: &mut Cpu, peer: IpAddr) -> bool {
+    cpu.icmp.errors.allows(cpu.now, peer, &mut cpu.secret)
 }
 
 /// Sends an ICMP message that was made here.

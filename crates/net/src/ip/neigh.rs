@@ -232,6 +232,8 @@ fn tell(cpu: &mut Cpu, to: CpuId, msg: Msg) {
 pub(crate) type LinkAddrs = [u8; LINK_ADDRS];
 /// Bytes of them.
 pub(crate) const LINK_ADDRS: usize = 12;
+/// Those of a tunnel, whose link has no addresses.
+pub(crate) const NO_LINK_ADDRS: LinkAddrs = [0; LINK_ADDRS];
 
 fn link_addrs(dst: Mac, ifnet: &Ifnet) -> LinkAddrs {
     let mut addrs = [0; 12];
@@ -247,10 +249,13 @@ fn encapsulate(pkt: &mut Pkt, addrs: &LinkAddrs) -> Next {
     ether::encapsulate(pkt, addrs, ethertype)
 }
 
-/// Groups and broadcasts are not looked for: their link address follows from theirs.
+/// Groups and broadcasts are not looked for: their link address follows from theirs. A tunnel has one other end.
 #[cold]
 fn link_group(cpu: &Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
     let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
+    if ifnet.kind.tunnel().is_some() {
+        return encapsulate(pkt, &NO_LINK_ADDRS);
+    }
     match group_mac(ifnet, next_hop) {
         Some(mac) => encapsulate(pkt, &link_addrs(mac, ifnet)),
         None => Next::Resolve,

@@ -267,7 +267,12 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
 //# whose reachability is unknown or suspect
 fn around(cpu: &mut Cpu, dst: IpAddr, route: Route) -> Route {
     let Some(first) = route.first_hop() else { return route };
-    let standing = |key: &neigh::Key| cpu.neigh.standing(key, cpu.now);
+    let is_tunnel =
+        |ifindex| cpu.tables.ifnet(ifindex).is_some_and(|ifnet: &Ifnet| ifnet.kind.tunnel().is_some());
+    let standing = |key: &neigh::Key| match cpu.neigh.standing(key, cpu.now) {
+        Reachability::Unknown if is_tunnel(key.ifindex) => Reachability::Known,
+        standing => standing,
+    };
     let is = standing(&first);
     if is == Reachability::Known {
         return route;

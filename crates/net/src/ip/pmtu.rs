@@ -25,7 +25,7 @@ use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
 use crate::fib::{Metrics, Prefix};
-use crate::ip::icmp::Quoted;
+use crate::ip::icmp::{self, Quoted};
 use crate::ip::output::Route;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::{Cpu, CpuId};
@@ -59,6 +59,8 @@ pub struct Msg {
     mtu: u32,
     /// The router that has said so.
     from: IpAddr,
+    /// Only a CPU that has sent such a packet believes it.
+    is_doubted: bool,
 }
 
 /// The path MTUs that one CPU knows, and what has left it.
@@ -107,7 +109,10 @@ impl Paths {
 
     /// Remembers a path MTU, if it is less than was known; returns whether another one was forgotten for it.
     //= https://www.rfc-editor.org/rfc/rfc8201#section-4
-    fn learn(&mut self, Msg { flow, mtu, from }: Msg, now: Instant) -> bool {
+    fn learn(&mut self, Msg { flow, mtu, from, is_doubted }: Msg, now: Instant) -> bool {
+        if is_doubted && !self.sent.has(&flow, mtu, now) {
+            return false;
+        }
         let new = Path { mtu, until: now + KEPT, from: site(from), remote: site(flow.remote()) };
         if let Some(known) = self.table.get_mut(&flow) {
             if known.until <= now || mtu < known.mtu {
@@ -219,9 +224,22 @@ pub(crate) fn is_credible(cpu: &Cpu, rcvif: IfIndex, quoted: &Quoted, mtu: u32) 
 
 /// Records that the router `from` lets nothing bigger than `mtu` pass of the conversation that is quoted.
 pub(crate) fn learn(cpu: &mut Cpu, rcvif: IfIndex, from: IpAddr, quoted: &Quoted, mtu: u32) {
+    learn_if(cpu, rcvif, from, quoted, mtu, false);
+}
+
+/// [`learn`] of a tunnel, whose packets leave by many CPUs: each believes it that has sent one that was so long. Errors that no
+/// packet of this CPU has caused are let through at the rate of errors.
+pub(crate) fn learn_of_tunnel(cpu: &mut Cpu, rcvif: IfIndex, from: IpAddr, quoted: &Quoted, mtu: u32) {
+    let is_longer = u32::from(quoted.len) > mtu && quoted.dont_fragment;
+    if is_longer && icmp::is_in_rate(cpu, from) {
+        learn_if(cpu, rcvif, from, quoted, mtu, true);
+    }
+}
+
+fn learn_if(cpu: &mut Cpu, rcvif: IfIndex, from: IpAddr, quoted: &Quoted, mtu: u32, is_doubted: bool) {
     let Some(flow) = flow::of_quote(quoted, rcvif) else { return };
     let least = if flow.remote().is_ipv4() { LEAST_V4 } else { LEAST_V6 };
-    let msg = Msg { flow, mtu: mtu.max(u32::try_from(least).unwrap_or(0)), from };
+    let msg = Msg { flow, mtu: mtu.max(u32::try_from(least).unwrap_or(0)), from, is_doubted };
     if of(cpu, &flow).is_none_or(|known| msg.mtu >= known) {
         return;
     }

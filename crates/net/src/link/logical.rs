@@ -8,11 +8,12 @@
 //! IEEE 802.1Q §9.3 to §9.6 (C-TAG and S-TAG).
 
 use pkt::{NoRoom, Pkt, PktVec};
-use wire::ether::EtherType;
+use wire::ether::{EtherType, Mac};
 
 use crate::base::count::IfCount;
 use crate::link::ether::TAG_LEN;
-use crate::link::tables::{IfIndex, Ifnet};
+use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
+use crate::link::tunnel::{self, Tunnel, Tunnels};
 use crate::turn::cpu::Cpu;
 
 /// Bytes of the longest header that a logical interface puts into its frames.
@@ -32,6 +33,8 @@ pub enum Kind {
     Device,
     /// Frames with a tag on another interface.
     Vlan(Vlan),
+    /// Packets between two addresses.
+    Tunnel(Tunnel),
 }
 
 /// A VLAN on an interface.
@@ -52,8 +55,17 @@ impl Kind {
     #[must_use]
     pub const fn parent(self) -> Option<IfIndex> {
         match self {
-            Self::Device => None,
+            Self::Device | Self::Tunnel(_) => None,
             Self::Vlan(vlan) => Some(vlan.parent),
+        }
+    }
+
+    /// Returns the tunnel, if it is one.
+    #[must_use]
+    pub const fn tunnel(self) -> Option<Tunnel> {
+        match self {
+            Self::Tunnel(tunnel) => Some(tunnel),
+            Self::Device | Self::Vlan(_) => None,
         }
     }
 }
@@ -74,6 +86,8 @@ pub struct Logical {
     vlans: Vec<(TagKey, IfIndex)>,
     /// By interface index.
     headers: Vec<Option<Box<Header>>>,
+    /// Tunnels by their outer addresses.
+    pub tunnels: Tunnels,
 }
 
 /// An interface, and type and identifier of a tag of its frames.
@@ -97,7 +111,7 @@ impl Logical {
     /// Derives it from interfaces that have inherited from their parents.
     #[must_use]
     pub(super) fn of(ifs: &[Ifnet]) -> Self {
-        let mut all = Self::default();
+        let mut all = Self { tunnels: Tunnels::of(ifs), ..Self::default() };
         for ifnet in ifs {
             let (Kind::Vlan(vlan), Some(header)) = (ifnet.kind, Header::of(ifs, ifnet)) else { continue };
             all.vlans.push(((vlan.parent, vlan.tpid.0, vlan.vid), ifnet.index));
@@ -198,9 +212,13 @@ pub fn encapsulate_all(cpu: &mut Cpu, frames: &mut PktVec, outif: IfIndex) -> Op
 }
 
 /// Lets logical interfaces inherit from those below: they are up only with them, and have their link address, their offloads,
-/// and no larger MTU. `ifs` is sorted by index.
+/// and no larger MTU. `ifs` is sorted by index. A tunnel has neither a link address nor offloads.
 pub(super) fn inherit(ifs: &mut [Ifnet]) {
     for at in 0..ifs.len() {
+        if ifs[at].kind.tunnel().is_some() {
+            (ifs[at].mac, ifs[at].caps) = (Mac::default(), tunnel::CAPS);
+            ifs[at].rxcsum = Rxcsum::Verify;
+        }
         let Some(parent) = ifs[at].kind.parent() else { continue };
         let (mut next, mut mtu, mut up) = (parent, u32::MAX, true);
         let mut device = None;

@@ -42,6 +42,8 @@ pub use crate::link::tables::{Discipline, QueueSpec};
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::out::offload;
 use crate::turn::cpu::Cpu;
+use crate::turn::netisr::dispatch;
+use crate::turn::next::Next;
 
 /// A queue may keep one of so many of its CPU's buffers.
 const SHARE: usize = 4;
@@ -135,7 +137,7 @@ fn output_special(cpu: &mut Cpu, pkt: Pkt) {
     let caps = match cpu.tables.ifnet(pkt.outif) {
         None => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
         Some(ifnet) if !ifnet.up => return cpu.drop_pkt(pkt, DropReason::InterfaceDown),
-        Some(ifnet) if ifnet.kind != Kind::Device => return output_logical(cpu, pkt),
+        Some(ifnet) if ifnet.kind.parent().is_some() => return output_logical(cpu, pkt),
         Some(ifnet) => ifnet.caps,
     };
     if offload::is_needed(&pkt, caps) {
@@ -154,12 +156,17 @@ fn output_logical(cpu: &mut Cpu, mut pkt: Pkt) {
     }
 }
 
-/// Stages a frame that its device can take as it is. A stage that is full is queued, and with it what comes later.
+/// Stages a frame that its device can take as it is. A stage that is full is queued, and with it what comes later. What
+/// leaves by a tunnel gets its outer header.
 ///
+/// Next   [`Next::Encapsulate`].
 /// Drops  [`DropReason::IfqFull`], [`DropReason::InterfaceGone`].
 pub fn enqueue(cpu: &mut Cpu, pkt: Pkt) {
     let index = pkt.outif;
     let Err(pkt) = cpu.ifqs.stage(pkt) else { return };
+    if cpu.tables.ifnet(index).is_some_and(|ifnet| ifnet.up && ifnet.kind.tunnel().is_some()) {
+        return dispatch(cpu, pkt, Next::Encapsulate);
+    }
     cpu.ifqs.unstage(index, cpu.now);
     if let Err(pkt) = cpu.ifqs.stage(pkt) {
         cpu.drop_pkt(pkt, DropReason::InterfaceGone);

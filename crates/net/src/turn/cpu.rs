@@ -111,6 +111,8 @@ pub struct Cpu {
     pub secret: Secret,
     /// Packets from us to us, for the next turn.
     pub loopback: VecDeque<Pkt>,
+    /// Packets that have come out of tunnels in this chunk.
+    pub(crate) decapsulated: Vec<Pkt>,
     /// Captures that are attached; `None` if there is none.
     pub captures: Option<Box<Captures>>,
     /// Numbers for people.

@@ -21,7 +21,7 @@ use crate::host::app::Apps;
 use crate::host::{dgram, tcp};
 use crate::ip::ip4::Ip4;
 use crate::ip::ip6::Ip6;
-use crate::ip::{arp, icmp, ip_tx, ip4, ip6, neigh, output, reass};
+use crate::ip::{arp, icmp, ip_tx, ip4, ip6, neigh, output, reass, tunnel_io};
 use crate::out::ifq;
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::msg::Inbox;
@@ -133,6 +133,21 @@ impl Netisr {
         work.route::<Ip6>(cpu);
         self.answer();
         self.transmit(false);
+        if !self.cpu.decapsulated.is_empty() {
+            self.decapsulated();
+        }
+    }
+
+    /// Packets that have come out of tunnels begin again, as if they had just come in. Each time a header is gone, so that
+    /// they come to rest ([`NESTING_MAX`](crate::link::tunnel::NESTING_MAX)).
+    #[cold]
+    #[inline(never)]
+    fn decapsulated(&mut self) {
+        let Self { cpu, work, .. } = self;
+        let mut inner = core::mem::take(&mut cpu.decapsulated);
+        inner.drain(..).for_each(|pkt| push(cpu, &mut work.frames, pkt));
+        cpu.decapsulated = inner;
+        self.input(From::Inside);
     }
 
     /// Answers a chunk while its connections are in the cache: applications are told of it, and then connections send, so
@@ -145,6 +160,9 @@ impl Netisr {
 
     /// 5. Roll up: what connections have to send; output queues, one doorbell per ring; hand-offs, one publication per peer; foreign buffers home.
     fn roll_up(&mut self) -> usize {
+        if !self.cpu.decapsulated.is_empty() {
+            self.decapsulated();
+        }
         let connections = tcp::roll_up(&mut self.cpu);
         neigh::roll_up(&mut self.cpu);
         self.transmit(true);
@@ -183,6 +201,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Local6 => ip6::local::input(cpu, pkt),
         Next::Ip4 | Next::Ip6 | Next::Route4 | Next::Route6 => cpu.loop_back(pkt, Resume::at(next)),
         Next::Output => ifq::output(cpu, pkt),
+        Next::Encapsulate => tunnel_io::output(cpu, pkt),
         Next::Resolve => neigh::hold(cpu, pkt),
         Next::Fragment => output::fragment(cpu, pkt),
         Next::HandOff(owner) => hand_off(cpu, pkt, owner),

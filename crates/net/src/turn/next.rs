@@ -24,6 +24,8 @@ pub enum Next {
     Route6,
     /// [`crate::out::ifq`]: has its link header and leaves by `outif`.
     Output,
+    /// [`crate::ip::tunnel_io::output`]: leaves by the tunnel `outif`, and has a link header that means nothing.
+    Encapsulate,
     /// [`crate::ip::arp::input`].
     Arp,
     /// [`crate::ip::ip4::local`]: for this host.

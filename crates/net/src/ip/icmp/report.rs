@@ -9,7 +9,7 @@ use super::{Message, Problem};
 use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::ip::ip6::headers;
-use crate::ip::{l4, pmtu};
+use crate::ip::{l4, pmtu, tunnel_io};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
@@ -47,7 +47,7 @@ pub(crate) struct Quoted {
 ///
 /// An error comes to the CPU of its sender's address; what it quotes may be of a flow of another.
 ///
-/// Next   [`deliver::raw`], [`deliver::icmp_error`], the CPU that owns what is quoted.
+/// Next   [`deliver::raw`], [`deliver::icmp_error`], [`tunnel_io::report`], the CPU that owns what is quoted.
 /// Drops  [`DropReason::IcmpMalformed`], [`DropReason::IcmpNotSent`], [`DropReason::IcmpUnsolicited`].
 pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     let Some(quoted) =
@@ -65,6 +65,9 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
         return cpu.finish(pkt, fate(is_shown));
     }
     let (from, mtu) = (l4::ends(&pkt).0, path_mtu(message, &quoted));
+    if tunnel_io::is_of_tunnel(cpu, &quoted) {
+        return tunnel_io::report(cpu, pkt, from, &quoted, mtu);
+    }
     if mtu.is_some_and(|mtu| !pmtu::is_credible(cpu, pkt.rcvif, &quoted, mtu)) {
         return cpu.drop_pkt(pkt, DropReason::IcmpNotSent);
     }
@@ -84,6 +87,9 @@ fn fate(is_consumed: bool) -> Fate {
 pub(super) fn failed(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
     if let (Some(quoted), Some(message)) = (Quoted::read(cpu, pkt, 0), Message::about(pkt, problem)) {
         deliver::icmp_error(cpu, quoted.local, pkt.outif, &quoted, message);
+        if let Problem::TooBig { mtu } = problem {
+            pmtu::learn(cpu, pkt.outif, quoted.local, &quoted, mtu);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::Problem;
 use crate::ip::output::is_withheld;
-use crate::ip::{group, reass};
+use crate::ip::{group, reass, tunnel_io};
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
@@ -25,7 +25,7 @@ const FRAGMENT: u16 = 0x3fff;
 ///
 /// Reads  the header.   Writes `pkt.l4`, `pkt.proto`.
 /// Next   [`reass::input4`], [`icmp::input`], [`deliver::udp`], [`deliver::tcp`], [`group::input`],
-///        [`Next::Answer`].
+///        [`tunnel_io::input`], [`Next::Answer`].
 /// Drops  [`DropReason::AddressTentative`].
 ///
 /// # Spec
@@ -51,6 +51,10 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         Protocol::UDP => deliver::udp(cpu, pkt),
         Protocol::TCP => deliver::tcp(cpu, pkt),
         Protocol::IGMP => group::input(cpu, pkt),
-        _ => dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer: PROTOCOL_AT })),
+        _ => {
+            if let Err(pkt) = tunnel_io::input(cpu, pkt) {
+                dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer: PROTOCOL_AT }));
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::Problem;
 use crate::ip::output::is_withheld;
-use crate::ip::reass;
+use crate::ip::{reass, tunnel_io};
 use crate::out::offload::sum;
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
@@ -23,7 +23,8 @@ use crate::turn::pfil;
 /// Brings a packet for this host to its protocol, whole, past its extension headers.
 ///
 /// Reads  the headers.   Writes `pkt.l4`, `pkt.proto`.
-/// Next   [`reass::input6`], [`messages::input`], [`deliver::udp`], [`deliver::tcp`], [`Next::Answer`].
+/// Next   [`reass::input6`], [`messages::input`], [`deliver::udp`], [`deliver::tcp`], [`tunnel_io::input`],
+///        [`Next::Answer`].
 /// Drops  [`DropReason::NdFragmented`], [`DropReason::AddressTentative`], and what [`refuse`] says of extension headers.
 ///
 /// # Spec
@@ -72,7 +73,9 @@ fn demux(cpu: &mut Cpu, pkt: Pkt, chain: &Chain) {
         _ if dst(&pkt).is_multicast() => cpu.drop_pkt(pkt, DropReason::NoProtocol),
         _ => {
             let pointer = u32::try_from(chain.next_header_at).unwrap_or_default();
-            dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer }));
+            if let Err(pkt) = tunnel_io::input(cpu, pkt) {
+                dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer }));
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::link::tables::IfIndex;
 const ECHO_REQUESTS: [(Protocol, u8); 2] = [(Protocol::ICMP, 8), (Protocol::ICMP6, 128)];
 
 /// A conversation of datagrams between two ports, or of ICMP messages of one type between two hosts; of echo requests with
-/// one identifier.
+/// one identifier; or a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     protocol: Protocol,
@@ -41,6 +41,12 @@ impl Flow {
         }
     }
 
+    /// Makes the key of a tunnel's packets.
+    #[must_use]
+    pub fn tunnel(local: IpAddr, remote: IpAddr, protocol: Protocol) -> Self {
+        Self { protocol, ends: FourTuple::new((local, 0).into(), (remote, 0).into(), 0) }
+    }
+
     /// Returns the remote address.
     #[must_use]
     pub const fn remote(&self) -> IpAddr {
@@ -56,7 +62,7 @@ impl Flow {
         self.ends.hash(secret) ^ u64::from(self.protocol.0)
     }
 
-    /// Reads the key from the first bytes of the upper layer; `None` if that is neither a datagram nor of ICMP.
+    /// Reads the key from the first bytes of the upper layer; `None` if that is neither a datagram, nor of ICMP, nor of a tunnel.
     #[inline]
     fn of(local: IpAddr, remote: IpAddr, zone: IfIndex, protocol: Protocol, upper: [u8; 8]) -> Option<Self> {
         let [a, b, c, d, id0, id1, ..] = upper;
@@ -66,6 +72,7 @@ impl Flow {
                 (a.into(), u16::from_be_bytes([id0, id1]))
             }
             Protocol::ICMP | Protocol::ICMP6 => (a.into(), 0),
+            Protocol::IPIP | Protocol::IPV6 | Protocol::GRE => (0, 0),
             _ => return None,
         };
         Some(Self { protocol, ends: FourTuple::new((local, near).into(), (remote, far).into(), zone) })

@@ -26,11 +26,17 @@ fn what_one_router_says_without_end_takes_its_share_and_nothing_of_others() {
         let mut paths = Paths::new(7);
         let friend = hosts(1)[family];
         for number in 0..10 {
-            assert!(!paths.learn(Msg { flow: flow(friend, number), mtu: 1400, from: friend }, NOW));
+            assert!(
+                !paths.learn(
+                    Msg { flow: flow(friend, number), mtu: 1400, from: friend, is_doubted: false },
+                    NOW
+                )
+            );
         }
         let liar = hosts(2)[family];
         for number in 0..5000_u16 {
-            let msg = Msg { flow: flow(hosts(number + 10)[family], 9), mtu: 1300, from: liar };
+            let msg =
+                Msg { flow: flow(hosts(number + 10)[family], 9), mtu: 1300, from: liar, is_doubted: false };
             let is_evicted = paths.learn(msg, later(number.into()));
             assert_eq!(is_evicted, usize::from(number) >= PATHS_OF_ONE_MAX);
         }
@@ -46,7 +52,12 @@ fn one_host_with_many_conversations_takes_its_share_whoever_speaks_of_it() {
     for family in 0..2 {
         let mut paths = Paths::new(7);
         for number in 0..1000 {
-            let msg = Msg { flow: flow(hosts(0)[family], number), mtu: 1300, from: hosts(number)[family] };
+            let msg = Msg {
+                flow: flow(hosts(0)[family], number),
+                mtu: 1300,
+                from: hosts(number)[family],
+                is_doubted: false,
+            };
             paths.learn(msg, later(number.into()));
         }
         assert_eq!(paths.len(), PATHS_OF_ONE_MAX);
@@ -63,16 +74,26 @@ fn when_all_places_are_taken_the_router_that_has_most_gives_its_oldest() {
                 flow: flow(hosts(number)[family], 9),
                 mtu: 1300,
                 from: hosts(2000 + number / 64)[family],
+                is_doubted: false,
             };
             assert!(!paths.learn(msg, later(number.into())));
         }
         assert_eq!(paths.len(), PATHS_MAX);
-        let quiet = Msg { flow: flow(hosts(3000)[family], 9), mtu: 1300, from: hosts(3000)[family] };
+        let quiet = Msg {
+            flow: flow(hosts(3000)[family], 9),
+            mtu: 1300,
+            from: hosts(3000)[family],
+            is_doubted: false,
+        };
         assert!(paths.learn(quiet, later(2000)));
         assert_eq!(paths.mtu(&flow(hosts(0)[family], 9), later(2000)), None, "the oldest of all");
         for number in 0..500_u16 {
-            let msg =
-                Msg { flow: flow(hosts(4000 + number)[family], 9), mtu: 1300, from: hosts(2001)[family] };
+            let msg = Msg {
+                flow: flow(hosts(4000 + number)[family], 9),
+                mtu: 1300,
+                from: hosts(2001)[family],
+                is_doubted: false,
+            };
             paths.learn(msg, later(2001));
         }
         assert_eq!((paths.len(), paths.mtu(&quiet.flow, later(2002))), (PATHS_MAX, Some(1300)));
@@ -84,7 +105,7 @@ fn an_estimate_only_falls_until_it_is_forgotten() {
     for remote in hosts(1) {
         let mut paths = Paths::new(7);
         let mut learn = |mtu, at| {
-            paths.learn(Msg { flow: flow(remote, 1), mtu, from: remote }, at);
+            paths.learn(Msg { flow: flow(remote, 1), mtu, from: remote, is_doubted: false }, at);
             paths.mtu(&flow(remote, 1), at)
         };
         assert_eq!(

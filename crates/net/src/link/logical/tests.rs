@@ -37,7 +37,7 @@ fn bench(change: impl FnOnce(&mut Config)) -> Bench {
 }
 
 /// A frame with tags behind its addresses.
-fn tagged(dst: wire::ether::Mac, src: wire::ether::Mac, tags: &[[u8; 4]], packet: &[u8]) -> Vec<u8> {
+fn tagged(dst: Mac, src: Mac, tags: &[[u8; 4]], packet: &[u8]) -> Vec<u8> {
     let ethertype = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
     [&dst.octets()[..], &src.octets(), tags.as_flattened(), &ethertype, packet].concat()
 }

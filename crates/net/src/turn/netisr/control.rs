@@ -107,6 +107,7 @@ impl Netisr {
             memberships: Memberships::default(),
             secret: Secret::new(parts.key),
             loopback: std::collections::VecDeque::new(),
+            decapsulated: Vec::new(),
             captures: None,
             counters,
         };
@@ -248,6 +249,7 @@ impl Netisr {
         let mut unread: Vec<Msg> = cpu.peers.drain().collect();
         let mut last = cpu.ifqs.drain();
         last.extend(cpu.loopback.drain(..));
+        last.append(&mut cpu.decapsulated);
         last.extend(cpu.reass.drain());
         last.extend(cpu.neigh.drain());
         last.extend(cpu.firewall.iter_mut().flat_map(|firewall| firewall.drain()));

@@ -28,15 +28,35 @@ pub(in crate::out::ifq) fn flow_of(pkt: &Pkt, secret: &Secret) -> u64 {
     let mut hasher = secret.hasher();
     let (kind, at) = network(pkt);
     let ip = pkt.window(at);
-    match kind {
+    let inner = match kind {
         EtherType::IPV4 => hash4(ip, &mut hasher),
         EtherType::IPV6 => hash6(ip, &mut hasher),
-        other => hasher.write_u16(other.0),
+        other => {
+            hasher.write_u16(other.0);
+            None
+        }
+    };
+    match inner {
+        Some((4, inner)) => _ = hash4(pkt.window(at + inner), &mut hasher),
+        Some((_, inner)) => _ = hash6(pkt.window(at + inner), &mut hasher),
+        None => {}
     }
     hasher.finish()
 }
 
-fn hash4(ip: &[u8; WINDOW], hasher: &mut impl Hasher) {
+/// Version and place of a packet in a packet.
+type Inner = Option<(u8, usize)>;
+
+const fn inner(protocol: u8, at: usize) -> Inner {
+    match Protocol(protocol) {
+        Protocol::IPIP => Some((4, at)),
+        Protocol::IPV6 => Some((6, at)),
+        _ => None,
+    }
+}
+
+/// Answers where the packet of another flow is in it, if it is a tunnel's.
+fn hash4(ip: &[u8; WINDOW], hasher: &mut impl Hasher) -> Inner {
     hasher.write_u8(ip[9]);
     hasher.write(&ip[12..20]);
     let is_fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff != 0;
@@ -44,10 +64,11 @@ fn hash4(ip: &[u8; WINDOW], hasher: &mut impl Hasher) {
     if has_ports(ip[9]) && !is_fragment {
         hasher.write(ip.get(l4..l4 + 4).unwrap_or_default());
     }
+    if is_fragment { None } else { inner(ip[9], l4) }
 }
 
 /// Ports behind extension headers are not looked for: then the flow label tells flows apart (RFC 6437).
-fn hash6(ip: &[u8; WINDOW], hasher: &mut impl Hasher) {
+fn hash6(ip: &[u8; WINDOW], hasher: &mut impl Hasher) -> Inner {
     hasher.write_u8(ip[6]);
     hasher.write(&ip[8..40]);
     if has_ports(ip[6]) {
@@ -55,6 +76,7 @@ fn hash6(ip: &[u8; WINDOW], hasher: &mut impl Hasher) {
     } else {
         hasher.write(&[ip[1] & 0xf, ip[2], ip[3]]);
     }
+    inner(ip[6], 40)
 }
 
 const fn has_ports(protocol: u8) -> bool {

@@ -1,0 +1,237 @@
+//! Packets into tunnels and out of them.
+//!
+//! A packet that comes out of a tunnel is one of the tunnel's interface and begins again on the CPU that owns the inner
+//! flow: handed over at the most once, or with the next chunk of this CPU. One that goes in is a packet that is made here,
+//! with a route lookup of its own.
+//!
+//! Each outer header that a packet gets here, and each that it loses, is counted in `pkt.vlan`, which packets without a
+//! tag do not use.
+//!
+//! # Spec
+//! RFC 2003; RFC 2473; RFC 4213 §3; RFC 4459; RFC 6040.
+
+mod ecn;
+mod errors;
+
+use pkt::{Flags, Gso, Pkt};
+use wire::ether::{EtherType, HEADER_LEN};
+use wire::{Protocol, ip4, ip6};
+
+pub(crate) use self::errors::{is_of_tunnel, report};
+use crate::base::count::{Count, IfCount};
+use crate::base::drop::DropReason;
+use crate::base::four_tuple::FourTuple;
+use crate::fib::Metrics;
+use crate::ip::icmp::Problem;
+use crate::ip::ip_tx::{self, IpTxParams};
+use crate::ip::output::{self, Route};
+use crate::ip::{l4, pmtu};
+use crate::link::tables::{IfIndex, Ifnet};
+use crate::link::tunnel::{Encap, NESTING_MAX, Tunnel};
+use crate::turn::cpu::Cpu;
+use crate::turn::netisr::dispatch;
+use crate::turn::next::{Next, Resume};
+use crate::turn::rss;
+
+/// TTL, or hop limit, of outer headers (RFC 1700).
+const HOPS: u8 = 64;
+
+/// Takes a packet for this host out of its tunnel. Gives it back if it is of no tunnel's protocol, or there is no tunnel.
+///
+/// Reads  both headers, `pkt.l4`, `pkt.proto`, `cpu.tables`.
+/// Writes the inner header's congestion bits; all that is known of the packet.
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::HandOff`].
+/// Drops  [`DropReason::TunnelUnknown`], [`DropReason::TunnelMalformed`], [`DropReason::TunnelCongested`],
+///        [`DropReason::TunnelNested`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
+///
+/// # Spec
+/// RFC 2003 §3.1; RFC 2473 §3.3; RFC 4213 §3.6; RFC 6040 §4.2.
+pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
+    if cpu.tables.logical.tunnels.is_empty() || !is_tunnelled(Protocol(pkt.proto)) {
+        return Err(pkt);
+    }
+    match decapsulate(cpu, &mut pkt) {
+        Ok(place) => again(cpu, pkt, place),
+        Err(reason) => cpu.drop_pkt(pkt, reason),
+    }
+    Ok(())
+}
+
+/// Whether tunnels use this protocol.
+const fn is_tunnelled(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::IPIP | Protocol::IPV6)
+}
+
+/// Takes the outer headers off; returns where the inner packet begins again.
+fn decapsulate(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
+    let (remote, local) = l4::ends(pkt);
+    let ends = Tunnel { local, remote, encap: Encap::Ip };
+    //= https://www.rfc-editor.org/rfc/rfc4213#section-3.6
+    let Some(ifindex) = cpu.tables.logical.tunnels.find(&ends) else { return Err(DropReason::TunnelUnknown) };
+    let (place, at) = (inner(pkt)?, usize::from(pkt.l4));
+    let depth = nesting(pkt, Flags::NONE) + 1;
+    if depth > NESTING_MAX {
+        return Err(DropReason::TunnelNested);
+    }
+    match cpu.tables.ifnet(ifindex) {
+        Some(Ifnet { up: true, monitor, .. }) => {
+            let len = (pkt.len() - at) as u64;
+            cpu.counters.add_if(ifindex, IfCount::RxPackets, 1);
+            cpu.counters.add_if(ifindex, IfCount::RxBytes, len);
+            if *monitor {
+                return Err(DropReason::Monitor);
+            }
+        }
+        _ => return Err(DropReason::InterfaceDown),
+    }
+    let outer = ecn::of(pkt.window(0));
+    let combined = ecn::decapsulated(ecn::of(pkt.window(at)), outer).ok_or(DropReason::TunnelCongested)?;
+    become_inner(pkt, at);
+    ecn::set(pkt.window_mut(0), combined);
+    (pkt.rcvif, pkt.vlan) = (ifindex, depth);
+    cpu.count(Count::TunnelIn);
+    Ok(place)
+}
+
+/// Where the inner packet goes on, if it can be one. Its own lengths are looked at there.
+fn inner(pkt: &Pkt) -> Result<Next, DropReason> {
+    let at = usize::from(pkt.l4);
+    let version = pkt.head().get(at).map(|first| first >> 4);
+    let (place, header) = match (Protocol(pkt.proto), version) {
+        (Protocol::IPIP, Some(4)) => (Next::Ip4, ip4::HEADER_LEN),
+        (Protocol::IPV6, Some(6)) => (Next::Ip6, ip6::HEADER_LEN),
+        _ => return Err(DropReason::TunnelMalformed),
+    };
+    let is_here = pkt.head_len() >= at + header && pkt.gso == Gso::None;
+    if is_here { Ok(place) } else { Err(DropReason::TunnelMalformed) }
+}
+
+/// Makes a packet the one that begins `at` bytes into it. Nothing is known of that, but that a sender on this machine has
+/// left its checksum to be completed.
+fn become_inner(pkt: &mut Pkt, at: usize) {
+    let is_partial = pkt.flags.has(Flags::CSUM_PARTIAL) && usize::from(pkt.csum_start) > at;
+    pkt.trim_front(at);
+    let (start, off) = (pkt.csum_start, pkt.csum_off);
+    pkt.forget();
+    pkt.moved = true;
+    if is_partial {
+        pkt.flags.set(Flags::CSUM_PARTIAL);
+        (pkt.csum_start, pkt.csum_off) = (start, off);
+    }
+}
+
+/// Outer headers that a packet with all of `flags` has got, or lost, here.
+fn nesting(pkt: &Pkt, flags: Flags) -> u16 {
+    if pkt.flags.has(Flags::VLAN) || !pkt.flags.has(flags) { 0 } else { pkt.vlan }
+}
+
+/// Lets an inner packet begin, on the CPU that owns it.
+fn again(cpu: &mut Cpu, mut pkt: Pkt, place: Next) {
+    match rss::place(cpu, &mut pkt, place) {
+        Next::HandOff(owner) => dispatch(cpu, pkt, Next::HandOff(owner)),
+        _ => {
+            pkt.resume = cpu.stamp.on(Resume::at(place) as u8);
+            cpu.decapsulated.push(pkt);
+        }
+    }
+}
+
+/// Puts the outer header of the tunnel `pkt.outif` in place of the link header, and sends.
+///
+/// Reads  `pkt.outif`, `cpu.tables`, the path MTU of the tunnel.
+/// Next   [`Next::Send`], [`Next::Answer`].
+/// Drops  [`DropReason::InterfaceGone`], [`DropReason::TunnelNotIp`], [`DropReason::TunnelNested`],
+///        [`DropReason::TunnelNoSource`], [`DropReason::TunnelLoop`], [`DropReason::NoBuffer`].
+///
+/// # Spec
+/// RFC 2003 §3.1, §5.1; RFC 2473 §6, §7; RFC 4213 §3.2; RFC 6040 §4.1.
+pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
+    let ifindex = pkt.outif;
+    let Some(tunnel) = cpu.tables.ifnet(ifindex).and_then(|ifnet| ifnet.kind.tunnel()) else {
+        return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
+    };
+    let [.., type_hi, type_lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);
+    pkt.trim_front(HEADER_LEN);
+    let protocol = match EtherType(u16::from_be_bytes([type_hi, type_lo])) {
+        EtherType::IPV4 => Protocol::IPIP,
+        EtherType::IPV6 => Protocol::IPV6,
+        _ => return cpu.drop_pkt(pkt, DropReason::TunnelNotIp),
+    };
+    match fit(cpu, &pkt, &tunnel, ifindex) {
+        Ok(dont_fragment) => encapsulate(cpu, pkt, &tunnel, protocol, dont_fragment),
+        Err(next) => dispatch(cpu, pkt, next),
+    }
+}
+
+/// Whether routers may cut the outer packet; or what becomes of the inner one instead.
+///
+/// A packet that its sender has allowed to be cut, and one of IPv6 that every link carries, is sent even if the outer one
+/// has to be cut. Of any other the sender is told what fits.
+//= https://www.rfc-editor.org/rfc/rfc4213#section-3.2.2
+//= https://www.rfc-editor.org/rfc/rfc2473#section-7.1
+//= https://www.rfc-editor.org/rfc/rfc2003#section-5.1
+fn fit(cpu: &Cpu, pkt: &Pkt, tunnel: &Tunnel, ifindex: IfIndex) -> Result<bool, Next> {
+    if nesting(pkt, Flags::LOCAL) >= NESTING_MAX {
+        return Err(Next::Drop(DropReason::TunnelNested));
+    }
+    if !cpu.tables.is_ours(tunnel.local) {
+        return Err(Next::Drop(DropReason::TunnelNoSource));
+    }
+    let header = u32::try_from(tunnel.header_len()).unwrap_or(u32::MAX);
+    let room = path_mtu(cpu, tunnel, ifindex)?.saturating_sub(header);
+    let (least, may_be_cut) = if l4::is_ip4(pkt) {
+        (u32::from(ip4::MIN_MTU), pkt.window(0)[6] & 0x40 == 0)
+    } else {
+        (u32::from(ip6::MIN_MTU), room <= u32::from(ip6::MIN_MTU))
+    };
+    let mtu = room.max(least);
+    let is_short = pkt.len() <= mtu as usize;
+    match is_short || l4::is_ip4(pkt) && may_be_cut {
+        true => Ok(!may_be_cut),
+        false => Err(Next::Answer(Problem::TooBig { mtu })),
+    }
+}
+
+/// Bytes of the largest outer packet that gets to the other end, as far as is known.
+fn path_mtu(cpu: &Cpu, tunnel: &Tunnel, ifindex: IfIndex) -> Result<u32, Next> {
+    match output::path(cpu, tunnel.remote, 0, || 0) {
+        Ok(Route::Link { ifindex: outif, .. }) if outif == ifindex => Err(Next::Drop(DropReason::TunnelLoop)),
+        Ok(Route::Link { ifindex: outif, metrics, .. }) => {
+            let metrics = learnt(cpu, tunnel, metrics);
+            Ok(cpu.tables.ifnet(outif).map_or(u32::MAX, |ifnet| metrics.mtu_over(ifnet.mtu)))
+        }
+        Ok(Route::Local) => Err(Next::Drop(DropReason::TunnelLoop)),
+        Err(DropReason::NoRoute) => Err(Next::Answer(Problem::NoRoute)),
+        Err(DropReason::RejectRoute) => Err(Next::Answer(Problem::Rejected)),
+        Err(reason) => Err(Next::Drop(reason)),
+    }
+}
+
+/// The metrics of the route to the other end, and what routers on the path have said.
+fn learnt(cpu: &Cpu, tunnel: &Tunnel, metrics: Metrics) -> Metrics {
+    if cpu.paths.is_empty() {
+        return metrics;
+    }
+    let flow = |protocol| pmtu::Flow::tunnel(tunnel.local, tunnel.remote, protocol);
+    tunnel.protocols().iter().fold(metrics, |metrics, protocol| pmtu::of_flow(cpu, &flow(*protocol), metrics))
+}
+
+fn encapsulate(cpu: &mut Cpu, mut pkt: Pkt, tunnel: &Tunnel, protocol: Protocol, dont_fragment: bool) {
+    let (class, len) = (l4::tx_params(&pkt).class, pkt.len() as u64);
+    let (ifindex, depth) = (pkt.outif, nesting(&pkt, Flags::LOCAL) + 1);
+    pkt.forget();
+    let params = IpTxParams { hops: HOPS, class };
+    let ends = FourTuple::new((tunnel.local, 0).into(), (tunnel.remote, 0).into(), 0);
+    if ip_tx::put_ip(&mut pkt, protocol, &ends, params, dont_fragment).is_none() {
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
+    }
+    (pkt.vlan, pkt.proto, pkt.moved) = (depth, protocol.0, true);
+    pkt.l4 = u16::try_from(tunnel.header_len()).unwrap_or(u16::MAX);
+    cpu.count(Count::TunnelOut);
+    cpu.counters.add_if(ifindex, IfCount::TxPackets, 1);
+    cpu.counters.add_if(ifindex, IfCount::TxBytes, len);
+    ip_tx::output(cpu, pkt);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! ICMP errors about outer packets: they limit the tunnel's path MTU, or are passed on to the inner sender.
+
+use core::net::IpAddr;
+
+use pkt::Pkt;
+use wire::{ip4, ip6};
+
+use super::is_tunnelled;
+use crate::base::count::Count;
+use crate::ip::icmp::{self, Problem, Quoted};
+use crate::ip::{l4, pmtu};
+use crate::link::tunnel::{Encap, Tunnel};
+use crate::turn::cpu::Cpu;
+
+/// Bytes of an error in front of what it quotes, in both families.
+const QUOTE_AT: usize = 8;
+
+/// Whether the packet that an error quotes was sent by a tunnel.
+pub(crate) fn is_of_tunnel(cpu: &Cpu, quoted: &Quoted) -> bool {
+    let ends = Tunnel { local: quoted.local, remote: quoted.remote, encap: Encap::Ip };
+    is_tunnelled(quoted.protocol) && cpu.tables.logical.tunnels.find(&ends).is_some()
+}
+
+/// Handles an error of `from` about a tunnel's packet, with the path MTU that it reports, if it does.
+///
+/// A new path MTU is each CPU's own concern that has sent such a packet: the next inner packet that is too long is answered.
+/// All other errors say that the other end cannot be reached.
+//= https://www.rfc-editor.org/rfc/rfc2003#section-4
+//= https://www.rfc-editor.org/rfc/rfc2473#section-8
+pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, from: IpAddr, quoted: &Quoted, mtu: Option<u32>) {
+    cpu.count(Count::TunnelErrors);
+    match mtu {
+        Some(mtu) => pmtu::learn_of_tunnel(cpu, pkt.rcvif, from, quoted, mtu),
+        None => {
+            if quotes_inner(&mut pkt) {
+                cpu.count(Count::TunnelErrorsRelayed);
+                icmp::tell(cpu, &pkt, Problem::HostUnreachable);
+            }
+        }
+    }
+    cpu.finish(pkt, Ok(Count::IcmpConsumed));
+}
+
+/// Cuts an error down to the inner packet that it quotes; false if there is too little of it.
+fn quotes_inner(pkt: &mut Pkt) -> bool {
+    let outer = usize::from(pkt.l4) + QUOTE_AT;
+    let header = match l4::is_ip4(pkt) {
+        true => pkt.head().get(outer).map_or(0, |first| usize::from(first & 0xf) * 4),
+        false => ip6::HEADER_LEN,
+    };
+    let protocol = pkt.head().get(outer + if l4::is_ip4(pkt) { 9 } else { 6 }).copied();
+    if !protocol.is_some_and(|protocol| is_tunnelled(wire::Protocol(protocol))) {
+        return false;
+    }
+    let before = pkt.len();
+    pkt.trim_front(outer + header);
+    let least = if l4::is_ip4(pkt) { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
+    let is_there = before > outer + header && pkt.head_len() >= least + QUOTE_AT;
+    pkt.forget();
+    is_there && matches!(pkt.window(0)[0] >> 4, 4 | 6)
+}
