@@ -8,6 +8,7 @@ use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, RtadvSettings, Rxcsum, Tables};
+use net::tunnel::Tunnel;
 
 use super::ifindex;
 use crate::mem;
@@ -31,6 +32,8 @@ pub struct Spec {
     pub ports: Vec<Port>,
     /// Interfaces over others; their indices follow those of the ports.
     pub vlans: Vec<VlanPort>,
+    /// Tunnels; their indices follow those of the VLANs.
+    pub tunnels: Vec<TunnelPort>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
 }
@@ -40,6 +43,19 @@ pub struct Spec {
 pub struct VlanPort {
     /// Its parent and its tag.
     pub vlan: Vlan,
+    /// Its addresses, the link-local one excepted.
+    pub addrs: Vec<IfAddr>,
+    /// Bytes of the largest packet.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+}
+
+/// A tunnel to be.
+#[derive(Clone, Debug)]
+pub struct TunnelPort {
+    /// Its outer addresses.
+    pub tunnel: Tunnel,
     /// Its addresses, the link-local one excepted.
     pub addrs: Vec<IfAddr>,
     /// Bytes of the largest packet.
@@ -79,9 +95,9 @@ impl Spec {
     /// A router with one CPU.
     #[must_use]
     pub fn router(name: &str) -> Self {
-        let (ports, vlans, routes) = (Vec::new(), Vec::new(), Vec::new());
+        let (ports, vlans, tunnels, routes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let name = name.to_owned();
-        Self { name, cpus: 1, buffers: 2048, forwarding: true, flows: None, ports, vlans, routes }
+        Self { name, cpus: 1, buffers: 2048, forwarding: true, flows: None, ports, vlans, tunnels, routes }
     }
 
     /// A host that does not forward.
@@ -122,11 +138,20 @@ impl Spec {
         self
     }
 
+    /// With host `host` of network `net` on a tunnel, which carries packets of `mtu` bytes; its index follows those of the ports
+    /// and VLANs.
+    #[must_use]
+    pub fn tunnel(mut self, tunnel: Tunnel, net: u8, host: u8) -> Self {
+        self.tunnels.push(TunnelPort { tunnel, addrs: plan::addrs(net, host), mtu: 1460, up: true });
+        self
+    }
+
     /// With a route by a router.
     #[must_use]
     pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
         let addrs =
             self.ports.iter().map(|port| &port.addrs).chain(self.vlans.iter().map(|vlan| &vlan.addrs));
+        let addrs = addrs.chain(self.tunnels.iter().map(|tunnel| &tunnel.addrs));
         let port = addrs.into_iter().position(|addrs| addrs.iter().any(|own| own.covers(via)));
         let ifindex = ifindex(port.unwrap_or(0));
         self.routes.push(Route::new(to, To::Gateway { ifindex, via }));
@@ -152,6 +177,7 @@ impl Spec {
         let ports = ports.map(|at| self.ifnet(at));
         let ifs = ports
             .chain(self.vlans.iter().zip(self.ports.len()..).map(|(vlan, at)| self.over(vlan, at)))
+            .chain(self.tunnels.iter().zip(0..).map(|(tunnel, at)| self.through(tunnel, at)))
             .collect();
         Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
     }
@@ -198,6 +224,28 @@ impl Spec {
             autoconf: None,
             learned: Arc::default(),
             ..below.clone()
+        }
+    }
+
+    /// The index of tunnel number `at`.
+    #[must_use]
+    pub fn tunnel_index(&self, at: usize) -> IfIndex {
+        ifindex(self.ports.len() + self.vlans.len() + at)
+    }
+
+    /// The interface of tunnel number `at`.
+    fn through(&self, port: &TunnelPort, at: usize) -> Ifnet {
+        Ifnet {
+            index: self.tunnel_index(at),
+            name: format!("gif{at}"),
+            kind: Kind::Tunnel(port.tunnel),
+            mtu: port.mtu,
+            up: port.up,
+            addrs: port.addrs.clone(),
+            autoconf: None,
+            rtadv: None,
+            learned: Arc::default(),
+            ..self.ifnet(0)
         }
     }
 

@@ -86,6 +86,7 @@ pub(super) fn errors(host: &Host) -> Vec<String> {
     let redirects = [counts(host, &[Count::RedirectGiven]), counts(host, &[Count::RedirectTaken])];
     let mut equations = vec![("packets", all), ("datagrams and segments for this host", upper)];
     equations.extend([("hand-offs", handoffs), ("messages about redirected flows", redirects)]);
+    equations.extend(tunnels(host));
     equations.extend((0..host.nics.len()).flat_map(|port| devices(host, port)));
     equations.into_iter().filter_map(|(of, sides)| unequal(of, sides)).collect()
 }
@@ -103,6 +104,18 @@ fn devices(host: &Host, port: usize) -> [(&'static str, [Vec<Entry>; 2]); 2] {
                 vec![("stack", count(IfCount::TxPackets))],
             ],
         ),
+    ]
+}
+
+/// Returns the packets of tunnels, as their interfaces and as the stack count them.
+fn tunnels(host: &Host) -> [(&'static str, [Vec<Entry>; 2]); 2] {
+    let spec = &host.spec;
+    let all = |what| (0..spec.tunnels.len()).map(|at| host.if_count(spec.tunnel_index(at), what)).sum();
+    let congested = drops(host, &[DropReason::TunnelCongested]);
+    let [rx, tx] = [IfCount::RxPackets, IfCount::TxPackets].map(|what| vec![("interfaces", all(what))]);
+    [
+        ("packets decapsulated", [rx, [counts(host, &[Count::TunnelIn]), congested].concat()]),
+        ("packets encapsulated", [tx, counts(host, &[Count::TunnelOut])]),
     ]
 }
 

@@ -6,6 +6,7 @@ mod simulator;
 mod control;
 mod polling;
 mod forwarding;
+mod tunnels;
 mod vlans;
 mod neighbours;
 mod ecmp_failover;
