@@ -67,7 +67,9 @@ fn devices(config: &Config) -> Vec<String> {
         Device::Pcap { input, .. } => {
             std::fs::metadata(input).err().map(|why| format!("{}: {why}", input.display()))
         }
-        Device::Tap { .. } | Device::Memif(_) | Device::Mem { .. } | Device::Vlan(_) => None,
+        Device::Tap { .. } | Device::Memif(_) | Device::Mem { .. } | Device::Vlan(_) | Device::Tunnel(_) => {
+            None
+        }
     };
     let warn = |interface: &Interface| Some((interface.name.clone(), missing(interface)?));
     let warnings = config.interfaces.iter().filter_map(warn);

@@ -7,6 +7,7 @@
 //!         | "memif:" socket *("," memif-option)
 //!         | "mem:" name
 //!         | ("vlan:" | "qinq:") interface "," vid
+//!         | "gif:" address "," address
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
 //! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
@@ -14,6 +15,7 @@
 //! ```
 
 pub(crate) mod memif;
+mod tunnel;
 mod vlan;
 
 use core::fmt;
@@ -21,6 +23,7 @@ use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use memif::Memif;
+pub use tunnel::Tunnel;
 pub use vlan::{TagKind, Vlan};
 
 use super::problem::Wrong;
@@ -30,9 +33,9 @@ use diagnostic::did_you_mean;
 const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
-const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq"];
+const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE], \
-                       pcap:IN[,OUT], vlan:INTERFACE,VID or qinq:INTERFACE,VID";
+                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID or gif:LOCAL,REMOTE";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +71,8 @@ pub enum Device {
     },
     /// Frames of another interface with a tag.
     Vlan(Vlan),
+    /// Packets between two addresses.
+    Tunnel(Tunnel),
 }
 
 /// The attach mode of AF_XDP.
@@ -85,7 +90,7 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -95,6 +100,7 @@ impl Device {
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
+            Self::Tunnel(_) => "gif",
         }
     }
 
@@ -108,7 +114,14 @@ impl Device {
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
+            Self::Tunnel(_) => "gif",
         }
+    }
+
+    /// Whether it has no rings: its packets come and go by other interfaces.
+    #[must_use]
+    pub fn is_logical(&self) -> bool {
+        self.parent().is_some() || matches!(self, Self::Tunnel(_))
     }
 
     /// The interface that it is over, if it is no device of its own.
@@ -125,7 +138,7 @@ impl Device {
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
-            Self::Pcap { .. } | Self::Memif(_) | Self::Mem { .. } | Self::Vlan(_) => None,
+            Self::Pcap { .. } | Self::Memif(_) | Self::Mem { .. } | Self::Vlan(_) | Self::Tunnel(_) => None,
         }
     }
 
@@ -142,6 +155,7 @@ impl Device {
             "mem" => Ok(Self::Mem { wire: wire_name(rest)? }),
             "vlan" => Vlan::parse(TagKind::Customer, rest).map(Self::Vlan),
             "qinq" => Vlan::parse(TagKind::Service, rest).map(Self::Vlan),
+            "gif" => Tunnel::parse(rest).map(Self::Tunnel),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -165,6 +179,7 @@ impl fmt::Display for Device {
             Self::Memif(memif) => memif.fmt(f),
             Self::Mem { wire } => write!(f, "mem:{wire}"),
             Self::Vlan(vlan) => vlan.fmt(f),
+            Self::Tunnel(tunnel) => tunnel.fmt(f),
         }
     }
 }
@@ -279,6 +294,8 @@ mod tests {
             "mem:lan.1",
             "vlan:lan,10",
             "qinq:lan,4094",
+            "gif:192.0.2.1,198.51.100.1",
+            "gif:2001:db8::1,2001:db8:1::1",
             "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
         ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
@@ -319,6 +336,11 @@ mod tests {
             ("vlan:lan,0", "`0` is no VLAN identifier", "1 to 4094"),
             ("qinq:lan,4095", "`4095` is no VLAN identifier", "1 to 4094"),
             ("qinq:lan,ten", "`ten` is no VLAN identifier", "1 to 4094"),
+            ("gif:192.0.2.1", "names no other end", "gif:LOCAL,REMOTE"),
+            ("gif:192.0.2.1,far", "`far` is no address", "gif:LOCAL,REMOTE"),
+            ("gif:192.0.2.1,2001:db8::1", "two address families", "gif:2001:db8::1"),
+            ("gif:192.0.2.1,192.0.2.1", "both ends of the tunnel", "gif:LOCAL,REMOTE"),
+            ("gif:192.0.2.1,224.0.0.5", "cannot be the end of a tunnel", "gif:LOCAL,REMOTE"),
             ("mem:", "cannot be the name of a wire", "letters"),
             ("mem:a b", "cannot be the name of a wire", "1 to 64"),
             ("pcap:", "needs the name of a file", "pcap:IN"),

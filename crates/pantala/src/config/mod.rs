@@ -30,7 +30,7 @@ mod tests;
 pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
-pub use device::{Device, Memif, TagKind, Vlan, XdpMode};
+pub use device::{Device, Memif, TagKind, Tunnel, Vlan, XdpMode};
 pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};

@@ -120,6 +120,34 @@ fn an_interface_without_a_name_gets_driver_and_unit() {
 }
 
 #[test]
+fn a_tunnel_begins_at_an_address_and_has_no_frames() {
+    let read = |text: &str| {
+        let lan = "[[interface]]\nname = \"lan\"\ndevice = \"tap:lan0\"\n";
+        let addrs = "address = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n";
+        Config::parse("t", &format!("{lan}{addrs}[[interface]]\nname = \"far\"\n{text}"), &machine())
+    };
+    for device in ["gif:192.0.2.1,198.51.100.1", "gif:2001:db8::1,2001:db8:9::1"] {
+        let config = read(&format!("device = \"{device}\"\n")).unwrap();
+        assert_eq!(config.interfaces[1].device.to_string(), device);
+        for (text, message, help) in [
+            ("mac = \"02:00:00:00:00:01\"", "a tunnel has no mac of its own", "leave it out here"),
+            ("rings = 2", "a tunnel has no rings of its own", "leave it out here"),
+            ("queue = \"fifo\"", "a tunnel has no queue of its own", "where the outer packets leave"),
+            ("[[interface]]\ndevice = \"vlan:far,7\"", "`far` is a tunnel", "over a device"),
+        ] {
+            let wrong = read(&format!("device = \"{device}\"\n{text}")).unwrap_err();
+            assert!(
+                wrong.list.iter().any(|one| one.message.contains(message) && one.help.contains(help)),
+                "{text}: {wrong}"
+            );
+        }
+    }
+    let wrong = read("device = \"gif:192.0.2.7,198.51.100.1\"").unwrap_err();
+    let message = "no interface has the address 192.0.2.7 of this end";
+    assert!(wrong.list.iter().any(|one| one.message == message), "{wrong}");
+}
+
+#[test]
 fn a_vlan_is_over_an_interface_and_has_what_belongs_to_it_from_there() {
     let read = |text: &str| {
         let lan = "[[interface]]\nname = \"lan\"\ndevice = \"tap:lan0\"\nmtu = 1400\n";

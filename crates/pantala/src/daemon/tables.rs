@@ -78,7 +78,7 @@ impl Attached {
     /// Its device, in a line.
     pub(crate) fn description(&self) -> String {
         let facts = &self.facts;
-        if facts.mode == DeviceMode::Vlan {
+        if self.config.device.is_logical() {
             return self.config.device.to_string();
         }
         let mode = match (facts.mode, facts.copy) {
@@ -86,7 +86,12 @@ impl Attached {
             (DeviceMode::Native, _) => ", native",
             (DeviceMode::Generic, _) => ", generic",
             (
-                DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem | DeviceMode::Vlan,
+                DeviceMode::Tap
+                | DeviceMode::Pcap
+                | DeviceMode::Memif
+                | DeviceMode::Mem
+                | DeviceMode::Vlan
+                | DeviceMode::Tunnel,
                 _,
             ) => "",
         };
@@ -108,7 +113,11 @@ impl Attached {
     }
 
     fn kind(&self, attached: &[Self]) -> Kind {
-        let Device::Vlan(vlan) = &self.config.device else { return Kind::Device };
+        let vlan = match &self.config.device {
+            Device::Vlan(vlan) => vlan,
+            Device::Tunnel(tunnel) => return Kind::Tunnel(tunnel.to_net()),
+            _ => return Kind::Device,
+        };
         // Without a parent it is over no interface, and so never up.
         let parent = self.parent(attached).map_or(0, |parent| parent.index);
         Kind::Vlan(Vlan { parent, tpid: vlan.kind.tpid(), vid: vlan.vid, pcp: self.config.vlanpcp })

@@ -48,8 +48,8 @@ pub(super) fn open(
         Rtnetlink::open().map_err(|why| format!("cannot ask the kernel for its interfaces: {why}"))?;
     let mut count = 0;
     for interface in &interfaces {
-        if interface.device.parent().is_some() {
-            return Err(format!("{} is over an interface of a stack; name a device", interface.device));
+        if interface.device.is_logical() {
+            return Err(format!("{} is over interfaces of a stack; name a device", interface.device));
         }
         count +=
             device::rings(interface, 1, &mut netlink, &Wires::new()).map_err(|why| why.to_string())? as usize;

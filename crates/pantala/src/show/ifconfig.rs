@@ -37,6 +37,7 @@ fn block(interface: &Interface) -> String {
         text += &match (&device.memif, device.mode) {
             (Some(memif), _) => memif_lines(memif),
             (None, DeviceMode::Vlan) => vlan_line(device),
+            (None, DeviceMode::Tunnel) => tunnel_line(&device.device),
             (None, _) => device_line(device),
         };
     }
@@ -128,6 +129,14 @@ fn vlan_line(device: &DeviceInfo) -> String {
     )
 }
 
+/// As in BSD: the outer addresses.
+fn tunnel_line(device: &str) -> String {
+    let ends = device.split_once(':').map_or(device, |(_, ends)| ends);
+    let (local, remote) = ends.split_once(',').unwrap_or((ends, ""));
+    let family = if local.contains(':') { "inet6" } else { "inet" };
+    format!("\ttunnel {family} {local} --> {remote}\n")
+}
+
 /// A line without an equivalent in BSD: the mode of the device.
 fn device_line(device: &DeviceInfo) -> String {
     let (driver, name) = device.device.split_once(':').unwrap_or(("", &device.device));
@@ -137,7 +146,12 @@ fn device_line(device: &DeviceInfo) -> String {
     match device.mode {
         DeviceMode::Native => line += " native",
         DeviceMode::Generic => line += " generic",
-        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem | DeviceMode::Vlan => {}
+        DeviceMode::Tap
+        | DeviceMode::Pcap
+        | DeviceMode::Memif
+        | DeviceMode::Mem
+        | DeviceMode::Vlan
+        | DeviceMode::Tunnel => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",
@@ -190,6 +204,14 @@ fn bits<T: Copy>(set: &[T], meaning: impl Fn(T) -> (u32, &'static str)) -> (u32,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tunnel_shows_its_ends() {
+        let v4 = tunnel_line("gif:192.0.2.1,198.51.100.1");
+        assert_eq!(v4, "\ttunnel inet 192.0.2.1 --> 198.51.100.1\n");
+        let v6 = tunnel_line("gif:2001:db8::1,2001:db8:1::1");
+        assert_eq!(v6, "\ttunnel inet6 2001:db8::1 --> 2001:db8:1::1\n");
+    }
 
     #[test]
     fn a_vlan_shows_its_tag_and_the_interface_that_it_is_over() {

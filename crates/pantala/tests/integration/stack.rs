@@ -8,7 +8,8 @@ pub(crate) mod resources;
 mod ready;
 mod rights;
 mod scrape;
+mod tunnels;
 mod vlans;
 mod wires;
 
-harness::modules![captures, changes, ends, ready, rights, scrape, vlans, wires];
+harness::modules![captures, changes, ends, ready, rights, scrape, tunnels, vlans, wires];

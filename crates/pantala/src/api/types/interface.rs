@@ -245,6 +245,8 @@ pub enum DeviceMode {
     Mem,
     /// None: tagged frames of another interface.
     Vlan,
+    /// None: packets between two addresses.
+    Tunnel,
 }
 
 /// Whether frames are copied between the kernel and us.

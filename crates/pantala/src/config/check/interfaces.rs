@@ -1,5 +1,6 @@
 //! Interfaces: names and devices are unique, addresses belong to one link each.
 
+mod tunnels;
 mod vlans;
 
 use core::net::IpAddr;
@@ -33,6 +34,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     devices(drafts, report);
     addresses(drafts, report);
     vlans::check(drafts, report);
+    tunnels::check(drafts, report);
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
@@ -124,6 +126,7 @@ fn identity(device: &Device) -> Option<String> {
     match device {
         Device::Mem { wire } => Some(format!("mem {wire}")),
         Device::Vlan(vlan) => Some(vlan.to_string()),
+        Device::Tunnel(tunnel) => Some(tunnel.to_string()),
         Device::Memif(memif) => {
             Some(format!("memif {} {:?} {}", memif.id, memif.role, memif.socket.display()))
         }

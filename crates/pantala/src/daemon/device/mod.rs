@@ -11,6 +11,7 @@ pub(crate) mod takeover;
 mod tap;
 
 use core::hash::Hasher;
+use core::net::IpAddr;
 use core::time::Duration;
 
 use dev::af_xdp::SharedUmem;
@@ -169,7 +170,7 @@ pub(crate) fn rings(
         Device::Pcap { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
         Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
-        Device::Vlan(_) => Ok(0),
+        Device::Vlan(_) | Device::Tunnel(_) => Ok(0),
     }
 }
 
@@ -200,7 +201,11 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
         Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,
         Device::Mem { wire } => mem::open(interface, unit, wire, workshop)?,
-        Device::Vlan(_) => logical(),
+        Device::Vlan(_) => logical(DeviceMode::Vlan, Mac::default(), MTU),
+        Device::Tunnel(tunnel) => {
+            let header = u32::try_from(tunnel.to_net().header_len()).unwrap_or(0);
+            logical(DeviceMode::Tunnel, identifier(tunnel.local), MTU.saturating_sub(header))
+        }
     };
     let (wanted, most) = (interface.mtu.unwrap_or(0), opened.facts.mtu_max);
     if wanted > most {
@@ -213,22 +218,32 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
 }
 
 /// An interface without a device: what it inherits, tables say ([`super::tables::inherit`]).
-fn logical() -> Opened {
+fn logical(mode: DeviceMode, mac: Mac, mtu: u32) -> Opened {
     let facts = Facts {
-        mac: Mac::default(),
+        mac,
         mtu_max: limits::MTU.end().to_owned(),
-        mtu: MTU,
+        mtu,
         caps: Caps::default(),
         rxcsum: Rxcsum::default(),
         rings: 0,
         first_queue: 0,
         steering: Steering::Needless,
-        mode: DeviceMode::Vlan,
+        mode,
         copy: None,
         umem: None,
         host: None,
     };
     Opened { facts, rings: Vec::new(), hold: Hold::default() }
+}
+
+/// Returns an address of which the link-local address of a tunnel is made: the end of the outer one, so that both ends of a
+/// tunnel have their own (RFC 4213 §3.7).
+fn identifier(local: IpAddr) -> Mac {
+    let [.., a, b, c, d] = match local {
+        IpAddr::V4(addr) => addr.to_ipv6_mapped().octets(),
+        IpAddr::V6(addr) => addr.octets(),
+    };
+    Mac([2, 0, a, b, c, d])
 }
 
 /// Returns the checksum policy for `auto`.

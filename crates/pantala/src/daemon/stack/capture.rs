@@ -108,6 +108,12 @@ impl Control {
                 let hint = format!("capture on `{parent}` with the filter `vlan {}`", vlan.vid);
                 Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
             }
+            Some(Kind::Tunnel(_)) => {
+                let error = format!("`{name}` has no frames of its own");
+                let hint =
+                    "capture where its outer packets come and go, with the filter `proto 4 or proto 41`";
+                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
+            }
             _ => Ok(index),
         }
     }

@@ -120,7 +120,7 @@ impl Control {
             flags: flags(interface, active),
             options: options(&interface.facts),
             mtu: interface.mtu(),
-            mac: Some(Mac(interface.facts.mac)),
+            mac: (interface.facts.mode != DeviceMode::Tunnel).then_some(Mac(interface.facts.mac)),
             addresses: Vec::new(),
             groups: Vec::new(),
             device: Some(device(interface)),
@@ -179,6 +179,8 @@ impl Control {
             let device = tables::device_below(interface, attached);
             match (device, interface.config.device.parent()) {
                 (None, Some(_)) => false,
+                // A tunnel has no link that could be noticed.
+                _ if matches!(interface.config.device, Device::Tunnel(_)) => true,
                 (device, _) => {
                     let device = device.unwrap_or(interface);
                     alive(device) && running(&device.facts)
@@ -342,7 +344,12 @@ fn memif(interface: &Attached) -> Option<MemifInfo> {
 const fn media(facts: &Facts) -> &'static str {
     match facts.mode {
         DeviceMode::Native | DeviceMode::Generic => "Ethernet autoselect",
-        DeviceMode::Tap | DeviceMode::Pcap | DeviceMode::Memif | DeviceMode::Mem | DeviceMode::Vlan => "",
+        DeviceMode::Tap
+        | DeviceMode::Pcap
+        | DeviceMode::Memif
+        | DeviceMode::Mem
+        | DeviceMode::Vlan
+        | DeviceMode::Tunnel => "",
     }
 }
 

@@ -1,0 +1,63 @@
+//! Tunnels: from which address, and what they do not have.
+
+use core::net::IpAddr;
+use core::ops::Range;
+
+use crate::config::Device;
+use crate::config::draft::DraftInterface;
+use crate::config::problem::Report;
+
+pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
+    for draft in drafts {
+        let Some(device) = &draft.device else { continue };
+        match &device.value {
+            Device::Tunnel(tunnel) => {
+                if !is_given(drafts, tunnel.local) {
+                    let message = format!("no interface has the address {} of this end", tunnel.local);
+                    let help = "a tunnel begins at an address of another interface; is it LOCAL,REMOTE?";
+                    report.add(&device.span, message, help);
+                }
+                without(draft, report);
+            }
+            Device::Vlan(vlan) if is_tunnel(drafts, &vlan.parent) => {
+                let message = format!("`{}` is a tunnel, and its packets have no tags", vlan.parent);
+                report.add(&device.span, message, "a VLAN is over a device, or over one VLAN of a device");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether an interface has the address, or may have it by autoconfiguration.
+fn is_given(drafts: &[DraftInterface], addr: IpAddr) -> bool {
+    let may_come = |draft: &DraftInterface| draft.autoconf.is_some() && addr.is_ipv6() || draft.doubtful;
+    let has = |draft: &DraftInterface| draft.addresses.iter().any(|at| at.value.addr() == addr);
+    drafts.iter().any(|draft| has(draft) || may_come(draft))
+}
+
+fn is_tunnel(drafts: &[DraftInterface], name: &str) -> bool {
+    let is_named = |draft: &&DraftInterface| draft.name.as_ref().is_some_and(|at| at.value == name);
+    let device = drafts.iter().find(is_named).and_then(|draft| draft.device.as_ref());
+    device.is_some_and(|at| matches!(at.value, Device::Tunnel(_)))
+}
+
+/// Reports the keys that mean nothing to a tunnel.
+fn without(draft: &DraftInterface, report: &mut Report<'_>) {
+    let queue = &draft.queue;
+    let keys: [(&str, Option<&Range<usize>>); 8] = [
+        ("mac", draft.mac.as_ref().map(|at| &at.span)),
+        ("rings", draft.rings.as_ref().map(|at| &at.span)),
+        ("rxcsum", draft.rxcsum.as_ref().map(|at| &at.span)),
+        ("queue", queue.discipline.as_ref().map(|at| &at.span)),
+        ("queue_packets", queue.packets.as_ref().map(|at| &at.span)),
+        ("queue_bytes", queue.bytes.as_ref().map(|at| &at.span)),
+        ("queue_target_ms", queue.target_ms.as_ref().map(|at| &at.span)),
+        ("queue_interval_ms", queue.interval_ms.as_ref().map(|at| &at.span)),
+    ];
+    for (key, span) in keys {
+        if let Some(span) = span {
+            let message = format!("a tunnel has no {key} of its own");
+            report.add(span, message, "leave it out here, and set it where the outer packets leave");
+        }
+    }
+}
