@@ -67,9 +67,9 @@ fn a_transfer_goes_on_while_the_flow_cache_is_switched_on_and_off() {
                 scope.spawn(|| stream_arrives(&a.netns, &b.netns, b.addr(family), 100_000_000).unwrap());
             while !transfer.is_finished() {
                 lab.pantala().rewrite_config(&format!("flow_cache = 64\n{}", lab.config("")));
-                assert!(lab.pantala().shows("reload").contains("the flow cache is of 64 flows"));
+                assert!(lab.pantala().shows("reload").contains("flow cache: 64 flows"));
                 lab.pantala().rewrite_config(&lab.config(""));
-                assert!(lab.pantala().shows("reload").contains("the flow cache is off"));
+                assert!(lab.pantala().shows("reload").contains("flow cache: off"));
             }
             assert!(transfer.join().unwrap());
         });

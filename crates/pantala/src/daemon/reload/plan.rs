@@ -83,8 +83,8 @@ impl Plan {
         self.flows = (old.flow_cache != new.flow_cache).then_some(new.flow_cache);
         match (old.flow_cache, new.flow_cache) {
             (before, now) if before == now => {}
-            (_, 0) => self.sentences.push("the flow cache is off".to_owned()),
-            (_, now) => self.sentences.push(format!("the flow cache is of {now} flows")),
+            (_, 0) => self.sentences.push("flow cache: off".to_owned()),
+            (_, now) => self.sentences.push(format!("flow cache: {now} flows")),
         }
         for variable in VARIABLES {
             let (before, now) = (old.sysctl.get(variable.name), new.sysctl.get(variable.name));
@@ -231,7 +231,7 @@ mod tests {
                 "[sysctl]\nnet.inet.tcp.delacktime = 20\n[[route]]",
                 &["net.inet.tcp.delacktime is 20"],
             ),
-            ("forwarding = true", "forwarding = true\nflow_cache = 64", &["the flow cache is of 64 flows"]),
+            ("forwarding = true", "forwarding = true\nflow_cache = 64", &["flow cache: 64 flows"]),
         ] {
             let sentences = plan(|text| text.replace(from, to));
             assert_eq!(sentences.len(), says.len(), "{sentences:?}");

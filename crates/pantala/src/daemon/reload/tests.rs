@@ -127,7 +127,7 @@ fn entries_that_were_added_to_a_table_stay_unless_the_file_fills_it() {
     lab.command("table own add 192.0.2.9");
     lab.write(&OLD.replace("flow_cache = 0", "flow_cache = 64"));
     let changes = lab.router.reload_file().unwrap().changes;
-    assert_eq!(changes, ["the flow cache is of 64 flows", "the firewall's rules and settings are put back"]);
+    assert_eq!(changes, ["flow cache: 64 flows", "the firewall's rules and settings are put back"]);
     let entries = |lab: &mut Lab, table| lab.router.firewall_entries(table, 0, 9).unwrap().entries.len();
     assert_eq!((entries(&mut lab, "guests"), entries(&mut lab, "own")), (1, 1));
 }
