@@ -62,7 +62,7 @@ pub struct Settings {
     /// Whether any listener may let them.
     pub may_open_fast: bool,
     /// Each segment is signed, and those that come must be (RFC 2385): with the key of the other end, see
-    /// [`super::set_key`].
+    /// `net::tcp::set_key`.
     pub signs: bool,
     /// Short segments do not wait for an acknowledgment (RFC 9293 §3.7.4).
     pub nodelay: bool,

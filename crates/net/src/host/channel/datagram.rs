@@ -28,7 +28,7 @@ pub struct Head {
 }
 
 /// The options of a datagram, as set when it was written. For a received one
-/// [`Self::look`] has the received fields.
+/// [`Self::tx_params`] has the received fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendParams {
     /// Time to live and type of service, or hop limit and traffic class (`IP_TTL`, `IP_TOS`).
